@@ -13,7 +13,7 @@ use xfs_dir::Attributes;
 use xfs_format::InodeNumber;
 use xfs_format::acl::{self, AclCheck, AclEntry, AclTag};
 use xfs_format::attr::Namespace;
-use xfs_format::{Corruption, Place, Structure};
+use xfs_format::{Corruption, Structure, StructureAddress};
 use xfs_inode::Inode;
 
 use crate::permission::bits;
@@ -159,7 +159,8 @@ impl Acl {
 
     fn decode(value: &[u8], inode: InodeNumber) -> Result<Self> {
         let entries = acl::decode(value, inode)?;
-        let corrupt = |check| Corruption::new(Structure::Acl, Place::Inode(inode), check);
+        let corrupt =
+            |check| Corruption::new(Structure::Acl, StructureAddress::Inode(inode), check);
         Ok(Self::new(entries).map_err(corrupt)?)
     }
 

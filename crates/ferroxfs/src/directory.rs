@@ -9,7 +9,7 @@ use std::vec;
 use xfs_dir::{Audit, Cookie, Directory, Position};
 use xfs_format::directory::DirectoryCheck;
 use xfs_format::inode::FileType;
-use xfs_format::{Corruption, InodeNumber, Place, Structure};
+use xfs_format::{Corruption, InodeNumber, Structure, StructureAddress};
 use xfs_inode::Inode;
 
 use crate::metadata::Metadata;
@@ -114,7 +114,7 @@ impl ReadDir {
     }
 
     fn finding(&self, check: DirectoryCheck) -> Error {
-        let place = Place::Inode(self.node.number());
+        let place = StructureAddress::Inode(self.node.number());
         Corruption::new(Structure::Directory, place, check).into()
     }
 
@@ -328,10 +328,14 @@ impl fmt::Debug for DirEntry {
 
 /// The finding that a directory is inside itself.
 pub(crate) fn cycle(directory: InodeNumber) -> Corruption {
-    Corruption::new(Structure::Directory, Place::Inode(directory), DirectoryCheck::Cycle)
+    Corruption::new(Structure::Directory, StructureAddress::Inode(directory), DirectoryCheck::Cycle)
 }
 
 /// The finding that a directory has not exactly one parent.
 pub(crate) fn parents_of_directory(directory: InodeNumber) -> Corruption {
-    Corruption::new(Structure::Directory, Place::Inode(directory), DirectoryCheck::Parents)
+    Corruption::new(
+        Structure::Directory,
+        StructureAddress::Inode(directory),
+        DirectoryCheck::Parents,
+    )
 }

@@ -37,7 +37,9 @@ use std::sync::Arc;
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::InodeNumber;
 use xfs_locks::WaitGraph;
-use xfs_sync::{AtomicBool, CachePadded, Growing, Mutex, Ordering, Slot, Slots, Volume, yield_now};
+use xfs_sync::{
+    AppendOnlyVec, AtomicBool, CachePadded, Mutex, Ordering, Slot, Slots, Volume, yield_now,
+};
 use xfs_trans::Journal;
 
 pub(crate) use chunk::Tag;
@@ -69,7 +71,7 @@ pub enum InodeIndex {
 /// The inodes in memory.
 pub(crate) struct Table<S: Store = Arc<Journal>> {
     store: S,
-    groups: Growing<CachePadded<Group<S::Inode>>, Volume>,
+    groups: AppendOnlyVec<CachePadded<Group<S::Inode>>, Volume>,
     /// With [`InodeIndex::OneList`].
     list: Option<InodeList<S::Inode>>,
     /// Where each slot has read an inode last: the next one often lies beside it.

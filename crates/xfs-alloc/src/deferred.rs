@@ -27,8 +27,8 @@ use xfs_format::log_item::{
 };
 use xfs_format::rmap::{RmapFlags, RmapOwner};
 use xfs_format::{
-    AgNumber, Corruption, FileBlock, FsBlock, Geometry, Group, InodeNumber, Place,
-    RoCompatFeatures, Structure,
+    AgNumber, Corruption, FileBlock, FsBlock, Geometry, Group, InodeNumber, RoCompatFeatures,
+    Structure, StructureAddress,
 };
 use xfs_trans::{Deferred, Finish, Promise, Transaction};
 
@@ -78,8 +78,8 @@ fn checked(geometry: &Geometry, extent: BlockExtent) -> Result<(AgNumber, Range<
 }
 
 /// The group that an address names, whether there is such a group or not.
-fn place_of(geometry: &Geometry, start: FsBlock) -> Place {
-    Place::Group(AgNumber((start.0 >> geometry.ag_blocks_log) as u32))
+fn place_of(geometry: &Geometry, start: FsBlock) -> StructureAddress {
+    StructureAddress::Group(AgNumber((start.0 >> geometry.ag_blocks_log) as u32))
 }
 
 #[cold]

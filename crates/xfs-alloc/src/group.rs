@@ -35,7 +35,8 @@ use std::sync::Arc;
 use xfs_buffer::{Buffer, Result};
 use xfs_format::agf::{AGF_SECTOR, Agf};
 use xfs_format::{
-    AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, FsBlock, Geometry, Place, Structure,
+    AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, FsBlock, Geometry, Structure,
+    StructureAddress,
 };
 use xfs_trans::Transaction;
 
@@ -292,11 +293,15 @@ impl GroupSpace {
         structure: Structure,
         check: impl Into<xfs_format::Check>,
     ) -> xfs_buffer::Error {
-        Corruption::new(structure, Place::Group(self.number), check).into()
+        Corruption::new(structure, StructureAddress::Group(self.number), check).into()
     }
 }
 
 #[cold]
 fn outside(group: AgNumber) -> Corruption {
-    Corruption::new(Structure::Agf, Place::Group(group), xfs_format::btree::BtreeCheck::Outside)
+    Corruption::new(
+        Structure::Agf,
+        StructureAddress::Group(group),
+        xfs_format::btree::BtreeCheck::Outside,
+    )
 }

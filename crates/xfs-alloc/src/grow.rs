@@ -23,7 +23,7 @@ use xfs_format::agi::AGI_SECTOR;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::superblock::SuperblockDisk;
 use xfs_format::{
-    AgNumber, BlockKind, Corruption, DiskAddr, Geometry, Place, Structure, Superblock,
+    AgNumber, BlockKind, Corruption, DiskAddr, Geometry, Structure, StructureAddress, Superblock,
 };
 use xfs_trans::{Journal, Transaction};
 use zerocopy::FromBytes;
@@ -161,5 +161,5 @@ fn io_error(operation: &'static str, at: DiskAddr, length: usize, source: std::i
 #[cold]
 fn outside(group: AgNumber) -> Error {
     let check = xfs_format::btree::BtreeCheck::Outside;
-    Corruption::new(Structure::Agf, Place::Group(group), check).into()
+    Corruption::new(Structure::Agf, StructureAddress::Group(group), check).into()
 }

@@ -10,7 +10,8 @@ use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunks};
 use xfs_format::refcount::Refcounts;
 use xfs_format::rmap::ReverseMap;
 use xfs_format::{
-    AgBlock, AgNumber, BlockKind, Check, Corruption, DiskAddr, Geometry, Place, Structure,
+    AgBlock, AgNumber, BlockKind, Check, Corruption, DiskAddr, Geometry, Structure,
+    StructureAddress,
 };
 
 /// Reads the free-space header of a group.
@@ -219,6 +220,6 @@ impl AgHeaders {
     }
 
     fn corrupt(&self, structure: Structure, check: Check) -> Corruption {
-        Corruption::new(structure, Place::Group(self.group()), check)
+        Corruption::new(structure, StructureAddress::Group(self.group()), check)
     }
 }

@@ -13,7 +13,9 @@ use xfs_buffer::{BufferCache, Result};
 use xfs_format::agf::{Agf, BtreeRoot};
 use xfs_format::agi::Agi;
 use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeKind};
-use xfs_format::{AgBlock, AgNumber, BlockKind, Corruption, Group, Place, Structure, Superblock};
+use xfs_format::{
+    AgBlock, AgNumber, BlockKind, Corruption, Group, Structure, StructureAddress, Superblock,
+};
 use xfs_log::Log;
 use xfs_trans::{Counts, Journal};
 
@@ -112,7 +114,8 @@ fn count_blocks(
     kind: BtreeKind,
 ) -> Result<u32> {
     let geometry = cache.geometry();
-    let outside = || Corruption::new(Structure::Btree, Place::Group(number), BtreeCheck::Outside);
+    let outside =
+        || Corruption::new(Structure::Btree, StructureAddress::Group(number), BtreeCheck::Outside);
     let group = Group::new(geometry, number).ok_or_else(outside)?;
     let mut blocks = 0;
     let mut leftmost = Some(root.block);

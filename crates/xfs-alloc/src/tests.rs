@@ -14,7 +14,8 @@ use xfs_format::btree::BtreeKind;
 use xfs_format::refcount::RefcountDomain;
 use xfs_format::rmap::{RmapFlags, RmapOwner};
 use xfs_format::{
-    AgBlock, AgInode, AgNumber, BlockKind, Check, DiskAddr, InodeNumber, Place, Superblock,
+    AgBlock, AgInode, AgNumber, BlockKind, Check, DiskAddr, InodeNumber, StructureAddress,
+    Superblock,
 };
 use xfs_testkit::{Image, Prng, golden};
 
@@ -62,7 +63,7 @@ fn counters_of_headers_are_those_of_the_records() {
 fn counters_of_groups_add_up_to_those_of_the_superblock() {
     let image = golden();
     let sector = image.bytes(DiskAddr(0), 512).unwrap();
-    let superblock = Superblock::decode(&sector, Place::Disk(DiskAddr(0))).unwrap();
+    let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
     let expected = VolumeCounters {
         inodes: superblock.inode_count,
         free_inodes: superblock.free_inodes,

@@ -4,7 +4,7 @@ use xfs_buffer::{Buffer, BufferCache, Result};
 use xfs_format::agf::BtreeRoot;
 use xfs_format::btree::{BtreeFormat, Extents};
 use xfs_format::extent::ExtentRoot;
-use xfs_format::{AgNumber, Check, Corruption, InodeNumber, Place, Structure};
+use xfs_format::{AgNumber, Check, Corruption, InodeNumber, Structure, StructureAddress};
 
 use crate::path::{Direction, Path};
 use crate::records::{Leaves, Records};
@@ -165,7 +165,8 @@ impl<'a> Cursor<'a, Extents> {
         inode: InodeNumber,
         root: &ExtentRoot<'_>,
     ) -> Result<Self> {
-        let corrupt = |check: Check| Corruption::new(Structure::Inode, Place::Inode(inode), check);
+        let corrupt =
+            |check: Check| Corruption::new(Structure::Inode, StructureAddress::Inode(inode), check);
         root.verify(cache.geometry()).map_err(|check| corrupt(check.into()))?;
         let root = ForkRoot::new(root, root.count());
         Ok(Self { cache, path: Path::in_inode(inode, root) })

@@ -12,8 +12,8 @@ use xfs_format::btree::{
 };
 use xfs_format::extent::Extent;
 use xfs_format::{
-    AgBlock, AgNumber, BlockKind, DiskAddr, FsBlock, Geometry, Group, InodeNumber, Lsn, Place,
-    Superblock, VerifyContext,
+    AgBlock, AgNumber, BlockKind, DiskAddr, FsBlock, Geometry, Group, InodeNumber, Lsn,
+    StructureAddress, Superblock, VerifyContext,
 };
 
 use xfs_testkit::Prng;
@@ -34,7 +34,8 @@ const GROUP_BLOCKS_LOG: u8 = 20;
 /// The geometry of a volume of one group with blocks of `1 << block_log` bytes. Blocks of 512 bytes
 /// are smaller than any volume's, and make high btrees of few records.
 pub(crate) fn geometry(block_log: u8) -> Geometry {
-    let golden = Superblock::decode(SUPERBLOCK, Place::Disk(DiskAddr(0))).unwrap().geometry;
+    let golden =
+        Superblock::decode(SUPERBLOCK, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry;
     Geometry {
         block_size: 1 << block_log,
         block_log,

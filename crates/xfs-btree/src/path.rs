@@ -10,8 +10,8 @@ use xfs_buffer::Result;
 use xfs_format::agf::BtreeRoot;
 use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, PointerForm};
 use xfs_format::{
-    AgBlock, AgNumber, Check, Corruption, DiskAddr, FsBlock, Geometry, Group, InodeNumber, Place,
-    Structure,
+    AgBlock, AgNumber, Check, Corruption, DiskAddr, FsBlock, Geometry, Group, InodeNumber,
+    Structure, StructureAddress,
 };
 
 use crate::cursor::Seek;
@@ -64,7 +64,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         group: AgNumber,
         root: BtreeRoot,
     ) -> Result<Self, Corruption> {
-        let corrupt = |check| Corruption::new(Structure::Btree, Place::Group(group), check);
+        let corrupt =
+            |check| Corruption::new(Structure::Btree, StructureAddress::Group(group), check);
         Group::new(geometry, group).ok_or_else(|| corrupt(BtreeCheck::Outside))?;
         let max = F::KIND.max_levels(geometry);
         if root.levels == 0 || root.levels > max {
@@ -281,5 +282,5 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
 
 #[cold]
 pub(crate) fn corrupt(at: DiskAddr, check: impl Into<Check>) -> Corruption {
-    Corruption::new(Structure::Btree, Place::Disk(at), check)
+    Corruption::new(Structure::Btree, StructureAddress::Disk(at), check)
 }

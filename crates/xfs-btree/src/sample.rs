@@ -6,7 +6,9 @@ use xfs_buffer::BufferCache;
 use xfs_device::{BlockDevice, Durability, MemoryDevice};
 use xfs_format::agf::BtreeRoot;
 use xfs_format::btree::{BtreeKind, PointerForm};
-use xfs_format::{AgBlock, AgNumber, BlockKind, DiskAddr, Geometry, Lsn, Place, Superblock};
+use xfs_format::{
+    AgBlock, AgNumber, BlockKind, DiskAddr, Geometry, Lsn, StructureAddress, Superblock,
+};
 
 /// One group of 307200 blocks of 1 KiB, with every btree.
 const SUPERBLOCK: &[u8] =
@@ -35,7 +37,8 @@ pub(crate) struct Sample {
 impl Sample {
     /// Lays the contents out with `fan` records or children in each block.
     pub(crate) fn new(contents: &Contents, fan: usize) -> Self {
-        let geometry = Superblock::decode(SUPERBLOCK, Place::Disk(DiskAddr(0))).unwrap().geometry;
+        let geometry =
+            Superblock::decode(SUPERBLOCK, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry;
         let device = Arc::new(MemoryDevice::new(geometry.data_bytes()));
         let mut sample =
             Self { kind: contents.kind, device, geometry: Arc::new(geometry), levels: Vec::new() };

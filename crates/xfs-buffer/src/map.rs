@@ -3,7 +3,7 @@
 //! Owns: the shape of a buffer, checked once, and what is wrong when two shapes meet at one address.
 //! Does **not** own what the bytes are (the kind stands in the buffer).
 
-use xfs_format::{BlockKind, Check, Corruption, DiskAddr, Place};
+use xfs_format::{BlockKind, Check, Corruption, DiskAddr, StructureAddress};
 
 /// A contiguous piece of the device that a buffer covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,6 @@ impl BufferMap {
                 wanted_bytes: other.length_bytes,
             },
         };
-        Corruption::new(wanted.structure(), Place::Disk(self.at()), check)
+        Corruption::new(wanted.structure(), StructureAddress::Disk(self.at()), check)
     }
 }

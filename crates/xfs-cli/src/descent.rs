@@ -20,7 +20,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use ferroxfs::format::directory::DirectoryCheck;
-use ferroxfs::format::{Corruption, InodeNumber, Place, Structure};
+use ferroxfs::format::{Corruption, InodeNumber, Structure, StructureAddress};
 use ferroxfs::{Cookie, FileType, ListingProgress, Node, ReadDir, Result, Volume};
 
 use crate::interrupt;
@@ -133,7 +133,7 @@ impl Descent {
     fn enter(&mut self, directory: Node) -> Result<()> {
         let number = directory.number();
         if !self.entered.insert(number) {
-            let place = Place::Inode(number);
+            let place = StructureAddress::Inode(number);
             return Err(Corruption::new(Structure::Directory, place, DirectoryCheck::Cycle).into());
         }
         let entries = directory.entries()?;

@@ -16,7 +16,7 @@ use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::attr::{AttrEntry, AttrLeaf, AttrShortForm, AttrValue, Namespace};
 use xfs_format::directory::name_hash;
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, Corruption, FileBlock, Place};
+use xfs_format::{BlockKind, Corruption, FileBlock, StructureAddress};
 use xfs_inode::{Fork, Inode};
 
 use crate::dabtree::{Chain, Leaf, Leaves, Tree};
@@ -145,8 +145,8 @@ impl<'a> Attributes<'a> {
         Ok(self.inode.extent_map(self.cache, ForkKind::Attr)?.is_empty())
     }
 
-    fn inode_place(&self) -> Place {
-        Place::Inode(self.inode.number())
+    fn inode_place(&self) -> StructureAddress {
+        StructureAddress::Inode(self.inode.number())
     }
 
     /// Hands every attribute to `visit`, parent pointers too, until it breaks off. Copies nothing.
@@ -185,7 +185,7 @@ impl<'a> Attributes<'a> {
 }
 
 impl AttributeName {
-    fn from_entry(entry: &AttrEntry<'_>, _: Place) -> Option<Result<Self>> {
+    fn from_entry(entry: &AttrEntry<'_>, _: StructureAddress) -> Option<Result<Self>> {
         let AttrEntry { namespace, name, value } = *entry;
         let length_bytes = value.length_bytes();
         (namespace != Namespace::Parent)
@@ -238,7 +238,11 @@ impl Blocks<'_> {
     }
 }
 
-fn visit_short_form(bytes: &[u8], place: Place, visit: &mut Visitor<'_>) -> ControlFlow<()> {
+fn visit_short_form(
+    bytes: &[u8],
+    place: StructureAddress,
+    visit: &mut Visitor<'_>,
+) -> ControlFlow<()> {
     let form = match AttrShortForm::decode(bytes, place) {
         Ok(form) => form,
         Err(corruption) => return visit(Err(corruption.into())),
@@ -253,7 +257,7 @@ fn visit_short_form(bytes: &[u8], place: Place, visit: &mut Visitor<'_>) -> Cont
     }
 }
 
-fn visit_leaf(leaf: &Leaf, place: Place, visit: &mut Visitor<'_>) -> ControlFlow<()> {
+fn visit_leaf(leaf: &Leaf, place: StructureAddress, visit: &mut Visitor<'_>) -> ControlFlow<()> {
     let bytes = leaf.buffer.bytes();
     match AttrLeaf::decode(&bytes, place) {
         Ok(leaf) => leaf.entries().try_for_each(|entry| visit(entry.map_err(Into::into))),
@@ -277,7 +281,7 @@ fn find<'e>(
 }
 
 /// What is kept of an attribute, if anything is.
-type Keep<T> = fn(&AttrEntry<'_>, Place) -> Option<Result<T>>;
+type Keep<T> = fn(&AttrEntry<'_>, StructureAddress) -> Option<Result<T>>;
 
 /// Copies of what is kept of the attributes of one block, block after block.
 pub(crate) struct Batches<'a, T> {

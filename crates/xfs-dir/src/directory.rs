@@ -17,7 +17,7 @@ use xfs_format::directory::{
     index_start,
 };
 use xfs_format::inode::{FileType, ForkKind};
-use xfs_format::{BlockKind, Corruption, FileBlock, InodeNumber, Place, Structure};
+use xfs_format::{BlockKind, Corruption, FileBlock, InodeNumber, Structure, StructureAddress};
 use xfs_inode::{BlockShape, Fork, Inode, Mapping};
 
 use crate::dabtree::verify_owner;
@@ -174,15 +174,15 @@ impl<'a> Directory<'a> {
         Err(self.corrupt(self.inode_place(), check).into())
     }
 
-    fn inode_place(&self) -> Place {
-        Place::Inode(self.inode.number())
+    fn inode_place(&self) -> StructureAddress {
+        StructureAddress::Inode(self.inode.number())
     }
 
-    fn data_place(&self, index: u64) -> Place {
-        Place::Data(self.inode.number(), self.file_block(index))
+    fn data_place(&self, index: u64) -> StructureAddress {
+        StructureAddress::Data(self.inode.number(), self.file_block(index))
     }
 
-    fn corrupt(&self, place: Place, check: DirectoryCheck) -> Corruption {
+    fn corrupt(&self, place: StructureAddress, check: DirectoryCheck) -> Corruption {
         Corruption::new(Structure::Directory, place, check)
     }
 

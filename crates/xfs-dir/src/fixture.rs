@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{BufferCache, Result};
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, DiskAddr, FileBlock, InodeNumber, Place, Superblock};
+use xfs_format::{BlockKind, DiskAddr, FileBlock, InodeNumber, StructureAddress, Superblock};
 use xfs_inode::{Inode, Mapping};
 use xfs_testkit::Image;
 
@@ -16,7 +16,7 @@ pub(crate) fn volume(image: &Image) -> BufferCache {
 
 pub(crate) fn root(image: &Image) -> InodeNumber {
     let sector = image.bytes(DiskAddr(0), 512).unwrap();
-    Superblock::decode(&sector, Place::Disk(DiskAddr(0))).unwrap().root_inode
+    Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap().root_inode
 }
 
 pub(crate) fn lookup(cache: &BufferCache, image: &Image, path: &str) -> Result<Inode> {

@@ -8,7 +8,7 @@ mod operations;
 use xfs_buffer::{BufferCache, Result};
 use xfs_format::attr::AttrEntry;
 use xfs_format::parent::Parent;
-use xfs_format::{InodeNumber, Place};
+use xfs_format::{InodeNumber, StructureAddress};
 use xfs_inode::Inode;
 
 use crate::attributes::{Attributes, Batches};
@@ -50,7 +50,7 @@ impl Iterator for Parents<'_> {
     }
 }
 
-fn link(entry: &AttrEntry<'_>, place: Place) -> Option<Result<ParentLink>> {
+fn link(entry: &AttrEntry<'_>, place: StructureAddress) -> Option<Result<ParentLink>> {
     let link = match Parent::decode(entry, place) {
         Ok(parent) => {
             let Parent { inode, generation, name } = parent?;

@@ -15,7 +15,7 @@
 mod node;
 
 use xfs_buffer::{PosixError, Result};
-use xfs_format::dabtree::{self, DaBtreeCheck, MAX_DEPTH, NODE_MAGIC, Node};
+use xfs_format::dabtree::{self, DaBtreeCheck, DaNode, MAX_DEPTH, NODE_MAGIC};
 use xfs_format::directory::free_start;
 use xfs_format::{BlockKind, Corruption, FileBlock, Structure};
 
@@ -95,10 +95,10 @@ impl<B: Clone> Path<B> {
             let place = store.place(self.at);
             let step = store.view(&self.leaf, |bytes| -> Result<_> {
                 let node = match dabtree::magic(bytes) {
-                    Some(NODE_MAGIC) => Some(Node::decode(bytes, place)?),
+                    Some(NODE_MAGIC) => Some(DaNode::decode(bytes, place)?),
                     _ => None,
                 };
-                let found = node.as_ref().map_or(0, Node::level);
+                let found = node.as_ref().map_or(0, DaNode::level);
                 if let Some(expected) = level.filter(|expected| *expected != found) {
                     let check = DaBtreeCheck::LevelBelow { found, expected };
                     return Err(Corruption::new(Structure::DaBtree, place, check).into());

@@ -1,8 +1,8 @@
 //! Access control list (`xfs_acl`): the value of two extended attributes in the trusted namespace.
 //!
-//! Owns: the form on disk, and the form in which Linux shows the same list to programs, as value of
-//! `system.posix_acl_access` or `system.posix_acl_default`. Does **not** own: reading the
-//! attribute, or what a list allows.
+//! Owns: the disk form of a list, and the form in which Linux shows the list to programs: the value
+//! of `system.posix_acl_access` or `system.posix_acl_default`. Does **not** own: reading the
+//! attribute, or the permissions that a list grants.
 //!
 //! ```text
 //! 0       4        8       12      14    16
@@ -17,15 +17,15 @@ use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, little_endian};
 
 use crate::addr::InodeNumber;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 
-/// Name of the attribute that holds the list of a file, in the trusted namespace.
+/// Name of the attribute with the access list of a file, in the trusted namespace.
 #[doc(alias = "SGI_ACL_FILE")]
 pub const ACCESS_NAME: &[u8] = b"SGI_ACL_FILE";
-/// Name of the attribute that holds the list which new files of a directory get.
+/// Name of the attribute with the list that new files in a directory inherit.
 #[doc(alias = "SGI_ACL_DEFAULT")]
 pub const DEFAULT_NAME: &[u8] = b"SGI_ACL_DEFAULT";
-/// The most entries: as many as fit an attribute value.
+/// The largest number of entries: as many as fit into an attribute value.
 #[doc(alias = "XFS_ACL_MAX_ENTRIES")]
 pub const MAX_ACL_ENTRIES: u32 =
     ((MAX_VALUE_BYTES - size_of::<U32>()) / size_of::<EntryDisk>()) as u32;
@@ -43,7 +43,7 @@ struct EntryDisk {
 
 const _: () = assert!(size_of::<EntryDisk>() == 12);
 
-/// One entry in the form that Linux shows, which is little-endian on every machine.
+/// One entry in the Linux form, which is little-endian on every machine.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct PosixEntry {
@@ -52,27 +52,27 @@ struct PosixEntry {
     id: little_endian::U32,
 }
 
-/// Version of the form that Linux shows.
+/// Version of the Linux form.
 const POSIX_ACL_XATTR_VERSION: u32 = 2;
-/// With what a list in that form begins.
+/// The first bytes of a list in the Linux form.
 pub const POSIX_XATTR_HEADER: [u8; 4] = [POSIX_ACL_XATTR_VERSION as u8, 0, 0, 0];
-/// What stands for the identifier where an entry names nobody.
+/// The identifier in entries that name no user or group.
 const POSIX_ACL_UNDEFINED_ID: u32 = u32::MAX;
 
-/// Whom an entry is for.
+/// The users that an entry applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AclTag {
     /// The owner.
     Owner,
-    /// A user by number.
+    /// The user with this number.
     User(u32),
     /// The group of the file.
     OwningGroup,
-    /// A group by number.
+    /// The group with this number.
     Group(u32),
-    /// The most that users and groups by number, and the group of the file, can get.
+    /// The upper bound for named users, named groups and the group of the file.
     Mask,
-    /// Everybody else.
+    /// All other users.
     Other,
 }
 
@@ -89,7 +89,7 @@ impl AclTag {
         }
     }
 
-    /// Where it stands in a list.
+    /// The position of the tag in the order of a list.
     const fn rank(self) -> u8 {
         match self {
             Self::Owner => 0,
@@ -116,7 +116,7 @@ impl AclTag {
 /// One entry of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AclEntry {
-    /// Whom it is for.
+    /// The users that it applies to.
     pub tag: AclTag,
     /// Read 4, write 2, execute 1.
     pub permissions: u16,
@@ -136,18 +136,20 @@ pub enum AclCheck {
     #[error("no entry for the owner, the group of the file, or others")]
     Incomplete,
     #[error(
-        "entries that stand twice, or in another order than owner, users, group, groups, mask, others"
+        "duplicate entries, or entries not in the order owner, users, group, groups, mask, others"
     )]
     Order,
-    #[error("users or groups by number, and no mask")]
+    #[error("entries for named users or groups, but no mask")]
     NoMask,
-    #[error("a user or group of the number that stands for nobody")]
+    #[error("an entry for the reserved user or group number 4294967295")]
     Nobody,
 }
 
-/// Checks what every list has that says something (acl(5), "Valid ACLs"): owner, users by number,
-/// group of the file, groups by number, mask, others, in this order; users and groups by number may be
-/// missing, and without them the mask.
+/// Checks that a list is valid (acl(5), "Valid ACLs").
+///
+/// A list has entries for the owner, named users, the group of the file, named groups, the mask and
+/// others, in this order. Named users and groups are optional, and without them the mask is
+/// optional too.
 ///
 /// # Errors
 ///
@@ -179,10 +181,10 @@ pub fn verify(entries: &[AclEntry]) -> Result<(), AclCheck> {
 ///
 /// # Errors
 ///
-/// [`Corruption`] where the count does not go with the length, and for entries nobody knows.
+/// [`Corruption`] if the count does not match the length, or an entry is unknown.
 pub fn decode(value: &[u8], inode: InodeNumber) -> Result<Vec<AclEntry>, Corruption> {
     decode_entries(value)
-        .map_err(|check| Corruption::new(Structure::Acl, Place::Inode(inode), check))
+        .map_err(|check| Corruption::new(Structure::Acl, StructureAddress::Inode(inode), check))
 }
 
 fn decode_entries(value: &[u8]) -> Result<Vec<AclEntry>, Check> {
@@ -219,8 +221,8 @@ pub fn encode_posix_xattr(entries: &[AclEntry]) -> Vec<u8> {
     value
 }
 
-/// Decodes what programs give as `system.posix_acl_access` or `system.posix_acl_default`; `None` for
-/// what is no list.
+/// Decodes a value that a program sets as `system.posix_acl_access` or `system.posix_acl_default`;
+/// `None` if the value is not a list.
 #[must_use]
 pub fn decode_posix_xattr(value: &[u8]) -> Option<Vec<AclEntry>> {
     let entries = value.strip_prefix(&POSIX_XATTR_HEADER)?;

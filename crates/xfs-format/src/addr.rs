@@ -1,7 +1,7 @@
 //! The address spaces of a volume, one type each.
 //!
-//! Owns: the newtypes and their printed form. Does **not** own conversions between spaces that need
-//! a shift from the superblock: those are methods of [`Geometry`](crate::Geometry).
+//! Owns: the newtypes and their printed form. Does **not** own conversions that need a shift from
+//! the superblock: those are methods of [`Geometry`](crate::Geometry).
 
 use core::fmt;
 
@@ -18,7 +18,7 @@ macro_rules! address {
             /// All ones: "no such address" on disk.
             pub const NULL: Self = Self(<$raw>::MAX);
 
-            /// Whether this is the "no such address" value.
+            /// Returns whether this is the "no such address" value.
             #[must_use]
             pub const fn is_null(self) -> bool {
                 self.0 == <$raw>::MAX
@@ -88,7 +88,7 @@ address! {
 }
 
 impl DiskAddr {
-    /// The byte offset of this address on its device, or `None` where it does not fit 64 bits.
+    /// The byte offset of this address on its device, or `None` if it does not fit 64 bits.
     #[must_use]
     pub const fn byte_offset(self) -> Option<u64> {
         self.0.checked_mul(BASIC_BLOCK_BYTES as u64)
@@ -101,7 +101,7 @@ impl DiskAddr {
 pub struct Lsn(pub u64);
 
 impl Lsn {
-    /// "Never logged", as the kernel writes it into what is not replayed by LSN.
+    /// "Never logged". The kernel writes it into structures that recovery does not compare by LSN.
     #[doc(alias = "NULLCOMMITLSN")]
     pub const NULL: Self = Self(u64::MAX);
 
@@ -111,7 +111,7 @@ impl Lsn {
         Self(((cycle as u64) << 32) | block as u64)
     }
 
-    /// Whether this is the "never logged" value.
+    /// Returns whether this is the "never logged" value.
     #[must_use]
     pub const fn is_null(self) -> bool {
         self.0 == u64::MAX

@@ -1,12 +1,12 @@
 //! AG free-space header (AGF, `xfs_agf`): sector 1 of every allocation group.
 //!
-//! Owns: decoding, and every check that the AGF can make on itself and against the group's size.
-//! Does **not** own the comparison of its counters with the btrees.
+//! Owns: decoding, and every check of the AGF against itself and against the group's size. Does
+//! **not** own the comparison of its counters with the btrees.
 //!
 //! ```text
 //!   0 magic  4 version  8 group  12 length  16 roots (by block, by size, reverse map)  28 levels
 //!  40 free list: first, last, count  52 free blocks  56 longest  60 btree blocks  64 UUID
-//!  80 reverse map blocks  84 reference count blocks, root, level  96 spare  208 LSN  216 CRC .. 224
+//!  80 reverse map blocks  84 reference count blocks, root, level 96 spare  208 LSN  216 CRC .. 224
 //! ```
 
 use core::mem::offset_of;
@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 use crate::addr::{AgBlock, AgNumber, DiskAddr, Lsn};
 use crate::agfl;
 use crate::btree::BtreeKind;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{self, Envelope};
 use crate::features::RoCompatFeatures;
 use crate::geometry::Geometry;
@@ -27,7 +27,7 @@ use crate::kind::VerifyContext;
 
 /// "XAGF".
 pub const AGF_MAGIC: u32 = 0x5841_4746;
-/// Which sector of the group.
+/// Index of the sector in the group.
 pub const AGF_SECTOR: u32 = 1;
 const VERSION: u32 = 1;
 
@@ -38,11 +38,11 @@ const VERSION: u32 = 1;
 pub enum AgfCheck {
     #[error("version {version} is not known")]
     Version { version: u32 },
-    #[error("says that it is group {found}, not {expected}")]
+    #[error("belongs to group {found}, not to group {expected}")]
     GroupNumber { found: u32, expected: u32 },
-    #[error("group of {found} blocks, where the superblock has {expected}")]
+    #[error("group of {found} blocks, but by the superblock it has {expected}")]
     Length { found: u32, expected: u32 },
-    #[error("free list from {first} to {last} with {count} entries, of {size} places")]
+    #[error("free list from {first} to {last} with {count} entries, in a ring of {size}")]
     FreeList { first: u32, last: u32, count: u32, size: u32 },
     #[error("btree of {tree}: root is block {block:#x}")]
     Root { tree: &'static str, block: u32 },
@@ -56,7 +56,7 @@ pub enum AgfCheck {
     Counted { what: &'static str, stored: u32, counted: u64 },
 }
 
-/// The AGF as it lies on disk.
+/// The AGF on disk.
 #[doc(alias = "xfs_agf")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -100,25 +100,25 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
     block: None,
 };
 
-/// Where the root of a btree of the group is, and how high it stands.
+/// The root of a btree of the group, and the height of the btree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BtreeRoot {
     /// The root block.
     pub block: AgBlock,
-    /// Levels of the btree; 1 where the root is a leaf.
+    /// Levels of the btree; 1 if the root is a leaf.
     pub levels: u32,
 }
 
-/// The places of the free list that are in use: a ring.
+/// The entries of the free list that are in use. The list is a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FreeListRange {
-    /// First place in use.
+    /// Index of the first entry in use.
     #[doc(alias = "flfirst")]
     pub first: u32,
-    /// Last place in use.
+    /// Index of the last entry in use.
     #[doc(alias = "fllast")]
     pub last: u32,
-    /// How many; `first` and `last` mean nothing when it is 0.
+    /// Number of entries in use. If it is 0, `first` and `last` have no meaning.
     #[doc(alias = "flcount")]
     pub count: u32,
 }
@@ -126,7 +126,7 @@ pub struct FreeListRange {
 /// The AGF in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agf {
-    /// Which group.
+    /// The group number.
     #[doc(alias = "seqno")]
     pub group: AgNumber,
     /// Blocks in the group.
@@ -137,21 +137,21 @@ pub struct Agf {
     /// Free extents by length.
     #[doc(alias = "cntbt")]
     pub free_space_by_size: BtreeRoot,
-    /// The reverse map, where the volume has one.
+    /// The reverse map, if the volume has one.
     #[doc(alias = "rmapbt")]
     pub reverse_map: Option<BtreeRoot>,
-    /// Reference counts, where the volume has them.
+    /// Reference counts, if the volume has them.
     #[doc(alias = "refcountbt")]
     pub refcount: Option<BtreeRoot>,
-    /// Places of the free list in use.
+    /// Entries of the free list that are in use.
     pub free_list: FreeListRange,
-    /// Blocks in the free-space btrees' records. Those on the free list are not among them.
+    /// Blocks in the records of the free-space btrees. Blocks on the free list are not included.
     #[doc(alias = "freeblks")]
     pub free_blocks: u32,
     /// Length of the longest free extent.
     #[doc(alias = "longest")]
     pub longest_free_blocks: u32,
-    /// Blocks of both free-space btrees and of the reverse map, their roots not counted.
+    /// Blocks of both free-space btrees and of the reverse map, without their roots.
     #[doc(alias = "btreeblks")]
     pub btree_blocks: u32,
     /// Blocks of the reverse map, its root included.
@@ -159,14 +159,13 @@ pub struct Agf {
     pub reverse_map_blocks: u32,
     /// Blocks of the reference counts, their root included.
     pub refcount_blocks: u32,
-    /// When it was last logged.
+    /// The LSN of the last logged change.
     pub lsn: Lsn,
 }
 
 impl Agf {
-    /// Decodes the AGF at the start of `sector`, which was read from `at`. Optional btrees are
-    /// there as the volume's features say. Values are taken as they are: [`BlockKind::verify`]
-    /// checks them.
+    /// Decodes the AGF at the start of `sector`, which was read from `at`. The volume's features
+    /// decide which optional btrees exist. Values are not checked: [`BlockKind::verify`] does that.
     ///
     /// [`BlockKind::verify`]: crate::BlockKind::verify
     ///
@@ -176,7 +175,7 @@ impl Agf {
     pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
         disk_form(sector)
             .map(|disk| Self::from_disk(disk, geometry))
-            .map_err(|check| Corruption::new(Structure::Agf, Place::Disk(at), check))
+            .map_err(|check| Corruption::new(Structure::Agf, StructureAddress::Disk(at), check))
     }
 
     fn from_disk(disk: &AgfDisk, geometry: &Geometry) -> Self {
@@ -208,12 +207,12 @@ impl Agf {
         }
     }
 
-    /// Writes the AGF into `sector` and zeros behind it. LSN and checksum are
-    /// [`BlockKind::seal`](crate::BlockKind::seal)'s.
+    /// Writes the AGF into `sector` and zeros after it.
+    /// [`BlockKind::seal`](crate::BlockKind::seal) stores LSN and checksum.
     ///
     /// # Panics
     ///
-    /// If `sector` is too short: the caller chose it.
+    /// If `sector` is too short, which is a mistake of the caller.
     pub fn encode(&self, geometry: &Geometry, sector: &mut [u8]) {
         let absent = BtreeRoot { block: AgBlock(0), levels: 0 };
         let (reverse_map, refcount) =
@@ -255,7 +254,7 @@ impl Agf {
         if found != expected {
             return Err(AgfCheck::Length { found, expected });
         }
-        self.free_list.verify(agfl::places(geometry.sector_size))?;
+        self.free_list.verify(agfl::capacity(geometry.sector_size))?;
         let trees = [
             (BtreeKind::FreeSpaceByBlock, Some(self.free_space_by_block)),
             (BtreeKind::FreeSpaceBySize, Some(self.free_space_by_size)),
@@ -296,8 +295,9 @@ impl Agf {
 }
 
 impl FreeListRange {
-    /// A list whose `first` and `last` do not enclose `count` places passes here: kernels before
-    /// 4.17 wrote such, and the first to write resets it. Who reads the list refuses it.
+    /// Checks that the range lies in the ring. A range that does not enclose `count` entries
+    /// passes: kernels before 4.17 wrote such ranges, and a writer resets the list. A reader of the
+    /// list refuses it.
     fn verify(&self, size: u32) -> Result<(), AgfCheck> {
         let Self { first, last, count } = *self;
         if first >= size || last >= size || count > size {
@@ -319,23 +319,15 @@ pub(crate) fn verify(
     sector: &[u8],
     at: DiskAddr,
     context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    let verify = || -> Result<(), Check> {
-        let disk = disk_form(sector)?;
-        ENVELOPE.verify(sector, at, context)?;
-        let version = disk.version.get();
-        if version != VERSION {
-            return Err(AgfCheck::Version { version }.into());
-        }
-        let group = envelope::group_of_sector(at, AGF_SECTOR, context)?;
-        Ok(Agf::from_disk(disk, context.geometry).verify(&group)?)
-    };
-    verify().map_err(|check| Corruption::new(Structure::Agf, Place::Disk(at), check))
-}
-
-/// Stores LSN and checksum.
-pub(crate) fn seal(sector: &mut [u8], lsn: Lsn) {
-    ENVELOPE.seal(sector, lsn);
+) -> Result<(), Check> {
+    let disk = disk_form(sector)?;
+    ENVELOPE.verify(sector, at, context)?;
+    let version = disk.version.get();
+    if version != VERSION {
+        return Err(AgfCheck::Version { version }.into());
+    }
+    let group = envelope::group_of_sector(at, AGF_SECTOR, context)?;
+    Ok(Agf::from_disk(disk, context.geometry).verify(&group)?)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! AG free list (AGFL, `xfs_agfl`): sector 3 of every allocation group.
 //!
-//! Owns: the ring of blocks that the free-space btrees and the reverse map grow into and shrink
-//! from. Which of its places are in use stands in the AGF.
+//! Owns: the ring of blocks from which the free-space btrees and the reverse map take blocks, and
+//! to which they return them. The AGF says which entries of the ring are in use.
 //!
 //! ```text
 //! 0 magic  4 group  8 UUID  24 LSN  32 CRC  36 block numbers to the end of the sector
@@ -15,14 +15,14 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 use crate::addr::{AgBlock, AgNumber, DiskAddr, Lsn};
 use crate::agf::FreeListRange;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{self, Envelope};
 use crate::geometry::Geometry;
 use crate::kind::VerifyContext;
 
 /// "XAFL".
 pub const AGFL_MAGIC: u32 = 0x5841_464c;
-/// Which sector of the group.
+/// Index of the sector in the group.
 pub const AGFL_SECTOR: u32 = 3;
 
 /// A check of this structure that failed.
@@ -30,17 +30,17 @@ pub const AGFL_SECTOR: u32 = 3;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum AgflCheck {
-    #[error("says that it is group {found}, not {expected}")]
+    #[error("belongs to group {found}, not to group {expected}")]
     GroupNumber { found: u32, expected: u32 },
-    #[error("place {place} holds block {block:#x}, which does not exist")]
+    #[error("entry {place} holds block {block:#x}, which does not exist")]
     Block { place: usize, block: u32 },
-    #[error("the AGF has {count} entries, from {first} to {last}")]
+    #[error("the AGF counts {count} entries, but its range goes from {first} to {last}")]
     Range { first: u32, last: u32, count: u32 },
-    #[error("place {place} is in use, but empty")]
+    #[error("entry {place} is in use but empty")]
     Empty { place: usize },
 }
 
-/// The header of the AGFL as it lies on disk.
+/// The header of the AGFL on disk.
 #[doc(alias = "xfs_agfl")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -63,26 +63,26 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
     block: None,
 };
 
-/// Places in the free list of a volume with sectors of this size.
+/// Number of entries in the free list of a volume with sectors of this size.
 #[doc(alias = "xfs_agfl_size")]
 #[must_use]
-pub const fn places(sector_size: u32) -> u32 {
+pub const fn capacity(sector_size: u32) -> u32 {
     (sector_size - HEADER_BYTES as u32) / size_of::<U32>() as u32
 }
 
-/// Where the block number of a place stands in the sector.
+/// The bytes of the sector that hold the block number of entry `index`.
 #[must_use]
-pub const fn place_bytes(place: u32) -> core::ops::Range<usize> {
-    let start = HEADER_BYTES + place as usize * size_of::<U32>();
+pub const fn entry_range(index: u32) -> core::ops::Range<usize> {
+    let start = HEADER_BYTES + index as usize * size_of::<U32>();
     start..start + size_of::<U32>()
 }
 
-/// Writes a free list that holds `blocks` from place `first` on, one turn at most, and nothing
-/// else. LSN and checksum are [`BlockKind::seal`](crate::BlockKind::seal)'s.
+/// Writes a free list with `blocks` from entry `first` on, at most one turn of the ring. All other
+/// entries are empty. [`BlockKind::seal`](crate::BlockKind::seal) stores LSN and checksum.
 ///
 /// # Panics
 ///
-/// If `sector` is shorter than the header: the caller chose it.
+/// If `sector` is shorter than the header, which is a mistake of the caller.
 pub fn encode(
     group: AgNumber,
     (first, blocks): (u32, &[AgBlock]),
@@ -98,25 +98,25 @@ pub fn encode(
     envelope::fill(sector, &header);
     let (_, rest) = sector.split_at_mut(HEADER_BYTES);
     rest.fill(0xff);
-    let places = rest.len() / size_of::<U32>();
-    for (index, block) in blocks.iter().take(places).enumerate() {
-        let place = (first as usize + index) % places;
-        let bytes = rest.chunks_exact_mut(size_of::<U32>()).nth(place);
-        bytes.expect("the place lies in the list").copy_from_slice(&block.0.to_be_bytes());
+    let capacity = rest.len() / size_of::<U32>();
+    for (index, block) in blocks.iter().take(capacity).enumerate() {
+        let entry = (first as usize + index) % capacity;
+        let bytes = rest.chunks_exact_mut(size_of::<U32>()).nth(entry);
+        bytes.expect("the entry lies in the list").copy_from_slice(&block.0.to_be_bytes());
     }
 }
 
-/// The free list, seen over its sector.
+/// A view of the free list in its sector.
 #[derive(Clone, Copy, Debug)]
 pub struct Agfl<'a> {
     header: &'a AgflHeaderDisk,
-    places: &'a [U32],
+    entries: &'a [U32],
     at: DiskAddr,
 }
 
 impl<'a> Agfl<'a> {
-    /// Views `sector`, exactly one sector read from `at`. Values are taken as they are:
-    /// [`BlockKind::verify`] checks them.
+    /// Creates a view of `sector`, exactly one sector read from `at`. Values are not checked:
+    /// [`BlockKind::verify`] does that.
     ///
     /// [`BlockKind::verify`]: crate::BlockKind::verify
     ///
@@ -125,7 +125,7 @@ impl<'a> Agfl<'a> {
     /// A wrong magic number, or too few bytes.
     pub fn decode(sector: &'a [u8], at: DiskAddr) -> Result<Self, Corruption> {
         Self::view(sector, at)
-            .map_err(|check| Corruption::new(Structure::Agfl, Place::Disk(at), check))
+            .map_err(|check| Corruption::new(Structure::Agfl, StructureAddress::Disk(at), check))
     }
 
     fn view(sector: &'a [u8], at: DiskAddr) -> Result<Self, Check> {
@@ -134,43 +134,43 @@ impl<'a> Agfl<'a> {
             return Err(truncated);
         };
         envelope::verify_magic(header.magic.get(), AGFL_MAGIC)?;
-        let Ok((places, _)) =
+        let Ok((entries, _)) =
             <[U32]>::ref_from_prefix_with_elems(rest, rest.len() / size_of::<U32>())
         else {
             return Err(truncated);
         };
-        Ok(Self { header, places, at })
+        Ok(Self { header, entries, at })
     }
 
-    /// Which group it belongs to.
+    /// The group that the list belongs to.
     #[must_use]
     pub const fn group(&self) -> AgNumber {
         AgNumber(self.header.group.get())
     }
 
-    /// When it was last logged.
+    /// The LSN of the last logged change.
     #[must_use]
     pub const fn lsn(&self) -> Lsn {
         Lsn(self.header.lsn.get())
     }
 
-    /// All places, in use or not.
-    pub fn places(&self) -> impl ExactSizeIterator<Item = Option<AgBlock>> + use<'a> {
-        self.places.iter().map(|raw| Some(AgBlock(raw.get())).filter(|block| !block.is_null()))
+    /// All entries, in use or not.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = Option<AgBlock>> + use<'a> {
+        self.entries.iter().map(|raw| Some(AgBlock(raw.get())).filter(|block| !block.is_null()))
     }
 
-    /// The blocks on the list, in the order in which they will be taken. `range` is the AGF's.
+    /// The blocks on the list, in the order in which they will be used. `range` comes from the AGF.
     ///
     /// # Errors
     ///
-    /// The range must lie inside the ring and enclose as many places as it counts. Each item fails
-    /// on its own if its place is empty.
+    /// If the range does not lie inside the ring, or does not enclose as many entries as it counts.
+    /// An item of the iterator is an error if its entry is empty.
     pub fn blocks(
         &self,
         range: FreeListRange,
     ) -> Result<impl Iterator<Item = Result<AgBlock, Corruption>> + use<'a>, Corruption> {
         let FreeListRange { first, last, count } = range;
-        let size = self.places.len();
+        let size = self.entries.len();
         let enclosed = (last as usize + size).wrapping_sub(first as usize).wrapping_add(1);
         let is_inside = (first as usize) < size && (last as usize) < size;
         if count != 0 && (!is_inside || count as usize != (enclosed - 1) % size + 1) {
@@ -179,7 +179,7 @@ impl<'a> Agfl<'a> {
         let this = *self;
         Ok((0..count as usize).map(move |index| {
             let place = (first as usize + index) % size;
-            let block = this.places.get(place).map_or(AgBlock::NULL, |raw| AgBlock(raw.get()));
+            let block = this.entries.get(place).map_or(AgBlock::NULL, |raw| AgBlock(raw.get()));
             if block.is_null() {
                 return Err(this.corrupt(AgflCheck::Empty { place }));
             }
@@ -188,7 +188,7 @@ impl<'a> Agfl<'a> {
     }
 
     fn corrupt(&self, check: AgflCheck) -> Corruption {
-        Corruption::new(Structure::Agfl, Place::Disk(self.at), check)
+        Corruption::new(Structure::Agfl, StructureAddress::Disk(self.at), check)
     }
 }
 
@@ -197,28 +197,20 @@ pub(crate) fn verify(
     sector: &[u8],
     at: DiskAddr,
     context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    let verify = || -> Result<(), Check> {
-        let list = Agfl::view(sector, at)?;
-        ENVELOPE.verify(sector, at, context)?;
-        let group = envelope::group_of_sector(at, AGFL_SECTOR, context)?;
-        let (found, expected) = (list.group().0, group.number().0);
-        if found != expected {
-            return Err(AgflCheck::GroupNumber { found, expected }.into());
+) -> Result<(), Check> {
+    let list = Agfl::view(sector, at)?;
+    ENVELOPE.verify(sector, at, context)?;
+    let group = envelope::group_of_sector(at, AGFL_SECTOR, context)?;
+    let (found, expected) = (list.group().0, group.number().0);
+    if found != expected {
+        return Err(AgflCheck::GroupNumber { found, expected }.into());
+    }
+    for (place, block) in list.entries().enumerate() {
+        if let Some(block) = block.filter(|block| !group.contains_block(*block)) {
+            return Err(AgflCheck::Block { place, block: block.0 }.into());
         }
-        for (place, block) in list.places().enumerate() {
-            if let Some(block) = block.filter(|block| !group.contains_block(*block)) {
-                return Err(AgflCheck::Block { place, block: block.0 }.into());
-            }
-        }
-        Ok(())
-    };
-    verify().map_err(|check| Corruption::new(Structure::Agfl, Place::Disk(at), check))
-}
-
-/// Stores LSN and checksum.
-pub(crate) fn seal(sector: &mut [u8], lsn: Lsn) {
-    ENVELOPE.seal(sector, lsn);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! AG inode header (AGI, `xfs_agi`): sector 2 of every allocation group.
 //!
-//! Owns: decoding, and every check that the AGI can make on itself and against the group's size.
-//! Does **not** own the comparison of its counters with the btrees.
+//! Owns: decoding, and every check of the AGI against itself and against the group's size. Does
+//! **not** own the comparison of its counters with the btrees.
 //!
 //! ```text
 //!   0 magic  4 version  8 group  12 length  16 inodes  20 root  24 levels  28 free inodes
@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 use crate::addr::{AgBlock, AgInode, AgNumber, DiskAddr, Lsn};
 use crate::agf::BtreeRoot;
 use crate::btree::BtreeKind;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{self, Envelope};
 use crate::features::RoCompatFeatures;
 use crate::geometry::Geometry;
@@ -28,9 +28,10 @@ use crate::kind::VerifyContext;
 
 /// "XAGI".
 pub const AGI_MAGIC: u32 = 0x5841_4749;
-/// Which sector of the group.
+/// Index of the sector in the group.
 pub const AGI_SECTOR: u32 = 2;
-/// Lists of inodes that have no name and are still open, by inode number modulo this.
+/// Number of unlinked lists. They hold inodes that have no name and are still open, by inode number
+/// modulo this.
 #[doc(alias = "XFS_AGI_UNLINKED_BUCKETS")]
 pub const UNLINKED_BUCKETS: usize = 64;
 const VERSION: u32 = 1;
@@ -42,15 +43,15 @@ const VERSION: u32 = 1;
 pub enum AgiCheck {
     #[error("version {version} is not known")]
     Version { version: u32 },
-    #[error("says that it is group {found}, not {expected}")]
+    #[error("belongs to group {found}, not to group {expected}")]
     GroupNumber { found: u32, expected: u32 },
-    #[error("group of {found} blocks, where the superblock has {expected}")]
+    #[error("group of {found} blocks, but by the superblock it has {expected}")]
     Length { found: u32, expected: u32 },
     #[error("btree of {tree}: root is block {block:#x}")]
     Root { tree: &'static str, block: u32 },
     #[error("btree of {tree}: {levels} levels, outside 1..={max}")]
     Levels { tree: &'static str, levels: u32, max: u32 },
-    #[error("{free} free of {count} inodes, where {max} fit")]
+    #[error("{free} free of {count} inodes in a group where {max} fit")]
     Inodes { free: u32, count: u32, max: u64 },
     #[error("{blocks} blocks taken by the btree of {tree}, of {length}")]
     Blocks { tree: &'static str, blocks: u32, length: u32 },
@@ -58,19 +59,19 @@ pub enum AgiCheck {
     Unlinked { bucket: usize, inode: u32 },
     #[error("inode {inode:#x} is in no chunk of the inode btree")]
     NoChunk { inode: u32 },
-    #[error("the inode btrees, or a part of it, say other things of the chunk at {start:#x}")]
+    #[error("the inode btrees disagree about the chunk at {start:#x}")]
     ChunksDiffer { start: u32 },
-    #[error("{free} free inodes, but the inode btrees have none of them")]
+    #[error("{free} free inodes counted, but the inode btrees have none")]
     NoneFree { free: u32 },
-    #[error("inode {inode:#x} is free in the inode btree and in use on disk")]
+    #[error("inode {inode:#x} is free in the inode btree but in use on disk")]
     InUse { inode: u32 },
-    #[error("inode {inode:#x} is freed twice")]
+    #[error("inode {inode:#x} is already free")]
     NotInUse { inode: u32 },
     #[error("{stored} {what}, but the btrees have {counted}")]
     Counted { what: &'static str, stored: u32, counted: u64 },
 }
 
-/// The AGI as it lies on disk.
+/// The AGI on disk.
 #[doc(alias = "xfs_agi")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -111,38 +112,39 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
 /// The AGI in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agi {
-    /// Which group.
+    /// The group number.
     #[doc(alias = "seqno")]
     pub group: AgNumber,
     /// Blocks in the group.
     pub length_blocks: u32,
     /// Inodes on disk in the group, free ones included.
     pub count: u32,
-    /// How many of those are free.
+    /// The free inodes among them.
     #[doc(alias = "freecount")]
     pub free_count: u32,
     /// Inode chunks.
     #[doc(alias = "inobt")]
     pub inode_btree: BtreeRoot,
-    /// Inode chunks with free inodes, where the volume has that btree.
+    /// Inode chunks with free inodes, if the volume has that btree.
     #[doc(alias = "finobt")]
     pub free_inode_btree: Option<BtreeRoot>,
-    /// First inode of the newest chunk: a hint.
+    /// First inode of the newest chunk. A hint.
     #[doc(alias = "newino")]
     pub newest_inode: Option<AgInode>,
     /// First inode of each unlinked list.
     pub unlinked: [Option<AgInode>; UNLINKED_BUCKETS],
-    /// Blocks of the inode btree, where the volume counts them.
+    /// Blocks of the inode btree, if the volume counts them.
     #[doc(alias = "iblocks")]
     pub inode_btree_blocks: Option<u32>,
-    /// Blocks of the free-inode btree, where the volume counts them.
+    /// Blocks of the free-inode btree, if the volume counts them.
     #[doc(alias = "fblocks")]
     pub free_inode_btree_blocks: Option<u32>,
-    /// When it was last logged.
+    /// The LSN of the last logged change.
     pub lsn: Lsn,
 }
 
-/// The AGI without its unlinked lists: what changes, or is asked for, with each inode.
+/// The AGI without its unlinked lists: the fields that each allocation of an inode reads or
+/// changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are those of `Agi`, documented there")]
 pub struct AgiFields {
@@ -158,15 +160,15 @@ pub struct AgiFields {
 }
 
 impl AgiFields {
-    /// As [`Agi::decode`].
+    /// Decodes the fields like [`Agi::decode`].
     ///
     /// # Errors
     ///
-    /// As [`Agi::decode`].
+    /// See [`Agi::decode`].
     pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
         disk_form(sector)
             .map(|disk| Self::from_disk(disk, geometry))
-            .map_err(|check| Corruption::new(Structure::Agi, Place::Disk(at), check))
+            .map_err(|check| Corruption::new(Structure::Agi, StructureAddress::Disk(at), check))
     }
 
     fn from_disk(disk: &AgiDisk, geometry: &Geometry) -> Self {
@@ -190,8 +192,8 @@ impl AgiFields {
         }
     }
 
-    /// Where the fields lie that are others than in `stored`, and what has to stand there. Length
-    /// and LSN are not among them: who changes those has other ways.
+    /// The byte ranges of the fields that differ from `stored`, each with its new contents. Length
+    /// and LSN are not included: other code changes those.
     pub fn changes_since(&self, stored: &Self) -> impl Iterator<Item = (Range<usize>, [u8; 4])> {
         let changed = self.words().into_iter().zip(stored.words());
         changed.filter(|(new, old)| new != old).map(|((offset, word), _)| {
@@ -218,29 +220,28 @@ impl AgiFields {
     }
 }
 
-/// Where the first inode of an unlinked list is named.
+/// The bytes of the sector that hold the first inode of an unlinked list.
 #[must_use]
 pub const fn unlinked_range(bucket: usize) -> Range<usize> {
     let start = offset_of!(AgiDisk, unlinked) + bucket * size_of::<U32>();
     start..start + size_of::<U32>()
 }
 
-/// The first inode of an unlinked list, of which `bytes` is what stands there.
+/// Decodes the first inode of an unlinked list from the bytes at [`unlinked_range`].
 #[must_use]
 pub fn decode_unlinked(bytes: &[u8]) -> Option<AgInode> {
     U32::read_from_bytes(bytes).ok().and_then(present)
 }
 
-/// What stands where the first inode of an unlinked list is named.
+/// Encodes the first inode of an unlinked list for the bytes at [`unlinked_range`].
 #[must_use]
 pub fn encode_unlinked(first: Option<AgInode>) -> [u8; 4] {
     first.unwrap_or(AgInode::NULL).0.to_be_bytes()
 }
 
 impl Agi {
-    /// Decodes the AGI at the start of `sector`, which was read from `at`. Optional fields are
-    /// there as the volume's features say. Values are taken as they are: [`BlockKind::verify`]
-    /// checks them.
+    /// Decodes the AGI at the start of `sector`, which was read from `at`. The volume's features
+    /// decide which optional fields exist. Values are not checked: [`BlockKind::verify`] does that.
     ///
     /// [`BlockKind::verify`]: crate::BlockKind::verify
     ///
@@ -250,7 +251,7 @@ impl Agi {
     pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
         disk_form(sector)
             .map(|disk| Self::from_disk(disk, geometry))
-            .map_err(|check| Corruption::new(Structure::Agi, Place::Disk(at), check))
+            .map_err(|check| Corruption::new(Structure::Agi, StructureAddress::Disk(at), check))
     }
 
     fn from_disk(disk: &AgiDisk, geometry: &Geometry) -> Self {
@@ -270,12 +271,12 @@ impl Agi {
         }
     }
 
-    /// Writes the AGI into `sector` and zeros behind it. LSN and checksum are
-    /// [`BlockKind::seal`](crate::BlockKind::seal)'s.
+    /// Writes the AGI into `sector` and zeros after it.
+    /// [`BlockKind::seal`](crate::BlockKind::seal) stores LSN and checksum.
     ///
     /// # Panics
     ///
-    /// If `sector` is too short: the caller chose it.
+    /// If `sector` is too short, which is a mistake of the caller.
     pub fn encode(&self, geometry: &Geometry, sector: &mut [u8]) {
         let absent = BtreeRoot { block: AgBlock(0), levels: 0 };
         let free_inode_btree = self.free_inode_btree.unwrap_or(absent);
@@ -372,23 +373,15 @@ pub(crate) fn verify(
     sector: &[u8],
     at: DiskAddr,
     context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    let verify = || -> Result<(), Check> {
-        let disk = disk_form(sector)?;
-        ENVELOPE.verify(sector, at, context)?;
-        let version = disk.version.get();
-        if version != VERSION {
-            return Err(AgiCheck::Version { version }.into());
-        }
-        let group = envelope::group_of_sector(at, AGI_SECTOR, context)?;
-        Ok(Agi::from_disk(disk, context.geometry).verify(&group)?)
-    };
-    verify().map_err(|check| Corruption::new(Structure::Agi, Place::Disk(at), check))
-}
-
-/// Stores LSN and checksum.
-pub(crate) fn seal(sector: &mut [u8], lsn: Lsn) {
-    ENVELOPE.seal(sector, lsn);
+) -> Result<(), Check> {
+    let disk = disk_form(sector)?;
+    ENVELOPE.verify(sector, at, context)?;
+    let version = disk.version.get();
+    if version != VERSION {
+        return Err(AgiCheck::Version { version }.into());
+    }
+    let group = envelope::group_of_sector(at, AGI_SECTOR, context)?;
+    Ok(Agi::from_disk(disk, context.geometry).verify(&group)?)
 }
 
 #[cfg(test)]

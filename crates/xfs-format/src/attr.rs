@@ -1,12 +1,12 @@
 //! Extended attributes: names to values, in three forms that share their entries' meaning.
 //!
-//! Owns: namespaces, flags, and in the modules below each form. Does **not** own: the nodes of
-//! larger attribute forks ([`dabtree`](crate::dabtree)), what a value means
-//! ([`acl`](crate::acl), [`parent`](crate::parent)) and what Linux calls an attribute.
+//! Owns: namespaces, flags, and each form in a module of its own. Does **not** own: the nodes of
+//! larger attribute forks ([`dabtree`](crate::dabtree)), the meaning of values
+//! ([`acl`](crate::acl), [`parent`](crate::parent)), or the names that Linux gives to attributes.
 //!
-//! A few attributes lie in the inode ([`short_form`]). More lie in leaves ([`leaf`]), block 0 of
-//! the fork being the only leaf or the root node of a tree of them. A value too long for a leaf
-//! lies in blocks of its own ([`remote`]).
+//! A few attributes fit into the inode ([`short_form`]). Otherwise they lie in leaves ([`leaf`]).
+//! Block 0 of the fork is the only leaf, or the root node of a tree of leaves. A value that is too
+//! long for a leaf has its own blocks ([`remote`]).
 
 pub mod leaf;
 pub mod remote;
@@ -29,10 +29,10 @@ pub const MAX_VALUE: u32 = 64 << 10;
 pub const ALIGNMENT: usize = 4;
 
 bitflags! {
-    /// Flags of an attribute as they stand on disk.
+    /// Flags of an attribute on disk.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct AttrFlags: u8 {
-        /// The value lies beside the name (leaves only).
+        /// The value is stored next to the name (leaves only).
         const LOCAL = 1 << 0;
         /// Namespace "trusted".
         const ROOT = 1 << 1;
@@ -40,29 +40,29 @@ bitflags! {
         const SECURE = 1 << 2;
         /// Parent pointer.
         const PARENT = 1 << 3;
-        /// Being made or removed: not there for anybody (leaves only).
+        /// Being created or removed. Readers ignore the attribute (leaves only).
         const INCOMPLETE = 1 << 7;
     }
 }
 
-/// The namespace of an attribute: the same name may stand in each of them.
+/// The namespace of an attribute. Each namespace may contain the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Namespace {
     /// `user.`
     User,
-    /// `trusted.`, and the names that Linux shows elsewhere, as ACLs.
+    /// `trusted.`, and attributes that Linux shows under other names, such as ACLs.
     #[doc(alias = "XFS_ATTR_ROOT")]
     Trusted,
     /// `security.`
     #[doc(alias = "XFS_ATTR_SECURE")]
     Security,
-    /// Parent pointers, which no user sees as attributes.
+    /// Parent pointers, which Linux does not show as attributes.
     #[doc(alias = "XFS_ATTR_PARENT")]
     Parent,
 }
 
 impl Namespace {
-    /// The namespace that these flags name, or `None` for more than one.
+    /// Returns the namespace in these flags, or `None` if they name more than one.
     #[must_use]
     pub const fn from_flags(flags: AttrFlags) -> Option<Self> {
         const ROOT: u8 = AttrFlags::ROOT.bits();
@@ -77,7 +77,7 @@ impl Namespace {
         }
     }
 
-    /// The flag on disk.
+    /// Returns the namespace's flag on disk.
     #[must_use]
     pub const fn flags(self) -> AttrFlags {
         match self {
@@ -96,18 +96,18 @@ pub struct AttrEntry<'a> {
     pub namespace: Namespace,
     /// The name without a prefix: 1 to 255 bytes, of any encoding.
     pub name: &'a [u8],
-    /// The value, or where it lies.
+    /// The value, or its location.
     pub value: AttrValue<'a>,
 }
 
 /// The value of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttrValue<'a> {
-    /// It lies beside the name.
+    /// A value that is stored next to the name.
     Local(&'a [u8]),
-    /// It lies in blocks of the attribute fork.
+    /// A value in blocks of the attribute fork.
     Remote {
-        /// The first of them.
+        /// The first of these blocks.
         first_block: FileBlock,
         /// The length of the value.
         length_bytes: u32,
@@ -119,7 +119,7 @@ impl AttrValue<'_> {
     #[must_use]
     pub fn length_bytes(&self) -> u32 {
         match self {
-            // A local value is inside one block, so its length fits.
+            // A local value lies in one block, so its length fits.
             Self::Local(value) => value.len() as u32,
             Self::Remote { length_bytes, .. } => *length_bytes,
         }
@@ -131,7 +131,7 @@ impl AttrValue<'_> {
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum AttrCheck {
-    #[error("the short form says it is {size} bytes long where {available} are")]
+    #[error("the size of the short form is {size}, but {available} bytes are available")]
     ShortFormSize { size: u16, available: usize },
     #[error("the entry at offset {offset} does not end inside the {end} bytes of the short form")]
     EntryEnd { offset: usize, end: usize },
@@ -145,24 +145,24 @@ pub enum AttrCheck {
     Count { count: u16, first_used: u32 },
     #[error("the first name is at {first_used} in a block of {block_size}")]
     FirstUsed { first_used: u32, block_size: usize },
-    #[error("entry {index} has hash {hash:#010x}, below {previous:#010x} before it")]
+    #[error("entry {index} has hash {hash:#010x}, below the previous hash {previous:#010x}")]
     HashOrder { index: usize, hash: u32, previous: u32 },
-    #[error("entry {index} has hash {hash:#010x}, its name gives {computed:#010x}")]
+    #[error("entry {index} has hash {hash:#010x}, but its name has hash {computed:#010x}")]
     Hash { index: usize, hash: u32, computed: u32 },
-    #[error("the name of entry {index} at offset {offset} does not lie inside the names")]
+    #[error("the name of entry {index} at offset {offset} lies outside the area for names")]
     NamePlace { index: usize, offset: u16 },
     #[error("the name of entry {index} at offset {offset} overlaps another")]
     NameOverlap { index: usize, offset: u16 },
-    #[error("the names take {found} bytes, the header says {used}")]
+    #[error("the names take {found} bytes, but the header counts {used}")]
     UsedBytes { used: u16, found: usize },
     #[error("free range {index}: {size} bytes at {base}")]
     FreeRange { index: usize, base: u16, size: u16 },
     #[error("entry {index} has a value of {length} bytes at fork block {block}")]
     RemoteValue { index: usize, block: u32, length: u32 },
-    #[error("the block holds {bytes} bytes of a value from {offset}, which cannot be")]
+    #[error("the block holds {bytes} bytes of a value from offset {offset}, which is impossible")]
     RemoteRange { offset: u32, bytes: u32 },
     #[error(
-        "the block holds {bytes} bytes from {offset} where {expected} bytes from {wanted} are due"
+        "the block holds {bytes} bytes from offset {offset}, not {expected} bytes from {wanted}"
     )]
     RemotePiece { offset: u32, bytes: u32, wanted: u32, expected: u32 },
 }

@@ -1,9 +1,9 @@
 //! Blocks of all btrees (`xfs_btree_block`).
 //!
-//! Owns: the two headers, the places of records, keys and pointers, and every check that one block
-//! can make on itself, its records included. Does **not** own descent, siblings or owners: that is
-//! the cursor's, which sees more than one block. The root of a fork's btree lies in the inode and
-//! has another form: [`ExtentRoot`](crate::extent::ExtentRoot).
+//! Owns: the two headers, the offsets of records, keys and pointers, and every check of one block
+//! against itself, including its records. Does **not** own checks across blocks (descent, siblings,
+//! owners): the cursor makes those. The root of a fork's btree lies in the inode and has another
+//! form: [`ExtentRoot`](crate::extent::ExtentRoot).
 //!
 //! ```text
 //! short   0 magic  4 level  6 count  8 left   12 right  16 address  24 LSN  32 UUID  48 owner
@@ -11,7 +11,7 @@
 //! long    0 magic  4 level  6 count  8 left   16 right  24 address  32 LSN  40 UUID  56 owner
 //!        64 CRC  68 pad                                                                .. 72
 //! leaf    header, then records
-//! node    header, then places for the most keys a node can hold, then pointers
+//! node    header, then room for the largest number of keys, then pointers
 //! ```
 //!
 //! Btrees of an allocation group are short: pointers are block numbers inside the group, and the
@@ -29,7 +29,7 @@ pub use encode::{BtreeHeader, BtreeIdentity, encode_leaf};
 pub use extents::Extents;
 pub use layout::{BtreeKind, BtreeLayout, PointerForm};
 pub use verify::BtreeCheck;
-pub(crate) use verify::{envelope_of, seal, verify};
+pub(crate) use verify::{envelope_of, verify};
 
 use core::fmt::Debug;
 
@@ -39,72 +39,72 @@ use crate::corruption::Check;
 use crate::geometry::Geometry;
 use crate::group::Group;
 
-/// What a cursor has to know of one kind of btree.
+/// The format of one kind of btree, as a cursor uses it.
 pub trait BtreeFormat {
     /// The kind: magic number and sizes follow from it.
     const KIND: BtreeKind;
     /// A decoded record.
     type Record: Copy + Debug + PartialEq;
-    /// What records are ordered by.
+    /// The key by which records are ordered.
     type Key: Copy + Debug + Ord;
 
-    /// Whether the key of a record alone says what it covers. Then a record that changes and keeps its key
-    /// may stand where it stood.
+    /// Whether the key of a record alone determines what it covers. If so, a record that changes
+    /// but keeps its key may keep its position.
     const KEY_TELLS_ALL: bool = false;
 
-    /// Decodes a record of this btree and checks it. `group` is the one that the btree belongs to; it
-    /// has no meaning for the extents of a fork.
+    /// Decodes a record of this btree and checks it. `group` is the group of the btree; it has no
+    /// meaning for the extents of a fork.
     ///
     /// # Errors
     ///
     /// The check that failed.
     fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<Self::Record, Check>;
 
-    /// Decodes the (low) key at the start of `bytes`; `None` if there are too few.
+    /// Decodes the (low) key at the start of `bytes`; `None` if there are too few bytes.
     fn decode_key(bytes: &[u8]) -> Option<Self::Key>;
 
     /// The key of a record.
     fn key(record: &Self::Record) -> Self::Key;
 
-    /// The key of the record in `bytes`. A block's records were checked when it was read: kinds whose
-    /// key stands in the record as it is look at nothing else here.
+    /// Decodes the key of the record in `bytes`. The records of a block were checked when the block
+    /// was read, so kinds whose records contain the key unchanged read only that.
     ///
     /// # Errors
     ///
-    /// As [`decode_record`](Self::decode_record), or too few bytes.
+    /// See [`decode_record`](Self::decode_record); also if there are too few bytes.
     fn decode_record_key(bytes: &[u8], group: &Group<'_>) -> Result<Self::Key, Check> {
         Self::decode_record(bytes, group).map(|record| Self::key(&record))
     }
 
-    /// The highest key that a record covers. Only the reverse map, whose records overlap, has any
-    /// other than the key itself.
+    /// The highest key that a record covers. It differs from the key only in the reverse map, whose
+    /// records may overlap.
     fn high_key(record: &Self::Record) -> Self::Key {
         Self::key(record)
     }
 
-    /// Writes a record as it lies on disk.
+    /// Writes a record in its disk form.
     ///
     /// # Panics
     ///
-    /// If `into` is not as long as a record, or a part of the record does not fit its field.
+    /// If `into` does not have the length of a record, or a value does not fit its field.
     fn encode_record(record: &Self::Record, geometry: &Geometry, into: &mut [u8]);
 
-    /// Writes the key of a record as a node holds it: the low one, and behind it the high one where
-    /// this kind has any.
+    /// Writes the keys of a record in the form of a node: the low key, and after it the high key if
+    /// this kind has one.
     ///
     /// # Panics
     ///
-    /// If `into` is not as long as the keys of one child.
+    /// If `into` does not have the length of the keys of one child.
     fn encode_key(record: &Self::Record, into: &mut [u8]);
 
-    /// Whether `record` may stand right after `previous`: its key is higher, and the two do not
-    /// overlap where this kind forbids it.
+    /// Returns whether `record` may directly follow `previous`: its key is higher, and the two do
+    /// not overlap if this kind forbids that.
     fn may_follow(record: &Self::Record, previous: &Self::Record) -> bool;
 }
 
-/// Writes a record or key, which has as many bytes as `into`.
+/// Writes a record or key, which must have the length of `into`.
 pub(crate) fn put<T: IntoBytes + Immutable>(disk: &T, into: &mut [u8]) {
-    disk.write_to(into).expect("the room for a record or key is as long as it is");
+    disk.write_to(into).expect("the target has the length of the record or key");
 }
 
 #[cfg(test)]

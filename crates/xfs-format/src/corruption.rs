@@ -1,8 +1,8 @@
-//! What is wrong with a structure: which one, where, which check failed, and the values.
+//! Corruption of a structure: the structure, its address, the check that failed, and the values.
 //!
-//! Owns: [`Corruption`] and the checks that every structure shares. Checks of one structure are an
-//! enum beside that structure and become a variant of [`Check`] here, so that a caller can match on
-//! them and a test can name them.
+//! Owns: [`Corruption`] and the checks that all structures share. The checks of one structure are
+//! an enum next to that structure and a variant of [`Check`] here, so that callers can match on
+//! them and tests can name them.
 
 use core::fmt;
 
@@ -31,7 +31,7 @@ use crate::rmap::RmapCheck;
 use crate::superblock::SuperblockCheck;
 use crate::symlink::SymlinkCheck;
 
-/// Which on-disk structure a finding is about.
+/// An on-disk structure that a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Structure {
@@ -109,14 +109,14 @@ impl fmt::Display for Structure {
     }
 }
 
-/// Where a finding is.
+/// The address of a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum StructureAddress {
     /// A buffer on the data device.
     Disk(DiskAddr),
     /// An allocation group as a whole.
     Group(AgNumber),
-    /// The inode itself: its core or what is stored in line.
+    /// The inode itself: its core or a fork that is stored in the inode.
     Inode(InodeNumber),
     /// A block of an inode's data fork.
     Data(InodeNumber, FileBlock),
@@ -126,7 +126,7 @@ pub enum Place {
     Log(u32),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for StructureAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disk(address) => address.fmt(f),
@@ -143,20 +143,20 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Check {
-    /// The magic number is not the structure's own.
+    /// The magic number is wrong.
     #[error("magic number is {found:#x}, not {expected:#x}")]
     Magic {
-        /// What is on disk.
+        /// The value on disk.
         found: u64,
-        /// What the structure calls for.
+        /// The magic number of the structure.
         expected: u64,
     },
     /// The checksum over the structure does not match.
     #[error("checksum is {stored:#010x}, but the bytes give {computed:#010x}")]
     Checksum {
-        /// As stored.
+        /// The stored checksum.
         stored: u32,
-        /// As computed over the bytes with the field taken as zero.
+        /// The checksum of the bytes with the field taken as zero.
         computed: u32,
     },
     /// The structure belongs to another volume.
@@ -165,155 +165,155 @@ pub enum Check {
         /// The UUID in the structure.
         found: uuid::Uuid,
     },
-    /// The structure says that it lives somewhere else.
-    #[error("says that it lives at {found}")]
+    /// The structure contains the address of another place.
+    #[error("its stored address is {found}")]
     MisplacedBlock {
         /// The address in the structure.
         found: DiskAddr,
     },
-    /// The structure says that it belongs to somebody else.
+    /// The structure belongs to another owner.
     #[error("belongs to owner {found}, not to {expected}")]
     ForeignOwner {
         /// The owner in the structure: an inode or an allocation group, by kind.
         found: u64,
-        /// The owner that led here.
+        /// The owner of the pointer that led here.
         expected: u64,
     },
-    /// The structure was last logged later than the log goes.
+    /// The structure has an LSN after the head of the log.
     #[error("was last written at {found}, ahead of the log, which ends at {log_head}")]
     LsnAheadOfLog {
-        /// In the structure.
+        /// The LSN in the structure.
         found: Lsn,
         /// The head of the log.
         log_head: Lsn,
     },
     /// There are fewer bytes than the structure needs.
-    #[error("{available} bytes are there where {needed} are needed")]
+    #[error("{available} bytes are available, but {needed} are needed")]
     Truncated {
         /// Bytes present.
         available: usize,
         /// Bytes needed.
         needed: usize,
     },
-    /// The place is in use as something else: two pointers claim it.
+    /// The block is in use as another kind: two pointers claim it.
     #[error(
         "is in use as {cached:?} of {cached_bytes} bytes, \
          and is claimed as {wanted:?} of {wanted_bytes} bytes"
     )]
     BufferInUse {
-        /// What it was read and verified as.
+        /// The kind as which it was read and verified.
         cached: BlockKind,
-        /// The length that it was read with.
+        /// The length with which it was read.
         cached_bytes: u32,
-        /// What the second pointer takes it for.
+        /// The kind that the second pointer requires.
         wanted: BlockKind,
-        /// The length that the second pointer gives it.
+        /// The length that the second pointer requires.
         wanted_bytes: u32,
     },
-    /// The place is in use in a buffer that goes on elsewhere: two maps claim it.
-    #[error("is in use with a piece at {cached}, and is claimed with that piece at {wanted}")]
+    /// The block is in use in a buffer whose other extents differ: two maps claim it.
+    #[error("is in use with an extent at {cached}, and is claimed with that extent at {wanted}")]
     BufferElsewhere {
-        /// The first piece that differs, as it was read.
+        /// The first extent that differs, as it was read.
         cached: DiskAddr,
-        /// The same piece, as the second map has it.
+        /// The same extent in the second map.
         wanted: DiskAddr,
     },
     /// A pointer leads to blocks that were freed in memory.
-    #[error("is freed, and something points to it still")]
+    #[error("has been freed, but a pointer still leads to it")]
     BufferFreed,
-    /// Of the superblock.
+    /// A check of the superblock.
     #[error(transparent)]
     Superblock(#[from] SuperblockCheck),
-    /// Of: AGF.
+    /// A check of the AGF.
     #[error(transparent)]
     Agf(#[from] AgfCheck),
-    /// Of: AGI.
+    /// A check of the AGI.
     #[error(transparent)]
     Agi(#[from] AgiCheck),
-    /// Of: AGFL.
+    /// A check of the AGFL.
     #[error(transparent)]
     Agfl(#[from] AgflCheck),
-    /// Of: btree block.
+    /// A check of a btree block.
     #[error(transparent)]
     Btree(#[from] BtreeCheck),
-    /// Of: inode chunk record.
+    /// A check of an inode chunk record.
     #[error(transparent)]
     InodeChunk(#[from] InodeChunkCheck),
-    /// Of: free space record.
+    /// A check of a free space record.
     #[error(transparent)]
     FreeSpace(#[from] FreeSpaceCheck),
-    /// Of: reverse map record.
+    /// A check of a reverse map record.
     #[error(transparent)]
     Rmap(#[from] RmapCheck),
-    /// Of: reference count record.
+    /// A check of a reference count record.
     #[error(transparent)]
     Refcount(#[from] RefcountCheck),
-    /// Of: extent.
+    /// A check of an extent.
     #[error(transparent)]
     Extent(#[from] ExtentCheck),
-    /// Of: inode.
+    /// A check of an inode.
     #[error(transparent)]
     Inode(#[from] InodeCheck),
-    /// Of: directory/attribute btree node.
+    /// A check of a node of a directory or attribute btree.
     #[error(transparent)]
     DaBtree(#[from] DaBtreeCheck),
-    /// Of: directory.
+    /// A check of a directory.
     #[error(transparent)]
     Directory(#[from] DirectoryCheck),
-    /// Of: extended attributes.
+    /// A check of extended attributes.
     #[error(transparent)]
     Attr(#[from] AttrCheck),
-    /// Of: symbolic link.
+    /// A check of a symbolic link.
     #[error(transparent)]
     Symlink(#[from] SymlinkCheck),
-    /// Of: access control list.
+    /// A check of an access control list.
     #[error(transparent)]
     Acl(#[from] AclCheck),
-    /// Of: parent pointer.
+    /// A check of a parent pointer.
     #[error(transparent)]
     Parent(#[from] ParentCheck),
-    /// Of: log record.
+    /// A check of a log record.
     #[error(transparent)]
     LogRecord(#[from] LogRecordCheck),
-    /// Of: log item.
+    /// A check of a log item.
     #[error(transparent)]
     LogItem(#[from] LogItemCheck),
 }
 
-/// A structure that cannot be believed.
+/// A failed check of an on-disk structure.
 ///
-/// Small to carry: the parts are behind one pointer.
+/// It is one pointer in size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Corruption(Box<CorruptionParts>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CorruptionParts {
     structure: Structure,
-    place: Place,
+    address: StructureAddress,
     check: Check,
 }
 
 impl Corruption {
-    /// Says that `check` failed for the `structure` at `place`.
+    /// Reports that `check` failed for the `structure` at `address`.
     #[must_use]
     #[cold]
-    pub fn new(structure: Structure, place: Place, check: impl Into<Check>) -> Self {
-        Self(Box::new(CorruptionParts { structure, place, check: check.into() }))
+    pub fn new(structure: Structure, address: StructureAddress, check: impl Into<Check>) -> Self {
+        Self(Box::new(CorruptionParts { structure, address, check: check.into() }))
     }
 
-    /// Which structure.
+    /// The structure.
     #[must_use]
     pub fn structure(&self) -> Structure {
         self.0.structure
     }
 
-    /// Where it is.
+    /// The address of the structure.
     #[must_use]
-    pub fn place(&self) -> Place {
-        self.0.place
+    pub fn address(&self) -> StructureAddress {
+        self.0.address
     }
 
-    /// What is wrong with it.
+    /// The check that failed.
     #[must_use]
     pub fn check(&self) -> &Check {
         &self.0.check
@@ -322,7 +322,7 @@ impl Corruption {
 
 impl fmt::Display for Corruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}: {}", self.0.structure, self.0.place, self.0.check)
+        write!(f, "{} at {}: {}", self.0.structure, self.0.address, self.0.check)
     }
 }
 

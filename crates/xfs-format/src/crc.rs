@@ -1,27 +1,27 @@
 //! Checksums: CRC-32C over a structure with its checksum field taken as zero.
 //!
-//! One of the two places that read little-endian: XFS stores checksums in that order whatever the
-//! byte order of everything around them.
+//! One of the two modules that read little-endian numbers: XFS stores checksums in that order,
+//! although all other fields are big-endian.
 #![allow(clippy::little_endian_bytes, reason = "checksums are little-endian on disk")]
 
 /// Bytes of a stored checksum.
 pub const CRC_BYTES: usize = 4;
 
-/// Structures up to this long (inodes, headers) are copied, to be summed in one piece: summing a few bytes
-/// before the field, the field and the rest apart takes twice as long.
+/// Structures up to this length (inodes, headers) are copied and summed in one call. Three calls,
+/// for the bytes before the field, the field and the rest, take twice as long.
 const COPIED_BYTES: usize = 512;
 
-/// Where they are copied to: in whole words, since single bytes are what takes long.
+/// The copy of a structure. It is aligned to words, since summing single bytes is slow.
 #[repr(align(8))]
-struct Copied([u8; COPIED_BYTES]);
+struct AlignedCopy([u8; COPIED_BYTES]);
 
-/// The checksum of `bytes` with the four bytes at `field_offset` taken as zero.
+/// Computes the checksum of `bytes` with the four bytes at `field_offset` taken as zero.
 ///
 /// Returns `None` if the field does not lie inside `bytes`.
 #[must_use]
 pub fn compute(bytes: &[u8], field_offset: usize) -> Option<u32> {
     let field_end = field_offset.checked_add(CRC_BYTES)?;
-    let mut copy = Copied([0; COPIED_BYTES]);
+    let mut copy = AlignedCopy([0; COPIED_BYTES]);
     if let Some(copy) = copy.0.get_mut(..bytes.len()) {
         copy.copy_from_slice(bytes);
         copy.get_mut(field_offset..field_end)?.fill(0);
@@ -34,13 +34,13 @@ pub fn compute(bytes: &[u8], field_offset: usize) -> Option<u32> {
     Some(crc32c::crc32c_append(crc, after))
 }
 
-/// The checksum of what `crc` covers followed by `bytes`.
+/// Extends `crc`, the checksum of preceding bytes, by `bytes`.
 #[must_use]
 pub fn append(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }
 
-/// The checksum stored at `field_offset`, or `None` if the field does not lie inside `bytes`.
+/// Reads the checksum stored at `field_offset`; `None` if the field does not lie inside `bytes`.
 #[must_use]
 pub fn stored(bytes: &[u8], field_offset: usize) -> Option<u32> {
     let field = bytes.get(field_offset..field_offset.checked_add(CRC_BYTES)?)?;
@@ -56,7 +56,7 @@ pub fn store(field: &mut [u8; CRC_BYTES], crc: u32) {
 ///
 /// # Panics
 ///
-/// If the field does not lie inside `bytes`: the caller chose both.
+/// If the field does not lie inside `bytes`: a mistake of the caller.
 pub fn seal(bytes: &mut [u8], field_offset: usize) {
     let crc = compute(bytes, field_offset);
     let field = bytes.get_mut(field_offset..field_offset + CRC_BYTES);

@@ -1,19 +1,20 @@
-//! Blocks of the btree over name hashes that directories and attribute forks share: the common
-//! header and the nodes. Its leaves differ: [`directory::leaf`](crate::directory::leaf) and
+//! Blocks of the name hash btree that directories and attribute forks share: the common header and
+//! the nodes. The leaves differ: [`directory::leaf`](crate::directory::leaf) and
 //! [`attr::leaf`](crate::attr::leaf).
 //!
-//! Owns: header and node. Does **not** own the walk: that levels fall by one from parent to child
-//! and that hashes rise along siblings is checked by who follows the pointers.
+//! Owns: header and node. Does **not** own checks across blocks. The code that follows pointers
+//! checks that levels decrease by one from parent to child and that hashes ascend along siblings.
 //!
 //! ```text
-//!  0 forward  4 back  8 magic  10 pad  12 CRC  16 own address  24 LSN  32 UUID  48 owner   (header)
-//! 56 count  58 level  60 pad  64 entries { hash, child block } ...                         (node)
+//!  0 forward  4 back  8 magic  10 pad  12 CRC  16 own address  24 LSN  32 UUID  48 owner  (header)
+//! 56 count  58 level  60 pad  64 entries { hash, child block } ...                        (node)
 //! ```
 //!
 //! # Invariants
 //!
-//! - **I1** The hash of an entry is the highest hash in its child, so entries are sorted and the
-//!   first entry whose hash is not below a name's leads to the first leaf that may hold it.
+//! - **I1** The hash of an entry is the highest hash in its child. Entries are therefore sorted,
+//!   and the first entry whose hash is not below a name's hash leads to the first leaf that may
+//!   hold the name.
 
 use core::mem::{offset_of, size_of};
 
@@ -22,7 +23,7 @@ use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{DiskAddr, FileBlock, InodeNumber};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::Envelope;
 use crate::kind::VerifyContext;
 
@@ -30,7 +31,7 @@ use crate::kind::VerifyContext;
 #[doc(alias = "XFS_DA3_NODE_MAGIC")]
 pub const NODE_MAGIC: u16 = 0x3ebe;
 
-/// The highest level that a node may have; leaves have 0.
+/// The highest level of a node. Leaves have level 0.
 #[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
 pub const MAX_DEPTH: u16 = 5;
 
@@ -38,7 +39,7 @@ pub const MAX_DEPTH: u16 = 5;
 #[doc(alias = "xfs_da3_blkinfo")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct DaHeaderDisk {
     pub forward: U32,
     pub back: U32,
@@ -55,7 +56,7 @@ pub struct DaHeaderDisk {
 #[doc(alias = "xfs_da3_node_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct NodeHeaderDisk {
     pub header: DaHeaderDisk,
     pub count: U16,
@@ -78,7 +79,7 @@ const _: () = assert!(size_of::<DaHeaderDisk>() == 56);
 const _: () = assert!(size_of::<NodeHeaderDisk>() == 64);
 const _: () = assert!(size_of::<NodeEntryDisk>() == 8);
 
-/// Where the common fields lie in every block of the tree.
+/// Offsets of the common fields in every block of the tree.
 pub(crate) const ENVELOPE: Envelope = Envelope {
     crc: offset_of!(DaHeaderDisk, crc),
     block: Some(offset_of!(DaHeaderDisk, block)),
@@ -91,42 +92,42 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum DaBtreeCheck {
-    #[error("level {level} of a node, outside 1..={MAX_DEPTH}")]
+    #[error("a node has level {level}, outside 1..={MAX_DEPTH}")]
     Level { level: u16 },
-    #[error("{count} entries in a node, outside 1..={capacity}")]
+    #[error("a node has {count} entries, outside 1..={capacity}")]
     Count { count: u16, capacity: usize },
-    #[error("entry {index} has hash {hash:#010x}, below {previous:#010x} before it")]
+    #[error("entry {index} has hash {hash:#010x}, below the previous hash {previous:#010x}")]
     HashOrder { index: usize, hash: u32, previous: u32 },
-    #[error("entry {index} leads to fork block {block}, which cannot be a child")]
+    #[error("entry {index} points to fork block {block}, which cannot be a child")]
     Child { index: usize, block: u32 },
-    #[error("level {found} where the parent calls for level {expected}")]
+    #[error("level {found}, but the parent requires level {expected}")]
     LevelBelow { found: u16, expected: u16 },
-    #[error("the way through the tree comes here a second time, after {visited} blocks")]
+    #[error("the tree leads here a second time, after {visited} blocks: it has a cycle")]
     Cycle { visited: u64 },
-    #[error("the first hash is {hash:#010x}, below {lowest:#010x} where the block before ends")]
+    #[error("the first hash is {hash:#010x}, below {lowest:#010x}, the last of the previous block")]
     BelowSibling { hash: u32, lowest: u32 },
-    #[error("the last hash is {hash:#010x} where the parent says {expected:#010x}")]
+    #[error("the last hash is {hash:#010x}, but the parent has {expected:#010x}")]
     LastHash { hash: u32, expected: u32 },
-    #[error("names fork block {found} as the next leaf, where the parent names {expected}")]
+    #[error("the next leaf is fork block {found}, but by the parent it is {expected}")]
     NextLeaf { found: u64, expected: u64 },
-    #[error("names no next leaf, and is not the last")]
+    #[error("there is no next leaf, but this is not the last one")]
     NoNextLeaf,
 }
 
-/// The magic number of any block of the tree, or `None` where the bytes are too few.
+/// The magic number of any block of the tree, or `None` if there are too few bytes.
 #[must_use]
 pub fn magic(bytes: &[u8]) -> Option<u16> {
     DaHeaderDisk::ref_from_prefix(bytes).ok().map(|(header, _)| header.magic.get())
 }
 
-/// The inode that any block of the tree says it belongs to.
+/// The owner inode in the header of any block of the tree.
 #[must_use]
 pub fn owner(bytes: &[u8]) -> Option<InodeNumber> {
     let (header, _) = DaHeaderDisk::ref_from_prefix(bytes).ok()?;
     Some(InodeNumber(header.owner.get()))
 }
 
-/// The next block of the same level that any block of the tree names.
+/// The next block on the same level, from the header of any block of the tree.
 #[must_use]
 pub fn forward(bytes: &[u8]) -> Option<FileBlock> {
     let (header, _) = DaHeaderDisk::ref_from_prefix(bytes).ok()?;
@@ -136,18 +137,18 @@ pub fn forward(bytes: &[u8]) -> Option<FileBlock> {
 /// A node, borrowed from its block.
 #[doc(alias = "xfs_da3_intnode")]
 #[derive(Clone, Copy, Debug)]
-pub struct Node<'a> {
+pub struct DaNode<'a> {
     header: &'a NodeHeaderDisk,
     entries: &'a [NodeEntryDisk],
 }
 
-impl<'a> Node<'a> {
+impl<'a> DaNode<'a> {
     /// Decodes the node in `bytes`, which are the whole block.
     ///
     /// # Errors
     ///
-    /// What keeps the entries from being read: magic number, level, count.
-    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+    /// If magic number, level or count are wrong.
+    pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::DaBtree, place, check))
     }
 
@@ -178,19 +179,19 @@ impl<'a> Node<'a> {
         self.header.level.get()
     }
 
-    /// The inode that the node says it belongs to.
+    /// The owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.header.owner.get())
     }
 
-    /// The entries, by hash.
+    /// The entries, in the order of their hashes.
     #[must_use]
     pub fn entries(&self) -> &'a [NodeEntryDisk] {
         self.entries
     }
 
-    /// The child that holds the first entry of this hash, if any holds it.
+    /// The first child that may hold entries with this hash, or `None` if the hash is above all.
     #[must_use]
     pub fn find(&self, hash: u32) -> Option<FileBlock> {
         let index = self.entries.partition_point(|entry| entry.hash.get() < hash);
@@ -199,25 +200,16 @@ impl<'a> Node<'a> {
 }
 
 /// Checks a node that was read from `at`.
-pub(crate) fn verify(
-    bytes: &[u8],
-    at: DiskAddr,
-    context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    verify_node(bytes, at, context)
-        .map_err(|check| Corruption::new(Structure::DaBtree, Place::Disk(at), check))
-}
-
-fn verify_node(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
+pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
     ENVELOPE.verify(bytes, at, context)?;
-    let node = Node::parse(bytes)?;
+    let node = DaNode::parse(bytes)?;
     let mut previous = 0;
     for (index, entry) in node.entries.iter().enumerate() {
         let (hash, block) = (entry.hash.get(), entry.before.get());
         if hash < previous {
             return Err(DaBtreeCheck::HashOrder { index, hash, previous }.into());
         }
-        // Block 0 is the root of an attribute tree; in a directory it is no index block at all.
+        // Block 0 is the root of an attribute tree. In a directory it is a data block.
         if block == 0 {
             return Err(DaBtreeCheck::Child { index, block }.into());
         }

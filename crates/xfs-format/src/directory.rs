@@ -1,8 +1,8 @@
 //! Directories: names to inode numbers, in four forms that share their entries' meaning.
 //!
-//! Owns: the address spaces of a directory, the type byte, the rules for names, and in the modules
-//! below each block. Does **not** own: which form a directory has and where its blocks lie; that is
-//! in its inode.
+//! Owns: the address spaces of a directory, the type byte, the rules for names, and each kind of
+//! block in a module of its own. Does **not** own: the form of a directory and the location of its
+//! blocks, which are in its inode.
 //!
 //! ```text
 //! byte offset in the data fork    form: short  block  leaf  node
@@ -11,16 +11,18 @@
 //! 64 GiB   free-space index             -      -      -     n
 //! ```
 //!
-//! A short form directory lies in the inode itself ([`short_form`]). The block form keeps its hash
-//! index at the end of its one data block ([`data`]); the leaf form has one index block that also
-//! holds the best free length of each data block ([`leaf`]); the node form has a tree of them and
-//! keeps those lengths apart ([`free`]).
+//! - The short form lies in the inode itself ([`short_form`]).
+//! - The block form keeps its hash index at the end of its one data block ([`data`]).
+//! - The leaf form has one index block, which also holds the best free length of each data block
+//!   ([`leaf`]).
+//! - The node form has a tree of index blocks and keeps the best free lengths in separate blocks
+//!   ([`free`]).
 //!
-//! Every v5 volume that mkfs.xfs makes has the type byte in its entries; others are refused
-//! ([`Unsupported::NoEntryTypes`](crate::superblock::Unsupported::NoEntryTypes)).
+//! Every v5 volume that mkfs.xfs makes has the type byte in its entries. Volumes without it are
+//! refused ([`Unsupported::NoEntryTypes`](crate::superblock::Unsupported::NoEntryTypes)).
 
 pub mod data;
-mod doubled;
+mod duplicate_name;
 pub mod free;
 pub mod hash;
 pub mod leaf;
@@ -33,7 +35,7 @@ use crate::geometry::Geometry;
 use crate::inode::FileType;
 
 pub use data::{DataBlock, DataEntries};
-pub use doubled::{Doubled, find_doubled};
+pub use duplicate_name::{DuplicateName, find_duplicate_names};
 pub use free::FreeBlock;
 pub use hash::name_hash;
 pub use leaf::{HashEntryDisk, LeafBlock};
@@ -53,7 +55,7 @@ pub const FREE_OFFSET: u64 = 64 << 30;
 /// Entries start at multiples of this many bytes.
 pub const ALIGNMENT: usize = 8;
 
-/// A best free length, or a free record's tag, that stands for "none".
+/// The best free length that means "no such block".
 #[doc(alias = "NULLDATAOFF")]
 pub const NULL_OFFSET: u16 = 0xffff;
 
@@ -69,16 +71,18 @@ pub const fn free_start(geometry: &Geometry) -> FileBlock {
     geometry.file_block(FREE_OFFSET)
 }
 
-/// Where an entry lies in its directory: byte offset in the data section in units of 8 bytes.
+/// The position of an entry in its directory: the byte offset in the data section, in units of 8
+/// bytes.
 ///
-/// An entry keeps its cookie as long as it lives, also when the directory changes form, so that an
-/// iteration can go on after any change: it yields the entries whose cookie is not below its own.
+/// An entry keeps its cookie for its whole life, also when the directory changes form. An iteration
+/// can therefore continue after any change: it yields the entries whose cookie is not below its
+/// own.
 #[doc(alias = "xfs_dir2_dataptr_t")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cookie(pub u32);
 
 impl Cookie {
-    /// Below every entry.
+    /// A cookie below every entry.
     pub const START: Self = Self(0);
 
     /// The cookie of byte `offset`, or `None` past the data section.
@@ -93,18 +97,18 @@ impl Cookie {
         (self.0 as u64) << 3
     }
 
-    /// The cookie from which an iteration goes on after this entry.
+    /// The cookie from which an iteration continues after this entry.
     #[must_use]
     pub const fn after(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 }
 
-/// The type of an inode as its directory entries repeat it.
+/// The type of an inode, as stored in its directory entries.
 #[doc(alias = "ftype")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EntryType {
-    /// Not said.
+    /// No type.
     #[default]
     Unknown,
     /// Regular file.
@@ -126,7 +130,7 @@ pub enum EntryType {
 }
 
 impl EntryType {
-    /// The type that this byte stands for.
+    /// The type for this byte on disk.
     #[must_use]
     pub const fn from_disk(byte: u8) -> Option<Self> {
         Some(match byte {
@@ -149,7 +153,7 @@ impl EntryType {
         self as u8
     }
 
-    /// What an entry says of an inode of this type.
+    /// The entry type of an inode of this type.
     #[must_use]
     pub const fn of(file_type: FileType) -> Self {
         match file_type {
@@ -163,7 +167,7 @@ impl EntryType {
         }
     }
 
-    /// The type of the inode, or `None` where the entry does not say.
+    /// The type of the inode, or `None` for an entry without type.
     #[must_use]
     pub const fn file_type(self) -> Option<FileType> {
         Some(match self {
@@ -189,7 +193,7 @@ pub struct Entry<'a> {
     pub inode: InodeNumber,
     /// The type of that inode.
     pub entry_type: EntryType,
-    /// Where it lies.
+    /// The position of the entry.
     pub cookie: Cookie,
 }
 
@@ -216,49 +220,49 @@ pub enum DirectoryCheck {
     Tag { offset: usize, tag: u16 },
     #[error("the free record at offset {offset} is {length} bytes long")]
     FreeLength { offset: usize, length: u16 },
-    #[error("the free record at offset {offset} follows another without a break")]
+    #[error("the free record at offset {offset} directly follows another free record")]
     FreeAdjacent { offset: usize },
-    #[error("the free record at offset {offset} of {length} bytes is not in the table of the best")]
+    #[error(
+        "the free record at offset {offset} of {length} bytes is missing in the best free table"
+    )]
     FreeNotListed { offset: usize, length: u16 },
-    #[error("the table of best free records, entry {index}: offset {offset}, length {length}")]
+    #[error("entry {index} of the best free table has offset {offset} and length {length}")]
     BestFree { index: usize, offset: u16, length: u16 },
     #[error("the first entries are not \".\" and \"..\"")]
     DotEntries,
-    #[error("{count} index entries, of which {stale} stale, do not go with the block")]
+    #[error("{count} index entries, {stale} of them stale, do not match the block")]
     IndexCount { count: u32, stale: u32 },
-    #[error("index entry {index} has hash {hash:#010x}, below {previous:#010x} before it")]
+    #[error("index entry {index} has hash {hash:#010x}, below the previous hash {previous:#010x}")]
     HashOrder { index: usize, hash: u32, previous: u32 },
     #[error("the entry at offset {offset} is not in the index")]
     NotIndexed { offset: usize },
-    #[error("index entry {hash:#010x} points to offset {offset}, where no such entry is")]
+    #[error("index entry {hash:#010x} points to offset {offset}, where there is no such entry")]
     IndexTarget { hash: u32, offset: u64 },
-    #[error("{live} index entries are live where {expected} should be")]
+    #[error("{live} index entries are live, but {expected} are expected")]
     IndexLive { live: u32, expected: u32 },
     #[error("{count} best free lengths do not fit the block")]
     BestCount { count: u32 },
     #[error("first data block {first} and {count} best free lengths, {used} of them in use")]
     FreeIndex { first: u32, count: u32, used: u32 },
-    #[error("data block {index} is there, but the index of free space has none")]
+    #[error("data block {index} exists, but the free-space index marks it as missing")]
     FreeUnknown { index: u64 },
-    #[error("the index of free space has no place for data block {index}, which is there")]
+    #[error("the free-space index has no entry for data block {index}, which exists")]
     FreeMissing { index: u64 },
     #[error("short form of {count} entries, {wide} of them wide, in {size} bytes")]
     ShortForm { count: u8, wide: u8, size: usize },
     #[error("the short form entry at offset {offset} has cookie offset {cookie_offset}")]
     ShortFormOrder { offset: usize, cookie_offset: u16 },
-    #[error("size of {size} bytes does not go with data blocks that end at file block {end}")]
+    #[error("size of {size} bytes, but the data blocks end at file block {end}")]
     Size { size: u64, end: u64 },
-    #[error("the block is of another form than the directory")]
+    #[error("the block does not match the form of the directory")]
     Form,
-    #[error("the entry at offset {offset} has the same name as the one at offset {first}")]
+    #[error("the entry at offset {offset} has the same name as the entry at offset {first}")]
     NameTwice { offset: u64, first: u64 },
-    #[error(
-        "the index holds {indexed} entries and the data blocks hold {listed}, or they differ in hash or place"
-    )]
+    #[error("index ({indexed} entries) and data blocks ({listed}) differ in count, hash or offset")]
     IndexDiffers { indexed: u64, listed: u64 },
 }
 
-/// Whether a directory may hold this name besides the two dot entries.
+/// Returns whether a name is valid for an entry other than the two dot entries.
 #[must_use]
 pub fn name_is_sound(name: &[u8]) -> bool {
     let (words, rest) = name.as_chunks();
@@ -267,7 +271,7 @@ pub fn name_is_sound(name: &[u8]) -> bool {
         has_zero(word) || has_zero(word ^ u64::from_be_bytes([b'/'; 8]))
     };
     let is_bad = |byte: &u8| matches!(byte, 0 | b'/');
-    // The last bytes once more with those before them, where there are as many.
+    // If the name has at least 8 bytes, check its last 8 bytes; they overlap the words above.
     let ends_bad = match name.last_chunk() {
         Some(last) => has_bad(last),
         None => rest.iter().any(is_bad),
@@ -275,7 +279,8 @@ pub fn name_is_sound(name: &[u8]) -> bool {
     !is_dot_name(name) && !words.iter().any(has_bad) && !ends_bad
 }
 
-/// Whether one of eight bytes is 0: only there a borrow reaches a high bit that was not set.
+/// Returns whether one of eight bytes is 0. Only at a zero byte does a borrow reach a high bit that
+/// was not set.
 const fn has_zero(word: u64) -> bool {
     const LOW: u64 = u64::from_be_bytes([0x01; 8]);
     const HIGH: u64 = u64::from_be_bytes([0x80; 8]);

@@ -1,8 +1,8 @@
 //! The fields that every self-describing block carries: checksum, own address, UUID, LSN.
 //!
-//! Owns: their checks and their sealing, given where they lie in the block; the layout differs by
-//! structure. Does **not** own magic numbers, which tell structures apart, or the owner field: only
-//! who followed a pointer knows whose block it must be.
+//! Owns: checking and sealing these fields at given offsets, which differ by structure. Does
+//! **not** own magic numbers, which identify structures, or the owner field: only the code that
+//! follows a pointer knows the required owner.
 
 use uuid::Uuid;
 use zerocopy::{Immutable, IntoBytes};
@@ -17,7 +17,7 @@ use crate::kind::VerifyContext;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelope {
     pub(crate) crc: usize,
-    /// The block's own address; `None` for the header sectors of a group, which hold none.
+    /// The block's own address; `None` for the header sectors of a group, which have none.
     pub(crate) block: Option<usize>,
     pub(crate) lsn: usize,
     pub(crate) uuid: usize,
@@ -45,7 +45,7 @@ impl Envelope {
         verify_lsn(Lsn(u64::from_be_bytes(*array(bytes, self.lsn)?)), context)
     }
 
-    /// The LSN in a block of this volume.
+    /// Reads the LSN of a block of this volume; `None` if the block does not carry `meta_uuid`.
     pub(crate) fn find_lsn(&self, bytes: &[u8], meta_uuid: Uuid) -> Option<Lsn> {
         let uuid = Uuid::from_bytes(*array(bytes, self.uuid).ok()?);
         let lsn = Lsn(u64::from_be_bytes(*array(bytes, self.lsn).ok()?));
@@ -56,7 +56,7 @@ impl Envelope {
     ///
     /// # Panics
     ///
-    /// If the fields do not lie inside `bytes`: the caller chose both.
+    /// If the fields do not lie inside `bytes`: a mistake of the caller.
     pub(crate) fn seal(&self, bytes: &mut [u8], lsn: Lsn) {
         let field = bytes.get_mut(self.lsn..self.lsn + size_of::<u64>());
         field.expect("the LSN lies inside the block").copy_from_slice(&lsn.0.to_be_bytes());
@@ -73,8 +73,8 @@ pub(crate) fn verify_checksum(bytes: &[u8], offset: usize) -> Result<(), Check> 
     }
 }
 
-/// Nothing can have been logged after the head of the log. What was never logged carries 0 or all
-/// ones.
+/// Checks that an LSN is not after the head of the log. Structures that were never logged have LSN
+/// 0 or all ones.
 pub(crate) fn verify_lsn(found: Lsn, context: &VerifyContext<'_>) -> Result<(), Check> {
     match context.log_head {
         Some(log_head) if !found.is_null() && found > log_head => {
@@ -84,7 +84,7 @@ pub(crate) fn verify_lsn(found: Lsn, context: &VerifyContext<'_>) -> Result<(), 
     }
 }
 
-/// The magic number at the start of a structure must be its own.
+/// Checks the magic number of a structure.
 pub(crate) fn verify_magic(found: u32, expected: u32) -> Result<(), Check> {
     if found == expected {
         return Ok(());
@@ -92,7 +92,7 @@ pub(crate) fn verify_magic(found: u32, expected: u32) -> Result<(), Check> {
     Err(Check::Magic { found: found.into(), expected: expected.into() })
 }
 
-/// The group whose header sector `index` lies at `at`.
+/// Returns the group whose header sector `index` lies at `at`.
 pub(crate) fn group_of_sector<'a>(
     at: DiskAddr,
     index: u32,
@@ -105,17 +105,17 @@ pub(crate) fn group_of_sector<'a>(
     group.ok_or(Check::MisplacedBlock { found: at })
 }
 
-/// Writes a structure to the start of `bytes` and zeros behind it.
+/// Writes a structure to the start of `bytes` and zeros after it.
 ///
 /// # Panics
 ///
-/// If it does not fit: the caller chose both.
+/// If the structure does not fit: a mistake of the caller.
 pub(crate) fn fill<T: IntoBytes + Immutable>(bytes: &mut [u8], disk: &T) {
     bytes.fill(0);
     disk.write_to_prefix(bytes).expect("the structure fits");
 }
 
-/// The check that fails when `bytes` are fewer than `needed`.
+/// Returns the failed check for fewer bytes than `needed`.
 pub(crate) const fn truncated(bytes: &[u8], needed: usize) -> Check {
     Check::Truncated { available: bytes.len(), needed }
 }

@@ -1,8 +1,8 @@
 //! Extent record of a fork (`xfs_bmbt_rec`), lists of them, and the root of an extent btree.
 //!
-//! Owns: the packed record, the rules of a list in one place, and the root that lies in the inode.
-//! Does **not** own: btree blocks outside the inode ([`btree`](crate::btree)), or the map of a whole
-//! fork, which is built above.
+//! Owns: the packed record, the rules of one list, and the root in the inode. Does **not** own:
+//! btree blocks outside the inode ([`btree`](crate::btree)), or the map of a whole fork, which a
+//! higher layer builds.
 //!
 //! ```text
 //! bit 127        126                 73 72                 21 20            0
@@ -11,10 +11,10 @@
 //!
 //! # Invariants
 //!
-//! - **I1** Records of a fork are in file order and do not overlap; a gap is a hole.
-//! - **I2** Every record covers at least one block, all inside one allocation group and behind its
-//!   headers (data device).
-//! - **I3** Unwritten records are found only in the data forks of regular files.
+//! - **I1** The records of a fork are in file order and do not overlap. A gap is a hole.
+//! - **I2** Every record covers at least one block. On the data device, all its blocks lie in one
+//!   allocation group and after the headers of that group.
+//! - **I3** Only data forks of regular files have unwritten records.
 
 mod root;
 
@@ -32,22 +32,22 @@ use crate::inode::{FileType, ForkKind, InodeCore};
 
 /// Bytes of a record.
 pub const EXTENT_BYTES: usize = size_of::<ExtentDisk>();
-/// Blocks that one record can cover.
+/// The largest number of blocks that one record can cover.
 #[doc(alias = "XFS_MAX_BMBT_EXTLEN")]
 pub const MAX_EXTENT_BLOCKS: u32 = (1 << LENGTH_BITS) - 1;
-/// No file has blocks from here on.
+/// The first block number that no file can have.
 #[doc(alias = "XFS_MAX_FILEOFF")]
 pub const FILE_BLOCK_LIMIT: u64 = (1 << FILE_BLOCK_BITS) - 1;
-/// Extents of a data fork with 32-bit counters.
+/// Limit on the extents of a data fork with 32-bit counters.
 #[doc(alias = "XFS_MAX_EXTCNT_DATA_FORK_SMALL")]
 pub const MAX_EXTENTS: u64 = (1 << 31) - 1;
-/// Extents of an attribute fork with 16-bit counters.
+/// Limit on the extents of an attribute fork with 16-bit counters.
 #[doc(alias = "XFS_MAX_EXTCNT_ATTR_FORK_SMALL")]
 pub const MAX_ATTR_EXTENTS: u64 = (1 << 15) - 1;
-/// Extents of a data fork with 64-bit counters.
+/// Limit on the extents of a data fork with 64-bit counters.
 #[doc(alias = "XFS_MAX_EXTCNT_DATA_FORK_LARGE")]
 pub const MAX_BIG_EXTENTS: u64 = (1 << 48) - 1;
-/// Extents of an attribute fork with 32-bit counters.
+/// Limit on the extents of an attribute fork with 32-bit counters.
 #[doc(alias = "XFS_MAX_EXTCNT_ATTR_FORK_LARGE")]
 pub const MAX_BIG_ATTR_EXTENTS: u64 = (1 << 32) - 1;
 
@@ -57,7 +57,7 @@ const BLOCK_BITS: u32 = 52;
 const LOW_BLOCK_BITS: u32 = 64 - LENGTH_BITS;
 const HIGH_BLOCK_BITS: u32 = BLOCK_BITS - LOW_BLOCK_BITS;
 
-/// A record as it lies on disk.
+/// A record on disk.
 #[doc(alias = "xfs_bmbt_rec")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -70,7 +70,7 @@ pub struct ExtentDisk {
 
 const _: () = assert!(size_of::<ExtentDisk>() == 16);
 
-/// A run of file blocks on a run of blocks of the volume.
+/// A mapping of consecutive file blocks to consecutive blocks of the volume.
 #[doc(alias = "xfs_bmbt_irec")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Extent {
@@ -80,10 +80,10 @@ pub struct Extent {
     /// The first block on the volume.
     #[doc(alias = "br_startblock")]
     pub start: FsBlock,
-    /// How many.
+    /// Number of blocks.
     #[doc(alias = "br_blockcount")]
     pub length_blocks: u32,
-    /// Allocated, but reads as zeros.
+    /// Whether the blocks are allocated but read as zeros.
     pub unwritten: bool,
 }
 
@@ -94,42 +94,42 @@ pub struct Extent {
 pub enum ExtentCheck {
     #[error("the extent at {file_block} has no length")]
     Empty { file_block: FileBlock },
-    #[error("the extent at {file_block} starts before {end}, where the one before it ends")]
+    #[error("the extent at {file_block} starts before {end}, the end of the previous extent")]
     Order { file_block: FileBlock, end: FileBlock },
-    #[error("the extent at {file_block} goes past the last block that a file can have")]
+    #[error("the extent at {file_block} extends past the last block that a file can have")]
     FileLimit { file_block: FileBlock },
     #[error(
-        "the extent at {file_block} is on {start}, {length_blocks} long, outside the space for files"
+        "the extent at {file_block} maps {length_blocks} blocks at {start}, outside the file space"
     )]
     OutsideVolume { file_block: FileBlock, start: FsBlock, length_blocks: u32 },
-    #[error("the extent at {file_block} is unwritten in a fork that has none")]
+    #[error("the extent at {file_block} is unwritten in a fork that cannot have such extents")]
     Unwritten { file_block: FileBlock },
-    #[error("{count} extents do not fit {room} bytes")]
+    #[error("{count} extents do not fit into {room} bytes")]
     Room { count: u64, room: usize },
-    #[error("the map holds {found} extents, the inode says {expected}")]
+    #[error("the map holds {found} extents, but the inode counts {expected}")]
     Count { found: u64, expected: u64 },
     #[error("btree root of level {level} in the inode")]
     RootLevel { level: u16 },
-    #[error("btree root of {count} entries, where {limit} have room")]
+    #[error("btree root of {count} entries, but only {limit} fit")]
     RootCount { count: u16, limit: usize },
     #[error("btree keys are not in order at {file_block}")]
     KeyOrder { file_block: FileBlock },
-    #[error("btree entry at {file_block} points to {child}, outside the space for files")]
+    #[error("btree entry at {file_block} points to {child}, outside the file space")]
     Child { file_block: FileBlock, child: FsBlock },
     #[error("{file_block} is not mapped")]
     NotMapped { file_block: FileBlock },
 }
 
-/// What the records of one fork may be.
+/// The rules for the records of one fork.
 #[derive(Clone, Copy, Debug)]
 pub struct ExtentRules<'a> {
-    /// Sizes of the volume; `None` for records on the realtime device, whose range is not known.
+    /// Geometry of the volume; `None` for records on the realtime device, whose size is not known.
     data_device: Option<&'a Geometry>,
     unwritten_allowed: bool,
 }
 
 impl<'a> ExtentRules<'a> {
-    /// The rules for a fork of this inode.
+    /// Returns the rules for a fork of this inode.
     #[must_use]
     pub fn of(core: &InodeCore, kind: ForkKind, geometry: &'a Geometry) -> Self {
         let is_data = kind == ForkKind::Data;
@@ -141,7 +141,7 @@ impl<'a> ExtentRules<'a> {
 }
 
 impl Extent {
-    /// Unpacks a record. Every pattern of bits is one; see [`verify`](Self::verify).
+    /// Unpacks a record. Every bit pattern unpacks; [`verify`](Self::verify) checks the result.
     #[doc(alias = "xfs_bmbt_disk_get_all")]
     #[inline]
     #[must_use]
@@ -156,13 +156,13 @@ impl Extent {
         }
     }
 
-    /// Unpacks the record in `bytes`, or `None` if they are not as many as a record has.
+    /// Unpacks the record in `bytes`, or `None` if `bytes` does not have the length of a record.
     #[must_use]
     pub fn decode_bytes(bytes: &[u8]) -> Option<Self> {
         ExtentDisk::ref_from_bytes(bytes).ok().map(Self::decode)
     }
 
-    /// Packs a record, or `None` where a part does not fit.
+    /// Packs a record, or `None` if a value does not fit its field.
     #[doc(alias = "xfs_bmbt_disk_set_all")]
     #[must_use]
     pub fn encode(&self) -> Option<ExtentDisk> {
@@ -209,7 +209,7 @@ impl Extent {
     }
 }
 
-/// Whether this block exists, and not to hold the headers of a group.
+/// Returns whether this block exists and is not part of a group's headers.
 #[doc(alias = "xfs_verify_fsbno")]
 fn is_for_files(block: FsBlock, geometry: &Geometry) -> bool {
     let split = geometry.split_block(block);
@@ -223,11 +223,11 @@ pub struct ExtentList<'a> {
 }
 
 impl<'a> ExtentList<'a> {
-    /// The first `count` records of `bytes`.
+    /// Takes the first `count` records of `bytes`.
     ///
     /// # Errors
     ///
-    /// [`ExtentCheck::Room`] where there are fewer bytes.
+    /// [`ExtentCheck::Room`] if there are too few bytes.
     pub fn decode(bytes: &'a [u8], count: u64) -> Result<Self, ExtentCheck> {
         let no_room = ExtentCheck::Room { count, room: bytes.len() };
         let wanted = usize::try_from(count).map_err(|_| no_room)?;
@@ -237,19 +237,19 @@ impl<'a> ExtentList<'a> {
         }
     }
 
-    /// How many.
+    /// The number of records.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.records.len()
     }
 
-    /// The records, in order. Nothing is checked.
+    /// The records, in order and unchecked.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Extent> + DoubleEndedIterator + use<'a> {
         self.records.iter().map(Extent::decode)
     }
 
-    /// Checks every record, and that they are in order (I1) from file block `from` on. Returns
-    /// where the last one ends, from which the next list of the fork goes on.
+    /// Checks every record, and that the records are in order (I1) from file block `from` on.
+    /// Returns the end of the last one: the `from` of the fork's next list.
     ///
     /// # Errors
     ///

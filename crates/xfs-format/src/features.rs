@@ -1,7 +1,7 @@
 //! Feature bits of the superblock, in the five words that hold them.
 //!
-//! Owns: the names of the bits. Does **not** own the decision which of them a reader or a writer
-//! accepts: that is [`Superblock::refusal`](crate::superblock::Superblock).
+//! Owns: the names of the bits. Does **not** own the decision which bits a reader or a writer
+//! accepts: [`Superblock::refusal`](crate::superblock::Superblock::refusal) makes it.
 
 use bitflags::bitflags;
 
@@ -53,10 +53,10 @@ bitflags! {
         const FTYPE = 0x0200;
     }
 
-    /// `sb_features_compat`: may be ignored.
+    /// `sb_features_compat`: unknown bits may be ignored.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct CompatFeatures: u32 {
-        /// Bits that no name is known for are kept.
+        /// Unnamed bits are kept.
         const _ = !0;
     }
 
@@ -71,7 +71,7 @@ bitflags! {
         const REFLINK = 1 << 2;
         /// Block counts of the inode btrees in the AGI.
         const INOBTCNT = 1 << 3;
-        /// Bits that no name is known for are kept.
+        /// Unnamed bits are kept.
         const _ = !0;
     }
 
@@ -101,7 +101,7 @@ bitflags! {
         const ZONED = 1 << 9;
         /// The zoned device has gaps.
         const ZONE_GAPS = 1 << 10;
-        /// Bits that no name is known for are kept.
+        /// Unnamed bits are kept.
         const _ = !0;
     }
 
@@ -110,7 +110,7 @@ bitflags! {
     pub struct LogIncompatFeatures: u32 {
         /// The log may hold attribute intents.
         const XATTRS = 1 << 0;
-        /// Bits that no name is known for are kept.
+        /// Unnamed bits are kept.
         const _ = !0;
     }
 }

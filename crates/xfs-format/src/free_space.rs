@@ -1,7 +1,7 @@
 //! Record of the two free-space btrees (`xfs_alloc_rec`): 4 bytes first block, 4 bytes length.
 //!
 //! Owns: the record, which is its own key, in both orders. Does **not** own the rule that the
-//! longest record is the AGF's `longest`.
+//! longest record equals `longest` in the AGF.
 
 use thiserror::Error;
 use zerocopy::big_endian::U32;
@@ -20,11 +20,11 @@ use crate::group::Group;
 pub enum FreeSpaceCheck {
     #[error("{count} blocks from block {start} lie outside the allocation group")]
     Range { start: u32, count: u32 },
-    #[error("the btrees do not agree whether {count} blocks from block {start} are free")]
+    #[error("the btrees disagree whether {count} blocks from block {start} are free")]
     Disagree { start: u32, count: u32 },
 }
 
-/// A free extent as it lies on disk, in records and in keys.
+/// A free extent on disk, in records and in keys.
 #[doc(alias = "xfs_alloc_rec")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -44,7 +44,7 @@ const _: () = assert!(size_of::<FreeSpaceDisk>() == 8);
 pub struct FreeSpace {
     /// First free block.
     pub start: AgBlock,
-    /// How many.
+    /// Number of blocks.
     pub count: u32,
 }
 
@@ -64,7 +64,7 @@ impl FreeSpace {
         Ok(Self { start: AgBlock(start), count })
     }
 
-    /// The record as it lies on disk.
+    /// Encodes the record.
     #[must_use]
     pub fn encode(&self) -> FreeSpaceDisk {
         FreeSpaceDisk { start: self.start.0.into(), count: self.count.into() }
@@ -116,7 +116,7 @@ impl BtreeFormat for FreeSpaceByBlock {
         put(&record.encode(), into);
     }
 
-    /// Extents that touch would be one record.
+    /// Adjacent extents would be one record.
     fn may_follow(record: &FreeSpace, previous: &FreeSpace) -> bool {
         record.start > previous.end()
     }
@@ -157,7 +157,7 @@ impl BtreeFormat for FreeSpaceBySize {
         put(&record.encode(), into);
     }
 
-    /// Extents of one length that touch would be one record.
+    /// Adjacent extents of one length would be one record.
     fn may_follow(record: &FreeSpace, previous: &FreeSpace) -> bool {
         record.count > previous.count
             || (record.count == previous.count && record.start > previous.end())

@@ -4,8 +4,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A `Geometry` comes from a verified superblock, so its shifts are in range: no method
-//!   overflows, whatever address it is given.
+//! - **I1** A `Geometry` comes from a verified superblock, so its shifts are in range. No method
+//!   overflows, whatever its argument.
 
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ const INODE_NUMBER_BITS: u32 = 56;
 /// Sizes and shifts of one volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes in a filesystem block, and its logarithm.
+    /// Bytes in a filesystem block.
     pub block_size: u32,
     /// Logarithm of `block_size`.
     pub block_log: u8,
@@ -39,13 +39,13 @@ pub struct Geometry {
     pub inode_log: u8,
     /// Logarithm of the inodes in a block.
     pub inodes_per_block_log: u8,
-    /// Filesystem blocks in a directory block, as a logarithm.
+    /// Logarithm of the filesystem blocks in a directory block.
     pub directory_block_log: u8,
     /// Allocation groups.
     pub ag_count: u32,
     /// Blocks in every allocation group but the last.
     pub ag_blocks: u32,
-    /// Bits that a block number inside an allocation group takes.
+    /// Bits of a block number inside an allocation group.
     pub ag_blocks_log: u8,
     /// Blocks of the data device.
     pub data_blocks: u64,
@@ -53,8 +53,8 @@ pub struct Geometry {
     pub inode_alignment_blocks: u32,
     /// Alignment of sparse inode chunks in blocks, 0 without them.
     pub sparse_alignment_blocks: u32,
-    /// Blocks in an extent of the realtime device. A volume without one has a number too, which hints of
-    /// directories must fit, and it may be 0.
+    /// Blocks in an extent of the realtime device. A volume without a realtime device has this
+    /// number too: extent size hints of directories must be multiples of it. It may be 0.
     #[doc(alias = "sb_rextsize")]
     pub realtime_extent_blocks: u32,
     /// The UUID that metadata carries.
@@ -65,20 +65,20 @@ pub struct Geometry {
     pub ro_compat: RoCompatFeatures,
 }
 
-/// Where an inode lies on the data device.
+/// The location of an inode on the data device.
 #[doc(alias = "xfs_imap")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InodePlace {
+pub struct InodeLocation {
     /// The cluster that holds it, which is read and written as one.
     pub cluster: DiskAddr,
     /// Length of the cluster.
     pub cluster_bytes: u32,
-    /// Where in the cluster the inode starts.
+    /// Offset of the inode in the cluster.
     pub offset_bytes: u32,
 }
 
 impl Geometry {
-    /// Copies the fields of a superblock that was verified.
+    /// Copies the fields of a verified superblock.
     pub(crate) fn from_verified(disk: &SuperblockDisk) -> Self {
         let incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());
         let meta_uuid =
@@ -122,7 +122,7 @@ impl Geometry {
         self.data_blocks << self.block_log
     }
 
-    /// Blocks in this allocation group; 0 for one that does not exist.
+    /// Blocks in this allocation group; 0 if the group does not exist.
     #[must_use]
     pub const fn ag_length(&self, group: AgNumber) -> u32 {
         if group.0 < self.ag_count.saturating_sub(1) {
@@ -134,8 +134,8 @@ impl Geometry {
         }
     }
 
-    /// The same volume with about so many blocks: a last group that would be shorter than one may be is
-    /// left out. `None` if it could not be addressed.
+    /// The geometry of this volume after growing to about `data_blocks`. A last group that would be
+    /// too short is left out. `None` if the volume could not be addressed.
     #[must_use]
     pub fn grown_to(&self, data_blocks: u64) -> Option<Self> {
         let group = u64::from(self.ag_blocks);
@@ -155,7 +155,7 @@ impl Geometry {
         (0..self.ag_count).map(AgNumber)
     }
 
-    /// Whether this block exists.
+    /// Returns whether this block exists.
     #[must_use]
     pub const fn contains_ag_block(&self, group: AgNumber, block: AgBlock) -> bool {
         block.0 < self.ag_length(group)
@@ -170,7 +170,7 @@ impl Geometry {
         self.contains_ag_block(group, in_group).then_some((group, in_group))
     }
 
-    /// Whether `count` blocks from `start` all exist, inside one allocation group.
+    /// Returns whether `count` blocks from `start` all exist, inside one allocation group.
     #[must_use]
     pub fn contains_extent(&self, start: FsBlock, count: u64) -> bool {
         self.split_block(start).is_some_and(|(group, block)| {
@@ -185,7 +185,7 @@ impl Geometry {
         FsBlock(((group.0 as u64) << self.ag_blocks_log) | block.0 as u64)
     }
 
-    /// Where a block of a group lies on the data device.
+    /// The disk address of a block of a group.
     #[doc(alias = "XFS_AGB_TO_DADDR")]
     #[must_use]
     pub const fn ag_block_disk_addr(&self, group: AgNumber, block: AgBlock) -> DiskAddr {
@@ -193,7 +193,7 @@ impl Geometry {
         DiskAddr(linear * self.block_basic_blocks() as u64)
     }
 
-    /// Where a block of the volume lies on the data device, or `None` if there is no such block.
+    /// The disk address of a block of the volume, or `None` if there is no such block.
     #[doc(alias = "XFS_FSB_TO_DADDR")]
     #[must_use]
     pub fn block_disk_addr(&self, block: FsBlock) -> Option<DiskAddr> {
@@ -201,7 +201,7 @@ impl Geometry {
         Some(self.ag_block_disk_addr(group, block))
     }
 
-    /// The block that a disk address lies in, or `None` past the end of the volume.
+    /// The block that contains a disk address, or `None` past the end of the volume.
     #[doc(alias = "xfs_daddr_to_agno")]
     #[doc(alias = "xfs_daddr_to_agbno")]
     #[must_use]
@@ -214,7 +214,7 @@ impl Geometry {
         Some((group, AgBlock((linear % self.ag_blocks as u64) as u32)))
     }
 
-    /// Where sector `index` of a group's header sectors lies: 0 superblock, 1 AGF, 2 AGI, 3 AGFL.
+    /// The disk address of header sector `index` of a group: 0 superblock, 1 AGF, 2 AGI, 3 AGFL.
     #[doc(alias = "XFS_AG_DADDR")]
     #[must_use]
     pub const fn header_disk_addr(&self, group: AgNumber, index: u32) -> DiskAddr {
@@ -222,7 +222,7 @@ impl Geometry {
         DiskAddr(self.ag_block_disk_addr(group, AgBlock(0)).0 + sectors)
     }
 
-    /// Blocks at the head of each group that the four header sectors take.
+    /// Blocks at the start of each group for the four header sectors.
     #[must_use]
     pub const fn header_blocks(&self) -> u32 {
         (4 * self.sector_size).div_ceil(self.block_size)
@@ -240,7 +240,7 @@ impl Geometry {
         exists.then_some((group, in_group))
     }
 
-    /// Joins group and inode inside it.
+    /// Joins a group and an inode number inside it.
     #[doc(alias = "XFS_AGINO_TO_INO")]
     #[must_use]
     pub const fn join_inode(&self, group: AgNumber, inode: AgInode) -> InodeNumber {
@@ -260,7 +260,7 @@ impl Geometry {
         (inode.0 & ((1 << self.inodes_per_block_log) - 1)) << self.inode_log
     }
 
-    /// Bits that an inode number inside an allocation group takes; at most 32 + 6.
+    /// Bits of an inode number inside an allocation group; at most 32 + 6.
     #[must_use]
     pub const fn ag_inode_log(&self) -> u32 {
         self.ag_blocks_log as u32 + self.inodes_per_block_log as u32
@@ -273,7 +273,7 @@ impl Geometry {
         if blocks == 0 { 1 } else { blocks }
     }
 
-    /// Inodes in the buffer that is read, logged and written as one: an inode cluster.
+    /// Inodes in an inode cluster, the buffer that is read, logged and written as one.
     #[doc(alias = "M_IGEO inodes_per_cluster")]
     #[must_use]
     pub const fn cluster_inodes(&self) -> u32 {
@@ -289,24 +289,24 @@ impl Geometry {
         }
     }
 
-    /// Filesystem blocks in an inode cluster. Clusters start at multiples of this in their group;
-    /// where chunks are aligned less than that, a cluster is one block.
+    /// Filesystem blocks in an inode cluster. Clusters start at multiples of this in their group.
+    /// If the alignment of chunks is smaller than that, a cluster is one block.
     #[must_use]
     pub const fn cluster_blocks(&self) -> u32 {
         let blocks = (self.cluster_inodes() << self.inode_log) >> self.block_log;
         if blocks <= 1 || self.inode_alignment_blocks < blocks { 1 } else { blocks }
     }
 
-    /// Where an inode lies, or `None` if it is outside the volume.
+    /// The location of an inode, or `None` if it is outside the volume.
     #[doc(alias = "xfs_imap")]
     #[must_use]
-    pub fn inode_place(&self, inode: InodeNumber) -> Option<InodePlace> {
+    pub fn inode_location(&self, inode: InodeNumber) -> Option<InodeLocation> {
         let (group, inode) = self.split_inode(inode)?;
         let block = self.ag_inode_block(inode);
         let in_cluster = block.0 % self.cluster_blocks();
         let first = AgBlock(block.0 - in_cluster);
         let last = first.checked_add(self.cluster_blocks() - 1)?;
-        self.contains_ag_block(group, last).then(|| InodePlace {
+        self.contains_ag_block(group, last).then(|| InodeLocation {
             cluster: self.ag_block_disk_addr(group, first),
             cluster_bytes: self.cluster_blocks() << self.block_log,
             offset_bytes: (in_cluster << self.block_log) + self.inode_offset_in_block(inode),
@@ -325,13 +325,13 @@ impl Geometry {
         FileBlock(offset >> self.block_log)
     }
 
-    /// Whether this feature that forbids access to those who do not know it is on.
+    /// Returns whether an incompatible feature is on.
     #[must_use]
     pub const fn has_incompat(&self, feature: IncompatFeatures) -> bool {
         self.incompat.contains(feature)
     }
 
-    /// Whether this feature that forbids writing to those who do not know it is on.
+    /// Returns whether a read-only-compatible feature is on.
     #[must_use]
     pub const fn has_ro_compat(&self, feature: RoCompatFeatures) -> bool {
         self.ro_compat.contains(feature)

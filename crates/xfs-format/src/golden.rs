@@ -3,7 +3,7 @@
 use std::vec::Vec;
 
 use crate::addr::DiskAddr;
-use crate::corruption::{Corruption, Place};
+use crate::corruption::{Corruption, StructureAddress};
 use crate::geometry::Geometry;
 use crate::kind::{BlockKind, VerifyContext};
 use crate::superblock::Superblock;
@@ -28,17 +28,17 @@ pub(crate) const HEADERS: [(&str, &[u8]); 6] = [
     ("aged", golden!("aged.headers")),
 ];
 
-/// Sector `index` of a golden group.
+/// Returns sector `index` of a golden group.
 pub(crate) fn sector(headers: &[u8], index: usize) -> Vec<u8> {
     headers[index * 512..(index + 1) * 512].to_vec()
 }
 
-/// The volume that golden headers are from.
+/// Returns the geometry of the volume of golden headers.
 pub(crate) fn geometry(headers: &[u8]) -> Geometry {
-    Superblock::decode(headers, Place::Disk(DiskAddr(0))).unwrap().geometry
+    Superblock::decode(headers, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
 }
 
-/// Verifies a buffer of a volume whose log is not known.
+/// Verifies a buffer of a volume with unknown log head.
 pub(crate) fn verify(
     kind: BlockKind,
     bytes: &[u8],
@@ -48,8 +48,8 @@ pub(crate) fn verify(
     kind.verify(bytes, at, &VerifyContext { geometry, log_head: None })
 }
 
-/// Flips every bit of the first `limit` bytes, each alone and with the checksum mended, and hands
-/// the result on. Bits of the checksum itself are left out: mending undoes them.
+/// Flips every bit of the first `limit` bytes, one at a time, and calls `check` with the result
+/// after recomputing the checksum. Flips in the checksum itself are undone by that.
 pub(crate) fn for_each_flip(
     kind: BlockKind,
     bytes: &[u8],
@@ -64,7 +64,7 @@ pub(crate) fn for_each_flip(
     }
 }
 
-/// Mends the checksum and leaves the LSN as it is.
+/// Recomputes the checksum and keeps the LSN.
 pub(crate) fn reseal(kind: BlockKind, bytes: &mut [u8]) {
     use crate::btree::BtreeKind;
     let offset = match kind {
@@ -74,7 +74,7 @@ pub(crate) fn reseal(kind: BlockKind, bytes: &mut [u8]) {
         BlockKind::Agfl => 32,
         BlockKind::Btree(BtreeKind::Extent) => 64,
         BlockKind::Btree(_) => 52,
-        _ => panic!("no golden block of this kind"),
+        _ => panic!("there is no golden block of this kind"),
     };
     crate::crc::seal(bytes, offset);
 }

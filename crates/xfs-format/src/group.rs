@@ -1,7 +1,7 @@
-//! One allocation group of a volume: its number and what may be inside it.
+//! One allocation group of a volume: its number and its bounds.
 //!
-//! Owns: the question whether a block, an extent or an inode number lies inside the group. Does
-//! **not** own what the headers of the group say.
+//! Owns: the checks whether a block, an extent or an inode number lies inside the group. Does
+//! **not** own the headers of the group.
 
 use crate::addr::{AgBlock, AgInode, AgNumber, InodeNumber};
 use crate::geometry::Geometry;
@@ -16,7 +16,7 @@ pub struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// The group `number`, or `None` if there is no such group.
+    /// Returns the group `number`, or `None` if there is no such group.
     #[must_use]
     pub const fn new(geometry: &'a Geometry, number: AgNumber) -> Option<Self> {
         match geometry.ag_length(number) {
@@ -25,46 +25,47 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Sizes of the volume.
+    /// The geometry of the volume.
     #[must_use]
     pub const fn geometry(&self) -> &'a Geometry {
         self.geometry
     }
 
-    /// Which group this is.
+    /// The group number.
     #[must_use]
     pub const fn number(&self) -> AgNumber {
         self.number
     }
 
-    /// Blocks in the group, its headers included.
+    /// Blocks in the group, including its headers.
     #[must_use]
     pub const fn length_blocks(&self) -> u32 {
         self.length_blocks
     }
 
-    /// Whether this block exists and is not taken by the group's headers.
+    /// Returns whether this block exists and is not part of the group's headers.
     #[doc(alias = "xfs_verify_agbno")]
     #[must_use]
     pub const fn contains_block(&self, block: AgBlock) -> bool {
         self.geometry.header_blocks() <= block.0 && block.0 < self.length_blocks
     }
 
-    /// Whether these blocks, at least one, all exist and none is taken by the group's headers.
+    /// Returns whether there is at least one block and [`contains_block`](Self::contains_block)
+    /// holds for all of them.
     #[doc(alias = "xfs_verify_agbext")]
     #[must_use]
     pub const fn contains_extent(&self, start: AgBlock, count: u32) -> bool {
         count != 0 && self.contains_block(start) && count <= self.length_blocks - start.0
     }
 
-    /// Whether an inode may lie at this number.
+    /// Returns whether an inode may have this number.
     #[doc(alias = "xfs_verify_agino")]
     #[must_use]
     pub const fn contains_inode(&self, inode: AgInode) -> bool {
         self.contains_block(self.geometry.ag_inode_block(inode))
     }
 
-    /// The volume's number of an inode of this group.
+    /// The inode number in the volume of an inode of this group.
     #[must_use]
     pub const fn join_inode(&self, inode: AgInode) -> InodeNumber {
         self.geometry.join_inode(self.number, inode)

@@ -1,21 +1,22 @@
-//! Inode (`xfs_dinode`): the 176-byte core, its checks, and where the forks lie.
+//! Inode (`xfs_dinode`): the 176-byte core, its checks, and the location of the forks.
 //!
-//! Owns: the core in both forms, the type and flag words, and every check that an inode can make on
-//! its own bytes. Does **not** own what is in the forks: extents are in [`extent`](crate::extent),
-//! directories and attributes in modules of their own.
+//! Owns: the core in both forms, the type and flag words, and every check of an inode against its
+//! own bytes. Does **not** own the contents of the forks: extents are in [`extent`](crate::extent),
+//! and directories and attributes have their own modules.
 //!
 //! ```text
 //! 0             176             176 + 8·fork_offset        inode size
 //! |    core     |   data fork   |      attribute fork      |
 //! ```
 //!
-//! With a fork offset of 0 there is no attribute fork, and the data fork goes to the end.
+//! With a fork offset of 0 there is no attribute fork, and the data fork extends to the end.
 //!
 //! # Invariants
 //!
-//! - **I1** [`InodeCore::decode`] reads fields and knows the format words; nothing else is believed
-//!   until [`InodeCore::verify`] has passed. It allocates nothing: a scan decodes millions of inodes.
-//! - **I2** Mode 0 is a free inode. Its core is valid, and of its forks nothing is looked at.
+//! - **I1** [`InodeCore::decode`] reads the fields and checks only the format words. The other
+//!   values are not trusted before [`InodeCore::verify`] has passed. Decoding allocates nothing,
+//!   because a scan decodes millions of inodes.
+//! - **I2** Mode 0 is a free inode. Its core is valid, and its forks are not read.
 
 mod disk;
 mod encode;
@@ -32,7 +33,7 @@ use core::mem::{offset_of, size_of};
 use zerocopy::FromBytes;
 
 use crate::addr::{AgInode, InodeNumber, Lsn};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::crc;
 use crate::geometry::Geometry;
 use crate::timestamp::Timestamp;
@@ -45,10 +46,10 @@ pub const INODE_VERSION: u8 = 3;
 pub const CORE_BYTES: usize = size_of::<InodeDisk>();
 /// Offset of the checksum inside the inode.
 pub const CRC_OFFSET: usize = offset_of!(InodeDisk, crc);
-/// Unit of the fork offset in bytes.
+/// Unit of the fork offset, in bytes.
 pub const FORK_OFFSET_BYTES: usize = 8;
 
-/// What kind of file an inode is, by the type bits of its mode.
+/// The type of a file, from the type bits of its mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileType {
     /// Named pipe.
@@ -68,7 +69,7 @@ pub enum FileType {
 }
 
 impl FileType {
-    /// The type in `mode`, or `None` where its type bits mean nothing.
+    /// The type in `mode`, or `None` if its type bits are unknown.
     #[doc(alias = "S_IFMT")]
     #[must_use]
     pub const fn from_mode(mode: u16) -> Option<Self> {
@@ -99,20 +100,20 @@ impl FileType {
         bits << 12
     }
 
-    /// Whether it has a device number.
+    /// Returns whether files of this type have a device number.
     #[must_use]
     pub const fn is_device(self) -> bool {
         matches!(self, Self::CharDevice | Self::BlockDevice)
     }
 }
 
-/// How a fork stores what it holds.
+/// The format of a fork.
 #[doc(alias = "xfs_dinode_fmt")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ForkFormat {
-    /// A device number; also the format of pipes and sockets, which have none.
+    /// A device number. Pipes and sockets have this format too, without a number.
     Device,
-    /// The bytes themselves: a short directory, a short target, short attributes.
+    /// The contents themselves: a small directory, a short target, a few attributes.
     Local,
     /// An array of extent records.
     Extents,
@@ -126,7 +127,7 @@ pub enum ForkFormat {
 }
 
 impl ForkFormat {
-    /// The format that this byte stands for.
+    /// The format for this byte on disk.
     #[must_use]
     pub const fn decode(raw: u8) -> Option<Self> {
         match raw {
@@ -140,7 +141,7 @@ impl ForkFormat {
         }
     }
 
-    /// The byte that stands for this format.
+    /// The byte of this format on disk.
     #[must_use]
     pub const fn encode(self) -> u8 {
         self as u8
@@ -150,13 +151,13 @@ impl ForkFormat {
 /// One of the two forks of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ForkKind {
-    /// What the file holds.
+    /// The contents of the file.
     Data,
-    /// Its extended attributes.
+    /// The extended attributes of the file.
     Attr,
 }
 
-/// The number of a device, as XFS packs it: major << 18 | minor.
+/// A device number, which XFS packs as major << 18 | minor.
 #[doc(alias = "xfs_dev_t")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeviceNumber {
@@ -169,13 +170,13 @@ pub struct DeviceNumber {
 impl DeviceNumber {
     const MINOR_BITS: u32 = 18;
 
-    /// Unpacks.
+    /// Unpacks a device number.
     #[must_use]
     pub const fn decode(raw: u32) -> Self {
         Self { major: raw >> Self::MINOR_BITS, minor: raw & ((1 << Self::MINOR_BITS) - 1) }
     }
 
-    /// Packs, or `None` where a part does not fit.
+    /// Packs the device number, or `None` if a part does not fit.
     #[must_use]
     pub const fn encode(self) -> Option<u32> {
         if self.minor >> Self::MINOR_BITS == 0 && self.major >> (32 - Self::MINOR_BITS) == 0 {
@@ -190,18 +191,20 @@ impl DeviceNumber {
 #[doc(alias = "xfs_dinode")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InodeCore {
-    /// The number under which it was read; [`verify`](Self::verify) compares it with the stored one.
+    /// The number under which it was read; [`verify`](Self::verify) compares it with the stored
+    /// one.
     pub number: InodeNumber,
     /// Type and permissions; 0 in a free inode.
     pub mode: u16,
     /// Format of the data fork.
     pub data_format: ForkFormat,
-    /// Format of the attribute fork; means nothing without one.
+    /// Format of the attribute fork. It has no meaning without an attribute fork.
     pub attr_format: ForkFormat,
-    /// Where the attribute fork starts, in units of 8 bytes after the core; 0 without one.
+    /// Start of the attribute fork, in units of 8 bytes after the core; 0 without an attribute
+    /// fork.
     #[doc(alias = "di_forkoff")]
     pub fork_offset: u8,
-    /// Kind of metadata inode, where the flag [`METADATA`](InodeFlags2::METADATA) is on; else 0.
+    /// Kind of metadata inode if the flag [`METADATA`](InodeFlags2::METADATA) is set, else 0.
     #[doc(alias = "di_metatype")]
     pub metafile_type: u16,
     /// Owner.
@@ -213,29 +216,29 @@ pub struct InodeCore {
     /// Project.
     #[doc(alias = "projid")]
     pub project_id: u32,
-    /// Last read.
+    /// Time of the last read.
     #[doc(alias = "atime")]
     pub access_time: Timestamp,
-    /// Last change of the contents.
+    /// Time of the last change of the contents.
     #[doc(alias = "mtime")]
     pub modify_time: Timestamp,
-    /// Last change of the inode.
+    /// Time of the last change of the inode.
     #[doc(alias = "ctime")]
     pub change_time: Timestamp,
-    /// When the inode was made.
+    /// Time when the inode was created.
     #[doc(alias = "crtime")]
     #[doc(alias = "btime")]
     pub birth_time: Timestamp,
-    /// Bytes of the file, of the target, or of a directory's data blocks.
+    /// Bytes of the file, of the link target, or of a directory's data blocks.
     pub size: u64,
-    /// Filesystem blocks of both forks, their btree blocks included.
+    /// Filesystem blocks of both forks, including their btree blocks.
     #[doc(alias = "di_nblocks")]
     pub blocks: u64,
-    /// Allocation hint in blocks; means something with `EXTSIZE` or `EXTSZINHERIT`.
+    /// Extent size hint in blocks. Valid with the flag `EXTSIZE` or `EXTSZINHERIT`.
     #[doc(alias = "di_extsize")]
     pub extent_size_hint_blocks: u32,
-    /// The same for copies of shared blocks, with `COWEXTSIZE`. On a zoned volume's metadata inodes
-    /// it counts used blocks instead.
+    /// Extent size hint for copies of shared blocks. Valid with the flag `COWEXTSIZE`. In metadata
+    /// inodes of a zoned volume it counts used blocks instead.
     #[doc(alias = "di_cowextsize")]
     pub cow_extent_size_hint_blocks: u32,
     /// Extent records of the data fork.
@@ -248,34 +251,37 @@ pub struct InodeCore {
     pub flags: InodeFlags,
     /// More flags.
     pub flags2: InodeFlags2,
-    /// Changes whenever the number is used for another file.
+    /// The generation. It changes whenever the number is reused for another file.
     pub generation: u32,
-    /// The next inode of the same list of unlinked files; null outside such a list.
+    /// The next inode of the same unlinked list; null outside such a list.
     pub next_unlinked: AgInode,
-    /// Counts changes.
+    /// Number of changes.
     #[doc(alias = "i_version")]
     pub change_count: u64,
-    /// LSN of the last write of this inode.
+    /// LSN of the last logged change.
     pub lsn: Lsn,
     /// Device number of a device file.
     pub rdev: Option<DeviceNumber>,
 }
 
 impl InodeCore {
-    /// Reads the fields of the inode in `bytes`, which is `number`.
+    /// Decodes the inode `number` in `bytes`.
     ///
-    /// Cheap, and structural only: length, magic and the format words. See [`verify`](Self::verify).
+    /// Decoding is cheap and checks only length, magic number and format words. See
+    /// [`verify`](Self::verify).
     ///
     /// # Errors
     ///
-    /// [`Corruption`] for bytes that are no inode.
+    /// [`Corruption`] if `bytes` is not an inode.
     #[inline]
     pub fn decode(
         bytes: &[u8],
         number: InodeNumber,
         geometry: &Geometry,
     ) -> Result<Self, Corruption> {
-        let corrupt = |check: Check| Corruption::new(Structure::Inode, Place::Inode(number), check);
+        let corrupt = |check: Check| {
+            Corruption::new(Structure::Inode, StructureAddress::Inode(number), check)
+        };
         let needed = geometry.inode_size as usize;
         let Some((disk, forks)) = bytes.get(..needed).and_then(split_core) else {
             return Err(corrupt(Check::Truncated { available: bytes.len(), needed }));
@@ -334,32 +340,32 @@ impl InodeCore {
         })
     }
 
-    /// What kind of file it is; `None` for a free inode (and for a mode that means nothing, which
-    /// [`verify`](Self::verify) refuses).
+    /// The type of the file; `None` for a free inode. Also `None` for an unknown type, which
+    /// [`verify`](Self::verify) refuses.
     #[must_use]
     pub const fn file_type(&self) -> Option<FileType> {
         FileType::from_mode(self.mode)
     }
 
-    /// Whether no file uses this inode.
+    /// Returns whether the inode is free.
     #[must_use]
     pub const fn is_free(&self) -> bool {
         self.mode == 0
     }
 
-    /// Whether there is an attribute fork, if only an empty one.
+    /// Returns whether there is an attribute fork, which may be empty.
     #[must_use]
     pub const fn has_attr_fork(&self) -> bool {
         self.fork_offset != 0
     }
 
-    /// Whether the data is on the realtime device or section.
+    /// Returns whether the data is on the realtime device or section.
     #[must_use]
     pub const fn is_realtime(&self) -> bool {
         self.flags.contains(InodeFlags::REALTIME)
     }
 
-    /// The format of a fork; `None` for an attribute fork that does not exist.
+    /// The format of a fork; `None` if the fork does not exist.
     #[must_use]
     pub const fn fork_format(&self, kind: ForkKind) -> Option<ForkFormat> {
         match kind {
@@ -369,7 +375,7 @@ impl InodeCore {
         }
     }
 
-    /// How many extent records a fork has.
+    /// The number of extent records of a fork.
     #[must_use]
     pub const fn fork_extents(&self, kind: ForkKind) -> u64 {
         match kind {
@@ -378,16 +384,19 @@ impl InodeCore {
         }
     }
 
-    /// Whether a directory has a hint that is not in whole extents of the realtime device, and hands both on.
-    /// Older kernels let it be set, and xfs_repair complains of it; newer ones show it as no hint, and take it
-    /// away when they change the directory.
+    /// Returns whether a directory has an inheritable hint that is not a multiple of the realtime
+    /// extent size, while its new files are realtime files.
+    ///
+    /// Older kernels allowed such hints and xfs_repair complains about them. Newer kernels show
+    /// them as absent and remove them when they change the directory.
     #[must_use]
     pub fn has_misfit_hint(&self, geometry: &Geometry) -> bool {
         self.flags.contains(InodeFlags::EXTSZINHERIT)
             && self.is_misfit(self.extent_size_hint_blocks, geometry)
     }
 
-    /// The same of the hint for copies, which newer kernels let be set too, and take away at once.
+    /// Like [`has_misfit_hint`](Self::has_misfit_hint), for the copy-on-write hint. Newer kernels
+    /// accept such hints too and remove them at once.
     #[must_use]
     pub fn has_misfit_copy_hint(&self, geometry: &Geometry) -> bool {
         self.flags2.contains(InodeFlags2::COWEXTSIZE)
@@ -399,7 +408,7 @@ impl InodeCore {
         self.flags.contains(InodeFlags::RTINHERIT) && !hint_blocks.is_multiple_of(extent_blocks)
     }
 
-    /// Takes away hints that do not fit.
+    /// Removes misfit hints.
     pub fn drop_misfit_hints(&mut self, geometry: &Geometry) {
         if self.has_misfit_hint(geometry) {
             self.flags -= InodeFlags::EXTSZINHERIT;
@@ -411,7 +420,7 @@ impl InodeCore {
         }
     }
 
-    /// The flags as the call `FS_IOC_FSGETXATTR` shows them.
+    /// The flags as `FS_IOC_FSGETXATTR` shows them.
     #[must_use]
     pub fn xflags(&self) -> ExtendedFlags {
         let flags = ExtendedFlags::from_inode(self.flags, self.flags2);
@@ -419,7 +428,7 @@ impl InodeCore {
     }
 }
 
-/// The bytes of a fork inside the inode in `bytes`, empty where it has no room at all.
+/// Returns the bytes of a fork of the inode in `bytes`; empty if the fork has no room.
 ///
 /// `bytes` is the whole inode, from which `core` was decoded.
 #[must_use]
@@ -434,7 +443,7 @@ pub fn fork<'a>(bytes: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [u8] {
     }
 }
 
-/// Stores LSN and checksum before an inode is written. `bytes` is the whole inode.
+/// Stores LSN and checksum in an inode before it is written. `bytes` is the whole inode.
 ///
 /// # Panics
 ///
@@ -442,7 +451,7 @@ pub fn fork<'a>(bytes: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [u8] {
 pub fn seal(bytes: &mut [u8], lsn: Lsn) {
     match InodeDisk::mut_from_prefix(bytes) {
         Ok((disk, _)) => disk.lsn = lsn.0.into(),
-        Err(_) => unreachable!("an inode holds its core"),
+        Err(_) => unreachable!("the inode is as long as its core"),
     }
     crc::seal(bytes, CRC_OFFSET);
 }

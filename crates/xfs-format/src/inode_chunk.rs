@@ -1,15 +1,15 @@
 //! Record of the two inode btrees (`xfs_inobt_rec`): 64 consecutive inode numbers.
 //!
-//! Owns: the record in its full and its sparse form, and the masks that follow from it. Does
-//! **not** own the inodes.
+//! Owns: the record in its full and its sparse form, and the masks derived from it. Does **not**
+//! own the inodes.
 //!
 //! ```text
 //! full     0 first inode  4 free count (4 bytes)                          8 free mask  .. 16
 //! sparse   0 first inode  4 hole mask (2 bytes)  6 count  7 free count    8 free mask  .. 16
 //! ```
 //!
-//! Bit i of the free mask is inode i of the chunk. Bit i of the hole mask stands for four inodes
-//! that have no space on disk; their bits in the free mask are set and not counted.
+//! Bit i of the free mask is inode i of the chunk. Bit i of the hole mask covers four inodes that
+//! have no space on disk. Their bits in the free mask are set and not counted.
 
 use thiserror::Error;
 use zerocopy::big_endian::{U16, U32, U64};
@@ -22,7 +22,7 @@ use crate::features::IncompatFeatures;
 use crate::geometry::{Geometry, INODES_PER_CHUNK};
 use crate::group::Group;
 
-/// Inodes that one bit of the hole mask stands for.
+/// Inodes per bit of the hole mask.
 #[doc(alias = "XFS_INODES_PER_HOLEMASK_BIT")]
 pub const INODES_PER_HOLE_BIT: u32 = 4;
 
@@ -37,13 +37,13 @@ pub enum InodeChunkCheck {
     Range { start: u32 },
     #[error("{count} inodes with hole mask {holes:#06x}")]
     Count { count: u8, holes: u16 },
-    #[error("{free_count} free inodes, but the free mask has {counted}")]
+    #[error("{free_count} free inodes counted, but the free mask has {counted}")]
     FreeCount { free_count: u32, counted: u32 },
     #[error("chunk at {start} has no free inode, but is in the free-inode btree")]
     NoneFree { start: u32 },
 }
 
-/// An inode chunk as it lies on disk, in the sparse form.
+/// An inode chunk on disk, in the sparse form.
 #[doc(alias = "xfs_inobt_rec")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -62,32 +62,33 @@ const KEY_BYTES: usize = 4;
 const _: () = assert!(size_of::<InodeChunkDisk>() == 16);
 
 impl InodeChunkDisk {
-    /// The free count of the full form, which takes the place of three fields.
+    /// The free count of the full form, which overlays three fields of the sparse form.
     #[must_use]
     pub const fn full_free_count(&self) -> u32 {
         (self.holes.get() as u32) << 16 | (self.count as u32) << 8 | self.free_count as u32
     }
 }
 
-/// 64 consecutive inode numbers of an allocation group, and which of them exist and are in use.
+/// 64 consecutive inode numbers of an allocation group, and which of these inodes exist and are in
+/// use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InodeChunk {
     /// The first of the 64 numbers.
     pub start: AgInode,
-    /// One bit for each four inodes that are not on disk.
+    /// Hole mask: one bit for each four inodes that are not on disk.
     #[doc(alias = "holemask")]
     pub holes: u16,
     /// Inodes that are on disk.
     pub count: u8,
-    /// How many of those are free.
+    /// The free inodes among them.
     #[doc(alias = "freecount")]
     pub free_count: u8,
-    /// One bit for each inode that is free, or not on disk.
+    /// Free mask: one bit for each inode that is free or not on disk.
     pub free: u64,
 }
 
 impl InodeChunk {
-    /// Decodes a record, in the form that the volume's features call for, and checks it.
+    /// Decodes and checks a record. The volume's features decide its form.
     ///
     /// # Errors
     ///
@@ -111,14 +112,14 @@ impl InodeChunk {
         Ok(chunk)
     }
 
-    /// The record as it lies on disk, in the form that the volume's features call for.
+    /// Encodes the record. The volume's features decide its form.
     #[must_use]
     pub fn encode(&self, geometry: &Geometry) -> InodeChunkDisk {
         let is_sparse = geometry.has_incompat(IncompatFeatures::SPARSE_INODES);
         InodeChunkDisk {
             start: self.start.0.into(),
             holes: if is_sparse { self.holes.into() } else { U16::ZERO },
-            // In the full form this is a high byte of the free count.
+            // In the full form this byte belongs to the free count.
             count: if is_sparse { self.count } else { 0 },
             free_count: self.free_count,
             free: self.free.into(),
@@ -135,7 +136,7 @@ impl InodeChunk {
         if present == 0 || present.count_ones() != u32::from(self.count) {
             return Err(InodeChunkCheck::Count { count: self.count, holes: self.holes });
         }
-        // A sparse chunk at the end of the group may reach past it with inodes that do not exist.
+        // The holes of a sparse chunk may extend past the end of the group.
         let first = start.checked_add(present.trailing_zeros());
         let last = start.checked_add(u64::BITS - 1 - present.leading_zeros());
         let is_inside =
@@ -146,8 +147,8 @@ impl InodeChunk {
         Ok(())
     }
 
-    /// A chunk of which inodes from `position` on are on disk, `count` of them, all free. Both are
-    /// multiples of [`INODES_PER_HOLE_BIT`].
+    /// Creates a chunk with `count` inodes on disk from `position` on, all free. Both numbers must
+    /// be multiples of [`INODES_PER_HOLE_BIT`].
     #[must_use]
     pub const fn of_free(start: AgInode, position: u32, count: u32) -> Self {
         let bits = count / INODES_PER_HOLE_BIT;
@@ -161,7 +162,7 @@ impl InodeChunk {
         }
     }
 
-    /// The lowest free inode that is on disk.
+    /// The position of the lowest free inode on disk.
     #[doc(alias = "xfs_inobt_first_free_inode")]
     #[must_use]
     pub const fn first_free(&self) -> Option<u32> {
@@ -169,20 +170,20 @@ impl InodeChunk {
         if free == 0 { None } else { Some(free.trailing_zeros()) }
     }
 
-    /// The chunk with the free inode at `position` in use.
+    /// Returns the chunk with the free inode at `position` marked as in use.
     #[must_use]
     pub const fn with_used(self, position: u32) -> Self {
         Self { free: self.free & !(1 << position), free_count: self.free_count - 1, ..self }
     }
 
-    /// The chunk with the inode at `position`, which is in use, free.
+    /// Returns the chunk with the used inode at `position` marked as free.
     #[must_use]
     pub const fn with_freed(self, position: u32) -> Self {
         Self { free: self.free | 1 << position, free_count: self.free_count + 1, ..self }
     }
 
-    /// The chunk with the inodes of `other` on disk too, which are some of its holes; `None` if
-    /// they are not.
+    /// Returns the chunk with the inodes of `other` also on disk; `None` if those are not all holes
+    /// of this chunk.
     #[must_use]
     pub const fn merged(self, other: Self) -> Option<Self> {
         if self.start.0 != other.start.0 || self.present() & other.present() != 0 {
@@ -200,7 +201,7 @@ impl InodeChunk {
     /// One bit for each inode that is on disk.
     #[must_use]
     pub const fn present(&self) -> u64 {
-        // Spread each bit of the hole mask to four: first apart, then over the gaps.
+        // Spread each bit of the hole mask to four bits: move them apart, then fill the gaps.
         let mut bits = self.holes as u64;
         bits = (bits | bits << 24) & 0x0000_00ff_0000_00ff;
         bits = (bits | bits << 12) & 0x000f_000f_000f_000f;
@@ -215,13 +216,13 @@ impl InodeChunk {
         self.present() & !self.free
     }
 
-    /// Whether some of the 64 inodes are not on disk.
+    /// Returns whether some of the 64 inodes are not on disk.
     #[must_use]
     pub const fn is_sparse(&self) -> bool {
         self.holes != 0
     }
 
-    /// The position in the chunk of an inode number, if it is one of the 64.
+    /// The position of an inode number in the chunk, if it is one of the 64.
     #[must_use]
     pub const fn position(&self, inode: AgInode) -> Option<u32> {
         match inode.0.checked_sub(self.start.0) {

@@ -1,12 +1,14 @@
-//! What a metadata buffer holds, and so how it is verified after a read and sealed before a write.
+//! Kinds of metadata buffers: how each is verified after a read and sealed before a write.
 //!
-//! Owns: the one table from kind to verifier. The verifier of a kind checks magic, checksum, UUID,
-//! place, LSN and every bound inside the buffer. It does **not** check what the path to the buffer
-//! promised (owner, level, sibling): whoever followed the pointer does that.
+//! Owns: the one table from kind to verifier. The verifier of a kind checks magic number, checksum,
+//! UUID, address, LSN and every bound inside the buffer. It does **not** check the properties that
+//! the path to the buffer requires (owner, level, sibling): the code that follows the pointer does
+//! that.
 
 use crate::addr::{DiskAddr, Lsn};
 use crate::btree::{self, BtreeKind};
-use crate::corruption::{Corruption, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
+use crate::envelope::Envelope;
 use crate::geometry::Geometry;
 use crate::{agf, agfl, agi, attr, dabtree, directory, superblock, symlink};
 
@@ -23,7 +25,7 @@ pub enum BlockKind {
     Agfl,
     /// A btree block outside the inode: one filesystem block.
     Btree(BtreeKind),
-    /// An inode cluster, or any whole number of inodes. Inodes carry a checksum each.
+    /// An inode cluster, or any whole number of inodes. Each inode has its own checksum.
     InodeCluster,
     /// A directory data block: the single-block form or one of several, by its magic number.
     DirectoryData,
@@ -39,17 +41,17 @@ pub enum BlockKind {
     Symlink,
 }
 
-/// What a verifier may know besides the bytes.
+/// The context of a verifier: its input other than the bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifyContext<'a> {
-    /// Sizes of the volume, and the UUID that its metadata carries.
+    /// Geometry of the volume, with the UUID of its metadata.
     pub geometry: &'a Geometry,
-    /// The head of the log once it is known: nothing can have been logged after it.
+    /// The head of the log, once it is known. No LSN may be after it.
     pub log_head: Option<Lsn>,
 }
 
 impl BlockKind {
-    /// The structure that a finding about such a buffer names.
+    /// The structure for findings about buffers of this kind.
     #[must_use]
     pub const fn structure(self) -> Structure {
         match self {
@@ -78,52 +80,77 @@ impl BlockKind {
         at: DiskAddr,
         context: &VerifyContext<'_>,
     ) -> Result<(), Corruption> {
-        match self {
-            Self::Superblock => superblock::verify_copy(bytes, at, context),
-            Self::Agf => agf::verify(bytes, at, context),
-            Self::Agi => agi::verify(bytes, at, context),
-            Self::Agfl => agfl::verify(bytes, at, context),
-            Self::Btree(kind) => btree::verify(bytes, kind, at, context),
-            // One bad inode says nothing about its neighbours: each is verified when it is decoded.
-            Self::InodeCluster => Ok(()),
-            Self::DirectoryData => directory::data::verify(bytes, at, context),
-            Self::DirectoryIndex if dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC) => {
-                dabtree::verify(bytes, at, context)
+        let has_node = || dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC);
+        let (structure, verify): (Structure, Verifier) = match self {
+            Self::Superblock => return superblock::verify_copy(bytes, at, context),
+            // A bad inode must not make its neighbours unreadable. Each is verified when decoded.
+            Self::InodeCluster => return Ok(()),
+            Self::AttrRemote => return attr::remote::verify(bytes, at, context),
+            Self::Btree(kind) => {
+                let checked = btree::verify(bytes, kind, at, context);
+                return checked.map_err(|check| corrupt(self.structure(), at, check));
             }
-            Self::DirectoryIndex => directory::leaf::verify(bytes, at, context),
-            Self::DirectoryFree => directory::free::verify(bytes, at, context),
-            Self::Attr if dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC) => {
-                dabtree::verify(bytes, at, context)
+            Self::DirectoryIndex | Self::Attr if has_node() => {
+                (Structure::DaBtree, dabtree::verify)
             }
-            Self::Attr => attr::leaf::verify(bytes, at, context),
-            Self::AttrRemote => attr::remote::verify(bytes, at, context),
-            Self::Symlink => symlink::verify(bytes, at, context),
-        }
+            Self::Agf => (self.structure(), agf::verify),
+            Self::Agi => (self.structure(), agi::verify),
+            Self::Agfl => (self.structure(), agfl::verify),
+            Self::DirectoryData => (self.structure(), directory::data::verify),
+            Self::DirectoryIndex => (self.structure(), directory::leaf::verify),
+            Self::DirectoryFree => (self.structure(), directory::free::verify),
+            Self::Attr => (self.structure(), attr::leaf::verify),
+            Self::Symlink => (self.structure(), symlink::verify),
+        };
+        verify(bytes, at, context).map_err(|check| corrupt(structure, at, check))
     }
 
     /// Stores the LSN and the checksum before the buffer is written.
     ///
-    /// Inodes and remote attribute blocks are sealed one by one by who changes them, so a cluster
-    /// is left alone here.
+    /// The code that changes inodes and remote attribute blocks seals each of them. This function
+    /// leaves such buffers as they are.
+    ///
+    /// # Panics
+    ///
+    /// If `bytes` is shorter than the structure's header: a mistake of the caller.
     pub fn seal(self, bytes: &mut [u8], lsn: Lsn) {
+        if self == Self::Superblock {
+            return superblock::seal_logged(bytes, lsn);
+        }
+        if let Some(envelope) = self.envelope() {
+            envelope.seal(bytes, lsn);
+        }
+    }
+
+    /// The offsets of the common fields. `None` for buffers of several structures, and for the
+    /// superblock, whose UUID field depends on a feature.
+    fn envelope(self) -> Option<&'static Envelope> {
         match self {
-            Self::Superblock => superblock::seal_logged(bytes, lsn),
-            Self::Agf => agf::seal(bytes, lsn),
-            Self::Agi => agi::seal(bytes, lsn),
-            Self::Agfl => agfl::seal(bytes, lsn),
-            Self::Btree(kind) => btree::seal(bytes, kind, lsn),
-            Self::InodeCluster | Self::AttrRemote => {}
-            Self::DirectoryData | Self::DirectoryFree => directory::data::ENVELOPE.seal(bytes, lsn),
-            Self::DirectoryIndex | Self::Attr => dabtree::ENVELOPE.seal(bytes, lsn),
-            Self::Symlink => symlink::seal(bytes, lsn),
+            Self::Superblock | Self::InodeCluster | Self::AttrRemote => None,
+            Self::Agf => Some(&agf::ENVELOPE),
+            Self::Agi => Some(&agi::ENVELOPE),
+            Self::Agfl => Some(&agfl::ENVELOPE),
+            Self::Btree(kind) => Some(btree::envelope_of(kind.layout().form)),
+            Self::DirectoryData | Self::DirectoryFree => Some(&directory::data::ENVELOPE),
+            Self::DirectoryIndex | Self::Attr => Some(&dabtree::ENVELOPE),
+            Self::Symlink => Some(&symlink::ENVELOPE),
         }
     }
 }
 
-/// When the block in `bytes` was last logged, whatever kind of block it is; `None` where that does
-/// not show: inodes, remote values, what was never logged, what is of another volume, or no metadata.
+/// Checks the bytes of one structure that was read from an address.
+type Verifier = fn(&[u8], DiskAddr, &VerifyContext<'_>) -> Result<(), Check>;
+
+#[cold]
+fn corrupt(structure: Structure, at: DiskAddr, check: Check) -> Corruption {
+    Corruption::new(structure, StructureAddress::Disk(at), check)
+}
+
+/// Reads the LSN of the block in `bytes`, whatever its kind.
 ///
-/// Nothing else of the block is looked at: after a crash its checksum need not hold.
+/// Returns `None` if the block has no LSN of its own: inodes, remote values, blocks that were never
+/// logged, blocks of another volume, and bytes that are not metadata. Nothing else of the block is
+/// checked, because its checksum may be wrong after a crash.
 #[doc(alias = "xlog_recover_get_buf_lsn")]
 #[must_use]
 pub fn find_lsn(bytes: &[u8], geometry: &Geometry) -> Option<Lsn> {

@@ -1,20 +1,20 @@
 //! XFS v5 on-disk structures: bytes to types and back, geometry, checksums, verifiers.
 //!
-//! Owns: what each byte of a v5 volume means, and every check that one structure can make on its
-//! own bytes. Does **not** own: I/O, caching, policy, or any check that needs a second structure.
+//! Owns: the meaning of each byte of a v5 volume, and every check of a structure against its own
+//! bytes. Does **not** own: I/O, caching, policy, or any check that needs a second structure.
 //!
-//! Everything here treats its input as an allegation: a decoder returns a [`Corruption`] that says
-//! which structure, where, which check and the values; it never panics, never indexes unchecked and
-//! never allocates by a number from the disk without a bound.
+//! Nothing in the input is trusted. A decoder returns a [`Corruption`] with the structure, its
+//! address, the failed check and the values. It never panics, never indexes unchecked, and never
+//! allocates by a number from the disk without a bound.
 //!
 //! # Invariants
 //!
-//! - **I1** A value of a type from this crate that has an invariant was checked when it was made.
-//! - **I2** Disk structures are big-endian types without padding; their size is asserted at compile
-//!   time. Two places read little-endian: [`crc`] and [`log_item`]. [`acl`]
-//!   writes it, in a form that is not on disk.
-//! - **I3** Every address is its own type ([`addr`]); conversion between them goes through
-//!   [`Geometry`], which knows the shifts.
+//! - **I1** A type with an invariant checks it when a value is created.
+//! - **I2** Disk structures are big-endian types without padding. Their size is asserted at compile
+//!   time. Two modules read little-endian numbers: [`crc`] and [`log_item`]. The module [`acl`]
+//!   reads and writes them in a form that is not on disk.
+//! - **I3** Every address space has its own type ([`addr`]). [`Geometry`], which has the shifts,
+//!   converts between them.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -57,7 +57,7 @@ pub mod timestamp;
 pub use addr::{
     AgBlock, AgInode, AgNumber, BASIC_BLOCK_BYTES, DiskAddr, FileBlock, FsBlock, InodeNumber, Lsn,
 };
-pub use corruption::{Check, Corruption, Place, Structure};
+pub use corruption::{Check, Corruption, Structure, StructureAddress};
 pub use features::{CompatFeatures, IncompatFeatures, LogIncompatFeatures, RoCompatFeatures};
 pub use geometry::Geometry;
 pub use group::Group;

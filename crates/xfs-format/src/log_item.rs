@@ -1,25 +1,25 @@
-//! Log items: what the regions of a transaction in the log say.
+//! Log items: the regions of a transaction in the log.
 //!
-//! Owns: the header of a transaction, and every item type that a v5 kernel without a realtime
-//! device writes, in both directions. Does **not** own records and operations
-//! ([`log_record`](crate::log_record)), how regions are put together, or what replay does.
+//! Owns: decoding and encoding the header of a transaction, and every item type that a v5 kernel
+//! without a realtime device writes. Does **not** own records and operations
+//! ([`log_record`](crate::log_record)), the assembly of regions, or replay.
 //!
 //! ```text
 //! transaction  header (16 bytes), then the regions of its items one after the other
 //! item         first region: kind 2, regions of the item 2, then fields by kind
-//!              further regions: inode core and forks, pieces of a buffer, names and values
+//!              further regions: inode core and forks, parts of a buffer, names and values
 //! ```
 //!
-//! The fields of items stand in the byte order of the machine that wrote the log; the header of the
-//! record tells which ([`ByteOrder`](crate::log_record::ByteOrder)). What is copied to disk as it is
-//! (forks, pieces of buffers, and all of an inode creation) is big-endian as everywhere.
+//! The fields of items have the byte order of the machine that wrote the log. The header of the
+//! record says which ([`ByteOrder`](crate::log_record::ByteOrder)). Bytes that replay copies to the
+//! disk unchanged are big-endian, like the disk: forks, parts of buffers, and all of an inode
+//! creation.
 //!
 //! # Invariants
 //!
-//! - **I1** Counts and lengths in an item are compared with the regions that are there before they
-//!   are used: a decoded item never promises bytes that it does not hold.
-//! - **I2** Whether an item's addresses exist on the volume is for replay to say; here nothing of
-//!   the volume is known.
+//! - **I1** Counts and lengths in an item are compared with the actual regions before they are
+//!   used. A decoded item holds all the bytes that its fields describe.
+//! - **I2** This module does not know the volume. Replay checks whether an item's addresses exist.
 
 mod actions;
 mod attr;
@@ -34,12 +34,12 @@ mod inode;
 
 pub use actions::{RefcountAction, RmapAction};
 pub use attr::{AttrIntent, AttrNames, AttrOperation};
-pub use buffer::{BufferFlags, BufferFormat, BufferItem, BufferPiece, BufferType, CHUNK_BYTES};
+pub use buffer::{BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, CHUNK_BYTES};
 pub use check::LogItemCheck;
 pub use create::InodeCreate;
 pub use dquot::{DquotFormat, DquotItem, QuotaOff};
 pub use exchange::{ExchangeFlags, ExchangeIntent};
-pub use extents::{Done, ExtentFree, ExtentList, MapExtent, RefcountExtent, RmapExtent};
+pub use extents::{ExtentFree, IntentDone, IntentExtents, MapExtent, RefcountExtent, RmapExtent};
 pub use fields::HostOrder;
 pub use inode::{InodeFormat, InodeItem, LOG_CORE_BYTES, LoggedFields, core_to_disk, core_to_log};
 
@@ -47,7 +47,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::iter::once;
 
-use crate::corruption::{Corruption, Place, Structure};
+use crate::corruption::{Corruption, Structure, StructureAddress};
 use fields::{Fields, FieldsMut, Sink};
 
 /// "TRAN".
@@ -58,17 +58,17 @@ pub const TRANSACTION_MAGIC: u32 = 0x5452_414e;
 #[doc(alias = "XFS_TRANS_CHECKPOINT")]
 pub const CHECKPOINT: u32 = 40;
 
-/// Regions of the largest item: a buffer of 64 KiB of which every second chunk is dirty.
+/// Regions of the largest item: a buffer of 64 KiB in which every second chunk is dirty.
 #[doc(alias = "XLOG_MAX_REGIONS_IN_ITEM")]
 pub const MAX_ITEM_REGIONS: u16 = 257;
 
-/// What an item is about.
+/// The kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ItemKind {
-    /// Extents that will be freed.
+    /// Intent to free extents.
     #[doc(alias = "EFI")]
     ExtentFree,
-    /// They are freed.
+    /// Completion of freeing extents.
     #[doc(alias = "EFD")]
     ExtentFreeDone,
     /// An inode.
@@ -77,39 +77,39 @@ pub enum ItemKind {
     Buffer,
     /// A dquot.
     Dquot,
-    /// Accounting was turned off.
+    /// The end of quota accounting.
     QuotaOff,
-    /// Inodes were made.
+    /// Creation of inodes.
     #[doc(alias = "ICREATE")]
     InodeCreate,
-    /// The reverse map will change.
+    /// Intent to change the reverse map.
     #[doc(alias = "RUI")]
     Rmap,
-    /// It has changed.
+    /// Completion of the change.
     #[doc(alias = "RUD")]
     RmapDone,
-    /// Reference counts will change.
+    /// Intent to change reference counts.
     #[doc(alias = "CUI")]
     Refcount,
-    /// They have changed.
+    /// Completion of a change of reference counts.
     #[doc(alias = "CUD")]
     RefcountDone,
-    /// The map of a file will change.
+    /// Intent to change the map of a file.
     #[doc(alias = "BUI")]
     Map,
-    /// It has changed.
+    /// Completion of the change.
     #[doc(alias = "BUD")]
     MapDone,
-    /// An attribute will change.
+    /// Intent to change an attribute.
     #[doc(alias = "ATTRI")]
     Attr,
-    /// It has changed.
+    /// Completion of the change.
     #[doc(alias = "ATTRD")]
     AttrDone,
-    /// Two files will exchange extents.
+    /// Intent to exchange extents of two files.
     #[doc(alias = "XMI")]
     Exchange,
-    /// They have.
+    /// Completion of an exchange of extents.
     #[doc(alias = "XMD")]
     ExchangeDone,
 }
@@ -136,7 +136,7 @@ impl ItemKind {
         Self::ExchangeDone,
     ];
 
-    /// The number that stands for this kind.
+    /// The number of this kind in the log.
     #[must_use]
     pub const fn encode(self) -> u16 {
         match self {
@@ -160,13 +160,13 @@ impl ItemKind {
         }
     }
 
-    /// The kind that this number stands for.
+    /// The kind with this number.
     #[must_use]
     pub fn decode(raw: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.encode() == raw)
     }
 
-    /// The name used in messages and output: that of `xfs_logprint`.
+    /// The name used in messages and output, as in `xfs_logprint`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -190,7 +190,7 @@ impl ItemKind {
         }
     }
 
-    /// Whether it says what will be done, and waits for a completion of the same number.
+    /// Returns whether this is an intent, which a completion with the same identifier must follow.
     #[must_use]
     pub const fn is_intent(self) -> bool {
         self.completion().is_some()
@@ -211,12 +211,12 @@ impl ItemKind {
     }
 }
 
-/// Kind and number of regions: how every item starts.
+/// The start of every item: its kind and its number of regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemHeader {
-    /// What the item is about.
+    /// The kind of the item.
     pub kind: ItemKind,
-    /// Its regions, this one included; at least 1.
+    /// The number of regions of the item, including this one; at least 1.
     pub regions: u16,
 }
 
@@ -228,8 +228,12 @@ impl ItemHeader {
     ///
     /// # Errors
     ///
-    /// An unknown kind, or a number of regions that no item has.
-    pub fn decode(region: &[u8], order: HostOrder, place: Place) -> Result<Self, Corruption> {
+    /// If the kind is unknown, or no item has this number of regions.
+    pub fn decode(
+        region: &[u8],
+        order: HostOrder,
+        place: StructureAddress,
+    ) -> Result<Self, Corruption> {
         Self::read(region, order).map_err(|check| corrupt(place, check))
     }
 
@@ -256,11 +260,11 @@ impl ItemHeader {
 #[doc(alias = "xfs_trans_header")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionHeader {
-    /// What kind of transaction; [`CHECKPOINT`] since delayed logging.
+    /// The kind of transaction; always [`CHECKPOINT`] since delayed logging.
     pub kind: u32,
-    /// Its number.
+    /// The transaction's identifier.
     pub transaction: u32,
-    /// Regions that follow.
+    /// Number of regions that follow.
     #[doc(alias = "th_num_items")]
     pub regions: u32,
 }
@@ -273,8 +277,12 @@ impl TransactionHeader {
     ///
     /// # Errors
     ///
-    /// Another length, or another magic number.
-    pub fn decode(region: &[u8], order: HostOrder, place: Place) -> Result<Self, Corruption> {
+    /// If the length or the magic number is wrong.
+    pub fn decode(
+        region: &[u8],
+        order: HostOrder,
+        place: StructureAddress,
+    ) -> Result<Self, Corruption> {
         let read = || -> Result<Self, LogItemCheck> {
             let (bytes, needed) = (region.len(), Self::BYTES);
             let short = LogItemCheck::Short { item: "transaction", bytes, needed };
@@ -289,7 +297,7 @@ impl TransactionHeader {
         read().map_err(|check| corrupt(place, check))
     }
 
-    /// The header as it is logged.
+    /// Encodes the header.
     #[must_use]
     pub fn encode(&self, order: HostOrder) -> Vec<u8> {
         let mut fields = FieldsMut::new(order);
@@ -305,32 +313,32 @@ impl TransactionHeader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each variant is the kind of the same name")]
 pub enum LogItem<'a> {
-    ExtentFree(ExtentList<ExtentFree>),
-    ExtentFreeDone(ExtentList<ExtentFree>),
+    ExtentFree(IntentExtents<ExtentFree>),
+    ExtentFreeDone(IntentExtents<ExtentFree>),
     Inode(InodeItem<'a>),
     Buffer(BufferItem<'a>),
     Dquot(DquotItem<'a>),
     QuotaOff(QuotaOff),
     InodeCreate(InodeCreate),
-    Rmap(ExtentList<RmapExtent>),
-    Refcount(ExtentList<RefcountExtent>),
-    Map(ExtentList<MapExtent>),
+    Rmap(IntentExtents<RmapExtent>),
+    Refcount(IntentExtents<RefcountExtent>),
+    Map(IntentExtents<MapExtent>),
     Attr(AttrIntent<'a>),
     Exchange(ExchangeIntent),
-    /// The completion of any other intent.
-    Done(Done),
+    /// The completion of any intent other than [`ExtentFree`](Self::ExtentFree).
+    Done(IntentDone),
 }
 
 impl<'a> LogItem<'a> {
-    /// Decodes an item from its regions. `place` is where its transaction starts in the log.
+    /// Decodes an item from its regions. `place` is the start of its transaction in the log.
     ///
     /// # Errors
     ///
-    /// The first count or length that does not hold.
+    /// The first count or length that is wrong.
     pub fn decode(
         regions: &[&'a [u8]],
         order: HostOrder,
-        place: Place,
+        place: StructureAddress,
     ) -> Result<Self, Corruption> {
         Self::read(regions, order).map_err(|check| corrupt(place, check))
     }
@@ -373,11 +381,11 @@ impl<'a> LogItem<'a> {
             | ItemKind::RefcountDone
             | ItemKind::MapDone
             | ItemKind::AttrDone
-            | ItemKind::ExchangeDone => alone(Self::Done(Done::read(kind, first, order)?)),
+            | ItemKind::ExchangeDone => alone(Self::Done(IntentDone::read(kind, first, order)?)),
         }
     }
 
-    /// The item's regions as they are logged.
+    /// Encodes the regions of the item.
     #[must_use]
     pub fn encode(&self, order: HostOrder) -> Vec<Vec<u8>> {
         let kind = self.kind();
@@ -407,7 +415,7 @@ impl<'a> LogItem<'a> {
         }
     }
 
-    /// What the item is about.
+    /// The kind of the item.
     #[must_use]
     pub const fn kind(&self) -> ItemKind {
         match self {
@@ -427,7 +435,7 @@ impl<'a> LogItem<'a> {
         }
     }
 
-    /// The number by which an intent and its completion find each other.
+    /// The identifier that links an intent and its completion.
     #[must_use]
     pub const fn intent_id(&self) -> Option<u64> {
         match self {
@@ -444,7 +452,7 @@ impl<'a> LogItem<'a> {
     }
 }
 
-fn corrupt(place: Place, check: LogItemCheck) -> Corruption {
+fn corrupt(place: StructureAddress, check: LogItemCheck) -> Corruption {
     Corruption::new(Structure::LogItem, place, check)
 }
 

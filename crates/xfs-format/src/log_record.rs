@@ -1,21 +1,21 @@
 //! Records of the log (`xlog_rec_header`) and the operations inside them.
 //!
-//! Owns: the record header, its extended headers, the operation header, the checksum over all of a
-//! record, and the packing of cycle numbers. Does **not** own the payload of log items, or finding
-//! records in the log.
+//! Owns: the record header, its extended headers, the operation header, the checksum of a whole
+//! record, and the packing of cycle numbers. Does **not** own the payload of log items, or the
+//! search for records in the log.
 //!
 //! ```text
 //! record   0 magic  4 cycle  8 version  12 payload bytes  16 LSN  24 tail LSN  32 CRC
 //!         36 block of the record before  40 operations  44 cycle data[64]  300 byte order
 //!        304 UUID  320 size of the writer's buffer  .. 328, padded to 512
-//! extended 0 cycle  4 cycle data[64]  .. 260, padded to 512; one per 32 KiB of the buffer's size
-//!          but the first
+//! extended 0 cycle  4 cycle data[64]  .. 260, padded to 512; one per 32 KiB of the buffer's size,
+//!          except the first 32 KiB
 //! operation 0 transaction  4 bytes  8 client  9 flags  .. 12
 //! ```
 //!
-//! The first four bytes of every block of the payload are kept in the cycle data, and the record's
-//! cycle stands in their place: so that every block of the log tells in which turn it was written.
-//! The checksum covers the record as it lies on disk, after that exchange.
+//! The cycle data holds the first four bytes of every block of the payload. In the payload the
+//! record's cycle replaces them, so that every block of the log shows in which cycle it was
+//! written. The checksum covers the record on disk, after that exchange.
 
 use core::fmt;
 use core::mem::{offset_of, size_of};
@@ -26,7 +26,7 @@ use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{BASIC_BLOCK_BYTES, Lsn};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::crc;
 
 mod encode;
@@ -37,24 +37,24 @@ pub use encode::{OPERATION_BYTES, next_cycle, unmount_operation};
 #[doc(alias = "XLOG_HEADER_MAGIC_NUM")]
 pub const LOG_RECORD_MAGIC: u32 = 0xfeed_babe;
 
-/// Largest buffer that a writer of the log may use, and so the longest payload.
+/// Largest buffer of a log writer, and therefore the longest payload.
 #[doc(alias = "XLOG_MAX_RECORD_BSIZE")]
 pub const MAX_RECORD_BYTES: u32 = 256 << 10;
 
-/// Buffers of that kind that a writer may have under way at once.
+/// Number of such buffers that a writer may have in flight.
 #[doc(alias = "XLOG_MAX_ICLOGS")]
 pub const MAX_RECORDS_IN_FLIGHT: u32 = 8;
 
-/// Bytes of payload whose cycle data fit one header.
+/// Bytes of payload whose cycle data fits one header.
 #[doc(alias = "XLOG_HEADER_CYCLE_SIZE")]
 pub const BYTES_PER_HEADER: u32 = 32 << 10;
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 const CYCLE_WORDS: usize = 64;
-/// The version of the format, as a record says it.
+/// The version of the format in a record.
 pub const VERSION: u32 = 2;
 
-/// The record header as it lies on disk.
+/// The record header on disk.
 #[doc(alias = "xlog_rec_header")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -79,12 +79,12 @@ pub struct LogRecordHeaderDisk {
 const _: () = assert!(size_of::<LogRecordHeaderDisk>() == 328);
 const _: () = assert!(offset_of!(LogRecordHeaderDisk, size) == 320);
 
-/// Bytes of the header under the checksum; 32-bit x86 kernels leave out the padding at the end.
+/// Possible lengths of the header for the checksum. 32-bit x86 kernels omit the padding at the end.
 const CHECKSUM_LENGTHS: [usize; 2] = [size_of::<LogRecordHeaderDisk>(), 324];
 
 const CRC_OFFSET: usize = offset_of!(LogRecordHeaderDisk, crc);
 
-/// An extended header as it lies on disk.
+/// An extended header on disk.
 #[doc(alias = "xlog_rec_ext_header")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -96,7 +96,7 @@ pub struct LogExtendedHeaderDisk {
 
 const _: () = assert!(size_of::<LogExtendedHeaderDisk>() == 260);
 
-/// The header of an operation as it lies on disk.
+/// The header of an operation on disk.
 #[doc(alias = "xlog_op_header")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -112,20 +112,20 @@ pub struct LogOperationDisk {
 const _: () = assert!(size_of::<LogOperationDisk>() == 12);
 
 bitflags::bitflags! {
-    /// What an operation does to its transaction.
+    /// The effect of an operation on its transaction.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct OperationFlags: u8 {
-        /// It starts.
+        /// The transaction starts.
         const START = 1;
-        /// It is complete.
+        /// The transaction is complete.
         const COMMIT = 2;
-        /// The region goes on in the next record.
+        /// The region continues in the next record.
         const CONTINUE = 4;
         /// The region began in an earlier record.
         const WAS_CONTINUED = 8;
         /// The continued region ends here.
         const END = 0x10;
-        /// The volume was unmounted; of no transaction.
+        /// The volume was unmounted. The operation belongs to no transaction.
         const UNMOUNT = 0x20;
     }
 }
@@ -141,15 +141,15 @@ pub const CLIENT_LOG: u8 = 0xaa;
 /// The header of an operation. Its bytes follow, padded to a multiple of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOperation {
-    /// The transaction that it belongs to.
+    /// The transaction that the operation belongs to.
     #[doc(alias = "oh_tid")]
     pub transaction: u32,
     /// Bytes that follow.
     #[doc(alias = "oh_len")]
     pub length: u32,
-    /// Who wrote it.
+    /// The client that wrote the operation.
     pub client: u8,
-    /// What it does to its transaction.
+    /// The effect of the operation on its transaction.
     pub flags: OperationFlags,
 }
 
@@ -158,8 +158,8 @@ impl LogOperation {
     ///
     /// # Errors
     ///
-    /// [`Check::Truncated`] if the bytes end too early, and a client that nobody knows.
-    pub fn decode(bytes: &[u8], place: Place) -> Result<Self, Corruption> {
+    /// [`Check::Truncated`] if there are too few bytes; also if the client is unknown.
+    pub fn decode(bytes: &[u8], place: StructureAddress) -> Result<Self, Corruption> {
         let corrupt = |check: Check| Corruption::new(Structure::LogRecord, place, check);
         let Ok((disk, _)) = LogOperationDisk::ref_from_prefix(bytes) else {
             let needed = size_of::<LogOperationDisk>();
@@ -178,14 +178,14 @@ impl LogOperation {
     }
 }
 
-/// The byte order of log items' payload.
+/// The byte order of log items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteOrder {
-    /// Little-endian Linux.
+    /// Linux on a little-endian machine.
     LittleEndian,
-    /// Big-endian Linux.
+    /// Linux on a big-endian machine.
     BigEndian,
-    /// IRIX, or a writer that does not say.
+    /// IRIX, or unknown.
     Other(u32),
 }
 
@@ -203,30 +203,30 @@ impl fmt::Display for ByteOrder {
 /// [`MAX_RECORD_BYTES`] of payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogRecordHeader {
-    /// The turn of the log in which it was written.
+    /// The cycle of the log in which it was written.
     pub cycle: u32,
-    /// Bytes of payload, padding to the log's stripe unit included.
+    /// Bytes of payload, including padding to the log's stripe unit.
     pub length: u32,
-    /// Its own place.
+    /// The LSN of the record.
     pub lsn: Lsn,
-    /// Where recovery would have to start when this record was written.
+    /// The tail of the log when this record was written: recovery would have started there.
     pub tail: Lsn,
-    /// The checksum; 0 where the writer made none.
+    /// The checksum; 0 if the writer made none.
     pub crc: u32,
-    /// The block of the record before; all ones in the first.
+    /// The block of the previous record; all ones in the first record.
     pub previous_block: u32,
     /// Operations in the payload.
     pub operations: u32,
     /// The byte order of log items.
     pub byte_order: ByteOrder,
-    /// The volume.
+    /// The UUID of the volume.
     pub uuid: Uuid,
-    /// Bytes of the writer's buffer: decides how many headers there are.
+    /// Bytes of the writer's buffer, from which the number of headers follows.
     pub size: u32,
 }
 
 impl LogRecordHeader {
-    /// Whether this basic block is the first of a record, by its magic number.
+    /// Returns whether this basic block starts with the magic number of a record.
     #[must_use]
     pub fn is_here(block: &[u8]) -> bool {
         read_word(block, 0) == Some(LOG_RECORD_MAGIC)
@@ -237,7 +237,7 @@ impl LogRecordHeader {
     /// # Errors
     ///
     /// The first check that failed.
-    pub fn decode(block: &[u8], place: Place) -> Result<Self, Corruption> {
+    pub fn decode(block: &[u8], place: StructureAddress) -> Result<Self, Corruption> {
         let corrupt = |check: Check| Corruption::new(Structure::LogRecord, place, check);
         let Ok((disk, _)) = LogRecordHeaderDisk::ref_from_prefix(block) else {
             let needed = size_of::<LogRecordHeaderDisk>();
@@ -274,7 +274,7 @@ impl LogRecordHeader {
         if size > MAX_RECORD_BYTES || !size.is_multiple_of(BASIC_BLOCK_BYTES) {
             return Err(LogRecordCheck::Size { size });
         }
-        // Old mkfs.xfs wrote one record that is longer than it says its buffer is.
+        // Old versions of mkfs.xfs wrote one record that is longer than its buffer size.
         let limit = if disk.operations.get() == 1 { MAX_RECORD_BYTES } else { size };
         if length == 0 || length > limit {
             return Err(LogRecordCheck::Length { length, size });
@@ -282,16 +282,17 @@ impl LogRecordHeader {
         Ok(())
     }
 
-    /// Checks that the header stands at `block` of the log of the volume `uuid`, which has
+    /// Checks that the header belongs at `block` of the log of the volume `uuid`. The log has
     /// `log_blocks` basic blocks.
     ///
     /// # Errors
     ///
     /// The first check that failed.
     pub fn verify_place(&self, block: u32, log_blocks: u32, uuid: Uuid) -> Result<(), Corruption> {
-        let corrupt =
-            |check: Check| Corruption::new(Structure::LogRecord, Place::Log(block), check);
-        // Very old logs carry no UUID.
+        let corrupt = |check: Check| {
+            Corruption::new(Structure::LogRecord, StructureAddress::Log(block), check)
+        };
+        // Very old logs have no UUID.
         if self.uuid != uuid && !self.uuid.is_nil() {
             return Err(corrupt(Check::ForeignUuid { found: self.uuid }));
         }
@@ -327,12 +328,16 @@ impl LogRecordHeader {
         self.header_blocks() + self.payload_blocks()
     }
 
-    /// Checks the checksum of a whole record as it lies on disk. One without a checksum passes.
+    /// Checks the checksum of a whole record on disk. A record without a checksum passes.
     ///
     /// # Errors
     ///
-    /// [`Check::Checksum`], and [`Check::Truncated`] for too few bytes.
-    pub fn verify_checksum(&self, record: &[u8], place: Place) -> Result<(), Corruption> {
+    /// [`Check::Checksum`], or [`Check::Truncated`] if there are too few bytes.
+    pub fn verify_checksum(
+        &self,
+        record: &[u8],
+        place: StructureAddress,
+    ) -> Result<(), Corruption> {
         if self.crc == 0 {
             return Ok(());
         }
@@ -346,7 +351,7 @@ impl LogRecordHeader {
             if crc == self.crc {
                 return Ok(());
             }
-            // The usual length comes first; the message tells its value.
+            // The usual length comes first. The message contains the checksum for that length.
             computed = if computed == 0 { crc } else { computed };
         }
         Err(corrupt(Check::Checksum { stored: self.crc, computed }))
@@ -363,13 +368,13 @@ impl LogRecordHeader {
         Some(crc::append(sum, payload.get(..self.length as usize)?))
     }
 
-    /// Puts the first four bytes of every payload block back to where they belong.
+    /// Restores the first four bytes of every payload block from the cycle data.
     ///
     /// # Errors
     ///
-    /// [`Check::Truncated`] for too few bytes.
+    /// [`Check::Truncated`] if there are too few bytes.
     #[doc(alias = "xlog_unpack_data")]
-    pub fn unpack(&self, record: &mut [u8], place: Place) -> Result<(), Corruption> {
+    pub fn unpack(&self, record: &mut [u8], place: StructureAddress) -> Result<(), Corruption> {
         self.exchange_words(record).ok_or_else(|| {
             let needed = self.total_blocks() as usize * BLOCK;
             let check = Check::Truncated { available: record.len(), needed };
@@ -384,7 +389,8 @@ impl LogRecordHeader {
         for (index, block) in payload.chunks_exact_mut(BLOCK).enumerate() {
             let (header, word) = (index / CYCLE_WORDS, index % CYCLE_WORDS);
             let first = encode::cycle_data_offset(header);
-            // A record longer than its buffer has no words for the blocks past it.
+            // A record that is longer than its buffer has no cycle data for the blocks past the
+            // buffer.
             let Some(start) = (header * BLOCK < header_bytes).then_some(header * BLOCK + first)
             else {
                 break;
@@ -396,7 +402,7 @@ impl LogRecordHeader {
     }
 }
 
-/// The cycle in which a basic block of the log was written; 0 for one that never was.
+/// The cycle in which a basic block of the log was written; 0 if it was never written.
 #[doc(alias = "xlog_get_cycle")]
 #[must_use]
 pub fn block_cycle(block: &[u8]) -> u32 {
@@ -415,37 +421,37 @@ fn read_word(bytes: &[u8], offset: usize) -> Option<u32> {
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum LogRecordCheck {
-    #[error("format version {version}, where 2 is the only one")]
+    #[error("format version {version}, but only version 2 exists")]
     Version { version: u32 },
     #[error("was written from a buffer of {size} bytes")]
     Size { size: u32 },
     #[error("{length} bytes of payload, from a buffer of {size}")]
     Length { length: u32, size: u32 },
-    #[error("says that it is at {lsn}")]
+    #[error("its stored position is {lsn}")]
     Misplaced { lsn: Lsn },
     #[error("the tail at {tail} cannot be reached from {lsn}")]
     Tail { tail: Lsn, lsn: Lsn },
     #[error("is longer than the log, which has {log_blocks} blocks")]
     LongerThanLog { log_blocks: u32 },
-    #[error("an operation of the unknown client {client:#x}")]
+    #[error("an operation of an unknown client {client:#x}")]
     Client { client: u8 },
     #[error(
-        "the log's {log_bytes} bytes at {start} do not fit the device, which has {device_bytes}"
+        "the log of {log_bytes} bytes at {start} does not fit the device of {device_bytes} bytes"
     )]
     PastDevice { start: u64, log_bytes: u64, device_bytes: u64 },
     #[error("the log was never written: its first block is zero")]
     Zeroed,
     #[error("the log starts in cycle {first} and ends in cycle {last}")]
     Cycles { first: u32, last: u32 },
-    #[error("no record starts in the {blocks} blocks before this one")]
+    #[error("no record starts in the {blocks} blocks before this block")]
     NoRecord { blocks: u32 },
-    #[error(
-        "the last record names this block as the tail, and the next record starts {blocks} blocks after it"
-    )]
+    #[error("the last record has its tail here, but the next record starts {blocks} blocks later")]
     NoTailRecord { blocks: u32 },
-    #[error("the record before the head has {recorded} blocks, and {present} blocks of its cycle")]
+    #[error(
+        "the record before the head has {recorded} blocks, but {present} blocks have its cycle"
+    )]
     TooShort { recorded: u32, present: u32 },
-    #[error("the head at {head} and the tail at {tail} leave nothing between them")]
+    #[error("there is nothing between the tail at {tail} and the head at {head}")]
     Order { head: Lsn, tail: Lsn },
 }
 

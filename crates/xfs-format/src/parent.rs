@@ -1,7 +1,7 @@
-//! Parent pointers: an attribute per link of an inode that says in which directory the link is.
+//! Parent pointers: one attribute per link of an inode, with the directory of the link.
 //!
-//! Owns: the record that is the attribute's value, and the hash that orders such attributes. The
-//! attribute's name is the name of the directory entry.
+//! Owns: the attribute's value, and the hash that orders such attributes. The attribute's name is
+//! the name of the directory entry.
 //!
 //! ```text
 //! 0 inode of the directory (8)  8 its generation (4)
@@ -15,14 +15,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::InodeNumber;
 use crate::attr::{AttrEntry, AttrValue, Namespace};
-use crate::corruption::{Corruption, Place, Structure};
+use crate::corruption::{Corruption, Structure, StructureAddress};
 use crate::directory::{MAX_NAME, name_hash, name_is_sound};
 
 /// The value of a parent pointer.
 #[doc(alias = "xfs_parent_rec")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct ParentDisk {
     pub inode: U64,
     pub generation: U32,
@@ -37,7 +37,7 @@ pub struct Parent<'a> {
     pub inode: InodeNumber,
     /// The directory's generation.
     pub generation: u32,
-    /// The name in it.
+    /// The name in that directory.
     pub name: &'a [u8],
 }
 
@@ -48,18 +48,21 @@ pub struct Parent<'a> {
 pub enum ParentCheck {
     #[error("the value is {length} bytes long, not 12")]
     Length { length: u32 },
-    #[error("the name of {length} bytes cannot be that of a directory entry")]
+    #[error("the name of {length} bytes is not valid for a directory entry")]
     Name { length: usize },
 }
 
 impl<'a> Parent<'a> {
-    /// The parent pointer that an attribute is, or `None` for one of another namespace.
+    /// Decodes an attribute as a parent pointer; `None` if it is in another namespace.
     ///
     /// # Errors
     ///
-    /// If value or name cannot be those of a parent pointer.
+    /// If its value or name is not valid for a parent pointer.
     #[inline]
-    pub fn decode(entry: &AttrEntry<'a>, place: Place) -> Result<Option<Self>, Corruption> {
+    pub fn decode(
+        entry: &AttrEntry<'a>,
+        place: StructureAddress,
+    ) -> Result<Option<Self>, Corruption> {
         if entry.namespace != Namespace::Parent {
             return Ok(None);
         }
@@ -80,7 +83,7 @@ impl<'a> Parent<'a> {
         Ok(Some(Self { inode, generation: record.generation.get(), name }))
     }
 
-    /// The hash by which this parent pointer is found among the attributes.
+    /// The hash of this parent pointer among the attributes.
     #[doc(alias = "xfs_parent_hashval")]
     #[must_use]
     pub fn hash(&self) -> u32 {

@@ -1,10 +1,10 @@
 //! Record of the reference counts (`xfs_refcount_rec`): 4 bytes first block, length, count.
 //!
-//! Owns: the record and its two domains. Does **not** own the question who the referrers are: that
-//! is the reverse map.
+//! Owns: the record and its two domains. Does **not** own the owners of the references: those are
+//! in the reverse map.
 //!
-//! Blocks that one file owns alone have no record. The top bit of the first block tells extents
-//! that copy-on-write has set aside; as keys are compared with it, all of those sort last.
+//! Blocks of a single owner have no record. The top bit of the first block marks extents that are
+//! reserved for copy-on-write. Keys are compared including that bit, so those extents sort last.
 
 use thiserror::Error;
 use zerocopy::big_endian::U32;
@@ -16,7 +16,7 @@ use crate::corruption::Check;
 use crate::geometry::Geometry;
 use crate::group::Group;
 
-/// The bit of the first block that tells the copy-on-write domain.
+/// The bit of the first block that marks the copy-on-write domain.
 #[doc(alias = "XFS_REFC_COWFLAG")]
 const STAGING_BIT: u32 = 1 << 31;
 
@@ -29,13 +29,13 @@ pub enum RefcountCheck {
     Range { start: u32, count: u32 },
     #[error("{references} references to shared blocks from block {start}")]
     Shared { start: u32, references: u32 },
-    #[error("{references} references to blocks set aside for copy-on-write from block {start}")]
+    #[error("{references} references to blocks reserved for copy-on-write from block {start}")]
     Staging { start: u32, references: u32 },
-    #[error("{references} references to block {start} cannot change as they are asked to")]
+    #[error("the count of {references} references to block {start} does not allow the change")]
     Change { start: u32, references: u32 },
 }
 
-/// A reference count as it lies on disk.
+/// A reference count on disk.
 #[doc(alias = "xfs_refcount_rec")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -51,26 +51,27 @@ const KEY_BYTES: usize = 4;
 
 const _: () = assert!(size_of::<RefcountDisk>() == 12);
 
-/// What the count of an extent is for. The order is that of the btree.
+/// The purpose of an extent's count. The order is that of the btree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefcountDomain {
-    /// Blocks that several files, or several places of a file, share.
+    /// Blocks that are shared by several files, or by several offsets of one file.
     Shared,
-    /// Blocks that copy-on-write has set aside and that belong to no file yet.
+    /// Blocks that are reserved for copy-on-write and do not belong to a file yet.
     #[doc(alias = "CoW staging")]
     Staging,
 }
 
-/// An extent with one count of references.
+/// An extent whose blocks have the same number of references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Refcount {
-    /// What it is for.
+    /// The purpose of the count.
     pub domain: RefcountDomain,
     /// First block.
     pub start: AgBlock,
-    /// How many blocks.
+    /// Number of blocks.
     pub count: u32,
-    /// How many references each of them has; all ones: so many that nobody counts any more.
+    /// Number of references to each block. All ones means that the count has overflowed and is no
+    /// longer maintained.
     pub references: u32,
 }
 
@@ -99,7 +100,7 @@ impl Refcount {
         }
     }
 
-    /// The record as it lies on disk.
+    /// Encodes the record.
     #[must_use]
     pub fn encode(&self) -> RefcountDisk {
         RefcountDisk {

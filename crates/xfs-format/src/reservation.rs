@@ -1,23 +1,24 @@
-//! How many bytes of the log each kind of transaction may write, and the shortest log that follows.
+//! Log reservations: the log bytes that each kind of transaction may write, and the shortest log
+//! that follows from them.
 //!
-//! Owns: the worst case of each kind of transaction, the overhead of the log's records around it,
-//! and the minimum log size. Does **not** own: granting log space, or what transactions do.
+//! Owns: the worst case of each kind of transaction, the overhead of the log records around it, and
+//! the minimum log size. Does **not** own: granting log space, or the transactions themselves.
 //!
-//! These numbers are part of the format, although no structure holds them: a kernel refuses to
-//! mount a volume whose log is shorter than **it** thinks necessary, so mkfs has to count as the
-//! kernel counts, generously where that is generous.
+//! These numbers are part of the format, although no structure holds them. A kernel refuses to
+//! mount a volume whose log is shorter than the kernel's own minimum. Therefore mkfs must count as
+//! the kernel counts, including its generous estimates.
 //!
-//! # How a transaction is counted
+//! # Counting a transaction
 //!
-//! Everything it may log, in units of three kinds:
+//! A transaction reserves space for everything that it may log, in three kinds of units:
 //!
-//! - a buffer: its bytes, and 128 for the operation and the format structure in front of them;
+//! - a buffer: its bytes, and 128 for the operation and the format structure before them;
 //! - an inode: core, forks, a btree root of each fork, and four operations;
 //! - a change of free space: both free-space btrees split from leaf to root, and the reverse map.
 //!
-//! Where a transaction is a chain of deferred steps, each step has a reservation of its own size:
-//! the largest step counts, times [`Reservation::steps`] that are granted at the start, so that a
-//! common chain does not have to wait for log space half way.
+//! If a transaction is a chain of deferred steps, the largest step decides the size of the
+//! reservation. [`Reservation::steps`] of that size are granted at the start, so that a typical
+//! chain does not wait for log space half way.
 
 mod heights;
 mod minimum;
@@ -31,7 +32,7 @@ use crate::geometry::Geometry;
 /// The kinds of transactions that have a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransactionKind {
-    /// Allocate or convert blocks of a file: an allocation, a mapping, their completions.
+    /// Allocate or convert blocks of a file: an allocation, a mapping, and their completions.
     #[doc(alias = "tr_write")]
     Write,
     /// Remove mappings at the end of a fork, and free their blocks.
@@ -46,37 +47,37 @@ pub enum TransactionKind {
     /// Remove a name.
     #[doc(alias = "tr_remove")]
     Remove,
-    /// Make a symbolic link.
+    /// Create a symbolic link.
     #[doc(alias = "tr_symlink")]
     Symlink,
-    /// Make a file.
+    /// Create a file.
     #[doc(alias = "tr_create")]
     Create,
-    /// Make a file without a name.
+    /// Create a file without a name.
     #[doc(alias = "tr_create_tmpfile")]
     CreateUnnamed,
-    /// Make a directory.
+    /// Create a directory.
     #[doc(alias = "tr_mkdir")]
     MakeDirectory,
-    /// Free an inode, and its chunk with it.
+    /// Free an inode, and possibly its chunk.
     #[doc(alias = "tr_ifree")]
     FreeInode,
     /// Change fields of an inode.
     #[doc(alias = "tr_ichange")]
     ChangeInode,
-    /// Make the volume larger.
+    /// Grow the volume.
     #[doc(alias = "tr_growdata")]
     Grow,
-    /// Give an inode an attribute fork.
+    /// Add an attribute fork to an inode.
     #[doc(alias = "tr_addafork")]
     AddAttrFork,
     /// Remove an attribute fork.
     #[doc(alias = "tr_attrinval")]
     InvalidateAttr,
-    /// Set an attribute; each block of its value comes on top ([`TransactionKind::SetAttrBlock`]).
+    /// Set an attribute. Each block of its value adds [`TransactionKind::SetAttrBlock`].
     #[doc(alias = "tr_attrsetm")]
     SetAttr,
-    /// What one more block costs when an attribute is set.
+    /// The cost of one more block of the value of an attribute that is set.
     #[doc(alias = "tr_attrsetrt")]
     SetAttrBlock,
     /// Remove an attribute.
@@ -94,7 +95,7 @@ pub enum TransactionKind {
 }
 
 impl TransactionKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 20] = [
         Self::Write,
         Self::Truncate,
@@ -119,34 +120,34 @@ impl TransactionKind {
     ];
 }
 
-/// What a transaction reserves in the log.
+/// The log space that a transaction reserves.
 #[doc(alias = "xfs_trans_res")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Bytes of one step, the log's own overhead ([`unit_bytes`]) not included.
+    /// Bytes of one step, without the overhead of the log ([`unit_bytes`]).
     #[doc(alias = "tr_logres")]
     pub bytes: u64,
-    /// Steps whose space is granted at the start.
+    /// Number of steps whose space is granted at the start.
     #[doc(alias = "tr_logcount")]
     pub steps: u32,
 }
 
 /// Bytes of an operation header in the log.
 const OPERATION_BYTES: u64 = 12;
-/// Operation and format structure in front of a buffer, rounded up to a chunk of the dirty map.
+/// Operation and format structure before a buffer, rounded up to a chunk of the dirty bitmap.
 const BUFFER_OVERHEAD: u64 = 128;
 /// Format structure of an inode item.
 const INODE_FORMAT_BYTES: u64 = 56;
-/// Header of a btree block, in which form the root of a fork is logged.
+/// Header of a btree block; the root of a fork is logged with one.
 const BTREE_ROOT_HEADER: u64 = 72;
 /// Quota records with their format structures: user, group and project, before and after a change
 /// of owner.
 const QUOTA_BYTES: u64 = 6 * (24 + 104);
 /// Format structure of an attribute intent.
 const ATTR_INTENT_BYTES: u64 = 40;
-/// The longest name as it is counted, and a parent pointer's value.
+/// The longest name, as the kernel counts it, and the value of a parent pointer.
 const PARENT_NAME_BYTES: u64 = 256 + 12;
-/// The highest btree of names or attributes.
+/// The largest number of levels of a btree of names or attributes.
 #[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
 const DA_LEVELS: u64 = 5;
 /// The longest target of a symbolic link.
@@ -158,26 +159,28 @@ const SYMLINK_BYTES: u64 = 1024;
 pub struct Reservations<'a> {
     geometry: &'a Geometry,
     heights: BtreeHeights,
-    /// Count references to blocks as steps of the same transaction, as before they were deferred.
+    /// Count reference count changes in the same step, as before they were deferred.
     refcount_in_place: bool,
 }
 
 impl<'a> Reservations<'a> {
-    /// The reservations on a volume of this geometry.
+    /// Returns the reservations on a volume with this geometry.
     #[must_use]
     pub fn new(geometry: &'a Geometry) -> Self {
         Self { geometry, heights: BtreeHeights::new(geometry), refcount_in_place: false }
     }
 
-    /// What a transaction of this kind reserves.
+    /// The reservation of a transaction of this kind.
     #[must_use]
     pub fn of(&self, kind: TransactionKind) -> Reservation {
         Reservation { bytes: self.bytes(kind), steps: self.steps(kind) }
     }
 
-    /// What a chain reserves that sets an attribute, of whichever length: it maps the blocks of a long value
-    /// one extent a step, as a write does, and gives back those of an old one as a removal does. The kernel
-    /// reserves for all blocks of the value in each step, which a small log does not hold.
+    /// The reservation of a chain that sets an attribute with a value of any length.
+    ///
+    /// The chain maps the blocks of a long value one extent per step, as a write does. It frees the
+    /// blocks of an old value as a removal does. The kernel reserves for all blocks of the value in
+    /// each step, which does not fit a small log.
     #[must_use]
     pub fn attribute_chain(&self) -> Reservation {
         let put =
@@ -198,14 +201,14 @@ impl<'a> Reservations<'a> {
         use TransactionKind as Kind;
         let parents = |steps: u32| steps + if self.has_parents() { 3 } else { 0 };
         match kind {
-            // The intents that may follow: to map (where there are others at all), for reference
-            // counts, and for the reverse map.
+            // The intents that may follow: for the mapping (if there are other intents at all), for
+            // reference counts, and for the reverse map.
             Kind::Write | Kind::Truncate | Kind::AllocateQuota => {
                 let reflink = u32::from(self.has(RoCompatFeatures::REFLINK));
                 let reverse_map = u32::from(self.has(RoCompatFeatures::RMAPBT));
                 2 + (reflink | reverse_map) + reflink + reverse_map
             }
-            // A parent pointer is set or removed in the steps that an attribute takes.
+            // A parent pointer is set or removed in the steps of an attribute.
             Kind::Rename | Kind::Link | Kind::Remove | Kind::Create => parents(2),
             Kind::Symlink | Kind::MakeDirectory => parents(3),
             Kind::SetAttr | Kind::RemoveAttr => 3,
@@ -263,10 +266,10 @@ impl<'a> Reservations<'a> {
         count * (4 * OPERATION_BYTES + INODE_FORMAT_BYTES + size + 2 * BTREE_ROOT_HEADER)
     }
 
-    /// Blocks of the btrees that this many allocations or frees change.
+    /// Bytes for the btree blocks that `count` allocations or frees change.
     #[doc(alias = "xfs_allocfree_block_count")]
     fn space_changes(&self, count: u64) -> u64 {
-        // A split makes a second block of each below the root.
+        // A split adds a second block on each level below the root.
         let free_space = 2 * whole_split(self.heights.free_space);
         let reverse_map = match self.has(RoCompatFeatures::RMAPBT) {
             true => whole_split(self.heights.reverse_map),
@@ -282,7 +285,7 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// A step of reference counts by themselves.
+    /// A step that only changes reference counts.
     fn refcount_step(&self, count: u64) -> u64 {
         match self.has(RoCompatFeatures::REFLINK) {
             true => self.sectors(count) + self.refcount_changes(count),
@@ -290,7 +293,7 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// Map an extent, free up to two, count references.
+    /// Maps an extent, frees up to two, and changes reference counts.
     fn write(&self) -> u64 {
         let (map, free, refcount) = (
             self.inodes(1)
@@ -307,7 +310,7 @@ impl<'a> Reservations<'a> {
             }
     }
 
-    /// Unmap up to two extents, free up to four, count references.
+    /// Unmaps up to two extents, frees up to four, and changes reference counts.
     fn truncate(&self) -> u64 {
         let unmap = self.inodes(1) + self.blocks(u64::from(self.heights.data_extents) + 1);
         let free = self.sectors(9) + self.space_changes(4);
@@ -318,22 +321,24 @@ impl<'a> Reservations<'a> {
             }
     }
 
-    /// Blocks that one change of a directory may touch.
+    /// Bytes for the blocks that one change of a directory may touch.
     #[doc(alias = "XFS_DIROP_LOG_COUNT")]
     fn directory_change(&self) -> u64 {
-        // The hash btree split to its root, a data block and a block of the free index; a new
-        // extent for each, and so a split of the extents' btree; the directory's first block.
+        // The hash btree split up to its root, a data block and a block of the free-space index. A
+        // new extent for each of these, with a split of the extent btree. The directory's first
+        // block.
         let blocks = DA_LEVELS + 2;
         (blocks << self.geometry.directory_block_log) + blocks * self.directory_block_extents() + 1
     }
 
-    /// Blocks that the map of one more directory block may take, were each of its blocks an extent.
+    /// Extent btree blocks for one more directory block, if each of its blocks is a separate
+    /// extent.
     fn directory_block_extents(&self) -> u64 {
         self.map_blocks(1 << self.geometry.directory_block_log, self.heights.data_extents)
     }
 
-    /// Blocks that the map of `count` new blocks may take in a btree of `levels` levels: one split
-    /// to the root for each leaf that they fill.
+    /// Blocks of an extent btree of `levels` levels that mapping `count` new blocks may take: one
+    /// split up to the root for each leaf that they fill.
     #[doc(alias = "XFS_NEXTENTADD_SPACE_RES")]
     fn map_blocks(&self, count: u64, levels: u32) -> u64 {
         let layout = crate::btree::BtreeKind::FreeSpaceByBlock.layout();
@@ -360,7 +365,7 @@ impl<'a> Reservations<'a> {
         }
         let intent = ATTR_INTENT_BYTES + PARENT_NAME_BYTES;
         let (parents, intents) = match kind {
-            // Replace one and remove one, and add one for what is left in the old place.
+            // Replace one parent pointer, remove one, and add one for a whiteout in the old place.
             TransactionKind::Rename => (self.set_attr().max(self.remove_attr()), {
                 let replace = intent + PARENT_NAME_BYTES;
                 (replace + 2 * intent).max(2 * replace)
@@ -383,7 +388,8 @@ impl<'a> Reservations<'a> {
         QUOTA_BYTES + ATTR_INTENT_BYTES + PARENT_NAME_BYTES + step.max(self.set_attr())
     }
 
-    /// A new chunk and its records. The inodes themselves are not logged but ordered.
+    /// Allocates a chunk and its records. The inodes themselves are ordered buffers, not logged
+    /// ones.
     fn allocate_inode(&self) -> u64 {
         let sector = u64::from(self.geometry.sector_size);
         self.sectors(2) + sector + self.space_changes(1) + self.inode_btrees()
@@ -430,7 +436,7 @@ impl<'a> Reservations<'a> {
         unmap.max(self.sectors(9) + self.space_changes(4))
     }
 
-    /// Blocks that the tree of attributes may grow by, and the map of its fork for them.
+    /// Blocks by which the attribute tree may grow, and the extent btree blocks to map them.
     #[doc(alias = "XFS_DAENTER_SPACE_RES")]
     fn attr_tree_blocks(&self) -> u64 {
         DA_LEVELS * (1 + self.map_blocks(1, self.heights.attr_extents))
@@ -449,7 +455,7 @@ impl<'a> Reservations<'a> {
     }
 }
 
-/// Blocks that a split from leaf to root changes: two on each level, and one new root.
+/// Blocks that a split from leaf to root changes: two per level, and one new root.
 const fn whole_split(levels: u32) -> u64 {
     2 * levels as u64 - 1
 }

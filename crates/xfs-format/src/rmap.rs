@@ -1,4 +1,4 @@
-//! Record of the reverse map (`xfs_rmap_rec`): who owns which blocks.
+//! Record of the reverse map (`xfs_rmap_rec`): the owner of an extent.
 //!
 //! Owns: the record, its owners and flags, its low and high key. Does **not** own the comparison of
 //! the map with the structures that it mirrors.
@@ -10,8 +10,8 @@
 //! offset   63 attribute fork  62 block of a fork's btree  61 unwritten  53..0 block of the file
 //! ```
 //!
-//! Extents of one file may overlap those of others, where blocks are shared. That is why a node
-//! holds the highest key of each child too, and why records are ordered by block, owner and offset.
+//! Extents of different files may overlap if blocks are shared. Therefore a node also holds the
+//! highest key of each child, and records are ordered by block, owner and offset.
 
 use bitflags::bitflags;
 use thiserror::Error;
@@ -24,7 +24,7 @@ use crate::corruption::Check;
 use crate::geometry::Geometry;
 use crate::group::Group;
 
-/// Bits of the offset word that are the offset.
+/// The bits of the offset word that hold the offset.
 const OFFSET_MASK: u64 = (1 << 54) - 1;
 
 /// A check of this structure that failed.
@@ -34,11 +34,13 @@ const OFFSET_MASK: u64 = (1 << 54) - 1;
 pub enum RmapCheck {
     #[error("{count} blocks from block {start} lie outside the allocation group")]
     Range { start: u32, count: u32 },
-    #[error("blocks from block {start} belong to {owner:#x}, which is no owner")]
+    #[error("blocks from block {start} have the invalid owner {owner:#x}")]
     Owner { start: u32, owner: u64 },
-    #[error("offset {offset:#x} of blocks from block {start} does not go with their owner")]
+    #[error("offset {offset:#x} of blocks from block {start} does not match their owner")]
     Offset { start: u32, offset: u64 },
-    #[error("{count} blocks from block {start} are not mapped by {owner:#x} as its change expects")]
+    #[error(
+        "{count} blocks from block {start} are not mapped by {owner:#x} as the change requires"
+    )]
     Missing { start: u32, count: u32, owner: u64 },
 }
 
@@ -51,12 +53,12 @@ bitflags! {
         /// A block of the fork's btree.
         #[doc(alias = "BMBT_BLOCK")]
         const FORK_BTREE = 1 << 62;
-        /// Allocated, but reads as zeros.
+        /// Allocated, but read as zeros.
         const UNWRITTEN = 1 << 61;
     }
 }
 
-/// Who owns an extent.
+/// The owner of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RmapOwner {
     /// An inode.
@@ -73,15 +75,15 @@ pub enum RmapOwner {
     Inodes,
     /// The reference-count btree.
     RefcountBtree,
-    /// Copy-on-write, until a file takes the blocks over.
+    /// Copy-on-write, until a file maps the blocks.
     Staging,
 }
 
 impl RmapOwner {
-    /// The owner of this number, if it is that of a special owner or of an inode of the volume.
+    /// The owner with this number, if it is a special owner or an inode of the volume.
     #[must_use]
     pub fn from_raw(raw: u64, group: &Group<'_>) -> Option<Self> {
-        // Special owners count down from all ones; the first two are "nobody" and "unknown".
+        // Special owners count down from all ones. The first two are "none" and "unknown".
         match raw.wrapping_neg() {
             3 => Some(Self::Volume),
             4 => Some(Self::Log),
@@ -97,7 +99,7 @@ impl RmapOwner {
         }
     }
 
-    /// The number on disk.
+    /// The number of the owner on disk.
     #[must_use]
     pub const fn to_raw(self) -> u64 {
         let below_zero: u64 = match self {
@@ -114,7 +116,7 @@ impl RmapOwner {
     }
 }
 
-/// A reverse mapping as it lies on disk.
+/// A reverse mapping on disk.
 #[doc(alias = "xfs_rmap_rec")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -126,7 +128,7 @@ pub struct RmapDisk {
     pub offset: U64,
 }
 
-/// A key of the reverse map as it lies on disk.
+/// A key of the reverse map on disk.
 #[doc(alias = "xfs_rmap_key")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -145,20 +147,20 @@ const _: () = assert!(size_of::<RmapKeyDisk>() == 20);
 pub struct Rmap {
     /// First block.
     pub start: AgBlock,
-    /// How many.
+    /// Number of blocks.
     pub count: u32,
-    /// Whose they are.
+    /// The owner.
     pub owner: RmapOwner,
-    /// Which block of the fork the first one is; 0 for all but file contents.
+    /// Offset of the first block in the fork; 0 for all blocks other than file contents.
     pub offset: FileBlock,
-    /// How they are used.
+    /// The use of the blocks.
     pub flags: RmapFlags,
 }
 
-/// What records are ordered by.
+/// The key by which records are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RmapKey {
-    /// First block; of a high key, the last.
+    /// First block; in a high key, the last block.
     pub start: AgBlock,
     /// The owner's number.
     pub owner: u64,
@@ -167,7 +169,7 @@ pub struct RmapKey {
 }
 
 impl RmapKey {
-    /// The key as it lies on disk.
+    /// Encodes the key.
     #[must_use]
     pub fn encode(&self) -> RmapKeyDisk {
         RmapKeyDisk {
@@ -209,7 +211,7 @@ impl Rmap {
         Ok(rmap)
     }
 
-    /// The record as it lies on disk.
+    /// Encodes the record.
     #[must_use]
     pub fn encode(&self) -> RmapDisk {
         RmapDisk {
@@ -220,7 +222,8 @@ impl Rmap {
         }
     }
 
-    /// The headers of the group are one extent of the volume; nobody else's starts among them.
+    /// Checks the range. The headers of the group are one extent, owned by the volume. No extent of
+    /// another owner starts in them.
     fn is_in_range(&self, group: &Group<'_>) -> bool {
         if self.start.0 < group.geometry().header_blocks() {
             return self.owner == RmapOwner::Volume
@@ -230,7 +233,7 @@ impl Rmap {
         group.contains_extent(self.start, self.count)
     }
 
-    /// Only contents of a fork have an offset, and only they can be unwritten.
+    /// Checks the offset. Only contents of a fork have an offset, and only they can be unwritten.
     fn offset_is_valid(&self) -> bool {
         let RmapOwner::Inode(_) = self.owner else { return self.offset_word() == 0 };
         if self.flags.contains(RmapFlags::FORK_BTREE) {
@@ -241,7 +244,7 @@ impl Rmap {
             && self.offset.0 + u64::from(self.count) <= OFFSET_MASK + 1
     }
 
-    /// Offset and flags as on disk.
+    /// Offset and flags in their disk form.
     #[must_use]
     pub const fn offset_word(&self) -> u64 {
         self.offset.0 | self.flags.bits()
@@ -253,7 +256,7 @@ impl Rmap {
         AgBlock(self.start.0 + self.count)
     }
 
-    /// The highest key that the record covers, as nodes hold it for each child.
+    /// The highest key that the record covers. Nodes hold it for each child.
     #[must_use]
     pub fn high_key(&self) -> RmapKey {
         let span = self.count - 1;
@@ -287,7 +290,7 @@ impl BtreeFormat for ReverseMap {
         Some(RmapKey {
             start: AgBlock(disk.start.get()),
             owner: disk.owner.get(),
-            // Kernels before 6.4 left the unwritten flag in keys, and compared without it.
+            // Kernels before 6.4 left the unwritten flag in keys but compared without it.
             offset: disk.offset.get() & !RmapFlags::UNWRITTEN.bits(),
         })
     }
@@ -312,7 +315,7 @@ impl BtreeFormat for ReverseMap {
         put(&[Self::key(record).encode(), record.high_key().encode()], into);
     }
 
-    /// Shared blocks may be mapped by many; without sharing extents cannot overlap.
+    /// Several owners may map shared blocks. Without sharing, extents cannot overlap.
     fn may_follow(record: &Rmap, previous: &Rmap) -> bool {
         Self::key(record) > Self::key(previous)
     }

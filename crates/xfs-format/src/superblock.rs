@@ -1,8 +1,8 @@
 //! The superblock: sector 0 of every allocation group.
 //!
-//! Owns: decoding, the checksum and every check that the superblock can make on itself, and which
-//! features are refused by name. Does **not** own the arithmetic of addresses
-//! ([`Geometry`]) or the comparison of superblocks with each other.
+//! Owns: decoding, the checksum, every check of the superblock against itself, and the refusal of
+//! features by name. Does **not** own the arithmetic of addresses ([`Geometry`]) or the comparison
+//! of superblocks with each other.
 //!
 //! ```text
 //!   0 magic  4 block size  8 data blocks  16 rt blocks  24 rt extents  32 UUID  48 log start
@@ -29,7 +29,7 @@ use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{AgBlock, DiskAddr, FsBlock, InodeNumber, Lsn};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::crc;
 use crate::envelope;
 use crate::features::{
@@ -47,7 +47,7 @@ pub const CRC_OFFSET: usize = offset_of!(SuperblockDisk, crc);
 
 const LSN_OFFSET: usize = offset_of!(SuperblockDisk, lsn);
 
-/// The superblock as it lies on disk.
+/// The superblock on disk.
 #[doc(alias = "xfs_dsb")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -121,25 +121,25 @@ const _: () = assert!(size_of::<SuperblockDisk>() == 304);
 const _: () = assert!(offset_of!(SuperblockDisk, crc) == 224);
 const _: () = assert!(offset_of!(SuperblockDisk, metadata_directory_inode) == 264);
 
-/// The superblock in memory. Field units stand in the names; `blocks` are filesystem blocks.
+/// The superblock in memory. The names contain the units; `blocks` are filesystem blocks.
 #[doc(alias = "xfs_sb")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Sizes and shifts, checked.
+    /// Sizes and shifts, verified.
     pub geometry: Geometry,
-    /// The volume's UUID, as users see and change it.
+    /// The volume's UUID that users see and change.
     pub uuid: Uuid,
-    /// First block of the internal log; block 0 for a log on its own device.
+    /// First block of the internal log, or block 0 for an external log.
     pub log_start: FsBlock,
     /// Length of the log.
     pub log_blocks: u32,
-    /// Sector size of the log device in bytes; 0 where it is the data device's 512.
+    /// Sector size of the log device in bytes; 0 if it is 512, like that of the data device.
     pub log_sector_size: u16,
     /// Stripe unit of the log in bytes; 1 means none.
     pub log_stripe_unit_bytes: u32,
     /// The root directory.
     pub root_inode: InodeNumber,
-    /// Realtime: blocks and extents; 0 without a realtime device.
+    /// Blocks of the realtime device; 0 without one.
     pub realtime_blocks: u64,
     /// Number of realtime extents.
     pub realtime_extents: u64,
@@ -151,23 +151,23 @@ pub struct Superblock {
     pub realtime_summary_inode: InodeNumber,
     /// Realtime groups (METADIR only).
     pub realtime_group_count: u32,
-    /// Realtime extents in each of them (METADIR only).
+    /// Realtime extents in each realtime group (METADIR only).
     pub realtime_group_extents: u32,
     /// Root of the metadata directory tree (METADIR only).
     pub metadata_directory_inode: Option<InodeNumber>,
     /// First block of an internal realtime section (ZONED only).
     pub realtime_start: u64,
-    /// Blocks of it that files may not fill (ZONED only).
+    /// Blocks of that section that files may not use (ZONED only).
     pub realtime_reserved: u64,
     /// The label: up to 12 bytes, without the padding zeros.
     #[doc(alias = "fname")]
     pub label: Label,
-    /// mkfs has not finished (set in secondary superblocks for ever).
+    /// Whether mkfs has not finished. In secondary superblocks it stays set.
     pub in_progress: bool,
-    /// Percent of the volume that inodes may take; 0 means no bound.
+    /// Percentage of the volume that inodes may use; 0 means no limit.
     #[doc(alias = "imax_pct")]
     pub inode_max_percent: u8,
-    /// Allocated inodes, free ones included. Lazy: exact only on a cleanly unmounted volume.
+    /// Allocated inodes, including free ones. Exact only on a cleanly unmounted volume.
     #[doc(alias = "icount")]
     pub inode_count: u64,
     /// Free inodes among them.
@@ -189,17 +189,17 @@ pub struct Superblock {
     /// Stripe width in blocks, 0 for none.
     #[doc(alias = "swidth")]
     pub stripe_width_blocks: u32,
-    /// Version word without its nibble.
+    /// Version word without the version nibble.
     pub version_flags: VersionFlags,
     /// Second version word.
     pub features2: Features2,
     /// Compatible features.
     pub compat: CompatFeatures,
-    /// Features whose absence forbids writing.
+    /// Features that a writer must support.
     pub ro_compat: RoCompatFeatures,
-    /// Features whose absence forbids any access.
+    /// Features that any reader must support.
     pub incompat: IncompatFeatures,
-    /// Features whose absence forbids recovery.
+    /// Features that recovery must support.
     pub log_incompat: LogIncompatFeatures,
     /// LSN of the last logged change.
     pub lsn: Lsn,
@@ -210,7 +210,7 @@ pub struct Superblock {
 pub struct Label([u8; 12]);
 
 impl Label {
-    /// A label of these bytes, or `None` if they are more than twelve or one of them is 0.
+    /// Creates a label; `None` if there are more than twelve bytes or one of them is 0.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut label = [0; 12];
@@ -227,7 +227,7 @@ impl Label {
         Self(label)
     }
 
-    /// The label with zeros behind, as it lies in the superblock.
+    /// The label padded with zeros, as in the superblock.
     #[must_use]
     pub const fn padded(&self) -> [u8; 12] {
         self.0
@@ -241,16 +241,16 @@ impl Label {
 }
 
 impl Superblock {
-    /// Decodes the superblock in `sector` and checks everything that it can check on itself: magic,
-    /// version, sizes, checksum. `place` is where the bytes come from, for messages.
+    /// Decodes the superblock in `sector` and checks it against itself: magic number, version,
+    /// sizes, checksum. `place` is the address of the bytes, for messages.
     ///
-    /// `sector` may be longer than the sector; it must hold at least `sb_sectsize` bytes.
+    /// `sector` may be longer than the sector. It must hold at least `sb_sectsize` bytes.
     ///
     /// # Errors
     ///
     /// [`SuperblockError::Unsupported`] for a version 4 volume, before any other check;
-    /// [`SuperblockError::Corrupt`] for everything that does not hold.
-    pub fn decode(sector: &[u8], place: Place) -> Result<Self, SuperblockError> {
+    /// [`SuperblockError::Corrupt`] if a check fails.
+    pub fn decode(sector: &[u8], place: StructureAddress) -> Result<Self, SuperblockError> {
         let corrupt = |check: Check| Corruption::new(Structure::Superblock, place, check);
         let Ok((disk, _)) = SuperblockDisk::ref_from_prefix(sector) else {
             let needed = size_of::<SuperblockDisk>();
@@ -267,8 +267,9 @@ impl Superblock {
         Ok(Self::from_verified(disk))
     }
 
-    /// How many inodes a volume of so many blocks may have; `None` means no bound. It may have grown
-    /// since this superblock was read.
+    /// The largest number of inodes of a volume with `data_blocks` blocks; `None` means no limit.
+    /// The caller passes the number of blocks because the volume may have grown since this
+    /// superblock was read.
     #[doc(alias = "maxicount")]
     #[must_use]
     pub fn inode_limit(&self, data_blocks: u64) -> Option<u64> {
@@ -279,7 +280,7 @@ impl Superblock {
         (percent != 0).then(|| (blocks / chunk * chunk) << geometry.inodes_per_block_log)
     }
 
-    /// Copies the fields out of a superblock that [`verify`] has passed.
+    /// Copies the fields of a superblock that has passed [`verify`].
     fn from_verified(disk: &SuperblockDisk) -> Self {
         let incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());
         let metadir = incompat.contains(IncompatFeatures::METADIR);
@@ -327,19 +328,19 @@ impl Superblock {
         }
     }
 
-    /// Whether the log is on a device of its own.
+    /// Returns whether the volume has an external log.
     #[must_use]
     pub const fn has_external_log(&self) -> bool {
         self.log_start.0 == 0
     }
 
-    /// Whether any part of the volume is on a realtime device or section.
+    /// Returns whether any part of the volume is on a realtime device or section.
     #[must_use]
     pub const fn has_realtime(&self) -> bool {
         self.realtime_blocks != 0
     }
 
-    /// Where the internal log starts, or `None` for an external one.
+    /// The first block of the internal log, or `None` for an external log.
     #[must_use]
     pub fn log_first_block(&self) -> Option<(crate::AgNumber, AgBlock)> {
         if self.has_external_log() { None } else { self.geometry.split_block(self.log_start) }
@@ -354,39 +355,40 @@ impl Superblock {
         }
     }
 
-    /// Whether this feature that forbids access to those who do not know it is on.
+    /// Returns whether an incompatible feature is on.
     #[must_use]
     pub const fn has_incompat(&self, feature: IncompatFeatures) -> bool {
         self.incompat.contains(feature)
     }
 
-    /// Whether this feature that forbids writing to those who do not know it is on.
+    /// Returns whether a read-only-compatible feature is on.
     #[must_use]
     pub const fn has_ro_compat(&self, feature: RoCompatFeatures) -> bool {
         self.ro_compat.contains(feature)
     }
 }
 
-/// An optional inode number: 0 and all ones both mean "none".
+/// Decodes an optional inode number: 0 and all ones both mean "none".
 fn present_inode(raw: U64) -> Option<InodeNumber> {
     let inode = InodeNumber(raw.get());
     (inode.0 != 0 && !inode.is_null()).then_some(inode)
 }
 
-/// Why a superblock could not be decoded.
+/// The reason why a superblock could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SuperblockError {
-    /// The bytes are not a superblock that can be believed.
+    /// The bytes are not a valid superblock.
     #[error(transparent)]
     Corrupt(#[from] Corruption),
-    /// It is one, of a kind that ferroxfs refuses.
+    /// The superblock is valid, but ferroxfs does not support the volume.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
 }
 
 impl Superblock {
-    /// Checks that it was not logged after the head of the log. Else the log has been zeroed or replaced, and
-    /// what is written from now on would pass for older than what it follows.
+    /// Checks that the superblock was not logged after the head of the log. Otherwise the log has
+    /// been zeroed or replaced, and later writes would have older LSNs than the structures that
+    /// they change.
     ///
     /// # Errors
     ///
@@ -395,22 +397,22 @@ impl Superblock {
     pub fn verify_lsn(&self, log_head: Lsn) -> Result<(), Corruption> {
         let context = VerifyContext { geometry: &self.geometry, log_head: Some(log_head) };
         envelope::verify_lsn(self.lsn, &context).map_err(|check| {
-            Corruption::new(Structure::Superblock, Place::Disk(DiskAddr(0)), check)
+            Corruption::new(Structure::Superblock, StructureAddress::Disk(DiskAddr(0)), check)
         })
     }
 }
 
-/// Checks a superblock of the volume, in any of its groups.
+/// Checks a superblock of the volume, in any group.
 pub(crate) fn verify_copy(
     sector: &[u8],
     at: DiskAddr,
     context: &VerifyContext<'_>,
 ) -> Result<(), Corruption> {
-    let place = Place::Disk(at);
+    let place = StructureAddress::Disk(at);
     let corrupt = |check: Check| Corruption::new(Structure::Superblock, place, check);
     let superblock = Superblock::decode(sector, place).map_err(|error| match error {
         SuperblockError::Corrupt(corruption) => corruption,
-        // One volume does not mix versions: next to a v5 superblock an older one is damage.
+        // All superblocks of a volume have one version: an older copy on a v5 volume is corrupt.
         SuperblockError::Unsupported(Unsupported::Version { version }) => {
             corrupt(SuperblockCheck::Version { version }.into())
         }
@@ -424,7 +426,7 @@ pub(crate) fn verify_copy(
     envelope::verify_lsn(superblock.lsn, context).map_err(corrupt)
 }
 
-/// When the superblock in `sector` was last logged, if it is one of this volume.
+/// Reads the LSN of the superblock in `sector`, if it belongs to this volume.
 pub(crate) fn find_lsn(sector: &[u8], geometry: &Geometry) -> Option<Lsn> {
     let (disk, _) = SuperblockDisk::ref_from_prefix(sector).ok()?;
     let uuid =

@@ -1,7 +1,7 @@
 //! Remote block of a symbolic link (`xfs_dsymlink_hdr`).
 //!
-//! Owns: the header of a buffer that holds a piece of a target too long for the inode. Each extent
-//! of the link is one buffer with a header of its own. Does **not** own: joining the pieces.
+//! Owns: the header of a buffer with a part of a target that is too long for the inode. Each extent
+//! of the link is one buffer with its own header. Does **not** own: joining the parts.
 //!
 //! ```text
 //! 0     4        8       12    16     32      40      48    56            56 + length
@@ -15,7 +15,7 @@ use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{DiskAddr, InodeNumber, Lsn};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{self, Envelope};
 use crate::geometry::Geometry;
 use crate::kind::VerifyContext;
@@ -35,7 +35,7 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
     uuid: offset_of!(SymlinkDisk, uuid),
 };
 
-/// The header as it lies on disk.
+/// The header on disk.
 #[doc(alias = "xfs_dsymlink_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -53,16 +53,16 @@ pub struct SymlinkDisk {
 
 const _: () = assert!(size_of::<SymlinkDisk>() == 56);
 
-/// A piece of a target.
+/// A part of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymlinkBlock<'a> {
-    /// Where in the target the piece starts.
+    /// Offset of the part in the target.
     pub offset_bytes: u32,
-    /// The link.
+    /// The inode of the link.
     pub owner: InodeNumber,
-    /// LSN of the last write.
+    /// The LSN of the last logged change.
     pub lsn: Lsn,
-    /// The bytes of the piece.
+    /// The bytes of the part.
     pub target: &'a [u8],
 }
 
@@ -73,20 +73,20 @@ pub struct SymlinkBlock<'a> {
 pub enum SymlinkCheck {
     #[error("{length} bytes of a target at offset {offset} in a block with room for {room}")]
     Range { offset: u32, length: u32, room: usize },
-    #[error("the piece starts at offset {found} of the target, not at {expected}")]
+    #[error("the part starts at offset {found} of the target, not at {expected}")]
     Offset { found: u32, expected: u32 },
-    #[error("the blocks hold {found} bytes of the target, the inode says {expected}")]
+    #[error("the blocks hold {found} bytes of the target, but its size is {expected}")]
     Length { found: u64, expected: u64 },
     #[error("the target holds a NUL byte at offset {offset}")]
     Nul { offset: u64 },
 }
 
 impl<'a> SymlinkBlock<'a> {
-    /// Reads the fields and takes the piece out of `bytes`.
+    /// Decodes the fields and finds the part of the target in `bytes`.
     ///
     /// # Errors
     ///
-    /// [`Corruption`] for another magic number, and for a piece that does not fit.
+    /// [`Corruption`] if the magic number is wrong or the part does not fit.
     pub fn decode(bytes: &'a [u8], at: DiskAddr) -> Result<Self, Corruption> {
         Self::decode_fields(bytes).map_err(|check| corrupt(at, check))
     }
@@ -104,8 +104,9 @@ impl<'a> SymlinkBlock<'a> {
     }
 }
 
-/// The header of a piece of a target: of which link, and where it lies; where in the target it
-/// starts, and how long it is. LSN and checksum are [`seal`]'s.
+/// Encodes the header of a part of a target. The arguments are the link, the address of the buffer,
+/// and the offset and length of the part. [`BlockKind::seal`](crate::BlockKind::seal) stores LSN
+/// and checksum.
 #[must_use]
 pub fn encode_header(
     geometry: &Geometry,
@@ -126,30 +127,13 @@ pub fn encode_header(
 }
 
 /// Checks the bytes of the buffer that was read from `at`.
-///
-/// # Errors
-///
-/// The first check that failed.
-pub fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Corruption> {
-    check(bytes, at, context).map_err(|check| corrupt(at, check))
-}
-
-fn check(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
+pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
     SymlinkBlock::decode_fields(bytes)?;
     ENVELOPE.verify(bytes, at, context)
 }
 
-/// Stores LSN and checksum before the block is written.
-///
-/// # Panics
-///
-/// If `bytes` is shorter than the header.
-pub fn seal(bytes: &mut [u8], lsn: Lsn) {
-    ENVELOPE.seal(bytes, lsn);
-}
-
 fn corrupt(at: DiskAddr, check: Check) -> Corruption {
-    Corruption::new(Structure::Symlink, Place::Disk(at), check)
+    Corruption::new(Structure::Symlink, StructureAddress::Disk(at), check)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Time stamps of inodes, in both forms that a volume may mix.
+//! Time stamps of inodes, in two forms that a volume may mix.
 //!
-//! Owns: the two 8-byte forms and their ranges. Which one an inode uses is its own flag
-//! ([`InodeFlags2::BIGTIME`](crate::inode::InodeFlags2::BIGTIME)): a volume that learned the newer
-//! form converts an inode when it next writes it.
+//! Owns: the two 8-byte forms and their ranges. A flag of each inode selects the form
+//! ([`InodeFlags2::BIGTIME`](crate::inode::InodeFlags2::BIGTIME)). After an upgrade to the newer
+//! form, an inode is converted when it is next written.
 //!
 //! ```text
 //! legacy   0        4           8      seconds since 1970 (signed), nanoseconds
@@ -18,7 +18,7 @@ pub const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
 const BIGTIME_EPOCH_SECONDS: i64 = 1 << 31;
 /// The last second of the bigtime form, counted from its own start.
 const BIGTIME_LAST_SECOND: i64 = (u64::MAX / NANOSECONDS_PER_SECOND as u64) as i64;
-/// The last one that the kernel sets, a multiple of four.
+/// The last second that the kernel sets, a multiple of four.
 #[doc(alias = "XFS_BIGTIME_TIME_MAX")]
 const BIGTIME_LAST_SET_SECOND: i64 = BIGTIME_LAST_SECOND & !3;
 
@@ -32,7 +32,7 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// A moment, or `None` if `nanoseconds` is a second or more.
+    /// Creates a moment; `None` if `nanoseconds` is a second or more.
     #[must_use]
     pub const fn new(seconds: i64, nanoseconds: u32) -> Option<Self> {
         if nanoseconds < NANOSECONDS_PER_SECOND {
@@ -42,8 +42,8 @@ impl Timestamp {
         }
     }
 
-    /// Decodes the older form. Nanoseconds out of range become the last one of the second: the
-    /// moment is shown as well as it can be, and [`is_legacy_valid`](Self::is_legacy_valid) tells.
+    /// Decodes the legacy form. Nanoseconds out of range become the last nanosecond of the second;
+    /// [`is_legacy_valid`](Self::is_legacy_valid) detects them.
     #[must_use]
     pub const fn decode_legacy(raw: u64) -> Self {
         let nanoseconds = raw as u32;
@@ -52,27 +52,27 @@ impl Timestamp {
         Self { seconds: (raw >> 32) as u32 as i32 as i64, nanoseconds }
     }
 
-    /// Whether the nanoseconds of the older form are below a second.
+    /// Returns whether the nanoseconds of the legacy form are below a second.
     #[must_use]
     pub const fn is_legacy_valid(raw: u64) -> bool {
         (raw as u32) < NANOSECONDS_PER_SECOND
     }
 
-    /// Decodes the newer form, of which every value is a moment.
+    /// Decodes the bigtime form. Every value is a moment.
     #[must_use]
     pub const fn decode_bigtime(raw: u64) -> Self {
         let seconds = (raw / NANOSECONDS_PER_SECOND as u64) as i64 - BIGTIME_EPOCH_SECONDS;
         Self { seconds, nanoseconds: (raw % NANOSECONDS_PER_SECOND as u64) as u32 }
     }
 
-    /// Encodes into the older form, or `None` where the moment is outside its range.
+    /// Encodes into the legacy form, or `None` if the moment is outside its range.
     #[must_use]
     pub fn encode_legacy(self) -> Option<u64> {
         let seconds = i32::try_from(self.seconds).ok()?.cast_unsigned();
         Some((u64::from(seconds) << 32) | u64::from(self.nanoseconds))
     }
 
-    /// Encodes into the newer form, or `None` where the moment is outside its range.
+    /// Encodes into the bigtime form, or `None` if the moment is outside its range.
     #[must_use]
     pub fn encode_bigtime(self) -> Option<u64> {
         let seconds = self.seconds.checked_add(BIGTIME_EPOCH_SECONDS)?;
@@ -85,20 +85,20 @@ impl Timestamp {
             .checked_add(self.nanoseconds.into())
     }
 
-    /// The nearest moment that the older form holds.
+    /// The nearest moment that the legacy form can hold.
     #[must_use]
     pub fn clamp_legacy(self) -> Self {
         self.clamp_by(i32::MIN.into(), i32::MAX.into())
     }
 
-    /// The nearest moment that the kernel sets in the newer form.
+    /// The nearest moment that the kernel sets in the bigtime form.
     #[must_use]
     pub fn clamp_bigtime(self) -> Self {
         let first = -BIGTIME_EPOCH_SECONDS;
         self.clamp_by(first, first + BIGTIME_LAST_SET_SECOND)
     }
 
-    /// What lies outside of these seconds becomes the start of the first or of the last.
+    /// Clamps to the start of the first or of the last of these seconds.
     fn clamp_by(self, first: i64, last: i64) -> Self {
         if (first..=last).contains(&self.seconds) {
             return self;
@@ -118,7 +118,7 @@ impl Timestamp {
         self.nanoseconds
     }
 
-    /// Nanoseconds since 1970. The newer form reaches past what 64 bits with a sign can hold.
+    /// Nanoseconds since 1970. The bigtime form exceeds the range of 64 signed bits.
     #[must_use]
     pub const fn nanoseconds_since_1970(self) -> i128 {
         self.seconds as i128 * NANOSECONDS_PER_SECOND as i128 + self.nanoseconds as i128

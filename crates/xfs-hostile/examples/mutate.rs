@@ -1,13 +1,13 @@
-//! Mutates for as long as one likes: whole images, or the seeds of the target that is named.
+//! Runs mutated inputs: of whole images, or of the named fuzz target.
 //!
 //! `cargo run --release -p xfs-hostile --example mutate FIRST_SEED ROUNDS [TARGET]`
 //!
-//! A seed that takes longer than a second is printed, and so is one that ends in a panic.
+//! Prints every seed that panics or takes longer than a second.
 
 use std::time::{Duration, Instant};
 
 use xfs_hostile::volume::{random_input, volume};
-use xfs_hostile::{TARGETS, Target};
+use xfs_hostile::{FuzzTarget, TARGETS};
 use xfs_testkit::Prng;
 
 fn main() {
@@ -31,7 +31,7 @@ fn main() {
     }
 }
 
-fn run(seed: u64, target: Option<&Target>, seeds: &[Vec<u8>]) {
+fn run(seed: u64, target: Option<&FuzzTarget>, seeds: &[Vec<u8>]) {
     let mut prng = Prng::new(seed);
     let Some(target) = target else { return volume(&random_input(&mut prng)) };
     let mut input = prng.choose(seeds).cloned().unwrap_or_default();

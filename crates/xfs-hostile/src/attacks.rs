@@ -1,7 +1,7 @@
-//! Images that lie on purpose, each in one way that has brought down others or might.
+//! Hand-made hostile images. Each is wrong in one way that has broken, or might break, a reader.
 //!
-//! An attack says what has to be found. That nothing panics, hangs or eats memory is the caller's
-//! to see to, by limits on the process.
+//! An attack states what a reader must find. The caller checks by limits on the process that
+//! nothing panics, hangs or exhausts memory.
 
 mod attributes;
 mod directories;
@@ -14,26 +14,26 @@ use xfs_testkit::Image;
 
 use crate::forge::Forge;
 
-/// What an attack has to come to.
+/// The required outcome of an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The volume is not opened.
     Refused,
-    /// It is opened, and among the findings is that a structure of this kind is corrupt.
+    /// The volume is opened, and the findings include a corrupt structure of this kind.
     Corrupt(Structure),
-    /// It is opened, and something in it cannot be read: a device that ends, a file that is not
-    /// what a name for it says.
+    /// The volume is opened, and something in it cannot be read. For example the device ends early,
+    /// or a file has another type than its directory entry says.
     Failed,
-    /// What is asked for does not meet the lie, or need not mind it.
+    /// The survey does not read the forged field, or may ignore it.
     Harmless,
 }
 
-/// An attack.
+/// A hostile image and its required outcome.
 #[derive(Clone, Copy)]
 pub struct Attack {
-    /// What the image claims.
+    /// The forged property of the image.
     pub name: &'static str,
-    /// What must come of it.
+    /// The required outcome.
     pub outcome: Outcome,
     forge: fn(&mut Forge),
 }
@@ -43,7 +43,7 @@ impl Attack {
         Self { name, outcome, forge }
     }
 
-    /// The image.
+    /// Creates the image.
     #[must_use]
     pub fn image(&self) -> Image {
         let mut forge = Forge::new();
@@ -52,7 +52,7 @@ impl Attack {
     }
 }
 
-/// All attacks, by what they lie in.
+/// Returns all attacks, grouped by the forged structures.
 #[must_use]
 pub fn all() -> Vec<(&'static str, &'static [Attack])> {
     vec![

@@ -1,5 +1,5 @@
-//! A copy of the golden image, and the means to lie in it: find a structure by what it is for, set a
-//! field, mend the checksum.
+//! Forges a copy of the golden image: finds a structure by its purpose, sets a field and recomputes
+//! the checksum.
 
 use std::sync::Arc;
 
@@ -11,46 +11,47 @@ use xfs_testkit::{Image, golden};
 
 use crate::seeds;
 
-/// Where the forks of an inode start.
+/// Offset of the forks in an inode.
 pub(crate) const FORKS: usize = 176;
 
-/// An image under forgery.
+/// An image that is being forged.
 pub(crate) struct Forge {
-    /// The sound volume, to find things in.
-    sound: Volume,
+    /// The golden volume, in which structures are found.
+    volume: Volume,
     image: Image,
 }
 
 impl Forge {
     pub(crate) fn new() -> Self {
         let devices = OpenOptions::new().with_devices(Arc::new(golden()), None);
-        let sound = devices.volume().expect("the golden image is sound");
-        Self { sound, image: golden() }
+        let volume = devices.volume().expect("the golden image opens");
+        Self { volume, image: golden() }
     }
 
     pub(crate) fn finish(self) -> Image {
         self.image
     }
 
-    /// The image itself, for what no other method does.
+    /// Returns the image itself, for changes that no other method makes.
     pub(crate) fn image(&mut self) -> &mut Image {
         &mut self.image
     }
 
     fn node(&self, path: &str) -> Node {
-        self.sound.lookup_no_follow(path).expect("the golden image holds it")
+        self.volume.lookup_no_follow(path).expect("the golden image has this path")
     }
 
-    /// The inode number of a path.
+    /// Returns the inode number of a path.
     pub(crate) fn number(&self, path: &str) -> InodeNumber {
         self.node(path).number()
     }
 
-    /// Where block `block` of a fork lies.
+    /// Returns the address of block `block` of a fork.
     pub(crate) fn fork_block(&self, path: &str, fork: ForkKind, block: u64) -> DiskAddr {
         let node = self.node(path);
         let inode = node.inode();
-        let map = inode.extent_map(self.sound.cache(), fork).expect("its map is sound");
+        let map =
+            inode.extent_map(self.volume.cache(), fork).expect("the map of a golden file is valid");
         let at = match map.find(FileBlock(block)) {
             Mapping::Extent(extent) => extent
                 .start
@@ -61,12 +62,12 @@ impl Forge {
         at.expect("the golden file has this block")
     }
 
-    /// Changes a buffer of a kind.
+    /// Changes the buffer of this kind at `at`.
     pub(crate) fn edit(&mut self, at: DiskAddr, kind: BlockKind, change: impl FnOnce(&mut [u8])) {
         let length = seeds::length_bytes(kind, seeds::geometry());
         self.image.edit_with(at, length, |bytes| {
             change(bytes);
-            xfs_testkit::mend(bytes, kind, seeds::geometry());
+            xfs_testkit::reseal(bytes, kind, seeds::geometry());
         });
     }
 
@@ -94,7 +95,7 @@ impl Forge {
     /// Changes an inode.
     pub(crate) fn inode(&mut self, path: &str, change: impl FnOnce(&mut [u8])) {
         let number = self.number(path);
-        let place = seeds::geometry().inode_place(number).expect("it lies in the volume");
+        let place = seeds::geometry().inode_location(number).expect("the inode lies in the volume");
         let at = DiskAddr(place.cluster.0 + u64::from(place.offset_bytes) / 512);
         self.edit(at, BlockKind::InodeCluster, change);
     }
@@ -130,33 +131,33 @@ pub(crate) struct Block<'a> {
     pub(crate) path: &'a str,
     pub(crate) fork: ForkKind,
     pub(crate) kind: BlockKind,
-    /// The file block that it starts at.
+    /// The first file block of the buffer.
     pub(crate) index: u64,
 }
 
 impl<'a> Block<'a> {
-    /// A data block of a directory.
+    /// Returns the first data block of a directory.
     pub(crate) const fn directory(path: &'a str) -> Self {
         Self { path, fork: ForkKind::Data, kind: BlockKind::DirectoryData, index: 0 }
     }
 
-    /// The first block of a directory's index.
+    /// Returns the first block of a directory's index.
     pub(crate) const fn index(path: &'a str) -> Self {
         // 32 GiB into the directory, in blocks of 1 KiB.
         Self { path, fork: ForkKind::Data, kind: BlockKind::DirectoryIndex, index: 32 << 20 }
     }
 
-    /// The first block of an attribute fork.
+    /// Returns the first block of an attribute fork.
     pub(crate) const fn attr(path: &'a str) -> Self {
         Self { path, fork: ForkKind::Attr, kind: BlockKind::Attr, index: 0 }
     }
 
-    /// The same fork, other block.
+    /// Returns another block of the same fork.
     pub(crate) const fn at(self, index: u64) -> Self {
         Self { index, ..self }
     }
 
-    /// The same block as another kind.
+    /// Returns the same block as another kind.
     pub(crate) const fn of(self, kind: BlockKind) -> Self {
         Self { kind, ..self }
     }
@@ -166,7 +167,7 @@ impl<'a> Block<'a> {
 ///
 /// # Panics
 ///
-/// If it does not lie inside the structure: that is a fault of the attack.
+/// If the field does not lie inside the structure: a mistake in the attack.
 pub(crate) fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
     let field = bytes.get_mut(offset..offset + value.len());
     field.expect("the field lies inside the structure").copy_from_slice(value);

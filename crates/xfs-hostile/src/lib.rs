@@ -1,12 +1,12 @@
-//! Fuzz targets and hand-made attacks: no image makes the library panic, hang or eat memory.
+//! Fuzz targets and hand-made attacks: no image makes the library panic, hang or exhaust memory.
 //!
-//! Owns: the bodies of all fuzz targets, one per structure and one for whole images; where their
-//! seeds come from; images that lie on purpose. Does **not** own: the fuzzer (the crate `fuzz`
-//! calls what stands here), or limits on the process (`xfs-testkit`).
+//! Owns: the bodies of all fuzz targets (one per structure and one for whole images), their seeds,
+//! and hand-made hostile images. Does **not** own: the fuzzer (the crate `fuzz` calls these
+//! bodies), or limits on the process (`xfs-testkit`).
 //!
-//! A body is an ordinary function of bytes, so a smoke run of each is an ordinary test. What a body
-//! shows is what does *not* happen: it looks at everything a structure offers, whether its verifier
-//! passed or not, and drops what it gets.
+//! A body is an ordinary function of bytes, so a smoke run of each is an ordinary test. A body
+//! reads everything that a structure offers, whether its verifier passed or not, and discards the
+//! results. It shows only that nothing panics, hangs or exhausts memory.
 
 pub mod attacks;
 mod forge;
@@ -14,5 +14,5 @@ pub mod seeds;
 pub mod structures;
 pub mod volume;
 
-pub use structures::{TARGETS, Target};
+pub use structures::{FuzzTarget, TARGETS};
 pub use volume::{Finding, Survey, survey};

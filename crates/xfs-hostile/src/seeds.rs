@@ -1,4 +1,4 @@
-//! Sound structures to start from: all blocks of the golden image that verify.
+//! Valid structures to mutate: all blocks of the golden image that verify.
 
 use std::sync::LazyLock;
 
@@ -9,16 +9,16 @@ use xfs_testkit::{Image, golden};
 /// A structure of the golden image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seed {
-    /// Where it is.
+    /// Its disk address.
     pub at: DiskAddr,
-    /// What it is.
+    /// Its kind.
     pub kind: BlockKind,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
 impl Seed {
-    /// The input of the fuzz target for this structure: the address, then the bytes.
+    /// Returns the input of the fuzz target for this structure: the address, then the bytes.
     #[must_use]
     pub fn input(&self) -> Vec<u8> {
         let mut input = self.at.0.to_be_bytes().to_vec();
@@ -27,7 +27,7 @@ impl Seed {
     }
 }
 
-/// Every kind of block, with the magic number that starts it or stands at offset 8.
+/// Every kind of block.
 const KINDS: [BlockKind; 18] = [
     BlockKind::Superblock,
     BlockKind::Agf,
@@ -49,30 +49,30 @@ const KINDS: [BlockKind; 18] = [
     BlockKind::Symlink,
 ];
 
-/// "IN", the first bytes of an inode. Their clusters have no verifier of their own.
+/// "IN", the first bytes of an inode. Inode clusters have no verifier, so they are found by this.
 const INODE_MAGIC: &[u8] = b"IN";
 
 static ALL: LazyLock<Vec<Seed>> = LazyLock::new(|| find_all(&golden()));
 
-/// The structures of the golden image, in disk order.
+/// Returns the structures of the golden image, in disk order.
 #[must_use]
 pub fn all() -> &'static [Seed] {
     &ALL
 }
 
-/// Those of one kind.
+/// Returns the structures of one kind.
 pub fn of(kind: BlockKind) -> impl Iterator<Item = &'static Seed> {
     all().iter().filter(move |seed| seed.kind == kind)
 }
 
-/// The geometry of the golden image.
+/// Returns the geometry of the golden image.
 #[must_use]
 pub fn geometry() -> &'static Geometry {
     static GEOMETRY: LazyLock<Geometry> = LazyLock::new(|| golden().geometry());
     &GEOMETRY
 }
 
-/// The length of a buffer of this kind.
+/// Returns the length of a buffer of this kind.
 #[must_use]
 pub fn length_bytes(kind: BlockKind, geometry: &Geometry) -> usize {
     let length = match kind {
@@ -83,7 +83,7 @@ pub fn length_bytes(kind: BlockKind, geometry: &Geometry) -> usize {
             geometry.directory_block_size()
         }
         BlockKind::InodeCluster => geometry.inode_size,
-        // The golden image's remote target does not fit one of its small blocks.
+        // The remote target in the golden image is longer than one of its small blocks.
         BlockKind::Symlink => 2 * geometry.block_size,
         _ => geometry.block_size,
     };

@@ -1,8 +1,8 @@
 //! One fuzz target per structure.
 //!
-//! The input of a target for a block is its address in 8 bytes, big-endian, and then its bytes. It
-//! is looked at as it is, and again with its checksum mended, since hardly any mutation would get
-//! past the checksum otherwise.
+//! The input of a target for a block is the block's address in 8 bytes, big-endian, and then its
+//! bytes. The target reads the block as it is and again with a recomputed checksum, since few
+//! mutations would get past the checksum otherwise.
 
 pub mod log_item;
 pub mod partition_table;
@@ -17,7 +17,7 @@ use std::hint::black_box;
 
 use xfs_format::attr::{AttrEntry, AttrLeaf, AttrShortForm, RemoteBlock};
 use xfs_format::btree::{BtreeBlock, BtreeFormat, BtreeKind, Extents};
-use xfs_format::dabtree::Node;
+use xfs_format::dabtree::DaNode;
 use xfs_format::directory::{Cookie, DataBlock, FreeBlock, LeafBlock, ShortForm};
 use xfs_format::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunks};
@@ -27,61 +27,61 @@ use xfs_format::refcount::Refcounts;
 use xfs_format::rmap::ReverseMap;
 use xfs_format::symlink::SymlinkBlock;
 use xfs_format::{
-    AgNumber, BlockKind, DiskAddr, Geometry, Group, InodeNumber, Place, Superblock, VerifyContext,
-    acl, agf, agfl, agi,
+    AgNumber, BlockKind, DiskAddr, Geometry, Group, InodeNumber, StructureAddress, Superblock,
+    VerifyContext, acl, agf, agfl, agi,
 };
 use xfs_inode::Inode;
-use xfs_testkit::mend;
+use xfs_testkit::reseal;
 
 use crate::seeds;
 
 /// A fuzz target.
 #[derive(Clone, Copy)]
-pub struct Target {
-    /// Its name: that of the file in fuzz/fuzz_targets.
+pub struct FuzzTarget {
+    /// Its name, which is the name of its file in fuzz/fuzz_targets.
     pub name: &'static str,
     /// Its body.
     pub run: fn(&[u8]),
-    /// Inputs to start from.
+    /// Returns the inputs to mutate.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// All targets for one structure.
-pub const TARGETS: &[Target] = &[
-    Target { name: "superblock", run: superblock, seeds: || inputs(BlockKind::Superblock) },
-    Target { name: "agf", run: agf, seeds: || inputs(BlockKind::Agf) },
-    Target { name: "agi", run: agi, seeds: || inputs(BlockKind::Agi) },
-    Target { name: "agfl", run: agfl, seeds: || inputs(BlockKind::Agfl) },
-    Target { name: "btree", run: btree, seeds: btree_inputs },
-    Target { name: "inode", run: inode, seeds: inode_inputs },
-    Target {
+/// All targets for a single structure.
+pub const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget { name: "superblock", run: superblock, seeds: || inputs(BlockKind::Superblock) },
+    FuzzTarget { name: "agf", run: agf, seeds: || inputs(BlockKind::Agf) },
+    FuzzTarget { name: "agi", run: agi, seeds: || inputs(BlockKind::Agi) },
+    FuzzTarget { name: "agfl", run: agfl, seeds: || inputs(BlockKind::Agfl) },
+    FuzzTarget { name: "btree", run: btree, seeds: btree_inputs },
+    FuzzTarget { name: "inode", run: inode, seeds: inode_inputs },
+    FuzzTarget {
         name: "directory_data",
         run: directory_data,
         seeds: || inputs(BlockKind::DirectoryData),
     },
-    Target {
+    FuzzTarget {
         name: "directory_index",
         run: directory_index,
         seeds: || inputs(BlockKind::DirectoryIndex),
     },
-    Target {
+    FuzzTarget {
         name: "directory_free",
         run: directory_free,
         seeds: || inputs(BlockKind::DirectoryFree),
     },
-    Target { name: "directory_short", run: directory_short, seeds: fork_inputs },
-    Target { name: "attr", run: attr, seeds: || inputs(BlockKind::Attr) },
-    Target { name: "attr_remote", run: attr_remote, seeds: || inputs(BlockKind::AttrRemote) },
-    Target { name: "attr_short", run: attr_short, seeds: fork_inputs },
-    Target { name: "symlink", run: symlink, seeds: || inputs(BlockKind::Symlink) },
-    Target { name: "access_list", run: access_list, seeds: access_list_inputs },
-    Target { name: "log_record", run: log_record, seeds: log_inputs },
-    Target { name: "log_item", run: log_item, seeds: log_item::inputs },
-    Target { name: "recovery", run: recovery, seeds: recovery::inputs },
-    Target { name: "partition_table", run: partition_table, seeds: partition_table::inputs },
+    FuzzTarget { name: "directory_short", run: directory_short, seeds: fork_inputs },
+    FuzzTarget { name: "attr", run: attr, seeds: || inputs(BlockKind::Attr) },
+    FuzzTarget { name: "attr_remote", run: attr_remote, seeds: || inputs(BlockKind::AttrRemote) },
+    FuzzTarget { name: "attr_short", run: attr_short, seeds: fork_inputs },
+    FuzzTarget { name: "symlink", run: symlink, seeds: || inputs(BlockKind::Symlink) },
+    FuzzTarget { name: "access_list", run: access_list, seeds: access_list_inputs },
+    FuzzTarget { name: "log_record", run: log_record, seeds: log_inputs },
+    FuzzTarget { name: "log_item", run: log_item, seeds: log_item::inputs },
+    FuzzTarget { name: "recovery", run: recovery, seeds: recovery::inputs },
+    FuzzTarget { name: "partition_table", run: partition_table, seeds: partition_table::inputs },
 ];
 
-/// Seeds of one kind: enough to have every form of it, few enough to mutate each often.
+/// Returns seeds of one kind: enough for every form of it, and few enough to mutate each often.
 fn inputs(kind: BlockKind) -> Vec<Vec<u8>> {
     let all: Vec<_> = seeds::of(kind).collect();
     let step = all.len().div_ceil(MOST_SEEDS).max(1);
@@ -95,30 +95,30 @@ fn split(input: &[u8]) -> Option<(DiskAddr, &[u8])> {
     Some((DiskAddr(u64::from_be_bytes(*at)), bytes))
 }
 
-/// Verifies the block of an input and looks at it, as it is and mended.
-fn block(input: &[u8], kind: BlockKind, look: impl Fn(&[u8], DiskAddr, &Geometry)) {
+/// Verifies and reads the block of an input, as it is and with a recomputed checksum.
+fn block(input: &[u8], kind: BlockKind, read: impl Fn(&[u8], DiskAddr, &Geometry)) {
     let Some((at, bytes)) = split(input) else { return };
     let geometry = seeds::geometry();
     let context = VerifyContext { geometry, log_head: None };
     drop(black_box(kind.verify(bytes, at, &context)));
-    look(bytes, at, geometry);
-    let mut mended = bytes.to_vec();
-    mend(&mut mended, kind, geometry);
-    drop(black_box(kind.verify(&mended, at, &context)));
-    look(&mended, at, geometry);
+    read(bytes, at, geometry);
+    let mut resealed = bytes.to_vec();
+    reseal(&mut resealed, kind, geometry);
+    drop(black_box(kind.verify(&resealed, at, &context)));
+    read(&resealed, at, geometry);
 }
 
-/// Formats every item, which touches all of it.
+/// Formats every item, which reads all of it.
 fn exhaust<T: Debug>(items: impl Iterator<Item = T>) {
     for item in items {
         black_box(format!("{item:?}"));
     }
 }
 
-/// A superblock, and what is computed from its geometry.
+/// Fuzzes a superblock and computations with its geometry.
 pub fn superblock(input: &[u8]) {
     block(input, BlockKind::Superblock, |bytes, at, _| {
-        let Ok(superblock) = Superblock::decode(bytes, Place::Disk(at)) else { return };
+        let Ok(superblock) = Superblock::decode(bytes, StructureAddress::Disk(at)) else { return };
         let geometry = &superblock.geometry;
         black_box(format!("{superblock:?} {:?}", superblock.log_first_block()));
         for group in [0, 1, geometry.ag_count - 1, geometry.ag_count, u32::MAX].map(AgNumber) {
@@ -129,7 +129,7 @@ pub fn superblock(input: &[u8]) {
         }
         for number in [0, 1, 128, u64::from(u32::MAX), u64::MAX >> 1, u64::MAX] {
             black_box(geometry.split_inode(InodeNumber(number)));
-            black_box(geometry.inode_place(InodeNumber(number)));
+            black_box(geometry.inode_location(InodeNumber(number)));
             black_box(geometry.block_disk_addr(xfs_format::FsBlock(number)));
             black_box(geometry.contains_extent(xfs_format::FsBlock(number), number));
             black_box(geometry.blocks_to_bytes(number));
@@ -138,14 +138,14 @@ pub fn superblock(input: &[u8]) {
     });
 }
 
-/// The free-space header of a group.
+/// Fuzzes the free-space header of a group.
 pub fn agf(input: &[u8]) {
     block(input, BlockKind::Agf, |bytes, at, geometry| {
         black_box(format!("{:?}", agf::Agf::decode(bytes, at, geometry)));
     });
 }
 
-/// The inode header of a group.
+/// Fuzzes the inode header of a group.
 pub fn agi(input: &[u8]) {
     block(input, BlockKind::Agi, |bytes, at, geometry| {
         if let Ok(agi) = agi::Agi::decode(bytes, at, geometry) {
@@ -154,11 +154,11 @@ pub fn agi(input: &[u8]) {
     });
 }
 
-/// The free list of a group, read by every range that an AGF may give.
+/// Fuzzes the free list of a group, read with every range that an AGF may give.
 pub fn agfl(input: &[u8]) {
     block(input, BlockKind::Agfl, |bytes, at, _| {
         let Ok(list) = agfl::Agfl::decode(bytes, at) else { return };
-        exhaust(list.places());
+        exhaust(list.entries());
         let ends = [0, 1, 100, 118, 119, 120, u32::MAX];
         for (first, last) in ends.iter().flat_map(|first| ends.map(|last| (*first, last))) {
             for count in [0, 1, last.wrapping_sub(first).wrapping_add(1), u32::MAX] {
@@ -169,7 +169,7 @@ pub fn agfl(input: &[u8]) {
     });
 }
 
-/// A btree block, as each of the kinds that its magic number may name.
+/// Fuzzes a btree block, as each kind that its magic number may name.
 pub fn btree(input: &[u8]) {
     btree_of::<FreeSpaceByBlock>(input);
     btree_of::<FreeSpaceBySize>(input);
@@ -214,7 +214,7 @@ fn btree_inputs() -> Vec<Vec<u8>> {
     kinds.into_iter().flat_map(|kind| inputs(BlockKind::Btree(kind))).collect()
 }
 
-/// An inode with both forks.
+/// Fuzzes an inode with both forks.
 pub fn inode(input: &[u8]) {
     block(input, BlockKind::InodeCluster, |bytes, at, geometry| {
         let context = VerifyContext { geometry, log_head: None };
@@ -228,7 +228,7 @@ pub fn inode(input: &[u8]) {
 }
 
 fn inode_inputs() -> Vec<Vec<u8>> {
-    // One of each shape: type, formats and whether there is an attribute fork.
+    // One of each combination of type, formats and presence of an attribute fork.
     let mut shapes = std::collections::BTreeSet::new();
     let shape = |bytes: &[u8]| {
         Some((bytes.get(2)? >> 4, *bytes.get(5)?, *bytes.get(82)? == 0, *bytes.get(83)?))
@@ -237,11 +237,13 @@ fn inode_inputs() -> Vec<Vec<u8>> {
     seeds.filter(|seed| shapes.insert(shape(&seed.bytes))).map(seeds::Seed::input).collect()
 }
 
-/// A directory data block, or a directory of one block.
+/// Fuzzes a directory data block, or a directory of one block.
 pub fn directory_data(input: &[u8]) {
     block(input, BlockKind::DirectoryData, |bytes, at, _| {
         for start in [0, 4096, 1 << 35] {
-            let Ok(block) = DataBlock::decode(bytes, start, Place::Disk(at)) else { continue };
+            let Ok(block) = DataBlock::decode(bytes, start, StructureAddress::Disk(at)) else {
+                continue;
+            };
             exhaust(block.entries());
             exhaust(block.index().iter());
             drop(black_box(block.find(b"a-longer-node-entry-77")));
@@ -252,11 +254,11 @@ pub fn directory_data(input: &[u8]) {
     });
 }
 
-/// A block of a directory's index: leaf or node.
+/// Fuzzes a block of a directory's index: leaf or node.
 pub fn directory_index(input: &[u8]) {
     block(input, BlockKind::DirectoryIndex, |bytes, at, _| {
         node(bytes, at);
-        let Ok(leaf) = LeafBlock::decode(bytes, Place::Disk(at)) else { return };
+        let Ok(leaf) = LeafBlock::decode(bytes, StructureAddress::Disk(at)) else { return };
         exhaust(leaf.entries().iter());
         exhaust(leaf.best_free().into_iter().flatten());
         for hash in [0, 1, u32::MAX] {
@@ -266,7 +268,7 @@ pub fn directory_index(input: &[u8]) {
 }
 
 fn node(bytes: &[u8], at: DiskAddr) {
-    let Ok(node) = Node::decode(bytes, Place::Disk(at)) else { return };
+    let Ok(node) = DaNode::decode(bytes, StructureAddress::Disk(at)) else { return };
     black_box((node.level(), node.owner()));
     exhaust(node.entries().iter());
     for hash in [0, 1, u32::MAX] {
@@ -274,27 +276,29 @@ fn node(bytes: &[u8], at: DiskAddr) {
     }
 }
 
-/// A block of a directory's free-space index.
+/// Fuzzes a block of a directory's free-space index.
 pub fn directory_free(input: &[u8]) {
     block(input, BlockKind::DirectoryFree, |bytes, at, _| {
-        let Ok(free) = FreeBlock::decode(bytes, Place::Disk(at)) else { return };
+        let Ok(free) = FreeBlock::decode(bytes, StructureAddress::Disk(at)) else { return };
         exhaust(free.best_free().iter());
     });
 }
 
-/// A directory in an inode.
+/// Fuzzes a directory in an inode.
 pub fn directory_short(input: &[u8]) {
-    let Ok(form) = ShortForm::decode(input, Place::Inode(InodeNumber(128))) else { return };
+    let Ok(form) = ShortForm::decode(input, StructureAddress::Inode(InodeNumber(128))) else {
+        return;
+    };
     drop(black_box(form.verify(seeds::geometry())));
     black_box(form.parent());
     exhaust(form.entries());
     drop(black_box(form.find(b"ccc")));
 }
 
-/// What is in the literal area of inodes: inputs for the targets of what lies in an inode.
+/// Returns the literal areas of inodes: inputs for the targets of structures in an inode.
 fn fork_inputs() -> Vec<Vec<u8>> {
     let inodes = seeds::of(BlockKind::InodeCluster).filter(|seed| {
-        // In line, in either fork.
+        // Either fork is in local format.
         seed.bytes.get(5) == Some(&1) || seed.bytes.get(83) == Some(&1)
     });
     let forks = inodes.step_by(31).flat_map(|seed| {
@@ -304,12 +308,12 @@ fn fork_inputs() -> Vec<Vec<u8>> {
     forks.take(MOST_SEEDS).collect()
 }
 
-/// A block of an attribute fork: leaf or node.
+/// Fuzzes a block of an attribute fork: leaf or node.
 pub fn attr(input: &[u8]) {
     block(input, BlockKind::Attr, |bytes, at, _| {
         node(bytes, at);
-        let Ok(leaf) = AttrLeaf::decode(bytes, Place::Disk(at)) else { return };
-        attr_entries(leaf.entries().filter_map(Result::ok), Place::Disk(at));
+        let Ok(leaf) = AttrLeaf::decode(bytes, StructureAddress::Disk(at)) else { return };
+        attr_entries(leaf.entries().filter_map(Result::ok), StructureAddress::Disk(at));
         for hash in [0, 1, u32::MAX] {
             exhaust(leaf.find(hash));
         }
@@ -317,7 +321,7 @@ pub fn attr(input: &[u8]) {
     });
 }
 
-fn attr_entries<'a>(entries: impl Iterator<Item = AttrEntry<'a>>, place: Place) {
+fn attr_entries<'a>(entries: impl Iterator<Item = AttrEntry<'a>>, place: StructureAddress) {
     for entry in entries {
         black_box(format!("{entry:?}"));
         if let Ok(Some(parent)) = Parent::decode(&entry, place) {
@@ -326,29 +330,29 @@ fn attr_entries<'a>(entries: impl Iterator<Item = AttrEntry<'a>>, place: Place) 
     }
 }
 
-/// A block of a remote attribute value.
+/// Fuzzes a block of a remote attribute value.
 pub fn attr_remote(input: &[u8]) {
     block(input, BlockKind::AttrRemote, |bytes, at, _| {
-        black_box(format!("{:?}", RemoteBlock::decode(bytes, Place::Disk(at))));
+        black_box(format!("{:?}", RemoteBlock::decode(bytes, StructureAddress::Disk(at))));
     });
 }
 
-/// Attributes in an inode.
+/// Fuzzes attributes in an inode.
 pub fn attr_short(input: &[u8]) {
-    let place = Place::Inode(InodeNumber(128));
+    let place = StructureAddress::Inode(InodeNumber(128));
     let Ok(form) = AttrShortForm::decode(input, place) else { return };
     drop(black_box(form.verify()));
     attr_entries(form.entries().filter_map(Result::ok), place);
 }
 
-/// A block of a link's target.
+/// Fuzzes a block of the target of a symbolic link.
 pub fn symlink(input: &[u8]) {
     block(input, BlockKind::Symlink, |bytes, at, _| {
         black_box(format!("{:?}", SymlinkBlock::decode(bytes, at)));
     });
 }
 
-/// The value of an attribute that holds an access list.
+/// Fuzzes the value of an attribute that holds an access control list.
 pub fn access_list(input: &[u8]) {
     if let Ok(entries) = acl::decode(input, InodeNumber(128)) {
         black_box(acl::encode_posix_xattr(&entries));
@@ -366,9 +370,9 @@ fn access_list_inputs() -> Vec<Vec<u8>> {
     vec![list(&[]), list(&owner), list(&named), list(&vec![entry(2, 5); 25])]
 }
 
-/// A record of the log: header, place, checksum, operations.
+/// Fuzzes a log record: header, position, checksum, operations.
 pub fn log_record(input: &[u8]) {
-    let place = Place::Log(1);
+    let place = StructureAddress::Log(1);
     let Ok(header) = LogRecordHeader::decode(input, place) else { return };
     drop(black_box(header.verify_place(header.lsn.block(), 10_000, header.uuid)));
     drop(black_box(header.verify_checksum(input, place)));

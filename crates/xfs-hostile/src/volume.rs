@@ -1,4 +1,4 @@
-//! Whole images: everything that the library can say about a volume is asked for.
+//! Surveys of whole images: every read operation of the library on everything in a volume.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -15,32 +15,33 @@ use xfs_testkit::{Image, Prng, golden};
 
 use crate::seeds;
 
-/// Buffers kept: little, so that the bound on memory is the cache's and not the image's.
+/// Size of the buffer cache. It is small, so that memory is bounded by the cache and not by the
+/// image.
 const CACHE_BYTES: usize = 4 << 20;
 
-/// Memory that a scan keeps to.
+/// Memory limit of a scan.
 const SCAN_BYTES: u64 = 64 << 20;
 
-/// Findings kept in text. An image can be wrong in as many places as it has.
-const MOST_FINDINGS: usize = 1000;
+/// Limit on the findings that are kept as text.
+const MAX_FINDINGS: usize = 1000;
 
-/// Groups looked into: a superblock may claim more than anybody has time for.
-const MOST_GROUPS: u32 = 64;
+/// Limit on the groups that are read: a superblock may claim 2^32 of them.
+const MAX_GROUPS: u32 = 64;
 
-/// Names looked up in a directory, about.
+/// Approximate number of names that are looked up in a directory.
 const SOME_NAMES: usize = 16;
 
-/// Pieces of data and hole that are followed in one file.
-const MOST_PIECES: usize = 2000;
+/// Limit on the entries of a directory and the data ranges of a file that are visited.
+const MAX_VISITED: usize = 2000;
 
-/// What was seen of an image.
+/// The results of reading everything in an image.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// Files met on the walk from the root.
+    /// Files found on the walk from the root.
     pub files: usize,
-    /// Inodes met in the inode btrees.
+    /// Inodes found in the inode btrees.
     pub inodes: usize,
-    /// Records met in all other btrees.
+    /// Records found in all other btrees.
     pub records: usize,
     /// Extents of all forks.
     pub extents: usize,
@@ -50,22 +51,22 @@ pub struct Survey {
     pub rows: u64,
     /// Findings in a scan.
     pub scan_findings: u64,
-    /// What was wrong.
+    /// Errors, in the order in which they occurred.
     pub findings: Vec<Finding>,
 }
 
-/// Something that was wrong.
+/// An error that reading the image returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which structure was corrupt, where it was that.
+    /// The corrupt structure, if the error is a corruption.
     pub structure: Option<Structure>,
-    /// As it is printed.
+    /// The error message.
     pub text: String,
 }
 
 impl Survey {
     fn note(&mut self, error: &Error) {
-        if self.findings.len() < MOST_FINDINGS {
+        if self.findings.len() < MAX_FINDINGS {
             let structure = match error {
                 Error::Corrupt(corruption) => Some(corruption.structure()),
                 _ => None,
@@ -79,11 +80,11 @@ impl Survey {
     }
 }
 
-/// Opens an image and looks at everything in it.
+/// Opens an image and reads everything in it.
 ///
 /// # Errors
 ///
-/// Why it could not be opened at all.
+/// If the image cannot be opened.
 pub fn survey(image: Image) -> Result<Survey, OpenError> {
     let options = OpenOptions::new().cache_bytes(CACHE_BYTES).no_recovery(true);
     let devices = options.with_devices(Arc::new(image), None);
@@ -101,7 +102,7 @@ pub fn survey(image: Image) -> Result<Survey, OpenError> {
 }
 
 fn groups(volume: &Volume, survey: &mut Survey) {
-    for group in (0..volume.geometry().ag_count.min(MOST_GROUPS)).map(AgNumber) {
+    for group in (0..volume.geometry().ag_count.min(MAX_GROUPS)).map(AgNumber) {
         let cache = volume.cache();
         let Some(headers) = survey.keep(AgHeaders::read(cache, group)) else { continue };
         survey.keep(headers.verify_counters(cache));
@@ -127,7 +128,7 @@ fn records<F: BtreeFormat>(
     }
 }
 
-/// Every inode that its group knows, linked or not.
+/// Reads every allocated inode of a group, linked or not.
 fn inodes(volume: &Volume, group: AgNumber, survey: &mut Survey) {
     let cache = volume.cache();
     let Some(chunks) = survey.keep(xfs_alloc::inode_chunks(cache, group)) else { return };
@@ -149,7 +150,8 @@ fn tree(volume: &Volume, survey: &mut Survey) {
         Ok(walk) => walk,
         Err(error) => return survey.note(&error),
     };
-    // A file with many links is met many times, and has as many parents.
+    // The walk finds a file once per link, and reading its parents costs time per link too. So each
+    // file is read only once.
     let mut seen = HashSet::new();
     let mut last = None;
     for entry in walk {
@@ -175,7 +177,7 @@ fn tree(volume: &Volume, survey: &mut Survey) {
     drop(black_box(volume.lookup("/../../no such name")));
 }
 
-/// A scan with every column and account, as lines that nobody reads.
+/// Scans with every column and account, and discards the output.
 fn scan(volume: &Volume, survey: &mut Survey) {
     let fields = Field::ALL.into_iter().fold(Fields::EMPTY, Fields::with);
     let options = ScanOptions {
@@ -201,7 +203,7 @@ fn scan(volume: &Volume, survey: &mut Survey) {
     }
 }
 
-/// Everything about one file.
+/// Reads everything about one file.
 fn file(node: &Node, survey: &mut Survey) {
     black_box(format!("{:?}", node.metadata()));
     for fork in [ForkKind::Data, ForkKind::Attr] {
@@ -228,12 +230,12 @@ fn file(node: &Node, survey: &mut Survey) {
     }
 }
 
-/// The parent of a directory, and a few of its names looked up, as well as one that is not there.
+/// Reads the parent of a directory, and looks up a few of its names and one that does not exist.
 fn directory(node: &Node, survey: &mut Survey) {
     let parent = node.parent();
     survey.keep(parent);
     let Some(entries) = survey.keep(node.entries()) else { return };
-    let entries: Vec<_> = entries.take(MOST_PIECES).filter_map(Result::ok).collect();
+    let entries: Vec<_> = entries.take(MAX_VISITED).filter_map(Result::ok).collect();
     let step = (entries.len() / SOME_NAMES).max(1);
     for entry in entries.iter().step_by(step) {
         let found = node.lookup(entry.name());
@@ -245,7 +247,7 @@ fn directory(node: &Node, survey: &mut Survey) {
     }
 }
 
-/// Both ends of a file, and where its data are.
+/// Reads the start, the middle and the end of a file, and finds its data ranges.
 fn contents(node: &Node, survey: &mut Survey) {
     let Some(file) = survey.keep(node.open()) else { return };
     let size = node.metadata().size;
@@ -255,35 +257,35 @@ fn contents(node: &Node, survey: &mut Survey) {
         survey.keep(read);
     }
     let mut offset = 0;
-    for _ in 0..MOST_PIECES {
+    for _ in 0..MAX_VISITED {
         let Some(Some(start)) = survey.keep(file.seek_data(offset)) else { break };
         let Some(Some(end)) = survey.keep(file.seek_hole(start)) else { break };
-        assert!(start >= offset && end > start, "a piece of data goes forward");
+        assert!(start >= offset && end > start, "data ranges ascend and are not empty");
         offset = end;
     }
 }
 
 /// The fuzz target for whole images: the golden image with a few fields changed.
 ///
-/// Each 12 bytes of the input are one change: which structure (2 bytes), offset in it and width of
-/// the field (2), and the value (8). Checksums are mended.
+/// Each 12 bytes of the input are one change: the structure (2 bytes), the offset in it and the
+/// width of the field (2), and the value (8). Checksums are recomputed.
 pub fn volume(input: &[u8]) {
     let mut image = golden();
-    for change in input.as_chunks::<12>().0.iter().take(MOST_CHANGES) {
+    for change in input.as_chunks::<12>().0.iter().take(MAX_CHANGES) {
         apply(&mut image, change);
     }
     drop(black_box(survey(image)));
 }
 
-const MOST_CHANGES: usize = 16;
+const MAX_CHANGES: usize = 16;
 
-/// An input of [`volume`] with a few changes: values at the edge of a field's range more often than
-/// chance has it, since those are what bounds are about.
+/// Returns an input of [`volume`] with a few changes. Values at the edge of a field's range are
+/// more frequent than by chance, since those test bounds.
 #[must_use]
 pub fn random_input(prng: &mut Prng) -> Vec<u8> {
     let changes = prng.within(1..5);
     let change = |_| {
-        let place = (prng.number() as u32).to_be_bytes();
+        let target = (prng.number() as u32).to_be_bytes();
         let value = match prng.within(0..6) {
             0 => 0,
             1 => u64::MAX,
@@ -292,7 +294,7 @@ pub fn random_input(prng: &mut Prng) -> Vec<u8> {
             4 => u64::MAX >> prng.within(0..64),
             _ => prng.number(),
         };
-        [&place[..], &value.to_be_bytes()[..]].concat()
+        [&target[..], &value.to_be_bytes()[..]].concat()
     };
     (0..changes).flat_map(change).collect()
 }
@@ -301,12 +303,12 @@ fn apply(image: &mut Image, change: &[u8; 12]) {
     let [s0, s1, o0, o1, value @ ..] = *change;
     let all = seeds::all();
     let Some(seed) = all.get(usize::from(u16::from_be_bytes([s0, s1])) % all.len()) else { return };
-    let place = usize::from(u16::from_be_bytes([o0, o1]));
-    let width = 1 << (place & 3);
-    let offset = (place >> 2) % seed.bytes.len() / width * width;
+    let field = usize::from(u16::from_be_bytes([o0, o1]));
+    let width = 1 << (field & 3);
+    let offset = (field >> 2) % seed.bytes.len() / width * width;
     image.edit_with(seed.at, seed.bytes.len(), |bytes| {
         set(bytes, offset, &value, width);
-        xfs_testkit::mend(bytes, seed.kind, seeds::geometry());
+        xfs_testkit::reseal(bytes, seed.kind, seeds::geometry());
     });
 }
 

@@ -9,7 +9,7 @@ use xfs_btree::ForkRoot;
 use xfs_buffer::Result;
 use xfs_format::extent::{EXTENT_BYTES, ExtentList, ExtentRules};
 use xfs_format::inode::{self, ForkFormat, ForkKind, InodeCore};
-use xfs_format::{Check, Corruption, FileBlock, Geometry, Place, Structure};
+use xfs_format::{Check, Corruption, FileBlock, Geometry, Structure, StructureAddress};
 use xfs_sync::{Object, SetOnce};
 use xfs_trans::ForkBytes;
 use zerocopy::IntoBytes;
@@ -155,5 +155,5 @@ fn local_contents<'a>(fork: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [
 
 /// A finding about the extents of an inode.
 pub(crate) fn corrupt(core: &InodeCore, check: impl Into<Check>) -> Corruption {
-    Corruption::new(Structure::Extent, Place::Inode(core.number), check)
+    Corruption::new(Structure::Extent, StructureAddress::Inode(core.number), check)
 }

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use xfs_buffer::{Buffer, BufferCache, BufferExtent, Result};
 use xfs_format::extent::ExtentCheck;
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, Corruption, FileBlock, Geometry, Place, Structure};
+use xfs_format::{BlockKind, Corruption, FileBlock, Geometry, Structure, StructureAddress};
 
 use crate::extent_map::ExtentMap;
 use crate::inode::Inode;
@@ -67,8 +67,8 @@ pub(crate) fn fork_pieces(
     let map = inode.extent_map(cache, fork)?;
     map_blocks(map, first, shape.length_blocks, cache.geometry()).map_err(|check| {
         let place = match fork {
-            ForkKind::Data => Place::Data(inode.number(), first),
-            ForkKind::Attr => Place::Attr(inode.number(), first),
+            ForkKind::Data => StructureAddress::Data(inode.number(), first),
+            ForkKind::Attr => StructureAddress::Attr(inode.number(), first),
         };
         Corruption::new(Structure::Extent, place, check).into()
     })

@@ -10,7 +10,7 @@ use xfs_alloc::{InodeState, inode_state};
 use xfs_buffer::{Buffer, BufferCache, Error, PosixError, Result};
 use xfs_format::inode::{FileType, ForkKind, InodeCheck, InodeCore};
 use xfs_format::{
-    BlockKind, Corruption, DiskAddr, FileBlock, Geometry, InodeNumber, Place, Structure,
+    BlockKind, Corruption, DiskAddr, FileBlock, Geometry, InodeNumber, Structure, StructureAddress,
     VerifyContext,
 };
 use xfs_trans::InodeImage;
@@ -37,7 +37,7 @@ impl Inode {
     /// error; the check that failed.
     #[doc(alias = "xfs_iget")]
     pub fn read(cache: &BufferCache, number: InodeNumber) -> Result<Self> {
-        let place = cache.geometry().inode_place(number).ok_or(PosixError::NotFound)?;
+        let place = cache.geometry().inode_location(number).ok_or(PosixError::NotFound)?;
         let (at, length_bytes, kind) =
             (place.cluster, place.cluster_bytes, BlockKind::InodeCluster);
         let decode = |cluster: Buffer| {
@@ -61,7 +61,7 @@ impl Inode {
     pub fn read_each(cache: &BufferCache, numbers: &[InodeNumber]) -> Vec<Result<Self>> {
         let mut last: Option<(DiskAddr, Buffer)> = None;
         let mut read = |number: InodeNumber| {
-            let place = cache.geometry().inode_place(number).ok_or(PosixError::NotFound)?;
+            let place = cache.geometry().inode_location(number).ok_or(PosixError::NotFound)?;
             let cluster = match last.take().filter(|(at, _)| *at == place.cluster) {
                 Some((_, cluster)) => cluster,
                 None => cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?,
@@ -95,7 +95,7 @@ impl Inode {
         let bytes = bytes.get(..geometry.inode_size as usize).unwrap_or(bytes);
         let file_type = core.file_type().ok_or_else(|| {
             let check = InodeCheck::Mode { mode: core.mode };
-            Corruption::new(Structure::Inode, Place::Inode(number), check)
+            Corruption::new(Structure::Inode, StructureAddress::Inode(number), check)
         })?;
         let data = Fork::decode(bytes, &core, ForkKind::Data, geometry)?;
         let attr = Fork::decode(bytes, &core, ForkKind::Attr, geometry)?;

@@ -7,7 +7,7 @@ use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::extent::ExtentCheck;
 use xfs_format::inode::{FileType, ForkKind};
 use xfs_format::symlink::{MAX_TARGET_BYTES, SYMLINK_HEADER_BYTES, SymlinkBlock, SymlinkCheck};
-use xfs_format::{BlockKind, Check, Corruption, DiskAddr, FileBlock, Place, Structure};
+use xfs_format::{BlockKind, Check, Corruption, DiskAddr, FileBlock, Structure, StructureAddress};
 
 use crate::extent_map::Mapping;
 use crate::fork::{Fork, corrupt};
@@ -82,7 +82,7 @@ impl Inode {
     }
 
     fn corrupt_target(&self, check: impl Into<Check>) -> Corruption {
-        Corruption::new(Structure::Symlink, Place::Inode(self.number()), check)
+        Corruption::new(Structure::Symlink, StructureAddress::Inode(self.number()), check)
     }
 }
 

@@ -9,7 +9,7 @@ use xfs_buffer::{BufferCache, Error};
 use xfs_device::{BlockDevice, Durability, MemoryDevice};
 use xfs_format::btree::BtreeKind;
 use xfs_format::{
-    BlockKind, Check, DiskAddr, Geometry, InodeNumber, Lsn, Place, Superblock, inode,
+    BlockKind, Check, DiskAddr, Geometry, InodeNumber, Lsn, StructureAddress, Superblock, inode,
 };
 
 use crate::Inode;
@@ -62,7 +62,7 @@ pub(crate) struct Volume {
 impl Volume {
     pub(crate) fn new() -> Self {
         let sector = golden!("new.superblock");
-        let superblock = Superblock::decode(sector, Place::Disk(DiskAddr(0))).unwrap();
+        let superblock = Superblock::decode(sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
         let geometry = Arc::new(superblock.geometry);
         let device = Arc::new(MemoryDevice::new(geometry.data_bytes()));
         let volume = Self { device, geometry };

@@ -3,7 +3,9 @@
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{Durability, SharedDevice};
 use xfs_format::log_record::{LogRecordCheck, LogRecordHeader, block_cycle};
-use xfs_format::{BASIC_BLOCK_BYTES, Corruption, DiskAddr, Place, Structure, Superblock, Uuid};
+use xfs_format::{
+    BASIC_BLOCK_BYTES, Corruption, DiskAddr, Structure, StructureAddress, Superblock, Uuid,
+};
 
 /// Where the log lies on its device. Units are basic blocks of 512 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +72,9 @@ impl LogDevice {
         let end = start.checked_add(log_bytes);
         if log_bytes == 0 || end.is_none_or(|end| end > device_bytes) {
             let check = LogRecordCheck::PastDevice { start, log_bytes, device_bytes };
-            return Err(Corruption::new(Structure::LogRecord, Place::Log(0), check).into());
+            return Err(
+                Corruption::new(Structure::LogRecord, StructureAddress::Log(0), check).into()
+            );
         }
         Ok(Self { device, geometry })
     }
@@ -176,7 +180,8 @@ impl LogDevice {
     ///
     /// [`Error::Io`], and [`Error::Corrupt`] for bytes that are no sound header.
     pub fn read_header(&self, block: u32) -> Result<LogRecordHeader> {
-        let header = LogRecordHeader::decode(&self.read_blocks(block, 1)?, Place::Log(block))?;
+        let header =
+            LogRecordHeader::decode(&self.read_blocks(block, 1)?, StructureAddress::Log(block))?;
         header.verify_place(block, self.length_blocks(), self.geometry.uuid)?;
         Ok(header)
     }
@@ -190,7 +195,7 @@ impl LogDevice {
     ///
     /// [`Error::Io`], and [`Error::Corrupt`] for bytes that are no sound record.
     pub fn read_record(&self, block: u32) -> Result<(LogRecordHeader, Vec<u8>)> {
-        let place = Place::Log(block);
+        let place = StructureAddress::Log(block);
         let header = LogRecordHeader::decode(&self.read_blocks(block, 1)?, place)?;
         let record = self.read_blocks(block, header.total_blocks())?;
         if header.total_blocks() <= self.length_blocks() {

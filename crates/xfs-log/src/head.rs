@@ -11,7 +11,7 @@ use xfs_buffer::{Error, Result};
 use xfs_format::log_record::{
     LogRecordCheck, LogRecordHeader, MAX_RECORD_BYTES, MAX_RECORDS_IN_FLIGHT, block_cycle,
 };
-use xfs_format::{BASIC_BLOCK_BYTES, Corruption, Place, Structure};
+use xfs_format::{BASIC_BLOCK_BYTES, Corruption, Structure, StructureAddress};
 
 use crate::device::LogDevice;
 
@@ -25,7 +25,7 @@ const MAX_RECORD_BLOCKS: u32 = MAX_RECORD_BYTES / BASIC_BLOCK_BYTES;
 const SCAN_BLOCKS: u32 = 512;
 
 pub(crate) fn corrupt(block: u32, check: LogRecordCheck) -> Error {
-    Corruption::new(Structure::LogRecord, Place::Log(block), check).into()
+    Corruption::new(Structure::LogRecord, StructureAddress::Log(block), check).into()
 }
 
 /// Finds the head.

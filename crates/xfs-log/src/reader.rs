@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use xfs_buffer::Result;
 use xfs_format::log_item::{HostOrder, LogItemCheck};
 use xfs_format::log_record::{CLIENT_TRANSACTION, LogOperation, LogRecordHeader, OperationFlags};
-use xfs_format::{Check, Corruption, Lsn, Place, Structure};
+use xfs_format::{Check, Corruption, Lsn, Structure, StructureAddress};
 
 use crate::device::LogDevice;
 use crate::state::LogState;
@@ -61,7 +61,7 @@ pub struct LogReader<'a> {
 struct Source {
     lsn: Lsn,
     order: HostOrder,
-    place: Place,
+    place: StructureAddress,
 }
 
 /// A record that is being read.
@@ -134,7 +134,7 @@ impl<'a> LogReader<'a> {
         if self.left == 0 {
             return Ok(None);
         }
-        let place = Place::Log(self.block);
+        let place = StructureAddress::Log(self.block);
         let (header, mut bytes) = self.log.read_record(self.block)?;
         header.unpack(&mut bytes, place)?;
         let order = HostOrder::of(header.byte_order).ok_or_else(|| {
@@ -220,7 +220,7 @@ fn apply(
     }
 }
 
-fn corrupt(place: Place, check: Check) -> Corruption {
+fn corrupt(place: StructureAddress, check: Check) -> Corruption {
     Corruption::new(Structure::LogItem, place, check)
 }
 

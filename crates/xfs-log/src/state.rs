@@ -42,7 +42,7 @@ use xfs_buffer::{Error, Result};
 use xfs_format::log_record::{
     LogOperation, LogRecordCheck, LogRecordHeader, MAX_RECORDS_IN_FLIGHT, OperationFlags,
 };
-use xfs_format::{BASIC_BLOCK_BYTES, Check, Corruption, Lsn, Place};
+use xfs_format::{BASIC_BLOCK_BYTES, Check, Corruption, Lsn, StructureAddress};
 
 use crate::device::LogDevice;
 use crate::head::{self, corrupt, find_first_header, find_last_header};
@@ -154,7 +154,8 @@ fn is_unmount(log: &LogDevice, record: &Record, head: u32) -> Result<bool> {
         return Ok(false);
     }
     let payload = log.advance(record.block, record.header.header_blocks());
-    let operation = LogOperation::decode(&log.read_blocks(payload, 1)?, Place::Log(payload));
+    let operation =
+        LogOperation::decode(&log.read_blocks(payload, 1)?, StructureAddress::Log(payload));
     Ok(operation.is_ok_and(|operation| operation.flags.contains(OperationFlags::UNMOUNT)))
 }
 

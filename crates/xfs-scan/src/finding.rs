@@ -1,7 +1,7 @@
 //! What could not be read or believed: a typed row of its own, so that no gap is silent.
 
 use xfs_buffer::Error;
-use xfs_format::{Check, Corruption, Place};
+use xfs_format::{Check, Corruption, StructureAddress};
 
 /// What kind of finding it is: stable words for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -133,10 +133,12 @@ impl Finding {
             _ => FindingCode::Corrupt,
         };
         self.structure = Some(corruption.structure().name());
-        match corruption.place() {
-            Place::Disk(at) => self.disk_address = Some(at.0),
-            Place::Group(group) => self.ag = Some(group.0),
-            Place::Inode(ino) | Place::Data(ino, _) | Place::Attr(ino, _) => self.ino = Some(ino.0),
+        match corruption.address() {
+            StructureAddress::Disk(at) => self.disk_address = Some(at.0),
+            StructureAddress::Group(group) => self.ag = Some(group.0),
+            StructureAddress::Inode(ino)
+            | StructureAddress::Data(ino, _)
+            | StructureAddress::Attr(ino, _) => self.ino = Some(ino.0),
             _ => {}
         }
     }

@@ -18,7 +18,8 @@ use xfs_dir::{Attributes, Audit, Directory};
 use xfs_format::directory::{DataBlock, DirectoryCheck, Entry, ShortForm, index_start};
 use xfs_format::inode::{FileType, ForkKind, InodeFlags2};
 use xfs_format::{
-    BlockKind, Check, Corruption, DiskAddr, FileBlock, FsBlock, InodeNumber, Place, Structure,
+    BlockKind, Check, Corruption, DiskAddr, FileBlock, FsBlock, InodeNumber, Structure,
+    StructureAddress,
 };
 use xfs_inode::{BlockShape, Fork, Inode};
 use xfs_sync::{AtomicU64, Ordering, Volume};
@@ -63,7 +64,7 @@ impl Pending {
 
 /// The finding that a directory holds a name twice, or that its index differs.
 fn doubled(inode: &Inode, check: DirectoryCheck) -> Error {
-    Corruption::new(Structure::Directory, Place::Inode(inode.number()), check).into()
+    Corruption::new(Structure::Directory, StructureAddress::Inode(inode.number()), check).into()
 }
 
 /// A directory block to be read.
@@ -135,7 +136,7 @@ impl<'a> Outside<'a> {
     }
 
     fn add_short_form(&mut self, inode: &Inode, form: &[u8]) -> Option<Error> {
-        let form = match ShortForm::decode(form, Place::Inode(inode.number())) {
+        let form = match ShortForm::decode(form, StructureAddress::Inode(inode.number())) {
             Ok(form) => form,
             Err(corruption) => return Some(corruption.into()),
         };
@@ -146,7 +147,7 @@ impl<'a> Outside<'a> {
             }
         }
         // One finding says enough: each of the names has a row.
-        form.doubled().first().map(|first| doubled(inode, first.check()))
+        form.duplicate_names().first().map(|first| doubled(inode, first.check()))
     }
 
     /// Reads what was noted, in disk order, and puts it beside the unit's rows.
@@ -175,7 +176,7 @@ impl<'a> Outside<'a> {
         if self.wants_attrs(&part.inode) {
             // The visitor goes on after errors: each is one finding.
             let _ = Attributes::new(cache, &part.inode).visit(&mut |entry| {
-                let place = Place::Inode(number);
+                let place = StructureAddress::Inode(number);
                 let kept =
                     entry.and_then(|entry| Ok(push_attr(&mut items, &entry, wanted, place)?));
                 if let Err(error) = kept {
@@ -446,7 +447,7 @@ impl<'a> Outside<'a> {
         part: &mut Pending,
     ) -> Result<(), Error> {
         let inode = &part.inode;
-        let place = Place::Data(inode.number(), block);
+        let place = StructureAddress::Data(inode.number(), block);
         let start = self.scope.source.geometry().blocks_to_bytes(block.0).unwrap_or(u64::MAX);
         let decoded = DataBlock::decode(bytes, start, place)?;
         if decoded.owner() != inode.number() {
@@ -463,7 +464,7 @@ impl<'a> Outside<'a> {
                 add_entry(&mut self.links, self.scope.plan, &part.inode, &entry);
             }
         }
-        match decoded.doubled().first() {
+        match decoded.duplicate_names().first() {
             Some(first) => Err(doubled(&part.inode, first.check())),
             None => verdict,
         }

@@ -15,7 +15,8 @@ use xfs_format::inode::{self, FileType, ForkFormat, ForkKind, InodeCore};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::parent::Parent;
 use xfs_format::{
-    AgBlock, AgInode, AgNumber, Corruption, DiskAddr, Geometry, InodeNumber, Place, VerifyContext,
+    AgBlock, AgInode, AgNumber, Corruption, DiskAddr, Geometry, InodeNumber, StructureAddress,
+    VerifyContext,
 };
 
 use crate::batch::{Batch, Item, Link, push_item};
@@ -268,7 +269,7 @@ impl<'a> UnitReader<'a> {
 
     #[inline]
     fn add_attrs(&self, core: &InodeCore, bytes: &[u8], out: &mut UnitRows) {
-        let place = Place::Inode(core.number);
+        let place = StructureAddress::Inode(core.number);
         let fork = inode::fork(bytes, core, ForkKind::Attr);
         let wanted = self.wanted;
         let arena = &mut out.batch.arena;
@@ -291,7 +292,7 @@ pub(crate) fn push_attr(
     arena: &mut Vec<u8>,
     entry: &xfs_format::attr::AttrEntry<'_>,
     wanted: Wanted,
-    place: Place,
+    place: StructureAddress,
 ) -> Result<(), Corruption> {
     if entry.namespace == Namespace::Parent {
         if wanted.parents

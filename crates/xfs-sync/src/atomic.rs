@@ -16,13 +16,13 @@ macro_rules! atomic_base {
         }
 
         impl<S: Scope> $name<S> {
-            /// An atomic with this value.
+            /// Creates an atomic with this value.
             #[must_use]
             pub const fn new(value: $value) -> Self {
                 Self { raw: <$raw>::new(value), scope: PhantomData }
             }
 
-            /// The value now.
+            /// Returns the current value.
             #[inline]
             #[must_use]
             pub fn load(&self, order: Ordering) -> $value {
@@ -37,7 +37,7 @@ macro_rules! atomic_base {
                 self.raw.store(value, order);
             }
 
-            /// Replaces the value and returns the one before.
+            /// Replaces the value and returns the previous one.
             #[inline]
             #[cfg_attr(feature = "count", track_caller)]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
@@ -49,7 +49,7 @@ macro_rules! atomic_base {
             ///
             /// # Errors
             ///
-            /// The value that stood there instead.
+            /// The actual value, which is not `current`.
             #[inline]
             #[cfg_attr(feature = "count", track_caller)]
             pub fn compare_exchange(
@@ -63,12 +63,12 @@ macro_rules! atomic_base {
                 self.raw.compare_exchange(current, new, success, failure)
             }
 
-            /// As [`compare_exchange`](Self::compare_exchange), but it may fail for no reason: for
-            /// loops.
+            /// Like [`compare_exchange`](Self::compare_exchange), but may fail spuriously. For use
+            /// in loops.
             ///
             /// # Errors
             ///
-            /// The value that stood there.
+            /// The actual value.
             #[inline]
             #[cfg_attr(feature = "count", track_caller)]
             pub fn compare_exchange_weak(
@@ -82,7 +82,7 @@ macro_rules! atomic_base {
                 self.raw.compare_exchange_weak(current, new, success, failure)
             }
 
-            /// Sets the bits of `value` and returns what stood there before.
+            /// Sets the bits of `value` and returns the previous value.
             #[inline]
             #[cfg_attr(feature = "count", track_caller)]
             pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
@@ -90,7 +90,7 @@ macro_rules! atomic_base {
                 self.raw.fetch_or(value, order)
             }
 
-            /// Keeps only the bits of `value` and returns what stood there before.
+            /// Clears all bits that are not set in `value` and returns the previous value.
             #[inline]
             #[cfg_attr(feature = "count", track_caller)]
             pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
@@ -118,7 +118,7 @@ macro_rules! atomic_number {
         atomic_base!($name, $raw, $value);
 
         impl<S: Scope> $name<S> {
-            /// Adds, wrapping, and returns the value before.
+            /// Adds, wrapping around, and returns the previous value.
             #[inline]
             #[cfg_attr(feature = "count", track_caller)]
             pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
@@ -126,7 +126,7 @@ macro_rules! atomic_number {
                 self.raw.fetch_add(value, order)
             }
 
-            /// Subtracts, wrapping, and returns the value before.
+            /// Subtracts, wrapping around, and returns the previous value.
             #[inline]
             #[cfg_attr(feature = "count", track_caller)]
             pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
@@ -134,7 +134,7 @@ macro_rules! atomic_number {
                 self.raw.fetch_sub(value, order)
             }
 
-            /// Raises the value to at least this one and returns the value before.
+            /// Raises the value to at least `value` and returns the previous value.
             #[inline]
             #[cfg_attr(feature = "count", track_caller)]
             pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {

@@ -1,4 +1,4 @@
-//! A value that is set once and read for ever.
+//! A value that is set at most once.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -6,33 +6,35 @@ use std::sync::OnceLock;
 
 use crate::scope::{Scope, note_write};
 
-/// A value that is set at most once. A reader pays one load, and nobody writes after the first
-/// time: right for what a volume learns while it is opened.
+/// A value that is set at most once.
+///
+/// A read costs one load, and there are no writes after the first. Suited to facts that a volume
+/// learns while it is opened.
 pub struct SetOnce<T, S: Scope> {
     raw: OnceLock<T>,
     scope: PhantomData<S>,
 }
 
 impl<T, S: Scope> SetOnce<T, S> {
-    /// A cell without a value.
+    /// Creates a cell without a value.
     #[must_use]
     pub const fn new() -> Self {
         Self { raw: OnceLock::new(), scope: PhantomData }
     }
 
-    /// A cell that is set from the start.
+    /// Creates a cell that holds `value` from the start.
     #[must_use]
     pub fn holding(value: T) -> Self {
         Self { raw: OnceLock::from(value), scope: PhantomData }
     }
 
-    /// The value, once nobody can read it any more.
+    /// Consumes the cell and returns its value, if it was set.
     #[must_use]
     pub fn into_inner(self) -> Option<T> {
         self.raw.into_inner()
     }
 
-    /// The value, once it is set.
+    /// Returns the value, or `None` while it is not set.
     #[inline]
     #[must_use]
     pub fn value(&self) -> Option<&T> {
@@ -43,14 +45,15 @@ impl<T, S: Scope> SetOnce<T, S> {
     ///
     /// # Errors
     ///
-    /// `value` back, if there is one already.
+    /// Returns `value` if the cell is already set.
     #[cfg_attr(feature = "count", track_caller)]
     pub fn set(&self, value: T) -> Result<(), T> {
         note_write::<S>();
         self.raw.set(value)
     }
 
-    /// The value, made by `make` if there is none yet. Threads that come meanwhile wait.
+    /// Returns the value and sets it with `make` first if there is none. Other threads that call
+    /// this while `make` runs wait for it.
     #[inline]
     pub fn value_or_init(&self, make: impl FnOnce() -> T) -> &T {
         self.raw.get_or_init(|| {

@@ -1,9 +1,9 @@
 //! The counters behind the feature `count`.
 //!
-//! Each thread writes counters of its own, so that counting does not itself become what the
-//! threads share; a sum visits them all. The counters of a thread that ends are folded into one
-//! table. What the whole volume shares is counted by place too: those writes are few, and who finds
-//! too many of them asks where they are.
+//! Each thread writes its own counters, so that counting adds no shared state. A sum visits all
+//! threads. The counters of a thread that ends are added to one table. Writes of scope [`Volume`]
+//! are counted by source location too: there are few of them, and a developer who finds too many
+//! needs to know where they are.
 
 use std::collections::BTreeMap;
 use std::panic::Location;
@@ -14,7 +14,7 @@ use crate::scope::{Group, Object, Scope, Slot, Volume};
 
 const SCOPES: usize = 4;
 
-/// What was written in one scope.
+/// Writes and locks in one scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Atomic stores and read-modify-writes.
@@ -24,28 +24,28 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Writes and locks together.
+    /// Returns the sum of writes and locks.
     #[must_use]
     pub const fn total(self) -> u64 {
         self.writes + self.locks
     }
 }
 
-/// What was written, by scope.
+/// Writes and locks by scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Of scope [`Slot`].
+    /// Scope [`Slot`].
     pub slot: Tally,
-    /// Of scope [`Object`].
+    /// Scope [`Object`].
     pub object: Tally,
-    /// Of scope [`Group`].
+    /// Scope [`Group`].
     pub group: Tally,
-    /// Of scope [`Volume`].
+    /// Scope [`Volume`].
     pub volume: Tally,
 }
 
 impl Counts {
-    /// What came on top of an earlier count.
+    /// Returns the difference to an earlier count.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let less = |now: Tally, then: Tally| Tally {
@@ -66,11 +66,11 @@ impl Counts {
 struct Counters {
     writes: [AtomicU64; SCOPES],
     locks: [AtomicU64; SCOPES],
-    volume_places: Mutex<Places>,
+    volume_places: Mutex<LocationCounts>,
 }
 
-/// How often something was written, by the place in the source.
-type Places = BTreeMap<&'static Location<'static>, u64>;
+/// Number of writes by source location.
+type LocationCounts = BTreeMap<&'static Location<'static>, u64>;
 
 impl Counters {
     fn add_to(&self, counts: &mut Counts) {
@@ -92,7 +92,7 @@ impl Counters {
 struct Registry {
     running: Vec<Arc<Counters>>,
     ended: Counts,
-    ended_places: Places,
+    ended_places: LocationCounts,
 }
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
@@ -103,7 +103,7 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
         group: Tally { writes: 0, locks: 0 },
         volume: Tally { writes: 0, locks: 0 },
     },
-    ended_places: Places::new(),
+    ended_places: LocationCounts::new(),
 });
 
 fn registry() -> MutexGuard<'static, Registry> {
@@ -114,7 +114,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn add_places(sum: &mut Places, places: &Places) {
+fn add_places(sum: &mut LocationCounts, places: &LocationCounts) {
     for (place, times) in places {
         *sum.entry(place).or_default() += times;
     }
@@ -144,8 +144,8 @@ thread_local! {
     static MINE: Registered = Registered::new();
 }
 
-/// Adds one to a counter of this thread. Nobody else writes it, so this needs no atomic add. What
-/// a thread does while its locals are torn down is not counted.
+/// Adds one to a counter of this thread. No other thread writes it, so this needs no atomic add.
+/// Writes of a thread while its thread-local values are destroyed are not counted.
 #[track_caller]
 fn note(scope: usize, table: impl Fn(&Counters) -> &[AtomicU64; SCOPES]) {
     let place = Location::caller();
@@ -169,7 +169,7 @@ pub(crate) fn note_lock(scope: usize) {
     note(scope, |counters| &counters.locks);
 }
 
-/// What all threads of the process have written so far, by scope.
+/// Returns the writes and locks of all threads of the process so far, by scope.
 #[must_use]
 pub fn counts() -> Counts {
     let registry = registry();
@@ -180,8 +180,8 @@ pub fn counts() -> Counts {
     counts
 }
 
-/// How often all threads of the process have written so far what the whole volume shares, writes and
-/// locks together, by file and line.
+/// Returns the number of writes and locks of scope [`Volume`] so far, of all threads of the
+/// process, by file and line.
 #[must_use]
 pub fn volume_places() -> BTreeMap<String, u64> {
     let registry = registry();
@@ -199,7 +199,7 @@ pub fn volume_places() -> BTreeMap<String, u64> {
     by_name
 }
 
-/// What the calling thread has written so far, by scope.
+/// Returns the writes and locks of the calling thread so far, by scope.
 #[must_use]
 pub fn thread_counts() -> Counts {
     let mut counts = Counts::default();

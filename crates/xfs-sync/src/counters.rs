@@ -1,4 +1,4 @@
-//! Counters that many threads add to and hardly anybody reads.
+//! Counters that many threads add to and that are rarely read.
 
 use core::array;
 
@@ -7,19 +7,20 @@ use crate::atomic::AtomicU64;
 use crate::scope::Slot;
 use crate::slots::Slots;
 
-/// So many counters, each split by slot: adding writes what mostly only the calling thread writes, and a
-/// sum visits all slots. Sums that are taken one after the other need not fit each other while others are
-/// at work.
+/// `KINDS` counters, each split by slot.
+///
+/// An addition writes the calling thread's slot, and a sum visits all slots. Sums of different
+/// counters need not be consistent with each other while other threads add.
 pub struct SlotCounters<const KINDS: usize>(Slots<[AtomicU64<Slot>; KINDS]>);
 
 impl<const KINDS: usize> SlotCounters<KINDS> {
-    /// Counters that stand at 0.
+    /// Creates counters that are all 0.
     #[must_use]
     pub fn new() -> Self {
         Self(Slots::new(|| array::from_fn(|_| AtomicU64::new(0))))
     }
 
-    /// Adds to one of them. There is none of a number that is too large.
+    /// Adds `count` to counter `kind`. Ignores a `kind` that does not exist.
     #[inline]
     pub fn add(&self, kind: usize, count: u64) {
         if let Some(counter) = self.0.mine().get(kind) {
@@ -27,7 +28,7 @@ impl<const KINDS: usize> SlotCounters<KINDS> {
         }
     }
 
-    /// What has been added to one of them.
+    /// Returns the sum of counter `kind`, or 0 if it does not exist.
     #[must_use]
     pub fn sum(&self, kind: usize) -> u64 {
         let of = |slot: &[AtomicU64<Slot>; KINDS]| {

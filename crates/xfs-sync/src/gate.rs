@@ -1,28 +1,32 @@
-//! A gate that everybody passes at once, and that one may close.
+//! A gate that many threads pass concurrently and that one thread can close.
 //!
-//! Owns: who is inside, and waiting on both sides. Does **not** own what is done while it is closed, nor who
-//! may close it: the caller sees that it is one at a time.
+//! Owns: the count of threads inside, and waiting on both sides. Does **not** own the work done
+//! while the gate is closed. The caller ensures that only one thread closes the gate at a time.
 //!
-//! Who enters writes his own slot and reads a flag that is written when the gate is closed or opened, so
-//! passing it costs unrelated threads nothing; closing looks at every slot.
+//! Entering writes the calling thread's slot and reads a flag. The flag is written only when the
+//! gate is closed or opened, so entering does not disturb unrelated threads. Closing reads every
+//! slot.
 //!
 //! # Invariants
 //!
-//! - **I1** Who enters counts himself and then looks at the flag; who closes sets the flag and then looks
-//!   at the counts. All four are in one order (`SeqCst`): so at least one of the two sees the other, and
-//!   nobody is inside whom the closer has not waited for.
-//! - **I2** Who leaves does it in the slot through which he entered, from whatever thread.
-//! - **I3** Who leaves takes himself out and then looks at the flag. If it is set he takes the lock of the
-//!   door to wake the closer, who looks at the counts under that lock: no wakeup is lost.
+//! - **I1** An entering thread increments its count and then reads the flag. The closing thread
+//!   sets the flag and then reads the counts. All four accesses are in one total order (`SeqCst`),
+//!   so at least one of the two threads sees the other. The closing thread has therefore waited for
+//!   every thread that is inside.
+//! - **I2** A guard decrements the slot that its entry incremented, on whatever thread it is
+//!   dropped.
+//! - **I3** A leaving thread decrements its count and then reads the flag. If the flag is set, it
+//!   takes the lock `door` to wake the closing thread. The closing thread reads the counts under
+//!   that lock, so no wakeup is lost.
 //!
-//! A thread that is inside must not enter again: the gate may have been closed in between, and the closer
-//! waits for that thread.
+//! A thread that is inside must not enter again. The gate may have been closed in between, and the
+//! closing thread waits for that thread: a deadlock.
 
 use core::fmt;
 
 use crate::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Slot, Slots, Volume};
 
-/// A gate that everybody passes at once, and that one may close.
+/// A gate that many threads pass concurrently and that one thread can close.
 #[doc(alias = "percpu_rw_semaphore")]
 pub struct Gate {
     inside: Slots<AtomicU64<Slot>>,
@@ -31,15 +35,15 @@ pub struct Gate {
     moved: Condvar<Volume>,
 }
 
-/// Somebody is inside as long as this is there.
-#[must_use = "who drops it is outside again"]
-pub struct Inside<'gate> {
+/// Keeps a [`Gate`] entered until it is dropped.
+#[must_use = "dropping the guard leaves the gate"]
+pub struct GateGuard<'gate> {
     gate: &'gate Gate,
     count: &'gate AtomicU64<Slot>,
 }
 
 impl Gate {
-    /// An open gate, with slots for the processors of this machine.
+    /// Creates an open gate, with slots for the processors of this machine.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -50,9 +54,9 @@ impl Gate {
         }
     }
 
-    /// Goes in, once the gate is open.
+    /// Waits until the gate is open and enters it.
     #[inline]
-    pub fn enter(&self) -> Inside<'_> {
+    pub fn enter(&self) -> GateGuard<'_> {
         loop {
             if let Some(inside) = self.try_enter() {
                 return inside;
@@ -61,28 +65,29 @@ impl Gate {
         }
     }
 
-    /// Goes in if the gate is open.
+    /// Enters the gate if it is open.
     #[inline]
     #[must_use]
-    pub fn try_enter(&self) -> Option<Inside<'_>> {
+    pub fn try_enter(&self) -> Option<GateGuard<'_>> {
         let count = self.inside.mine();
         count.fetch_add(1, Ordering::SeqCst);
-        let inside = Inside { gate: self, count };
+        let inside = GateGuard { gate: self, count };
         (!self.is_closed()).then_some(inside)
     }
 
-    /// Whether it is closed, or being closed.
+    /// Returns whether the gate is closed or being closed.
     #[inline]
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Closes the gate, and waits until nobody is inside.
+    /// Closes the gate and waits until no thread is inside.
     pub fn close(&self) {
         let mut door = self.door.lock();
         self.closed.store(true, Ordering::SeqCst);
-        // A slot that was empty once stays so: who enters there now turns back.
+        // A slot that was seen empty needs no second look: a thread that enters it now sees the
+        // flag and leaves again.
         for count in self.inside.iter() {
             while count.load(Ordering::SeqCst) != 0 {
                 self.moved.wait(&mut door);
@@ -124,7 +129,7 @@ impl fmt::Debug for Gate {
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for GateGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::SeqCst);

@@ -1,28 +1,29 @@
-//! A lock that is taken and given back by hand.
+//! A shared or exclusive lock that is acquired and released by explicit calls.
 //!
-//! Owns: waiting for many readers or one owner. Does **not** own what is protected: a latch has no
-//! contents and no guard, because its owner is a transaction and not a place in the code. It may be
-//! taken on one thread and given back on another.
+//! Owns: waiting for many sharers or one exclusive owner. Does **not** own the protected value: a
+//! latch has no contents and needs no guard, because its owner is a transaction and not a scope in
+//! the code. One thread may acquire it and another release it.
 //!
 //! ```text
-//!  word   31 exclusive | 30 somebody waits | 29..0 how many share
+//!  word   31 exclusive | 30 waiters exist | 29..0 number of sharers
 //! ```
 //!
-//! Taking and giving back a latch that nobody waits for is one exchange each. Who finds it taken looks
-//! again a few times, unless others sleep already, and then sets the waiting bit under `gate` and sleeps
-//! there. Who gives back a latch with that bit wakes those whose turn it is: all who want to share it
-//! after an owner, else the first who wants it alone. The others sleep on: with many who want one latch, to
-//! wake all of them for each that can have it would be most of the work.
+//! Acquiring and releasing a latch without waiters is one exchange each. A thread that finds the
+//! latch held retries a few times, unless other waiters already sleep. It then sets the waiting bit
+//! under `gate` and sleeps there. A release that sees the bit wakes the next waiters: all sharers
+//! after an exclusive owner, otherwise the first exclusive waiter. The others stay asleep. With
+//! many waiters on one latch, waking all of them on each release would be most of the work.
 //!
 //! # Invariants
 //!
-//! - **I1** The waiting bit is set only in a word that somebody holds, and with `gate` held until
-//!   the waiter sleeps. So whoever gives the latch back sees the bit, and finds the waiter asleep
+//! - **I1** The waiting bit is set only in a word that is held, and `gate` is held from then until
+//!   the waiter sleeps. The releasing thread therefore sees the bit, and finds the waiter asleep
 //!   when it gets `gate`: no wakeup is lost.
-//! - **I2** While the bit is set nobody joins those who share: one who waits to be alone is let in
-//!   when they have gone.
-//! - **I3** While somebody sleeps, the bit is set, or somebody who was woken is on the way to look at the
-//!   word. That one sets it (again) if the latch cannot be had, and also if it can and others sleep.
+//! - **I2** While the bit is set, no new sharer joins. An exclusive waiter gets the latch when the
+//!   present sharers have released it.
+//! - **I3** While a waiter sleeps, the bit is set, or a woken waiter is about to read the word. The
+//!   woken waiter sets the bit again if it cannot acquire the latch, and also if it can and other
+//!   waiters sleep.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -36,26 +37,26 @@ const EXCLUSIVE: u32 = 1 << 31;
 const WAITING: u32 = 1 << 30;
 const SHARERS: u32 = WAITING - 1;
 
-/// A lock without contents and without a guard: for one owner, or for many who share it.
+/// A lock without contents, for one exclusive owner or many sharers.
 ///
-/// It is not recursive: a thread that shares it must not ask to share it again, since somebody who
-/// waits between the two would stop both.
+/// It is not recursive. A thread that shares the latch must not share it a second time: an
+/// exclusive waiter that arrives between the two calls would deadlock with it.
 pub struct Latch<S: Scope> {
     word: AtomicU32,
     gate: raw::Mutex<Waiters>,
-    freed_for_one: raw::Condvar,
-    freed_for_all: raw::Condvar,
+    exclusive_waiters: raw::Condvar,
+    shared_waiters: raw::Condvar,
     scope: PhantomData<S>,
 }
 
-/// How many sleep, or were woken and have not looked yet.
+/// Number of waiters that sleep, or were woken and have not read the word yet.
 #[derive(Clone, Copy, Default)]
 struct Waiters {
-    to_be_alone: u32,
-    to_share: u32,
+    exclusive: u32,
+    shared: u32,
 }
 
-/// How a latch is wanted, or was held.
+/// The mode in which a latch is requested or was held.
 #[derive(Clone, Copy)]
 enum Mode {
     Exclusive,
@@ -63,7 +64,7 @@ enum Mode {
 }
 
 impl Mode {
-    /// The word once the latch is taken, if that can be in this state of it.
+    /// Returns the word after acquiring the latch in this mode, or `None` if `word` forbids that.
     fn take(self, word: u32) -> Option<u32> {
         match self {
             Self::Exclusive if word & !WAITING == 0 => Some(word | EXCLUSIVE),
@@ -74,19 +75,19 @@ impl Mode {
 }
 
 impl<S: Scope> Latch<S> {
-    /// A free latch.
+    /// Creates a free latch.
     #[must_use]
     pub const fn new() -> Self {
         Self {
             word: AtomicU32::new(0),
-            gate: raw::Mutex::new(Waiters { to_be_alone: 0, to_share: 0 }),
-            freed_for_one: raw::Condvar::new(),
-            freed_for_all: raw::Condvar::new(),
+            gate: raw::Mutex::new(Waiters { exclusive: 0, shared: 0 }),
+            exclusive_waiters: raw::Condvar::new(),
+            shared_waiters: raw::Condvar::new(),
             scope: PhantomData,
         }
     }
 
-    /// Waits until nobody holds the latch and takes it alone.
+    /// Waits until the latch is free and acquires it exclusively.
     #[inline]
     pub fn lock_exclusive(&self) {
         if !self.try_lock(Mode::Exclusive) {
@@ -94,28 +95,31 @@ impl<S: Scope> Latch<S> {
         }
     }
 
-    /// Takes the latch alone if nobody holds it.
+    /// Acquires the latch exclusively if it is free.
     #[inline]
     #[must_use]
     pub fn try_lock_exclusive(&self) -> bool {
         self.try_lock(Mode::Exclusive)
     }
 
-    /// Gives back a latch that was taken alone.
+    /// Releases a latch that is held exclusively.
     ///
     /// # Panics
     ///
-    /// If nobody holds it that way.
+    /// If the latch is not held exclusively.
     #[inline]
     pub fn unlock_exclusive(&self) {
         let before = self.word.fetch_and(!EXCLUSIVE, Ordering::Release);
-        assert!(before & EXCLUSIVE != 0, "a latch given back that nobody held alone");
+        assert!(
+            before & EXCLUSIVE != 0,
+            "exclusive unlock of a latch that is not held exclusively"
+        );
         if before & WAITING != 0 {
             self.wake(Mode::Exclusive);
         }
     }
 
-    /// Waits until nobody holds the latch alone, or waits for that, and shares it.
+    /// Waits until the latch has neither an exclusive owner nor an exclusive waiter, and shares it.
     #[inline]
     pub fn lock_shared(&self) {
         if !self.try_lock(Mode::Shared) {
@@ -123,28 +127,28 @@ impl<S: Scope> Latch<S> {
         }
     }
 
-    /// Shares the latch if nobody holds it alone or waits for it.
+    /// Shares the latch if it has neither an exclusive owner nor a waiter.
     #[inline]
     #[must_use]
     pub fn try_lock_shared(&self) -> bool {
         self.try_lock(Mode::Shared)
     }
 
-    /// Gives back a share.
+    /// Releases one share.
     ///
     /// # Panics
     ///
-    /// If nobody shares the latch.
+    /// If the latch is not shared.
     #[inline]
     pub fn unlock_shared(&self) {
         let before = self.word.fetch_sub(1, Ordering::Release);
-        assert!(before & SHARERS != 0, "a share of a latch given back that nobody had");
+        assert!(before & SHARERS != 0, "shared unlock of a latch that is not shared");
         if before == WAITING | 1 {
             self.wake(Mode::Shared);
         }
     }
 
-    /// Whether somebody holds the latch alone. Only who holds it knows that it stays so.
+    /// Returns whether the latch is held exclusively. The answer is stable only for its owner.
     #[inline]
     #[must_use]
     pub fn is_locked_exclusive(&self) -> bool {
@@ -158,7 +162,7 @@ impl<S: Scope> Latch<S> {
         SharedLatch(self)
     }
 
-    /// Takes the latch alone until the guard is dropped.
+    /// Acquires the latch exclusively until the guard is dropped.
     #[inline]
     pub fn exclusive(&self) -> ExclusiveLatch<'_, S> {
         self.lock_exclusive();
@@ -171,10 +175,10 @@ impl<S: Scope> Latch<S> {
         self.try_take(mode)
     }
 
-    /// The wait for a latch that could not be had at once.
+    /// Waits for a latch that could not be acquired at once.
     #[cold]
     fn wait(&self, mode: Mode) {
-        for _ in 0..raw::LOOKS_BEFORE_SLEEP {
+        for _ in 0..raw::SPINS_BEFORE_SLEEP {
             if self.word.load(Ordering::Relaxed) & WAITING != 0 {
                 break;
             }
@@ -189,7 +193,7 @@ impl<S: Scope> Latch<S> {
                 self.sleep(mode, &mut waiters);
             }
         }
-        if waiters.to_be_alone + waiters.to_share > 0 {
+        if waiters.exclusive + waiters.shared > 0 {
             self.word.fetch_or(WAITING, Ordering::Relaxed);
         }
     }
@@ -197,14 +201,14 @@ impl<S: Scope> Latch<S> {
     fn sleep(&self, mode: Mode, waiters: &mut raw::MutexGuard<'_, Waiters>) {
         match mode {
             Mode::Exclusive => {
-                waiters.to_be_alone += 1;
-                self.freed_for_one.wait(waiters);
-                waiters.to_be_alone -= 1;
+                waiters.exclusive += 1;
+                self.exclusive_waiters.wait(waiters);
+                waiters.exclusive -= 1;
             }
             Mode::Shared => {
-                waiters.to_share += 1;
-                self.freed_for_all.wait(waiters);
-                waiters.to_share -= 1;
+                waiters.shared += 1;
+                self.shared_waiters.wait(waiters);
+                waiters.shared -= 1;
             }
         }
     }
@@ -214,13 +218,13 @@ impl<S: Scope> Latch<S> {
         self.update(Ordering::Acquire, |word| mode.take(word))
     }
 
-    /// Sets the waiting bit of a word that cannot be taken; `false` if it can be by now (I1).
+    /// Sets the waiting bit if the latch cannot be acquired; `false` if it can by now (I1).
     fn announce(&self, mode: Mode) -> bool {
         let set = |word| mode.take(word).is_none().then_some(word | WAITING);
         self.update(Ordering::Relaxed, set)
     }
 
-    /// Changes the word to what becomes of it; `false` if nothing does.
+    /// Replaces the word by the result of `change`; returns `false` if `change` returns `None`.
     #[inline]
     fn update(&self, success: Ordering, change: impl Fn(u32) -> Option<u32>) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -233,19 +237,19 @@ impl<S: Scope> Latch<S> {
         false
     }
 
-    /// Wakes those whose turn it is after who held the latch in this way.
+    /// Wakes the next waiters after a release of mode `held`.
     #[cold]
     fn wake(&self, held: Mode) {
         let waiters = self.gate.lock();
         self.word.fetch_and(!WAITING, Ordering::Relaxed);
-        let is_turn_of_sharers = match held {
-            Mode::Exclusive => waiters.to_share > 0,
-            Mode::Shared => waiters.to_be_alone == 0,
+        let sharers_are_next = match held {
+            Mode::Exclusive => waiters.shared > 0,
+            Mode::Shared => waiters.exclusive == 0,
         };
-        if is_turn_of_sharers {
-            self.freed_for_all.notify_all();
+        if sharers_are_next {
+            self.shared_waiters.notify_all();
         } else {
-            self.freed_for_one.notify_one();
+            self.exclusive_waiters.notify_one();
         }
     }
 }
@@ -266,7 +270,7 @@ impl<S: Scope> fmt::Debug for Latch<S> {
     }
 }
 
-/// A share of a [`Latch`], given back when this is dropped.
+/// A share of a [`Latch`], released on drop.
 #[derive(Debug)]
 #[must_use]
 pub struct SharedLatch<'a, S: Scope>(&'a Latch<S>);
@@ -277,7 +281,7 @@ impl<S: Scope> Drop for SharedLatch<'_, S> {
     }
 }
 
-/// A [`Latch`] held alone, given back when this is dropped.
+/// Exclusive ownership of a [`Latch`], released on drop.
 #[derive(Debug)]
 #[must_use]
 pub struct ExclusiveLatch<'a, S: Scope>(&'a Latch<S>);

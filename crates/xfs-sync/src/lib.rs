@@ -1,56 +1,57 @@
 //! Locks and atomics that can be counted by scope: slot, object, allocation group, volume.
 //!
-//! Owns: the only raw locks and atomics of the workspace. Each says in its type how widely it is
-//! shared ([`Scope`]), so that "this path writes nothing that the whole volume shares" is a number
-//! that a test asserts; and places that are read under an epoch ([`Shelf`]). Does **not** own: lock order
-//! (stated by each user), or epochs themselves (`seize`, which the concurrent maps use too).
+//! Owns: the only raw locks and atomics of the workspace, and an array that is read under an epoch
+//! ([`EpochArray`]). The type of each lock and atomic states how widely it is shared ([`Scope`]). A
+//! test can therefore assert that a path writes nothing that the whole volume shares. Does **not**
+//! own: lock order (stated by each user), or epochs themselves (`seize`, which the concurrent maps
+//! use too).
 //!
 //! # The scopes, narrowest first
 //!
 //! | scope | written by | cost when busy |
 //! |---|---|---|
-//! | [`Slot`] | mostly one thread: a share of something that is split by thread | none |
-//! | [`Object`] | operations on one inode, one buffer, one open file | of that object's users |
-//! | [`Group`] | operations that meet in one allocation group, or in one shard of a table that is split by address | one part in many |
-//! | [`Volume`] | operations on unrelated objects of one volume | everybody waits for one cache line |
+//! | [`Slot`] | mostly one thread: its part of a value that is split by thread | none |
+//! | [`Object`] | operations on one inode, one buffer, one open file | users of that object wait |
+//! | [`Group`] | operations in one allocation group or one shard of a table | one part waits |
+//! | [`Volume`] | operations on unrelated objects | all threads wait for one cache line |
 //!
-//! A type parameter and not a comment, because the scope of a lock decides whether a hot path may
-//! take it: at most one write of scope [`Volume`] per 64 operations.
+//! The scope is a type parameter and not a comment, because it decides whether a hot path may take
+//! the lock: at most one write of scope [`Volume`] per 64 operations.
 //!
 //! # Counting
 //!
-//! With the feature `count` each atomic store, each atomic read-modify-write and each lock taken
-//! is added to a counter of the calling thread, by scope. `counts` sums over all threads,
-//! `thread_counts` gives those of the calling thread, and `volume_places` says by file and line where what
-//! the volume shares is written. A load is not counted: it does not take a
-//! cache line away from anybody. A lock counts once, when it is taken, for reading too, since a
-//! reader writes the lock's word. Reference counts of `Arc` are not seen: they have the scope of
-//! what they count, so a hot path clones no `Arc` of something that the volume shares.
+//! With the feature `count`, a counter of the calling thread counts each atomic store, each atomic
+//! read-modify-write and each lock acquisition, by scope. `counts` returns the sums over all
+//! threads and `thread_counts` those of the calling thread. `volume_places` returns the writes of
+//! scope [`Volume`] by file and line. A load is not counted: it does not take a cache line away
+//! from another thread. A lock counts once, when it is acquired, and for reading too, since a
+//! reader writes the lock's word. Reference counts of `Arc` are not counted. They have the scope of
+//! the value that they count, so a hot path must not clone an `Arc` that the whole volume shares.
 //!
 //! # Model tests
 //!
-//! A build with `--cfg shuttle` puts a schedule explorer under these types (module `raw`), so that a
-//! test can try the schedules of real code.
+//! A build with `--cfg shuttle` puts a schedule explorer under these types (module `raw`), so that
+//! a test can explore the schedules of production code.
 //!
-//! Without either the types are those of `parking_lot` and `core` under another name and
-//! cost the same.
+//! Without `count` and `shuttle` the types wrap those of `parking_lot` and `core` at no cost.
 
+mod append_only;
 mod atomic;
 mod cell;
 mod counters;
+mod epoch_array;
 mod gate;
-mod growing;
 mod latch;
 mod lock;
 mod raw;
 mod recursive;
 mod scope;
-mod shelf;
 mod slots;
 
 #[cfg(feature = "count")]
 mod count;
 
+pub use append_only::{AppendOnlyVec, VersionChain};
 pub use atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 pub use cell::SetOnce;
 pub use core::sync::atomic::{Ordering, fence};
@@ -58,8 +59,8 @@ pub use core::sync::atomic::{Ordering, fence};
 pub use count::{Counts, Tally, counts, thread_counts, volume_places};
 pub use counters::SlotCounters;
 pub use crossbeam_utils::CachePadded;
-pub use gate::{Gate, Inside};
-pub use growing::{Chain, Growing};
+pub use epoch_array::EpochArray;
+pub use gate::{Gate, GateGuard};
 pub use latch::{ExclusiveLatch, Latch, SharedLatch};
 pub use lock::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeout,
@@ -67,10 +68,10 @@ pub use lock::{
 pub use recursive::{RecursiveReadGuard, RecursiveRwLock, RecursiveWriteGuard};
 pub use scope::{Group, Object, Scope, Slot, Volume};
 pub use seize::Collector;
-pub use shelf::Shelf;
 pub use slots::Slots;
 
-/// Lets other threads go on: for who waits for a step that another one is about to take.
+/// Yields the processor to other threads. For a thread that waits for a step that another thread is
+/// about to take.
 pub fn yield_now() {
     raw::yield_now();
 }

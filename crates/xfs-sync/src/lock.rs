@@ -1,7 +1,7 @@
 //! Locks with a scope.
 //!
-//! None of them is poisoned by a panic: what a lock guards must be consistent at every point where
-//! code that can panic runs under it.
+//! None of them is poisoned by a panic: the guarded value must be consistent wherever code that can
+//! panic runs under the lock.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -10,11 +10,11 @@ use std::time::Duration;
 use crate::raw;
 use crate::scope::{Scope, note_lock};
 
-/// Exclusive access to what a [`Mutex`] guards.
+/// Exclusive access to the value of a [`Mutex`].
 pub type MutexGuard<'a, T> = raw::MutexGuard<'a, T>;
-/// Shared access to what a [`RwLock`] guards.
+/// Shared access to the value of a [`RwLock`].
 pub type RwLockReadGuard<'a, T> = raw::RwLockReadGuard<'a, T>;
-/// Exclusive access to what a [`RwLock`] guards.
+/// Exclusive access to the value of a [`RwLock`].
 pub type RwLockWriteGuard<'a, T> = raw::RwLockWriteGuard<'a, T>;
 
 /// A lock for one thread at a time.
@@ -24,13 +24,13 @@ pub struct Mutex<T: ?Sized, S: Scope> {
 }
 
 impl<T, S: Scope> Mutex<T, S> {
-    /// A free lock around `value`.
+    /// Creates a free lock around `value`.
     #[must_use]
     pub const fn new(value: T) -> Self {
         Self { scope: PhantomData, raw: raw::Mutex::new(value) }
     }
 
-    /// What it guards, once nobody can lock it any more.
+    /// Consumes the lock and returns its value.
     #[must_use]
     pub fn into_inner(self) -> T {
         self.raw.into_inner()
@@ -38,7 +38,7 @@ impl<T, S: Scope> Mutex<T, S> {
 }
 
 impl<T: ?Sized, S: Scope> Mutex<T, S> {
-    /// Waits until the lock is free and takes it.
+    /// Waits until the lock is free and acquires it.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn lock(&self) -> MutexGuard<'_, T> {
@@ -46,7 +46,7 @@ impl<T: ?Sized, S: Scope> Mutex<T, S> {
         self.raw.lock()
     }
 
-    /// Takes the lock if it is free.
+    /// Acquires the lock if it is free.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
@@ -77,13 +77,13 @@ pub struct RwLock<T: ?Sized, S: Scope> {
 }
 
 impl<T, S: Scope> RwLock<T, S> {
-    /// A free lock around `value`.
+    /// Creates a free lock around `value`.
     #[must_use]
     pub const fn new(value: T) -> Self {
         Self { scope: PhantomData, raw: raw::RwLock::new(value) }
     }
 
-    /// What it guards, once nobody can lock it any more.
+    /// Consumes the lock and returns its value.
     #[must_use]
     pub fn into_inner(self) -> T {
         self.raw.into_inner()
@@ -91,7 +91,7 @@ impl<T, S: Scope> RwLock<T, S> {
 }
 
 impl<T: ?Sized, S: Scope> RwLock<T, S> {
-    /// Waits until no writer holds the lock and takes it for reading.
+    /// Waits until no writer holds the lock and acquires it for reading.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
@@ -99,7 +99,7 @@ impl<T: ?Sized, S: Scope> RwLock<T, S> {
         self.raw.read()
     }
 
-    /// Waits until nobody holds the lock and takes it for writing.
+    /// Waits until the lock is free and acquires it for writing.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
@@ -107,7 +107,7 @@ impl<T: ?Sized, S: Scope> RwLock<T, S> {
         self.raw.write()
     }
 
-    /// Takes the lock for reading if no writer holds it or waits for it.
+    /// Acquires the lock for reading if no writer holds it or waits for it.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
@@ -115,7 +115,7 @@ impl<T: ?Sized, S: Scope> RwLock<T, S> {
         self.raw.try_read()
     }
 
-    /// Takes the lock for writing if nobody holds it.
+    /// Acquires the lock for writing if it is free.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
@@ -136,37 +136,37 @@ impl<T: ?Sized + fmt::Debug, S: Scope> fmt::Debug for RwLock<T, S> {
     }
 }
 
-/// Whether a wait ended by its time limit.
+/// The reason why a wait with a time limit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitTimeout {
-    /// Somebody notified.
+    /// Another thread notified the queue.
     Notified,
-    /// The time ran out.
+    /// The time limit passed.
     TimedOut,
 }
 
-/// A queue of threads that wait for what a [`Mutex`] guards to change.
+/// A queue of threads that wait for a change of the value of a [`Mutex`].
 pub struct Condvar<S: Scope> {
     raw: raw::Condvar,
     scope: PhantomData<S>,
 }
 
 impl<S: Scope> Condvar<S> {
-    /// A queue without waiters.
+    /// Creates a queue without waiters.
     #[must_use]
     pub const fn new() -> Self {
         Self { raw: raw::Condvar::new(), scope: PhantomData }
     }
 
-    /// Frees the lock, waits to be notified, and takes the lock again. It may also wake for no
-    /// reason: check the condition in a loop.
+    /// Releases the lock, waits to be notified, and acquires the lock again. Wakeups can be
+    /// spurious: check the condition in a loop.
     #[cfg_attr(feature = "count", track_caller)]
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         note_lock::<S>();
         self.raw.wait(guard);
     }
 
-    /// As [`wait`](Self::wait), for at most this long.
+    /// Like [`wait`](Self::wait), for at most `timeout`.
     #[cfg_attr(feature = "count", track_caller)]
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeout {
         note_lock::<S>();

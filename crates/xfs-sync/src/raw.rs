@@ -1,9 +1,10 @@
-//! What the types of this crate are made of: the primitives of the system or, in a build for model
+//! The primitives under the types of this crate: those of the system or, in a build for model
 //! tests, those of a schedule explorer.
 //!
 //! A build with `--cfg shuttle` runs every lock and every atomic through
-//! [shuttle](https://docs.rs/shuttle), which then decides which thread goes on at each of them. The
-//! code under test is the real one. It runs inside `shuttle::check_random` and its likes only.
+//! [shuttle](https://docs.rs/shuttle), which decides at each of them which thread continues. The
+//! code under test is the production code. It runs only inside `shuttle::check_random` and similar
+//! functions.
 
 #[cfg(shuttle)]
 mod model;
@@ -12,13 +13,11 @@ mod system;
 
 #[cfg(shuttle)]
 pub(crate) use model::{
-    Condvar, LOOKS_BEFORE_SLEEP, Mutex, MutexGuard, RecursiveReadGuard, RecursiveRwLock,
-    RecursiveWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic, thread_number,
-    yield_now,
+    Condvar, Mutex, MutexGuard, RecursiveReadGuard, RecursiveRwLock, RecursiveWriteGuard, RwLock,
+    RwLockReadGuard, RwLockWriteGuard, SPINS_BEFORE_SLEEP, atomic, thread_number, yield_now,
 };
 #[cfg(not(shuttle))]
 pub(crate) use system::{
-    Condvar, LOOKS_BEFORE_SLEEP, Mutex, MutexGuard, RecursiveReadGuard, RecursiveRwLock,
-    RecursiveWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic, thread_number,
-    yield_now,
+    Condvar, Mutex, MutexGuard, RecursiveReadGuard, RecursiveRwLock, RecursiveWriteGuard, RwLock,
+    RwLockReadGuard, RwLockWriteGuard, SPINS_BEFORE_SLEEP, atomic, thread_number, yield_now,
 };

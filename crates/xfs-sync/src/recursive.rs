@@ -1,9 +1,9 @@
-//! A lock for many readers or one writer whose readers never wait for a writer that waits.
+//! A lock for many readers or one writer. Its readers never wait for a waiting writer.
 //!
-//! Owns: reading that may be nested on one thread. Does **not** own fairness: readers that overlap
-//! without a pause keep a writer out, so it is for what is read in short moments.
+//! Owns: read locks that one thread may nest. Does **not** own fairness: readers that overlap
+//! without a pause starve a writer, so read locks must be short.
 //!
-//! It is not poisoned by a panic, as the other locks here.
+//! Like the other locks of this crate it is not poisoned by a panic.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -11,12 +11,12 @@ use core::marker::PhantomData;
 use crate::raw;
 use crate::scope::{Scope, note_lock};
 
-/// Shared access to what a [`RecursiveRwLock`] guards.
+/// Shared access to the value of a [`RecursiveRwLock`].
 pub type RecursiveReadGuard<'a, T> = raw::RecursiveReadGuard<'a, T>;
-/// Exclusive access to what a [`RecursiveRwLock`] guards.
+/// Exclusive access to the value of a [`RecursiveRwLock`].
 pub type RecursiveWriteGuard<'a, T> = raw::RecursiveWriteGuard<'a, T>;
 
-/// A lock for many readers or one writer. A thread that holds a read guard may ask for another one
+/// A lock for many readers or one writer. A thread that holds a read guard may acquire another one
 /// of the same lock.
 pub struct RecursiveRwLock<T: ?Sized, S: Scope> {
     scope: PhantomData<S>,
@@ -24,7 +24,7 @@ pub struct RecursiveRwLock<T: ?Sized, S: Scope> {
 }
 
 impl<T, S: Scope> RecursiveRwLock<T, S> {
-    /// A free lock around `value`.
+    /// Creates a free lock around `value`.
     #[must_use]
     pub const fn new(value: T) -> Self {
         Self { scope: PhantomData, raw: raw::RecursiveRwLock::new(value) }
@@ -32,7 +32,7 @@ impl<T, S: Scope> RecursiveRwLock<T, S> {
 }
 
 impl<T: ?Sized, S: Scope> RecursiveRwLock<T, S> {
-    /// Waits until no writer holds the lock and takes it for reading.
+    /// Waits until no writer holds the lock and acquires it for reading.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn read(&self) -> RecursiveReadGuard<'_, T> {
@@ -40,7 +40,7 @@ impl<T: ?Sized, S: Scope> RecursiveRwLock<T, S> {
         self.raw.read()
     }
 
-    /// Waits until nobody holds the lock and takes it for writing.
+    /// Waits until the lock is free and acquires it for writing.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn write(&self) -> RecursiveWriteGuard<'_, T> {
@@ -48,7 +48,7 @@ impl<T: ?Sized, S: Scope> RecursiveRwLock<T, S> {
         self.raw.write()
     }
 
-    /// Takes the lock for reading if no writer holds it.
+    /// Acquires the lock for reading if no writer holds it.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn try_read(&self) -> Option<RecursiveReadGuard<'_, T>> {

@@ -1,4 +1,4 @@
-//! How widely a lock or an atomic is shared.
+//! Scopes: how widely a lock or an atomic is shared.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// How widely something that is written is shared. Named in the type of each lock and atomic.
+/// How widely a lock or an atomic is shared. Part of the type of each.
 pub trait Scope: sealed::Sealed + fmt::Debug + Send + Sync + 'static {
     /// Position in tables of counts: 0 for the narrowest scope.
     const INDEX: usize;
@@ -30,11 +30,11 @@ macro_rules! scope {
 }
 
 scope! {
-    /// One thread's share of something: rarely met by another thread.
+    /// One thread's part of a value that is split by thread. Other threads rarely touch it.
     Slot, 0, "slot"
 }
 scope! {
-    /// One inode, buffer, open file.
+    /// One inode, buffer or open file.
     Object, 1, "object"
 }
 scope! {
@@ -46,7 +46,7 @@ scope! {
     Volume, 3, "volume"
 }
 
-/// Adds one atomic write of scope `S` to the count; nothing without the feature.
+/// Counts one atomic write of scope `S`; does nothing without the feature `count`.
 #[inline(always)]
 #[cfg_attr(feature = "count", track_caller)]
 pub(crate) fn note_write<S: Scope>() {
@@ -54,7 +54,7 @@ pub(crate) fn note_write<S: Scope>() {
     crate::count::note_write(S::INDEX);
 }
 
-/// Adds one lock of scope `S` taken to the count; nothing without the feature.
+/// Counts one lock acquisition of scope `S`; does nothing without the feature `count`.
 #[inline(always)]
 #[cfg_attr(feature = "count", track_caller)]
 pub(crate) fn note_lock<S: Scope>() {

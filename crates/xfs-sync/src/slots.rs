@@ -1,8 +1,8 @@
-//! One value per slot: something that threads would fight over, split so that they rarely meet.
+//! One value per slot: a contended value, split so that threads rarely touch the same part.
 //!
 //! A slot is not a processor. A user thread can be moved to another processor between any two
-//! instructions, so a slot belongs to a thread for the thread's life, and two threads may share
-//! one: what stands in a slot is an atomic or has a lock of its own.
+//! instructions, so a slot belongs to a thread for the thread's life. Two threads may share a slot,
+//! so its value must be an atomic or have a lock of its own.
 
 use core::fmt;
 
@@ -10,30 +10,30 @@ use crossbeam_utils::CachePadded;
 
 use crate::raw::thread_number;
 
-/// More slots than this cost more to sum than they save.
-const MOST_SLOTS: usize = 64;
+/// Limit on the number of slots: more would cost more to sum than they save.
+const MAX_SLOTS: usize = 64;
 
-/// One `T` per slot, each on cache lines of its own.
+/// One `T` per slot, each on its own cache lines.
 pub struct Slots<T> {
     slots: Box<[CachePadded<T>]>,
 }
 
 impl<T> Slots<T> {
-    /// Slots for the processors of this machine, filled by `make`.
+    /// Creates slots for the processors of this machine, filled by `make`.
     #[must_use]
     pub fn new(make: impl FnMut() -> T) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self::with_count(processors.saturating_mul(2), make)
     }
 
-    /// At least `count` slots, up to a limit, filled by `make`.
+    /// Creates at least `count` slots, up to a limit, filled by `make`.
     #[must_use]
     pub fn with_count(count: usize, mut make: impl FnMut() -> T) -> Self {
-        let count = count.clamp(1, MOST_SLOTS).next_power_of_two();
+        let count = count.clamp(1, MAX_SLOTS).next_power_of_two();
         Self { slots: (0..count).map(|_| CachePadded::new(make())).collect() }
     }
 
-    /// The calling thread's slot.
+    /// Returns the calling thread's slot.
     #[inline]
     #[must_use]
     #[expect(clippy::indexing_slicing, reason = "masked by a length that is a power of two")]
@@ -41,19 +41,19 @@ impl<T> Slots<T> {
         &self.slots[self.my_number()]
     }
 
-    /// The number of the calling thread's slot, less than how many there are.
+    /// Returns the number of the calling thread's slot, which is below the number of slots.
     #[inline]
     #[must_use]
     pub fn my_number(&self) -> usize {
         thread_number() & (self.slots.len() - 1)
     }
 
-    /// What stands in the slots.
+    /// Consumes the slots and returns their values.
     pub fn into_values(self) -> impl Iterator<Item = T> {
         self.slots.into_iter().map(CachePadded::into_inner)
     }
 
-    /// All slots, to sum over or to lock in this order.
+    /// Iterates over all slots. Code that locks all of them locks in this order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
         self.slots.iter().map(|slot| &**slot)
     }

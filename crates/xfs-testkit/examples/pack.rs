@@ -1,4 +1,4 @@
-//! Packs an image for testdata: `cargo run -p xfs-testkit --example pack IMAGE OUTPUT`.
+//! Packs an image for `testdata/`: `cargo run -p xfs-testkit --example pack IMAGE OUTPUT`.
 
 use std::fs;
 use std::io;

@@ -1,7 +1,7 @@
-//! What of one write survives a power cut as a unit.
+//! The units of a write that a power cut leaves whole.
 //!
-//! Owns: the part of the crash model in docs/limits.md that speaks of torn writes. Does **not**
-//! own: which writes survive.
+//! Owns: the rules for torn writes of the crash model in docs/limits.md. Does **not** own: which
+//! writes survive.
 
 use std::ops::Range;
 
@@ -10,8 +10,8 @@ use xfs_format::{BASIC_BLOCK_BYTES, Superblock};
 /// The first bytes of every inode.
 const INODE_MAGIC: &[u8] = b"IN";
 
-/// Into which pieces a crash may tear a write: log records and file data into sectors, an inode
-/// cluster into inodes, any other metadata buffer not at all.
+/// The units into which a crash may tear a write. Log records and file data are torn into sectors,
+/// an inode cluster into inodes. Any other metadata buffer is written whole or not at all.
 #[derive(Clone, Debug)]
 pub struct Atomicity {
     sector_bytes: u64,
@@ -20,7 +20,7 @@ pub struct Atomicity {
 }
 
 impl Default for Atomicity {
-    /// Nothing is log or file data. Sectors and inodes have 512 bytes.
+    /// Returns an atomicity without log or file data. Sectors and inodes have 512 bytes.
     fn default() -> Self {
         let inode_bytes = BASIC_BLOCK_BYTES as usize;
         Self { sector_bytes: BASIC_BLOCK_BYTES.into(), inode_bytes, torn: Vec::new() }
@@ -28,8 +28,8 @@ impl Default for Atomicity {
 }
 
 impl Atomicity {
-    /// Of the volume with this superblock: its log, if it is inside the volume, is torn. Which
-    /// ranges are file data only the caller knows.
+    /// Returns the atomicity of the volume with this superblock. An internal log is torn. The
+    /// caller adds the ranges that are file data.
     #[must_use]
     pub fn of(superblock: &Superblock) -> Self {
         let geometry = &superblock.geometry;
@@ -49,16 +49,16 @@ impl Atomicity {
         }
     }
 
-    /// These bytes are log or file data.
+    /// Marks these bytes as log or file data.
     #[must_use]
     pub fn torn(mut self, range: Range<u64>) -> Self {
         self.torn.push(range);
         self
     }
 
-    /// The pieces of a write, in order and without gaps.
-    pub(crate) fn pieces(&self, offset: u64, bytes: &[u8]) -> Vec<Range<usize>> {
-        let mut pieces = Vec::new();
+    /// Splits a write into its units, in order and without gaps.
+    pub(crate) fn units(&self, offset: u64, bytes: &[u8]) -> Vec<Range<usize>> {
+        let mut units = Vec::new();
         let mut at = 0;
         while at < bytes.len() {
             let here = offset + at as u64;
@@ -71,15 +71,16 @@ impl Atomicity {
             let run = bytes.get(at..end).unwrap_or_default();
             if torn.is_none() && self.is_inode_cluster(run) {
                 let starts = (at..end).step_by(self.inode_bytes);
-                pieces.extend(starts.map(|start| start..start + self.inode_bytes));
+                units.extend(starts.map(|start| start..start + self.inode_bytes));
             } else {
-                pieces.push(at..end);
+                units.push(at..end);
             }
             at = end;
         }
-        pieces
+        units
     }
 
+    /// Returns the start of the next range that is torn, after `here`.
     fn next_torn(&self, here: u64) -> u64 {
         let starts = self.torn.iter().filter(|range| !range.is_empty()).map(|range| range.start);
         starts.filter(|start| *start > here).min().unwrap_or(u64::MAX)

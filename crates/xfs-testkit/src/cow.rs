@@ -1,10 +1,10 @@
-//! A device that shares what it holds with the one it was forked from, until either is written.
+//! A copy-on-write device: forks share their contents until one of them is written.
 //!
-//! Owns: the chunks in which a device differs from its base. Does **not** own: the base, which
-//! nobody may write any more.
+//! Owns: the chunks in which a device differs from its base. Does **not** own: the base, which must
+//! not be written any more.
 //!
-//! A fork costs one reference for each chunk that was ever written, so that thousands of crash
-//! states of one volume take hardly more memory than the volume.
+//! A fork costs one reference per chunk that was ever written. Thousands of crash states of one
+//! volume therefore take little more memory than the volume.
 
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::io;
@@ -12,48 +12,50 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 
+use crate::delegate_device;
+
 const CHUNK_BYTES: usize = 4096;
 
 type Chunk = [u8; CHUNK_BYTES];
 type Chunks = BTreeMap<u64, Arc<Chunk>>;
 
-/// What a chunk that was discarded as a whole holds.
+/// The contents of a chunk that was discarded as a whole.
 static ZEROS: LazyLock<Arc<Chunk>> = LazyLock::new(|| Arc::new([0; CHUNK_BYTES]));
 
-/// A device over another one that is only read, with the chunks in which it differs.
+/// A copy-on-write device: a base that is only read, and the chunks in which the device differs.
 pub struct CowDevice {
     base: SharedDevice,
     chunks: RwLock<Chunks>,
 }
 
 impl CowDevice {
-    /// A device that holds what `base` holds.
+    /// Creates a device with the contents of `base`.
     #[must_use]
     pub fn new(base: SharedDevice) -> Self {
         Self { base, chunks: RwLock::default() }
     }
 
-    /// Another device with the same contents; from now on they differ by what is written to them.
+    /// Creates another device with the same contents. Later writes to one do not affect the other.
     #[must_use]
     pub fn fork(&self) -> Self {
         let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
         Self { base: Arc::clone(&self.base), chunks: RwLock::new(chunks.clone()) }
     }
 
-    /// What is not the base's: pieces of the device, each with the byte where it starts, in order.
+    /// Returns the parts of the device that differ from the base, each with its start, in order.
     #[must_use]
-    pub fn pieces(&self) -> Vec<(u64, Vec<u8>)> {
+    pub fn changed_chunks(&self) -> Vec<(u64, Vec<u8>)> {
         let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
-        let piece = |(index, chunk): (&u64, &Arc<Chunk>)| {
+        let with_start = |(index, chunk): (&u64, &Arc<Chunk>)| {
             let start = index * CHUNK_BYTES as u64;
             let rest = self.base.length_bytes().saturating_sub(start).min(CHUNK_BYTES as u64);
             (start, chunk.iter().copied().take(rest as usize).collect())
         };
-        chunks.iter().map(piece).collect()
+        chunks.iter().map(with_start).collect()
     }
 
-    /// Changes the bytes from `offset` on, piece by piece: `change` gets the place inside the range
-    /// at which a piece begins, and the piece.
+    /// Changes `length` bytes from `offset` on, chunk by chunk. `change` gets the bytes to change
+    /// in one chunk, and their start inside the range.
     fn change(
         &self,
         offset: u64,
@@ -62,19 +64,19 @@ impl CowDevice {
     ) -> io::Result<()> {
         check_inside(self, offset, length)?;
         let mut chunks = self.chunks.write().unwrap_or_else(PoisonError::into_inner);
-        for piece in pieces(offset, length) {
-            let chunk = match chunks.entry(piece.chunk) {
+        for part in chunk_parts(offset, length) {
+            let chunk = match chunks.entry(part.chunk) {
                 Entry::Occupied(entry) => entry.into_mut(),
-                Entry::Vacant(entry) => entry.insert(Arc::new(self.base_chunk(piece.chunk)?)),
+                Entry::Vacant(entry) => entry.insert(Arc::new(self.base_chunk(part.chunk)?)),
             };
-            if let Some(bytes) = Arc::make_mut(chunk).get_mut(piece.inside..piece.end()) {
-                change(piece.done, bytes);
+            if let Some(bytes) = Arc::make_mut(chunk).get_mut(part.inside..part.end()) {
+                change(part.done, bytes);
             }
         }
         Ok(())
     }
 
-    /// What the base holds there; zeros past its end.
+    /// Reads a chunk of the base, with zeros past its end.
     fn base_chunk(&self, index: u64) -> io::Result<Chunk> {
         let mut chunk = [0; CHUNK_BYTES];
         let start = index * CHUNK_BYTES as u64;
@@ -87,39 +89,39 @@ impl CowDevice {
 }
 
 /// The part of a range that lies in one chunk.
-struct Piece {
+struct ChunkPart {
     chunk: u64,
-    /// Its first byte inside the chunk.
+    /// First byte of the part inside the chunk.
     inside: usize,
-    /// Its first byte inside the range.
+    /// First byte of the part inside the range.
     done: usize,
     count: usize,
 }
 
-impl Piece {
+impl ChunkPart {
     fn end(&self) -> usize {
         self.inside + self.count
     }
 }
 
-fn pieces(offset: u64, length: u64) -> impl Iterator<Item = Piece> {
+fn chunk_parts(offset: u64, length: u64) -> impl Iterator<Item = ChunkPart> {
     let mut done = 0;
     std::iter::from_fn(move || {
         let at = offset + done;
         let inside = at % CHUNK_BYTES as u64;
         let count = (length - done).min(CHUNK_BYTES as u64 - inside);
-        let piece = Piece {
+        let part = ChunkPart {
             chunk: at / CHUNK_BYTES as u64,
             inside: inside as usize,
             done: done as usize,
             count: count as usize,
         };
         done += count;
-        (count != 0).then_some(piece)
+        (count != 0).then_some(part)
     })
 }
 
-/// Fails past the end of the device, as the trait demands.
+/// Fails for a range that does not lie inside the device, as the trait requires.
 pub(crate) fn check_inside(device: &dyn BlockDevice, offset: u64, length: u64) -> io::Result<()> {
     match offset.checked_add(length) {
         Some(end) if end <= device.length_bytes() => Ok(()),
@@ -128,13 +130,7 @@ pub(crate) fn check_inside(device: &dyn BlockDevice, offset: u64, length: u64) -
 }
 
 impl BlockDevice for CowDevice {
-    fn length_bytes(&self) -> u64 {
-        self.base.length_bytes()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.base.sector_size()
-    }
+    delegate_device!(base: length_bytes, sector_size);
 
     fn is_read_only(&self) -> bool {
         false
@@ -143,21 +139,21 @@ impl BlockDevice for CowDevice {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         check_inside(self, offset, buffer.len() as u64)?;
         let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
-        for piece in pieces(offset, buffer.len() as u64) {
-            let target = buffer.get_mut(piece.done..piece.done + piece.count);
+        for part in chunk_parts(offset, buffer.len() as u64) {
+            let target = buffer.get_mut(part.done..part.done + part.count);
             let Some(target) = target else { continue };
-            match chunks.get(&piece.chunk).and_then(|chunk| chunk.get(piece.inside..piece.end())) {
+            match chunks.get(&part.chunk).and_then(|chunk| chunk.get(part.inside..part.end())) {
                 Some(stored) => target.copy_from_slice(stored),
-                None => self.base.read_at(offset + piece.done as u64, target)?,
+                None => self.base.read_at(offset + part.done as u64, target)?,
             }
         }
         Ok(())
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8], _: Durability) -> io::Result<()> {
-        self.change(offset, bytes.len() as u64, |done, piece| {
-            if let Some(source) = bytes.get(done..done + piece.len()) {
-                piece.copy_from_slice(source);
+        self.change(offset, bytes.len() as u64, |done, target| {
+            if let Some(source) = bytes.get(done..done + target.len()) {
+                target.copy_from_slice(source);
             }
         })
     }
@@ -172,11 +168,11 @@ impl BlockDevice for CowDevice {
         let end = offset + length;
         let (first, last) = (offset.div_ceil(chunk_bytes), end / chunk_bytes);
         if first >= last {
-            return self.change(offset, length, |_, piece| piece.fill(0));
+            return self.change(offset, length, |_, target| target.fill(0));
         }
-        // Whole chunks share one chunk of zeros; only the ends take memory.
-        self.change(offset, first * chunk_bytes - offset, |_, piece| piece.fill(0))?;
-        self.change(last * chunk_bytes, end - last * chunk_bytes, |_, piece| piece.fill(0))?;
+        // Whole chunks share one chunk of zeros. Only the ends take memory.
+        self.change(offset, first * chunk_bytes - offset, |_, target| target.fill(0))?;
+        self.change(last * chunk_bytes, end - last * chunk_bytes, |_, target| target.fill(0))?;
         let mut chunks = self.chunks.write().unwrap_or_else(PoisonError::into_inner);
         chunks.extend((first..last).map(|chunk| (chunk, Arc::clone(&ZEROS))));
         Ok(())

@@ -1,9 +1,9 @@
 //! A device that fails on purpose.
 //!
-//! Owns: which request fails, and what a failure leaves behind. The contract of
-//! [`BlockDevice`] allows it all: a read that failed left rubbish in the buffer, a write that
-//! failed is there or not, and a flush that failed has lost any of the writes that it should have
-//! covered, also as later reads see it.
+//! Owns: which request fails, and the state after a failure. Each failure goes as far as the
+//! contract of [`BlockDevice`] allows. A failed read leaves random bytes in the buffer. A failed
+//! write may have taken effect or not. A failed flush may lose any of the writes that it should
+//! have covered, and later reads see that loss.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,9 +12,10 @@ use rustix::io::Errno;
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 
 use crate::cow::check_inside;
+use crate::delegate_device;
 use crate::prng::Prng;
 
-/// What is asked of a device.
+/// The kind of a request to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// A read.
@@ -36,20 +37,20 @@ pub enum Persistence {
     Forever,
 }
 
-/// Which requests fail.
+/// A rule that says which requests fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The kind that is counted and that fails.
+    /// The kind of request that is counted and that fails.
     pub kind: RequestKind,
-    /// The first request that fails, counted from 1 from when the fault was set.
+    /// The number of the first request that fails. Counting starts at 1 when the fault is set.
     pub nth: u64,
-    /// How many fail.
+    /// Whether later requests fail too.
     pub persistence: Persistence,
 }
 
-/// A device over another one, some of whose requests fail with `EIO`.
+/// A device over another one. Some of its requests fail with `EIO`.
 ///
-/// All chance comes from a seed: the same requests in the same order meet the same failures.
+/// All randomness comes from a seed: the same requests in the same order fail in the same way.
 pub struct FailingDevice {
     inner: SharedDevice,
     state: Mutex<State>,
@@ -61,11 +62,11 @@ struct State {
     /// Requests of the fault's kind since it was set.
     count: u64,
     failures: u64,
-    unflushed: Vec<Change>,
+    unflushed: Vec<UnflushedWrite>,
 }
 
-/// A change that the next flush makes durable.
-struct Change {
+/// A write that the next flush makes durable.
+struct UnflushedWrite {
     offset: u64,
     before: Vec<u8>,
     after: Vec<u8>,
@@ -73,7 +74,7 @@ struct Change {
 }
 
 impl State {
-    /// Whether the request that is being made fails.
+    /// Counts a request and returns whether it fails.
     fn fails(&mut self, kind: RequestKind) -> bool {
         let Some(fault) = self.fault.filter(|fault| fault.kind == kind) else { return false };
         self.count += 1;
@@ -87,7 +88,7 @@ impl State {
 }
 
 impl FailingDevice {
-    /// A device over `inner` that does not fail yet.
+    /// Creates a device over `inner` without a fault.
     #[must_use]
     pub fn new(inner: SharedDevice, seed: u64) -> Self {
         let state = State {
@@ -100,14 +101,14 @@ impl FailingDevice {
         Self { inner, state: Mutex::new(state) }
     }
 
-    /// Sets the fault, in the place of any other, or takes it away.
+    /// Replaces the fault, or removes it with `None`.
     pub fn set_fault(&self, fault: Option<Fault>) {
         let mut state = self.lock();
         state.fault = fault;
         state.count = 0;
     }
 
-    /// How many requests have failed.
+    /// Returns the number of requests that have failed.
     #[must_use]
     pub fn failures(&self) -> u64 {
         self.lock().failures
@@ -117,26 +118,27 @@ impl FailingDevice {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries out a change and remembers how to undo it.
-    fn change(&self, state: &mut State, change: Change) -> io::Result<()> {
-        self.inner.write_at(change.offset, &change.after, change.durability)?;
-        state.unflushed.push(change);
+    /// Carries out a write and remembers how to undo it.
+    fn write(&self, state: &mut State, write: UnflushedWrite) -> io::Result<()> {
+        self.inner.write_at(write.offset, &write.after, write.durability)?;
+        state.unflushed.push(write);
         Ok(())
     }
 
-    /// Takes back the changes since the last flush, all but the durable ones and a few others.
+    /// Undoes the writes since the last flush, except the durable ones and a random quarter of the
+    /// others.
     fn lose(&self, state: &mut State) -> io::Result<()> {
-        let changes = std::mem::take(&mut state.unflushed);
-        for change in changes.iter().rev() {
-            self.inner.write_at(change.offset, &change.before, Durability::Cached)?;
+        let writes = std::mem::take(&mut state.unflushed);
+        for write in writes.iter().rev() {
+            self.inner.write_at(write.offset, &write.before, Durability::Cached)?;
         }
-        for change in changes {
-            let survives = change.durability == Durability::Durable;
+        for write in writes {
+            let survives = write.durability == Durability::Durable;
             if survives || state.prng.within(0..4) == 0 {
-                self.inner.write_at(change.offset, &change.after, change.durability)?;
+                self.inner.write_at(write.offset, &write.after, write.durability)?;
             }
         }
-        // What is lost is lost for good: no later flush brings it back, and none undoes the rest.
+        // The outcome is final: no later flush restores a lost write or undoes a surviving one.
         self.inner.flush()
     }
 
@@ -153,17 +155,7 @@ fn failure() -> io::Error {
 }
 
 impl BlockDevice for FailingDevice {
-    fn length_bytes(&self) -> u64 {
-        self.inner.length_bytes()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.inner.sector_size()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
-    }
+    delegate_device!(inner: length_bytes, sector_size, is_read_only);
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let mut state = self.lock();
@@ -178,14 +170,15 @@ impl BlockDevice for FailingDevice {
     fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
         let mut state = self.lock();
         let before = self.read_vec(offset, bytes.len())?;
-        let mut change = Change { offset, before, after: bytes.to_vec(), durability };
+        let mut write = UnflushedWrite { offset, before, after: bytes.to_vec(), durability };
         if !state.fails(RequestKind::Write) {
-            return self.change(&mut state, change);
+            return self.write(&mut state, write);
         }
         if state.prng.within(0..2) == 0 {
-            // It got through, but nobody was told, so nobody may count on its being durable.
-            change.durability = Durability::Cached;
-            self.change(&mut state, change)?;
+            // The write took effect although it reports an error. The caller must not rely on it,
+            // so it is not durable.
+            write.durability = Durability::Cached;
+            self.write(&mut state, write)?;
         }
         Err(failure())
     }
@@ -206,8 +199,8 @@ impl BlockDevice for FailingDevice {
         if state.fails(RequestKind::Discard) {
             return Err(failure());
         }
-        // What the range holds is not defined any more, so a flush that fails may bring back what it
-        // held, and what was written to it since.
+        // The contents of a discarded range are undefined. A failed flush may therefore restore its
+        // old contents, or writes that were made to it since.
         self.inner.discard(offset, length)
     }
 }

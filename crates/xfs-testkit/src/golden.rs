@@ -1,5 +1,5 @@
-//! The golden image: a small volume with every structure of the format, made by mkfs.xfs and
-//! filled by the kernel. testdata/golden.sh is its recipe.
+//! The golden image: a small volume with every structure of the format. mkfs.xfs made it and the
+//! kernel filled it; `testdata/golden.sh` is the recipe.
 
 use std::sync::LazyLock;
 
@@ -9,11 +9,11 @@ use crate::pack::unpack;
 static PACKED: &[u8] = include_bytes!("../../../testdata/golden.image");
 
 static GOLDEN: LazyLock<Image> = LazyLock::new(|| {
-    let bytes = unpack(PACKED).expect("testdata/golden.image was made by pack");
+    let bytes = unpack(PACKED).expect("testdata/golden.image is a packed image");
     Image::new(bytes)
 });
 
-/// A copy of the golden image. Copies share what they do not change.
+/// Returns a copy of the golden image. Copies share the sectors that they do not change.
 #[must_use]
 pub fn golden() -> Image {
     GOLDEN.clone()

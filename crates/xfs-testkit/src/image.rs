@@ -1,18 +1,21 @@
-//! An image in memory that tests edit: made once, copied for free, changed by sector.
+//! An in-memory image that tests edit: made once, cheap to copy, changed by sector.
 //!
-//! An edit mends the checksum of what it changed, so that the lie reaches the code behind the
-//! checksum.
+//! An edit recomputes the checksum of the changed buffer, so that the damage reaches the code
+//! behind the checksum.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
 use xfs_device::{BlockDevice, Durability};
-use xfs_format::{BASIC_BLOCK_BYTES, BlockKind, DiskAddr, Geometry, Lsn, Place, Superblock, inode};
+use xfs_format::{
+    BASIC_BLOCK_BYTES, BlockKind, DiskAddr, Geometry, Lsn, StructureAddress, Superblock, inode,
+};
 
 const SECTOR: usize = BASIC_BLOCK_BYTES as usize;
 
-/// An image: shared contents, and the sectors in which this copy differs. Read-only as a device.
+/// An image: shared contents, and the sectors in which this copy differs. As a device it is
+/// read-only.
 #[derive(Clone)]
 pub struct Image {
     base: Arc<Vec<u8>>,
@@ -21,37 +24,37 @@ pub struct Image {
 }
 
 impl Image {
-    /// An image with these contents, up to the last whole sector.
+    /// Creates an image with these contents, up to the last whole sector.
     #[must_use]
     pub fn new(mut bytes: Vec<u8>) -> Self {
         bytes.truncate(bytes.len() / SECTOR * SECTOR);
         Self { length_bytes: bytes.len(), base: Arc::new(bytes), changed: BTreeMap::new() }
     }
 
-    /// Its length.
+    /// Returns the length of the image.
     #[must_use]
     pub fn length_bytes(&self) -> usize {
         self.length_bytes
     }
 
-    /// Cuts the image off after `length_bytes`, down to a whole sector.
+    /// Truncates the image to `length_bytes`, rounded down to a whole sector.
     pub fn truncate(&mut self, length_bytes: usize) {
         self.length_bytes = self.length_bytes.min(length_bytes) / SECTOR * SECTOR;
     }
 
-    /// The sizes that its superblock gives.
+    /// Returns the geometry that the superblock of the image gives.
     ///
     /// # Panics
     ///
-    /// If the superblock is not one: edit it last.
+    /// If the superblock does not decode. Tests that damage it must do so last.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         let sector = self.bytes(DiskAddr(0), SECTOR).expect("an image has a first sector");
-        let superblock = Superblock::decode(&sector, Place::Disk(DiskAddr(0)));
-        superblock.expect("the golden superblock decodes").geometry
+        let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0)));
+        superblock.expect("the superblock of a test image decodes").geometry
     }
 
-    /// `length` bytes from `at` on, or `None` past the end.
+    /// Returns `length` bytes from `at` on, or `None` past the end.
     #[must_use]
     pub fn bytes(&self, at: DiskAddr, length: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; length];
@@ -72,21 +75,22 @@ impl Image {
         Some(())
     }
 
-    /// Replaces the bytes from `at` on. What lies past the end is dropped.
+    /// Replaces the bytes from `at` on. Bytes past the end of the image are dropped.
     ///
     /// # Panics
     ///
-    /// If the length is not one of whole sectors.
+    /// If the length is not a multiple of the sector size.
     pub fn replace(&mut self, at: DiskAddr, bytes: &[u8]) {
         let (sectors, rest) = bytes.as_chunks::<SECTOR>();
         assert!(rest.is_empty(), "edits cover whole sectors");
         let count = self.length_bytes / SECTOR;
         let first = usize::try_from(at.0).unwrap_or(usize::MAX);
-        let places = (first..count).zip(sectors);
-        self.changed.extend(places.map(|(sector, bytes)| (sector, *bytes)));
+        let numbered = (first..count).zip(sectors);
+        self.changed.extend(numbered.map(|(sector, bytes)| (sector, *bytes)));
     }
 
-    /// Changes a buffer of `length` bytes at `at` and mends the checksum, as `kind` has it.
+    /// Changes a buffer of `length` bytes at `at` and recomputes its checksum as a buffer of
+    /// `kind`.
     ///
     /// # Panics
     ///
@@ -101,15 +105,15 @@ impl Image {
         let geometry = self.geometry();
         self.edit_with(at, length, |bytes| {
             change(bytes);
-            mend(bytes, kind, &geometry);
+            reseal(bytes, kind, &geometry);
         });
     }
 
-    /// Changes `length` bytes at `at` and mends nothing.
+    /// Changes `length` bytes at `at` without recomputing a checksum.
     ///
     /// # Panics
     ///
-    /// If they do not lie inside the image.
+    /// If the bytes do not lie inside the image.
     pub fn edit_with(&mut self, at: DiskAddr, length: usize, change: impl FnOnce(&mut [u8])) {
         let mut bytes = self.bytes(at, length).expect("an edit lies inside the image");
         change(&mut bytes);
@@ -117,10 +121,10 @@ impl Image {
     }
 }
 
-/// Mends the checksums of a buffer: one for most kinds, one for each inode or block of others. What
-/// is too short to hold one is left alone.
-pub fn mend(bytes: &mut [u8], kind: BlockKind, geometry: &Geometry) {
-    // Never logged: passes whatever the log says.
+/// Recomputes the checksums of a buffer. Most kinds have one; inode clusters and remote attribute
+/// values have one per inode or block. A buffer that is too short for a checksum is left as it is.
+pub fn reseal(bytes: &mut [u8], kind: BlockKind, geometry: &Geometry) {
+    // "Never logged" is valid at any state of the log.
     let lsn = Lsn(0);
     if bytes.len() < SECTOR {
         return;
@@ -138,7 +142,7 @@ pub fn mend(bytes: &mut [u8], kind: BlockKind, geometry: &Geometry) {
     }
 }
 
-/// Where a block of a remote attribute value has its checksum.
+/// Offset of the checksum in a block of a remote attribute value.
 const REMOTE_CRC: usize = 12;
 
 impl BlockDevice for Image {

@@ -1,17 +1,18 @@
-//! What this machine's kernel can take away from a process.
+//! Detection of the Landlock features of this machine's kernel.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetError,
     Scope,
 };
 
-/// Whether the kernel has a Landlock that keeps files, network, signals and sockets: Linux 6.12 with Landlock.
+/// Returns whether the kernel's Landlock can restrict files, network, signals and sockets. That
+/// needs Linux 6.12 with Landlock enabled.
 #[must_use]
 pub fn has_landlock() -> bool {
     ask_for_all().is_ok()
 }
 
-/// Makes a set of rules that nobody is put under.
+/// Creates a ruleset with every restriction, and does not apply it to any process.
 fn ask_for_all() -> Result<(), RulesetError> {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let ruleset = ruleset.handle_access(AccessFs::from_all(ABI::V6))?;

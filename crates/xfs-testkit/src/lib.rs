@@ -1,9 +1,10 @@
 //! Test devices, seeded randomness, image makers and oracles for the tests of the workspace.
 //!
-//! Owns: what tests share and no product needs. Does **not** own: tests.
+//! Owns: code that tests share and that production code does not need. Does **not** own: tests.
 
 mod atomicity;
 mod cow;
+mod delegate;
 mod failing;
 mod golden;
 mod image;
@@ -21,7 +22,7 @@ pub use atomicity::Atomicity;
 pub use cow::CowDevice;
 pub use failing::{FailingDevice, Fault, Persistence, RequestKind};
 pub use golden::golden;
-pub use image::{Image, mend};
+pub use image::{Image, reseal};
 pub use landlock::has_landlock;
 pub use limits::{Limits, ThreadLimit, run_limited, run_with_threads};
 pub use namespaces::has_namespaces;
@@ -30,4 +31,8 @@ pub use parts::JoinedDevice;
 pub use power_cut::{Cut, MAX_ENUMERATED, PowerCuts};
 pub use prng::Prng;
 pub use recording::{Recording, RecordingDevice, Request};
-pub use scheduled::{ScheduledDevice, Scheduler, Waiting};
+pub use scheduled::{HeldRequest, ScheduledDevice, Scheduler};
+
+/// For [`delegate_device`].
+#[doc(hidden)]
+pub use xfs_device;

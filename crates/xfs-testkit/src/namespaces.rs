@@ -1,9 +1,9 @@
-//! Whether a process of this user can have namespaces of its own.
+//! Detection of mount namespaces for processes of this user.
 
 use std::process::{Command, Stdio};
 
-/// Whether a program gets a mount namespace, in a user namespace where this user may make no other: containers
-/// often allow neither. Asked of unshare(1).
+/// Returns whether this user can create a mount namespace, directly or inside a new user namespace.
+/// Containers often allow neither. The function tries it with unshare(1).
 #[must_use]
 pub fn has_namespaces() -> bool {
     let makes = |kinds: &[&str]| {

@@ -1,18 +1,18 @@
-//! Images small enough to keep beside the source: the sectors that are not zero, compressed.
+//! A compact form of images for the repository: the sectors that are not zero, compressed.
 //!
 //! ```text
 //! deflate( sectors of the image, 8 bytes | first sector, 8 bytes | count, 8 bytes | sectors | … )
 //! ```
 //!
-//! Numbers are big-endian. Whoever unpacks trusts the input: it comes from the repository.
+//! Numbers are big-endian. `unpack` trusts its input, which comes from the repository.
 
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::decompress_to_vec;
 
-/// The unit that is left out if it is zero.
+/// The unit that is left out if all its bytes are zero.
 const SECTOR: usize = 512;
 
-/// Best compression.
+/// Compression level: the best.
 const LEVEL: u8 = 10;
 
 /// Packs an image.

@@ -1,8 +1,10 @@
-//! Two devices that are recorded as one: so their requests have one order, and a cut leaves a state of both.
+//! Two devices that are recorded as one, so that their requests have one order and a power cut
+//! leaves a state of both.
 //!
-//! Owns: the one device that holds both, one behind the other, and the windows through which each is used.
-//! Does **not** own the recording, or what a flush of one of them means for a cut
-//! ([`PowerCuts`](crate::PowerCuts)): it is recorded as one of that part alone.
+//! Owns: the joined device, which holds one after the other, and the windows through which each is
+//! used. Does **not** own the recording, or the effect of a flush on a power cut
+//! ([`PowerCuts`](crate::PowerCuts)). A flush of one device is recorded as a flush of its part
+//! only.
 
 use std::io;
 use std::ops::Range;
@@ -11,15 +13,16 @@ use std::sync::Arc;
 use xfs_device::{BlockDevice, Durability, SharedDevice, WindowDevice};
 
 use crate::cow::check_inside;
+use crate::delegate_device;
 use crate::recording::RecordingDevice;
 
-/// What two devices hold, one behind the other, for reading: where a recording of both starts.
+/// Two devices, one after the other, read-only. A recording of both starts from it.
 pub struct JoinedDevice {
     parts: [SharedDevice; 2],
 }
 
 impl JoinedDevice {
-    /// Both of them, the second where the first ends.
+    /// Joins two devices; the second starts where the first ends.
     #[must_use]
     pub fn new(first: SharedDevice, second: SharedDevice) -> Self {
         Self { parts: [first, second] }
@@ -68,53 +71,31 @@ impl BlockDevice for JoinedDevice {
 }
 
 /// One of two devices that are recorded as one.
-struct Part {
+struct DevicePart {
     whole: Arc<RecordingDevice>,
     window: WindowDevice,
     range: Range<u64>,
 }
 
 impl RecordingDevice {
-    /// This device as two: what lies before a byte, and the rest. A flush of the one makes nothing of the other
-    /// durable.
+    /// Returns this device as two, split at byte `boundary`. A flush of one part makes nothing in
+    /// the other durable.
     #[must_use]
     pub fn split(self: &Arc<Self>, boundary: u64) -> [SharedDevice; 2] {
         [0..boundary, boundary..self.length_bytes()].map(|range| {
             let whole = Arc::clone(self);
             let length = range.end.saturating_sub(range.start);
             let window = WindowDevice::new(whole.clone(), range.start, length);
-            Arc::new(Part { whole, window, range }) as SharedDevice
+            Arc::new(DevicePart { whole, window, range }) as SharedDevice
         })
     }
 }
 
-impl BlockDevice for Part {
-    fn length_bytes(&self) -> u64 {
-        self.window.length_bytes()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.window.sector_size()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.window.is_read_only()
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.window.read_at(offset, buffer)
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
-        self.window.write_at(offset, bytes, durability)
-    }
+impl BlockDevice for DevicePart {
+    delegate_device!(window: length_bytes, sector_size, is_read_only, read_at, write_at, discard);
 
     fn flush(&self) -> io::Result<()> {
         self.whole.flush_part(self.range.clone())
-    }
-
-    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.window.discard(offset, length)
     }
 }
 

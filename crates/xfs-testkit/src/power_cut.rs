@@ -1,24 +1,26 @@
-//! What a device may hold after the power failed: the crash model of docs/limits.md.
+//! The states that a device may have after a power failure: the crash model of docs/limits.md.
 //!
-//! Owns: the states that a recording may have left, and a number for each of them. Does **not**
-//! own: what a program promised by then. A test notes
-//! [`RecordingDevice::position`](crate::RecordingDevice::position) with each promise and checks
-//! those whose position is not greater than the cut's point: that a volume can be mounted says
-//! nothing about what it lost.
+//! Owns: the states that a recording may leave, and a number for each of them. Does **not** own:
+//! what a program had promised by then. A test notes
+//! [`RecordingDevice::position`](crate::RecordingDevice::position) with each promise. After a cut
+//! it checks the promises whose position is not greater than the cut's point. A successful mount
+//! alone says nothing about lost data.
 //!
 //! # The model
 //!
-//! At a point *n* the first *n* requests have returned and the next one is under way.
+//! At a point *n* the first *n* requests have returned and the next one is in flight.
 //!
-//! - **I1** What a flush among those *n* covers is there, and so is every durable write among them.
-//! - **I2** Of the other writes since that flush, and of the one under way, any subset is there, and
-//!   of each any subset of its pieces ([`Atomicity`]).
-//! - **I3** What is there was written in order. The order matters only where writes overlap, and
-//!   there an older write wins only by the loss of the newer one.
-//! - **I4** A range whose discard may or may not have happened holds what it held, zeros or rubbish.
-//!
-//! - **I5** Of two devices that are recorded as one ([`RecordingDevice::split`](crate::RecordingDevice::split))
-//!   a flush covers what was written to the one that was flushed, and a durable write itself.
+//! - **I1** Every write that a flush among those *n* covers survives, and so does every durable
+//!   write among them.
+//! - **I2** Any subset of the other writes since that flush and of the one in flight survives. Of
+//!   each of these, any subset of its units survives ([`Atomicity`]).
+//! - **I3** Surviving writes are applied in order. The order matters only where writes overlap:
+//!   there an older write is visible only if the newer one is lost.
+//! - **I4** A range whose discard may or may not have happened holds its old contents, zeros or
+//!   random bytes.
+//! - **I5** Where two devices are recorded as one
+//!   ([`RecordingDevice::split`](crate::RecordingDevice::split)), a flush covers the writes to the
+//!   flushed device, and a durable write covers itself.
 
 use std::fmt;
 use std::ops::Range;
@@ -32,15 +34,15 @@ use crate::cow::CowDevice;
 use crate::prng::Prng;
 use crate::recording::{Recording, Request};
 
-/// Up to this many writes (or pieces of writes) every subset is tried.
+/// Up to this many writes or units, every subset is tried.
 pub const MAX_ENUMERATED: usize = 12;
 
-/// Marks the choice of a cut as the number of a sample instead of a subset.
+/// Bit that marks the choice of a cut as the number of a sample instead of a subset.
 const SAMPLED: u32 = 1 << 31;
 
-/// One power cut: when, and what of the unflushed requests survives.
+/// One power cut: its time, and which unflushed requests survive.
 ///
-/// A number says all of it: print it where a test fails, and parse it to see the same state again.
+/// A cut is one number. A failing test prints it, and parsing it reproduces the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cut(u64);
 
@@ -50,7 +52,7 @@ impl Cut {
         Self(u64::from(point) << 32 | u64::from(choice))
     }
 
-    /// How many requests had returned.
+    /// Returns the number of requests that had returned.
     #[must_use]
     pub const fn point(self) -> usize {
         (self.0 >> 32) as usize
@@ -79,37 +81,39 @@ impl FromStr for Cut {
 pub struct PowerCuts<'a> {
     recording: &'a Recording,
     atomicity: Atomicity,
-    /// How many requests a flush covers, and the state that it made durable, kept because cuts come mostly in
-    /// order.
+    /// The number of requests that a flush covers, and the state that it made durable. Kept because
+    /// cuts are mostly examined in order.
     durable: Mutex<(usize, CowDevice)>,
 }
 
 impl<'a> PowerCuts<'a> {
-    /// The power cuts during a recording.
+    /// Creates the set of power cuts during a recording.
     #[must_use]
     pub fn new(recording: &'a Recording, atomicity: Atomicity) -> Self {
         Self { recording, atomicity, durable: Mutex::new((0, recording.replay(0))) }
     }
 
-    /// Cuts at every point of the recording, as [`at`](Self::at).
+    /// Returns the cuts at every point of the recording, chosen as by [`at`](Self::at).
     pub fn all(&self, samples: u32) -> impl Iterator<Item = Cut> {
         (0..=self.requests().len()).flat_map(move |point| self.at(point, samples))
     }
 
-    /// Cuts at one point: every subset of the unflushed pieces if they are few; else every subset
-    /// of the unflushed writes if those are few, and so many `samples` of torn ones; else only
-    /// `samples`, of which the first two lose and keep everything.
+    /// Returns the cuts at one point.
+    ///
+    /// - With few unflushed units: every subset of them.
+    /// - With few unflushed writes: every subset of them, and `samples` cuts with torn writes.
+    /// - Otherwise: `samples` cuts. The first loses every write and the second keeps every write.
     pub fn at(&self, point: usize, samples: u32) -> impl Iterator<Item = Cut> + use<> {
         let window = self.window(point);
-        let (subsets, samples) = match window.grain() {
-            Grain::Pieces(count) => (1 << count, 0..0),
-            Grain::Writes(count) => (1 << count, SAMPLED + 2..SAMPLED + 2 + samples),
-            Grain::Many => (0, SAMPLED..SAMPLED + samples),
+        let (subsets, samples) = match window.subset_basis() {
+            SubsetBasis::Units(count) => (1 << count, 0..0),
+            SubsetBasis::Writes(count) => (1 << count, SAMPLED + 2..SAMPLED + 2 + samples),
+            SubsetBasis::None => (0, SAMPLED..SAMPLED + samples),
         };
         (0..subsets).chain(samples).map(move |choice| Cut::new(point, choice))
     }
 
-    /// A cut for a seed: any point, and whatever it may leave.
+    /// Returns a random cut for a seed: any point, and any state that the point may leave.
     #[must_use]
     pub fn sample(&self, seed: u64) -> Cut {
         let mut prng = Prng::new(seed);
@@ -117,7 +121,7 @@ impl<'a> PowerCuts<'a> {
         Cut::new(point, SAMPLED | prng.number() as u32)
     }
 
-    /// The device after a cut.
+    /// Returns the device after a cut.
     ///
     /// # Panics
     ///
@@ -138,7 +142,7 @@ impl<'a> PowerCuts<'a> {
         self.recording.requests()
     }
 
-    /// The device as the first `count` requests left it, which flushes cover.
+    /// Returns the device after the first `count` requests. Flushes cover all of those.
     fn durable(&self, count: usize) -> CowDevice {
         let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
         if durable.0 > count {
@@ -146,37 +150,37 @@ impl<'a> PowerCuts<'a> {
         }
         let (done, device) = &mut *durable;
         for request in self.requests().get(*done..count).unwrap_or_default() {
-            request.apply(device).expect("what worked once works again");
+            request.apply(device).expect("a request that succeeded succeeds again");
         }
         *done = count;
         device.fork()
     }
 
-    /// What may or may not have happened at a point.
-    fn window(&self, point: usize) -> Window<'a> {
+    /// Returns the requests that may or may not have taken effect at a point.
+    fn window(&self, point: usize) -> UnflushedWindow<'a> {
         let done = self.requests().get(..point).unwrap_or(self.requests());
         let Flushed { start, parts } = Flushed::of(done);
         let since = self.requests().iter().enumerate().skip(start).take(point + 1 - start);
         let writes = since.filter_map(|(index, request)| {
-            let pieces = match request {
-                Request::Write { offset, bytes, .. } => self.atomicity.pieces(*offset, bytes),
+            let units = match request {
+                Request::Write { offset, bytes, .. } => self.atomicity.units(*offset, bytes),
                 Request::Discard { .. } => vec![Range::default()],
                 Request::Flush | Request::FlushPart(_) => return None,
             };
             let durable = matches!(request, Request::Write { durability: Durability::Durable, .. });
             let covers = |(part, at): &(Range<u64>, usize)| index < *at && request.lies_in(part);
             let certain = durable && index < point || parts.iter().any(covers);
-            Some(Pending { request, pieces, certain })
+            Some(UnflushedRequest { request, units, certain })
         });
-        Window { start, writes: writes.collect() }
+        UnflushedWindow { start, writes: writes.collect() }
     }
 }
 
-/// What flushes have made durable of the requests that have returned.
+/// The requests that flushes have made durable, of those that have returned.
 struct Flushed {
-    /// All before this one is.
+    /// Every request before this one is durable.
     start: usize,
-    /// Parts that are devices of their own, each with its last flush.
+    /// Parts that are separate devices, each with the position of its last flush.
     parts: Vec<(Range<u64>, usize)>,
 }
 
@@ -196,70 +200,74 @@ impl Flushed {
     }
 }
 
-/// The requests since the first that no flush covers.
-struct Window<'a> {
-    /// Requests before them.
+/// The requests from the first on that no flush covers.
+struct UnflushedWindow<'a> {
+    /// Number of requests before the window.
     start: usize,
-    writes: Vec<Pending<'a>>,
+    writes: Vec<UnflushedRequest<'a>>,
 }
 
-/// A request that is not covered by a flush.
-struct Pending<'a> {
+/// A request in the window.
+struct UnflushedRequest<'a> {
     request: &'a Request,
-    pieces: Vec<Range<usize>>,
-    /// It was durable by itself and has returned.
+    units: Vec<Range<usize>>,
+    /// Whether the request survives every cut: it was durable and has returned, or a flush of its
+    /// part covers it.
     certain: bool,
 }
 
-/// What the bits of a subset stand for.
-enum Grain {
-    Pieces(usize),
+/// The elements that the bits of a subset stand for, and their number.
+enum SubsetBasis {
+    Units(usize),
     Writes(usize),
-    Many,
+    /// There are too many to enumerate subsets.
+    None,
 }
 
-impl Window<'_> {
-    fn uncertain(&self) -> impl Iterator<Item = &Pending<'_>> {
+impl UnflushedWindow<'_> {
+    fn uncertain(&self) -> impl Iterator<Item = &UnflushedRequest<'_>> {
         self.writes.iter().filter(|write| !write.certain)
     }
 
-    fn grain(&self) -> Grain {
-        let pieces = self.uncertain().map(|write| write.pieces.len()).sum();
+    fn subset_basis(&self) -> SubsetBasis {
+        let units = self.uncertain().map(|write| write.units.len()).sum();
         let writes = self.uncertain().count();
-        match (pieces <= MAX_ENUMERATED, writes <= MAX_ENUMERATED) {
-            (true, _) => Grain::Pieces(pieces),
-            (false, true) => Grain::Writes(writes),
-            (false, false) => Grain::Many,
+        match (units <= MAX_ENUMERATED, writes <= MAX_ENUMERATED) {
+            (true, _) => SubsetBasis::Units(units),
+            (false, true) => SubsetBasis::Writes(writes),
+            (false, false) => SubsetBasis::None,
         }
     }
 
-    /// For each request which of its pieces survive.
+    /// Returns for each request which of its units survive.
     fn survivors(&self, choice: u32, prng: &mut Prng) -> Vec<Vec<bool>> {
         let sample = Sample::new(choice, self.uncertain().count(), prng);
-        let by_piece = matches!(self.grain(), Grain::Pieces(_));
+        let by_unit = matches!(self.subset_basis(), SubsetBasis::Units(_));
         let mut bits = (0..u32::BITS).map(|bit| choice >> bit & 1 == 1);
         let mut bit = || bits.next().unwrap_or(false);
         let mut index = 0;
         let mut survivors = Vec::with_capacity(self.writes.len());
         for write in &self.writes {
-            let mut pieces = vec![true; write.pieces.len()];
+            let mut units = vec![true; write.units.len()];
             if !write.certain {
                 match &sample {
-                    Some(sample) => sample.choose(index, &mut pieces, prng),
-                    None if by_piece => pieces.fill_with(&mut bit),
-                    None => pieces.fill(bit()),
+                    Some(sample) => sample.choose(index, &mut units, prng),
+                    None if by_unit => units.fill_with(&mut bit),
+                    None => units.fill(bit()),
                 }
                 index += 1;
             }
-            survivors.push(pieces);
+            survivors.push(units);
         }
         survivors
     }
 }
 
-/// A way of choosing what survives. Bugs hide in few shapes: one write lost, one alone there, an
-/// order not kept, a write half there; pure chance would rarely hit those in a long window.
-enum Shape {
+/// A pattern by which surviving writes are chosen.
+///
+/// Bugs show in few patterns: one write lost, only one write present, writes out of order, a write
+/// half present. Uniformly random choices would rarely produce those in a long window.
+enum SurvivalPattern {
     Nothing,
     Everything,
     AllBut(usize),
@@ -267,81 +275,81 @@ enum Shape {
     UpTo(usize),
     From(usize),
     Writes,
-    Pieces,
+    Units,
 }
 
 struct Sample {
-    shape: Shape,
-    /// Of 8 writes or pieces, how many survive on average.
+    pattern: SurvivalPattern,
+    /// How many of 8 writes or units survive on average.
     eighths: usize,
-    /// Of 8 writes that the shape lets survive, how many are torn.
+    /// How many of 8 writes that survive by the pattern are torn.
     torn_eighths: usize,
 }
 
 impl Sample {
-    /// The sample that a choice asks for; `None` if it is a subset.
+    /// Returns the sample for a choice, or `None` if the choice is a subset.
     fn new(choice: u32, writes: usize, prng: &mut Prng) -> Option<Self> {
-        let shape = match choice.checked_sub(SAMPLED)? {
-            0 => Shape::Nothing,
-            1 => Shape::Everything,
+        let pattern = match choice.checked_sub(SAMPLED)? {
+            0 => SurvivalPattern::Nothing,
+            1 => SurvivalPattern::Everything,
             _ => match prng.within(0..8) {
-                0 => Shape::AllBut(prng.within(0..writes)),
-                1 => Shape::Only(prng.within(0..writes)),
-                2 => Shape::UpTo(prng.within(0..writes + 1)),
-                3 => Shape::From(prng.within(0..writes + 1)),
-                4 | 5 => Shape::Writes,
-                _ => Shape::Pieces,
+                0 => SurvivalPattern::AllBut(prng.within(0..writes)),
+                1 => SurvivalPattern::Only(prng.within(0..writes)),
+                2 => SurvivalPattern::UpTo(prng.within(0..writes + 1)),
+                3 => SurvivalPattern::From(prng.within(0..writes + 1)),
+                4 | 5 => SurvivalPattern::Writes,
+                _ => SurvivalPattern::Units,
             },
         };
-        let torn_eighths = match shape {
-            Shape::Nothing | Shape::Everything => 0,
-            Shape::Pieces => 8,
+        let torn_eighths = match pattern {
+            SurvivalPattern::Nothing | SurvivalPattern::Everything => 0,
+            SurvivalPattern::Units => 8,
             _ => prng.choose(&[0, 0, 1, 4]).copied().unwrap_or(0),
         };
         let eighths = prng.choose(&[1, 4, 7]).copied().unwrap_or(4);
-        Some(Self { shape, eighths, torn_eighths })
+        Some(Self { pattern, eighths, torn_eighths })
     }
 
-    /// Chooses which pieces of a write survive.
-    fn choose(&self, write: usize, pieces: &mut [bool], prng: &mut Prng) {
+    /// Chooses which units of a write survive.
+    fn choose(&self, write: usize, units: &mut [bool], prng: &mut Prng) {
         let survives = self.write_survives(write, prng);
         let torn = prng.within(0..8) < self.torn_eighths;
-        pieces.fill_with(|| survives && (!torn || prng.within(0..8) < self.eighths));
+        units.fill_with(|| survives && (!torn || prng.within(0..8) < self.eighths));
     }
 
     fn write_survives(&self, write: usize, prng: &mut Prng) -> bool {
-        match self.shape {
-            Shape::Nothing => false,
-            Shape::Everything | Shape::Pieces => true,
-            Shape::AllBut(lost) => write != lost,
-            Shape::Only(kept) => write == kept,
-            Shape::UpTo(end) => write < end,
-            Shape::From(start) => write >= start,
-            Shape::Writes => prng.within(0..8) < self.eighths,
+        match self.pattern {
+            SurvivalPattern::Nothing => false,
+            SurvivalPattern::Everything | SurvivalPattern::Units => true,
+            SurvivalPattern::AllBut(lost) => write != lost,
+            SurvivalPattern::Only(kept) => write == kept,
+            SurvivalPattern::UpTo(end) => write < end,
+            SurvivalPattern::From(start) => write >= start,
+            SurvivalPattern::Writes => prng.within(0..8) < self.eighths,
         }
     }
 }
 
-impl Pending<'_> {
-    /// Brings the surviving pieces onto the device.
+impl UnflushedRequest<'_> {
+    /// Applies the surviving units to the device.
     fn apply(&self, device: &CowDevice, survives: &[bool], prng: &mut Prng) {
-        let pieces = self.pieces.iter().zip(survives).filter(|(_, survives)| **survives);
-        for (piece, _) in pieces {
+        let units = self.units.iter().zip(survives).filter(|(_, survives)| **survives);
+        for (unit, _) in units {
             let outcome = match self.request {
                 Request::Write { offset, bytes, durability } => {
-                    let bytes = bytes.get(piece.clone()).unwrap_or_default();
-                    device.write_at(offset + piece.start as u64, bytes, *durability)
+                    let bytes = bytes.get(unit.clone()).unwrap_or_default();
+                    device.write_at(offset + unit.start as u64, bytes, *durability)
                 }
                 Request::Discard { offset, length } if prng.within(0..2) == 0 => {
                     device.discard(*offset, *length)
                 }
                 Request::Discard { offset, length } => {
-                    let rubbish: Vec<u8> = (0..*length).map(|_| prng.number() as u8).collect();
-                    device.write_at(*offset, &rubbish, Durability::Cached)
+                    let random: Vec<u8> = (0..*length).map(|_| prng.number() as u8).collect();
+                    device.write_at(*offset, &random, Durability::Cached)
                 }
                 Request::Flush | Request::FlushPart(_) => Ok(()),
             };
-            outcome.expect("what worked once works again");
+            outcome.expect("a request that succeeded succeeds again");
         }
     }
 }

@@ -1,19 +1,19 @@
-//! Seeded randomness: the same numbers on every run and every machine.
+//! Seeded random numbers: the same on every run and every machine.
 
 use std::ops::Range;
 
-/// A generator of test numbers (SplitMix64). Not for secrets.
+/// A random number generator for tests (SplitMix64). Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Prng(u64);
 
 impl Prng {
-    /// A generator that starts from `seed`. Print the seed where a test fails.
+    /// Creates a generator from `seed`. A failing test must print its seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number, any of 64 bits.
+    /// Returns the next 64-bit number.
     pub const fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -22,30 +22,30 @@ impl Prng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number of `range`; its start if it is empty.
+    /// Returns a number in `range`, or the start of an empty range.
     pub const fn within(&mut self, range: Range<usize>) -> usize {
         let width = range.end.saturating_sub(range.start);
         if width == 0 { range.start } else { range.start + (self.number() % width as u64) as usize }
     }
 
-    /// One of `choices`, or `None` if there is none.
+    /// Returns one of `choices`, or `None` if there are none.
     pub fn choose<'a, T>(&mut self, choices: &'a [T]) -> Option<&'a T> {
         choices.get(self.within(0..choices.len()))
     }
 
-    /// Changes one to four places of `bytes` as damage and malice do: a bit, a byte, or a field of
-    /// two, four or eight bytes set to a value at the edge of its range.
+    /// Changes one to four fields of one, two, four or eight bytes, as damage or an attacker would.
+    /// Most get a changed bit, a nearby value or a value at the edge of the field's range.
     pub fn mutate(&mut self, bytes: &mut [u8]) {
         for _ in 0..self.within(1..5) {
             let offset = self.within(0..bytes.len());
             let width = 1 << self.within(0..4);
-            // Fields are aligned to their size nearly everywhere.
+            // Nearly all fields are aligned to their size.
             let offset = offset / width * width;
             let Some(field) = bytes.get_mut(offset..offset.saturating_add(width)) else { continue };
             let old = field.iter().fold(0_u64, |value, byte| (value << 8) | u64::from(*byte));
             let new = self.changed(old, width as u32 * 8);
-            for (place, byte) in field.iter_mut().rev().enumerate() {
-                *byte = (new >> (8 * place)) as u8;
+            for (index, byte) in field.iter_mut().rev().enumerate() {
+                *byte = (new >> (8 * index)) as u8;
             }
         }
     }

@@ -1,10 +1,10 @@
-//! A device that remembers every request that changes it, in order.
+//! A device that records every request that changes it, in order.
 //!
-//! Owns: the order. A request is carried out and written down as one, so that the recording has
-//! requests of several threads in an order in which they could have come one by one. Does **not**
-//! own: which of them survive a crash ([`PowerCuts`](crate::PowerCuts)).
+//! Owns: the order. A request is applied and recorded in one step, so the requests of several
+//! threads have one sequential order. Does **not** own: which of them survive a crash
+//! ([`PowerCuts`](crate::PowerCuts)).
 //!
-//! The device that lies below is never written: what is written stays in memory.
+//! The underlying device is never written: all writes stay in memory.
 
 use std::io;
 use std::ops::Range;
@@ -13,35 +13,36 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 
 use crate::cow::CowDevice;
+use crate::delegate_device;
 
 /// A request that changes a device, or makes changes durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Bytes written, and what the write promised when it returned.
+    /// A write.
     Write {
-        /// The first byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// What was written.
+        /// The bytes written.
         bytes: Arc<[u8]>,
-        /// Whether it was durable by itself.
+        /// Whether the write was durable when it returned.
         durability: Durability,
     },
-    /// A range given back.
+    /// A discard.
     Discard {
-        /// The first byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: u64,
     },
-    /// Everything before it made durable.
+    /// A flush: every earlier request is durable.
     Flush,
-    /// Everything before it in these bytes made durable: they are a device of their own
-    /// ([`RecordingDevice::split`]).
+    /// A flush of one part of a split device ([`RecordingDevice::split`]): every earlier request in
+    /// this range of bytes is durable.
     FlushPart(Range<u64>),
 }
 
 impl Request {
-    /// Carries it out.
+    /// Applies the request to `device`.
     pub(crate) fn apply(&self, device: &CowDevice) -> io::Result<()> {
         match self {
             Self::Write { offset, bytes, durability } => {
@@ -52,7 +53,7 @@ impl Request {
         }
     }
 
-    /// Whether it changes bytes of this range alone.
+    /// Returns whether the request changes only bytes in `range`.
     pub(crate) fn lies_in(&self, range: &Range<u64>) -> bool {
         let (start, length) = match self {
             Self::Write { offset, bytes, .. } => (*offset, bytes.len() as u64),
@@ -63,46 +64,46 @@ impl Request {
     }
 }
 
-/// A device in memory that starts as a copy of another and records what happens to it.
+/// An in-memory device that starts as a copy of another one and records its requests.
 pub struct RecordingDevice {
     start: CowDevice,
     live: CowDevice,
     requests: Mutex<Vec<Request>>,
 }
 
-/// What has happened to a device.
+/// The recorded requests of a device, and its state before them.
 pub struct Recording {
     start: CowDevice,
     requests: Vec<Request>,
 }
 
 impl RecordingDevice {
-    /// A device that holds what `base` holds; `base` itself is only read.
+    /// Creates a device with the contents of `base`, which is only read.
     #[must_use]
     pub fn new(base: SharedDevice) -> Self {
         Self::of(CowDevice::new(base))
     }
 
-    /// A device that goes on with what this one holds.
+    /// Creates a device that starts with the contents of `start`.
     #[must_use]
     pub fn of(start: CowDevice) -> Self {
         Self { live: start.fork(), start, requests: Mutex::default() }
     }
 
-    /// How many requests have been recorded. What a program promised at this position has to hold
-    /// after a crash at this or any later [`point`](crate::Cut::point).
+    /// Returns the number of recorded requests. A promise that a program makes at this position
+    /// must hold after a crash at this or any later [`point`](crate::Cut::point).
     #[must_use]
     pub fn position(&self) -> usize {
         self.lock().len()
     }
 
-    /// Everything that has happened so far.
+    /// Returns a copy of the recording so far.
     #[must_use]
     pub fn recording(&self) -> Recording {
         Recording { start: self.start.fork(), requests: self.lock().clone() }
     }
 
-    /// Makes a part durable that is a device of its own.
+    /// Records a flush of one part of a split device.
     pub(crate) fn flush_part(&self, part: Range<u64>) -> io::Result<()> {
         self.record(Request::FlushPart(part))
     }
@@ -118,7 +119,7 @@ impl RecordingDevice {
         Ok(())
     }
 
-    /// The whole sectors that a write changes, as they are after it.
+    /// Returns the whole sectors that a write changes, with their contents after the write.
     fn whole_sectors(&self, offset: u64, bytes: &[u8]) -> io::Result<(u64, Vec<u8>)> {
         let sector = u64::from(self.live.sector_size());
         let start = offset / sector * sector;
@@ -126,53 +127,43 @@ impl RecordingDevice {
         let mut whole = vec![0; end.saturating_sub(start) as usize];
         self.live.read_at(start, &mut whole)?;
         let within = (offset - start) as usize;
-        let place = whole.get_mut(within..within + bytes.len());
-        place.ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(bytes);
+        let target = whole.get_mut(within..within + bytes.len());
+        target.ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(bytes);
         Ok((start, whole))
     }
 }
 
 impl Recording {
-    /// The requests, in order. Those that failed are not among them.
+    /// Returns the successful requests, in order.
     #[must_use]
     pub fn requests(&self) -> &[Request] {
         &self.requests
     }
 
-    /// The device as it was when the first `count` requests had been made.
+    /// Returns the device as it was after the first `count` requests.
     ///
     /// # Panics
     ///
-    /// If the device below cannot be read.
+    /// If the underlying device cannot be read.
     #[must_use]
     pub fn replay(&self, count: usize) -> CowDevice {
         let device = self.start.fork();
         for request in self.requests.iter().take(count) {
-            request.apply(&device).expect("what worked once works again");
+            request.apply(&device).expect("a request that succeeded succeeds again");
         }
         device
     }
 }
 
 impl BlockDevice for RecordingDevice {
-    fn length_bytes(&self) -> u64 {
-        self.live.length_bytes()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.live.sector_size()
-    }
+    delegate_device!(live: length_bytes, sector_size, read_at);
 
     fn is_read_only(&self) -> bool {
         false
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.live.read_at(offset, buffer)
-    }
-
-    /// A medium writes whole sectors: who writes a part of one writes the rest of it again as it is,
-    /// with what earlier writes have put there. So it is recorded as that.
+    /// Writes and records whole sectors. A medium writes whole sectors, so a write of a part of a
+    /// sector also rewrites the rest of it, as earlier writes left it.
     fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
         let mut requests = self.lock();
         let (offset, whole) = self.whole_sectors(offset, bytes)?;

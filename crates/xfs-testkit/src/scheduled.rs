@@ -1,12 +1,12 @@
-//! A device whose requests wait until a test lets them go, in whatever order it likes.
+//! A device that holds its requests until a test releases them, in any order.
 //!
-//! Owns: holding the calling threads, and the choice which goes next. Does **not** own time: a slow
-//! request is one that the test leaves waiting while others pass, so that nothing sleeps and
-//! nothing depends on how fast the machine is.
+//! Owns: holding the calling threads, and the choice of the request that proceeds next. Does
+//! **not** own time: a slow request is one that the test holds while it releases others. Nothing
+//! sleeps, and nothing depends on the speed of the machine.
 //!
-//! A run is the same again for the same seed if the test waits, before each choice, for as many
-//! requests as it knows must come ([`Scheduler::wait_for`]): the choice looks at what the requests
-//! are, not at which of them came first.
+//! A run is reproducible for a seed if the test calls [`Scheduler::wait_for`] before each choice,
+//! with the number of requests that must arrive. The choice depends on the requests and not on
+//! their order of arrival.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,37 +14,38 @@ use std::time::Duration;
 
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 
+use crate::delegate_device;
 use crate::failing::RequestKind;
 use crate::prng::Prng;
 
-/// A test that waits for requests that do not come fails after this time.
+/// A test that waits for requests that do not arrive fails after this time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A request whose thread is held. Flushes stand at 0 and have no length.
+/// A request whose thread is held. A flush has offset 0 and length 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    /// What is asked.
+pub struct HeldRequest {
+    /// The kind of request.
     pub kind: RequestKind,
-    /// The first byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
 }
 
 /// A device over another one that asks a [`Scheduler`] before each request.
 pub struct ScheduledDevice {
     inner: SharedDevice,
-    gate: Arc<Gate>,
+    gate: Arc<RequestGate>,
 }
 
-/// Decides which request goes next. Dropping it lets everything pass.
+/// Decides which request proceeds next. Dropping it releases all requests.
 pub struct Scheduler {
-    gate: Arc<Gate>,
+    gate: Arc<RequestGate>,
     prng: Prng,
 }
 
-struct Gate {
-    /// Kinds that are held; others pass.
+struct RequestGate {
+    /// Kinds of requests that are held. Others pass.
     held: Vec<RequestKind>,
     state: Mutex<State>,
     changed: Condvar,
@@ -54,17 +55,17 @@ struct Gate {
 struct State {
     open: bool,
     tickets: u64,
-    waiting: Vec<(Waiting, u64)>,
-    /// The ticket that may go, until its request is done.
-    going: Option<u64>,
+    waiting: Vec<(HeldRequest, u64)>,
+    /// The ticket of the released request, until the request is done.
+    released: Option<u64>,
 }
 
 impl ScheduledDevice {
-    /// A device over `inner` that holds requests of these kinds, and its scheduler.
+    /// Creates a device over `inner` that holds requests of these kinds, and its scheduler.
     #[must_use]
     pub fn new(inner: SharedDevice, held: &[RequestKind], seed: u64) -> (Self, Scheduler) {
         let (state, changed) = (Mutex::default(), Condvar::new());
-        let gate = Arc::new(Gate { held: held.to_vec(), state, changed });
+        let gate = Arc::new(RequestGate { held: held.to_vec(), state, changed });
         let scheduler = Scheduler { gate: Arc::clone(&gate), prng: Prng::new(seed) };
         (Self { inner, gate }, scheduler)
     }
@@ -75,29 +76,31 @@ impl Scheduler {
     ///
     /// # Panics
     ///
-    /// If they do not come within a minute.
+    /// If they do not arrive within a minute.
     pub fn wait_for(&self, count: usize) {
         let too_few = |state: &mut State| state.waiting.len() < count;
         let state = self.gate.changed.wait_timeout_while(self.gate.lock(), PATIENCE, too_few);
         let held = state.unwrap_or_else(PoisonError::into_inner).0.waiting.len();
-        assert!(held >= count, "{count} requests were expected, only {held} came");
+        assert!(held >= count, "only {held} of {count} requests arrived");
     }
 
-    /// The requests that are held, ordered by what they are.
+    /// Returns the held requests, ordered by kind, offset and length.
     #[must_use]
-    pub fn waiting(&self) -> Vec<Waiting> {
+    pub fn waiting(&self) -> Vec<HeldRequest> {
         self.gate.lock().sorted().into_iter().map(|(waiting, _)| waiting).collect()
     }
 
-    /// Lets one request go, chosen by the seed, and returns when it is done; `None` if none waits.
-    pub fn release_any(&mut self) -> Option<Waiting> {
+    /// Releases one request, chosen by the seed, and returns it when it is done; `None` if none is
+    /// held.
+    pub fn release_any(&mut self) -> Option<HeldRequest> {
         let waiting = self.gate.lock().sorted();
         let chosen = self.prng.choose(&waiting).copied();
         chosen.map(|chosen| self.gate.release(chosen))
     }
 
-    /// Lets the first request go that `chooses`, and returns when it is done; `None` if none does.
-    pub fn release_first(&mut self, chooses: impl Fn(&Waiting) -> bool) -> Option<Waiting> {
+    /// Releases the first request that `chooses` accepts and returns it when it is done; `None` if
+    /// there is none.
+    pub fn release_first(&mut self, chooses: impl Fn(&HeldRequest) -> bool) -> Option<HeldRequest> {
         let waiting = self.gate.lock().sorted();
         let chosen = waiting.into_iter().find(|(waiting, _)| chooses(waiting));
         chosen.map(|chosen| self.gate.release(chosen))
@@ -112,7 +115,7 @@ impl Drop for Scheduler {
 }
 
 impl State {
-    fn sorted(&self) -> Vec<(Waiting, u64)> {
+    fn sorted(&self) -> Vec<(HeldRequest, u64)> {
         let mut sorted = self.waiting.clone();
         sorted.sort_by_key(|(waiting, ticket)| {
             (waiting.kind as u8, waiting.offset, waiting.length, *ticket)
@@ -121,12 +124,12 @@ impl State {
     }
 }
 
-impl Gate {
+impl RequestGate {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `blocks` is false of the state.
+    /// Waits until `blocks` returns false for the state.
     fn wait<'a>(
         &self,
         state: MutexGuard<'a, State>,
@@ -135,17 +138,17 @@ impl Gate {
         self.changed.wait_while(state, blocks).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a request go and waits until it is done.
-    fn release(&self, (waiting, ticket): (Waiting, u64)) -> Waiting {
+    /// Releases a request and waits until it is done.
+    fn release(&self, (waiting, ticket): (HeldRequest, u64)) -> HeldRequest {
         let mut state = self.lock();
-        state.going = Some(ticket);
+        state.released = Some(ticket);
         self.changed.notify_all();
-        drop(self.wait(state, |state| state.going == Some(ticket)));
+        drop(self.wait(state, |state| state.released == Some(ticket)));
         waiting
     }
 
-    /// Makes a request when the scheduler says so.
-    fn pass<T>(&self, waiting: Waiting, request: impl FnOnce() -> T) -> T {
+    /// Makes a request when the scheduler releases it.
+    fn pass<T>(&self, waiting: HeldRequest, request: impl FnOnce() -> T) -> T {
         if !self.held.contains(&waiting.kind) {
             return request();
         }
@@ -154,13 +157,13 @@ impl Gate {
         state.tickets += 1;
         state.waiting.push((waiting, ticket));
         self.changed.notify_all();
-        let mut state = self.wait(state, |state| !state.open && state.going != Some(ticket));
+        let mut state = self.wait(state, |state| !state.open && state.released != Some(ticket));
         state.waiting.retain(|(_, other)| *other != ticket);
         drop(state);
         let outcome = request();
         let mut state = self.lock();
-        if state.going == Some(ticket) {
-            state.going = None;
+        if state.released == Some(ticket) {
+            state.released = None;
         }
         self.changed.notify_all();
         outcome
@@ -168,36 +171,26 @@ impl Gate {
 }
 
 impl BlockDevice for ScheduledDevice {
-    fn length_bytes(&self) -> u64 {
-        self.inner.length_bytes()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.inner.sector_size()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
-    }
+    delegate_device!(inner: length_bytes, sector_size, is_read_only);
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let length = buffer.len() as u64;
-        let waiting = Waiting { kind: RequestKind::Read, offset, length };
+        let waiting = HeldRequest { kind: RequestKind::Read, offset, length };
         self.gate.pass(waiting, || self.inner.read_at(offset, buffer))
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
-        let waiting = Waiting { kind: RequestKind::Write, offset, length: bytes.len() as u64 };
+        let waiting = HeldRequest { kind: RequestKind::Write, offset, length: bytes.len() as u64 };
         self.gate.pass(waiting, || self.inner.write_at(offset, bytes, durability))
     }
 
     fn flush(&self) -> io::Result<()> {
-        let waiting = Waiting { kind: RequestKind::Flush, offset: 0, length: 0 };
+        let waiting = HeldRequest { kind: RequestKind::Flush, offset: 0, length: 0 };
         self.gate.pass(waiting, || self.inner.flush())
     }
 
     fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        let waiting = Waiting { kind: RequestKind::Discard, offset, length };
+        let waiting = HeldRequest { kind: RequestKind::Discard, offset, length };
         self.gate.pass(waiting, || self.inner.discard(offset, length))
     }
 }

@@ -7,12 +7,12 @@ use std::sync::{Arc, Weak};
 
 use xfs_buffer::BufferCache;
 use xfs_format::Geometry;
-use xfs_sync::{Chain, Volume};
+use xfs_sync::{VersionChain, Volume};
 
 /// What every item of a volume knows of its volume.
 #[derive(Debug)]
 pub(crate) struct Context {
-    geometry: Arc<Chain<Geometry, Volume>>,
+    geometry: Arc<VersionChain<Geometry, Volume>>,
     cache: Weak<BufferCache>,
 }
 

@@ -4,8 +4,8 @@
 //! what keeping one means: see [`Deferred`](crate::Deferred).
 
 use xfs_format::log_item::{
-    AttrIntent, AttrNames, AttrOperation, Done, ExchangeIntent, ExtentFree, ExtentList, HostOrder,
-    ItemKind, LogItem, MapExtent, RefcountExtent, RmapExtent,
+    AttrIntent, AttrNames, AttrOperation, ExchangeIntent, ExtentFree, HostOrder, IntentDone,
+    IntentExtents, ItemKind, LogItem, MapExtent, RefcountExtent, RmapExtent,
 };
 use xfs_format::{FsBlock, InodeNumber};
 
@@ -151,22 +151,26 @@ pub(crate) fn encode_done(id: u64, promises: &[Promise]) -> Vec<Vec<u8>> {
         Some(ItemKind::ExtentFreeDone) => {
             LogItem::ExtentFreeDone(free_list(id, promises)).encode(order)
         }
-        Some(kind) => LogItem::Done(Done { kind, id }).encode(order),
+        Some(kind) => LogItem::Done(IntentDone { kind, id }).encode(order),
         None => unreachable!("every intent has a completion"),
     }
 }
 
-fn free_list(id: u64, promises: &[Promise]) -> ExtentList<ExtentFree> {
+fn free_list(id: u64, promises: &[Promise]) -> IntentExtents<ExtentFree> {
     list(id, promises, |promise| match promise {
         Promise::ExtentFree(extent) => Some(*extent),
         _ => None,
     })
 }
 
-fn list<E>(id: u64, promises: &[Promise], take: impl Fn(&Promise) -> Option<E>) -> ExtentList<E> {
+fn list<E>(
+    id: u64,
+    promises: &[Promise],
+    take: impl Fn(&Promise) -> Option<E>,
+) -> IntentExtents<E> {
     let extents: Vec<E> = promises.iter().filter_map(take).collect();
     assert_eq!(extents.len(), promises.len(), "an intent makes promises of one kind");
-    ExtentList { id, extents }
+    IntentExtents { id, extents }
 }
 
 fn attr_intent(id: u64, attr: &AttrPromise) -> AttrIntent<'_> {

@@ -9,7 +9,7 @@ use xfs_device::{MemoryDevice, OverlayDevice, SharedDevice};
 use xfs_format::inode::InodeCore;
 use xfs_format::log_item::LoggedFields;
 use xfs_format::timestamp::Timestamp;
-use xfs_format::{DiskAddr, Place, Superblock};
+use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_log::{Log, LogConfig, LogDevice, LogGeometry, Replayed, find_head_and_tail, replay_all};
 use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Target};
 
@@ -54,7 +54,7 @@ pub fn make_sized(data_bytes: u64, text: &str) -> SharedDevice {
 pub fn superblock(device: &SharedDevice) -> Superblock {
     let mut sector = [0; 4096];
     device.read_at(0, &mut sector).unwrap();
-    Superblock::decode(&sector, Place::Disk(DiskAddr(0))).unwrap()
+    Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap()
 }
 
 /// The log of a volume on one device.

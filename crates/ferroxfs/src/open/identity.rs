@@ -18,7 +18,7 @@
 use xfs_buffer::{Error, IoError, Result as BufferResult};
 use xfs_device::{BlockDevice, Durability};
 use xfs_format::superblock::{self, Access, Superblock, SuperblockDisk};
-use xfs_format::{AgNumber, DiskAddr, IncompatFeatures, Place, Uuid};
+use xfs_format::{AgNumber, DiskAddr, IncompatFeatures, StructureAddress, Uuid};
 use zerocopy::FromBytes;
 
 use super::{Devices, OpenError, read_superblock};
@@ -79,7 +79,7 @@ impl Devices {
             let mut sector = vec![0; geometry.sector_size as usize];
             let read = self.data.read_at(offset, &mut sector);
             read.map_err(|source| io_error("read", at, source))?;
-            Superblock::decode(&sector, Place::Disk(at))?;
+            Superblock::decode(&sector, StructureAddress::Disk(at))?;
             put_uuid(&mut sector, uuid, geometry.meta_uuid);
             write_sector(&*self.data, at, &sector)
         };

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use xfs_sync::{AtomicU64, Collector, Mutex, MutexGuard, Object, Ordering, Shelf};
+use xfs_sync::{AtomicU64, Collector, EpochArray, Mutex, MutexGuard, Object, Ordering};
 
 use super::entry::{Entry, Inode};
 
@@ -37,7 +37,7 @@ pub(crate) struct Chunk<I> {
     present: AtomicU64<Object>,
     idle: AtomicU64<Object>,
     unsettled: AtomicU64<Object>,
-    entries: Shelf<Entry<I>, Object, { CHUNK_INODES as usize }>,
+    entries: EpochArray<Entry<I>, Object, { CHUNK_INODES as usize }>,
 }
 
 /// Why a chunk is in the index.
@@ -56,7 +56,7 @@ impl<I> Chunk<I> {
             present: AtomicU64::default(),
             idle: AtomicU64::default(),
             unsettled: AtomicU64::default(),
-            entries: Shelf::new(collector),
+            entries: EpochArray::new(collector),
         }
     }
 
@@ -76,7 +76,7 @@ impl<I> Chunk<I> {
         place: u32,
         look: impl FnOnce(&Arc<Entry<I>>) -> R,
     ) -> Option<R> {
-        self.entries.look(collector, place as usize, look)
+        self.entries.read(collector, place as usize, look)
     }
 
     /// The lock under which inodes come and go; `None` once the chunk has left the index.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xfs_alloc::{InodeState, chunks_freed, latched_inode_state};
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::agi::AgiCheck;
-use xfs_format::{Corruption, Geometry, InodeNumber, Place, Structure};
+use xfs_format::{Corruption, Geometry, InodeNumber, Structure, StructureAddress};
 use xfs_inode::Live;
 use xfs_trans::{InodeCluster, InodeImage, InodeRecord, Journal};
 
@@ -122,7 +122,7 @@ impl Store for Arc<Journal> {
     fn in_use(&self, number: InodeNumber) -> Error {
         let inode = self.place(number).map_or(0, |(_, inode)| inode);
         let check = AgiCheck::InUse { inode };
-        Corruption::new(Structure::Inode, Place::Inode(number), check).into()
+        Corruption::new(Structure::Inode, StructureAddress::Inode(number), check).into()
     }
 }
 

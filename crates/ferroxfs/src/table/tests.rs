@@ -181,9 +181,10 @@ fn inodes_that_lie_beside_each_other_are_read_from_one_cluster() {
     let reads = || volume.statistics().unwrap().buffers.reads;
     table.release(take(&table, numbers[0]));
     let before = reads();
-    let first = volume.geometry().inode_place(numbers[0]).unwrap().cluster;
-    let is_beside =
-        |number: &&InodeNumber| volume.geometry().inode_place(**number).unwrap().cluster == first;
+    let first = volume.geometry().inode_location(numbers[0]).unwrap().cluster;
+    let is_beside = |number: &&InodeNumber| {
+        volume.geometry().inode_location(**number).unwrap().cluster == first
+    };
     let beside: Vec<_> = numbers[1..].iter().filter(is_beside).collect();
     assert!(beside.len() > 2);
     for number in &beside {

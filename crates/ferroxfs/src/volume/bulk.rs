@@ -18,7 +18,9 @@ use xfs_alloc::{chunks_freed, latched_inode_chunks};
 use xfs_buffer::{Error, PosixError};
 use xfs_format::inode::{InodeCheck, InodeCore};
 use xfs_format::inode_chunk::InodeChunk;
-use xfs_format::{AgInode, AgNumber, Corruption, Geometry, InodeNumber, Place, Structure};
+use xfs_format::{
+    AgInode, AgNumber, Corruption, Geometry, InodeNumber, Structure, StructureAddress,
+};
 
 use super::Volume;
 use crate::credentials::Capabilities;
@@ -379,7 +381,7 @@ fn metadata(parts: &Parts, entry: &Entry) -> Metadata {
 fn of_core(core: &InodeCore, geometry: &Geometry) -> Result<Metadata> {
     let check = || {
         let check = InodeCheck::Mode { mode: core.mode };
-        Corruption::new(Structure::Inode, Place::Inode(core.number), check)
+        Corruption::new(Structure::Inode, StructureAddress::Inode(core.number), check)
     };
     let file_type = core.file_type().ok_or_else(check)?;
     Ok(Metadata::of_core(core, file_type, geometry))

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::Geometry;
-use xfs_sync::{Gate, Inside, Mutex, Volume};
+use xfs_sync::{Gate, GateGuard, Mutex, Volume};
 use xfs_trans::Journal;
 
 use super::Parts;
@@ -57,7 +57,7 @@ pub(super) enum Phase {
 /// What a volume is written with, for an operation under way: the volume is not frozen meanwhile.
 pub(crate) struct Writer<'a> {
     parts: &'a Parts,
-    _inside: Inside<'a>,
+    _inside: GateGuard<'a>,
 }
 
 impl<'a> Writer<'a> {

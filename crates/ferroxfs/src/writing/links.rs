@@ -8,7 +8,7 @@
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::inode::{FileType, InodeCheck, InodeCore};
-use xfs_format::{Corruption, Place, Structure};
+use xfs_format::{Corruption, Structure, StructureAddress};
 
 /// The most links of an inode.
 #[doc(alias = "XFS_MAXLINK")]
@@ -37,5 +37,5 @@ pub(super) fn check_loses_name(core: &InodeCore, not_empty: PosixError) -> Resul
 
 fn too_few(core: &InodeCore) -> xfs_buffer::Error {
     let check = InodeCheck::TooFewLinks { nlink: core.nlink };
-    Corruption::new(Structure::Inode, Place::Inode(core.number), check).into()
+    Corruption::new(Structure::Inode, StructureAddress::Inode(core.number), check).into()
 }

@@ -40,7 +40,7 @@ fn a_walk_goes_on_behind_an_inode_that_cannot_be_read() {
     let mut image = golden();
     let whole = volume();
     let victim = whole.lookup("/deep/1/2").unwrap().number();
-    let place = whole.geometry().inode_place(victim).unwrap();
+    let place = whole.geometry().inode_location(victim).unwrap();
     let sectors = u64::from(place.offset_bytes / 512);
     spoil(&mut image, DiskAddr(place.cluster.0 + sectors));
     let volume = open(image);
@@ -57,7 +57,7 @@ fn directories_that_form_a_cycle_end_a_walk_and_a_climb() {
     let (top, low) = (whole.lookup("/deep").unwrap(), whole.lookup("/deep/1/2/3").unwrap());
     let victim = whole.lookup("/deep/1/2/3/4").unwrap();
     let mut image = golden();
-    let place = whole.geometry().inode_place(low.number()).unwrap();
+    let place = whole.geometry().inode_location(low.number()).unwrap();
     let (start, length) = (place.offset_bytes as usize, place.cluster_bytes as usize);
     let old = u32::try_from(victim.number().0).unwrap().to_be_bytes();
     let new = u32::try_from(top.number().0).unwrap().to_be_bytes();

@@ -36,21 +36,9 @@ struct Gated {
 }
 
 impl BlockDevice for Gated {
-    fn length_bytes(&self) -> u64 {
-        self.inner.length_bytes()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.inner.sector_size()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.inner.read_at(offset, buffer)
-    }
+    xfs_testkit::delegate_device!(
+        inner: length_bytes, sector_size, is_read_only, read_at, flush, discard
+    );
 
     fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
         if durability == Durability::Durable {
@@ -65,14 +53,6 @@ impl BlockDevice for Gated {
             let _open = self.changed.wait_while(gate, |gate| gate.is_closed).unwrap();
         }
         self.inner.write_at(offset, bytes, durability)
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        self.inner.flush()
-    }
-
-    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.inner.discard(offset, length)
     }
 }
 

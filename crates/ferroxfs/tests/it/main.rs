@@ -54,7 +54,7 @@ fn volume() -> Volume {
 fn forge(device: &SharedDevice, number: InodeNumber, at: usize, value: u32) {
     let devices = OpenOptions::new().with_devices(Arc::clone(device), None);
     let volume = devices.volume().expect("the image opens");
-    let (geometry, place) = (volume.geometry(), volume.geometry().inode_place(number).unwrap());
+    let (geometry, place) = (volume.geometry(), volume.geometry().inode_location(number).unwrap());
     let offset = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes);
     let mut bytes = vec![0; geometry.inode_size as usize];
     device.read_at(offset, &mut bytes).unwrap();

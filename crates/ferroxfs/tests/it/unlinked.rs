@@ -58,7 +58,7 @@ fn crash(device: &SharedDevice) {
 
 /// Breaks the checksum of an inode.
 fn damage(device: &SharedDevice, geometry: &Geometry, inode: InodeNumber) {
-    let place = geometry.inode_place(inode).unwrap();
+    let place = geometry.inode_location(inode).unwrap();
     let at = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes) + 60;
     let mut bytes = vec![0; 512];
     let sector = at / 512 * 512;

@@ -76,7 +76,7 @@ fn superblocks(volume: &Volume) -> Result<Vec<Superblock>, TrialError> {
         let mut sector = vec![0; geometry.sector_size as usize];
         let offset = at.byte_offset().ok_or_else(|| failed("no such place"))?;
         volume.device().read_at(offset, &mut sector).map_err(failed)?;
-        let place = ferroxfs::format::Place::Disk(at);
+        let place = ferroxfs::format::StructureAddress::Disk(at);
         let found = Superblock::decode(&sector, place).map_err(failed)?;
         let is_copy = group.0 > 0;
         let counts = if is_copy {

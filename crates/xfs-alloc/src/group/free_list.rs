@@ -77,7 +77,7 @@ impl GroupSpace {
             return Err(self.corrupt(Structure::Agfl, check));
         };
         let range = &mut self.agf.free_list;
-        range.first = (range.first + 1) % agfl::places(tx.geometry().sector_size);
+        range.first = (range.first + 1) % agfl::capacity(tx.geometry().sector_size);
         range.count -= 1;
         Ok(block.0)
     }
@@ -86,7 +86,7 @@ impl GroupSpace {
     #[doc(alias = "xfs_alloc_put_freelist")]
     pub(super) fn put_on_list(&mut self, tx: &mut Transaction<'_>, block: u32) -> Result<()> {
         let at = tx.geometry().header_disk_addr(self.number, AGFL_SECTOR);
-        let places = agfl::places(tx.geometry().sector_size);
+        let places = agfl::capacity(tx.geometry().sector_size);
         let range = &mut self.agf.free_list;
         if range.count >= places {
             let (first, last, count) = (range.first, range.last, range.count);
@@ -96,7 +96,7 @@ impl GroupSpace {
         range.last = (range.last + 1) % places;
         range.count += 1;
         let list = tx.read(at, tx.geometry().sector_size, BlockKind::Agfl)?;
-        let bytes = agfl::place_bytes(range.last);
+        let bytes = agfl::entry_range(range.last);
         tx.change(&list, bytes, |place| place.copy_from_slice(&block.to_be_bytes()));
         Ok(())
     }

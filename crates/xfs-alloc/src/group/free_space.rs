@@ -14,7 +14,7 @@ use xfs_btree::Seek;
 use xfs_buffer::{Error, Result};
 use xfs_format::agf::AgfCheck;
 use xfs_format::free_space::{FreeSpace, FreeSpaceByBlock, FreeSpaceBySize, FreeSpaceCheck};
-use xfs_format::{AgBlock, AgNumber, Corruption, Place, Structure};
+use xfs_format::{AgBlock, AgNumber, Corruption, Structure, StructureAddress};
 use xfs_trans::Transaction;
 
 use super::GroupSpace;
@@ -133,5 +133,5 @@ impl GroupSpace {
 #[cold]
 fn disagree(group: AgNumber, record: FreeSpace) -> Error {
     let check = FreeSpaceCheck::Disagree { start: record.start.0, count: record.count };
-    Corruption::new(Structure::Btree, Place::Group(group), check).into()
+    Corruption::new(Structure::Btree, StructureAddress::Group(group), check).into()
 }

@@ -25,7 +25,7 @@ use xfs_btree::Seek;
 use xfs_buffer::{Error, Result};
 use xfs_format::btree::BtreeFormat;
 use xfs_format::rmap::{ReverseMap, Rmap, RmapCheck, RmapFlags, RmapKey, RmapOwner};
-use xfs_format::{AgBlock, AgNumber, Corruption, FileBlock, Place, Structure};
+use xfs_format::{AgBlock, AgNumber, Corruption, FileBlock, Structure, StructureAddress};
 use xfs_trans::Transaction;
 
 use super::GroupSpace;
@@ -230,5 +230,5 @@ fn find(editor: &mut GroupEditor<'_, '_, ReverseMap>, record: &Rmap) -> Result<(
 fn missing(group: AgNumber, record: &Rmap) -> Error {
     let (start, count, owner) = (record.start.0, record.count, record.owner.to_raw());
     let check = RmapCheck::Missing { start, count, owner };
-    Corruption::new(Structure::Btree, Place::Group(group), check).into()
+    Corruption::new(Structure::Btree, StructureAddress::Group(group), check).into()
 }

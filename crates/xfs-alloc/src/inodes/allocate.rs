@@ -130,7 +130,8 @@ fn taken(tx: &Transaction<'_>, group: AgNumber, inode: AgInode) -> Result<Alloca
     };
     if !is_free {
         let check = AgiCheck::InUse { inode: inode.0 };
-        let (structure, place) = (xfs_format::Structure::Inode, xfs_format::Place::Inode(number));
+        let (structure, place) =
+            (xfs_format::Structure::Inode, xfs_format::StructureAddress::Inode(number));
         return Err(xfs_format::Corruption::new(structure, place, check).into());
     }
     Ok(AllocatedInode { record, generation })

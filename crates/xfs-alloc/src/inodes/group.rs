@@ -9,7 +9,7 @@ use xfs_format::btree::{BtreeCheck, BtreeKind};
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunk, InodeChunks};
 use xfs_format::{
     AgBlock, AgInode, AgNumber, BlockKind, Check, Corruption, DiskAddr, FsBlock, InodeNumber,
-    Place, Structure,
+    Structure, StructureAddress,
 };
 use xfs_trans::Transaction;
 
@@ -73,8 +73,9 @@ impl<'journal> GroupInodes<'journal> {
         tx: &mut Transaction<'journal>,
         inode: InodeNumber,
     ) -> Result<(Self, AgInode)> {
-        let outside =
-            || Corruption::new(Structure::Inode, Place::Inode(inode), BtreeCheck::Outside);
+        let outside = || {
+            Corruption::new(Structure::Inode, StructureAddress::Inode(inode), BtreeCheck::Outside)
+        };
         let (number, inode) = tx.geometry().split_inode(inode).ok_or_else(outside)?;
         if let Some(group) = Self::open(tx, number)? {
             return Ok((group, inode));
@@ -212,7 +213,7 @@ fn place(tx: &Transaction<'_>, number: AgNumber) -> (DiskAddr, u32) {
 
 #[cold]
 fn corrupt(group: AgNumber, check: impl Into<Check>) -> Corruption {
-    Corruption::new(Structure::Agi, Place::Group(group), check)
+    Corruption::new(Structure::Agi, StructureAddress::Group(group), check)
 }
 
 /// One of the two btrees in its header.

@@ -14,7 +14,7 @@ use xfs_buffer::{Buffer, Result};
 use xfs_format::agi::AgiFields;
 use xfs_format::btree::BtreeCheck;
 use xfs_format::inode_chunk::InodeChunk;
-use xfs_format::{AgInode, AgNumber, Corruption, InodeNumber, Place, Structure};
+use xfs_format::{AgInode, AgNumber, Corruption, InodeNumber, Structure, StructureAddress};
 use xfs_trans::Journal;
 
 use super::state::InodeGroups;
@@ -53,7 +53,8 @@ fn find_latched(
     group: AgNumber,
     inode: AgInode,
 ) -> Result<Option<InodeChunk>> {
-    let outside = || Corruption::new(Structure::Agi, Place::Group(group), BtreeCheck::Outside);
+    let outside =
+        || Corruption::new(Structure::Agi, StructureAddress::Group(group), BtreeCheck::Outside);
     let state = InodeGroups::of(journal).group(group).ok_or_else(outside)?;
     let agi = AgiFields::decode(&header.bytes(), header.at(), journal.geometry())?;
     let mut spots = state.take_spots();

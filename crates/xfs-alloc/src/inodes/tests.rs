@@ -115,7 +115,7 @@ fn check_chunk(
         let number = geometry.join_inode(group, AgInode(chunk.start.0 + position));
         let is_allocated = chunk.allocated() >> position & 1 != 0;
         assert_eq!(is_allocated, in_use.contains(&number), "{number}");
-        let place = geometry.inode_place(number).unwrap();
+        let place = geometry.inode_location(number).unwrap();
         let buffer =
             cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster).unwrap();
         let bytes = buffer.bytes();
@@ -517,7 +517,7 @@ fn a_damaged_list_is_told_and_can_be_emptied() {
         (0..200).map(|_| make(&journal, root, InodePurpose::File).unwrap()).collect();
     let (group, inode) = journal.geometry().split_inode(inodes[70]).unwrap();
     let bucket = inode.0 as usize % 64;
-    let place = journal.geometry().inode_place(inodes[70]).unwrap();
+    let place = journal.geometry().inode_location(inodes[70]).unwrap();
     let cache = journal.cache();
     let buffer = cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster).unwrap();
     buffer.latch();

@@ -17,7 +17,9 @@ use std::sync::Arc;
 use xfs_buffer::{BufferCache, Result};
 use xfs_format::agi::{Agi, AgiCheck, UNLINKED_BUCKETS};
 use xfs_format::inode::{InodeDisk, seal};
-use xfs_format::{AgInode, AgNumber, BlockKind, Corruption, InodeNumber, Lsn, Place, Structure};
+use xfs_format::{
+    AgInode, AgNumber, BlockKind, Corruption, InodeNumber, Lsn, Structure, StructureAddress,
+};
 use xfs_trans::{InodeRecord, Transaction};
 use zerocopy::FromBytes;
 
@@ -187,7 +189,7 @@ impl<'journal> GroupInodes<'journal> {
         let geometry = tx.geometry();
         let number = geometry.join_inode(self.number, inode);
         let outside = || not_on_list(self.number, inode);
-        let place = geometry.inode_place(number).ok_or_else(outside)?;
+        let place = geometry.inode_location(number).ok_or_else(outside)?;
         let buffer = tx.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
         let start = place.offset_bytes as usize;
         let mut slot = {
@@ -216,7 +218,7 @@ fn next_of(cache: &BufferCache, group: AgNumber, inode: AgInode) -> Result<Optio
     let geometry = cache.geometry();
     let number = geometry.join_inode(group, inode);
     let bad = || not_on_list(group, inode);
-    let place = geometry.inode_place(number).ok_or_else(bad)?;
+    let place = geometry.inode_location(number).ok_or_else(bad)?;
     let buffer = cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
     let bytes = buffer.bytes();
     let slot = bytes.get(place.offset_bytes as usize..).unwrap_or_default();
@@ -240,5 +242,5 @@ const fn bucket(inode: AgInode) -> usize {
 #[cold]
 fn not_on_list(group: AgNumber, inode: AgInode) -> Corruption {
     let check = AgiCheck::Unlinked { bucket: bucket(inode), inode: inode.0 };
-    Corruption::new(Structure::Agi, Place::Group(group), check)
+    Corruption::new(Structure::Agi, StructureAddress::Group(group), check)
 }

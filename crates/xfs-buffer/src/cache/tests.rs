@@ -1,7 +1,7 @@
 use std::io::ErrorKind;
 use std::sync::{Arc, Barrier};
 
-use xfs_format::{BlockKind, Check, DiskAddr, Place};
+use xfs_format::{BlockKind, Check, DiskAddr, StructureAddress};
 
 use super::{BufferCache, BufferExtent, LIVE_REREADS, Liveness};
 use crate::error::Error;
@@ -138,7 +138,7 @@ fn damage_is_found_on_read_and_not_cached() {
         match cache.read(at, BLOCK, BlockKind::Symlink) {
             Err(Error::Corrupt(corruption)) => {
                 assert!(matches!(corruption.check(), Check::Checksum { .. }));
-                assert_eq!(corruption.place(), Place::Disk(at));
+                assert_eq!(corruption.address(), StructureAddress::Disk(at));
             }
             other => panic!("{other:?}"),
         }

@@ -11,7 +11,9 @@ use ferroxfs::format::extent::ExtentRoot;
 use ferroxfs::format::inode::ForkKind;
 use ferroxfs::format::inode::{self, InodeCore};
 use ferroxfs::format::superblock::{Superblock, SuperblockDisk, SuperblockError};
-use ferroxfs::format::{AgBlock, AgNumber, BlockKind, DiskAddr, FsBlock, Place, agf, agi};
+use ferroxfs::format::{
+    AgBlock, AgNumber, BlockKind, DiskAddr, FsBlock, StructureAddress, agf, agi,
+};
 use ferroxfs::{Corruption, Error, Geometry, InodeNumber};
 
 use zerocopy::FromBytes as _;
@@ -108,7 +110,7 @@ impl Dump {
     fn show_superblock_alone(&self, at: DiskAddr, console: &mut Console) -> Result<(), Failure> {
         let offset = at.byte_offset().unwrap_or(u64::MAX);
         let bytes = self.image.bytes_at(offset, LARGEST_SECTOR_BYTES)?;
-        let verdict = match Superblock::decode(&bytes, Place::Disk(at)) {
+        let verdict = match Superblock::decode(&bytes, StructureAddress::Disk(at)) {
             Ok(_) => Ok(()),
             Err(SuperblockError::Corrupt(corruption)) => Err(corruption),
             Err(_) => return Ok(()),
@@ -201,7 +203,7 @@ impl Dumper<'_> {
     fn inode_bytes(&self, number: InodeNumber) -> Result<(DiskAddr, Vec<u8>), Failure> {
         let geometry = self.geometry();
         let place = geometry
-            .inode_place(number)
+            .inode_location(number)
             .ok_or_else(|| self.missing(format!("there is no inode {}", number.0)))?;
         let sector = u64::from(place.offset_bytes / ferroxfs::format::BASIC_BLOCK_BYTES);
         let at = place.cluster.checked_add(sector).unwrap_or(DiskAddr::NULL);

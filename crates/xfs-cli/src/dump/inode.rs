@@ -4,7 +4,7 @@ use ferroxfs::format::attr::AttrShortForm;
 use ferroxfs::format::directory::ShortForm;
 use ferroxfs::format::extent::{ExtentList, ExtentRoot};
 use ferroxfs::format::inode::{self, FileType, ForkFormat, ForkKind, InodeCore, InodeDisk};
-use ferroxfs::format::{Corruption, Geometry, InodeNumber, Place, VerifyContext};
+use ferroxfs::format::{Corruption, Geometry, InodeNumber, StructureAddress, VerifyContext};
 
 use super::blocks::{attribute_value, entry_value, extent_value};
 use super::fields;
@@ -58,7 +58,7 @@ fn describe_fork(
 }
 
 fn describe_local(fork: &[u8], core: &InodeCore, kind: ForkKind) -> Option<Value> {
-    let place = Place::Inode(core.number);
+    let place = StructureAddress::Inode(core.number);
     if kind == ForkKind::Attr {
         let form = AttrShortForm::decode(fork, place).ok()?;
         let entries = form.entries().map_while(Result::ok);

@@ -68,7 +68,7 @@ fn doubled_in_short_form() -> Place {
 #[test]
 fn second_entry_of_a_name_is_reported_and_left_out() {
     let place = doubled_in_short_form();
-    let twice = "has the same name as the one at offset";
+    let twice = "has the same name as the entry at offset";
     let listed = check_damaged(&place, &["ls", "image:/d"], 5, twice);
     assert_eq!(listed, b"dup1\n");
     let found = check_damaged(&place, &["find", "image:/d"], 5, twice);
@@ -91,7 +91,7 @@ fn entries_that_the_index_does_not_hold_are_reported() {
         bytes[at..at + new.len()].copy_from_slice(new);
     });
     let place = Place::with(&image);
-    let differs = "the index holds 202 entries";
+    let differs = "index (202 entries)";
     for command in [&["ls", "image:/leaf"][..], &["find", "image:/leaf"], &["tree", "image:/leaf"]]
     {
         let listed = check_damaged(&place, command, 5, differs);

@@ -32,7 +32,7 @@ fn reachable(volume: &Volume, length: u64) -> BTreeSet<String> {
     let mut walk = volume.walk("/").unwrap();
     while let Some(entry) = walk.next() {
         let entry = entry.unwrap();
-        let place = volume.geometry().inode_place(entry.node.number()).unwrap();
+        let place = volume.geometry().inode_location(entry.node.number()).unwrap();
         let end = place.cluster.byte_offset().unwrap() + u64::from(place.cluster_bytes);
         if end > length {
             walk.skip_subtree();

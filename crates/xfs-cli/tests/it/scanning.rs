@@ -93,7 +93,7 @@ fn damage_is_named_beside_csv_and_in_the_exit_code() {
     let place = Place::new();
     let volume = OpenOptions::new().with_devices(Arc::new(golden()), None).volume().unwrap();
     let numbers = volume.walk("/").unwrap().map(|entry| entry.unwrap().node.number());
-    let last = volume.geometry().inode_place(numbers.max().unwrap()).unwrap();
+    let last = volume.geometry().inode_location(numbers.max().unwrap()).unwrap();
     let image = File::options().write(true).open(place.path().join("image")).unwrap();
     image.write_all_at(&[0xff; 2048], last.cluster.byte_offset().unwrap()).unwrap();
     let output = place.run(&["scan", "image", "--format", "csv"]);

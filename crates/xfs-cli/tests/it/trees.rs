@@ -123,7 +123,7 @@ fn directories_that_form_a_cycle_end_a_change() {
     let whole = Volume::open(shared().path().join("image")).unwrap();
     let (top, low) = (whole.lookup("/deep").unwrap(), whole.lookup("/deep/1/2/3").unwrap());
     let victim = whole.lookup("/deep/1/2/3/4").unwrap();
-    let place = whole.geometry().inode_place(low.number()).unwrap();
+    let place = whole.geometry().inode_location(low.number()).unwrap();
     let (start, length) = (place.offset_bytes as usize, place.cluster_bytes as usize);
     let old = u32::try_from(victim.number().0).unwrap().to_be_bytes();
     let new = u32::try_from(top.number().0).unwrap().to_be_bytes();

@@ -16,7 +16,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use xfs_buffer::{Error, Result};
 use xfs_format::directory::{
-    Cookie, DirectoryCheck, Doubled, LeafBlock, ShortForm, find_doubled, name_hash,
+    Cookie, DirectoryCheck, DuplicateName, LeafBlock, ShortForm, find_duplicate_names, name_hash,
 };
 use xfs_format::inode::ForkKind;
 use xfs_inode::Fork;
@@ -30,7 +30,7 @@ const MOST_OF_ONE_HASH: usize = 1 << 18;
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     /// By cookie.
-    doubled: Vec<Doubled>,
+    doubled: Vec<DuplicateName>,
     /// What the index holds, where it lies in blocks of its own and could be read.
     indexed: Option<Digest>,
     listed: Digest,
@@ -98,7 +98,7 @@ impl Directory<'_> {
         if let Fork::Local(bytes) = self.inode.fork(ForkKind::Data) {
             // A short form that cannot be read has no entries, and listing it says why.
             let form = ShortForm::decode(bytes, self.inode_place());
-            audit.doubled = form.map_or_else(|_| Vec::new(), |form| form.doubled());
+            audit.doubled = form.map_or_else(|_| Vec::new(), |form| form.duplicate_names());
             return Ok(());
         }
         if self.is_block_form()? {
@@ -106,7 +106,7 @@ impl Directory<'_> {
             let Some(buffer) = unless_corrupt(self.read_data(0))? else { return Ok(()) };
             let bytes = buffer.bytes();
             audit.doubled =
-                self.decode_data(&bytes, 0).map_or_else(|_| Vec::new(), |b| b.doubled());
+                self.decode_data(&bytes, 0).map_or_else(|_| Vec::new(), |b| b.duplicate_names());
             return Ok(());
         }
         let before = findings.len();
@@ -163,7 +163,7 @@ impl Directory<'_> {
                 names.extend(unless_corrupt(self.name_at(*cookie))?.map(|name| (name, *cookie)));
             }
             let names = names.iter().map(|(name, at)| (&**name, *at)).collect();
-            audit.doubled.extend(find_doubled(names));
+            audit.doubled.extend(find_duplicate_names(names));
         }
         Ok(())
     }

@@ -239,7 +239,7 @@ fn sizes_that_do_not_go_with_the_blocks() {
         let mut image = golden();
         let cache = volume(&image);
         let number = lookup(&cache, &image, "leaf").unwrap().number();
-        let place = cache.geometry().inode_place(number).unwrap();
+        let place = cache.geometry().inode_location(number).unwrap();
         let length = place.cluster_bytes as usize;
         image.edit(place.cluster, length, BlockKind::InodeCluster, |bytes| {
             let offset = place.offset_bytes as usize + 56;

@@ -1,4 +1,4 @@
-//! The list that setfacl made in `testdata/inodes/text.inode`, and lists that do not hold together.
+//! The list that setfacl made in `testdata/inodes/text.inode`, and invalid lists.
 
 use std::vec::Vec;
 
@@ -22,7 +22,7 @@ fn entry(tag: AclTag, permissions: u16) -> AclEntry {
 }
 
 #[test]
-fn golden_list() {
+fn list_of_a_kernel_inode_decodes() {
     let expected = [
         entry(AclTag::Owner, 6),
         entry(AclTag::User(1000), 7),
@@ -35,7 +35,7 @@ fn golden_list() {
 }
 
 #[test]
-fn the_form_that_linux_shows() {
+fn posix_xattr_has_the_linux_form() {
     let entries = [entry(AclTag::Owner, 6), entry(AclTag::User(1000), 7)];
     let expected = [
         [2, 0, 0, 0].as_slice(),
@@ -51,7 +51,7 @@ fn check_refused(value: &[u8], expected: impl Into<Check>) {
 }
 
 #[test]
-fn lists_that_do_not_hold_together() {
+fn invalid_lists_are_refused() {
     let count = |count, bytes| AclCheck::Count { count, bytes };
     check_refused(&[0, 0, 0, 1], count(1, 4));
     check_refused(&[0, 0, 0, 0, 0], count(0, 5));
@@ -70,7 +70,7 @@ fn lists_that_do_not_hold_together() {
 }
 
 #[test]
-fn a_list_goes_through_both_forms_and_back() {
+fn list_survives_both_forms() {
     let list = [
         AclEntry { tag: AclTag::Owner, permissions: 0o7 },
         AclEntry { tag: AclTag::User(1000), permissions: 0o6 },
@@ -85,7 +85,7 @@ fn a_list_goes_through_both_forms_and_back() {
 }
 
 #[test]
-fn what_is_no_list_is_refused() {
+fn invalid_posix_xattr_is_refused() {
     let good = encode_posix_xattr(&[AclEntry { tag: AclTag::Other, permissions: 0o7 }]);
     assert_eq!(decode_posix_xattr(&good[..good.len() - 1]), None, "cut short");
     assert_eq!(decode_posix_xattr(&[]), None);

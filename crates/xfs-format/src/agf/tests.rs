@@ -1,4 +1,4 @@
-//! AGFs that mkfs.xfs and the kernel wrote (`testdata/groups`), and the same with fields changed.
+//! AGFs that mkfs.xfs and the kernel wrote (`testdata/groups`), and the same with changed fields.
 
 use std::vec::Vec;
 
@@ -13,7 +13,7 @@ use crate::kind::BlockKind;
 const AGED: &[u8] = golden!("aged.headers");
 const AT: DiskAddr = DiskAddr(1);
 
-/// The aged AGF after `change`, its checksum mended.
+/// Returns the aged AGF after `change`, with its checksum recomputed.
 fn changed(change: impl FnOnce(&mut AgfDisk)) -> Vec<u8> {
     let mut sector = golden::sector(AGED, 1);
     let (disk, _) = AgfDisk::mut_from_prefix(&mut sector).unwrap();
@@ -66,7 +66,7 @@ fn absent_features_have_no_btree() {
 }
 
 #[test]
-fn foreign_sectors_are_told_apart() {
+fn foreign_sectors_are_refused() {
     let sector = golden::sector(AGED, 1);
     assert!(matches!(verify(&sector[..100]), Err(Check::Truncated { .. })));
     assert!(matches!(verify(&golden::sector(AGED, 2)), Err(Check::Magic { .. })));
@@ -82,7 +82,7 @@ fn foreign_sectors_are_told_apart() {
 }
 
 #[test]
-fn group_and_length_must_be_those_of_the_place() {
+fn group_and_length_must_match_the_address() {
     let length = golden::geometry(AGED).ag_blocks;
     check_refused(|agf| agf.version = 2.into(), AgfCheck::Version { version: 2 });
     check_refused(|agf| agf.group = 1.into(), AgfCheck::GroupNumber { found: 1, expected: 0 });
@@ -104,7 +104,7 @@ fn roots_must_lie_in_the_group() {
 }
 
 #[test]
-fn levels_must_be_possible() {
+fn levels_must_be_in_range() {
     let geometry = golden::geometry(AGED);
     let max = crate::btree::BtreeKind::FreeSpaceByBlock.max_levels(&geometry);
     let check = AgfCheck::Levels { tree: "free space by block", levels: 0, max };
@@ -149,7 +149,7 @@ fn counters_must_fit_the_group() {
 }
 
 #[test]
-fn flipped_bits_are_refused_or_seen() {
+fn flipped_bit_is_refused_or_changes_the_decoded_agf() {
     let geometry = golden::geometry(AGED);
     let sector = golden::sector(AGED, 1);
     let whole = Agf::decode(&sector, AT, &geometry).unwrap();

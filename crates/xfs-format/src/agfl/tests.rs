@@ -1,8 +1,8 @@
-//! AGFLs that mkfs.xfs and the kernel wrote (`testdata/groups`), and rings made by hand.
+//! AGFLs that mkfs.xfs and the kernel wrote (`testdata/groups`), and hand-made rings.
 
 use std::vec::Vec;
 
-use super::{Agfl, AgflCheck, places};
+use super::{Agfl, AgflCheck, capacity};
 use crate::addr::{AgBlock, AgNumber, DiskAddr};
 use crate::agf::{Agf, FreeListRange};
 use crate::corruption::{Check, Corruption};
@@ -12,7 +12,7 @@ use crate::kind::BlockKind;
 const AGED: &[u8] = golden!("aged.headers");
 const AT: DiskAddr = DiskAddr(3);
 
-/// The aged list with `block` at `place`, its checksum mended.
+/// Returns the aged list with `block` as entry `place`, with its checksum recomputed.
 fn with_block(place: usize, block: u32) -> Vec<u8> {
     let mut sector = golden::sector(AGED, 3);
     sector[36 + 4 * place..40 + 4 * place].copy_from_slice(&block.to_be_bytes());
@@ -46,13 +46,13 @@ fn golden_lists_hold_what_the_agf_counts() {
 }
 
 #[test]
-fn places_fill_the_sector() {
-    assert_eq!(places(512), 119);
-    assert_eq!(places(4096), 1015);
+fn entries_fill_the_sector() {
+    assert_eq!(capacity(512), 119);
+    assert_eq!(capacity(4096), 1015);
 }
 
 #[test]
-fn ring_goes_on_at_its_start() {
+fn range_wraps_around_the_ring() {
     let mut sector = golden::sector(AGED, 3);
     for place in 0..119_u32 {
         let start = 36 + 4 * place as usize;
@@ -66,7 +66,7 @@ fn ring_goes_on_at_its_start() {
 }
 
 #[test]
-fn range_must_enclose_as_many_places_as_it_counts() {
+fn range_must_enclose_as_many_entries_as_it_counts() {
     let sector = golden::sector(AGED, 3);
     for (first, last, count) in [(0, 3, 3), (0, 3, 5), (119, 0, 1), (0, u32::MAX, 1), (7, 6, 1)] {
         let expected = Check::Agfl(AgflCheck::Range { first, last, count });
@@ -75,7 +75,7 @@ fn range_must_enclose_as_many_places_as_it_counts() {
 }
 
 #[test]
-fn places_in_use_must_hold_blocks_of_the_group() {
+fn entries_in_use_must_hold_blocks_of_the_group() {
     let geometry = golden::geometry(AGED);
     let check = |block: u32| {
         let found = golden::verify(BlockKind::Agfl, &with_block(7, block), AT, &geometry);
@@ -90,7 +90,7 @@ fn places_in_use_must_hold_blocks_of_the_group() {
 }
 
 #[test]
-fn group_must_be_that_of_the_place() {
+fn group_must_match_the_address() {
     let geometry = golden::geometry(AGED);
     let mut sector = golden::sector(AGED, 3);
     sector[7] = 1;

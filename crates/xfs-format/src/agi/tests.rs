@@ -1,4 +1,4 @@
-//! AGIs that mkfs.xfs and the kernel wrote (`testdata/groups`), and the same with fields changed.
+//! AGIs that mkfs.xfs and the kernel wrote (`testdata/groups`), and the same with changed fields.
 
 use std::vec::Vec;
 
@@ -14,7 +14,7 @@ use crate::kind::BlockKind;
 const AGED: &[u8] = golden!("aged.headers");
 const AT: DiskAddr = DiskAddr(2);
 
-/// The aged AGI after `change`, its checksum mended.
+/// Returns the aged AGI after `change`, with its checksum recomputed.
 fn changed(change: impl FnOnce(&mut AgiDisk)) -> Vec<u8> {
     let mut sector = golden::sector(AGED, 2);
     let (disk, _) = AgiDisk::mut_from_prefix(&mut sector).unwrap();
@@ -55,7 +55,7 @@ fn plain_agi_has_the_values_of_mkfs() {
 }
 
 #[test]
-fn changed_fields_stand_where_a_whole_agi_has_them() {
+fn changed_fields_have_the_offsets_of_the_whole_agi() {
     let geometry = golden::geometry(AGED);
     let sector = golden::sector(AGED, 2);
     let whole = Agi::decode(&sector, AT, &geometry).unwrap();
@@ -105,7 +105,7 @@ fn absent_features_have_no_fields() {
 }
 
 #[test]
-fn group_and_length_must_be_those_of_the_place() {
+fn group_and_length_must_match_the_address() {
     let length = golden::geometry(AGED).ag_blocks;
     check_refused(|agi| agi.version = 0.into(), AgiCheck::Version { version: 0 });
     check_refused(|agi| agi.group = 7.into(), AgiCheck::GroupNumber { found: 7, expected: 0 });
@@ -116,7 +116,7 @@ fn group_and_length_must_be_those_of_the_place() {
 }
 
 #[test]
-fn roots_and_levels_must_be_possible() {
+fn roots_and_levels_must_be_in_range() {
     let geometry = golden::geometry(AGED);
     let length = geometry.ag_blocks;
     let root = |tree, block| AgiCheck::Root { tree, block };
@@ -157,12 +157,12 @@ fn unlinked_lists_hold_inodes_of_their_bucket() {
 }
 
 #[test]
-fn flipped_bits_are_refused_or_seen() {
+fn flipped_bit_is_refused_or_changes_the_decoded_agi() {
     let geometry = golden::geometry(AGED);
     let sector = golden::sector(AGED, 2);
     let whole = Agi::decode(&sector, AT, &geometry).unwrap();
     golden::for_each_flip(BlockKind::Agi, &sector, 344, |offset, flipped| {
-        // The field for directories, the checksum and its padding hold nothing.
+        // The decoded AGI has neither the field for directories nor the checksum and its padding.
         let is_unused = (36..40).contains(&offset) || (312..320).contains(&offset);
         if golden::verify(BlockKind::Agi, flipped, AT, &geometry).is_ok() && !is_unused {
             assert_ne!(Agi::decode(flipped, AT, &geometry).unwrap(), whole, "byte {offset}");

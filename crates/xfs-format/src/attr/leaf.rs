@@ -1,4 +1,4 @@
-//! Leaves: attributes by the hash of their names.
+//! Leaves: attributes ordered by the hash of their names.
 //!
 //! Owns: decoding, search and the checks of one leaf.
 //!
@@ -13,12 +13,13 @@
 //! # Invariants
 //!
 //! - **I1** Entries are sorted by hash.
-//! - **I2** Names lie between "first used" and the end of the block and do not overlap. A first
-//!   used of 0 stands for 65536, the end of the largest block.
-//! - **I3** A remote name takes two bytes more than its fields: padding that became format.
+//! - **I2** Names lie between "first used" and the end of the block and do not overlap. A "first
+//!   used" of 0 means 65536, the end of the largest block.
+//! - **I3** A remote name takes two bytes more than its fields: padding that became part of the
+//!   format.
 //!
-//! The free ranges are a hint that kernels before 2026 could leave overlapping or stale, so that
-//! they are held to lie inside the block and to nothing more.
+//! The free ranges are a hint. Kernels before 2026 could leave them overlapping or stale, so the
+//! only check is that they lie inside the block.
 
 use alloc::vec::Vec;
 use core::mem::size_of;
@@ -29,7 +30,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::short_form::verify_flags;
 use super::{ALIGNMENT, AttrCheck, AttrEntry, AttrFlags, AttrValue, MAX_VALUE, Namespace};
 use crate::addr::{DiskAddr, FileBlock, InodeNumber};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::dabtree::{self, DaHeaderDisk};
 use crate::directory::name_hash;
 use crate::kind::VerifyContext;
@@ -42,7 +43,7 @@ pub const LEAF_MAGIC: u16 = 0x3bee;
 #[doc(alias = "xfs_attr3_leaf_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct AttrLeafHeaderDisk {
     pub header: DaHeaderDisk,
     pub count: U16,
@@ -55,8 +56,8 @@ pub struct AttrLeafHeaderDisk {
 }
 
 impl AttrLeafHeaderDisk {
-    /// Makes a block of a tree of attributes a leaf that stands alone and holds nothing. What says
-    /// whose block it is, and where, stays.
+    /// Turns a block of an attribute tree into an empty leaf without siblings. The owner and the
+    /// address in its header stay.
     pub fn empty(block: &mut [u8]) {
         let length = block.len();
         let Ok((leaf, names)) = Self::mut_from_prefix(block) else { return };
@@ -72,7 +73,7 @@ impl AttrLeafHeaderDisk {
             header,
             count: 0.into(),
             used_bytes: 0.into(),
-            // The end of the largest block has no number: 0 stands for it.
+            // The end of the largest block does not fit 16 bits and becomes 0 (I2).
             first_used: (length as u16).into(),
             holes: 0,
             pad: 0,
@@ -86,7 +87,7 @@ impl AttrLeafHeaderDisk {
 #[doc(alias = "xfs_attr_leaf_map")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct AttrFreeDisk {
     pub base: U16,
     pub size: U16,
@@ -96,7 +97,7 @@ pub struct AttrFreeDisk {
 #[doc(alias = "xfs_attr_leaf_entry")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct AttrLeafEntryDisk {
     pub hash: U32,
     pub name_offset: U16,
@@ -134,7 +135,7 @@ pub struct AttrLeaf<'a> {
     bytes: &'a [u8],
     header: &'a AttrLeafHeaderDisk,
     entries: &'a [AttrLeafEntryDisk],
-    place: Place,
+    place: StructureAddress,
 }
 
 impl<'a> AttrLeaf<'a> {
@@ -142,12 +143,12 @@ impl<'a> AttrLeaf<'a> {
     ///
     /// # Errors
     ///
-    /// What keeps the entries from being found: magic number, count.
-    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+    /// If the magic number is wrong or the count does not fit the block.
+    pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes, place).map_err(|check| Corruption::new(Structure::Attr, place, check))
     }
 
-    fn parse(bytes: &'a [u8], place: Place) -> Result<Self, Check> {
+    fn parse(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Check> {
         let needed = size_of::<AttrLeafHeaderDisk>();
         let truncated = Check::Truncated { available: bytes.len(), needed };
         let Ok((header, rest)) = AttrLeafHeaderDisk::ref_from_prefix(bytes) else {
@@ -164,7 +165,7 @@ impl<'a> AttrLeaf<'a> {
         }
     }
 
-    /// The inode that the leaf says it belongs to.
+    /// The owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.header.owner.get())
@@ -177,19 +178,19 @@ impl<'a> AttrLeaf<'a> {
         (block != 0).then(|| FileBlock(block.into()))
     }
 
-    /// The hashes of the first and the last entry, or `None` without entries.
+    /// The hashes of the first and the last entry, or `None` if there are no entries.
     #[must_use]
     pub fn hash_range(&self) -> Option<(u32, u32)> {
         Some((self.entries.first()?.hash.get(), self.entries.last()?.hash.get()))
     }
 
-    /// The attributes, by hash, without those being made or removed. An entry that cannot be read
-    /// is an error of its own; the others follow.
+    /// The attributes in the order of their hashes, without incomplete ones. An entry that cannot
+    /// be read yields an error, and iteration continues after it.
     pub fn entries(&self) -> impl Iterator<Item = Result<AttrEntry<'a>, Corruption>> + use<'a> {
         self.select(0..self.entries.len()).map(|(_, entry)| entry)
     }
 
-    /// The attributes of this hash, as [`entries`](Self::entries).
+    /// The attributes with this hash. See [`entries`](Self::entries) for errors.
     pub fn find(
         &self,
         hash: u32,
@@ -197,7 +198,7 @@ impl<'a> AttrLeaf<'a> {
         self.find_indexed(hash).map(|(_, entry)| entry)
     }
 
-    /// The attributes of this hash, each with its place among the entries.
+    /// The attributes with this hash, each with its index among the entries.
     pub fn find_indexed(
         &self,
         hash: u32,
@@ -207,17 +208,18 @@ impl<'a> AttrLeaf<'a> {
         self.select(start..end)
     }
 
-    /// The entries as they stand on disk, with those being made or removed.
+    /// The entries on disk, including incomplete ones.
     #[must_use]
     pub fn table(&self) -> &'a [AttrLeafEntryDisk] {
         self.entries
     }
 
-    /// The bytes of name and value, or of name and where the value lies, of entry `index`.
+    /// The range of the name of entry `index`, together with its value or the location of its
+    /// value.
     ///
     /// # Errors
     ///
-    /// If they do not lie inside the block.
+    /// If the range does not lie inside the block.
     pub fn name_range(&self, index: usize) -> Result<core::ops::Range<usize>, Corruption> {
         let offset = self.entries.get(index).map_or(0, |entry| entry.name_offset.get());
         let outside = AttrCheck::NamePlace { index, offset };
@@ -246,7 +248,7 @@ impl<'a> AttrLeaf<'a> {
         })
     }
 
-    /// An attribute and the bytes that its name takes in the block.
+    /// Parses an attribute; returns it and the length of its name in the block.
     fn parse_entry(
         &self,
         index: usize,
@@ -266,13 +268,13 @@ impl<'a> AttrLeaf<'a> {
         if name.is_empty() {
             return Err(AttrCheck::NameEmpty { index });
         }
-        // The name of a parent pointer is that of a directory entry; no other may hold a NUL
-        // either, because it is handed on as a C string.
+        // The name of a parent pointer is the name of a directory entry. Other names must not hold
+        // a NUL either, because they are passed on as C strings.
         if name.contains(&0) {
             return Err(AttrCheck::NameBytes { index });
         }
         if let AttrValue::Remote { first_block, length_bytes } = value {
-            // One that is being made has no blocks yet.
+            // An attribute that is being created has no blocks yet.
             let unset = first_block.0 == 0 && !is_incomplete(entry);
             if unset || length_bytes > MAX_VALUE || namespace == Namespace::Parent {
                 let block = first_block.0 as u32;
@@ -294,12 +296,12 @@ fn first_used(header: &AttrLeafHeaderDisk) -> u32 {
     }
 }
 
-/// The bytes of a name in a leaf, padded, as [`AttrLeaf::name_range`] finds them, with the value or
-/// where it lies; and the flags of its entry.
+/// Encodes a name with its value or the location of its value, padded, as [`AttrLeaf::name_range`]
+/// finds it. Returns the bytes and the flags of the entry.
 ///
 /// # Panics
 ///
-/// If name or value are longer than a leaf can say.
+/// If the length of name or value does not fit its field.
 #[must_use]
 pub fn encode_name(entry: &AttrEntry<'_>) -> (Vec<u8>, AttrFlags) {
     let name_length = u8::try_from(entry.name.len()).expect("a name has at most 255 bytes");
@@ -330,7 +332,8 @@ pub fn encode_name(entry: &AttrEntry<'_>) -> (Vec<u8>, AttrFlags) {
     }
 }
 
-/// Whether a value of this length lies beside a name of that length, in a block of `block_bytes`.
+/// Returns whether a value of this length is stored next to a name of this length in a block of
+/// `block_bytes`.
 #[doc(alias = "xfs_attr_leaf_entsize_local_max")]
 #[must_use]
 pub const fn is_local(name_bytes: usize, value_bytes: usize, block_bytes: usize) -> bool {
@@ -338,9 +341,10 @@ pub const fn is_local(name_bytes: usize, value_bytes: usize, block_bytes: usize)
     length < block_bytes / 2 + block_bytes / 4
 }
 
-type Split<'a> = (&'a [u8], AttrValue<'a>, usize);
+/// Name, value, and the length of both in the block.
+type NameAndValue<'a> = (&'a [u8], AttrValue<'a>, usize);
 
-fn split_local(rest: &[u8]) -> Option<Split<'_>> {
+fn split_local(rest: &[u8]) -> Option<NameAndValue<'_>> {
     let (head, rest) = LocalHeadDisk::ref_from_prefix(rest).ok()?;
     let (name, rest) = rest.split_at_checked(head.name_length.into())?;
     let (value, _) = rest.split_at_checked(head.value_length.get().into())?;
@@ -348,7 +352,7 @@ fn split_local(rest: &[u8]) -> Option<Split<'_>> {
     Some((name, AttrValue::Local(value), length.next_multiple_of(ALIGNMENT)))
 }
 
-fn split_remote(rest: &[u8]) -> Option<Split<'_>> {
+fn split_remote(rest: &[u8]) -> Option<NameAndValue<'_>> {
     let (head, rest) = RemoteHeadDisk::ref_from_prefix(rest).ok()?;
     let (name, _) = rest.split_at_checked(head.name_length.into())?;
     let first_block = FileBlock(head.value_block.get().into());
@@ -358,19 +362,11 @@ fn split_remote(rest: &[u8]) -> Option<Split<'_>> {
 }
 
 /// Checks a leaf that was read from `at`.
-pub(crate) fn verify(
-    bytes: &[u8],
-    at: DiskAddr,
-    context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    let place = Place::Disk(at);
-    let checked = AttrLeaf::parse(bytes, place).and_then(|leaf| {
-        dabtree::ENVELOPE.verify(bytes, at, context)?;
-        verify_header(&leaf)?;
-        verify_entries(&leaf)?;
-        Ok(())
-    });
-    checked.map_err(|check| Corruption::new(Structure::Attr, place, check))
+pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
+    let leaf = AttrLeaf::parse(bytes, StructureAddress::Disk(at))?;
+    dabtree::ENVELOPE.verify(bytes, at, context)?;
+    verify_header(&leaf)?;
+    Ok(verify_entries(&leaf)?)
 }
 
 fn verify_header(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
@@ -429,7 +425,7 @@ fn verify_entries(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
     Ok(())
 }
 
-/// Which 4-byte cells of a block, of at most 64 KiB, belong to a name.
+/// The 4-byte cells of a block, of at most 64 KiB, that belong to a name.
 struct TakenCells([u64; 256]);
 
 impl Default for TakenCells {
@@ -439,7 +435,7 @@ impl Default for TakenCells {
 }
 
 impl TakenCells {
-    /// Takes cells; `false` if one was taken before.
+    /// Marks cells as taken; returns `false` if one of them was taken before.
     fn take(&mut self, first: usize, count: usize) -> bool {
         (first..first + count).all(|cell| {
             let Some(word) = self.0.get_mut(cell / 64) else { return false };

@@ -1,14 +1,14 @@
-//! Blocks of a remote value: each filesystem block has a header and the next piece of the value.
+//! Blocks of a remote value: each filesystem block has a header and the next part of the value.
 //!
-//! Owns: decoding and the checks of one block. Does **not** own: that the pieces follow each other,
-//! which is checked by who reads the value.
+//! Owns: decoding and the checks of one block. Does **not** own: the order of the parts, which the
+//! reader of the value checks.
 //!
 //! ```text
 //! 0 magic  4 offset in the value  8 bytes here  12 CRC  16 UUID  32 owner  40 own address  48 LSN
-//! 56 the piece
+//! 56 part of the value
 //! ```
 //!
-//! These blocks are never logged: they are written before the attribute becomes visible, and their
+//! These blocks are never logged. They are written before the attribute becomes visible, and their
 //! LSN is always null.
 
 use core::mem::{offset_of, size_of};
@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{AttrCheck, MAX_VALUE};
 use crate::addr::{DiskAddr, InodeNumber, Lsn};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{Envelope, fill};
 use crate::kind::VerifyContext;
 
@@ -31,7 +31,7 @@ pub const REMOTE_MAGIC: u32 = 0x5841_524d;
 #[doc(alias = "xfs_attr3_rmt_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct RemoteHeaderDisk {
     pub magic: U32,
     pub offset: U32,
@@ -56,11 +56,11 @@ const ENVELOPE: Envelope = Envelope {
 #[derive(Clone, Copy, Debug)]
 pub struct RemoteBlock<'a> {
     header: &'a RemoteHeaderDisk,
-    piece: &'a [u8],
+    part: &'a [u8],
 }
 
 impl<'a> RemoteBlock<'a> {
-    /// Bytes of a value that a block of `block_size` holds.
+    /// The number of bytes of a value that a block of `block_size` holds.
     #[must_use]
     pub const fn capacity(block_size: u32) -> u32 {
         block_size - size_of::<RemoteHeaderDisk>() as u32
@@ -70,8 +70,8 @@ impl<'a> RemoteBlock<'a> {
     ///
     /// # Errors
     ///
-    /// If there is no such block, or its piece does not fit it.
-    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+    /// If the header is wrong, or the part does not fit the block.
+    pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::Attr, place, check))
     }
 
@@ -87,56 +87,56 @@ impl<'a> RemoteBlock<'a> {
         }
         let (offset, length) = (header.offset.get(), header.bytes.get());
         let ends_inside = offset.checked_add(length).is_some_and(|end| end <= MAX_VALUE);
-        let piece = usize::try_from(length).ok().and_then(|length| rest.get(..length));
-        match piece {
-            Some(piece) if ends_inside => Ok(Self { header, piece }),
+        let part = usize::try_from(length).ok().and_then(|length| rest.get(..length));
+        match part {
+            Some(part) if ends_inside => Ok(Self { header, part }),
             _ => Err(AttrCheck::RemoteRange { offset, bytes: length }.into()),
         }
     }
 
-    /// The inode that the block says it belongs to.
+    /// The owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.owner.get())
     }
 
-    /// Where in the value the piece starts.
+    /// The offset of the part in the value.
     #[must_use]
     pub fn offset(&self) -> u32 {
         self.header.offset.get()
     }
 
-    /// The piece of the value.
+    /// The part of the value.
     #[must_use]
-    pub fn piece(&self) -> &'a [u8] {
-        self.piece
+    pub fn part(&self) -> &'a [u8] {
+        self.part
     }
 }
 
-/// What every block of a value says.
+/// The header fields that are the same in every block of a value.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoteIdentity {
-    /// The inode that the value belongs to.
+    /// The inode that owns the value.
     pub owner: InodeNumber,
     /// The UUID that the volume's metadata carries.
     pub uuid: Uuid,
 }
 
-/// Writes one block of a value, and seals it: blocks of values are never logged.
+/// Writes one block of a value with its checksum. Blocks of values are never logged.
 ///
 /// # Panics
 ///
-/// If the piece does not fit the block.
+/// If the part does not fit the block.
 pub fn encode(
     bytes: &mut [u8],
     at: DiskAddr,
     identity: &RemoteIdentity,
-    (offset, piece): (u32, &[u8]),
+    (offset, part): (u32, &[u8]),
 ) {
     let header = RemoteHeaderDisk {
         magic: REMOTE_MAGIC.into(),
         offset: offset.into(),
-        bytes: U32::new(u32::try_from(piece.len()).expect("a piece is shorter than its block")),
+        bytes: U32::new(u32::try_from(part.len()).expect("a part is shorter than its block")),
         crc: [0; 4],
         uuid: identity.uuid.into_bytes(),
         owner: identity.owner.0.into(),
@@ -144,25 +144,26 @@ pub fn encode(
         lsn: Lsn::NULL.0.into(),
     };
     fill(bytes, &header);
-    let room =
-        bytes.get_mut(size_of::<RemoteHeaderDisk>()..).and_then(|r| r.get_mut(..piece.len()));
-    room.expect("the piece fits its block").copy_from_slice(piece);
+    let room = bytes.get_mut(size_of::<RemoteHeaderDisk>()..).and_then(|r| r.get_mut(..part.len()));
+    room.expect("the part fits its block").copy_from_slice(part);
     ENVELOPE.seal(bytes, Lsn::NULL);
 }
 
-/// Checks the filesystem blocks of a buffer that was read from `at`, one after the other.
+/// Checks each filesystem block of a buffer that was read from `at`.
 pub(crate) fn verify(
     bytes: &[u8],
     at: DiskAddr,
     context: &VerifyContext<'_>,
 ) -> Result<(), Corruption> {
     let step = u64::from(context.geometry.block_basic_blocks());
-    let mut place = at;
+    let mut block_at = at;
     for block in bytes.chunks(context.geometry.block_size as usize) {
         let checked =
-            RemoteBlock::parse(block).and_then(|_| ENVELOPE.verify(block, place, context));
-        checked.map_err(|check| Corruption::new(Structure::Attr, Place::Disk(place), check))?;
-        place = DiskAddr(place.0.saturating_add(step));
+            RemoteBlock::parse(block).and_then(|_| ENVELOPE.verify(block, block_at, context));
+        checked.map_err(|check| {
+            Corruption::new(Structure::Attr, StructureAddress::Disk(block_at), check)
+        })?;
+        block_at = DiskAddr(block_at.0.saturating_add(step));
     }
     Ok(())
 }

@@ -15,13 +15,13 @@ use zerocopy::big_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{AttrCheck, AttrEntry, AttrFlags, AttrValue, Namespace};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 
 /// The header of the short form.
 #[doc(alias = "xfs_attr_sf_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct AttrShortFormHeaderDisk {
     pub size: U16,
     pub count: u8,
@@ -32,14 +32,14 @@ pub struct AttrShortFormHeaderDisk {
 #[doc(alias = "xfs_attr_sf_entry")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct AttrShortFormEntryDisk {
     pub name_length: u8,
     pub value_length: u8,
     pub flags: u8,
 }
 
-/// What comes before the first name.
+/// The bytes before the first name.
 #[derive(IntoBytes, Immutable, Unaligned)]
 #[repr(C)]
 struct FirstDisk {
@@ -57,7 +57,7 @@ pub struct AttrShortForm<'a> {
     /// The entries, to the end of the form.
     entries: &'a [u8],
     count: u8,
-    place: Place,
+    place: StructureAddress,
 }
 
 impl<'a> AttrShortForm<'a> {
@@ -66,7 +66,7 @@ impl<'a> AttrShortForm<'a> {
     /// # Errors
     ///
     /// If the form does not lie inside the fork.
-    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+    pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         let corrupt = |check: Check| Corruption::new(Structure::Attr, place, check);
         let needed = size_of::<AttrShortFormHeaderDisk>();
         let Ok((header, _)) = AttrShortFormHeaderDisk::ref_from_prefix(bytes) else {
@@ -82,24 +82,24 @@ impl<'a> AttrShortForm<'a> {
         }
     }
 
-    /// How many attributes there are.
+    /// The number of attributes.
     #[must_use]
     pub fn count(&self) -> u8 {
         self.count
     }
 
-    /// The attributes, in no order. Ends after the first error.
+    /// The attributes, in no particular order. Iteration ends after the first error.
     #[must_use]
     pub fn entries(&self) -> AttrShortFormEntries<'a> {
         AttrShortFormEntries { form: *self, rest: self.entries, left: self.count }
     }
 
-    /// The attribute of this name. Of those with other names only their lengths are looked at; the
-    /// check of the whole form finds what else is wrong with them.
+    /// Finds the attribute with this name. For attributes with other names only the lengths are
+    /// checked; [`verify`](Self::verify) checks the rest.
     ///
     /// # Errors
     ///
-    /// If one of them does not end inside the form, or the one with the name does not hold.
+    /// If an attribute does not end inside the form, or the attribute with the name is invalid.
     pub fn find(
         &self,
         namespace: Namespace,
@@ -107,8 +107,8 @@ impl<'a> AttrShortForm<'a> {
     ) -> Result<Option<AttrEntry<'a>>, Corruption> {
         let (mut rest, mut left) = (self.entries, self.count);
         while left > 0 {
-            if let Some(behind) = pass_over(rest, name) {
-                (rest, left) = (behind, left - 1);
+            if let Some(after) = skip_other(rest, name) {
+                (rest, left) = (after, left - 1);
                 continue;
             }
             let mut entries = AttrShortFormEntries { form: *self, rest, left };
@@ -145,18 +145,18 @@ impl<'a> AttrShortForm<'a> {
     }
 }
 
-/// What is behind the first of these entries, if that one lies inside the form and has another name.
+/// Skips the first of these entries if it lies inside the form and has a name other than `name`.
 #[inline]
-fn pass_over<'a>(entries: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+fn skip_other<'a>(entries: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (head, rest) = AttrShortFormEntryDisk::ref_from_prefix(entries).ok()?;
     let name_length = usize::from(head.name_length);
-    let behind = rest.get(name_length + usize::from(head.value_length)..)?;
-    let is_it = name_length == name.len() && rest.starts_with(name);
-    (!is_it).then_some(behind)
+    let after = rest.get(name_length + usize::from(head.value_length)..)?;
+    let is_match = name_length == name.len() && rest.starts_with(name);
+    (!is_match).then_some(after)
 }
 
-/// The short form of these attributes, or `None` for more or longer ones than it can hold, or for
-/// one whose value lies elsewhere.
+/// Encodes attributes in short form; `None` if they are too many or too long, or if one of them has
+/// a remote value.
 #[must_use]
 pub fn encode(entries: &[AttrEntry<'_>]) -> Option<Vec<u8>> {
     let length = |entry: &AttrEntry<'_>| match entry.value {
@@ -187,8 +187,8 @@ pub fn encode(entries: &[AttrEntry<'_>]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The short form of one attribute whose value lies beside its name, as [`encode`] writes it, for an inode to be
-/// made with. `None` if it is longer than it can be, or than `room`.
+/// Encodes one attribute with a local value in short form, for a new inode. The bytes are those of
+/// [`encode`]. Returns `None` if the attribute is too long, or longer than `room`.
 #[must_use]
 pub fn encode_first(
     (namespace, name): (Namespace, &[u8]),
@@ -264,8 +264,8 @@ impl<'a> Iterator for AttrShortFormEntries<'a> {
     }
 }
 
-/// The namespace of an entry whose flags are known, name one namespace, and besides that only
-/// what is `allowed`.
+/// Returns the namespace in an entry's flags; `None` if a flag is unknown, if they name more than
+/// one namespace, or if they have another flag that is not `allowed`.
 pub(super) fn verify_flags(byte: u8, allowed: AttrFlags) -> Option<Namespace> {
     let flags = AttrFlags::from_bits(byte)?;
     let namespace = Namespace::from_flags(flags)?;

@@ -1,11 +1,11 @@
-//! One block of a btree, seen over its bytes.
+//! A view of one btree block.
 
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{BtreeCheck, BtreeKind, BtreeLayout, PointerForm};
 use crate::addr::{DiskAddr, Lsn};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope;
 
 /// The header of a block of an allocation group's btree.
@@ -48,23 +48,23 @@ pub struct LongHeaderDisk {
 const _: () = assert!(size_of::<ShortHeaderDisk>() == 56);
 const _: () = assert!(size_of::<LongHeaderDisk>() == 72);
 
-/// One block of a btree, seen over its bytes.
+/// A view of one btree block.
 ///
-/// Records, keys and pointers are given as they lie on disk: [`BtreeFormat`](super::BtreeFormat)
-/// decodes them. Copying it is cheap.
+/// It returns records, keys and pointers in their disk form; [`BtreeFormat`](super::BtreeFormat)
+/// decodes them. It is cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct BtreeBlock<'a> {
     bytes: &'a [u8],
     layout: &'static BtreeLayout,
     level: u16,
     count: usize,
-    /// Where the pointers of a node start: behind as many keys as there is room for.
+    /// Offset of the pointers of a node, after the room for keys.
     pointers: usize,
 }
 
 impl<'a> BtreeBlock<'a> {
-    /// Views `bytes`, one whole block read from `at`, as a block of `kind`: magic number and
-    /// count must be right. Whether checksum and contents are is the verifier's matter.
+    /// Creates a view of `bytes`, one whole block read from `at`, as a block of `kind`. Magic
+    /// number and count must be right. The verifier checks the checksum and the contents.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl<'a> BtreeBlock<'a> {
     #[inline]
     pub fn decode(bytes: &'a [u8], kind: BtreeKind, at: DiskAddr) -> Result<Self, Corruption> {
         Self::view(bytes, kind)
-            .map_err(|check| Corruption::new(Structure::Btree, Place::Disk(at), check))
+            .map_err(|check| Corruption::new(Structure::Btree, StructureAddress::Disk(at), check))
     }
 
     #[inline]
@@ -100,19 +100,19 @@ impl<'a> BtreeBlock<'a> {
         self.layout
     }
 
-    /// How far above the leaves, which are level 0.
+    /// The level of the block. Leaves have level 0.
     #[must_use]
     pub const fn level(&self) -> u32 {
         self.level as u32
     }
 
-    /// Whether it holds records, not pointers.
+    /// Returns whether the block holds records and not pointers.
     #[must_use]
     pub const fn is_leaf(&self) -> bool {
         self.level == 0
     }
 
-    /// Records in a leaf, children of a node.
+    /// The number of records in a leaf, or of children of a node.
     #[doc(alias = "numrecs")]
     #[must_use]
     pub const fn count(&self) -> usize {
@@ -145,7 +145,7 @@ impl<'a> BtreeBlock<'a> {
         }
     }
 
-    /// Who it belongs to: the allocation group, or the inode.
+    /// The owner of the block: the allocation group or the inode.
     #[must_use]
     pub fn owner(&self) -> u64 {
         match self.layout.form {
@@ -154,7 +154,7 @@ impl<'a> BtreeBlock<'a> {
         }
     }
 
-    /// When it was last logged.
+    /// The LSN of the last logged change.
     #[must_use]
     pub fn lsn(&self) -> Lsn {
         Lsn(match self.layout.form {
@@ -203,7 +203,7 @@ impl<'a> BtreeBlock<'a> {
         exists.then(|| self.layout.header_bytes() + index * self.layout.node_key_bytes())
     }
 
-    /// Where child `index` of a node is: a block of the group or of the volume, by form.
+    /// The block of child `index` of a node: a block of the group or of the volume, by form.
     #[must_use]
     pub fn pointer(&self, index: usize) -> Option<u64> {
         if self.is_leaf() || index >= self.count {

@@ -1,4 +1,4 @@
-//! Writing blocks.
+//! Encoding of blocks.
 
 use zerocopy::{FromZeros, Immutable, IntoBytes};
 
@@ -7,10 +7,10 @@ use crate::addr::DiskAddr;
 use crate::envelope;
 use crate::geometry::Geometry;
 
-/// Whose block it is, and where it lies.
+/// The btree, owner and address of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BtreeIdentity {
-    /// Which btree.
+    /// The kind of btree.
     pub kind: BtreeKind,
     /// The allocation group, or the inode.
     pub owner: u64,
@@ -18,30 +18,31 @@ pub struct BtreeIdentity {
     pub address: DiskAddr,
 }
 
-/// The header of a block. LSN and checksum are [`BlockKind::seal`](crate::BlockKind::seal)'s.
+/// The header of a block, without LSN and checksum, which
+/// [`BlockKind::seal`](crate::BlockKind::seal) stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BtreeHeader {
-    /// Whose and where.
+    /// Btree, owner and address.
     pub identity: BtreeIdentity,
-    /// How far above the leaves.
+    /// The level; leaves have level 0.
     pub level: u16,
-    /// How many entries.
+    /// Number of entries.
     pub count: u16,
     /// The block before it on its level.
     pub left: Option<u64>,
-    /// The block after it.
+    /// The block after it on its level.
     pub right: Option<u64>,
 }
 
 impl BtreeHeader {
-    /// Writes the header to the front of `block`, and zeros behind it.
+    /// Writes the header to the start of `block` and zeros after it.
     ///
     /// # Panics
     ///
-    /// If a number does not fit the short form, which this btree has: the caller chose it.
+    /// If this btree has the short form and a number does not fit it: a mistake of the caller.
     pub fn encode(&self, geometry: &Geometry, block: &mut [u8]) {
         let layout = self.identity.kind.layout();
-        let short = |number| u32::try_from(number).expect("groups and their blocks have 32 bits");
+        let short = |number| u32::try_from(number).expect("group and block numbers have 32 bits");
         let uuid = geometry.meta_uuid.into_bytes();
         match layout.form {
             PointerForm::Short => {
@@ -76,12 +77,13 @@ impl BtreeHeader {
     }
 }
 
-/// Writes a btree that is one leaf, its root, into `block`: header, `records` and zeros behind
-/// them. LSN and checksum are [`BlockKind::seal`](crate::BlockKind::seal)'s.
+/// Writes a btree that consists of one leaf into `block`: header, `records` and zeros after them.
+/// [`BlockKind::seal`](crate::BlockKind::seal) stores LSN and checksum.
 ///
 /// # Panics
 ///
-/// If the records do not fit the block, or are not of this btree's size: the caller chose them.
+/// If the records do not fit the block, or do not have this btree's record size: a mistake of the
+/// caller.
 pub fn encode_leaf<R: IntoBytes + Immutable>(
     identity: BtreeIdentity,
     records: &[R],
@@ -90,7 +92,7 @@ pub fn encode_leaf<R: IntoBytes + Immutable>(
 ) {
     let layout = identity.kind.layout();
     assert_eq!(size_of::<R>(), layout.record_bytes);
-    let count = u16::try_from(records.len()).expect("a block holds fewer records than this");
+    let count = u16::try_from(records.len()).expect("a block holds fewer than 2^16 records");
     let header = BtreeHeader { identity, level: 0, count, left: None, right: None };
     header.encode(geometry, block);
     let (_, room) = block.split_at_mut(layout.header_bytes());

@@ -13,8 +13,8 @@ use crate::group::Group;
 
 /// The btree of a fork's extents.
 ///
-/// Records are checked here without the fork that they belong to: where they may lie, and whether
-/// they may be unwritten, depends on the inode.
+/// These checks do not know the fork. The inode decides where its extents may lie and whether they
+/// may be unwritten.
 #[doc(alias = "bmbt")]
 #[derive(Clone, Copy, Debug)]
 pub enum Extents {}
@@ -47,7 +47,7 @@ impl BtreeFormat for Extents {
     }
 
     fn encode_record(record: &Extent, _geometry: &Geometry, into: &mut [u8]) {
-        put(&record.encode().expect("the parts of a mapped extent fit its record"), into);
+        put(&record.encode().expect("the fields of a mapped extent fit its record"), into);
     }
 
     fn encode_key(record: &Extent, into: &mut [u8]) {

@@ -1,10 +1,10 @@
-//! One table: what sets the kinds of btrees apart.
+//! The kinds of btrees, and a table of their layouts.
 
 use core::ops::Range;
 
 use crate::geometry::Geometry;
 
-/// Which btree a block belongs to.
+/// The kind of btree that a block belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BtreeKind {
     /// Free space by block number.
@@ -30,7 +30,7 @@ pub enum BtreeKind {
     Extent,
 }
 
-/// How wide pointers and siblings are, and what they count.
+/// The width and unit of pointers and siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PointerForm {
     /// 4 bytes: a block of the allocation group.
@@ -42,15 +42,15 @@ pub enum PointerForm {
 /// Magic number and sizes of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BtreeLayout {
-    /// At the start of each block.
+    /// The magic number at the start of each block.
     pub magic: u32,
-    /// Which header and which pointers.
+    /// The form of header and pointers.
     pub form: PointerForm,
     /// Bytes of a record.
     pub record_bytes: usize,
     /// Bytes of a key.
     pub key_bytes: usize,
-    /// Whether a node holds the highest key of each child behind the lowest.
+    /// Whether a node holds the highest key of each child after the lowest.
     pub has_high_keys: bool,
 }
 
@@ -107,9 +107,9 @@ impl BtreeKind {
         }
     }
 
-    /// The most levels that a btree of this kind can have on this volume, its root in an inode not
-    /// counted: as many as there are when all its nodes are half full and it fills the space that
-    /// it can lie in.
+    /// The largest number of levels of a btree of this kind on this volume, without a root in an
+    /// inode. It is the height of a btree of half-full nodes that fills all the space available to
+    /// it.
     #[must_use]
     pub const fn max_levels(self, geometry: &Geometry) -> u32 {
         let layout = self.layout();
@@ -119,7 +119,7 @@ impl BtreeKind {
         };
         let fanout = (layout.max_pointers(geometry.block_size) / 2) as u64;
         let fanout = if fanout < 2 { 2 } else { fanout };
-        // A root has two children at least; each level below has `fanout` times as many blocks.
+        // A root has at least two children. Each level below has `fanout` times as many blocks.
         let (mut levels, mut level_blocks, mut used) = (1, 2, 1_u64);
         while used.saturating_add(level_blocks) <= blocks {
             used += level_blocks;
@@ -131,7 +131,7 @@ impl BtreeKind {
 }
 
 impl BtreeLayout {
-    /// Where both headers have the number of entries.
+    /// The bytes of the number of entries in both headers.
     pub const COUNT_RANGE: Range<usize> = 6..8;
     const SIBLINGS_OFFSET: usize = 8;
 
@@ -153,62 +153,62 @@ impl BtreeLayout {
         }
     }
 
-    /// Bytes that the keys of one child take in a node.
+    /// Bytes of the keys of one child in a node.
     #[must_use]
     pub const fn node_key_bytes(&self) -> usize {
         if self.has_high_keys { 2 * self.key_bytes } else { self.key_bytes }
     }
 
-    /// The fewest entries of a block of `level` that is not the root.
+    /// The smallest number of entries in a block of `level` that is not the root.
     #[must_use]
     pub const fn min_entries(&self, level: u32, block_size: u32) -> usize {
         self.max_entries(level, block_size) / 2
     }
 
-    /// The most entries, records or children, of a block of `level`.
+    /// The largest number of entries (records or children) in a block of `level`.
     #[must_use]
     pub const fn max_entries(&self, level: u32, block_size: u32) -> usize {
         if level == 0 { self.max_records(block_size) } else { self.max_pointers(block_size) }
     }
 
-    /// Where the pointers of a node start: behind as many keys as there is room for.
+    /// Offset of the pointers of a node, after the room for keys.
     #[must_use]
     pub const fn pointers_offset(&self, block_size: u32) -> usize {
         self.header_bytes() + self.max_pointers(block_size) * self.node_key_bytes()
     }
 
-    /// Where a block names the one before it on its level.
+    /// The bytes of a header that hold the left sibling.
     #[must_use]
     pub const fn left_sibling_range(&self) -> Range<usize> {
         Self::SIBLINGS_OFFSET..Self::SIBLINGS_OFFSET + self.pointer_bytes()
     }
 
-    /// Where a block names the one after it on its level.
+    /// The bytes of a header that hold the right sibling.
     #[must_use]
     pub const fn right_sibling_range(&self) -> Range<usize> {
         let start = Self::SIBLINGS_OFFSET + self.pointer_bytes();
         start..start + self.pointer_bytes()
     }
 
-    /// A pointer or sibling as it lies on disk, at the front of what is returned; all ones where
-    /// there is none.
+    /// Encodes a pointer or sibling; `None` becomes all ones. A short pointer is the first four
+    /// bytes of the result.
     ///
     /// # Panics
     ///
-    /// If the block is not one of a group and the form is short.
+    /// If the form is short and the block number does not fit 32 bits.
     #[must_use]
     pub fn encode_pointer(&self, block: Option<u64>) -> [u8; 8] {
         let Some(block) = block else { return [0xff; 8] };
         match self.form {
             PointerForm::Long => block.to_be_bytes(),
             PointerForm::Short => {
-                let block = u32::try_from(block).expect("a block of a group has 32 bits");
+                let block = u32::try_from(block).expect("a block number in a group has 32 bits");
                 (u64::from(block) << 32).to_be_bytes()
             }
         }
     }
 
-    /// The pointer at the start of `bytes`; `None` if there are too few.
+    /// Decodes the pointer at the start of `bytes`; `None` if there are too few bytes.
     #[must_use]
     pub fn decode_pointer(&self, bytes: &[u8]) -> Option<u64> {
         match self.form {
@@ -217,13 +217,13 @@ impl BtreeLayout {
         }
     }
 
-    /// The most records in a leaf of `block_size` bytes.
+    /// The largest number of records in a leaf of `block_size` bytes.
     #[must_use]
     pub const fn max_records(&self, block_size: u32) -> usize {
         (block_size as usize).saturating_sub(self.header_bytes()) / self.record_bytes
     }
 
-    /// The most children of a node of `block_size` bytes.
+    /// The largest number of children of a node of `block_size` bytes.
     #[must_use]
     pub const fn max_pointers(&self, block_size: u32) -> usize {
         let room = (block_size as usize).saturating_sub(self.header_bytes());

@@ -1,4 +1,4 @@
-//! Blocks that the kernel wrote (`testdata/groups`), and the same with bytes changed.
+//! Blocks that the kernel wrote (`testdata/groups`), and the same with changed bytes.
 
 use std::vec;
 use std::vec::Vec;
@@ -43,7 +43,7 @@ const BLOCKS: [Golden; 13] = [
     block!("extent-leaf", Extent),
 ];
 
-/// Where each block lay.
+/// The disk address of each block.
 const ADDRESSES: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/groups/addresses"));
 
@@ -66,7 +66,7 @@ impl Golden {
         found.map_err(|error| error.check().clone())
     }
 
-    /// The block with other bytes at `offset`, its checksum mended.
+    /// Returns the block with other bytes at `offset` and a recomputed checksum.
     fn changed(&self, offset: usize, with: &[u8]) -> Vec<u8> {
         let mut bytes = self.bytes.to_vec();
         bytes[offset..offset + with.len()].copy_from_slice(with);
@@ -84,7 +84,7 @@ fn geometry() -> Geometry {
     golden::geometry(golden!("aged.headers"))
 }
 
-/// Decodes all that a block holds, as a cursor would. Returns how much could be.
+/// Decodes all entries of a block as a cursor would. Returns how many decode.
 fn read_all<F: BtreeFormat>(bytes: &[u8], at: DiskAddr, geometry: &Geometry) -> usize {
     let block = BtreeBlock::decode(bytes, F::KIND, at).unwrap();
     let group = Group::new(geometry, geometry.split_disk_addr(at).unwrap().0).unwrap();
@@ -120,7 +120,8 @@ fn golden_blocks_verify_and_decode() {
     }
 }
 
-/// Encodes all that a leaf holds: what the kernel wrote comes out. Returns how many records.
+/// Encodes all records of a leaf and compares the bytes with those of the kernel. Returns the
+/// number of records.
 fn write_all<F: BtreeFormat>(bytes: &[u8], at: DiskAddr, geometry: &Geometry) -> usize {
     let block = BtreeBlock::decode(bytes, F::KIND, at).unwrap();
     let group = Group::new(geometry, geometry.split_disk_addr(at).unwrap().0).unwrap();
@@ -142,7 +143,7 @@ fn write_all<F: BtreeFormat>(bytes: &[u8], at: DiskAddr, geometry: &Geometry) ->
 }
 
 #[test]
-fn records_and_keys_are_written_as_the_kernel_writes_them() {
+fn records_and_keys_encode_to_the_bytes_of_the_kernel() {
     let (mut written, geometry) = (0, geometry());
     for golden in &BLOCKS {
         let (bytes, at) = (golden.bytes, golden.at());
@@ -160,7 +161,7 @@ fn records_and_keys_are_written_as_the_kernel_writes_them() {
 }
 
 #[test]
-fn headers_are_written_as_the_kernel_writes_them() {
+fn headers_encode_to_the_bytes_of_the_kernel() {
     let geometry = geometry();
     for golden in &BLOCKS {
         let (bytes, at) = (golden.bytes, golden.at());
@@ -173,7 +174,7 @@ fn headers_are_written_as_the_kernel_writes_them() {
             left: block.left_sibling(),
             right: block.right_sibling(),
         };
-        // What is behind the header is kept, for the checksum.
+        // The bytes after the header are kept, for the checksum.
         let mut encoded = bytes.to_vec();
         let header_bytes = golden.kind.layout().header_bytes();
         header.encode(&geometry, &mut encoded[..header_bytes]);
@@ -183,7 +184,7 @@ fn headers_are_written_as_the_kernel_writes_them() {
 }
 
 #[test]
-fn pointers_stand_where_blocks_name_them() {
+fn pointers_encode_to_the_bytes_of_the_kernel() {
     for golden in &BLOCKS {
         let block = BtreeBlock::decode(golden.bytes, golden.kind, golden.at()).unwrap();
         let layout = golden.kind.layout();
@@ -203,7 +204,7 @@ fn pointers_stand_where_blocks_name_them() {
 }
 
 #[test]
-fn flipped_bits_never_pass_with_what_cannot_be_decoded() {
+fn flipped_bit_that_passes_still_decodes() {
     let geometry = geometry();
     for golden in &BLOCKS {
         golden::for_each_flip(golden.block_kind(), golden.bytes, 1024, |_, flipped| {
@@ -280,7 +281,7 @@ fn siblings_and_pointers_must_exist() {
 }
 
 #[test]
-fn entries_must_rise() {
+fn entries_must_ascend() {
     for golden in &BLOCKS {
         let layout = golden.kind.layout();
         let is_leaf = golden.name.ends_with("leaf");
@@ -307,7 +308,7 @@ fn touching_free_extents_are_refused() {
 }
 
 #[test]
-fn layouts_hold_as_much_as_the_kernel_says() {
+fn layouts_have_the_capacity_of_the_kernel() {
     let counts = |kind: BtreeKind, size| {
         let layout = kind.layout();
         (layout.max_records(size), layout.max_pointers(size))

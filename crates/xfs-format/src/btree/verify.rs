@@ -1,4 +1,4 @@
-//! What must hold inside one btree block.
+//! The checks of one btree block against itself.
 
 use core::mem::offset_of;
 
@@ -7,8 +7,8 @@ use thiserror::Error;
 use super::{
     BtreeBlock, BtreeFormat, BtreeKind, Extents, LongHeaderDisk, PointerForm, ShortHeaderDisk,
 };
-use crate::addr::{AgBlock, DiskAddr, FsBlock, Lsn};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::addr::{AgBlock, DiskAddr, FsBlock};
+use crate::corruption::Check;
 use crate::envelope::Envelope;
 use crate::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
 use crate::group::Group;
@@ -22,17 +22,17 @@ use crate::rmap::ReverseMap;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum BtreeCheck {
-    #[error("{count} entries at level {level}, where at most {max} fit")]
+    #[error("{count} entries at level {level}, but at most {max} fit")]
     Count { count: usize, max: usize, level: u16 },
     #[error("level {level} is above the highest possible, {max}")]
     Level { level: u32, max: u32 },
-    #[error("level {found} where the path calls for {expected}")]
+    #[error("level {found}, but the path requires {expected}")]
     LevelOnPath { found: u32, expected: u32 },
     #[error("node without children")]
     EmptyNode,
     #[error("leaf without records below a node")]
     EmptyLeaf,
-    #[error("entry {index} is not above the one before it")]
+    #[error("entry {index} is not above the previous entry")]
     Order { index: usize },
     #[error("entry {index} is outside the keys of its parent")]
     OutsideParent { index: usize },
@@ -44,9 +44,9 @@ pub enum BtreeCheck {
     Sibling { sibling: u64 },
     #[error("{side} sibling is {found:#x}, not {expected:#x} as on the path")]
     SiblingOnPath { side: &'static str, found: u64, expected: u64 },
-    #[error("there is no {side} sibling, where the path has one")]
+    #[error("there is no {side} sibling, but the path has one")]
     SiblingMissing { side: &'static str },
-    #[error("block is not one of the volume")]
+    #[error("the block lies outside the volume")]
     Outside,
 }
 
@@ -73,21 +73,6 @@ pub(crate) const fn envelope_of(form: PointerForm) -> &'static Envelope {
 
 /// Checks a whole block of `kind` that was read from `at`.
 pub(crate) fn verify(
-    bytes: &[u8],
-    kind: BtreeKind,
-    at: DiskAddr,
-    context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    verify_block(bytes, kind, at, context)
-        .map_err(|check| Corruption::new(Structure::Btree, Place::Disk(at), check))
-}
-
-/// Stores LSN and checksum.
-pub(crate) fn seal(bytes: &mut [u8], kind: BtreeKind, lsn: Lsn) {
-    envelope_of(kind.layout().form).seal(bytes, lsn);
-}
-
-fn verify_block(
     bytes: &[u8],
     kind: BtreeKind,
     at: DiskAddr,

@@ -1,5 +1,5 @@
-//! Data blocks: the entries themselves, in the order in which they were put, with the free space
-//! between them. In the block form the same block ends with its hash index.
+//! Data blocks: the entries themselves, with free space between them. In the block form the same
+//! block ends with its hash index.
 //!
 //! Owns: decoding, iteration and the checks of one block. Does **not** own: the index blocks of the
 //! larger forms.
@@ -15,9 +15,9 @@
 //! # Invariants
 //!
 //! - **I1** Records tile the block; each starts at a multiple of 8 and its tag is its own offset.
-//! - **I2** Two free records never touch. The longest three stand in the table, longest first.
-//! - **I3** In the block form every entry is in the index once, and the index holds nothing else
-//!   but stale entries, whose cookie is 0.
+//! - **I2** Two free records are never adjacent. The table holds the three longest, longest first.
+//! - **I3** In the block form the index holds every entry once, and otherwise only stale entries,
+//!   whose cookie is 0.
 
 mod verify;
 
@@ -29,11 +29,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::leaf::HashEntryDisk;
 use super::{
-    ALIGNMENT, Cookie, DirectoryCheck, Doubled, Entry, EntryType, find_doubled, is_dot_name,
-    name_is_sound,
+    ALIGNMENT, Cookie, DirectoryCheck, DuplicateName, Entry, EntryType, find_duplicate_names,
+    is_dot_name, name_is_sound,
 };
 use crate::addr::InodeNumber;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 
 pub(crate) use verify::{ENVELOPE, verify};
 
@@ -48,11 +48,11 @@ pub const DATA_MAGIC: u32 = 0x5844_4433;
 /// Bytes before the first record.
 pub const DATA_HEADER: usize = size_of::<DataHeaderDisk>();
 
-/// The first two bytes of a free record; no inode number starts with them.
+/// The first two bytes of a free record. No inode number starts with them.
 #[doc(alias = "XFS_DIR2_DATA_FREE_TAG")]
 pub const FREE_TAG: u16 = 0xffff;
 
-/// Bytes of an entry's inode number and name length, and of its type and tag.
+/// Bytes of an entry's inode number and name length; below, of its type and tag.
 const ENTRY_HEAD: usize = 9;
 const ENTRY_TAIL: usize = 3;
 
@@ -60,7 +60,7 @@ const ENTRY_TAIL: usize = 3;
 #[doc(alias = "xfs_dir3_data_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct DataHeaderDisk {
     pub magic: U32,
     pub crc: [u8; 4],
@@ -76,7 +76,7 @@ pub struct DataHeaderDisk {
 #[doc(alias = "xfs_dir2_data_free")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct BestFreeDisk {
     pub offset: U16,
     pub length: U16,
@@ -86,7 +86,7 @@ pub struct BestFreeDisk {
 #[doc(alias = "xfs_dir2_block_tail")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct BlockTailDisk {
     pub count: U32,
     pub stale: U32,
@@ -95,7 +95,7 @@ pub struct BlockTailDisk {
 const _: () = assert!(DATA_HEADER == 64);
 const _: () = assert!(size_of::<BlockTailDisk>() == 8);
 
-/// Bytes that an entry with a name of `name_length` bytes takes.
+/// Length of an entry with a name of `name_length` bytes.
 #[doc(alias = "xfs_dir2_data_entsize")]
 #[must_use]
 pub const fn entry_length(name_length: usize) -> usize {
@@ -110,7 +110,7 @@ pub struct DataBlock<'a> {
     header: &'a DataHeaderDisk,
     /// The index and its tail, in the block form.
     index: Option<(&'a [HashEntryDisk], &'a BlockTailDisk)>,
-    place: Place,
+    place: StructureAddress,
     /// Byte offset of the block in the directory.
     start: u64,
 }
@@ -127,13 +127,17 @@ impl<'a> DataBlock<'a> {
     ///
     /// # Errors
     ///
-    /// What keeps the records from being found: magic number, size of the index.
-    pub fn decode(bytes: &'a [u8], start: u64, place: Place) -> Result<Self, Corruption> {
+    /// If the magic number is wrong or the index does not fit the block.
+    pub fn decode(
+        bytes: &'a [u8],
+        start: u64,
+        place: StructureAddress,
+    ) -> Result<Self, Corruption> {
         Self::parse(bytes, start, place)
             .map_err(|check| Corruption::new(Structure::Directory, place, check))
     }
 
-    fn parse(bytes: &'a [u8], start: u64, place: Place) -> Result<Self, Check> {
+    fn parse(bytes: &'a [u8], start: u64, place: StructureAddress) -> Result<Self, Check> {
         let truncated = Check::Truncated { available: bytes.len(), needed: DATA_HEADER };
         let Ok((header, records)) = DataHeaderDisk::ref_from_prefix(bytes) else {
             return Err(truncated);
@@ -153,13 +157,13 @@ impl<'a> DataBlock<'a> {
         }
     }
 
-    /// The inode that the block says it belongs to.
+    /// The owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.owner.get())
     }
 
-    /// Whether this is the one block of the block form.
+    /// Returns whether this is the only block of a directory in block form.
     #[must_use]
     pub fn is_block_form(&self) -> bool {
         self.index.is_some()
@@ -171,24 +175,24 @@ impl<'a> DataBlock<'a> {
         self.index.map_or(&[], |(index, _)| index)
     }
 
-    /// The length of the longest free record, 0 if there is none.
+    /// The length of the longest free record, or 0 if there is none.
     #[must_use]
     pub fn best_free_length(&self) -> u16 {
         self.header.best_free.first().map_or(0, |best| best.length.get())
     }
 
-    /// The entries, by cookie, with `.` and `..`. Ends after the first error.
+    /// The entries in the order of their cookies, including `.` and `..`. Iteration ends after the
+    /// first error.
     #[must_use]
     pub fn entries(&self) -> DataEntries<'a> {
         DataEntries { block: *self, offset: DATA_HEADER }
     }
 
-    /// The parent directory, from the first block of the directory: its first two entries are `.`,
-    /// which is the directory itself, and `..`.
+    /// The parent directory, from the first block of the directory.
     ///
     /// # Errors
     ///
-    /// If they are not.
+    /// If the first two entries are not `.` (the directory itself) and `..`.
     pub fn parent(&self) -> Result<InodeNumber, Corruption> {
         self.parse_parent().map_err(|check| self.corrupt(check))
     }
@@ -214,7 +218,7 @@ impl<'a> DataBlock<'a> {
     ///
     /// # Errors
     ///
-    /// If there is no entry at that place.
+    /// If there is no entry at that position.
     pub fn entry_at(&self, cookie: Cookie) -> Result<Entry<'a>, Corruption> {
         let missing = DirectoryCheck::IndexTarget { hash: 0, offset: cookie.offset() };
         let offset = cookie
@@ -230,11 +234,11 @@ impl<'a> DataBlock<'a> {
         }
     }
 
-    /// The entry of this name, by the index of the block form.
+    /// Finds the entry with this name through the index of the block form.
     ///
     /// # Errors
     ///
-    /// If the index points to what is no entry.
+    /// If an index entry does not point to an entry.
     pub fn find(&self, name: &[u8]) -> Result<Option<Entry<'a>>, Corruption> {
         for candidate in super::leaf::equal_hashes(self.index(), super::name_hash(name)) {
             let cookie = Cookie(candidate.cookie.get());
@@ -248,10 +252,10 @@ impl<'a> DataBlock<'a> {
         Ok(None)
     }
 
-    /// The entries of the block form whose name an earlier one has. Names are compared only where neighbours of the
-    /// index have one hash.
+    /// The entries of the block form whose name an earlier entry has. Only the names of neighbours
+    /// in the index with equal hashes are compared.
     #[must_use]
-    pub fn doubled(&self) -> Vec<Doubled> {
+    pub fn duplicate_names(&self) -> Vec<DuplicateName> {
         let runs = self.index().chunk_by(|a, b| a.hash.get() == b.hash.get());
         let runs = runs.filter(|run| run.len() > 1);
         let mut doubled: Vec<_> = runs
@@ -259,7 +263,7 @@ impl<'a> DataBlock<'a> {
                 let cookies = run.iter().map(|entry| Cookie(entry.cookie.get()));
                 let live = cookies.filter(|cookie| *cookie != Cookie::START);
                 let entries = live.filter_map(|cookie| self.entry_at(cookie).ok());
-                find_doubled(entries.map(|entry| (entry.name, entry.cookie)).collect())
+                find_duplicate_names(entries.map(|entry| (entry.name, entry.cookie)).collect())
             })
             .collect();
         doubled.sort_unstable();
@@ -341,7 +345,7 @@ impl<'a> Iterator for DataEntries<'a> {
     }
 }
 
-/// The index at the end of a block form's records, and its tail.
+/// Splits off the index at the end of the block form, and its tail.
 fn split_index(records: &[u8]) -> Result<(&[HashEntryDisk], &BlockTailDisk), Check> {
     let needed = size_of::<BlockTailDisk>();
     let truncated = Check::Truncated { available: records.len(), needed };
@@ -356,7 +360,7 @@ fn split_index(records: &[u8]) -> Result<(&[HashEntryDisk], &BlockTailDisk), Che
     }
 }
 
-/// The tag in the last two bytes of a record, or `None` where they are not inside `rest`.
+/// Checks the tag in the last two bytes of a record; `None` if they do not lie inside `rest`.
 fn verify_tag(rest: &[u8], offset: usize, length: usize) -> Option<Result<(), DirectoryCheck>> {
     let (tag, _) = U16::ref_from_prefix(rest.get(length.checked_sub(2)?..)?).ok()?;
     let tag = tag.get();
@@ -364,7 +368,7 @@ fn verify_tag(rest: &[u8], offset: usize, length: usize) -> Option<Result<(), Di
     Some(if is_own { Ok(()) } else { Err(DirectoryCheck::Tag { offset, tag }) })
 }
 
-/// Whether `name` is the dot name that belongs at byte `start` of the directory.
+/// Returns whether `name` is the dot name that belongs at byte `start` of the directory.
 fn is_dot_entry(name: &[u8], start: u64) -> bool {
     let dot = DATA_HEADER as u64;
     let parent = (DATA_HEADER + entry_length(1)) as u64;

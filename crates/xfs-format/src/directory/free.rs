@@ -1,4 +1,4 @@
-//! Blocks of the free-space index: for each data block the length of its longest free record.
+//! Blocks of the free-space index: the length of the longest free record of each data block.
 //!
 //! Owns: decoding and the checks of one block.
 //!
@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{DirectoryCheck, NULL_OFFSET, data};
 use crate::addr::{DiskAddr, InodeNumber};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::kind::VerifyContext;
 
 /// "XDF3".
@@ -25,7 +25,7 @@ pub const FREE_MAGIC: u32 = 0x5844_4633;
 #[doc(alias = "xfs_dir3_free_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct FreeHeaderDisk {
     pub magic: U32,
     pub crc: [u8; 4],
@@ -54,8 +54,8 @@ impl<'a> FreeBlock<'a> {
     ///
     /// # Errors
     ///
-    /// What keeps the lengths from being found: magic number, count.
-    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+    /// If the magic number is wrong or the count does not fit the block.
+    pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::Directory, place, check))
     }
 
@@ -78,19 +78,19 @@ impl<'a> FreeBlock<'a> {
         }
     }
 
-    /// The inode that the block says it belongs to.
+    /// The owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.owner.get())
     }
 
-    /// The data block, counted in directory blocks, that the first length is of.
+    /// The index of the data block that the first length belongs to, in directory blocks.
     #[must_use]
     pub fn first_data_block(&self) -> u32 {
         self.header.first.get()
     }
 
-    /// The best free length of each data block from the first on.
+    /// The best free lengths of consecutive data blocks, from the first on.
     #[must_use]
     pub fn best_free(&self) -> &'a [U16] {
         self.best_free
@@ -98,22 +98,16 @@ impl<'a> FreeBlock<'a> {
 }
 
 /// Checks a block that was read from `at`.
-pub(crate) fn verify(
-    bytes: &[u8],
-    at: DiskAddr,
-    context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    let checked = FreeBlock::parse(bytes).and_then(|block| {
-        data::ENVELOPE.verify(bytes, at, context)?;
-        let (first, count) = (block.header.first.get(), block.header.count.get());
-        let used = block.header.used.get();
-        let in_use = block.best_free.iter().filter(|best| best.get() != NULL_OFFSET).count();
-        if usize::try_from(used) != Ok(in_use)
-            || !usize::try_from(first).is_ok_and(|first| first.is_multiple_of(block.capacity))
-        {
-            return Err(DirectoryCheck::FreeIndex { first, count, used }.into());
-        }
-        Ok(())
-    });
-    checked.map_err(|check| Corruption::new(Structure::Directory, Place::Disk(at), check))
+pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
+    let block = FreeBlock::parse(bytes)?;
+    data::ENVELOPE.verify(bytes, at, context)?;
+    let (first, count) = (block.header.first.get(), block.header.count.get());
+    let used = block.header.used.get();
+    let in_use = block.best_free.iter().filter(|best| best.get() != NULL_OFFSET).count();
+    if usize::try_from(used) != Ok(in_use)
+        || !usize::try_from(first).is_ok_and(|first| first.is_multiple_of(block.capacity))
+    {
+        return Err(DirectoryCheck::FreeIndex { first, count, used }.into());
+    }
+    Ok(())
 }

@@ -1,9 +1,9 @@
-//! The hash by which names are indexed.
+//! The hash of names in indexes.
 
-/// The hash of a directory entry's or an extended attribute's name.
+/// Computes the hash of the name of a directory entry or an extended attribute.
 ///
-/// Each byte is mixed in by exclusive or after a rotation by 7. Four bytes at a time give the same
-/// in one step, because a byte shifted by at most 21 loses no bit.
+/// Each byte is mixed in by exclusive or after a rotation by 7. Processing four bytes in one step
+/// gives the same result, because a byte shifted by at most 21 loses no bit.
 #[doc(alias = "xfs_da_hashname")]
 #[must_use]
 pub fn name_hash(name: &[u8]) -> u32 {

@@ -1,7 +1,7 @@
-//! Leaves of the hash index: name hashes and the places of the entries.
+//! Leaves of the hash index: name hashes and the cookies of their entries.
 //!
-//! Owns: decoding, search and the checks of one leaf. A directory with one leaf keeps the best
-//! free length of each data block at its end ("leaf1"); leaves below nodes do not ("leafn").
+//! Owns: decoding, search and the checks of one leaf. The only leaf of a directory ("leaf1") ends
+//! with the best free length of each data block. Leaves below nodes ("leafn") do not have those.
 //!
 //! ```text
 //!  0 common header (see dabtree)  56 count  58 stale  60 pad  64 { hash, cookie } ...
@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::DirectoryCheck;
 use crate::addr::{DiskAddr, FileBlock, InodeNumber};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::dabtree::{self, DaHeaderDisk};
 use crate::kind::VerifyContext;
 
@@ -38,7 +38,7 @@ pub const LEAFN_MAGIC: u16 = 0x3dff;
 pub struct HashEntryDisk {
     /// The name's hash.
     pub hash: U32,
-    /// The entry's cookie; 0 if it is gone.
+    /// The entry's cookie, or 0 if the entry was removed.
     #[doc(alias = "address")]
     pub cookie: U32,
 }
@@ -47,7 +47,7 @@ pub struct HashEntryDisk {
 #[doc(alias = "xfs_dir3_leaf_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct LeafHeaderDisk {
     pub header: DaHeaderDisk,
     pub count: U16,
@@ -71,8 +71,8 @@ impl<'a> LeafBlock<'a> {
     ///
     /// # Errors
     ///
-    /// What keeps the entries from being found: magic number, counts.
-    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+    /// If the magic number is wrong or the counts do not fit the block.
+    pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::Directory, place, check))
     }
 
@@ -103,7 +103,7 @@ impl<'a> LeafBlock<'a> {
         }
     }
 
-    /// The inode that the leaf says it belongs to.
+    /// The owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.header.owner.get())
@@ -116,7 +116,7 @@ impl<'a> LeafBlock<'a> {
         (block != 0).then(|| FileBlock(block.into()))
     }
 
-    /// The entries, by hash, with the stale ones.
+    /// The entries in the order of their hashes, including stale ones.
     #[must_use]
     pub fn entries(&self) -> &'a [HashEntryDisk] {
         self.entries
@@ -128,7 +128,7 @@ impl<'a> LeafBlock<'a> {
         self.best_free
     }
 
-    /// The entries of this hash, with the stale ones.
+    /// The entries with this hash, including stale ones.
     pub fn find(&self, hash: u32) -> impl Iterator<Item = &'a HashEntryDisk> + use<'a> {
         equal_hashes(self.entries, hash)
     }
@@ -144,7 +144,7 @@ pub(crate) fn equal_hashes(
     rest.iter().take_while(move |entry| entry.hash.get() == hash)
 }
 
-/// Checks that the hashes do not fall; returns how many entries are stale.
+/// Checks that the hashes ascend and returns the number of stale entries.
 pub(crate) fn verify_order(index: &[HashEntryDisk]) -> Result<u32, DirectoryCheck> {
     let (mut previous, mut stale) = (0, 0);
     for (index, entry) in index.iter().enumerate() {
@@ -172,18 +172,12 @@ fn split_best_free(rest: &[u8]) -> Result<(&[u8], &[U16]), Check> {
 }
 
 /// Checks a leaf that was read from `at`.
-pub(crate) fn verify(
-    bytes: &[u8],
-    at: DiskAddr,
-    context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    let checked = LeafBlock::parse(bytes).and_then(|leaf| {
-        dabtree::ENVELOPE.verify(bytes, at, context)?;
-        let (count, stale) = (leaf.header.count.get().into(), leaf.header.stale.get().into());
-        if verify_order(leaf.entries)? != stale {
-            return Err(DirectoryCheck::IndexCount { count, stale }.into());
-        }
-        Ok(())
-    });
-    checked.map_err(|check| Corruption::new(Structure::Directory, Place::Disk(at), check))
+pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
+    let leaf = LeafBlock::parse(bytes)?;
+    dabtree::ENVELOPE.verify(bytes, at, context)?;
+    let (count, stale) = (leaf.header.count.get().into(), leaf.header.stale.get().into());
+    if verify_order(leaf.entries)? != stale {
+        return Err(DirectoryCheck::IndexCount { count, stale }.into());
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! The short form: a small directory inside its inode.
 //!
-//! Owns: decoding and iteration. `.` and `..` have no entries: the one is the inode itself, the
-//! other is the parent in the header.
+//! Owns: decoding and iteration. `.` and `..` have no entries: `.` is the inode itself, and `..` is
+//! the parent in the header.
 //!
 //! ```text
 //! 0 count  1 wide count  2 parent (4 bytes, or 8 if the wide count is not 0)
@@ -10,10 +10,10 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The wide count is the number of inode numbers, the parent's included, that need more
-//!   than 32 bits. If there is one, all are stored in 8 bytes.
-//! - **I2** The offset of an entry is where it would lie in a data block: its cookie outlives the
-//!   change of form. Offsets rise.
+//! - **I1** The wide count is the number of inode numbers, including the parent's, that need more
+//!   than 32 bits. If there is one, all inode numbers are stored in 8 bytes.
+//! - **I2** The offset of an entry is its offset in a data block after a change of form, so its
+//!   cookie stays valid. Offsets ascend.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,20 +24,20 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::data::{DATA_HEADER, entry_length};
 use super::leaf::HashEntryDisk;
 use super::{
-    ALIGNMENT, Cookie, DirectoryCheck, Doubled, Entry, EntryType, find_doubled, name_hash,
-    name_is_sound,
+    ALIGNMENT, Cookie, DirectoryCheck, DuplicateName, Entry, EntryType, find_duplicate_names,
+    name_hash, name_is_sound,
 };
 use crate::addr::InodeNumber;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::geometry::Geometry;
 
 /// Bytes before the parent.
 const COUNTS: usize = 2;
 
-/// The offset of `..` in a data block, so the cookie of the parent entry.
+/// The offset of `..` in a data block, from which its cookie follows.
 const PARENT_OFFSET: usize = DATA_HEADER + entry_length(1);
 
-/// The lowest offset of an entry that lies here.
+/// The lowest offset of an entry in short form.
 pub const FIRST_OFFSET: usize = PARENT_OFFSET + entry_length(2);
 
 /// The part of an entry before its name.
@@ -53,24 +53,24 @@ struct EntryHeadDisk {
 #[derive(Clone, Copy, Debug)]
 pub struct ShortForm<'a> {
     bytes: &'a [u8],
-    place: Place,
+    place: StructureAddress,
     count: u8,
     wide_count: u8,
     parent: InodeNumber,
 }
 
-/// The short form of a directory without entries.
+/// Encodes a directory without entries.
 #[must_use]
 pub fn encode_empty(parent: InodeNumber) -> Vec<u8> {
     encode(parent, core::iter::empty())
 }
 
-/// The short form of a directory with these entries, which are sorted by cookie.
+/// Encodes a directory with these entries, which must be sorted by cookie.
 ///
 /// # Panics
 ///
-/// If there are more entries than a byte counts, or a cookie past the first 64 KiB: they would not
-/// be in short form.
+/// If there are more than 255 entries, or a cookie is past the first 64 KiB. Such directories do
+/// not fit the short form.
 #[must_use]
 pub fn encode<'e>(
     parent: InodeNumber,
@@ -78,7 +78,7 @@ pub fn encode<'e>(
 ) -> Vec<u8> {
     let wide_entries = entries.clone().filter(|entry| is_wide(entry.inode)).count();
     let wide_count = wide_entries + usize::from(is_wide(parent));
-    let byte = |number: usize| u8::try_from(number).expect("a byte counts what an inode holds");
+    let byte = |number: usize| u8::try_from(number).expect("a short form has at most 255 entries");
     let push = |bytes: &mut Vec<u8>, inode: InodeNumber| {
         let wide = inode.0.to_be_bytes();
         let narrow = if wide_count == 0 { size_of::<u32>() } else { 0 };
@@ -87,7 +87,7 @@ pub fn encode<'e>(
     let mut bytes = vec![byte(entries.clone().count()), byte(wide_count)];
     push(&mut bytes, parent);
     for Entry { name, inode, entry_type, cookie } in entries {
-        let offset = u16::try_from(cookie.offset()).expect("the offset lies in the first block");
+        let offset = u16::try_from(cookie.offset()).expect("the offset is below 64 KiB");
         let head = EntryHeadDisk { name_length: byte(name.len()), offset: offset.to_be_bytes() };
         bytes.extend(head.as_bytes());
         bytes.extend(name);
@@ -104,12 +104,12 @@ impl<'a> ShortForm<'a> {
     /// The cookie of `..`, which has no entry.
     pub const PARENT_COOKIE: Cookie = Cookie((PARENT_OFFSET >> 3) as u32);
 
-    /// Decodes the header. `bytes` are the directory, as long as the inode's size says.
+    /// Decodes the header. `bytes` is the directory, with the length of the inode's size.
     ///
     /// # Errors
     ///
     /// If the header does not fit.
-    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+    pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         let truncated = || {
             let check = Check::Truncated { available: bytes.len(), needed: COUNTS + 4 };
             Corruption::new(Structure::Directory, place, check)
@@ -128,13 +128,14 @@ impl<'a> ShortForm<'a> {
         self.parent
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn count(&self) -> u8 {
         self.count
     }
 
-    /// The entries, by cookie, without `.` and `..`. Ends after the first error.
+    /// The entries in the order of their cookies, without `.` and `..`. Iteration ends after the
+    /// first error.
     #[must_use]
     pub fn entries(&self) -> ShortFormEntries<'a> {
         let offset = COUNTS + inode_bytes(self.wide_count != 0);
@@ -142,7 +143,7 @@ impl<'a> ShortForm<'a> {
         ShortFormEntries { form: *self, rest, left: self.count, lowest: FIRST_OFFSET }
     }
 
-    /// The entry of this name.
+    /// Finds the entry with this name.
     ///
     /// # Errors
     ///
@@ -157,16 +158,16 @@ impl<'a> ShortForm<'a> {
         Ok(None)
     }
 
-    /// The entries that can be read whose name an earlier one has.
+    /// The readable entries whose name an earlier entry has.
     ///
-    /// A set of 1024 bits by hash tells most directories apart from those that have any, so that names are compared
-    /// only where two hashes agree in ten bits. No memory is taken before that.
+    /// A set of 1024 bits, indexed by hash, recognises most directories without duplicates. Names
+    /// are compared only if two hashes agree in ten bits, and no memory is allocated before that.
     #[must_use]
-    pub fn doubled(&self) -> Vec<Doubled> {
+    pub fn duplicate_names(&self) -> Vec<DuplicateName> {
         let mut seen = [0_u64; 16];
         let mut is_new = |entry: &Entry<'_>| {
             let hash = name_hash(entry.name);
-            // Short names differ in the low bits of their hash, long ones anywhere.
+            // The hashes of short names differ in the low bits, those of long names in any bits.
             let slot = (hash ^ (hash >> 10) ^ (hash >> 20)) as usize;
             let Some(word) = seen.get_mut(slot / 64 % 16) else { return false };
             let bit = 1 << (slot % 64);
@@ -179,12 +180,13 @@ impl<'a> ShortForm<'a> {
             return Vec::new();
         }
         let entries = self.entries().map_while(Result::ok);
-        let mut doubled = find_doubled(entries.map(|entry| (entry.name, entry.cookie)).collect());
+        let mut doubled =
+            find_duplicate_names(entries.map(|entry| (entry.name, entry.cookie)).collect());
         doubled.sort_unstable();
         doubled
     }
 
-    /// Checks the whole directory, but for names that are there twice.
+    /// Checks the whole directory, except for duplicate names.
     ///
     /// # Errors
     ///
@@ -206,7 +208,7 @@ impl<'a> ShortForm<'a> {
             }
             wide_count += u32::from(is_wide(entry.inode));
         }
-        // What lies in the inode must fit one block: it is what the next change may make of it.
+        // The directory must fit one block, because the next change may convert it to block form.
         let index = (usize::from(self.count) + 2) * size_of::<HashEntryDisk>() + 8;
         let fits = entries.lowest + index <= geometry.directory_block_size() as usize;
         if !fits || !entries.rest.is_empty() || wide_count != u32::from(self.wide_count) {
@@ -285,7 +287,7 @@ fn is_wide(inode: InodeNumber) -> bool {
 fn read_inode(bytes: &[u8], wide: bool) -> Option<(InodeNumber, &[u8])> {
     if wide {
         let (inode, rest) = U64::ref_from_prefix(bytes).ok()?;
-        // The highest byte of the 8 is not part of the number.
+        // The highest of the 8 bytes is not part of the number.
         Some((InodeNumber(inode.get() & 0x00ff_ffff_ffff_ffff), rest))
     } else {
         let (inode, rest) = U32::ref_from_prefix(bytes).ok()?;

@@ -3,25 +3,26 @@
 use super::{Cookie, EntryType, INDEX_OFFSET, name_hash, name_is_sound};
 use crate::inode::FileType;
 
-/// The hash as its definition has it, one byte at a time.
+/// Computes the hash by its definition, one byte at a time.
 fn slow_hash(name: &[u8]) -> u32 {
     name.iter().fold(0_u32, |hash, byte| u32::from(*byte) ^ hash.rotate_left(7))
 }
 
 #[test]
-fn hashes() {
+fn name_hash_matches_its_definition() {
     assert_eq!(name_hash(b"."), 0x2e);
     assert_eq!(name_hash(b".."), 0x172e);
     let bytes: std::vec::Vec<u8> = (0..=255_u8).rev().collect();
     for length in 0..=bytes.len() {
         assert_eq!(name_hash(&bytes[..length]), slow_hash(&bytes[..length]), "{length} bytes");
     }
-    // Two names, one hash: a bit more in one byte, the same bit after the rotation in the next.
+    // Two names with one hash: they differ in one bit of a byte, and in the rotated bit of the
+    // next.
     assert_eq!(name_hash(b"AB"), name_hash(&[b'A' ^ 1, b'B' ^ 0x80]));
 }
 
 #[test]
-fn names() {
+fn name_is_sound_accepts_only_valid_names() {
     for name in [&b"a"[..], b"...", b".a", b"\xff\xfe", b" ", &[b'x'; 255]] {
         assert!(name_is_sound(name), "{name:?}");
     }
@@ -31,7 +32,7 @@ fn names() {
 }
 
 #[test]
-fn bad_bytes_anywhere_in_a_name() {
+fn name_is_sound_finds_bad_bytes_at_any_offset() {
     let mut name = std::vec![b'x'; 19];
     for place in 0..name.len() {
         for byte in 0..=u8::MAX {
@@ -43,7 +44,7 @@ fn bad_bytes_anywhere_in_a_name() {
 }
 
 #[test]
-fn cookies() {
+fn cookies_convert_to_offsets_and_back() {
     let first = Cookie::from_offset(64).unwrap();
     assert_eq!((first, first.offset(), first.after()), (Cookie(8), 64, Cookie(9)));
     assert_eq!(Cookie::from_offset(INDEX_OFFSET), None);
@@ -52,7 +53,7 @@ fn cookies() {
 }
 
 #[test]
-fn types() {
+fn entry_types_convert_to_bytes_and_back() {
     for byte in 0..=8 {
         assert_eq!(EntryType::from_disk(byte).map(EntryType::to_disk), Some(byte));
     }

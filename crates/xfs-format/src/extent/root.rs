@@ -1,11 +1,11 @@
-//! The root of an extent btree, which lies in the inode.
+//! The root of an extent btree, in the inode.
 //!
 //! ```text
 //! 0       2       4                 4 + 8·capacity
 //! | level | count | keys            | pointers        |
 //! ```
 //!
-//! Other than a block, the root has no header of its own, and it is never a leaf.
+//! Unlike a btree block, the root has no self-describing header, and it is never a leaf.
 
 use core::mem::size_of;
 
@@ -18,12 +18,12 @@ use crate::geometry::Geometry;
 
 /// Bytes before the keys of a root in an inode.
 pub const EXTENT_ROOT_HEADER_BYTES: usize = size_of::<RootDisk>();
-/// Bound of an extent btree's levels, the root's included: 2⁴⁸ records in blocks of 1 KiB, each half
-/// full.
+/// Limit on the levels of an extent btree, including the root: the height with 2⁴⁸ records in
+/// half-full blocks of 1 KiB.
 #[doc(alias = "XFS_BM_MAXLEVELS")]
 pub const MAX_EXTENT_LEVELS: u16 = 12;
 
-/// Key and pointer.
+/// Bytes of a key and a pointer.
 const ENTRY_BYTES: usize = 2 * size_of::<U64>();
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -42,15 +42,16 @@ pub struct ExtentRoot<'a> {
     pointers: &'a [U64],
 }
 
-/// Writes a root into the bytes of a fork, all of them: `level`, `children` and zeros in between.
+/// Writes a root over all bytes of a fork: `level`, `children`, and zeros in between.
 ///
 /// # Panics
 ///
-/// If there are more children than [`ExtentRoot::capacity`] of that many bytes.
+/// If there are more children than [`ExtentRoot::capacity`] allows.
 pub fn encode_extent_root(level: u16, children: &[(FileBlock, FsBlock)], fork: &mut [u8]) {
     let capacity = ExtentRoot::capacity(fork.len());
-    assert!(children.len() <= capacity, "the caller has kept to the room of the fork");
-    let count = u16::try_from(children.len()).expect("a fork has less room than that");
+    assert!(children.len() <= capacity, "the children fit the fork");
+    let count =
+        u16::try_from(children.len()).expect("a fork has room for fewer than 2^16 children");
     fork.fill(0);
     let disk = RootDisk { level: level.into(), count: count.into() };
     let (header, entries) = fork.split_at_mut(EXTENT_ROOT_HEADER_BYTES);
@@ -65,19 +66,19 @@ pub fn encode_extent_root(level: u16, children: &[(FileBlock, FsBlock)], fork: &
 }
 
 impl<'a> ExtentRoot<'a> {
-    /// How many children there is room for in a fork of so many bytes.
+    /// The number of children that fit into a fork of `fork_bytes`.
     #[doc(alias = "xfs_bmdr_maxrecs")]
     #[must_use]
     pub const fn capacity(fork_bytes: usize) -> usize {
         fork_bytes.saturating_sub(EXTENT_ROOT_HEADER_BYTES) / ENTRY_BYTES
     }
 
-    /// Decodes the root in the bytes of a fork, all of them: where the pointers lie depends on how
-    /// much room the fork has.
+    /// Decodes the root in `fork`, which must be the whole fork: the offset of the pointers depends
+    /// on its length.
     ///
     /// # Errors
     ///
-    /// [`ExtentCheck`] for a level of 0 or too high, and for a count that is 0 or does not fit.
+    /// [`ExtentCheck`] if the level is 0 or too high, or if the count is 0 or does not fit.
     pub fn decode(fork: &'a [u8]) -> Result<Self, ExtentCheck> {
         let no_room = ExtentCheck::Room { count: 1, room: fork.len() };
         let (disk, entries) = RootDisk::ref_from_prefix(fork).map_err(|_| no_room)?;
@@ -99,19 +100,19 @@ impl<'a> ExtentRoot<'a> {
         Ok(Self { level, keys, pointers })
     }
 
-    /// Levels below this one; at least 1.
+    /// The number of levels below this one; at least 1.
     #[must_use]
     pub const fn level(&self) -> u16 {
         self.level
     }
 
-    /// How many children; at least 1.
+    /// The number of children; at least 1.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.keys.len()
     }
 
-    /// The first file block under each child, and the block where the child lies.
+    /// The first file block under each child, and the block of the child.
     pub fn iter(
         &self,
     ) -> impl ExactSizeIterator<Item = (FileBlock, FsBlock)> + DoubleEndedIterator + use<'a> {
@@ -119,7 +120,7 @@ impl<'a> ExtentRoot<'a> {
         keys.zip(self.pointers.iter().map(|pointer| FsBlock(pointer.get())))
     }
 
-    /// Checks that the keys rise and the children exist.
+    /// Checks that the keys ascend and that the children exist.
     ///
     /// # Errors
     ///

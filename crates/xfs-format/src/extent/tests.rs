@@ -1,4 +1,4 @@
-//! Packing, the rules of a list, and roots that do not hold together.
+//! Packing, the rules of a list, and invalid roots.
 
 use std::vec::Vec;
 
@@ -9,14 +9,14 @@ use super::{
     MAX_EXTENT_BLOCKS, MAX_EXTENT_LEVELS, encode_extent_root,
 };
 use crate::addr::{DiskAddr, FileBlock, FsBlock};
-use crate::corruption::Place;
+use crate::corruption::StructureAddress;
 use crate::geometry::Geometry;
 use crate::superblock::Superblock;
 
-/// Two groups of 153,600 blocks, whose numbers take 18 bits.
+/// Returns a geometry of two groups of 153,600 blocks, whose block numbers take 18 bits.
 fn geometry() -> Geometry {
     let sector = include_bytes!("../../../../testdata/inodes/new.superblock");
-    Superblock::decode(sector, Place::Disk(DiskAddr(0))).unwrap().geometry
+    Superblock::decode(sector, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
 }
 
 fn extent(file_block: u64, start: u64, length_blocks: u32) -> Extent {
@@ -35,7 +35,7 @@ fn check_packing(extent: Extent, high: u64, low: u64) {
 }
 
 #[test]
-fn packing() {
+fn extents_pack_and_unpack() {
     check_packing(extent(0, 0, 0), 0, 0);
     check_packing(extent(1, 1, 1), 1 << 9, 1 << 21 | 1);
     check_packing(extent(0, (1 << 52) - 1, 0), 0x1ff, !0 << 21);
@@ -45,7 +45,7 @@ fn packing() {
 }
 
 #[test]
-fn what_does_not_fit_is_not_packed() {
+fn extent_that_does_not_fit_is_not_packed() {
     assert!(extent(1 << 54, 0, 0).encode().is_none());
     assert!(extent(0, 1 << 52, 0).encode().is_none());
     assert!(extent(0, 0, MAX_EXTENT_BLOCKS + 1).encode().is_none());
@@ -60,14 +60,14 @@ fn verify(extents: &[Extent]) -> Result<FileBlock, ExtentCheck> {
 }
 
 #[test]
-fn lists_in_order() {
+fn ordered_lists_verify() {
     assert_eq!(verify(&[]), Ok(FileBlock(0)));
     assert_eq!(verify(&[extent(0, 10, 5), extent(5, 100, 1)]), Ok(FileBlock(6)));
     assert_eq!(verify(&[extent(7, 10, 5), extent(1000, 10, 5)]), Ok(FileBlock(1005)));
 }
 
 #[test]
-fn lists_that_do_not_hold_together() {
+fn invalid_lists_are_refused() {
     let order = |file_block, end| ExtentCheck::Order {
         file_block: FileBlock(file_block),
         end: FileBlock(end),
@@ -84,7 +84,7 @@ fn lists_that_do_not_hold_together() {
 }
 
 #[test]
-fn extents_outside_the_volume() {
+fn extents_outside_the_volume_are_refused() {
     let check = |start: u64, length_blocks: u32| {
         let (file_block, start) = (FileBlock(0), FsBlock(start));
         let outside = ExtentCheck::OutsideVolume { file_block, start, length_blocks };
@@ -106,7 +106,7 @@ fn extents_outside_the_volume() {
 }
 
 #[test]
-fn counts_that_do_not_fit() {
+fn counts_that_do_not_fit_are_refused() {
     for count in [2, 1 << 32, u64::MAX, u64::MAX / EXTENT_BYTES as u64 + 1] {
         let room = ExtentCheck::Room { count, room: 16 };
         assert_eq!(ExtentList::decode(&[0; 16], count).unwrap_err(), room);
@@ -114,7 +114,7 @@ fn counts_that_do_not_fit() {
     assert_eq!(ExtentList::decode(&[0; 31], 1).unwrap().count(), 1);
 }
 
-/// A root in 68 bytes, with room for four children.
+/// Encodes a root in 68 bytes, with room for four children.
 fn root(level: u16, count: u16, entries: &[(u64, u64)]) -> Vec<u8> {
     let mut bytes = std::vec![0; 68];
     bytes[..2].copy_from_slice(&level.to_be_bytes());
@@ -127,7 +127,7 @@ fn root(level: u16, count: u16, entries: &[(u64, u64)]) -> Vec<u8> {
 }
 
 #[test]
-fn roots() {
+fn valid_roots_decode_and_verify() {
     let bytes = root(1, 2, &[(0, 100), (7, 200)]);
     let decoded = ExtentRoot::decode(&bytes).unwrap();
     let entries: Vec<_> = decoded.iter().collect();
@@ -137,8 +137,8 @@ fn roots() {
 }
 
 #[test]
-fn roots_are_written_as_they_are_read() {
-    // Room for four children, and some bytes that no child fits.
+fn roots_encode_to_the_bytes_that_decode() {
+    // Room for four children, and bytes that are too few for a fifth.
     let mut fork = std::vec![0xaa; 4 + 4 * 16 + 12];
     for count in 1..=4 {
         let children: Vec<_> =
@@ -151,7 +151,7 @@ fn roots_are_written_as_they_are_read() {
 }
 
 #[test]
-fn roots_that_do_not_hold_together() {
+fn invalid_roots_are_refused() {
     let check = |bytes: &[u8], expected| {
         let found = ExtentRoot::decode(bytes).and_then(|root| root.verify(&geometry()));
         assert_eq!(found, Err(expected));

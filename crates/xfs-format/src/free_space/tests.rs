@@ -1,4 +1,4 @@
-//! Records made by hand, in a volume that mkfs.xfs made.
+//! Hand-made records, in a volume that mkfs.xfs made.
 
 use super::{FreeSpace, FreeSpaceByBlock, FreeSpaceBySize, FreeSpaceCheck};
 use crate::addr::{AgBlock, AgNumber};
@@ -24,7 +24,7 @@ fn extents_must_lie_in_the_group() {
 }
 
 #[test]
-fn orders_differ() {
+fn orders_of_the_two_btrees_differ() {
     let (long, short) = (decode(10, 20).unwrap(), decode(100, 5).unwrap());
     assert!(FreeSpaceByBlock::may_follow(&short, &long));
     assert!(!FreeSpaceByBlock::may_follow(&long, &short));
@@ -34,7 +34,7 @@ fn orders_differ() {
 }
 
 #[test]
-fn extents_that_touch_are_one() {
+fn adjacent_extents_may_not_follow_each_other() {
     let (first, touching) = (decode(10, 20).unwrap(), decode(30, 20).unwrap());
     assert!(!FreeSpaceByBlock::may_follow(&touching, &first));
     assert!(!FreeSpaceBySize::may_follow(&touching, &first));

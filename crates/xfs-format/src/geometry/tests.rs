@@ -2,7 +2,7 @@ use super::Geometry;
 use crate::addr::{AgBlock, AgNumber};
 use crate::features::{IncompatFeatures, RoCompatFeatures};
 
-/// Three groups of 100 blocks, the last one 40 blocks short.
+/// Returns a geometry of three groups of 100 blocks. The last group lacks 40 blocks.
 fn geometry() -> Geometry {
     Geometry {
         block_size: 4096,
@@ -26,7 +26,7 @@ fn geometry() -> Geometry {
 }
 
 #[test]
-fn a_group_that_does_not_exist_has_no_blocks() {
+fn missing_group_has_no_blocks() {
     let geometry = geometry();
     for (group, length) in [(0, 100), (1, 100), (2, 60), (3, 0), (u32::MAX - 1, 0), (u32::MAX, 0)] {
         assert_eq!(geometry.ag_length(AgNumber(group)), length);

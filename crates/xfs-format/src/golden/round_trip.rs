@@ -1,4 +1,4 @@
-//! What mkfs.xfs and the kernel wrote, decoded and encoded again: every byte the same.
+//! Structures that mkfs.xfs and the kernel wrote encode to the same bytes after decoding.
 
 use std::vec;
 use std::vec::Vec;
@@ -13,7 +13,7 @@ use crate::agi::Agi;
 use crate::attr::short_form as attr_short_form;
 use crate::attr::{AttrShortForm, Namespace};
 use crate::btree::{BtreeBlock, BtreeFormat, BtreeIdentity, BtreeKind, encode_leaf};
-use crate::corruption::Place;
+use crate::corruption::StructureAddress;
 use crate::directory::ShortForm;
 use crate::directory::short_form as directory_short_form;
 use crate::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
@@ -25,7 +25,7 @@ use crate::refcount::Refcounts;
 use crate::rmap::ReverseMap;
 use crate::superblock::{Label, Superblock};
 
-/// The superblock with 0 where it has all ones for "no quota inode".
+/// Replaces all ones by 0 as the value for "no quota inode".
 fn without_quota_inodes(mut superblock: Vec<u8>) -> Vec<u8> {
     for range in [160..168, 168..176, 232..240] {
         let inode = &mut superblock[range];
@@ -38,15 +38,15 @@ fn without_quota_inodes(mut superblock: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn headers() {
+fn headers_round_trip() {
     for (name, headers) in HEADERS {
         let geometry = geometry(headers);
         let at = |index| geometry.header_disk_addr(AgNumber(0), index);
         let mut encoded = vec![0xaa; 512];
-        let superblock = Superblock::decode(headers, Place::Disk(at(0))).unwrap();
+        let superblock = Superblock::decode(headers, StructureAddress::Disk(at(0))).unwrap();
         superblock.encode(&mut encoded);
         BlockKind::Superblock.seal(&mut encoded, superblock.lsn);
-        // Kernel and xfs_db write "no quota inode" as all ones, mkfs and we write it as 0.
+        // The kernel and xfs_db write "no quota inode" as all ones; mkfs and ferroxfs write 0.
         let stored = sector(headers, 0);
         assert_eq!(encoded, without_quota_inodes(stored), "{name}");
 
@@ -60,7 +60,7 @@ fn headers() {
         BlockKind::Agi.seal(&mut encoded, agi.lsn);
         assert_eq!(encoded, sector(headers, 2), "{name}");
 
-        // In an old list the places that are not in use keep what was in them.
+        // In an aged list, unused entries keep their old contents.
         if name != "aged" {
             let stored = sector(headers, 3);
             let list = Agfl::decode(&stored, at(3)).unwrap();
@@ -75,7 +75,7 @@ fn headers() {
 }
 
 #[test]
-fn superblocks() {
+fn superblocks_round_trip() {
     for stored in [
         golden!("external-log.superblock"),
         golden!("large-sectors.superblock"),
@@ -83,7 +83,7 @@ fn superblocks() {
         golden!("tiny.superblock"),
         golden!("realtime.superblock"),
     ] {
-        let superblock = Superblock::decode(stored, Place::Disk(DiskAddr(0))).unwrap();
+        let superblock = Superblock::decode(stored, StructureAddress::Disk(DiskAddr(0))).unwrap();
         let mut encoded = vec![0xaa; superblock.geometry.sector_size as usize];
         superblock.encode(&mut encoded);
         BlockKind::Superblock.seal(&mut encoded, superblock.lsn);
@@ -107,7 +107,7 @@ fn check_leaf<F: BtreeFormat, R: IntoBytes + zerocopy::Immutable>(
     encode_leaf(identity, &records, &geometry, &mut encoded);
     let header = F::KIND.layout().header_bytes();
     let end = header + block.count() * F::KIND.layout().record_bytes;
-    // Siblings, LSN and checksum are not the leaf's own to say.
+    // Siblings, LSN and checksum do not follow from the leaf's records.
     for range in [0..8, 16..24, 32..52, header..end] {
         assert_eq!(encoded[range.clone()], stored[range]);
     }
@@ -115,7 +115,7 @@ fn check_leaf<F: BtreeFormat, R: IntoBytes + zerocopy::Immutable>(
 }
 
 #[test]
-fn leaves() {
+fn leaves_round_trip() {
     let geometry = geometry(golden!("aged.headers"));
     check_leaf::<FreeSpaceByBlock, _>(golden!("by-block-leaf.block"), |record| record.encode());
     check_leaf::<FreeSpaceBySize, _>(golden!("by-size-leaf.block"), |record| record.encode());
@@ -127,7 +127,7 @@ fn leaves() {
 }
 
 #[test]
-fn a_root_without_records_is_sound() {
+fn root_without_records_verifies() {
     let geometry = geometry(golden!("plain.headers"));
     let address = geometry.ag_block_disk_addr(AgNumber(0), AgBlock(6));
     let identity = BtreeIdentity { kind: BtreeKind::Refcount, owner: 0, address };
@@ -142,7 +142,7 @@ fn a_root_without_records_is_sound() {
 }
 
 #[test]
-fn inodes() {
+fn inodes_round_trip() {
     macro_rules! inode {
         ($name:literal) => {
             include_bytes!(concat!("../../../../testdata/inodes/", $name))
@@ -169,11 +169,11 @@ fn inodes() {
 }
 
 #[test]
-fn short_forms() {
+fn short_forms_round_trip() {
     let empty = directory_short_form::encode_empty(InodeNumber(128));
     assert_eq!(empty, [0, 0, 0, 0, 0, 128]);
     let wide = directory_short_form::encode_empty(InodeNumber(1 << 33));
-    let place = Place::Inode(InodeNumber(128));
+    let place = StructureAddress::Inode(InodeNumber(128));
     assert_eq!(ShortForm::decode(&wide, place).unwrap().parent(), InodeNumber(1 << 33));
 
     let fork = *b"\0\x19\x01\0\x0c\x06\x02xfs:autofsckrepair";
@@ -184,7 +184,7 @@ fn short_forms() {
 }
 
 #[test]
-fn labels() {
+fn labels_round_trip() {
     assert_eq!(Label::new(b"twelve bytes").unwrap().as_bytes(), b"twelve bytes");
     assert_eq!(Label::new(b"").unwrap().as_bytes(), b"");
     assert!(Label::new(b"thirteen byte").is_none());

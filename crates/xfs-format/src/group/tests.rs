@@ -1,4 +1,4 @@
-//! The last group of a volume, which is shorter than the others.
+//! The last group of a volume, which may be shorter than the others.
 
 use crate::addr::{AgBlock, AgInode, AgNumber, InodeNumber};
 use crate::golden::{self, golden};

@@ -1,4 +1,4 @@
-//! The core as it lies on disk.
+//! The core on disk.
 
 use core::mem::{offset_of, size_of};
 
@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::InodeFlags2;
 
-/// The core of an inode as it lies on disk.
+/// The core of an inode on disk.
 #[doc(alias = "xfs_dinode")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -60,7 +60,7 @@ const _: () = assert!(offset_of!(InodeDisk, crc) == 100);
 const _: () = assert!(offset_of!(InodeDisk, number) == 152);
 
 impl InodeDisk {
-    /// Extents of the data and of the attribute fork, wherever this inode keeps them.
+    /// Extents of the data fork and of the attribute fork, from the fields that this inode uses.
     #[inline]
     pub(super) fn extent_counts(&self) -> (u64, u32) {
         if self.flags2.get() & InodeFlags2::NREXT64.bits() != 0 {

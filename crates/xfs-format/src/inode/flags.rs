@@ -1,4 +1,4 @@
-//! Flag words of an inode, and the form in which programs see them.
+//! Flag words of an inode, and the flags that programs see.
 
 use bitflags::bitflags;
 
@@ -9,7 +9,7 @@ bitflags! {
     pub struct InodeFlags: u16 {
         /// Data is on the realtime device.
         const REALTIME = 1 << 0;
-        /// Blocks past the end are kept.
+        /// Blocks past the end of the file are kept.
         const PREALLOC = 1 << 1;
         /// The realtime bitmap has the newer format.
         const NEWRTBM = 1 << 2;
@@ -17,27 +17,27 @@ bitflags! {
         const IMMUTABLE = 1 << 3;
         /// Can only be appended to.
         const APPEND = 1 << 4;
-        /// Written through.
+        /// Writes are synchronous.
         const SYNC = 1 << 5;
-        /// The access time is not kept.
+        /// The access time is not updated.
         const NOATIME = 1 << 6;
-        /// Backup programs pass it over.
+        /// Backup programs skip it.
         const NODUMP = 1 << 7;
         /// New files of this directory are realtime files.
         const RTINHERIT = 1 << 8;
         /// New files of this directory belong to its project.
         const PROJINHERIT = 1 << 9;
-        /// No symbolic links may be made here.
+        /// Symbolic links cannot be created here.
         const NOSYMLINKS = 1 << 10;
-        /// The extent size hint counts.
+        /// The extent size hint is valid.
         const EXTSIZE = 1 << 11;
-        /// New files of this directory take its extent size hint.
+        /// New files of this directory inherit its extent size hint.
         const EXTSZINHERIT = 1 << 12;
-        /// Not to be defragmented.
+        /// Must not be defragmented.
         const NODEFRAG = 1 << 13;
-        /// Files of this directory are laid out as streams.
+        /// Files of this directory use the filestreams allocator.
         const FILESTREAM = 1 << 14;
-        /// Bits that no name is known for are kept.
+        /// Unnamed bits are kept.
         const _ = !0;
     }
 
@@ -49,15 +49,15 @@ bitflags! {
         const DAX = 1 << 0;
         /// Some extents may be shared with other files.
         const REFLINK = 1 << 1;
-        /// The extent size hint for copies of shared blocks counts.
+        /// The extent size hint for copies of shared blocks is valid.
         const COWEXTSIZE = 1 << 2;
         /// Times are in the 64-bit form.
         const BIGTIME = 1 << 3;
         /// Extent counters are in the 64-bit form.
         const NREXT64 = 1 << 4;
-        /// Belongs to the volume itself, under its metadata directory.
+        /// A metadata inode, under the metadata directory.
         const METADATA = 1 << 5;
-        /// Bits that no name is known for are kept.
+        /// Unnamed bits are kept.
         const _ = !0;
     }
 
@@ -68,42 +68,42 @@ bitflags! {
     pub struct ExtendedFlags: u32 {
         /// Data is on the realtime device.
         const REALTIME = 0x0000_0001;
-        /// Blocks past the end are kept.
+        /// Blocks past the end of the file are kept.
         const PREALLOC = 0x0000_0002;
         /// Cannot be changed.
         const IMMUTABLE = 0x0000_0008;
         /// Can only be appended to.
         const APPEND = 0x0000_0010;
-        /// Written through.
+        /// Writes are synchronous.
         const SYNC = 0x0000_0020;
-        /// The access time is not kept.
+        /// The access time is not updated.
         const NOATIME = 0x0000_0040;
-        /// Backup programs pass it over.
+        /// Backup programs skip it.
         const NODUMP = 0x0000_0080;
         /// New files are realtime files.
         const RTINHERIT = 0x0000_0100;
         /// New files belong to the directory's project.
         const PROJINHERIT = 0x0000_0200;
-        /// No symbolic links may be made here.
+        /// Symbolic links cannot be created here.
         const NOSYMLINKS = 0x0000_0400;
-        /// The extent size hint counts.
+        /// The extent size hint is valid.
         const EXTSIZE = 0x0000_0800;
-        /// New files take the directory's extent size hint.
+        /// New files inherit the directory's extent size hint.
         const EXTSZINHERIT = 0x0000_1000;
-        /// Not to be defragmented.
+        /// Must not be defragmented.
         const NODEFRAG = 0x0000_2000;
-        /// Files are laid out as streams.
+        /// Files use the filestreams allocator.
         const FILESTREAM = 0x0000_4000;
         /// Mapped without the page cache.
         const DAX = 0x0000_8000;
-        /// The extent size hint for copies counts.
+        /// The extent size hint for copies is valid.
         const COWEXTSIZE = 0x0001_0000;
         /// There is an attribute fork.
         const HAS_ATTR = 0x8000_0000;
     }
 }
 
-/// Flags of `di_flags` that programs see. `NEWRTBM` is the volume's own.
+/// Flags of `di_flags` that programs see. `NEWRTBM` is internal to the volume.
 const SHOWN: [(InodeFlags, ExtendedFlags); 14] = [
     (InodeFlags::REALTIME, ExtendedFlags::REALTIME),
     (InodeFlags::PREALLOC, ExtendedFlags::PREALLOC),
@@ -121,15 +121,15 @@ const SHOWN: [(InodeFlags, ExtendedFlags); 14] = [
     (InodeFlags::FILESTREAM, ExtendedFlags::FILESTREAM),
 ];
 
-/// The same of `di_flags2`.
+/// Flags of `di_flags2` that programs see.
 const SHOWN2: [(InodeFlags2, ExtendedFlags); 2] =
     [(InodeFlags2::DAX, ExtendedFlags::DAX), (InodeFlags2::COWEXTSIZE, ExtendedFlags::COWEXTSIZE)];
 
 impl ExtendedFlags {
-    /// What programs see of the two flag words.
+    /// Converts the two flag words to the flags that programs see.
     pub(super) fn from_inode(flags: InodeFlags, flags2: InodeFlags2) -> Self {
         let mut shown = Self::empty();
-        // Nearly every inode has none, and a scan asks for all of them.
+        // Nearly all inodes have no flags, and a scan converts the flags of every inode.
         if !flags.is_empty() {
             for (flag, as_shown) in SHOWN {
                 shown.set(as_shown, flags.contains(flag));

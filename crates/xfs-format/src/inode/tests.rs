@@ -1,4 +1,4 @@
-//! Inodes that the kernel wrote (`testdata/inodes`), the same with one field changed, and every bit.
+//! Inodes that the kernel wrote (`testdata/inodes`), with changed fields and with each bit flipped.
 
 use std::format;
 use std::vec::Vec;
@@ -8,7 +8,7 @@ use super::{
     InodeFlags2, encode_free, fork, seal, verify_checksum,
 };
 use crate::addr::{AgInode, DiskAddr, InodeNumber, Lsn};
-use crate::corruption::{Check, Corruption, Place};
+use crate::corruption::{Check, Corruption, StructureAddress};
 use crate::extent::{ExtentList, ExtentRoot, ExtentRules};
 use crate::features::{IncompatFeatures, RoCompatFeatures};
 use crate::geometry::Geometry;
@@ -39,7 +39,7 @@ const ALL: [&[u8]; 12] = [
 ];
 
 fn geometry(superblock: &[u8]) -> Geometry {
-    Superblock::decode(superblock, Place::Disk(DiskAddr(0))).unwrap().geometry
+    Superblock::decode(superblock, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
 }
 
 fn new_geometry() -> Geometry {
@@ -64,7 +64,7 @@ fn verify_as(
     Ok(core)
 }
 
-/// A golden inode with bytes at an offset replaced, and the checksum mended.
+/// Returns a golden inode with changed bytes and a recomputed checksum.
 fn changed(golden: &[u8], changes: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = golden.to_vec();
     for (offset, new) in changes {
@@ -75,7 +75,7 @@ fn changed(golden: &[u8], changes: &[(usize, &[u8])]) -> Vec<u8> {
     bytes
 }
 
-/// The empty file without the attribute fork that the kernel gives to every new file.
+/// Returns the empty file without its attribute fork, which the kernel gives to every new file.
 fn bare() -> Vec<u8> {
     changed(EMPTY, &[(82, &[0, 2])])
 }
@@ -98,7 +98,7 @@ fn golden_inodes_verify() {
 }
 
 #[test]
-fn fields_of_a_file_with_hints() {
+fn file_with_hints_decodes() {
     let core = verify(HINTS, &new_geometry()).unwrap();
     assert_eq!(core.file_type(), Some(FileType::Regular));
     assert_eq!((core.mode, core.nlink, core.uid, core.gid), (0o100_644, 1, 0, 0));
@@ -115,7 +115,7 @@ fn fields_of_a_file_with_hints() {
 }
 
 #[test]
-fn forks_of_golden_inodes() {
+fn golden_inodes_have_their_forks() {
     let core = verify(TEXT, &new_geometry()).unwrap();
     assert_eq!((core.data_format, core.extents, core.blocks), (ForkFormat::Extents, 1, 1));
     assert_eq!(core.fork_format(ForkKind::Attr), Some(ForkFormat::Local));
@@ -137,7 +137,7 @@ fn forks_of_golden_inodes() {
 }
 
 #[test]
-fn device_numbers() {
+fn device_numbers_decode() {
     let device = |bytes| verify(bytes, &new_geometry()).unwrap().rdev;
     assert_eq!(device(CHARACTER), Some(DeviceNumber { major: 5, minor: 1 }));
     assert_eq!(device(BLOCK), Some(DeviceNumber { major: 259, minor: 100_000 }));
@@ -148,14 +148,14 @@ fn device_numbers() {
 }
 
 #[test]
-fn a_removed_inode_is_free_and_valid() {
+fn removed_inode_is_free_and_valid() {
     let core = verify(REMOVED, &new_geometry()).unwrap();
     assert!(core.is_free());
     assert_eq!((core.file_type(), core.nlink), (None, 0));
 }
 
 #[test]
-fn an_inode_of_a_volume_without_bigtime() {
+fn inode_without_bigtime_decodes() {
     let bytes = golden!("past.inode");
     let geometry = geometry(golden!("old.superblock"));
     let core = verify(bytes, &geometry).unwrap();
@@ -169,13 +169,13 @@ fn an_inode_of_a_volume_without_bigtime() {
 }
 
 #[test]
-fn identity() {
+fn inode_of_another_number_or_volume_is_refused() {
     let geometry = new_geometry();
     let own = stored_number(EMPTY);
     let other = InodeNumber(own.0 + 1);
     let found = verify_as(other, EMPTY, &geometry).unwrap_err();
     assert_eq!(*found.check(), Check::from(InodeCheck::Misplaced { found: own }));
-    assert_eq!(found.place(), Place::Inode(other));
+    assert_eq!(found.address(), StructureAddress::Inode(other));
 
     let found = verify(&changed(EMPTY, &[(160, &[0; 16])]), &geometry).unwrap_err();
     assert!(matches!(found.check(), Check::ForeignUuid { .. }));
@@ -185,7 +185,7 @@ fn identity() {
 }
 
 #[test]
-fn an_lsn_ahead_of_the_log() {
+fn lsn_ahead_of_the_log_is_refused() {
     let geometry = new_geometry();
     let core = InodeCore::decode(EMPTY, stored_number(EMPTY), &geometry).unwrap();
     let log_head = Some(Lsn(core.lsn.0 - 1));
@@ -196,7 +196,7 @@ fn an_lsn_ahead_of_the_log() {
 }
 
 #[test]
-fn single_fields() {
+fn invalid_fields_are_refused() {
     check_refused(EMPTY, &[(2, &[0x00, 1])], InodeCheck::Mode { mode: 1 });
     check_refused(EMPTY, &[(2, &[0x30, 0])], InodeCheck::Mode { mode: 0x3000 });
     check_refused(EMPTY, &[(6, &[0, 1])], InodeCheck::OldLinkCount { found: 1 });
@@ -208,7 +208,7 @@ fn single_fields() {
 }
 
 #[test]
-fn formats_against_types() {
+fn fork_formats_must_match_the_file_type() {
     use FileType::{CharDevice, Directory, Fifo, Regular, Symlink};
     let check = |golden, raw: u8, file_type| {
         let format = ForkFormat::decode(raw).unwrap();
@@ -234,7 +234,7 @@ fn formats_against_types() {
 }
 
 #[test]
-fn counters() {
+fn extent_counts_must_match_format_and_blocks() {
     let bare = bare();
     let exceed = |extents, attr_extents, blocks| InodeCheck::ExtentsExceedBlocks {
         extents,
@@ -265,7 +265,7 @@ fn counters() {
 }
 
 #[test]
-fn fork_offsets() {
+fn fork_offset_must_lie_in_the_literal_area() {
     let misplaced = |offset| InodeCheck::ForkOffset { offset, literal_bytes: 336 };
     check_refused(TEXT, &[(82, &[42])], misplaced(42));
     check_refused(TEXT, &[(82, &[255])], misplaced(255));
@@ -275,7 +275,7 @@ fn fork_offsets() {
 }
 
 #[test]
-fn sizes_of_what_is_in_line() {
+fn inline_contents_must_fit_their_fork() {
     let expected = InodeCheck::LocalSize { bytes: 337, room: 336 };
     check_refused(LINK, &[(62, &[1, 81])], expected);
     check_refused(LINK, &[(62, &[4, 1])], InodeCheck::TargetSize { size: 1025 });
@@ -286,7 +286,7 @@ fn sizes_of_what_is_in_line() {
 }
 
 #[test]
-fn hints() {
+fn extent_size_hints_must_match_the_flags() {
     let flags = InodeFlags::EXTSIZE | InodeFlags::NOATIME;
     let wrong = |blocks, flags| InodeCheck::ExtentSizeHint { blocks, flags };
     check_refused(HINTS, &[(72, &[0; 4])], wrong(0, flags));
@@ -324,7 +324,7 @@ fn flags_need_their_feature() {
 }
 
 #[test]
-fn a_metadata_btree_is_decoded_and_marked() {
+fn metadata_btree_decodes_and_is_marked() {
     let mut geometry = new_geometry();
     geometry.incompat |= IncompatFeatures::METADIR;
     // Format 5, the metadata flag, kind 8, blocks without extents.
@@ -334,7 +334,7 @@ fn a_metadata_btree_is_decoded_and_marked() {
 }
 
 #[test]
-fn too_few_bytes() {
+fn too_few_bytes_are_refused() {
     let geometry = new_geometry();
     for length in 0..EMPTY.len() {
         let found = InodeCore::decode(&EMPTY[..length], InodeNumber(67), &geometry).unwrap_err();
@@ -344,7 +344,7 @@ fn too_few_bytes() {
 }
 
 #[test]
-fn every_flipped_bit_is_noticed() {
+fn flipped_bit_fails_the_checksum() {
     let geometry = new_geometry();
     for bit in 0..TEXT.len() * 8 {
         let mut bytes = TEXT.to_vec();
@@ -354,7 +354,7 @@ fn every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn no_flipped_bit_with_the_checksum_mended_panics() {
+fn flipped_bit_with_valid_checksum_never_panics() {
     let geometry = new_geometry();
     for golden in ALL {
         for bit in 0..golden.len() * 8 {
@@ -380,7 +380,7 @@ fn no_flipped_bit_with_the_checksum_mended_panics() {
 }
 
 #[test]
-fn inodes_nobody_has_used_are_free_and_whole() {
+fn encoded_free_inodes_are_free_and_valid() {
     let geometry = new_geometry();
     let size = geometry.inode_size as usize;
     let mut bytes = std::vec![0; 4 * size];

@@ -1,4 +1,4 @@
-//! The checks of an inode on its own bytes.
+//! The checks of an inode against its own bytes.
 
 use core::mem::size_of;
 
@@ -10,7 +10,7 @@ use super::{
     InodeDisk, InodeFlags, InodeFlags2, fork,
 };
 use crate::addr::InodeNumber;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope;
 use crate::extent::{
     EXTENT_BYTES, MAX_ATTR_EXTENTS, MAX_BIG_ATTR_EXTENTS, MAX_BIG_EXTENTS, MAX_EXTENT_BLOCKS,
@@ -22,7 +22,7 @@ use crate::kind::VerifyContext;
 use crate::symlink::MAX_TARGET_BYTES;
 use crate::timestamp::Timestamp;
 
-/// The only place for the attribute fork of an inode whose data fork is a device number.
+/// The only valid fork offset of an inode whose data fork is a device number.
 const DEVICE_FORK_OFFSET: u8 = 1;
 
 /// A check of this structure that failed.
@@ -32,7 +32,7 @@ const DEVICE_FORK_OFFSET: u8 = 1;
 pub enum InodeCheck {
     #[error("its version is {version}, not 3")]
     Version { version: u8 },
-    #[error("says that it is {found}")]
+    #[error("its stored number is {found}")]
     Misplaced { found: InodeNumber },
     #[error("fork format {raw} is unknown")]
     UnknownFormat { raw: u8 },
@@ -42,7 +42,7 @@ pub enum InodeCheck {
     Size { size: u64 },
     #[error("a {file_type:?} of size 0 has {nlink} links")]
     Empty { file_type: FileType, nlink: u32 },
-    #[error("{nlink} links are fewer than its names")]
+    #[error("the link count of {nlink} is below the number of names")]
     TooFewLinks { nlink: u32 },
     #[error("the 16-bit link count holds {found}")]
     OldLinkCount { found: u16 },
@@ -56,17 +56,17 @@ pub enum InodeCheck {
     ForkOffset { offset: u8, literal_bytes: usize },
     #[error("{fork:?} fork of a {file_type:?} in format {format:?}")]
     Format { fork: ForkKind, file_type: FileType, format: ForkFormat },
-    #[error("{bytes} bytes stored in line, where {room} have room")]
+    #[error("{bytes} bytes stored in the inode, but only {room} fit")]
     LocalSize { bytes: u64, room: usize },
-    #[error("{fork:?} fork in format {format:?} has {extents} extents, where {limit} is the limit")]
+    #[error("{fork:?} fork in format {format:?} has {extents} extents, but the limit is {limit}")]
     ExtentCount { fork: ForkKind, format: ForkFormat, extents: u64, limit: u64 },
     #[error("{fork:?} fork is a btree of only {extents} extents, which fit the inode")]
     NeedlessBtree { fork: ForkKind, extents: u64 },
     #[error("no attribute fork, but {extents} attribute extents")]
     ExtentsWithoutFork { extents: u32 },
-    #[error("extent size hint of {blocks} blocks does not go with flags {flags:?}")]
+    #[error("extent size hint of {blocks} blocks does not match the flags {flags:?}")]
     ExtentSizeHint { blocks: u32, flags: InodeFlags },
-    #[error("copy-on-write extent size hint of {blocks} blocks does not go with {flags:?}")]
+    #[error("copy-on-write extent size hint of {blocks} blocks does not match the flags {flags:?}")]
     CowExtentSizeHint { blocks: u32, flags: InodeFlags2 },
     #[error("a {file_type:?} cannot share extents")]
     Reflink { file_type: FileType },
@@ -77,8 +77,8 @@ pub enum InodeCheck {
 }
 
 impl InodeCore {
-    /// Checks everything that an inode can check on itself: checksum, version, UUID, number, LSN,
-    /// and that type, formats, sizes, counters and flags go together.
+    /// Checks the inode against its own bytes: checksum, version, UUID, number and LSN, and that
+    /// type, formats, sizes, counters and flags are consistent.
     ///
     /// `bytes` is the whole inode, from which this core was decoded.
     ///
@@ -86,8 +86,9 @@ impl InodeCore {
     ///
     /// The first check that failed.
     pub fn verify(&self, bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Corruption> {
-        self.check(bytes, context)
-            .map_err(|check| Corruption::new(Structure::Inode, Place::Inode(self.number), check))
+        self.check(bytes, context).map_err(|check| {
+            Corruption::new(Structure::Inode, StructureAddress::Inode(self.number), check)
+        })
     }
 
     fn check(&self, bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Check> {
@@ -123,7 +124,7 @@ impl InodeCore {
         envelope::verify_lsn(self.lsn, context)
     }
 
-    /// Checks that hold for free inodes too, and those of single fields.
+    /// Checks single fields, including those of free inodes.
     fn check_plain_fields(&self, disk: &InodeDisk, geometry: &Geometry) -> Result<(), InodeCheck> {
         self.check_features(geometry)?;
         if self.mode != 0 && self.file_type().is_none() {
@@ -154,7 +155,7 @@ impl InodeCore {
         }
     }
 
-    /// A flag that changes how the inode is read goes with its feature of the volume.
+    /// Checks that each flag that changes the form of the inode has its feature of the volume.
     fn check_features(&self, geometry: &Geometry) -> Result<(), InodeCheck> {
         let bound = [
             (InodeFlags2::BIGTIME, geometry.has_incompat(IncompatFeatures::BIGTIME), "bigtime"),
@@ -180,7 +181,7 @@ impl InodeCore {
             return Err(InodeCheck::ExtentsExceedBlocks { extents, attr_extents, blocks });
         }
         let has_contents = matches!(file_type, FileType::Directory | FileType::Symlink);
-        // Between unlink and the end of its last use such an inode has already been emptied.
+        // Inactivation of an unlinked inode sets its size to 0 before it frees the inode.
         if has_contents && self.size == 0 && self.nlink != 0 {
             return Err(InodeCheck::Empty { file_type, nlink: self.nlink });
         }
@@ -244,7 +245,7 @@ impl InodeCore {
         self.check_extent_count(ForkKind::Attr, fork(bytes, self, ForkKind::Attr).len(), limit)
     }
 
-    /// The counter against the format, whose room in the inode is `room` bytes.
+    /// Checks the extent count against the format of the fork, which has `room` bytes in the inode.
     fn check_extent_count(&self, kind: ForkKind, room: usize, most: u64) -> Result<(), InodeCheck> {
         let Some(format) = self.fork_format(kind) else { return Ok(()) };
         let extents = self.fork_extents(kind);
@@ -297,11 +298,11 @@ impl InodeCore {
     }
 }
 
-/// Checks the checksum over a whole inode.
+/// Checks the checksum of a whole inode.
 ///
 /// # Errors
 ///
-/// [`Check::Checksum`], or [`Check::Truncated`] where there is no room for one.
+/// [`Check::Checksum`], or [`Check::Truncated`] if `bytes` is too short.
 pub fn verify_checksum(bytes: &[u8]) -> Result<(), Check> {
     envelope::verify_checksum(bytes, CRC_OFFSET)
 }

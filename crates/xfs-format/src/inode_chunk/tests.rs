@@ -1,4 +1,4 @@
-//! Records made by hand, in a volume that mkfs.xfs made.
+//! Hand-made records, in a volume that mkfs.xfs made.
 
 use zerocopy::IntoBytes;
 
@@ -34,7 +34,7 @@ fn check_refused(disk: InodeChunkDisk, expected: InodeChunkCheck) {
 }
 
 #[test]
-fn hole_mask_spreads_to_four_inodes_a_bit() {
+fn hole_mask_bit_covers_four_inodes() {
     for holes in 0..=u16::MAX {
         let chunk = InodeChunk { start: AgInode(128), holes, count: 0, free_count: 0, free: 0 };
         let mut present = 0_u64;
@@ -60,7 +60,7 @@ fn sparse_records_decode() {
 fn full_records_decode() {
     let chunk = decode(FULL, sparse(128, 0, (0, 2), 3)).unwrap();
     assert_eq!((chunk.count, chunk.free_count, chunk.present()), (64, 2, u64::MAX));
-    // The same bytes on a volume with sparse chunks say that there is no inode at all.
+    // On a volume with sparse chunks the same bytes mean a chunk without inodes.
     assert!(decode(SPARSE, sparse(128, 0, (0, 2), 3)).is_err());
     let huge = decode(FULL, sparse(128, 1, (0, 2), 3));
     let expected = InodeChunkCheck::FreeCount { free_count: 0x1_0002, counted: 2 };
@@ -68,7 +68,7 @@ fn full_records_decode() {
 }
 
 #[test]
-fn counts_must_agree_with_masks() {
+fn counts_must_match_the_masks() {
     use InodeChunkCheck::{Count, FreeCount};
     check_refused(sparse(128, 0, (63, 0), 0), Count { count: 63, holes: 0 });
     check_refused(sparse(128, 1, (64, 0), 0xf), Count { count: 64, holes: 1 });
@@ -86,13 +86,13 @@ fn inodes_must_lie_in_the_group() {
     check_refused(sparse(end, 0, (64, 0), 0), Range { start: end });
     check_refused(sparse(end - 32, 0, (64, 0), 0), Range { start: end - 32 });
     check_refused(sparse(u32::MAX - 7, 0, (64, 0), 0), Range { start: u32::MAX - 7 });
-    // Only inodes that exist count.
+    // Holes may lie outside the group.
     decode(SPARSE, sparse(end - 32, 0xff00, (32, 0), 0xffff_ffff << 32)).unwrap();
     decode(SPARSE, sparse(end - 64, 0, (64, 0), 0)).unwrap();
 }
 
 #[test]
-fn free_inode_btree_holds_no_full_chunk() {
+fn free_inode_btree_refuses_a_chunk_without_free_inodes() {
     let geometry = golden::geometry(SPARSE);
     let group = Group::new(&geometry, AgNumber(0)).unwrap();
     let decode = |disk: InodeChunkDisk| FreeInodeChunks::decode_record(disk.as_bytes(), &group);
@@ -110,7 +110,7 @@ fn chunks_must_not_overlap() {
 }
 
 #[test]
-fn parts_of_a_chunk_join() {
+fn merged_chunk_has_the_inodes_of_both() {
     let start = AgInode(128);
     for bits in 1..16_u32 {
         let (low, high) = (4 * bits, 64 - 4 * bits);
@@ -135,7 +135,7 @@ fn encode(chunk: &InodeChunk) -> InodeChunkDisk {
 }
 
 #[test]
-fn free_inodes_are_taken_from_the_lowest_up() {
+fn first_free_is_the_lowest_free_inode() {
     // The second half is on disk.
     let mut chunk = InodeChunk::of_free(AgInode(128), 32, 32);
     for position in 32..64 {

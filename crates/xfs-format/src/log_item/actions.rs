@@ -1,46 +1,46 @@
-//! What an intent about the reverse map or reference counts wants done.
+//! The actions of intents for the reverse map and for reference counts.
 //!
 //! ```text
 //! RUI flags   31 attribute fork  30 block of a fork's btree  29 unwritten   7..0 action from 1
 //! CUI flags                                                                  7..0 action from 1
 //! ```
 //!
-//! An intent comes from the log, so every bit that is not known is an error: whoever wrote it wanted
-//! something that would not be done.
+//! Every unknown bit in an intent is an error: it would request an action that recovery cannot
+//! carry out.
 
 use super::LogItemCheck;
 use crate::rmap::RmapFlags;
 
-/// The bits of the flags that are the action.
+/// The bits of the flags that hold the action.
 const ACTION_BITS: u32 = 0xff;
-/// Where the three flags of a mapping stand in an intent; in a record they are the top bits of the
-/// offset, in the same order.
+/// Shift between the three flags of a mapping in an intent and in a record. In a record they are
+/// the top bits of the offset, in the same order.
 const FLAGS_SHIFT: u32 = 32;
 
 /// A change of the reverse map.
 #[doc(alias = "XFS_RMAP_EXTENT_TYPE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RmapAction {
-    /// A file has got the extent, which nobody else can have.
+    /// A file maps an extent that no other file can share.
     Map,
-    /// A file has got the extent, which others may have too.
+    /// A file maps an extent that other files may share.
     MapShared,
-    /// A file has lost the extent, which nobody else can have.
+    /// A file unmaps an extent that no other file can share.
     Unmap,
-    /// A file has lost the extent, which others may have too.
+    /// A file unmaps an extent that other files may share.
     UnmapShared,
-    /// An extent of one file changes between written and unwritten.
+    /// A file converts an unshared extent between written and unwritten.
     Convert,
-    /// The same of an extent that others may have too.
+    /// A file converts an extent that other files may share.
     ConvertShared,
-    /// An owner that is no file has got the extent.
+    /// An owner that is not a file gets the extent.
     Allocate,
-    /// An owner that is no file has lost the extent.
+    /// An owner that is not a file gives up the extent.
     Free,
 }
 
 impl RmapAction {
-    /// In the order of their numbers, which start at 1.
+    /// All actions in the order of their numbers, which start at 1.
     pub const ALL: [Self; 8] = [
         Self::Map,
         Self::MapShared,
@@ -52,17 +52,17 @@ impl RmapAction {
         Self::Free,
     ];
 
-    /// The flags of an intent for this change of a mapping with these flags.
+    /// Encodes this action for a mapping with `flags` as the flags of an intent.
     #[must_use]
     pub fn encode(self, flags: RmapFlags) -> u32 {
         number(&Self::ALL, self) | (flags.bits() >> FLAGS_SHIFT) as u32
     }
 
-    /// Action and mapping's flags of an intent.
+    /// Decodes the action and the mapping's flags from the flags of an intent.
     ///
     /// # Errors
     ///
-    /// Bits that are not known.
+    /// If a bit is unknown.
     pub fn decode(flags: u32) -> Result<(Self, RmapFlags), LogItemCheck> {
         let unknown = LogItemCheck::Action { flags };
         let action = action(&Self::ALL, flags).ok_or(unknown)?;
@@ -75,31 +75,31 @@ impl RmapAction {
 #[doc(alias = "XFS_REFCOUNT_EXTENT_TYPE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefcountAction {
-    /// One more file has the extent.
+    /// Adds a reference to the extent.
     Increase,
-    /// One file fewer has it; what nobody has any more is freed.
+    /// Removes a reference. Blocks without references are freed.
     Decrease,
-    /// Set aside for copy-on-write.
+    /// Reserves the extent for copy-on-write.
     Stage,
-    /// No longer set aside.
+    /// Ends the reservation for copy-on-write.
     Unstage,
 }
 
 impl RefcountAction {
-    /// In the order of their numbers, which start at 1.
+    /// All actions in the order of their numbers, which start at 1.
     pub const ALL: [Self; 4] = [Self::Increase, Self::Decrease, Self::Stage, Self::Unstage];
 
-    /// The flags of an intent for this change.
+    /// Encodes this action as the flags of an intent.
     #[must_use]
     pub fn encode(self) -> u32 {
         number(&Self::ALL, self)
     }
 
-    /// The action of an intent.
+    /// Decodes the action from the flags of an intent.
     ///
     /// # Errors
     ///
-    /// Bits that are not known.
+    /// If a bit is unknown.
     pub fn decode(flags: u32) -> Result<Self, LogItemCheck> {
         let unknown = LogItemCheck::Action { flags };
         if flags & !ACTION_BITS != 0 {

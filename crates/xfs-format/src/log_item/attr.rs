@@ -1,13 +1,13 @@
-//! Changing an extended attribute.
+//! Intents to change an extended attribute.
 //!
 //! ```text
 //! format  0 kind  2 regions  4 generation  8 id  16 inode  24 operation  28 name bytes
 //!        32 value bytes  36 filter                                                      .. 40
-//! then    old name; new name; value; new value: each only where the operation has it
+//! then    old name; new name; value; new value: each only if the operation has it
 //! ```
 //!
-//! An operation that replaces a parent pointer has two names and two values; the lengths of the
-//! names are two 16-bit words then, and both values have the one length.
+//! An operation that replaces a parent pointer has two names and two values. The lengths of its
+//! names are two 16-bit words, and both values have the same length.
 
 use alloc::vec::Vec;
 
@@ -18,24 +18,24 @@ use crate::addr::InodeNumber;
 const MAX_NAME_BYTES: u32 = 255;
 const MAX_VALUE_BYTES: u32 = 64 << 10;
 
-/// Which namespaces an operation may name, and the mark of an attribute that is being made.
+/// The valid bits of a filter: the namespaces, and the mark of an incomplete attribute.
 const FILTERS: u32 = 0x02 | 0x04 | 0x08 | 0x80;
 
-/// What is done to an attribute.
+/// A change of an attribute.
 #[doc(alias = "XFS_ATTRI_OP_FLAGS_SET")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttrOperation {
-    /// It is made.
+    /// Creates the attribute.
     Set,
-    /// It is removed.
+    /// Removes the attribute.
     Remove,
-    /// Its value changes.
+    /// Changes the value.
     Replace,
-    /// A parent pointer is made.
+    /// Creates a parent pointer.
     ParentSet,
-    /// A parent pointer is removed.
+    /// Removes a parent pointer.
     ParentRemove,
-    /// A parent pointer becomes another.
+    /// Replaces a parent pointer.
     ParentReplace,
 }
 
@@ -49,19 +49,19 @@ impl AttrOperation {
         Self::ParentReplace,
     ];
 
-    /// The number that stands for it.
+    /// The number of this operation in the log.
     #[must_use]
     pub const fn encode(self) -> u32 {
         self as u32 + 1
     }
 
-    /// What this number stands for.
+    /// The operation with this number.
     #[must_use]
     pub fn decode(raw: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|operation| operation.encode() == raw)
     }
 
-    /// Whether the attribute is a parent pointer.
+    /// Returns whether the attribute is a parent pointer.
     #[must_use]
     pub const fn is_parent(self) -> bool {
         matches!(self, Self::ParentSet | Self::ParentRemove | Self::ParentReplace)
@@ -80,7 +80,7 @@ impl AttrOperation {
         }
     }
 
-    /// Whether there is a value besides the name.
+    /// Returns whether the operation has a value as well as a name.
     const fn has_value(self) -> bool {
         !matches!(self, Self::Remove)
     }
@@ -89,27 +89,27 @@ impl AttrOperation {
 /// Names and values of an operation, without padding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttrNames<'a> {
-    /// The attribute.
+    /// The name of the attribute.
     pub name: &'a [u8],
-    /// What it is called afterwards, when a parent pointer is replaced.
+    /// The new name, if a parent pointer is replaced.
     pub new_name: Option<&'a [u8]>,
-    /// The value; empty where there is none.
+    /// The value; empty if there is none.
     pub value: &'a [u8],
-    /// The value afterwards, when a parent pointer is replaced.
+    /// The new value, if a parent pointer is replaced.
     pub new_value: Option<&'a [u8]>,
 }
 
-/// An attribute will change.
+/// An intent to change an attribute.
 #[doc(alias = "xfs_attri_log_format")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttrIntent<'a> {
-    /// The number by which intent and completion find each other.
+    /// The identifier that links intent and completion.
     pub id: u64,
     /// The file.
     pub inode: InodeNumber,
-    /// Its generation; means something for parent pointers.
+    /// Its generation; used for parent pointers only.
     pub generation: u32,
-    /// What is done.
+    /// The operation.
     pub operation: AttrOperation,
     /// The namespace.
     pub filter: u32,
@@ -175,7 +175,7 @@ impl<'a> AttrIntent<'a> {
         let (name, value) = (format.name_bytes, format.value_bytes);
         let (old_bytes, new_bytes) = match (replaces_parent, order) {
             (false, _) => (name, None),
-            // Two words in one place: the first is the old name's, whatever the byte order.
+            // The field holds two words. The first is the old name's length, in either byte order.
             (true, HostOrder::Little) => (name & 0xffff, Some(name >> 16)),
             (true, HostOrder::Big) => (name >> 16, Some(name & 0xffff)),
         };
@@ -204,7 +204,7 @@ impl<'a> AttrIntent<'a> {
         Ok(AttrNames { name, new_name, value: old_value, new_value })
     }
 
-    /// The item's regions as they are logged, names and values padded to a multiple of four.
+    /// Encodes the regions of the item, with names and values padded to a multiple of four bytes.
     #[must_use]
     pub fn encode(&self, order: HostOrder) -> Vec<Vec<u8>> {
         let AttrNames { name, new_name, value, new_value } = self.names;

@@ -1,12 +1,13 @@
-//! Buffers: which of their chunks are dirty, and the bytes of those.
+//! Buffer items: the dirty chunks of a buffer, and their bytes.
 //!
 //! ```text
 //! format  0 kind  2 regions  4 flags  6 basic blocks  8 address  16 words  20 bitmap, 32-bit words
 //! then    one region for each run of set bits: the bytes of these chunks
 //! ```
 //!
-//! A bit of the bitmap stands for 128 bytes, the lowest bit of the first word for the first of them.
-//! The top five bits of the flags say what the buffer holds, so that replay can verify and seal it.
+//! A bit of the bitmap covers 128 bytes. The lowest bit of the first word covers the first 128
+//! bytes. The top five bits of the flags hold the type of the buffer, so that replay can verify and
+//! seal it.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,22 +19,22 @@ use crate::dabtree;
 use crate::directory::{data, leaf};
 use crate::kind::BlockKind;
 
-/// Bytes for which a bit of the bitmap stands.
+/// Bytes per bit of the bitmap.
 #[doc(alias = "XFS_BLF_CHUNK")]
 pub const CHUNK_BYTES: usize = 128;
 
-/// Words of the longest bitmap: a buffer of 64 KiB, and one to spare as the kernel has it.
+/// Words of the longest bitmap: for a buffer of 64 KiB, and one more, as in the kernel.
 const MAX_BITMAP_WORDS: u32 = 17;
 
 const TYPE_SHIFT: u16 = 11;
 
 bitflags::bitflags! {
-    /// What a logged buffer is.
+    /// Properties of a logged buffer.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct BufferFlags: u16 {
-        /// Inodes, of which only the links of unlinked lists are replayed.
+        /// Inodes. Only the links of unlinked lists are replayed.
         const INODES = 1;
-        /// The buffer is no metadata any more: what the log has of it before is not replayed.
+        /// The buffer is no longer metadata. Earlier items for it are not replayed.
         const CANCEL = 2;
         /// Dquots of users.
         const USER_DQUOT = 4;
@@ -46,7 +47,7 @@ bitflags::bitflags! {
     }
 }
 
-/// What a logged buffer holds.
+/// The type of a logged buffer.
 #[doc(alias = "xfs_blft")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the structures of the same names")]
@@ -75,7 +76,7 @@ pub enum BufferType {
 }
 
 impl BufferType {
-    /// All types, by number.
+    /// All types, in the order of their numbers.
     const ALL: [Self; 21] = [
         Self::Unknown,
         Self::UserDquot,
@@ -100,20 +101,20 @@ impl BufferType {
         Self::RealtimeSummary,
     ];
 
-    /// The type that the flags of a buffer name; `None` for one that nobody knows.
+    /// The type in the flags of a buffer; `None` if it is unknown.
     #[must_use]
     pub fn of(flags: BufferFlags) -> Option<Self> {
         Self::ALL.get(usize::from(flags.bits() >> TYPE_SHIFT)).copied()
     }
 
-    /// The bits of the flags that stand for this type.
+    /// The bits of the flags for this type.
     #[must_use]
     pub const fn flags(self) -> BufferFlags {
         BufferFlags::from_bits_retain((self as u16) << TYPE_SHIFT)
     }
 
-    /// The type under which a block of this kind is logged. Blocks of directories and attributes
-    /// are told apart by their magic number.
+    /// The type under which a block of this kind is logged. For blocks of directories and
+    /// attributes the magic number decides.
     #[must_use]
     pub fn of_block(kind: BlockKind, bytes: &[u8]) -> Self {
         let is_block = || bytes.first_chunk() == Some(&data::BLOCK_MAGIC.to_be_bytes());
@@ -171,15 +172,15 @@ impl BufferType {
 #[doc(alias = "xfs_buf_log_format")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferFormat {
-    /// Regions of the item: 1, and one for each run of dirty chunks.
+    /// Regions of the item: 1, plus one for each run of dirty chunks.
     pub regions: u16,
-    /// What the buffer is.
+    /// Properties and type of the buffer.
     pub flags: BufferFlags,
-    /// Where it lies.
+    /// Address of the buffer.
     pub at: DiskAddr,
-    /// Basic blocks.
+    /// Length in basic blocks.
     pub blocks: u16,
-    /// Which chunks are dirty. No bit past the end of the buffer is set.
+    /// The dirty chunks. No bit past the end of the buffer is set.
     pub bitmap: Vec<u32>,
 }
 
@@ -187,7 +188,7 @@ impl BufferFormat {
     /// Bytes before the bitmap.
     const FIXED_BYTES: usize = 20;
 
-    /// Nothing is dirty in this piece of a buffer.
+    /// Creates a format without dirty chunks for an extent of a buffer.
     #[must_use]
     pub fn clean(at: DiskAddr, length_bytes: u32) -> Self {
         let chunks = (length_bytes as usize).div_ceil(CHUNK_BYTES);
@@ -200,7 +201,7 @@ impl BufferFormat {
         }
     }
 
-    /// Bytes of the region as it is logged.
+    /// Length of the encoded region.
     #[must_use]
     pub fn encoded_bytes(&self) -> usize {
         Self::FIXED_BYTES + 4 * self.bitmap.len()
@@ -229,7 +230,7 @@ impl BufferFormat {
         Ok(format)
     }
 
-    /// The region as it is logged.
+    /// Encodes the region.
     #[must_use]
     pub fn encode(&self, order: HostOrder) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -237,7 +238,7 @@ impl BufferFormat {
         bytes
     }
 
-    /// As [`encode`](Self::encode), behind what `bytes` holds: a commit formats many items and need
+    /// Like [`encode`](Self::encode), but appends to `bytes`. A commit formats many items and need
     /// not allocate for each.
     #[inline]
     pub fn encode_into(&self, order: HostOrder, bytes: &mut Vec<u8>) {
@@ -257,16 +258,16 @@ impl BufferFormat {
         }
     }
 
-    /// The runs of dirty chunks: first, and how many.
+    /// The runs of dirty chunks: the first chunk and the number of chunks.
     #[inline]
     pub fn runs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         Runs { rest: &self.bitmap, word: 0, next_bit: 0 }
     }
 
-    /// How many [`runs`](Self::runs) there are.
+    /// The number of [`runs`](Self::runs).
     #[must_use]
     pub fn run_count(&self) -> usize {
-        // A run begins with each dirty chunk behind a clean one.
+        // A run starts at each dirty chunk after a clean one.
         let mut before = 0;
         let mut begun = |word: &u32| {
             let first = word & !(word << 1 | before);
@@ -276,7 +277,7 @@ impl BufferFormat {
         self.bitmap.iter().map(&mut begun).sum()
     }
 
-    /// What the buffer holds; `None` for a type that nobody knows.
+    /// The type of the buffer; `None` if it is unknown.
     #[must_use]
     pub fn buffer_type(&self) -> Option<BufferType> {
         BufferType::of(self.flags)
@@ -285,16 +286,16 @@ impl BufferFormat {
 
 /// The runs of set bits of a bitmap.
 struct Runs<'a> {
-    /// Words that were not looked at.
+    /// Words that were not read yet.
     rest: &'a [u32],
-    /// What is left of the one before them.
+    /// The unread bits of the word before them.
     word: u32,
-    /// The number of the first bit of `rest`.
+    /// The index of the first bit of `rest`.
     next_bit: usize,
 }
 
 impl Runs<'_> {
-    /// Goes on to the next word, if there is one.
+    /// Reads the next word, if there is one.
     #[inline]
     fn advance(&mut self) -> Option<u32> {
         let (word, rest) = self.rest.split_first()?;
@@ -314,13 +315,13 @@ impl Iterator for Runs<'_> {
         }
         let skipped = self.word.trailing_zeros();
         let first = self.next_bit - 32 + skipped as usize;
-        // One added to the first bit of a run is carried up to the first one behind it.
-        let (left, goes_on) = self.word.overflowing_add(1 << skipped);
+        // Adding 1 at the first bit of a run carries to the first bit after the run.
+        let (left, reaches_end) = self.word.overflowing_add(1 << skipped);
         self.word &= left;
-        if !goes_on {
+        if !reaches_end {
             return Some((first, left.trailing_zeros() as usize + self.next_bit - 32 - first));
         }
-        // It reaches the end of the word.
+        // The run reaches the end of the word.
         self.word = 0;
         while let Some(word) = self.advance() {
             let more = word.trailing_ones();
@@ -334,23 +335,23 @@ impl Iterator for Runs<'_> {
     }
 }
 
-/// Dirty bytes of a buffer.
+/// A run of dirty bytes of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BufferPiece<'a> {
-    /// Where in the buffer.
+pub struct BufferRegion<'a> {
+    /// Offset in the buffer.
     pub offset_bytes: usize,
     /// The bytes.
     pub bytes: &'a [u8],
 }
 
-/// A buffer, logged. The pieces lie inside it, in ascending order.
+/// A logged buffer. Its regions lie inside the buffer, in ascending order.
 #[doc(alias = "xfs_buf_log_item")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferItem<'a> {
-    /// Which buffer, and which chunks of it.
+    /// The buffer and its dirty chunks.
     pub format: BufferFormat,
     /// The bytes of each run of chunks.
-    pub pieces: Vec<BufferPiece<'a>>,
+    pub pieces: Vec<BufferRegion<'a>>,
 }
 
 impl<'a> BufferItem<'a> {
@@ -361,8 +362,8 @@ impl<'a> BufferItem<'a> {
     ) -> Result<Self, LogItemCheck> {
         let format = BufferFormat::read(first, order)?;
         let (item, runs) = (ItemKind::Buffer.name(), format.runs().count());
-        // The bitmap of a cancelled buffer means nothing: no bytes of it are logged, and regions that
-        // a log has all the same are dropped, from the count too.
+        // The bitmap of a cancelled buffer has no meaning, and none of its bytes are logged. If a
+        // log has regions for it nevertheless, they are dropped and not counted.
         if format.flags.contains(BufferFlags::CANCEL) {
             let format = BufferFormat { regions: 1, ..format };
             return Ok(Self { format, pieces: Vec::new() });
@@ -373,13 +374,13 @@ impl<'a> BufferItem<'a> {
         let pieces = format.runs().zip(rest).map(|((first, count), region)| {
             let (bytes, needed) = (region.len(), count * CHUNK_BYTES);
             let bytes = region.get(..needed).ok_or(LogItemCheck::Piece { bytes, needed })?;
-            Ok(BufferPiece { offset_bytes: first * CHUNK_BYTES, bytes })
+            Ok(BufferRegion { offset_bytes: first * CHUNK_BYTES, bytes })
         });
         let pieces = pieces.collect::<Result<Vec<_>, LogItemCheck>>()?;
         Ok(Self { format, pieces })
     }
 
-    /// Whether the item says that the buffer is no metadata any more.
+    /// Returns whether the item says that the buffer is no longer metadata.
     #[must_use]
     pub const fn is_cancel(&self) -> bool {
         self.format.flags.contains(BufferFlags::CANCEL)

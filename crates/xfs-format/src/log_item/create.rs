@@ -1,7 +1,7 @@
-//! Inode creation: a chunk, or part of one, of free inodes. Big-endian whatever the writer was.
+//! Inode creation: a chunk of free inodes, or a part of one. Always big-endian.
 //!
 //! ```text
-//! 0 kind  2 regions  4 group  8 first block  12 inodes  16 inode size  20 blocks  24 generation .. 28
+//! 0 kind  2 regions  4 group  8 first block  12 inodes 16 inode size 20 blocks 24 generation .. 28
 //! ```
 
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ use super::fields::{self, Fields, FieldsMut, Format, HostOrder, Sink};
 use super::{ItemHeader, ItemKind};
 use crate::addr::{AgBlock, AgNumber};
 
-/// A chunk of inodes that was made.
+/// Creation of a chunk of inodes.
 #[doc(alias = "xfs_icreate_log")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeCreate {
@@ -18,18 +18,18 @@ pub struct InodeCreate {
     pub group: AgNumber,
     /// First block.
     pub start: AgBlock,
-    /// Inodes.
+    /// Number of inodes.
     pub count: u32,
     /// Bytes of an inode.
     pub inode_size: u32,
-    /// Blocks that the inodes take.
+    /// Blocks of the inodes.
     pub length_blocks: u32,
-    /// The generation that all of them get.
+    /// The generation of all these inodes.
     pub generation: u32,
 }
 
 impl InodeCreate {
-    /// The region as it is logged.
+    /// Encodes the region.
     #[must_use]
     pub fn encode(&self, order: HostOrder) -> Vec<u8> {
         fields::encode(self, order)

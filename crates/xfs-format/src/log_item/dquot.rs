@@ -1,8 +1,8 @@
-//! Quota: a dquot as it lies on disk, and the end of its accounting.
+//! Quota items: a dquot in its disk form, and the end of quota accounting.
 //!
 //! ```text
 //! dquot      0 kind  2 regions  4 id  8 address  16 basic blocks  20 offset .. 24, then the dquot
-//! quota off  0 kind  2 regions  4 which accounting                          .. 8, padded to 20
+//! quota off  0 kind  2 regions  4 quota flags                               .. 8, padded to 20
 //! ```
 
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use super::fields::{self, Fields, FieldsMut, Format, HostOrder, Sink};
 use super::{ItemHeader, ItemKind, LogItemCheck};
 use crate::addr::DiskAddr;
 
-/// Bytes of a dquot without what version 5 appends to it.
+/// Bytes of a dquot without the fields that version 5 appends.
 #[doc(alias = "xfs_disk_dquot")]
 const DQUOT_BYTES: usize = 104;
 
@@ -19,18 +19,18 @@ const DQUOT_BYTES: usize = 104;
 #[doc(alias = "xfs_dq_logformat")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DquotFormat {
-    /// Whose dquot.
+    /// The user, group or project of the dquot.
     pub id: u32,
-    /// The buffer that holds it.
+    /// The buffer that holds the dquot.
     pub at: DiskAddr,
     /// Basic blocks of the buffer.
     pub blocks: u32,
-    /// Where the dquot lies in it, in bytes.
+    /// Offset of the dquot in the buffer.
     pub offset_bytes: u32,
 }
 
 impl DquotFormat {
-    /// The region as it is logged.
+    /// Encodes the region.
     #[must_use]
     pub fn encode(&self, order: HostOrder) -> Vec<u8> {
         fields::encode(self, order)
@@ -55,13 +55,13 @@ impl Format for DquotFormat {
     }
 }
 
-/// A dquot, logged.
+/// A logged dquot.
 #[doc(alias = "xfs_dq_logitem")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DquotItem<'a> {
-    /// Which dquot.
+    /// The identity and location of the dquot.
     pub format: DquotFormat,
-    /// The dquot as it lies on disk, without checksum, LSN and UUID.
+    /// The dquot in its disk form, without checksum, LSN and UUID.
     pub dquot: &'a [u8; DQUOT_BYTES],
 }
 
@@ -81,16 +81,16 @@ impl<'a> DquotItem<'a> {
     }
 }
 
-/// The accounting of some quotas ended: their dquots are not replayed.
+/// The end of accounting for some quotas. Their dquots are not replayed.
 #[doc(alias = "xfs_qoff_logformat")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaOff {
-    /// Which, as in the superblock.
+    /// The quotas, as flags of the superblock.
     pub flags: u32,
 }
 
 impl QuotaOff {
-    /// The region as it is logged.
+    /// Encodes the region.
     #[must_use]
     pub fn encode(&self, order: HostOrder) -> Vec<u8> {
         fields::encode(self, order)

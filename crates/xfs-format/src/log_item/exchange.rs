@@ -1,4 +1,4 @@
-//! Exchanging the extents of two files.
+//! Intents to exchange extents of two files.
 //!
 //! ```text
 //!  0 kind  2 regions  4 pad  8 id  16 inodes (2 × 8)  32 generations (2 × 4)
@@ -12,46 +12,46 @@ use super::{ItemHeader, ItemKind};
 use crate::addr::{FileBlock, InodeNumber};
 
 bitflags::bitflags! {
-    /// How extents are exchanged.
+    /// Options of an exchange of extents.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct ExchangeFlags: u64 {
-        /// Of the attribute forks.
+        /// Exchange extents of the attribute forks.
         const ATTR_FORK = 1;
-        /// The sizes of the files change places too.
+        /// Exchange the sizes of the files too.
         const SET_SIZES = 2;
-        /// Holes and unwritten extents of the first file stay.
+        /// Skip holes and unwritten extents of the first file.
         const INODE1_WRITTEN = 4;
-        /// The first file has no shared extents afterwards.
+        /// The first file has no shared extents after the exchange.
         const CLEAR_INODE1_REFLINK = 8;
-        /// The second file has none.
+        /// The second file has no shared extents after the exchange.
         const CLEAR_INODE2_REFLINK = 0x10;
-        /// Bits that no name is known for are kept.
+        /// Unnamed bits are kept.
         const _ = !0;
     }
 }
 
-/// Extents of two files will be exchanged.
+/// An intent to exchange extents of two files.
 #[doc(alias = "xfs_xmi_log_format")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeIntent {
-    /// The number by which intent and completion find each other.
+    /// The identifier that links intent and completion.
     pub id: u64,
     /// The files.
     pub inodes: [InodeNumber; 2],
     /// Their generations.
     pub generations: [u32; 2],
-    /// Where the range starts in each.
+    /// Start of the range in each file.
     pub starts: [FileBlock; 2],
     /// Blocks of the range.
     pub length_blocks: u64,
-    /// How.
+    /// Options.
     pub flags: ExchangeFlags,
-    /// The sizes that the files will have, with [`ExchangeFlags::SET_SIZES`].
+    /// The new sizes of the files, with [`ExchangeFlags::SET_SIZES`].
     pub sizes: [u64; 2],
 }
 
 impl ExchangeIntent {
-    /// The region as it is logged.
+    /// Encodes the region.
     #[must_use]
     pub fn encode(&self, order: HostOrder) -> Vec<u8> {
         fields::encode(self, order)

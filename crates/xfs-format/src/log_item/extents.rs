@@ -5,7 +5,7 @@
 //! EFI entry   block 8  length 4  (pad 4; not on 32-bit x86)
 //! RUI, BUI    owner 8  block 8  offset 8  length 4  flags 4
 //! CUI         block 8  length 4  flags 4
-//! completion  kind 2  regions 2  pad 4  id 8; that of an extent free repeats the entries
+//! completion  kind 2  regions 2  pad 4  id 8; the completion of an EFI repeats the entries
 //! ```
 
 use alloc::vec::Vec;
@@ -47,15 +47,15 @@ impl Format for ExtentFree {
 #[doc(alias = "xfs_map_extent")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RmapExtent {
-    /// Whose extent: an inode, or a code for a metadata owner.
+    /// Owner of the extent: an inode, or a code for a metadata owner.
     pub owner: u64,
     /// First block.
     pub start: FsBlock,
-    /// Where it is in the owner's fork.
+    /// Offset in the owner's fork.
     pub offset: FileBlock,
-    /// Blocks.
+    /// Number of blocks.
     pub length_blocks: u32,
-    /// What is to be done, and to which fork.
+    /// The action, and the fork.
     pub flags: u32,
 }
 
@@ -67,11 +67,11 @@ pub struct MapExtent {
     pub inode: InodeNumber,
     /// First block.
     pub start: FsBlock,
-    /// Where in the fork.
+    /// Offset in the fork.
     pub offset: FileBlock,
-    /// Blocks.
+    /// Number of blocks.
     pub length_blocks: u32,
-    /// What is to be done, and to which fork.
+    /// The action, and the fork.
     pub flags: u32,
 }
 
@@ -119,7 +119,7 @@ pub struct RefcountExtent {
     pub start: FsBlock,
     /// Blocks.
     pub length_blocks: u32,
-    /// What is to be done.
+    /// The action.
     pub flags: u32,
 }
 
@@ -138,10 +138,10 @@ impl Format for RefcountExtent {
     }
 }
 
-/// An intent about extents, or the completion that repeats them.
+/// The extents of an intent, or of a completion that repeats them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExtentList<E> {
-    /// The number by which intent and completion find each other.
+pub struct IntentExtents<E> {
+    /// The identifier that links intent and completion.
     pub id: u64,
     /// The extents.
     pub extents: Vec<E>,
@@ -152,7 +152,7 @@ pub(super) fn decode_list<E: Format>(
     kind: ItemKind,
     region: &[u8],
     order: HostOrder,
-) -> Result<ExtentList<E>, LogItemCheck> {
+) -> Result<IntentExtents<E>, LogItemCheck> {
     let bytes = region.len();
     let short = LogItemCheck::Short { item: kind.name(), bytes, needed: HEADER_BYTES };
     let (header, entries) = region.split_at_checked(HEADER_BYTES).ok_or(short)?;
@@ -160,20 +160,20 @@ pub(super) fn decode_list<E: Format>(
     let is_packed = matches!(kind, ItemKind::ExtentFree | ItemKind::ExtentFreeDone)
         && entries.len() == count as usize * PACKED_EXTENT_BYTES;
     let entry_bytes = if is_packed { PACKED_EXTENT_BYTES } else { E::BYTES };
-    // The count decides nothing alone: that many entries are there, and no more.
+    // The count is not trusted: it must equal the number of entries in the region.
     if entries.len() / entry_bytes != count as usize {
         return Err(LogItemCheck::Entries { item: kind.name(), count, bytes });
     }
     let extents = entries.chunks_exact(entry_bytes);
     let extents = extents.map(|entry| E::read(&mut Fields::new(entry, order)));
     let extents = extents.collect::<Option<Vec<_>>>();
-    Ok(ExtentList { id, extents: extents.ok_or(short)? })
+    Ok(IntentExtents { id, extents: extents.ok_or(short)? })
 }
 
 /// Encodes a list of extents.
 pub(super) fn encode_list<E: Format>(
     kind: ItemKind,
-    list: &ExtentList<E>,
+    list: &IntentExtents<E>,
     order: HostOrder,
 ) -> Vec<u8> {
     let mut fields = FieldsMut::new(order);
@@ -186,7 +186,7 @@ pub(super) fn encode_list<E: Format>(
     fields.into_bytes()
 }
 
-/// Count and number.
+/// Reads the count and the identifier.
 fn read_header(header: &[u8], order: HostOrder) -> Option<(u32, u64)> {
     let mut fields = Fields::new(header, order);
     fields.u32()?;
@@ -194,15 +194,16 @@ fn read_header(header: &[u8], order: HostOrder) -> Option<(u32, u64)> {
 }
 
 /// The completion of an intent.
+#[doc(alias = "done item")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
-    /// Which completion.
+pub struct IntentDone {
+    /// The kind of completion.
     pub kind: ItemKind,
-    /// The number of its intent.
+    /// The identifier of its intent.
     pub id: u64,
 }
 
-impl Done {
+impl IntentDone {
     pub(super) fn read(
         kind: ItemKind,
         region: &[u8],

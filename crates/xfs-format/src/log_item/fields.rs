@@ -1,6 +1,6 @@
 //! Fields in the byte order of the machine that wrote the log.
 //!
-//! One of the two places that read little-endian.
+//! One of the two modules that read little-endian numbers.
 #![allow(clippy::little_endian_bytes, reason = "items are logged in the writer's byte order")]
 
 use alloc::vec::Vec;
@@ -8,20 +8,20 @@ use alloc::vec::Vec;
 use super::{ItemKind, LogItemCheck};
 use crate::log_record::ByteOrder;
 
-/// A byte order in which items can be read.
+/// A byte order of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostOrder {
-    /// Least significant byte first: nearly every machine.
+    /// Least significant byte first, as on nearly all machines.
     Little,
     /// Most significant byte first.
     Big,
 }
 
 impl HostOrder {
-    /// The order of this machine, in which a log must be written for its kernel to replay it.
+    /// The order of this machine. Its kernel can replay only logs in this order.
     pub const NATIVE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
 
-    /// The order that a record's header names, or `None` for one that is not read.
+    /// The order in a record's header, or `None` if it is not supported.
     #[must_use]
     pub const fn of(order: ByteOrder) -> Option<Self> {
         match order {
@@ -32,7 +32,7 @@ impl HostOrder {
     }
 }
 
-/// Reads fields one after the other. `None` means that the region has ended.
+/// Reads consecutive fields. `None` means that the region has ended.
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
     order: HostOrder,
@@ -74,9 +74,9 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Where fields are written to.
+/// A destination for fields.
 pub(super) trait Sink {
-    /// Writes these bytes behind those that are there.
+    /// Appends these bytes.
     fn put(&mut self, bytes: &[u8]);
 }
 
@@ -87,8 +87,8 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Room for as many bytes as a format takes: where that is a constant, no write has to look how much is
-/// left.
+/// A buffer with exactly the length of a format. If the length is a constant, the compiler removes
+/// the check for remaining room from every write.
 impl Sink for &mut [u8] {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
@@ -99,7 +99,7 @@ impl Sink for &mut [u8] {
     }
 }
 
-/// Writes fields one after the other.
+/// Writes consecutive fields.
 pub(super) struct FieldsMut<S = Vec<u8>> {
     sink: S,
     order: HostOrder,
@@ -116,7 +116,7 @@ impl FieldsMut {
 }
 
 impl<'a> FieldsMut<&'a mut [u8]> {
-    /// Writes into `room`, which is as long as what is written.
+    /// Writes into `room`, whose length must equal the bytes written.
     #[inline]
     pub(super) const fn within(room: &'a mut [u8], order: HostOrder) -> Self {
         Self { sink: room, order }
@@ -154,19 +154,19 @@ impl<S: Sink> FieldsMut<S> {
     }
 }
 
-/// A first region, or an entry of a list in one, of a fixed length.
+/// A first region of fixed length, or an entry of fixed length in one.
 pub(super) trait Format: Sized {
-    /// Bytes that it takes.
+    /// Length in bytes.
     const BYTES: usize;
 
-    /// Reads it, kind and number of regions included where it is a first region.
+    /// Reads it. A first region includes kind and number of regions.
     fn read(fields: &mut Fields<'_>) -> Option<Self>;
 
     /// Writes it.
     fn write<S: Sink>(&self, fields: &mut FieldsMut<S>);
 }
 
-/// Decodes a region that is at least as long as its format.
+/// Decodes a region, which must be at least as long as its format.
 pub(super) fn decode<F: Format>(
     kind: ItemKind,
     region: &[u8],
@@ -176,7 +176,7 @@ pub(super) fn decode<F: Format>(
     F::read(&mut Fields::new(region, order)).ok_or(LogItemCheck::Short { item, bytes, needed })
 }
 
-/// Encodes a region of one format.
+/// Encodes a region.
 pub(super) fn encode<F: Format>(format: &F, order: HostOrder) -> Vec<u8> {
     let mut fields = FieldsMut::new(order);
     format.write(&mut fields);

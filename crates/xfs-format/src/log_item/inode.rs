@@ -1,14 +1,14 @@
-//! Inodes: the core in the writer's byte order, and the forks as they lie on disk.
+//! Inode items: the core in the writer's byte order, and the forks in their disk form.
 //!
 //! ```text
-//! format  0 kind  2 regions  4 fields  8 attr bytes  10 data bytes  12 pad  16 inode  24 device (16)
-//!        40 cluster address  48 cluster length  52 offset in the cluster                       .. 56
+//! format  0 kind  2 regions  4 fields  8 attr bytes  10 data bytes  12 pad 16 inode 24 device (16)
+//!        40 cluster address  48 cluster length  52 offset in the cluster                     .. 56
 //! then    the core, 176 bytes; the data fork, if it is logged; the attribute fork, if it is logged
 //! ```
 //!
-//! The core has the fields of the inode on disk at the same places, each in the byte order of the
-//! writer. The root of a fork's btree is logged in the form that it has in memory: the header of a
-//! btree block, with keys and pointers placed by the length of the region.
+//! The logged core has the fields of the inode on disk at the same offsets, in the byte order of
+//! the writer. The root of a fork's btree is logged in the kernel's in-core form: the header of a
+//! btree block, with keys and pointers at offsets that follow from the length of the region.
 
 use super::fields::{Fields, FieldsMut, Format, HostOrder, Sink};
 use super::{ItemHeader, ItemKind, LogItemCheck};
@@ -26,13 +26,13 @@ const FORMAT_BYTES: usize = 56;
 const PACKED_FORMAT_BYTES: usize = 52;
 
 bitflags::bitflags! {
-    /// Which parts of an inode are logged.
+    /// The logged parts of an inode.
     #[doc(alias = "XFS_ILOG_CORE")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct LoggedFields: u32 {
         /// The core.
         const CORE = 0x001;
-        /// Bytes that are stored in the data fork itself.
+        /// The data fork in local format.
         const DATA_LOCAL = 0x002;
         /// Extent records of the data fork.
         const DATA_EXTENTS = 0x004;
@@ -40,25 +40,25 @@ bitflags::bitflags! {
         const DATA_ROOT = 0x008;
         /// The device number, in the format itself.
         const DEVICE = 0x010;
-        /// Bytes that are stored in the attribute fork itself.
+        /// The attribute fork in local format.
         const ATTR_LOCAL = 0x040;
         /// Extent records of the attribute fork.
         const ATTR_EXTENTS = 0x080;
         /// The root of the attribute fork's btree.
         const ATTR_ROOT = 0x100;
-        /// Blocks of the data fork's btree get this inode as their owner.
+        /// Replay sets this inode as the owner of the blocks of the data fork's btree.
         const DATA_OWNER = 0x200;
-        /// The same for the attribute fork.
+        /// Replay sets this inode as the owner of the blocks of the attribute fork's btree.
         const ATTR_OWNER = 0x400;
-        /// Bits that mean something only in the writer's memory.
+        /// Bits that are used only in the writer's memory.
         const _ = !0;
     }
 }
 
 impl LoggedFields {
-    /// The ways in which a data fork is logged; at most one of them.
+    /// The forms of a logged data fork. At most one of these bits is set.
     pub const DATA: Self = Self::DATA_LOCAL.union(Self::DATA_EXTENTS).union(Self::DATA_ROOT);
-    /// The ways in which an attribute fork is logged; at most one of them.
+    /// The forms of a logged attribute fork. At most one of these bits is set.
     pub const ATTR: Self = Self::ATTR_LOCAL.union(Self::ATTR_EXTENTS).union(Self::ATTR_ROOT);
 }
 
@@ -66,9 +66,9 @@ impl LoggedFields {
 #[doc(alias = "xfs_inode_log_format")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeFormat {
-    /// Regions of the item: 2, and one for each fork that is logged.
+    /// Regions of the item: 2, plus one for each logged fork.
     pub regions: u16,
-    /// What is logged.
+    /// The logged parts.
     pub fields: LoggedFields,
     /// Bytes of the attribute fork's region.
     pub attr_bytes: u16,
@@ -78,16 +78,16 @@ pub struct InodeFormat {
     pub inode: InodeNumber,
     /// The device number, with [`LoggedFields::DEVICE`].
     pub device: u32,
-    /// Where the inode's cluster lies.
+    /// Address of the inode's cluster.
     pub cluster: DiskAddr,
     /// Basic blocks of the cluster.
     pub cluster_blocks: u32,
-    /// Where the inode lies in it, in bytes.
+    /// Offset of the inode in the cluster.
     pub offset_bytes: u32,
 }
 
 impl InodeFormat {
-    /// The region as it is logged.
+    /// Encodes the region.
     #[inline]
     #[must_use]
     pub fn encode(&self, order: HostOrder) -> [u8; FORMAT_BYTES] {
@@ -143,13 +143,13 @@ impl Format for InodeFormat {
     }
 }
 
-/// An inode, logged.
+/// A logged inode.
 #[doc(alias = "xfs_inode_log_item")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeItem<'a> {
-    /// Which inode, and what of it.
+    /// The inode and its logged parts.
     pub format: InodeFormat,
-    /// The core, in the writer's byte order; at least [`LOG_CORE_BYTES`].
+    /// The core in the writer's byte order, at least [`LOG_CORE_BYTES`] long.
     pub core: &'a [u8],
     /// The data fork, if it is logged.
     pub data: Option<&'a [u8]>,
@@ -202,12 +202,13 @@ impl<'a> InodeItem<'a> {
     }
 }
 
-/// Where the times are: seconds and nanoseconds, or 64 bits with big timestamps.
+/// Offsets of the times. Each is seconds and nanoseconds, or 64 bits with the flag for big
+/// timestamps.
 const TIME_OFFSETS: [usize; 4] = [32, 40, 48, 144];
-/// Where the flags are that tell which.
+/// Offset of the word with that flag.
 const FLAGS2_OFFSET: usize = 120;
 
-/// The core of an inode as it lies on disk, from the logged one.
+/// Converts the logged core of an inode to its disk form.
 #[doc(alias = "xfs_log_dinode_to_disk")]
 #[must_use]
 pub fn core_to_disk(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_CORE_BYTES] {
@@ -215,7 +216,7 @@ pub fn core_to_disk(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_C
     exchange(core, order, bits.unwrap_or_default())
 }
 
-/// The core of an inode as it is logged, from the one on disk.
+/// Converts the core of an inode on disk to its logged form.
 #[doc(alias = "xfs_inode_to_log_dinode")]
 #[must_use]
 #[inline]
@@ -224,8 +225,8 @@ pub fn core_to_log(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_CO
     exchange(core, order, bits.unwrap_or_default())
 }
 
-/// Reverses the bytes of the fields of one width. Every inode that is logged goes through here: the places
-/// are constants, and a field is loaded, reversed and stored as a word.
+/// Reverses the bytes of the fields of one width. Every logged inode passes through here, so the
+/// offsets are constants, and each field is loaded, reversed and stored as a word.
 macro_rules! reverse {
     ($core:ident, $word:ident: $($offset:expr),*) => {$(
         if let Some(field) = $core.get_mut($offset..).and_then(<[u8]>::first_chunk_mut) {
@@ -240,12 +241,12 @@ fn exchange(core: &[u8; LOG_CORE_BYTES], order: HostOrder, flags2: u64) -> [u8; 
     if order == HostOrder::Big {
         return other;
     }
-    // The UUID is bytes in any order.
+    // The UUID has no byte order.
     reverse!(other, u16: 0, 2, 6, 20, 22, 80, 88, 90);
     reverse!(other, u32: 8, 12, 16, 72, 76, 84, 92, 96, 100, 128);
     reverse!(other, u64: 24, 32, 40, 48, 56, 64, 104, 112, FLAGS2_OFFSET, 144, 152);
     if flags2 & InodeFlags2::BIGTIME.bits() == 0 {
-        // Seconds and nanoseconds have changed places with their bytes.
+        // Reversing 64 bits has exchanged seconds and nanoseconds. Exchange them back.
         for offset in TIME_OFFSETS {
             other.get_mut(offset..offset + 8).unwrap_or_default().rotate_left(4);
         }

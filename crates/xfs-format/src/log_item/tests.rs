@@ -1,23 +1,23 @@
-//! Items of every kind in both byte orders and back, and items that lie.
+//! Items of every kind round-trip in both byte orders, and invalid items are refused.
 
 use std::vec;
 use std::vec::Vec;
 
 use super::{
-    AttrIntent, AttrNames, AttrOperation, BufferFlags, BufferFormat, BufferItem, BufferPiece,
-    BufferType, Done, DquotFormat, DquotItem, ExchangeFlags, ExchangeIntent, ExtentFree,
-    ExtentList, HostOrder, InodeCreate, InodeFormat, InodeItem, ItemKind, LOG_CORE_BYTES, LogItem,
-    LogItemCheck, LoggedFields, MapExtent, QuotaOff, RefcountExtent, RmapExtent, TransactionHeader,
-    core_to_disk, core_to_log,
+    AttrIntent, AttrNames, AttrOperation, BufferFlags, BufferFormat, BufferItem, BufferRegion,
+    BufferType, DquotFormat, DquotItem, ExchangeFlags, ExchangeIntent, ExtentFree, HostOrder,
+    InodeCreate, InodeFormat, InodeItem, IntentDone, IntentExtents, ItemKind, LOG_CORE_BYTES,
+    LogItem, LogItemCheck, LoggedFields, MapExtent, QuotaOff, RefcountExtent, RmapExtent,
+    TransactionHeader, core_to_disk, core_to_log,
 };
 use crate::addr::{AgBlock, AgNumber, DiskAddr, FileBlock, FsBlock, InodeNumber};
-use crate::corruption::{Check, Corruption, Place};
+use crate::corruption::{Check, Corruption, StructureAddress};
 
 const ORDERS: [HostOrder; 2] = [HostOrder::Little, HostOrder::Big];
 
 fn decode<'a>(regions: &'a [Vec<u8>], order: HostOrder) -> Result<LogItem<'a>, Corruption> {
     let regions: Vec<&[u8]> = regions.iter().map(Vec::as_slice).collect();
-    LogItem::decode(&regions, order, Place::Log(7))
+    LogItem::decode(&regions, order, StructureAddress::Log(7))
 }
 
 fn check(regions: &[Vec<u8>], order: HostOrder) -> LogItemCheck {
@@ -36,11 +36,11 @@ fn extent_items() -> Vec<LogItem<'static>> {
     let map = MapExtent { inode: InodeNumber(131), start, offset, length_blocks, flags };
     let refcount = RefcountExtent { start, length_blocks, flags };
     vec![
-        LogItem::ExtentFree(ExtentList { id: 1, extents: frees.to_vec() }),
-        LogItem::ExtentFreeDone(ExtentList { id: 1, extents: frees.to_vec() }),
-        LogItem::Rmap(ExtentList { id: 1 << 60, extents: vec![rmap; 16] }),
-        LogItem::Refcount(ExtentList { id: 2, extents: vec![refcount] }),
-        LogItem::Map(ExtentList { id: 3, extents: vec![map] }),
+        LogItem::ExtentFree(IntentExtents { id: 1, extents: frees.to_vec() }),
+        LogItem::ExtentFreeDone(IntentExtents { id: 1, extents: frees.to_vec() }),
+        LogItem::Rmap(IntentExtents { id: 1 << 60, extents: vec![rmap; 16] }),
+        LogItem::Refcount(IntentExtents { id: 2, extents: vec![refcount] }),
+        LogItem::Map(IntentExtents { id: 3, extents: vec![map] }),
     ]
 }
 
@@ -73,7 +73,7 @@ fn items(core: &[u8; LOG_CORE_BYTES]) -> Vec<LogItem<'_>> {
             .into_iter()
             .filter_map(ItemKind::completion)
             .skip(1)
-            .map(|kind| LogItem::Done(Done { kind, id: 0x0102_0304_0506_0708 })),
+            .map(|kind| LogItem::Done(IntentDone { kind, id: 0x0102_0304_0506_0708 })),
     );
     let format = InodeFormat {
         regions: 4,
@@ -99,7 +99,7 @@ fn items(core: &[u8; LOG_CORE_BYTES]) -> Vec<LogItem<'_>> {
     static BYTES: [u8; 256] = [3; 256];
     let pieces = [(384, 256), (896, 128), (63 * 128, 256)];
     let pieces = pieces
-        .map(|(offset_bytes, length)| BufferPiece { offset_bytes, bytes: &BYTES[..length] })
+        .map(|(offset_bytes, length)| BufferRegion { offset_bytes, bytes: &BYTES[..length] })
         .to_vec();
     items.push(LogItem::Buffer(BufferItem { format, pieces }));
     let format = DquotFormat { id: 1000, at: DiskAddr(64), blocks: 8, offset_bytes: 136 };
@@ -125,7 +125,7 @@ fn items(core: &[u8; LOG_CORE_BYTES]) -> Vec<LogItem<'_>> {
     items
 }
 
-/// A core in the writer's order; only its magic number means anything here.
+/// Returns a core in the writer's byte order. Only its magic number matters here.
 fn core(order: HostOrder) -> [u8; LOG_CORE_BYTES] {
     let mut core = [0; LOG_CORE_BYTES];
     for (index, byte) in core.iter_mut().enumerate() {
@@ -136,7 +136,7 @@ fn core(order: HostOrder) -> [u8; LOG_CORE_BYTES] {
 }
 
 #[test]
-fn every_item_comes_back_as_it_was_written() {
+fn items_of_every_kind_round_trip() {
     for order in ORDERS {
         let core = core(order);
         let items = items(&core);
@@ -161,22 +161,25 @@ fn kinds_have_the_numbers_of_the_format() {
 }
 
 #[test]
-fn the_transaction_header_comes_back() {
+fn transaction_header_round_trips() {
     let header = TransactionHeader { kind: 40, transaction: 0x1234, regions: 9 };
     for order in ORDERS {
         let bytes = header.encode(order);
-        assert_eq!(TransactionHeader::decode(&bytes, order, Place::Log(0)), Ok(header));
+        assert_eq!(TransactionHeader::decode(&bytes, order, StructureAddress::Log(0)), Ok(header));
         for length in 0..16 {
-            assert!(TransactionHeader::decode(&bytes[..length], order, Place::Log(0)).is_err());
+            assert!(
+                TransactionHeader::decode(&bytes[..length], order, StructureAddress::Log(0))
+                    .is_err()
+            );
         }
     }
     let bytes = header.encode(HostOrder::Little);
-    assert!(TransactionHeader::decode(&bytes, HostOrder::Big, Place::Log(0)).is_err());
+    assert!(TransactionHeader::decode(&bytes, HostOrder::Big, StructureAddress::Log(0)).is_err());
 }
 
 #[test]
-fn extents_without_padding_are_read() {
-    let list = ExtentList {
+fn packed_extents_decode() {
+    let list = IntentExtents {
         id: 5,
         extents: vec![
             ExtentFree { start: FsBlock(1), length_blocks: 2 },
@@ -191,7 +194,7 @@ fn extents_without_padding_are_read() {
 }
 
 #[test]
-fn cores_are_turned_field_by_field() {
+fn inode_cores_convert_field_by_field() {
     let mut disk = [0; LOG_CORE_BYTES];
     for (index, byte) in disk.iter_mut().enumerate() {
         *byte = index as u8;
@@ -226,12 +229,12 @@ fn counts_that_do_not_fit_are_refused() {
         more.push(vec![0; 8]);
         assert!(matches!(check(&more, order), LogItemCheck::Regions { .. }));
         more[0][2] += 1;
-        assert!(decode(&more, order).is_err(), "{:?} with a region too many", item.kind());
+        assert!(decode(&more, order).is_err(), "{:?} with an extra region", item.kind());
     }
 }
 
 #[test]
-fn buffers_reach_no_further_than_their_length() {
+fn buffer_bitmap_must_end_with_the_buffer() {
     let order = HostOrder::Little;
     let format = BufferFormat {
         regions: 2,
@@ -241,7 +244,7 @@ fn buffers_reach_no_further_than_their_length() {
         bitmap: vec![0b1000],
     };
     let bytes = [1; 128];
-    let pieces = vec![BufferPiece { offset_bytes: 384, bytes: &bytes }];
+    let pieces = vec![BufferRegion { offset_bytes: 384, bytes: &bytes }];
     let item = LogItem::Buffer(BufferItem { format, pieces });
     let regions = item.encode(order);
     assert_eq!(decode(&regions, order).as_ref(), Ok(&item));
@@ -257,7 +260,7 @@ fn buffers_reach_no_further_than_their_length() {
 }
 
 #[test]
-fn names_and_values_must_be_there() {
+fn names_and_values_must_be_present() {
     let order = HostOrder::Little;
     for item in attr_items() {
         let regions = item.encode(order);
@@ -300,21 +303,21 @@ fn hostile_items_never_panic() {
 }
 
 #[test]
-fn a_cancelled_buffer_is_encoded_as_many_regions_as_it_says() {
-    // A buffer item of three regions, cancelled; the last word is an empty bitmap's length.
+fn cancelled_buffer_encodes_its_number_of_regions() {
+    // A cancelled buffer item of three regions. The last word is the length of an empty bitmap.
     let mut first = std::vec![0; 24];
     first[..2].copy_from_slice(&ItemKind::Buffer.encode().swap_bytes().to_be_bytes());
     first[2..4].copy_from_slice(&[3, 0]);
     first[4] = 2;
     let regions: [&[u8]; 3] = [&first, &[0; 128], &[0; 128]];
-    let item = LogItem::decode(&regions, HostOrder::Little, Place::Log(1)).unwrap();
+    let item = LogItem::decode(&regions, HostOrder::Little, StructureAddress::Log(1)).unwrap();
     let encoded = item.encode(HostOrder::Little);
     let encoded: std::vec::Vec<&[u8]> = encoded.iter().map(std::vec::Vec::as_slice).collect();
-    assert_eq!(LogItem::decode(&encoded, HostOrder::Little, Place::Log(1)), Ok(item));
+    assert_eq!(LogItem::decode(&encoded, HostOrder::Little, StructureAddress::Log(1)), Ok(item));
 }
 
 #[test]
-fn runs_are_those_of_single_bits() {
+fn runs_match_a_count_of_single_bits() {
     for bitmap in [
         vec![],
         vec![0, 0],

@@ -1,4 +1,4 @@
-//! Writing records: the other direction of [`log_record`](super).
+//! Encoding of records.
 
 use core::mem::{offset_of, size_of};
 
@@ -15,22 +15,22 @@ use crate::crc;
 /// Bytes of an operation's header.
 pub const OPERATION_BYTES: u32 = size_of::<LogOperationDisk>() as u32;
 
-/// The transaction of an unmount record, as mkfs.xfs and the kernel write it.
+/// The transaction identifier of an unmount record, as mkfs.xfs and the kernel write it.
 const UNMOUNT_TRANSACTION: u32 = 0xb0c0_d0d0;
 
-/// What an unmount record says, in little-endian: "Un".
+/// The payload of an unmount record: "Un" in little-endian.
 #[doc(alias = "XLOG_UNMOUNT_TYPE")]
 const UNMOUNT_PAYLOAD: [u8; 8] = [0x6e, 0x55, 0, 0, 0, 0, 0, 0];
 
-/// The cycle after this one. The magic number of records is left out: a block that starts with it
-/// would look like the start of a record.
+/// The cycle after this one. It skips the magic number of records, because a block that starts with
+/// it would look like the start of a record.
 #[must_use]
 pub const fn next_cycle(cycle: u32) -> u32 {
     let next = cycle.wrapping_add(1);
     if next == LOG_RECORD_MAGIC { next.wrapping_add(1) } else { next }
 }
 
-/// The operation of an unmount record and its bytes.
+/// Returns the operation of an unmount record and its bytes.
 #[must_use]
 pub fn unmount_operation() -> (LogOperation, [u8; 8]) {
     let operation = LogOperation {
@@ -43,7 +43,7 @@ pub fn unmount_operation() -> (LogOperation, [u8; 8]) {
 }
 
 impl LogOperation {
-    /// The header as it lies on disk.
+    /// Encodes the header.
     #[inline]
     #[must_use]
     pub fn encode(&self) -> [u8; OPERATION_BYTES as usize] {
@@ -59,18 +59,22 @@ impl LogOperation {
 }
 
 impl LogRecordHeader {
-    /// Makes `record` a record as it lies on disk. It comes with room for the headers, whatever
-    /// stands there, and with the payload behind them. `log_blocks` is the length of the log: what
-    /// lies past its end goes to its start, in the next cycle.
+    /// Encodes `record` in place and returns its checksum.
     ///
-    /// The header's own checksum is not looked at; the one of the record is returned.
+    /// `record` has room for the headers, with arbitrary contents, and the payload after it.
+    /// `log_blocks` is the length of the log: blocks past its end wrap to its start and get the
+    /// next cycle. The checksum in `self` is ignored.
     ///
     /// # Panics
     ///
-    /// If the bytes are not those of headers and payload: the caller chose both.
+    /// If `record` does not have the length of headers and payload: a mistake of the caller.
     #[doc(alias = "xlog_pack_data")]
     pub fn encode(&self, record: &mut [u8], log_blocks: u32) -> u32 {
-        assert_eq!(record.len(), self.total_blocks() as usize * BLOCK, "a record of this length");
+        assert_eq!(
+            record.len(),
+            self.total_blocks() as usize * BLOCK,
+            "the length of headers and payload"
+        );
         let header_bytes = self.header_blocks() as usize * BLOCK;
         let (headers, payload) = record.split_at_mut(header_bytes);
         headers.fill(0);
@@ -128,7 +132,7 @@ impl LogRecordHeader {
 
     fn seal(&self, record: &mut [u8]) -> u32 {
         let sum = self.compute_checksum(record, size_of::<LogRecordHeaderDisk>());
-        let Some(sum) = sum else { unreachable!("the record has been measured") };
+        let Some(sum) = sum else { unreachable!("the length of the record was checked") };
         let Some(field) = record.get_mut(CRC_OFFSET..).and_then(<[u8]>::first_chunk_mut) else {
             unreachable!("the checksum lies in the header");
         };
@@ -136,7 +140,7 @@ impl LogRecordHeader {
         sum
     }
 
-    /// Where the block after this record lies, and in which cycle.
+    /// The block and cycle after this record.
     #[must_use]
     pub const fn end(&self, log_blocks: u32) -> Lsn {
         let end = self.lsn.block() + self.total_blocks();
@@ -154,7 +158,7 @@ fn write_word(block: &mut [u8], offset: usize, word: u32) {
     }
 }
 
-/// Where a header keeps the words of its part of the payload.
+/// Offset of the cycle data in a header.
 pub(super) const fn cycle_data_offset(header: usize) -> usize {
     if header == 0 {
         offset_of!(LogRecordHeaderDisk, cycle_data)

@@ -1,4 +1,4 @@
-//! Headers, checksums and the packing of cycles, on a record made by hand.
+//! Headers, checksums and the packing of cycles, on a hand-made record.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,17 +10,18 @@ use super::{
     MAX_RECORD_BYTES, OperationFlags, block_cycle,
 };
 use crate::addr::Lsn;
-use crate::corruption::{Check, Corruption, Place};
+use crate::corruption::{Check, Corruption, StructureAddress};
 use crate::crc;
 
 const UUID: Uuid = Uuid::from_bytes([7; 16]);
-const PLACE: Place = Place::Log(40);
+const PLACE: StructureAddress = StructureAddress::Log(40);
 
 fn put(bytes: &mut [u8], at: usize, word: u32) {
     bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
 }
 
-/// A record of cycle 3 at block 40 with 70 blocks of payload from a buffer of 64 KiB: two headers.
+/// Returns a record of cycle 3 at block 40, with 70 blocks of payload from a buffer of 64 KiB and
+/// two headers.
 fn record() -> Vec<u8> {
     let mut record = vec![0; 72 * BLOCK];
     let words = [LOG_RECORD_MAGIC, 3, 2, 70 * 512, 3, 40, 2, 4000, 0, 30, 5];
@@ -39,7 +40,7 @@ fn record() -> Vec<u8> {
     record
 }
 
-/// Stores the checksum that a writer makes whose header has this many bytes.
+/// Stores the checksum of a writer whose header has `header_bytes`.
 fn seal(record: &mut [u8], header_bytes: usize) {
     let mut covered = record[..header_bytes].to_vec();
     covered.extend_from_slice(&record[BLOCK..BLOCK + 260]);
@@ -53,7 +54,7 @@ fn decode(record: &[u8]) -> Result<LogRecordHeader, Corruption> {
 }
 
 #[test]
-fn decodes_a_header() {
+fn header_decodes() {
     let header = decode(&record()).unwrap();
     assert_eq!((header.cycle, header.lsn, header.tail), (3, Lsn::new(3, 40), Lsn::new(2, 4000)));
     assert_eq!((header.previous_block, header.operations), (30, 5));
@@ -65,7 +66,7 @@ fn decodes_a_header() {
 }
 
 #[test]
-fn both_lengths_of_header_have_a_right_checksum() {
+fn checksum_of_either_header_length_is_accepted() {
     for header_bytes in [328, 324] {
         let mut record = record();
         put(&mut record, 324, 0x1234_5678);
@@ -82,7 +83,7 @@ fn both_lengths_of_header_have_a_right_checksum() {
 }
 
 #[test]
-fn a_record_without_checksum_passes_and_a_short_one_does_not() {
+fn record_without_checksum_passes_and_short_record_fails() {
     let mut bytes = record();
     let header = decode(&bytes).unwrap();
     header.verify_checksum(&[], PLACE).unwrap();
@@ -97,7 +98,7 @@ fn a_record_without_checksum_passes_and_a_short_one_does_not() {
 }
 
 #[test]
-fn the_words_under_the_cycles_come_back() {
+fn unpack_restores_the_words_under_the_cycles() {
     let mut bytes = record();
     decode(&bytes).unwrap().unpack(&mut bytes, PLACE).unwrap();
     for index in 0..70 {
@@ -124,7 +125,7 @@ fn sizes_are_bounded() {
     assert!(matches!(check(0, 0), Check::Magic { .. }));
     let short = decode(&record()[..300]).unwrap_err();
     assert!(matches!(short.check(), Check::Truncated { needed: 328, .. }));
-    // An unmount record may be longer than it says its buffer is.
+    // An unmount record may be longer than its buffer size.
     let mut bytes = record();
     put(&mut bytes, 40, 1);
     put(&mut bytes, 12, MAX_RECORD_BYTES);
@@ -134,7 +135,7 @@ fn sizes_are_bounded() {
 }
 
 #[test]
-fn places_and_tails_must_be_possible() {
+fn positions_and_tails_must_be_in_the_log() {
     let header = decode(&record()).unwrap();
     let check = |header: LogRecordHeader, block, log_blocks, uuid| {
         header.verify_place(block, log_blocks, uuid).unwrap_err().check().clone()
@@ -154,7 +155,7 @@ fn places_and_tails_must_be_possible() {
 }
 
 #[test]
-fn cycles_are_read_from_headers_and_other_blocks() {
+fn block_cycle_reads_headers_and_other_blocks() {
     let record = record();
     assert_eq!(block_cycle(&record), 3);
     assert_eq!(block_cycle(&record[2 * BLOCK..]), 3);
@@ -164,7 +165,7 @@ fn cycles_are_read_from_headers_and_other_blocks() {
 }
 
 #[test]
-fn operations_are_decoded() {
+fn operations_decode() {
     let bytes = [0xb0, 0xc0, 0xd0, 0xd0, 0, 0, 0, 8, 0xaa, 0x20, 0, 0];
     let operation = LogOperation::decode(&bytes, PLACE).unwrap();
     assert_eq!((operation.transaction, operation.length), (0xb0c0_d0d0, 8));

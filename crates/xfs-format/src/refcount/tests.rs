@@ -1,4 +1,4 @@
-//! Records made by hand, in a volume that mkfs.xfs made.
+//! Hand-made records, in a volume that mkfs.xfs made.
 
 use super::{Refcount, RefcountCheck, RefcountDomain, Refcounts};
 use crate::addr::{AgBlock, AgNumber};
@@ -17,7 +17,7 @@ fn decode(start: u32, count: u32, references: u32) -> Result<Refcount, Check> {
 }
 
 #[test]
-fn domains_are_told_by_the_top_bit() {
+fn top_bit_selects_the_domain() {
     let shared = decode(100, 5, 2).unwrap();
     assert_eq!((shared.domain, shared.start), (RefcountDomain::Shared, AgBlock(100)));
     let staging = decode(STAGING | 100, 5, 1).unwrap();
@@ -26,7 +26,7 @@ fn domains_are_told_by_the_top_bit() {
 }
 
 #[test]
-fn counts_must_go_with_the_domain() {
+fn counts_must_match_the_domain() {
     use RefcountCheck::{Range, Shared, Staging};
     let check = |start, count, references, expected| {
         assert_eq!(decode(start, count, references), Err(Check::Refcount(expected)));
@@ -40,7 +40,7 @@ fn counts_must_go_with_the_domain() {
 }
 
 #[test]
-fn staging_sorts_behind_shared() {
+fn staging_sorts_after_shared() {
     let (shared, staging) = (decode(100, 5, 2).unwrap(), decode(STAGING | 50, 5, 1).unwrap());
     assert!(Refcounts::may_follow(&staging, &shared));
     assert!(!Refcounts::may_follow(&shared, &staging));

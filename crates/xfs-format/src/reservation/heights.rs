@@ -1,14 +1,15 @@
-//! How high each btree of a volume can grow, as reservations count it.
+//! The height to which each btree of a volume can grow, as reservations count it.
 
 use crate::btree::BtreeKind;
 use crate::features::{IncompatFeatures, RoCompatFeatures};
 use crate::geometry::{Geometry, INODES_PER_CHUNK};
 use crate::inode::ForkKind;
 
-/// The most levels of each btree, the root included. One that the volume does not have has 0.
+/// The largest number of levels of each btree, including the root; 0 for a btree that the volume
+/// does not have.
 ///
-/// These are not bounds for reading ([`BtreeKind::max_levels`] is): a tree of records that cannot
-/// be more than the blocks of a group is as high as its leaves and nodes, all half full, make it.
+/// These are not limits for reading; [`BtreeKind::max_levels`] is. They are the heights of trees
+/// with half-full leaves and nodes and with as many records as the blocks of a group allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BtreeHeights {
     /// Either of the free-space btrees.
@@ -23,34 +24,34 @@ pub struct BtreeHeights {
     /// Either of the inode btrees.
     #[doc(alias = "inobt_maxlevels")]
     pub inode: u32,
-    /// The extents of a data fork, its root in the inode included.
+    /// The extents of a data fork, including the root in the inode.
     #[doc(alias = "m_bm_maxlevels")]
     pub data_extents: u32,
-    /// The extents of an attribute fork, its root in the inode included.
+    /// The extents of an attribute fork, including the root in the inode.
     pub attr_extents: u32,
 }
 
 impl BtreeHeights {
-    /// The heights on a volume of this geometry.
+    /// Returns the heights on a volume with this geometry.
     #[must_use]
     pub fn new(geometry: &Geometry) -> Self {
         let group_blocks = u64::from(geometry.ag_blocks);
         let ceiling =
-            |kind: BtreeKind, records: u64| by_records(Fill::new(kind, geometry), records);
+            |kind: BtreeKind, records: u64| by_records(HalfFull::new(kind, geometry), records);
         let has_reflink = geometry.has_ro_compat(RoCompatFeatures::REFLINK);
         let reverse_map = match geometry.has_ro_compat(RoCompatFeatures::RMAPBT) {
             false => 0,
-            // A shared block has a record for each of its owners, so that the number of blocks is
-            // no bound for the records: only the room for the tree itself is.
+            // A shared block has a record for each of its owners, so the number of blocks does not
+            // limit the records. Only the space for the tree does.
             true if has_reflink => {
-                by_blocks(Fill::new(BtreeKind::ReverseMap, geometry), group_blocks)
+                by_blocks(HalfFull::new(BtreeKind::ReverseMap, geometry), group_blocks)
             }
             true => ceiling(BtreeKind::ReverseMap, group_blocks),
         };
         let refcount = if has_reflink { ceiling(BtreeKind::Refcount, group_blocks) } else { 0 };
         let chunks = (1_u64 << geometry.ag_inode_log()) / u64::from(INODES_PER_CHUNK);
         Self {
-            // Two free extents never touch: there is one for every second block at most.
+            // Free extents are never adjacent, so at most every second block starts one.
             free_space: ceiling(BtreeKind::FreeSpaceByBlock, group_blocks.div_ceil(2)),
             reverse_map,
             refcount,
@@ -60,11 +61,11 @@ impl BtreeHeights {
         }
     }
 
-    /// `data_extents` or `attr_extents` alone, for who needs it often.
+    /// Computes only `data_extents` or `attr_extents`, for frequent callers.
     #[must_use]
     pub fn of_extents(geometry: &Geometry, fork: ForkKind) -> u32 {
         let (data_records, attr_records) = most_extents(geometry);
-        let fill = Fill::new(BtreeKind::Extent, geometry);
+        let fill = HalfFull::new(BtreeKind::Extent, geometry);
         match fork {
             ForkKind::Data => in_inode(fill, data_records, DATA_ROOT_RECORDS),
             ForkKind::Attr => in_inode(fill, attr_records, ATTR_ROOT_RECORDS),
@@ -72,11 +73,11 @@ impl BtreeHeights {
     }
 }
 
-/// Children of the root of a fork's btree in the smallest fork that can hold one.
+/// Children of the root of a fork's btree in the smallest fork that can hold a root.
 const DATA_ROOT_RECORDS: u64 = 3;
 const ATTR_ROOT_RECORDS: u64 = 2;
 
-/// The most extents of a data and of an attribute fork: what their counters can count.
+/// The largest numbers of extents of a data fork and of an attribute fork, by their counters.
 #[doc(alias = "xfs_iext_max_nextents")]
 fn most_extents(geometry: &Geometry) -> (u64, u64) {
     if geometry.has_incompat(IncompatFeatures::NREXT64) {
@@ -86,26 +87,26 @@ fn most_extents(geometry: &Geometry) -> (u64, u64) {
     }
 }
 
-/// Records and children of blocks that are half full.
+/// Records and children of half-full blocks.
 #[derive(Clone, Copy)]
-struct Fill {
+struct HalfFull {
     records: u64,
     children: u64,
 }
 
-impl Fill {
+impl HalfFull {
     fn new(kind: BtreeKind, geometry: &Geometry) -> Self {
         let layout = kind.layout();
         let records = layout.max_records(geometry.block_size) / 2;
         let children = layout.max_pointers(geometry.block_size) / 2;
-        // The smallest block, of 1 KiB, holds more than two of anything.
+        // The limits never apply: even the smallest block, of 1 KiB, holds more than that.
         Self { records: records.max(1) as u64, children: children.max(2) as u64 }
     }
 }
 
-/// The height of a tree that holds this many records.
+/// The height of a tree with `records` records.
 #[doc(alias = "xfs_btree_compute_maxlevels")]
-fn by_records(fill: Fill, records: u64) -> u32 {
+fn by_records(fill: HalfFull, records: u64) -> u32 {
     let mut blocks = records.div_ceil(fill.records);
     let mut height = 1;
     while blocks > 1 {
@@ -115,11 +116,11 @@ fn by_records(fill: Fill, records: u64) -> u32 {
     height
 }
 
-/// The height of a tree that fills this many blocks.
+/// The height of a tree that fills `blocks` blocks.
 #[doc(alias = "xfs_btree_space_to_height")]
-fn by_blocks(fill: Fill, blocks: u64) -> u32 {
+fn by_blocks(fill: HalfFull, blocks: u64) -> u32 {
     let mut left = blocks.saturating_sub(1);
-    // The root alone may have fewer children than half of what fits: two.
+    // Only the root may be less than half full. It has at least two children.
     let mut level_blocks = 2_u64;
     let mut height = 1;
     while level_blocks < left {
@@ -130,9 +131,9 @@ fn by_blocks(fill: Fill, blocks: u64) -> u32 {
     height
 }
 
-/// The height of a tree that holds this many records and has its root in an inode.
+/// The height of a tree with `records` records and its root in an inode.
 #[doc(alias = "xfs_bmap_compute_maxlevels")]
-fn in_inode(fill: Fill, records: u64, root_records: u64) -> u32 {
+fn in_inode(fill: HalfFull, records: u64, root_records: u64) -> u32 {
     let mut blocks = records.div_ceil(fill.records);
     let mut height = 1;
     while blocks > 1 {

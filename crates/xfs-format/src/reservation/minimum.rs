@@ -1,4 +1,4 @@
-//! The overhead of the log around a transaction, and the shortest log that a volume may have.
+//! The log overhead of a transaction, and the shortest log that a volume may have.
 
 use super::{OPERATION_BYTES, Reservation, Reservations, TransactionKind};
 use crate::addr::BASIC_BLOCK_BYTES;
@@ -8,22 +8,24 @@ use crate::log_record::MAX_RECORD_BYTES;
 
 /// The header of a transaction in the log.
 const TRANSACTION_HEADER_BYTES: u64 = 16;
-/// Payload that one record header serves.
+/// Payload bytes per record header.
 const BYTES_PER_HEADER: u64 = 32 << 10;
 /// A log holds this many of the largest transactions.
 #[doc(alias = "XFS_MIN_LOG_FACTOR")]
 const LOG_FACTOR: u64 = 3;
-/// Levels of the reverse map that were once taken for any volume with shared extents.
+/// Levels of the reverse map that old kernels assumed for any volume with shared extents.
 #[doc(alias = "XFS_OLD_REFLINK_RMAP_MAXLEVELS")]
 const OLD_REVERSE_MAP_LEVELS: u32 = 9;
-/// Steps that were once granted to writes and truncations of volumes with shared extents.
+/// Steps that old kernels granted to writes and truncations of volumes with shared extents.
 const OLD_REFLINK_STEPS: u32 = 8;
-/// Bytes of the name that the largest attribute is counted without.
+/// Bytes of the name, which are not counted in the size of the largest attribute.
 const LONGEST_NAME: u64 = 256;
 
-/// What one step of `bytes` takes in the log: operation headers, record headers for as many
-/// records as it may spread over, and the commit record, padded to the log's stripe unit.
-/// `record_bytes` is the size of the writer's buffers.
+/// The log space of one step of `bytes`.
+///
+/// It includes operation headers, record headers for all records that the step may span, and the
+/// commit record, padded to the log's stripe unit. `record_bytes` is the size of the writer's
+/// buffers.
 #[doc(alias = "xfs_log_calc_unit_res")]
 #[must_use]
 pub fn unit_bytes(bytes: u64, record_bytes: u32, log_stripe_unit_bytes: u32) -> u64 {
@@ -32,7 +34,7 @@ pub fn unit_bytes(bytes: u64, record_bytes: u32, log_stripe_unit_bytes: u32) -> 
     let payload = record - header;
     let start = OPERATION_BYTES + TRANSACTION_HEADER_BYTES + OPERATION_BYTES;
     let mut bytes = bytes + start;
-    // Each record that a region goes on in costs one more operation, which may cost one more
+    // Each record in which a region continues needs one more operation, which may need one more
     // record.
     let mut records = bytes.div_ceil(payload);
     bytes += records * OPERATION_BYTES;
@@ -44,12 +46,13 @@ pub fn unit_bytes(bytes: u64, record_bytes: u32, log_stripe_unit_bytes: u32) -> 
         0 | 1 => BASIC_BLOCK_BYTES,
         unit => unit,
     };
-    // The commit record has a header of its own; both writes may be padded.
+    // The commit record has its own header. Both writes may be padded.
     bytes + (records + 1) * header + 2 * u64::from(padding)
 }
 
-/// The fewest blocks that the log of a volume may have: three times what the largest transaction
-/// takes, so that one can run while another is written and a third is still in place only there.
+/// The smallest number of blocks of a volume's log: space for three of the largest transactions.
+/// One can run while another is written, and a third exists only in the log because its changes are
+/// not in place yet.
 #[doc(alias = "xfs_log_calc_minimum_size")]
 #[must_use]
 pub fn minimum_log_blocks(geometry: &Geometry, log_stripe_unit_bytes: u32) -> u64 {
@@ -57,8 +60,9 @@ pub fn minimum_log_blocks(geometry: &Geometry, log_stripe_unit_bytes: u32) -> u6
     let unit = unit_bytes(largest.bytes, MAX_RECORD_BYTES, log_stripe_unit_bytes);
     let sector = u64::from(BASIC_BLOCK_BYTES);
     let needed = (unit * u64::from(largest.steps)).div_ceil(sector);
-    // Two units for the buffer that is being filled and the one under way. Without a stripe unit
-    // the kernel takes the size of a sector for their number: 1024 sectors, for ever since.
+    // Two units: for the buffer that is being filled and the one in flight. Without a stripe unit
+    // the kernel uses the size of a sector as a number of sectors: 1024 sectors. That can never
+    // change.
     let one = match log_stripe_unit_bytes {
         0 | 1 => needed + 2 * sector,
         unit => {
@@ -69,10 +73,11 @@ pub fn minimum_log_blocks(geometry: &Geometry, log_stripe_unit_bytes: u32) -> u6
     (one * LOG_FACTOR).div_ceil(geometry.block_basic_blocks().into())
 }
 
-/// The largest transaction for the purpose of the log's minimum size.
+/// The largest transaction for computing the minimum log size.
 fn largest(geometry: &Geometry) -> Reservation {
-    // Volumes with parent pointers are newer than the discovery that the sums were far too high,
-    // and only theirs could be put right: a kernel must mount what an older mkfs made.
+    // Kernel developers found that the sums were far too high before they added parent pointers.
+    // They corrected the sums only for volumes with parent pointers: a kernel must mount all
+    // volumes that an older mkfs made.
     let is_old = !geometry.has_incompat(IncompatFeatures::PARENT);
     let mut reservations = Reservations::new(geometry);
     let has_reflink = reservations.has(RoCompatFeatures::REFLINK);
@@ -109,7 +114,7 @@ const fn counts_intents(kind: TransactionKind) -> bool {
     )
 }
 
-/// Setting the largest attribute that an attribute leaf holds.
+/// The bytes to set the largest attribute that fits an attribute leaf.
 #[doc(alias = "xfs_log_calc_max_attrsetm_res")]
 fn largest_attribute(reservations: &Reservations<'_>, is_old: bool) -> u64 {
     let geometry = reservations.geometry;
@@ -117,7 +122,7 @@ fn largest_attribute(reservations: &Reservations<'_>, is_old: bool) -> u64 {
     let block = u64::from(geometry.block_size);
     let bytes = (block / 2 + block / 4).saturating_sub(LONGEST_NAME + 1);
     let value_blocks = bytes.div_ceil(block);
-    // The old sum took the bytes of the value for blocks.
+    // The old sum used the number of bytes of the value as a number of blocks.
     let mapped = if is_old { bytes } else { value_blocks };
     let value = value_blocks + reservations.map_blocks(mapped, levels);
     let blocks = reservations.attr_tree_blocks() + value;

@@ -1,4 +1,5 @@
-//! Against what mkfs.xfs says, over block sizes, features, stripe units and volume sizes.
+//! Comparison with the minimum log sizes of mkfs.xfs, for many block sizes, features, stripe units
+//! and volume sizes.
 
 use std::format;
 use std::string::String;
@@ -38,7 +39,7 @@ fn row(line: &str) -> Option<Row> {
     let block_log = u8::try_from(block_size.trailing_zeros()).ok()?;
     let inode_log = u8::try_from(inode_size.trailing_zeros()).ok()?;
     let data_blocks = number(0)? >> block_log;
-    // The largest group is one block short of 1 TiB.
+    // The largest group is one block smaller than 1 TiB.
     let most = (1_u64 << (40 - block_log)) - 1;
     let ag_count = if data_blocks / 4 > most { data_blocks.div_ceil(most) } else { 4 };
     let ag_blocks = u32::try_from((data_blocks.div_ceil(ag_count)).min(most)).ok()?;
@@ -73,7 +74,7 @@ fn row(line: &str) -> Option<Row> {
 }
 
 #[test]
-fn the_shortest_log_is_that_of_mkfs_xfs() {
+fn minimum_log_matches_mkfs_xfs() {
     let mut wrong: Vec<String> = Vec::new();
     let mut seen = 0;
     for (line, row) in rows() {
@@ -89,7 +90,7 @@ fn the_shortest_log_is_that_of_mkfs_xfs() {
 }
 
 #[test]
-fn heights_of_an_ordinary_volume() {
+fn heights_of_a_1_tib_volume() {
     // 1 TiB in four groups of 256 GiB.
     let line = "1099511627776\t4096\t512\t1\t1\t1\t1\t1\t512\t4096\t1\t0";
     let geometry = row(line).expect("the line has twelve columns").geometry;
@@ -116,23 +117,23 @@ fn absent_btrees_have_no_height() {
 }
 
 #[test]
-fn the_overhead_of_a_small_transaction() {
-    // Its own bytes, three headers of operations and the transaction's, one more operation; two
+fn unit_bytes_of_a_small_transaction() {
+    // Its own bytes; three operation headers and the transaction header; one more operation; two
     // record headers of one block; padding for both writes.
     assert_eq!(unit_bytes(1000, 32 << 10, 1), 1000 + 40 + 12 + 2 * 512 + 2 * 512);
     assert_eq!(unit_bytes(1000, 32 << 10, 65536), 1000 + 40 + 12 + 2 * 512 + 2 * 65536);
 }
 
 #[test]
-fn the_overhead_of_one_that_spreads_over_records() {
+fn unit_bytes_of_a_transaction_that_spans_records() {
     let payload = (32 << 10) - 512;
-    // Filling one record to the last byte leaves no room for the operation that it takes.
+    // A record that is filled to the last byte has no room for its operation.
     let bytes = unit_bytes(payload - 40, 32 << 10, 1);
     assert_eq!(bytes, payload + 2 * 12 + 3 * 512 + 2 * 512);
 }
 
 #[test]
-fn every_kind_reserves_something_that_fits_the_smallest_log() {
+fn reservation_of_every_kind_fits_the_smallest_log() {
     for (line, row) in rows() {
         let reservations = Reservations::new(&row.geometry);
         let log =

@@ -1,4 +1,4 @@
-//! Records made by hand, in a volume that mkfs.xfs made.
+//! Hand-made records, in a volume that mkfs.xfs made.
 
 use zerocopy::IntoBytes;
 
@@ -26,7 +26,7 @@ fn decode(start: u32, count: u32, owner: u64, offset: u64) -> Result<Rmap, Check
 }
 
 #[test]
-fn every_owner_goes_back_to_its_number() {
+fn owners_round_trip_to_their_numbers() {
     let geometry = golden::geometry(golden!("plain.headers"));
     let group = Group::new(&geometry, AgNumber(0)).unwrap();
     for number in 3..=9 {
@@ -64,7 +64,7 @@ fn headers_belong_to_the_volume() {
 }
 
 #[test]
-fn owner_and_offset_must_agree() {
+fn owner_and_offset_must_match() {
     let offset = |owner, offset| {
         let expected = Err(Check::Rmap(RmapCheck::Offset { start: 100, offset }));
         assert_eq!(decode(100, 5, owner, offset), expected);
@@ -82,7 +82,7 @@ fn owner_and_offset_must_agree() {
 }
 
 #[test]
-fn keys_leave_out_what_is_unwritten() {
+fn keys_omit_the_unwritten_flag() {
     let rmap = decode(100, 5, 128, UNWRITTEN | 7).unwrap();
     assert_eq!(ReverseMap::key(&rmap).offset, 7);
     let bytes =

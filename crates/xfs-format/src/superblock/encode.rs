@@ -1,4 +1,4 @@
-//! Writing a superblock.
+//! Encoding of a superblock.
 
 use zerocopy::FromZeros;
 use zerocopy::big_endian::U64;
@@ -8,16 +8,16 @@ use crate::addr::InodeNumber;
 use crate::envelope;
 use crate::features::IncompatFeatures;
 
-/// The nibble of the version word that tells the version.
+/// The version nibble of a v5 volume.
 const VERSION_5: u16 = 5;
 
 impl Superblock {
-    /// Writes the superblock into `sector` and zeros behind it. LSN and checksum are
-    /// [`BlockKind::seal`](crate::BlockKind::seal)'s.
+    /// Writes the superblock into `sector` and zeros after it.
+    /// [`BlockKind::seal`](crate::BlockKind::seal) stores LSN and checksum.
     ///
     /// # Panics
     ///
-    /// If `sector` is too short: the caller chose it.
+    /// If `sector` is too short, which is a mistake of the caller.
     pub fn encode(&self, sector: &mut [u8]) {
         let mut disk = SuperblockDisk {
             magic: SUPERBLOCK_MAGIC.into(),
@@ -42,7 +42,7 @@ impl Superblock {
             log_sector_size: self.log_sector_size.into(),
             log_stripe_unit_bytes: self.log_stripe_unit_bytes.into(),
             features2: self.features2.bits().into(),
-            // An old mistake in padding put the word here on some machines: both are kept equal.
+            // An old padding bug put the word here on some machines. Both fields are kept equal.
             bad_features2: self.features2.bits().into(),
             compat: self.compat.bits().into(),
             ro_compat: self.ro_compat.bits().into(),

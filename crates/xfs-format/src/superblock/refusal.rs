@@ -1,12 +1,12 @@
-//! Which volumes are refused, by name.
+//! Refusal of volumes with unsupported features, by name.
 
 use super::{Superblock, SuperblockDisk};
 use crate::features::{IncompatFeatures, LogIncompatFeatures, RoCompatFeatures, VersionFlags};
 
-/// What somebody wants to do with a volume.
+/// The kind of access to a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Read the superblock and the headers, and say what they hold.
+    /// Read and describe the superblock and the headers.
     Describe,
     /// Read files and metadata.
     Read,
@@ -29,22 +29,22 @@ pub enum Unsupported {
     /// Names are compared without case.
     #[error("case-insensitive names (-n version=ci) are not supported")]
     AsciiCi,
-    /// Directory entries lack the type byte. Every mkfs.xfs that makes version 5 gives them one.
+    /// Directory entries lack the type byte. Every mkfs.xfs that makes version 5 volumes writes it.
     #[error("directory entries without file types (-n ftype=0) are not supported")]
     NoEntryTypes,
-    /// xfs_repair did not finish, or an upgrade calls for it.
+    /// xfs_repair did not finish, or must run after an upgrade.
     #[error("the volume is marked as needing repair (NEEDSREPAIR)")]
     NeedsRepair,
-    /// Bits nobody here knows, that forbid any access.
+    /// Unknown bits that forbid any access.
     #[error("unknown incompatible features {0:#x}")]
     UnknownIncompat(u32),
-    /// Bits nobody here knows, that forbid writing.
+    /// Unknown bits that forbid writing.
     #[error("unknown read-only-compatible features {0:#x}: the volume can only be read")]
     UnknownRoCompat(u32),
-    /// Bits nobody here knows, that forbid recovery.
+    /// Unknown bits that forbid recovery.
     #[error("unknown log features {0:#x}: the log cannot be replayed")]
     UnknownLogIncompat(u32),
-    /// Parent pointers were asked for.
+    /// An operation needs parent pointers, which the volume does not have.
     #[error("the volume has no parent pointers (-n parent=1)")]
     NoParentPointers,
     /// The data is on a realtime device.
@@ -59,10 +59,10 @@ pub enum Unsupported {
     /// Changing a volume that accounts quota.
     #[error("volumes with quota can only be read")]
     QuotaWrite,
-    /// The log cannot hold what an operation may have to write: no mkfs.xfs makes one that is so small.
+    /// The log cannot hold the reservation of an operation. No mkfs.xfs makes such a small log.
     #[error("the log of {log_bytes} bytes is too small for a transaction of {bytes}")]
     LogTooSmall {
-        /// Bytes that the operation would have reserved.
+        /// Bytes that the operation would reserve.
         bytes: u64,
         /// Bytes of the log.
         log_bytes: u64,
@@ -71,12 +71,12 @@ pub enum Unsupported {
 
 /// The version nibble of a v5 volume.
 const VERSION_5: u16 = 5;
-/// Where the nibble lies in `sb_versionnum`.
+/// Mask of the version nibble in `sb_versionnum`.
 const VERSION_NIBBLE: u16 = 0x000f;
-/// Versions that existed.
+/// Versions that exist.
 const KNOWN_VERSIONS: core::ops::RangeInclusive<u16> = 1..=VERSION_5;
 
-/// Refuses a volume of an older version before anything else is looked at: it has no checksum.
+/// Refuses a volume of an older version before any other check, because it has no checksum.
 pub(super) fn refuse_version(disk: &SuperblockDisk) -> Result<(), Unsupported> {
     let version = disk.version.get() & VERSION_NIBBLE;
     if version != VERSION_5 && KNOWN_VERSIONS.contains(&version) {
@@ -85,7 +85,7 @@ pub(super) fn refuse_version(disk: &SuperblockDisk) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Incompatible features that reading knows.
+/// Incompatible features that reading supports.
 const READABLE: IncompatFeatures = IncompatFeatures::FTYPE
     .union(IncompatFeatures::SPARSE_INODES)
     .union(IncompatFeatures::META_UUID)
@@ -98,14 +98,14 @@ const READABLE: IncompatFeatures = IncompatFeatures::FTYPE
     .union(IncompatFeatures::ZONED)
     .union(IncompatFeatures::ZONE_GAPS);
 
-/// Read-only-compatible features that writing knows.
+/// Read-only-compatible features that writing supports.
 const WRITABLE: RoCompatFeatures = RoCompatFeatures::FINOBT
     .union(RoCompatFeatures::RMAPBT)
     .union(RoCompatFeatures::REFLINK)
     .union(RoCompatFeatures::INOBTCNT);
 
 impl Superblock {
-    /// The reason why `access` is refused, if it is.
+    /// Returns the reason why `access` is refused, or `None` if it is allowed.
     #[must_use]
     pub fn refusal(&self, access: Access) -> Option<Unsupported> {
         let reasons = [self.read_refusal(access), self.write_refusal(access)];

@@ -1,4 +1,4 @@
-//! Superblocks that mkfs.xfs wrote (`testdata/groups`), and the same with one field changed.
+//! Superblocks that mkfs.xfs wrote (`testdata/groups`), and the same with a changed field.
 
 use std::vec::Vec;
 
@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::{Access, Unsupported};
 use super::{Superblock, SuperblockCheck, SuperblockDisk, SuperblockError, seal};
 use crate::addr::{AgNumber, DiskAddr, Lsn};
-use crate::corruption::{Check, Place};
+use crate::corruption::{Check, StructureAddress};
 use crate::features::{IncompatFeatures, RoCompatFeatures};
 use crate::golden::{self, golden};
 use crate::kind::{BlockKind, VerifyContext};
@@ -15,10 +15,10 @@ use crate::kind::{BlockKind, VerifyContext};
 const PLAIN: &[u8] = golden!("plain.headers");
 
 fn decode(sector: &[u8]) -> Result<Superblock, SuperblockError> {
-    Superblock::decode(sector, Place::Disk(DiskAddr(0)))
+    Superblock::decode(sector, StructureAddress::Disk(DiskAddr(0)))
 }
 
-/// The plain superblock after `change`, its checksum mended.
+/// Returns the plain superblock after `change`, with its checksum recomputed.
 fn changed(change: impl FnOnce(&mut SuperblockDisk)) -> Vec<u8> {
     let mut sector = golden::sector(PLAIN, 0);
     let (disk, _) = SuperblockDisk::mut_from_prefix(&mut sector).unwrap();
@@ -30,7 +30,7 @@ fn changed(change: impl FnOnce(&mut SuperblockDisk)) -> Vec<u8> {
 #[track_caller]
 fn check_refused(change: impl FnOnce(&mut SuperblockDisk), expected: SuperblockCheck) {
     let Err(SuperblockError::Corrupt(corruption)) = decode(&changed(change)) else {
-        panic!("decoded, though it should fail with: {expected}");
+        panic!("decoded, but should fail with: {expected}");
     };
     assert_eq!(*corruption.check(), Check::Superblock(expected));
 }
@@ -72,7 +72,7 @@ fn plain_superblock_has_the_values_of_mkfs() {
 }
 
 #[test]
-fn changed_uuid_leaves_that_of_metadata() {
+fn changed_uuid_keeps_the_metadata_uuid() {
     let superblock = decode(golden!("changed-uuid.headers")).unwrap();
     assert_eq!(superblock.uuid, uuid::uuid!("20000000-0000-4000-8000-00000000000a"));
     let meta_uuid = superblock.geometry.meta_uuid;
@@ -109,7 +109,7 @@ fn realtime_and_metadata_directories_are_described_and_read() {
 }
 
 #[test]
-fn bytes_that_are_no_superblock_are_told_apart() {
+fn invalid_superblocks_are_refused() {
     let check = |sector: &[u8]| match decode(sector) {
         Err(SuperblockError::Corrupt(corruption)) => corruption.check().clone(),
         other => panic!("{other:?}"),
@@ -167,7 +167,7 @@ fn sizes_must_be_powers_of_two_in_range() {
 #[test]
 fn sectors_must_fit_blocks() {
     use SuperblockCheck::{SizeAgainstLog, SizeRange};
-    // The checksum covers as many bytes as the field says, so the sector must be as long.
+    // The checksum covers `sb_sectsize` bytes, so the sector must have that length.
     let check = |size: u16, log: u8| {
         let mut sector = [PLAIN, &[0; 32 << 10]].concat();
         let (disk, _) = SuperblockDisk::mut_from_prefix(&mut sector).unwrap();
@@ -226,7 +226,7 @@ fn inode_fields_must_fit_the_volume() {
 }
 
 #[test]
-fn counters_of_copies_are_not_looked_at() {
+fn counters_of_secondary_superblocks_are_not_checked() {
     check_accepted(|sb| {
         sb.in_progress = 1;
         sb.free_inodes = 65.into();
@@ -321,7 +321,7 @@ fn features_are_refused_by_name() {
 }
 
 #[test]
-fn copies_are_verified_in_their_place() {
+fn secondary_superblocks_verify_at_their_address() {
     let geometry = golden::geometry(PLAIN);
     let copy = golden!("plain.copy");
     let second = geometry.header_disk_addr(AgNumber(1), 0);
@@ -335,7 +335,7 @@ fn copies_are_verified_in_their_place() {
 }
 
 #[test]
-fn sealing_stores_lsn_and_checksum() {
+fn seal_stores_lsn_and_checksum() {
     let geometry = golden::geometry(PLAIN);
     let mut sector = golden::sector(PLAIN, 0);
     BlockKind::Superblock.seal(&mut sector, Lsn::new(7, 9));
@@ -362,7 +362,7 @@ fn no_flipped_bit_panics_or_breaks_the_geometry() {
 }
 
 #[test]
-fn disk_form_goes_back_to_the_same_bytes() {
+fn disk_form_round_trips() {
     let (disk, _) = SuperblockDisk::ref_from_prefix(PLAIN).unwrap();
     assert_eq!(disk.as_bytes(), &PLAIN[..304]);
 }

@@ -1,4 +1,4 @@
-//! What must hold inside one superblock.
+//! The checks of one superblock against itself.
 
 use thiserror::Error;
 
@@ -12,11 +12,11 @@ use crate::features::{Features2, IncompatFeatures, VersionFlags};
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum SuperblockCheck {
-    #[error("version word {version:#06x} is not one of a v5 volume")]
+    #[error("version word {version:#06x} is not valid for a v5 volume")]
     Version { version: u16 },
-    #[error("feature word {features2:#x} lacks what every v5 volume has")]
+    #[error("feature word {features2:#x} lacks bits that every v5 volume has")]
     Features2 { features2: u32 },
-    #[error("{field} of {size} bytes does not go with its logarithm {log}")]
+    #[error("{field} of {size} bytes does not match its logarithm {log}")]
     SizeAgainstLog { field: &'static str, size: u32, log: u8 },
     #[error("{field} is {size} bytes, outside {min}..={max}")]
     SizeRange { field: &'static str, size: u32, min: u32, max: u32 },
@@ -26,7 +26,7 @@ pub enum SuperblockCheck {
     DirectoryBlock { log: u8 },
     #[error("{ag_blocks} blocks per allocation group, outside what is allowed")]
     AgBlocks { ag_blocks: u32 },
-    #[error("logarithm {log} does not go with {ag_blocks} blocks per allocation group")]
+    #[error("logarithm {log} does not match {ag_blocks} blocks per allocation group")]
     AgBlocksLog { ag_blocks: u32, log: u8 },
     #[error("{ag_count} allocation groups of {ag_blocks} blocks for {data_blocks} data blocks")]
     AgCount { ag_count: u32, ag_blocks: u32, data_blocks: u64 },
@@ -50,7 +50,7 @@ pub enum SuperblockCheck {
     RootInode { root: u64 },
     #[error("{free} free of {count} {what}")]
     Counter { what: &'static str, free: u64, count: u64 },
-    #[error("the volume has {volume_bytes} bytes, but its device only {device_bytes}: cut short")]
+    #[error("the volume has {volume_bytes} bytes, but its device only {device_bytes}: truncated")]
     CutShort { volume_bytes: u64, device_bytes: u64 },
     #[error("realtime section: {blocks} blocks, {extents} extents of {extent_blocks} blocks")]
     Realtime { blocks: u64, extents: u64, extent_blocks: u32 },
@@ -71,7 +71,7 @@ pub(super) const MIN_LOG_BLOCKS: u32 = 512;
 const MAX_LOG_BLOCKS: u32 = 1 << 20;
 const MAX_LOG_BYTES: u64 = 1 << 31;
 const MAX_LOG_STRIPE_UNIT: u32 = 256 << 10;
-/// The last allocation group may be short, but not shorter than this many blocks.
+/// Smallest number of blocks of the last allocation group.
 pub(crate) const MIN_LAST_AG_BLOCKS: u64 = 64;
 const MAX_DIRECTORY_BLOCK_LOG: u8 = 16;
 const MAX_REALTIME_EXTENT_BYTES: u64 = 1 << 30;
@@ -182,7 +182,7 @@ fn verify_inodes(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
     }
     let incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());
     let blocks = disk.inode_alignment_blocks.get();
-    // 0 where a chunk is smaller than a block.
+    // The alignment is 0 if a chunk is smaller than a block.
     let chunk_bytes = 64 * u64::from(disk.inode_size.get());
     let chunk_blocks = chunk_bytes >> disk.block_log;
     if incompat.contains(IncompatFeatures::SPARSE_INODES) && u64::from(blocks) != chunk_blocks {
@@ -266,7 +266,8 @@ fn verify_realtime(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
 }
 
 impl SuperblockDisk {
-    /// Secondary superblocks keep `sb_inprogress` for ever, with counters as mkfs left them.
+    /// Returns whether `sb_inprogress` is set. In secondary superblocks it stays set, and the
+    /// counters stay as mkfs wrote them.
     fn in_progress_is_set(&self) -> bool {
         self.in_progress != 0
     }

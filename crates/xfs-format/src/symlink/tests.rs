@@ -1,19 +1,19 @@
-//! A block that the kernel wrote (`testdata/inodes`), and the same with fields changed.
+//! A block that the kernel wrote (`testdata/inodes`), and the same with changed fields.
 
 use std::vec::Vec;
 
-use super::{SymlinkBlock, SymlinkCheck, seal, verify};
+use super::{SymlinkBlock, SymlinkCheck};
 use crate::addr::{DiskAddr, InodeNumber, Lsn};
-use crate::corruption::{Check, Corruption, Place};
+use crate::corruption::{Check, Corruption, StructureAddress};
 use crate::geometry::Geometry;
-use crate::kind::VerifyContext;
+use crate::kind::{BlockKind, VerifyContext};
 use crate::superblock::Superblock;
 
 const BLOCK: &[u8] = include_bytes!("../../../../testdata/inodes/longlink.block");
 
 fn geometry() -> Geometry {
     let sector = include_bytes!("../../../../testdata/inodes/new.superblock");
-    Superblock::decode(sector, Place::Disk(DiskAddr(0))).unwrap().geometry
+    Superblock::decode(sector, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
 }
 
 fn stored_address() -> DiskAddr {
@@ -21,19 +21,20 @@ fn stored_address() -> DiskAddr {
 }
 
 fn check(bytes: &[u8], at: DiskAddr) -> Result<(), Corruption> {
-    verify(bytes, at, &VerifyContext { geometry: &geometry(), log_head: None })
+    let context = VerifyContext { geometry: &geometry(), log_head: None };
+    BlockKind::Symlink.verify(bytes, at, &context)
 }
 
 fn changed(offset: usize, new: &[u8]) -> Vec<u8> {
     let mut bytes = BLOCK.to_vec();
     bytes[offset..offset + new.len()].copy_from_slice(new);
     let lsn = Lsn(u64::from_be_bytes(bytes[48..56].try_into().unwrap()));
-    seal(&mut bytes, lsn);
+    BlockKind::Symlink.seal(&mut bytes, lsn);
     bytes
 }
 
 #[test]
-fn golden_block() {
+fn golden_block_decodes_and_verifies() {
     check(BLOCK, stored_address()).unwrap();
     let block = SymlinkBlock::decode(BLOCK, stored_address()).unwrap();
     assert_eq!((block.offset_bytes, block.owner), (0, InodeNumber(72)));
@@ -42,7 +43,7 @@ fn golden_block() {
 }
 
 #[test]
-fn fields_that_do_not_hold() {
+fn invalid_fields_are_refused() {
     let refused = |offset, new: &[u8]| {
         check(&changed(offset, new), stored_address()).unwrap_err().check().clone()
     };
@@ -59,7 +60,7 @@ fn fields_that_do_not_hold() {
 }
 
 #[test]
-fn every_flipped_bit_is_noticed_and_mended_ones_do_not_panic() {
+fn flipped_bit_fails_the_checksum_and_never_panics() {
     for bit in 0..BLOCK.len() * 8 {
         let mut bytes = BLOCK.to_vec();
         bytes[bit / 8] ^= 1 << (bit % 8);

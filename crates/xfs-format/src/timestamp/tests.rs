@@ -1,4 +1,4 @@
-//! Both forms at their ends, and the way back.
+//! Both forms at the ends of their ranges, decoded and encoded.
 
 use super::Timestamp;
 
@@ -15,7 +15,7 @@ fn check_bigtime(raw: u64, seconds: i64, nanoseconds: u32) {
 }
 
 #[test]
-fn legacy_form() {
+fn legacy_form_round_trips() {
     check_legacy(0, 0, 0);
     check_legacy(0x0000_0001_0000_0002, 1, 2);
     check_legacy(0xffff_ffff_3b9a_c9ff, -1, 999_999_999);
@@ -24,7 +24,7 @@ fn legacy_form() {
 }
 
 #[test]
-fn bigtime_form() {
+fn bigtime_form_round_trips() {
     check_bigtime(0, -(1 << 31), 0);
     check_bigtime(1, -(1 << 31), 1);
     check_bigtime((1 << 31) * 1_000_000_000, 0, 0);
@@ -32,7 +32,7 @@ fn bigtime_form() {
 }
 
 #[test]
-fn legacy_nanoseconds_out_of_range_are_clamped_and_told() {
+fn legacy_nanoseconds_out_of_range_are_clamped_and_detected() {
     let raw = 0x0000_0001_3b9a_ca00;
     assert!(!Timestamp::is_legacy_valid(raw));
     assert_eq!(Timestamp::decode_legacy(raw).nanoseconds(), 999_999_999);
@@ -50,21 +50,21 @@ fn moments_outside_a_form_do_not_encode() {
 }
 
 #[test]
-fn nanoseconds_since_1970_pass_64_bits() {
+fn nanoseconds_since_1970_exceed_64_bits() {
     assert_eq!(Timestamp::new(-1, 1).unwrap().nanoseconds_since_1970(), -999_999_999);
     let last = Timestamp::decode_bigtime(u64::MAX);
     assert_eq!(last.nanoseconds_since_1970(), 16_299_260_425_709_551_615);
 }
 
 #[test]
-fn moments_outside_a_form_become_the_nearest_inside() {
+fn moments_outside_a_form_clamp_to_the_nearest() {
     let moment = |seconds, nanoseconds| Timestamp::new(seconds, nanoseconds).unwrap();
     assert_eq!(moment(i64::MIN, 7).clamp_legacy(), moment(i32::MIN.into(), 0));
     assert_eq!(moment(i64::MAX, 7).clamp_legacy(), moment(i32::MAX.into(), 0));
     assert_eq!(moment(i32::MAX.into(), 7).clamp_legacy(), moment(i32::MAX.into(), 7));
     assert_eq!(moment(i64::MIN, 7).clamp_bigtime(), moment(-(1 << 31), 0));
     assert_eq!(moment(i64::MAX, 7).clamp_bigtime(), moment(16_299_260_424, 0));
-    // The form holds a second more than the kernel sets.
+    // The form can hold times after the last one that the kernel sets.
     let last = Timestamp::decode_bigtime(u64::MAX);
     assert_eq!(last.clamp_bigtime(), moment(16_299_260_424, 0));
     assert_eq!(moment(16_299_260_424, 7).clamp_bigtime(), moment(16_299_260_424, 7));

@@ -3,7 +3,7 @@
 use xfs_format::attr::{AttrCheck, AttrLeaf, RemoteBlock};
 use xfs_format::directory::name_hash;
 use xfs_format::parent::Parent;
-use xfs_format::{BlockKind, Check, Place};
+use xfs_format::{BlockKind, Check, StructureAddress};
 
 use crate::blocks::{Block, check_blocks, find};
 
@@ -12,7 +12,7 @@ fn leaves() -> Vec<Block> {
 }
 
 fn read_leaf(block: &Block) {
-    let place = Place::Disk(block.at);
+    let place = StructureAddress::Disk(block.at);
     if let Ok(leaf) = AttrLeaf::decode(&block.bytes, place) {
         for entry in leaf.entries().flatten() {
             let _ = Parent::decode(&entry, place);
@@ -21,7 +21,7 @@ fn read_leaf(block: &Block) {
     }
 }
 
-/// A leaf of ordinary attributes.
+/// Returns a leaf of attributes that are not parent pointers.
 fn plain_leaf() -> Block {
     let is_plain = |block: &Block| block.bytes[86] == 1;
     leaves().into_iter().find(is_plain).unwrap()
@@ -32,7 +32,7 @@ fn check_leaf(offset: usize, bytes: &[u8], expected: AttrCheck) {
 }
 
 #[test]
-fn leaves_and_nodes() {
+fn leaves_and_nodes_verify_and_never_panic() {
     check_blocks(&leaves(), read_leaf);
     let nodes = find(BlockKind::Attr, &0x3ebe_u16.to_be_bytes(), (8, 16));
     let nodes: Vec<Block> = nodes.into_iter().filter(|node| node.verify().is_ok()).collect();
@@ -43,7 +43,7 @@ fn leaves_and_nodes() {
 fn parent_pointers_have_their_own_hash() {
     let mut parents = 0;
     for block in leaves() {
-        let place = Place::Disk(block.at);
+        let place = StructureAddress::Disk(block.at);
         let leaf = AttrLeaf::decode(&block.bytes, place).unwrap();
         for entry in leaf.entries() {
             let entry = entry.unwrap();
@@ -56,14 +56,14 @@ fn parent_pointers_have_their_own_hash() {
 }
 
 #[test]
-fn leaves_that_do_not_hold() {
+fn invalid_leaves_are_refused() {
     let leaf = plain_leaf();
     let (count, used, first_used) = (leaf.u16(56), leaf.u16(58), leaf.u16(60));
     let (hash, name_offset) = (leaf.u32(80), leaf.u16(84));
     let name = usize::from(name_offset);
     check_leaf(56, &[0xff; 2], AttrCheck::Count { count: 0xffff, first_used: first_used.into() });
     check_leaf(58, &[0xff; 2], AttrCheck::UsedBytes { used: 0xffff, found: used.into() });
-    // 0 stands for 64 KiB, which is past the end of a smaller block.
+    // 0 means 64 KiB, which is past the end of a smaller block.
     check_leaf(60, &[0; 2], AttrCheck::FirstUsed { first_used: 1 << 16, block_size: 1024 });
     check_leaf(60, &[0, 80], AttrCheck::Count { count, first_used: 80 });
     let order = AttrCheck::HashOrder { index: 1, hash: leaf.u32(88), previous: u32::MAX };
@@ -90,7 +90,7 @@ fn leaves_that_do_not_hold() {
 }
 
 #[test]
-fn free_ranges_are_held_to_the_block_only() {
+fn free_ranges_must_only_lie_inside_the_block() {
     let leaf = plain_leaf();
     let range = |base: u16, size: u16| [base.to_be_bytes(), size.to_be_bytes()].concat();
     let overlapping = [range(200, 100), range(240, 100), range(0, 0)].concat();
@@ -101,22 +101,22 @@ fn free_ranges_are_held_to_the_block_only() {
 }
 
 #[test]
-fn incomplete_attributes_are_not_there() {
+fn incomplete_attributes_are_not_listed() {
     let leaf = plain_leaf();
     let hidden = leaf.with(86, &[0x81]);
     assert_eq!(hidden.verify(), Ok(()));
     let count = |block: &Block| {
-        AttrLeaf::decode(&block.bytes, Place::Disk(block.at)).unwrap().entries().count()
+        AttrLeaf::decode(&block.bytes, StructureAddress::Disk(block.at)).unwrap().entries().count()
     };
     assert_eq!(count(&hidden), count(&leaf) - 1);
 }
 
 #[test]
-fn remote_values() {
+fn remote_values_verify_and_never_panic() {
     let blocks = find(BlockKind::AttrRemote, b"XARM", (0, 40));
     let read = |block: &Block| {
-        if let Ok(piece) = RemoteBlock::decode(&block.bytes, Place::Disk(block.at)) {
-            let _ = (piece.owner(), piece.offset(), piece.piece().len());
+        if let Ok(piece) = RemoteBlock::decode(&block.bytes, StructureAddress::Disk(block.at)) {
+            let _ = (piece.owner(), piece.offset(), piece.part().len());
         }
     };
     check_blocks(&blocks, read);
@@ -128,14 +128,14 @@ fn remote_values() {
     assert_eq!(blocks[0].with(4, &last.to_be_bytes()).verify(), Ok(()));
 }
 
-/// In the largest block the end is at 65536, which "first used" can only hold as 0.
+/// In the largest block the end is at 65536, which "first used" stores as 0.
 #[test]
-fn the_largest_leaf_without_names() {
+fn largest_empty_leaf_verifies() {
     let mut block = plain_leaf();
     block.bytes.truncate(56);
     block.bytes.resize(1 << 16, 0);
     let block = block.with(64, &[0, 80, 0xff, 0xb0]);
     assert_eq!(block.verify(), Ok(()));
-    let leaf = AttrLeaf::decode(&block.bytes, Place::Disk(block.at)).unwrap();
+    let leaf = AttrLeaf::decode(&block.bytes, StructureAddress::Disk(block.at)).unwrap();
     assert_eq!((leaf.entries().count(), leaf.hash_range()), (0, None));
 }

@@ -1,9 +1,9 @@
-//! Finding blocks in the golden image, and changing them.
+//! Finds blocks in the golden image and changes them.
 
 use xfs_format::{BlockKind, Check, DiskAddr, Geometry, Lsn, Superblock, VerifyContext, crc};
 use xfs_testkit::golden;
 
-/// A block and where it lies.
+/// A block and its address.
 #[derive(Clone)]
 pub(crate) struct Block {
     pub(crate) kind: BlockKind,
@@ -13,11 +13,10 @@ pub(crate) struct Block {
 
 pub(crate) fn geometry() -> Geometry {
     let sector = golden().bytes(DiskAddr(0), 512).unwrap();
-    Superblock::decode(&sector, xfs_format::Place::Disk(DiskAddr(0))).unwrap().geometry
+    Superblock::decode(&sector, xfs_format::StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
 }
 
-/// The blocks that start with `magic` at byte `offset` and know their own address, at byte
-/// `address`.
+/// Finds the blocks that have `magic` at byte `offset` and their own address at byte `address`.
 pub(crate) fn find(kind: BlockKind, magic: &[u8], (offset, address): (usize, usize)) -> Vec<Block> {
     let (image, geometry) = (golden(), geometry());
     let length = match kind {
@@ -33,7 +32,7 @@ pub(crate) fn find(kind: BlockKind, magic: &[u8], (offset, address): (usize, usi
         is_one.then_some(Block { kind, at, bytes })
     });
     let blocks: Vec<Block> = blocks.collect();
-    assert!(!blocks.is_empty(), "the golden image holds {kind:?} {magic:x?}");
+    assert!(!blocks.is_empty(), "the golden image has {kind:?} {magic:x?}");
     blocks
 }
 
@@ -49,15 +48,15 @@ impl Block {
         verified.map_err(|corruption| corruption.check().clone())
     }
 
-    /// The block with these bytes at `offset`, and the checksum mended.
+    /// Returns the block with these bytes at `offset` and a recomputed checksum.
     pub(crate) fn with(&self, offset: usize, bytes: &[u8]) -> Self {
         let mut block = self.clone();
         block.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
-        block.mend();
+        block.reseal();
         block
     }
 
-    fn mend(&mut self) {
+    fn reseal(&mut self) {
         match self.kind {
             BlockKind::AttrRemote => crc::seal(&mut self.bytes, 12),
             kind => kind.seal(&mut self.bytes, Lsn(1)),
@@ -73,9 +72,9 @@ impl Block {
     }
 }
 
-/// Honest blocks pass; without a mended checksum any change is noticed; the common fields are
-/// checked; and no change of one byte makes `read` panic, whether the verifier lets it through or
-/// not.
+/// Checks that golden blocks pass, that a change without a recomputed checksum is refused, and that
+/// the common fields are checked. Also checks that no change of one byte makes `read` panic,
+/// whether the verifier accepts it or not.
 pub(crate) fn check_blocks(blocks: &[Block], read: impl Fn(&Block)) {
     for block in blocks {
         assert_eq!(block.verify(), Ok(()), "{}", block.at);
@@ -93,7 +92,7 @@ pub(crate) fn check_blocks(blocks: &[Block], read: impl Fn(&Block)) {
             if offset % 16 == 0 {
                 assert!(damaged.verify_in(&context).is_err(), "offset {offset}");
             }
-            damaged.mend();
+            damaged.reseal();
             let _ = damaged.verify_in(&context);
             read(&damaged);
         }
@@ -111,7 +110,7 @@ fn check_envelope(block: &Block) {
     let elsewhere = Block { at: DiskAddr(block.at.0 + 8), ..block.clone() };
     assert_eq!(elsewhere.verify(), Err(Check::MisplacedBlock { found: block.at }));
     let mut old = block.clone();
-    old.mend();
+    old.reseal();
     let context = VerifyContext { geometry: &geometry, log_head: Some(Lsn(1)) };
     assert_eq!(old.verify_in(&context), Ok(()));
     let found = geometry.meta_uuid;

@@ -1,10 +1,10 @@
 //! Directory blocks.
 
-use xfs_format::dabtree::{DaBtreeCheck, Node};
+use xfs_format::dabtree::{DaBtreeCheck, DaNode};
 use xfs_format::directory::{
     Cookie, DataBlock, DirectoryCheck, Entry, FreeBlock, LeafBlock, name_hash,
 };
-use xfs_format::{BlockKind, Check, Place};
+use xfs_format::{BlockKind, Check, StructureAddress};
 
 use crate::blocks::{Block, check_blocks, find};
 
@@ -17,12 +17,12 @@ fn index_blocks(magic: u16) -> Vec<Block> {
 }
 
 fn entries(block: &Block) -> Vec<Entry<'_>> {
-    let decoded = DataBlock::decode(&block.bytes, 0, Place::Disk(block.at)).unwrap();
+    let decoded = DataBlock::decode(&block.bytes, 0, StructureAddress::Disk(block.at)).unwrap();
     decoded.entries().map(Result::unwrap).collect()
 }
 
 fn read_data(block: &Block) {
-    if let Ok(decoded) = DataBlock::decode(&block.bytes, 0, Place::Disk(block.at)) {
+    if let Ok(decoded) = DataBlock::decode(&block.bytes, 0, StructureAddress::Disk(block.at)) {
         assert!(decoded.entries().count() <= block.bytes.len() / 16);
         let _ = (decoded.find(b"block-7"), decoded.parent(), decoded.best_free_length());
         for entry in decoded.index() {
@@ -32,22 +32,23 @@ fn read_data(block: &Block) {
 }
 
 fn read_leaf(block: &Block) {
-    if let Ok(leaf) = LeafBlock::decode(&block.bytes, Place::Disk(block.at)) {
+    if let Ok(leaf) = LeafBlock::decode(&block.bytes, StructureAddress::Disk(block.at)) {
         let _ = (leaf.find(name_hash(b"block-7")).count(), leaf.forward(), leaf.best_free());
     }
 }
 
 fn read_node(block: &Block) {
-    if let Ok(node) = Node::decode(&block.bytes, Place::Disk(block.at)) {
+    if let Ok(node) = DaNode::decode(&block.bytes, StructureAddress::Disk(block.at)) {
         let _ = (node.find(0), node.find(u32::MAX), node.level());
     }
 }
 
 #[test]
-fn block_form() {
+fn block_form_verifies_and_finds_names() {
     let blocks = data_blocks(b"XDB3");
     check_blocks(&blocks, read_data);
-    let decoded = DataBlock::decode(&blocks[0].bytes, 0, Place::Disk(blocks[0].at)).unwrap();
+    let decoded =
+        DataBlock::decode(&blocks[0].bytes, 0, StructureAddress::Disk(blocks[0].at)).unwrap();
     assert!(decoded.is_block_form());
     let found = decoded.find(b"block-7").unwrap().unwrap();
     assert_eq!(found.name, b"block-7");
@@ -56,21 +57,21 @@ fn block_form() {
 }
 
 #[test]
-fn data_form() {
+fn data_blocks_verify_and_never_panic() {
     let blocks = data_blocks(b"XDD3");
     check_blocks(&blocks, read_data);
 }
 
 #[test]
-fn leaf_forms() {
+fn leaves_verify_and_never_panic() {
     check_blocks(&index_blocks(0x3df1), read_leaf);
     check_blocks(&index_blocks(0x3dff), read_leaf);
 }
 
 #[test]
-fn nodes() {
+fn nodes_verify_and_never_panic() {
     let nodes = find(BlockKind::DirectoryIndex, &0x3ebe_u16.to_be_bytes(), (8, 16));
-    // Nodes of attribute forks have the same magic number, but are shorter here.
+    // Nodes of attribute forks have the same magic number, but are smaller here.
     let nodes: Vec<Block> = nodes.into_iter().filter(|node| node.verify().is_ok()).collect();
     check_blocks(&nodes, read_node);
     let node = &nodes[0];
@@ -88,10 +89,10 @@ fn nodes() {
 }
 
 #[test]
-fn free_form() {
+fn free_blocks_verify_and_never_panic() {
     let blocks = find(BlockKind::DirectoryFree, b"XDF3", (0, 8));
     check_blocks(&blocks, |block| {
-        if let Ok(free) = FreeBlock::decode(&block.bytes, Place::Disk(block.at)) {
+        if let Ok(free) = FreeBlock::decode(&block.bytes, StructureAddress::Disk(block.at)) {
             let _ = (free.first_data_block(), free.best_free().len());
         }
     });
@@ -106,13 +107,13 @@ fn free_form() {
     assert_eq!(block.with(52, &[0xff; 4]).verify(), Err(past.into()));
 }
 
-/// The entry of `block` at `offset`, changed.
+/// Checks that a change of `block` at `offset` fails with `expected`.
 fn check_entry(block: &Block, offset: usize, bytes: &[u8], expected: DirectoryCheck) {
     assert_eq!(block.with(offset, bytes).verify(), Err(expected.into()), "offset {offset}");
 }
 
 #[test]
-fn entries_that_do_not_hold() {
+fn invalid_entries_are_refused() {
     let block = &data_blocks(b"XDB3")[0];
     let third = entries(block)[2];
     let (offset, length) = (third.cookie.offset() as usize, third.name.len());
@@ -142,7 +143,7 @@ fn entries_that_do_not_hold() {
 }
 
 #[test]
-fn indexes_that_do_not_hold() {
+fn invalid_indexes_are_refused() {
     let block = &data_blocks(b"XDB3")[0];
     let tail = block.bytes.len() - 8;
     let (count, stale) = (block.u32(tail), block.u32(tail + 4));
@@ -154,7 +155,7 @@ fn indexes_that_do_not_hold() {
     let first_hash = block.u32(index + 8);
     let falls = block.with(index, &[0xff; 4]).verify();
     let order = DirectoryCheck::HashOrder { index: 1, hash: first_hash, previous: u32::MAX };
-    // Which of the two is found first depends on where the entry lies.
+    // The position of the entry decides which of the two errors is found first.
     assert!(matches!(falls, Err(Check::Directory(check))
         if check == order || matches!(check, DirectoryCheck::NotIndexed { .. })));
 
@@ -169,8 +170,8 @@ fn indexes_that_do_not_hold() {
 }
 
 #[test]
-fn tables_of_the_best_free_that_do_not_hold() {
-    // One with a free record, which is then in the table.
+fn invalid_best_free_tables_are_refused() {
+    // A block with a free record, which must be in the table.
     let blocks = data_blocks(b"XDD3");
     let block = blocks.iter().find(|block| block.u16(50) != 0).unwrap();
     let (offset, length) = (block.u16(48), block.u16(50));

@@ -1,5 +1,5 @@
-//! The verifiers and decoders on blocks that the kernel wrote, taken from the golden image, and on
-//! the same blocks with fields changed and the checksum mended.
+//! Verifiers and decoders on blocks of the golden image, which the kernel wrote, and on the same
+//! blocks with changed fields and recomputed checksums.
 
 #[cfg(test)]
 mod attributes;

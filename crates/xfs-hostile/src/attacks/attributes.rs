@@ -1,4 +1,4 @@
-//! Lies in extended attributes, access lists and parent pointers.
+//! Forged extended attributes, access control lists and parent pointers.
 
 use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, DiskAddr, Structure};
@@ -8,19 +8,19 @@ use super::Outcome::{Corrupt, Harmless};
 use crate::forge::{Block, Forge, put};
 use crate::seeds;
 
-/// Where the fields of an attribute leaf lie.
+/// Offsets of the fields of an attribute leaf.
 const COUNT: usize = 56;
 const FIRST_USED: usize = 60;
 const FREE_MAP: usize = 64;
 const ENTRIES: usize = 80;
 
-/// A leaf of the attribute fork that is a tree.
+/// Returns a leaf of the attribute fork that is a tree.
 fn leaf(forge: &Forge) -> DiskAddr {
     let owner = forge.number("/attr-node").0.to_be_bytes();
     let leaves = seeds::of(BlockKind::Attr);
     let leaf = leaves.filter(|seed| seed.bytes.get(8..10) == Some(&[0x3b, 0xee]));
     let mut leaf = leaf.filter(|seed| seed.bytes.get(48..56) == Some(&owner[..]));
-    leaf.next().expect("the golden image has one").at
+    leaf.next().expect("the golden image has an attribute leaf").at
 }
 
 fn set_leaf(forge: &mut Forge, offset: usize, value: &[u8]) {
@@ -28,7 +28,7 @@ fn set_leaf(forge: &mut Forge, offset: usize, value: &[u8]) {
     forge.set(at, BlockKind::Attr, offset, value);
 }
 
-/// Changes the first name in a leaf, which stands where its entry says.
+/// Changes the first name in a leaf, at the offset that its entry gives.
 fn first_name(forge: &mut Forge, change: impl FnOnce(&mut [u8])) {
     let at = leaf(forge);
     forge.edit(at, BlockKind::Attr, |bytes| {
@@ -41,12 +41,12 @@ fn first_name(forge: &mut Forge, change: impl FnOnce(&mut [u8])) {
 /// Changes the first block of the remote value.
 fn remote(forge: &mut Forge, offset: usize, value: &[u8]) {
     let block = seeds::of(BlockKind::AttrRemote).find(|seed| seed.bytes.get(4..8) == Some(&[0; 4]));
-    let at = block.expect("the golden image has one").at;
+    let at = block.expect("the golden image has a remote value").at;
     forge.set(at, BlockKind::AttrRemote, offset, value);
 }
 
-/// Changes the first entry of the remote attribute's leaf: the remote entry's head is the 4 bytes
-/// of its value's block, the 4 of its length.
+/// Changes the first entry of the remote attribute's leaf. A remote entry starts with the block of
+/// its value (4 bytes) and the length of the value (4 bytes).
 fn remote_entry(forge: &mut Forge, offset: usize, value: &[u8]) {
     let at = forge.fork_block("/attr-remote", ForkKind::Attr, 0);
     forge.edit(at, BlockKind::Attr, |bytes| {
@@ -184,7 +184,7 @@ pub(super) const ATTACKS: &[Attack] = &[
 /// Points the parent pointer in an inode's short form to another directory.
 fn parent_pointer(forge: &mut Forge, path: &str, parent: &str) {
     let number = forge.number(parent).0.to_be_bytes();
-    // Behind the header, the entry's head of 3 bytes and a name of one or four.
+    // After the header come the entry's head of 3 bytes and a name of one or four bytes.
     let name = path.rsplit('/').next().map_or(0, str::len);
     forge.attr_fork(path, 7 + name, &number);
 }
@@ -194,7 +194,7 @@ fn access_list(forge: &mut Forge, offset: usize, value: &[u8]) {
     const NAME: &[u8] = b"SGI_ACL_FILE";
     forge.inode("/acl", |bytes| {
         let name = bytes.windows(NAME.len()).position(|window| window == NAME);
-        let start = name.expect("the access list is in line") + NAME.len();
+        let start = name.expect("the access control list is in the inode") + NAME.len();
         put(bytes, start + offset, value);
     });
 }

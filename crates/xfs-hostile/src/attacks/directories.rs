@@ -1,4 +1,4 @@
-//! Lies in directories of every form.
+//! Forged directories of every form.
 
 use xfs_format::directory::name_hash;
 use xfs_format::inode::ForkKind;
@@ -8,27 +8,28 @@ use super::Attack;
 use super::Outcome::{Corrupt, Failed, Harmless};
 use crate::forge::{Block, Forge, put};
 
-/// In a short form with inode numbers of four bytes: its parent, and the first entry's fields.
+/// Offsets in a short form with inode numbers of four bytes: the parent, and the fields of the
+/// first entry.
 const PARENT: usize = 2;
 const ENTRY_LENGTH: usize = 6;
 const ENTRY_NAME: usize = 9;
 const ENTRY_INODE: usize = 11;
 
-/// The first entry of a data block, behind "." and "..", and its name.
+/// Offsets in a data block: the first entry after "." and "..", and its name.
 const THIRD: usize = 64 + 2 * 16;
 const THIRD_NAME: usize = THIRD + 9;
 
-/// An inode number in four bytes.
+/// Returns the inode number of a path in four bytes.
 fn short(forge: &Forge, path: &str) -> [u8; 4] {
     (forge.number(path).0 as u32).to_be_bytes()
 }
 
-/// The block number in the file that a directory block is known by.
+/// Returns the file block number of an index block, as nodes and siblings store it.
 fn index(block: u32) -> [u8; 4] {
     block.to_be_bytes()
 }
 
-/// Entries in an index block.
+/// Returns the number of entries of an index block.
 fn count(bytes: &[u8]) -> usize {
     let field = bytes.get(56..58).and_then(|field| field.try_into().ok());
     u16::from_be_bytes(field.unwrap_or_default()).into()
@@ -36,7 +37,7 @@ fn count(bytes: &[u8]) -> usize {
 
 const INDEX: u32 = 32 << 20;
 
-/// The first entry of a short form is called `name`.
+/// Renames the first entry of a short form to `name`.
 fn rename_short(forge: &mut Forge, name: u8) {
     forge.data_fork("/short", ENTRY_NAME, &[name]);
 }
@@ -197,7 +198,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         "a leaf of one hash that is its own successor",
         Corrupt(Structure::DaBtree),
         |forge| {
-            // Whoever looks for this name has to go from leaf to leaf while the hash is the same.
+            // A lookup of this name must follow the leaves as long as the hash stays the same.
             let hash = name_hash(b"a-longer-node-entry-77").to_be_bytes();
             let leaf = INDEX + 4;
             let node = forge.fork_block("/node", ForkKind::Data, u64::from(INDEX));
@@ -209,7 +210,7 @@ pub(super) const ATTACKS: &[Attack] = &[
             let at = forge.fork_block("/node", ForkKind::Data, u64::from(leaf));
             forge.edit(at, BlockKind::DirectoryIndex, |bytes| {
                 put(bytes, 0, &index(leaf));
-                // None of them stale.
+                // No entry is stale.
                 put(bytes, 58, &[0; 2]);
                 for entry in 0..count(bytes) {
                     put(bytes, 64 + 8 * entry, &hash);

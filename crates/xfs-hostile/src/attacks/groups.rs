@@ -1,4 +1,4 @@
-//! Lies in the headers and btrees of an allocation group.
+//! Forged headers and btrees of an allocation group.
 
 use xfs_format::agf::Agf;
 use xfs_format::agi::Agi;
@@ -12,17 +12,17 @@ use super::Outcome::{Corrupt, Harmless};
 use crate::forge::{Forge, put};
 use crate::seeds;
 
-/// Blocks of a btree of the first group, from its root down to `level` and there along.
+/// Returns the blocks of one level of a btree of the first group, from left to right.
 fn blocks(kind: BtreeKind, level: u32) -> Vec<DiskAddr> {
     let image = golden();
     let geometry = seeds::geometry();
     let header = |index| {
         let at = geometry.header_disk_addr(AgNumber(0), index);
-        (at, image.bytes(at, 512).expect("it lies in the image"))
+        (at, image.bytes(at, 512).expect("the header lies in the image"))
     };
     let ((agf_at, agf), (agi_at, agi)) = (header(1), header(2));
-    let agf = Agf::decode(&agf, agf_at, geometry).expect("the golden header is sound");
-    let agi = Agi::decode(&agi, agi_at, geometry).expect("the golden header is sound");
+    let agf = Agf::decode(&agf, agf_at, geometry).expect("the golden AGF is valid");
+    let agi = Agi::decode(&agi, agi_at, geometry).expect("the golden AGI is valid");
     let root = match kind {
         BtreeKind::FreeSpaceByBlock => Some(agf.free_space_by_block),
         BtreeKind::FreeSpaceBySize => Some(agf.free_space_by_size),
@@ -34,8 +34,8 @@ fn blocks(kind: BtreeKind, level: u32) -> Vec<DiskAddr> {
     };
     let mut at = address(root.expect("the golden image has this btree").block);
     loop {
-        let bytes = image.bytes(at, 1024).expect("it lies in the image");
-        let block = BtreeBlock::decode(&bytes, kind, at).expect("the golden block is sound");
+        let bytes = image.bytes(at, 1024).expect("the block lies in the image");
+        let block = BtreeBlock::decode(&bytes, kind, at).expect("the golden block is valid");
         if block.level() == level {
             break;
         }
@@ -54,20 +54,21 @@ fn address(block: AgBlock) -> DiskAddr {
 }
 
 fn first(kind: BtreeKind, level: u32) -> DiskAddr {
-    *blocks(kind, level).first().expect("a level has a block")
+    *blocks(kind, level).first().expect("a level has at least one block")
 }
 
 fn group_block(at: DiskAddr) -> [u8; 4] {
-    let (_, block) = seeds::geometry().split_disk_addr(at).expect("it lies in the volume");
+    let (_, block) = seeds::geometry().split_disk_addr(at).expect("the block lies in the volume");
     block.0.to_be_bytes()
 }
 
-/// Sets a field of the first block of a btree's level.
+/// Sets a field of the first block of one level of a btree.
 fn set(forge: &mut Forge, kind: BtreeKind, level: u32, offset: usize, value: &[u8]) {
     forge.set(first(kind, level), BlockKind::Btree(kind), offset, value);
 }
 
-/// Where the pointers of a node of the reverse map start: 56 + 21 keys of two halves of 20.
+/// Returns the offset of the pointers in a node of the reverse map: after the header of 56 bytes
+/// and room for 21 pairs of keys of 20 bytes.
 fn rmap_pointers() -> usize {
     let layout = BtreeKind::ReverseMap.layout();
     layout.header_bytes() + layout.max_pointers(1024) * layout.node_key_bytes()
@@ -216,7 +217,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         let theirs = seeds::of(BlockKind::Btree(BtreeKind::FreeSpaceByBlock));
         let theirs = theirs.map(|seed| seed.at).find(|at| at.0 >= 32768);
         let theirs = theirs.expect("the second group has free space");
-        let bytes = forge.image().bytes(theirs, 1024).expect("it lies in the image");
+        let bytes = forge.image().bytes(theirs, 1024).expect("the block lies in the image");
         let root = geometry.ag_block_disk_addr(AgNumber(0), AgBlock(100));
         forge.image().replace(root, &bytes);
         forge.set(root, BlockKind::Btree(BtreeKind::FreeSpaceByBlock), 16, &root.0.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Lies in inodes, their extents and links.
+//! Forged inodes, extents and symbolic links.
 
 use xfs_format::btree::BtreeKind;
 use xfs_format::inode::ForkKind;
@@ -9,7 +9,7 @@ use super::Outcome::{Corrupt, Failed, Harmless};
 use crate::forge::{Block, FORKS, Forge, put};
 use crate::seeds;
 
-/// An extent record.
+/// Encodes an extent record.
 fn extent(file_block: u64, start: u64, count: u64) -> [u8; 16] {
     let high = u128::from(file_block) << 73;
     (high | (u128::from(start) << 21) | u128::from(count)).to_be_bytes()
@@ -19,20 +19,21 @@ const SIZE: usize = 56;
 const EXTENTS: usize = 24;
 const BLOCKS: usize = 64;
 
-/// A leaf of an extent btree.
+/// Sets a field of a leaf of an extent btree.
 fn extent_leaf(forge: &mut Forge, offset: usize, value: &[u8]) {
     let kind = BlockKind::Btree(BtreeKind::Extent);
     let leaf = seeds::of(kind).find(|seed| seed.bytes.get(4..6) == Some(&[0, 0]));
-    forge.set(leaf.expect("the golden image has one").at, kind, offset, value);
+    forge.set(leaf.expect("the golden image has an extent leaf").at, kind, offset, value);
 }
 
-/// The block number, in the volume, of a leaf of an extent btree.
+/// Returns the block number, in the volume, of a leaf of an extent btree.
 fn leaf_number() -> [u8; 8] {
     let kind = BlockKind::Btree(BtreeKind::Extent);
     let leaf = seeds::of(kind).find(|seed| seed.bytes.get(4..6) == Some(&[0, 0]));
     let geometry = seeds::geometry();
-    let (group, block) =
-        leaf.and_then(|seed| geometry.split_disk_addr(seed.at)).expect("the golden image has one");
+    let (group, block) = leaf
+        .and_then(|seed| geometry.split_disk_addr(seed.at))
+        .expect("the golden image has a leaf");
     geometry.join_block(group, block).0.to_be_bytes()
 }
 

@@ -1,4 +1,4 @@
-//! Lies about the sizes of the volume and about its log.
+//! Forged sizes of the volume and forged logs.
 
 use xfs_format::{BlockKind, DiskAddr};
 

@@ -1,20 +1,20 @@
-//! The fuzz target for the items of the log.
+//! The fuzz target for log items.
 //!
-//! The input is a byte for the order of the writer's machine, and then the regions of one item, each
-//! behind its length in 2 bytes, big-endian.
+//! The input is one byte for the writer's byte order, and then the regions of one item. The length
+//! of each region precedes it in 2 bytes, big-endian.
 
 use std::hint::black_box;
 
-use xfs_format::Place;
+use xfs_format::StructureAddress;
 use xfs_format::log_item::{HostOrder, ItemHeader, ItemKind, LogItem, TransactionHeader};
 
-/// An item. What can be decoded and encoded must come out the same when it is decoded again.
+/// Fuzzes a log item. An item that decodes must be the same after encoding and decoding it again.
 ///
 /// # Panics
 ///
-/// If it does not: that is what the target looks for.
+/// If the second item differs: that is the bug that the target looks for.
 pub fn log_item(input: &[u8]) {
-    let place = Place::Log(1);
+    let place = StructureAddress::Log(1);
     let Some((order, rest)) = input.split_first() else { return };
     let order = if order & 1 == 0 { HostOrder::Little } else { HostOrder::Big };
     let regions = split(rest);
@@ -27,7 +27,7 @@ pub fn log_item(input: &[u8]) {
     let encoded = item.encode(order);
     let encoded: Vec<&[u8]> = encoded.iter().map(Vec::as_slice).collect();
     let again = LogItem::decode(&encoded, order, place);
-    assert_eq!(again.as_ref(), Ok(&item), "an item comes out as it went in");
+    assert_eq!(again.as_ref(), Ok(&item), "an item survives encoding and decoding");
 }
 
 fn split(mut rest: &[u8]) -> Vec<&[u8]> {
@@ -41,7 +41,7 @@ fn split(mut rest: &[u8]) -> Vec<&[u8]> {
     regions
 }
 
-/// Items of zeros of every kind, in as many regions and lengths as kinds have.
+/// Returns items of zeros of every kind, with every number of regions and length that kinds have.
 pub(super) fn inputs() -> Vec<Vec<u8>> {
     let mut inputs = Vec::new();
     for kind in ItemKind::ALL {

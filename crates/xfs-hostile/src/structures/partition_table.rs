@@ -7,16 +7,18 @@ use xfs_device::{BlockDevice, Durability, MemoryDevice, partitions};
 const SECTOR: usize = 512;
 const DISK_BYTES: u64 = 1 << 20;
 
-/// The first and last sectors of a partitioned disk: the input is cut in two for them. The first
-/// half is the MBR, a GPT header and its entries; the second ends with the other header. Once they
-/// are looked at as they are, and once with the checksums of both headers mended.
+/// Fuzzes the first and last sectors of a partitioned disk, which are the two halves of the input.
+///
+/// The first half is the MBR, a GPT header and its entries. The second half ends with the other
+/// header. The target reads them as they are and again with the checksums of both headers
+/// recomputed.
 pub fn partition_table(input: &[u8]) {
     let (head, tail) = input.split_at(input.len() / 2);
     look(head, tail);
     let (mut head, mut tail) = (head.to_vec(), tail.to_vec());
-    mend(&mut head, SECTOR, 2 * SECTOR);
+    reseal(&mut head, SECTOR, 2 * SECTOR);
     let end = tail.len();
-    mend(&mut tail, end.saturating_sub(SECTOR), end.saturating_sub(2 * SECTOR));
+    reseal(&mut tail, end.saturating_sub(SECTOR), end.saturating_sub(2 * SECTOR));
     look(&head, &tail);
 }
 
@@ -28,8 +30,8 @@ fn look(head: &[u8], tail: &[u8]) {
     black_box(format!("{:?}", partitions(&disk)));
 }
 
-/// Mends the checksums of the GPT header at `header`, whose entries stand at `entries`.
-fn mend(bytes: &mut [u8], header: usize, entries: usize) {
+/// Recomputes the checksums of the GPT header at `header`, whose entries are at `entries`.
+fn reseal(bytes: &mut [u8], header: usize, entries: usize) {
     let field = |bytes: &[u8], offset: usize| {
         let field = bytes.get(header..)?.get(offset..offset + 4)?;
         Some(u32::from_be_bytes(field.try_into().ok()?).swap_bytes() as usize)
@@ -50,14 +52,14 @@ fn mend(bytes: &mut [u8], header: usize, entries: usize) {
     set(bytes, HEADER_CRC, crc);
 }
 
-/// Offsets in a GPT header. Its numbers are little-endian.
+/// Offsets in a GPT header, whose numbers are little-endian.
 const HEADER_SIZE: usize = 12;
 const HEADER_CRC: usize = 16;
 const COUNT: usize = 80;
 const ENTRY_SIZE: usize = 84;
 const ENTRIES_CRC: usize = 88;
 
-/// A disk with one partition, by either kind of table.
+/// Returns a disk with one partition, in either kind of table.
 pub(super) fn inputs() -> Vec<Vec<u8>> {
     let last = DISK_BYTES / SECTOR as u64 - 1;
     let mut mbr = vec![0; SECTOR];
@@ -74,17 +76,17 @@ pub(super) fn inputs() -> Vec<Vec<u8>> {
     let tail = [vec![0; SECTOR], entries, header(last, 1, last - 1)].concat();
     let mut gpt = [head, tail].concat();
     let half = gpt.len() / 2;
-    mend(gpt.get_mut(..half).unwrap_or_default(), SECTOR, 2 * SECTOR);
-    mend(gpt.get_mut(half..).unwrap_or_default(), 2 * SECTOR, SECTOR);
+    reseal(gpt.get_mut(..half).unwrap_or_default(), SECTOR, 2 * SECTOR);
+    reseal(gpt.get_mut(half..).unwrap_or_default(), 2 * SECTOR, SECTOR);
     vec![[mbr, vec![0; SECTOR]].concat(), gpt]
 }
 
-/// A number of eight bytes as a GPT has it.
+/// Encodes a number of eight bytes as in a GPT.
 fn number(value: u64) -> Vec<u8> {
     value.swap_bytes().to_be_bytes().to_vec()
 }
 
-/// A GPT header with room for four partitions.
+/// Encodes a GPT header with room for four partitions.
 fn header(own: u64, other: u64, entries: u64) -> Vec<u8> {
     let mut bytes = b"EFI PART\0\0\x01\0\x5c\0\0\0".to_vec();
     bytes.resize(24, 0);

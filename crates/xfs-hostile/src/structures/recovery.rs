@@ -1,7 +1,8 @@
-//! The fuzz target for recovery: a log with one record of anything, replayed onto the golden image.
+//! The fuzz target for recovery: a log with one record of arbitrary contents, replayed onto the
+//! golden image.
 //!
-//! The input is the number of operations in 4 bytes, big-endian, and then the operations, as the
-//! payload of a record has them. The record around them is sound.
+//! The input is the number of operations in 4 bytes, big-endian, and then the payload of a record
+//! with the operations. The record around the payload is valid.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -10,9 +11,9 @@ use ferroxfs::OpenOptions;
 use xfs_device::{BlockDevice, Durability, MemoryDevice};
 use xfs_format::agi::AGI_SECTOR;
 use xfs_format::log_item::{
-    BufferFlags, BufferFormat, BufferItem, BufferPiece, BufferType, CHECKPOINT, CHUNK_BYTES,
-    ExtentFree, ExtentList, HostOrder, InodeCreate, InodeFormat, InodeItem, LogItem, LoggedFields,
-    TransactionHeader, core_to_log,
+    BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, CHECKPOINT, CHUNK_BYTES,
+    ExtentFree, HostOrder, InodeCreate, InodeFormat, InodeItem, IntentExtents, LogItem,
+    LoggedFields, TransactionHeader, core_to_log,
 };
 use xfs_format::log_record::{
     ByteOrder, CLIENT_TRANSACTION, LogOperation, LogRecordHeader, OperationFlags, unmount_operation,
@@ -29,11 +30,11 @@ const LOG_BLOCKS: u32 = 256;
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 /// Later than anything in the golden image.
 const CYCLE: u32 = 50;
-/// Payload of the largest record from a buffer of 32 KiB.
-const MOST_BYTES: usize = 32 << 10;
+/// Largest payload of a record from a buffer of 32 KiB.
+const MAX_PAYLOAD_BYTES: usize = 32 << 10;
 const ORDER: HostOrder = HostOrder::Little;
 
-/// Replays, and opens what comes out of it.
+/// Fuzzes recovery: replays the log and opens the resulting volume.
 pub fn recovery(input: &[u8]) {
     let Some(Ok(replayed)) = replay_input(input) else { return };
     let options = OpenOptions::new().no_recovery(true);
@@ -45,22 +46,22 @@ pub fn recovery(input: &[u8]) {
 
 fn replay_input(input: &[u8]) -> Option<Result<Replayed, RecoveryError>> {
     let (operations, payload) = input.split_first_chunk::<4>()?;
-    let payload = payload.get(..MOST_BYTES).unwrap_or(payload);
+    let payload = payload.get(..MAX_PAYLOAD_BYTES).unwrap_or(payload);
     let superblock = superblock()?;
     let log = log(u32::from_be_bytes(*operations), payload, &superblock)?;
     Some(replay(Arc::new(golden()), &log, &superblock))
 }
 
-/// The superblock of the golden image, its log said to be elsewhere.
+/// Returns the superblock of the golden image, changed to an external log.
 fn superblock() -> Option<Superblock> {
     let sector = golden().bytes(DiskAddr(0), BLOCK)?;
-    let place = xfs_format::Place::Disk(DiskAddr(0));
+    let place = xfs_format::StructureAddress::Disk(DiskAddr(0));
     let mut superblock = Superblock::decode(&sector, place).ok()?;
     superblock.log_start = FsBlock(0);
     Some(superblock)
 }
 
-/// A log of an unmount record and one more.
+/// Creates a log with an unmount record and one more record.
 fn log(operations: u32, payload: &[u8], superblock: &Superblock) -> Option<LogDevice> {
     let mut geometry = LogGeometry::new(superblock);
     geometry.length_blocks = LOG_BLOCKS;
@@ -96,7 +97,7 @@ fn log(operations: u32, payload: &[u8], superblock: &Superblock) -> Option<LogDe
     LogDevice::with_geometry(Arc::new(device), geometry).ok()
 }
 
-/// Sound transactions of every item that changes something, each alone and all together.
+/// Returns valid transactions with every item that changes something, each alone and all together.
 pub(super) fn inputs() -> Vec<Vec<u8>> {
     let core = core();
     let agi = seeds::of(BlockKind::Agi).next().map(|seed| seed.bytes.clone()).unwrap_or_default();
@@ -107,7 +108,7 @@ pub(super) fn inputs() -> Vec<Vec<u8>> {
 
 fn core() -> [u8; 176] {
     let geometry = seeds::geometry();
-    let place = superblock().and_then(|superblock| geometry.inode_place(superblock.root_inode));
+    let place = superblock().and_then(|superblock| geometry.inode_location(superblock.root_inode));
     let bytes = place.and_then(|place| {
         let at = DiskAddr(place.cluster.0 + u64::from(place.offset_bytes / BASIC_BLOCK_BYTES));
         golden().bytes(at, BLOCK)
@@ -120,7 +121,7 @@ fn items<'a>(core: &'a [u8], agi: &'a [u8]) -> Vec<LogItem<'a>> {
     let geometry = seeds::geometry();
     let mut items = Vec::new();
     let root = superblock().map(|superblock| superblock.root_inode).unwrap_or_default();
-    if let Some(place) = geometry.inode_place(root) {
+    if let Some(place) = geometry.inode_location(root) {
         let format = InodeFormat {
             regions: 2,
             fields: LoggedFields::CORE,
@@ -148,20 +149,22 @@ fn items<'a>(core: &'a [u8], agi: &'a [u8]) -> Vec<LogItem<'a>> {
         generation: 1,
     }));
     let extents = vec![ExtentFree { start: FsBlock(100), length_blocks: 1 }];
-    items.push(LogItem::ExtentFree(ExtentList { id: 1, extents: extents.clone() }));
-    items.push(LogItem::ExtentFreeDone(ExtentList { id: 1, extents }));
+    items.push(LogItem::ExtentFree(IntentExtents { id: 1, extents: extents.clone() }));
+    items.push(LogItem::ExtentFreeDone(IntentExtents { id: 1, extents }));
     items
 }
 
 fn buffer_item((at, blocks): (DiskAddr, u16), flags: BufferFlags, bytes: &[u8]) -> LogItem<'_> {
-    let pieces: Vec<_> =
-        (!bytes.is_empty()).then_some(BufferPiece { offset_bytes: 0, bytes }).into_iter().collect();
+    let pieces: Vec<_> = (!bytes.is_empty())
+        .then_some(BufferRegion { offset_bytes: 0, bytes })
+        .into_iter()
+        .collect();
     let (regions, bitmap) = (1 + pieces.len() as u16, vec![pieces.len() as u32]);
     let format = BufferFormat { regions, flags, at, blocks, bitmap };
     LogItem::Buffer(BufferItem { format, pieces })
 }
 
-/// The operations of one transaction.
+/// Encodes the operations of one transaction.
 fn input(items: &[LogItem<'_>]) -> Vec<u8> {
     let regions: Vec<_> = items.iter().flat_map(|item| item.encode(ORDER)).collect();
     let header =

@@ -1,4 +1,4 @@
-//! The hand-made attacks: each is found out, in a process with limits.
+//! Each hand-made attack has its required outcome, in a process with limits.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use xfs_hostile::attacks::{Attack, Outcome, all};
 use xfs_hostile::survey;
 use xfs_testkit::run_limited;
 
-/// Nobody waits longer for one image.
-const LONGEST: Duration = Duration::from_secs(10);
+/// Time limit for one image.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 fn check(group: &str) {
     let test = format!("attacks::{group}");
@@ -21,12 +21,12 @@ fn check(group: &str) {
     });
 }
 
-/// What did not come of an attack as it should, in words.
+/// Runs an attack and returns a description of the failure if its outcome is wrong.
 fn check_attack(attack: &Attack) -> Option<String> {
     println!("{}", attack.name);
     let start = Instant::now();
     let outcome = survey(attack.image());
-    let is_slow = start.elapsed() > LONGEST;
+    let is_slow = start.elapsed() > TIME_LIMIT;
     let is_met = match (&outcome, attack.outcome) {
         (Err(_), Outcome::Refused) | (_, Outcome::Harmless) => true,
         (Ok(survey), Outcome::Corrupt(structure)) => {
@@ -38,11 +38,12 @@ fn check_attack(attack: &Attack) -> Option<String> {
         _ => false,
     };
     (is_slow || !is_met).then(|| {
-        let came = match outcome {
+        let found = match outcome {
             Ok(survey) => format!("{:?}", survey.findings.iter().take(4).collect::<Vec<_>>()),
             Err(error) => format!("refused: {error}"),
         };
-        format!("{}: {:?} in {:?}, but {came}", attack.name, attack.outcome, start.elapsed())
+        let (expected, elapsed) = (attack.outcome, start.elapsed());
+        format!("{}: expected {expected:?}, found {found} after {elapsed:?}", attack.name)
     })
 }
 

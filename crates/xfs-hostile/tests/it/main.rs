@@ -6,5 +6,5 @@ mod volume;
 
 use xfs_testkit::Limits;
 
-/// What a run may use, whatever the input: far more than an honest image needs.
+/// The limits of every run, whatever its input. A valid image needs far less.
 const LIMITS: Limits = Limits { memory_bytes: 256 << 20, cpu_seconds: 120 };

@@ -1,11 +1,11 @@
-//! A smoke run of each target for a structure.
+//! A smoke run of each fuzz target for a structure.
 
 use std::collections::BTreeSet;
 
-use xfs_hostile::{TARGETS, Target};
+use xfs_hostile::{FuzzTarget, TARGETS};
 use xfs_testkit::{Prng, run_limited};
 
-/// Mutated inputs per target. The fuzzer runs the same bodies for as long as one likes.
+/// Mutated inputs per target. The fuzzer runs the same bodies without this limit.
 const ROUNDS: usize = 3000;
 
 const SEED: u64 = 0x5eed;
@@ -17,7 +17,7 @@ fn check(name: &str) {
     });
 }
 
-fn smoke(target: &Target) {
+fn smoke(target: &FuzzTarget) {
     let seeds = (target.seeds)();
     assert!(!seeds.is_empty(), "{} has seeds", target.name);
     let mut prng = Prng::new(SEED);
@@ -28,23 +28,23 @@ fn smoke(target: &Target) {
     for round in 0..ROUNDS {
         let mut input = prng.choose(&seeds).cloned().unwrap_or_default();
         match round % 16 {
-            // Too short.
+            // Truncated.
             0 => input.truncate(prng.within(0..input.len())),
-            // Noise behind a plausible start.
+            // Random bytes after a valid start.
             1 => {
                 let start = prng.within(0..input.len());
                 input.iter_mut().skip(start).for_each(|byte| *byte = prng.number() as u8);
             }
-            // The address stays, or every block would be misplaced.
+            // The address is kept. Otherwise every block would be misplaced.
             _ => prng.mutate(input.get_mut(8..).unwrap_or_default()),
         }
         (target.run)(&input);
     }
 }
 
-/// cargo-fuzz knows the same targets, and the one for whole images.
+/// The crate `fuzz` has the same targets, and the one for whole images.
 #[test]
-fn the_fuzzer_has_every_target() {
+fn fuzz_crate_has_every_target() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/fuzz_targets");
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let stem = |file: std::fs::DirEntry| file.path().file_stem().map(|stem| stem.to_owned());
@@ -61,7 +61,7 @@ macro_rules! smoke_tests {
         })*
 
         #[test]
-        fn every_target_is_run() {
+        fn every_target_has_a_smoke_test() {
             let run = [$(stringify!($name)),*];
             assert!(TARGETS.iter().map(|target| target.name).eq(run));
         }

@@ -1,14 +1,14 @@
 //! Where attributes start, as the kernel places them on inodes of 512 bytes.
 
 use xfs_format::inode::{ForkFormat, InodeCore};
-use xfs_format::{DiskAddr, Geometry, InodeNumber, Place, Superblock};
+use xfs_format::{DiskAddr, Geometry, InodeNumber, StructureAddress, Superblock};
 
 use super::{DataUse, attr_room, offset_for, usual_offset};
 use crate::testing::EMPTY;
 
 fn geometry() -> Geometry {
     let sector = include_bytes!("../../../../testdata/inodes/new.superblock");
-    Superblock::decode(sector, Place::Disk(DiskAddr(0))).unwrap().geometry
+    Superblock::decode(sector, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
 }
 
 fn core(format: ForkFormat, fork_offset: u8) -> InodeCore {

@@ -15,11 +15,11 @@ use std::sync::Arc;
 use xfs_alloc::{Standing, free_inode};
 use xfs_buffer::{PosixError, Result};
 use xfs_format::attr::leaf::AttrLeafHeaderDisk;
-use xfs_format::dabtree::{NODE_MAGIC, Node, magic};
+use xfs_format::dabtree::{DaNode, NODE_MAGIC, magic};
 use xfs_format::extent::Extent;
 use xfs_format::inode::{FileType, ForkKind};
 use xfs_format::reservation::TransactionKind;
-use xfs_format::{BlockKind, FileBlock, Place};
+use xfs_format::{BlockKind, FileBlock, StructureAddress};
 use xfs_trans::{Journal, Transaction};
 
 use super::range::LIMIT;
@@ -168,7 +168,7 @@ impl Live {
             let buffer = inode.read_fork_block(journal.cache(), ForkKind::Attr, at, shape)?;
             let bytes = buffer.bytes();
             if magic(&bytes) == Some(NODE_MAGIC) {
-                let node = Node::decode(&bytes, Place::Attr(self.number(), at))?;
+                let node = DaNode::decode(&bytes, StructureAddress::Attr(self.number(), at))?;
                 open.extend(
                     node.entries().iter().map(|entry| FileBlock(entry.before.get().into())),
                 );

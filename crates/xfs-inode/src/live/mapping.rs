@@ -21,7 +21,9 @@ use xfs_buffer::{Error, Result};
 use xfs_format::btree::{BtreeKind, Extents};
 use xfs_format::extent::{Extent, ExtentCheck};
 use xfs_format::inode::{ForkFormat, ForkKind, InodeCheck, InodeCore};
-use xfs_format::{BlockKind, Corruption, FsBlock, Geometry, InodeNumber, Place, Structure};
+use xfs_format::{
+    BlockKind, Corruption, FsBlock, Geometry, InodeNumber, Structure, StructureAddress,
+};
 use xfs_trans::Transaction;
 
 use super::local::bad_root;
@@ -251,7 +253,9 @@ fn count_blocks(core: &mut InodeCore, blocks: i64) -> Result<()> {
     let Some(sum) = core.blocks.checked_add_signed(blocks) else {
         let (extents, attr_extents, blocks) = (core.extents, core.attr_extents, core.blocks);
         let check = InodeCheck::ExtentsExceedBlocks { extents, attr_extents, blocks };
-        return Err(Corruption::new(Structure::Inode, Place::Inode(core.number), check).into());
+        return Err(
+            Corruption::new(Structure::Inode, StructureAddress::Inode(core.number), check).into()
+        );
     };
     core.blocks = sum;
     Ok(())
@@ -261,5 +265,5 @@ fn count_blocks(core: &mut InodeCore, blocks: i64) -> Result<()> {
 /// under us, or two trees in one.
 fn not_in_btree(inode: InodeNumber, extent: &Extent) -> Error {
     let check = ExtentCheck::NotMapped { file_block: extent.file_block };
-    Corruption::new(Structure::Extent, Place::Inode(inode), check).into()
+    Corruption::new(Structure::Extent, StructureAddress::Inode(inode), check).into()
 }

@@ -12,7 +12,7 @@ use xfs_buffer::Result;
 use xfs_format::extent::Extent;
 use xfs_format::inode::ForkKind;
 use xfs_format::log_item::MapExtent;
-use xfs_format::{Corruption, InodeNumber, Place, Structure, extent::ExtentCheck};
+use xfs_format::{Corruption, InodeNumber, Structure, StructureAddress, extent::ExtentCheck};
 use xfs_trans::{Deferred, Finish, Journal, Promise, Transaction};
 
 use super::Live;
@@ -120,7 +120,9 @@ pub(super) fn resume_map(intent: &MapExtent) -> Result<Box<dyn Deferred>> {
         UNMAP => false,
         _ => {
             let check = ExtentCheck::NotMapped { file_block };
-            return Err(Corruption::new(Structure::Extent, Place::Inode(inode), check).into());
+            return Err(
+                Corruption::new(Structure::Extent, StructureAddress::Inode(inode), check).into()
+            );
         }
     };
     Ok(Box::new(MapWork { file: MappedFile::Number(inode), fork, extent, is_map }))

@@ -2,8 +2,8 @@
 
 use xfs_buffer::{Error, PosixError};
 use xfs_format::extent::ExtentCheck;
-use xfs_format::symlink::{self, SymlinkCheck};
-use xfs_format::{Check, FileBlock, Lsn};
+use xfs_format::symlink::SymlinkCheck;
+use xfs_format::{BlockKind, Check, FileBlock, Lsn};
 
 use crate::testing::{
     LINK, LONG_LINK, LONG_LINK_BLOCK, TEXT, Volume, changed, failed_check, number,
@@ -19,7 +19,7 @@ fn check_block(changes: &[(usize, &[u8])], expected: impl Into<Check>) {
     for (offset, new) in changes {
         block[*offset..offset + new.len()].copy_from_slice(new);
     }
-    symlink::seal(&mut block, Lsn(0));
+    BlockKind::Symlink.seal(&mut block, Lsn(0));
     let address = u64::from_be_bytes(block[40..48].try_into().unwrap());
     volume.put(address * 512, &block);
     assert_eq!(failed_check(target(&volume, LONG_LINK)), expected.into());

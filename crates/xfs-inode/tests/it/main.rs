@@ -140,7 +140,7 @@ fn bytes_of_a_file_that_look_like_an_inode_are_none() {
     // The number that an inode at the start of the file's first block would have.
     let (group, block) = geometry.split_block(extent.start).unwrap();
     let forged = geometry.join_inode(group, (block.0 << geometry.inodes_per_block_log).into());
-    let place = geometry.inode_place(source).unwrap();
+    let place = geometry.inode_location(source).unwrap();
     let cluster = image.bytes(place.cluster, place.cluster_bytes as usize).unwrap();
     let record = &cluster[place.offset_bytes as usize..][..512];
     let at = geometry.block_disk_addr(extent.start).unwrap();

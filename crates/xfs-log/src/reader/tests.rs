@@ -1,7 +1,7 @@
 //! Transactions put together from operations written by hand, and operations that lie.
 
 use xfs_buffer::Error;
-use xfs_format::log_item::{CHECKPOINT, Done, HostOrder, ItemKind, LogItem, LogItemCheck};
+use xfs_format::log_item::{CHECKPOINT, HostOrder, IntentDone, ItemKind, LogItem, LogItemCheck};
 use xfs_format::log_item::{InodeCreate, TransactionHeader};
 use xfs_format::log_record::OperationFlags;
 use xfs_format::{AgBlock, AgNumber, Check, Lsn};
@@ -123,7 +123,8 @@ fn regions_are_joined_over_records() {
 #[test]
 fn what_has_no_start_or_no_commit_is_left_out() {
     let mut log = log();
-    let done = LogItem::Done(Done { kind: ItemKind::RmapDone, id: 1 }).encode(HostOrder::Little);
+    let done =
+        LogItem::Done(IntentDone { kind: ItemKind::RmapDone, id: 1 }).encode(HostOrder::Little);
     log.append_operations(&[(9, NONE, &done[0]), (9, COMMIT, &[]), (8, START, &[])]);
     log.append_operations(&[(8, NONE, &header(8)), (8, NONE, &done[0])]);
     let (records, transactions, open) = read(&log).unwrap();

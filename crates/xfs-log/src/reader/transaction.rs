@@ -1,7 +1,7 @@
 //! A transaction of the log: its regions, and the items that they make up.
 
 use xfs_format::log_item::{HostOrder, ItemHeader, LogItem, LogItemCheck, TransactionHeader};
-use xfs_format::{Corruption, Lsn, Place, Structure};
+use xfs_format::{Corruption, Lsn, Structure, StructureAddress};
 
 /// Where a region lies among the bytes of its transaction.
 #[derive(Clone, Copy, Debug)]
@@ -62,8 +62,8 @@ impl Transaction {
 
     /// Where it starts, for messages.
     #[must_use]
-    pub const fn place(&self) -> Place {
-        Place::Log(self.lsn.block())
+    pub const fn place(&self) -> StructureAddress {
+        StructureAddress::Log(self.lsn.block())
     }
 
     /// Whether it has no regions at all, not even a header.

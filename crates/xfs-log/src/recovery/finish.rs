@@ -8,8 +8,8 @@ use xfs_format::btree::{BtreeBlock, BtreeKind};
 use xfs_format::log_item::LogItemCheck;
 use xfs_format::superblock::{self, SuperblockDisk};
 use xfs_format::{
-    AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, InodeNumber, Place, Structure, Superblock,
-    VerifyContext,
+    AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, InodeNumber, Structure, StructureAddress,
+    Superblock, VerifyContext,
 };
 use zerocopy::FromBytes;
 
@@ -85,7 +85,11 @@ pub(super) fn recount(replayed: &mut Replayed) -> Result<()> {
     }
     let corrupt = |what, stored, limit| {
         let check = LogItemCheck::Counter { what, stored, limit };
-        Error::from(Corruption::new(Structure::Superblock, Place::Disk(DiskAddr(0)), check))
+        Error::from(Corruption::new(
+            Structure::Superblock,
+            StructureAddress::Disk(DiskAddr(0)),
+            check,
+        ))
     };
     if free_blocks > geometry.data_blocks {
         return Err(corrupt("free blocks", free_blocks, geometry.data_blocks));
@@ -104,7 +108,7 @@ pub(super) fn recount(replayed: &mut Replayed) -> Result<()> {
         }
     }
     superblock::seal(&mut sector);
-    replayed.superblock = Superblock::decode(&sector, Place::Disk(DiskAddr(0)))?;
+    replayed.superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0)))?;
     replayed.device.write_at(0, &sector, Durability::Cached).map_err(|source| {
         let (at, length_bytes) = (DiskAddr(0), sector.len() as u64);
         Error::Io(IoError { operation: "replay", at, length_bytes, source })

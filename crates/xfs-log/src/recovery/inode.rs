@@ -3,7 +3,7 @@
 use xfs_buffer::Result;
 use xfs_format::inode::{self, CORE_BYTES, FORK_OFFSET_BYTES, INODE_MAGIC, InodeDisk};
 use xfs_format::log_item::{HostOrder, InodeItem, LogItemCheck, LoggedFields, core_to_disk};
-use xfs_format::{Check, Corruption, Place, Structure};
+use xfs_format::{Check, Corruption, Structure, StructureAddress};
 use zerocopy::FromBytes;
 
 use super::refusal::{RecoveryError, Refusal};
@@ -38,7 +38,9 @@ pub(super) fn replay(
     let magic = on_disk.magic.get();
     if magic != INODE_MAGIC {
         let check = Check::Magic { found: magic.into(), expected: INODE_MAGIC.into() };
-        return Err(Corruption::new(Structure::Inode, Place::Inode(number), check).into());
+        return Err(
+            Corruption::new(Structure::Inode, StructureAddress::Inode(number), check).into()
+        );
     }
     let lsn = xfs_format::Lsn(on_disk.lsn.get());
     if !lsn.is_null() && lsn > store.lsn() {

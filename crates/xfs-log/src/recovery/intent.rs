@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use xfs_buffer::Result;
 use xfs_format::log_item::{HostOrder, ItemKind, LogItem};
 use xfs_format::log_record::LogRecordCheck::Misplaced;
-use xfs_format::{Corruption, Lsn, Place};
+use xfs_format::{Corruption, Lsn, StructureAddress};
 
 use super::{Replayed, Summary};
 use crate::head::corrupt;
@@ -48,7 +48,7 @@ impl Intent {
     /// Never: it was decoded before.
     pub fn item(&self) -> Result<LogItem<'_>, Corruption> {
         let regions: Vec<&[u8]> = self.regions.iter().map(Vec::as_slice).collect();
-        LogItem::decode(&regions, self.order, Place::Log(self.lsn.block()))
+        LogItem::decode(&regions, self.order, StructureAddress::Log(self.lsn.block()))
     }
 }
 

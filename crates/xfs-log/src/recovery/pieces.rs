@@ -27,8 +27,8 @@ use xfs_format::btree::{BtreeBlock, BtreeKind};
 use xfs_format::extent::{Extent, ExtentCheck, ExtentList, ExtentRoot};
 use xfs_format::inode::{self, FileType, ForkFormat, ForkKind, InodeCore};
 use xfs_format::{
-    BASIC_BLOCK_BYTES, BlockKind, Corruption, DiskAddr, FsBlock, Geometry, InodeNumber, Lsn, Place,
-    Structure, VerifyContext, dabtree, directory, kind,
+    BASIC_BLOCK_BYTES, BlockKind, Corruption, DiskAddr, FsBlock, Geometry, InodeNumber, Lsn,
+    Structure, StructureAddress, VerifyContext, dabtree, directory, kind,
 };
 
 use super::refusal::{RecoveryError, Refusal};
@@ -157,8 +157,9 @@ impl Store {
             return Ok(Vec::new());
         }
         let fork = inode::fork(&bytes, &core, ForkKind::Data);
-        let corrupt =
-            |check: ExtentCheck| Corruption::new(Structure::Extent, Place::Inode(number), check);
+        let corrupt = |check: ExtentCheck| {
+            Corruption::new(Structure::Extent, StructureAddress::Inode(number), check)
+        };
         let mut maps = BlockMaps::new(geometry, found);
         match core.fork_format(ForkKind::Data) {
             Some(ForkFormat::Extents) => {

@@ -9,8 +9,8 @@ use xfs_device::{BlockDevice, Durability, OverlayDevice};
 use xfs_format::inode::InodeCore;
 use xfs_format::log_item::LogItemCheck;
 use xfs_format::{
-    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, InodeNumber, Lsn, Place,
-    Structure, Superblock, VerifyContext,
+    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, InodeNumber, Lsn,
+    Structure, StructureAddress, Superblock, VerifyContext,
 };
 
 use super::pieces::Pieces;
@@ -35,7 +35,7 @@ pub(super) struct Store {
     log: Range<u64>,
     /// Of the transaction that is replayed.
     lsn: Lsn,
-    place: Place,
+    place: StructureAddress,
     /// Buffers that were changed since the LSN last changed, so carry no checksum that holds.
     unsealed: BTreeMap<DiskAddr, Touched>,
     /// All buffers that were changed, as what they were last.
@@ -64,7 +64,7 @@ impl Store {
             superblock: superblock.clone(),
             log: start..end,
             lsn: Lsn(0),
-            place: Place::Log(0),
+            place: StructureAddress::Log(0),
             unsealed: BTreeMap::new(),
             touched: BTreeMap::new(),
             inodes: BTreeSet::new(),
@@ -192,7 +192,7 @@ impl Store {
 
     /// Where an inode of this volume lies.
     pub(super) fn inode_address(&self, number: InodeNumber) -> Result<(DiskAddr, usize)> {
-        let place = self.geometry().inode_place(number).ok_or_else(|| {
+        let place = self.geometry().inode_location(number).ok_or_else(|| {
             self.corrupt(LogItemCheck::OutOfRange { field: "inode", value: number.0 })
         })?;
         let blocks = u64::from(place.cluster_bytes / BASIC_BLOCK_BYTES);

@@ -7,12 +7,12 @@ use xfs_device::{BlockDevice, MemoryDevice, SharedDevice};
 use xfs_format::agi::{AGI_SECTOR, Agi};
 use xfs_format::inode::{InodeCore, InodeDisk};
 use xfs_format::log_item::{
-    BufferFlags, BufferFormat, BufferItem, BufferPiece, BufferType, Done, ExtentFree, ExtentList,
-    HostOrder, InodeCreate, InodeFormat, InodeItem, ItemKind, LogItem, LogItemCheck, LoggedFields,
-    core_to_log,
+    BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, ExtentFree, HostOrder,
+    InodeCreate, InodeFormat, InodeItem, IntentDone, IntentExtents, ItemKind, LogItem,
+    LogItemCheck, LoggedFields, core_to_log,
 };
 use xfs_format::{
-    AgBlock, AgNumber, Check, DiskAddr, FsBlock, InodeNumber, Lsn, Place, Superblock,
+    AgBlock, AgNumber, Check, DiskAddr, FsBlock, InodeNumber, Lsn, StructureAddress, Superblock,
 };
 use xfs_testkit::golden;
 use zerocopy::{FromBytes, IntoBytes};
@@ -44,7 +44,8 @@ impl Bench {
     fn with_log(log_blocks: u32) -> Self {
         let image = golden();
         let bytes = image.bytes(DiskAddr(0), image.length_bytes()).unwrap();
-        let mut superblock = Superblock::decode(&bytes, Place::Disk(DiskAddr(0))).unwrap();
+        let mut superblock =
+            Superblock::decode(&bytes, StructureAddress::Disk(DiskAddr(0))).unwrap();
         superblock.log_start = FsBlock(0);
         let data = Arc::new(MemoryDevice::from_bytes(&bytes).unwrap());
         let mut log = LogImage::new(log_blocks);
@@ -88,7 +89,7 @@ impl Bench {
 
     /// The inode as it lies on a device.
     fn inode(&self, device: &dyn BlockDevice, number: InodeNumber) -> Vec<u8> {
-        let place = self.superblock.geometry.inode_place(number).unwrap();
+        let place = self.superblock.geometry.inode_location(number).unwrap();
         let offset = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes);
         read(device, offset, self.superblock.geometry.inode_size as usize)
     }
@@ -100,7 +101,7 @@ impl Bench {
 
     /// The format of an inode item that logs the core and what the fields say.
     fn inode_format(&self, number: InodeNumber, fields: LoggedFields) -> InodeFormat {
-        let place = self.superblock.geometry.inode_place(number).unwrap();
+        let place = self.superblock.geometry.inode_location(number).unwrap();
         InodeFormat {
             regions: 2 + (fields.intersects(LoggedFields::DATA)) as u16,
             fields: fields | LoggedFields::CORE,
@@ -153,7 +154,7 @@ fn buffer(at: DiskAddr, blocks: u16, kind: BufferType, chunk: usize, bytes: &[u8
     let mut bitmap = vec![0; (usize::from(blocks) * 4).div_ceil(32)];
     bitmap[chunk / 32] |= 1 << (chunk % 32);
     let format = BufferFormat { regions: 2, flags: kind.flags(), at, blocks, bitmap };
-    let pieces = vec![BufferPiece { offset_bytes: chunk * 128, bytes }];
+    let pieces = vec![BufferRegion { offset_bytes: chunk * 128, bytes }];
     LogItem::Buffer(BufferItem { format, pieces })
 }
 
@@ -165,12 +166,12 @@ fn cancel(at: DiskAddr, blocks: u16) -> LogItem<'static> {
 
 fn intent(id: u64) -> LogItem<'static> {
     let extents = vec![ExtentFree { start: FsBlock(100), length_blocks: 1 }];
-    LogItem::ExtentFree(ExtentList { id, extents })
+    LogItem::ExtentFree(IntentExtents { id, extents })
 }
 
 fn intent_done(id: u64) -> LogItem<'static> {
     let extents = vec![ExtentFree { start: FsBlock(100), length_blocks: 1 }];
-    LogItem::ExtentFreeDone(ExtentList { id, extents })
+    LogItem::ExtentFreeDone(IntentExtents { id, extents })
 }
 
 #[test]
@@ -284,7 +285,7 @@ fn inodes_are_made_and_their_items_come_after_them() {
 fn links_of_unlinked_lists_are_replayed_alone() {
     let mut bench = Bench::new();
     let geometry = bench.superblock.geometry.clone();
-    let place = geometry.inode_place(bench.root()).unwrap();
+    let place = geometry.inode_location(bench.root()).unwrap();
     let mut chunk = [0xee; 128];
     chunk[96..100].copy_from_slice(&77_u32.to_be_bytes());
     let index = place.offset_bytes as usize / 128;
@@ -313,7 +314,7 @@ fn open_intents_are_refused_by_name() {
     bench.log.append_transaction(1, &[intent(7), intent(8)]);
     bench.log.append_transaction(2, &[intent_done(7)]);
     // A completion of another kind, or without an intent, completes nothing.
-    let other = LogItem::Done(Done { kind: ItemKind::RmapDone, id: 8 });
+    let other = LogItem::Done(IntentDone { kind: ItemKind::RmapDone, id: 8 });
     bench.log.append_transaction(3, &[other, intent_done(9)]);
     let refusal = bench.refusal();
     assert!(matches!(

@@ -76,7 +76,7 @@ fn real_logs_are_read_as_xfs_logprint_reads_them() {
         let mut block = 0;
         while block < head {
             let (header, mut record) = log.read_record(block).unwrap();
-            header.unpack(&mut record, xfs_format::Place::Log(block)).unwrap();
+            header.unpack(&mut record, xfs_format::StructureAddress::Log(block)).unwrap();
             block += header.total_blocks();
         }
         assert_eq!(block, head);
@@ -233,9 +233,9 @@ type HeaderChange = (fn(&mut [u8]), fn(&Check) -> bool);
 /// Changes of a header that no crash makes.
 const HEADER_CHANGES: [HeaderChange; 9] = [
     // Another block, cycle, tail.
-    (|header| header[23] ^= 5, |check| is_of_record(check, "says that it is at")),
-    (|header| header[19] ^= 1, |check| is_of_record(check, "says that it is at")),
-    (|header| header[16..24].fill(0), |check| is_of_record(check, "says that it is at")),
+    (|header| header[23] ^= 5, |check| is_of_record(check, "its stored position is")),
+    (|header| header[19] ^= 1, |check| is_of_record(check, "its stored position is")),
+    (|header| header[16..24].fill(0), |check| is_of_record(check, "its stored position is")),
     (|header| header[24..32].fill(0), |check| is_of_record(check, "the tail at")),
     (|header| header[24..32].fill(0xff), |check| is_of_record(check, "the tail at")),
     // Another volume.
@@ -274,7 +274,7 @@ fn record_at_an_overwritten_tail_is_refused_where_its_checksum_holds() {
         records.push(log.append(20));
     }
     log.edit_header(records[0], |header| header[23] ^= 5);
-    assert!(is_of_record(&check(&log), "says that it is at"));
+    assert!(is_of_record(&check(&log), "its stored position is"));
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn block_that_should_begin_a_record_and_does_not_is_refused() {
         // A block of the log's own cycle, as the middle of a record has it.
         log.block_mut(records[record])[..4].copy_from_slice(&cycle.to_be_bytes());
         let found = check(&log);
-        let is_short = is_of_record(&found, "blocks of its cycle");
+        let is_short = is_of_record(&found, "blocks have its cycle");
         assert!(is_short || matches!(found, Check::Magic { .. }), "{found:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use xfs_format::log_item::{HostOrder, LogItem, TransactionHeader};
 use xfs_format::log_record::{LogOperation, LogRecordHeader, OperationFlags};
-use xfs_format::{Lsn, Place};
+use xfs_format::{Lsn, StructureAddress};
 
 use super::item::number_at;
 use crate::device::LogDevice;
@@ -26,13 +26,18 @@ pub(crate) struct Transaction {
 impl Transaction {
     /// Where the buffers of the transaction lie, and what is logged of them.
     pub(crate) fn buffers(&self) -> Vec<(u64, Vec<u8>)> {
-        let header = TransactionHeader::decode(&self.regions[0], HostOrder::NATIVE, Place::Log(0));
+        let header = TransactionHeader::decode(
+            &self.regions[0],
+            HostOrder::NATIVE,
+            StructureAddress::Log(0),
+        );
         assert_eq!(header.unwrap().regions as usize, self.regions.len() - 1);
         let mut rest: Vec<&[u8]> = self.regions[1..].iter().map(Vec::as_slice).collect();
         let mut buffers = Vec::new();
         while !rest.is_empty() {
             let regions: Vec<_> = rest.drain(..2).collect();
-            let item = LogItem::decode(&regions, HostOrder::NATIVE, Place::Log(0)).unwrap();
+            let item =
+                LogItem::decode(&regions, HostOrder::NATIVE, StructureAddress::Log(0)).unwrap();
             let LogItem::Buffer(buffer) = item else { panic!("{item:?}") };
             buffers.push((buffer.format.at.0, regions[1].to_vec()));
         }
@@ -100,7 +105,7 @@ fn operations(header: &LogRecordHeader, payload: &[u8]) -> Vec<(LogOperation, Ve
     let mut rest = payload;
     let mut found = Vec::new();
     for _ in 0..header.operations {
-        let operation = LogOperation::decode(rest, Place::Log(0)).unwrap();
+        let operation = LogOperation::decode(rest, StructureAddress::Log(0)).unwrap();
         let length = operation.length as usize;
         found.push((operation, rest[12..12 + length].to_vec()));
         assert_eq!(length % 4, 0, "the next operation starts where this one ends");
@@ -147,7 +152,7 @@ pub(crate) fn records(log: &LogDevice, state: &LogState) -> Vec<(LogRecordHeader
     let (mut block, end) = (state.tail.block(), state.head.block());
     while !state.clean && block != end {
         let (header, mut bytes) = log.read_record(block).unwrap();
-        header.unpack(&mut bytes, Place::Log(block)).unwrap();
+        header.unpack(&mut bytes, StructureAddress::Log(block)).unwrap();
         block = log.advance(block, header.total_blocks());
         records.push((header, bytes[header.header_blocks() as usize * 512..].to_vec()));
     }

@@ -11,7 +11,7 @@ use std::thread;
 
 use xfs_device::{FileDevice, OpenOptions, SharedDevice};
 use xfs_format::log_item::{BufferFlags, BufferFormat, HostOrder};
-use xfs_format::{DiskAddr, Place, Superblock};
+use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_log::{
     CheckpointEnd, InPlace, ItemState, Log, LogConfig, LogDevice, LogItem, Pushed, RegionWriter,
     find_head_and_tail,
@@ -139,7 +139,8 @@ fn write_log(image: &Image, buffer_bytes: u32, threads: u64) -> Result<Vec<Arc<P
     let data = open(&image.data)?;
     let mut sector = vec![0; 4096];
     data.read_at(0, &mut sector).map_err(failed)?;
-    let superblock = Superblock::decode(&sector, Place::Disk(DiskAddr(0))).map_err(failed)?;
+    let superblock =
+        Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).map_err(failed)?;
     let external = image.log.as_deref().map(open).transpose()?;
     let on = external.as_ref().unwrap_or(&data);
     let device = LogDevice::new(Arc::clone(on), &superblock).map_err(failed)?;

@@ -3,7 +3,7 @@
 use std::io;
 
 use xfs_device::BlockDevice;
-use xfs_format::{DiskAddr, Place, Superblock};
+use xfs_format::{DiskAddr, StructureAddress, Superblock};
 
 use super::Discard;
 
@@ -44,5 +44,5 @@ fn old_volume(device: &dyn BlockDevice) -> io::Result<Option<Superblock>> {
     let length = usize::try_from(device.length_bytes()).unwrap_or(SECTOR_BYTES);
     let mut sector = vec![0; SECTOR_BYTES.min(length)];
     device.read_at(0, &mut sector)?;
-    Ok(Superblock::decode(&sector, Place::Disk(DiskAddr(0))).ok())
+    Ok(Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).ok())
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Mutex;
 
 use xfs_device::{BlockDevice, Durability, MemoryDevice};
-use xfs_format::{BlockKind, DiskAddr, Place, Superblock, VerifyContext};
+use xfs_format::{BlockKind, DiskAddr, StructureAddress, Superblock, VerifyContext};
 
 use super::{Devices, Discard, write};
 use crate::plan::tests::plan;
@@ -15,7 +15,7 @@ const SECTOR: usize = 512;
 fn superblock(device: &dyn BlockDevice) -> Option<Superblock> {
     let mut sector = [0; SECTOR];
     device.read_at(0, &mut sector).unwrap();
-    Superblock::decode(&sector, Place::Disk(DiskAddr(0))).ok()
+    Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).ok()
 }
 
 /// Fails from the n-th request that changes something on.

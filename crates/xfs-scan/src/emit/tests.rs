@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use xfs_buffer::BufferCache;
-use xfs_format::{AgNumber, DiskAddr, Place, Superblock};
+use xfs_format::{AgNumber, DiskAddr, StructureAddress, Superblock};
 
 use super::{Emission, Emitter, Part};
 use crate::batch::{Batch, Item, push_item};
@@ -13,7 +13,7 @@ use crate::{Field, Fields, Format, ScanSource};
 fn golden_source() -> ScanSource {
     let image = xfs_testkit::golden();
     let sector = image.bytes(DiskAddr(0), 512).unwrap();
-    let superblock = Superblock::decode(&sector, Place::Disk(DiskAddr(0))).unwrap();
+    let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
     let geometry = Arc::new(superblock.geometry.clone());
     ScanSource::new(Arc::new(BufferCache::new(Arc::new(image), geometry, 1 << 20)), &superblock)
 }

@@ -9,7 +9,7 @@ use crate::support::{Scanned, options, scan_image};
 const INODE_BYTES: usize = 512;
 
 fn place(geometry: &Geometry, ino: u64) -> DiskAddr {
-    let place = geometry.inode_place(InodeNumber(ino)).unwrap();
+    let place = geometry.inode_location(InodeNumber(ino)).unwrap();
     DiskAddr(place.cluster.0 + u64::from(place.offset_bytes / 512))
 }
 

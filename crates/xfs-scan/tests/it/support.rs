@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use xfs_buffer::BufferCache;
 use xfs_device::BlockDevice;
-use xfs_format::{DiskAddr, Place, Superblock};
+use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_scan::{Format, Header, Output, ScanOptions, ScanReport, ScanSource, scan};
 use xfs_testkit::Image;
 
@@ -19,7 +19,7 @@ pub(crate) struct Scanned {
 
 pub(crate) fn source(image: &Image) -> ScanSource {
     let sector = image.bytes(DiskAddr(0), 512).unwrap();
-    let superblock = Superblock::decode(&sector, Place::Disk(DiskAddr(0))).unwrap();
+    let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
     let device: Arc<dyn BlockDevice> = Arc::new(image.clone());
     let geometry = Arc::new(superblock.geometry.clone());
     ScanSource::new(Arc::new(BufferCache::new(device, geometry, 1 << 20)), &superblock)

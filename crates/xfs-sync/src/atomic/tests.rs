@@ -2,7 +2,7 @@ use super::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use crate::{Object, Ordering, Slot};
 
 #[test]
-fn numbers_behave_as_those_of_core() {
+fn operations_return_the_values_of_core_atomics() {
     let value = AtomicU32::<Object>::new(5);
     assert_eq!(value.fetch_add(2, Ordering::Relaxed), 5);
     assert_eq!(value.fetch_sub(3, Ordering::Relaxed), 7);
@@ -17,14 +17,14 @@ fn numbers_behave_as_those_of_core() {
 }
 
 #[test]
-fn defaults_are_zero() {
+fn default_atomics_are_zero() {
     assert!(!AtomicBool::<Slot>::default().load(Ordering::Relaxed));
     assert_eq!(AtomicU64::<Slot>::default().load(Ordering::Relaxed), 0);
     assert_eq!(AtomicUsize::<Slot>::default().load(Ordering::Relaxed), 0);
 }
 
 #[test]
-fn a_scope_takes_no_room() {
+fn scope_parameter_adds_no_size() {
     assert_eq!(size_of::<AtomicU32<Object>>(), size_of::<u32>());
     assert_eq!(size_of::<AtomicBool<Object>>(), size_of::<bool>());
 }

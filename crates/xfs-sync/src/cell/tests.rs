@@ -2,7 +2,7 @@ use super::SetOnce;
 use crate::Volume;
 
 #[test]
-fn the_first_value_stays() {
+fn first_value_is_kept() {
     let cell = SetOnce::<u32, Volume>::new();
     assert_eq!(cell.value(), None);
     assert_eq!(cell.set(1), Ok(()));
@@ -12,7 +12,7 @@ fn the_first_value_stays() {
 }
 
 #[test]
-fn threads_agree_on_one_value() {
+fn concurrent_initialisers_agree_on_one_value() {
     let cell = SetOnce::<usize, Volume>::new();
     let seen: Vec<usize> = std::thread::scope(|scope| {
         let cell = &cell;

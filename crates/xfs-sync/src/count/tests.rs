@@ -22,7 +22,7 @@ fn each_write_and_lock_is_counted_in_its_scope() {
 }
 
 #[test]
-fn what_the_volume_shares_is_counted_by_place() {
+fn volume_writes_are_counted_by_source_location() {
     let here = |line: u32| format!("{}:{line}", file!());
     let (number, other) = (AtomicU32::<Volume>::new(0), AtomicU32::<Object>::new(0));
     std::thread::spawn(move || {
@@ -41,7 +41,7 @@ fn what_the_volume_shares_is_counted_by_place() {
 }
 
 #[test]
-fn a_thread_that_ended_stays_in_the_sum() {
+fn counts_of_an_ended_thread_stay_in_the_sum() {
     let before = counts();
     std::thread::spawn(|| drop(Mutex::<(), Volume>::new(()).lock())).join().unwrap();
     assert!(counts().since(&before).volume.locks >= 1);

@@ -1,7 +1,7 @@
 use super::SlotCounters;
 
 #[test]
-fn threads_add_to_the_same_sums() {
+fn sums_include_the_additions_of_all_threads() {
     let counters = SlotCounters::<2>::new();
     std::thread::scope(|scope| {
         for thread in 1..=4 {

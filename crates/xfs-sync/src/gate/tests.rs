@@ -6,7 +6,7 @@ use super::Gate;
 
 #[test]
 #[cfg(not(shuttle))]
-fn a_closed_gate_lets_nobody_in_until_it_is_opened() {
+fn closed_gate_refuses_entry_until_opened() {
     let gate = Gate::new();
     drop(gate.try_enter().unwrap());
     gate.close();
@@ -20,10 +20,10 @@ fn a_closed_gate_lets_nobody_in_until_it_is_opened() {
     assert!(gate.try_enter().is_some());
 }
 
-/// Also where who was let in leaves on another thread, through another slot.
+/// The guard is dropped on another thread, whose own slot differs.
 #[test]
 #[cfg(not(shuttle))]
-fn closing_waits_for_who_is_inside() {
+fn close_waits_for_threads_inside() {
     let gate = Gate::new();
     let inside = gate.enter();
     std::thread::scope(|scope| {

@@ -12,7 +12,7 @@ use crate::{AtomicU64, Object, Ordering};
 
 #[test]
 #[cfg(not(shuttle))]
-fn one_owner_or_many_who_share() {
+fn latch_has_one_owner_or_many_sharers() {
     let latch = Latch::<Object>::new();
     latch.lock_exclusive();
     assert!(latch.is_locked_exclusive());
@@ -32,8 +32,8 @@ fn one_owner_or_many_who_share() {
 }
 
 #[test]
-fn who_may_take_which_word() {
-    // word, whether an owner may take it, whether a sharer may
+fn word_decides_which_mode_can_acquire() {
+    // The word, whether it can be acquired exclusively, and whether it can be shared.
     let cases = [
         (0, true, true),
         (1, false, true),
@@ -46,29 +46,29 @@ fn who_may_take_which_word() {
         assert_eq!(Mode::Exclusive.take(word).is_some(), exclusive, "{word:#x}");
         assert_eq!(Mode::Shared.take(word).is_some(), shared, "{word:#x}");
     }
-    assert_eq!(Mode::Exclusive.take(WAITING), Some(WAITING | EXCLUSIVE), "others wait on");
+    assert_eq!(Mode::Exclusive.take(WAITING), Some(WAITING | EXCLUSIVE), "waiters remain");
 }
 
 #[test]
 #[cfg(not(shuttle))]
-#[should_panic(expected = "nobody held alone")]
-fn a_free_latch_cannot_be_given_back() {
+#[should_panic(expected = "not held exclusively")]
+fn exclusive_unlock_of_a_free_latch_panics() {
     Latch::<Object>::new().unlock_exclusive();
 }
 
 #[test]
 #[cfg(not(shuttle))]
-#[should_panic(expected = "nobody had")]
-fn an_owner_is_no_sharer() {
+#[should_panic(expected = "not shared")]
+fn shared_unlock_of_an_exclusive_latch_panics() {
     let latch = Latch::<Object>::new();
     latch.lock_exclusive();
     latch.unlock_shared();
 }
 
-/// A latch taken on one thread is given back on another: that is what it is for.
+/// One thread acquires the latch and another releases it, as transactions do.
 #[test]
 #[cfg(not(shuttle))]
-fn it_can_be_handed_to_another_thread() {
+fn latch_can_be_released_by_another_thread() {
     let latch = Latch::<Object>::new();
     latch.lock_exclusive();
     std::thread::scope(|scope| {
@@ -79,10 +79,11 @@ fn it_can_be_handed_to_another_thread() {
     assert!(!latch.is_locked_exclusive());
 }
 
-/// Owners count with a load and a store, so two at once would lose one; sharers see no odd number.
+/// Owners count with a load and a store, so two at a time would lose a count. Sharers see no odd
+/// number.
 #[test]
 #[cfg(not(shuttle))]
-fn threads_take_turns() {
+fn owners_exclude_each_other_and_sharers() {
     const ROUNDS: u64 = 2000;
     let (latch, count) = (Latch::<Object>::new(), AtomicU64::<Object>::new(0));
     let start = Barrier::new(6);
@@ -110,11 +111,11 @@ fn threads_take_turns() {
     assert!(latch.try_lock_exclusive());
 }
 
-/// Of those who wait to be alone one is woken for each that gives the latch back; who waits to share it does not
-/// sleep on while owners come and go.
+/// Each release wakes one exclusive waiter. A thread that waits to share must still get its turn
+/// while owners come and go.
 #[test]
 #[cfg(not(shuttle))]
-fn many_owners_leave_room_for_who_shares() {
+fn many_owners_do_not_starve_a_sharer() {
     const OWNERS: usize = 8;
     let (latch, stop) = (Latch::<Object>::new(), AtomicU64::<Object>::new(0));
     std::thread::scope(|scope| {

@@ -4,7 +4,7 @@ use super::{Condvar, Mutex, RwLock, WaitTimeout};
 use crate::{Object, Volume};
 
 #[test]
-fn a_mutex_lets_one_in() {
+fn mutex_admits_one_thread_at_a_time() {
     let total = Mutex::<u64, Object>::default();
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -33,7 +33,7 @@ fn readers_share_and_a_writer_does_not() {
 }
 
 #[test]
-fn a_waiter_is_woken_or_gives_up() {
+fn waiter_is_notified_or_times_out() {
     let ready = Mutex::<bool, Volume>::new(false);
     let changed = Condvar::<Volume>::new();
     let outcome = changed.wait_for(&mut ready.lock(), Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! Shuttle's primitives in the shape of those of `parking_lot`.
+//! Shuttle's primitives with the interface of `parking_lot`.
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
@@ -10,23 +10,23 @@ pub(crate) use shuttle::sync::atomic;
 pub(crate) use shuttle::sync::{RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use shuttle::thread::yield_now;
 
-/// The explorer has no lock of which a task may hold two guards: models do not nest them.
+/// The explorer has no lock of which one task may hold two guards, so models must not nest them.
 pub(crate) type RecursiveRwLock<T> = RwLock<T>;
 pub(crate) type RecursiveReadGuard<'a, T> = RwLockReadGuard<'a, T>;
 pub(crate) type RecursiveWriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 
-/// To look again is to be scheduled again: the explorer has that anyway.
-pub(crate) const LOOKS_BEFORE_SLEEP: u32 = 0;
+/// Spinning would only add scheduling points, which the explorer explores anyway.
+pub(crate) const SPINS_BEFORE_SLEEP: u32 = 0;
 
-/// The number of the task that runs. Tasks share a thread of the system, so its locals tell them
-/// not apart.
+/// Returns the number of the running task. Tasks share one system thread, so thread-local values
+/// cannot tell them apart.
 pub(crate) fn thread_number() -> usize {
     shuttle::current::me().into()
 }
 
 pub(crate) struct Mutex<T: ?Sized>(sync::Mutex<T>);
 
-/// Holds no guard only while its owner waits.
+/// A guard; it is `None` only while its owner waits on a [`Condvar`].
 pub struct MutexGuard<'a, T: ?Sized>(Option<sync::MutexGuard<'a, T>>);
 
 impl<T> Mutex<T> {
@@ -108,10 +108,10 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 #[derive(Debug)]
 pub(crate) struct Condvar(sync::Condvar);
 
-/// A wait that the explorer never ends by its time limit.
-pub(crate) struct Waited;
+/// The result of a wait. The explorer never ends a wait by its time limit.
+pub(crate) struct WaitResult;
 
-impl Waited {
+impl WaitResult {
     pub(crate) fn timed_out(&self) -> bool {
         false
     }
@@ -127,9 +127,9 @@ impl Condvar {
         guard.0 = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
     }
 
-    pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) -> Waited {
+    pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) -> WaitResult {
         self.wait(guard);
-        Waited
+        WaitResult
     }
 
     pub(crate) fn notify_one(&self) {

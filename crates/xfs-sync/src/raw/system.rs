@@ -12,18 +12,18 @@ pub(crate) use parking_lot::{
 };
 pub(crate) use std::thread::yield_now;
 
-/// How often a latch that is taken is looked at before its waiter sleeps: for about as long as it takes to
-/// sleep and to be woken.
-pub(crate) const LOOKS_BEFORE_SLEEP: u32 = 100;
+/// Number of times that a waiter retries a held latch before it sleeps. The retries take about as
+/// long as sleeping and being woken.
+pub(crate) const SPINS_BEFORE_SLEEP: u32 = 100;
 
-/// Hands out numbers to threads, once for each.
+/// The number that the next thread gets.
 static NEXT_THREAD: atomic::AtomicUsize = atomic::AtomicUsize::new(0);
 
 thread_local! {
     static THREAD: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// The calling thread's number, given in the order in which threads first ask.
+/// Returns the calling thread's number. Threads are numbered in the order of their first call.
 pub(crate) fn thread_number() -> usize {
     THREAD.with(|number| {
         number.get().unwrap_or_else(|| {

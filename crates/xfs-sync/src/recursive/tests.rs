@@ -1,9 +1,10 @@
 use super::RecursiveRwLock;
 use crate::{AtomicBool, Object, Ordering};
 
-/// A reader that comes again while a writer waits gets in, or both would wait for ever.
+/// A thread with a read guard gets a second one while a writer waits. Otherwise both would wait
+/// forever.
 #[test]
-fn a_reader_may_come_again_behind_a_writer() {
+fn nested_read_succeeds_while_a_writer_waits() {
     let lock = RecursiveRwLock::<u32, Object>::new(1);
     let writing = AtomicBool::<Object>::new(false);
     let first = lock.read();
@@ -15,7 +16,7 @@ fn a_reader_may_come_again_behind_a_writer() {
         while !writing.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
-        // The writer waits by now, or soon: at some of these it does.
+        // The writer waits by now or soon. Some of these reads overlap its wait.
         for _ in 0..10_000 {
             assert_eq!(*lock.read(), 1);
             std::thread::yield_now();

@@ -1,20 +1,20 @@
-//! Writes are torn where the model says, and nowhere else.
+//! Writes are torn where the model allows it, and nowhere else.
 
 use xfs_device::BlockDevice;
-use xfs_format::{DiskAddr, Place, Superblock};
+use xfs_format::{DiskAddr, StructureAddress, Superblock};
 
 use super::Atomicity;
 use crate::golden::golden;
 
-/// Checks where the pieces of a write end; each begins where the one before it ends.
+/// Checks where the units of a write end. Each begins where the previous one ends.
 fn check(atomicity: &Atomicity, offset: u64, bytes: &[u8], ends: &[usize]) {
     let starts = [0].iter().chain(ends);
     let expected: Vec<_> = starts.zip(ends).map(|(start, end)| *start..*end).collect();
-    assert_eq!(atomicity.pieces(offset, bytes), expected);
+    assert_eq!(atomicity.units(offset, bytes), expected);
 }
 
 #[test]
-fn a_metadata_buffer_is_whole_and_a_log_record_is_not() {
+fn metadata_buffer_is_whole_and_log_record_is_torn() {
     let atomicity = Atomicity::default().torn(4096..8192);
     check(&atomicity, 0, &[1; 2048], &[2048]);
     check(&atomicity, 8192, &[1; 2048], &[2048]);
@@ -23,20 +23,20 @@ fn a_metadata_buffer_is_whole_and_a_log_record_is_not() {
 }
 
 #[test]
-fn sectors_are_those_of_the_device_not_of_the_write() {
+fn unaligned_write_is_torn_at_sectors_of_the_device() {
     let atomicity = Atomicity::default().torn(4000..8192);
     check(&atomicity, 4200, &[1; 1000], &[408, 920, 1000]);
     check(&atomicity, 3900, &[1; 300], &[100, 196, 300]);
 }
 
 #[test]
-fn a_write_over_the_end_of_the_log_is_torn_up_to_it() {
+fn write_across_the_end_of_the_log_is_torn_up_to_that_end() {
     let atomicity = Atomicity::default().torn(0..1024).torn(2048..2560);
     check(&atomicity, 512, &[1; 2560], &[512, 1536, 2048, 2560]);
 }
 
 #[test]
-fn an_inode_cluster_is_torn_between_inodes() {
+fn inode_cluster_is_torn_between_inodes() {
     let mut cluster = vec![0; 2048];
     cluster.chunks_mut(512).for_each(|inode| inode[..2].copy_from_slice(b"IN"));
     check(&Atomicity::default(), 0, &cluster, &[512, 1024, 1536, 2048]);
@@ -45,11 +45,11 @@ fn an_inode_cluster_is_torn_between_inodes() {
 }
 
 #[test]
-fn the_log_of_a_volume_is_torn_and_what_is_around_it_is_not() {
+fn log_of_a_volume_is_torn_and_its_surroundings_are_not() {
     let image = golden();
     let mut sector = vec![0; 512];
     image.read_at(0, &mut sector).unwrap();
-    let superblock = Superblock::decode(&sector, Place::Disk(DiskAddr(0))).unwrap();
+    let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
     let atomicity = Atomicity::of(&superblock);
     let geometry = &superblock.geometry;
     let start = geometry.block_disk_addr(superblock.log_start).unwrap().byte_offset().unwrap();

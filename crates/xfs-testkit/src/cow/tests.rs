@@ -1,4 +1,4 @@
-//! Forks differ by what is written to them and by nothing else.
+//! Forks differ only by the writes made to them.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn contents(device: &CowDevice) -> Vec<u8> {
 }
 
 #[test]
-fn writes_and_discards_are_those_of_a_plain_array() {
+fn writes_and_discards_behave_as_on_a_plain_array() {
     let (device, mut model, mut prng) = (device(), counting(), Prng::new(1));
     for round in 0..500_u16 {
         let start = prng.within(0..LENGTH);
@@ -42,7 +42,7 @@ fn writes_and_discards_are_those_of_a_plain_array() {
 }
 
 #[test]
-fn a_fork_and_its_origin_do_not_see_each_other() {
+fn fork_and_origin_do_not_see_each_others_writes() {
     let origin = device();
     origin.write_at(10, &[1; 5000], Durability::Cached).unwrap();
     let before = contents(&origin);
@@ -56,7 +56,7 @@ fn a_fork_and_its_origin_do_not_see_each_other() {
 }
 
 #[test]
-fn nothing_lies_past_the_end() {
+fn requests_past_the_end_fail() {
     let device = device();
     let length = LENGTH as u64;
     assert!(device.read_at(length - 1, &mut [0; 2]).is_err());

@@ -1,4 +1,4 @@
-//! Failures come when they were asked for and leave behind what the contract allows.
+//! Failures happen as the fault says, and leave a state that the contract allows.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -37,7 +37,7 @@ const KINDS: [RequestKind; 4] =
     [RequestKind::Read, RequestKind::Write, RequestKind::Flush, RequestKind::Discard];
 
 #[test]
-fn the_nth_request_of_a_kind_fails() {
+fn nth_request_of_a_kind_fails() {
     for failing in KINDS {
         for persistence in [Persistence::Once, Persistence::Forever] {
             let device = device(1);
@@ -62,7 +62,7 @@ fn the_nth_request_of_a_kind_fails() {
 }
 
 #[test]
-fn a_read_that_failed_leaves_rubbish() {
+fn failed_read_leaves_random_bytes() {
     let device = device(1);
     fail(&device, RequestKind::Read, 1, Persistence::Once);
     let mut buffer = [0; 512];
@@ -71,7 +71,7 @@ fn a_read_that_failed_leaves_rubbish() {
 }
 
 #[test]
-fn a_write_that_failed_is_there_or_not_and_is_not_durable() {
+fn failed_write_may_take_effect_and_is_not_durable() {
     let outcomes: BTreeSet<u8> = (0..50)
         .map(|seed| {
             let device = device(seed);
@@ -83,7 +83,8 @@ fn a_write_that_failed_is_there_or_not_and_is_not_durable() {
     assert_eq!(outcomes, BTreeSet::from([0, 7]));
 }
 
-/// Writes sectors 0 to 7, sector 3 durably, after a flush that covers sector 9; then a flush fails.
+/// Writes sector 9 and flushes it. Then writes sectors 0 to 7, sector 3 durably. Then a flush
+/// fails.
 fn after_failed_flush(seed: u64) -> FailingDevice {
     let device = device(seed);
     device.write_at(9 * 512, &[9; 512], Durability::Cached).unwrap();
@@ -98,12 +99,12 @@ fn after_failed_flush(seed: u64) -> FailingDevice {
 }
 
 #[test]
-fn a_flush_that_failed_has_lost_any_unflushed_write() {
+fn failed_flush_may_lose_any_unflushed_write() {
     let (mut lost, mut kept) = (BTreeSet::new(), BTreeSet::new());
     for seed in 0..50 {
         let device = after_failed_flush(seed);
-        assert_eq!(byte(&device, 9), 9, "what an earlier flush covered stays");
-        assert_eq!(byte(&device, 3), 4, "what was durable by itself stays");
+        assert_eq!(byte(&device, 9), 9, "a write that an earlier flush covered stays");
+        assert_eq!(byte(&device, 3), 4, "a durable write stays");
         for sector in 0..8 {
             match byte(&device, sector) {
                 0 => lost.insert(sector),
@@ -119,13 +120,13 @@ fn a_flush_that_failed_has_lost_any_unflushed_write() {
 }
 
 #[test]
-fn the_next_flush_does_not_bring_back_what_was_lost() {
+fn next_flush_does_not_restore_lost_writes() {
     let device = after_failed_flush(5);
     let before: Vec<u8> = (0..10).map(|sector| byte(&device, sector)).collect();
     device.flush().unwrap();
     let after: Vec<u8> = (0..10).map(|sector| byte(&device, sector)).collect();
     assert_eq!(before, after);
-    // And a second failure loses nothing that the flush has covered.
+    // A second failure loses nothing that the flush has covered.
     fail(&device, RequestKind::Flush, 1, Persistence::Once);
     device.flush().unwrap_err();
     let after: Vec<u8> = (0..10).map(|sector| byte(&device, sector)).collect();
@@ -133,7 +134,7 @@ fn the_next_flush_does_not_bring_back_what_was_lost() {
 }
 
 #[test]
-fn the_same_seed_fails_in_the_same_way() {
+fn same_seed_fails_in_the_same_way() {
     let bytes = |seed| -> Vec<u8> {
         let device = after_failed_flush(seed);
         (0..10).map(|sector| byte(&device, sector)).collect()
@@ -143,7 +144,7 @@ fn the_same_seed_fails_in_the_same_way() {
 }
 
 #[test]
-fn overlapping_writes_are_undone_to_what_was_flushed() {
+fn failed_flush_undoes_overlapping_writes_in_reverse_order() {
     for seed in 0..50 {
         let device = device(seed);
         for version in 1..=3 {

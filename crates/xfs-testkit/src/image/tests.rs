@@ -5,7 +5,7 @@ use super::Image;
 use crate::{golden, pack, unpack};
 
 #[test]
-fn packing_keeps_every_sector() {
+fn pack_and_unpack_keep_every_sector() {
     let mut bytes = vec![0; 512 * 9];
     bytes[512 * 3 + 7] = 1;
     bytes[512 * 4] = 2;
@@ -16,7 +16,7 @@ fn packing_keeps_every_sector() {
 }
 
 #[test]
-fn reads_see_the_changes_of_their_copy() {
+fn read_sees_the_changes_of_its_own_copy_only() {
     let image = Image::new((0..512 * 4).map(|at| (at / 512) as u8).collect());
     let mut copy = image.clone();
     copy.replace(DiskAddr(1), &[9; 1024]);
@@ -31,7 +31,7 @@ fn reads_see_the_changes_of_their_copy() {
 }
 
 #[test]
-fn an_edit_mends_the_checksum() {
+fn edit_recomputes_the_checksum() {
     let mut image = golden();
     let geometry = image.geometry();
     let at = geometry.header_disk_addr(xfs_format::AgNumber(1), 1);
@@ -39,7 +39,7 @@ fn an_edit_mends_the_checksum() {
     let verify =
         |image: &Image| BlockKind::Agf.verify(&image.bytes(at, 512).unwrap(), at, &context);
     assert_eq!(verify(&image), Ok(()));
-    // The count of free blocks, still plausible.
+    // Byte 55 is in the count of free blocks, which stays plausible.
     image.edit(at, 512, BlockKind::Agf, |bytes| bytes[55] ^= 1);
     assert_eq!(verify(&image), Ok(()));
     let mut bytes = image.bytes(at, 512).unwrap();

@@ -8,7 +8,7 @@ fn filled(byte: u8, sectors: usize) -> SharedDevice {
 }
 
 #[test]
-fn two_devices_lie_one_behind_the_other() {
+fn joined_devices_follow_each_other() {
     let joined = JoinedDevice::new(filled(1, 2), filled(2, 3));
     assert_eq!(joined.length_bytes(), 5 * 512);
     for offset in 0..5 * 512 {
@@ -24,7 +24,7 @@ fn two_devices_lie_one_behind_the_other() {
 }
 
 #[test]
-fn each_part_is_a_device_and_one_order_has_the_requests_of_both() {
+fn requests_of_both_parts_are_recorded_in_one_order() {
     let joined: SharedDevice = Arc::new(JoinedDevice::new(filled(1, 2), filled(2, 3)));
     let whole = Arc::new(RecordingDevice::new(joined));
     let [first, second] = whole.split(1024);

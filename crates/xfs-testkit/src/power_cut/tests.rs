@@ -1,4 +1,4 @@
-//! The model is as strong as its documentation says, and no stronger.
+//! The model allows exactly the states that its documentation describes.
 
 mod journal;
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use xfs_device::{BlockDevice, Durability, MemoryDevice};
 
-use self::journal::{Plant, atomicity, run};
+use self::journal::{Mutant, atomicity, run};
 use super::{Cut, MAX_ENUMERATED, PowerCuts};
 use crate::atomicity::Atomicity;
 use crate::prng::Prng;
@@ -27,20 +27,20 @@ fn write_durable(device: &RecordingDevice, sector: u64, bytes: &[u8]) {
     device.write_at(sector * 512, bytes, Durability::Durable).unwrap();
 }
 
-/// The first byte of each sector after a cut.
+/// Returns the first byte of each sector after a cut.
 fn state(cuts: &PowerCuts<'_>, cut: Cut) -> [u8; SECTORS] {
     let mut bytes = vec![0xaa; 512 * SECTORS];
     cuts.after(cut).read_at(0, &mut bytes).unwrap();
     std::array::from_fn(|sector| bytes[sector * 512])
 }
 
-/// Every state that a cut at `point` may leave.
+/// Returns every state that a cut at `point` may leave.
 fn states(recording: &Recording, atomicity: Atomicity, point: usize) -> BTreeSet<[u8; SECTORS]> {
     let cuts = PowerCuts::new(recording, atomicity);
     cuts.at(point, 4000).map(|cut| state(&cuts, cut)).collect()
 }
 
-/// The state in which these sectors are not zero.
+/// Returns the state in which only these sectors are not zero.
 fn with(sectors: &[(usize, u8)]) -> [u8; SECTORS] {
     let mut state = [0; SECTORS];
     sectors.iter().for_each(|(sector, byte)| state[*sector] = *byte);
@@ -48,7 +48,7 @@ fn with(sectors: &[(usize, u8)]) -> [u8; SECTORS] {
 }
 
 #[test]
-fn a_sound_journal_survives_every_cut() {
+fn correct_journal_survives_every_cut() {
     let run = run(3, None);
     let cuts = PowerCuts::new(&run.recording, atomicity());
     let mut count = 0;
@@ -60,7 +60,7 @@ fn a_sound_journal_survives_every_cut() {
 }
 
 #[test]
-fn a_sound_journal_survives_sampled_cuts() {
+fn correct_journal_survives_sampled_cuts() {
     let run = run(20, None);
     let cuts = PowerCuts::new(&run.recording, atomicity());
     for seed in 0..5000 {
@@ -69,20 +69,20 @@ fn a_sound_journal_survives_sampled_cuts() {
 }
 
 #[test]
-fn every_planted_mistake_is_caught_by_enumeration_and_by_samples() {
-    for plant in Plant::ALL {
-        let run = run(3, Some(plant));
+fn every_mutant_is_caught_by_enumeration_and_by_samples() {
+    for mutant in Mutant::ALL {
+        let run = run(3, Some(mutant));
         let cuts = PowerCuts::new(&run.recording, atomicity());
         let caught = cuts.all(0).find(|cut| run.check(&cuts, *cut).is_err());
-        assert!(caught.is_some(), "{plant:?}: no enumerated cut shows it");
+        assert!(caught.is_some(), "no enumerated cut catches {mutant:?}");
         let caught = (0..200).find(|seed| run.check(&cuts, cuts.sample(*seed)).is_err());
-        assert!(caught.is_some(), "{plant:?}: no sampled cut shows it");
+        assert!(caught.is_some(), "no sampled cut catches {mutant:?}");
     }
 }
 
 #[test]
-fn a_record_that_counts_on_being_whole_fails_only_because_records_are_torn() {
-    let run = run(3, Some(Plant::OneRecord));
+fn single_record_journal_survives_if_records_are_never_torn() {
+    let run = run(3, Some(Mutant::OneRecord));
     let cuts = PowerCuts::new(&run.recording, Atomicity::default());
     for cut in cuts.all(100) {
         run.check(&cuts, cut).unwrap();
@@ -90,11 +90,11 @@ fn a_record_that_counts_on_being_whole_fails_only_because_records_are_torn() {
 }
 
 #[test]
-fn a_cut_is_its_number() {
-    let run = run(3, Some(Plant::NoFlushBeforeCommit));
+fn cut_is_reproduced_from_its_number() {
+    let run = run(3, Some(Mutant::NoFlushBeforeCommit));
     let cuts = PowerCuts::new(&run.recording, atomicity());
     let again = PowerCuts::new(&run.recording, atomicity());
-    // Against the order, so that the kept state of the device is of no use.
+    // In reverse order, so that the cached state of the device is never reused.
     let all: Vec<Cut> = cuts.all(10).chain((0..100).map(|seed| cuts.sample(seed))).collect();
     for cut in all.into_iter().rev() {
         let same: Cut = cut.to_string().parse().unwrap();
@@ -104,7 +104,7 @@ fn a_cut_is_its_number() {
 }
 
 #[test]
-fn any_subset_of_unflushed_writes_may_be_there() {
+fn any_subset_of_unflushed_writes_may_survive() {
     let device = device();
     for sector in 0..MAX_ENUMERATED as u64 {
         write(&device, sector, &[1; 512]);
@@ -114,7 +114,7 @@ fn any_subset_of_unflushed_writes_may_be_there() {
 }
 
 #[test]
-fn a_flush_covers_what_returned_before_it_and_nothing_else() {
+fn flush_covers_only_writes_that_returned_before_it() {
     let device = device();
     write(&device, 0, &[1; 512]);
     device.flush().unwrap();
@@ -129,19 +129,19 @@ fn a_flush_covers_what_returned_before_it_and_nothing_else() {
 }
 
 #[test]
-fn a_durable_write_covers_itself_once_it_has_returned() {
+fn durable_write_covers_itself_once_it_has_returned() {
     let device = device();
     write(&device, 0, &[1; 512]);
     write_durable(&device, 1, &[2; 512]);
     let recording = device.recording();
     let expected = BTreeSet::from([with(&[(1, 2)]), with(&[(0, 1), (1, 2)])]);
     assert_eq!(states(&recording, Atomicity::default(), 2), expected);
-    // Under way it is like any other.
+    // In flight it is like any other write.
     assert_eq!(states(&recording, Atomicity::default(), 1).len(), 4);
 }
 
 #[test]
-fn an_older_write_never_wins_over_a_newer_one_that_is_there() {
+fn older_write_never_hides_a_surviving_newer_one() {
     let device = device();
     write(&device, 0, &[1; 1024]);
     write(&device, 0, &[2; 512]);
@@ -162,7 +162,7 @@ fn log_records_are_torn_and_metadata_buffers_are_not() {
 }
 
 #[test]
-fn an_inode_cluster_is_torn_between_inodes() {
+fn inode_cluster_is_torn_between_inodes() {
     let device = device();
     let mut cluster = vec![0; 1024];
     cluster[..2].copy_from_slice(b"IN");
@@ -172,7 +172,7 @@ fn an_inode_cluster_is_torn_between_inodes() {
 }
 
 #[test]
-fn few_writes_of_many_pieces_are_enumerated_whole_and_sampled_torn() {
+fn few_writes_of_many_units_are_enumerated_whole_and_sampled_torn() {
     let device = device();
     write(&device, 0, &[1; 16 * 512]);
     write(&device, 16, &[2; 16 * 512]);
@@ -189,7 +189,7 @@ fn few_writes_of_many_pieces_are_enumerated_whole_and_sampled_torn() {
 }
 
 #[test]
-fn many_writes_are_sampled_in_the_shapes_in_which_bugs_hide() {
+fn many_writes_are_sampled_in_every_survival_pattern() {
     let device = device();
     let writes = 2 * MAX_ENUMERATED;
     for sector in 0..writes as u64 {
@@ -206,10 +206,10 @@ fn many_writes_are_sampled_in_the_shapes_in_which_bugs_hide() {
     for sector in 0..writes {
         let mut others = all.clone();
         others.remove(sector);
-        assert!(states.contains(&with(&others)), "never only {sector} is lost");
-        assert!(states.contains(&with(&[(sector, 1)])), "never only {sector} is there");
-        assert!(states.contains(&with(&all[..sector])), "never a prefix of {sector}");
-        assert!(states.contains(&with(&all[sector..])), "never all from {sector} on");
+        assert!(states.contains(&with(&others)), "no cut loses only {sector}");
+        assert!(states.contains(&with(&[(sector, 1)])), "no cut keeps only {sector}");
+        assert!(states.contains(&with(&all[..sector])), "no cut keeps only the first {sector}");
+        assert!(states.contains(&with(&all[sector..])), "no cut keeps only those from {sector} on");
     }
 }
 
@@ -238,7 +238,7 @@ fn every_prefix_of_the_writes_is_among_the_cuts() {
 }
 
 #[test]
-fn a_discard_leaves_what_was_there_or_zeros_or_rubbish() {
+fn discard_leaves_old_contents_zeros_or_random_bytes() {
     let device = device();
     write(&device, 3, &[9; 512]);
     device.flush().unwrap();
@@ -254,7 +254,7 @@ fn a_discard_leaves_what_was_there_or_zeros_or_rubbish() {
 }
 
 #[test]
-fn a_sample_depends_on_its_seed_alone() {
+fn sample_depends_only_on_its_seed() {
     let run = run(10, None);
     let (cuts, again) =
         (PowerCuts::new(&run.recording, atomicity()), PowerCuts::new(&run.recording, atomicity()));
@@ -264,7 +264,7 @@ fn a_sample_depends_on_its_seed_alone() {
 }
 
 #[test]
-fn a_flush_of_one_device_says_nothing_of_the_other() {
+fn flush_of_one_part_does_not_cover_the_other() {
     let whole = Arc::new(device());
     let [data, log] = whole.split(16 * 512);
     let sector = |byte: u8| [byte; 512];
@@ -275,7 +275,7 @@ fn a_flush_of_one_device_says_nothing_of_the_other() {
     let atomicity = || Atomicity::default();
     let both = with(&[(0, 1), (16, 2)]);
     assert_eq!(states(&recording, atomicity(), 3), BTreeSet::from([with(&[(16, 2)]), both]));
-    // Under way it covers nothing.
+    // In flight the flush covers nothing.
     assert_eq!(states(&recording, atomicity(), 2).len(), 4);
     data.flush().unwrap();
     data.write_at(512, &sector(3), Durability::Cached).unwrap();
@@ -283,7 +283,7 @@ fn a_flush_of_one_device_says_nothing_of_the_other() {
     data.write_at(0, &sector(5), Durability::Cached).unwrap();
     log.flush().unwrap();
     let recording = whole.recording();
-    // The next request is under way.
+    // The next request is in flight.
     let next = with(&[(0, 1), (1, 3), (16, 2)]);
     assert_eq!(states(&recording, atomicity(), 4), BTreeSet::from([both, next]));
     let expected = [(1, 0), (1, 3), (5, 0), (5, 3)];

@@ -1,7 +1,7 @@
 use super::Prng;
 
 #[test]
-fn a_seed_gives_the_same_numbers() {
+fn same_seed_gives_the_same_numbers() {
     let numbers = |seed| {
         let mut prng = Prng::new(seed);
         [prng.number(), prng.number(), prng.number()]
@@ -11,7 +11,7 @@ fn a_seed_gives_the_same_numbers() {
 }
 
 #[test]
-fn a_range_is_kept() {
+fn within_stays_in_its_range() {
     let mut prng = Prng::new(1);
     assert!((0..1000).all(|_| (3..9).contains(&prng.within(3..9))));
     assert_eq!(prng.within(5..5), 5);
@@ -19,7 +19,7 @@ fn a_range_is_kept() {
 }
 
 #[test]
-fn mutation_changes_bytes_of_any_length() {
+fn mutate_accepts_any_length() {
     let mut prng = Prng::new(1);
     for length in 0..64 {
         prng.mutate(&mut vec![0x55; length]);

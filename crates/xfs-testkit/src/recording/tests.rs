@@ -1,4 +1,4 @@
-//! The recording has every request, in order, and can be replayed to any point.
+//! A recording contains every request in order and can be replayed to any point.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn requests_are_recorded_in_order() {
 }
 
 #[test]
-fn reads_and_requests_that_failed_are_not_recorded() {
+fn reads_and_failed_requests_are_not_recorded() {
     let device = device();
     device.read_at(0, &mut [0; 512]).unwrap();
     assert!(device.write_at(LENGTH as u64, &[1; 512], Durability::Cached).is_err());
@@ -49,7 +49,7 @@ fn reads_and_requests_that_failed_are_not_recorded() {
 }
 
 #[test]
-fn a_replay_gives_the_device_as_it_was_at_any_point() {
+fn replay_restores_the_device_at_any_point() {
     let device = device();
     let mut states = vec![contents(&device)];
     for round in 0..20_u8 {
@@ -68,7 +68,7 @@ fn a_replay_gives_the_device_as_it_was_at_any_point() {
 }
 
 #[test]
-fn a_recording_does_not_grow_and_its_base_is_not_written() {
+fn later_writes_change_neither_recording_nor_base() {
     let base = Arc::new(MemoryDevice::new(LENGTH as u64));
     let device = RecordingDevice::new(Arc::<MemoryDevice>::clone(&base));
     device.write_at(0, &[1; 512], Durability::Cached).unwrap();
@@ -79,7 +79,7 @@ fn a_recording_does_not_grow_and_its_base_is_not_written() {
 }
 
 #[test]
-fn threads_are_recorded_in_the_order_in_which_the_device_changed() {
+fn requests_of_threads_are_recorded_in_the_order_of_their_effects() {
     let device = device();
     std::thread::scope(|scope| {
         for thread in 0..4_u8 {
@@ -97,7 +97,7 @@ fn threads_are_recorded_in_the_order_in_which_the_device_changed() {
 }
 
 #[test]
-fn a_part_of_a_sector_is_recorded_with_the_rest_of_it() {
+fn partial_sector_write_is_recorded_as_a_whole_sector() {
     let device = device();
     device.write_at(100, &[1; 300], Durability::Cached).unwrap();
     device.write_at(400, &[2; 200], Durability::Cached).unwrap();

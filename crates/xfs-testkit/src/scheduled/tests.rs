@@ -1,11 +1,11 @@
-//! Threads are held, and go in the order that the test wants.
+//! Threads are held and proceed in the order that the test chooses.
 
 use std::sync::Arc;
 use std::thread;
 
 use xfs_device::{BlockDevice, Durability, MemoryDevice};
 
-use super::{ScheduledDevice, Waiting};
+use super::{HeldRequest, ScheduledDevice};
 use crate::failing::RequestKind;
 use crate::recording::{RecordingDevice, Request};
 
@@ -15,7 +15,7 @@ fn recorder() -> Arc<RecordingDevice> {
     Arc::new(RecordingDevice::new(Arc::new(MemoryDevice::new(1 << 20))))
 }
 
-/// Sectors in the order in which they were written.
+/// Returns the sectors in the order in which they were written.
 fn order(recorder: &RecordingDevice) -> Vec<u64> {
     let requests = recorder.recording();
     let offsets = requests.requests().iter().filter_map(|request| match request {
@@ -25,7 +25,7 @@ fn order(recorder: &RecordingDevice) -> Vec<u64> {
     offsets.collect()
 }
 
-/// Four threads write two sectors each, one after the other.
+/// Lets four threads write two sectors each, one after the other, and returns the order.
 fn run(seed: u64) -> Vec<u64> {
     let recorder = recorder();
     let (device, mut scheduler) = ScheduledDevice::new(recorder.clone(), &HELD, seed);
@@ -39,7 +39,7 @@ fn run(seed: u64) -> Vec<u64> {
             });
         }
         for left in (1..=8_usize).rev() {
-            // A thread that has not written its second sector waits with one request.
+            // Each thread that has not written its second sector has one request held.
             let second = order(&recorder).iter().filter(|sector| **sector >= 10).count();
             scheduler.wait_for(4 - second);
             assert!(scheduler.release_any().is_some(), "{left} left");
@@ -50,30 +50,30 @@ fn run(seed: u64) -> Vec<u64> {
 }
 
 #[test]
-fn a_seed_gives_an_order_and_the_same_again() {
+fn same_seed_gives_the_same_order() {
     let orders: Vec<_> = (0..8).map(run).collect();
     assert_eq!(orders, (0..8).map(run).collect::<Vec<_>>());
     assert!(orders.iter().any(|order| *order != orders[0]), "seeds differ");
     for order in &orders {
         for thread in 0..4 {
-            let place = |sector| order.iter().position(|found| *found == sector).unwrap();
-            assert!(place(thread) < place(thread + 10), "a thread overtakes itself: {order:?}");
+            let index = |sector| order.iter().position(|found| *found == sector).unwrap();
+            assert!(index(thread) < index(thread + 10), "requests of one thread swap: {order:?}");
         }
     }
 }
 
 #[test]
-fn a_slow_request_is_overtaken_by_a_flush_that_does_not_cover_it() {
+fn flush_overtakes_a_held_write() {
     let recorder = recorder();
     let (device, mut scheduler) = ScheduledDevice::new(recorder.clone(), &HELD, 1);
     thread::scope(|scope| {
         scope.spawn(|| device.write_at(512, &[1; 512], Durability::Cached).unwrap());
         scope.spawn(|| device.flush().unwrap());
         scheduler.wait_for(2);
-        let write = Waiting { kind: RequestKind::Write, offset: 512, length: 512 };
-        let flush = Waiting { kind: RequestKind::Flush, offset: 0, length: 0 };
+        let write = HeldRequest { kind: RequestKind::Write, offset: 512, length: 512 };
+        let flush = HeldRequest { kind: RequestKind::Flush, offset: 0, length: 0 };
         assert_eq!(scheduler.waiting(), [write, flush]);
-        let is_flush = |waiting: &Waiting| waiting.kind == RequestKind::Flush;
+        let is_flush = |waiting: &HeldRequest| waiting.kind == RequestKind::Flush;
         assert_eq!(scheduler.release_first(is_flush), Some(flush));
         assert_eq!(recorder.recording().requests(), [Request::Flush]);
         assert_eq!(scheduler.release_first(is_flush), None);
@@ -83,7 +83,7 @@ fn a_slow_request_is_overtaken_by_a_flush_that_does_not_cover_it() {
 }
 
 #[test]
-fn kinds_that_are_not_held_pass() {
+fn requests_of_other_kinds_pass() {
     let (device, scheduler) = ScheduledDevice::new(recorder(), &HELD, 1);
     device.read_at(0, &mut [0; 512]).unwrap();
     device.discard(0, 512).unwrap();
@@ -91,7 +91,7 @@ fn kinds_that_are_not_held_pass() {
 }
 
 #[test]
-fn without_its_scheduler_a_device_holds_nobody() {
+fn dropping_the_scheduler_releases_all_requests() {
     let recorder = recorder();
     let (device, scheduler) = ScheduledDevice::new(recorder.clone(), &HELD, 1);
     thread::scope(|scope| {

@@ -23,7 +23,7 @@ fn set_owner(journal: &Arc<Journal>, record: &Arc<InodeRecord>, uid: u32) {
 
 /// The owner of an inode as it lies on disk.
 fn owner_on_disk(journal: &Journal, record: &InodeRecord) -> u32 {
-    let place = journal.geometry().inode_place(record.number()).unwrap();
+    let place = journal.geometry().inode_location(record.number()).unwrap();
     let cache = journal.cache();
     let kind = BlockKind::InodeCluster;
     let fresh = cache.read_fresh(place.cluster, place.cluster_bytes, kind).unwrap();
@@ -49,7 +49,7 @@ fn records_that_are_gone_give_their_memory_back() {
     let kept = record(&journal, 1);
     (0..32).for_each(|index| drop(record(&journal, index)));
     let InodeNumber(root) = journal.superblock().root_inode;
-    let place = journal.geometry().inode_place(InodeNumber(root)).unwrap();
+    let place = journal.geometry().inode_location(InodeNumber(root)).unwrap();
     let kind = BlockKind::InodeCluster;
     let buffer = journal.cache().read(place.cluster, place.cluster_bytes, kind).unwrap();
     let item = buffer.attached::<BufferItem>().unwrap();
@@ -122,7 +122,7 @@ fn an_inode_logged_again_while_it_is_written_stays_in_the_log() {
     set_owner(&journal, &record, 1);
     journal.force_all().unwrap();
     let lsn = record.state().lsn();
-    let place = journal.geometry().inode_place(record.number()).unwrap();
+    let place = journal.geometry().inode_location(record.number()).unwrap();
     let mut cluster = vec![0; place.cluster_bytes as usize];
     let taken = record.take(&mut cluster).unwrap();
     assert_eq!(Some(taken.lsn), lsn);
@@ -198,7 +198,7 @@ fn an_inode_that_comes_into_place_before_a_roll_is_not_logged_again() {
 
 /// Frees the cluster of the inodes that a new volume does not use.
 fn free_cluster(journal: &Arc<Journal>, of: &InodeRecord) {
-    let place = journal.geometry().inode_place(of.number()).unwrap();
+    let place = journal.geometry().inode_location(of.number()).unwrap();
     let mut tx = journal.begin(TransactionKind::FreeInode, 0).unwrap();
     let kind = BlockKind::InodeCluster;
     let buffer = tx.read(place.cluster, place.cluster_bytes, kind).unwrap();
@@ -213,7 +213,7 @@ fn inodes_of_a_freed_cluster_hold_the_tail_until_that_is_durable_and_are_never_w
     let record = record(&journal, 40);
     set_owner(&journal, &record, 7);
     journal.force_all().unwrap();
-    let place = journal.geometry().inode_place(record.number()).unwrap();
+    let place = journal.geometry().inode_location(record.number()).unwrap();
     free_cluster(&journal, &record);
     let report = journal.log().ail().push(journal.log().ail().head());
     assert_eq!((report.started, report.pinned), (0, 1), "its change must not be forgotten yet");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use xfs_buffer::{Buffer, PosixError, Result};
-use xfs_format::geometry::InodePlace;
+use xfs_format::geometry::InodeLocation;
 use xfs_format::inode::InodeCore;
 use xfs_format::{BlockKind, InodeNumber};
 
@@ -31,7 +31,7 @@ impl Journal {
         mut f: impl FnMut(InodeNumber, Result<InodeCore>),
     ) -> Result<u32> {
         let geometry = self.geometry();
-        let place = geometry.inode_place(first).ok_or(PosixError::NotFound)?;
+        let place = geometry.inode_location(first).ok_or(PosixError::NotFound)?;
         let inode_size = geometry.inode_size;
         let count = (place.cluster_bytes - place.offset_bytes) / inode_size;
         let wanted = if count < u64::BITS { wanted & ((1 << count) - 1) } else { wanted };
@@ -65,7 +65,7 @@ impl Journal {
 
     /// The cluster as it is in memory, or else its bytes in `scratch`: what is not in memory waits for
     /// nothing to be written, so that all that was done before is on the device.
-    fn look_at(&self, place: InodePlace, scratch: &mut Vec<u8>) -> Result<Cluster> {
+    fn look_at(&self, place: InodeLocation, scratch: &mut Vec<u8>) -> Result<Cluster> {
         let (at, length_bytes, kind) =
             (place.cluster, place.cluster_bytes, BlockKind::InodeCluster);
         if let Some(buffer) = self.cache().find(at, length_bytes, kind)? {
@@ -78,7 +78,7 @@ impl Journal {
         }
     }
 
-    fn bring_in(&self, place: InodePlace) -> Result<Cluster> {
+    fn bring_in(&self, place: InodeLocation) -> Result<Cluster> {
         let kind = BlockKind::InodeCluster;
         self.cache().read(place.cluster, place.cluster_bytes, kind).map(Cluster::of)
     }

@@ -1,7 +1,7 @@
 use xfs_format::log_item::{
     AttrOperation, ExtentFree, HostOrder, LogItem, RefcountExtent, RmapExtent,
 };
-use xfs_format::{FileBlock, FsBlock, InodeNumber, Place};
+use xfs_format::{FileBlock, FsBlock, InodeNumber, StructureAddress};
 
 use super::{AttrPromise, Promise, decode_intent, encode_done, encode_intent};
 
@@ -10,7 +10,7 @@ fn check_round_trip(promises: &[Promise]) {
         [(encode_intent(7, promises), true), (encode_done(7, promises), false)]
     {
         let regions: Vec<&[u8]> = regions.iter().map(Vec::as_slice).collect();
-        let item = LogItem::decode(&regions, HostOrder::NATIVE, Place::Log(0)).unwrap();
+        let item = LogItem::decode(&regions, HostOrder::NATIVE, StructureAddress::Log(0)).unwrap();
         assert_eq!(item.intent_id(), Some(7));
         assert_eq!(item.kind().is_intent(), is_intent);
         let kind = promises[0].kind();

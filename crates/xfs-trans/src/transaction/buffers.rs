@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use xfs_buffer::{Buffer, BufferExtent, Result};
-use xfs_format::{BlockKind, Check, Corruption, DiskAddr, Place};
+use xfs_format::{BlockKind, Check, Corruption, DiskAddr, StructureAddress};
 use xfs_log::LogItem;
 
 use super::Transaction;
@@ -405,7 +405,7 @@ impl Transaction<'_> {
 
 #[cold]
 fn freed(buffer: &Buffer) -> xfs_buffer::Error {
-    let place = Place::Disk(buffer.at());
+    let place = StructureAddress::Disk(buffer.at());
     Corruption::new(buffer.kind().structure(), place, Check::BufferFreed).into()
 }
 

@@ -219,7 +219,7 @@ fn an_idle_log_is_covered_once() {
     assert!(!journal.cover_if_idle().unwrap(), "once is enough");
     // Without the log: it is all in place.
     let kind = BlockKind::InodeCluster;
-    let place = journal.geometry().inode_place(record.number()).unwrap();
+    let place = journal.geometry().inode_location(record.number()).unwrap();
     let on_disk = journal.cache().read_fresh(place.cluster, place.cluster_bytes, kind).unwrap();
     let bytes = on_disk.bytes();
     assert_eq!(bytes[place.offset_bytes as usize + 11], 5, "the last byte of the owner");

@@ -154,13 +154,7 @@ struct Reads {
 }
 
 impl BlockDevice for Reads {
-    fn length_bytes(&self) -> u64 {
-        self.inner.length_bytes()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.inner.sector_size()
-    }
+    xfs_testkit::delegate_device!(inner: length_bytes, sector_size, write_at, flush, discard);
 
     fn is_read_only(&self) -> bool {
         false
@@ -169,18 +163,6 @@ impl BlockDevice for Reads {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.seen.lock().unwrap().push((offset, buffer.len()));
         self.inner.read_at(offset, buffer)
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
-        self.inner.write_at(offset, bytes, durability)
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        self.inner.flush()
-    }
-
-    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.inner.discard(offset, length)
     }
 }
 
@@ -197,7 +179,7 @@ fn a_listing_reads_each_cluster_once() {
     let reads = Arc::new(Reads { inner: device, seen: Mutex::default() });
     let volume = open(Arc::<Reads>::clone(&reads));
     let root = volume.root().unwrap();
-    let cluster = volume.geometry().inode_place(root.number()).unwrap();
+    let cluster = volume.geometry().inode_location(root.number()).unwrap();
     reads.seen.lock().unwrap().clear();
     assert_eq!(root.entries_with_metadata_from(Cookie::START).unwrap().count(), FILES);
     let mut seen = reads.seen.lock().unwrap().clone();
@@ -387,7 +369,7 @@ fn a_damaged_inode_is_an_error_and_the_only_one() {
         let volume = open();
         let root = volume.root().unwrap();
         let number = root.create("file", &NewKind::Regular, &PLAIN).unwrap().number();
-        let place = volume.geometry().inode_place(number).unwrap();
+        let place = volume.geometry().inode_location(number).unwrap();
         let at = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes);
         drop(root);
         volume.close().unwrap();

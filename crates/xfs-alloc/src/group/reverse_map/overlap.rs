@@ -11,7 +11,9 @@ use xfs_buffer::{BufferCache, Result};
 use xfs_format::agf::BtreeRoot;
 use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, BtreeKind};
 use xfs_format::rmap::{ReverseMap, Rmap};
-use xfs_format::{AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, Group, Place, Structure};
+use xfs_format::{
+    AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, Group, Structure, StructureAddress,
+};
 
 /// The first record over `block` that is the one looked for.
 #[doc(alias = "xfs_rmap_query_range")]
@@ -23,7 +25,7 @@ pub(super) fn find(
     is_wanted: impl Fn(&Rmap) -> bool,
 ) -> Result<Option<Rmap>> {
     let geometry = cache.geometry();
-    let place = Place::Group(group);
+    let place = StructureAddress::Group(group);
     let outside = || Corruption::new(Structure::Btree, place, BtreeCheck::Outside);
     let of_group = Group::new(geometry, group).ok_or_else(outside)?;
     let mut waiting = vec![(root.block, root.levels)];
@@ -39,7 +41,7 @@ pub(super) fn find(
         let level = node.level();
         if level + 1 != levels {
             let check = BtreeCheck::Level { level, max: levels - 1 };
-            return Err(Corruption::new(Structure::Btree, Place::Disk(at), check).into());
+            return Err(Corruption::new(Structure::Btree, StructureAddress::Disk(at), check).into());
         }
         if level == 0 {
             let found = find_in_leaf(&node, &of_group, (at, block), &is_wanted)?;
@@ -60,8 +62,9 @@ fn find_in_leaf(
     is_wanted: impl Fn(&Rmap) -> bool,
 ) -> Result<Option<Rmap>> {
     for record in leaf.records() {
-        let record = ReverseMap::decode_record(record, group)
-            .map_err(|check| Corruption::new(Structure::Btree, Place::Disk(at), check))?;
+        let record = ReverseMap::decode_record(record, group).map_err(|check| {
+            Corruption::new(Structure::Btree, StructureAddress::Disk(at), check)
+        })?;
         if record.start > block {
             break;
         }

@@ -1,7 +1,7 @@
 //! The short form: all attributes are written anew by each change, being a few hundred bytes.
 
 use xfs_buffer::Result;
-use xfs_format::Place;
+use xfs_format::StructureAddress;
 use xfs_format::attr::short_form::encode;
 use xfs_format::attr::{AttrEntry, AttrShortForm, AttrValue};
 
@@ -18,7 +18,7 @@ pub(super) struct ShortAttributes<'a> {
 }
 
 impl<'a> ShortAttributes<'a> {
-    pub(super) fn decode(bytes: &'a [u8], place: Place) -> Result<Self> {
+    pub(super) fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self> {
         let form = AttrShortForm::decode(bytes, place)?;
         form.verify()?;
         Ok(Self { entries: form.entries().collect::<Result<_, _>>()? })

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use xfs_format::attr::leaf::is_local;
 use xfs_format::attr::{AttrEntry, AttrLeaf, AttrShortForm, AttrValue, Namespace};
-use xfs_format::dabtree::{self, NODE_MAGIC, Node};
+use xfs_format::dabtree::{self, DaNode, NODE_MAGIC};
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, FileBlock, InodeNumber, Place};
+use xfs_format::{BlockKind, FileBlock, InodeNumber, StructureAddress};
 use xfs_testkit::Prng;
 
 use super::{AttributeChange, Key, Run, leaf};
@@ -16,7 +16,7 @@ use crate::store::{Contents, ForkStore};
 
 type Model = BTreeMap<(Namespace, Vec<u8>), Vec<u8>>;
 
-const PLACE: Place = Place::Inode(InodeNumber(131));
+const PLACE: StructureAddress = StructureAddress::Inode(InodeNumber(131));
 
 fn fork(block_log: u8) -> MemoryFork {
     let mut fork = MemoryFork::new(ForkKind::Attr, geometry(block_log, 0));
@@ -110,7 +110,7 @@ fn walk(
         let range = AttrLeaf::decode(bytes, PLACE).unwrap().hash_range();
         return range.map_or(0, |(_, last)| last);
     }
-    let node = Node::decode(bytes, PLACE).unwrap();
+    let node = DaNode::decode(bytes, PLACE).unwrap();
     for entry in node.entries() {
         let child = FileBlock(entry.before.get().into());
         assert_eq!(walk(blocks, child, Some(node.level() - 1), leaves), entry.hash.get());

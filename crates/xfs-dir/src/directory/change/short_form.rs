@@ -5,7 +5,7 @@
 
 use xfs_format::directory::short_form::{FIRST_OFFSET, encode};
 use xfs_format::directory::{Cookie, Entry, EntryType, ShortForm};
-use xfs_format::{Geometry, InodeNumber, Place};
+use xfs_format::{Geometry, InodeNumber, StructureAddress};
 
 use super::{NewEntry, data, index};
 
@@ -53,7 +53,7 @@ pub(crate) struct Short {
 impl Short {
     pub(super) fn decode(
         bytes: &[u8],
-        place: Place,
+        place: StructureAddress,
         geometry: &Geometry,
     ) -> xfs_buffer::Result<Self> {
         let form = ShortForm::decode(bytes, place)?;

@@ -1,4 +1,4 @@
-//! Short form attributes made by hand, one lie at a time.
+//! Hand-made short form attributes, valid and with one invalid field each.
 
 use std::vec;
 use std::vec::Vec;
@@ -6,12 +6,12 @@ use std::vec::Vec;
 use super::{AttrShortForm, encode, encode_first};
 use crate::addr::InodeNumber;
 use crate::attr::{AttrCheck, AttrEntry, AttrValue, Namespace};
-use crate::corruption::{Check, Place};
+use crate::corruption::{Check, StructureAddress};
 use crate::parent::Parent;
 
-const PLACE: Place = Place::Inode(InodeNumber(131));
+const PLACE: StructureAddress = StructureAddress::Inode(InodeNumber(131));
 
-/// `user.a` = "xyz", `trusted.b` = "", and a parent pointer `name` into inode 128.
+/// Returns `user.a` = "xyz", `trusted.b` = "", and a parent pointer `name` to inode 128.
 fn form() -> Vec<u8> {
     let entry = |name: &[u8], value: &[u8], flags: u8| {
         [&[name.len() as u8, value.len() as u8, flags][..], name, value].concat()
@@ -20,7 +20,7 @@ fn form() -> Vec<u8> {
     let entries = [entry(b"a", b"xyz", 0), entry(b"b", b"", 2), entry(b"name", &parent, 8)];
     let entries = entries.concat();
     let size = entries.len() as u8 + 4;
-    // A fork may be longer than what is in it.
+    // A fork may be longer than its contents.
     [vec![0, size, 3, 0], entries, vec![0; 9]].concat()
 }
 
@@ -32,7 +32,7 @@ fn check_refused(offset: usize, new: &[u8], expected: AttrCheck) {
 }
 
 #[test]
-fn entries() {
+fn entries_decode_in_order() {
     let bytes = form();
     let form = AttrShortForm::decode(&bytes, PLACE).unwrap();
     form.verify().unwrap();
@@ -49,7 +49,7 @@ fn entries() {
 }
 
 #[test]
-fn the_first_one_is_written_as_any() {
+fn encode_first_writes_the_bytes_of_encode() {
     let longest = [b'n'; 256];
     for (name, value) in
         [(&b"name"[..], &b"value"[..]), (&longest[..255], &longest[..12]), (b"n", b"")]
@@ -59,25 +59,25 @@ fn the_first_one_is_written_as_any() {
         let expected = encode(&[AttrEntry { namespace, name, value: value_of }]).unwrap();
         let room = expected.len();
         assert_eq!(encode_first((namespace, name), value, room).as_deref(), Some(&*expected));
-        assert_eq!(encode_first((namespace, name), value, room - 1), None, "there is no room");
+        assert_eq!(encode_first((namespace, name), value, room - 1), None, "the room is too small");
     }
     assert_eq!(encode_first((Namespace::Parent, &longest), b"", 4096), None);
     assert_eq!(encode_first((Namespace::Parent, b"n"), &longest, 4096), None);
 }
 
 #[test]
-fn one_of_them() {
+fn find_returns_the_attribute_of_name_and_namespace() {
     let bytes = form();
     let form = AttrShortForm::decode(&bytes, PLACE).unwrap();
     for entry in form.entries().map(Result::unwrap) {
         assert_eq!(form.find(entry.namespace, entry.name), Ok(Some(entry)));
     }
-    assert_eq!(form.find(Namespace::User, b"b"), Ok(None), "it is of another namespace");
+    assert_eq!(form.find(Namespace::User, b"b"), Ok(None), "the attribute is in another namespace");
     assert_eq!(form.find(Namespace::User, b"c"), Ok(None));
 }
 
 #[test]
-fn one_of_them_in_a_form_that_does_not_hold() {
+fn find_refuses_invalid_lengths_and_its_own_invalid_entry() {
     let found = |offset: usize, new: u8, name: &[u8]| {
         let mut bytes = form();
         bytes[offset] = new;
@@ -89,14 +89,14 @@ fn one_of_them_in_a_form_that_does_not_hold() {
     let outside = |offset| Err(AttrCheck::EntryEnd { offset, end }.into());
     assert_eq!(found(4, 255, b"a"), outside(0), "a name that is too long");
     assert_eq!(found(5, 255, b"b"), outside(0), "a value that is too long");
-    assert_eq!(found(2, 4, b"c"), outside(end), "fewer than are said to be");
+    assert_eq!(found(2, 4, b"c"), outside(end), "fewer entries than the count");
     let flags = AttrCheck::Flags { index: 0, flags: 1 };
     assert_eq!(found(6, 1, b"a"), Err(flags.into()));
-    assert_eq!(found(6, 1, b"c"), Ok(false), "what is wrong with another one does not matter");
+    assert_eq!(found(6, 1, b"c"), Ok(false), "invalid flags of another attribute do not matter");
 }
 
 #[test]
-fn forms_that_do_not_hold() {
+fn invalid_forms_are_refused() {
     let end = form().len() - 9 - 4;
     let size = |size| AttrCheck::ShortFormSize { size, available: form().len() };
     check_refused(0, &[0xff, 0xff], size(0xffff));
@@ -112,7 +112,7 @@ fn forms_that_do_not_hold() {
 }
 
 #[test]
-fn no_bytes_make_it_panic() {
+fn no_changed_byte_panics() {
     for length in 0..form().len() - 9 {
         assert!(AttrShortForm::decode(&form()[..length], PLACE).is_err(), "{length} bytes");
     }

@@ -1,16 +1,16 @@
-//! What must hold inside one data block.
+//! The checks of one data block against itself.
 
 use core::mem::offset_of;
 
 use super::{DATA_HEADER, DataBlock, DataHeaderDisk, Record};
 use crate::addr::DiskAddr;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, StructureAddress};
 use crate::directory::{DirectoryCheck, Entry, leaf, name_hash};
 use crate::envelope::Envelope;
 use crate::geometry::Geometry;
 use crate::kind::VerifyContext;
 
-/// Where the common fields lie in data blocks and in blocks of the free-space index.
+/// Offsets of the common fields in data blocks and in blocks of the free-space index.
 pub(crate) const ENVELOPE: Envelope = Envelope {
     crc: offset_of!(DataHeaderDisk, crc),
     block: Some(offset_of!(DataHeaderDisk, block)),
@@ -20,19 +20,12 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
 
 /// Checks a data block that was read from `at`.
 ///
-/// Its place in the directory is not known here, so that dot names may stand in every block where
-/// they stand in the first.
-pub(crate) fn verify(
-    bytes: &[u8],
-    at: DiskAddr,
-    context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    let place = Place::Disk(at);
-    let checked = DataBlock::parse(bytes, 0, place).and_then(|block| {
-        ENVELOPE.verify(bytes, at, context)?;
-        verify_block(&block, context.geometry).map_err(Check::from)
-    });
-    checked.map_err(|check| Corruption::new(Structure::Directory, place, check))
+/// The position of the block in the directory is not known here. Dot names are therefore accepted
+/// in every block, at the offsets that they have in the first block.
+pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
+    let block = DataBlock::parse(bytes, 0, StructureAddress::Disk(at))?;
+    ENVELOPE.verify(bytes, at, context)?;
+    Ok(verify_block(&block, context.geometry)?)
 }
 
 fn verify_block(block: &DataBlock<'_>, geometry: &Geometry) -> Result<(), DirectoryCheck> {
@@ -42,7 +35,7 @@ fn verify_block(block: &DataBlock<'_>, geometry: &Geometry) -> Result<(), Direct
     while offset < block.bytes.len() {
         let (record, length) = block.record(offset)?;
         match record {
-            Record::Free => free.see(offset, length as u16)?,
+            Record::Free => free.visit(offset, length as u16)?,
             Record::Entry(entry) => {
                 free.follows_free = false;
                 verify_entry(block, &entry, geometry)?;
@@ -71,7 +64,8 @@ fn verify_entry(
     if listed { Ok(()) } else { Err(DirectoryCheck::NotIndexed { offset }) }
 }
 
-/// The index of the block form. Every entry was found in it, so equal numbers make it exact.
+/// Checks the index of the block form. Every entry was found in it, so the index is exact if the
+/// numbers of entries are equal.
 fn verify_index(block: &DataBlock<'_>, entries: u32) -> Result<(), DirectoryCheck> {
     let Some((index, tail)) = block.index else { return Ok(()) };
     let stale = leaf::verify_order(index)?;
@@ -86,7 +80,7 @@ fn verify_index(block: &DataBlock<'_>, entries: u32) -> Result<(), DirectoryChec
     block.parse_parent().map(|_| ())
 }
 
-/// The table of the best free records against those that are met, in the order of the block.
+/// Compares the best free table with the free records, which are visited in the order of the block.
 struct FreeTable {
     best: [(u16, u16); 3],
     seen: [bool; 3],
@@ -106,13 +100,13 @@ impl FreeTable {
         Ok(Self { best, seen: best.map(|(offset, _)| offset == 0), follows_free: false })
     }
 
-    fn see(&mut self, offset: usize, length: u16) -> Result<(), DirectoryCheck> {
+    fn visit(&mut self, offset: usize, length: u16) -> Result<(), DirectoryCheck> {
         if self.follows_free {
             return Err(DirectoryCheck::FreeAdjacent { offset });
         }
         self.follows_free = true;
-        let place = (offset as u16, length);
-        if let Some(index) = self.best.iter().position(|best| *best == place) {
+        let record = (offset as u16, length);
+        if let Some(index) = self.best.iter().position(|best| *best == record) {
             self.seen.get_mut(index).into_iter().for_each(|seen| *seen = true);
             return Ok(());
         }

@@ -1,22 +1,22 @@
-//! Short form directories made by hand, one lie at a time.
+//! Hand-made short form directories, valid and with one invalid field each.
 
 use std::vec::Vec;
 
 use super::ShortForm;
 use crate::addr::{DiskAddr, InodeNumber};
-use crate::corruption::{Check, Corruption, Place};
+use crate::corruption::{Check, Corruption, StructureAddress};
 use crate::directory::{Cookie, DirectoryCheck, EntryType};
 use crate::geometry::Geometry;
 use crate::superblock::Superblock;
 
-const PLACE: Place = Place::Inode(InodeNumber(128));
+const PLACE: StructureAddress = StructureAddress::Inode(InodeNumber(128));
 
 fn geometry() -> Geometry {
     let sector = include_bytes!("../../../../../testdata/inodes/new.superblock");
-    Superblock::decode(sector, Place::Disk(DiskAddr(0))).unwrap().geometry
+    Superblock::decode(sector, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
 }
 
-/// Entries `a` (a file) and `bc` (a directory), parent 128.
+/// Returns a directory with the entries `a` (a file) and `bc` (a directory) and parent 128.
 fn form() -> Vec<u8> {
     let entry = |name: &[u8], offset: u16, kind: u8, inode: u32| {
         let head = [&[name.len() as u8][..], &offset.to_be_bytes(), name, &[kind]].concat();
@@ -35,11 +35,11 @@ fn check_refused(offset: usize, new: &[u8], expected: DirectoryCheck) {
     bytes[offset..offset + new.len()].copy_from_slice(new);
     let found = verify(&bytes).unwrap_err();
     assert_eq!(*found.check(), Check::from(expected), "offset {offset}");
-    assert_eq!(found.place(), PLACE);
+    assert_eq!(found.address(), PLACE);
 }
 
 #[test]
-fn entries() {
+fn entries_decode_in_order() {
     let bytes = form();
     let form = ShortForm::decode(&bytes, PLACE).unwrap();
     form.verify(&geometry()).unwrap();
@@ -57,7 +57,7 @@ fn entries() {
 }
 
 #[test]
-fn wide_inode_numbers() {
+fn wide_inode_numbers_have_56_bits() {
     let wide = |count: u8, top: u8, inode: u64| {
         let mut bytes = [1, count].to_vec();
         bytes.extend(128_u64.to_be_bytes());
@@ -67,7 +67,7 @@ fn wide_inode_numbers() {
     };
     let bytes = wide(1, 0xff, 1 << 33);
     let form = ShortForm::decode(&bytes, PLACE).unwrap();
-    // The byte above the 56 bits of the number means nothing.
+    // The byte above the 56 bits of the number is ignored.
     assert_eq!(form.entries().next().unwrap().unwrap().inode, InodeNumber(1 << 33));
     let mismatch = DirectoryCheck::ShortForm { count: 1, wide: 1, size: bytes.len() };
     let found = verify(&wide(1, 0, 131)).unwrap_err();
@@ -75,7 +75,7 @@ fn wide_inode_numbers() {
 }
 
 #[test]
-fn forms_that_do_not_hold() {
+fn invalid_forms_are_refused() {
     let end = form().len();
     check_refused(0, &[1], DirectoryCheck::ShortForm { count: 1, wide: 0, size: end });
     check_refused(0, &[3], DirectoryCheck::RecordEnd { offset: end, end });
@@ -95,7 +95,7 @@ fn forms_that_do_not_hold() {
 }
 
 #[test]
-fn no_bytes_make_it_panic() {
+fn no_changed_byte_panics() {
     for length in 0..form().len() {
         assert!(verify(&form()[..length]).is_err(), "{length} bytes");
     }

@@ -1,4 +1,4 @@
-//! Numbers of the actions, and bits that nobody knows.
+//! The numbers of the actions, and unknown bits.
 
 use super::*;
 

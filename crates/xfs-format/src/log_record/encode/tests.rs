@@ -1,4 +1,4 @@
-//! What is encoded decodes again, wherever it lies in the log.
+//! Encoded records decode, at any position in the log.
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::next_cycle;
 use crate::addr::Lsn;
-use crate::corruption::Place;
+use crate::corruption::StructureAddress;
 use crate::log_record::{
     BLOCK, ByteOrder, LOG_RECORD_MAGIC, LogOperation, LogRecordHeader, block_cycle,
     unmount_operation,
@@ -38,7 +38,7 @@ fn check_round_trip(start: u32, payload_blocks: u32) {
     for (block, bytes) in (start..).zip(record.chunks_exact(BLOCK)) {
         assert_eq!(block_cycle(bytes), if block < LOG_BLOCKS { 7 } else { 8 }, "block {block}");
     }
-    let place = Place::Log(start);
+    let place = StructureAddress::Log(start);
     let decoded = LogRecordHeader::decode(&record, place).unwrap();
     assert_eq!(decoded, LogRecordHeader { crc, ..header });
     decoded.verify_place(start, LOG_BLOCKS, header.uuid).unwrap();
@@ -48,36 +48,36 @@ fn check_round_trip(start: u32, payload_blocks: u32) {
 }
 
 #[test]
-fn records_decode_as_they_were_encoded() {
+fn encoded_records_decode() {
     check_round_trip(0, 1);
     check_round_trip(400, 126);
 }
 
 #[test]
-fn what_lies_past_the_end_is_of_the_next_cycle() {
+fn blocks_past_the_end_get_the_next_cycle() {
     check_round_trip(999, 126);
     check_round_trip(950, 100);
     check_round_trip(998, 1);
 }
 
 #[test]
-fn a_record_ends_where_the_next_one_starts() {
+fn record_end_is_the_start_of_the_next() {
     assert_eq!(header(10, 30).end(LOG_BLOCKS), Lsn::new(7, 42));
     assert_eq!(header(968, 30).end(LOG_BLOCKS), Lsn::new(8, 0));
     assert_eq!(header(990, 30).end(LOG_BLOCKS), Lsn::new(8, 22));
 }
 
 #[test]
-fn no_cycle_looks_like_a_record() {
+fn next_cycle_skips_the_magic_number() {
     assert_eq!(next_cycle(7), 8);
     assert_eq!(next_cycle(LOG_RECORD_MAGIC - 1), LOG_RECORD_MAGIC + 1);
 }
 
 #[test]
-fn an_unmount_operation_is_what_mkfs_writes() {
+fn unmount_operation_has_the_bytes_of_mkfs() {
     let (operation, payload) = unmount_operation();
     let bytes = operation.encode();
     assert_eq!(bytes, [0xb0, 0xc0, 0xd0, 0xd0, 0, 0, 0, 8, 0xaa, 0x20, 0, 0]);
-    assert_eq!(LogOperation::decode(&bytes, Place::Log(0)).unwrap(), operation);
+    assert_eq!(LogOperation::decode(&bytes, StructureAddress::Log(0)).unwrap(), operation);
     assert_eq!(payload[..2], [0x6e, 0x55]);
 }

@@ -2,7 +2,7 @@ use super::{DISK_BYTES, inputs};
 use xfs_device::{BlockDevice, Durability, MemoryDevice, TableKind, partitions};
 
 #[test]
-fn the_seeds_are_sound_tables() {
+fn seeds_are_valid_tables() {
     for (input, kind) in inputs().iter().zip([TableKind::Mbr, TableKind::Gpt]) {
         let disk = MemoryDevice::new(DISK_BYTES);
         let (head, tail) = input.split_at(input.len() / 2);

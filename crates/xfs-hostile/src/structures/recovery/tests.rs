@@ -1,4 +1,4 @@
-//! What the fuzzer starts from is replayed: a target that only meets refusals looks at nothing.
+//! The seeds of the fuzzer are replayed. A target whose seeds are all refused would test nothing.
 
 use xfs_log::{RecoveryError, Refusal};
 

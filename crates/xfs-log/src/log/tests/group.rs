@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use xfs_device::{BlockDevice, Durability, SharedDevice};
+use xfs_device::{BlockDevice, SharedDevice};
 use xfs_sync::{AtomicU64, Condvar, Mutex, Ordering, Volume};
 
 use super::rig::{Rig, commit_number};
@@ -30,24 +30,10 @@ impl Gate {
 }
 
 impl BlockDevice for Gate {
-    fn length_bytes(&self) -> u64 {
-        self.device.length_bytes()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.device.sector_size()
-    }
+    xfs_testkit::delegate_device!(device: length_bytes, sector_size, read_at, write_at, discard);
 
     fn is_read_only(&self) -> bool {
         false
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.device.read_at(offset, buffer)
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
-        self.device.write_at(offset, bytes, durability)
     }
 
     fn flush(&self) -> io::Result<()> {
@@ -57,10 +43,6 @@ impl BlockDevice for Gate {
             self.changed.wait(&mut open);
         }
         self.device.flush()
-    }
-
-    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.device.discard(offset, length)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Schedules of the gate, explored: nobody is inside while it is closed, and no wakeup is lost.
+//! Explores schedules of the gate: no thread is inside while it is closed, and no wakeup is lost.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{AtomicU64, Object, Ordering};
 
 use super::super::Gate;
 
-/// Schedules of each kind.
+/// Number of schedules per scheduler.
 const SCHEDULES: usize = 2000;
 const WRITERS: usize = 3;
 const ROUNDS: u64 = 2;
@@ -19,15 +19,15 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
 }
 
-/// Changes something in two steps.
+/// Increments the count twice, so that an odd count shows an interrupted change.
 fn change(count: &AtomicU64<Object>) {
     count.fetch_add(1, Ordering::Relaxed);
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A wakeup that is lost leaves a task asleep, which the explorer reports as a deadlock.
+/// A lost wakeup leaves a task asleep. The explorer reports that as a deadlock.
 #[test]
-fn nothing_changes_while_the_gate_is_closed() {
+fn closed_gate_excludes_changes() {
     explore(|| {
         let shared = Arc::new((Gate::new(), AtomicU64::<Object>::new(0)));
         let writer = |task: usize| {
@@ -35,7 +35,7 @@ fn nothing_changes_while_the_gate_is_closed() {
             thread::spawn(move || {
                 let (gate, count) = &*shared;
                 for _ in 0..ROUNDS {
-                    // What goes on in the background passes where it must not wait.
+                    // Task 0 stands for background work, which must not wait.
                     let inside = if task == 0 { gate.try_enter() } else { Some(gate.enter()) };
                     if inside.is_some() {
                         change(count);

@@ -1,4 +1,4 @@
-//! Schedules of the latch, explored: no wakeup is lost and nobody meets an owner.
+//! Explores schedules of the latch: no wakeup is lost and an owner excludes all others.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use shuttle::{Config, Runner, thread};
 
 use crate::{AtomicU64, Latch, Object, Ordering};
 
-/// Schedules of each kind.
+/// Number of schedules per scheduler.
 const SCHEDULES: usize = 2000;
 
 fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
@@ -28,9 +28,9 @@ fn take_a_turn(task: usize, latch: &Latch<Object>, count: &AtomicU64<Object>) {
     }
 }
 
-/// A wakeup that is lost leaves a task asleep, which the explorer reports as a deadlock.
+/// A lost wakeup leaves a task asleep. The explorer reports that as a deadlock.
 #[test]
-fn owners_and_sharers_all_get_through() {
+fn owners_and_sharers_all_finish() {
     explore(|| {
         let shared = Arc::new((Latch::<Object>::new(), AtomicU64::<Object>::new(0)));
         let start = |task| {

@@ -1,5 +1,5 @@
-//! A journal of two blocks, small enough to be right by inspection, and the mistakes that one can
-//! make in it. A crash model that does not catch each of them is too weak to test a real journal.
+//! A journal of two blocks that is small enough to verify by reading it, and its mutants. A crash
+//! model that does not catch every mutant is too weak to test a real journal.
 //!
 //! ```text
 //! sector   0    A, in place        16, 17   copies of A and B: the payload
@@ -24,22 +24,22 @@ const COMMIT: u64 = 18 * 512;
 const LENGTH: u64 = 32 * 512;
 const MAGIC: u8 = 0xc0;
 
-/// A mistake.
+/// A deliberate mistake in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Plant {
-    /// No flush between the payload and the commit: a durable write covers only itself.
+pub(super) enum Mutant {
+    /// There is no flush between the payload and the commit. A durable write covers only itself.
     NoFlushBeforeCommit,
     /// The commit is acknowledged before it is durable.
     CommitNotDurable,
-    /// The journal is emptied before what it protects is durable in place.
+    /// The journal is cleared before the blocks that it protects are durable in place.
     NoFlushBeforeClear,
-    /// The journal is used again before everybody knows that it is empty.
+    /// The journal is reused before its clearing is durable.
     ClearNotDurable,
     /// Payload and commit are one write, as if a record could not be torn.
     OneRecord,
 }
 
-impl Plant {
+impl Mutant {
     pub(super) const ALL: [Self; 5] = [
         Self::NoFlushBeforeCommit,
         Self::CommitNotDurable,
@@ -49,28 +49,28 @@ impl Plant {
     ];
 }
 
-/// A run of the journal: what the device saw, and what was promised when.
-pub(super) struct Run {
+/// A run of the journal: the recorded requests, and the positions of its promises.
+pub(super) struct JournalRun {
     pub(super) recording: Recording,
-    /// For each version, from 1, the position at which it was acknowledged.
+    /// The position at which each version was acknowledged, from version 1 on.
     promised: Vec<usize>,
 }
 
-/// Where the journal lies: what may be torn.
+/// Returns the atomicity of the device: the journal may be torn.
 pub(super) fn atomicity() -> Atomicity {
     Atomicity::default().torn(PAYLOAD..LENGTH)
 }
 
-/// Writes `versions` versions with a mistake or without.
-pub(super) fn run(versions: u8, plant: Option<Plant>) -> Run {
+/// Writes `versions` versions, with one mutant active or with none.
+pub(super) fn run(versions: u8, mutant: Option<Mutant>) -> JournalRun {
     let device = RecordingDevice::new(Arc::new(MemoryDevice::new(LENGTH)));
-    let promised = (1..=versions).map(|version| write_version(&device, version, plant)).collect();
-    Run { recording: device.recording(), promised }
+    let promised = (1..=versions).map(|version| write_version(&device, version, mutant)).collect();
+    JournalRun { recording: device.recording(), promised }
 }
 
-/// Writes one version; returns the position at which it is acknowledged.
-fn write_version(device: &RecordingDevice, version: u8, plant: Option<Plant>) -> usize {
-    let has = |mistake| plant == Some(mistake);
+/// Writes one version and returns the position at which it is acknowledged.
+fn write_version(device: &RecordingDevice, version: u8, mutant: Option<Mutant>) -> usize {
+    let is = |other| mutant == Some(other);
     let write = |offset, bytes: &[u8], durable| {
         let durability = if durable { Durability::Durable } else { Durability::Cached };
         device.write_at(offset, bytes, durability).unwrap();
@@ -78,26 +78,26 @@ fn write_version(device: &RecordingDevice, version: u8, plant: Option<Plant>) ->
     let payload = [version; 1024];
     let mut commit = [version; 512];
     commit[0] = MAGIC;
-    if has(Plant::OneRecord) {
+    if is(Mutant::OneRecord) {
         write(PAYLOAD, &[&payload[..], &commit].concat(), true);
     } else {
         write(PAYLOAD, &payload, false);
-        if !has(Plant::NoFlushBeforeCommit) {
+        if !is(Mutant::NoFlushBeforeCommit) {
             device.flush().unwrap();
         }
-        write(COMMIT, &commit, !has(Plant::CommitNotDurable));
+        write(COMMIT, &commit, !is(Mutant::CommitNotDurable));
     }
     let acknowledged = device.position();
     write(A, &[version; 512], false);
     write(B, &[version; 512], false);
-    if !has(Plant::NoFlushBeforeClear) {
+    if !is(Mutant::NoFlushBeforeClear) {
         device.flush().unwrap();
     }
-    write(COMMIT, &[0; 512], !has(Plant::ClearNotDurable));
+    write(COMMIT, &[0; 512], !is(Mutant::ClearNotDurable));
     acknowledged
 }
 
-/// Replays the journal into place.
+/// Replays the journal.
 fn recover(device: &CowDevice) {
     let commit = read(device, COMMIT);
     if commit[0] == MAGIC {
@@ -112,22 +112,24 @@ fn read(device: &CowDevice, offset: u64) -> [u8; 512] {
     sector
 }
 
-impl Run {
-    /// Recovers the state after a cut and says what is wrong with it.
+impl JournalRun {
+    /// Recovers the state after a cut and checks it; returns a description of what is wrong.
     pub(super) fn check(&self, cuts: &PowerCuts<'_>, cut: Cut) -> Result<(), String> {
         let device = cuts.after(cut);
         recover(&device);
         let (a, b) = (read(&device, A), read(&device, B));
         let version = a[0];
         if a != [version; 512] || b != a {
-            return Err(format!("cut {cut}: A and B are of different versions"));
+            return Err(format!("cut {cut}: A and B have different versions"));
         }
         let promised = self.promised.iter().filter(|position| **position <= cut.point()).count();
         if usize::from(version) < promised {
-            return Err(format!("cut {cut}: version {version} is there, {promised} was promised"));
+            return Err(format!(
+                "cut {cut}: recovered version {version}, but {promised} was promised"
+            ));
         }
         if usize::from(version) > promised + 1 {
-            return Err(format!("cut {cut}: version {version} comes from nowhere"));
+            return Err(format!("cut {cut}: recovered version {version}, which was never begun"));
         }
         Ok(())
     }

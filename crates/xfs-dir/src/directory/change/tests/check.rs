@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use xfs_format::dabtree::{self, NODE_MAGIC, Node};
+use xfs_format::dabtree::{self, DaNode, NODE_MAGIC};
 use xfs_format::directory::{
     Cookie, DataBlock, FreeBlock, LeafBlock, NULL_OFFSET, ShortForm, free_start, index_start,
     name_hash,
 };
-use xfs_format::{BlockKind, FileBlock, InodeNumber, Place};
+use xfs_format::{BlockKind, FileBlock, InodeNumber, StructureAddress};
 
 use super::super::DirectoryChange;
 use super::Model;
 use crate::store::memory::MemoryFork;
 use crate::store::{Contents, ForkStore};
 
-const PLACE: Place = Place::Inode(InodeNumber(131));
+const PLACE: StructureAddress = StructureAddress::Inode(InodeNumber(131));
 
 /// The cookies of all names.
 pub(super) fn cookies(fork: &mut MemoryFork) -> BTreeMap<Vec<u8>, Cookie> {
@@ -103,7 +103,7 @@ fn walk(
         leaves.push(at);
         return LeafBlock::decode(bytes, PLACE).unwrap().entries().last().unwrap().hash.get();
     }
-    let node = Node::decode(bytes, PLACE).unwrap();
+    let node = DaNode::decode(bytes, PLACE).unwrap();
     assert!(level.is_none_or(|level| level == node.level()));
     for entry in node.entries() {
         let child = FileBlock(entry.before.get().into());

@@ -1,33 +1,33 @@
-//! Values that are added to and never taken away, read without a lock.
+//! Values that are only added to and that are read without a lock.
 //!
-//! Owns: a chain of values of which the last counts, and a list that is made of pieces. For what a volume has
-//! one of for each allocation group, and for its sizes: they change when it grows, which is seldom, and
-//! are read by every operation. A reference to an older value stays good: nothing is freed before the
-//! chain is.
+//! Owns: a chain of versions of which the last is current, and a list made of segments. Used for
+//! the sizes of a volume and for its per-group state. Every operation reads them, and they change
+//! only when the volume grows. References to older values stay valid, because nothing is freed
+//! before the chain is dropped.
 //!
-//! A reader goes along the chain, so what it costs grows with how often something was added: once more
-//! for each time that a volume has grown while it was open.
+//! A reader walks the chain, so a read costs one more step for each time that the volume has grown
+//! since it was opened.
 
 use core::fmt;
 
 use crate::cell::SetOnce;
 use crate::scope::Scope;
 
-/// A chain of values of which the last one counts.
+/// A chain of versions of a value. The last one is current.
 #[derive(Debug)]
-pub struct Chain<T, S: Scope> {
+pub struct VersionChain<T, S: Scope> {
     value: T,
     next: SetOnce<Box<Self>, S>,
 }
 
-impl<T, S: Scope> Chain<T, S> {
-    /// A chain of one value.
+impl<T, S: Scope> VersionChain<T, S> {
+    /// Creates a chain of one value.
     #[must_use]
     pub const fn new(value: T) -> Self {
         Self { value, next: SetOnce::new() }
     }
 
-    /// The value that was added last.
+    /// Returns the value that was added last.
     #[inline]
     #[must_use]
     pub fn last(&self) -> &T {
@@ -38,7 +38,7 @@ impl<T, S: Scope> Chain<T, S> {
         &link.value
     }
 
-    /// The values, in the order in which they were added.
+    /// Iterates over the values in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         let links =
             core::iter::successors(Some(self), |link| link.next.value().map(|next| &**next));
@@ -49,7 +49,7 @@ impl<T, S: Scope> Chain<T, S> {
     pub fn push(&self, value: T) {
         let mut link = self;
         let mut new = Box::new(Self::new(value));
-        // Somebody else may have been first: then it comes behind that one.
+        // If another thread was first, append after its value.
         while let Err(refused) = link.next.set(new) {
             new = refused;
             if let Some(next) = link.next.value() {
@@ -59,59 +59,59 @@ impl<T, S: Scope> Chain<T, S> {
     }
 }
 
-/// A list that only gets longer.
-pub struct Growing<T, S: Scope> {
-    pieces: Chain<Box<[T]>, S>,
+/// A list that only grows.
+pub struct AppendOnlyVec<T, S: Scope> {
+    segments: VersionChain<Box<[T]>, S>,
 }
 
-impl<T, S: Scope> Growing<T, S> {
-    /// How long it is.
+impl<T, S: Scope> AppendOnlyVec<T, S> {
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.pieces.iter().map(|piece| piece.len()).sum()
+        self.segments.iter().map(|segment| segment.len()).sum()
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What stands at this place.
+    /// Returns the element at `index`.
     #[inline]
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&T> {
         let mut left = index;
-        for piece in self.pieces.iter() {
-            match piece.get(left) {
+        for segment in self.segments.iter() {
+            match segment.get(left) {
                 Some(value) => return Some(value),
-                None => left -= piece.len(),
+                None => left -= segment.len(),
             }
         }
         None
     }
 
-    /// All of it, in order.
+    /// Iterates over all elements in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.pieces.iter().flat_map(|piece| piece.iter())
+        self.segments.iter().flat_map(|segment| segment.iter())
     }
 
-    /// Adds to its end.
+    /// Appends elements.
     pub fn extend(&self, values: impl IntoIterator<Item = T>) {
         let values: Box<[T]> = values.into_iter().collect();
         if !values.is_empty() {
-            self.pieces.push(values);
+            self.segments.push(values);
         }
     }
 }
 
-impl<T, S: Scope> FromIterator<T> for Growing<T, S> {
+impl<T, S: Scope> FromIterator<T> for AppendOnlyVec<T, S> {
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
-        Self { pieces: Chain::new(values.into_iter().collect()) }
+        Self { segments: VersionChain::new(values.into_iter().collect()) }
     }
 }
 
-impl<T: fmt::Debug, S: Scope> fmt::Debug for Growing<T, S> {
+impl<T: fmt::Debug, S: Scope> fmt::Debug for AppendOnlyVec<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }

@@ -1,9 +1,9 @@
-use super::{Chain, Growing};
+use super::{AppendOnlyVec, VersionChain};
 use crate::Volume;
 
 #[test]
-fn the_last_value_counts_and_older_ones_stay() {
-    let chain = Chain::<_, Volume>::new(1);
+fn last_version_is_current_and_older_ones_stay_valid() {
+    let chain = VersionChain::<_, Volume>::new(1);
     let first = chain.last();
     std::thread::scope(|scope| {
         for value in 2..6 {
@@ -19,16 +19,16 @@ fn the_last_value_counts_and_older_ones_stay() {
 }
 
 #[test]
-fn a_list_is_found_by_place_across_its_pieces() {
-    let list: Growing<_, Volume> = (0..3).collect();
+fn elements_are_found_by_index_across_segments() {
+    let list: AppendOnlyVec<_, Volume> = (0..3).collect();
     let first = list.get(0).unwrap();
     list.extend(3..3);
     list.extend(3..5);
     list.extend([5]);
     assert_eq!((*first, list.len()), (0, 6));
-    assert!((0..6).all(|place| list.get(place) == Some(&place)));
+    assert!((0..6).all(|index| list.get(index) == Some(&index)));
     assert_eq!(list.get(6), None);
     assert!(list.iter().copied().eq(0..6));
-    let none: Growing<u8, Volume> = [].into_iter().collect();
+    let none: AppendOnlyVec<u8, Volume> = [].into_iter().collect();
     assert!(none.is_empty());
 }

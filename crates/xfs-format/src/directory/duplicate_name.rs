@@ -1,0 +1,37 @@
+//! Duplicate names in a directory.
+//!
+//! A lookup finds one of the two entries, but a listing shows both. A program that copies the tree
+//! would write the second file through the first, which may be a symbolic link. Readers therefore
+//! return only the first entry and report the other.
+
+use alloc::vec::Vec;
+
+use super::{Cookie, DirectoryCheck};
+
+/// An entry whose name an earlier entry has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DuplicateName {
+    /// The entry.
+    pub cookie: Cookie,
+    /// The first entry with that name, which is the valid one.
+    pub first: Cookie,
+}
+
+impl DuplicateName {
+    /// The check that the entry fails.
+    #[must_use]
+    pub const fn check(self) -> DirectoryCheck {
+        DirectoryCheck::NameTwice { offset: self.cookie.offset(), first: self.first.offset() }
+    }
+}
+
+/// Finds the entries, given by name and cookie, whose name an earlier entry has.
+#[must_use]
+pub fn find_duplicate_names(mut entries: Vec<(&[u8], Cookie)>) -> Vec<DuplicateName> {
+    entries.sort_unstable();
+    let names = entries.chunk_by(|(a, _), (b, _)| a == b);
+    let doubled = names.filter_map(|entries| entries.split_first()).flat_map(|(first, others)| {
+        others.iter().map(|(_, cookie)| DuplicateName { cookie: *cookie, first: first.1 })
+    });
+    doubled.collect()
+}
