@@ -357,7 +357,7 @@ impl Ail {
 
     fn walk(&self, target: Lsn) -> PushReport {
         let mut report = PushReport::default();
-        let mut in_place = InPlace::new(self.space.plants());
+        let mut in_place = InPlace::new(self.space.mutant());
         let mut cursor = None;
         loop {
             let batch = self.batch(cursor, target);

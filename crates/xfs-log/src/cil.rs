@@ -48,7 +48,7 @@ use xfs_sync::{
 use crate::ail::Ail;
 use crate::health::Health;
 use crate::item::CheckpointEnd;
-use crate::plant::Plants;
+use crate::mutant::ActiveMutant;
 use crate::writer::Writer;
 
 use arena::Pool;
@@ -140,7 +140,7 @@ pub(crate) struct CilParts {
     pub(crate) slots: usize,
     /// Threads that write checkpoints.
     pub(crate) pushers: usize,
-    pub(crate) plants: Plants,
+    pub(crate) mutant: ActiveMutant,
 }
 
 /// The committed item list.
@@ -178,7 +178,7 @@ impl Cil {
         let mut numbers = 0..;
         let slots = Slots::with_count(parts.slots, || {
             let number = numbers.next().unwrap_or_default();
-            Mutex::new(Share::new(number, Arc::clone(&checkpoint), parts.plants))
+            Mutex::new(Share::new(number, Arc::clone(&checkpoint), parts.mutant))
         });
         // What is written at once, each as large as it may become.
         let kept_bytes = 2 * parts.soft_bytes * parts.pushers.clamp(1, 2) as u64;

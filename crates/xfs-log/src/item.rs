@@ -21,7 +21,7 @@ use xfs_format::Lsn;
 use xfs_sync::{AtomicU64, Mutex, MutexGuard, Object, Ordering};
 
 use crate::ail::{InPlace, Position};
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, mutate};
 use crate::vector::RegionWriter;
 
 /// How a checkpoint ended for an item that was pinned by it.
@@ -232,11 +232,11 @@ impl ItemState {
     ///
     /// The number is read first: from the moment in which it has left, the item may be placed anew, with
     /// another one. Who moves it meanwhile has seen it where it stood, and gives that place up himself.
-    pub(crate) fn leave_from(&self, lsn: Lsn, plants: Plants) -> Option<Position> {
+    pub(crate) fn leave_from(&self, lsn: Lsn, mutant: ActiveMutant) -> Option<Position> {
         let number = self.number.load(Ordering::Relaxed);
         let left = self.lsn.compare_exchange(lsn.0, 0, Ordering::AcqRel, Ordering::Acquire);
-        let is_late = plants.has(Plant::NumberReadLate);
-        let number = if is_late { self.number.load(Ordering::Relaxed) } else { number };
+        let number =
+            mutate!(mutant, Mutant::NumberReadLate, number, self.number.load(Ordering::Relaxed));
         left.is_ok().then_some(Position { lsn, number })
     }
 }

@@ -25,7 +25,7 @@ mod head;
 mod health;
 mod item;
 mod log;
-mod plant;
+mod mutant;
 mod reader;
 mod recovery;
 mod space;

@@ -43,7 +43,7 @@ use crate::cil::{Cil, CilParts, Committed, Pressure};
 use crate::device::LogDevice;
 use crate::health::Health;
 use crate::item::LogItem;
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, mutate};
 use crate::space::{Space, SpaceUse, Urgency};
 use crate::state::LogState;
 use crate::ticket::Ticket;
@@ -96,7 +96,7 @@ struct Inner {
     forces: SlotCounters<2>,
     /// Of a log whose bytes follow from its commits alone.
     paced: Option<Paced>,
-    plants: Plants,
+    mutant: ActiveMutant,
 }
 
 impl Log {
@@ -114,7 +114,7 @@ impl Log {
         state: &LogState,
         config: &LogConfig,
     ) -> Self {
-        Self::open_with(log, data, state, config, Plants::default())
+        Self::open_with(log, data, state, config, ActiveMutant::default())
     }
 
     fn open_with(
@@ -122,9 +122,9 @@ impl Log {
         data: Option<SharedDevice>,
         state: &LogState,
         config: &LogConfig,
-        plants: Plants,
+        mutant: ActiveMutant,
     ) -> Self {
-        let inner = Arc::new(Inner::new(log, data, state, config, plants));
+        let inner = Arc::new(Inner::new(log, data, state, config, mutant));
         let threads = Threads::start(&inner, config.threads, &threads::spawn);
         Self { inner, threads }
     }
@@ -208,11 +208,8 @@ impl Log {
     pub fn relog_before(&self, ticket: &mut Ticket) -> Option<Lsn> {
         let Inner { space, ail, .. } = &*self.inner;
         let is_secure = ticket.secure(space);
-        if is_secure || self.inner.plants.has(Plant::RelogByGuess) {
-            ail.target()
-        } else {
-            Some(Lsn(u64::MAX))
-        }
+        let is_secure = mutate!(self.inner.mutant, Mutant::RelogByGuess, is_secure, true);
+        if is_secure { ail.target() } else { Some(Lsn(u64::MAX)) }
     }
 
     /// Gives back what a transaction has not used.
@@ -353,14 +350,14 @@ impl Inner {
         data: Option<SharedDevice>,
         state: &LogState,
         config: &LogConfig,
-        plants: Plants,
+        mutant: ActiveMutant,
     ) -> Self {
         let layout = config.layout(log.geometry(), state);
         let log_blocks = log.length_blocks();
         let log_bytes = u64::from(log_blocks) * u64::from(BASIC_BLOCK_BYTES);
         let health = Arc::<Health>::default();
         let largest = layout.unit_bytes(config.largest_bytes);
-        let space = Arc::new(Space::new(log_bytes, config.slots, largest, plants));
+        let space = Arc::new(Space::new(log_bytes, config.slots, largest, mutant));
         let ail =
             Arc::new(Ail::new(Arc::clone(&space), log_blocks, config.free_bytes(log_bytes), state));
         let parts = WriterParts {
@@ -370,7 +367,7 @@ impl Inner {
             buffers: config.buffers,
             health: Arc::clone(&health),
             ail: Arc::clone(&ail),
-            plants,
+            mutant,
         };
         let writer = Arc::new(Writer::new(parts, state.head, state.last_record));
         let cil = Cil::new(CilParts {
@@ -381,7 +378,7 @@ impl Inner {
             first_number: first_number(state.head, log_blocks),
             slots: config.slots,
             pushers: config.threads,
-            plants,
+            mutant,
         });
         Self {
             cil,
@@ -395,7 +392,7 @@ impl Inner {
             has_threads: AtomicBool::new(false),
             forces: SlotCounters::new(),
             paced: config.by_count.then(Paced::default),
-            plants,
+            mutant,
         }
     }
 

@@ -40,7 +40,7 @@ use xfs_sync::{
 };
 
 use crate::health::Health;
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, mutate};
 use line::{Line, Waiter};
 
 /// Largest log, so that both numbers fit a word.
@@ -105,13 +105,18 @@ pub(crate) struct Space {
     /// Whether who waits has the tail moved himself, and no thread of the log does. Then what others
     /// have committed and given back makes it worth asking again: nobody else may be left to do it.
     serves_himself: AtomicBool<Volume>,
-    plants: Plants,
+    mutant: ActiveMutant,
 }
 
 impl Space {
     /// The space of a log of `size_bytes`, all of it free. No ticket will ask for more than
     /// `largest_bytes` at once.
-    pub(crate) fn new(size_bytes: u64, slots: usize, largest_bytes: u64, plants: Plants) -> Self {
+    pub(crate) fn new(
+        size_bytes: u64,
+        slots: usize,
+        largest_bytes: u64,
+        mutant: ActiveMutant,
+    ) -> Self {
         assert!(size_bytes <= MAX_LOG_BYTES, "a log of {size_bytes} bytes");
         let caches = Slots::with_count(slots, AtomicU64::default);
         let share = size_bytes / (4 * caches.iter().len() as u64);
@@ -125,7 +130,7 @@ impl Space {
             freed: Condvar::new(),
             waits: SlotCounters::new(),
             serves_himself: AtomicBool::new(true),
-            plants,
+            mutant,
         }
     }
 
@@ -218,8 +223,8 @@ impl Space {
     }
 
     /// The bug that is planted, if any.
-    pub(crate) const fn plants(&self) -> Plants {
-        self.plants
+    pub(crate) const fn mutant(&self) -> ActiveMutant {
+        self.mutant
     }
 
     /// Takes `bytes` if they are free, or lie in the cache of this slot, and nobody waits.
@@ -273,12 +278,15 @@ impl Space {
     /// The head has moved: `used` bytes lie behind it, and `returned` of those that were granted are
     /// granted no more.
     pub(crate) fn move_head(&self, used: u64, returned: u64) {
-        if self.plants.has(Plant::GrantBeforeHead) {
-            self.update(|state| SpaceUse { granted: state.granted - returned, ..state });
-            self.update(|state| SpaceUse { used, ..state });
-        } else {
-            self.update(|state| SpaceUse { used, granted: state.granted - returned });
-        }
+        mutate!(
+            self.mutant,
+            Mutant::GrantBeforeHead,
+            self.update(|state| SpaceUse { used, granted: state.granted - returned }),
+            {
+                self.update(|state| SpaceUse { granted: state.granted - returned, ..state });
+                self.update(|state| SpaceUse { used, ..state });
+            }
+        );
         self.changed(true);
     }
 
@@ -301,9 +309,7 @@ impl Space {
 
     /// Gives those in front what there is (I5), and has the first of the others ask for more (I6).
     fn serve(&self, line: &mut Line) {
-        if self.plants.has(Plant::SmallestFirst) {
-            line.sort_by_size();
-        }
+        mutate!(self.mutant, Mutant::SmallestFirst, {}, line.sort_by_size());
         line.serve(|bytes, urgency| self.take_free(bytes, urgency));
         line.wake_first();
         if line.is_closed {
@@ -376,18 +382,13 @@ impl Space {
         let mut line = self.line.lock();
         line.join(&waiter);
         self.contended.store(true, Ordering::SeqCst);
-        if !self.plants.has(Plant::AsleepBeforeLooking) {
-            self.drain();
-            self.serve(&mut line);
-        }
+        mutate!(self.mutant, Mutant::AsleepBeforeLooking, self.drain_and_serve(&mut line), {});
         if !waiter.is_served() && line.is_short() {
             self.waits.add(0, 1);
         }
         while !waiter.is_served() {
             if let Err(error) = health.check() {
-                if !self.plants.has(Plant::LeftBehind) {
-                    line.leave(&waiter);
-                }
+                mutate!(self.mutant, Mutant::LeftBehind, line.leave(&waiter), {});
                 self.serve(&mut line);
                 return Err(error);
             }
@@ -400,6 +401,12 @@ impl Space {
             }
         }
         Ok(())
+    }
+
+    /// Empties all caches, and serves the queue with what was in them.
+    fn drain_and_serve(&self, line: &mut Line) {
+        self.drain();
+        self.serve(line);
     }
 
     /// Empties all caches.

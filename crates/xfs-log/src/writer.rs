@@ -49,7 +49,7 @@ use xfs_sync::{Condvar, Mutex, MutexGuard, Volume};
 use crate::ail::{Ail, CommitRecord};
 use crate::device::LogDevice;
 use crate::health::Health;
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, mutate};
 use crate::unit::RecordLayout;
 use crate::vector::first_region;
 use record::{Record, operation};
@@ -65,7 +65,7 @@ pub(crate) struct Writer {
     buffers: usize,
     health: Arc<Health>,
     ail: Arc<Ail>,
-    plants: Plants,
+    mutant: ActiveMutant,
     state: Mutex<State, Volume>,
     changed: Condvar<Volume>,
 }
@@ -138,7 +138,7 @@ pub(crate) struct WriterParts {
     pub(crate) buffers: usize,
     pub(crate) health: Arc<Health>,
     pub(crate) ail: Arc<Ail>,
-    pub(crate) plants: Plants,
+    pub(crate) mutant: ActiveMutant,
 }
 
 impl Writer {
@@ -156,9 +156,9 @@ impl Writer {
             uuid: parts.log.geometry().uuid,
             written: Written::default(),
         };
-        let WriterParts { log, data, layout, buffers, health, ail, plants } = parts;
+        let WriterParts { log, data, layout, buffers, health, ail, mutant } = parts;
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        Self { log, data, layout, buffers, health, ail, plants, state, changed }
+        Self { log, data, layout, buffers, health, ail, mutant, state, changed }
     }
 
     /// What was written to the log.
@@ -182,9 +182,7 @@ impl Writer {
         let Some(record) = &mut state.active else { return Err(Error::Shutdown) };
         record.append(start, &[], false);
         let lsn = record.lsn;
-        if !self.plants.has(Plant::TailPastStart) {
-            self.ail.begin(sequence, lsn);
-        }
+        mutate!(self.mutant, Mutant::TailPastStart, self.ail.begin(sequence, lsn), {});
         Ok(lsn)
     }
 
@@ -228,10 +226,10 @@ impl Writer {
         full: &mut Full<'a, impl Iterator<Item = &'a [u8]>>,
     ) -> Result<()> {
         let piece = operation(full.transaction, OperationFlags::empty());
-        if self.plants.has(Plant::PiecesApart) {
+        mutate!(self.mutant, Mutant::PiecesApart, {}, {
             drop(state);
             state = self.state.lock();
-        }
+        });
         while !left.is_empty() {
             if state.closed.len() + 1 >= self.buffers {
                 // All later records wait for these to be written, so this cannot wait for them.
@@ -404,7 +402,7 @@ impl Writer {
     }
 
     fn write_in_turn(&self, closed: &mut ClosedRecord) -> Result<()> {
-        if closed.durable && !self.plants.has(Plant::CommitBeforeRecords) {
+        if mutate!(self.mutant, Mutant::CommitBeforeRecords, closed.durable, false) {
             let mut state = self.state.lock();
             while state.closed.range(..closed.number).next().is_some() {
                 self.health.check()?;
@@ -412,7 +410,7 @@ impl Writer {
             }
         }
         self.health.check()?;
-        if closed.must_flush && !self.plants.has(Plant::NoPreflush) {
+        if mutate!(self.mutant, Mutant::NoPreflush, closed.must_flush, false) {
             self.flush(closed.record.lsn)?;
             let mut state = self.state.lock();
             state.flushed_tail = state.flushed_tail.max(closed.tail);

@@ -23,7 +23,7 @@ use xfs_format::Lsn;
 
 use super::{Ail, List, Position};
 use crate::item::{ItemState, LogItem};
-use crate::plant::Plants;
+use crate::mutant::ActiveMutant;
 
 /// Writes in place after which their items give up their places. A cluster of inodes is one write of as many
 /// as 65 items.
@@ -38,18 +38,18 @@ pub struct InPlace {
     seen: usize,
     /// Pushes by which something has left.
     writes: usize,
-    plants: Plants,
+    mutant: ActiveMutant,
 }
 
 impl InPlace {
-    pub(super) fn new(plants: Plants) -> Self {
-        Self { plants, ..Self::default() }
+    pub(super) fn new(mutant: ActiveMutant) -> Self {
+        Self { mutant, ..Self::default() }
     }
 
     /// The item is in place as it was at `lsn`, where the caller has seen it. If it has been logged again, and
     /// moved, it stays in the list.
     pub fn note(&mut self, item: &ItemState, lsn: Lsn) {
-        self.places.extend(item.leave_from(lsn, self.plants));
+        self.places.extend(item.leave_from(lsn, self.mutant));
     }
 
     /// The item will never be in place: what it was part of is gone.

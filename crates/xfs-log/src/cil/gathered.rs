@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Checkpoint;
 use super::share::{Fate, Member, Members, Share};
 use crate::item::CheckpointEnd;
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, mutate};
 
 /// What all slots have had of a checkpoint.
 pub(super) struct Gathered {
@@ -57,7 +57,7 @@ impl Gathered {
     }
 
     /// What is written, in order, and how many regions that is.
-    pub(super) fn turns(&self, plants: Plants) -> (u32, Vec<Turn<'_>>) {
+    pub(super) fn turns(&self, mutant: ActiveMutant) -> (u32, Vec<Turn<'_>>) {
         let count = self.shares.iter().map(|share| share.list.len()).sum();
         let mut turns = Vec::with_capacity(count);
         let mut regions = 0;
@@ -69,11 +69,9 @@ impl Gathered {
                 }
             }
         }
-        if plants.has(Plant::UnstableSort) {
-            turns.reverse();
-        }
-        if !plants.has(Plant::NoSort) && !turns.is_sorted_by_key(|turn| turn.order) {
-            turns.sort_by_key(|turn| turn.order);
+        mutate!(mutant, Mutant::UnstableSort, {}, turns.reverse());
+        if !turns.is_sorted_by_key(|turn| turn.order) {
+            mutate!(mutant, Mutant::NoSort, turns.sort_by_key(|turn| turn.order), {});
         }
         (regions, turns)
     }

@@ -11,7 +11,7 @@ use super::share::{Member, Members};
 use super::{Checkpoint, Cil, Fate, Gathered, Progress};
 use crate::ail::{CommitRecord, DurableCheckpoint, DurableItems};
 use crate::item::CheckpointEnd;
-use crate::plant::Plant;
+use crate::mutant::mutate;
 use crate::vector::RegionWriter;
 
 /// A checkpoint that takes no commits any more, and that is not written yet.
@@ -87,14 +87,10 @@ impl Cil {
         }
         let next = Arc::new(Checkpoint::new(sequence + 1));
         let mut gathered = Gathered::new(sequence);
-        if self.parts.plants.has(Plant::SlotsOneByOne) {
-            self.committing.lock().checkpoints.insert(sequence, Progress::default());
-            for slot in self.slots.iter() {
-                gathered.take(&mut slot.lock(), &next);
-            }
-            self.announce(sequence);
+        mutate!(self.parts.mutant, Mutant::SlotsOneByOne, {}, {
+            self.switch_one_by_one(&mut gathered, &next);
             return Some(gathered);
-        }
+        });
         let mut shares: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
         let first = shares.first()?;
         if first.closed || first.checkpoint.empty.load(Ordering::Acquire) {
@@ -106,6 +102,16 @@ impl Cil {
         self.announce(sequence);
         drop(shares);
         Some(gathered)
+    }
+
+    /// Switches the slots one after the other, which is wrong.
+    #[cfg(test)]
+    fn switch_one_by_one(&self, gathered: &mut Gathered, next: &Arc<Checkpoint>) {
+        self.committing.lock().checkpoints.insert(gathered.sequence, Progress::default());
+        for slot in self.slots.iter() {
+            gathered.take(&mut slot.lock(), next);
+        }
+        self.announce(gathered.sequence);
     }
 
     /// Makes the switch known: the checkpoint is in `committing` before anybody can see that it is
@@ -120,16 +126,15 @@ impl Cil {
     fn write(&self, gathered: &Gathered) -> Result<(Lsn, CommitRecord)> {
         let (writer, sequence) = (&self.parts.writer, gathered.sequence);
         let mut first = Vec::new();
-        let (regions, turns) = gathered.turns(self.parts.plants);
+        let (regions, turns) = gathered.turns(self.parts.mutant);
         let vectors = turns.iter().map(|turn| turn.vector);
         let bytes: usize = vectors.clone().map(<[u8]>::len).sum();
         let transaction = self.parts.first_number.wrapping_add(sequence as u32);
         let header = TransactionHeader { kind: CHECKPOINT, transaction, regions };
         RegionWriter::new(&mut first).region(&header.encode(HostOrder::NATIVE));
 
-        if !self.parts.plants.has(Plant::StartOutOfOrder) {
-            self.await_turn(sequence, Turn::Start)?;
-        }
+        let mutant = self.parts.mutant;
+        mutate!(mutant, Mutant::StartOutOfOrder, self.await_turn(sequence, Turn::Start)?, {});
         let start = writer.append_start(transaction, sequence)?;
         self.progress(sequence, |progress| progress.start = Some(start));
         writer.append(transaction, std::iter::once(first.as_slice()).chain(vectors))?;

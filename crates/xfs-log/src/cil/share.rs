@@ -23,7 +23,7 @@ use super::Checkpoint;
 use super::arena::{Arena, Place};
 use super::members::List;
 use crate::item::{ItemState, LogItem, Seat, SharedVector};
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, mutate};
 use crate::vector::Vector;
 
 /// What becomes of a member.
@@ -75,7 +75,7 @@ pub(super) struct Share {
     pub(super) clock: u64,
     /// The log is shut down: nothing may come in that nobody would take out.
     pub(super) closed: bool,
-    plants: Plants,
+    mutant: ActiveMutant,
 }
 
 /// The members of a share, and what they need.
@@ -94,7 +94,7 @@ impl Members {
 }
 
 impl Share {
-    pub(super) fn new(number: u32, checkpoint: Arc<Checkpoint>, plants: Plants) -> Self {
+    pub(super) fn new(number: u32, checkpoint: Arc<Checkpoint>, mutant: ActiveMutant) -> Self {
         Self {
             number,
             checkpoint,
@@ -106,7 +106,7 @@ impl Share {
             commits: 0,
             clock: 0,
             closed: false,
-            plants,
+            mutant,
         }
     }
 
@@ -166,10 +166,13 @@ impl Share {
     /// nobody commits any more, may still stand in that checkpoint and not be [settled](Member::settle).
     fn new_vector(&self, state: &ItemState) -> Arc<SharedVector> {
         let mut shared = state.shared();
-        if self.plants.has(Plant::SharedVectorKept) {
-            return Arc::clone(shared.get_or_insert_default());
-        }
-        Arc::clone(shared.insert(Arc::default()))
+        let vector = mutate!(
+            self.mutant,
+            Mutant::SharedVectorKept,
+            shared.insert(Arc::default()),
+            shared.get_or_insert_default()
+        );
+        Arc::clone(vector)
     }
 
     /// Adds a member for an item.

@@ -16,9 +16,9 @@ mod large;
 #[cfg(shuttle)]
 mod model;
 #[cfg(not(shuttle))]
-mod paced;
+mod mutants;
 #[cfg(not(shuttle))]
-mod plants;
+mod paced;
 #[cfg(not(shuttle))]
 mod reordered;
 mod rig;

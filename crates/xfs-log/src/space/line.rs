@@ -155,7 +155,8 @@ impl Line {
         }
     }
 
-    /// Has who wants least be served first: for a planted bug.
+    /// Puts the smallest requests first, which is wrong.
+    #[cfg(test)]
     pub(super) fn sort_by_size(&mut self) {
         self.begins.make_contiguous().sort_by_key(|waiter| waiter.bytes);
     }

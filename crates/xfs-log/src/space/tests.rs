@@ -7,7 +7,7 @@ use xfs_sync::{AtomicU64, Ordering, Volume};
 
 use super::{Space, Urgency};
 use crate::health::Health;
-use crate::plant::Plants;
+use crate::mutant::ActiveMutant;
 
 const THREADS: u64 = 32;
 
@@ -16,7 +16,7 @@ const BYTES: u64 = 64;
 
 /// A full space, and a log that is in order.
 fn full() -> (Space, Health) {
-    let space = Space::new(4 * THREADS * BYTES, 4, u64::MAX, Plants::default());
+    let space = Space::new(4 * THREADS * BYTES, 4, u64::MAX, ActiveMutant::default());
     space.leave_to_threads();
     let health = Health::default();
     space.take(space.size_bytes() / 8 * 7, Urgency::Begin, &health, &|| {}).unwrap();

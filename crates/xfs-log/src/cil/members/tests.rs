@@ -4,13 +4,13 @@ use super::{ListPool, MOVED_PIECES, PIECE_MEMBERS};
 use crate::cil::Checkpoint;
 use crate::cil::share::Share;
 use crate::item::LogItem;
-use crate::plant::Plants;
+use crate::mutant::ActiveMutant;
 use crate::testing::item::TestItem;
 use crate::vector::Scratch;
 
 /// A share to which so many items have been committed.
 fn share_of(count: usize) -> Share {
-    let mut share = Share::new(0, Arc::new(Checkpoint::new(1)), Plants::default());
+    let mut share = Share::new(0, Arc::new(Checkpoint::new(1)), ActiveMutant::default());
     for number in 0..count {
         let item: Arc<dyn LogItem> = TestItem::new(8 * number as u64);
         let mut scratch = Scratch::take();

@@ -7,7 +7,7 @@ use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice, Request};
 
 use super::rig::Rig;
 use crate::log::{Log, LogConfig};
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, Mutant};
 use crate::state::find_head_and_tail;
 use crate::testing::decode;
 use crate::testing::item::{TestItem, number_at};
@@ -35,11 +35,11 @@ pub(super) fn commit_large(log: &Log, items: &[Arc<TestItem>], number: u64) -> u
 
 /// Forces checkpoints of several records, and cuts the power at sampled moments. Says what was
 /// promised and is not there.
-fn power_cuts(plants: Plants) -> Result<(), String> {
+fn power_cuts(mutant: ActiveMutant) -> Result<(), String> {
     let start = Rig::new(LOG_BLOCKS);
     let device = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));
     let rig = start.on(device.clone());
-    let log = rig.open_with(&rig.config(), plants);
+    let log = rig.open_with(&rig.config(), mutant);
     let items: Vec<_> = (0..5)
         .map(|index| TestItem::large_in_place(PLACE + 64 * index, 16 << 10, device.clone()))
         .collect();
@@ -79,12 +79,12 @@ fn power_cuts(plants: Plants) -> Result<(), String> {
 
 #[test]
 fn what_was_forced_is_there_after_a_power_cut() {
-    power_cuts(Plants::default()).unwrap();
+    power_cuts(ActiveMutant::default()).unwrap();
 }
 
 #[test]
 fn no_preflush_loses_what_was_forced() {
-    power_cuts(Plants::with(Plant::NoPreflush)).unwrap_err();
+    power_cuts(ActiveMutant::with(Mutant::NoPreflush)).unwrap_err();
 }
 
 #[test]

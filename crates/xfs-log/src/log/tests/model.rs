@@ -22,7 +22,7 @@ use super::rig::{Rig, UNIT_BYTES, commit_number};
 use crate::health::Health;
 use crate::item::LogItem;
 use crate::log::{Log, Shutdown};
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, Mutant};
 use crate::space::{Space, Urgency};
 use crate::testing::decode;
 use crate::testing::item::TestItem;
@@ -31,7 +31,7 @@ use crate::testing::item::TestItem;
 const SCHEDULES: usize = 2000;
 
 /// Schedules in which a planted bug must show.
-const PLANTED_SCHEDULES: usize = 3000;
+const MUTANT_SCHEDULES: usize = 3000;
 
 /// Preemptions in a schedule of few.
 const DEPTH: usize = 3;
@@ -49,16 +49,16 @@ fn explore(schedules: usize, model: impl Fn() + Send + Sync + Clone + 'static) {
 
 /// Checks that some schedule shows a planted bug, by a message with `symptom` in it.
 fn check_found(symptom: &str, model: impl Fn() + Send + Sync + Clone + 'static) {
-    let explored = catch_unwind(AssertUnwindSafe(|| explore(PLANTED_SCHEDULES, model)));
+    let explored = catch_unwind(AssertUnwindSafe(|| explore(MUTANT_SCHEDULES, model)));
     let failure = explored.expect_err("no schedule has shown the planted bug");
     let plain = failure.downcast_ref::<&str>().copied().unwrap_or_default();
     let message = failure.downcast_ref::<String>().map_or(plain, String::as_str);
     assert!(message.contains(symptom), "{message}");
 }
 
-fn open(plants: Plants) -> (Rig, Log) {
+fn open(mutant: ActiveMutant) -> (Rig, Log) {
     let rig = Rig::new(512);
-    let log = rig.open_with(&rig.config(), plants);
+    let log = rig.open_with(&rig.config(), mutant);
     (rig, log)
 }
 
@@ -78,8 +78,8 @@ fn push(log: &Log, sequence: u64) -> xfs_buffer::Result<()> {
 }
 
 /// Commits that relog a shared item, others that look at it, and pushes, all at once.
-fn commit_push_relog(plants: Plants) {
-    let (rig, log) = open(plants);
+fn commit_push_relog(mutant: ActiveMutant) {
+    let (rig, log) = open(mutant);
     let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
     let shared = || (Arc::clone(&log), Arc::clone(&history));
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
@@ -106,8 +106,8 @@ fn commit_push_relog(plants: Plants) {
 
 /// Commits of one item by one thread after the other, and so through several slots, while checkpoints are
 /// switched.
-fn share_through_switches(plants: Plants) {
-    let (rig, log) = open(plants);
+fn share_through_switches(mutant: ActiveMutant) {
+    let (rig, log) = open(mutant);
     let (log, history) = (Arc::new(log), Arc::new(History::new(0)));
     let (pushing, committing, advancing) = (Arc::clone(&log), Arc::clone(&log), history.clone());
     let push = move || {
@@ -131,7 +131,7 @@ fn share_through_switches(plants: Plants) {
 
 /// The same with a shutdown in the midst: what was promised is there, and nothing stays pinned.
 fn commit_push_abort() {
-    let (rig, log) = open(Plants::default());
+    let (rig, log) = open(ActiveMutant::default());
     let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
     for force in [Log::force, push] {
@@ -162,7 +162,7 @@ fn commit_push_abort() {
 
 #[test]
 fn commit_against_push_against_relog() {
-    explore(SCHEDULES, || commit_push_relog(Plants::default()));
+    explore(SCHEDULES, || commit_push_relog(ActiveMutant::default()));
 }
 
 #[test]
@@ -172,29 +172,31 @@ fn commit_against_push_against_abort() {
 
 #[test]
 fn commits_through_several_slots_against_switches() {
-    explore(SCHEDULES, || share_through_switches(Plants::default()));
+    explore(SCHEDULES, || share_through_switches(ActiveMutant::default()));
 }
 
 #[test]
 fn shared_vector_kept() {
     let symptom = "the shared item has";
-    check_found(symptom, || share_through_switches(Plants::with(Plant::SharedVectorKept)));
+    check_found(symptom, || share_through_switches(ActiveMutant::with(Mutant::SharedVectorKept)));
 }
 
 #[test]
 fn slots_switched_one_by_one() {
-    check_found("somebody has seen", || commit_push_relog(Plants::with(Plant::SlotsOneByOne)));
+    check_found("somebody has seen", || {
+        commit_push_relog(ActiveMutant::with(Mutant::SlotsOneByOne))
+    });
 }
 
 #[test]
 fn start_out_of_order() {
-    check_found("comes after", || commit_push_relog(Plants::with(Plant::StartOutOfOrder)));
+    check_found("comes after", || commit_push_relog(ActiveMutant::with(Mutant::StartOutOfOrder)));
 }
 
 /// Checkpoints whose records alternate, while what they hold is written in place at once. With
 /// three of them COMMIT of one lies in a later record than START of the next.
-fn commit_push_in_place(plants: Plants) {
-    let (rig, log) = open(plants);
+fn commit_push_in_place(mutant: ActiveMutant) {
+    let (rig, log) = open(mutant);
     let log = Arc::new(log);
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
     for thread in 1..=3 {
@@ -214,21 +216,21 @@ fn commit_push_in_place(plants: Plants) {
 
 #[test]
 fn checkpoints_against_items_in_place() {
-    explore(SCHEDULES, || commit_push_in_place(Plants::default()));
+    explore(SCHEDULES, || commit_push_in_place(ActiveMutant::default()));
 }
 
 #[test]
 fn tail_past_start() {
     check_found("has passed START", || {
-        commit_push_in_place(Plants::with(Plant::TailPastStart));
+        commit_push_in_place(ActiveMutant::with(Mutant::TailPastStart));
     });
 }
 
 /// Checkpoints that are longer than a record, written at once: one fills a record while the other has
 /// closed a later one. What has been forced is there, whatever the other one has yet to write.
-fn fill_at_once(plants: Plants) {
+fn fill_at_once(mutant: ActiveMutant) {
     const BYTES: usize = 36 << 10;
-    let (rig, log) = open(plants);
+    let (rig, log) = open(mutant);
     let log = Arc::new(log);
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
     for thread in 1..=2 {
@@ -255,23 +257,23 @@ fn fill_at_once(plants: Plants) {
 
 #[test]
 fn records_filled_at_once() {
-    explore(SCHEDULES, || fill_at_once(Plants::default()));
+    explore(SCHEDULES, || fill_at_once(ActiveMutant::default()));
 }
 
 #[test]
 fn commit_before_records() {
-    check_found("is not there", || fill_at_once(Plants::with(Plant::CommitBeforeRecords)));
+    check_found("is not there", || fill_at_once(ActiveMutant::with(Mutant::CommitBeforeRecords)));
 }
 
 #[test]
 fn pieces_apart() {
-    check_found("the rest of a region", || fill_at_once(Plants::with(Plant::PiecesApart)));
+    check_found("the rest of a region", || fill_at_once(ActiveMutant::with(Mutant::PiecesApart)));
 }
 
 /// Takers, of whom some must wait, against a head and a tail that move.
-fn grant(plants: Plants, slots: usize, largest_bytes: u64) {
+fn grant(mutant: ActiveMutant, slots: usize, largest_bytes: u64) {
     const SIZE: u64 = 400;
-    let space = Arc::new(Space::new(SIZE, slots, largest_bytes, plants));
+    let space = Arc::new(Space::new(SIZE, slots, largest_bytes, mutant));
     let health = Arc::new(Health::default());
     let check = |space: &Space| {
         let now = space.in_use();
@@ -306,17 +308,17 @@ fn grant(plants: Plants, slots: usize, largest_bytes: u64) {
 
 #[test]
 fn grant_against_wake_up() {
-    explore(SCHEDULES, || grant(Plants::default(), 2, u64::MAX));
+    explore(SCHEDULES, || grant(ActiveMutant::default(), 2, u64::MAX));
 }
 
 #[test]
 fn grant_against_wake_up_with_caches() {
-    explore(SCHEDULES, || grant(Plants::default(), 2, 1));
+    explore(SCHEDULES, || grant(ActiveMutant::default(), 2, 1));
 }
 
 #[test]
 fn grant_before_head() {
-    check_found("SpaceUse", || grant(Plants::with(Plant::GrantBeforeHead), 2, u64::MAX));
+    check_found("SpaceUse", || grant(ActiveMutant::with(Mutant::GrantBeforeHead), 2, u64::MAX));
 }
 
 /// A chain of transactions that has an intent open all the time, and logs it again when it is told to.
@@ -351,8 +353,8 @@ fn chain(log: &Log, number: u64, device: &SharedDevice) {
 }
 
 /// Chains that go on for longer than was promised to them and use up the log together.
-fn roll(plants: Plants) {
-    let (_, log) = open(plants);
+fn roll(mutant: ActiveMutant) {
+    let (_, log) = open(mutant);
     let log = Arc::new(log);
     let device: SharedDevice = Arc::new(MemoryDevice::new(1 << 20));
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
@@ -368,10 +370,10 @@ fn roll(plants: Plants) {
 
 #[test]
 fn rolls_against_each_other() {
-    explore(SCHEDULES, || roll(Plants::default()));
+    explore(SCHEDULES, || roll(ActiveMutant::default()));
 }
 
 #[test]
 fn relog_by_guess() {
-    check_found("deadlock", || roll(Plants::with(Plant::RelogByGuess)));
+    check_found("deadlock", || roll(ActiveMutant::with(Mutant::RelogByGuess)));
 }

@@ -11,7 +11,7 @@ use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice, RequestKind, ScheduledD
 use super::durability::commit_large;
 use super::rig::Rig;
 use crate::log::{Log, LogConfig};
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, Mutant};
 use crate::state::find_head_and_tail;
 use crate::testing::decode;
 use crate::testing::item::{TestItem, number_at};
@@ -103,7 +103,7 @@ fn promises(
     rig: &Rig,
     recorder: &Arc<RecordingDevice>,
     seed: u64,
-    (usual, plants): (&LogConfig, Plants),
+    (usual, mutant): (&LogConfig, ActiveMutant),
 ) -> Vec<Promise> {
     let held = [RequestKind::Write, RequestKind::Flush];
     let (device, scheduler) = ScheduledDevice::new(recorder.clone(), &held, seed);
@@ -116,7 +116,7 @@ fn promises(
     thread::scope(|scope| {
         scope.spawn(|| reorder(scheduler, &done));
         let _end = End(&done);
-        let log = rig.open_with(&config, plants);
+        let log = rig.open_with(&config, mutant);
         let forcing: Vec<_> = places()
             .map(|at| {
                 let item = TestItem::large_in_place(at, ITEM_BYTES, device.clone());
@@ -132,20 +132,20 @@ fn promises(
 }
 
 /// Cuts the power at sampled moments, and says what was promised and is not there.
-fn power_cuts(seed: u64, plants: Plants) -> Result<(), String> {
-    power_cuts_with(seed, plants, |usual| usual)
+fn power_cuts(seed: u64, mutant: ActiveMutant) -> Result<(), String> {
+    power_cuts_with(seed, mutant, |usual| usual)
 }
 
 /// The same for a log that is run otherwise.
 fn power_cuts_with(
     seed: u64,
-    plants: Plants,
+    mutant: ActiveMutant,
     run: impl Fn(LogConfig) -> LogConfig,
 ) -> Result<(), String> {
     let start = Rig::new(LOG_BLOCKS);
     let recorder = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));
     let config = run(start.config());
-    let promises = promises(&start, &recorder, seed, (&config, plants));
+    let promises = promises(&start, &recorder, seed, (&config, mutant));
     let recording = recorder.recording();
     let cuts = PowerCuts::new(&recording, Atomicity::default().torn(0..PLACE * 512));
     for seed in 0..150 {
@@ -168,7 +168,7 @@ fn power_cuts_with(
 #[test]
 fn what_was_forced_is_there_whatever_order_a_device_chooses() {
     for seed in 0..6 {
-        power_cuts(seed, Plants::default()).unwrap();
+        power_cuts(seed, ActiveMutant::default()).unwrap();
     }
 }
 
@@ -176,14 +176,14 @@ fn what_was_forced_is_there_whatever_order_a_device_chooses() {
 fn log_by_count_keeps_what_was_forced_on_such_a_device() {
     for seed in 0..4 {
         let by_count = |usual| LogConfig { by_count: true, slots: 1, ..usual };
-        power_cuts_with(seed, Plants::default(), by_count).unwrap();
+        power_cuts_with(seed, ActiveMutant::default(), by_count).unwrap();
     }
 }
 
 #[test]
-fn planted_bugs_lose_what_was_forced_on_such_a_device() {
-    for plant in [Plant::NoPreflush, Plant::CommitBeforeRecords] {
-        let lost = (0..20).find_map(|seed| power_cuts(seed, Plants::with(plant)).err());
-        println!("{plant:?}: {}", lost.unwrap_or_else(|| panic!("{plant:?} is not found")));
+fn commit_ordering_mutants_lose_forced_commits_on_a_reordering_device() {
+    for mutant in [Mutant::NoPreflush, Mutant::CommitBeforeRecords] {
+        let lost = (0..20).find_map(|seed| power_cuts(seed, ActiveMutant::with(mutant)).err());
+        println!("{mutant:?}: {}", lost.unwrap_or_else(|| panic!("{mutant:?} is not found")));
     }
 }

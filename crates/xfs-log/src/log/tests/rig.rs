@@ -10,7 +10,7 @@ use crate::cil::Committed;
 use crate::device::{LogDevice, LogGeometry};
 use crate::item::LogItem;
 use crate::log::{Log, LogConfig};
-use crate::plant::Plants;
+use crate::mutant::ActiveMutant;
 use crate::state::{LogState, find_head_and_tail};
 use crate::testing::decode::{self, Transaction};
 use crate::testing::item::TestItem;
@@ -80,8 +80,8 @@ impl Rig {
         Log::open(self.log_device(), None, &self.state(), config)
     }
 
-    pub(crate) fn open_with(&self, config: &LogConfig, plants: Plants) -> Log {
-        Log::open_with(self.log_device(), None, &self.state(), config, plants)
+    pub(crate) fn open_with(&self, config: &LogConfig, mutant: ActiveMutant) -> Log {
+        Log::open_with(self.log_device(), None, &self.state(), config, mutant)
     }
 
     /// What recovery would replay, once it is sure that no tail keeps anything from it.

@@ -10,13 +10,13 @@ use super::rig::{Rig, check_settled};
 use crate::item::LogItem;
 use crate::log::threads::{Threads, spawn};
 use crate::log::{Inner, Log, LogConfig};
-use crate::plant::Plants;
+use crate::mutant::ActiveMutant;
 use crate::testing::item::TestItem;
 
 /// A log for which the system starts so many threads and then refuses.
 fn open_refused(rig: &Rig, config: &LogConfig, granted: usize) -> Log {
     let (log, state) = (rig.log_device(), rig.state());
-    let inner = Arc::new(Inner::new(log, None, &state, config, Plants::default()));
+    let inner = Arc::new(Inner::new(log, None, &state, config, ActiveMutant::default()));
     let started = Cell::new(0);
     let threads = Threads::start(&inner, config.threads, &move |name, work| {
         if started.get() == granted {

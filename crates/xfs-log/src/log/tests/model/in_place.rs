@@ -8,13 +8,13 @@ use super::{SCHEDULES, check_found, explore, open, run};
 use crate::ail::DurableItems;
 use crate::item::LogItem;
 use crate::log::Log;
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, Mutant};
 use crate::testing::item::TestItem;
 
 /// Two walks write what has been logged, while it is moved forward behind another item and back before it: in
 /// the end nobody has a place in the list.
-fn walks_against_moves(plants: Plants) {
-    let (_, log) = open(plants);
+fn walks_against_moves(mutant: ActiveMutant) {
+    let (_, log) = open(mutant);
     let log = Arc::new(log);
     let head = log.ail().head();
     let [first, second, third] =
@@ -42,12 +42,12 @@ fn walks_against_moves(plants: Plants) {
 
 #[test]
 fn items_in_place_against_items_moved() {
-    explore(SCHEDULES, || walks_against_moves(Plants::default()));
+    explore(SCHEDULES, || walks_against_moves(ActiveMutant::default()));
 }
 
 #[test]
 fn number_read_late() {
     check_found("places are left", || {
-        walks_against_moves(Plants::with(Plant::NumberReadLate));
+        walks_against_moves(ActiveMutant::with(Mutant::NumberReadLate));
     });
 }

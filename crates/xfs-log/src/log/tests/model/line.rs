@@ -6,7 +6,7 @@ use xfs_buffer::Error;
 
 use super::{SCHEDULES, check_found, explore, run};
 use crate::health::Health;
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, Mutant};
 use crate::space::{Space, Urgency};
 
 const SIZE: u64 = 800;
@@ -16,8 +16,8 @@ const TAKEN: u64 = 700;
 
 /// Takers of different sizes, for each of whom there is room once enough has come back, little by
 /// little; or all wait no longer, because the log is shut down.
-fn wait(plants: Plants, shuts_down: bool) {
-    let space = Arc::new(Space::new(SIZE, 2, u64::MAX, plants));
+fn wait(mutant: ActiveMutant, shuts_down: bool) {
+    let space = Arc::new(Space::new(SIZE, 2, u64::MAX, mutant));
     space.leave_to_threads();
     let health = Arc::new(Health::default());
     space.take(TAKEN, Urgency::Begin, &health, &|| {}).unwrap();
@@ -48,25 +48,25 @@ fn wait(plants: Plants, shuts_down: bool) {
 
 #[test]
 fn waiters_are_served_in_turn() {
-    explore(SCHEDULES, || wait(Plants::default(), false));
+    explore(SCHEDULES, || wait(ActiveMutant::default(), false));
 }
 
 #[test]
 fn waiters_against_a_shutdown() {
-    explore(SCHEDULES, || wait(Plants::default(), true));
+    explore(SCHEDULES, || wait(ActiveMutant::default(), true));
 }
 
 #[test]
 fn smallest_first() {
-    check_found("out of turn", || wait(Plants::with(Plant::SmallestFirst), false));
+    check_found("out of turn", || wait(ActiveMutant::with(Mutant::SmallestFirst), false));
 }
 
 #[test]
 fn asleep_before_looking() {
-    check_found("deadlock", || wait(Plants::with(Plant::AsleepBeforeLooking), false));
+    check_found("deadlock", || wait(ActiveMutant::with(Mutant::AsleepBeforeLooking), false));
 }
 
 #[test]
 fn left_behind() {
-    check_found("left behind", || wait(Plants::with(Plant::LeftBehind), true));
+    check_found("left behind", || wait(ActiveMutant::with(Mutant::LeftBehind), true));
 }

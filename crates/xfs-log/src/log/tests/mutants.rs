@@ -4,12 +4,12 @@ use std::thread;
 
 use super::history::{History, check};
 use super::rig::Rig;
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, Mutant};
 
 /// One checkpoint, to which threads commit one after the other.
-fn history(plants: Plants) -> Result<(), String> {
+fn history(mutant: ActiveMutant) -> Result<(), String> {
     let rig = Rig::new(4096);
-    let log = rig.open_with(&rig.config(), plants);
+    let log = rig.open_with(&rig.config(), mutant);
     let history = History::new(1);
     for _ in 0..16 {
         thread::scope(|scope| scope.spawn(|| drop(history.advance(&log))).join().unwrap());
@@ -20,15 +20,15 @@ fn history(plants: Plants) -> Result<(), String> {
 
 #[test]
 fn sorted() {
-    history(Plants::default()).unwrap();
+    history(ActiveMutant::default()).unwrap();
 }
 
 #[test]
 fn no_sort() {
-    history(Plants::with(Plant::NoSort)).unwrap_err();
+    history(ActiveMutant::with(Mutant::NoSort)).unwrap_err();
 }
 
 #[test]
 fn unstable_sort() {
-    history(Plants::with(Plant::UnstableSort)).unwrap_err();
+    history(ActiveMutant::with(Mutant::UnstableSort)).unwrap_err();
 }
