@@ -22,7 +22,7 @@
 //! - **I2** All slots hold the same checkpoint whenever all their locks are held.
 //! - **I3** A checkpoint has been given at least what writing it takes.
 //!
-//! - **I4** A member that does not count (`Fate`) stands in the list of a slot until the checkpoint is
+//! - **I4** A member that does not count (`Disposition`) stands in the list of a slot until the checkpoint is
 //!   written. Which members these are is noted in the slot that made them so, and looked up when all
 //!   slots are at hand: a commit needs no lock but that of its own slot.
 //!
@@ -33,8 +33,8 @@ mod arena;
 mod commit;
 mod gathered;
 mod members;
+mod membership;
 mod push;
-mod share;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ use crate::writer::Writer;
 use arena::Pool;
 use gathered::Gathered;
 use members::ListPool;
-use share::{Fate, Share};
+use membership::{CilMembership, Disposition};
 
 pub use commit::Committed;
 pub(crate) use commit::Pressure;
@@ -146,7 +146,7 @@ pub(crate) struct CilParts {
 /// The committed item list.
 pub(crate) struct Cil {
     parts: CilParts,
-    slots: Slots<Mutex<Share, Slot>>,
+    slots: Slots<Mutex<CilMembership, Slot>>,
     /// Held while a checkpoint is switched: the sequence cannot change under it.
     switching: Mutex<(), Volume>,
     /// The sequence of the checkpoint that is being gathered.
@@ -178,7 +178,7 @@ impl Cil {
         let mut numbers = 0..;
         let slots = Slots::with_count(parts.slots, || {
             let number = numbers.next().unwrap_or_default();
-            Mutex::new(Share::new(number, Arc::clone(&checkpoint), parts.mutant))
+            Mutex::new(CilMembership::new(number, Arc::clone(&checkpoint), parts.mutant))
         });
         // What is written at once, each as large as it may become.
         let kept_bytes = 2 * parts.soft_bytes * parts.pushers.clamp(1, 2) as u64;
@@ -202,15 +202,15 @@ impl Cil {
 
     /// What has come in.
     pub(crate) fn fill(&self) -> Fill {
-        let (mut fill, mut fated, mut unfolded) = (Fill::default(), 0, 0);
+        let (mut fill, mut not_written, mut unfolded) = (Fill::default(), 0, 0);
         for slot in self.slots.iter() {
-            let share = slot.lock();
-            fill.commits += share.commits;
-            fill.items += share.members.list.len() as u64;
-            fated += share.members.fated.len() as u64;
-            unfolded += share.unfolded;
+            let membership = slot.lock();
+            fill.commits += membership.commits;
+            fill.items += membership.members.list.len() as u64;
+            not_written += membership.members.disposition_notes.len() as u64;
+            unfolded += membership.unfolded;
         }
-        fill.items = fill.items.saturating_sub(fated);
+        fill.items = fill.items.saturating_sub(not_written);
         let folded = self.slots.mine().lock().checkpoint.folded_bytes();
         fill.bytes = folded.saturating_add_signed(unfolded);
         fill
@@ -334,14 +334,14 @@ impl Cil {
     /// Takes everything out of the list when the log has been shut down, and lets nothing in.
     pub(crate) fn close(&self) {
         let _switching = self.switching.lock();
-        let mut shares: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
+        let mut memberships: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
         let mut gathered = Gathered::new(self.current());
         let last = Arc::new(Checkpoint::new(gathered.sequence));
-        for share in &mut shares {
-            share.closed = true;
-            gathered.take(share, &last);
+        for membership in &mut memberships {
+            membership.closed = true;
+            gathered.take(membership, &last);
         }
-        drop(shares);
+        drop(memberships);
         gathered.settle();
         gathered.unpin_all(CheckpointEnd::Aborted);
         self.wake_all();

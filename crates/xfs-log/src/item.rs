@@ -7,7 +7,7 @@
 //!
 //! | field | written by | read by |
 //! |---|---|---|
-//! | `order`, `seat`, `length_bytes` | a commit: item and one slot locked | such a commit |
+//! | `order`, `member_ref`, `length_bytes` | a commit: item and one slot locked | such a commit |
 //! | `sequence` | the same | anybody |
 //! | `shared` | the same | the same |
 //! | a shared vector | the same, before the switch | after the switch the push, which then owns it (I2) |
@@ -105,7 +105,7 @@ pub struct ItemState {
     /// The order number of the last commit that held the item.
     order: AtomicU64<Object>,
     /// Where it stands in that checkpoint.
-    seat: AtomicU64<Object>,
+    member_ref: AtomicU64<Object>,
     /// Bytes that it takes there.
     length_bytes: AtomicU64<Object>,
     /// Its vector in that checkpoint, if several slots have had it.
@@ -118,7 +118,7 @@ pub struct ItemState {
 
 /// Where an item stands in a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seat {
+pub(crate) struct MemberRef {
     /// The slot.
     pub(crate) slot: u32,
     /// Its place there.
@@ -129,7 +129,7 @@ pub(crate) struct Seat {
 
 const SHARED_BIT: u64 = 1 << 63;
 
-impl Seat {
+impl MemberRef {
     const fn pack(self) -> u64 {
         let shared = if self.is_shared { SHARED_BIT } else { 0 };
         shared | (self.slot as u64) << 32 | self.index as u64
@@ -186,13 +186,13 @@ impl ItemState {
     }
 
     /// Where it stands in its last checkpoint.
-    pub(crate) fn seat(&self) -> Seat {
-        Seat::unpack(self.seat.load(Ordering::Relaxed))
+    pub(crate) fn member_ref(&self) -> MemberRef {
+        MemberRef::unpack(self.member_ref.load(Ordering::Relaxed))
     }
 
     /// It stands there in a checkpoint.
-    pub(crate) fn sit(&self, sequence: u64, seat: Seat) {
-        self.seat.store(seat.pack(), Ordering::Relaxed);
+    pub(crate) fn assign(&self, sequence: u64, member_ref: MemberRef) {
+        self.member_ref.store(member_ref.pack(), Ordering::Relaxed);
         self.sequence.store(sequence, Ordering::Release);
     }
 

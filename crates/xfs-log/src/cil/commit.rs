@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xfs_buffer::Result;
 use xfs_sync::{MutexGuard, Ordering};
 
-use super::{Cil, Share};
+use super::{Cil, CilMembership};
 use crate::item::LogItem;
 use crate::ticket::Ticket;
 use crate::vector::Scratch;
@@ -51,52 +51,52 @@ impl Cil {
             scratch.format(item.as_ref());
             order = order.max(item.state().order());
         }
-        let mut share = self.share_with_room(&scratch);
-        if share.closed {
-            drop(share);
+        let mut membership = self.lock_with_room(&scratch);
+        if membership.closed {
+            drop(membership);
             scratch.keep();
             return Err(xfs_buffer::Error::Shutdown);
         }
-        order = order.max(share.clock) + 1;
-        share.clock = order;
-        share.commits += 1;
+        order = order.max(membership.clock) + 1;
+        membership.clock = order;
+        membership.commits += 1;
         let mut growth = 0;
         for (item, vector) in items.iter().zip(scratch.vectors()) {
-            growth += share.insert(item, vector, order);
+            growth += membership.insert(item, vector, order);
         }
-        let given = self.give(&mut share, growth);
-        let pressure = self.fold(&mut share, growth);
-        let sequence = share.checkpoint.sequence;
-        drop(share);
+        let granted = self.grant(&mut membership, growth);
+        let pressure = self.fold_size(&mut membership, growth);
+        let sequence = membership.checkpoint.sequence;
+        drop(membership);
         scratch.keep();
-        let pressure = if ticket.spend(order, given) { pressure } else { Pressure::Overrun };
+        let pressure = if ticket.spend(order, granted) { pressure } else { Pressure::Overrun };
         Ok(Committed { sequence, pressure })
     }
 
     /// Locks this thread's slot, with memory for what is to be inserted. Memory is got while nothing
     /// is locked: an allocator that blocks would stop the switch.
-    fn share_with_room(&self, scratch: &Scratch) -> MutexGuard<'_, Share> {
+    fn lock_with_room(&self, scratch: &Scratch) -> MutexGuard<'_, CilMembership> {
         let slot = self.slots.mine();
         // A vector that grows takes twice its length, so that it finds room the next time.
         let (bytes, members) = (2 * scratch.length_bytes(), scratch.count());
         loop {
-            let share = slot.lock();
-            let lacks_chunk = share.members.lacks_chunk(bytes);
-            let lacks_piece = !share.members.list.has_room(members);
+            let membership = slot.lock();
+            let lacks_chunk = membership.members.lacks_chunk(bytes);
+            let lacks_piece = !membership.members.list.has_room(members);
             if !lacks_chunk && !lacks_piece {
-                return share;
+                return membership;
             }
-            drop(share);
+            drop(membership);
             let chunk = lacks_chunk.then(|| self.pool.take(bytes));
             let piece = lacks_piece.then(|| self.lists.take());
-            let mut share = slot.lock();
-            piece.into_iter().for_each(|piece| share.members.list.add(piece));
+            let mut membership = slot.lock();
+            piece.into_iter().for_each(|piece| membership.members.list.add(piece));
             // Somebody else may have added a chunk, and it may be what the next one needs.
-            let still_lacks = share.members.lacks_chunk(bytes);
+            let still_lacks = membership.members.lacks_chunk(bytes);
             match chunk {
-                Some(chunk) if still_lacks => share.members.arena.add(chunk),
+                Some(chunk) if still_lacks => membership.members.arena.add(chunk),
                 Some(unneeded) => {
-                    drop(share);
+                    drop(membership);
                     self.pool.give_back(unneeded);
                 }
                 None => {}
@@ -111,36 +111,36 @@ impl Cil {
     /// Each slot counts its own share. Shares that are rounded up one by one make up at least as
     /// many records as the whole. A commit begins no more records than its own bytes fill, and for
     /// these it has reserved.
-    fn give(&self, share: &mut Share, growth: i64) -> u64 {
+    fn grant(&self, membership: &mut CilMembership, growth: i64) -> u64 {
         let layout = self.parts.writer.layout();
         let growth = growth.max(0) as u64;
-        share.grown += growth;
-        let mut given = growth;
-        if share.grown > share.records * u64::from(layout.item_bytes()) {
-            let records = layout.records(share.grown);
-            given += (records - share.records) * u64::from(layout.overhead_bytes());
-            share.records = records;
+        membership.grown += growth;
+        let mut granted = growth;
+        if membership.grown > membership.records * u64::from(layout.item_bytes()) {
+            let records = layout.records(membership.grown);
+            granted += (records - membership.records) * u64::from(layout.overhead_bytes());
+            membership.records = records;
         }
         // Looking first keeps the word shared by all until the next switch.
-        let empty = &share.checkpoint.empty;
+        let empty = &membership.checkpoint.empty;
         if empty.load(Ordering::Acquire) && empty.swap(false, Ordering::AcqRel) {
-            given += layout.checkpoint_bytes();
-            self.begin(share.checkpoint.sequence);
+            granted += layout.checkpoint_bytes();
+            self.begin(membership.checkpoint.sequence);
         }
-        share.granted += given;
-        given
+        membership.granted += granted;
+        granted
     }
 
     /// Counts the bytes, in the slot until they are worth a write that all slots share.
-    fn fold(&self, share: &mut Share, growth: i64) -> Pressure {
-        share.unfolded += growth;
+    fn fold_size(&self, membership: &mut CilMembership, growth: i64) -> Pressure {
+        membership.unfolded += growth;
         let batch = (self.parts.soft_bytes / self.slots.iter().len() as u64).cast_signed();
-        if share.unfolded.abs() > batch {
-            let folded = &share.checkpoint.folded;
-            folded.fetch_add(share.unfolded.cast_unsigned(), Ordering::Relaxed);
-            share.unfolded = 0;
+        if membership.unfolded.abs() > batch {
+            let folded = &membership.checkpoint.folded;
+            folded.fetch_add(membership.unfolded.cast_unsigned(), Ordering::Relaxed);
+            membership.unfolded = 0;
         }
-        match share.checkpoint.folded_bytes() {
+        match membership.checkpoint.folded_bytes() {
             bytes if bytes >= self.hard_bytes() => Pressure::Throttle,
             bytes if bytes >= self.parts.soft_bytes => Pressure::Push,
             _ => Pressure::None,

@@ -9,7 +9,7 @@
 
 use xfs_sync::{Mutex, Slot, Slots, Volume};
 
-use super::share::Member;
+use super::membership::Member;
 
 /// Members of a piece. What becomes of them when they are durable is done piece by piece too, and for
 /// that a lock of the volume is taken.

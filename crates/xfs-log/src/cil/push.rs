@@ -7,8 +7,8 @@ use xfs_format::Lsn;
 use xfs_format::log_item::{CHECKPOINT, HostOrder, TransactionHeader};
 use xfs_sync::Ordering;
 
-use super::share::{Member, Members};
-use super::{Checkpoint, Cil, Fate, Gathered, Progress};
+use super::membership::{Member, Members};
+use super::{Checkpoint, Cil, Disposition, Gathered, Progress};
 use crate::ail::{CommitRecord, DurableCheckpoint, DurableItems};
 use crate::item::CheckpointEnd;
 use crate::mutant::mutate;
@@ -91,16 +91,16 @@ impl Cil {
             self.switch_one_by_one(&mut gathered, &next);
             return Some(gathered);
         });
-        let mut shares: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
-        let first = shares.first()?;
+        let mut memberships: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
+        let first = memberships.first()?;
         if first.closed || first.checkpoint.empty.load(Ordering::Acquire) {
             return None;
         }
-        for share in &mut shares {
-            gathered.take(share, &next);
+        for membership in &mut memberships {
+            gathered.take(membership, &next);
         }
         self.announce(sequence);
-        drop(shares);
+        drop(memberships);
         Some(gathered)
     }
 
@@ -178,11 +178,11 @@ impl Cil {
     /// has brought into a processor's cache is there for the last.
     pub(crate) fn complete(&self, written: WrittenCheckpoint) {
         let WrittenCheckpoint { gathered, start, record } = written;
-        let Gathered { sequence, granted, shares } = gathered;
+        let Gathered { sequence, granted, memberships } = gathered;
         self.await_oldest(sequence);
-        let mut arenas = Vec::with_capacity(shares.len());
+        let mut arenas = Vec::with_capacity(memberships.len());
         let mut items = DurableItems::default();
-        for Members { list, arena, .. } in shares {
+        for Members { list, arena, .. } in memberships {
             arenas.push(arena);
             for piece in list.into_pieces() {
                 self.complete_piece(&piece, start, &mut items);
@@ -210,7 +210,7 @@ impl Cil {
 
     /// Hands the members of a piece to the AIL, and then unpins them.
     fn complete_piece(&self, piece: &[Member], start: Lsn, items: &mut DurableItems) {
-        for member in piece.iter().filter(|member| member.fate == Fate::Written) {
+        for member in piece.iter().filter(|member| member.disposition == Disposition::Written) {
             let item = &member.item;
             match item.committed(start, &mut items.leaving) {
                 Some(lsn) => items.placed.push((Arc::clone(item), lsn)),

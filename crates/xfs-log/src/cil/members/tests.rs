@@ -2,31 +2,32 @@ use std::sync::Arc;
 
 use super::{ListPool, MOVED_PIECES, PIECE_MEMBERS};
 use crate::cil::Checkpoint;
-use crate::cil::share::Share;
+use crate::cil::membership::CilMembership;
 use crate::item::LogItem;
 use crate::mutant::ActiveMutant;
 use crate::testing::item::TestItem;
 use crate::vector::Scratch;
 
 /// A share to which so many items have been committed.
-fn share_of(count: usize) -> Share {
-    let mut share = Share::new(0, Arc::new(Checkpoint::new(1)), ActiveMutant::default());
+fn membership_of(count: usize) -> CilMembership {
+    let mut membership =
+        CilMembership::new(0, Arc::new(Checkpoint::new(1)), ActiveMutant::default());
     for number in 0..count {
         let item: Arc<dyn LogItem> = TestItem::new(8 * number as u64);
         let mut scratch = Scratch::take();
         scratch.format(item.as_ref());
-        share.members.arena.add(Vec::with_capacity(scratch.length_bytes()));
+        membership.members.arena.add(Vec::with_capacity(scratch.length_bytes()));
         for vector in scratch.vectors() {
-            share.insert(&item, vector, number as u64);
+            membership.insert(&item, vector, number as u64);
         }
     }
-    share
+    membership
 }
 
 #[test]
 fn members_stand_where_they_were_put() {
     let count = 2 * PIECE_MEMBERS + 7;
-    let mut list = share_of(count).members.list;
+    let mut list = membership_of(count).members.list;
     assert_eq!(list.len(), count);
     assert!(list.has_room(PIECE_MEMBERS - 7) && !list.has_room(PIECE_MEMBERS - 6));
     for index in 0..count {
@@ -41,7 +42,7 @@ fn members_stand_where_they_were_put() {
 #[test]
 fn pieces_are_used_again_but_not_all_are_kept() {
     let pool = ListPool::new(0, 2);
-    for piece in share_of((2 * MOVED_PIECES + 1) * PIECE_MEMBERS).members.list.into_pieces() {
+    for piece in membership_of((2 * MOVED_PIECES + 1) * PIECE_MEMBERS).members.list.into_pieces() {
         pool.give_back(piece);
     }
     // Of those that have been moved, two; and the rest.

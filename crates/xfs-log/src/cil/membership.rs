@@ -22,13 +22,13 @@ use std::sync::Arc;
 use super::Checkpoint;
 use super::arena::{Arena, Place};
 use super::members::List;
-use crate::item::{ItemState, LogItem, Seat, SharedVector};
+use crate::item::{ItemState, LogItem, MemberRef, SharedVector};
 use crate::mutant::{ActiveMutant, mutate};
 use crate::vector::Vector;
 
 /// What becomes of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum Disposition {
     /// It is written.
     Written,
     /// Another member is written in its place.
@@ -43,20 +43,20 @@ pub(super) struct Member {
     /// The order number of the last commit that held it.
     pub(super) order: u64,
     pub(super) place: Place,
-    pub(super) fate: Fate,
+    pub(super) disposition: Disposition,
     /// Its vector, if several slots have had it: order number and place are in there.
     shared: Option<Arc<SharedVector>>,
 }
 
-/// That a member of some slot has another fate than to be written.
-pub(super) struct Fated {
+/// That a member of some slot has another disposition than to be written.
+pub(super) struct DispositionNote {
     pub(super) slot: u32,
     pub(super) index: u32,
-    pub(super) fate: Fate,
+    pub(super) disposition: Disposition,
 }
 
 /// What a slot has of the current checkpoint.
-pub(super) struct Share {
+pub(super) struct CilMembership {
     /// The number of the slot.
     number: u32,
     pub(super) checkpoint: Arc<Checkpoint>,
@@ -83,7 +83,7 @@ pub(super) struct Share {
 pub(super) struct Members {
     pub(super) list: List,
     pub(super) arena: Arena,
-    pub(super) fated: Vec<Fated>,
+    pub(super) disposition_notes: Vec<DispositionNote>,
 }
 
 impl Members {
@@ -93,7 +93,7 @@ impl Members {
     }
 }
 
-impl Share {
+impl CilMembership {
     pub(super) fn new(number: u32, checkpoint: Arc<Checkpoint>, mutant: ActiveMutant) -> Self {
         Self {
             number,
@@ -143,20 +143,20 @@ impl Share {
         }
         let growth = length - state.length_bytes() as i64;
         state.set_length_bytes(length as u64);
-        let seat = state.seat();
-        if seat.is_shared {
+        let member_ref = state.member_ref();
+        if member_ref.is_shared {
             if let Some(shared) = &*state.shared() {
                 replace_shared(shared, vector, order);
             }
-        } else if seat.slot == self.number {
-            if let Some(member) = self.members.list.get_mut(seat.index as usize) {
+        } else if member_ref.slot == self.number {
+            if let Some(member) = self.members.list.get_mut(member_ref.index as usize) {
                 member.order = order;
                 member.place = self.members.arena.replace(member.place, vector);
             }
         } else {
             let shared = self.new_vector(state);
             replace_shared(&shared, vector, order);
-            self.note(seat, Fate::Superseded);
+            self.note(member_ref, Disposition::Superseded);
             self.add((item, state), order, Place::default(), Some(shared));
         }
         growth
@@ -184,22 +184,26 @@ impl Share {
         shared: Option<Arc<SharedVector>>,
     ) {
         let index = self.members.list.len() as u32;
-        let seat = Seat { slot: self.number, index, is_shared: shared.is_some() };
-        state.sit(self.checkpoint.sequence, seat);
-        let (item, fate) = (Arc::clone(item), Fate::Written);
-        self.members.list.push(Member { item, order, place, fate, shared });
+        let member_ref = MemberRef { slot: self.number, index, is_shared: shared.is_some() };
+        state.assign(self.checkpoint.sequence, member_ref);
+        let (item, disposition) = (Arc::clone(item), Disposition::Written);
+        self.members.list.push(Member { item, order, place, disposition, shared });
     }
 
     /// Cancels an intent that is in this checkpoint, so that neither it nor its completion is
     /// written. Returns the bytes that it would have taken, as a growth.
     fn cancel(&mut self, intent: &dyn LogItem) -> i64 {
         let state = intent.state();
-        self.note(state.seat(), Fate::Cancelled);
+        self.note(state.member_ref(), Disposition::Cancelled);
         -(state.length_bytes() as i64)
     }
 
-    fn note(&mut self, seat: Seat, fate: Fate) {
-        self.members.fated.push(Fated { slot: seat.slot, index: seat.index, fate });
+    fn note(&mut self, member_ref: MemberRef, disposition: Disposition) {
+        self.members.disposition_notes.push(DispositionNote {
+            slot: member_ref.slot,
+            index: member_ref.index,
+            disposition,
+        });
     }
 }
 
