@@ -30,8 +30,8 @@
 //! item comes after the slot.
 
 mod arena;
+mod closed;
 mod commit;
-mod gathered;
 mod members;
 mod membership;
 mod push;
@@ -52,13 +52,13 @@ use crate::mutant::ActiveMutant;
 use crate::writer::Writer;
 
 use arena::Pool;
-use gathered::Gathered;
+pub(crate) use closed::ClosedCheckpoint;
 use members::ListPool;
-use membership::{CilMembership, Disposition};
+use membership::CilMembership;
 
 pub use commit::Committed;
 pub(crate) use commit::Pressure;
-pub(crate) use push::{ClosedCheckpoint, WrittenCheckpoint};
+pub(crate) use push::WrittenCheckpoint;
 
 /// A checkpoint that is being gathered.
 struct Checkpoint {
@@ -334,16 +334,16 @@ impl Cil {
     /// Takes everything out of the list when the log has been shut down, and lets nothing in.
     pub(crate) fn close(&self) {
         let _switching = self.switching.lock();
-        let mut memberships: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
-        let mut gathered = Gathered::new(self.current());
-        let last = Arc::new(Checkpoint::new(gathered.sequence));
-        for membership in &mut memberships {
+        let mut slots: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
+        let mut closed = ClosedCheckpoint::new(self.current());
+        let last = Arc::new(Checkpoint::new(closed.sequence));
+        for membership in &mut slots {
             membership.closed = true;
-            gathered.take(membership, &last);
+            closed.take(membership, &last);
         }
-        drop(memberships);
-        gathered.settle();
-        gathered.unpin_all(CheckpointEnd::Aborted);
+        drop(slots);
+        closed.resolve_members();
+        closed.unpin_all(CheckpointEnd::Aborted);
         self.wake_all();
     }
 }

@@ -163,7 +163,7 @@ impl CilMembership {
     }
 
     /// A vector for an item that has come to another slot. A new one: that of the checkpoint before, to which
-    /// nobody commits any more, may still stand in that checkpoint and not be [settled](Member::settle).
+    /// nobody commits any more, may still stand in that checkpoint and not be [taken over](Member::take_shared_vector).
     fn new_vector(&self, state: &ItemState) -> Arc<SharedVector> {
         let mut shared = state.shared();
         let vector = mutate!(
@@ -209,7 +209,7 @@ impl CilMembership {
 
 impl Member {
     /// Takes over what stands in a shared vector, once nobody commits to the checkpoint any more.
-    pub(super) fn settle(&mut self, arena: &mut Arena) {
+    pub(super) fn take_shared_vector(&mut self, arena: &mut Arena) {
         if let Some(shared) = self.shared.take() {
             let mut body = shared.body.lock();
             self.order = body.order;

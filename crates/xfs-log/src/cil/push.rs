@@ -7,26 +7,23 @@ use xfs_format::Lsn;
 use xfs_format::log_item::{CHECKPOINT, HostOrder, TransactionHeader};
 use xfs_sync::Ordering;
 
-use super::membership::{Member, Members};
-use super::{Checkpoint, Cil, Disposition, Gathered, Progress};
+use super::membership::{Disposition, Member, Members};
+use super::{Checkpoint, Cil, ClosedCheckpoint, Progress};
 use crate::ail::{CommitRecord, DurableCheckpoint, DurableItems};
 use crate::item::CheckpointEnd;
 use crate::mutant::mutate;
 use crate::vector::RegionWriter;
 
-/// A checkpoint that takes no commits any more, and that is not written yet.
-pub(crate) struct ClosedCheckpoint(Gathered);
-
 /// A checkpoint that is durable, and whose items do not know it yet.
 pub(crate) struct WrittenCheckpoint {
-    gathered: Gathered,
+    closed: ClosedCheckpoint,
     start: Lsn,
     record: CommitRecord,
 }
 
-/// Which of its operations a checkpoint wants to write.
+/// An operation that checkpoints write in the order of their sequences.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum OrderedOperation {
     Start,
     Commit,
 }
@@ -49,7 +46,7 @@ impl Cil {
     /// Closes the current checkpoint, unless it is later than `through` or empty. The caller has it
     /// [written](Self::write_closed), or [abandons](Self::abandon_closed) it.
     pub(crate) fn close_checkpoint(&self, through: u64) -> Option<ClosedCheckpoint> {
-        self.switch(through).map(ClosedCheckpoint)
+        self.switch(through)
     }
 
     /// Writes a closed checkpoint. When this returns it is durable, and so are all before it; the caller
@@ -58,60 +55,58 @@ impl Cil {
     /// # Errors
     ///
     /// As [`push`](Self::push). The checkpoint's items have been aborted then.
-    pub(crate) fn write_closed(&self, closed: ClosedCheckpoint) -> Result<WrittenCheckpoint> {
-        let ClosedCheckpoint(mut gathered) = closed;
-        gathered.settle();
-        match self.write(&gathered) {
-            Ok((start, record)) => Ok(WrittenCheckpoint { gathered, start, record }),
+    pub(crate) fn write_closed(&self, mut closed: ClosedCheckpoint) -> Result<WrittenCheckpoint> {
+        closed.resolve_members();
+        match self.write(&closed) {
+            Ok((start, record)) => Ok(WrittenCheckpoint { closed, start, record }),
             Err(error) => {
-                self.abort(gathered);
+                self.abort(closed);
                 Err(error)
             }
         }
     }
 
     /// Aborts the items of a closed checkpoint that is not going to be written: the log is shut down.
-    pub(crate) fn abandon_closed(&self, closed: ClosedCheckpoint) {
-        let ClosedCheckpoint(mut gathered) = closed;
-        gathered.settle();
-        self.abort(gathered);
+    pub(crate) fn abandon_closed(&self, mut closed: ClosedCheckpoint) {
+        closed.resolve_members();
+        self.abort(closed);
     }
 
     /// Closes the current checkpoint and begins the next one. All slots are locked at one moment:
     /// what came before it is in the one, what comes after it in the other.
-    fn switch(&self, through: u64) -> Option<Gathered> {
+    fn switch(&self, through: u64) -> Option<ClosedCheckpoint> {
         let _switching = self.switching.lock();
         let sequence = self.current();
         if sequence > through {
             return None;
         }
         let next = Arc::new(Checkpoint::new(sequence + 1));
-        let mut gathered = Gathered::new(sequence);
+        let mut closed = ClosedCheckpoint::new(sequence);
         mutate!(self.parts.mutant, Mutant::SlotsOneByOne, {}, {
-            self.switch_one_by_one(&mut gathered, &next);
-            return Some(gathered);
+            self.switch_one_by_one(&mut closed, &next);
+            return Some(closed);
         });
-        let mut memberships: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
-        let first = memberships.first()?;
+        let mut slots: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
+        let first = slots.first()?;
         if first.closed || first.checkpoint.empty.load(Ordering::Acquire) {
             return None;
         }
-        for membership in &mut memberships {
-            gathered.take(membership, &next);
+        for membership in &mut slots {
+            closed.take(membership, &next);
         }
         self.announce(sequence);
-        drop(memberships);
-        Some(gathered)
+        drop(slots);
+        Some(closed)
     }
 
     /// Switches the slots one after the other, which is wrong.
     #[cfg(test)]
-    fn switch_one_by_one(&self, gathered: &mut Gathered, next: &Arc<Checkpoint>) {
-        self.committing.lock().checkpoints.insert(gathered.sequence, Progress::default());
+    fn switch_one_by_one(&self, closed: &mut ClosedCheckpoint, next: &Arc<Checkpoint>) {
+        self.committing.lock().checkpoints.insert(closed.sequence, Progress::default());
         for slot in self.slots.iter() {
-            gathered.take(&mut slot.lock(), next);
+            closed.take(&mut slot.lock(), next);
         }
-        self.announce(gathered.sequence);
+        self.announce(closed.sequence);
     }
 
     /// Makes the switch known: the checkpoint is in `committing` before anybody can see that it is
@@ -123,24 +118,29 @@ impl Cil {
         self.waits.switched.notify_all();
     }
 
-    fn write(&self, gathered: &Gathered) -> Result<(Lsn, CommitRecord)> {
-        let (writer, sequence) = (&self.parts.writer, gathered.sequence);
+    fn write(&self, closed: &ClosedCheckpoint) -> Result<(Lsn, CommitRecord)> {
+        let (writer, sequence) = (&self.parts.writer, closed.sequence);
         let mut first = Vec::new();
-        let (regions, turns) = gathered.turns(self.parts.mutant);
-        let vectors = turns.iter().map(|turn| turn.vector);
+        let (regions, members) = closed.formatted_members(self.parts.mutant);
+        let vectors = members.iter().map(|member| member.vector);
         let bytes: usize = vectors.clone().map(<[u8]>::len).sum();
         let transaction = self.parts.first_number.wrapping_add(sequence as u32);
         let header = TransactionHeader { kind: CHECKPOINT, transaction, regions };
         RegionWriter::new(&mut first).region(&header.encode(HostOrder::NATIVE));
 
         let mutant = self.parts.mutant;
-        mutate!(mutant, Mutant::StartOutOfOrder, self.await_turn(sequence, Turn::Start)?, {});
+        mutate!(
+            mutant,
+            Mutant::StartOutOfOrder,
+            self.await_predecessors(sequence, OrderedOperation::Start)?,
+            {}
+        );
         let start = writer.append_start(transaction, sequence)?;
         self.progress(sequence, |progress| progress.start = Some(start));
         writer.append(transaction, std::iter::once(first.as_slice()).chain(vectors))?;
         self.written.add(0, bytes as u64);
 
-        self.await_turn(sequence, Turn::Commit)?;
+        self.await_predecessors(sequence, OrderedOperation::Commit)?;
         let closed = writer.append_commit(transaction)?;
         self.progress(sequence, |progress| progress.committed = true);
         let record = closed.span();
@@ -149,14 +149,14 @@ impl Cil {
     }
 
     /// Waits until all older checkpoints have written their START, or COMMIT.
-    fn await_turn(&self, sequence: u64, turn: Turn) -> Result<()> {
+    fn await_predecessors(&self, sequence: u64, operation: OrderedOperation) -> Result<()> {
         let mut committing = self.committing.lock();
         loop {
             self.parts.health.check()?;
             let mut older = committing.checkpoints.range(..sequence).map(|(_, progress)| progress);
-            let ready = match turn {
-                Turn::Start => older.all(|progress| progress.start.is_some()),
-                Turn::Commit => older.all(|progress| progress.committed),
+            let ready = match operation {
+                OrderedOperation::Start => older.all(|progress| progress.start.is_some()),
+                OrderedOperation::Commit => older.all(|progress| progress.committed),
             };
             if ready {
                 return Ok(());
@@ -177,12 +177,12 @@ impl Cil {
     /// happens before anybody who waits for it goes on. A few items at a time: what the first step
     /// has brought into a processor's cache is there for the last.
     pub(crate) fn complete(&self, written: WrittenCheckpoint) {
-        let WrittenCheckpoint { gathered, start, record } = written;
-        let Gathered { sequence, granted, memberships } = gathered;
+        let WrittenCheckpoint { closed, start, record } = written;
+        let ClosedCheckpoint { sequence, granted, members_by_slot } = closed;
         self.await_oldest(sequence);
-        let mut arenas = Vec::with_capacity(memberships.len());
+        let mut arenas = Vec::with_capacity(members_by_slot.len());
         let mut items = DurableItems::default();
-        for Members { list, arena, .. } in memberships {
+        for Members { list, arena, .. } in members_by_slot {
             arenas.push(arena);
             for piece in list.into_pieces() {
                 self.complete_piece(&piece, start, &mut items);
@@ -223,10 +223,10 @@ impl Cil {
     }
 
     /// The log is shut down, and the checkpoint is lost.
-    fn abort(&self, gathered: Gathered) {
+    fn abort(&self, closed: ClosedCheckpoint) {
         self.parts.health.set_down();
-        gathered.unpin_all(CheckpointEnd::Aborted);
-        self.committing.lock().checkpoints.remove(&gathered.sequence);
+        closed.unpin_all(CheckpointEnd::Aborted);
+        self.committing.lock().checkpoints.remove(&closed.sequence);
         self.wake_all();
     }
 }

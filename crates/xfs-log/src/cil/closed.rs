@@ -10,75 +10,78 @@ use crate::item::CheckpointEnd;
 use crate::mutant::{ActiveMutant, mutate};
 
 /// What all slots have had of a checkpoint.
-pub(super) struct Gathered {
+pub(crate) struct ClosedCheckpoint {
     pub(super) sequence: u64,
     /// By slot.
-    pub(super) memberships: Vec<Members>,
+    pub(super) members_by_slot: Vec<Members>,
     /// What commits have given to it.
     pub(super) granted: u64,
 }
 
 /// A member whose vector is written, and when its turn is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn<'a> {
+pub(super) struct FormattedMember<'a> {
     order: u64,
     pub(super) vector: &'a [u8],
 }
 
-impl Gathered {
+impl ClosedCheckpoint {
     pub(super) const fn new(sequence: u64) -> Self {
-        Self { sequence, memberships: Vec::new(), granted: 0 }
+        Self { sequence, members_by_slot: Vec::new(), granted: 0 }
     }
 
     /// Takes a slot's share, after those of the slots before it, and leaves the beginning of the next
     /// checkpoint.
     pub(super) fn take(&mut self, membership: &mut CilMembership, next: &Arc<Checkpoint>) {
         self.granted += std::mem::take(&mut membership.granted);
-        self.memberships.push(membership.switch(next));
+        self.members_by_slot.push(membership.switch(next));
     }
 
     /// Finds out which members are written, and takes over what several slots have shared. To be
     /// called once, when no slot has the checkpoint any more.
-    pub(super) fn settle(&mut self) {
-        for slot in 0..self.memberships.len() {
-            let Some(membership) = self.memberships.get_mut(slot) else { continue };
+    pub(super) fn resolve_members(&mut self) {
+        for slot in 0..self.members_by_slot.len() {
+            let Some(membership) = self.members_by_slot.get_mut(slot) else { continue };
             for note in std::mem::take(&mut membership.disposition_notes) {
-                let membership = self.memberships.get_mut(note.slot as usize);
+                let membership = self.members_by_slot.get_mut(note.slot as usize);
                 let list = membership.map(|membership| &mut membership.list);
                 if let Some(member) = list.and_then(|list| list.get_mut(note.index as usize)) {
                     member.disposition = note.disposition;
                 }
             }
         }
-        for membership in &mut self.memberships {
+        for membership in &mut self.members_by_slot {
             let Members { list, arena, .. } = membership;
-            list.iter_mut().for_each(|member| member.settle(arena));
+            list.iter_mut().for_each(|member| member.take_shared_vector(arena));
         }
     }
 
     /// What is written, in order, and how many regions that is.
-    pub(super) fn turns(&self, mutant: ActiveMutant) -> (u32, Vec<Turn<'_>>) {
-        let count = self.memberships.iter().map(|membership| membership.list.len()).sum();
-        let mut turns = Vec::with_capacity(count);
+    pub(super) fn formatted_members(
+        &self,
+        mutant: ActiveMutant,
+    ) -> (u32, Vec<FormattedMember<'_>>) {
+        let count = self.members_by_slot.iter().map(|membership| membership.list.len()).sum();
+        let mut members = Vec::with_capacity(count);
         let mut regions = 0;
-        for Members { list, arena, .. } in &self.memberships {
+        for Members { list, arena, .. } in &self.members_by_slot {
             for Member { order, place, disposition, .. } in list.iter() {
                 if *disposition == Disposition::Written && place.regions != 0 {
-                    turns.push(Turn { order: *order, vector: arena.bytes(*place) });
+                    members.push(FormattedMember { order: *order, vector: arena.bytes(*place) });
                     regions += place.regions;
                 }
             }
         }
-        mutate!(mutant, Mutant::UnstableSort, {}, turns.reverse());
-        if !turns.is_sorted_by_key(|turn| turn.order) {
-            mutate!(mutant, Mutant::NoSort, turns.sort_by_key(|turn| turn.order), {});
+        mutate!(mutant, Mutant::UnstableSort, {}, members.reverse());
+        if !members.is_sorted_by_key(|member| member.order) {
+            mutate!(mutant, Mutant::NoSort, members.sort_by_key(|member| member.order), {});
         }
-        (regions, turns)
+        (regions, members)
     }
 
     /// Unpins every item that the checkpoint has pinned.
     pub(super) fn unpin_all(&self, end: CheckpointEnd) {
-        for member in self.memberships.iter().flat_map(|membership| membership.list.iter()) {
+        for member in self.members_by_slot.iter().flat_map(|membership| membership.list.iter()) {
             member.unpin(end);
         }
     }
