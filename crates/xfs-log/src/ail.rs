@@ -319,7 +319,7 @@ impl Ail {
     #[doc(alias = "xfs_ail_push_target")]
     #[must_use]
     pub fn target(&self) -> Option<Lsn> {
-        if self.space.is_short() {
+        if self.space.has_waiters() {
             return Some(self.head());
         }
         let limit = self.space.size_bytes() - self.free_bytes;

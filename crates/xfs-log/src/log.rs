@@ -194,7 +194,7 @@ impl Log {
             if is_recovery {
                 return self.take_for_recovery(bytes);
             }
-            space.take(bytes, Urgency::Roll, health, &|| self.inner.relieve())
+            space.take(bytes, Urgency::Roll, health, &|| self.inner.make_space())
         })
     }
 
@@ -281,7 +281,7 @@ impl Log {
 
     /// Whether somebody waits for log space.
     #[cfg(test)]
-    pub(crate) fn has_waiters(&self) -> bool {
+    pub(crate) fn is_contended(&self) -> bool {
         self.inner.space.is_contended()
     }
 
@@ -436,8 +436,8 @@ impl Inner {
 
     /// Somebody waits for log space: what is committed has to reach the AIL, and what is there its
     /// place. Who waits only for the log to be opened again is not helped by that.
-    fn relieve(&self) {
-        if !self.space.is_short() {
+    fn make_space(&self) {
+        if !self.space.has_waiters() {
             return;
         }
         if self.has_threads() {

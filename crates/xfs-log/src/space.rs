@@ -25,12 +25,12 @@
 //!   enough, and goes on with the next. So nobody wakes but who is served
 //!   or has to ask (I6), and nobody behind the first in line wakes at all.
 //! - **I6** Whenever the tail has moved, or may be able to, and somebody still waits, the first in line
-//!   asks for it to be moved further: he is given that task (`must_ask`), and it is passed on to the
+//!   asks for it to be moved further: he is given that task (`must_request_push`), and it is passed on to the
 //!   next if he is served before he has taken it.
 //!
 //! Lock order: the line is the innermost lock.
 
-mod line;
+mod wait_queue;
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ use xfs_sync::{
 
 use crate::health::Health;
 use crate::mutant::{ActiveMutant, mutate};
-use line::{Line, Waiter};
+use wait_queue::{WaitQueue, Waiter};
 
 /// Largest log, so that both numbers fit a word.
 const MAX_LOG_BYTES: u64 = u32::MAX as u64;
@@ -97,14 +97,14 @@ pub(crate) struct Space {
     cache_bytes: u64,
     caches: Slots<AtomicU64<Slot>>,
     contended: AtomicBool<Volume>,
-    line: Mutex<Line, Volume>,
+    queue: Mutex<WaitQueue, Volume>,
     /// Who waits until nothing is granted looks again.
     freed: Condvar<Volume>,
     /// How often somebody has waited.
     waits: SlotCounters<1>,
     /// Whether who waits has the tail moved himself, and no thread of the log does. Then what others
     /// have committed and given back makes it worth asking again: nobody else may be left to do it.
-    serves_himself: AtomicBool<Volume>,
+    inline_tail_push: AtomicBool<Volume>,
     mutant: ActiveMutant,
 }
 
@@ -126,17 +126,17 @@ impl Space {
             cache_bytes: if share >= largest_bytes { share } else { 0 },
             caches,
             contended: AtomicBool::new(false),
-            line: Mutex::default(),
+            queue: Mutex::default(),
             freed: Condvar::new(),
             waits: SlotCounters::new(),
-            serves_himself: AtomicBool::new(true),
+            inline_tail_push: AtomicBool::new(true),
             mutant,
         }
     }
 
     /// Threads move the tail from now on when who waits asks for it.
-    pub(crate) fn leave_to_threads(&self) {
-        self.serves_himself.store(false, Ordering::Release);
+    pub(crate) fn leave_tail_pushes_to_threads(&self) {
+        self.inline_tail_push.store(false, Ordering::Release);
     }
 
     pub(crate) const fn size_bytes(&self) -> u64 {
@@ -161,26 +161,26 @@ impl Space {
     /// How many new transactions wait.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
-        self.line.lock().waiting()
+        self.queue.lock().waiting()
     }
 
     /// Who has been served after having waited: as which he had come.
     #[cfg(all(test, shuttle))]
     pub(crate) fn served(&self) -> Vec<u64> {
-        self.line.lock().served.clone()
+        self.queue.lock().served.clone()
     }
 
     /// Whether anybody waits for space, and not only for the log to be opened again.
-    pub(crate) fn is_short(&self) -> bool {
-        self.is_contended() && self.line.lock().is_short()
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.is_contended() && self.queue.lock().has_waiters()
     }
 
     /// Gives new transactions nothing from now on: they wait until it is [opened](Self::open) again, and
     /// chains go on. The flag is part of the word, so who has not taken his bytes from there before gets
     /// none; and bytes in a cache are granted (I2). So nothing is under way once nothing is granted.
     pub(crate) fn close(&self) {
-        let mut line = self.line.lock();
-        line.is_closed = true;
+        let mut queue = self.queue.lock();
+        queue.is_closed = true;
         self.contended.store(true, Ordering::SeqCst);
         self.word.fetch_or(CLOSED, Ordering::SeqCst);
         self.drain();
@@ -188,19 +188,19 @@ impl Space {
 
     /// Ends what [`close`](Self::close) has begun.
     pub(crate) fn open(&self) {
-        let mut line = self.line.lock();
-        line.is_closed = false;
+        let mut queue = self.queue.lock();
+        queue.is_closed = false;
         self.word.fetch_and(!CLOSED, Ordering::SeqCst);
-        line.demand();
-        self.serve(&mut line);
+        queue.request_tail_push();
+        self.serve(&mut queue);
     }
 
     /// Whether nothing is granted. If it is, waits until something changes, but no longer than `limit`.
     pub(crate) fn is_idle_within(&self, limit: Duration) -> bool {
-        let mut line = self.line.lock();
+        let mut queue = self.queue.lock();
         self.drain();
         if self.in_use().granted != 0 {
-            self.freed.wait_for(&mut line, limit);
+            self.freed.wait_for(&mut queue, limit);
             self.drain();
         }
         self.in_use().granted == 0
@@ -238,7 +238,7 @@ impl Space {
             return false;
         }
         // Who begins to wait meanwhile finds what is drained here.
-        let _line = self.line.lock();
+        let _line = self.queue.lock();
         self.drain();
         self.take_free(bytes, urgency)
     }
@@ -266,7 +266,7 @@ impl Space {
     /// Puts granted bytes back into the word, past the caches.
     pub(crate) fn release(&self, bytes: u64) {
         self.update(|state| SpaceUse { granted: state.granted - bytes, ..state });
-        self.changed(self.serves_himself.load(Ordering::Acquire));
+        self.changed(self.inline_tail_push.load(Ordering::Acquire));
     }
 
     /// The tail has moved: `used` bytes lie between it and the head.
@@ -292,31 +292,31 @@ impl Space {
 
     /// Lets all waiters look again, when the log has been shut down.
     pub(crate) fn wake_all(&self) {
-        self.line.lock().wake_all();
+        self.queue.lock().wake_all();
         self.freed.notify_all();
     }
 
     /// Something has come free, or may have. `may_ask`: moving the tail may be of use again.
     fn changed(&self, may_ask: bool) {
         if self.is_contended() {
-            let mut line = self.line.lock();
+            let mut queue = self.queue.lock();
             if may_ask {
-                line.demand();
+                queue.request_tail_push();
             }
-            self.serve(&mut line);
+            self.serve(&mut queue);
         }
     }
 
     /// Gives those in front what there is (I5), and has the first of the others ask for more (I6).
-    fn serve(&self, line: &mut Line) {
-        mutate!(self.mutant, Mutant::SmallestFirst, {}, line.sort_by_size());
-        line.serve(|bytes, urgency| self.take_free(bytes, urgency));
-        line.wake_first();
-        if line.is_closed {
+    fn serve(&self, queue: &mut WaitQueue) {
+        mutate!(self.mutant, Mutant::SmallestFirst, {}, queue.sort_by_size());
+        queue.serve(|bytes, urgency| self.take_free(bytes, urgency));
+        queue.wake_first();
+        if queue.is_closed {
             self.freed.notify_all();
         }
         // It changes under the lock of the line only. Looking first leaves it with those who look at it.
-        let is_contended = line.is_contended();
+        let is_contended = queue.is_contended();
         if self.is_contended() != is_contended {
             self.contended.store(is_contended, Ordering::SeqCst);
         }
@@ -379,34 +379,34 @@ impl Space {
         on_wait: &dyn Fn(),
     ) -> Result<()> {
         let waiter = Waiter::new(bytes, urgency);
-        let mut line = self.line.lock();
-        line.join(&waiter);
+        let mut queue = self.queue.lock();
+        queue.join(&waiter);
         self.contended.store(true, Ordering::SeqCst);
-        mutate!(self.mutant, Mutant::AsleepBeforeLooking, self.drain_and_serve(&mut line), {});
-        if !waiter.is_served() && line.is_short() {
+        mutate!(self.mutant, Mutant::AsleepBeforeLooking, self.drain_and_serve(&mut queue), {});
+        if !waiter.is_served() && queue.has_waiters() {
             self.waits.add(0, 1);
         }
         while !waiter.is_served() {
             if let Err(error) = health.check() {
-                mutate!(self.mutant, Mutant::LeftBehind, line.leave(&waiter), {});
-                self.serve(&mut line);
+                mutate!(self.mutant, Mutant::LeftBehind, queue.leave(&waiter), {});
+                self.serve(&mut queue);
                 return Err(error);
             }
-            if line.take_task(&waiter) {
-                drop(line);
+            if queue.take_push_request(&waiter) {
+                drop(queue);
                 on_wait();
-                line = self.line.lock();
+                queue = self.queue.lock();
             } else {
-                waiter.sleep(&mut line);
+                waiter.sleep(&mut queue);
             }
         }
         Ok(())
     }
 
     /// Empties all caches, and serves the queue with what was in them.
-    fn drain_and_serve(&self, line: &mut Line) {
+    fn drain_and_serve(&self, queue: &mut WaitQueue) {
         self.drain();
-        self.serve(line);
+        self.serve(queue);
     }
 
     /// Empties all caches.

@@ -37,7 +37,9 @@ impl Log {
         let unit_bytes = self.unit_bytes(bytes)?;
         let most = space.size_bytes() / LARGEST_SHARE / unit_bytes;
         let steps = u64::from(steps).min(most).max(1) as u32;
-        Ticket::take(space, (unit_bytes, steps), Urgency::Begin, health, &|| self.inner.relieve())
+        Ticket::take(space, (unit_bytes, steps), Urgency::Begin, health, &|| {
+            self.inner.make_space()
+        })
     }
 
     /// What a transaction with up to `bytes` of items takes, if this log can hold it. A checkpoint, which

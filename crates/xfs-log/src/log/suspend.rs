@@ -40,6 +40,6 @@ impl Log {
     pub fn reserve_while_suspended(&self, bytes: u64) -> Result<Ticket> {
         let Inner { space, health, .. } = &*self.inner;
         let unit_bytes = self.unit_bytes(bytes)?;
-        Ticket::take(space, (unit_bytes, 1), Urgency::Roll, health, &|| self.inner.relieve())
+        Ticket::take(space, (unit_bytes, 1), Urgency::Roll, health, &|| self.inner.make_space())
     }
 }

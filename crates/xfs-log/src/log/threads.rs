@@ -77,7 +77,7 @@ impl Threads {
             inner.closing.store(false, Ordering::Release);
             return threads;
         }
-        inner.space.leave_to_threads();
+        inner.space.leave_tail_pushes_to_threads();
         inner.has_threads.store(true, Ordering::Release);
         threads
     }
@@ -119,7 +119,7 @@ fn write_in_place(inner: &Inner) {
             continue;
         };
         let report = inner.push_items(target);
-        if report.pinned > 0 || inner.space.is_short() {
+        if report.pinned > 0 || inner.space.has_waiters() {
             inner.cil.request_push(inner.cil.current());
         }
         work_left = true;

@@ -17,7 +17,7 @@ const BYTES: u64 = 64;
 /// A full space, and a log that is in order.
 fn full() -> (Space, Health) {
     let space = Space::new(4 * THREADS * BYTES, 4, u64::MAX, ActiveMutant::default());
-    space.leave_to_threads();
+    space.leave_tail_pushes_to_threads();
     let health = Health::default();
     space.take(space.size_bytes() / 8 * 7, Urgency::Begin, &health, &|| {}).unwrap();
     (space, health)
@@ -31,7 +31,7 @@ fn await_waiting(space: &Space, count: u64) {
 }
 
 fn wakeups(space: &Space) -> u64 {
-    space.line.lock().wakeups
+    space.queue.lock().wakeups
 }
 
 #[test]
@@ -95,12 +95,12 @@ fn a_task_is_not_lost_with_who_had_it() {
         while asked.load(Ordering::SeqCst) == 0 {
             thread::yield_now();
         }
-        let mut line = space.line.lock();
-        line.demand();
-        space.serve(&mut line);
+        let mut queue = space.queue.lock();
+        queue.request_tail_push();
+        space.serve(&mut queue);
         space.update(|state| super::SpaceUse { granted: state.granted - BYTES, ..state });
-        space.serve(&mut line);
-        drop(line);
+        space.serve(&mut queue);
+        drop(queue);
         while asked.load(Ordering::SeqCst) == 1 {
             thread::yield_now();
         }
@@ -124,7 +124,7 @@ fn who_rolls_goes_first_and_passes_what_is_closed() {
                 served.lock().unwrap().push(urgency);
             });
             while !space.is_contended()
-                || space.line.lock().is_short() != (urgency == Urgency::Roll)
+                || space.queue.lock().has_waiters() != (urgency == Urgency::Roll)
             {
                 thread::yield_now();
             }

@@ -7,7 +7,7 @@
 //! which find bugs that need a certain order of few events. A planted bug must be found.
 
 mod in_place;
-mod line;
+mod wait_queue;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

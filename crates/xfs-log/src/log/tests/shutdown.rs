@@ -56,7 +56,7 @@ fn who_waits_for_space_is_told() {
     let second = log.reserve(400 << 10, 1).unwrap();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| log.reserve(400 << 10, 1));
-        while !log.has_waiters() {
+        while !log.is_contended() {
             std::thread::yield_now();
         }
         log.shut_down(Shutdown::Now).unwrap();
@@ -77,7 +77,7 @@ fn who_waits_for_a_suspended_log_has_nothing_written() {
         while log.inner.space.waiting() == 0 {
             std::thread::yield_now();
         }
-        log.inner.relieve();
+        log.inner.make_space();
         let is_asked = log.inner.cil.is_push_requested();
         log.resume();
         log.release(waiter.join().unwrap().unwrap());

@@ -49,22 +49,22 @@ impl Waiter {
     }
 
     /// Sleeps until he is served, or has to ask, or has to look whether the log still works.
-    pub(super) fn sleep(&self, line: &mut MutexGuard<'_, Line>) {
-        self.wake.wait(line);
+    pub(super) fn sleep(&self, queue: &mut MutexGuard<'_, WaitQueue>) {
+        self.wake.wait(queue);
         #[cfg(test)]
         {
-            line.wakeups += 1;
+            queue.wakeups += 1;
         }
     }
 }
 
 /// The two lines, of which one goes first.
 #[derive(Default)]
-pub(super) struct Line {
+pub(super) struct WaitQueue {
     rolls: VecDeque<Arc<Waiter>>,
     begins: VecDeque<Arc<Waiter>>,
     /// The first in line has to ask for the tail to be moved.
-    must_ask: bool,
+    must_request_push: bool,
     /// See [`Space::close`](super::Space::close).
     pub(super) is_closed: bool,
     /// How often somebody has been woken.
@@ -78,7 +78,7 @@ pub(super) struct Line {
     pub(super) served: Vec<u64>,
 }
 
-impl Line {
+impl WaitQueue {
     fn of(&mut self, urgency: Urgency) -> &mut VecDeque<Arc<Waiter>> {
         match urgency {
             Urgency::Begin => &mut self.begins,
@@ -96,7 +96,7 @@ impl Line {
     }
 
     /// Whether anybody waits for space, and not only for the log to be opened again.
-    pub(super) fn is_short(&self) -> bool {
+    pub(super) fn has_waiters(&self) -> bool {
         !self.rolls.is_empty() || !self.is_closed && !self.begins.is_empty()
     }
 
@@ -114,7 +114,7 @@ impl Line {
             waiter.number.store(self.joined, Ordering::Relaxed);
         }
         self.of(waiter.urgency).push_back(Arc::clone(waiter));
-        self.must_ask |= self.is_first(waiter);
+        self.must_request_push |= self.is_first(waiter);
     }
 
     /// Takes somebody out who does not wait any more.
@@ -123,8 +123,8 @@ impl Line {
     }
 
     /// Whether it is this one's task to ask now. It is his only once.
-    pub(super) fn take_task(&mut self, waiter: &Arc<Waiter>) -> bool {
-        self.is_first(waiter) && std::mem::take(&mut self.must_ask)
+    pub(super) fn take_push_request(&mut self, waiter: &Arc<Waiter>) -> bool {
+        self.is_first(waiter) && std::mem::take(&mut self.must_request_push)
     }
 
     fn is_first(&self, waiter: &Arc<Waiter>) -> bool {
@@ -144,13 +144,13 @@ impl Line {
     }
 
     /// It may be worth asking for the tail to be moved once more.
-    pub(super) fn demand(&mut self) {
-        self.must_ask = true;
+    pub(super) fn request_tail_push(&mut self) {
+        self.must_request_push = true;
     }
 
     /// Wakes the first in line if there is something for him to do.
     pub(super) fn wake_first(&self) {
-        if let Some(first) = self.first().filter(|_| self.must_ask) {
+        if let Some(first) = self.first().filter(|_| self.must_request_push) {
             first.wake.notify_one();
         }
     }

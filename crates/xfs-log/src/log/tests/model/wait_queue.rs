@@ -18,7 +18,7 @@ const TAKEN: u64 = 700;
 /// little; or all wait no longer, because the log is shut down.
 fn wait(mutant: ActiveMutant, shuts_down: bool) {
     let space = Arc::new(Space::new(SIZE, 2, u64::MAX, mutant));
-    space.leave_to_threads();
+    space.leave_tail_pushes_to_threads();
     let health = Arc::new(Health::default());
     space.take(TAKEN, Urgency::Begin, &health, &|| {}).unwrap();
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
