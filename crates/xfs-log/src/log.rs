@@ -49,7 +49,7 @@ use crate::state::LogState;
 use crate::ticket::Ticket;
 use crate::writer::{Writer, WriterParts};
 use paced::Paced;
-use threads::{Kick, Threads};
+use threads::{AilWakeup, Threads};
 
 pub use config::{LogConfig, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES};
 pub use counts::LogCounts;
@@ -87,7 +87,7 @@ struct Inner {
     space: Arc<Space>,
     writer: Arc<Writer>,
     health: Arc<Health>,
-    kick: Kick,
+    ail_wakeup: AilWakeup,
     closing: AtomicBool<Volume>,
     /// The checkpoint up to which the log is covered.
     covered: AtomicU64<Volume>,
@@ -386,7 +386,7 @@ impl Inner {
             space,
             writer,
             health,
-            kick: Kick::default(),
+            ail_wakeup: AilWakeup::default(),
             closing: AtomicBool::new(false),
             covered: AtomicU64::new(0),
             has_threads: AtomicBool::new(false),
@@ -404,7 +404,7 @@ impl Inner {
     fn stop(&self) {
         self.closing.store(true, Ordering::Release);
         self.cil.wake_all();
-        self.kick.kick();
+        self.ail_wakeup.notify();
         self.paced.iter().for_each(Paced::wake);
     }
 
@@ -412,7 +412,7 @@ impl Inner {
     fn push(&self, sequence: u64) -> Result<()> {
         self.cil.push(sequence).inspect_err(|_| self.shut_down())?;
         if self.ail.target().is_some() {
-            self.kick.kick();
+            self.ail_wakeup.notify();
         }
         Ok(())
     }
@@ -429,7 +429,7 @@ impl Inner {
             self.forces.add(FORCES_WAITED, 1);
         }
         if self.ail.target().is_some() {
-            self.kick.kick();
+            self.ail_wakeup.notify();
         }
         Ok(())
     }
@@ -442,7 +442,7 @@ impl Inner {
         }
         if self.has_threads() {
             self.cil.request_push(self.cil.current());
-            self.kick.kick();
+            self.ail_wakeup.notify();
         } else if self.force(self.cil.current()).is_ok() {
             self.push_items(self.ail.head());
         }
@@ -463,7 +463,7 @@ impl Inner {
         self.ail.abandon();
         self.writer.wake_all();
         self.space.wake_all();
-        self.kick.kick();
+        self.ail_wakeup.notify();
     }
 }
 

@@ -20,7 +20,7 @@
 //!   it is durable: its items are pinned, its grant is granted, its frees are busy.
 //! - **I2** Items are written in place, and the tail moves, only while no checkpoint is being written. So all records of a
 //!   checkpoint name the same tail.
-//! - **I3** A thread holds `turn` while it collects, closes or writes in place by count. If commits come one after the
+//! - **I3** A thread holds `decision` while it collects, closes or writes in place by count. If commits come one after the
 //!   other, everything follows from them alone. Commits of several threads are as safe as elsewhere.
 //!
 //! # Crash argument
@@ -28,7 +28,7 @@
 //! That of any log: a checkpoint is written by the same steps in the same order, and only one at a time. It is taken for
 //! durable later than elsewhere, never earlier, and so is the tail.
 //!
-//! Lock order: `turn`, `desk`; then all that a push takes. The caller may hold latches of items: the writer thread
+//! Lock order: `decision`, `handoff`; then all that a push takes. The caller may hold latches of items: the writer thread
 //! takes none.
 
 use std::mem;
@@ -43,8 +43,8 @@ use crate::cil::{ClosedCheckpoint, WrittenCheckpoint};
 #[derive(Default)]
 pub(super) struct Paced {
     /// Held over each decision (I3).
-    turn: Mutex<(), Volume>,
-    desk: Mutex<Desk, Volume>,
+    decision: Mutex<(), Volume>,
+    handoff: Mutex<Handoff, Volume>,
     changed: Condvar<Volume>,
     /// There is a thread that writes. Set before the log is used.
     has_writer: AtomicBool<Volume>,
@@ -52,11 +52,11 @@ pub(super) struct Paced {
 
 /// The checkpoint that is on its way (I1).
 #[derive(Default)]
-enum Desk {
+enum Handoff {
     #[default]
-    Free,
+    Idle,
     /// Closed, for the thread to write.
-    Handed(ClosedCheckpoint),
+    Closed(ClosedCheckpoint),
     Writing,
     /// Durable, to be collected.
     Written(WrittenCheckpoint),
@@ -71,29 +71,29 @@ impl Paced {
 
     /// Lets the thread that writes look whether it has to end.
     pub(super) fn wake(&self) {
-        let _desk = self.desk.lock();
+        let _desk = self.handoff.lock();
         self.changed.notify_all();
     }
 
-    fn put(&self, state: Desk) {
-        *self.desk.lock() = state;
+    fn put(&self, state: Handoff) {
+        *self.handoff.lock() = state;
         self.changed.notify_all();
     }
 
     /// Waits until nothing is being written, and takes what was.
-    fn take_written(&self) -> Desk {
-        let mut desk = self.desk.lock();
-        while matches!(*desk, Desk::Handed(_) | Desk::Writing) {
-            self.changed.wait(&mut desk);
+    fn take_written(&self) -> Handoff {
+        let mut handoff = self.handoff.lock();
+        while matches!(*handoff, Handoff::Closed(_) | Handoff::Writing) {
+            self.changed.wait(&mut handoff);
         }
-        mem::take(&mut *desk)
+        mem::take(&mut *handoff)
     }
 }
 
 impl Inner {
     /// This checkpoint has reached its soft limit: closes it, unless another thread has, and has it written.
     pub(super) fn pace(&self, paced: &Paced, sequence: u64) -> Result<()> {
-        let _turn = paced.turn.lock();
+        let _decision = paced.decision.lock();
         if self.cil.current() <= sequence {
             self.collect(paced)?;
             if let Some(target) = self.ail.target() {
@@ -111,7 +111,7 @@ impl Inner {
         if self.cil.durable() >= sequence {
             return Ok(());
         }
-        let _turn = paced.turn.lock();
+        let _decision = paced.decision.lock();
         self.collect(paced)?;
         if self.cil.durable() < sequence {
             self.cil.push(sequence)?;
@@ -123,12 +123,12 @@ impl Inner {
     /// Takes the checkpoint that was handed over last for durable, once it is.
     fn collect(&self, paced: &Paced) -> Result<()> {
         match paced.take_written() {
-            Desk::Written(written) => self.cil.complete(written),
-            Desk::Failed(error) => {
+            Handoff::Written(written) => self.cil.complete(written),
+            Handoff::Failed(error) => {
                 self.shut_down();
                 return Err(error);
             }
-            Desk::Free | Desk::Handed(_) | Desk::Writing => {}
+            Handoff::Idle | Handoff::Closed(_) | Handoff::Writing => {}
         }
         Ok(())
     }
@@ -136,37 +136,37 @@ impl Inner {
     /// Has a checkpoint written. Without a thread for that it is written here, and collected no earlier for it.
     fn hand_over(&self, paced: &Paced, closed: ClosedCheckpoint) {
         match paced.has_writer.load(Ordering::Acquire) {
-            true => paced.put(Desk::Handed(closed)),
+            true => paced.put(Handoff::Closed(closed)),
             false => paced.put(self.write_for(closed)),
         }
     }
 
-    fn write_for(&self, closed: ClosedCheckpoint) -> Desk {
-        self.cil.write_closed(closed).map_or_else(Desk::Failed, Desk::Written)
+    fn write_for(&self, closed: ClosedCheckpoint) -> Handoff {
+        self.cil.write_closed(closed).map_or_else(Handoff::Failed, Handoff::Written)
     }
 
     /// The work of the thread: writes what is handed over, until the log is closed.
     pub(super) fn write_handed(&self) {
         let Some(paced) = &self.paced else { return };
-        let mut desk = paced.desk.lock();
+        let mut handoff = paced.handoff.lock();
         loop {
-            match mem::take(&mut *desk) {
-                Desk::Handed(closed) => {
-                    *desk = Desk::Writing;
-                    drop(desk);
+            match mem::take(&mut *handoff) {
+                Handoff::Closed(closed) => {
+                    *handoff = Handoff::Writing;
+                    drop(handoff);
                     let written = self.write_for(closed);
-                    if matches!(written, Desk::Failed(_)) {
+                    if matches!(written, Handoff::Failed(_)) {
                         self.shut_down();
                     }
                     paced.put(written);
-                    desk = paced.desk.lock();
+                    handoff = paced.handoff.lock();
                 }
                 other => {
-                    *desk = other;
+                    *handoff = other;
                     if self.closing.load(Ordering::Acquire) {
                         return;
                     }
-                    paced.changed.wait(&mut desk);
+                    paced.changed.wait(&mut handoff);
                 }
             }
         }
@@ -175,10 +175,10 @@ impl Inner {
     /// The log is closed and its thread has ended: what is still on its way is completed, or aborted.
     pub(super) fn end_pace(&self) {
         let Some(paced) = &self.paced else { return };
-        match mem::take(&mut *paced.desk.lock()) {
-            Desk::Written(written) => self.cil.complete(written),
-            Desk::Handed(closed) => self.cil.abandon_closed(closed),
-            Desk::Free | Desk::Writing | Desk::Failed(_) => {}
+        match mem::take(&mut *paced.handoff.lock()) {
+            Handoff::Written(written) => self.cil.complete(written),
+            Handoff::Closed(closed) => self.cil.abandon_closed(closed),
+            Handoff::Idle | Handoff::Writing | Handoff::Failed(_) => {}
         }
     }
 }

@@ -12,13 +12,13 @@ use super::{BACKOFF, Inner};
 
 /// Wakes the thread that has items written in place.
 #[derive(Default)]
-pub(super) struct Kick {
+pub(super) struct AilWakeup {
     asked: Mutex<bool, Volume>,
     changed: Condvar<Volume>,
 }
 
-impl Kick {
-    pub(super) fn kick(&self) {
+impl AilWakeup {
+    pub(super) fn notify(&self) {
         let mut asked = self.asked.lock();
         *asked = true;
         self.changed.notify_one();
@@ -110,7 +110,7 @@ fn write_checkpoints(inner: &Inner) {
 fn write_in_place(inner: &Inner) {
     let mut work_left = false;
     loop {
-        inner.kick.wait(work_left);
+        inner.ail_wakeup.wait(work_left);
         if inner.closing.load(Ordering::Acquire) || inner.health.is_down() {
             return;
         }
