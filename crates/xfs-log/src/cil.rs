@@ -51,9 +51,9 @@ use crate::item::CheckpointEnd;
 use crate::mutant::ActiveMutant;
 use crate::writer::Writer;
 
-use arena::Pool;
+use arena::ArenaPool;
 pub(crate) use closed::ClosedCheckpoint;
-use members::ListPool;
+use members::MemberListPool;
 use membership::CilMembership;
 
 pub use commit::Committed;
@@ -160,8 +160,8 @@ pub(crate) struct Cil {
     begun: AtomicU64<Volume>,
     waits: Waits,
     /// Memory of checkpoints that have been written: of vectors, and of lists of members.
-    pool: Pool,
-    lists: ListPool,
+    pool: ArenaPool,
+    lists: MemberListPool,
     /// Bytes of the vectors of all checkpoints.
     written: SlotCounters<1>,
 }
@@ -182,8 +182,8 @@ impl Cil {
         });
         // What is written at once, each as large as it may become.
         let kept_bytes = 2 * parts.soft_bytes * parts.pushers.clamp(1, 2) as u64;
-        let pool = Pool::new(kept_bytes, slots.iter().len());
-        let lists = ListPool::new(kept_bytes, slots.iter().len());
+        let pool = ArenaPool::new(kept_bytes, slots.iter().len());
+        let lists = MemberListPool::new(kept_bytes, slots.iter().len());
         Self {
             pool,
             lists,

@@ -13,14 +13,14 @@ use xfs_sync::{Mutex, Volume};
 use crate::vector::Vector;
 
 /// The longest piece, unless one vector takes more. Getting one takes a lock of the volume.
-const MOST_CHUNK_BYTES: u64 = 512 << 10;
+const MAX_CHUNK_BYTES: u64 = 512 << 10;
 
 /// The shortest.
-const LEAST_CHUNK_BYTES: u64 = 16 << 10;
+const MIN_CHUNK_BYTES: u64 = 16 << 10;
 
 /// Where a vector lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct VectorLocation {
     chunk: u32,
     offset: u32,
     length: u32,
@@ -48,74 +48,80 @@ impl Arena {
     }
 
     /// Stores a vector for which there is room.
-    pub(super) fn store(&mut self, vector: Vector<'_>) -> Place {
+    pub(super) fn store(&mut self, vector: Vector<'_>) -> VectorLocation {
         if vector.bytes.is_empty() {
-            return Place::default();
+            return VectorLocation::default();
         }
         let number = self.chunks.len().saturating_sub(1);
-        let Some(chunk) = self.chunks.last_mut() else { return Place::default() };
+        let Some(chunk) = self.chunks.last_mut() else { return VectorLocation::default() };
         let offset = chunk.len();
         chunk.extend_from_slice(vector.bytes);
         let length = vector.bytes.len() as u32;
         let (chunk, offset) = (number as u32, offset as u32);
-        Place { chunk, offset, length, capacity: length, regions: vector.regions }
+        VectorLocation { chunk, offset, length, capacity: length, regions: vector.regions }
     }
 
     /// Stores a vector in place of another one: there if it fits, else somewhere else, with room to
     /// grow if there is.
-    pub(super) fn replace(&mut self, place: Place, vector: Vector<'_>) -> Place {
+    pub(super) fn replace(
+        &mut self,
+        location: VectorLocation,
+        vector: Vector<'_>,
+    ) -> VectorLocation {
         let length = vector.bytes.len() as u32;
-        if length > place.capacity {
+        if length > location.capacity {
             let mut new = self.store(vector);
             new.capacity = self.extend(new);
             return new;
         }
-        let target = self.chunks.get_mut(place.chunk as usize);
-        let target = target.and_then(|chunk| chunk.get_mut(place.offset as usize..));
+        let target = self.chunks.get_mut(location.chunk as usize);
+        let target = target.and_then(|chunk| chunk.get_mut(location.offset as usize..));
         if let Some(target) = target.and_then(|rest| rest.get_mut(..length as usize)) {
             target.copy_from_slice(vector.bytes);
         }
-        Place { length, regions: vector.regions, ..place }
+        VectorLocation { length, regions: vector.regions, ..location }
     }
 
     /// Doubles the place of the vector that was stored last, as far as the piece goes.
-    fn extend(&mut self, place: Place) -> u32 {
-        let Some(chunk) = self.chunks.last_mut() else { return place.capacity };
-        let more = (chunk.capacity() - chunk.len()).min(place.length as usize);
+    fn extend(&mut self, location: VectorLocation) -> u32 {
+        let Some(chunk) = self.chunks.last_mut() else { return location.capacity };
+        let more = (chunk.capacity() - chunk.len()).min(location.length as usize);
         chunk.resize(chunk.len() + more, 0);
-        place.length + more as u32
+        location.length + more as u32
     }
 
     /// Takes over a vector with memory of its own.
-    pub(super) fn adopt(&mut self, bytes: Vec<u8>, regions: u32) -> Place {
+    pub(super) fn adopt(&mut self, bytes: Vec<u8>, regions: u32) -> VectorLocation {
         let (chunk, length) = (self.chunks.len() as u32, bytes.len() as u32);
         self.chunks.push(bytes);
-        Place { chunk, offset: 0, length, capacity: length, regions }
+        VectorLocation { chunk, offset: 0, length, capacity: length, regions }
     }
 
     /// The bytes of a vector.
-    pub(super) fn bytes(&self, place: Place) -> &[u8] {
-        let chunk = self.chunks.get(place.chunk as usize);
-        let start = place.offset as usize;
-        chunk.and_then(|chunk| chunk.get(start..start + place.length as usize)).unwrap_or_default()
+    pub(super) fn bytes(&self, location: VectorLocation) -> &[u8] {
+        let chunk = self.chunks.get(location.chunk as usize);
+        let start = location.offset as usize;
+        chunk
+            .and_then(|chunk| chunk.get(start..start + location.length as usize))
+            .unwrap_or_default()
     }
 }
 
 /// Memory that waits to be used again.
-pub(super) struct Pool {
+pub(super) struct ArenaPool {
     chunk_bytes: usize,
-    most_chunks: usize,
+    max_chunks: usize,
     chunks: Mutex<Vec<Vec<u8>>, Volume>,
 }
 
-impl Pool {
+impl ArenaPool {
     /// A pool for checkpoints of at most `kept_bytes` together, in so many slots. No more is kept than
     /// these take.
     pub(super) fn new(kept_bytes: u64, slots: usize) -> Self {
         let share = kept_bytes / slots.max(1) as u64;
-        let chunk_bytes = share.clamp(LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES);
-        let most_chunks = (kept_bytes / chunk_bytes) as usize + slots;
-        Self { chunk_bytes: chunk_bytes as usize, most_chunks, chunks: Mutex::default() }
+        let chunk_bytes = share.clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES);
+        let max_chunks = (kept_bytes / chunk_bytes) as usize + slots;
+        Self { chunk_bytes: chunk_bytes as usize, max_chunks, chunks: Mutex::default() }
     }
 
     /// A piece with room for so many bytes.
@@ -138,7 +144,7 @@ impl Pool {
         chunks.retain(|chunk| chunk.capacity() == self.chunk_bytes);
         chunks.iter_mut().for_each(Vec::clear);
         let mut kept = self.chunks.lock();
-        let room = self.most_chunks.saturating_sub(kept.len());
+        let room = self.max_chunks.saturating_sub(kept.len());
         kept.extend(chunks.drain(..room.min(chunks.len())));
     }
 }

@@ -65,10 +65,10 @@ impl ClosedCheckpoint {
         let mut members = Vec::with_capacity(count);
         let mut regions = 0;
         for Members { list, arena, .. } in &self.members_by_slot {
-            for Member { order, place, disposition, .. } in list.iter() {
-                if *disposition == Disposition::Written && place.regions != 0 {
-                    members.push(FormattedMember { order: *order, vector: arena.bytes(*place) });
-                    regions += place.regions;
+            for Member { order, location, disposition, .. } in list.iter() {
+                if *disposition == Disposition::Written && location.regions != 0 {
+                    members.push(FormattedMember { order: *order, vector: arena.bytes(*location) });
+                    regions += location.regions;
                 }
             }
         }

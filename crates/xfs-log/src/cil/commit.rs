@@ -81,19 +81,19 @@ impl Cil {
         let (bytes, members) = (2 * scratch.length_bytes(), scratch.count());
         loop {
             let membership = slot.lock();
-            let lacks_chunk = membership.members.lacks_chunk(bytes);
-            let lacks_piece = !membership.members.list.has_room(members);
-            if !lacks_chunk && !lacks_piece {
+            let lacks_arena_chunk = membership.members.lacks_arena_chunk(bytes);
+            let lacks_member_chunk = !membership.members.list.has_room(members);
+            if !lacks_arena_chunk && !lacks_member_chunk {
                 return membership;
             }
             drop(membership);
-            let chunk = lacks_chunk.then(|| self.pool.take(bytes));
-            let piece = lacks_piece.then(|| self.lists.take());
+            let arena_chunk = lacks_arena_chunk.then(|| self.pool.take(bytes));
+            let member_chunk = lacks_member_chunk.then(|| self.lists.take());
             let mut membership = slot.lock();
-            piece.into_iter().for_each(|piece| membership.members.list.add(piece));
+            member_chunk.into_iter().for_each(|chunk| membership.members.list.add(chunk));
             // Somebody else may have added a chunk, and it may be what the next one needs.
-            let still_lacks = membership.members.lacks_chunk(bytes);
-            match chunk {
+            let still_lacks = membership.members.lacks_arena_chunk(bytes);
+            match arena_chunk {
                 Some(chunk) if still_lacks => membership.members.arena.add(chunk),
                 Some(unneeded) => {
                     drop(membership);

@@ -20,8 +20,8 @@
 use std::sync::Arc;
 
 use super::Checkpoint;
-use super::arena::{Arena, Place};
-use super::members::List;
+use super::arena::{Arena, VectorLocation};
+use super::members::MemberList;
 use crate::item::{ItemState, LogItem, MemberRef, SharedVector};
 use crate::mutant::{ActiveMutant, mutate};
 use crate::vector::Vector;
@@ -42,7 +42,7 @@ pub(super) struct Member {
     pub(super) item: Arc<dyn LogItem>,
     /// The order number of the last commit that held it.
     pub(super) order: u64,
-    pub(super) place: Place,
+    pub(super) location: VectorLocation,
     pub(super) disposition: Disposition,
     /// Its vector, if several slots have had it: order number and place are in there.
     shared: Option<Arc<SharedVector>>,
@@ -81,14 +81,14 @@ pub(super) struct CilMembership {
 /// The members of a share, and what they need.
 #[derive(Default)]
 pub(super) struct Members {
-    pub(super) list: List,
+    pub(super) list: MemberList,
     pub(super) arena: Arena,
     pub(super) disposition_notes: Vec<DispositionNote>,
 }
 
 impl Members {
     /// Whether vectors of so many bytes need memory first.
-    pub(super) fn lacks_chunk(&self, bytes: usize) -> bool {
+    pub(super) fn lacks_arena_chunk(&self, bytes: usize) -> bool {
         bytes != 0 && !self.arena.has_room(bytes)
     }
 }
@@ -135,8 +135,8 @@ impl CilMembership {
         let length = vector.bytes.len() as i64;
         state.set_order(order);
         if state.sequence() != sequence {
-            let place = self.members.arena.store(vector);
-            self.add((item, state), order, place, None);
+            let location = self.members.arena.store(vector);
+            self.add((item, state), order, location, None);
             item.pin();
             state.set_length_bytes(length as u64);
             return length;
@@ -151,13 +151,13 @@ impl CilMembership {
         } else if member_ref.slot == self.number {
             if let Some(member) = self.members.list.get_mut(member_ref.index as usize) {
                 member.order = order;
-                member.place = self.members.arena.replace(member.place, vector);
+                member.location = self.members.arena.replace(member.location, vector);
             }
         } else {
             let shared = self.new_vector(state);
             replace_shared(&shared, vector, order);
             self.note(member_ref, Disposition::Superseded);
-            self.add((item, state), order, Place::default(), Some(shared));
+            self.add((item, state), order, VectorLocation::default(), Some(shared));
         }
         growth
     }
@@ -180,14 +180,14 @@ impl CilMembership {
         &mut self,
         (item, state): (&Arc<dyn LogItem>, &ItemState),
         order: u64,
-        place: Place,
+        location: VectorLocation,
         shared: Option<Arc<SharedVector>>,
     ) {
         let index = self.members.list.len() as u32;
         let member_ref = MemberRef { slot: self.number, index, is_shared: shared.is_some() };
         state.assign(self.checkpoint.sequence, member_ref);
         let (item, disposition) = (Arc::clone(item), Disposition::Written);
-        self.members.list.push(Member { item, order, place, disposition, shared });
+        self.members.list.push(Member { item, order, location, disposition, shared });
     }
 
     /// Cancels an intent that is in this checkpoint, so that neither it nor its completion is
@@ -213,7 +213,7 @@ impl Member {
         if let Some(shared) = self.shared.take() {
             let mut body = shared.body.lock();
             self.order = body.order;
-            self.place = arena.adopt(std::mem::take(&mut body.bytes), body.regions);
+            self.location = arena.adopt(std::mem::take(&mut body.bytes), body.regions);
         }
     }
 }

@@ -184,9 +184,9 @@ impl Cil {
         let mut items = DurableItems::default();
         for Members { list, arena, .. } in members_by_slot {
             arenas.push(arena);
-            for piece in list.into_pieces() {
-                self.complete_piece(&piece, start, &mut items);
-                self.lists.give_back(piece);
+            for chunk in list.into_chunks() {
+                self.complete_chunk(&chunk, start, &mut items);
+                self.lists.give_back(chunk);
             }
         }
         self.parts.ail.complete(&DurableCheckpoint { sequence, record, granted });
@@ -208,9 +208,9 @@ impl Cil {
         }
     }
 
-    /// Hands the members of a piece to the AIL, and then unpins them.
-    fn complete_piece(&self, piece: &[Member], start: Lsn, items: &mut DurableItems) {
-        for member in piece.iter().filter(|member| member.disposition == Disposition::Written) {
+    /// Hands the members of a chunk to the AIL, and then unpins them.
+    fn complete_chunk(&self, chunk: &[Member], start: Lsn, items: &mut DurableItems) {
+        for member in chunk.iter().filter(|member| member.disposition == Disposition::Written) {
             let item = &member.item;
             match item.committed(start, &mut items.leaving) {
                 Some(lsn) => items.placed.push((Arc::clone(item), lsn)),
@@ -219,7 +219,7 @@ impl Cil {
             }
         }
         self.parts.ail.settle(items);
-        piece.iter().for_each(|member| member.unpin(CheckpointEnd::Durable));
+        chunk.iter().for_each(|member| member.unpin(CheckpointEnd::Durable));
     }
 
     /// The log is shut down, and the checkpoint is lost.
