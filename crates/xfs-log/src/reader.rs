@@ -58,7 +58,7 @@ pub struct LogReader<'a> {
 
 /// What a transaction takes over from the record in which it starts.
 #[derive(Clone, Copy)]
-struct Source {
+struct RecordOrigin {
     lsn: Lsn,
     order: HostOrder,
     place: Place,
@@ -66,7 +66,7 @@ struct Source {
 
 /// A record that is being read.
 struct Record {
-    source: Source,
+    source: RecordOrigin,
     /// Headers and payload, the payload's words put back.
     bytes: Vec<u8>,
     /// Where the next operation starts.
@@ -145,7 +145,7 @@ impl<'a> LogReader<'a> {
         let at = header.header_blocks() as usize * xfs_format::BASIC_BLOCK_BYTES as usize;
         let end = at + header.length as usize;
         let operations_left = header.operations;
-        let source = Source { lsn: header.lsn, order, place };
+        let source = RecordOrigin { lsn: header.lsn, order, place };
         self.record = Some(Record { source, bytes, at, end, operations_left });
         Ok(Some(header))
     }
@@ -176,7 +176,7 @@ fn apply(
     open: &mut BTreeMap<u32, Transaction>,
     operation: &LogOperation,
     bytes: &[u8],
-    Source { lsn, order, place }: Source,
+    RecordOrigin { lsn, order, place }: RecordOrigin,
 ) -> Result<Option<Transaction>> {
     let id = operation.transaction;
     if operation.client != CLIENT_TRANSACTION {

@@ -307,13 +307,17 @@ fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents,
         }
     }
     let store = Store::new(replayed.device.clone(), &replayed.superblock, log.geometry());
-    let mut pass =
-        Pass { store, cancelled, intents: OpenIntents::default(), summary: Summary::default() };
+    let mut pass = SecondPass {
+        store,
+        cancelled,
+        intents: OpenIntents::default(),
+        summary: Summary::default(),
+    };
     let mut reader = LogReader::new(log, &replayed.state);
     while let Some(transaction) = reader.next_transaction()? {
         pass.replay(&transaction)?;
     }
-    let Pass { mut store, intents, summary, .. } = pass;
+    let SecondPass { mut store, intents, summary, .. } = pass;
     store.seal()?;
     store.join_pieces(replayed.state.head)?;
     store.verify(replayed.state.head)?;
@@ -323,7 +327,7 @@ fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents,
 }
 
 /// The second pass.
-struct Pass {
+struct SecondPass {
     store: Store,
     cancelled: CancelTable,
     intents: OpenIntents,
@@ -332,7 +336,7 @@ struct Pass {
 
 /// The order in which the items of one transaction are replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
+enum ReplayPhase {
     /// What others stand on: a new inode cluster must be there before an inode in it.
     Buffers,
     /// Everything else.
@@ -343,7 +347,7 @@ enum Turn {
     Cancellations,
 }
 
-impl Turn {
+impl ReplayPhase {
     #[doc(alias = "xlog_recover_reorder_trans")]
     fn of(item: &LogItem<'_>) -> Self {
         match item {
@@ -357,13 +361,13 @@ impl Turn {
     }
 }
 
-impl Pass {
+impl SecondPass {
     fn replay(&mut self, transaction: &Transaction) -> Result<(), RecoveryError> {
         self.store.begin(transaction)?;
         self.summary.transactions += 1;
         let mut items = transaction.items()?.collect::<Result<Vec<_>, _>>()?;
-        // A stable sort: within a turn the order of the log stays.
-        items.sort_by_key(Turn::of);
+        // a stable sort: within a phase the order of the log stays.
+        items.sort_by_key(ReplayPhase::of);
         for item in &items {
             self.summary.items += 1;
             if !self.replay_item(item, transaction)? {

@@ -37,10 +37,10 @@ use super::store::{STAMP_BYTES, Store};
 /// Where the header of a block of entries, or of free space, has its owner (`xfs_dir3_blk_hdr`).
 const OWNER_OFFSET: usize = 40;
 
-/// Pieces that were replayed.
+/// DirectoryPieces that were replayed.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
-    found: BTreeMap<DiskAddr, Piece>,
+pub(super) struct DirectoryPieces {
+    found: BTreeMap<DiskAddr, ReplayedPiece>,
     /// What may be the directories that they are of.
     owners: BTreeSet<InodeNumber>,
     /// Inodes of the transaction that is replayed.
@@ -50,7 +50,7 @@ pub(super) struct Pieces {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct ReplayedPiece {
     length: usize,
     /// Of the last change.
     lsn: Lsn,
@@ -59,7 +59,7 @@ struct Piece {
 /// Where a directory block lies: its pieces, in order.
 type BlockMap = Vec<(DiskAddr, usize)>;
 
-impl Pieces {
+impl DirectoryPieces {
     /// Another transaction begins.
     pub(super) fn begin(&mut self) {
         self.inodes.clear();
@@ -80,7 +80,7 @@ impl Pieces {
 
     /// A piece was replayed.
     pub(super) fn note(&mut self, at: DiskAddr, length: usize, lsn: Lsn) {
-        self.found.insert(at, Piece { length, lsn });
+        self.found.insert(at, ReplayedPiece { length, lsn });
         self.is_current = true;
     }
 
@@ -93,7 +93,7 @@ impl Pieces {
 impl Store {
     /// Stamps and verifies the blocks that were replayed piece by piece.
     pub(super) fn join_pieces(&mut self, head: Lsn) -> Result<(), RecoveryError> {
-        let Pieces { mut found, owners, .. } = std::mem::take(&mut self.pieces);
+        let DirectoryPieces { mut found, owners, .. } = std::mem::take(&mut self.pieces);
         for owner in owners {
             if found.is_empty() {
                 break;
@@ -148,7 +148,7 @@ impl Store {
     fn blocks_in_pieces(
         &self,
         number: InodeNumber,
-        found: &BTreeMap<DiskAddr, Piece>,
+        found: &BTreeMap<DiskAddr, ReplayedPiece>,
     ) -> Result<Vec<BlockMap>> {
         let geometry = self.geometry();
         let bytes = self.read_inode(number)?;
@@ -224,7 +224,7 @@ impl Store {
 /// keeps no more than the pieces that were found.
 struct BlockMaps<'a> {
     geometry: &'a Geometry,
-    found: &'a BTreeMap<DiskAddr, Piece>,
+    found: &'a BTreeMap<DiskAddr, ReplayedPiece>,
     /// Those of `found` that are in a map.
     taken: BTreeSet<DiskAddr>,
     maps: Vec<BlockMap>,
@@ -233,7 +233,7 @@ struct BlockMaps<'a> {
 }
 
 impl<'a> BlockMaps<'a> {
-    const fn new(geometry: &'a Geometry, found: &'a BTreeMap<DiskAddr, Piece>) -> Self {
+    const fn new(geometry: &'a Geometry, found: &'a BTreeMap<DiskAddr, ReplayedPiece>) -> Self {
         Self { geometry, found, taken: BTreeSet::new(), maps: Vec::new(), open: (0, 0, Vec::new()) }
     }
 

@@ -13,7 +13,7 @@ use xfs_format::{
     Structure, Superblock, VerifyContext,
 };
 
-use super::pieces::Pieces;
+use super::pieces::DirectoryPieces;
 use crate::device::LogGeometry;
 use crate::reader::Transaction;
 
@@ -22,7 +22,7 @@ pub(super) const STAMP_BYTES: usize = 512;
 
 /// A buffer that was replayed.
 #[derive(Clone, Copy)]
-struct Touched {
+struct TouchedObjects {
     length: usize,
     kind: BlockKind,
 }
@@ -37,12 +37,12 @@ pub(super) struct Store {
     lsn: Lsn,
     place: Place,
     /// Buffers that were changed since the LSN last changed, so carry no checksum that holds.
-    unsealed: BTreeMap<DiskAddr, Touched>,
+    unsealed: BTreeMap<DiskAddr, TouchedObjects>,
     /// All buffers that were changed, as what they were last.
-    touched: BTreeMap<DiskAddr, Touched>,
+    touched: BTreeMap<DiskAddr, TouchedObjects>,
     inodes: BTreeSet<InodeNumber>,
     /// Parts of directory blocks.
-    pub(super) pieces: Pieces,
+    pub(super) pieces: DirectoryPieces,
     /// Further ranges of bytes that are written as a whole.
     atomic: Vec<Range<u64>>,
 }
@@ -68,7 +68,7 @@ impl Store {
             unsealed: BTreeMap::new(),
             touched: BTreeMap::new(),
             inodes: BTreeSet::new(),
-            pieces: Pieces::default(),
+            pieces: DirectoryPieces::default(),
             atomic: Vec::new(),
         }
     }
@@ -174,7 +174,7 @@ impl Store {
 
     /// Notes that a buffer was changed: it will be stamped, and verified as this kind.
     pub(super) fn touch(&mut self, at: DiskAddr, length: usize, kind: BlockKind) {
-        self.unsealed.insert(at, Touched { length, kind });
+        self.unsealed.insert(at, TouchedObjects { length, kind });
     }
 
     /// Forgets what was known of a range of blocks: it holds inodes from now on.

@@ -30,7 +30,7 @@ const THREADS: u64 = 4;
 const ROUNDS: u64 = 30;
 
 /// A number that must be found in an item after every later cut.
-struct Promise {
+struct ForcedCommit {
     position: usize,
     at: u64,
     number: u64,
@@ -72,9 +72,9 @@ fn numbers_after(rig: &Rig) -> Result<BTreeMap<u64, u64>, String> {
 }
 
 /// Ends the reordering, whether the threads that forced have done their work or failed.
-struct End<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -86,13 +86,13 @@ fn change_and_force(
     item: &Arc<TestItem>,
     at: u64,
     recorder: &RecordingDevice,
-) -> Vec<Promise> {
+) -> Vec<ForcedCommit> {
     let mut promises = Vec::new();
     for number in 1..=ROUNDS {
         let sequence = commit_large(log, std::slice::from_ref(item), number);
         if number % 3 == 0 {
             log.force(sequence).unwrap();
-            promises.push(Promise { position: recorder.position(), at, number });
+            promises.push(ForcedCommit { position: recorder.position(), at, number });
         }
     }
     promises
@@ -104,7 +104,7 @@ fn promises(
     recorder: &Arc<RecordingDevice>,
     seed: u64,
     (usual, mutant): (&LogConfig, ActiveMutant),
-) -> Vec<Promise> {
+) -> Vec<ForcedCommit> {
     let held = [RequestKind::Write, RequestKind::Flush];
     let (device, scheduler) = ScheduledDevice::new(recorder.clone(), &held, seed);
     let device = Arc::new(device);
@@ -115,7 +115,7 @@ fn promises(
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| reorder(scheduler, &done));
-        let _end = End(&done);
+        let _end = StopOnDrop(&done);
         let log = rig.open_with(&config, mutant);
         let forcing: Vec<_> = places()
             .map(|at| {
@@ -151,7 +151,7 @@ fn power_cuts_with(
     for seed in 0..150 {
         let cut = cuts.sample(seed);
         let found = numbers_after(&start.on(Arc::new(cuts.after(cut))))?;
-        for Promise { at, number, .. } in
+        for ForcedCommit { at, number, .. } in
             promises.iter().filter(|promise| promise.position <= cut.point())
         {
             let last = found[at];

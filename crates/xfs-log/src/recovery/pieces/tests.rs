@@ -19,7 +19,7 @@ fn extent(file_block: u64, start: u64, length_blocks: u32) -> Extent {
 fn kept(found: &[u64], extents: impl IntoIterator<Item = Extent>) -> Vec<Vec<u64>> {
     let geometry = geometry();
     let address = |block: u64| geometry.block_disk_addr(FsBlock(block)).unwrap();
-    let piece = Piece { length: geometry.block_size as usize, lsn: Lsn(1) };
+    let piece = ReplayedPiece { length: geometry.block_size as usize, lsn: Lsn(1) };
     let found = found.iter().map(|block| (address(*block), piece)).collect();
     let mut maps = BlockMaps::new(&geometry, &found);
     for extent in extents {
@@ -69,8 +69,8 @@ fn a_hole_is_no_piece() {
 
 #[test]
 fn inodes_are_asked_whose_transactions_have_pieces() {
-    let mut pieces = Pieces::default();
-    let transaction = |pieces: &mut Pieces, inode, piece: Option<u64>| {
+    let mut pieces = DirectoryPieces::default();
+    let transaction = |pieces: &mut DirectoryPieces, inode, piece: Option<u64>| {
         pieces.begin();
         pieces.note_inode(InodeNumber(inode));
         if let Some(at) = piece {
@@ -86,7 +86,7 @@ fn inodes_are_asked_whose_transactions_have_pieces() {
 
 #[test]
 fn what_is_forgotten_is_what_lies_there() {
-    let mut pieces = Pieces::default();
+    let mut pieces = DirectoryPieces::default();
     (0..10).for_each(|at| pieces.note(DiskAddr(at * 8), 4096, Lsn(1)));
     pieces.forget(&(DiskAddr(15)..DiskAddr(40)));
     let left: Vec<_> = pieces.found.keys().map(|at| at.0).collect();
@@ -98,7 +98,7 @@ fn what_is_forgotten_is_what_lies_there() {
 #[test]
 fn forgetting_looks_at_what_lies_there_alone() {
     const COUNT: u64 = 200_000;
-    let mut pieces = Pieces::default();
+    let mut pieces = DirectoryPieces::default();
     (0..COUNT).for_each(|at| pieces.note(DiskAddr(at * 8), 4096, Lsn(1)));
     for at in COUNT..2 * COUNT {
         pieces.forget(&(DiskAddr(at * 8)..DiskAddr(at * 8 + 8)));

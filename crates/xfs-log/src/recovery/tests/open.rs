@@ -18,20 +18,20 @@ use crate::{
 };
 
 /// An intent or a completion in memory.
-struct Promise {
+struct TestIntent {
     state: ItemState,
     regions: Vec<Vec<u8>>,
     /// What it completes.
-    intent: Option<Arc<Promise>>,
+    intent: Option<Arc<TestIntent>>,
 }
 
-impl Promise {
+impl TestIntent {
     fn new(item: &LoggedItem<'_>, intent: Option<Arc<Self>>) -> Arc<Self> {
         Arc::new(Self { state: ItemState::new(), regions: item.encode(ORDER), intent })
     }
 }
 
-impl LogItem for Promise {
+impl LogItem for TestIntent {
     fn state(&self) -> &ItemState {
         &self.state
     }
@@ -60,13 +60,13 @@ impl LogItem for Promise {
 }
 
 /// A log on a device that several can be opened on, one after the other.
-struct Disk {
+struct TestVolume {
     bench: Bench,
     device: SharedDevice,
     geometry: LogGeometry,
 }
 
-impl Disk {
+impl TestVolume {
     fn new(bench: Bench) -> Self {
         let device = Arc::new(MemoryDevice::from_bytes(&bench.log.bytes).unwrap());
         let geometry = *bench.log.device().geometry();
@@ -106,7 +106,7 @@ impl Disk {
 /// Completes intents, each by a commit of its own that is forced.
 struct Completer<'a> {
     log: &'a Log,
-    open: Vec<Arc<Promise>>,
+    open: Vec<Arc<TestIntent>>,
     calls: Vec<String>,
     /// Intents after which nothing more is done, as in a crash.
     patience: usize,
@@ -117,7 +117,7 @@ impl<'a> Completer<'a> {
         let open: Vec<_> = replayed
             .intents()
             .iter()
-            .map(|intent| Promise::new(&intent.item().unwrap(), None))
+            .map(|intent| TestIntent::new(&intent.item().unwrap(), None))
             .collect();
         let places = replayed.intents().iter().map(Intent::lsn);
         log.adopt(open.iter().map(|item| Arc::clone(item) as _).zip(places));
@@ -141,7 +141,7 @@ impl IntentRecovery for Completer<'_> {
         };
         self.patience = patience;
         let open = self.open.remove(0);
-        self.commit(Promise::new(&intent_done(intent.id()), Some(open)))
+        self.commit(TestIntent::new(&intent_done(intent.id()), Some(open)))
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -161,12 +161,12 @@ impl IntentRecovery for Completer<'_> {
 }
 
 /// Three open intents, and a change between them.
-fn three_open() -> Disk {
+fn three_open() -> TestVolume {
     let mut bench = Bench::new();
     bench.log.append_transaction(1, &[intent(9), intent(3)]);
     bench.append_mode(0o700);
     bench.log.append_transaction(3, &[intent(5), intent_done(3), intent(u64::MAX - 1)]);
-    Disk::new(bench)
+    TestVolume::new(bench)
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_recovery_may_be_cut_short_at_every_intent() {
 fn a_log_without_anything_open_is_let_go() {
     let mut bench = Bench::new();
     bench.append_mode(0o700);
-    let disk = Disk::new(bench);
+    let disk = TestVolume::new(bench);
     let replayed = disk.replay();
     replayed.write_in_place(&disk.log_device(&disk.device)).unwrap();
     let log = disk.open(&disk.device, &replayed);
@@ -271,7 +271,7 @@ fn new_intents_keep_away_from_those_that_are_open() {
         let mut bench = Bench::new();
         let items: Vec<_> = ids.iter().map(|id| intent(*id)).collect();
         bench.log.append_transaction(1, &items);
-        Disk::new(bench).replay().first_intent_id()
+        TestVolume::new(bench).replay().first_intent_id()
     };
     assert_eq!(first(&[intent_id_of_a_kernel()]), 1);
     assert_eq!(first(&[7, 2]), 8);
@@ -291,12 +291,12 @@ fn a_dirty_log_goes_on_with_the_buffers_that_it_has() {
         let mut bench = Bench::new();
         bench.log.size = buffer_bytes;
         bench.log.append_transaction(1, &[intent(9)]);
-        let disk = Disk::new(bench);
+        let disk = TestVolume::new(bench);
         let replayed = disk.replay();
         replayed.write_in_place(&disk.log_device(&disk.device)).unwrap();
         let log = disk.open(&disk.device, &replayed);
         let completer = Completer::new(&log, &replayed, 0);
-        completer.commit(Promise::new(&intent(10), None)).unwrap();
+        completer.commit(TestIntent::new(&intent(10), None)).unwrap();
         assert_eq!(disk.open_ids(), [9, 10]);
         let written = disk.log_device(&disk.device).read_header(replayed.log_state().head.block());
         assert_eq!(written.unwrap().size, buffer_bytes);
@@ -313,7 +313,7 @@ fn a_clean_log_with_a_torn_record_ahead_is_made_fit_to_be_written_on() {
         let mut bench = Bench::new();
         bench.log.block_mut(torn)[..4].copy_from_slice(&plant.to_be_bytes());
         bench.log.block_mut(torn)[8] = 7;
-        let disk = Disk::new(bench);
+        let disk = TestVolume::new(bench);
         let log = disk.log_device(&disk.device);
         let before = log.read_blocks(torn, 1).unwrap();
         let replayed = disk.replay();
@@ -331,7 +331,7 @@ fn a_clean_log_with_a_torn_record_ahead_is_made_fit_to_be_written_on() {
 fn two_sessions_never_use_one_number() {
     let mut bench = Bench::new();
     bench.log.append_transaction(77, &[intent(9)]);
-    let mut disk = Disk::new(bench);
+    let mut disk = TestVolume::new(bench);
     let mut id = 10;
     for commits in [3, 5] {
         let replayed = disk.replay();
@@ -339,7 +339,7 @@ fn two_sessions_never_use_one_number() {
         let log = disk.open(&disk.device, &replayed);
         let completer = Completer::new(&log, &replayed, 0);
         for _ in 0..commits {
-            completer.commit(Promise::new(&intent(id), None)).unwrap();
+            completer.commit(TestIntent::new(&intent(id), None)).unwrap();
             id += 1;
         }
         drop(log);
