@@ -38,7 +38,7 @@ use crate::item::{ItemState, LogItem, Pushed};
 use crate::space::Space;
 use crate::state::LogState;
 
-/// Items that a walk takes out of the list at once.
+/// ItemGroup that a walk takes out of the list at once.
 const BATCH_ITEMS: usize = 1024;
 
 /// This share of the log is made free beyond what shall be free: a walk for a few items locks the list as
@@ -71,7 +71,7 @@ pub(crate) struct DurableCheckpoint {
     pub(crate) granted: u64,
 }
 
-/// Items of a durable checkpoint.
+/// ItemGroup of a durable checkpoint.
 #[derive(Default)]
 pub(crate) struct DurableItems {
     /// Those that stand in the list from now on, and where.
@@ -83,15 +83,15 @@ pub(crate) struct DurableItems {
 /// What a walk over the list has met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushReport {
-    /// Items of which a write was started.
+    /// ItemGroup of which a write was started.
     pub started: usize,
-    /// Items that a checkpoint pins.
+    /// ItemGroup that a checkpoint pins.
     pub pinned: usize,
-    /// Items that somebody holds locked.
+    /// ItemGroup that somebody holds locked.
     pub locked: usize,
-    /// Items that are being written.
+    /// ItemGroup that are being written.
     pub underway: usize,
-    /// Items that could not be written. The log must be shut down.
+    /// ItemGroup that could not be written. The log must be shut down.
     pub failed: usize,
 }
 
@@ -106,7 +106,7 @@ impl PushReport {
         }
     }
 
-    /// Items that are locked or being written: asking again helps.
+    /// ItemGroup that are locked or being written: asking again helps.
     #[must_use]
     pub const fn busy(&self) -> usize {
         self.locked + self.underway
@@ -133,23 +133,23 @@ pub struct PushCounts {
     pub underway: u64,
 }
 
-/// Items that are not in place, by LSN.
+/// ItemGroup that are not in place, by LSN.
 pub struct Ail {
     space: Arc<Space>,
     log_blocks: u32,
     /// How much of the log shall be free.
     free_bytes: u64,
     tail: AtomicU64<Volume>,
-    list: Mutex<List, Volume>,
+    list: Mutex<AilList, Volume>,
     /// The list has become empty.
     removed: Condvar<Volume>,
     /// The fields of [`PushCounts`], in their order.
     pushes: SlotCounters<5>,
 }
 
-struct List {
+struct AilList {
     /// By LSN.
-    groups: BTreeMap<Lsn, Items>,
+    groups: BTreeMap<Lsn, ItemGroup>,
     head: CommitRecord,
     /// START of each checkpoint that is being written, by sequence.
     starts: BTreeMap<u64, Lsn>,
@@ -167,7 +167,7 @@ impl Ail {
         state: &LogState,
     ) -> Self {
         let head = CommitRecord { start: state.tail, end: state.head };
-        let list = List {
+        let list = AilList {
             groups: BTreeMap::new(),
             head,
             starts: BTreeMap::new(),
@@ -239,10 +239,10 @@ impl Ail {
         list.starts.insert(sequence, start);
     }
 
-    /// Items of a checkpoint that is durable, which are taken over: some with where they stand from
+    /// ItemGroup of a checkpoint that is durable, which are taken over: some with where they stand from
     /// now on, which is never further back than before, and others that leave. All at once, since the
     /// whole volume waits for this list.
-    pub(crate) fn settle(&self, batch: &mut DurableItems) {
+    pub(crate) fn insert_durable(&self, batch: &mut DurableItems) {
         let mut list = self.list.lock();
         let before = list.tail();
         if !list.closed {
@@ -291,8 +291,8 @@ impl Ail {
         self.space.set_used(used);
     }
 
-    /// Items have left a list that had this tail.
-    fn note_removals(&self, list: &List, before: Lsn) {
+    /// ItemGroup have left a list that had this tail.
+    fn note_removals(&self, list: &AilList, before: Lsn) {
         if list.tail() != before {
             let used = self.move_tail(list);
             self.space.set_used(used);
@@ -399,7 +399,7 @@ impl Ail {
     }
 
     /// Stores the tail and returns the bytes between it and the head.
-    fn move_tail(&self, list: &List) -> u64 {
+    fn move_tail(&self, list: &AilList) -> u64 {
         let tail = list.tail();
         self.tail.store(tail.0, Ordering::Release);
         self.distance_bytes(tail, list.head.end)
@@ -416,16 +416,16 @@ impl Ail {
     }
 }
 
-/// Items at one LSN, in the order of their arrival.
+/// ItemGroup at one LSN, in the order of their arrival.
 #[derive(Default)]
-struct Items {
+struct ItemGroup {
     /// An item that has left leaves its place empty.
     items: Vec<Option<Arc<dyn LogItem>>>,
     /// How many are there. A group of none is not in the list.
     present: usize,
 }
 
-impl List {
+impl AilList {
     fn tail(&self) -> Lsn {
         let oldest = self.groups.first_key_value().map(|(lsn, _)| *lsn);
         let started = self.starts.values().copied().min();

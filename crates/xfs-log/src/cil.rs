@@ -61,7 +61,7 @@ pub(crate) use commit::Pressure;
 pub(crate) use push::WrittenCheckpoint;
 
 /// A checkpoint that is being gathered.
-struct Checkpoint {
+struct OpenCheckpoint {
     sequence: u64,
     /// Whether nobody has committed to it. The first commit gives it its own unit.
     empty: AtomicBool<Volume>,
@@ -70,7 +70,7 @@ struct Checkpoint {
     folded: AtomicU64<Volume>,
 }
 
-impl Checkpoint {
+impl OpenCheckpoint {
     fn new(sequence: u64) -> Self {
         let (empty, folded) = (AtomicBool::new(true), AtomicU64::new(0));
         Self { sequence, empty, folded }
@@ -83,34 +83,34 @@ impl Checkpoint {
 
 /// How far a checkpoint that is being written has come.
 #[derive(Clone, Copy, Default)]
-struct Progress {
+struct WriteProgress {
     start: Option<Lsn>,
     committed: bool,
 }
 
 #[derive(Default)]
 struct Committing {
-    checkpoints: BTreeMap<u64, Progress>,
+    checkpoints: BTreeMap<u64, WriteProgress>,
 }
 
 /// Who waits, each kind by itself: what one of them waits for is nothing to the others. All of it
 /// changes under the lock of `committing`.
 #[derive(Default)]
-struct Waits {
+struct CilCondvars {
     /// Threads that write checkpoints, for one that is due.
     due: Condvar<Volume>,
     /// Commits over the hard limit, and forces of what is still gathered: for the switch. And such
     /// forces, until no older checkpoint is being written.
     switched: Condvar<Volume>,
     /// Checkpoints, until those before them have written START or COMMIT.
-    turn: Condvar<Volume>,
+    order: Condvar<Volume>,
     /// Checkpoints and forces, until older ones are complete or aborted.
     ended: Condvar<Volume>,
 }
 
-impl Waits {
+impl CilCondvars {
     fn notify_all(&self) {
-        for condvar in [&self.due, &self.switched, &self.turn, &self.ended] {
+        for condvar in [&self.due, &self.switched, &self.order, &self.ended] {
             condvar.notify_all();
         }
     }
@@ -118,7 +118,7 @@ impl Waits {
 
 /// How much has come in.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Fill {
+pub(crate) struct CilContents {
     /// Since the log was opened.
     pub(crate) commits: u64,
     /// Items of the checkpoint that is being gathered, those alone that will be written.
@@ -158,7 +158,7 @@ pub(crate) struct Cil {
     durable: AtomicU64<Volume>,
     /// The last checkpoint to which something has been committed.
     begun: AtomicU64<Volume>,
-    waits: Waits,
+    condvars: CilCondvars,
     /// Memory of checkpoints that have been written: of vectors, and of lists of members.
     pool: ArenaPool,
     lists: MemberListPool,
@@ -174,7 +174,7 @@ pub(crate) const fn hard_bytes(soft_bytes: u64) -> u64 {
 impl Cil {
     /// An empty list.
     pub(crate) fn new(parts: CilParts) -> Self {
-        let checkpoint = Arc::new(Checkpoint::new(1));
+        let checkpoint = Arc::new(OpenCheckpoint::new(1));
         let mut numbers = 0..;
         let slots = Slots::with_count(parts.slots, || {
             let number = numbers.next().unwrap_or_default();
@@ -196,24 +196,24 @@ impl Cil {
             durable: AtomicU64::new(0),
             written: SlotCounters::new(),
             begun: AtomicU64::new(0),
-            waits: Waits::default(),
+            condvars: CilCondvars::default(),
         }
     }
 
     /// What has come in.
-    pub(crate) fn fill(&self) -> Fill {
-        let (mut fill, mut not_written, mut unfolded) = (Fill::default(), 0, 0);
+    pub(crate) fn contents(&self) -> CilContents {
+        let (mut contents, mut not_written, mut unfolded) = (CilContents::default(), 0, 0);
         for slot in self.slots.iter() {
             let membership = slot.lock();
-            fill.commits += membership.commits;
-            fill.items += membership.members.list.len() as u64;
+            contents.commits += membership.commits;
+            contents.items += membership.members.list.len() as u64;
             not_written += membership.members.disposition_notes.len() as u64;
             unfolded += membership.unfolded;
         }
-        fill.items = fill.items.saturating_sub(not_written);
+        contents.items = contents.items.saturating_sub(not_written);
         let folded = self.slots.mine().lock().checkpoint.folded_bytes();
-        fill.bytes = folded.saturating_add_signed(unfolded);
-        fill
+        contents.bytes = folded.saturating_add_signed(unfolded);
+        contents
     }
 
     /// Bytes of all checkpoints that have been written, or are being written.
@@ -242,7 +242,7 @@ impl Cil {
         if self.requested.load(Ordering::Acquire) < sequence {
             let _committing = self.committing.lock();
             self.requested.fetch_max(sequence, Ordering::SeqCst);
-            self.waits.due.notify_one();
+            self.condvars.due.notify_one();
         }
     }
 
@@ -252,7 +252,7 @@ impl Cil {
         self.begun.fetch_max(sequence, Ordering::SeqCst);
         if self.requested.load(Ordering::SeqCst) >= sequence {
             let _committing = self.committing.lock();
-            self.waits.due.notify_one();
+            self.condvars.due.notify_one();
         }
     }
 
@@ -269,7 +269,7 @@ impl Cil {
         self.requested.load(Ordering::Acquire) >= self.current()
     }
 
-    /// Waits until a push is asked for, or the log is shut down or closed, and returns the sequence.
+    /// CilCondvars until a push is asked for, or the log is shut down or closed, and returns the sequence.
     pub(crate) fn await_request(&self, closing: &AtomicBool<Volume>) -> Option<u64> {
         let mut committing = self.committing.lock();
         loop {
@@ -279,15 +279,15 @@ impl Cil {
             if let Some(requested) = self.due() {
                 return Some(requested);
             }
-            self.waits.due.wait(&mut committing);
+            self.condvars.due.wait(&mut committing);
         }
     }
 
-    /// Waits until this checkpoint is being written, if it has grown over its hard limit.
+    /// CilCondvars until this checkpoint is being written, if it has grown over its hard limit.
     pub(crate) fn await_switch(&self, sequence: u64) {
         let mut committing = self.committing.lock();
         while self.current() <= sequence && !self.parts.health.is_down() {
-            self.waits.switched.wait(&mut committing);
+            self.condvars.switched.wait(&mut committing);
         }
     }
 
@@ -308,13 +308,13 @@ impl Cil {
         }
         let mut committing = self.committing.lock();
         while self.current() <= sequence && !committing.checkpoints.is_empty() {
-            self.waits.switched.wait(&mut committing);
+            self.condvars.switched.wait(&mut committing);
         }
         drop(committing);
         self.push(sequence)?;
         let mut committing = self.committing.lock();
         while committing.checkpoints.range(..=sequence).next().is_some() {
-            self.waits.ended.wait(&mut committing);
+            self.condvars.ended.wait(&mut committing);
         }
         // What has not been switched by now was empty, unless the log is shut down.
         if self.durable() >= sequence { Ok(()) } else { self.parts.health.check() }
@@ -328,7 +328,7 @@ impl Cil {
     /// Lets all waiters look again.
     pub(crate) fn wake_all(&self) {
         let _committing = self.committing.lock();
-        self.waits.notify_all();
+        self.condvars.notify_all();
     }
 
     /// Takes everything out of the list when the log has been shut down, and lets nothing in.
@@ -336,7 +336,7 @@ impl Cil {
         let _switching = self.switching.lock();
         let mut slots: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
         let mut closed = ClosedCheckpoint::new(self.current());
-        let last = Arc::new(Checkpoint::new(closed.sequence));
+        let last = Arc::new(OpenCheckpoint::new(closed.sequence));
         for membership in &mut slots {
             membership.closed = true;
             closed.take(membership, &last);

@@ -53,7 +53,7 @@ use crate::mutant::{ActiveMutant, mutate};
 use crate::unit::RecordLayout;
 use crate::vector::first_region;
 use record::{Record, operation};
-use stream::Stream;
+use stream::VectorStream;
 
 /// Writes the records of one log.
 pub(crate) struct Writer {
@@ -66,11 +66,11 @@ pub(crate) struct Writer {
     health: Arc<Health>,
     ail: Arc<Ail>,
     mutant: ActiveMutant,
-    state: Mutex<State, Volume>,
+    state: Mutex<WriterState, Volume>,
     changed: Condvar<Volume>,
 }
 
-struct State {
+struct WriterState {
     active: Option<Record>,
     /// The next record begins with the rest of a region: only who has that may append to it.
     in_pieces: bool,
@@ -87,12 +87,12 @@ struct State {
     free: Vec<Vec<u8>>,
     /// Of the volume.
     uuid: Uuid,
-    written: Written,
+    written: WriterCounts,
 }
 
 /// What was written since the log was opened.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Written {
+pub(crate) struct WriterCounts {
     pub(crate) records: u64,
     /// Headers and padding included.
     pub(crate) bytes: u64,
@@ -123,11 +123,11 @@ impl ClosedRecord {
 }
 
 /// Closed records that a checkpoint has filled, which it must write.
-struct Full<'a, I> {
+struct FilledRecords<'a, I> {
     transaction: u32,
     closed: Vec<ClosedRecord>,
     /// Where in the checkpoint the first of them begins, as long as that is not in it.
-    begin: Option<Stream<'a, I>>,
+    begin: Option<VectorStream<'a, I>>,
 }
 
 /// What a writer needs.
@@ -144,7 +144,7 @@ pub(crate) struct WriterParts {
 impl Writer {
     /// A writer whose first record goes to `head`; the last one is at `previous_block`.
     pub(crate) fn new(parts: WriterParts, head: Lsn, previous_block: u32) -> Self {
-        let state = State {
+        let state = WriterState {
             active: None,
             in_pieces: false,
             next: head,
@@ -154,7 +154,7 @@ impl Writer {
             flushed_tail: Lsn(0),
             free: Vec::new(),
             uuid: parts.log.geometry().uuid,
-            written: Written::default(),
+            written: WriterCounts::default(),
         };
         let WriterParts { log, data, layout, buffers, health, ail, mutant } = parts;
         let (state, changed) = (Mutex::new(state), Condvar::new());
@@ -162,7 +162,7 @@ impl Writer {
     }
 
     /// What was written to the log.
-    pub(crate) fn written(&self) -> Written {
+    pub(crate) fn written(&self) -> WriterCounts {
         self.state.lock().written
     }
 
@@ -196,7 +196,7 @@ impl Writer {
         transaction: u32,
         vectors: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> Result<()> {
-        let mut stream = Stream::new(vectors);
+        let mut stream = VectorStream::new(vectors);
         let mut state = self.state.lock();
         while let Some((region, _)) = stream.rest().and_then(first_region) {
             state = self.make_room(state, region.len())?;
@@ -208,9 +208,10 @@ impl Writer {
                 return Ok(());
             };
             let closed = self.close(&mut state, record, cut.bytes, false);
-            let mut full = Full { transaction, closed: vec![closed], begin: Some(begin) };
-            let continued = self.go_on(state, cut.left, &mut full);
-            let (locked, written) = self.write_all(&mut full);
+            let mut filled =
+                FilledRecords { transaction, closed: vec![closed], begin: Some(begin) };
+            let continued = self.go_on(state, cut.left, &mut filled);
+            let (locked, written) = self.write_all(&mut filled);
             continued.and(written)?;
             state = locked;
         }
@@ -221,11 +222,11 @@ impl Writer {
     /// nobody else appends meanwhile.
     fn go_on<'s, 'a>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, WriterState>,
         mut left: &[u8],
-        full: &mut Full<'a, impl Iterator<Item = &'a [u8]>>,
+        filled: &mut FilledRecords<'a, impl Iterator<Item = &'a [u8]>>,
     ) -> Result<()> {
-        let piece = operation(full.transaction, OperationFlags::empty());
+        let piece = operation(filled.transaction, OperationFlags::empty());
         mutate!(self.mutant, Mutant::PiecesApart, {}, {
             drop(state);
             state = self.state.lock();
@@ -236,7 +237,7 @@ impl Writer {
                 state.in_pieces = true;
                 drop(state);
                 let written;
-                (state, written) = self.write_all(full);
+                (state, written) = self.write_all(filled);
                 while state.closed.len() + 1 >= self.buffers && !self.health.is_down() {
                     self.changed.wait(&mut state);
                 }
@@ -251,7 +252,7 @@ impl Writer {
             let Some(mut record) = state.active.take() else { return Err(Error::Shutdown) };
             if let Some(rest) = record.append(piece, left, true) {
                 left = rest;
-                full.closed.push(self.close(&mut state, record, 0, false));
+                filled.closed.push(self.close(&mut state, record, 0, false));
             } else {
                 left = &[];
                 state.active = Some(record);
@@ -265,14 +266,14 @@ impl Writer {
     /// it is not taken once more for the next record.
     fn write_all<'s, 'a>(
         &'s self,
-        full: &mut Full<'a, impl Iterator<Item = &'a [u8]>>,
-    ) -> (MutexGuard<'s, State>, Result<()>) {
-        if let Some((begin, first)) = full.begin.take().zip(full.closed.first_mut()) {
-            first.record.fill(full.transaction, begin);
+        filled: &mut FilledRecords<'a, impl Iterator<Item = &'a [u8]>>,
+    ) -> (MutexGuard<'s, WriterState>, Result<()>) {
+        if let Some((begin, first)) = filled.begin.take().zip(filled.closed.first_mut()) {
+            first.record.fill(filled.transaction, begin);
         }
         let mut result = Ok(());
         let mut state = None;
-        for closed in full.closed.drain(..) {
+        for closed in filled.closed.drain(..) {
             drop(state.take());
             let (locked, written) = self.write_and_lock(closed);
             state = Some(locked);
@@ -317,9 +318,9 @@ impl Writer {
     /// Makes sure that there is an active record with room for an operation and the least of its bytes.
     fn make_room<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, WriterState>,
         bytes: usize,
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, WriterState>> {
         loop {
             self.health.check()?;
             if state.in_pieces {
@@ -350,7 +351,7 @@ impl Writer {
     }
 
     /// Begins a record.
-    fn open(&self, state: &mut State) {
+    fn open(&self, state: &mut WriterState) {
         let bytes = state.free.pop().unwrap_or_default();
         state.active = Some(Record::open(bytes, &self.layout, state.next));
     }
@@ -359,7 +360,7 @@ impl Writer {
     /// who closes it so fills it.
     fn close(
         &self,
-        state: &mut State,
+        state: &mut WriterState,
         mut record: Record,
         more: usize,
         durable: bool,
@@ -386,7 +387,10 @@ impl Writer {
     }
 
     /// The same, for who needs the state afterwards.
-    fn write_and_lock(&self, mut closed: ClosedRecord) -> (MutexGuard<'_, State>, Result<()>) {
+    fn write_and_lock(
+        &self,
+        mut closed: ClosedRecord,
+    ) -> (MutexGuard<'_, WriterState>, Result<()>) {
         let result = self.write_in_turn(&mut closed);
         if result.is_err() {
             self.health.set_down();

@@ -15,13 +15,13 @@
 //! it meanwhile.
 //!
 //! A place that somebody else has given up meanwhile, since the item has been moved, may be that of another
-//! item by now, or none: what stands in it says whether it is its place ([`List::sweep`]).
+//! item by now, or none: what stands in it says whether it is its place ([`AilList::sweep`]).
 
 use std::sync::Arc;
 
 use xfs_format::Lsn;
 
-use super::{Ail, List, Position};
+use super::{Ail, AilList, Position};
 use crate::item::{ItemState, LogItem};
 use crate::mutant::ActiveMutant;
 
@@ -33,7 +33,7 @@ const SWEEP_WRITES: usize = 32;
 #[derive(Default)]
 pub struct InPlace {
     /// Of items that have left.
-    places: Vec<Position>,
+    positions: Vec<Position>,
     /// How many there were when the last item had been pushed.
     seen: usize,
     /// Pushes by which something has left.
@@ -49,7 +49,7 @@ impl InPlace {
     /// The item is in place as it was at `lsn`, where the caller has seen it. If it has been logged again, and
     /// moved, it stays in the list.
     pub fn note(&mut self, item: &ItemState, lsn: Lsn) {
-        self.places.extend(item.leave_from(lsn, self.mutant));
+        self.positions.extend(item.leave_from(lsn, self.mutant));
     }
 
     /// The item will never be in place: what it was part of is gone.
@@ -61,8 +61,8 @@ impl InPlace {
 
     /// An item has been pushed. Returns whether so many have been written that the places shall be given up.
     pub(super) fn end_push(&mut self) -> bool {
-        self.writes += usize::from(self.places.len() > self.seen);
-        self.seen = self.places.len();
+        self.writes += usize::from(self.positions.len() > self.seen);
+        self.seen = self.positions.len();
         self.writes == SWEEP_WRITES
     }
 }
@@ -71,13 +71,13 @@ impl Ail {
     /// Gives up the places of what is in place.
     pub(super) fn sweep(&self, in_place: &mut InPlace) {
         (in_place.writes, in_place.seen) = (0, 0);
-        if in_place.places.is_empty() {
+        if in_place.positions.is_empty() {
             return;
         }
         let mut list = self.list.lock();
         let before = list.tail();
         let left: Vec<_> =
-            in_place.places.drain(..).filter_map(|position| list.sweep(position)).collect();
+            in_place.positions.drain(..).filter_map(|position| list.sweep(position)).collect();
         self.note_removals(&list, before);
         drop(list);
         // Outside the lock: the last reference to an item may be dropped here.
@@ -85,7 +85,7 @@ impl Ail {
     }
 }
 
-impl List {
+impl AilList {
     /// Takes out what stands there, unless it is its place.
     fn sweep(&mut self, position: Position) -> Option<Arc<dyn LogItem>> {
         let item = self.groups.get(&position.lsn)?.items.get(position.number as usize)?.as_ref()?;

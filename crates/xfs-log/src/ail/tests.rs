@@ -37,7 +37,10 @@ fn item(item: &Arc<TestItem>) -> Arc<dyn LogItem> {
 }
 
 fn place(ail: &Ail, placed: &Arc<TestItem>, lsn: Lsn) {
-    ail.settle(&mut DurableItems { placed: vec![(item(placed), lsn)], leaving: Vec::new() });
+    ail.insert_durable(&mut DurableItems {
+        placed: vec![(item(placed), lsn)],
+        leaving: Vec::new(),
+    });
 }
 
 /// A checkpoint from one LSN to another, with these items.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::Checkpoint;
+use super::OpenCheckpoint;
 use super::membership::{CilMembership, Disposition, Member, Members};
 use crate::item::CheckpointEnd;
 use crate::mutant::{ActiveMutant, mutate};
@@ -32,7 +32,7 @@ impl ClosedCheckpoint {
 
     /// Takes a slot's share, after those of the slots before it, and leaves the beginning of the next
     /// checkpoint.
-    pub(super) fn take(&mut self, membership: &mut CilMembership, next: &Arc<Checkpoint>) {
+    pub(super) fn take(&mut self, membership: &mut CilMembership, next: &Arc<OpenCheckpoint>) {
         self.granted += std::mem::take(&mut membership.granted);
         self.members_by_slot.push(membership.switch(next));
     }

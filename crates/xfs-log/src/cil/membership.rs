@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use super::Checkpoint;
+use super::OpenCheckpoint;
 use super::arena::{Arena, VectorLocation};
 use super::members::MemberList;
 use crate::item::{ItemState, LogItem, MemberRef, SharedVector};
@@ -59,7 +59,7 @@ pub(super) struct DispositionNote {
 pub(super) struct CilMembership {
     /// The number of the slot.
     number: u32,
-    pub(super) checkpoint: Arc<Checkpoint>,
+    pub(super) checkpoint: Arc<OpenCheckpoint>,
     pub(super) members: Members,
     /// Bytes that are not folded yet.
     pub(super) unfolded: i64,
@@ -94,7 +94,7 @@ impl Members {
 }
 
 impl CilMembership {
-    pub(super) fn new(number: u32, checkpoint: Arc<Checkpoint>, mutant: ActiveMutant) -> Self {
+    pub(super) fn new(number: u32, checkpoint: Arc<OpenCheckpoint>, mutant: ActiveMutant) -> Self {
         Self {
             number,
             checkpoint,
@@ -111,7 +111,7 @@ impl CilMembership {
     }
 
     /// Takes what the slot has of its checkpoint, and leaves the beginning of the next one.
-    pub(super) fn switch(&mut self, next: &Arc<Checkpoint>) -> Members {
+    pub(super) fn switch(&mut self, next: &Arc<OpenCheckpoint>) -> Members {
         self.checkpoint = Arc::clone(next);
         (self.unfolded, self.grown, self.records) = (0, 0, 0);
         std::mem::take(&mut self.members)

@@ -8,7 +8,7 @@ use xfs_format::log_item::{CHECKPOINT, HostOrder, TransactionHeader};
 use xfs_sync::Ordering;
 
 use super::membership::{Disposition, Member, Members};
-use super::{Checkpoint, Cil, ClosedCheckpoint, Progress};
+use super::{Cil, ClosedCheckpoint, OpenCheckpoint, WriteProgress};
 use crate::ail::{CommitRecord, DurableCheckpoint, DurableItems};
 use crate::item::CheckpointEnd;
 use crate::mutant::mutate;
@@ -80,7 +80,7 @@ impl Cil {
         if sequence > through {
             return None;
         }
-        let next = Arc::new(Checkpoint::new(sequence + 1));
+        let next = Arc::new(OpenCheckpoint::new(sequence + 1));
         let mut closed = ClosedCheckpoint::new(sequence);
         mutate!(self.parts.mutant, Mutant::SlotsOneByOne, {}, {
             self.switch_one_by_one(&mut closed, &next);
@@ -101,8 +101,8 @@ impl Cil {
 
     /// Switches the slots one after the other, which is wrong.
     #[cfg(test)]
-    fn switch_one_by_one(&self, closed: &mut ClosedCheckpoint, next: &Arc<Checkpoint>) {
-        self.committing.lock().checkpoints.insert(closed.sequence, Progress::default());
+    fn switch_one_by_one(&self, closed: &mut ClosedCheckpoint, next: &Arc<OpenCheckpoint>) {
+        self.committing.lock().checkpoints.insert(closed.sequence, WriteProgress::default());
         for slot in self.slots.iter() {
             closed.take(&mut slot.lock(), next);
         }
@@ -115,7 +115,7 @@ impl Cil {
         let mut committing = self.committing.lock();
         committing.checkpoints.entry(sequence).or_default();
         self.current.store(sequence + 1, Ordering::Release);
-        self.waits.switched.notify_all();
+        self.condvars.switched.notify_all();
     }
 
     fn write(&self, closed: &ClosedCheckpoint) -> Result<(Lsn, CommitRecord)> {
@@ -148,7 +148,7 @@ impl Cil {
         Ok((start, record))
     }
 
-    /// Waits until all older checkpoints have written their START, or COMMIT.
+    /// CilCondvars until all older checkpoints have written their START, or COMMIT.
     fn await_predecessors(&self, sequence: u64, operation: OrderedOperation) -> Result<()> {
         let mut committing = self.committing.lock();
         loop {
@@ -161,16 +161,16 @@ impl Cil {
             if ready {
                 return Ok(());
             }
-            self.waits.turn.wait(&mut committing);
+            self.condvars.order.wait(&mut committing);
         }
     }
 
-    fn progress(&self, sequence: u64, change: impl FnOnce(&mut Progress)) {
+    fn progress(&self, sequence: u64, change: impl FnOnce(&mut WriteProgress)) {
         let mut committing = self.committing.lock();
         if let Some(progress) = committing.checkpoints.get_mut(&sequence) {
             change(progress);
         }
-        self.waits.turn.notify_all();
+        self.condvars.order.notify_all();
     }
 
     /// The checkpoint is durable. Its items go to the AIL before they are unpinned, and all of that
@@ -194,17 +194,17 @@ impl Cil {
         let mut committing = self.committing.lock();
         committing.checkpoints.remove(&sequence);
         self.durable.store(sequence, Ordering::Release);
-        self.waits.ended.notify_all();
+        self.condvars.ended.notify_all();
         if committing.checkpoints.is_empty() {
-            self.waits.switched.notify_all();
+            self.condvars.switched.notify_all();
         }
     }
 
-    /// Waits until all older checkpoints are complete or aborted.
+    /// CilCondvars until all older checkpoints are complete or aborted.
     fn await_oldest(&self, sequence: u64) {
         let mut committing = self.committing.lock();
         while committing.checkpoints.range(..sequence).next().is_some() {
-            self.waits.ended.wait(&mut committing);
+            self.condvars.ended.wait(&mut committing);
         }
     }
 
@@ -218,7 +218,7 @@ impl Cil {
                 None => {}
             }
         }
-        self.parts.ail.settle(items);
+        self.parts.ail.insert_durable(items);
         chunk.iter().for_each(|member| member.unpin(CheckpointEnd::Durable));
     }
 

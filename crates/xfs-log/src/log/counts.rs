@@ -40,13 +40,13 @@ impl Log {
     #[must_use]
     pub fn counts(&self) -> LogCounts {
         let Inner { cil, ail, space, writer, forces, .. } = &*self.inner;
-        let (written, fill) = (writer.written(), cil.fill());
+        let (written, contents) = (writer.written(), cil.contents());
         LogCounts {
-            commits: fill.commits,
+            commits: contents.commits,
             checkpoints: cil.current() - 1,
             checkpoint_bytes: cil.written_bytes(),
-            gathered_items: fill.items,
-            gathered_bytes: fill.bytes,
+            gathered_items: contents.items,
+            gathered_bytes: contents.bytes,
             records: written.records,
             written_bytes: written.bytes,
             buffer_waits: written.waits,

@@ -22,7 +22,7 @@ pub(super) const STAMP_BYTES: usize = 512;
 
 /// A buffer that was replayed.
 #[derive(Clone, Copy)]
-struct TouchedObjects {
+struct TouchedBuffer {
     length: usize,
     kind: BlockKind,
 }
@@ -37,9 +37,9 @@ pub(super) struct Store {
     lsn: Lsn,
     place: Place,
     /// Buffers that were changed since the LSN last changed, so carry no checksum that holds.
-    unsealed: BTreeMap<DiskAddr, TouchedObjects>,
+    unsealed: BTreeMap<DiskAddr, TouchedBuffer>,
     /// All buffers that were changed, as what they were last.
-    touched: BTreeMap<DiskAddr, TouchedObjects>,
+    touched: BTreeMap<DiskAddr, TouchedBuffer>,
     inodes: BTreeSet<InodeNumber>,
     /// Parts of directory blocks.
     pub(super) pieces: DirectoryPieces,
@@ -174,7 +174,7 @@ impl Store {
 
     /// Notes that a buffer was changed: it will be stamped, and verified as this kind.
     pub(super) fn touch(&mut self, at: DiskAddr, length: usize, kind: BlockKind) {
-        self.unsealed.insert(at, TouchedObjects { length, kind });
+        self.unsealed.insert(at, TouchedBuffer { length, kind });
     }
 
     /// Forgets what was known of a range of blocks: it holds inodes from now on.

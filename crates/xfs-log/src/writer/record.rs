@@ -14,7 +14,7 @@ use xfs_format::log_record::{
 };
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
 
-use super::stream::Stream;
+use super::stream::VectorStream;
 use crate::unit::{RecordLayout, piece_fits};
 use crate::vector::first_region;
 
@@ -69,7 +69,7 @@ impl Record {
     pub(super) fn fill<'a>(
         &mut self,
         transaction: u32,
-        mut stream: Stream<'a, impl Iterator<Item = &'a [u8]>>,
+        mut stream: VectorStream<'a, impl Iterator<Item = &'a [u8]>>,
     ) {
         while let Some(vector) = stream.rest() {
             let whole = self.append_whole(transaction, vector);

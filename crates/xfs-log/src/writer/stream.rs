@@ -11,7 +11,7 @@ use xfs_format::log_record::OPERATION_BYTES;
 
 /// The rest of a checkpoint's vectors.
 #[derive(Clone)]
-pub(super) struct Stream<'a, I> {
+pub(super) struct VectorStream<'a, I> {
     /// Of the vector that has been begun.
     rest: &'a [u8],
     vectors: I,
@@ -19,14 +19,14 @@ pub(super) struct Stream<'a, I> {
 
 /// What of a stream goes into a record that it fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cut<'a> {
+pub(super) struct StreamCut<'a> {
     /// Bytes of the record, headers of operations included.
     pub(super) bytes: usize,
     /// What the next record has to begin with: the rest of a region, if one was cut.
     pub(super) left: &'a [u8],
 }
 
-impl<'a, I: Iterator<Item = &'a [u8]>> Stream<'a, I> {
+impl<'a, I: Iterator<Item = &'a [u8]>> VectorStream<'a, I> {
     pub(super) const fn new(vectors: I) -> Self {
         Self { rest: &[], vectors }
     }
@@ -45,7 +45,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Stream<'a, I> {
     }
 
     /// Goes on behind what fits so much room. `None` if that is everything.
-    pub(super) fn cut(&mut self, room: usize) -> Option<Cut<'a>> {
+    pub(super) fn cut(&mut self, room: usize) -> Option<StreamCut<'a>> {
         let mut bytes = 0;
         while let Some(vector) = self.rest() {
             if vector.len() <= room - bytes {
@@ -60,11 +60,11 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Stream<'a, I> {
                 continue;
             }
             if !piece_fits(region.len(), room - bytes) {
-                return Some(Cut { bytes, left: &[] });
+                return Some(StreamCut { bytes, left: &[] });
             }
             self.skip(length);
             let piece = room - bytes - OPERATION_BYTES as usize;
-            return Some(Cut { bytes: room, left: region.get(piece..).unwrap_or_default() });
+            return Some(StreamCut { bytes: room, left: region.get(piece..).unwrap_or_default() });
         }
         None
     }

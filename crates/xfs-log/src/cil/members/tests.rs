@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::{CHUNK_MEMBERS, MOVED_CHUNKS, MemberListPool};
-use crate::cil::Checkpoint;
+use crate::cil::OpenCheckpoint;
 use crate::cil::membership::CilMembership;
 use crate::item::LogItem;
 use crate::mutant::ActiveMutant;
@@ -11,7 +11,7 @@ use crate::vector::Scratch;
 /// A share to which so many items have been committed.
 fn membership_of(count: usize) -> CilMembership {
     let mut membership =
-        CilMembership::new(0, Arc::new(Checkpoint::new(1)), ActiveMutant::default());
+        CilMembership::new(0, Arc::new(OpenCheckpoint::new(1)), ActiveMutant::default());
     for number in 0..count {
         let item: Arc<dyn LogItem> = TestItem::new(8 * number as u64);
         let mut scratch = Scratch::take();

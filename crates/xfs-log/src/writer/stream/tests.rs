@@ -2,7 +2,7 @@ use xfs_format::Lsn;
 use xfs_format::log_record::OperationFlags;
 use xfs_testkit::Prng;
 
-use super::{Cut, Stream};
+use super::{StreamCut, VectorStream};
 use crate::unit::RecordLayout;
 use crate::vector::RegionWriter;
 use crate::writer::record::{Record, operation};
@@ -17,7 +17,7 @@ fn vector(lengths: &[usize]) -> Vec<u8> {
 #[track_caller]
 fn check_cut(lengths: &[usize], room: usize, expected: Option<(usize, usize)>) {
     let vector = vector(lengths);
-    let cut = Stream::new([vector.as_slice()].into_iter()).cut(room);
+    let cut = VectorStream::new([vector.as_slice()].into_iter()).cut(room);
     assert_eq!(cut.map(|cut| (cut.bytes, cut.left.len())), expected);
 }
 
@@ -43,7 +43,7 @@ fn a_record_is_filled_as_far_as_its_cut_says() {
                 vector(&lengths[..prng.within(1..4)])
             })
             .collect();
-        let mut stream = Stream::new(vectors.iter().map(Vec::as_slice));
+        let mut stream = VectorStream::new(vectors.iter().map(Vec::as_slice));
         let mut left: &[u8] = &[];
         let mut filled = 0;
         loop {
@@ -56,7 +56,7 @@ fn a_record_is_filled_as_far_as_its_cut_says() {
             record.fill(1, begin);
             let bytes = before - record.room();
             filled += bytes;
-            let Some(Cut { bytes: expected, left: rest }) = cut else { break };
+            let Some(StreamCut { bytes: expected, left: rest }) = cut else { break };
             assert_eq!(bytes, expected);
             assert!(record.room() < 12 + 128, "{} bytes lost", record.room());
             // The rest is in the next record before this counts what is filled in there.

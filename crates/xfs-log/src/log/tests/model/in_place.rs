@@ -24,11 +24,11 @@ fn walks_against_moves(mutant: ActiveMutant) {
         let placed = order.map(|index| (Arc::clone(&items[index]) as Arc<dyn LogItem>, lsn));
         DurableItems { placed: placed.to_vec(), leaving: Vec::new() }
     };
-    log.ail().settle(&mut placed([0, 1], first));
+    log.ail().insert_durable(&mut placed([0, 1], first));
     let moves = {
         let log = Arc::clone(&log);
         let mut later = [placed([1, 0], second), placed([0, 1], third)];
-        move || later.iter_mut().for_each(|items| log.ail().settle(items))
+        move || later.iter_mut().for_each(|items| log.ail().insert_durable(items))
     };
     let walk = |log: Arc<Log>| {
         Box::new(move || {
