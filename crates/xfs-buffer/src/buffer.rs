@@ -41,7 +41,7 @@ type Attachment = Arc<dyn Any + Send + Sync>;
 pub(crate) type Loading<'a> = RecursiveWriteGuard<'a, Box<[u8]>>;
 
 /// What all references to one buffer share.
-pub(crate) struct Core {
+pub(crate) struct BufferCore {
     map: BufferMap,
     kind: KindCell,
     /// Set once, by the thread that read the bytes, before it frees the lock on them.
@@ -54,7 +54,7 @@ pub(crate) struct Core {
     content: RecursiveRwLock<Box<[u8]>, Object>,
 }
 
-impl Core {
+impl BufferCore {
     /// A buffer that is not loaded yet.
     pub(crate) fn new(map: BufferMap, kind: BlockKind) -> Self {
         Self {
@@ -129,15 +129,15 @@ impl Core {
 /// A reference to a buffer. Cloning is cheap; the buffer stays while a reference does. Two
 /// references are equal if they are to the same buffer.
 #[derive(Clone)]
-pub struct Buffer(Arc<Core>);
+pub struct Buffer(Arc<BufferCore>);
 
 impl Buffer {
     /// A reference for a caller. The core must be loaded (I1).
-    pub(crate) fn new(core: Arc<Core>) -> Self {
+    pub(crate) fn new(core: Arc<BufferCore>) -> Self {
         Self(core)
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
+    pub(crate) fn core(&self) -> &Arc<BufferCore> {
         &self.0
     }
 
@@ -239,7 +239,7 @@ impl Buffer {
 
 /// A reference to a buffer that does not keep it in memory.
 #[derive(Clone)]
-pub struct WeakBuffer(Weak<Core>);
+pub struct WeakBuffer(Weak<BufferCore>);
 
 impl WeakBuffer {
     /// The buffer, if it is still in memory. It counts as asked for.

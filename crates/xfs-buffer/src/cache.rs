@@ -19,7 +19,7 @@
 //!           forget: freed, and that is durable
 //! ```
 
-mod past;
+mod uncached;
 mod write;
 
 use std::hash::BuildHasher;
@@ -30,7 +30,7 @@ use xfs_device::BlockDevice;
 use xfs_format::{BlockKind, DiskAddr, Geometry, Lsn, VerifyContext};
 use xfs_sync::{AtomicU64, CachePadded, Chain, Ordering, Slot, Slots, Volume};
 
-use crate::buffer::{Buffer, Core, Loading};
+use crate::buffer::{Buffer, BufferCore, Loading};
 use crate::error::{IoError, Result};
 use crate::hash::AddressHash;
 use crate::map::{BufferExtent, BufferMap};
@@ -237,7 +237,7 @@ impl BufferCache {
     ///
     /// As [`read`](Self::read).
     pub fn read_fresh(&self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
-        let core = Core::new(buffer_map(&[BufferExtent { at, length_bytes }])?, kind);
+        let core = BufferCore::new(buffer_map(&[BufferExtent { at, length_bytes }])?, kind);
         self.invalidate(core.map());
         let bytes = self.read_verified(core.map(), kind)?;
         core.finish_load(core.begin_load(), bytes);
@@ -262,7 +262,12 @@ impl BufferCache {
     }
 
     /// Hands out a loaded core, if it is what the caller wants.
-    fn share(&self, core: Arc<Core>, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
+    fn share(
+        &self,
+        core: Arc<BufferCore>,
+        map: &[BufferExtent],
+        kind: BlockKind,
+    ) -> Result<Buffer> {
         if core.kind() != kind || !core.map().matches(map) {
             let wanted = buffer_map(map)?;
             return Err(core.map().conflict(core.kind(), &wanted, kind).into());
@@ -277,7 +282,7 @@ impl BufferCache {
     /// Should the device panic, the core dies unloaded with the last waiter, and the next reader
     /// finds nothing.
     fn load(&self, shard: &Shard, map: &[BufferExtent], kind: BlockKind) -> Result<Loaded> {
-        let core = Arc::new(Core::new(buffer_map(map)?, kind));
+        let core = Arc::new(BufferCore::new(buffer_map(map)?, kind));
         // Taken before anybody can find the core: whoever finds it waits until this is dropped.
         let content = core.begin_load();
         if let Entered::Present(other) = shard.enter(&core) {
@@ -339,12 +344,12 @@ impl BufferCache {
 /// The outcome of a load that did not fail.
 enum Loaded {
     Here(Buffer),
-    Elsewhere(Arc<Core>),
+    Elsewhere(Arc<BufferCore>),
 }
 
 /// Leaves no trace of a load that failed. The core is out of the table before its lock is free, so
 /// those who waited for it find nothing and try for themselves.
-fn give_up(shard: &Shard, core: &Arc<Core>, content: Loading<'_>) {
+fn give_up(shard: &Shard, core: &Arc<BufferCore>, content: Loading<'_>) {
     shard.forget(core);
     drop(content);
     shard.note_failure();

@@ -22,7 +22,7 @@ use papaya::{Compute, Operation};
 use xfs_format::DiskAddr;
 use xfs_sync::{Group, Mutex};
 
-use crate::buffer::Core;
+use crate::buffer::BufferCore;
 use crate::hash::AddressHash;
 
 /// What a buffer costs besides its bytes: its core, its place in the ring and in the table.
@@ -49,7 +49,7 @@ pub struct ShardStatistics {
 }
 
 pub(crate) struct Shard {
-    table: papaya::HashMap<DiskAddr, Weak<Core>, AddressHash>,
+    table: papaya::HashMap<DiskAddr, Weak<BufferCore>, AddressHash>,
     clock: Mutex<Clock, Group>,
     capacity_bytes: usize,
 }
@@ -59,7 +59,7 @@ pub(crate) enum Entered {
     /// The core is in the table now: load it.
     New,
     /// Somebody was faster: use that one.
-    Present(Arc<Core>),
+    Present(Arc<BufferCore>),
 }
 
 impl Shard {
@@ -72,18 +72,18 @@ impl Shard {
     }
 
     /// The core at `at`, loaded or just being loaded.
-    pub(crate) fn find(&self, at: DiskAddr) -> Option<Arc<Core>> {
+    pub(crate) fn find(&self, at: DiskAddr) -> Option<Arc<BufferCore>> {
         self.table.pin().get(&at).and_then(Weak::upgrade)
     }
 
     /// Whether this core is the one that the table has.
-    pub(crate) fn holds(&self, core: &Arc<Core>) -> bool {
-        let entry = |entry: &Weak<Core>| std::ptr::eq(entry.as_ptr(), Arc::as_ptr(core));
+    pub(crate) fn holds(&self, core: &Arc<BufferCore>) -> bool {
+        let entry = |entry: &Weak<BufferCore>| std::ptr::eq(entry.as_ptr(), Arc::as_ptr(core));
         self.table.pin().get(&core.map().at()).is_some_and(entry)
     }
 
     /// Puts a core into the table, unless there is a live one (I1).
-    pub(crate) fn enter(&self, core: &Arc<Core>) -> Entered {
+    pub(crate) fn enter(&self, core: &Arc<BufferCore>) -> Entered {
         let table = self.table.pin();
         let outcome = table.compute(core.map().at(), |entry| {
             match entry.and_then(|(_, present)| present.upgrade()) {
@@ -99,7 +99,7 @@ impl Shard {
 
     /// Puts a core into the table in the place of the one that is there, unless that is another one
     /// than `present` by now.
-    pub(crate) fn supersede(&self, present: &Arc<Core>, core: &Arc<Core>) -> bool {
+    pub(crate) fn supersede(&self, present: &Arc<BufferCore>, core: &Arc<BufferCore>) -> bool {
         let table = self.table.pin();
         let outcome = table.compute(core.map().at(), |entry| match entry {
             Some((_, entry)) if std::ptr::eq(entry.as_ptr(), Arc::as_ptr(present)) => {
@@ -111,15 +111,16 @@ impl Shard {
     }
 
     /// Takes a core out of the table: it could not be loaded, or its blocks have been freed.
-    pub(crate) fn forget(&self, core: &Arc<Core>) {
-        let same =
-            |_: &DiskAddr, entry: &Weak<Core>| std::ptr::eq(entry.as_ptr(), Arc::as_ptr(core));
+    pub(crate) fn forget(&self, core: &Arc<BufferCore>) {
+        let same = |_: &DiskAddr, entry: &Weak<BufferCore>| {
+            std::ptr::eq(entry.as_ptr(), Arc::as_ptr(core))
+        };
         // Failing means that the entry is gone or another core's: both are what is wanted.
         let _ = self.table.pin().remove_if(&core.map().at(), same);
     }
 
     /// Keeps a core that was loaded, and makes room for it.
-    pub(crate) fn keep(&self, core: Arc<Core>) {
+    pub(crate) fn keep(&self, core: Arc<BufferCore>) {
         let victims = {
             let mut clock = self.clock.lock();
             clock.misses += 1;
@@ -131,7 +132,7 @@ impl Shard {
         }
         let table = self.table.pin();
         for victim in victims {
-            let dead = |_: &DiskAddr, entry: &Weak<Core>| entry.strong_count() == 0;
+            let dead = |_: &DiskAddr, entry: &Weak<BufferCore>| entry.strong_count() == 0;
             let _ = table.remove_if(&victim.map().at(), dead);
         }
     }
@@ -156,7 +157,7 @@ impl Shard {
 /// once goes through the shard first in, first out, and drives out little of what is used again.
 #[derive(Default)]
 struct Clock {
-    ring: Vec<Arc<Core>>,
+    ring: Vec<Arc<BufferCore>>,
     hand: usize,
     memory_bytes: usize,
     misses: u64,
@@ -164,18 +165,18 @@ struct Clock {
     evictions: u64,
 }
 
-fn cost_bytes(core: &Core) -> usize {
+fn cost_bytes(core: &BufferCore) -> usize {
     core.map().length_bytes() as usize + OVERHEAD_BYTES
 }
 
 impl Clock {
-    fn admit(&mut self, core: Arc<Core>) {
+    fn admit(&mut self, core: Arc<BufferCore>) {
         self.memory_bytes += cost_bytes(&core);
         self.ring.push(core);
     }
 
     /// Removes buffers that nobody holds until the rest fits, or the hand has gone far enough.
-    fn sweep(&mut self, capacity_bytes: usize) -> Vec<Core> {
+    fn sweep(&mut self, capacity_bytes: usize) -> Vec<BufferCore> {
         let mut victims = Vec::new();
         for _ in 0..SWEEP_STEPS {
             if self.memory_bytes <= capacity_bytes {

@@ -4,12 +4,12 @@ use xfs_format::btree::BtreeKind;
 use xfs_format::{BlockKind, DiskAddr};
 use xfs_sync::{AtomicBool, AtomicU64, Object, Ordering};
 
-use super::{Buffer, Core, KINDS, KindCell};
+use super::{Buffer, BufferCore, KINDS, KindCell};
 use crate::map::{BufferExtent, BufferMap};
 
 fn buffer(kind: BlockKind) -> Buffer {
     let piece = BufferExtent { at: DiskAddr(8), length_bytes: 4096 };
-    let core = Core::new(BufferMap::new(&[piece]).unwrap(), kind);
+    let core = BufferCore::new(BufferMap::new(&[piece]).unwrap(), kind);
     core.finish_load(core.begin_load(), vec![7; 4096].into());
     Buffer::new(Arc::new(core))
 }

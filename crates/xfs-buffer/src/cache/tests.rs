@@ -119,7 +119,8 @@ fn two_maps_from_one_address_must_agree() {
         [1, second].map(|block| BufferExtent { at: address(block), length_bytes: BLOCK / 2 })
     };
     // Half blocks do not verify as anything, so what is cached is entered by hand.
-    let core = Arc::new(super::Core::new(super::buffer_map(&map(9)).unwrap(), BlockKind::Symlink));
+    let core =
+        Arc::new(super::BufferCore::new(super::buffer_map(&map(9)).unwrap(), BlockKind::Symlink));
     core.finish_load(core.begin_load(), Box::default());
     let shard = cache.shard(address(1));
     assert!(matches!(shard.enter(&core), super::Entered::New));

@@ -24,7 +24,7 @@ use xfs_device::Durability;
 use xfs_format::{BlockKind, DiskAddr, Lsn};
 
 use super::{BufferCache, buffer_map, io_error};
-use crate::buffer::{Buffer, Core};
+use crate::buffer::{Buffer, BufferCore};
 use crate::error::Result;
 use crate::map::BufferExtent;
 use crate::shard::{Entered, Shard};
@@ -126,15 +126,15 @@ impl BufferCache {
 }
 
 /// A core of zeros, latched.
-fn empty_core(map: &[BufferExtent], kind: BlockKind) -> Result<Arc<Core>> {
-    let core = Core::new(buffer_map(map)?, kind);
+fn empty_core(map: &[BufferExtent], kind: BlockKind) -> Result<Arc<BufferCore>> {
+    let core = BufferCore::new(buffer_map(map)?, kind);
     core.latch().lock_exclusive();
     let zeros = vec![0; core.map().length_bytes() as usize];
     core.finish_load(core.begin_load(), zeros.into());
     Ok(Arc::new(core))
 }
 
-fn keep(shard: &Shard, core: Arc<Core>) -> Buffer {
+fn keep(shard: &Shard, core: Arc<BufferCore>) -> Buffer {
     shard.keep(Arc::clone(&core));
     Buffer::new(core)
 }
