@@ -29,7 +29,7 @@ impl BufferCache {
     /// # Errors
     ///
     /// The device's error, or the check that failed.
-    pub fn read_past(&self, at: DiskAddr, kind: BlockKind, bytes: &mut [u8]) -> Result<()> {
+    pub fn read_uncached(&self, at: DiskAddr, kind: BlockKind, bytes: &mut [u8]) -> Result<()> {
         let extent =
             BufferExtent { at, length_bytes: u32::try_from(bytes.len()).unwrap_or(u32::MAX) };
         let failed = |source| io_error("read", &extent, source);
