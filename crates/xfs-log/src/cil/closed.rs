@@ -1,4 +1,4 @@
-//! A checkpoint that takes no commits any more.
+//! A checkpoint that takes no more commits.
 //!
 //! Owns: which of its members are written, and in which order. Does **not** own writing them.
 
@@ -9,16 +9,16 @@ use super::membership::{CilMembership, Disposition, Member, Members};
 use crate::item::CheckpointEnd;
 use crate::mutant::{ActiveMutant, mutate};
 
-/// What all slots have had of a checkpoint.
+/// A checkpoint that takes no more commits: the members that all slots had of it.
 pub(crate) struct ClosedCheckpoint {
     pub(super) sequence: u64,
-    /// By slot.
+    /// The members of each slot.
     pub(super) members_by_slot: Vec<Members>,
-    /// What commits have given to it.
+    /// Log space that commits have granted to it.
     pub(super) granted: u64,
 }
 
-/// A member whose vector is written, and when its turn is.
+/// A member whose vector is written, with its order number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FormattedMember<'a> {
     order: u64,
@@ -30,15 +30,15 @@ impl ClosedCheckpoint {
         Self { sequence, members_by_slot: Vec::new(), granted: 0 }
     }
 
-    /// Takes a slot's share, after those of the slots before it, and leaves the beginning of the next
-    /// checkpoint.
+    /// Takes a slot's members, after those of the slots before it, and starts the next checkpoint
+    /// in the slot.
     pub(super) fn take(&mut self, membership: &mut CilMembership, next: &Arc<OpenCheckpoint>) {
         self.granted += std::mem::take(&mut membership.granted);
         self.members_by_slot.push(membership.switch(next));
     }
 
-    /// Finds out which members are written, and takes over what several slots have shared. To be
-    /// called once, when no slot has the checkpoint any more.
+    /// Applies the notes on dispositions (I4 of the list), and takes over the vectors that several
+    /// slots share. Called once, when no slot has the checkpoint any more.
     pub(super) fn resolve_members(&mut self) {
         for slot in 0..self.members_by_slot.len() {
             let Some(membership) = self.members_by_slot.get_mut(slot) else { continue };
@@ -56,7 +56,7 @@ impl ClosedCheckpoint {
         }
     }
 
-    /// What is written, in order, and how many regions that is.
+    /// Returns the number of regions to write, and the members to write, in order.
     pub(super) fn formatted_members(
         &self,
         mutant: ActiveMutant,
@@ -88,7 +88,7 @@ impl ClosedCheckpoint {
 }
 
 impl Member {
-    /// Unpins the item, if it is this member that has it pinned.
+    /// Unpins the item, if this member has it pinned.
     pub(super) fn unpin(&self, end: CheckpointEnd) {
         match (self.disposition, end) {
             (Disposition::Superseded, _) => {}

@@ -10,20 +10,20 @@ use crate::item::LogItem;
 use crate::ticket::Ticket;
 use crate::vector::Scratch;
 
-/// What has to happen after a commit, once its items are unlocked.
+/// The action that a commit makes necessary, to be taken after its items are unlocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pressure {
-    /// Nothing.
+    /// No action.
     None,
     /// The checkpoint is large enough to be written.
     Push,
-    /// It is so large that nobody may add to it.
+    /// The checkpoint is so large that nothing may be added to it.
     Throttle,
     /// The transaction logged more than it had reserved.
     Overrun,
 }
 
-/// A commit that is part of the current checkpoint.
+/// A commit that is part of the open checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Committed {
     /// The checkpoint. Forcing the log up to it makes the commit durable.
@@ -32,7 +32,7 @@ pub struct Committed {
 }
 
 impl Cil {
-    /// Adds a transaction's changes to the current checkpoint. The caller has locked `items`, and
+    /// Adds a transaction's changes to the open checkpoint. The caller has locked `items`, and
     /// unlocks them afterwards.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Cil {
         let mut scratch = Scratch::take();
         let mut order = ticket.floor();
         for item in items {
-            // Before any slot is locked: its own lock keeps the item as it is.
+            // Before any slot is locked: the item's own lock keeps it unchanged.
             scratch.format(item.as_ref());
             order = order.max(item.state().order());
         }
@@ -73,11 +73,11 @@ impl Cil {
         Ok(Committed { sequence, pressure })
     }
 
-    /// Locks this thread's slot, with memory for what is to be inserted. Memory is got while nothing
-    /// is locked: an allocator that blocks would stop the switch.
+    /// Locks this thread's slot, with memory for the vectors to be inserted. Memory is allocated
+    /// while nothing is locked: an allocator that blocks would delay the switch.
     fn lock_with_room(&self, scratch: &Scratch) -> MutexGuard<'_, CilMembership> {
         let slot = self.slots.mine();
-        // A vector that grows takes twice its length, so that it finds room the next time.
+        // A vector that grows takes twice its length, so that it has room the next time.
         let (bytes, members) = (2 * scratch.length_bytes(), scratch.count());
         loop {
             let membership = slot.lock();
@@ -91,7 +91,7 @@ impl Cil {
             let member_chunk = lacks_member_chunk.then(|| self.lists.take());
             let mut membership = slot.lock();
             member_chunk.into_iter().for_each(|chunk| membership.members.list.add(chunk));
-            // Somebody else may have added a chunk, and it may be what the next one needs.
+            // Another thread may have added a chunk, and the next commit may need that one.
             let still_lacks = membership.members.lacks_arena_chunk(bytes);
             match arena_chunk {
                 Some(chunk) if still_lacks => membership.members.arena.add(chunk),
@@ -104,13 +104,13 @@ impl Cil {
         }
     }
 
-    /// What a commit that adds `growth` bytes gives to its checkpoint, so that it can be written:
-    /// the bytes, the overhead of the records that this slot's share of it begins with them, and, by
-    /// the first commit, what every checkpoint takes.
+    /// Grants the open checkpoint the log space that a commit of `growth` bytes adds to it. That is
+    /// the bytes, the overhead of the records that this slot begins with them, and, on the first
+    /// commit, the overhead of every checkpoint (I3).
     ///
-    /// Each slot counts its own share. Shares that are rounded up one by one make up at least as
-    /// many records as the whole. A commit begins no more records than its own bytes fill, and for
-    /// these it has reserved.
+    /// Each slot counts its own records. Counts that are rounded up slot by slot are at least the
+    /// count of the whole. A commit begins no more records than its own bytes fill, and for these
+    /// it has reserved space.
     fn grant(&self, membership: &mut CilMembership, growth: i64) -> u64 {
         let layout = self.parts.writer.layout();
         let growth = growth.max(0) as u64;
@@ -121,7 +121,7 @@ impl Cil {
             granted += (records - membership.records) * u64::from(layout.overhead_bytes());
             membership.records = records;
         }
-        // Looking first keeps the word shared by all until the next switch.
+        // Load first: the word stays shared in all caches until the next switch.
         let empty = &membership.checkpoint.empty;
         if empty.load(Ordering::Acquire) && empty.swap(false, Ordering::AcqRel) {
             granted += layout.checkpoint_bytes();
@@ -131,7 +131,8 @@ impl Cil {
         granted
     }
 
-    /// Counts the bytes, in the slot until they are worth a write that all slots share.
+    /// Counts the bytes in the slot, until the sum is worth a write to the word that all slots
+    /// share.
     fn fold_size(&self, membership: &mut CilMembership, growth: i64) -> Pressure {
         membership.unfolded += growth;
         let batch = (self.parts.soft_bytes / self.slots.iter().len() as u64).cast_signed();

@@ -1,21 +1,21 @@
-//! The list of a share's members, in chunks that are used again by later checkpoints.
+//! The list of a slot's members, in chunks that later checkpoints reuse.
 //!
-//! Owns: where a member stands. Does **not** own what a member is, or the bytes of its vector
+//! Owns: the position of a member. Does **not** own what a member is, or the bytes of its vector
 //! ([`arena`](super::arena)).
 //!
-//! In chunks because a list that is one chunk is copied whenever it grows, under the slot's lock, and
-//! because memory that is given back and taken anew has to be cleared by the system each time. All
-//! chunks but the last that has members are full.
+//! The list is in chunks for two reasons. A list in one allocation is copied whenever it grows,
+//! under the slot's lock. And the system has to clear memory that is freed and allocated again each
+//! time. All chunks are full, except the last one that has members.
 
 use xfs_sync::{Mutex, Slot, Slots, Volume};
 
 use super::membership::Member;
 
-/// Members of a chunk. What becomes of them when they are durable is done chunk by chunk too, and for
-/// that a lock of the volume is taken.
+/// Members of a chunk. Durable members are completed chunk by chunk too, each under one lock of the
+/// volume.
 pub(super) const CHUNK_MEMBERS: usize = 1024;
 
-/// Chunks that a slot gets, and gives back, at a time: for both a lock of the volume is taken.
+/// Chunks that a slot takes or returns at a time. Both take a lock of the volume.
 const MOVED_CHUNKS: usize = 4;
 
 /// Bytes of log that a member takes, by a low estimate.
@@ -33,7 +33,7 @@ impl MemberList {
         self.length
     }
 
-    /// Whether so many members more fit.
+    /// Returns whether this many more members fit.
     pub(super) fn has_room(&self, count: usize) -> bool {
         self.chunks.len() * CHUNK_MEMBERS - self.length >= count
     }
@@ -43,7 +43,7 @@ impl MemberList {
         self.chunks.push(chunk);
     }
 
-    /// Adds a member, for which there is room.
+    /// Adds a member.
     pub(super) fn push(&mut self, member: Member) {
         if !self.has_room(1) {
             self.add(new_chunk());
@@ -76,8 +76,8 @@ fn new_chunk() -> Vec<Member> {
     Vec::with_capacity(CHUNK_MEMBERS)
 }
 
-/// Chunks that wait to be used again. Who commits gets them and who writes checkpoints gives them back,
-/// so what a slot has at hand goes through the hands of all.
+/// Chunks that wait to be reused. Committing threads take them, and threads that write checkpoints
+/// return them, so the chunks of a slot pass through the pool of all.
 ///
 /// Lock order: a slot's chunks, then those of all.
 pub(super) struct MemberListPool {
@@ -89,7 +89,7 @@ pub(super) struct MemberListPool {
 type MemberChunks = Vec<Vec<Member>>;
 
 impl MemberListPool {
-    /// A pool for as many members as so many bytes of checkpoints have, in so many slots.
+    /// Creates a pool with this many slots, for as many members as `bytes` of checkpoints have.
     pub(super) fn new(bytes: u64, slots: usize) -> Self {
         let max_chunks = (bytes / BYTES_PER_MEMBER) as usize / CHUNK_MEMBERS + slots;
         Self {
@@ -99,7 +99,7 @@ impl MemberListPool {
         }
     }
 
-    /// An empty chunk.
+    /// Returns an empty chunk.
     pub(super) fn take(&self) -> Vec<Member> {
         let mut local = self.local.mine().lock();
         if local.is_empty() {
@@ -110,9 +110,9 @@ impl MemberListPool {
         local.pop().unwrap_or_else(new_chunk)
     }
 
-    /// Takes a chunk back, and drops what is in it.
+    /// Takes a chunk back, and drops its members.
     pub(super) fn give_back(&self, mut chunk: Vec<Member>) {
-        // Before the lock: the last reference to an item may go here.
+        // Before the lock: the last reference to an item may be dropped here.
         chunk.clear();
         let mut local = self.local.mine().lock();
         local.push(chunk);

@@ -1,7 +1,7 @@
-//! A slot's share of a checkpoint.
+//! A slot's part of the open checkpoint.
 //!
-//! Owns: the items that came through the slot, their vectors, and what they are counted as. Does
-//! **not** own the checkpoint, or when it is switched.
+//! Owns: the items that were committed through the slot, their vectors, and their sizes. Does
+//! **not** own the checkpoint, or the time of the switch.
 //!
 //! # An item that is committed again
 //!
@@ -12,10 +12,10 @@
 //!                                        (superseded there, a new member here)
 //! ```
 //!
-//! Most items are committed by one thread at a time, and by the same one again. What goes from slot
-//! to slot gets a vector with a lock, so that it stands in a checkpoint twice at most, however often
-//! it moves. In each checkpoint that is another vector: the next one fills while this one is still to be
-//! written.
+//! Most items are committed by one thread at a time, and by the same thread again. An item that
+//! moves between slots gets a vector with a lock of its own. So it is in a checkpoint twice at
+//! most, however often it moves. Each checkpoint has a new such vector: commits to the next
+//! checkpoint fill theirs while this one is still to be written.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::item::{ItemState, LogItem, MemberRef, SharedVector};
 use crate::mutant::{ActiveMutant, mutate};
 use crate::vector::Vector;
 
-/// What becomes of a member.
+/// The way in which a push treats a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Disposition {
     /// It is written.
@@ -40,45 +40,45 @@ pub(super) enum Disposition {
 /// An item in a checkpoint.
 pub(super) struct Member {
     pub(super) item: Arc<dyn LogItem>,
-    /// The order number of the last commit that held it.
+    /// The order number of the last commit that held the item.
     pub(super) order: u64,
     pub(super) location: VectorLocation,
     pub(super) disposition: Disposition,
-    /// Its vector, if several slots have had it: order number and place are in there.
+    /// The vector, if several slots have committed the item. It holds order number and location.
     shared: Option<Arc<SharedVector>>,
 }
 
-/// That a member of some slot has another disposition than to be written.
+/// A note that a member of some slot is not to be written.
 pub(super) struct DispositionNote {
     pub(super) slot: u32,
     pub(super) index: u32,
     pub(super) disposition: Disposition,
 }
 
-/// What a slot has of the current checkpoint.
+/// A slot's part of the open checkpoint.
 pub(super) struct CilMembership {
     /// The number of the slot.
     number: u32,
     pub(super) checkpoint: Arc<OpenCheckpoint>,
     pub(super) members: Members,
-    /// Bytes that are not folded yet.
+    /// Bytes that are not folded into the checkpoint yet.
     pub(super) unfolded: i64,
     /// Bytes that commits through this slot have added to the checkpoint.
     pub(super) grown: u64,
-    /// Records whose overhead they have given to it.
+    /// Records whose overhead these commits have granted to the checkpoint.
     pub(super) records: u64,
-    /// All that they have given to it.
+    /// All log space that these commits have granted to the checkpoint.
     pub(super) granted: u64,
-    /// Commits that came through this slot since the log was opened.
+    /// Commits through this slot since the log was opened.
     pub(super) commits: u64,
-    /// The largest order number given out here.
+    /// The largest order number of a commit through this slot.
     pub(super) clock: u64,
-    /// The log is shut down: nothing may come in that nobody would take out.
+    /// The log is shut down: a new member would never be taken out again.
     pub(super) closed: bool,
     mutant: ActiveMutant,
 }
 
-/// The members of a share, and what they need.
+/// The members of a slot, with their memory.
 #[derive(Default)]
 pub(super) struct Members {
     pub(super) list: MemberList,
@@ -87,7 +87,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Whether vectors of so many bytes need memory first.
+    /// Returns whether vectors of this many bytes need another chunk.
     pub(super) fn lacks_arena_chunk(&self, bytes: usize) -> bool {
         bytes != 0 && !self.arena.has_room(bytes)
     }
@@ -110,15 +110,15 @@ impl CilMembership {
         }
     }
 
-    /// Takes what the slot has of its checkpoint, and leaves the beginning of the next one.
+    /// Takes the members of the slot's checkpoint, and starts the next one.
     pub(super) fn switch(&mut self, next: &Arc<OpenCheckpoint>) -> Members {
         self.checkpoint = Arc::clone(next);
         (self.unfolded, self.grown, self.records) = (0, 0, 0);
         std::mem::take(&mut self.members)
     }
 
-    /// Puts an item into the checkpoint, or its new vector where it is in it already. Returns by how
-    /// many bytes the checkpoint has grown.
+    /// Adds an item to the checkpoint, or replaces its vector if it is a member already. Returns
+    /// the number of bytes by which the checkpoint has grown.
     pub(super) fn insert(
         &mut self,
         item: &Arc<dyn LogItem>,
@@ -162,8 +162,9 @@ impl CilMembership {
         growth
     }
 
-    /// A vector for an item that has come to another slot. A new one: that of the checkpoint before, to which
-    /// nobody commits any more, may still stand in that checkpoint and not be [taken over](Member::take_shared_vector).
+    /// Returns a new vector for an item that another slot committed before. The vector of the
+    /// previous checkpoint, which takes no more commits, may still wait to be [taken
+    /// over](Member::take_shared_vector).
     fn new_vector(&self, state: &ItemState) -> Arc<SharedVector> {
         let mut shared = state.shared();
         let vector = mutate!(
@@ -190,8 +191,8 @@ impl CilMembership {
         self.members.list.push(Member { item, order, location, disposition, shared });
     }
 
-    /// Cancels an intent that is in this checkpoint, so that neither it nor its completion is
-    /// written. Returns the bytes that it would have taken, as a growth.
+    /// Cancels an intent of this checkpoint, so that neither it nor its completion is written.
+    /// Returns the bytes that it would have taken, as a negative growth.
     fn cancel(&mut self, intent: &dyn LogItem) -> i64 {
         let state = intent.state();
         self.note(state.member_ref(), Disposition::Cancelled);
@@ -208,7 +209,7 @@ impl CilMembership {
 }
 
 impl Member {
-    /// Takes over what stands in a shared vector, once nobody commits to the checkpoint any more.
+    /// Takes over a shared vector, once the checkpoint takes no more commits.
     pub(super) fn take_shared_vector(&mut self, arena: &mut Arena) {
         if let Some(shared) = self.shared.take() {
             let mut body = shared.body.lock();

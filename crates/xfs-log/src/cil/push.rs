@@ -14,7 +14,7 @@ use crate::item::CheckpointEnd;
 use crate::mutant::mutate;
 use crate::vector::RegionWriter;
 
-/// A checkpoint that is durable, and whose items do not know it yet.
+/// A checkpoint that is durable. Its items are still pinned and not in the AIL yet.
 pub(crate) struct WrittenCheckpoint {
     closed: ClosedCheckpoint,
     start: Lsn,
@@ -29,13 +29,13 @@ enum OrderedOperation {
 }
 
 impl Cil {
-    /// Writes the current checkpoint, unless it is later than `through` or empty. When this returns
-    /// the checkpoint is durable, and so are all before it.
+    /// Writes the open checkpoint, unless it is later than `through` or empty. When this returns,
+    /// the checkpoint and all earlier ones are durable.
     ///
     /// # Errors
     ///
-    /// What stopped the log, or [`Error::Shutdown`](xfs_buffer::Error::Shutdown). The checkpoint's
-    /// items have been aborted then.
+    /// The error that stopped the log, or [`Error::Shutdown`](xfs_buffer::Error::Shutdown). The
+    /// checkpoint's items have been aborted then.
     pub(crate) fn push(&self, through: u64) -> Result<()> {
         let Some(closed) = self.close_checkpoint(through) else { return Ok(()) };
         let written = self.write_closed(closed)?;
@@ -43,14 +43,14 @@ impl Cil {
         Ok(())
     }
 
-    /// Closes the current checkpoint, unless it is later than `through` or empty. The caller has it
-    /// [written](Self::write_closed), or [abandons](Self::abandon_closed) it.
+    /// Closes the open checkpoint, unless it is later than `through` or empty. The caller must
+    /// [write](Self::write_closed) or [abandon](Self::abandon_closed) it.
     pub(crate) fn close_checkpoint(&self, through: u64) -> Option<ClosedCheckpoint> {
         self.switch(through)
     }
 
-    /// Writes a closed checkpoint. When this returns it is durable, and so are all before it; the caller
-    /// [completes](Self::complete) it.
+    /// Writes a closed checkpoint. When this returns, the checkpoint and all earlier ones are
+    /// durable. The caller [completes](Self::complete) it.
     ///
     /// # Errors
     ///
@@ -66,14 +66,14 @@ impl Cil {
         }
     }
 
-    /// Aborts the items of a closed checkpoint that is not going to be written: the log is shut down.
+    /// Aborts the items of a closed checkpoint that will not be written: the log is shut down.
     pub(crate) fn abandon_closed(&self, mut closed: ClosedCheckpoint) {
         closed.resolve_members();
         self.abort(closed);
     }
 
-    /// Closes the current checkpoint and begins the next one. All slots are locked at one moment:
-    /// what came before it is in the one, what comes after it in the other.
+    /// Closes the open checkpoint and opens the next one. All slots are locked at one moment:
+    /// commits before it are in the old checkpoint, commits after it in the new one.
     fn switch(&self, through: u64) -> Option<ClosedCheckpoint> {
         let _switching = self.switching.lock();
         let sequence = self.current();
@@ -99,7 +99,7 @@ impl Cil {
         Some(closed)
     }
 
-    /// Switches the slots one after the other, which is wrong.
+    /// Switches the slots one after another, which is wrong.
     #[cfg(test)]
     fn switch_one_by_one(&self, closed: &mut ClosedCheckpoint, next: &Arc<OpenCheckpoint>) {
         self.committing.lock().checkpoints.insert(closed.sequence, WriteProgress::default());
@@ -109,8 +109,8 @@ impl Cil {
         self.announce(closed.sequence);
     }
 
-    /// Makes the switch known: the checkpoint is in `committing` before anybody can see that it is
-    /// not the current one any more.
+    /// Makes the switch known. The checkpoint enters `committing` before any thread can see that it
+    /// is no longer open (I1).
     fn announce(&self, sequence: u64) {
         let mut committing = self.committing.lock();
         committing.checkpoints.entry(sequence).or_default();
@@ -148,7 +148,7 @@ impl Cil {
         Ok((start, record))
     }
 
-    /// CilCondvars until all older checkpoints have written their START, or COMMIT.
+    /// Waits until all older checkpoints have written their START, or their COMMIT.
     fn await_predecessors(&self, sequence: u64, operation: OrderedOperation) -> Result<()> {
         let mut committing = self.committing.lock();
         loop {
@@ -173,9 +173,9 @@ impl Cil {
         self.condvars.order.notify_all();
     }
 
-    /// The checkpoint is durable. Its items go to the AIL before they are unpinned, and all of that
-    /// happens before anybody who waits for it goes on. A few items at a time: what the first step
-    /// has brought into a processor's cache is there for the last.
+    /// Completes a durable checkpoint. Its items go to the AIL before they are unpinned, and
+    /// waiters for the checkpoint continue only after both. The members are taken chunk by chunk,
+    /// so that a chunk stays in the processor's cache from the first step to the last.
     pub(crate) fn complete(&self, written: WrittenCheckpoint) {
         let WrittenCheckpoint { closed, start, record } = written;
         let ClosedCheckpoint { sequence, granted, members_by_slot } = closed;
@@ -200,7 +200,7 @@ impl Cil {
         }
     }
 
-    /// CilCondvars until all older checkpoints are complete or aborted.
+    /// Waits until all older checkpoints are complete or aborted.
     fn await_oldest(&self, sequence: u64) {
         let mut committing = self.committing.lock();
         while committing.checkpoints.range(..sequence).next().is_some() {
@@ -222,7 +222,7 @@ impl Cil {
         chunk.iter().for_each(|member| member.unpin(CheckpointEnd::Durable));
     }
 
-    /// The log is shut down, and the checkpoint is lost.
+    /// Aborts a checkpoint that is lost: the log is shut down.
     fn abort(&self, closed: ClosedCheckpoint) {
         self.parts.health.set_down();
         closed.unpin_all(CheckpointEnd::Aborted);

@@ -6,7 +6,7 @@ fn vector(bytes: &[u8]) -> Vector<'_> {
 }
 
 #[test]
-fn a_vector_is_replaced_where_it_lies_if_it_fits() {
+fn replaced_vector_stays_in_place_if_it_fits() {
     let pool = ArenaPool::new(1 << 20, 1);
     let mut arena = Arena::default();
     assert!(!arena.has_room(1));
@@ -21,7 +21,7 @@ fn a_vector_is_replaced_where_it_lies_if_it_fits() {
 }
 
 #[test]
-fn a_vector_that_grows_and_shrinks_takes_no_more_memory_each_time() {
+fn vector_that_grows_and_shrinks_takes_bounded_memory() {
     let pool = ArenaPool::new(1 << 20, 1);
     let mut arena = Arena::default();
     arena.add(pool.take(100));
@@ -35,7 +35,7 @@ fn a_vector_that_grows_and_shrinks_takes_no_more_memory_each_time() {
 }
 
 #[test]
-fn pieces_are_used_again_but_not_all_are_kept() {
+fn recycled_chunks_are_reused_and_their_number_is_bounded() {
     let pool = ArenaPool::new(4 * MIN_CHUNK_BYTES, 4);
     let mut arena = Arena::default();
     for _ in 0..100 {
@@ -50,7 +50,7 @@ fn pieces_are_used_again_but_not_all_are_kept() {
 }
 
 #[test]
-fn what_has_no_bytes_takes_no_room() {
+fn empty_vector_takes_no_memory() {
     let mut arena = Arena::default();
     let location = arena.store(vector(&[]));
     assert_eq!((arena.bytes(location), location.regions), ([].as_slice(), 0));

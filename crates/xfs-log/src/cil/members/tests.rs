@@ -8,7 +8,7 @@ use crate::mutant::ActiveMutant;
 use crate::testing::item::TestItem;
 use crate::vector::Scratch;
 
-/// A share to which so many items have been committed.
+/// Returns a slot's part of a checkpoint with this many items.
 fn membership_of(count: usize) -> CilMembership {
     let mut membership =
         CilMembership::new(0, Arc::new(OpenCheckpoint::new(1)), ActiveMutant::default());
@@ -25,7 +25,7 @@ fn membership_of(count: usize) -> CilMembership {
 }
 
 #[test]
-fn members_stand_where_they_were_put() {
+fn member_list_keeps_members_at_their_indexes() {
     let count = 2 * CHUNK_MEMBERS + 7;
     let mut list = membership_of(count).members.list;
     assert_eq!(list.len(), count);
@@ -40,7 +40,7 @@ fn members_stand_where_they_were_put() {
 }
 
 #[test]
-fn pieces_are_used_again_but_not_all_are_kept() {
+fn returned_chunks_are_reused_and_their_number_is_bounded() {
     let pool = MemberListPool::new(0, 2);
     for chunk in membership_of((2 * MOVED_CHUNKS + 1) * CHUNK_MEMBERS).members.list.into_chunks() {
         pool.give_back(chunk);
