@@ -24,7 +24,7 @@ impl AilWakeup {
         self.changed.notify_one();
     }
 
-    /// Waits for a kick, or no longer than [`BACKOFF`] if there is work left.
+    /// Waits for a notification, but no longer than [`BACKOFF`] if there is work left.
     fn wait(&self, work_left: bool) {
         let mut asked = self.asked.lock();
         if work_left && !*asked {
@@ -37,10 +37,10 @@ impl AilWakeup {
     }
 }
 
-/// Starts a thread of this name.
+/// A function that starts a thread of this name.
 type Spawn = dyn Fn(String, Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>;
 
-/// Starts a thread of the system.
+/// Starts a thread of the operating system.
 pub(super) fn spawn(name: String, work: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name(name).spawn(work)
 }
@@ -50,10 +50,10 @@ pub(super) fn spawn(name: String, work: Box<dyn FnOnce() + Send>) -> io::Result<
 pub(super) struct Threads(Vec<JoinHandle<()>>);
 
 impl Threads {
-    /// Starts the thread of the AIL and up to `pushers` that write checkpoints. The system may refuse
-    /// to start any, where a process or a user has too many. Then the log goes on with fewer; and with
-    /// none, where it cannot have both kinds: its callers do that work themselves. A log that goes
-    /// [by count](super::LogConfig::by_count) has one thread at most, which decides nothing.
+    /// Starts the thread of the AIL and up to `pushers` threads that write checkpoints. The system
+    /// may refuse to start any if a process or a user has too many. Then the log runs with fewer.
+    /// If it cannot have both kinds it runs with none, and its callers do the work. A log that goes
+    /// [by count](super::LogConfig::by_count) has at most one thread, which makes no decisions.
     pub(super) fn start(inner: &Arc<Inner>, pushers: usize, spawn: &Spawn) -> Self {
         let mut threads = Self::default();
         if let Some(paced) = &inner.paced {
@@ -82,7 +82,7 @@ impl Threads {
         threads
     }
 
-    /// Starts one more, unless the system refuses to.
+    /// Starts one more thread, unless the system refuses to.
     fn add(&mut self, inner: &Arc<Inner>, name: String, work: fn(&Inner), spawn: &Spawn) -> bool {
         let inner = Arc::clone(inner);
         let started = spawn(name, Box::new(move || work(&inner)));
@@ -91,7 +91,7 @@ impl Threads {
         is_started
     }
 
-    /// Waits for all of them. A panic in one is passed on, unless there is one already.
+    /// Waits for all threads. A panic in one is passed on, unless this thread is panicking already.
     pub(super) fn join(&mut self) {
         for handle in self.0.drain(..) {
             let ended = handle.join();

@@ -1,4 +1,4 @@
-//! Who waits is woken in his turn, and only then.
+//! A waiter wakes when it is served, and in turn.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,10 +11,10 @@ use crate::mutant::ActiveMutant;
 
 const THREADS: u64 = 32;
 
-/// Bytes that each thread waits for.
+/// Bytes for which each thread waits.
 const BYTES: u64 = 64;
 
-/// A full space, and a log that is in order.
+/// Returns a full space, and a log that is not shut down.
 fn full() -> (Space, Health) {
     let space = Space::new(4 * THREADS * BYTES, 4, u64::MAX, ActiveMutant::default());
     space.leave_tail_pushes_to_threads();
@@ -23,7 +23,7 @@ fn full() -> (Space, Health) {
     (space, health)
 }
 
-/// Waits until so many new transactions wait.
+/// Waits until this many new transactions wait.
 fn await_waiting(space: &Space, count: u64) {
     while (space.waiting() as u64) < count {
         thread::yield_now();
@@ -35,7 +35,7 @@ fn wakeups(space: &Space) -> u64 {
 }
 
 #[test]
-fn who_waits_wakes_once_however_often_something_comes_free() {
+fn waiter_wakes_once_however_often_bytes_come_free() {
     let (space, health) = full();
     thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -52,7 +52,7 @@ fn who_waits_wakes_once_however_often_something_comes_free() {
 }
 
 #[test]
-fn only_the_first_has_the_tail_moved() {
+fn only_the_head_waiter_requests_a_tail_push() {
     let (space, health) = full();
     let asked = AtomicU64::<Volume>::default();
     thread::scope(|scope| {
@@ -66,7 +66,7 @@ fn only_the_first_has_the_tail_moved() {
             thread::yield_now();
         }
         assert_eq!(asked.load(Ordering::SeqCst), 1);
-        // As checkpoints do that become durable: whoever is first then asks for the next.
+        // Checkpoints that become durable do this. The head waiter then requests the next push.
         for _ in 0..THREADS {
             let before = asked.load(Ordering::SeqCst);
             space.set_used(0);
@@ -80,9 +80,9 @@ fn only_the_first_has_the_tail_moved() {
     assert!(wakeups(&space) <= 2 * THREADS, "{} of {THREADS}", wakeups(&space));
 }
 
-/// The task goes to the next when the first is served before he has taken it up.
+/// The task passes to the next waiter when the head waiter is served before it has taken the task.
 #[test]
-fn a_task_is_not_lost_with_who_had_it() {
+fn push_request_passes_to_the_next_waiter_when_the_first_is_served() {
     let (space, health) = full();
     let asked = AtomicU64::<Volume>::default();
     thread::scope(|scope| {
@@ -109,9 +109,9 @@ fn a_task_is_not_lost_with_who_had_it() {
 }
 
 #[test]
-fn who_rolls_goes_first_and_passes_what_is_closed() {
+fn rolling_chain_is_served_first_and_while_the_space_is_closed() {
     let (space, health) = full();
-    // Of what chains may have all is taken but for half of what one wants.
+    // Take all that chains may have, except half of one request.
     let left = space.size_bytes() / 8 - BYTES / 2;
     space.take(left, Urgency::Roll, &health, &|| {}).unwrap();
     space.close();
