@@ -1,7 +1,7 @@
 //! Writing records: from operations to the device.
 //!
-//! Owns: the in-core log buffers, the place of the next record, record headers, padding, flushes and
-//! their order. Does **not** own what the operations say, in which order checkpoints come
+//! Owns: the in-core log buffers, the position of the next record, record headers, padding, flushes
+//! and their order. Does **not** own what the operations say, the order of checkpoints
 //! ([`cil`](crate::cil)), or the tail ([`ail`](crate::ail)).
 //!
 //! ```text
@@ -10,29 +10,31 @@
 //!                     (one at most)                 (length, place and tail fixed)
 //! ```
 //!
-//! Who closes a record fills it, without the lock, and writes it: there is no thread here, and never a
-//! closed record that waits for somebody who waits for it. A checkpoint that fills the active record
-//! finds out by lengths where it will end, closes it before anything is copied, and leaves the next
-//! one to whoever comes. So large checkpoints that are written at once copy at once. What does not fill
-//! a record is copied under the lock: it is less than one for each checkpoint.
+//! The thread that closes a record fills it, without the lock, and writes it. There is no writer
+//! thread here, so no closed record ever waits for a thread that waits for it. A checkpoint that
+//! fills the active record computes from lengths where the record will end, closes it before
+//! anything is copied, and leaves the next record to whichever thread comes first. So large
+//! checkpoints that are written at once copy at once. The rest of a checkpoint, which does not fill
+//! a record, is copied under the lock: that is less than one record for each checkpoint.
 //!
 //! # Invariants
 //!
 //! - **I1** A record with COMMIT is written after all earlier records are durable: they have been
-//!   written, then a flush, then this one, durable by itself (FUA).
-//! - **I2** A tail stands in a record only if a flush has begun after that tail was reached: what it
-//!   leaves behind is durable in place.
-//! - **I3** Tails do not go back from one record to the next, since they are read when a record is
-//!   closed, under the lock that gives it its place.
-//! - **I4** After a write or a flush that failed nothing is written any more.
-//! - **I5** A region that does not fit a record goes on with the first operation of the next record.
-//!   The format does not ask for it, but readers are simpler than writers: `xfs_logprint` loses its
-//!   place where three records hold the pieces of a region and those of another checkpoint lie between.
+//!   written, then a flush, then this one with FUA, so that it is durable by itself.
+//! - **I2** A record carries a tail only if a flush has begun after that tail was reached: the
+//!   items that the tail has passed are durable in place.
+//! - **I3** Tails do not move back from one record to the next. A tail is read when its record is
+//!   closed, under the lock that gives the record its position.
+//! - **I4** After a failed write or flush nothing is written any more.
+//! - **I5** A region that does not fit a record continues with the first operation of the next
+//!   record. The format does not require it, but readers are simpler than writers. `xfs_logprint`
+//!   fails where three records hold the pieces of a region and those of another checkpoint lie
+//!   between.
 //!
-//! # Crash
+//! # Crash argument
 //!
 //! Records without COMMIT may land in any order, with holes: recovery ends at the first hole, and
-//! nothing behind it was promised. A torn record with COMMIT fails its checksum and is not there.
+//! nothing after it was promised. A torn record with COMMIT fails its checksum and does not count.
 
 mod record;
 mod stream;
@@ -72,31 +74,32 @@ pub(crate) struct Writer {
 
 struct WriterState {
     active: Option<Record>,
-    /// The next record begins with the rest of a region: only who has that may append to it.
+    /// The next record begins with the rest of a region: only the thread that has it may append
+    /// (I5).
     in_pieces: bool,
-    /// Where the next record goes.
+    /// The position of the next record.
     next: Lsn,
     /// The block of the last record; all ones before the first.
     previous_block: u32,
-    /// Number of the next record to be closed.
+    /// The number of the next record to be closed.
     number: u64,
-    /// Closed records that are not written yet, and where they start.
+    /// Closed records that are not written yet, with their positions.
     closed: BTreeMap<u64, Lsn>,
-    /// The newest tail before which a flush has been.
+    /// The newest tail after which a flush has begun (I2).
     flushed_tail: Lsn,
     free: Vec<Vec<u8>>,
-    /// Of the volume.
+    /// The UUID of the volume.
     uuid: Uuid,
     written: WriterCounts,
 }
 
-/// What was written since the log was opened.
+/// Counters since the log was opened.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct WriterCounts {
     pub(crate) records: u64,
     /// Headers and padding included.
     pub(crate) bytes: u64,
-    /// Waits for a record that can be begun.
+    /// How many times a thread waited to open a record.
     pub(crate) waits: u64,
 }
 
@@ -110,13 +113,13 @@ pub(crate) struct ClosedRecord {
     previous_block: u32,
     uuid: Uuid,
     durable: bool,
-    /// Whether a flush has to go before it: of the records before a COMMIT, or of what the tail has
-    /// left behind.
+    /// Whether a flush must precede it: of the records before a COMMIT, or of the items that the
+    /// tail has passed.
     must_flush: bool,
 }
 
 impl ClosedRecord {
-    /// Where it lies.
+    /// The position of the record.
     pub(crate) const fn span(&self) -> CommitRecord {
         CommitRecord { start: self.record.lsn, end: self.end }
     }
@@ -126,11 +129,11 @@ impl ClosedRecord {
 struct FilledRecords<'a, I> {
     transaction: u32,
     closed: Vec<ClosedRecord>,
-    /// Where in the checkpoint the first of them begins, as long as that is not in it.
+    /// The rest of the checkpoint from the start of the first record on, until it is copied there.
     begin: Option<VectorStream<'a, I>>,
 }
 
-/// What a writer needs.
+/// The parts that a writer needs.
 pub(crate) struct WriterParts {
     pub(crate) log: LogDevice,
     pub(crate) data: Option<xfs_device::SharedDevice>,
@@ -142,7 +145,7 @@ pub(crate) struct WriterParts {
 }
 
 impl Writer {
-    /// A writer whose first record goes to `head`; the last one is at `previous_block`.
+    /// Creates a writer whose first record goes to `head`; the last one is at `previous_block`.
     pub(crate) fn new(parts: WriterParts, head: Lsn, previous_block: u32) -> Self {
         let state = WriterState {
             active: None,
@@ -161,7 +164,7 @@ impl Writer {
         Self { log, data, layout, buffers, health, ail, mutant, state, changed }
     }
 
-    /// What was written to the log.
+    /// The counters of the writer.
     pub(crate) fn written(&self) -> WriterCounts {
         self.state.lock().written
     }
@@ -170,8 +173,8 @@ impl Writer {
         &self.layout
     }
 
-    /// Appends START of a checkpoint, and returns where the record with it starts. The tail waits
-    /// there from now on: nobody can close that record before it is known.
+    /// Appends START of a checkpoint, and returns the LSN of its record. The tail waits there from
+    /// now on: no thread can close that record before the tail knows it.
     ///
     /// # Errors
     ///
@@ -186,11 +189,11 @@ impl Writer {
         Ok(lsn)
     }
 
-    /// Appends vectors, and writes the records that this fills.
+    /// Appends vectors, and writes the records that they fill.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] for whoever meets it first, [`Error::Shutdown`] for everybody else.
+    /// [`Error::Io`] for the thread that meets the error first, [`Error::Shutdown`] for all others.
     pub(crate) fn append<'a>(
         &self,
         transaction: u32,
@@ -218,8 +221,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Puts the rest of a region where the next record starts. There is nothing in between (I5):
-    /// nobody else appends meanwhile.
+    /// Appends the rest of a region at the start of the next record (I5): no other thread appends
+    /// meanwhile.
     fn go_on<'s, 'a>(
         &'s self,
         mut state: MutexGuard<'s, WriterState>,
@@ -261,9 +264,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Fills and writes these records, or, once one has failed, lets them go: none of them may stay
-    /// closed. The state comes with it, as after the last of them: the whole volume shares its lock, so
-    /// it is not taken once more for the next record.
+    /// Fills and writes these records. After one has failed, drops the rest: no record may stay
+    /// closed. Returns the state locked, as after the last write: the whole volume shares that
+    /// lock, so it is not taken again for the next record.
     fn write_all<'s, 'a>(
         &'s self,
         filled: &mut FilledRecords<'a, impl Iterator<Item = &'a [u8]>>,
@@ -291,7 +294,7 @@ impl Writer {
         self.append_last(operation(transaction, OperationFlags::COMMIT), &[])
     }
 
-    /// Writes the record of an unmount: nothing before it has to be replayed. Returns where it lies.
+    /// Writes the unmount record: nothing before it has to be replayed. Returns its position.
     ///
     /// # Errors
     ///
@@ -303,7 +306,7 @@ impl Writer {
         self.write(record).map(|()| span)
     }
 
-    /// Has records that are closed from now on carry this UUID.
+    /// Sets the UUID of records that are closed from now on.
     pub(crate) fn set_uuid(&self, uuid: Uuid) {
         self.state.lock().uuid = uuid;
     }
@@ -315,7 +318,7 @@ impl Writer {
         Ok(self.close(&mut state, record, 0, true))
     }
 
-    /// Makes sure that there is an active record with room for an operation and the least of its bytes.
+    /// Makes sure that there is an active record with room for an operation and its least bytes.
     fn make_room<'a>(
         &'a self,
         mut state: MutexGuard<'a, WriterState>,
@@ -350,14 +353,14 @@ impl Writer {
         }
     }
 
-    /// Begins a record.
+    /// Opens a record.
     fn open(&self, state: &mut WriterState) {
         let bytes = state.free.pop().unwrap_or_default();
         state.active = Some(Record::open(bytes, &self.layout, state.next));
     }
 
-    /// Fixes a record's length, and with it the place of the next one. `more` bytes are not there yet:
-    /// who closes it so fills it.
+    /// Fixes a record's length, and with it the position of the next one. The thread that closes it
+    /// with `more` bytes missing must fill them in.
     fn close(
         &self,
         state: &mut WriterState,
@@ -376,8 +379,8 @@ impl Writer {
         ClosedRecord { number, record, tail, end, previous_block, uuid, durable, must_flush }
     }
 
-    /// Writes a closed record. When it returns, a record with COMMIT is durable, and so is every
-    /// record before it.
+    /// Writes a closed record. When this returns, a record with COMMIT is durable, and so are all
+    /// earlier records.
     ///
     /// # Errors
     ///
@@ -386,7 +389,7 @@ impl Writer {
         self.write_and_lock(closed).1
     }
 
-    /// The same, for who needs the state afterwards.
+    /// As [`write`](Self::write), and returns the state locked.
     fn write_and_lock(
         &self,
         mut closed: ClosedRecord,
@@ -427,7 +430,7 @@ impl Writer {
         self.log.write_blocks(header.lsn.block(), bytes, durability)
     }
 
-    /// Makes all that was written before durable, on both devices.
+    /// Makes all earlier writes durable, on both devices.
     fn flush(&self, at: Lsn) -> Result<()> {
         let at = DiskAddr(self.log.geometry().start.0 + u64::from(at.block()));
         if let Some(data) = &self.data {
@@ -436,13 +439,13 @@ impl Writer {
         self.log.flush().map_err(|source| flush_failed(at, source))
     }
 
-    /// The same of the device of metadata and data alone.
+    /// Makes all earlier writes to the device of metadata and data durable.
     pub(crate) fn flush_device(&self) -> Result<()> {
         let flushed = self.data.as_ref().map_or_else(|| self.log.flush(), |data| data.flush());
         flushed.map_err(|source| flush_failed(DiskAddr(0), source))
     }
 
-    /// Lets all waiters look again, when the log has been shut down.
+    /// Wakes all waiters after a shutdown.
     pub(crate) fn wake_all(&self) {
         let _state = self.state.lock();
         self.changed.notify_all();
