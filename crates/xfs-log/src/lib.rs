@@ -2,8 +2,8 @@
 //!
 //! Owns: where the log lies. Reading records, transactions and items from it, and deciding from its
 //! bytes alone whether anything must be replayed. Log space, the committed item list, the writer of
-//! records, and the items that wait to be written in place. Recovery after a crash. Does **not** own
-//! the bytes of log items (`xfs_format::log_item`), or the work that intents promise.
+//! records, and the items that wait to be written in place. Recovery after a crash. Does **not**
+//! own the bytes of log items (`xfs_format::log_item`), or the work that intents promise.
 //!
 //! The design of the write side is in docs/internals/log.md.
 //!

@@ -1,8 +1,9 @@
-//! Mutants: deliberate bugs that the tests of this crate switch on to prove that they would be found.
+//! Mutants: deliberate bugs that the tests of this crate switch on to prove that they would be
+//! found.
 //!
-//! Each mutant is a mistake that is easy to make and that only certain schedules expose. A test that
-//! switches a mutant on must fail. Without that proof nobody knows whether the test can see anything.
-//! A build without tests contains no mutant: [`mutate!`] expands to the right code alone.
+//! Each mutant is a mistake that is easy to make and that only certain schedules expose. A test
+//! that switches a mutant on must fail. Without that proof nobody knows whether the test can see
+//! anything. A build without tests contains no mutant: [`mutate!`] expands to the right code alone.
 
 /// A deliberate bug.
 #[cfg(test)]

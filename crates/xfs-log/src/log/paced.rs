@@ -4,14 +4,14 @@
 //! and writes items in place. Does **not** own how any of that is done ([`cil`](crate::cil),
 //! [`ail`](crate::ail)).
 //!
-//! In other logs the log's threads make decisions when the scheduler runs them, and the decisions show
-//! on the device. They are: where a checkpoint ends, and so the LSNs of all its items; which items are
-//! in place, and so how much of an item is logged; the tail in the records; which freed blocks are
-//! busy. Here each decision is a step of the committing thread, at a point that follows from the
-//! committed bytes. One thread copies and writes records beside it.
+//! In other logs the log's threads make decisions when the scheduler runs them, and the decisions
+//! show on the device. They are: where a checkpoint ends, and so the LSNs of all its items; which
+//! items are in place, and so how much of an item is logged; the tail in the records; which freed
+//! blocks are busy. Here each decision is a step of the committing thread, at a point that follows
+//! from the committed bytes. One thread copies and writes records beside it.
 //!
 //! ```text
-//!  commits of n ─► soft limit ─► collect n-1 ─► write in place ─► close n, hand over ─► commits of n+1
+//!  commits of n ─► soft limit ─► collect n-1 ─► write in place ─► close n, hand over ─► commits
 //!                                     ▲                                    │
 //!  writer      records of n-1 ────────┘                                    └─► records of n
 //! ```

@@ -1,7 +1,8 @@
 //! Holding new transactions back until none is running.
 //!
-//! Every new transaction asks for log space, so this is where it waits. Every running transaction has
-//! been granted some. A log that is not suspended pays nothing for this: see [`space`](crate::space).
+//! Every new transaction asks for log space, so this is where it waits. Every running transaction
+//! has been granted some. A log that is not suspended pays nothing for this: see
+//! [`space`](crate::space).
 
 use xfs_buffer::Result;
 

@@ -1,4 +1,4 @@
-//! After the replay: what takes transactions and is refused, and the counters of the superblock.
+//! After the replay: refusing work that takes transactions, and the counters of the superblock.
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{BlockDevice, Durability};
@@ -19,7 +19,7 @@ use super::{Leftovers, Replayed};
 /// The bit of a block number that marks a record of blocks set aside for copies on write.
 const COPY_ON_WRITE_BIT: u32 = 1 << 31;
 
-/// Refuses by name what takes transactions.
+/// Refuses by name all work that takes transactions.
 pub(super) fn refuse(replayed: &Replayed) -> Result<(), RecoveryError> {
     if let Some(first) = replayed.intents.first() {
         let (count, kind, lsn) = (replayed.intents.len(), first.kind(), first.lsn());
@@ -41,7 +41,8 @@ fn first_unlinked(replayed: &Replayed) -> Result<Option<(AgNumber, InodeNumber)>
     Ok(None)
 }
 
-/// Blocks set aside for copies on write are the last records of the reference counts.
+/// Refuses blocks that are set aside for copies on write. They are the last records of the
+/// reference count btree.
 #[doc(alias = "xfs_reflink_recover_cow")]
 fn refuse_copies(replayed: &Replayed) -> Result<(), RecoveryError> {
     let geometry = &replayed.superblock.geometry;
@@ -70,7 +71,8 @@ fn refuse_copies(replayed: &Replayed) -> Result<(), RecoveryError> {
     Ok(())
 }
 
-/// The counters of the superblock are not logged with each change: they are the sums over the groups.
+/// Computes the counters of the superblock. They are not logged with each change: they are the sums
+/// over the groups.
 #[doc(alias = "xfs_initialize_perag_data")]
 pub(super) fn recount(replayed: &mut Replayed) -> Result<()> {
     let geometry = &replayed.superblock.geometry;

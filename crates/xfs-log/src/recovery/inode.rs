@@ -1,4 +1,4 @@
-//! Inodes: core and forks over what is on disk.
+//! Replay of inodes: core and forks are written over the inode on disk.
 
 use xfs_buffer::Result;
 use xfs_format::inode::{self, CORE_BYTES, FORK_OFFSET_BYTES, INODE_MAGIC, InodeDisk};
@@ -9,9 +9,9 @@ use zerocopy::FromBytes;
 use super::refusal::{RecoveryError, Refusal};
 use super::store::Store;
 
-/// Header of the root of a btree as it is in memory, and so in the log.
+/// Header bytes of a btree root in memory, and so in the log.
 const MEMORY_ROOT_BYTES: usize = 72;
-/// Header of the root of a btree in a fork: level and number of records.
+/// Header bytes of a btree root in a fork: level and number of records.
 const DISK_ROOT_BYTES: usize = 4;
 /// Bytes of a key, and of a pointer.
 const ENTRY_BYTES: usize = 8;
@@ -26,7 +26,7 @@ pub(super) fn replay(
     let format = &item.format;
     let number = format.inode;
     let (cluster, inside) = store.inode_address(number)?;
-    // The log names the place too; it must be the one that follows from the number.
+    // The log names the address too; it must be the one that follows from the number.
     let logged = format.cluster.byte_offset().map(|at| at + u64::from(format.offset_bytes));
     if logged != cluster.byte_offset().map(|at| at + inside as u64) {
         let value = format.cluster.0;
@@ -55,7 +55,7 @@ pub(super) fn replay(
     Ok(true)
 }
 
-/// Everything but the link of an unlinked list, which is logged with the buffer.
+/// Replaces all of the core except the link of an unlinked list, which is logged with the buffer.
 fn replay_core(core: &[u8], order: HostOrder, bytes: &mut [u8]) {
     let Some(core) = core.first_chunk::<CORE_BYTES>() else { return };
     let core = core_to_disk(core, order);
@@ -100,7 +100,8 @@ fn replay_fork(region: &[u8], fork: &mut [u8], is_root: bool) -> Result<(), LogI
     Ok(())
 }
 
-/// The root of a btree: keys and pointers move, because their places depend on how many would fit.
+/// Replays the root of a btree. Keys and pointers move, because their offsets depend on how many
+/// would fit.
 #[doc(alias = "xfs_bmbt_to_bmdr")]
 fn replay_root(region: &[u8], fork: &mut [u8]) -> Result<(), LogItemCheck> {
     let (bytes, room) = (region.len(), fork.len());

@@ -1,4 +1,4 @@
-//! The volume under replay: bounds, reading, writing, stamping, and the verification at the end.
+//! The volume during replay: bounds, reading, writing, stamping, and the verification at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,7 +17,7 @@ use super::pieces::DirectoryPieces;
 use crate::device::LogGeometry;
 use crate::reader::Transaction;
 
-/// Bytes at the start of a block among which checksum and LSN lie.
+/// Bytes at the start of a block that hold its checksum and LSN.
 pub(super) const STAMP_BYTES: usize = 512;
 
 /// A buffer that was replayed.
@@ -27,18 +27,18 @@ struct TouchedBuffer {
     kind: BlockKind,
 }
 
-/// The volume under replay.
+/// The volume during replay.
 pub(super) struct Store {
     device: Arc<OverlayDevice>,
     superblock: Superblock,
     /// Basic blocks of the data device that the log takes; empty if it has a device of its own.
     log: Range<u64>,
-    /// Of the transaction that is replayed.
+    /// The LSN of the transaction that is being replayed.
     lsn: Lsn,
     place: Place,
-    /// Buffers that were changed since the LSN last changed, so carry no checksum that holds.
+    /// Buffers that were changed since the LSN last changed. Their checksums are stale.
     unsealed: BTreeMap<DiskAddr, TouchedBuffer>,
-    /// All buffers that were changed, as what they were last.
+    /// All buffers that were changed, with their last kind.
     touched: BTreeMap<DiskAddr, TouchedBuffer>,
     inodes: BTreeSet<InodeNumber>,
     /// Parts of directory blocks.
@@ -73,7 +73,7 @@ impl Store {
         }
     }
 
-    /// The items that follow are of this transaction.
+    /// Begins a transaction: the following items belong to it.
     pub(super) fn begin(&mut self, transaction: &Transaction) -> Result<()> {
         if transaction.lsn() != self.lsn {
             self.seal()?;
@@ -83,7 +83,7 @@ impl Store {
         Ok(())
     }
 
-    /// Stamps every buffer that was changed with the LSN of the transactions that changed it.
+    /// Stamps every changed buffer with the LSN of the transactions that changed it.
     pub(super) fn seal(&mut self) -> Result<()> {
         for (at, touched) in std::mem::take(&mut self.unsealed) {
             let mut bytes = self.read(at, touched.length)?;
@@ -94,7 +94,7 @@ impl Store {
         Ok(())
     }
 
-    /// Verifies everything that was replayed, as it is now.
+    /// Verifies everything that was replayed, in its final state (I2 of the module).
     pub(super) fn verify(&self, head: Lsn) -> Result<()> {
         let geometry = &self.superblock.geometry;
         let context = VerifyContext { geometry, log_head: Some(head) };
@@ -112,35 +112,36 @@ impl Store {
         &self.superblock.geometry
     }
 
-    /// What follows is replayed onto a volume of this shape.
+    /// Sets the superblock of the volume for the following items.
     pub(super) fn set_superblock(&mut self, superblock: Superblock) {
         self.superblock = superblock;
     }
 
-    /// The superblock, and the ranges of bytes that must be written as a whole: a buffer of which
-    /// only the stamp got to the disk would be taken for recovered.
+    /// Returns the superblock, and the ranges of bytes that must be written as a whole. A buffer
+    /// with only its stamp on disk would be taken for recovered.
     pub(super) fn into_parts(self) -> (Superblock, Vec<Range<u64>>) {
         let buffers = self.touched.iter().map(|(at, touched)| byte_range(*at, touched.length));
         let buffers = buffers.chain(self.atomic).collect();
         (self.superblock, buffers)
     }
 
-    /// These bytes are written as a whole.
+    /// Notes that these bytes are written as a whole.
     pub(super) fn note_atomic(&mut self, at: DiskAddr, length: usize) {
         self.atomic.push(byte_range(at, length));
     }
 
-    /// LSN of the transaction that is replayed.
+    /// The LSN of the transaction that is being replayed.
     pub(super) const fn lsn(&self) -> Lsn {
         self.lsn
     }
 
-    /// A finding about the transaction that is replayed.
+    /// A corruption in the transaction that is being replayed.
     pub(super) fn corrupt(&self, check: impl Into<Check>) -> Corruption {
         Corruption::new(Structure::LogItem, self.place, check)
     }
 
-    /// Checks that so many basic blocks lie inside the volume and outside the log.
+    /// Checks that this many basic blocks lie inside the volume and outside the log (I3 of the
+    /// module).
     pub(super) fn check_range(&self, at: DiskAddr, blocks: u64) -> Result<()> {
         let geometry = self.geometry();
         let limit = geometry.data_bytes().min(self.device.length_bytes());
@@ -163,7 +164,7 @@ impl Store {
         Ok(bytes)
     }
 
-    /// Writes bytes into a range that was checked, from an offset inside it on.
+    /// Writes bytes into a range that was checked, from an offset in it on.
     pub(super) fn write(&self, at: DiskAddr, inside: usize, bytes: &[u8]) -> Result<()> {
         let offset = at.byte_offset().unwrap_or(u64::MAX).saturating_add(inside as u64);
         self.device.write_at(offset, bytes, Durability::Cached).map_err(|source| {
@@ -177,7 +178,7 @@ impl Store {
         self.unsealed.insert(at, TouchedBuffer { length, kind });
     }
 
-    /// Forgets what was known of a range of blocks: it holds inodes from now on.
+    /// Forgets the changes of a range of blocks: it holds inodes from now on.
     pub(super) fn forget(&mut self, at: DiskAddr, blocks: u64) {
         let range = at..DiskAddr(at.0.saturating_add(blocks));
         self.pieces.forget(&range);
@@ -190,7 +191,7 @@ impl Store {
         self.inodes.insert(number);
     }
 
-    /// Where an inode of this volume lies.
+    /// The address of an inode of this volume: its cluster and the offset in it.
     pub(super) fn inode_address(&self, number: InodeNumber) -> Result<(DiskAddr, usize)> {
         let place = self.geometry().inode_place(number).ok_or_else(|| {
             self.corrupt(LogItemCheck::OutOfRange { field: "inode", value: number.0 })
