@@ -1,10 +1,10 @@
-//! Schedules of the real code, explored.
+//! Exploration of schedules of the real code.
 //!
-//! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p xfs-log --target-dir target/model model::`, which
-//! `cargo xtask test` does too.
+//! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p xfs-log --target-dir target/model model::`, as
+//! `cargo xtask test` does.
 //!
 //! Each model runs under random schedules and under schedules with few, well-placed preemptions,
-//! which find bugs that need a certain order of few events. A planted bug must be found.
+//! which find bugs that need a certain order of few events. Each mutant must be found.
 
 mod in_place;
 mod wait_queue;
@@ -30,7 +30,7 @@ use crate::testing::item::TestItem;
 /// Schedules of each kind.
 const SCHEDULES: usize = 2000;
 
-/// Schedules in which a planted bug must show.
+/// Schedules among which one must expose a mutant.
 const MUTANT_SCHEDULES: usize = 3000;
 
 /// Preemptions in a schedule of few.
@@ -47,10 +47,10 @@ fn explore(schedules: usize, model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(schedules), config()).run(model);
 }
 
-/// Checks that some schedule shows a planted bug, by a message with `symptom` in it.
+/// Checks that some schedule exposes a mutant, by a message with `symptom` in it.
 fn check_found(symptom: &str, model: impl Fn() + Send + Sync + Clone + 'static) {
     let explored = catch_unwind(AssertUnwindSafe(|| explore(MUTANT_SCHEDULES, model)));
-    let failure = explored.expect_err("no schedule has shown the planted bug");
+    let failure = explored.expect_err("no schedule has exposed the mutant");
     let plain = failure.downcast_ref::<&str>().copied().unwrap_or_default();
     let message = failure.downcast_ref::<String>().map_or(plain, String::as_str);
     assert!(message.contains(symptom), "{message}");
@@ -70,14 +70,14 @@ fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
     }
 }
 
-/// Writes the checkpoint at once, as a thread of the log does: a force would let it gather while
-/// another one is written.
+/// Writes the checkpoint at once, as a thread of the log does. A force would let it take more
+/// commits while another one is written.
 fn push(log: &Log, sequence: u64) -> xfs_buffer::Result<()> {
     log.inner.push(sequence)?;
     log.force(sequence)
 }
 
-/// Commits that relog a shared item, others that look at it, and pushes, all at once.
+/// Runs commits that relog a shared item, commits that look at it, and pushes, all at once.
 fn commit_push_relog(mutant: ActiveMutant) {
     let (rig, log) = open(mutant);
     let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
@@ -104,8 +104,8 @@ fn commit_push_relog(mutant: ActiveMutant) {
     assert!(history.is_unpinned());
 }
 
-/// Commits of one item by one thread after the other, and so through several slots, while checkpoints are
-/// switched.
+/// Commits one item from one thread after another, and so through several slots, while checkpoints
+/// are switched.
 fn share_through_switches(mutant: ActiveMutant) {
     let (rig, log) = open(mutant);
     let (log, history) = (Arc::new(log), Arc::new(History::new(0)));
@@ -129,7 +129,8 @@ fn share_through_switches(mutant: ActiveMutant) {
     assert!(history.is_unpinned());
 }
 
-/// The same with a shutdown in the midst: what was promised is there, and nothing stays pinned.
+/// Runs commits and pushes with a shutdown among them: forced commits are in the log, and no item
+/// stays pinned.
 fn commit_push_abort() {
     let (rig, log) = open(ActiveMutant::default());
     let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
@@ -145,7 +146,7 @@ fn commit_push_abort() {
                     Ok(sequence) => {
                         let found = rig.transactions();
                         let last = found.last().map_or(0, |last| u64::from(last.number));
-                        assert!(last >= sequence, "{sequence} was forced, {last} is there");
+                        assert!(last >= sequence, "{sequence} was forced, {last} is in the log");
                     }
                     Err(error) => assert!(matches!(error, Error::Shutdown), "{error}"),
                 }
@@ -161,40 +162,40 @@ fn commit_push_abort() {
 }
 
 #[test]
-fn commit_against_push_against_relog() {
+fn commits_pushes_and_relogs_keep_the_order() {
     explore(SCHEDULES, || commit_push_relog(ActiveMutant::default()));
 }
 
 #[test]
-fn commit_against_push_against_abort() {
+fn commits_and_pushes_with_a_shutdown_keep_forced_commits() {
     explore(SCHEDULES, commit_push_abort);
 }
 
 #[test]
-fn commits_through_several_slots_against_switches() {
+fn commits_through_several_slots_during_switches_keep_the_order() {
     explore(SCHEDULES, || share_through_switches(ActiveMutant::default()));
 }
 
 #[test]
-fn shared_vector_kept() {
+fn shared_vector_kept_is_found() {
     let symptom = "the shared item has";
     check_found(symptom, || share_through_switches(ActiveMutant::with(Mutant::SharedVectorKept)));
 }
 
 #[test]
-fn slots_switched_one_by_one() {
-    check_found("somebody has seen", || {
+fn slots_one_by_one_is_found() {
+    check_found("a thread has seen", || {
         commit_push_relog(ActiveMutant::with(Mutant::SlotsOneByOne))
     });
 }
 
 #[test]
-fn start_out_of_order() {
+fn start_out_of_order_is_found() {
     check_found("comes after", || commit_push_relog(ActiveMutant::with(Mutant::StartOutOfOrder)));
 }
 
-/// Checkpoints whose records alternate, while what they hold is written in place at once. With
-/// three of them COMMIT of one lies in a later record than START of the next.
+/// Writes checkpoints whose records alternate, while their items are written in place at once. With
+/// three checkpoints, COMMIT of one is in a later record than START of the next.
 fn commit_push_in_place(mutant: ActiveMutant) {
     let (rig, log) = open(mutant);
     let log = Arc::new(log);
@@ -215,19 +216,19 @@ fn commit_push_in_place(mutant: ActiveMutant) {
 }
 
 #[test]
-fn checkpoints_against_items_in_place() {
+fn tail_stays_at_start_while_items_are_written_in_place() {
     explore(SCHEDULES, || commit_push_in_place(ActiveMutant::default()));
 }
 
 #[test]
-fn tail_past_start() {
+fn tail_past_start_is_found() {
     check_found("has passed START", || {
         commit_push_in_place(ActiveMutant::with(Mutant::TailPastStart));
     });
 }
 
-/// Checkpoints that are longer than a record, written at once: one fills a record while the other has
-/// closed a later one. What has been forced is there, whatever the other one has yet to write.
+/// Writes checkpoints longer than a record at once: one fills a record while the other has closed a
+/// later one. A forced commit is in the log, whatever the other checkpoint has yet to write.
 fn fill_at_once(mutant: ActiveMutant) {
     const BYTES: usize = 36 << 10;
     let (rig, log) = open(mutant);
@@ -248,7 +249,7 @@ fn fill_at_once(mutant: ActiveMutant) {
             let found = decode::transactions(&rig.snapshot().log_device());
             let numbers: Vec<_> = found.iter().flat_map(|found| found.numbers()).collect();
             let is_there = numbers.contains(&(128 * thread, thread));
-            assert!(is_there, "what has been forced is not there");
+            assert!(is_there, "a forced commit is not in the log");
         }));
     }
     run(threads);
@@ -256,21 +257,23 @@ fn fill_at_once(mutant: ActiveMutant) {
 }
 
 #[test]
-fn records_filled_at_once() {
+fn checkpoints_filling_records_at_once_are_durable_when_forced() {
     explore(SCHEDULES, || fill_at_once(ActiveMutant::default()));
 }
 
 #[test]
-fn commit_before_records() {
-    check_found("is not there", || fill_at_once(ActiveMutant::with(Mutant::CommitBeforeRecords)));
+fn commit_before_records_is_found() {
+    check_found("is not in the log", || {
+        fill_at_once(ActiveMutant::with(Mutant::CommitBeforeRecords))
+    });
 }
 
 #[test]
-fn pieces_apart() {
+fn pieces_apart_is_found() {
     check_found("the rest of a region", || fill_at_once(ActiveMutant::with(Mutant::PiecesApart)));
 }
 
-/// Takers, of whom some must wait, against a head and a tail that move.
+/// Requests space from several threads, some of which must wait, while head and tail move.
 fn grant(mutant: ActiveMutant, slots: usize, largest_bytes: u64) {
     const SIZE: u64 = 400;
     let space = Arc::new(Space::new(SIZE, slots, largest_bytes, mutant));
@@ -279,7 +282,7 @@ fn grant(mutant: ActiveMutant, slots: usize, largest_bytes: u64) {
         let now = space.in_use();
         assert!(now.used + now.granted <= SIZE, "{now:?}");
     };
-    // A checkpoint with a grant that it will write.
+    // The grant of a checkpoint that is written below.
     space.take(150, Urgency::Begin, &health, &|| {}).unwrap();
     space.drain();
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
@@ -307,21 +310,22 @@ fn grant(mutant: ActiveMutant, slots: usize, largest_bytes: u64) {
 }
 
 #[test]
-fn grant_against_wake_up() {
+fn requests_never_exceed_the_log() {
     explore(SCHEDULES, || grant(ActiveMutant::default(), 2, u64::MAX));
 }
 
 #[test]
-fn grant_against_wake_up_with_caches() {
+fn requests_with_caches_never_exceed_the_log() {
     explore(SCHEDULES, || grant(ActiveMutant::default(), 2, 1));
 }
 
 #[test]
-fn grant_before_head() {
+fn grant_before_head_is_found() {
     check_found("SpaceUse", || grant(ActiveMutant::with(Mutant::GrantBeforeHead), 2, u64::MAX));
 }
 
-/// A chain of transactions that has an intent open all the time, and logs it again when it is told to.
+/// Runs a chain of transactions that has an intent open all the time, and logs it again when told
+/// to.
 fn chain(log: &Log, number: u64, device: &SharedDevice) {
     /// A sixteenth of the log.
     const STEP_BYTES: usize = 16 << 10;
@@ -352,7 +356,7 @@ fn chain(log: &Log, number: u64, device: &SharedDevice) {
     log.release(ticket);
 }
 
-/// Chains that go on for longer than was promised to them and use up the log together.
+/// Runs chains that go on for longer than was promised to them, and use up the log together.
 fn roll(mutant: ActiveMutant) {
     let (_, log) = open(mutant);
     let log = Arc::new(log);
@@ -369,11 +373,11 @@ fn roll(mutant: ActiveMutant) {
 }
 
 #[test]
-fn rolls_against_each_other() {
+fn chains_that_use_up_the_log_all_end() {
     explore(SCHEDULES, || roll(ActiveMutant::default()));
 }
 
 #[test]
-fn relog_by_guess() {
+fn relog_by_guess_is_found() {
     check_found("deadlock", || roll(ActiveMutant::with(Mutant::RelogByGuess)));
 }

@@ -1,4 +1,4 @@
-//! Planted bugs that need no particular schedule.
+//! Mutants that need no particular schedule.
 
 use std::thread;
 
@@ -6,7 +6,7 @@ use super::history::{History, check};
 use super::rig::Rig;
 use crate::mutant::{ActiveMutant, Mutant};
 
-/// One checkpoint, to which threads commit one after the other.
+/// Makes one checkpoint, to which threads commit one after another.
 fn history(mutant: ActiveMutant) -> Result<(), String> {
     let rig = Rig::new(4096);
     let log = rig.open_with(&rig.config(), mutant);
@@ -19,16 +19,16 @@ fn history(mutant: ActiveMutant) -> Result<(), String> {
 }
 
 #[test]
-fn sorted() {
+fn members_are_written_in_order() {
     history(ActiveMutant::default()).unwrap();
 }
 
 #[test]
-fn no_sort() {
+fn no_sort_is_found() {
     history(ActiveMutant::with(Mutant::NoSort)).unwrap_err();
 }
 
 #[test]
-fn unstable_sort() {
+fn unstable_sort_is_found() {
     history(ActiveMutant::with(Mutant::UnstableSort)).unwrap_err();
 }

@@ -1,5 +1,5 @@
-//! A device that carries requests out in another order than they came, under several threads that force:
-//! what was promised is there after a power cut all the same.
+//! Forced commits survive a power cut on a device that reorders requests, with several threads that
+//! force.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::testing::item::{TestItem, number_at};
 
 const LOG_BLOCKS: u32 = 2048;
 
-/// Where items are written in place: behind the log.
+/// The address at which items are written in place: after the log.
 const PLACE: u64 = LOG_BLOCKS as u64;
 
 /// Bytes of an item: with one of each thread, a checkpoint fills more than one record.
@@ -26,7 +26,7 @@ const ITEM_BYTES: usize = 16 << 10;
 
 const THREADS: u64 = 4;
 
-/// How often a thread changes its item and forces the log.
+/// The number of times that a thread changes its item and forces the log.
 const ROUNDS: u64 = 30;
 
 /// A number that must be found in an item after every later cut.
@@ -36,15 +36,15 @@ struct ForcedCommit {
     number: u64,
 }
 
-/// Where the threads' items lie.
+/// The addresses of the threads' items.
 fn places() -> impl Iterator<Item = u64> {
     (0..THREADS).map(|thread| PLACE + 64 * thread)
 }
 
-/// Lets the requests that wait go one after the other, chosen by the seed, until nobody asks any more.
+/// Releases waiting requests one after another, chosen by the seed, until the threads are done.
 fn reorder(mut scheduler: Scheduler, done: &AtomicBool) {
     while !done.load(Ordering::SeqCst) {
-        // Others that are on their way get a chance to come first.
+        // Let more requests arrive first.
         for _ in 0..20 {
             thread::yield_now();
         }
@@ -52,7 +52,7 @@ fn reorder(mut scheduler: Scheduler, done: &AtomicBool) {
     }
 }
 
-/// What is durable after a cut, by item: in the log or in place.
+/// The durable number of each item after a cut, in the log or in place.
 fn numbers_after(rig: &Rig) -> Result<BTreeMap<u64, u64>, String> {
     let log = rig.log_device();
     let state = find_head_and_tail(&log).map_err(|error| error.to_string())?;
@@ -98,7 +98,7 @@ fn change_and_force(
     promises
 }
 
-/// What four threads are promised while the device does what it likes.
+/// The commits that four threads have forced while the device reorders their requests.
 fn promises(
     rig: &Rig,
     recorder: &Arc<RecordingDevice>,
@@ -109,7 +109,7 @@ fn promises(
     let (device, scheduler) = ScheduledDevice::new(recorder.clone(), &held, seed);
     let device = Arc::new(device);
     let rig = rig.on(device.clone());
-    // Checkpoints come unasked as well, so that two threads write some at once.
+    // Checkpoints are also written without a force, so that two threads write some at once.
     let (largest_bytes, checkpoint_bytes) = (32 << 10, 20 << 10);
     let config = LogConfig { threads: 2, largest_bytes, checkpoint_bytes, ..usual.clone() };
     let done = AtomicBool::new(false);
@@ -131,12 +131,12 @@ fn promises(
     })
 }
 
-/// Cuts the power at sampled moments, and says what was promised and is not there.
+/// Cuts the power at sampled moments, and reports a forced commit that is missing.
 fn power_cuts(seed: u64, mutant: ActiveMutant) -> Result<(), String> {
     power_cuts_with(seed, mutant, |usual| usual)
 }
 
-/// The same for a log that is run otherwise.
+/// As `power_cuts`, with another configuration of the log.
 fn power_cuts_with(
     seed: u64,
     mutant: ActiveMutant,
@@ -166,14 +166,14 @@ fn power_cuts_with(
 }
 
 #[test]
-fn what_was_forced_is_there_whatever_order_a_device_chooses() {
+fn forced_commits_survive_a_power_cut_on_a_reordering_device() {
     for seed in 0..6 {
         power_cuts(seed, ActiveMutant::default()).unwrap();
     }
 }
 
 #[test]
-fn log_by_count_keeps_what_was_forced_on_such_a_device() {
+fn log_by_count_keeps_forced_commits_on_a_reordering_device() {
     for seed in 0..4 {
         let by_count = |usual| LogConfig { by_count: true, slots: 1, ..usual };
         power_cuts_with(seed, ActiveMutant::default(), by_count).unwrap();

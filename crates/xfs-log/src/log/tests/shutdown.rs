@@ -1,4 +1,4 @@
-//! A log that is shut down fails everybody, loses nothing that was promised, and pins nothing.
+//! A log that is shut down fails every call, loses no forced commit, and leaves no item pinned.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn check_dead(log: &Log, item: &Arc<TestItem>) {
 }
 
 #[test]
-fn a_shutdown_with_a_flush_keeps_what_was_committed() {
+fn shutdown_with_a_flush_keeps_commits() {
     let rig = Rig::new(2048);
     let log = rig.open(&rig.config());
     let item = TestItem::new(8);
@@ -33,7 +33,7 @@ fn a_shutdown_with_a_flush_keeps_what_was_committed() {
 }
 
 #[test]
-fn a_shutdown_at_once_loses_what_was_not_forced() {
+fn shutdown_at_once_loses_only_unforced_commits() {
     let rig = Rig::new(2048);
     let log = rig.open(&rig.config());
     let item = TestItem::new(8);
@@ -49,7 +49,7 @@ fn a_shutdown_at_once_loses_what_was_not_forced() {
 }
 
 #[test]
-fn who_waits_for_space_is_told() {
+fn waiter_for_space_fails_on_shutdown() {
     let rig = Rig::new(2048);
     let log = rig.open(&LogConfig { threads: 1, ..rig.config() });
     let first = log.reserve(400 << 10, 1).unwrap();
@@ -66,9 +66,9 @@ fn who_waits_for_space_is_told() {
     log.release(second);
 }
 
-/// The threads that write checkpoints would turn in circles: there is nothing to write.
+/// A push request would make the threads that write checkpoints spin: there is nothing to write.
 #[test]
-fn who_waits_for_a_suspended_log_has_nothing_written() {
+fn waiter_for_a_suspended_log_requests_no_push() {
     let rig = Rig::new(2048);
     let log = rig.open(&LogConfig { threads: 1, ..rig.config() });
     log.suspend().unwrap();
@@ -86,7 +86,7 @@ fn who_waits_for_a_suspended_log_has_nothing_written() {
 }
 
 #[test]
-fn a_commit_that_reserved_too_little_shuts_the_log_down() {
+fn commit_beyond_its_reservation_shuts_the_log_down() {
     let rig = Rig::new(2048);
     let log = rig.open(&rig.config());
     let item = TestItem::with_length(8, 8 << 10);
@@ -137,11 +137,11 @@ fn last_number(rig: &Rig) -> u64 {
 }
 
 #[test]
-fn every_write_may_fail() {
+fn failure_of_any_write_shuts_the_log_down() {
     check_failures(RequestKind::Write);
 }
 
 #[test]
-fn every_flush_may_fail() {
+fn failure_of_any_flush_shuts_the_log_down() {
     check_failures(RequestKind::Flush);
 }

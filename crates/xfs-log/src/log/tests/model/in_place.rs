@@ -1,4 +1,4 @@
-//! What is written in place leaves the list without its lock, while it is placed anew.
+//! Items in place leave the list without its lock, while other threads insert them again.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::log::Log;
 use crate::mutant::{ActiveMutant, Mutant};
 use crate::testing::item::TestItem;
 
-/// Two walks write what has been logged, while it is moved forward behind another item and back before it: in
-/// the end nobody has a place in the list.
+/// Two walks write logged items, while another thread moves the items forward, and changes their
+/// order. In the end the list is empty.
 fn walks_against_moves(mutant: ActiveMutant) {
     let (_, log) = open(mutant);
     let log = Arc::new(log);
@@ -37,17 +37,17 @@ fn walks_against_moves(mutant: ActiveMutant) {
     };
     run(vec![walk(Arc::clone(&log)), walk(Arc::clone(&log)), Box::new(moves)]);
     log.ail().push(third);
-    assert_eq!(log.ail().count(), 0, "places are left of items in place");
+    assert_eq!(log.ail().count(), 0, "positions are left of items in place");
 }
 
 #[test]
-fn items_in_place_against_items_moved() {
+fn walks_and_moves_leave_the_list_empty() {
     explore(SCHEDULES, || walks_against_moves(ActiveMutant::default()));
 }
 
 #[test]
-fn number_read_late() {
-    check_found("places are left", || {
+fn number_read_late_is_found() {
+    check_found("positions are left", || {
         walks_against_moves(ActiveMutant::with(Mutant::NumberReadLate));
     });
 }
