@@ -179,7 +179,7 @@ impl Cil {
         let checkpoint = Arc::new(OpenCheckpoint::new(1));
         let mut numbers = 0..;
         let slots = Slots::with_count(parts.slots, || {
-            let number = numbers.next().unwrap_or_default();
+            let number = numbers.next().expect("slots have numbers of 32 bits");
             Mutex::new(CilMembership::new(number, Arc::clone(&checkpoint), parts.mutant))
         });
         // The checkpoints that are written at once, each at its largest size.

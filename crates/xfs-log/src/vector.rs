@@ -60,12 +60,11 @@ impl<'a> RegionWriter<'a> {
         let header_at = self.bytes.len();
         self.bytes.extend_from_slice(&[0; HEADER]);
         encode(self.bytes);
-        let length = self.bytes.len().saturating_sub(header_at + HEADER).next_multiple_of(4);
+        let length = self.bytes.len().checked_sub(header_at + HEADER);
+        let length = length.expect("an item only appends its bytes").next_multiple_of(4);
         self.bytes.resize(header_at + HEADER + length, 0);
         let header = self.bytes.get_mut(header_at..).and_then(<[u8]>::first_chunk_mut);
-        if let Some(header) = header {
-            *header = operation(length).encode();
-        }
+        *header.expect("the header was appended above") = operation(length).encode();
         self.regions += 1;
     }
 
@@ -90,16 +89,20 @@ pub fn regions_of(item: &dyn LogItem) -> Vec<Vec<u8>> {
     let mut regions = Vec::new();
     while let Some((region, next)) = first_region(rest) {
         regions.push(region.to_vec());
-        rest = rest.get(next..).unwrap_or_default();
+        rest = rest.get(next..).expect("a region ends in its vector");
     }
     regions
 }
 
 /// Returns the first region of a vector, and the offset of the next one. `None` at the end.
 pub(crate) fn first_region(vector: &[u8]) -> Option<(&[u8], usize)> {
-    let length = vector.get(LENGTH_AT..)?.first_chunk::<4>()?;
-    let length = u32::from_be_bytes(*length) as usize;
-    let region = vector.get(HEADER..HEADER + length)?;
+    let Some(header) = vector.first_chunk::<HEADER>() else {
+        assert!(vector.is_empty(), "a vector ends in a header");
+        return None;
+    };
+    let length = header.get(LENGTH_AT..).and_then(<[u8]>::first_chunk::<4>);
+    let length = u32::from_be_bytes(*length.expect("a header holds a length")) as usize;
+    let region = vector.get(HEADER..HEADER + length).expect("a region ends in its vector");
     Some((region, HEADER + length))
 }
 
@@ -160,7 +163,7 @@ impl Scratch {
     pub(crate) fn vectors(&self) -> impl Iterator<Item = Vector<'_>> {
         let mut start = 0;
         self.ends.iter().map(move |(end, regions)| {
-            let bytes = self.bytes.get(start..*end).unwrap_or_default();
+            let bytes = self.bytes.get(start..*end).expect("vectors end in the scratch");
             start = *end;
             Vector { bytes, regions: *regions }
         })

@@ -51,8 +51,9 @@ impl Arena {
         if vector.bytes.is_empty() {
             return VectorLocation::default();
         }
-        let number = self.chunks.len().saturating_sub(1);
-        let Some(chunk) = self.chunks.last_mut() else { return VectorLocation::default() };
+        debug_assert!(self.has_room(vector.bytes.len()), "a vector was stored without room for it");
+        let number = self.chunks.len().wrapping_sub(1);
+        let chunk = self.chunks.last_mut().expect("the last chunk has room");
         let offset = chunk.len();
         chunk.extend_from_slice(vector.bytes);
         let length = vector.bytes.len() as u32;
@@ -75,15 +76,14 @@ impl Arena {
         }
         let target = self.chunks.get_mut(location.chunk as usize);
         let target = target.and_then(|chunk| chunk.get_mut(location.offset as usize..));
-        if let Some(target) = target.and_then(|rest| rest.get_mut(..length as usize)) {
-            target.copy_from_slice(vector.bytes);
-        }
+        let target = target.and_then(|rest| rest.get_mut(..length as usize));
+        target.expect("a stored vector lies in its chunk").copy_from_slice(vector.bytes);
         VectorLocation { length, regions: vector.regions, ..location }
     }
 
     /// Doubles the capacity of the vector that was stored last, as far as the chunk goes.
     fn extend(&mut self, location: VectorLocation) -> u32 {
-        let Some(chunk) = self.chunks.last_mut() else { return location.capacity };
+        let chunk = self.chunks.last_mut().expect("the vector was stored in the last chunk");
         let more = (chunk.capacity() - chunk.len()).min(location.length as usize);
         chunk.resize(chunk.len() + more, 0);
         location.length + more as u32
@@ -96,13 +96,13 @@ impl Arena {
         VectorLocation { chunk, offset: 0, length, capacity: length, regions }
     }
 
-    /// Returns the bytes of a vector.
+    /// Returns the bytes of a stored vector, which has regions.
     pub(super) fn bytes(&self, location: VectorLocation) -> &[u8] {
         let chunk = self.chunks.get(location.chunk as usize);
         let start = location.offset as usize;
         chunk
             .and_then(|chunk| chunk.get(start..start + location.length as usize))
-            .unwrap_or_default()
+            .expect("a stored vector lies in its chunk")
     }
 }
 

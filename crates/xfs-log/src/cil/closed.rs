@@ -41,13 +41,12 @@ impl ClosedCheckpoint {
     /// slots share. Called once, when no slot has the checkpoint any more.
     pub(super) fn resolve_members(&mut self) {
         for slot in 0..self.members_by_slot.len() {
-            let Some(membership) = self.members_by_slot.get_mut(slot) else { continue };
-            for note in std::mem::take(&mut membership.disposition_notes) {
-                let membership = self.members_by_slot.get_mut(note.slot as usize);
-                let list = membership.map(|membership| &mut membership.list);
-                if let Some(member) = list.and_then(|list| list.get_mut(note.index as usize)) {
-                    member.disposition = note.disposition;
-                }
+            let members = self.members_by_slot.get_mut(slot).expect("a slot below their number");
+            for note in std::mem::take(&mut members.disposition_notes) {
+                let members = self.members_by_slot.get_mut(note.slot as usize);
+                let member = members.and_then(|members| members.list.get_mut(note.index as usize));
+                let member = member.expect("a note refers to a member of its checkpoint (I4)");
+                member.disposition = note.disposition;
             }
         }
         for membership in &mut self.members_by_slot {

@@ -48,10 +48,9 @@ impl MemberList {
         if !self.has_room(1) {
             self.add(new_chunk());
         }
-        if let Some(chunk) = self.chunks.get_mut(self.length / CHUNK_MEMBERS) {
-            chunk.push(member);
-            self.length += 1;
-        }
+        let chunk = self.chunks.get_mut(self.length / CHUNK_MEMBERS);
+        chunk.expect("the list has a chunk with room").push(member);
+        self.length += 1;
     }
 
     pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Member> {

@@ -145,14 +145,14 @@ impl CilMembership {
         state.set_length_bytes(length as u64);
         let member_ref = state.member_ref();
         if member_ref.is_shared {
-            if let Some(shared) = &*state.shared() {
-                replace_shared(shared, vector, order);
-            }
+            let shared = state.shared();
+            let shared = shared.as_ref().expect("an item with a shared member has its vector");
+            replace_shared(shared, vector, order);
         } else if member_ref.slot == self.number {
-            if let Some(member) = self.members.list.get_mut(member_ref.index as usize) {
-                member.order = order;
-                member.location = self.members.arena.replace(member.location, vector);
-            }
+            let member = self.members.list.get_mut(member_ref.index as usize);
+            let member = member.expect("an item of this checkpoint refers to its member");
+            member.order = order;
+            member.location = self.members.arena.replace(member.location, vector);
         } else {
             let shared = self.new_vector(state);
             replace_shared(&shared, vector, order);

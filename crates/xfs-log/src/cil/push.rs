@@ -5,9 +5,9 @@ use std::sync::Arc;
 use xfs_buffer::Result;
 use xfs_format::Lsn;
 use xfs_format::log_item::{CHECKPOINT, HostOrder, TransactionHeader};
-use xfs_sync::Ordering;
+use xfs_sync::{MutexGuard, Ordering};
 
-use super::membership::{Disposition, Member, Members};
+use super::membership::{CilMembership, Disposition, Member, Members};
 use super::{Cil, ClosedCheckpoint, OpenCheckpoint, WriteProgress};
 use crate::ail::{CommitRecord, DurableCheckpoint, DurableItems};
 use crate::item::CheckpointEnd;
@@ -87,10 +87,13 @@ impl Cil {
             return Some(closed);
         });
         let mut slots: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
-        let first = slots.first()?;
+        let first = slots.first().expect("the list has a slot");
         if first.closed || first.checkpoint.empty.load(Ordering::Acquire) {
             return None;
         }
+        let is_shared =
+            |slot: &MutexGuard<'_, CilMembership>| Arc::ptr_eq(&slot.checkpoint, &first.checkpoint);
+        assert!(slots.iter().all(is_shared), "the slots hold different checkpoints (I2)");
         for membership in &mut slots {
             closed.take(membership, &next);
         }
@@ -167,9 +170,8 @@ impl Cil {
 
     fn progress(&self, sequence: u64, change: impl FnOnce(&mut WriteProgress)) {
         let mut committing = self.committing.lock();
-        if let Some(progress) = committing.checkpoints.get_mut(&sequence) {
-            change(progress);
-        }
+        let progress = committing.checkpoints.get_mut(&sequence);
+        change(progress.expect("a checkpoint that is being written is in `committing` (I1)"));
         self.condvars.order.notify_all();
     }
 

@@ -53,5 +53,12 @@ fn recycled_chunks_are_reused_and_their_number_is_bounded() {
 fn empty_vector_takes_no_memory() {
     let mut arena = Arena::default();
     let location = arena.store(vector(&[]));
-    assert_eq!((arena.bytes(location), location.regions), ([].as_slice(), 0));
+    assert_eq!((location.length, location.regions), (0, 0));
+    assert!(arena.chunks.is_empty());
+}
+
+#[test]
+#[should_panic(expected = "room")]
+fn store_without_room_panics() {
+    Arena::default().store(vector(&[1; 8]));
 }
