@@ -182,7 +182,7 @@ impl Writer {
     pub(crate) fn append_start(&self, transaction: u32, sequence: u64) -> Result<Lsn> {
         let start = operation(transaction, OperationFlags::START);
         let mut state = self.make_room(self.state.lock(), 0)?;
-        let Some(record) = &mut state.active else { return Err(Error::Shutdown) };
+        let record = state.active.as_mut().expect("make_room() leaves an active record");
         record.append(start, &[], false);
         let lsn = record.lsn;
         mutate!(self.mutant, Mutant::TailPastStart, self.ail.begin(sequence, lsn), {});
@@ -203,7 +203,7 @@ impl Writer {
         let mut state = self.state.lock();
         while let Some((region, _)) = stream.rest().and_then(first_region) {
             state = self.make_room(state, region.len())?;
-            let Some(mut record) = state.active.take() else { return Err(Error::Shutdown) };
+            let mut record = state.active.take().expect("make_room() leaves an active record");
             let begin = stream.clone();
             let Some(cut) = stream.cut(record.room()) else {
                 record.fill(transaction, begin);
@@ -252,7 +252,7 @@ impl Writer {
             if state.active.is_none() {
                 self.open(&mut state);
             }
-            let Some(mut record) = state.active.take() else { return Err(Error::Shutdown) };
+            let mut record = state.active.take().expect("a record was opened");
             if let Some(rest) = record.append(piece, left, true) {
                 left = rest;
                 filled.closed.push(self.close(&mut state, record, 0, false));
@@ -271,7 +271,8 @@ impl Writer {
         &'s self,
         filled: &mut FilledRecords<'a, impl Iterator<Item = &'a [u8]>>,
     ) -> (MutexGuard<'s, WriterState>, Result<()>) {
-        if let Some((begin, first)) = filled.begin.take().zip(filled.closed.first_mut()) {
+        if let Some(begin) = filled.begin.take() {
+            let first = filled.closed.first_mut().expect("the first record is filled when written");
             first.record.fill(filled.transaction, begin);
         }
         let mut result = Ok(());
@@ -313,7 +314,7 @@ impl Writer {
 
     fn append_last(&self, operation: LogOperation, payload: &[u8]) -> Result<ClosedRecord> {
         let mut state = self.make_room(self.state.lock(), payload.len())?;
-        let Some(mut record) = state.active.take() else { return Err(Error::Shutdown) };
+        let mut record = state.active.take().expect("make_room() leaves an active record");
         record.append(operation, payload, false);
         Ok(self.close(&mut state, record, 0, true))
     }
@@ -375,6 +376,7 @@ impl Writer {
         state.previous_block = record.lsn.block();
         state.closed.insert(number, record.lsn);
         let tail = self.ail.tail();
+        debug_assert!(tail >= state.flushed_tail, "the tail {tail} has moved back (I3)");
         let must_flush = durable || tail > state.flushed_tail;
         ClosedRecord { number, record, tail, end, previous_block, uuid, durable, must_flush }
     }
@@ -399,7 +401,8 @@ impl Writer {
             self.health.set_down();
         }
         let mut state = self.state.lock();
-        state.closed.remove(&closed.number);
+        let removed = state.closed.remove(&closed.number);
+        assert!(removed.is_some(), "record {} was written twice", closed.number);
         let bytes = closed.record.into_bytes();
         state.written.records += 1;
         state.written.bytes += bytes.len() as u64;

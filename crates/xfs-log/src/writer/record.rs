@@ -97,13 +97,13 @@ impl Record {
             fits += length;
             self.operations += 1;
         }
-        self.bytes.extend_from_slice(vector.get(..fits).unwrap_or_default());
-        let mut rest = self.bytes.get_mut(start..).unwrap_or_default();
+        let whole = vector.get(..fits).expect("regions end in their vector");
+        self.bytes.extend_from_slice(whole);
+        let mut rest = self.bytes.get_mut(start..).expect("the vector was appended at its end");
         while let Some((_, length)) = first_region(rest) {
-            if let Some(header) = rest.first_chunk_mut() {
-                *header = transaction.to_be_bytes();
-            }
-            rest = rest.get_mut(length..).unwrap_or_default();
+            let number = rest.first_chunk_mut().expect("a region begins with a header");
+            *number = transaction.to_be_bytes();
+            rest = rest.get_mut(length..).expect("a region ends in its vector");
         }
         fits
     }

@@ -41,7 +41,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> VectorStream<'a, I> {
 
     /// Skips this many bytes of the current vector.
     pub(super) fn skip(&mut self, bytes: usize) {
-        self.rest = self.rest.get(bytes..).unwrap_or_default();
+        self.rest = self.rest.get(bytes..).expect("a vector ends after its regions");
     }
 
     /// Skips as much as fits this much room. `None` if that is everything.
@@ -53,7 +53,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> VectorStream<'a, I> {
                 self.skip(vector.len());
                 continue;
             }
-            let (region, length) = first_region(vector)?;
+            let (region, length) = first_region(vector).expect("the rest of a vector has regions");
             if length <= room - bytes {
                 bytes += length;
                 self.skip(length);
@@ -64,7 +64,8 @@ impl<'a, I: Iterator<Item = &'a [u8]>> VectorStream<'a, I> {
             }
             self.skip(length);
             let piece = room - bytes - OPERATION_BYTES as usize;
-            return Some(StreamCut { bytes: room, left: region.get(piece..).unwrap_or_default() });
+            let left = region.get(piece..).expect("a region that does not fit has a rest");
+            return Some(StreamCut { bytes: room, left });
         }
         None
     }
