@@ -153,7 +153,7 @@ impl Log {
     pub fn commit(&self, ticket: &mut Ticket, items: &[Arc<dyn LogItem>]) -> Result<Committed> {
         let committed = self.inner.cil.commit(ticket, items)?;
         if committed.pressure == Pressure::Overrun {
-            // The checkpoint may not fit the log any more.
+            // The checkpoint has been granted less than writing it takes (I3 of the CIL).
             self.inner.shut_down();
             return Err(xfs_buffer::Error::Shutdown);
         }

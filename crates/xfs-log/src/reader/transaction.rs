@@ -102,7 +102,8 @@ impl Transaction {
 
     fn region(&self, index: usize) -> Option<&[u8]> {
         let region = self.regions.get(index)?;
-        self.bytes.get(region.start..region.end)
+        let bytes = self.bytes.get(region.start..region.end);
+        Some(bytes.expect("a region lies in the bytes of its transaction"))
     }
 }
 

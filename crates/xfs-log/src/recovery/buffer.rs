@@ -178,16 +178,15 @@ fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
         let at = DiskAddr(item.format.at.0 + (start / BASIC_BLOCK_BYTES as usize) as u64);
         let skipped = start % BASIC_BLOCK_BYTES as usize;
         let mut bytes = store.read(at, skipped + inode_size)?;
-        let inode = bytes.get_mut(skipped..).unwrap_or_default();
+        let inode = bytes.get_mut(skipped..).expect("the inode was read after the skipped bytes");
         let found = inode.first_chunk().map_or(0, |magic| u16::from_be_bytes(*magic));
         if found != INODE_MAGIC {
             let (found, expected) = (found.into(), INODE_MAGIC.into());
             let check = Check::Magic { found, expected };
             return Err(Corruption::new(Structure::Inode, Place::Disk(at), check).into());
         }
-        if let Some(field) = inode.get_mut(NEXT_UNLINKED..NEXT_UNLINKED + 4) {
-            field.copy_from_slice(&link);
-        }
+        let field = inode.get_mut(NEXT_UNLINKED..NEXT_UNLINKED + 4);
+        field.expect("an inode holds a link").copy_from_slice(&link);
         xfs_format::crc::seal(inode, inode::CRC_OFFSET);
         store.write(at, skipped, inode)?;
     }

@@ -126,9 +126,8 @@ impl UnmountRecord {
         let (operation, payload) = unmount_operation();
         let bytes = [&operation.encode()[..], &payload].concat();
         let start = header.header_blocks() as usize * BLOCK;
-        if let Some(target) = record.get_mut(start..start + bytes.len()) {
-            target.copy_from_slice(&bytes);
-        }
+        let target = record.get_mut(start..start + bytes.len());
+        target.expect("an unmount record has room for its operation").copy_from_slice(&bytes);
         header.encode(&mut record, log_blocks);
         record
     }
@@ -143,7 +142,7 @@ pub(crate) fn unmount_record(log: &LogGeometry, head: Lsn) -> UnmountRecord {
     let header_bytes = size.div_ceil(BYTES_PER_HEADER) * BASIC_BLOCK_BYTES;
     UnmountRecord(LogRecordHeader {
         cycle: head.cycle(),
-        length: unit.saturating_sub(header_bytes).max(BASIC_BLOCK_BYTES),
+        length: unit.checked_sub(header_bytes).expect("a record is longer than its headers"),
         lsn: head,
         tail: head,
         crc: 0,

@@ -58,7 +58,8 @@ fn refuse_copies(replayed: &Replayed) -> Result<(), RecoveryError> {
             let Some(last) = node.count().checked_sub(1) else { break };
             if node.is_leaf() {
                 let start = node.record(last).and_then(<[u8]>::first_chunk::<4>);
-                let start = start.map_or(0, |start| u32::from_be_bytes(*start));
+                let start = start.expect("a decoded leaf holds its records");
+                let start = u32::from_be_bytes(*start);
                 if start & COPY_ON_WRITE_BIT != 0 {
                     return Err(Refusal::CopyOnWriteLeftovers { group }.into());
                 }
@@ -96,14 +97,15 @@ pub(super) fn recount(replayed: &mut Replayed) -> Result<()> {
         return Err(corrupt("free inodes", free_inodes, inodes));
     }
     let mut sector = read(replayed, DiskAddr(0), geometry.sector_size as usize)?;
-    if let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(&mut sector) {
-        disk.inode_count = inodes.into();
-        disk.free_inodes = free_inodes.into();
-        disk.free_blocks = free_blocks.into();
-        if replayed.leftovers == Leftovers::Refused {
-            // The log is empty now: nothing in it needs a feature any more.
-            disk.log_incompat = 0.into();
-        }
+    let (disk, _) = SuperblockDisk::mut_from_prefix(&mut sector)
+        .map_err(|_| ())
+        .expect("a sector holds a superblock");
+    disk.inode_count = inodes.into();
+    disk.free_inodes = free_inodes.into();
+    disk.free_blocks = free_blocks.into();
+    if replayed.leftovers == Leftovers::Refused {
+        // The log is empty now: nothing in it needs a feature any more.
+        disk.log_incompat = 0.into();
     }
     superblock::seal(&mut sector);
     replayed.superblock = Superblock::decode(&sector, Place::Disk(DiskAddr(0)))?;

@@ -138,7 +138,8 @@ impl Store {
         let written = kind::find_lsn(&bytes, self.geometry());
         let kind = kind_of(&bytes);
         kind.seal(&mut bytes, lsn.max(written.unwrap_or(lsn)));
-        self.write(*first, 0, bytes.get(..STAMP_BYTES).unwrap_or(&bytes))?;
+        let stamp = bytes.get(..STAMP_BYTES).expect("a block has at least a basic block");
+        self.write(*first, 0, stamp)?;
         let context = VerifyContext { geometry: self.geometry(), log_head: Some(head) };
         kind.verify(&bytes, *first, &context)?;
         for (at, length) in map {

@@ -88,7 +88,8 @@ impl Store {
         for (at, touched) in std::mem::take(&mut self.unsealed) {
             let mut bytes = self.read(at, touched.length)?;
             touched.kind.seal(&mut bytes, self.lsn);
-            self.write(at, 0, bytes.get(..STAMP_BYTES).unwrap_or(&bytes))?;
+            let stamp = bytes.get(..STAMP_BYTES).expect("a buffer has at least a basic block");
+            self.write(at, 0, stamp)?;
             self.touched.insert(at, touched);
         }
         Ok(())
@@ -157,7 +158,7 @@ impl Store {
     /// Reads a range that was checked.
     pub(super) fn read(&self, at: DiskAddr, length: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length];
-        let offset = at.byte_offset().unwrap_or(u64::MAX);
+        let offset = at.byte_offset().expect("the range was checked (I3)");
         self.device.read_at(offset, &mut bytes).map_err(|source| {
             Error::Io(IoError { operation: "read", at, length_bytes: length as u64, source })
         })?;
@@ -166,7 +167,7 @@ impl Store {
 
     /// Writes bytes into a range that was checked, from an offset in it on.
     pub(super) fn write(&self, at: DiskAddr, inside: usize, bytes: &[u8]) -> Result<()> {
-        let offset = at.byte_offset().unwrap_or(u64::MAX).saturating_add(inside as u64);
+        let offset = at.byte_offset().expect("the range was checked (I3)") + inside as u64;
         self.device.write_at(offset, bytes, Durability::Cached).map_err(|source| {
             let length_bytes = bytes.len() as u64;
             Error::Io(IoError { operation: "replay", at, length_bytes, source })
