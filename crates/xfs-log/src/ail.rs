@@ -405,6 +405,9 @@ impl Ail {
     /// Stores the tail and returns the bytes between it and the head.
     fn move_tail(&self, list: &AilList) -> u64 {
         let tail = list.tail();
+        // A tail moves back only if it has passed the START of a checkpoint that completes now.
+        let before = self.tail();
+        debug_assert!(before <= tail, "the tail {before} has passed START at {tail} (I1, I4)");
         self.tail.store(tail.0, Ordering::Release);
         self.distance_bytes(tail, list.head.end)
     }

@@ -337,6 +337,7 @@ impl Space {
                 new.used,
                 self.size_bytes
             );
+            assert!(new.granted <= self.size_bytes - new.used, "{new:?} exceeds the log (I1)");
             assert!(new.used.is_multiple_of(2), "{} used bytes are not whole blocks", new.used);
             match self.word.compare_exchange_weak(
                 word,

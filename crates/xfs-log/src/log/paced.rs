@@ -81,7 +81,9 @@ impl Paced {
     }
 
     fn put(&self, state: Handoff) {
-        *self.handoff.lock() = state;
+        let before = mem::replace(&mut *self.handoff.lock(), state);
+        let is_done = matches!(before, Handoff::Idle | Handoff::Writing);
+        assert!(is_done, "a checkpoint was handed over before the last was collected (I1)");
         self.changed.notify_all();
     }
 
@@ -103,6 +105,8 @@ impl Inner {
         if self.cil.current() <= sequence {
             self.collect(paced)?;
             if let Some(target) = self.ail.target() {
+                let is_idle = matches!(*paced.handoff.lock(), Handoff::Idle);
+                debug_assert!(is_idle, "items are written beside a checkpoint (I2)");
                 self.push_items(target);
             }
             if let Some(closed) = self.cil.close_checkpoint(sequence) {
