@@ -333,7 +333,7 @@ impl BufferCache {
         for extent in map.extents() {
             let (piece, rest) = std::mem::take(&mut left)
                 .split_at_mut_checked(extent.length_bytes as usize)
-                .unwrap_or_default();
+                .expect("a map is as long as its extents together");
             left = rest;
             let end = io::Error::from(io::ErrorKind::UnexpectedEof);
             let failed = |source| io_error("read", extent, source);

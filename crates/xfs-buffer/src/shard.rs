@@ -186,7 +186,7 @@ impl Clock {
             if self.hand >= self.ring.len() {
                 self.hand = 0;
             }
-            let Some(core) = self.ring.get_mut(self.hand) else { break };
+            let core = self.ring.get_mut(self.hand).expect("memory is that of cores in the ring");
             if core.take_reference() || Arc::strong_count(core) > 1 {
                 self.hand += 1;
                 continue;
