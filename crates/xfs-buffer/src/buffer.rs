@@ -134,6 +134,7 @@ pub struct Buffer(Arc<BufferCore>);
 impl Buffer {
     /// Creates a reference for a caller. The core must be loaded (I1).
     pub(crate) fn new(core: Arc<BufferCore>) -> Self {
+        debug_assert!(core.loaded.load(Ordering::Acquire), "a buffer that is not loaded (I1)");
         Self(core)
     }
 

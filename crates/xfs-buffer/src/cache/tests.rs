@@ -1,11 +1,51 @@
 use std::io::ErrorKind;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Weak};
 
+use xfs_device::{BlockDevice, Durability};
 use xfs_format::{BlockKind, Check, DiskAddr, Place};
+use xfs_sync::{SetOnce, Volume};
 
 use super::{BufferCache, BufferExtent, LIVE_REREADS, Liveness};
 use crate::error::Error;
 use crate::testing::{BLOCK, BLOCKS, TARGET, TestDevice, address, geometry, mark};
+
+/// A device that looks at the cache which reads it.
+struct LookingDevice {
+    device: Arc<TestDevice>,
+    cache: SetOnce<Weak<BufferCache>, Volume>,
+}
+
+impl BlockDevice for LookingDevice {
+    fn length_bytes(&self) -> u64 {
+        self.device.length_bytes()
+    }
+
+    fn sector_size(&self) -> u32 {
+        self.device.sector_size()
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
+        let cache = self.cache.value().and_then(Weak::upgrade).unwrap();
+        assert!(cache.statistics().total().memory_bytes < 1 << 20);
+        self.device.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, _: u64, _: &[u8], _: Durability) -> std::io::Result<()> {
+        Err(ErrorKind::PermissionDenied.into())
+    }
+
+    fn flush(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, _: u64, _: u64) -> std::io::Result<()> {
+        Ok(())
+    }
+}
 
 fn cache(device: &Arc<TestDevice>, capacity_bytes: usize) -> BufferCache {
     BufferCache::new(Arc::<TestDevice>::clone(device), geometry(), capacity_bytes)
@@ -187,6 +227,7 @@ fn memory_of_unused_buffers_stays_within_the_capacity() {
     assert_eq!(total.misses - total.evictions, total.buffers as u64);
 }
 
+/// Only the references of callers keep these buffers (I3 of the buffer).
 #[test]
 fn held_buffers_stay_and_released_ones_are_evicted() {
     let cache = cache(&TestDevice::new(), 0);
@@ -227,8 +268,9 @@ fn held_buffer_outlives_its_cache() {
     assert_eq!((buffer.at(), buffer.kind()), (address(9), BlockKind::Symlink));
 }
 
-/// Many threads use a cache that is far too small, over a device that fails now and then. Each read
-/// returns the right bytes or the device's error.
+/// Many threads use a cache that is far too small, over a device that fails now and then. Each
+/// read returns the right bytes or the device's error, and no buffer that is being evicted (I2 of
+/// the shard).
 #[test]
 fn threads_over_a_small_cache_read_the_right_bytes() {
     let device = TestDevice::new();
@@ -294,6 +336,22 @@ fn miss_takes_one_lock_of_its_shard() {
     assert_eq!(counted.group.total(), 1);
     // The two counters of the test device.
     assert_eq!(counted.volume.total(), 2);
+}
+
+/// The device can take the lock of every clock: no thread holds one for I/O (I3 of the shard).
+#[test]
+fn read_holds_no_clock_while_the_device_works() {
+    let device = Arc::new(LookingDevice { device: TestDevice::new(), cache: SetOnce::new() });
+    let cache = Arc::new(BufferCache::new(
+        Arc::<LookingDevice>::clone(&device),
+        geometry(),
+        4 * BLOCK as usize,
+    ));
+    device.cache.value_or_init(|| Arc::downgrade(&cache));
+    for block in 0..100 {
+        check_mark(&cache, block);
+    }
+    assert!(cache.statistics().total().evictions > 0);
 }
 
 #[test]

@@ -77,6 +77,7 @@ fn tail_follows_the_oldest_item_around_the_end_of_the_log() {
     assert_eq!((ail.tail(), ail.is_empty()), (Lsn::new(3, 900), true));
 }
 
+/// The head moves in the same step (I2), and the later checkpoint gives back the difference (I3).
 #[test]
 fn checkpoint_gives_back_as_much_grant_as_the_head_moves() {
     let ail = empty();

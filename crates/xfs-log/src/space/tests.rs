@@ -34,6 +34,7 @@ fn wakeups(space: &Space) -> u64 {
     space.queue.lock().wakeups
 }
 
+/// A waiter wakes only when it is served (I5), and no byte stays in a cache meanwhile (I3).
 #[test]
 fn waiter_wakes_once_however_often_bytes_come_free() {
     let (space, health) = full();
@@ -51,6 +52,7 @@ fn waiter_wakes_once_however_often_bytes_come_free() {
     assert!(wakeups(&space) <= THREADS, "{} of {THREADS}", wakeups(&space));
 }
 
+/// The head waiter requests one push for each move of the tail (I6).
 #[test]
 fn only_the_head_waiter_requests_a_tail_push() {
     let (space, health) = full();
@@ -78,6 +80,18 @@ fn only_the_head_waiter_requests_a_tail_push() {
     });
     assert_eq!(asked.load(Ordering::SeqCst), 1 + THREADS);
     assert!(wakeups(&space) <= 2 * THREADS, "{} of {THREADS}", wakeups(&space));
+}
+
+/// I2.
+#[test]
+fn cached_bytes_count_as_granted_until_they_are_drained() {
+    let space = Space::new(1 << 20, 1, 1, ActiveMutant::default());
+    space.take(100, Urgency::Begin, &Health::default(), &|| {}).unwrap();
+    let granted = space.in_use().granted;
+    space.give_back(100);
+    assert_eq!(space.in_use().granted, granted);
+    space.drain();
+    assert_eq!(space.in_use().granted, 0);
 }
 
 /// The task passes to the next waiter when the head waiter is served before it has taken the task.

@@ -116,7 +116,7 @@ fn check_continued(unfinished: &mut Option<u32>, operation: &LogOperation, numbe
     let goes_on = operation.flags.contains(OperationFlags::WAS_CONTINUED);
     assert!(!goes_on || number == 0, "a region goes on as operation {number} of a record");
     if let Some(transaction) = unfinished.take() {
-        assert!(goes_on && operation.transaction == transaction, "not the rest of a region");
+        assert!(goes_on && operation.transaction == transaction, "not the rest of a region (I5)");
     }
     let continues = operation.flags.contains(OperationFlags::CONTINUE);
     *unfinished = continues.then_some(operation.transaction);

@@ -57,7 +57,7 @@ fn claim_of_a_cached_buffer_changes_its_kind() {
     assert_eq!(before.kind(), BlockKind::Attr);
     assert!(before.bytes().iter().all(|byte| *byte == 0));
     let as_before = cache.read(address(5), BLOCK, BlockKind::Symlink);
-    assert!(matches!(as_before, Err(Error::Corrupt(_))), "its kind has changed");
+    assert!(matches!(as_before, Err(Error::Corrupt(_))), "its kind has changed (I2)");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn write_without_the_latch_panics() {
 }
 
 /// Threads claim, change, write, forget and read the same few blocks. Each block counts its
-/// changes; a second object of one block would lose some of them.
+/// changes; a second object of one block would lose some of them (I1 of the shard).
 #[test]
 fn threads_that_claim_and_read_share_one_buffer() {
     const ROUNDS: u64 = 4000;

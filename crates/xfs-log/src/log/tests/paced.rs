@@ -83,6 +83,7 @@ fn release_requests(mut scheduler: Scheduler, done: &AtomicBool) {
     }
 }
 
+/// Every decision is made by the committing thread (I3).
 #[test]
 fn same_commits_give_the_same_bytes_whenever_records_are_written() {
     let alone = bytes_after(0, None);

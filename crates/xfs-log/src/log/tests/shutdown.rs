@@ -97,7 +97,8 @@ fn commit_beyond_its_reservation_shuts_the_log_down() {
     check_dead(&log, &item);
 }
 
-/// Fails the n-th request of a kind, for every n that the work makes.
+/// Fails the n-th request of a kind, for every n that the work makes. Nothing is written after it
+/// (I4 of the writer).
 fn check_failures(kind: RequestKind) {
     let mut failed = true;
     let mut nth = 0;
@@ -124,7 +125,10 @@ fn check_failures(kind: RequestKind) {
         device.set_fault(None);
         assert_eq!(failed, log.is_shut_down());
         if failed {
+            let before = rig.log_device().read_blocks(0, u32::MAX).unwrap();
             check_dead(&log, &item);
+            let after = rig.log_device().read_blocks(0, u32::MAX).unwrap();
+            assert!(before == after, "the log was written after request {nth} had failed (I4)");
         }
         let last = if promised == 0 { 0 } else { last_number(&rig) };
         assert!(last >= promised, "request {nth}: {last} of {promised}");

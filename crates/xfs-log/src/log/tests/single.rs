@@ -169,7 +169,7 @@ fn chain_may_roll_beyond_its_reservation() {
     check_settled(&log);
 }
 
-/// Transactions that wait for the item of the chain keep their grants.
+/// Transactions that wait for the item of the chain keep their grants (I4 of log space).
 #[test]
 fn chain_rolls_while_other_tickets_hold_all_they_can_get() {
     const BYTES: u64 = 90 << 10;
