@@ -75,7 +75,7 @@ impl LogDevice {
         Ok(Self { device, geometry })
     }
 
-    /// The same log, in which records carry another UUID from now on.
+    /// Changes the UUID that records carry from now on.
     pub(crate) fn with_uuid(mut self, uuid: Uuid) -> Self {
         self.geometry.uuid = uuid;
         self

@@ -21,11 +21,11 @@
 //! did, then empties the CIL and the AIL and wakes all waiters. A checkpoint that is being written
 //! is aborted by the thread that writes it.
 
+mod change_uuid;
 mod config;
 mod counts;
 mod cover;
 mod paced;
-mod rename;
 mod reserve;
 mod suspend;
 mod threads;
@@ -324,7 +324,7 @@ impl Log {
     fn close(&mut self) {
         self.inner.stop();
         self.threads.join();
-        self.inner.end_pace();
+        self.inner.finish_handoff();
     }
 }
 

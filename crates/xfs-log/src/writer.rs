@@ -213,7 +213,7 @@ impl Writer {
             let closed = self.close(&mut state, record, cut.bytes, false);
             let mut filled =
                 FilledRecords { transaction, closed: vec![closed], begin: Some(begin) };
-            let continued = self.go_on(state, cut.left, &mut filled);
+            let continued = self.continue_region(state, cut.left, &mut filled);
             let (locked, written) = self.write_all(&mut filled);
             continued.and(written)?;
             state = locked;
@@ -223,7 +223,7 @@ impl Writer {
 
     /// Appends the rest of a region at the start of the next record (I5): no other thread appends
     /// meanwhile.
-    fn go_on<'s, 'a>(
+    fn continue_region<'s, 'a>(
         &'s self,
         mut state: MutexGuard<'s, WriterState>,
         mut left: &[u8],

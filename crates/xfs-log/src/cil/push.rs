@@ -102,7 +102,7 @@ impl Cil {
         Some(closed)
     }
 
-    /// Switches the slots one after another, which is wrong.
+    /// The wrong switch of the mutant `SlotsOneByOne`: it locks one slot after another.
     #[cfg(test)]
     fn switch_one_by_one(&self, closed: &mut ClosedCheckpoint, next: &Arc<OpenCheckpoint>) {
         self.committing.lock().checkpoints.insert(closed.sequence, WriteProgress::default());

@@ -158,7 +158,7 @@ impl Inner {
 
     /// The work of the writer thread: writes checkpoints that are handed over, until the log is
     /// closed.
-    pub(super) fn write_handed(&self) {
+    pub(super) fn run_writer(&self) {
         let Some(paced) = &self.paced else { return };
         let mut handoff = paced.handoff.lock();
         loop {
@@ -185,7 +185,7 @@ impl Inner {
     }
 
     /// Completes or aborts the last checkpoint, after the log is closed and its thread has ended.
-    pub(super) fn end_pace(&self) {
+    pub(super) fn finish_handoff(&self) {
         let Some(paced) = &self.paced else { return };
         match mem::take(&mut *paced.handoff.lock()) {
             Handoff::Written(written) => self.cil.complete(written),

@@ -58,7 +58,7 @@ impl Threads {
         let mut threads = Self::default();
         if let Some(paced) = &inner.paced {
             let name = "xfs-log-write".to_owned();
-            if pushers > 0 && threads.add(inner, name, Inner::write_handed, spawn) {
+            if pushers > 0 && threads.add(inner, name, Inner::run_writer, spawn) {
                 paced.set_writer();
             }
             return threads;

@@ -82,7 +82,7 @@ fn only_the_head_waiter_requests_a_tail_push() {
     assert!(wakeups(&space) <= 2 * THREADS, "{} of {THREADS}", wakeups(&space));
 }
 
-/// I2.
+/// Checks I2: bytes in a cache are granted.
 #[test]
 fn cached_bytes_count_as_granted_until_they_are_drained() {
     let space = Space::new(1 << 20, 1, 1, ActiveMutant::default());

@@ -157,7 +157,7 @@ impl WaitQueue {
         }
     }
 
-    /// Puts the smallest requests first, which is wrong.
+    /// The wrong order of the mutant `SmallestFirst`: the smallest requests come first.
     #[cfg(test)]
     pub(super) fn sort_by_size(&mut self) {
         self.begins.make_contiguous().sort_by_key(|waiter| waiter.bytes);

@@ -19,7 +19,7 @@ fn full_record_needs_no_padding() {
 #[test]
 fn unit_covers_the_records_that_its_items_touch() {
     let empty = SMALL.unit_bytes(0);
-    // A header, an operation that goes on, and one with its least piece that found no room.
+    // A header, an operation that continues, and one whose least piece found no room.
     let overhead = 512 + 12 + (12 + 128);
     assert_eq!(empty, SMALL.checkpoint_bytes());
     assert_eq!(empty, 3 * 12 + 16 + 2 * overhead + 2 * 512);

@@ -45,7 +45,7 @@ fn returned_chunks_are_reused_and_their_number_is_bounded() {
     for chunk in membership_of((2 * MOVED_CHUNKS + 1) * CHUNK_MEMBERS).members.list.into_chunks() {
         pool.give_back(chunk);
     }
-    // Of those that have been moved, two; and the rest.
+    // Two of the chunks that were moved to the pool of all, and the rest.
     let local = MOVED_CHUNKS + 1;
     assert_eq!((pool.chunks.lock().len(), pool.local.mine().lock().len()), (2, local));
     let memory = pool.local.mine().lock().last().unwrap().as_ptr();

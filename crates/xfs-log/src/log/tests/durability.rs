@@ -87,7 +87,7 @@ fn no_preflush_mutant_loses_forced_commits() {
     power_cuts(ActiveMutant::with(Mutant::NoPreflush)).unwrap_err();
 }
 
-/// I1 of the writer.
+/// Checks I1 of the writer: first the flush, then the record with FUA.
 #[test]
 fn commit_record_is_written_with_fua_after_a_flush() {
     let start = Rig::new(LOG_BLOCKS);

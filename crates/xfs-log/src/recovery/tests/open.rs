@@ -236,7 +236,7 @@ fn log_without_open_work_releases_its_tail() {
     assert!(disk.replay().log_state().clean);
 }
 
-/// I1 of recovery.
+/// Checks I1 of recovery: the device and the log stay as they were.
 #[test]
 fn recovery_in_memory_writes_nothing_to_the_device() {
     let disk = three_open();
