@@ -1,5 +1,5 @@
-//! How fast a buffer that is in memory is found, by 1 to 4 threads, beside the tables that were
-//! not chosen. The figures stand in docs/adr/0002-buffer-lookup.md.
+//! Measures lookups of cached buffers by 1 to 4 threads, next to the tables that were not chosen.
+//! The results are in docs/adr/0002-buffer-lookup.md.
 //!
 //! `cargo bench -p xfs-buffer`
 
@@ -18,7 +18,8 @@ use xfs_format::BlockKind;
 use xfs_sync::{AtomicU32, Group, Mutex, Ordering, RwLock, Volume};
 
 const BUFFERS: u32 = testing::BLOCKS;
-/// A round is short, so that some rounds of many fall between the work of others on the machine.
+/// A round is short, so that some of the rounds run without disturbance by other work on the
+/// machine.
 const LOOKUPS: u32 = 50_000;
 const ROUNDS: u32 = 100;
 const SHARDS: usize = 64;
@@ -30,8 +31,8 @@ fn table(keep: impl Fn(u64) -> bool) -> Table {
     all.filter(|(at, _)| keep(*at)).collect()
 }
 
-/// From the first thread's start to the last one's end, with `LOOKUPS` lookups each over blocks
-/// below `range`.
+/// Returns the time from the first thread's start to the last one's end. Each thread does `LOOKUPS`
+/// lookups over blocks below `range`.
 fn time(threads: u32, range: u32, lookup: &(impl Fn(u32) + Sync)) -> Duration {
     let ready = AtomicU32::<Volume>::new(0);
     std::thread::scope(|scope| {
@@ -66,7 +67,7 @@ fn report(name: &str, lookup: impl Fn(u32) + Sync) {
     for (range, which) in [(BUFFERS, "any of 4096"), (1, "the same one")] {
         print!("{name:38} {which:13}");
         for threads in [1, 2, 4] {
-            // The best round: what disturbs one only ever makes it slower.
+            // The best round: disturbance only ever makes a round slower.
             let best = (0..ROUNDS).map(|_| time(threads, range, &lookup)).min().unwrap_or_default();
             let rate = f64::from(LOOKUPS * threads) / best.as_secs_f64() / 1e6;
             print!(" {rate:8.1}");

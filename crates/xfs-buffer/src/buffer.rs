@@ -1,24 +1,24 @@
-//! One buffer: the piece of the device that it covers, its kind, its bytes, who may change them.
+//! One buffer: the extents of the device that it covers, its kind, its bytes, and its latch.
 //!
 //! # Invariants
 //!
 //! - **I1** A [`Buffer`] that a caller holds is loaded: its bytes passed the verifier of its kind,
 //!   or were cleared for a new block of that kind.
 //! - **I2** The extents of a buffer never change. Its kind changes only when its blocks have been
-//!   freed and are used anew ([`BufferCache::claim`](crate::BufferCache::claim)).
+//!   freed and are used again ([`BufferCache::claim`](crate::BufferCache::claim)).
 //! - **I3** The strong count of a core is its hold count. Everything that needs the buffer to stay
 //!   (a caller, the ring of its shard, the log item of a dirty buffer) owns a strong reference; the
-//!   lookup table owns a weak one. What is attached to a buffer owns one only while it needs it, or
-//!   the two would keep each other.
+//!   lookup table owns a weak one. An attachment owns a strong reference only while it needs the
+//!   buffer. Otherwise buffer and attachment would keep each other alive.
 //! - **I4** Bytes change only while the latch is held.
 //!
 //! # Two locks
 //!
-//! The *latch* says who may change the buffer: a transaction from its first touch to its commit, or
-//! who writes the buffer in place. It is held over calls and over the log's work. The lock on the
-//! *bytes* is taken for moments, and keeps a reader that needs no latch from seeing half of one
-//! change. Lock order: latches, in the order of the layer above; then bytes, which are a leaf for a
-//! writer.
+//! The *latch* is the right to change the buffer. A transaction holds it from its first touch to
+//! its commit, and so does the thread that writes the buffer in place. It is held across calls and
+//! across the log's work. The lock on the *bytes* is held for moments. It keeps a reader that has
+//! no latch from seeing half of a change. Lock order: latches, in the order of the layer above;
+//! then bytes, which are a leaf for a writer.
 
 use std::any::Any;
 use std::fmt;
@@ -34,19 +34,19 @@ use xfs_sync::{
 
 use crate::map::{BufferExtent, BufferMap};
 
-/// What another layer hangs on a buffer.
+/// An attachment: state that another layer keeps with a buffer.
 type Attachment = Arc<dyn Any + Send + Sync>;
 
 /// The lock on a buffer's bytes, held by the thread that loads it.
 pub(crate) type Loading<'a> = RecursiveWriteGuard<'a, Box<[u8]>>;
 
-/// What all references to one buffer share.
-pub(crate) struct Core {
+/// State that all references to one buffer share.
+pub(crate) struct BufferCore {
     map: BufferMap,
     kind: KindCell,
-    /// Set once, by the thread that read the bytes, before it frees the lock on them.
+    /// Set once, by the thread that read the bytes, before it releases the lock on them.
     loaded: AtomicBool<Object>,
-    /// Whether somebody asked for the buffer since the clock last passed.
+    /// Whether the buffer was requested since the clock hand last passed.
     referenced: AtomicBool<Object>,
     latch: Latch<Object>,
     attachment: SetOnce<Attachment, Object>,
@@ -54,8 +54,8 @@ pub(crate) struct Core {
     content: RecursiveRwLock<Box<[u8]>, Object>,
 }
 
-impl Core {
-    /// A buffer that is not loaded yet.
+impl BufferCore {
+    /// Creates a buffer that is not loaded yet.
     pub(crate) fn new(map: BufferMap, kind: BlockKind) -> Self {
         Self {
             map,
@@ -80,18 +80,18 @@ impl Core {
         &self.latch
     }
 
-    /// Locks out everybody else until the buffer is loaded or given up.
+    /// Locks out all other threads until the buffer is loaded or given up.
     pub(crate) fn begin_load(&self) -> Loading<'_> {
         self.content.write()
     }
 
-    /// Puts verified bytes in place.
+    /// Stores verified bytes and marks the buffer loaded (I1).
     pub(crate) fn finish_load(&self, mut content: Loading<'_>, bytes: Box<[u8]>) {
         *content = bytes;
         self.loaded.store(true, Ordering::Release);
     }
 
-    /// Makes a loaded buffer, whose latch the caller holds, an empty one of this kind.
+    /// Clears a loaded buffer and gives it this kind. The caller holds the latch.
     pub(crate) fn renew(&self, kind: BlockKind) {
         assert!(self.latch.is_locked_exclusive(), "a buffer changed without its latch (I4)");
         let mut content = self.content.write();
@@ -99,7 +99,7 @@ impl Core {
         self.kind.set(kind);
     }
 
-    /// Whether the buffer is loaded, after waiting for a thread that loads it just now.
+    /// Returns whether the buffer is loaded, after waiting for a thread that is loading it.
     pub(crate) fn wait_until_loaded(&self) -> bool {
         if self.loaded.load(Ordering::Acquire) {
             return true;
@@ -108,15 +108,15 @@ impl Core {
         self.loaded.load(Ordering::Acquire)
     }
 
-    /// Gives the buffer a second chance when the clock comes by. Written only if it is not set
-    /// already, so that a busy buffer's line is not taken from its readers for nothing.
+    /// Grants the buffer a second chance at the next pass of the clock hand. The flag is written
+    /// only if it is clear, so that readers of a busy buffer keep its cache line.
     pub(crate) fn note_reference(&self) {
         if !self.referenced.load(Ordering::Relaxed) {
             self.referenced.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Takes back the second chance, and says whether there was one.
+    /// Takes the second chance back. Returns whether there was one.
     pub(crate) fn take_reference(&self) -> bool {
         let referenced = self.referenced.load(Ordering::Relaxed);
         if referenced {
@@ -126,108 +126,109 @@ impl Core {
     }
 }
 
-/// A reference to a buffer. Cloning is cheap; the buffer stays while a reference does. Two
-/// references are equal if they are to the same buffer.
+/// A reference to a buffer. Cloning is cheap, and the buffer stays in memory while a reference
+/// exists. Two references are equal if they refer to the same buffer.
 #[derive(Clone)]
-pub struct Buffer(Arc<Core>);
+pub struct Buffer(Arc<BufferCore>);
 
 impl Buffer {
-    /// A reference for a caller. The core must be loaded (I1).
-    pub(crate) fn new(core: Arc<Core>) -> Self {
+    /// Creates a reference for a caller. The core must be loaded (I1).
+    pub(crate) fn new(core: Arc<BufferCore>) -> Self {
+        debug_assert!(core.loaded.load(Ordering::Acquire), "a buffer that is not loaded (I1)");
         Self(core)
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
+    pub(crate) fn core(&self) -> &Arc<BufferCore> {
         &self.0
     }
 
-    /// A reference that does not keep the buffer.
+    /// Returns a reference that does not keep the buffer in memory.
     #[must_use]
     pub fn downgrade(&self) -> WeakBuffer {
         WeakBuffer(Arc::downgrade(&self.0))
     }
 
-    /// Where the buffer starts on the device.
+    /// The address of the buffer's first extent on the device.
     #[must_use]
     pub fn at(&self) -> DiskAddr {
         self.0.map.at()
     }
 
-    /// What the buffer was verified as, or claimed for.
+    /// The kind that the buffer was verified as, or claimed for.
     #[must_use]
     pub fn kind(&self) -> BlockKind {
         self.0.kind()
     }
 
-    /// How long all pieces are together.
+    /// The length of all extents together.
     #[must_use]
     pub fn length_bytes(&self) -> u32 {
         self.0.map.length_bytes()
     }
 
-    /// The pieces of the device that it covers, in order.
+    /// The extents of the device that the buffer covers, in order.
     pub fn extents(&self) -> impl Iterator<Item = &BufferExtent> {
         self.0.map.extents()
     }
 
-    /// The contents, held for reading until the guard is dropped. A thread may hold several guards
+    /// Locks the contents for reading until the guard is dropped. A thread may hold several guards
     /// of one buffer, but must not ask for one while it holds the bytes for writing.
     #[must_use]
     pub fn bytes(&self) -> BufferBytes<'_> {
         BufferBytes(self.0.content.read())
     }
 
-    /// The contents, to be changed, held until the guard is dropped. For moments: while it is held
-    /// nobody reads the buffer, and this thread must not ask for its bytes again.
+    /// Locks the contents for writing until the guard is dropped. Hold it for moments only:
+    /// meanwhile no thread can read the buffer, and this thread must not ask for its bytes again.
     ///
     /// # Panics
     ///
-    /// If nobody holds the latch (I4).
+    /// If the latch is not held (I4).
     #[must_use]
     pub fn bytes_mut(&self) -> BufferBytesMut<'_> {
         assert!(self.is_latched(), "a buffer changed without its latch (I4)");
         BufferBytesMut(self.0.content.write())
     }
 
-    /// Waits until nobody may change the buffer, and takes that right.
+    /// Waits for the latch, the right to change the buffer, and takes it.
     pub fn latch(&self) {
         self.0.latch.lock_exclusive();
     }
 
-    /// Takes the right to change the buffer if nobody has it.
+    /// Takes the latch if it is free.
     #[must_use]
     pub fn try_latch(&self) -> bool {
         self.0.latch.try_lock_exclusive()
     }
 
-    /// Gives the right to change the buffer back.
+    /// Releases the latch.
     ///
     /// # Panics
     ///
-    /// If nobody has it.
+    /// If the latch is not held.
     pub fn unlatch(&self) {
         self.0.latch.unlock_exclusive();
     }
 
-    /// Whether somebody may change the buffer.
+    /// Returns whether the latch is held.
     #[must_use]
     pub fn is_latched(&self) -> bool {
         self.0.latch.is_locked_exclusive()
     }
 
-    /// What was attached to the buffer, if it is a `T`.
+    /// Returns the attachment, if there is one and it is a `T`.
     #[must_use]
     pub fn attached<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         Arc::clone(self.0.attachment.value()?).downcast().ok()
     }
 
-    /// What is attached to the buffer, made by `make` if there is nothing yet. It stays for as long
-    /// as the buffer does, so it must not always own the buffer (I3).
+    /// Returns the attachment; `make` creates it if there is none yet. It stays for as long as the
+    /// buffer does, so it must not own the buffer all the time (I3).
     ///
     /// # Panics
     ///
-    /// If something else is attached: a buffer has one layer above.
-    #[expect(clippy::panic, reason = "a second layer that attaches is a fault of ours")]
+    /// If the attachment has another type: a buffer has one layer above.
+    #[expect(clippy::panic, reason = "a second layer that attaches is a bug in this program")]
     pub fn attach_with<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let attachment = self.0.attachment.value_or_init(|| Arc::new(make()));
         match Arc::clone(attachment).downcast() {
@@ -239,10 +240,10 @@ impl Buffer {
 
 /// A reference to a buffer that does not keep it in memory.
 #[derive(Clone)]
-pub struct WeakBuffer(Weak<Core>);
+pub struct WeakBuffer(Weak<BufferCore>);
 
 impl WeakBuffer {
-    /// The buffer, if it is still in memory. It counts as asked for.
+    /// Returns the buffer if it is still in memory. This counts as a request for it.
     #[must_use]
     pub fn upgrade(&self) -> Option<Buffer> {
         let core = self.0.upgrade()?;
@@ -296,7 +297,7 @@ impl DerefMut for BufferBytesMut<'_> {
     }
 }
 
-/// All kinds. A buffer keeps the position of its own here, so that readers need no lock for it.
+/// All kinds. A buffer stores the index of its kind in this table, so readers need no lock for it.
 const KINDS: [BlockKind; 18] = [
     BlockKind::Superblock,
     BlockKind::Agf,
@@ -318,7 +319,7 @@ const KINDS: [BlockKind; 18] = [
     BlockKind::Symlink,
 ];
 
-/// The kind of a buffer.
+/// The kind of a buffer, as an atomic index into `KINDS`.
 struct KindCell(AtomicU32<Object>);
 
 impl KindCell {

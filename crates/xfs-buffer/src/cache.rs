@@ -1,12 +1,12 @@
 //! The cache: from an address to a verified buffer.
 //!
-//! A read that finds its buffer writes the buffer's own hold count, its reference bit if that is
-//! not set, and a counter of the thread's slot: nothing that operations on other buffers write.
-//! A read that does not find it loads it; others who want that buffer wait for it, and nobody else
-//! does.
+//! A read that finds its buffer writes three things: the buffer's own hold count, its reference bit
+//! if that is clear, and a counter of the thread's slot. Operations on other buffers write none of
+//! these. A read that does not find its buffer loads it. Other threads that want the same buffer
+//! wait for the load, and no others do.
 //!
-//! The other half, claiming new blocks and writing in place, stands in [`write`](mod@write); looking at
-//! blocks that do not come into memory in [`past`].
+//! Claiming new blocks and writing in place are in [`write`](mod@write). Reads that leave no buffer
+//! behind are in [`uncached`].
 //!
 //! ```text
 //!            enter                    finish_load, keep
@@ -15,11 +15,11 @@
 //!     +------------------+                                 |  +-----+
 //!     |     forget: device or verifier failed              |
 //!     +----------------------------------------------------+
-//!           sweep: held by nobody, no second chance left;
+//!           sweep: no holder, no second chance left;
 //!           forget: freed, and that is durable
 //! ```
 
-mod past;
+mod uncached;
 mod write;
 
 use std::hash::BuildHasher;
@@ -28,64 +28,64 @@ use std::sync::Arc;
 
 use xfs_device::BlockDevice;
 use xfs_format::{BlockKind, DiskAddr, Geometry, Lsn, VerifyContext};
-use xfs_sync::{AtomicU64, CachePadded, Ordering, Slot, Slots, VersionChain, Volume};
+use xfs_sync::{AtomicU64, CachePadded, Chain, Ordering, Slot, Slots, Volume};
 
-use crate::buffer::{Buffer, Core, Loading};
+use crate::buffer::{Buffer, BufferCore, Loading};
 use crate::error::{IoError, Result};
 use crate::hash::AddressHash;
 use crate::map::{BufferExtent, BufferMap};
 use crate::shard::{Entered, Shard, ShardStatistics};
 
-/// A shard holds at least this much, or splitting would leave room for too few buffers in each.
+/// The least capacity of a shard. With less, each shard would hold too few buffers.
 const SHARD_BYTES: usize = 512 << 10;
 
-/// More shards than this save nothing: two misses at once meet in one of them rarely enough.
-const MOST_SHARDS: usize = 64;
+/// The most shards. More save nothing: two concurrent misses rarely meet in one of 64.
+const MAX_SHARDS: usize = 64;
 
-/// How often a structure of a live volume is read again before its failed check is believed.
+/// How many times a structure of a live volume is read again before its failed check is believed.
 const LIVE_REREADS: usize = 3;
 
-/// Whether somebody else may write the device while it is read.
+/// Whether another program may write the device while it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Liveness {
-    /// Nobody does: what fails its checks is damaged.
+    /// No other program writes: a structure that fails its checks is damaged.
     #[default]
     Quiet,
-    /// A kernel has the volume mounted: what fails its checks may be half written, and is read
-    /// again a few times before that is believed.
+    /// A kernel has the volume mounted. A structure that fails its checks may be half written, so
+    /// it is read again a few times before the failure is believed.
     Live,
 }
 
-/// Metadata buffers of one volume.
+/// The metadata buffers of one volume.
 ///
-/// This is the context that every layer above is handed: it knows the geometry and the device.
+/// Every layer above receives this context: it knows the geometry and the device.
 pub struct BufferCache {
     device: Arc<dyn BlockDevice>,
-    /// The sizes of the volume, and those that it had before it grew.
-    geometry: Arc<VersionChain<Geometry, Volume>>,
-    /// The newest LSN that a block may carry; 0 while that is not known.
+    /// The geometry of the volume, and the geometries from before it grew.
+    geometry: Arc<Chain<Geometry, Volume>>,
+    /// The newest LSN that a block may carry; 0 while that is unknown.
     log_head: AtomicU64<Volume>,
-    /// Whether a buffer in memory gets the seal that is written in place.
+    /// Whether a buffer in memory also receives the seal that is written in place.
     keeps_seals: bool,
     liveness: Liveness,
     hash: AddressHash,
-    /// As many as a power of two.
+    /// The shards; their number is a power of two.
     shards: Box<[CachePadded<Shard>]>,
     hits: Slots<AtomicU64<Slot>>,
 }
 
-/// Figures of a cache.
+/// Counters of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStatistics {
-    /// Reads that found their buffer.
+    /// Reads that found their buffer in memory.
     pub hits: u64,
-    /// The rest, by shard.
+    /// Counters of each shard.
     pub shards: Vec<ShardStatistics>,
 }
 
 impl CacheStatistics {
-    /// The figures of all shards together.
+    /// The sums over all shards.
     #[must_use]
     pub fn total(&self) -> ShardStatistics {
         self.shards.iter().fold(ShardStatistics::default(), |sum, shard| ShardStatistics {
@@ -99,9 +99,9 @@ impl CacheStatistics {
 }
 
 impl BufferCache {
-    /// A cache over `device`, holding at most about `capacity_bytes` of buffers nobody uses.
+    /// Creates a cache over `device` that keeps about `capacity_bytes` of unused buffers.
     ///
-    /// Buffers that somebody holds stay in memory beyond that.
+    /// Buffers that callers hold stay in memory beyond that.
     #[must_use]
     pub fn new(
         device: Arc<dyn BlockDevice>,
@@ -109,13 +109,13 @@ impl BufferCache {
         capacity_bytes: usize,
     ) -> Self {
         let hash = AddressHash::new();
-        let wanted = (capacity_bytes / SHARD_BYTES).clamp(1, MOST_SHARDS);
+        let wanted = (capacity_bytes / SHARD_BYTES).clamp(1, MAX_SHARDS);
         let count = 1 << wanted.ilog2();
         let shard = |_| CachePadded::new(Shard::new(capacity_bytes / count, hash.clone()));
         let shards = (0..count).map(shard).collect();
         let hits = Slots::new(AtomicU64::default);
         let liveness = Liveness::Quiet;
-        let geometry = Arc::new(VersionChain::new(Arc::unwrap_or_clone(geometry)));
+        let geometry = Arc::new(Chain::new(Arc::unwrap_or_clone(geometry)));
         Self {
             device,
             geometry,
@@ -128,14 +128,14 @@ impl BufferCache {
         }
     }
 
-    /// The same cache over a device that somebody else may be writing.
+    /// Sets whether another program may write the device.
     #[must_use]
     pub fn with_liveness(mut self, liveness: Liveness) -> Self {
         self.liveness = liveness;
         self
     }
 
-    /// How often what fails its checks is worth reading again.
+    /// How many times a structure that fails its checks is read again.
     #[must_use]
     pub const fn rereads(&self) -> usize {
         match self.liveness {
@@ -144,26 +144,27 @@ impl BufferCache {
         }
     }
 
-    /// Sizes of the volume as they are now. Those that somebody has looked at before stay there.
+    /// The current geometry of the volume. A reference obtained before the volume grew stays valid
+    /// and unchanged.
     #[inline]
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         self.geometry.last()
     }
 
-    /// The same, for who does not keep the cache.
+    /// The history of geometries, for a caller that does not keep the cache.
     #[must_use]
-    pub fn shared_geometry(&self) -> Arc<VersionChain<Geometry, Volume>> {
+    pub fn shared_geometry(&self) -> Arc<Chain<Geometry, Volume>> {
         Arc::clone(&self.geometry)
     }
 
-    /// The volume has grown. What is read from now on is verified by these sizes, so whoever calls this
-    /// holds the headers that differ.
+    /// Records that the volume has grown. Reads from now on are verified against this geometry, so
+    /// the caller must hold the headers that differ.
     pub fn set_geometry(&self, geometry: Geometry) {
         self.geometry.push(geometry);
     }
 
-    /// What a verifier of this volume's structures may know.
+    /// The context in which structures of this volume are verified.
     #[must_use]
     pub fn verify_context(&self) -> VerifyContext<'_> {
         let log_head = Lsn(self.log_head.load(Ordering::Acquire));
@@ -176,36 +177,38 @@ impl BufferCache {
         &self.device
     }
 
-    /// Has a buffer in memory get the LSN and the checksum that are written in place, as a later read of the device
-    /// gives them. What the log takes of a buffer then does not depend on whether the buffer has left memory in
-    /// between. Without this, readers of a buffer and the write of it do not wait for each other.
+    /// Makes [`write`](Self::write) store the LSN and checksum in the buffer in memory too, as a
+    /// later read of the device would return them. The bytes that the log takes from a buffer then
+    /// do not depend on whether the buffer left memory in between. Without this setting, readers of
+    /// a buffer and the write of it do not wait for each other.
     #[must_use]
     pub fn keep_seals(mut self) -> Self {
         self.keeps_seals = true;
         self
     }
 
-    /// Says where the log ends: from now on a buffer logged after that is corrupt. It only moves
-    /// forward; buffers in memory already are not checked again.
+    /// Sets where the log ends. From now on a buffer with a later LSN is corrupt when it is read.
+    /// The value only moves forward, and buffers already in memory are not checked again.
     pub fn set_log_head(&self, head: Lsn) {
-        // Looking first: what is written in place belongs to few checkpoints, one after the other.
+        // Load first: most writes in place belong to the checkpoint of the previous one.
         if self.log_head.load(Ordering::Acquire) < head.0 {
             self.log_head.fetch_max(head.0, Ordering::AcqRel);
         }
     }
 
-    /// The buffer of `length_bytes` at `at`, from memory or read and verified as `kind`.
+    /// Returns the buffer of `length_bytes` at `at`, from memory or read and verified as `kind`.
     ///
     /// # Errors
     ///
-    /// The device's error, or the check that failed. A failure is not remembered. A buffer that is
-    /// in memory as another kind or with another length is corrupt: two pointers claim it.
+    /// The device's error, or the check that failed. A failure is not remembered. If the buffer is
+    /// in memory with another kind or length, two pointers claim the same address: that is
+    /// corruption.
     pub fn read(&self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
         self.read_mapped(&[BufferExtent { at, length_bytes }], kind)
     }
 
-    /// A buffer over several pieces of the device, in this order: a directory block whose
-    /// filesystem blocks are apart. It is known by the address of its first piece.
+    /// Returns a buffer over several extents of the device, in this order: a directory block whose
+    /// filesystem blocks are apart. Its key is the address of its first extent.
     ///
     /// # Errors
     ///
@@ -213,8 +216,8 @@ impl BufferCache {
     pub fn read_mapped(&self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
         let at = map.first().map_or(DiskAddr::NULL, |extent| extent.at);
         let shard = self.shard(at);
-        // A round ends without a result only when another thread's load failed meanwhile, and that
-        // thread returns its error: as many rounds as there are such threads.
+        // A round ends without a result only when another thread's load failed in the meantime.
+        // That thread returns its error, so there are at most as many rounds as such threads.
         loop {
             let core = match shard.find(at) {
                 Some(core) => core,
@@ -230,22 +233,22 @@ impl BufferCache {
         }
     }
 
-    /// The buffer as it is on the device now, whatever is in memory. It is not kept: who asks has
-    /// found that what the cache holds does not pass a check that only the caller makes.
+    /// Returns the buffer as it is on the device now, whatever is in memory, and does not cache it.
+    /// The caller uses it after a cached buffer failed a check that only the caller makes.
     ///
     /// # Errors
     ///
     /// As [`read`](Self::read).
     pub fn read_fresh(&self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
-        let core = Core::new(buffer_map(&[BufferExtent { at, length_bytes }])?, kind);
+        let core = BufferCore::new(buffer_map(&[BufferExtent { at, length_bytes }])?, kind);
         self.invalidate(core.map());
         let bytes = self.read_verified(core.map(), kind)?;
         core.finish_load(core.begin_load(), bytes);
         Ok(Buffer::new(Arc::new(core)))
     }
 
-    /// Figures since the cache was made. They are read one after the other, so they need not fit
-    /// each other while other threads are at work.
+    /// Counters since the cache was created. They are read one after another, so they may disagree
+    /// slightly while other threads run.
     #[must_use]
     pub fn statistics(&self) -> CacheStatistics {
         CacheStatistics {
@@ -261,8 +264,13 @@ impl BufferCache {
         &self.shards[middle & (self.shards.len() - 1)]
     }
 
-    /// Hands out a loaded core, if it is what the caller wants.
-    fn share(&self, core: Arc<Core>, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
+    /// Returns a loaded core to a caller, if it has the map and kind that the caller wants.
+    fn share(
+        &self,
+        core: Arc<BufferCore>,
+        map: &[BufferExtent],
+        kind: BlockKind,
+    ) -> Result<Buffer> {
         if core.kind() != kind || !core.map().matches(map) {
             let wanted = buffer_map(map)?;
             return Err(core.map().conflict(core.kind(), &wanted, kind).into());
@@ -272,13 +280,13 @@ impl BufferCache {
         Ok(Buffer::new(core))
     }
 
-    /// Enters a new core and loads it, unless somebody was faster.
+    /// Enters a new core and loads it, unless another thread entered one first.
     ///
-    /// Should the device panic, the core dies unloaded with the last waiter, and the next reader
-    /// finds nothing.
+    /// If the device panics, the core dies unloaded with the last waiter, and the next reader finds
+    /// nothing.
     fn load(&self, shard: &Shard, map: &[BufferExtent], kind: BlockKind) -> Result<Loaded> {
-        let core = Arc::new(Core::new(buffer_map(map)?, kind));
-        // Taken before anybody can find the core: whoever finds it waits until this is dropped.
+        let core = Arc::new(BufferCore::new(buffer_map(map)?, kind));
+        // Locked before any thread can find the core: a thread that finds it waits for this lock.
         let content = core.begin_load();
         if let Entered::Present(other) = shard.enter(&core) {
             return Ok(Loaded::Elsewhere(other));
@@ -325,7 +333,7 @@ impl BufferCache {
         for extent in map.extents() {
             let (piece, rest) = std::mem::take(&mut left)
                 .split_at_mut_checked(extent.length_bytes as usize)
-                .unwrap_or_default();
+                .expect("a map is as long as its extents together");
             left = rest;
             let end = io::Error::from(io::ErrorKind::UnexpectedEof);
             let failed = |source| io_error("read", extent, source);
@@ -339,12 +347,12 @@ impl BufferCache {
 /// The outcome of a load that did not fail.
 enum Loaded {
     Here(Buffer),
-    Elsewhere(Arc<Core>),
+    Elsewhere(Arc<BufferCore>),
 }
 
-/// Leaves no trace of a load that failed. The core is out of the table before its lock is free, so
-/// those who waited for it find nothing and try for themselves.
-fn give_up(shard: &Shard, core: &Arc<Core>, content: Loading<'_>) {
+/// Removes all traces of a load that failed. The core leaves the table before its lock is released,
+/// so the waiters find nothing and try for themselves.
+fn give_up(shard: &Shard, core: &Arc<BufferCore>, content: Loading<'_>) {
     shard.forget(core);
     drop(content);
     shard.note_failure();

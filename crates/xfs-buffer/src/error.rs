@@ -6,22 +6,22 @@ use thiserror::Error;
 use xfs_format::superblock::{SuperblockError, Unsupported};
 use xfs_format::{Corruption, DiskAddr};
 
-/// What an operation on a volume can fail with.
+/// The reasons for which an operation on a volume can fail.
 #[derive(Debug, Error)]
 pub enum Error {
     /// The host could not read or write.
     #[error(transparent)]
     Io(#[from] IoError),
-    /// The volume holds something that cannot be believed.
+    /// A structure on the volume is damaged.
     #[error(transparent)]
     Corrupt(#[from] Corruption),
     /// The volume, or this file, is of a kind that is refused.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
-    /// The operation does not apply, as POSIX has it.
+    /// A POSIX error case: the operation does not apply.
     #[error(transparent)]
     Posix(#[from] PosixError),
-    /// The volume was shut down after its log could not be written, or by force.
+    /// The volume was shut down, after its log could not be written or by force.
     #[error("the volume is shut down")]
     Shutdown,
 }
@@ -29,22 +29,22 @@ pub enum Error {
 /// A result with [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A request to the device that failed.
+/// A device request that failed.
 #[derive(Debug, Error)]
 #[error("cannot {operation} {length_bytes} bytes at {at}: {source}")]
 pub struct IoError {
     /// "read", "write" or "flush".
     pub operation: &'static str,
-    /// Where on the device.
+    /// The address on the device.
     pub at: DiskAddr,
-    /// How much.
+    /// The length of the request.
     pub length_bytes: u64,
-    /// What the host said.
+    /// The host's error.
     #[source]
     pub source: io::Error,
 }
 
-/// The cases of POSIX; the errno of each is in `ferroxfs`.
+/// The POSIX error cases. `ferroxfs` maps each to its errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PosixError {
     /// ENOENT.
@@ -105,13 +105,13 @@ pub enum PosixError {
     #[error("in use")]
     Busy,
     /// EXDEV.
-    #[error("not of one volume, or not of one project")]
+    #[error("source and target are on different volumes or in different projects")]
     CrossDevice,
     /// EOPNOTSUPP.
     #[error("not supported by this volume")]
     NotSupported,
     /// EAGAIN.
-    #[error("held by somebody else")]
+    #[error("held by another owner")]
     WouldBlock,
     /// EDEADLK.
     #[error("a deadlock would result")]
@@ -123,7 +123,7 @@ pub enum PosixError {
     #[error("timed out")]
     TimedOut,
     /// EBADF.
-    #[error("not open for this")]
+    #[error("the file is not open for this access")]
     BadDescriptor,
 }
 

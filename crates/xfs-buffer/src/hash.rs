@@ -1,12 +1,12 @@
 //! Hashing of disk addresses and other numbers that an image chooses.
 //!
-//! An image chooses them, so an unseeded hash would let it put all of them into one
-//! bucket. One multiplication by a secret number, folded, is enough: nothing that an attacker sees
-//! depends on the hash but time.
+//! With an unseeded hash an image could put all its numbers into one bucket. One multiplication by
+//! a secret number, folded, is enough: an attacker can observe nothing that depends on the hash,
+//! except time.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Hashes numbers that an image chooses, with a secret chosen when this was made.
+/// Hashes numbers that an image chooses, with a secret of its own.
 #[derive(Clone, Debug)]
 pub struct AddressHash {
     seed: u64,
@@ -14,7 +14,7 @@ pub struct AddressHash {
 }
 
 impl AddressHash {
-    /// With a secret of its own.
+    /// Creates a hash with a new secret.
     #[must_use]
     pub fn new() -> Self {
         let random = RandomState::new();

@@ -1,11 +1,12 @@
 //! The metadata buffer cache: lookup without a global lock, verified on read.
 //!
-//! Owns: metadata buffers, their lookup, their memory, the verifier on read and before write, and
-//! the [`Error`] that every layer above passes on. Does **not** own: what a buffer means beyond its
-//! [`BlockKind`](xfs_format::BlockKind), and file data, which is never cached here.
+//! Owns: metadata buffers, their lookup and their memory; the verifier after each read and before
+//! each write; and the [`Error`] that every layer above passes on. Does **not** own: the meaning of
+//! a buffer beyond its [`BlockKind`](xfs_format::BlockKind), or file data, which is never cached
+//! here.
 //!
-//! The design, with the states that writing adds, stands in docs/internals/buffer.md; why lookup
-//! is a concurrent map of weak references stands in docs/adr/0002-buffer-lookup.md.
+//! The design, including the states that writing adds, is in docs/internals/buffer.md. The reasons
+//! for a concurrent map of weak references are in docs/adr/0002-buffer-lookup.md.
 
 mod buffer;
 mod cache;

@@ -1,24 +1,24 @@
-//! Which pieces of the device a buffer covers.
+//! The extents of the device that a buffer covers.
 //!
-//! Owns: the shape of a buffer, checked once, and what is wrong when two shapes meet at one address.
-//! Does **not** own what the bytes are (the kind stands in the buffer).
+//! Owns: the shape of a buffer, checked once, and the error when two shapes meet at one address.
+//! Does **not** own the kind of the bytes, which is in the buffer.
 
 use xfs_format::{BlockKind, Check, Corruption, DiskAddr, StructureAddress};
 
-/// A contiguous piece of the device that a buffer covers.
+/// A contiguous extent of the device that a buffer covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferExtent {
-    /// Where it starts.
+    /// The address of its first block.
     pub at: DiskAddr,
-    /// How long it is.
+    /// Its length.
     pub length_bytes: u32,
 }
 
-/// The pieces of one buffer, in order. At least one; none is empty.
+/// The extents of one buffer, in order. There is at least one, and none is empty.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BufferMap {
     first: BufferExtent,
-    /// The pieces after the first. Empty, and so not allocated, for nearly every buffer.
+    /// The extents after the first. Empty, and so not allocated, for nearly every buffer.
     rest: Box<[BufferExtent]>,
     length_bytes: u32,
 }
@@ -27,7 +27,8 @@ impl BufferMap {
     /// The longest buffer: twice an inode chunk of the largest inodes.
     pub(crate) const MAX_BYTES: u32 = 256 << 10;
 
-    /// A buffer over `extents`, or `None` for no pieces, an empty piece or too much in all.
+    /// Creates a map of `extents`. Returns `None` for no extents, an empty extent or too much in
+    /// all.
     pub(crate) fn new(extents: &[BufferExtent]) -> Option<Self> {
         let (first, rest) = extents.split_first()?;
         let length_bytes = extents.iter().try_fold(0_u32, |sum, extent| {
@@ -37,14 +38,14 @@ impl BufferMap {
         Some(Self { first: *first, rest: rest.into(), length_bytes })
     }
 
-    /// Whether these are the pieces.
+    /// Returns whether the map has exactly these extents.
     pub(crate) fn matches(&self, extents: &[BufferExtent]) -> bool {
         extents
             .split_first()
             .is_some_and(|(first, rest)| *first == self.first && *rest == *self.rest)
     }
 
-    /// The address that the buffer is known by.
+    /// The address of the first extent, which is the key of the buffer.
     pub(crate) const fn at(&self) -> DiskAddr {
         self.first.at
     }
@@ -53,12 +54,12 @@ impl BufferMap {
         self.length_bytes
     }
 
-    /// The pieces, in order.
+    /// The extents, in order.
     pub(crate) fn extents(&self) -> impl Iterator<Item = &BufferExtent> {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
-    /// What is wrong when somebody else wants this buffer's address with another shape or kind.
+    /// The corruption when another pointer wants this buffer's address with another shape or kind.
     #[cold]
     pub(crate) fn conflict(&self, kind: BlockKind, other: &Self, wanted: BlockKind) -> Corruption {
         let differs = self.extents().zip(other.extents()).find(|(mine, other)| mine != other);

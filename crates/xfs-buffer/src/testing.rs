@@ -1,5 +1,5 @@
 //! A small volume for the tests of this crate: blocks of remote symlink targets and of remote
-//! attribute values, the two structures that are simplest to make.
+//! attribute values, the two structures that are easiest to make.
 
 use std::io;
 use std::ops::Range;
@@ -40,7 +40,7 @@ pub(crate) fn address(block: u32) -> DiskAddr {
     geometry().ag_block_disk_addr(AgNumber(0), AgBlock(block))
 }
 
-/// A verifiable block of a symbolic link whose first byte of target tells the block.
+/// Returns a valid symlink block. The first byte of its target identifies the block.
 pub(crate) fn symlink_block(block: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(b"XSLM");
@@ -57,12 +57,12 @@ pub(crate) fn symlink_block(block: u32) -> Vec<u8> {
     bytes
 }
 
-/// What a symlink block's target starts with.
+/// The first byte of the target in a symlink block.
 pub(crate) fn mark(block: u32) -> u8 {
     b'a' + (block % 26) as u8
 }
 
-/// Where the target starts in a symlink block.
+/// The offset of the target in a symlink block.
 pub(crate) const TARGET: usize = 56;
 
 /// A device of symlink blocks that counts its reads and fails those of a range on request.
@@ -70,7 +70,7 @@ pub(crate) struct TestDevice {
     bytes: Vec<u8>,
     reads: AtomicU64<Volume>,
     bad: Mutex<Range<u64>, Volume>,
-    /// Reads still to come that are torn: their last byte is wrong.
+    /// The number of next reads that are torn: their last byte is wrong.
     torn_reads: AtomicU64<Volume>,
 }
 
@@ -85,12 +85,13 @@ impl TestDevice {
         Arc::new(Self { bytes, reads, bad: Mutex::new(0..0), torn_reads })
     }
 
-    /// The next `count` reads give bytes that no verifier passes, as a half-written block does.
+    /// Makes the next `count` reads return bytes that no verifier accepts, like a half-written
+    /// block.
     pub(crate) fn tear(&self, count: u64) {
         self.torn_reads.store(count, Ordering::Relaxed);
     }
 
-    /// The same with one byte wrong.
+    /// Creates a device with one wrong byte.
     pub(crate) fn with_damage(offset: usize) -> Arc<Self> {
         let mut bytes: Vec<u8> = (0..BLOCKS).flat_map(symlink_block).collect();
         bytes.iter_mut().skip(offset).take(1).for_each(|byte| *byte ^= 0x40);

@@ -1,26 +1,27 @@
-//! The active item list: items that are durable in the log and not yet in place.
+//! The active item list (AIL): items that are durable in the log and not yet in place.
 //!
-//! Owns: the items by LSN, the tail, and what they say about used space. Does **not** own writing
-//! an item in place (the item does), or the thread that asks for it ([`log`](crate::log)).
+//! Owns: the items by LSN, the tail, and the used log space that follows from it. Does **not** own
+//! writing an item in place (the item does), or the thread that requests it ([`log`](crate::log)).
 //!
 //! # Invariants
 //!
-//! - **I1** The tail is the LSN of the oldest item, or that of the last COMMIT if there is none; it
-//!   never goes back.
-//! - **I2** When a checkpoint completes, the head moves in the same step of [`Space`] in which its
-//!   grant is given back.
-//! - **I3** A checkpoint gives back as much grant as the head has moved, and what is left of its own.
-//!   Records of a later checkpoint may lie before the COMMIT of an earlier one: then the earlier one
-//!   gives back more than it had, and the later one, which still holds the grant for these bytes,
-//!   that much less (`balance`).
-//! - **I4** The tail is never past the START of a checkpoint that is being written: recovery reads
+//! - **I1** The tail is the LSN of the oldest item, or that of the last COMMIT if there is none. It
+//!   never moves back.
+//! - **I2** When a checkpoint completes, the head moves and its grant is given back in one step of
+//!   [`Space`].
+//! - **I3** A checkpoint gives back as much grant as the head has moved, and the rest of its own
+//!   grant. Records of a later checkpoint may lie before the COMMIT of an earlier one. Then the
+//!   earlier one gives back more than it had, and the later one, which still holds the grant for
+//!   these bytes, gives back that much less (`balance`).
+//! - **I4** The tail is never past the START of a checkpoint that is being written. Recovery reads
 //!   from the tail on, and would not see that checkpoint begin.
 //!
 //! # The list
 //!
-//! The items of a checkpoint come together and mostly leave together, so there is a list of items for
-//! each LSN, and a tree of the few LSNs: an item is placed and taken out without a search. What has been
-//! written in place leaves without a lock, and the places of many are given up at once ([`in_place`]).
+//! The items of a checkpoint arrive together and mostly leave together. So there is a list of items
+//! for each LSN, and a tree of the few LSNs: an item is inserted and removed without a search. An
+//! item that has been written in place leaves without a lock, and the positions of many such items
+//! are swept at once ([`in_place`]).
 //!
 //! Lock order: the writer, the list, then the waiters for space.
 
@@ -38,14 +39,14 @@ use crate::item::{ItemState, LogItem, Pushed};
 use crate::space::Space;
 use crate::state::LogState;
 
-/// Items that a walk takes out of the list at once.
+/// Items that a walk takes from the list at once.
 const BATCH_ITEMS: usize = 1024;
 
-/// This share of the log is made free beyond what shall be free: a walk for a few items locks the list as
+/// A push frees this share of the log beyond the target: a walk for a few items locks the list as
 /// often as one for many.
 const AHEAD_SHARE: u64 = 16;
 
-/// Where an item stands: by LSN, and by arrival among equals.
+/// The position of an item: its LSN, and the order of arrival at that LSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     pub(crate) lsn: Lsn,
@@ -55,9 +56,9 @@ pub(crate) struct Position {
 /// The record that holds a checkpoint's COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommitRecord {
-    /// Where it starts.
+    /// The start of the record.
     pub(crate) start: Lsn,
-    /// Where the next one starts.
+    /// The start of the next record.
     pub(crate) end: Lsn,
 }
 
@@ -67,27 +68,27 @@ pub(crate) struct DurableCheckpoint {
     pub(crate) sequence: u64,
     /// The record with its COMMIT.
     pub(crate) record: CommitRecord,
-    /// The log space that it had been given.
+    /// The log space that it had been granted.
     pub(crate) granted: u64,
 }
 
-/// Items of a durable checkpoint.
+/// ItemGroup of a durable checkpoint.
 #[derive(Default)]
 pub(crate) struct DurableItems {
-    /// Those that stand in the list from now on, and where.
+    /// Items that are in the list from now on, with their LSNs.
     pub(crate) placed: Vec<(Arc<dyn LogItem>, Lsn)>,
-    /// Those that have nothing to wait for any more.
+    /// Items that leave the list.
     pub(crate) leaving: Vec<Arc<dyn LogItem>>,
 }
 
-/// What a walk over the list has met.
+/// The outcome of one walk over the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushReport {
-    /// Items of which a write was started.
+    /// Items for which a write was started.
     pub started: usize,
     /// Items that a checkpoint pins.
     pub pinned: usize,
-    /// Items that somebody holds locked.
+    /// Items that another thread holds locked.
     pub locked: usize,
     /// Items that are being written.
     pub underway: usize,
@@ -106,14 +107,14 @@ impl PushReport {
         }
     }
 
-    /// Items that are locked or being written: asking again helps.
+    /// Items that are locked or being written: another push later helps.
     #[must_use]
     pub const fn busy(&self) -> usize {
         self.locked + self.underway
     }
 }
 
-/// What all walks over the list have met.
+/// The sums over all walks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushCounts {
     /// Walks.
@@ -137,29 +138,29 @@ pub struct PushCounts {
 pub struct Ail {
     space: Arc<Space>,
     log_blocks: u32,
-    /// How much of the log shall be free.
+    /// How much of the log is to be kept free.
     free_bytes: u64,
     tail: AtomicU64<Volume>,
-    list: Mutex<List, Volume>,
-    /// The list has become empty.
+    list: Mutex<AilList, Volume>,
+    /// Signalled when the list becomes empty.
     removed: Condvar<Volume>,
     /// The fields of [`PushCounts`], in their order.
     pushes: SlotCounters<5>,
 }
 
-struct List {
-    /// By LSN.
-    groups: BTreeMap<Lsn, Items>,
+struct AilList {
+    /// The items at each LSN.
+    groups: BTreeMap<Lsn, ItemGroup>,
     head: CommitRecord,
     /// START of each checkpoint that is being written, by sequence.
     starts: BTreeMap<u64, Lsn>,
     balance: i64,
-    /// The log is shut down: a checkpoint that is durable all the same brings nothing in any more.
+    /// The log is shut down: a checkpoint that became durable before adds no items any more.
     closed: bool,
 }
 
 impl Ail {
-    /// An empty list of a log with these head and tail, of which so much shall be free.
+    /// Creates an empty list for a log with this state, of which `free_bytes` are to be kept free.
     pub(crate) fn new(
         space: Arc<Space>,
         log_blocks: u32,
@@ -167,7 +168,7 @@ impl Ail {
         state: &LogState,
     ) -> Self {
         let head = CommitRecord { start: state.tail, end: state.head };
-        let list = List {
+        let list = AilList {
             groups: BTreeMap::new(),
             head,
             starts: BTreeMap::new(),
@@ -202,28 +203,31 @@ impl Ail {
         Lsn(self.tail.load(Ordering::Acquire))
     }
 
-    /// Where the record with the last durable COMMIT starts.
+    /// The start of the record with the last durable COMMIT.
     #[must_use]
     pub fn head(&self) -> Lsn {
         self.list.lock().head.start
     }
 
-    /// Whether everything is in place.
+    /// Returns whether everything is in place.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.lock().groups.is_empty()
     }
 
-    /// How many items are not in place.
+    /// The number of items that are not in place.
     pub(crate) fn count(&self) -> u64 {
         self.list.lock().groups.values().map(|group| group.present as u64).sum()
     }
 
-    /// Recovery has left these items open, and put everything else up to the head in place.
+    /// Adds the items that recovery has left open. Everything else up to the head is in place.
     pub(crate) fn adopt(&self, items: impl IntoIterator<Item = (Arc<dyn LogItem>, Lsn)>) {
         let mut list = self.list.lock();
         for (item, lsn) in items {
-            assert!((list.head.start..list.head.end).contains(&lsn), "an item at {lsn}");
+            assert!(
+                (list.head.start..list.head.end).contains(&lsn),
+                "an open item at {lsn} is outside the log"
+            );
             list.place(item, lsn);
         }
         list.head.start = list.head.end;
@@ -231,18 +235,17 @@ impl Ail {
         self.space.set_used(used);
     }
 
-    /// A checkpoint has its START in the record at `start`: the tail waits there until it is
-    /// complete. Called before that record can be closed.
+    /// Records that the START of a checkpoint is in the record at `start`: the tail waits there
+    /// until the checkpoint is complete (I4). Called before that record can be closed.
     pub(crate) fn begin(&self, sequence: u64, start: Lsn) {
         let mut list = self.list.lock();
-        assert!(list.tail() <= start, "the tail {} is past START at {start}", list.tail());
+        assert!(list.tail() <= start, "the tail {} is past START at {start} (I4)", list.tail());
         list.starts.insert(sequence, start);
     }
 
-    /// Items of a checkpoint that is durable, which are taken over: some with where they stand from
-    /// now on, which is never further back than before, and others that leave. All at once, since the
-    /// whole volume waits for this list.
-    pub(crate) fn settle(&self, batch: &mut DurableItems) {
+    /// Adds and removes items of a durable checkpoint. An added item never moves back. The batch is
+    /// applied under one lock, since the whole volume waits for this list.
+    pub(crate) fn insert_durable(&self, batch: &mut DurableItems) {
         let mut list = self.list.lock();
         let before = list.tail();
         if !list.closed {
@@ -258,12 +261,12 @@ impl Ail {
             self.note_removals(&list, before);
         }
         drop(list);
-        // The log is shut down: what is left will never be in place.
+        // The log is shut down: these items will never be in place.
         batch.placed.drain(..).for_each(|(item, _)| item.abandon());
         batch.leaving.clear();
     }
 
-    /// A checkpoint is durable, and its items have been placed.
+    /// Completes a durable checkpoint, whose items have been inserted (I2, I3).
     pub(crate) fn complete(&self, durable: &DurableCheckpoint) {
         let DurableCheckpoint { sequence, record, granted } = *durable;
         let mut list = self.list.lock();
@@ -277,22 +280,22 @@ impl Ail {
         self.space.move_head(used, returned);
     }
 
-    /// The log has been ended at `end`, with everything in place, and begins anew there: the tail moves
-    /// past the record that has ended it, as if the log had just been opened.
+    /// Restarts the log at `end`, where it has been ended with everything in place. The tail moves
+    /// past the record that ended it, as if the log had just been opened.
     ///
     /// # Panics
     ///
-    /// If something is not in place.
+    /// If an item is not in place.
     pub(crate) fn restart(&self, end: Lsn) {
         let mut list = self.list.lock();
-        assert!(list.groups.is_empty() && list.starts.is_empty(), "a log in use");
+        assert!(list.groups.is_empty() && list.starts.is_empty(), "a log in use was restarted");
         list.head = CommitRecord { start: end, end };
         let used = self.move_tail(&list);
         self.space.set_used(used);
     }
 
-    /// Items have left a list that had this tail.
-    fn note_removals(&self, list: &List, before: Lsn) {
+    /// Moves the tail after items have left a list whose tail was `before`.
+    fn note_removals(&self, list: &AilList, before: Lsn) {
         if list.tail() != before {
             let used = self.move_tail(list);
             self.space.set_used(used);
@@ -302,7 +305,7 @@ impl Ail {
         }
     }
 
-    /// Empties the list, when the log has been shut down: nothing is written in place any more.
+    /// Empties the list after a shutdown: nothing is written in place any more.
     pub(crate) fn abandon(&self) {
         let mut list = self.list.lock();
         list.closed = true;
@@ -315,11 +318,12 @@ impl Ail {
         waiting.for_each(|(_, item)| item.abandon());
     }
 
-    /// Up to where items shall be written in place, when less of the log is free than shall be.
+    /// Returns the LSN up to which items are to be written in place, if too little of the log is
+    /// free.
     #[doc(alias = "xfs_ail_push_target")]
     #[must_use]
     pub fn target(&self) -> Option<Lsn> {
-        if self.space.is_short() {
+        if self.space.has_waiters() {
             return Some(self.head());
         }
         let limit = self.space.size_bytes() - self.free_bytes;
@@ -338,8 +342,8 @@ impl Ail {
 
     /// Asks every item up to `target` to be written in place, oldest first.
     ///
-    /// The walk holds no reference into the list between two batches: it goes on from the position
-    /// of the last item, whatever has become of that one.
+    /// Between two batches the walk holds no reference into the list. It continues from the
+    /// position of the last item, even if that item has left.
     pub fn push(&self, target: Lsn) -> PushReport {
         let report = self.walk(target);
         let PushReport { started, pinned, locked, underway, .. } = report;
@@ -348,7 +352,7 @@ impl Ail {
         report
     }
 
-    /// What all pushes since the log was opened have met.
+    /// The sums over all pushes since the log was opened.
     pub(crate) fn push_counts(&self) -> PushCounts {
         let [walks, started, pinned, locked, underway] =
             std::array::from_fn(|kind| self.pushes.sum(kind));
@@ -357,7 +361,7 @@ impl Ail {
 
     fn walk(&self, target: Lsn) -> PushReport {
         let mut report = PushReport::default();
-        let mut in_place = InPlace::new(self.space.plants());
+        let mut in_place = InPlace::new(self.space.mutant());
         let mut cursor = None;
         loop {
             let batch = self.batch(cursor, target);
@@ -377,7 +381,7 @@ impl Ail {
         }
     }
 
-    /// The next items of a walk.
+    /// Returns the next items of a walk.
     fn batch(&self, after: Option<Position>, target: Lsn) -> Vec<(Position, Arc<dyn LogItem>)> {
         let list = self.list.lock();
         let from = after.map_or(Lsn(0), |position| position.lsn);
@@ -399,13 +403,16 @@ impl Ail {
     }
 
     /// Stores the tail and returns the bytes between it and the head.
-    fn move_tail(&self, list: &List) -> u64 {
+    fn move_tail(&self, list: &AilList) -> u64 {
         let tail = list.tail();
+        // A tail moves back only if it has passed the START of a checkpoint that completes now.
+        let before = self.tail();
+        debug_assert!(before <= tail, "the tail {before} has passed START at {tail} (I1, I4)");
         self.tail.store(tail.0, Ordering::Release);
         self.distance_bytes(tail, list.head.end)
     }
 
-    /// Bytes of the log from one place to a later one.
+    /// Returns the bytes of the log from one LSN to a later one.
     fn distance_bytes(&self, from: Lsn, to: Lsn) -> u64 {
         let blocks = if from.cycle() == to.cycle() {
             to.block() - from.block()
@@ -416,16 +423,16 @@ impl Ail {
     }
 }
 
-/// Items at one LSN, in the order of their arrival.
+/// The items at one LSN, in the order of their arrival.
 #[derive(Default)]
-struct Items {
-    /// An item that has left leaves its place empty.
+struct ItemGroup {
+    /// An item that has left leaves `None`.
     items: Vec<Option<Arc<dyn LogItem>>>,
-    /// How many are there. A group of none is not in the list.
+    /// The number of items present. A group without any is not in the list.
     present: usize,
 }
 
-impl List {
+impl AilList {
     fn tail(&self) -> Lsn {
         let oldest = self.groups.first_key_value().map(|(lsn, _)| *lsn);
         let started = self.starts.values().copied().min();
@@ -446,13 +453,13 @@ impl List {
         group.present += 1;
     }
 
-    /// Takes an item out, wherever it stands.
+    /// Removes an item, whatever its position.
     fn leave(&mut self, item: &ItemState) -> Option<Arc<dyn LogItem>> {
         let position = item.leave()?;
         self.remove(position)
     }
 
-    /// Takes out what stands there.
+    /// Removes the item at a position.
     fn remove(&mut self, position: Position) -> Option<Arc<dyn LogItem>> {
         let group = self.groups.get_mut(&position.lsn)?;
         let item = group.items.get_mut(position.number as usize)?.take()?;

@@ -1,12 +1,12 @@
-//! The committed item list: commits, gathered into checkpoints.
+//! The committed item list (CIL): commits, gathered into checkpoints.
 //!
-//! Owns: the slots, order numbers, what a checkpoint may take of the log, the switch from one
+//! Owns: the slots, order numbers, how much log a checkpoint may take, the switch from one
 //! checkpoint to the next, and the order in which checkpoints are written. Does **not** own log
-//! space ([`space`](crate::space)), records ([`writer`](crate::writer)), or what becomes of items
-//! that are durable ([`ail`](crate::ail)).
+//! space ([`space`](crate::space)), records ([`writer`](crate::writer)), or durable items
+//! ([`ail`](crate::ail)).
 //!
-//! The reasons stand in docs/internals/log.md: why the order holds (theorems 1 and 2), why a
-//! checkpoint can always be written (theorem 3).
+//! The proofs are in docs/internals/log.md: the order holds (theorems 1 and 2), and a checkpoint
+//! can always be written (theorem 3).
 //!
 //! ```text
 //!  commit ─→ slot i: { checkpoint n, members }      push ─→ switch ─→ sort ─→ START ─→ items ─→
@@ -17,24 +17,24 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A checkpoint that is gathered and not empty, or in `committing`, or complete: nothing
-//!   is in between, since the switch changes both with all slot locks held.
+//! - **I1** Every checkpoint that is not empty is open, in `committing`, or complete. There is no
+//!   state in between, because the switch changes both with all slot locks held.
 //! - **I2** All slots hold the same checkpoint whenever all their locks are held.
-//! - **I3** A checkpoint has been given at least what writing it takes.
+//! - **I3** A checkpoint has been granted at least the log that writing it takes.
+//! - **I4** A member that is not written (`Disposition`) stays in the list of its slot until the
+//!   checkpoint is written. The slot whose commit changed the disposition notes the change. The
+//!   push applies the notes when it has all slots, so a commit needs no lock but that of its own
+//!   slot.
 //!
-//! - **I4** A member that does not count (`Fate`) stands in the list of a slot until the checkpoint is
-//!   written. Which members these are is noted in the slot that made them so, and looked up when all
-//!   slots are at hand: a commit needs no lock but that of its own slot.
-//!
-//! Lock order: `switching`, slots in ascending order, `committing`. What several slots share of an
-//! item comes after the slot.
+//! Lock order: `switching`, slots in ascending order, `committing`. The vector that several slots
+//! share of an item comes after the slot.
 
 mod arena;
+mod closed;
 mod commit;
-mod gathered;
 mod members;
+mod membership;
 mod push;
-mod share;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,29 +48,29 @@ use xfs_sync::{
 use crate::ail::Ail;
 use crate::health::Health;
 use crate::item::CheckpointEnd;
-use crate::plant::Plants;
+use crate::mutant::ActiveMutant;
 use crate::writer::Writer;
 
-use arena::Pool;
-use gathered::Gathered;
-use members::ListPool;
-use share::{Fate, Share};
+use arena::ArenaPool;
+pub(crate) use closed::ClosedCheckpoint;
+use members::MemberListPool;
+use membership::CilMembership;
 
 pub use commit::Committed;
 pub(crate) use commit::Pressure;
-pub(crate) use push::{ClosedCheckpoint, WrittenCheckpoint};
+pub(crate) use push::WrittenCheckpoint;
 
-/// A checkpoint that is being gathered.
-struct Checkpoint {
+/// The checkpoint that takes commits.
+struct OpenCheckpoint {
     sequence: u64,
-    /// Whether nobody has committed to it. The first commit gives it its own unit.
+    /// Whether there was no commit yet. The first commit grants the checkpoint its own overhead.
     empty: AtomicBool<Volume>,
-    /// Bytes of its items that slots have folded in. Relogging can shrink an item, so that a slot
-    /// may fold less than nothing: the sum is a signed number.
+    /// Bytes of its items that slots have folded in. Relogging can shrink an item, so a slot may
+    /// fold a negative amount: the sum is a signed number.
     folded: AtomicU64<Volume>,
 }
 
-impl Checkpoint {
+impl OpenCheckpoint {
     fn new(sequence: u64) -> Self {
         let (empty, folded) = (AtomicBool::new(true), AtomicU64::new(0));
         Self { sequence, empty, folded }
@@ -81,109 +81,111 @@ impl Checkpoint {
     }
 }
 
-/// How far a checkpoint that is being written has come.
+/// How far the writing of a checkpoint has come.
 #[derive(Clone, Copy, Default)]
-struct Progress {
+struct WriteProgress {
     start: Option<Lsn>,
     committed: bool,
 }
 
 #[derive(Default)]
 struct Committing {
-    checkpoints: BTreeMap<u64, Progress>,
+    checkpoints: BTreeMap<u64, WriteProgress>,
 }
 
-/// Who waits, each kind by itself: what one of them waits for is nothing to the others. All of it
-/// changes under the lock of `committing`.
+/// The condition variables, one for each kind of waiter, so that a wakeup reaches no other kind.
+/// All conditions change under the lock of `committing`.
 #[derive(Default)]
-struct Waits {
-    /// Threads that write checkpoints, for one that is due.
+struct CilCondvars {
+    /// Threads that write checkpoints wait for a checkpoint that is due.
     due: Condvar<Volume>,
-    /// Commits over the hard limit, and forces of what is still gathered: for the switch. And such
-    /// forces, until no older checkpoint is being written.
+    /// Commits over the hard limit and forces of the open checkpoint wait for the switch. Such
+    /// forces also wait until no older checkpoint is being written.
     switched: Condvar<Volume>,
-    /// Checkpoints, until those before them have written START or COMMIT.
-    turn: Condvar<Volume>,
-    /// Checkpoints and forces, until older ones are complete or aborted.
+    /// Checkpoints wait until those before them have written START or COMMIT.
+    order: Condvar<Volume>,
+    /// Checkpoints and forces wait until older checkpoints are complete or aborted.
     ended: Condvar<Volume>,
 }
 
-impl Waits {
+impl CilCondvars {
     fn notify_all(&self) {
-        for condvar in [&self.due, &self.switched, &self.turn, &self.ended] {
+        for condvar in [&self.due, &self.switched, &self.order, &self.ended] {
             condvar.notify_all();
         }
     }
 }
 
-/// How much has come in.
+/// Counts of what was committed.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Fill {
-    /// Since the log was opened.
+pub(crate) struct CilContents {
+    /// Commits since the log was opened.
     pub(crate) commits: u64,
-    /// Items of the checkpoint that is being gathered, those alone that will be written.
+    /// Items of the open checkpoint that will be written.
     pub(crate) items: u64,
-    /// Bytes of these.
+    /// Bytes of these items.
     pub(crate) bytes: u64,
 }
 
-/// What the list works with.
+/// The parts that the list works with.
 pub(crate) struct CilParts {
     pub(crate) writer: Arc<Writer>,
     pub(crate) ail: Arc<Ail>,
     pub(crate) health: Arc<Health>,
-    /// The size at which a checkpoint is written unasked.
+    /// The size at which a checkpoint is pushed without a request.
     pub(crate) soft_bytes: u64,
-    /// The number in the log of checkpoint 0; the others go on from there.
+    /// The log's transaction number of checkpoint 0. Later checkpoints count from there.
     pub(crate) first_number: u32,
-    /// Slots; one is a single list that all share.
+    /// The number of slots; one is a single list that all threads share.
     pub(crate) slots: usize,
-    /// Threads that write checkpoints.
+    /// The number of threads that write checkpoints.
     pub(crate) pushers: usize,
-    pub(crate) plants: Plants,
+    pub(crate) mutant: ActiveMutant,
 }
 
 /// The committed item list.
 pub(crate) struct Cil {
     parts: CilParts,
-    slots: Slots<Mutex<Share, Slot>>,
-    /// Held while a checkpoint is switched: the sequence cannot change under it.
+    slots: Slots<Mutex<CilMembership, Slot>>,
+    /// Held while a checkpoint is switched: the sequence cannot change meanwhile.
     switching: Mutex<(), Volume>,
-    /// The sequence of the checkpoint that is being gathered.
+    /// The sequence of the open checkpoint.
     current: AtomicU64<Volume>,
-    /// Up to which sequence a push has been asked for.
+    /// The sequence up to which a push has been requested.
     requested: AtomicU64<Volume>,
     committing: Mutex<Committing, Volume>,
-    /// All checkpoints up to this one are durable. Written under the lock of `committing`.
+    /// The sequence up to which all checkpoints are durable. Written under the lock of
+    /// `committing`.
     durable: AtomicU64<Volume>,
-    /// The last checkpoint to which something has been committed.
+    /// The last checkpoint that has had a commit.
     begun: AtomicU64<Volume>,
-    waits: Waits,
-    /// Memory of checkpoints that have been written: of vectors, and of lists of members.
-    pool: Pool,
-    lists: ListPool,
+    condvars: CilCondvars,
+    /// Memory of written checkpoints, for reuse: chunks of vectors, and chunks of member lists.
+    pool: ArenaPool,
+    lists: MemberListPool,
     /// Bytes of the vectors of all checkpoints.
     written: SlotCounters<1>,
 }
 
-/// The size of a checkpoint that has commits wait, where this one has it written.
+/// The size of a checkpoint at which commits wait, where `soft_bytes` is the size at which it is
+/// pushed.
 pub(crate) const fn hard_bytes(soft_bytes: u64) -> u64 {
     2 * soft_bytes
 }
 
 impl Cil {
-    /// An empty list.
+    /// Creates an empty list.
     pub(crate) fn new(parts: CilParts) -> Self {
-        let checkpoint = Arc::new(Checkpoint::new(1));
+        let checkpoint = Arc::new(OpenCheckpoint::new(1));
         let mut numbers = 0..;
         let slots = Slots::with_count(parts.slots, || {
-            let number = numbers.next().unwrap_or_default();
-            Mutex::new(Share::new(number, Arc::clone(&checkpoint), parts.plants))
+            let number = numbers.next().expect("slots have numbers of 32 bits");
+            Mutex::new(CilMembership::new(number, Arc::clone(&checkpoint), parts.mutant))
         });
-        // What is written at once, each as large as it may become.
+        // The checkpoints that are written at once, each at its largest size.
         let kept_bytes = 2 * parts.soft_bytes * parts.pushers.clamp(1, 2) as u64;
-        let pool = Pool::new(kept_bytes, slots.iter().len());
-        let lists = ListPool::new(kept_bytes, slots.iter().len());
+        let pool = ArenaPool::new(kept_bytes, slots.iter().len());
+        let lists = MemberListPool::new(kept_bytes, slots.iter().len());
         Self {
             pool,
             lists,
@@ -196,32 +198,32 @@ impl Cil {
             durable: AtomicU64::new(0),
             written: SlotCounters::new(),
             begun: AtomicU64::new(0),
-            waits: Waits::default(),
+            condvars: CilCondvars::default(),
         }
     }
 
-    /// What has come in.
-    pub(crate) fn fill(&self) -> Fill {
-        let (mut fill, mut fated, mut unfolded) = (Fill::default(), 0, 0);
+    /// Counts what was committed.
+    pub(crate) fn contents(&self) -> CilContents {
+        let (mut contents, mut not_written, mut unfolded) = (CilContents::default(), 0, 0);
         for slot in self.slots.iter() {
-            let share = slot.lock();
-            fill.commits += share.commits;
-            fill.items += share.members.list.len() as u64;
-            fated += share.members.fated.len() as u64;
-            unfolded += share.unfolded;
+            let membership = slot.lock();
+            contents.commits += membership.commits;
+            contents.items += membership.members.list.len() as u64;
+            not_written += membership.members.disposition_notes.len() as u64;
+            unfolded += membership.unfolded;
         }
-        fill.items = fill.items.saturating_sub(fated);
+        contents.items = contents.items.saturating_sub(not_written);
         let folded = self.slots.mine().lock().checkpoint.folded_bytes();
-        fill.bytes = folded.saturating_add_signed(unfolded);
-        fill
+        contents.bytes = folded.saturating_add_signed(unfolded);
+        contents
     }
 
-    /// Bytes of all checkpoints that have been written, or are being written.
+    /// Bytes of all checkpoints that have been written or are being written.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.written.sum(0)
     }
 
-    /// The checkpoint that is being gathered.
+    /// The sequence of the open checkpoint.
     pub(crate) fn current(&self) -> u64 {
         self.current.load(Ordering::Acquire)
     }
@@ -230,46 +232,46 @@ impl Cil {
         hard_bytes(self.parts.soft_bytes)
     }
 
-    /// Whether nothing has been committed that is not durable.
+    /// Returns whether everything that was committed is durable.
     pub(crate) fn is_idle(&self) -> bool {
         let empty = self.slots.mine().lock().checkpoint.empty.load(Ordering::Acquire);
         empty && self.committing.lock().checkpoints.is_empty()
     }
 
-    /// Asks the pushing threads to write everything up to this checkpoint. If nothing has been
-    /// committed to it yet, that stands until something is.
+    /// Requests that the pushing threads write everything up to this checkpoint. A request for a
+    /// checkpoint without commits stands until it has one.
     pub(crate) fn request_push(&self, sequence: u64) {
         if self.requested.load(Ordering::Acquire) < sequence {
             let _committing = self.committing.lock();
             self.requested.fetch_max(sequence, Ordering::SeqCst);
-            self.waits.due.notify_one();
+            self.condvars.due.notify_one();
         }
     }
 
-    /// The first commit to a checkpoint has come. Either it sees that a push has been asked for, or
-    /// who asked sees it.
+    /// Records the first commit to a checkpoint. Either this commit sees the request for a push, or
+    /// the thread that requests it sees the commit.
     fn begin(&self, sequence: u64) {
         self.begun.fetch_max(sequence, Ordering::SeqCst);
         if self.requested.load(Ordering::SeqCst) >= sequence {
             let _committing = self.committing.lock();
-            self.waits.due.notify_one();
+            self.condvars.due.notify_one();
         }
     }
 
-    /// Up to where a push has been asked for, if there is anything to be written.
+    /// Returns the sequence up to which a push has been requested, if there is something to write.
     pub(crate) fn due(&self) -> Option<u64> {
         let (requested, current) = (self.requested.load(Ordering::SeqCst), self.current());
         let is_due = requested >= current && self.begun.load(Ordering::SeqCst) >= current;
         is_due.then_some(requested)
     }
 
-    /// Whether the current checkpoint is to be written.
+    /// Returns whether a push of the open checkpoint has been requested.
     #[cfg(test)]
     pub(crate) fn is_push_requested(&self) -> bool {
         self.requested.load(Ordering::Acquire) >= self.current()
     }
 
-    /// Waits until a push is asked for, or the log is shut down or closed, and returns the sequence.
+    /// Waits until a push is due, or the log is shut down or closed. Returns the sequence.
     pub(crate) fn await_request(&self, closing: &AtomicBool<Volume>) -> Option<u64> {
         let mut committing = self.committing.lock();
         loop {
@@ -279,15 +281,15 @@ impl Cil {
             if let Some(requested) = self.due() {
                 return Some(requested);
             }
-            self.waits.due.wait(&mut committing);
+            self.condvars.due.wait(&mut committing);
         }
     }
 
-    /// Waits until this checkpoint is being written, if it has grown over its hard limit.
+    /// Waits until this checkpoint has been switched, after it has grown over its hard limit.
     pub(crate) fn await_switch(&self, sequence: u64) {
         let mut committing = self.committing.lock();
         while self.current() <= sequence && !self.parts.health.is_down() {
-            self.waits.switched.wait(&mut committing);
+            self.condvars.switched.wait(&mut committing);
         }
     }
 
@@ -295,55 +297,56 @@ impl Cil {
     ///
     /// # Errors
     ///
-    /// What stopped the log, or [`Error::Shutdown`](xfs_buffer::Error::Shutdown). All items of
-    /// these checkpoints have been aborted then.
+    /// The error that stopped the log, or [`Error::Shutdown`](xfs_buffer::Error::Shutdown). All
+    /// items of these checkpoints have been aborted then.
     ///
     /// # Group commit
     ///
-    /// A checkpoint that is being gathered goes on gathering while an older one is written: it has
-    /// to wait for that one's COMMIT anyway, and whoever commits meanwhile is served by one flush.
+    /// The open checkpoint keeps taking commits while an older one is written. It has to wait for
+    /// the older one's COMMIT anyway, and one flush then serves all commits that arrive in the
+    /// meantime.
     pub(crate) fn force(&self, sequence: u64) -> Result<()> {
         if self.durable() >= sequence {
             return Ok(());
         }
         let mut committing = self.committing.lock();
         while self.current() <= sequence && !committing.checkpoints.is_empty() {
-            self.waits.switched.wait(&mut committing);
+            self.condvars.switched.wait(&mut committing);
         }
         drop(committing);
         self.push(sequence)?;
         let mut committing = self.committing.lock();
         while committing.checkpoints.range(..=sequence).next().is_some() {
-            self.waits.ended.wait(&mut committing);
+            self.condvars.ended.wait(&mut committing);
         }
-        // What has not been switched by now was empty, unless the log is shut down.
+        // A checkpoint that has not been switched by now was empty, unless the log is shut down.
         if self.durable() >= sequence { Ok(()) } else { self.parts.health.check() }
     }
 
-    /// All checkpoints up to this one are durable.
+    /// The sequence up to which all checkpoints are durable.
     pub(crate) fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// Lets all waiters look again.
+    /// Wakes all waiters, so that they check the state of the log again.
     pub(crate) fn wake_all(&self) {
         let _committing = self.committing.lock();
-        self.waits.notify_all();
+        self.condvars.notify_all();
     }
 
-    /// Takes everything out of the list when the log has been shut down, and lets nothing in.
+    /// Empties the list after the log has been shut down, and refuses further commits.
     pub(crate) fn close(&self) {
         let _switching = self.switching.lock();
-        let mut shares: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
-        let mut gathered = Gathered::new(self.current());
-        let last = Arc::new(Checkpoint::new(gathered.sequence));
-        for share in &mut shares {
-            share.closed = true;
-            gathered.take(share, &last);
+        let mut slots: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
+        let mut closed = ClosedCheckpoint::new(self.current());
+        let last = Arc::new(OpenCheckpoint::new(closed.sequence));
+        for membership in &mut slots {
+            membership.closed = true;
+            closed.take(membership, &last);
         }
-        drop(shares);
-        gathered.settle();
-        gathered.unpin_all(CheckpointEnd::Aborted);
+        drop(slots);
+        closed.resolve_members();
+        closed.unpin_all(CheckpointEnd::Aborted);
         self.wake_all();
     }
 }

@@ -1,4 +1,4 @@
-//! Where the log lies, and reading blocks and records from it.
+//! The location of the log, and reading its blocks and records.
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{Durability, SharedDevice};
@@ -7,18 +7,18 @@ use xfs_format::{
     BASIC_BLOCK_BYTES, Corruption, DiskAddr, Structure, StructureAddress, Superblock, Uuid,
 };
 
-/// Where the log lies on its device. Units are basic blocks of 512 bytes.
+/// The location of the log on its device. Units are basic blocks of 512 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogGeometry {
-    /// First block on the device.
+    /// The first block on the device.
     pub start: DiskAddr,
-    /// Blocks of the log, at least 1 and at most 2 GiB of them.
+    /// Blocks of the log: at least 1, and at most 2 GiB of them.
     pub length_blocks: u32,
     /// Bytes that the writer aligns to.
     pub sector_bytes: u32,
     /// Bytes to whose multiples the writer pads records; 1 for none.
     pub stripe_unit_bytes: u32,
-    /// The UUID that records carry: the volume's present one.
+    /// The UUID that records carry: the volume's current one.
     pub uuid: Uuid,
 }
 
@@ -56,12 +56,12 @@ impl LogDevice {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if the log does not lie on the device as a whole.
+    /// [`Error::Corrupt`] if part of the log lies outside the device.
     pub fn new(device: SharedDevice, superblock: &Superblock) -> Result<Self> {
         Self::with_geometry(device, LogGeometry::new(superblock))
     }
 
-    /// A log that lies like this on its device.
+    /// A log with this geometry on its device.
     ///
     /// # Errors
     ///
@@ -79,13 +79,13 @@ impl LogDevice {
         Ok(Self { device, geometry })
     }
 
-    /// The same log, in which records carry another UUID from now on.
+    /// Changes the UUID that records carry from now on.
     pub(crate) fn with_uuid(mut self, uuid: Uuid) -> Self {
         self.geometry.uuid = uuid;
         self
     }
 
-    /// Where the log lies.
+    /// The location of the log.
     #[must_use]
     pub const fn geometry(&self) -> &LogGeometry {
         &self.geometry
@@ -104,7 +104,7 @@ impl LogDevice {
         (sum % u64::from(self.length_blocks())) as u32
     }
 
-    /// How many blocks lie from `start` on before `end`, around the end; 0 if they are the same.
+    /// The number of blocks from `start` up to `end`, around the end; 0 if they are equal.
     #[must_use]
     pub fn distance(&self, start: u32, end: u32) -> u32 {
         if end >= start { end - start } else { self.length_blocks() - start + end }
@@ -164,7 +164,7 @@ impl LogDevice {
         })
     }
 
-    /// Makes all that was written before durable.
+    /// Makes all earlier writes durable.
     pub(crate) fn flush(&self) -> std::io::Result<()> {
         self.device.flush()
     }
@@ -178,7 +178,7 @@ impl LogDevice {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], and [`Error::Corrupt`] for bytes that are no sound header.
+    /// [`Error::Io`], and [`Error::Corrupt`] for bytes that are not a valid header.
     pub fn read_header(&self, block: u32) -> Result<LogRecordHeader> {
         let header =
             LogRecordHeader::decode(&self.read_blocks(block, 1)?, StructureAddress::Log(block))?;
@@ -188,12 +188,12 @@ impl LogDevice {
 
     /// Reads a whole record as it lies on disk, and checks it. At most 260 KiB.
     ///
-    /// The checksum comes first: where it fails, nothing else that the header says means anything. So any other
-    /// error is about bytes that a writer meant.
+    /// The checksum is checked first: where it fails, nothing else in the header is reliable. Any
+    /// other error is about bytes that a writer meant to write.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], and [`Error::Corrupt`] for bytes that are no sound record.
+    /// [`Error::Io`], and [`Error::Corrupt`] for bytes that are not a valid record.
     pub fn read_record(&self, block: u32) -> Result<(LogRecordHeader, Vec<u8>)> {
         let place = StructureAddress::Log(block);
         let header = LogRecordHeader::decode(&self.read_blocks(block, 1)?, place)?;

@@ -1,9 +1,9 @@
 //! Finding the head: the block that would be written next.
 //!
-//! The cycles of the blocks are looked at, not the records: first by bisection, then block by block
-//! before the place found, because several records may have been under way at a crash and landed in
-//! any order, leaving holes. At last the head is moved back to the start of a record that did not
-//! get all its blocks.
+//! The search looks at the cycles of blocks, not at records. It bisects first. Then it scans the
+//! blocks before the result one by one, because several records may have been in flight at a crash
+//! and landed in any order, with holes. Finally it moves the head back to the start of a record
+//! that did not get all its blocks.
 
 use std::cmp::Ordering;
 
@@ -15,13 +15,13 @@ use xfs_format::{BASIC_BLOCK_BYTES, Corruption, Structure, StructureAddress};
 
 use crate::device::LogDevice;
 
-/// Blocks in which holes may be.
+/// Blocks among which holes may be.
 const MAX_BLOCKS_IN_FLIGHT: u32 = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BLOCKS;
 
 /// Blocks of the longest payload.
 const MAX_RECORD_BLOCKS: u32 = MAX_RECORD_BYTES / BASIC_BLOCK_BYTES;
 
-/// Blocks that are read at once when many are looked at.
+/// Blocks that a scan reads at once.
 const SCAN_BLOCKS: u32 = 512;
 
 pub(crate) fn corrupt(block: u32, check: LogRecordCheck) -> Error {
@@ -39,7 +39,7 @@ pub(crate) fn find(log: &LogDevice) -> Result<u32> {
     let head = match last {
         0 if first != 1 => return Err(corrupt(0, LogRecordCheck::Cycles { first, last })),
         0 => {
-            // The first turn has not come to the end yet.
+            // The first cycle has not reached the end of the log yet.
             let head = bisect(log, |cycle| cycle == 0)?;
             let head = skip_holes(log, head, 0)?;
             return end_of_records(log, head, MAX_BLOCKS_IN_FLIGHT);
@@ -51,7 +51,8 @@ pub(crate) fn find(log: &LogDevice) -> Result<u32> {
     Ok(if head == length { 0 } else { head })
 }
 
-/// The first block whose cycle is past the boundary, where block 0 is not and the last block is.
+/// Returns the first block whose cycle is past the boundary. Block 0 is not past it; the last block
+/// is.
 fn bisect(log: &LogDevice, is_past: impl Fn(u32) -> bool) -> Result<u32> {
     let (mut before, mut past) = (0, log.length_blocks() - 1);
     while past - before > 1 {
@@ -65,16 +66,16 @@ fn bisect(log: &LogDevice, is_past: impl Fn(u32) -> bool) -> Result<u32> {
     Ok(past)
 }
 
-/// Moves the head back to the first block of cycle `stale` among those that may have been under
-/// way: what lies behind such a hole was written, but what should be in it was not.
+/// Moves the head back to the first block of cycle `stale` among the blocks that may have been in
+/// flight. The blocks after such a hole were written, but the block in the hole was not.
 fn skip_holes(log: &LogDevice, head: u32, stale: u32) -> Result<u32> {
     let scan = MAX_BLOCKS_IN_FLIGHT.min(log.length_blocks());
     if head >= scan || stale == 0 {
         let start = head.saturating_sub(scan);
         return Ok(find_cycle(log, start, head, stale)?.unwrap_or(head));
     }
-    // The blocks before the head reach around the end of the log. There the head's own cycle is
-    // the older one, and a hole carries the cycle before.
+    // The blocks before the head reach around the end of the log. There the head's own cycle is the
+    // older one, and a hole carries the cycle before.
     let start = log.length_blocks() - (scan - head);
     if let Some(hole) = find_cycle(log, start, log.length_blocks(), stale.wrapping_sub(1))? {
         return Ok(hole);
@@ -82,18 +83,19 @@ fn skip_holes(log: &LogDevice, head: u32, stale: u32) -> Result<u32> {
     Ok(find_cycle(log, 0, head, stale)?.unwrap_or(head))
 }
 
-/// The first block of this cycle from `start` on before `end`.
+/// Returns the first block of this cycle from `start` up to `end`.
 #[doc(alias = "xlog_find_verify_cycle")]
 fn find_cycle(log: &LogDevice, start: u32, end: u32, cycle: u32) -> Result<Option<u32>> {
     find_block(log, (start, end), |bytes| block_cycle(bytes) == cycle)
 }
 
-/// The first block from `start` on before `end` that is not as a tool leaves it that zeroes a log.
+/// Returns the first block from `start` up to `end` that is not zero as after a tool cleared the
+/// log.
 pub(crate) fn find_written(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
     find_block(log, (start, end), |bytes| block_cycle(bytes) != 0)
 }
 
-/// The first block from `start` on before `end` that is one of those.
+/// Returns the first block from `start` up to `end` that satisfies the predicate.
 fn find_block(
     log: &LogDevice,
     (start, end): (u32, u32),
@@ -111,7 +113,7 @@ fn find_block(
     Ok(None)
 }
 
-/// The last block from `start` on before `end` in which a record starts.
+/// Returns the last block from `start` up to `end` in which a record starts.
 pub(crate) fn find_last_header(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
     let mut end = end;
     while end > start {
@@ -126,7 +128,7 @@ pub(crate) fn find_last_header(log: &LogDevice, start: u32, end: u32) -> Result<
     Ok(None)
 }
 
-/// The first block from `start` on before `end` in which a record starts.
+/// Returns the first block from `start` up to `end` in which a record starts.
 pub(crate) fn find_first_header(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
     find_block(log, (start, end), LogRecordHeader::is_here)
 }
@@ -141,7 +143,7 @@ fn end_of_records(log: &LogDevice, head: u32, scan: u32) -> Result<u32> {
     if start > 0 {
         return Err(corrupt(head, LogRecordCheck::NoRecord { blocks: scan }));
     }
-    // The record that the head ends starts before the end of the log.
+    // The record that ends at the head starts before the end of the log.
     let length = log.length_blocks();
     let start = length.saturating_sub(scan - head).max(head);
     match find_last_header(log, start, length)? {
@@ -150,9 +152,10 @@ fn end_of_records(log: &LogDevice, head: u32, scan: u32) -> Result<u32> {
     }
 }
 
-/// The head if the record at `block` fills the `present` blocks up to it. A longer record did not get all its blocks:
-/// its start is the head. A shorter one leaves blocks that belong to no record, which no crash does: it is damage where
-/// they have the log's cycle. Tools that clear a log leave them zero, and then the record before decides.
+/// Returns the head if the record at `block` fills the `present` blocks up to it. A longer record
+/// did not get all its blocks: its start is the head. A shorter one leaves blocks that belong to no
+/// record. No crash does that, so it is damage if those blocks have the log's cycle. Tools that
+/// clear a log leave them zero, and then the record before decides.
 fn record_end(log: &LogDevice, block: u32, head: u32, present: u32) -> Result<u32> {
     let header = log.read_header(block)?;
     let recorded = header.total_blocks();

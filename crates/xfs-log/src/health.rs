@@ -1,19 +1,19 @@
-//! Whether the log still works.
+//! The shutdown state of the log.
 //!
-//! Owns: the one word that says that the log is shut down. It is set once and never taken back:
-//! after a write that failed nobody knows what is on the device, so nothing more is written there.
+//! Owns: the one word that says that the log is shut down. It is set once and never cleared. After
+//! a failed write the contents of the device are unknown, so nothing more is written there.
 
 use xfs_buffer::{Error, Result};
 use xfs_sync::{AtomicBool, Ordering, Volume};
 
-/// Whether the log is shut down.
+/// The shutdown state of the log.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     down: AtomicBool<Volume>,
 }
 
 impl Health {
-    /// Whether the log is shut down.
+    /// Returns whether the log is shut down.
     pub(crate) fn is_down(&self) -> bool {
         self.down.load(Ordering::SeqCst)
     }
@@ -23,7 +23,7 @@ impl Health {
         if self.is_down() { Err(Error::Shutdown) } else { Ok(()) }
     }
 
-    /// Shuts the log down. Says whether this call did it.
+    /// Shuts the log down. Returns whether this call did it.
     pub(crate) fn set_down(&self) -> bool {
         !self.down.swap(true, Ordering::SeqCst)
     }

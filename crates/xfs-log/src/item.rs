@@ -1,19 +1,19 @@
-//! Items: what is logged, as the log sees it.
+//! Items: logged objects, as the log sees them.
 //!
-//! Owns: the trait, and the state that the log keeps in each item. Does **not** own what an item
-//! means, its lock, or its pin count: those are the item's.
+//! Owns: the trait, and the state that the log keeps in each item. Does **not** own the meaning of
+//! an item, its lock, or its pin count: those belong to the item.
 //!
-//! # Who may touch what
+//! # Access rules
 //!
 //! | field | written by | read by |
 //! |---|---|---|
-//! | `order`, `seat`, `length_bytes` | a commit: item and one slot locked | such a commit |
-//! | `sequence` | the same | anybody |
+//! | `order`, `member_ref`, `length_bytes` | a commit: item and one slot locked | such a commit |
+//! | `sequence` | the same | any thread |
 //! | `shared` | the same | the same |
-//! | a shared vector | the same, before the switch | after the switch the push, which then owns it (I2) |
-//! | `lsn`, `number` | with the AIL locked; who has written the item in place takes `lsn` back to 0 | `lsn` anybody |
+//! | a shared vector | the same, before the switch | after the switch: the push, its owner |
+//! | `lsn`, `number` | with the AIL locked; also `leave_from`, without | `lsn`: any thread |
 //!
-//! An intent is locked by nobody: it belongs to one chain, and so does its completion.
+//! No thread locks an intent: it belongs to one chain of transactions, and so does its completion.
 
 use std::sync::Arc;
 
@@ -21,48 +21,49 @@ use xfs_format::Lsn;
 use xfs_sync::{AtomicU64, Mutex, MutexGuard, Object, Ordering};
 
 use crate::ail::{InPlace, Position};
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, mutate};
 use crate::vector::RegionWriter;
 
-/// How a checkpoint ended for an item that was pinned by it.
+/// How a checkpoint ended for an item that it had pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointEnd {
-    /// It is durable; the item is in the AIL if it had to go there.
+    /// It is durable; the item is in the AIL if it has to be there.
     Durable,
     /// The item is an intent that was finished in the checkpoint that would have logged it: neither
     /// reached the log.
     Cancelled,
-    /// The log was shut down: the change is lost, and the object in memory is not to be believed.
+    /// The log was shut down: the change is lost, and the object in memory must not be trusted.
     Aborted,
 }
 
-/// What became of an item that was asked to be written in place.
+/// The outcome of a request to write an item in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// It is in place: the AIL takes it out.
+    /// It is in place: the AIL removes it.
     Done,
-    /// It is written, or being written; it leaves the AIL when that is done.
+    /// A write has started; the item leaves the AIL when it is done.
     Started,
-    /// It is being written since an earlier time.
+    /// An earlier write is still running.
     Underway,
     /// A checkpoint that is not durable holds it: the log has to be forced.
     Pinned,
-    /// Somebody has locked it.
+    /// Another thread has it locked.
     Locked,
     /// It could not be written: the log is shut down.
     Failed,
 }
 
-/// Something that can be logged.
+/// An object that can be logged.
 ///
-/// The log calls these methods with no lock of its own held that they could wait for, except where
-/// it says so.
+/// The log calls these methods without holding a lock of its own that they could wait for, except
+/// where a method says so.
 pub trait LogItem: Send + Sync + 'static {
     /// The log's part of the item.
     fn state(&self) -> &ItemState;
 
-    /// Writes what is dirty since the item was last in place. An item of no regions is tracked and
-    /// leaves no bytes: an *ordered* item. The caller of commit has locked the item.
+    /// Writes the parts of the item that are dirty since it was last in place. An item of no
+    /// regions is tracked and logs no bytes: an *ordered* item. The caller of commit has locked the
+    /// item.
     fn format(&self, regions: &mut RegionWriter<'_>);
 
     /// The intent that this item completes.
@@ -70,66 +71,71 @@ pub trait LogItem: Send + Sync + 'static {
         None
     }
 
-    /// The item is in a checkpoint: it must not be written in place until [`unpin`](Self::unpin).
-    /// Called once for each checkpoint, with a slot locked: only to count.
+    /// Pins the item: it is in a checkpoint and must not be written in place until
+    /// [`unpin`](Self::unpin). Called once for each checkpoint, with a slot locked. It must only
+    /// count.
     fn pin(&self);
 
-    /// A checkpoint that held the item has ended.
+    /// Unpins the item: a checkpoint that held it has ended.
     fn unpin(&self, end: CheckpointEnd);
 
-    /// The checkpoint with the item is durable, and starts at `start`. Returns where the item
-    /// stands in the AIL from now on: `start`, something older if only part of its changes is in
-    /// this checkpoint, or `None` for an item that has nothing to wait for, and leaves if it is there.
-    /// Others that leave with it go into `leaving`: a completion puts its intent there.
+    /// Reports that the checkpoint with the item is durable, and starts at `start`. Returns the
+    /// item's position in the AIL from now on. That is `start`, or an older LSN if this checkpoint
+    /// holds only part of its changes. `None` is for an item that waits for nothing and leaves the
+    /// AIL if it is there. Items that leave with it go into `leaving`: a completion puts its intent
+    /// there.
     fn committed(&self, start: Lsn, _leaving: &mut Vec<Arc<dyn LogItem>>) -> Option<Lsn> {
         Some(start)
     }
 
-    /// The tail has to move: the item shall be written in place, without waiting for any lock. What
-    /// is written with it is noted ([`InPlace::note`]) at the [`lsn`](ItemState::lsn) that it had when
-    /// its contents were taken: it may have been logged again since.
+    /// Requests that the item be written in place, because the tail has to move. The item must not
+    /// wait for any lock. All items that are written with it are noted ([`InPlace::note`]) at the
+    /// [`lsn`](ItemState::lsn) that they had when their contents were taken: an item may have been
+    /// logged again since.
     fn push(&self, in_place: &mut InPlace) -> Pushed;
 
-    /// The log is shut down: the item waited to be written in place, and never will be.
+    /// Reports that the log is shut down: the item waited to be written in place, and never will
+    /// be.
     fn abandon(&self) {}
 }
 
-/// What the log keeps in each item.
+/// The state that the log keeps in each item.
 ///
-/// Plain words, and a lock for the vector alone: a commit has the item locked, and where the item stands in the
-/// AIL is written under the lock of that, but for who takes it out (`leave_from`).
+/// The fields are plain words, except for a lock on the vector. A commit has the item locked. The
+/// position in the AIL is written under the lock of the AIL, except by the thread that removes the
+/// item without it (`leave_from`).
 #[derive(Default)]
 pub struct ItemState {
-    /// The last checkpoint to which the item was committed; 0 if to none.
+    /// The last checkpoint to which the item was committed; 0 before the first commit.
     sequence: AtomicU64<Object>,
     /// The order number of the last commit that held the item.
     order: AtomicU64<Object>,
-    /// Where it stands in that checkpoint.
-    seat: AtomicU64<Object>,
-    /// Bytes that it takes there.
+    /// Its member in that checkpoint.
+    member_ref: AtomicU64<Object>,
+    /// The bytes that it takes there.
     length_bytes: AtomicU64<Object>,
-    /// Its vector in that checkpoint, if several slots have had it.
+    /// Its vector in that checkpoint, if several slots have committed it.
     shared: Mutex<Option<Arc<SharedVector>>, Object>,
-    /// The LSN at which it stands in the AIL; 0 if it is not there.
+    /// Its LSN in the AIL; 0 if it is not there.
     lsn: AtomicU64<Object>,
     /// Its number among the items at that LSN.
     number: AtomicU64<Object>,
 }
 
-/// Where an item stands in a checkpoint.
+/// A reference to an item's member in a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seat {
+pub(crate) struct MemberRef {
     /// The slot.
     pub(crate) slot: u32,
-    /// Its place there.
+    /// The member's index in the slot's list.
     pub(crate) index: u32,
-    /// Whether other slots have had it since.
+    /// Whether other slots have committed the item since.
     pub(crate) is_shared: bool,
 }
 
 const SHARED_BIT: u64 = 1 << 63;
 
-impl Seat {
+impl MemberRef {
     const fn pack(self) -> u64 {
         let shared = if self.is_shared { SHARED_BIT } else { 0 };
         shared | (self.slot as u64) << 32 | self.index as u64
@@ -155,21 +161,21 @@ pub(crate) struct SharedBody {
 }
 
 impl ItemState {
-    /// The state of an item that was never logged.
+    /// Creates the state of an item that was never logged.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The last checkpoint to which the item was committed; 0 if to none. Forcing the log up to it
-    /// makes the item's changes durable.
+    /// The last checkpoint to which the item was committed; 0 before the first commit. Forcing the
+    /// log up to it makes the item's changes durable.
     #[doc(alias = "li_seq")]
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.sequence.load(Ordering::Acquire)
     }
 
-    /// Where the item stands in the AIL: its checkpoint's START.
+    /// The item's LSN in the AIL: that of its checkpoint's START.
     #[doc(alias = "li_lsn")]
     #[must_use]
     pub fn lsn(&self) -> Option<Lsn> {
@@ -185,14 +191,14 @@ impl ItemState {
         self.order.store(order, Ordering::Relaxed);
     }
 
-    /// Where it stands in its last checkpoint.
-    pub(crate) fn seat(&self) -> Seat {
-        Seat::unpack(self.seat.load(Ordering::Relaxed))
+    /// The item's member in its last checkpoint.
+    pub(crate) fn member_ref(&self) -> MemberRef {
+        MemberRef::unpack(self.member_ref.load(Ordering::Relaxed))
     }
 
-    /// It stands there in a checkpoint.
-    pub(crate) fn sit(&self, sequence: u64, seat: Seat) {
-        self.seat.store(seat.pack(), Ordering::Relaxed);
+    /// Records the item's member in a checkpoint.
+    pub(crate) fn assign(&self, sequence: u64, member_ref: MemberRef) {
+        self.member_ref.store(member_ref.pack(), Ordering::Relaxed);
         self.sequence.store(sequence, Ordering::Release);
     }
 
@@ -208,35 +214,37 @@ impl ItemState {
         self.length_bytes.store(length, Ordering::Relaxed);
     }
 
-    /// Its position in the AIL. Without the lock of the AIL it may be that of another moment.
+    /// The item's position in the AIL. Without the lock of the AIL, LSN and number may belong to
+    /// different moments.
     pub(crate) fn position(&self) -> Option<Position> {
         let number = self.number.load(Ordering::Relaxed);
         self.lsn().map(|lsn| Position { lsn, number })
     }
 
-    /// It stands there. Called with the AIL locked.
+    /// Records the item's position. Called with the AIL locked.
     pub(crate) fn set_position(&self, position: Position) {
         self.number.store(position.number, Ordering::Relaxed);
         self.lsn.store(position.lsn.0, Ordering::Release);
     }
 
-    /// It leaves, wherever it stands. Called with the AIL locked. Returns where that was.
+    /// Removes the item, whatever its position, and returns that. Called with the AIL locked.
     pub(crate) fn leave(&self) -> Option<Position> {
         let number = self.number.load(Ordering::Relaxed);
         let lsn = self.lsn.swap(0, Ordering::AcqRel);
         (lsn != 0).then_some(Position { lsn: Lsn(lsn), number })
     }
 
-    /// It leaves if it stands at `lsn`, where the caller has seen it, whoever has the AIL locked. Returns
-    /// the place that is to be given up.
+    /// Removes the item if it is still at `lsn`, where the caller has seen it. The AIL need not be
+    /// locked. Returns the position to be swept.
     ///
-    /// The number is read first: from the moment in which it has left, the item may be placed anew, with
-    /// another one. Who moves it meanwhile has seen it where it stood, and gives that place up himself.
-    pub(crate) fn leave_from(&self, lsn: Lsn, plants: Plants) -> Option<Position> {
+    /// The number is read first: as soon as the item has left, another thread may give it a new
+    /// position with another number. A thread that moves the item meanwhile has seen the old
+    /// position and sweeps it.
+    pub(crate) fn leave_from(&self, lsn: Lsn, mutant: ActiveMutant) -> Option<Position> {
         let number = self.number.load(Ordering::Relaxed);
         let left = self.lsn.compare_exchange(lsn.0, 0, Ordering::AcqRel, Ordering::Acquire);
-        let is_late = plants.has(Plant::NumberReadLate);
-        let number = if is_late { self.number.load(Ordering::Relaxed) } else { number };
+        let number =
+            mutate!(mutant, Mutant::NumberReadLate, number, self.number.load(Ordering::Relaxed));
         left.is_ok().then_some(Position { lsn, number })
     }
 }

@@ -1,14 +1,15 @@
 //! The journal: from a commit to the disk and back.
 //!
-//! Owns: where the log lies, reading records, transactions and items out of it, telling from its
-//! bytes alone whether anything waits to be replayed; log space, the committed item list, the writer
-//! of records, the items that wait to be written in place; and replaying what a crash has left. Does
-//! **not** own the bytes of log items (`xfs_format::log_item`), or the work that intents promise.
+//! Owns: where the log lies. Reading records, transactions and items from it, and deciding from its
+//! bytes alone whether anything must be replayed. Log space, the committed item list, the writer of
+//! records, and the items that wait to be written in place. Recovery after a crash. Does **not**
+//! own the bytes of log items (`xfs_format::log_item`), or the work that intents promise.
 //!
-//! The design of the write side stands in docs/internals/log.md.
+//! The design of the write side is in docs/internals/log.md.
 //!
 //! The log is a ring of basic blocks. Every block carries the number of the turn ("cycle") in which
-//! it was written, so the head, the place of the next write, is where a cycle meets the one before:
+//! it was written. The head, where the next record goes, is therefore the point at which one cycle
+//! meets the one before:
 //!
 //! ```text
 //!  block 0                    head                                  last
@@ -25,7 +26,7 @@ mod head;
 mod health;
 mod item;
 mod log;
-mod plant;
+mod mutant;
 mod reader;
 mod recovery;
 mod space;

@@ -1,14 +1,14 @@
 //! A log that is written to: its parts put together.
 //!
-//! Owns: opening and closing, the threads, what happens on a shutdown. Does **not** own anything
-//! that the parts can decide by themselves.
+//! Owns: opening and closing, the threads, and what happens on a shutdown. Does **not** own
+//! decisions that one part can make by itself.
 //!
 //! # A commit, as its caller sees it
 //!
 //! ```text
 //!  let mut ticket = log.reserve(bytes, steps)?;      may wait for log space: nothing locked yet
 //!  lock items, change them
-//!  let committed = log.commit(&mut ticket, &items)?; waits for nobody
+//!  let committed = log.commit(&mut ticket, &items)?; never waits
 //!  unlock items
 //!  log.settle(committed)?;                           may wait: the checkpoint is too large
 //!  log.release(ticket);
@@ -17,15 +17,15 @@
 //!
 //! # Shutdown
 //!
-//! One word says that the log is shut down. Whoever sets it, or meets an error that did, then takes
-//! everything out of the CIL and the AIL and wakes all who wait; checkpoints that are being written
-//! are aborted by who writes them.
+//! One word says that the log is shut down. The thread that sets it, or that meets an error which
+//! did, then empties the CIL and the AIL and wakes all waiters. A checkpoint that is being written
+//! is aborted by the thread that writes it.
 
+mod change_uuid;
 mod config;
 mod counts;
 mod cover;
 mod paced;
-mod rename;
 mod reserve;
 mod suspend;
 mod threads;
@@ -43,13 +43,13 @@ use crate::cil::{Cil, CilParts, Committed, Pressure};
 use crate::device::LogDevice;
 use crate::health::Health;
 use crate::item::LogItem;
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, mutate};
 use crate::space::{Space, SpaceUse, Urgency};
 use crate::state::LogState;
 use crate::ticket::Ticket;
 use crate::writer::{Writer, WriterParts};
 use paced::Paced;
-use threads::{Kick, Threads};
+use threads::{AilWakeup, Threads};
 
 pub use config::{LogConfig, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES};
 pub use counts::LogCounts;
@@ -57,21 +57,21 @@ pub use counts::LogCounts;
 /// Bytes that the unmount record logs.
 const UNMOUNT_BYTES: u64 = 64;
 
-/// How long to wait before items are asked again that were locked or pinned.
+/// How long to wait before items that were locked or pinned are pushed again.
 const BACKOFF: Duration = Duration::from_millis(10);
 
 /// How the log is shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// What has been committed is written first.
+    /// Committed changes are written first.
     Flush,
-    /// At once: what is not durable is lost.
+    /// At once: changes that are not durable are lost.
     Now,
 }
 
-/// Counter of forces.
+/// Index of the counter of forces.
 const FORCES: usize = 0;
-/// Counter of those that waited.
+/// Index of the counter of forces that waited.
 const FORCES_WAITED: usize = 1;
 
 /// A log that is written to.
@@ -80,33 +80,33 @@ pub struct Log {
     threads: Threads,
 }
 
-/// What the log's threads share with it.
+/// State that the log's threads share with it.
 struct Inner {
     cil: Cil,
     ail: Arc<Ail>,
     space: Arc<Space>,
     writer: Arc<Writer>,
     health: Arc<Health>,
-    kick: Kick,
+    ail_wakeup: AilWakeup,
     closing: AtomicBool<Volume>,
     /// The checkpoint up to which the log is covered.
     covered: AtomicU64<Volume>,
     /// Whether threads write checkpoints, and items in place. Set before the log is used.
     has_threads: AtomicBool<Volume>,
     forces: SlotCounters<2>,
-    /// Of a log whose bytes follow from its commits alone.
+    /// State of a log whose bytes follow from its commits alone.
     paced: Option<Paced>,
-    plants: Plants,
+    mutant: ActiveMutant,
 }
 
 impl Log {
-    /// Opens a log for writing, from its head on. What lies between tail and head has been
-    /// replayed, and stays in the log until something newer is durable. `data` is the device of
+    /// Opens a log for writing, from its head on. The changes between tail and head have been
+    /// replayed, and stay in the log until something newer is durable. `data` is the device of
     /// metadata and file data, if the log has a device of its own.
     ///
     /// # Panics
     ///
-    /// If the configuration lies outside the limits that it names.
+    /// If the configuration is outside the limits that it names.
     #[must_use]
     pub fn open(
         log: LogDevice,
@@ -114,7 +114,7 @@ impl Log {
         state: &LogState,
         config: &LogConfig,
     ) -> Self {
-        Self::open_with(log, data, state, config, Plants::default())
+        Self::open_with(log, data, state, config, ActiveMutant::default())
     }
 
     fn open_with(
@@ -122,27 +122,30 @@ impl Log {
         data: Option<SharedDevice>,
         state: &LogState,
         config: &LogConfig,
-        plants: Plants,
+        mutant: ActiveMutant,
     ) -> Self {
-        let inner = Arc::new(Inner::new(log, data, state, config, plants));
+        let inner = Arc::new(Inner::new(log, data, state, config, mutant));
         let threads = Threads::start(&inner, config.threads, &threads::spawn);
         Self { inner, threads }
     }
 
-    /// Takes over what recovery has left open: intents, each with where it was logged. They hold the
-    /// tail until they are finished; everything else up to the head is in place, and is let go. To be
-    /// called once, before anything is committed.
+    /// Takes over the intents that recovery has left open, each with the LSN at which it was
+    /// logged. They hold the tail until they are finished. Everything else up to the head is in
+    /// place and is released. Called once, before any commit.
     ///
     /// # Panics
     ///
     /// If an item does not lie between tail and head.
     pub fn adopt(&self, items: impl IntoIterator<Item = (Arc<dyn LogItem>, Lsn)>) {
-        assert!(self.inner.cil.current() == 1 && self.inner.cil.is_idle(), "a log in use");
+        assert!(
+            self.inner.cil.current() == 1 && self.inner.cil.is_idle(),
+            "adopt() was called on a log in use"
+        );
         self.inner.ail.adopt(items);
     }
 
-    /// Adds a transaction's changes to the current checkpoint. The caller holds the locks of
-    /// `items`; it unlocks them and then calls [`settle`](Self::settle).
+    /// Adds a transaction's changes to the open checkpoint. The caller holds the locks of `items`;
+    /// it unlocks them and then calls [`settle`](Self::settle).
     ///
     /// # Errors
     ///
@@ -150,7 +153,7 @@ impl Log {
     pub fn commit(&self, ticket: &mut Ticket, items: &[Arc<dyn LogItem>]) -> Result<Committed> {
         let committed = self.inner.cil.commit(ticket, items)?;
         if committed.pressure == Pressure::Overrun {
-            // The checkpoint cannot be trusted to fit the log.
+            // The checkpoint has been granted less than writing it takes (I3 of the CIL).
             self.inner.shut_down();
             return Err(xfs_buffer::Error::Shutdown);
         }
@@ -158,11 +161,11 @@ impl Log {
     }
 
     /// Does what a commit has made necessary, after its items have been unlocked: has a large
-    /// checkpoint written, and waits where it is too large.
+    /// checkpoint written, and waits while the checkpoint is too large.
     ///
     /// # Errors
     ///
-    /// What stopped the log.
+    /// The error that stopped the log.
     pub fn settle(&self, committed: Committed) -> Result<()> {
         let Committed { sequence, pressure } = committed;
         if pressure == Pressure::None {
@@ -181,7 +184,7 @@ impl Log {
         self.inner.health.check()
     }
 
-    /// Begins the next transaction of a chain. It may wait for log space, if that was not
+    /// Begins the next transaction of a chain. It may wait for log space, unless the step was
     /// [secured](Self::relog_before).
     ///
     /// # Errors
@@ -194,28 +197,25 @@ impl Log {
             if is_recovery {
                 return self.take_for_recovery(bytes);
             }
-            space.take(bytes, Urgency::Roll, health, &|| self.inner.relieve())
+            space.take(bytes, Urgency::Roll, health, &|| self.inner.make_space())
         })
     }
 
-    /// What a chain logs again in the step that it is about to commit, of intents that it has open:
-    /// those that stand up to here in the log.
+    /// Secures the next step of a chain, and returns the LSN up to which the chain must log its
+    /// open intents again in the step that it is about to commit.
     ///
-    /// If the next step can have its space now, it has it, and these are the ones where the tail will
-    /// soon have to move. Otherwise the chain will wait, for a tail that it holds itself: it is all of
-    /// them then. Which it is cannot be left open until the step is committed, because others may use
-    /// up the log in between.
+    /// If the next step can have its space now, it is taken, and only intents where the tail will
+    /// soon have to move are logged again. Otherwise the chain will wait for a tail that it holds
+    /// itself, so all its intents are logged again. This must be decided before the step is
+    /// committed: other threads may use up the log in between.
     pub fn relog_before(&self, ticket: &mut Ticket) -> Option<Lsn> {
         let Inner { space, ail, .. } = &*self.inner;
         let is_secure = ticket.secure(space);
-        if is_secure || self.inner.plants.has(Plant::RelogByGuess) {
-            ail.target()
-        } else {
-            Some(Lsn(u64::MAX))
-        }
+        let is_secure = mutate!(self.inner.mutant, Mutant::RelogByGuess, is_secure, true);
+        if is_secure { ail.target() } else { Some(Lsn(u64::MAX)) }
     }
 
-    /// Gives back what a transaction has not used.
+    /// Gives back the log space that a transaction has not used.
     pub fn release(&self, ticket: Ticket) {
         ticket.release(&self.inner.space);
     }
@@ -225,80 +225,80 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// What stopped the log.
+    /// The error that stopped the log.
     pub fn force(&self, sequence: u64) -> Result<()> {
         self.inner.force(sequence)
     }
 
-    /// Whether the same commits give the same bytes: see [`LogConfig::by_count`].
+    /// Returns whether the same commits give the same bytes: see [`LogConfig::by_count`].
     #[must_use]
     pub fn is_by_count(&self) -> bool {
         self.inner.paced.is_some()
     }
 
-    /// Every checkpoint up to this one is durable. It may be later already.
+    /// The sequence up to which every checkpoint is durable. It may have grown already.
     #[must_use]
     pub fn durable_sequence(&self) -> u64 {
         self.inner.cil.durable()
     }
 
-    /// Makes everything durable that has been committed.
+    /// Makes all commits durable.
     ///
     /// # Errors
     ///
-    /// What stopped the log.
+    /// The error that stopped the log.
     pub fn force_all(&self) -> Result<()> {
         self.inner.force(self.inner.cil.current())
     }
 
-    /// Makes durable what was written to the device that the log protects, and nothing of the log.
+    /// Flushes the device that the log protects, without forcing the log.
     ///
     /// # Errors
     ///
-    /// That of the flush. What it should have covered is lost, items that were written in place among it, and only
-    /// the log has them still: the log is shut down.
+    /// The error of the flush. It may have lost items that were written in place, which then exist
+    /// only in the log: the log is shut down.
     pub fn flush_device(&self) -> Result<()> {
         self.inner.health.check()?;
         self.inner.writer.flush_device().inspect_err(|_| self.inner.shut_down())?;
-        // A flush that failed beside this one may have lost what this one was asked for.
+        // A concurrent flush that failed may have lost the writes that this flush was to cover.
         self.inner.health.check()
     }
 
-    /// Items that are not in place.
+    /// The items that are not in place.
     #[must_use]
     pub fn ail(&self) -> &Ail {
         &self.inner.ail
     }
 
-    /// Used and granted bytes. What slots keep counts as granted.
+    /// Used and granted bytes. The caches of slots count as granted.
     #[must_use]
     pub fn space(&self) -> SpaceUse {
         self.inner.space.in_use()
     }
 
-    /// Takes back what slots keep, so that what is granted can be told.
+    /// Empties the caches of all slots, so that a test sees what tickets and checkpoints hold.
     #[cfg(test)]
     pub(crate) fn drain_caches(&self) {
         self.inner.space.drain();
     }
 
-    /// Whether somebody waits for log space.
+    /// Returns whether a thread waits for log space.
     #[cfg(test)]
-    pub(crate) fn has_waiters(&self) -> bool {
+    pub(crate) fn is_contended(&self) -> bool {
         self.inner.space.is_contended()
     }
 
-    /// Whether the log has been shut down. After that nothing may be written in place.
+    /// Returns whether the log has been shut down. After that nothing may be written in place.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
         self.inner.health.is_down()
     }
 
-    /// Shuts the log down. Every operation fails from now on.
+    /// Shuts the log down. Every later operation fails.
     ///
     /// # Errors
     ///
-    /// What kept a flush from being done; the log is shut down all the same.
+    /// The error that prevented the flush; the log is shut down anyway.
     pub fn shut_down(&self, how: Shutdown) -> Result<()> {
         let flushed = if how == Shutdown::Flush { self.force_all() } else { Ok(()) };
         self.inner.shut_down();
@@ -306,11 +306,11 @@ impl Log {
     }
 
     /// Writes everything in place and then the unmount record, so that there is nothing to recover.
-    /// Nobody may use the log meanwhile.
+    /// No other thread may use the log meanwhile.
     ///
     /// # Errors
     ///
-    /// What stopped the log; it has to be recovered then.
+    /// The error that stopped the log; it has to be recovered then.
     pub fn unmount(mut self) -> Result<()> {
         self.quiesce()?;
         let ticket = self.reserve(UNMOUNT_BYTES, 1)?;
@@ -324,16 +324,17 @@ impl Log {
     fn close(&mut self) {
         self.inner.stop();
         self.threads.join();
-        self.inner.end_pace();
+        self.inner.finish_handoff();
     }
 }
 
-/// More than the operations that begin a checkpoint in a block of the log.
+/// More than the checkpoints that can begin in one block of the log.
 const NUMBERS_PER_BLOCK: u32 = 64;
 
-/// The number from which a session that begins at this head counts its checkpoints. What an earlier
-/// one has left in the log has other numbers: that one began as many blocks earlier as it has
-/// written, and has not used up the numbers of these. The whole log has fewer than there are.
+/// The number from which a session that begins at this head counts its checkpoints. Checkpoints
+/// that an earlier session left in the log have other numbers. That session began as many blocks
+/// earlier as it has written, and has not used up the numbers of these blocks. The whole log has
+/// fewer checkpoints than there are numbers.
 pub(crate) const fn first_number(head: Lsn, log_blocks: u32) -> u32 {
     head.cycle().wrapping_mul(log_blocks).wrapping_add(head.block()).wrapping_mul(NUMBERS_PER_BLOCK)
 }
@@ -353,14 +354,14 @@ impl Inner {
         data: Option<SharedDevice>,
         state: &LogState,
         config: &LogConfig,
-        plants: Plants,
+        mutant: ActiveMutant,
     ) -> Self {
         let layout = config.layout(log.geometry(), state);
         let log_blocks = log.length_blocks();
         let log_bytes = u64::from(log_blocks) * u64::from(BASIC_BLOCK_BYTES);
         let health = Arc::<Health>::default();
         let largest = layout.unit_bytes(config.largest_bytes);
-        let space = Arc::new(Space::new(log_bytes, config.slots, largest, plants));
+        let space = Arc::new(Space::new(log_bytes, config.slots, largest, mutant));
         let ail =
             Arc::new(Ail::new(Arc::clone(&space), log_blocks, config.free_bytes(log_bytes), state));
         let parts = WriterParts {
@@ -370,7 +371,7 @@ impl Inner {
             buffers: config.buffers,
             health: Arc::clone(&health),
             ail: Arc::clone(&ail),
-            plants,
+            mutant,
         };
         let writer = Arc::new(Writer::new(parts, state.head, state.last_record));
         let cil = Cil::new(CilParts {
@@ -381,7 +382,7 @@ impl Inner {
             first_number: first_number(state.head, log_blocks),
             slots: config.slots,
             pushers: config.threads,
-            plants,
+            mutant,
         });
         Self {
             cil,
@@ -389,13 +390,13 @@ impl Inner {
             space,
             writer,
             health,
-            kick: Kick::default(),
+            ail_wakeup: AilWakeup::default(),
             closing: AtomicBool::new(false),
             covered: AtomicU64::new(0),
             has_threads: AtomicBool::new(false),
             forces: SlotCounters::new(),
             paced: config.by_count.then(Paced::default),
-            plants,
+            mutant,
         }
     }
 
@@ -407,7 +408,7 @@ impl Inner {
     fn stop(&self) {
         self.closing.store(true, Ordering::Release);
         self.cil.wake_all();
-        self.kick.kick();
+        self.ail_wakeup.notify();
         self.paced.iter().for_each(Paced::wake);
     }
 
@@ -415,7 +416,7 @@ impl Inner {
     fn push(&self, sequence: u64) -> Result<()> {
         self.cil.push(sequence).inspect_err(|_| self.shut_down())?;
         if self.ail.target().is_some() {
-            self.kick.kick();
+            self.ail_wakeup.notify();
         }
         Ok(())
     }
@@ -432,26 +433,27 @@ impl Inner {
             self.forces.add(FORCES_WAITED, 1);
         }
         if self.ail.target().is_some() {
-            self.kick.kick();
+            self.ail_wakeup.notify();
         }
         Ok(())
     }
 
-    /// Somebody waits for log space: what is committed has to reach the AIL, and what is there its
-    /// place. Who waits only for the log to be opened again is not helped by that.
-    fn relieve(&self) {
-        if !self.space.is_short() {
+    /// Makes log space for a waiter: committed items have to reach the AIL, and items in the AIL
+    /// have to be written in place. That does not help a waiter that only waits for the log to be
+    /// resumed.
+    fn make_space(&self) {
+        if !self.space.has_waiters() {
             return;
         }
         if self.has_threads() {
             self.cil.request_push(self.cil.current());
-            self.kick.kick();
+            self.ail_wakeup.notify();
         } else if self.force(self.cil.current()).is_ok() {
             self.push_items(self.ail.head());
         }
     }
 
-    /// Asks items up to `target` to be written in place. One that cannot be shuts the log down.
+    /// Has items written in place. If that fails, shuts the log down.
     fn push_items(&self, target: Lsn) -> PushReport {
         let report = self.ail.push(target);
         if report.failed > 0 {
@@ -466,7 +468,7 @@ impl Inner {
         self.ail.abandon();
         self.writer.wake_all();
         self.space.wake_all();
-        self.kick.kick();
+        self.ail_wakeup.notify();
     }
 }
 

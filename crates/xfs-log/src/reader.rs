@@ -1,8 +1,8 @@
-//! Reading the log from tail to head: records, the operations in them, and the transactions that
-//! those make up.
+//! Reading the log from tail to head: records, their operations, and the transactions that those
+//! make up.
 //!
-//! Owns: putting regions and transactions together again. Does **not** own what an item means, or
-//! finding head and tail.
+//! Owns: joining regions and transactions. Does **not** own the meaning of an item, or finding head
+//! and tail.
 //!
 //! ```text
 //!  record     | op | op | op   op: continued ||  record  op: was continued | op | op |
@@ -10,13 +10,13 @@
 //!  tid 8                                                START     header ...
 //! ```
 //!
-//! The operations of several transactions may alternate; a transaction comes out when its COMMIT is
-//! read, with the LSN of the record that holds its START. One whose START lies before the tail is
-//! skipped: all of it is in place. One without a COMMIT never happened.
+//! The operations of several transactions may alternate. A transaction is returned when its COMMIT
+//! is read, with the LSN of the record that holds its START. A transaction whose START lies before
+//! the tail is skipped: all of it is in place. A transaction without a COMMIT never happened.
 //!
 //! # Memory
 //!
-//! Of each open transaction its bytes are kept once, so what is kept is never more than what lies
+//! The bytes of each open transaction are kept once. So the reader never keeps more than the log
 //! between tail and head.
 
 mod transaction;
@@ -36,19 +36,19 @@ use crate::state::LogState;
 /// Bytes of an operation's header.
 const OPERATION_BYTES: usize = 12;
 
-/// What a step of the reader has found.
+/// An entry of the log.
 #[derive(Debug)]
 pub enum LogEntry {
-    /// A record starts. What its operations complete comes next.
+    /// A record starts. The transactions that its operations complete come next.
     Record(LogRecordHeader),
-    /// A transaction is complete.
+    /// A complete transaction.
     Transaction(Transaction),
 }
 
 /// Reads a log from its tail to its head.
 pub struct LogReader<'a> {
     log: &'a LogDevice,
-    /// Where the next record starts.
+    /// The start of the next record.
     block: u32,
     /// Blocks from there to the head.
     left: u32,
@@ -56,9 +56,9 @@ pub struct LogReader<'a> {
     open: BTreeMap<u32, Transaction>,
 }
 
-/// What a transaction takes over from the record in which it starts.
+/// The properties that a transaction takes from the record in which it starts.
 #[derive(Clone, Copy)]
-struct Source {
+struct RecordOrigin {
     lsn: Lsn,
     order: HostOrder,
     place: StructureAddress,
@@ -66,18 +66,18 @@ struct Source {
 
 /// A record that is being read.
 struct Record {
-    source: Source,
-    /// Headers and payload, the payload's words put back.
+    source: RecordOrigin,
+    /// Headers and payload, with the payload's cycle words restored.
     bytes: Vec<u8>,
-    /// Where the next operation starts.
+    /// The start of the next operation.
     at: usize,
-    /// Where the payload ends.
+    /// The end of the payload.
     end: usize,
     operations_left: u32,
 }
 
 impl<'a> LogReader<'a> {
-    /// A reader of what lies between tail and head. Of a clean log that is nothing.
+    /// Creates a reader of the log between tail and head. A clean log has nothing to read.
     #[must_use]
     pub fn new(log: &'a LogDevice, state: &LogState) -> Self {
         let left =
@@ -85,12 +85,12 @@ impl<'a> LogReader<'a> {
         Self { log, block: state.tail.block(), left, record: None, open: BTreeMap::new() }
     }
 
-    /// The next record or transaction; `None` at the head.
+    /// Returns the next record or transaction; `None` at the head.
     ///
     /// # Errors
     ///
     /// [`Error::Io`](xfs_buffer::Error::Io), and [`Error::Corrupt`](xfs_buffer::Error::Corrupt) for
-    /// records and operations that cannot be believed.
+    /// damaged records and operations.
     pub fn next_entry(&mut self) -> Result<Option<LogEntry>> {
         loop {
             let Some(record) = &mut self.record else {
@@ -109,7 +109,7 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// The next complete transaction; `None` at the head.
+    /// Returns the next complete transaction; `None` at the head.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// Transactions that were started and, so far, not committed. At the head: those that never
+    /// The transactions that were started and not committed so far. At the head, these never
     /// happened.
     pub fn open_transactions(&self) -> impl Iterator<Item = &Transaction> {
         self.open.values()
@@ -145,7 +145,7 @@ impl<'a> LogReader<'a> {
         let at = header.header_blocks() as usize * xfs_format::BASIC_BLOCK_BYTES as usize;
         let end = at + header.length as usize;
         let operations_left = header.operations;
-        let source = Source { lsn: header.lsn, order, place };
+        let source = RecordOrigin { lsn: header.lsn, order, place };
         self.record = Some(Record { source, bytes, at, end, operations_left });
         Ok(Some(header))
     }
@@ -170,13 +170,13 @@ impl Record {
     }
 }
 
-/// Applies an operation to its transaction; returns it if that completes it.
+/// Applies an operation to its transaction. Returns the transaction if that completes it.
 #[doc(alias = "xlog_recover_process_ophdr")]
 fn apply(
     open: &mut BTreeMap<u32, Transaction>,
     operation: &LogOperation,
     bytes: &[u8],
-    Source { lsn, order, place }: Source,
+    RecordOrigin { lsn, order, place }: RecordOrigin,
 ) -> Result<Option<Transaction>> {
     let id = operation.transaction;
     if operation.client != CLIENT_TRANSACTION {
@@ -195,7 +195,7 @@ fn apply(
         return Ok(None);
     }
     let Some(transaction) = open.get_mut(&id) else { return Ok(None) };
-    // A region that ends here is not continued, whatever else the flags say.
+    // A region that ends here is not continued, whatever the other flags say.
     let flags = flags.difference(OperationFlags::END);
     if flags.contains(OperationFlags::WAS_CONTINUED) {
         if !transaction.extend(bytes) {

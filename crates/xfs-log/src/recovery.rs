@@ -1,9 +1,9 @@
 //! Replaying the log after a crash.
 //!
-//! Owns: what the log changes on the volume, the intents that were left open, the counters of the
-//! superblock, marking the log clean or making it fit to be written on. Does **not** own finishing
-//! intents or freeing unlinked inodes: that takes transactions, and who has them implements
-//! [`IntentRecovery`].
+//! Owns: the changes that the log makes to the volume, the intents that were left open, the
+//! counters of the superblock, and marking the log clean or preparing it to be written on. Does
+//! **not** own finishing intents or freeing unlinked inodes: that takes transactions, and the layer
+//! that has them implements [`IntentRecovery`].
 //!
 //! ```text
 //!  pass 1   every committed transaction: which buffers were cancelled ─→ CancelTable
@@ -13,47 +13,49 @@
 //!           all of it into an OverlayDevice ─→ every touched buffer and inode verified
 //!  then     superblock: counters from the group headers
 //!
-//!  replay       refuses what takes transactions     ─→ write_back: in place, and the log is clean
+//!  replay       refuses work that takes transactions ─→ write_back: in place, and the log is clean
 //!  replay_all   keeps open intents                  ─→ write_in_place: the log stays dirty
-//!                 ─→ Log::open from its head, Log::adopt: what is open holds the tail
+//!                 ─→ Log::open from its head, Log::adopt: open intents hold the tail
 //!                 ─→ finish_intents: ordinary transactions that go into the same log
 //!                 ─→ Log::unmount: clean, or the volume is used
 //! ```
 //!
-//! Reading only, all of the second way goes into an overlay: the log's new records too.
+//! A read-only open goes the second way and keeps everything in an overlay, the log's new records
+//! too.
 //!
-//! # What is replayed, and what is not
+//! # Which changes are replayed
 //!
-//! A change is replayed over an object that is older than its transaction: the LSN in the object
-//! tells. Objects without one (inode clusters as a whole, dquots, blocks of another life) are always
-//! replayed over, which is sound because the log holds everything that came after.
+//! A change is replayed over an object that is older than its transaction, according to the LSN in
+//! the object. Objects without an LSN (inode clusters as a whole, dquots, blocks of another use)
+//! are always replayed over. That is sound because the log holds all later changes.
 //!
-//! Several checkpoints may start in one record, so have one LSN. The LSN of a block is therefore
-//! stamped only when the replay has come to a transaction of another LSN ([`store`]): until then
-//! every change of the same LSN goes into it. An inode is skipped only if it is *newer*.
+//! Several checkpoints may start in one record and so have one LSN. A block's LSN is therefore
+//! stamped only when the replay reaches a transaction of another LSN ([`store`]): until then every
+//! change of the same LSN is applied to the block. An inode is skipped only if it is *newer*.
 //!
 //! # Invariants
 //!
 //! - **I1** Nothing is written to the volume or its log before [`Replayed::write_back`] or
 //!   [`Replayed::write_in_place`].
-//! - **I2** What is written back was verified: each buffer as what the log says it is, each inode by
-//!   itself, after the last change.
+//! - **I2** Everything that is written back was verified after its last change: each buffer as the
+//!   kind that the log says it is, each inode by itself.
 //! - **I3** Everything that the log names lies inside the volume and outside the log.
 //!
-//! # If this is interrupted
+//! # Crash argument
 //!
 //! `write_back` writes in place, flushes, and only then touches the log. A crash before the flush
-//! has returned leaves the log as it was and the objects in any mixture of before and after; each of
-//! them is replayed again, or skipped because its LSN says that it is whole already. That needs a
-//! metadata buffer to be on disk as a whole or not at all (docs/limits.md), so each is written by one
-//! write, also where only some of its sectors have changed. The superblock's counters are computed
-//! again. A crash between the flush and the unmount record finds everything in place and replays
-//! nothing new. So a recovery that is repeated gives the same volume, however often it was cut short.
+//! has returned leaves the log as it was and the objects in any mixture of before and after. Each
+//! of them is replayed again, or skipped because its LSN says that it is complete. That needs a
+//! metadata buffer to be on disk as a whole or not at all (docs/limits.md). So each buffer is
+//! written by one write, even where only some of its sectors have changed. The superblock's
+//! counters are computed again. A crash between the flush and the unmount record finds everything
+//! in place and replays nothing new. So a repeated recovery gives the same volume, however often it
+//! was interrupted.
 //!
-//! `write_in_place` ends after the flush: the log is as dirty as before, with the same head. What
-//! finishes the intents is logged from there on like everything else, so a crash in its midst leaves
-//! a log that is longer: recovery replays the first part, where nothing is left to do, then the
-//! transactions that finish, and finds those intents open whose completion did not get there.
+//! `write_in_place` ends after the flush: the log is as dirty as before, with the same head. The
+//! transactions that finish the intents are logged from there on like all others, so a crash among
+//! them leaves a longer log. Recovery then replays the first part, where nothing is left to do, and
+//! the transactions that finish, and finds those intents open whose completion is not in the log.
 
 mod buffer;
 mod cancel;
@@ -87,11 +89,11 @@ use cancel::CancelTable;
 use intent::OpenIntents;
 use store::Store;
 
-/// The most that a replay keeps in memory. The largest log has 2 GiB; honest ones that large are
-/// mostly changes of the same blocks.
+/// The most memory that a replay keeps. The largest log has 2 GiB, but an honest log of that size
+/// is mostly changes of the same blocks.
 pub const MAX_REPLAY_BYTES: u64 = 1 << 30;
 
-/// A volume whose log has been replayed, in memory.
+/// A volume whose log has been replayed in memory.
 pub struct Replayed {
     device: Arc<OverlayDevice>,
     superblock: Superblock,
@@ -104,16 +106,16 @@ pub struct Replayed {
     leftovers: Leftovers,
 }
 
-/// What becomes of that which takes transactions.
+/// The treatment of work that takes transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leftovers {
     /// It is refused by name, so that there is none.
     Refused,
-    /// It stays for who has transactions.
+    /// It stays for a layer that has transactions.
     Kept,
 }
 
-/// What a replay has done.
+/// Counts of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Transactions that were committed.
@@ -126,15 +128,15 @@ pub struct Summary {
     pub intents: u64,
     /// Unlinked inodes that were freed.
     pub unlinked: u64,
-    /// Unlinked inodes that are damaged, and so were not.
+    /// Unlinked inodes that are damaged and were therefore not freed.
     pub unlinked_damaged: u64,
 }
 
-/// How far apart intents of one volume are from those that recovery has found open.
+/// The length of the free range of ids that new intents get, apart from those of open intents.
 const INTENT_IDS: u64 = 1 << 40;
 
 impl Replayed {
-    /// The volume as it is after recovery. What is written to it stays in memory.
+    /// The volume after recovery. Writes to this device stay in memory.
     #[must_use]
     pub fn device(&self) -> SharedDevice {
         self.device.clone()
@@ -152,7 +154,7 @@ impl Replayed {
         &self.state
     }
 
-    /// What was done.
+    /// The counts of the replay.
     #[must_use]
     pub const fn summary(&self) -> &Summary {
         &self.summary
@@ -164,8 +166,8 @@ impl Replayed {
         &self.intents
     }
 
-    /// The first of a long row of numbers that no open intent has: new intents are numbered from
-    /// here, or a completion could be taken for that of another.
+    /// The first of a long range of ids that no open intent has. New intents are numbered from
+    /// here; otherwise a completion could be taken for that of another intent.
     #[must_use]
     pub fn first_intent_id(&self) -> u64 {
         let mut ids: Vec<_> = self.intents.iter().map(Intent::id).collect();
@@ -180,18 +182,22 @@ impl Replayed {
         first
     }
 
-    /// Writes what was replayed in place, and marks the log clean. See the module's argument about
-    /// crashes.
+    /// Writes the replayed changes in place, and marks the log clean. See the module's crash
+    /// argument.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`]. The log is dirty then as it was, and the recovery can be repeated.
+    /// [`Error::Io`]. The log is then as dirty as before, and the recovery can be repeated.
     ///
     /// # Panics
     ///
-    /// After [`replay_all`]: work that was promised would be lost.
+    /// After [`replay_all`]: promised work would be lost.
     pub fn write_back(&self, log: &LogDevice) -> Result<()> {
-        assert_eq!(self.leftovers, Leftovers::Refused, "what is open is not done yet");
+        assert_eq!(
+            self.leftovers,
+            Leftovers::Refused,
+            "write_back after replay_all would lose open work"
+        );
         if self.state.clean {
             return Ok(());
         }
@@ -199,8 +205,8 @@ impl Replayed {
         clean::mark_clean(log, &self.state)
     }
 
-    /// Writes what was replayed in place, and makes the log fit to be written on from its head. It
-    /// stays dirty. A clean log is written only where a torn record lies ahead of its head.
+    /// Writes the replayed changes in place, and prepares the log to be written on from its head.
+    /// It stays dirty. A clean log is written only where a torn record lies ahead of its head.
     ///
     /// # Errors
     ///
@@ -212,8 +218,8 @@ impl Replayed {
         self.prepare_log(log)
     }
 
-    /// Makes the log fit to be written on from its head, and nothing else: for who keeps what was
-    /// replayed, and the log, in memory.
+    /// Prepares the log to be written on from its head, and does nothing else: for a caller that
+    /// keeps the replayed changes, and the log, in memory.
     ///
     /// # Errors
     ///
@@ -250,7 +256,7 @@ pub fn replay(
 }
 
 /// Replays the log of a volume into memory, and keeps open intents, unlinked inodes and blocks set
-/// aside for copies for who has transactions.
+/// aside for copies for a layer that has transactions.
 ///
 /// # Errors
 ///
@@ -295,7 +301,7 @@ fn run(
     Ok(replayed)
 }
 
-/// Both passes. Returns the intents that are open at the head.
+/// Runs both passes. Returns the intents that are open at the head.
 fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents, RecoveryError> {
     let mut cancelled = CancelTable::default();
     let mut reader = LogReader::new(log, &replayed.state);
@@ -307,13 +313,17 @@ fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents,
         }
     }
     let store = Store::new(replayed.device.clone(), &replayed.superblock, log.geometry());
-    let mut pass =
-        Pass { store, cancelled, intents: OpenIntents::default(), summary: Summary::default() };
+    let mut pass = SecondPass {
+        store,
+        cancelled,
+        intents: OpenIntents::default(),
+        summary: Summary::default(),
+    };
     let mut reader = LogReader::new(log, &replayed.state);
     while let Some(transaction) = reader.next_transaction()? {
         pass.replay(&transaction)?;
     }
-    let Pass { mut store, intents, summary, .. } = pass;
+    let SecondPass { mut store, intents, summary, .. } = pass;
     store.seal()?;
     store.join_pieces(replayed.state.head)?;
     store.verify(replayed.state.head)?;
@@ -323,7 +333,7 @@ fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents,
 }
 
 /// The second pass.
-struct Pass {
+struct SecondPass {
     store: Store,
     cancelled: CancelTable,
     intents: OpenIntents,
@@ -332,18 +342,19 @@ struct Pass {
 
 /// The order in which the items of one transaction are replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
-    /// What others stand on: a new inode cluster must be there before an inode in it.
+enum ReplayPhase {
+    /// A new inode cluster must be there before an inode in it.
     Buffers,
-    /// Everything else.
+    /// All other items.
     Items,
     /// Links of unlinked lists lie in inodes, whose cores an inode item has just rewritten.
     InodeBuffers,
-    /// Until now what was cancelled here counted as cancelled for this transaction too.
+    /// Last, because a buffer that this transaction cancels counts as cancelled for its other items
+    /// too.
     Cancellations,
 }
 
-impl Turn {
+impl ReplayPhase {
     #[doc(alias = "xlog_recover_reorder_trans")]
     fn of(item: &LogItem<'_>) -> Self {
         match item {
@@ -357,13 +368,13 @@ impl Turn {
     }
 }
 
-impl Pass {
+impl SecondPass {
     fn replay(&mut self, transaction: &Transaction) -> Result<(), RecoveryError> {
         self.store.begin(transaction)?;
         self.summary.transactions += 1;
         let mut items = transaction.items()?.collect::<Result<Vec<_>, _>>()?;
-        // A stable sort: within a turn the order of the log stays.
-        items.sort_by_key(Turn::of);
+        // A stable sort: within a phase the order of the log stays.
+        items.sort_by_key(ReplayPhase::of);
         for item in &items {
             self.summary.items += 1;
             if !self.replay_item(item, transaction)? {
@@ -374,7 +385,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Whether there was something to do.
+    /// Replays one item. Returns whether there was anything to do.
     fn replay_item(
         &mut self,
         item: &LogItem<'_>,

@@ -1,8 +1,8 @@
-//! Log space: what is used, what is promised, and who waits.
+//! Log space: used bytes, granted bytes, and the queue of waiters.
 //!
-//! Owns: the word that says how much of the log is used and granted, the line of waiters, and the
-//! grant that slots keep for themselves. Does **not** own where head and tail are
-//! ([`ail`](crate::ail) moves them), or how much an operation needs ([`unit`](crate::unit)).
+//! Owns: the word with the used and granted bytes, the wait queue, and the grant that slots cache.
+//! Does **not** own the positions of head and tail ([`ail`](crate::ail) moves them), or the size of
+//! a reservation ([`unit`](crate::unit)).
 //!
 //! ```text
 //!  |<------------------------------ size ------------------------------->|
@@ -11,26 +11,27 @@
 //!
 //! # Invariants
 //!
-//! - **I1** `used + granted <= size`, always. Both stand in one word: a taker's check and addition
-//!   are one compare-and-swap, and the head moves in the same step as the grant is given back. With
-//!   two words a taker could add the old one to the new other.
+//! - **I1** `used + granted <= size`, always. Both are in one word. The check and the addition of a
+//!   request are one compare-and-swap, and the head moves in the same step as the grant is given
+//!   back. With two words a request could combine the old value of one with the new value of the
+//!   other.
 //! - **I2** Bytes in a cache are granted.
-//! - **I3** While anybody waits, or the space is closed, `contended` is set and nothing is left in a
-//!   cache: whoever puts something there looks at the flag afterwards, and whoever waits sets it before
-//!   draining.
-//! - **I4** New transactions leave an eighth of the log to chains that go on longer than was promised
-//!   to them. Such a chain holds items for which others wait, and these others hold what they have
-//!   been granted: if that were all of the log, nobody could go on.
-//! - **I5** Who is first in line does not fit: whoever gives bytes back takes them for him, if they are
-//!   enough, and goes on with the next. So nobody wakes but who is served
-//!   or has to ask (I6), and nobody behind the first in line wakes at all.
-//! - **I6** Whenever the tail has moved, or may be able to, and somebody still waits, the first in line
-//!   asks for it to be moved further: he is given that task (`must_ask`), and it is passed on to the
-//!   next if he is served before he has taken it.
+//! - **I3** While a thread waits, or the space is closed, `contended` is set and all caches are
+//!   empty. A thread that puts bytes into a cache checks the flag afterwards. A thread that begins
+//!   to wait sets the flag before it drains the caches.
+//! - **I4** New transactions leave an eighth of the log to chains that go on longer than was
+//!   promised to them. Such a chain holds items for which other transactions wait, and these keep
+//!   their grants. If their grants were all of the log, no transaction could continue.
+//! - **I5** The head waiter's request does not fit. A thread that releases bytes grants them to the
+//!   head waiter as soon as they suffice, and then to the next. So a waiter wakes only when it is
+//!   served or has to request a tail push (I6). A waiter behind the head waiter never wakes.
+//! - **I6** When the tail has moved, or may be able to, and a thread still waits, the head waiter
+//!   requests a tail push: it gets that task (`must_request_push`). If the head waiter is served
+//!   before it takes the task, the task passes to the next.
 //!
-//! Lock order: the line is the innermost lock.
+//! Lock order: the queue is the innermost lock.
 
-mod line;
+mod wait_queue;
 
 use std::time::Duration;
 
@@ -40,14 +41,14 @@ use xfs_sync::{
 };
 
 use crate::health::Health;
-use crate::plant::{Plant, Plants};
-use line::{Line, Waiter};
+use crate::mutant::{ActiveMutant, mutate};
+use wait_queue::{WaitQueue, Waiter};
 
-/// Largest log, so that both numbers fit a word.
+/// The largest log, so that both numbers fit in a word.
 const MAX_LOG_BYTES: u64 = u32::MAX as u64;
 
-/// In the word: new transactions get nothing. The lowest bit of the used bytes, which are whole basic
-/// blocks.
+/// Flag in the word: new transactions get nothing. It is the lowest bit of the used bytes, which
+/// are whole basic blocks.
 const CLOSED: u64 = 1 << 32;
 
 /// Whether a request goes before those of new transactions.
@@ -55,13 +56,13 @@ const CLOSED: u64 = 1 << 32;
 pub(crate) enum Urgency {
     /// A new transaction.
     Begin,
-    /// A link of a chain of transactions that has used up what was promised: it holds items, so
-    /// others cannot go on before it does.
+    /// A link of a chain of transactions that has used up its promised units. It holds items, so
+    /// other transactions cannot continue before it does.
     Roll,
 }
 
 impl Urgency {
-    /// Bytes that are not given to such a request.
+    /// Bytes that such a request must leave free (I4).
     pub(crate) const fn kept_back(self, size_bytes: u64) -> u64 {
         match self {
             Self::Begin => size_bytes / 8,
@@ -73,7 +74,7 @@ impl Urgency {
 /// Used and granted bytes of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceUse {
-    /// Between tail and head.
+    /// Bytes between tail and head.
     pub used: u64,
     /// Promised to tickets, caches and checkpoints.
     pub granted: u64,
@@ -93,26 +94,31 @@ impl SpaceUse {
 pub(crate) struct Space {
     size_bytes: u64,
     word: AtomicU64<Volume>,
-    /// Bytes that a slot may keep; 0 if the log is too small for that.
+    /// Bytes that a slot may cache; 0 if the log is too small for that.
     cache_bytes: u64,
     caches: Slots<AtomicU64<Slot>>,
     contended: AtomicBool<Volume>,
-    line: Mutex<Line, Volume>,
-    /// Who waits until nothing is granted looks again.
+    queue: Mutex<WaitQueue, Volume>,
+    /// Signalled for the thread that waits until nothing is granted.
     freed: Condvar<Volume>,
-    /// How often somebody has waited.
+    /// How many times a thread has waited.
     waits: SlotCounters<1>,
-    /// Whether who waits has the tail moved himself, and no thread of the log does. Then what others
-    /// have committed and given back makes it worth asking again: nobody else may be left to do it.
-    serves_himself: AtomicBool<Volume>,
-    plants: Plants,
+    /// Whether a waiter pushes the tail itself, because no thread of the log does. Then a commit or
+    /// a release is a reason to push again: no other thread may be left to do it.
+    inline_tail_push: AtomicBool<Volume>,
+    mutant: ActiveMutant,
 }
 
 impl Space {
-    /// The space of a log of `size_bytes`, all of it free. No ticket will ask for more than
+    /// Creates the space of a log of `size_bytes`, all of it free. No ticket will ask for more than
     /// `largest_bytes` at once.
-    pub(crate) fn new(size_bytes: u64, slots: usize, largest_bytes: u64, plants: Plants) -> Self {
-        assert!(size_bytes <= MAX_LOG_BYTES, "a log of {size_bytes} bytes");
+    pub(crate) fn new(
+        size_bytes: u64,
+        slots: usize,
+        largest_bytes: u64,
+        mutant: ActiveMutant,
+    ) -> Self {
+        assert!(size_bytes <= MAX_LOG_BYTES, "a log of {size_bytes} bytes is too large");
         let caches = Slots::with_count(slots, AtomicU64::default);
         let share = size_bytes / (4 * caches.iter().len() as u64);
         Self {
@@ -121,88 +127,90 @@ impl Space {
             cache_bytes: if share >= largest_bytes { share } else { 0 },
             caches,
             contended: AtomicBool::new(false),
-            line: Mutex::default(),
+            queue: Mutex::default(),
             freed: Condvar::new(),
             waits: SlotCounters::new(),
-            serves_himself: AtomicBool::new(true),
-            plants,
+            inline_tail_push: AtomicBool::new(true),
+            mutant,
         }
     }
 
-    /// Threads move the tail from now on when who waits asks for it.
-    pub(crate) fn leave_to_threads(&self) {
-        self.serves_himself.store(false, Ordering::Release);
+    /// Leaves tail pushes to the log's threads from now on: a waiter only requests them.
+    pub(crate) fn leave_tail_pushes_to_threads(&self) {
+        self.inline_tail_push.store(false, Ordering::Release);
     }
 
     pub(crate) const fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// What is used and granted now.
+    /// Returns the used and granted bytes.
     pub(crate) fn in_use(&self) -> SpaceUse {
         SpaceUse::unpack(self.word.load(Ordering::Acquire))
     }
 
-    /// How often somebody has waited for space since the log was opened.
+    /// How many times a thread has waited for space since the log was opened.
     pub(crate) fn waits(&self) -> u64 {
         self.waits.sum(0)
     }
 
-    /// Whether anybody waits.
+    /// Returns whether a thread waits or the space is closed.
     pub(crate) fn is_contended(&self) -> bool {
         self.contended.load(Ordering::SeqCst)
     }
 
-    /// How many new transactions wait.
+    /// The number of new transactions that wait.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
-        self.line.lock().waiting()
+        self.queue.lock().waiting()
     }
 
-    /// Who has been served after having waited: as which he had come.
+    /// The numbers of the waiters that have been served, in the order of service.
     #[cfg(all(test, shuttle))]
     pub(crate) fn served(&self) -> Vec<u64> {
-        self.line.lock().served.clone()
+        self.queue.lock().served.clone()
     }
 
-    /// Whether anybody waits for space, and not only for the log to be opened again.
-    pub(crate) fn is_short(&self) -> bool {
-        self.is_contended() && self.line.lock().is_short()
+    /// Returns whether a thread waits for space, and not only for the space to be opened again.
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.is_contended() && self.queue.lock().has_waiters()
     }
 
-    /// Gives new transactions nothing from now on: they wait until it is [opened](Self::open) again, and
-    /// chains go on. The flag is part of the word, so who has not taken his bytes from there before gets
-    /// none; and bytes in a cache are granted (I2). So nothing is under way once nothing is granted.
+    /// Stops granting bytes to new transactions: they wait until the space is [opened](Self::open)
+    /// again, and chains continue. The flag is part of the word, so a request that has not taken
+    /// its bytes from the word before gets none. Bytes in a cache are granted (I2). So no
+    /// transaction is running once nothing is granted.
     pub(crate) fn close(&self) {
-        let mut line = self.line.lock();
-        line.is_closed = true;
+        let mut queue = self.queue.lock();
+        queue.is_closed = true;
         self.contended.store(true, Ordering::SeqCst);
         self.word.fetch_or(CLOSED, Ordering::SeqCst);
         self.drain();
     }
 
-    /// Ends what [`close`](Self::close) has begun.
+    /// Undoes [`close`](Self::close).
     pub(crate) fn open(&self) {
-        let mut line = self.line.lock();
-        line.is_closed = false;
+        let mut queue = self.queue.lock();
+        queue.is_closed = false;
         self.word.fetch_and(!CLOSED, Ordering::SeqCst);
-        line.demand();
-        self.serve(&mut line);
+        queue.request_tail_push();
+        self.serve(&mut queue);
     }
 
-    /// Whether nothing is granted. If it is, waits until something changes, but no longer than `limit`.
+    /// Returns whether nothing is granted. If something is, waits for a change, but no longer than
+    /// `limit`.
     pub(crate) fn is_idle_within(&self, limit: Duration) -> bool {
-        let mut line = self.line.lock();
+        let mut queue = self.queue.lock();
         self.drain();
         if self.in_use().granted != 0 {
-            self.freed.wait_for(&mut line, limit);
+            self.freed.wait_for(&mut queue, limit);
             self.drain();
         }
         self.in_use().granted == 0
     }
 
-    /// Takes `bytes`, waiting for them if need be. `on_wait` is called to have the tail moved, by
-    /// who is first in line (I6).
+    /// Takes `bytes`, and waits for them if necessary. The head waiter calls `on_wait` to have the
+    /// tail pushed (I6).
     pub(crate) fn take(
         &self,
         bytes: u64,
@@ -217,23 +225,23 @@ impl Space {
         self.wait(bytes, urgency, health, on_wait)
     }
 
-    /// The bug that is planted, if any.
-    pub(crate) const fn plants(&self) -> Plants {
-        self.plants
+    /// The mutant that is switched on, if any.
+    pub(crate) const fn mutant(&self) -> ActiveMutant {
+        self.mutant
     }
 
-    /// Takes `bytes` if they are free, or lie in the cache of this slot, and nobody waits.
+    /// Takes `bytes` if they are free, or in the cache of this slot, and no thread waits.
     pub(crate) fn take_at_once(&self, bytes: u64, urgency: Urgency) -> bool {
         !self.is_contended() && (self.take_cached(bytes) || self.refill(bytes, urgency))
     }
 
-    /// Takes `bytes` if they are free, or lie in any cache, and nobody waits.
+    /// Takes `bytes` if they are free, or in any cache, and no thread waits.
     pub(crate) fn try_take(&self, bytes: u64, urgency: Urgency) -> bool {
         if self.is_contended() {
             return false;
         }
-        // Who begins to wait meanwhile finds what is drained here.
-        let _line = self.line.lock();
+        // A thread that begins to wait meanwhile finds the drained bytes.
+        let _line = self.queue.lock();
         self.drain();
         self.take_free(bytes, urgency)
     }
@@ -251,66 +259,69 @@ impl Space {
         let cache = self.caches.mine();
         let cached = cache.fetch_add(bytes, Ordering::SeqCst) + bytes;
         if self.is_contended() {
-            // A waiter may have drained this cache before the bytes came (I3).
+            // A waiter may have drained this cache before the bytes arrived (I3).
             self.release(cache.swap(0, Ordering::SeqCst));
         } else if cached > self.cache_bytes {
             self.release(take_from(cache, cached - self.cache_bytes / 2));
         }
     }
 
-    /// Puts granted bytes back into the word, past the caches.
+    /// Returns granted bytes to the word, past the caches.
     pub(crate) fn release(&self, bytes: u64) {
         self.update(|state| SpaceUse { granted: state.granted - bytes, ..state });
-        self.changed(self.serves_himself.load(Ordering::Acquire));
+        self.changed(self.inline_tail_push.load(Ordering::Acquire));
     }
 
-    /// The tail has moved: `used` bytes lie between it and the head.
+    /// Records that the tail has moved: `used` bytes lie between it and the head.
     pub(crate) fn set_used(&self, used: u64) {
         self.update(|state| SpaceUse { used, ..state });
         self.changed(true);
     }
 
-    /// The head has moved: `used` bytes lie behind it, and `returned` of those that were granted are
+    /// Records that the head has moved: `used` bytes lie behind it, and `returned` bytes are
     /// granted no more.
     pub(crate) fn move_head(&self, used: u64, returned: u64) {
-        if self.plants.has(Plant::GrantBeforeHead) {
-            self.update(|state| SpaceUse { granted: state.granted - returned, ..state });
-            self.update(|state| SpaceUse { used, ..state });
-        } else {
-            self.update(|state| SpaceUse { used, granted: state.granted - returned });
-        }
+        mutate!(
+            self.mutant,
+            Mutant::GrantBeforeHead,
+            self.update(|state| SpaceUse { used, granted: state.granted - returned }),
+            {
+                self.update(|state| SpaceUse { granted: state.granted - returned, ..state });
+                self.update(|state| SpaceUse { used, ..state });
+            }
+        );
         self.changed(true);
     }
 
-    /// Lets all waiters look again, when the log has been shut down.
+    /// Wakes all waiters after a shutdown, so that they check the state of the log.
     pub(crate) fn wake_all(&self) {
-        self.line.lock().wake_all();
+        self.queue.lock().wake_all();
         self.freed.notify_all();
     }
 
-    /// Something has come free, or may have. `may_ask`: moving the tail may be of use again.
+    /// Serves the queue after bytes have come free, or may have. `may_ask` says that another tail
+    /// push may help.
     fn changed(&self, may_ask: bool) {
         if self.is_contended() {
-            let mut line = self.line.lock();
+            let mut queue = self.queue.lock();
             if may_ask {
-                line.demand();
+                queue.request_tail_push();
             }
-            self.serve(&mut line);
+            self.serve(&mut queue);
         }
     }
 
-    /// Gives those in front what there is (I5), and has the first of the others ask for more (I6).
-    fn serve(&self, line: &mut Line) {
-        if self.plants.has(Plant::SmallestFirst) {
-            line.sort_by_size();
-        }
-        line.serve(|bytes, urgency| self.take_free(bytes, urgency));
-        line.wake_first();
-        if line.is_closed {
+    /// Grants free bytes to the waiters in order (I5), and has the head waiter request more (I6).
+    fn serve(&self, queue: &mut WaitQueue) {
+        mutate!(self.mutant, Mutant::SmallestFirst, {}, queue.sort_by_size());
+        queue.serve(|bytes, urgency| self.take_free(bytes, urgency));
+        queue.wake_first();
+        if queue.is_closed {
             self.freed.notify_all();
         }
-        // It changes under the lock of the line only. Looking first leaves it with those who look at it.
-        let is_contended = line.is_contended();
+        // The flag changes under the lock of the queue only. Load it first, so that its cache line
+        // stays shared among its readers.
+        let is_contended = queue.is_contended();
         if self.is_contended() != is_contended {
             self.contended.store(is_contended, Ordering::SeqCst);
         }
@@ -320,8 +331,14 @@ impl Space {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let new = change(SpaceUse::unpack(word));
-            assert!(new.used <= self.size_bytes, "{} bytes used of {}", new.used, self.size_bytes);
-            assert!(new.used.is_multiple_of(2), "{} bytes used", new.used);
+            assert!(
+                new.used <= self.size_bytes,
+                "{} bytes used of {} (I1)",
+                new.used,
+                self.size_bytes
+            );
+            assert!(new.granted <= self.size_bytes - new.used, "{new:?} exceeds the log (I1)");
+            assert!(new.used.is_multiple_of(2), "{} used bytes are not whole blocks", new.used);
             match self.word.compare_exchange_weak(
                 word,
                 new.pack() | word & CLOSED,
@@ -373,33 +390,34 @@ impl Space {
         on_wait: &dyn Fn(),
     ) -> Result<()> {
         let waiter = Waiter::new(bytes, urgency);
-        let mut line = self.line.lock();
-        line.join(&waiter);
+        let mut queue = self.queue.lock();
+        queue.join(&waiter);
         self.contended.store(true, Ordering::SeqCst);
-        if !self.plants.has(Plant::AsleepBeforeLooking) {
-            self.drain();
-            self.serve(&mut line);
-        }
-        if !waiter.is_served() && line.is_short() {
+        mutate!(self.mutant, Mutant::AsleepBeforeLooking, self.drain_and_serve(&mut queue), {});
+        if !waiter.is_served() && queue.has_waiters() {
             self.waits.add(0, 1);
         }
         while !waiter.is_served() {
             if let Err(error) = health.check() {
-                if !self.plants.has(Plant::LeftBehind) {
-                    line.leave(&waiter);
-                }
-                self.serve(&mut line);
+                mutate!(self.mutant, Mutant::LeftBehind, queue.leave(&waiter), {});
+                self.serve(&mut queue);
                 return Err(error);
             }
-            if line.take_task(&waiter) {
-                drop(line);
+            if queue.take_push_request(&waiter) {
+                drop(queue);
                 on_wait();
-                line = self.line.lock();
+                queue = self.queue.lock();
             } else {
-                waiter.sleep(&mut line);
+                waiter.sleep(&mut queue);
             }
         }
         Ok(())
+    }
+
+    /// Empties all caches, and serves the queue with what was in them.
+    fn drain_and_serve(&self, queue: &mut WaitQueue) {
+        self.drain();
+        self.serve(queue);
     }
 
     /// Empties all caches.
@@ -411,7 +429,7 @@ impl Space {
     }
 }
 
-/// Takes all of `bytes` out of a cache, or nothing.
+/// Takes all of `bytes` from a cache, or nothing.
 fn take_exactly(cache: &AtomicU64<Slot>, bytes: u64) -> bool {
     let mut cached = cache.load(Ordering::Relaxed);
     while let Some(rest) = cached.checked_sub(bytes) {
@@ -423,7 +441,7 @@ fn take_exactly(cache: &AtomicU64<Slot>, bytes: u64) -> bool {
     false
 }
 
-/// Takes up to `bytes` out of a cache; returns how many.
+/// Takes up to `bytes` from a cache. Returns how many.
 fn take_from(cache: &AtomicU64<Slot>, bytes: u64) -> u64 {
     let mut cached = cache.load(Ordering::Relaxed);
     loop {

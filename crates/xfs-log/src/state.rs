@@ -1,8 +1,8 @@
 //! The state of a log: its head, its tail, and whether anything lies between them.
 //!
 //! Owns: the search for the last good record and the tail that it names, and the decision between
-//! clean and dirty. Does **not** own the search for the head by cycles ([`head`]), or
-//! replay. Nothing is written: what recovery would have to overwrite stays as it is.
+//! clean and dirty. Does **not** own the search for the head by cycles ([`head`]), or replay.
+//! Nothing is written: blocks that recovery would have to overwrite stay as they are.
 //!
 //! A log that is [blank](LogState::is_blank) is clean.
 //!
@@ -15,16 +15,17 @@
 //!                                              │ the first torn one becomes the head, and the
 //!                                              │ record before it names the tail
 //!                    checksums from tail to head
-//!                                              │ a torn one near behind the head was overwritten by
+//!                                              │ a torn one soon after the head was overwritten by
 //!                                              ↓ the torn write: the tail moves past it
 //!                                            dirty
 //! ```
 //!
 //! # Torn, or damaged
 //!
-//! The search moves head or tail past a record only where a crash can have made the record what it is. A crash
-//! leaves each sector as it was or as the writer meant it. So it cannot make a header that has the log's cycle and
-//! is wrong. These records are damage, and the log is refused: the records behind them may have been acknowledged.
+//! The search moves head or tail past a record only where a crash can have left the record that
+//! way. A crash leaves each sector as it was or as the writer meant it. So it cannot make a header
+//! that has the log's cycle and is wrong. Such a record is damage, and the log is refused: the
+//! records after it may have been acknowledged.
 //!
 //! | record | before the head | after the tail |
 //! |---|---|---|
@@ -33,8 +34,8 @@
 //! | header with impossible version, length or size | damage | damage |
 //! | checksum holds; wrong LSN, tail or UUID | damage | damage |
 //!
-//! The kernel refuses fewer of these. It replays records with a wrong LSN or tail, and cuts the log off at a wrong
-//! length.
+//! The kernel refuses fewer of these. It replays records with a wrong LSN or tail, and cuts the log
+//! off at a wrong length.
 
 mod blank;
 
@@ -51,32 +52,32 @@ pub(crate) use blank::START;
 /// Head and tail of a log, and whether it must be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogState {
-    /// Where the next record goes: nothing on the volume can have been logged at or after it.
+    /// The LSN of the next record: nothing on the volume can have been logged at or after it.
     pub head: Lsn,
-    /// Where replay starts; the head itself in a clean log.
+    /// The LSN at which replay starts; the head itself in a clean log.
     pub tail: Lsn,
     /// Whether the volume was unmounted and nothing waits to be replayed.
     pub clean: bool,
     /// The block of the last good record.
     pub last_record: u32,
-    /// Bytes of the log buffers of whoever wrote the record at the tail.
+    /// The buffer size of the writer of the record at the tail.
     pub buffer_bytes: u32,
-    /// Where the log ended by its cycles, if the records there turned out to be torn.
+    /// The end of the log by its cycles, if the records there turned out to be torn.
     pub torn: Option<u32>,
-    /// Nothing was ever written: the log is zero. Who writes begins it as mkfs does, with the record of an
-    /// unmount, behind which the head lies.
+    /// Whether the log was never written: it is zero. Its first writer begins it as mkfs does, with
+    /// an unmount record, after which the head lies.
     pub is_blank: bool,
 }
 
 impl LogState {
-    /// The turn of the log in which the next record is written.
+    /// The cycle in which the next record is written.
     #[must_use]
     pub const fn cycle(&self) -> u32 {
         self.head.cycle()
     }
 }
 
-/// A record and where it lies.
+/// A record and its block.
 #[derive(Clone, Copy)]
 struct Record {
     block: u32,
@@ -88,18 +89,18 @@ impl Record {
         log.advance(self.block, self.header.total_blocks())
     }
 
-    /// The head as an LSN, if this is the last record before it: the cycle goes up when the end of
-    /// the log lies between them.
+    /// The head as an LSN, if this is the last record before it. The cycle is one higher if the end
+    /// of the log lies between them.
     fn head_after(&self, head: u32) -> Lsn {
         Lsn::new(self.header.cycle.wrapping_add(u32::from(head <= self.block)), head)
     }
 }
 
-/// Finds head and tail of a log, and says whether it is clean.
+/// Finds head and tail of a log, and whether it is clean.
 ///
 /// # Errors
 ///
-/// [`Error::Corrupt`] for a log that is damaged: neither head nor tail can be trusted then.
+/// [`Error::Corrupt`] for a damaged log: neither head nor tail can be trusted then.
 #[doc(alias = "xlog_find_tail")]
 pub fn find_head_and_tail(log: &LogDevice) -> Result<LogState> {
     if let Some(state) = blank::find(log)? {
@@ -139,7 +140,7 @@ fn clean_state(last: &Record, head: u32, torn: Option<u32>) -> LogState {
     LogState { head, tail: head, clean: true, last_record, buffer_bytes, torn, is_blank: false }
 }
 
-/// The last block before this one, around the end of the log, in which a record starts.
+/// Returns the last block before this one, around the end of the log, in which a record starts.
 fn find_header_before(log: &LogDevice, block: u32) -> Result<Option<u32>> {
     match find_last_header(log, 0, block)? {
         Some(found) => Ok(Some(found)),
@@ -147,7 +148,7 @@ fn find_header_before(log: &LogDevice, block: u32) -> Result<Option<u32>> {
     }
 }
 
-/// Whether the record is an unmount record that ends at the head.
+/// Returns whether the record is an unmount record that ends at the head.
 #[doc(alias = "xlog_check_unmount_rec")]
 fn is_unmount(log: &LogDevice, record: &Record, head: u32) -> Result<bool> {
     if record.header.operations != 1 || record.end(log) != head {
@@ -159,7 +160,7 @@ fn is_unmount(log: &LogDevice, record: &Record, head: u32) -> Result<bool> {
     Ok(operation.is_ok_and(|operation| operation.flags.contains(OperationFlags::UNMOUNT)))
 }
 
-/// Checks the records that may have been under way when the log was last written. Returns the last
+/// Checks the records that may have been in flight when the log was last written. Returns the last
 /// good one and the head after it.
 #[doc(alias = "xlog_verify_head")]
 fn verify_head(log: &LogDevice, last: Record, head: u32) -> Result<(Record, u32)> {
@@ -178,7 +179,7 @@ fn verify_head(log: &LogDevice, last: Record, head: u32) -> Result<(Record, u32)
     let Some(bad) = find_torn_record(log, start, head, Tear::Writing)? else {
         return Ok((last, head));
     };
-    // Where nothing from the tail on is sound, the record before the tail names an older one.
+    // If no record from the tail on is good, the record before the tail names an older tail.
     let good = if bad.block == tail { find_header_before(log, tail)? } else { before(bad.block)? };
     let Some(block) = good else { return Err(bad.error) };
     let good = Record { block, header: log.read_header(block)? };
@@ -188,16 +189,17 @@ fn verify_head(log: &LogDevice, last: Record, head: u32) -> Result<(Record, u32)
     Ok((good, bad.block))
 }
 
-/// Checks the records from the tail to the head. Returns the record at the tail, moved past records that a torn
-/// write at the head has destroyed.
+/// Checks the records from the tail to the head. Returns the record at the tail, moved past records
+/// that a torn write at the head has destroyed.
 #[doc(alias = "xlog_verify_tail")]
 fn verify_tail(log: &LogDevice, last: &Record, head: u32) -> Result<LogRecordHeader> {
-    // A torn write can reach no further than the buffers that were under way.
+    // A torn write can reach no further than the buffers that were in flight.
     let reach = MAX_RECORDS_IN_FLIGHT * last.header.size / BASIC_BLOCK_BYTES;
     let named = last.header.tail;
     let mut tail = next_record(log, named.block(), head)?
         .ok_or_else(|| corrupt(named.block(), LogRecordCheck::NoRecord { blocks: 0 }))?;
-    // No record starts at the tail that the last record names: only a torn write over it explains that.
+    // No record starts at the tail that the last record names: only a torn write over it explains
+    // that.
     if tail != named.block() && log.distance(head, named.block()) > reach {
         let blocks = log.distance(named.block(), tail);
         return Err(corrupt(named.block(), LogRecordCheck::NoTailRecord { blocks }));
@@ -215,7 +217,7 @@ fn verify_tail(log: &LogDevice, last: &Record, head: u32) -> Result<LogRecordHea
     log.read_header(tail)
 }
 
-/// The first record that starts from `block` on before `head`, around the end of the log.
+/// Returns the first record that starts from `block` up to `head`, around the end of the log.
 fn next_record(log: &LogDevice, block: u32, head: u32) -> Result<Option<u32>> {
     if block <= head {
         return find_first_header(log, block, head);
@@ -232,7 +234,7 @@ struct BadRecord {
     error: Error,
 }
 
-/// What a torn write may have done to a record.
+/// The ways in which a torn write may have damaged a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tear {
     /// The record was being written.
@@ -242,7 +244,7 @@ enum Tear {
 }
 
 impl Tear {
-    /// Whether the tear explains why the record failed its check.
+    /// Returns whether the tear explains why the record failed its check.
     fn explains(self, corruption: &Corruption) -> bool {
         match corruption.check() {
             Check::Checksum { .. } => true,
@@ -252,8 +254,9 @@ impl Tear {
     }
 }
 
-/// Checks the records from the one at `start` to the head, and returns the first torn one. Each check goes on at the
-/// end of the record before, so the walk reads every block at most once. A damaged record is an error.
+/// Checks the records from the one at `start` to the head, and returns the first torn one. Each
+/// check continues at the end of the record before, so the walk reads every block at most once. A
+/// damaged record is an error.
 fn find_torn_record(
     log: &LogDevice,
     start: u32,

@@ -19,25 +19,25 @@ const BLOCK: usize = 512;
 const CRC_OFFSET: usize = 32;
 const UNMOUNT_OPERATION: [u8; 12] = [0xb0, 0xc0, 0xd0, 0xd0, 0, 0, 0, 8, 0xaa, 0x20, 0, 0];
 
-/// A log in the making.
+/// A log under construction.
 #[derive(Clone)]
 pub(crate) struct LogImage {
     pub(crate) bytes: Vec<u8>,
     pub(crate) head: Lsn,
-    /// What the next record names as its tail.
+    /// The tail that the next record names.
     pub(crate) tail: Lsn,
-    /// Buffer size that the next record names.
+    /// The buffer size that the next record names.
     pub(crate) size: u32,
 }
 
 impl LogImage {
-    /// An empty log, all zeros.
+    /// Creates an empty log, all zeros.
     pub(crate) fn new(length_blocks: u32) -> Self {
         let bytes = vec![0; length_blocks as usize * BLOCK];
         Self { bytes, head: Lsn::new(1, 0), tail: Lsn::new(1, 0), size: 32 << 10 }
     }
 
-    /// As mkfs leaves it: one unmount record.
+    /// Creates a log as mkfs leaves it: one unmount record.
     pub(crate) fn fresh(length_blocks: u32) -> Self {
         let mut log = Self::new(length_blocks);
         log.append_unmount();
@@ -65,7 +65,7 @@ impl LogImage {
         &mut self.bytes[block * BLOCK..][..BLOCK]
     }
 
-    /// Appends a record with this much payload; returns where it starts.
+    /// Appends a record with this much payload; returns its block.
     pub(crate) fn append(&mut self, payload_blocks: u32) -> u32 {
         let payload = (0..payload_blocks as usize * BLOCK).map(|at| (at % 253) as u8).collect();
         self.append_payload(payload, 2)
@@ -110,12 +110,12 @@ impl LogImage {
         lsn
     }
 
-    /// Appends the record of an unmount, with nothing left before it.
+    /// Appends an unmount record, with nothing left before it.
     pub(crate) fn append_unmount(&mut self) -> u32 {
         self.append_padded_unmount(1)
     }
 
-    /// The same, with this much payload.
+    /// Appends an unmount record with this much payload.
     pub(crate) fn append_padded_unmount(&mut self, payload_blocks: u32) -> u32 {
         let mut payload = vec![0; payload_blocks as usize * BLOCK];
         payload[..12].copy_from_slice(&UNMOUNT_OPERATION);
@@ -162,7 +162,7 @@ impl LogImage {
         start
     }
 
-    /// Appends records until the log has come round `turns` times.
+    /// Appends records until the log has wrapped `turns` times.
     pub(crate) fn fill(&mut self, turns: u32, payload_blocks: u32) {
         while self.head.cycle() <= turns {
             self.tail = self.head;
@@ -170,7 +170,7 @@ impl LogImage {
         }
     }
 
-    /// Takes a block back to what the turn before would have left there.
+    /// Resets a block to the state that the previous cycle would have left there.
     pub(crate) fn make_stale(&mut self, block: u32) {
         let cycle = xfs_format::log_record::block_cycle(self.block_mut(block)) - 1;
         self.block_mut(block)[..4].copy_from_slice(&cycle.to_be_bytes());
@@ -178,7 +178,7 @@ impl LogImage {
 }
 
 impl LogImage {
-    /// Changes the header of the record at `block`, and makes its checksum right again.
+    /// Changes the header of the record at `block`, and corrects its checksum.
     pub(crate) fn edit_header(&mut self, block: u32, change: impl FnOnce(&mut [u8])) {
         let header = self.block_mut(block);
         let payload_bytes = u32::from_be_bytes(header[12..16].try_into().unwrap()) as usize;
@@ -208,7 +208,7 @@ fn transaction(id: u32, items: &[LogItem<'_>]) -> Vec<Operation> {
     operations
 }
 
-/// Stores the checksum that a writer with 328 bytes of header makes.
+/// Stores the checksum of a writer with headers of 328 bytes.
 fn seal(headers: &mut [u8], payload: &[u8]) {
     let mut covered = headers[..328].to_vec();
     let used = payload.len().div_ceil(32 << 10);

@@ -1,4 +1,4 @@
-//! Tickets: what a transaction has reserved.
+//! Tickets: reserved log space.
 
 use xfs_buffer::Result;
 
@@ -7,19 +7,19 @@ use crate::space::{Space, Urgency};
 
 /// Log space of one transaction, or of a chain of them that is rolled.
 ///
-/// It goes back with `Log::release`; a ticket that is dropped takes its space with it until the log
-/// is closed.
+/// `Log::release` gives it back. A ticket that is dropped keeps its space until the log is closed.
 #[derive(Debug)]
 #[must_use = "the space stays reserved until the ticket is released"]
 pub struct Ticket {
     unit_bytes: u64,
-    /// Of the current unit, what no checkpoint has been given.
+    /// The part of the current unit that has not been granted to a checkpoint.
     left_bytes: u64,
     /// Units promised for later transactions of the chain.
     later: u32,
     /// The largest order number of the chain's commits: the next one comes after it.
     floor: u64,
-    /// Of a recovery: see [`Log::reserve_for_recovery`](crate::Log::reserve_for_recovery).
+    /// Whether it belongs to a recovery: see
+    /// [`Log::reserve_for_recovery`](crate::Log::reserve_for_recovery).
     is_recovery: bool,
 }
 
@@ -38,12 +38,12 @@ impl Ticket {
         Ok(Self { unit_bytes, left_bytes: unit_bytes, later, floor: 0, is_recovery: false })
     }
 
-    /// One unit that a recovery has taken.
+    /// Creates the ticket of one unit that a recovery has taken.
     pub(crate) const fn of_recovery(unit_bytes: u64) -> Self {
         Self { unit_bytes, left_bytes: unit_bytes, later: 0, floor: 0, is_recovery: true }
     }
 
-    /// Makes sure of a whole unit for the next transaction of the chain, if that needs no waiting.
+    /// Secures a whole unit for the next transaction of the chain, if that needs no waiting.
     pub(crate) fn secure(&mut self, space: &Space) -> bool {
         if self.later == 0 && space.take_at_once(self.unit_bytes, Urgency::Roll) {
             self.later = 1;
@@ -51,8 +51,8 @@ impl Ticket {
         self.later > 0
     }
 
-    /// Begins the next transaction of the chain with a whole unit: one that was promised or, once
-    /// all are used up, what `take` gets. What is left of the last goes back first, so that chains
+    /// Begins the next transaction of the chain with a whole unit: a promised one or, once all are
+    /// used up, one that `take` gets. The rest of the last unit goes back first, so that chains
     /// which wait for each other's rests get them.
     pub(crate) fn roll(
         &mut self,
@@ -87,8 +87,8 @@ impl Ticket {
         self.floor
     }
 
-    /// A commit with this order number has given `bytes` to its checkpoint. Returns whether they
-    /// had been reserved.
+    /// Moves `bytes` to the checkpoint of a commit with this order number. Returns whether they had
+    /// been reserved.
     pub(crate) fn spend(&mut self, order: u64, bytes: u64) -> bool {
         self.floor = order;
         let covered = bytes <= self.left_bytes;

@@ -18,25 +18,25 @@ use xfs_format::log_record::OPERATION_BYTES;
 /// Payload that one header can describe.
 const BYTES_PER_HEADER: u32 = 32 << 10;
 
-/// Bytes of a region that its first record has at least; a shorter one is in one record. So what
-/// says what follows is never in two, and `xfs_logprint`, which keeps no piece of that, reads on.
-const LEAST_PIECE_BYTES: u32 = 128;
+/// The least bytes of a region in its first record. A shorter region is in one record. So the part
+/// that says what follows is never split, and `xfs_logprint`, which keeps no part of it, reads on.
+const MIN_PIECE_BYTES: u32 = 128;
 
 /// Bytes at the end of a record that stay empty because no operation fits them any more.
-const LOST_BYTES: u32 = OPERATION_BYTES + LEAST_PIECE_BYTES;
+const LOST_BYTES: u32 = OPERATION_BYTES + MIN_PIECE_BYTES;
 
 /// START, the header of the transaction, COMMIT.
 const CHECKPOINT_BYTES: u32 = 3 * OPERATION_BYTES + TransactionHeader::BYTES as u32;
 
-/// Whether a region of so many bytes may begin in a record with so much room: with the least of its
-/// bytes, behind its operation header.
+/// Returns whether a region of this many bytes may begin in a record with this much room: its
+/// operation header and its least bytes have to fit.
 pub(crate) const fn piece_fits(bytes: usize, room: usize) -> bool {
-    let least = LEAST_PIECE_BYTES as usize;
+    let least = MIN_PIECE_BYTES as usize;
     let piece = if bytes < least { bytes } else { least };
     room >= OPERATION_BYTES as usize + piece
 }
 
-/// How the writer lays out records.
+/// The layout of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordLayout {
     /// Bytes of an in-core log buffer: the longest record, headers included.
@@ -58,20 +58,20 @@ impl RecordLayout {
         self.header_blocks() * BASIC_BLOCK_BYTES
     }
 
-    /// Bytes of payload that fit a record. It ends where padding would be needed.
+    /// Bytes of payload that fit a record. The payload ends where padding would be needed.
     #[must_use]
     pub const fn payload_bytes(&self) -> u32 {
         self.buffer_bytes / self.roundoff_bytes * self.roundoff_bytes - self.header_bytes()
     }
 
-    /// Payload that a record surely takes of the items: less the header of an operation that goes
-    /// on from the record before, and what is lost at the end.
+    /// Payload that a record has for items in any case: without the header of an operation that
+    /// continues from the record before, and without the bytes lost at the end.
     #[must_use]
     pub const fn item_bytes(&self) -> u32 {
         self.payload_bytes() - OPERATION_BYTES - LOST_BYTES
     }
 
-    /// What a record costs besides the items in it.
+    /// The bytes of a record that are not items.
     #[must_use]
     pub const fn overhead_bytes(&self) -> u32 {
         self.header_bytes() + OPERATION_BYTES + LOST_BYTES
@@ -91,9 +91,10 @@ impl RecordLayout {
         bytes + self.records(bytes) * overhead + self.checkpoint_bytes()
     }
 
-    /// Log that a checkpoint takes besides its items and the records that they fill: its own
-    /// operations, which may reach into one record more, a header for whoever goes on after the
-    /// record that COMMIT has ended early, and padding.
+    /// Log that a checkpoint takes in addition to its items and the records that they fill. It
+    /// takes its own operations, which may reach into one record more. It takes a header for the
+    /// checkpoint that continues after the record that COMMIT has ended early, and it takes
+    /// padding.
     #[must_use]
     pub const fn checkpoint_bytes(&self) -> u64 {
         (CHECKPOINT_BYTES + 2 * self.overhead_bytes() + 2 * self.roundoff_bytes) as u64

@@ -1,6 +1,6 @@
 //! Log vectors: the bytes of an item as a checkpoint will write them.
 //!
-//! Owns: how the regions of an item are put down, and the memory in which a commit does it. Does
+//! Owns: how the regions of an item are encoded, and the memory in which a commit does that. Does
 //! **not** own where the bytes stay until they are written ([`cil`](crate::cil)), or how they are
 //! split over records ([`writer`](crate::writer)).
 //!
@@ -8,9 +8,10 @@
 //!  | operation header | region 0 | operation header | region 1 | ...
 //! ```
 //!
-//! A region whose length is no multiple of four bytes is made so with zeros, which count as part of it:
-//! readers go from one operation to the next by its length alone. This is how an item lies in the log, but for the number of the checkpoint in each header, which
-//! the writer puts in: so whatever fits a record is copied there as a whole.
+//! A region whose length is no multiple of four bytes is padded with zeros, which count as part of
+//! it: readers find the next operation by the length alone. The item is in the log in this form,
+//! except for the checkpoint's number in each header, which the writer adds. So whatever fits a
+//! record is copied there as a whole.
 
 use std::cell::Cell;
 
@@ -21,13 +22,13 @@ use crate::item::LogItem;
 /// Bytes of an operation's header.
 const HEADER: usize = OPERATION_BYTES as usize;
 
-/// Where the length stands in it.
+/// Offset of the length in it.
 const LENGTH_AT: usize = 4;
 
-/// A thread keeps no more memory than this from one commit to the next.
-const MOST_KEPT_BYTES: usize = 1 << 20;
+/// The most memory that a thread keeps from one commit to the next.
+const MAX_KEPT_BYTES: usize = 1 << 20;
 
-/// Puts down the regions of an item, one after the other.
+/// Encodes the regions of an item, one after another.
 #[derive(Debug)]
 pub struct RegionWriter<'a> {
     bytes: &'a mut Vec<u8>,
@@ -35,7 +36,7 @@ pub struct RegionWriter<'a> {
 }
 
 impl<'a> RegionWriter<'a> {
-    /// A writer that appends to these bytes.
+    /// Creates a writer that appends to these bytes.
     pub(crate) const fn new(bytes: &'a mut Vec<u8>) -> Self {
         Self { bytes, regions: 0 }
     }
@@ -53,18 +54,17 @@ impl<'a> RegionWriter<'a> {
         self.regions += 1;
     }
 
-    /// Adds a region with what `encode` puts behind the bytes that it is given.
+    /// Adds a region with the bytes that `encode` appends.
     #[inline]
     pub fn encoded(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
         let header_at = self.bytes.len();
         self.bytes.extend_from_slice(&[0; HEADER]);
         encode(self.bytes);
-        let length = self.bytes.len().saturating_sub(header_at + HEADER).next_multiple_of(4);
+        let length = self.bytes.len().checked_sub(header_at + HEADER);
+        let length = length.expect("an item only appends its bytes").next_multiple_of(4);
         self.bytes.resize(header_at + HEADER + length, 0);
         let header = self.bytes.get_mut(header_at..).and_then(<[u8]>::first_chunk_mut);
-        if let Some(header) = header {
-            *header = operation(length).encode();
-        }
+        *header.expect("the header was appended above") = operation(length).encode();
         self.regions += 1;
     }
 
@@ -73,14 +73,14 @@ impl<'a> RegionWriter<'a> {
     }
 }
 
-/// The header of a region of so many bytes.
+/// The header of a region of this many bytes.
 #[inline]
 const fn operation(length: usize) -> LogOperation {
     let (flags, client) = (OperationFlags::empty(), CLIENT_TRANSACTION);
     LogOperation { transaction: 0, length: length as u32, client, flags }
 }
 
-/// The regions of an item as a commit would log them now.
+/// Returns the regions of an item as a commit would log them now.
 #[must_use]
 pub fn regions_of(item: &dyn LogItem) -> Vec<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -89,31 +89,35 @@ pub fn regions_of(item: &dyn LogItem) -> Vec<Vec<u8>> {
     let mut regions = Vec::new();
     while let Some((region, next)) = first_region(rest) {
         regions.push(region.to_vec());
-        rest = rest.get(next..).unwrap_or_default();
+        rest = rest.get(next..).expect("a region ends in its vector");
     }
     regions
 }
 
-/// The first region of a vector: its bytes, and where the next one starts. `None` at the end.
+/// Returns the first region of a vector, and the offset of the next one. `None` at the end.
 pub(crate) fn first_region(vector: &[u8]) -> Option<(&[u8], usize)> {
-    let length = vector.get(LENGTH_AT..)?.first_chunk::<4>()?;
-    let length = u32::from_be_bytes(*length) as usize;
-    let region = vector.get(HEADER..HEADER + length)?;
+    let Some(header) = vector.first_chunk::<HEADER>() else {
+        assert!(vector.is_empty(), "a vector ends in a header");
+        return None;
+    };
+    let length = header.get(LENGTH_AT..).and_then(<[u8]>::first_chunk::<4>);
+    let length = u32::from_be_bytes(*length.expect("a header holds a length")) as usize;
+    let region = vector.get(HEADER..HEADER + length).expect("a region ends in its vector");
     Some((region, HEADER + length))
 }
 
-/// The vector of one item among those of a commit.
+/// The vector of one item of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vector<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) regions: u32,
 }
 
-/// The vectors of a commit that is under way, made before any slot is locked.
+/// The vectors of a running commit, made before any slot is locked.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     bytes: Vec<u8>,
-    /// Where each vector ends, and how many regions it has.
+    /// The end of each vector, and its number of regions.
     ends: Vec<(usize, u32)>,
 }
 
@@ -122,15 +126,15 @@ thread_local! {
 }
 
 impl Scratch {
-    /// The memory that this thread has kept from its last commit. A thread that is ending, and commits
-    /// from the destructor of another of its variables, has none.
+    /// Takes the memory that this thread kept from its last commit. A thread that commits in the
+    /// destructor of a thread-local variable while it ends may have none.
     pub(crate) fn take() -> Self {
         KEPT.try_with(Cell::take).unwrap_or_default()
     }
 
     /// Keeps the memory for the next commit.
     pub(crate) fn keep(mut self) {
-        if self.bytes.capacity() <= MOST_KEPT_BYTES {
+        if self.bytes.capacity() <= MAX_KEPT_BYTES {
             self.bytes.clear();
             self.ends.clear();
             let _ = KEPT.try_with(|kept| kept.set(self));
@@ -150,7 +154,7 @@ impl Scratch {
         self.bytes.len()
     }
 
-    /// How many there are.
+    /// The number of vectors.
     pub(crate) const fn count(&self) -> usize {
         self.ends.len()
     }
@@ -159,7 +163,7 @@ impl Scratch {
     pub(crate) fn vectors(&self) -> impl Iterator<Item = Vector<'_>> {
         let mut start = 0;
         self.ends.iter().map(move |(end, regions)| {
-            let bytes = self.bytes.get(start..*end).unwrap_or_default();
+            let bytes = self.bytes.get(start..*end).expect("vectors end in the scratch");
             start = *end;
             Vector { bytes, regions: *regions }
         })

@@ -1,7 +1,7 @@
 //! Writing records: from operations to the device.
 //!
-//! Owns: the in-core log buffers, the place of the next record, record headers, padding, flushes and
-//! their order. Does **not** own what the operations say, in which order checkpoints come
+//! Owns: the in-core log buffers, the position of the next record, record headers, padding, flushes
+//! and their order. Does **not** own what the operations say, the order of checkpoints
 //! ([`cil`](crate::cil)), or the tail ([`ail`](crate::ail)).
 //!
 //! ```text
@@ -10,29 +10,31 @@
 //!                     (one at most)                 (length, place and tail fixed)
 //! ```
 //!
-//! Who closes a record fills it, without the lock, and writes it: there is no thread here, and never a
-//! closed record that waits for somebody who waits for it. A checkpoint that fills the active record
-//! finds out by lengths where it will end, closes it before anything is copied, and leaves the next
-//! one to whoever comes. So large checkpoints that are written at once copy at once. What does not fill
-//! a record is copied under the lock: it is less than one for each checkpoint.
+//! The thread that closes a record fills it, without the lock, and writes it. There is no writer
+//! thread here, so no closed record ever waits for a thread that waits for it. A checkpoint that
+//! fills the active record computes from lengths where the record will end, closes it before
+//! anything is copied, and leaves the next record to whichever thread comes first. So large
+//! checkpoints that are written at once copy at once. The rest of a checkpoint, which does not fill
+//! a record, is copied under the lock: that is less than one record for each checkpoint.
 //!
 //! # Invariants
 //!
 //! - **I1** A record with COMMIT is written after all earlier records are durable: they have been
-//!   written, then a flush, then this one, durable by itself (FUA).
-//! - **I2** A tail stands in a record only if a flush has begun after that tail was reached: what it
-//!   leaves behind is durable in place.
-//! - **I3** Tails do not go back from one record to the next, since they are read when a record is
-//!   closed, under the lock that gives it its place.
-//! - **I4** After a write or a flush that failed nothing is written any more.
-//! - **I5** A region that does not fit a record goes on with the first operation of the next record.
-//!   The format does not ask for it, but readers are simpler than writers: `xfs_logprint` loses its
-//!   place where three records hold the pieces of a region and those of another checkpoint lie between.
+//!   written, then a flush, then this one with FUA, so that it is durable by itself.
+//! - **I2** A record carries a tail only if a flush has begun after that tail was reached: the
+//!   items that the tail has passed are durable in place.
+//! - **I3** Tails do not move back from one record to the next. A tail is read when its record is
+//!   closed, under the lock that gives the record its position.
+//! - **I4** After a failed write or flush nothing is written any more.
+//! - **I5** A region that does not fit a record continues with the first operation of the next
+//!   record. The format does not require it, but readers are simpler than writers. `xfs_logprint`
+//!   fails where three records hold the pieces of a region and those of another checkpoint lie
+//!   between.
 //!
-//! # Crash
+//! # Crash argument
 //!
 //! Records without COMMIT may land in any order, with holes: recovery ends at the first hole, and
-//! nothing behind it was promised. A torn record with COMMIT fails its checksum and is not there.
+//! nothing after it was promised. A torn record with COMMIT fails its checksum and does not count.
 
 mod record;
 mod stream;
@@ -49,11 +51,11 @@ use xfs_sync::{Condvar, Mutex, MutexGuard, Volume};
 use crate::ail::{Ail, CommitRecord};
 use crate::device::LogDevice;
 use crate::health::Health;
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, mutate};
 use crate::unit::RecordLayout;
 use crate::vector::first_region;
 use record::{Record, operation};
-use stream::Stream;
+use stream::VectorStream;
 
 /// Writes the records of one log.
 pub(crate) struct Writer {
@@ -65,38 +67,39 @@ pub(crate) struct Writer {
     buffers: usize,
     health: Arc<Health>,
     ail: Arc<Ail>,
-    plants: Plants,
-    state: Mutex<State, Volume>,
+    mutant: ActiveMutant,
+    state: Mutex<WriterState, Volume>,
     changed: Condvar<Volume>,
 }
 
-struct State {
+struct WriterState {
     active: Option<Record>,
-    /// The next record begins with the rest of a region: only who has that may append to it.
+    /// The next record begins with the rest of a region: only the thread that has it may append
+    /// (I5).
     in_pieces: bool,
-    /// Where the next record goes.
+    /// The position of the next record.
     next: Lsn,
     /// The block of the last record; all ones before the first.
     previous_block: u32,
-    /// Number of the next record to be closed.
+    /// The number of the next record to be closed.
     number: u64,
-    /// Closed records that are not written yet, and where they start.
+    /// Closed records that are not written yet, with their positions.
     closed: BTreeMap<u64, Lsn>,
-    /// The newest tail before which a flush has been.
+    /// The newest tail after which a flush has begun (I2).
     flushed_tail: Lsn,
     free: Vec<Vec<u8>>,
-    /// Of the volume.
+    /// The UUID of the volume.
     uuid: Uuid,
-    written: Written,
+    written: WriterCounts,
 }
 
-/// What was written since the log was opened.
+/// Counters since the log was opened.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Written {
+pub(crate) struct WriterCounts {
     pub(crate) records: u64,
     /// Headers and padding included.
     pub(crate) bytes: u64,
-    /// Waits for a record that can be begun.
+    /// How many times a thread waited to open a record.
     pub(crate) waits: u64,
 }
 
@@ -110,27 +113,27 @@ pub(crate) struct ClosedRecord {
     previous_block: u32,
     uuid: Uuid,
     durable: bool,
-    /// Whether a flush has to go before it: of the records before a COMMIT, or of what the tail has
-    /// left behind.
+    /// Whether a flush must precede it: of the records before a COMMIT, or of the items that the
+    /// tail has passed.
     must_flush: bool,
 }
 
 impl ClosedRecord {
-    /// Where it lies.
+    /// The position of the record.
     pub(crate) const fn span(&self) -> CommitRecord {
         CommitRecord { start: self.record.lsn, end: self.end }
     }
 }
 
 /// Closed records that a checkpoint has filled, which it must write.
-struct Full<'a, I> {
+struct FilledRecords<'a, I> {
     transaction: u32,
     closed: Vec<ClosedRecord>,
-    /// Where in the checkpoint the first of them begins, as long as that is not in it.
-    begin: Option<Stream<'a, I>>,
+    /// The rest of the checkpoint from the start of the first record on, until it is copied there.
+    begin: Option<VectorStream<'a, I>>,
 }
 
-/// What a writer needs.
+/// The parts that a writer needs.
 pub(crate) struct WriterParts {
     pub(crate) log: LogDevice,
     pub(crate) data: Option<xfs_device::SharedDevice>,
@@ -138,13 +141,13 @@ pub(crate) struct WriterParts {
     pub(crate) buffers: usize,
     pub(crate) health: Arc<Health>,
     pub(crate) ail: Arc<Ail>,
-    pub(crate) plants: Plants,
+    pub(crate) mutant: ActiveMutant,
 }
 
 impl Writer {
-    /// A writer whose first record goes to `head`; the last one is at `previous_block`.
+    /// Creates a writer whose first record goes to `head`; the last one is at `previous_block`.
     pub(crate) fn new(parts: WriterParts, head: Lsn, previous_block: u32) -> Self {
-        let state = State {
+        let state = WriterState {
             active: None,
             in_pieces: false,
             next: head,
@@ -154,15 +157,15 @@ impl Writer {
             flushed_tail: Lsn(0),
             free: Vec::new(),
             uuid: parts.log.geometry().uuid,
-            written: Written::default(),
+            written: WriterCounts::default(),
         };
-        let WriterParts { log, data, layout, buffers, health, ail, plants } = parts;
+        let WriterParts { log, data, layout, buffers, health, ail, mutant } = parts;
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        Self { log, data, layout, buffers, health, ail, plants, state, changed }
+        Self { log, data, layout, buffers, health, ail, mutant, state, changed }
     }
 
-    /// What was written to the log.
-    pub(crate) fn written(&self) -> Written {
+    /// The counters of the writer.
+    pub(crate) fn written(&self) -> WriterCounts {
         self.state.lock().written
     }
 
@@ -170,8 +173,8 @@ impl Writer {
         &self.layout
     }
 
-    /// Appends START of a checkpoint, and returns where the record with it starts. The tail waits
-    /// there from now on: nobody can close that record before it is known.
+    /// Appends START of a checkpoint, and returns the LSN of its record. The tail waits there from
+    /// now on: no thread can close that record before the tail knows it.
     ///
     /// # Errors
     ///
@@ -179,30 +182,28 @@ impl Writer {
     pub(crate) fn append_start(&self, transaction: u32, sequence: u64) -> Result<Lsn> {
         let start = operation(transaction, OperationFlags::START);
         let mut state = self.make_room(self.state.lock(), 0)?;
-        let Some(record) = &mut state.active else { return Err(Error::Shutdown) };
+        let record = state.active.as_mut().expect("make_room() leaves an active record");
         record.append(start, &[], false);
         let lsn = record.lsn;
-        if !self.plants.has(Plant::TailPastStart) {
-            self.ail.begin(sequence, lsn);
-        }
+        mutate!(self.mutant, Mutant::TailPastStart, self.ail.begin(sequence, lsn), {});
         Ok(lsn)
     }
 
-    /// Appends vectors, and writes the records that this fills.
+    /// Appends vectors, and writes the records that they fill.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] for whoever meets it first, [`Error::Shutdown`] for everybody else.
+    /// [`Error::Io`] for the thread that meets the error first, [`Error::Shutdown`] for all others.
     pub(crate) fn append<'a>(
         &self,
         transaction: u32,
         vectors: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> Result<()> {
-        let mut stream = Stream::new(vectors);
+        let mut stream = VectorStream::new(vectors);
         let mut state = self.state.lock();
         while let Some((region, _)) = stream.rest().and_then(first_region) {
             state = self.make_room(state, region.len())?;
-            let Some(mut record) = state.active.take() else { return Err(Error::Shutdown) };
+            let mut record = state.active.take().expect("make_room() leaves an active record");
             let begin = stream.clone();
             let Some(cut) = stream.cut(record.room()) else {
                 record.fill(transaction, begin);
@@ -210,35 +211,36 @@ impl Writer {
                 return Ok(());
             };
             let closed = self.close(&mut state, record, cut.bytes, false);
-            let mut full = Full { transaction, closed: vec![closed], begin: Some(begin) };
-            let continued = self.go_on(state, cut.left, &mut full);
-            let (locked, written) = self.write_all(&mut full);
+            let mut filled =
+                FilledRecords { transaction, closed: vec![closed], begin: Some(begin) };
+            let continued = self.continue_region(state, cut.left, &mut filled);
+            let (locked, written) = self.write_all(&mut filled);
             continued.and(written)?;
             state = locked;
         }
         Ok(())
     }
 
-    /// Puts the rest of a region where the next record starts. There is nothing in between (I5):
-    /// nobody else appends meanwhile.
-    fn go_on<'s, 'a>(
+    /// Appends the rest of a region at the start of the next record (I5): no other thread appends
+    /// meanwhile.
+    fn continue_region<'s, 'a>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, WriterState>,
         mut left: &[u8],
-        full: &mut Full<'a, impl Iterator<Item = &'a [u8]>>,
+        filled: &mut FilledRecords<'a, impl Iterator<Item = &'a [u8]>>,
     ) -> Result<()> {
-        let piece = operation(full.transaction, OperationFlags::empty());
-        if self.plants.has(Plant::PiecesApart) {
+        let piece = operation(filled.transaction, OperationFlags::empty());
+        mutate!(self.mutant, Mutant::PiecesApart, {}, {
             drop(state);
             state = self.state.lock();
-        }
+        });
         while !left.is_empty() {
             if state.closed.len() + 1 >= self.buffers {
                 // All later records wait for these to be written, so this cannot wait for them.
                 state.in_pieces = true;
                 drop(state);
                 let written;
-                (state, written) = self.write_all(full);
+                (state, written) = self.write_all(filled);
                 while state.closed.len() + 1 >= self.buffers && !self.health.is_down() {
                     self.changed.wait(&mut state);
                 }
@@ -250,10 +252,10 @@ impl Writer {
             if state.active.is_none() {
                 self.open(&mut state);
             }
-            let Some(mut record) = state.active.take() else { return Err(Error::Shutdown) };
+            let mut record = state.active.take().expect("a record was opened");
             if let Some(rest) = record.append(piece, left, true) {
                 left = rest;
-                full.closed.push(self.close(&mut state, record, 0, false));
+                filled.closed.push(self.close(&mut state, record, 0, false));
             } else {
                 left = &[];
                 state.active = Some(record);
@@ -262,19 +264,20 @@ impl Writer {
         Ok(())
     }
 
-    /// Fills and writes these records, or, once one has failed, lets them go: none of them may stay
-    /// closed. The state comes with it, as after the last of them: the whole volume shares its lock, so
-    /// it is not taken once more for the next record.
+    /// Fills and writes these records. After one has failed, drops the rest: no record may stay
+    /// closed. Returns the state locked, as after the last write: the whole volume shares that
+    /// lock, so it is not taken again for the next record.
     fn write_all<'s, 'a>(
         &'s self,
-        full: &mut Full<'a, impl Iterator<Item = &'a [u8]>>,
-    ) -> (MutexGuard<'s, State>, Result<()>) {
-        if let Some((begin, first)) = full.begin.take().zip(full.closed.first_mut()) {
-            first.record.fill(full.transaction, begin);
+        filled: &mut FilledRecords<'a, impl Iterator<Item = &'a [u8]>>,
+    ) -> (MutexGuard<'s, WriterState>, Result<()>) {
+        if let Some(begin) = filled.begin.take() {
+            let first = filled.closed.first_mut().expect("the first record is filled when written");
+            first.record.fill(filled.transaction, begin);
         }
         let mut result = Ok(());
         let mut state = None;
-        for closed in full.closed.drain(..) {
+        for closed in filled.closed.drain(..) {
             drop(state.take());
             let (locked, written) = self.write_and_lock(closed);
             state = Some(locked);
@@ -292,7 +295,7 @@ impl Writer {
         self.append_last(operation(transaction, OperationFlags::COMMIT), &[])
     }
 
-    /// Writes the record of an unmount: nothing before it has to be replayed. Returns where it lies.
+    /// Writes the unmount record: nothing before it has to be replayed. Returns its position.
     ///
     /// # Errors
     ///
@@ -304,24 +307,24 @@ impl Writer {
         self.write(record).map(|()| span)
     }
 
-    /// Has records that are closed from now on carry this UUID.
+    /// Sets the UUID of records that are closed from now on.
     pub(crate) fn set_uuid(&self, uuid: Uuid) {
         self.state.lock().uuid = uuid;
     }
 
     fn append_last(&self, operation: LogOperation, payload: &[u8]) -> Result<ClosedRecord> {
         let mut state = self.make_room(self.state.lock(), payload.len())?;
-        let Some(mut record) = state.active.take() else { return Err(Error::Shutdown) };
+        let mut record = state.active.take().expect("make_room() leaves an active record");
         record.append(operation, payload, false);
         Ok(self.close(&mut state, record, 0, true))
     }
 
-    /// Makes sure that there is an active record with room for an operation and the least of its bytes.
+    /// Makes sure that there is an active record with room for an operation and its least bytes.
     fn make_room<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, WriterState>,
         bytes: usize,
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, WriterState>> {
         loop {
             self.health.check()?;
             if state.in_pieces {
@@ -351,17 +354,17 @@ impl Writer {
         }
     }
 
-    /// Begins a record.
-    fn open(&self, state: &mut State) {
+    /// Opens a record.
+    fn open(&self, state: &mut WriterState) {
         let bytes = state.free.pop().unwrap_or_default();
         state.active = Some(Record::open(bytes, &self.layout, state.next));
     }
 
-    /// Fixes a record's length, and with it the place of the next one. `more` bytes are not there yet:
-    /// who closes it so fills it.
+    /// Fixes a record's length, and with it the position of the next one. The thread that closes it
+    /// with `more` bytes missing must fill them in.
     fn close(
         &self,
-        state: &mut State,
+        state: &mut WriterState,
         mut record: Record,
         more: usize,
         durable: bool,
@@ -373,12 +376,13 @@ impl Writer {
         state.previous_block = record.lsn.block();
         state.closed.insert(number, record.lsn);
         let tail = self.ail.tail();
+        debug_assert!(tail >= state.flushed_tail, "the tail {tail} has moved back (I3)");
         let must_flush = durable || tail > state.flushed_tail;
         ClosedRecord { number, record, tail, end, previous_block, uuid, durable, must_flush }
     }
 
-    /// Writes a closed record. When it returns, a record with COMMIT is durable, and so is every
-    /// record before it.
+    /// Writes a closed record. When this returns, a record with COMMIT is durable, and so are all
+    /// earlier records.
     ///
     /// # Errors
     ///
@@ -387,14 +391,18 @@ impl Writer {
         self.write_and_lock(closed).1
     }
 
-    /// The same, for who needs the state afterwards.
-    fn write_and_lock(&self, mut closed: ClosedRecord) -> (MutexGuard<'_, State>, Result<()>) {
+    /// As [`write`](Self::write), and returns the state locked.
+    fn write_and_lock(
+        &self,
+        mut closed: ClosedRecord,
+    ) -> (MutexGuard<'_, WriterState>, Result<()>) {
         let result = self.write_in_turn(&mut closed);
         if result.is_err() {
             self.health.set_down();
         }
         let mut state = self.state.lock();
-        state.closed.remove(&closed.number);
+        let removed = state.closed.remove(&closed.number);
+        assert!(removed.is_some(), "record {} was written twice", closed.number);
         let bytes = closed.record.into_bytes();
         state.written.records += 1;
         state.written.bytes += bytes.len() as u64;
@@ -404,7 +412,7 @@ impl Writer {
     }
 
     fn write_in_turn(&self, closed: &mut ClosedRecord) -> Result<()> {
-        if closed.durable && !self.plants.has(Plant::CommitBeforeRecords) {
+        if mutate!(self.mutant, Mutant::CommitBeforeRecords, closed.durable, false) {
             let mut state = self.state.lock();
             while state.closed.range(..closed.number).next().is_some() {
                 self.health.check()?;
@@ -412,7 +420,7 @@ impl Writer {
             }
         }
         self.health.check()?;
-        if closed.must_flush && !self.plants.has(Plant::NoPreflush) {
+        if mutate!(self.mutant, Mutant::NoPreflush, closed.must_flush, false) {
             self.flush(closed.record.lsn)?;
             let mut state = self.state.lock();
             state.flushed_tail = state.flushed_tail.max(closed.tail);
@@ -425,7 +433,7 @@ impl Writer {
         self.log.write_blocks(header.lsn.block(), bytes, durability)
     }
 
-    /// Makes all that was written before durable, on both devices.
+    /// Makes all earlier writes durable, on both devices.
     fn flush(&self, at: Lsn) -> Result<()> {
         let at = DiskAddr(self.log.geometry().start.0 + u64::from(at.block()));
         if let Some(data) = &self.data {
@@ -434,13 +442,13 @@ impl Writer {
         self.log.flush().map_err(|source| flush_failed(at, source))
     }
 
-    /// The same of the device of metadata and data alone.
+    /// Makes all earlier writes to the device of metadata and data durable.
     pub(crate) fn flush_device(&self) -> Result<()> {
         let flushed = self.data.as_ref().map_or_else(|| self.log.flush(), |data| data.flush());
         flushed.map_err(|source| flush_failed(DiskAddr(0), source))
     }
 
-    /// Lets all waiters look again, when the log has been shut down.
+    /// Wakes all waiters after a shutdown.
     pub(crate) fn wake_all(&self) {
         let _state = self.state.lock();
         self.changed.notify_all();

@@ -4,17 +4,17 @@ use xfs_format::btree::BtreeKind;
 use xfs_format::{BlockKind, DiskAddr};
 use xfs_sync::{AtomicBool, AtomicU64, Object, Ordering};
 
-use super::{Buffer, Core, KINDS, KindCell};
+use super::{Buffer, BufferCore, KINDS, KindCell};
 use crate::map::{BufferExtent, BufferMap};
 
 fn buffer(kind: BlockKind) -> Buffer {
     let piece = BufferExtent { at: DiskAddr(8), length_bytes: 4096 };
-    let core = Core::new(BufferMap::new(&[piece]).unwrap(), kind);
+    let core = BufferCore::new(BufferMap::new(&[piece]).unwrap(), kind);
     core.finish_load(core.begin_load(), vec![7; 4096].into());
     Buffer::new(Arc::new(core))
 }
 
-/// The kinds that a new arm of either enum would have to be added to.
+/// Returns whether a kind is in the table. A new variant of either enum fails to compile here.
 fn is_listed(kind: BlockKind) -> bool {
     match kind {
         BlockKind::Superblock
@@ -41,7 +41,7 @@ fn is_listed(kind: BlockKind) -> bool {
 }
 
 #[test]
-fn every_kind_is_kept() {
+fn kind_cell_returns_every_kind_that_was_stored() {
     for kind in KINDS {
         assert!(is_listed(kind));
         assert_eq!(KindCell::new(kind).value(), kind);
@@ -49,7 +49,7 @@ fn every_kind_is_kept() {
 }
 
 #[test]
-fn a_latched_buffer_can_be_changed_and_read() {
+fn latched_buffer_can_be_changed_and_read() {
     let buffer = buffer(BlockKind::Attr);
     assert!(!buffer.is_latched());
     buffer.latch();
@@ -62,12 +62,12 @@ fn a_latched_buffer_can_be_changed_and_read() {
 
 #[test]
 #[should_panic(expected = "without its latch")]
-fn bytes_are_not_changed_without_the_latch() {
+fn bytes_mut_without_the_latch_panics() {
     buffer(BlockKind::Attr).bytes_mut()[0] = 1;
 }
 
 #[test]
-fn references_to_one_buffer_are_equal() {
+fn references_are_equal_if_they_refer_to_one_buffer() {
     let first = buffer(BlockKind::Attr);
     assert_eq!(first, first.clone());
     assert_ne!(first, buffer(BlockKind::Attr));
@@ -75,7 +75,7 @@ fn references_to_one_buffer_are_equal() {
 }
 
 #[test]
-fn one_thing_is_attached_to_a_buffer() {
+fn second_attachment_of_the_same_type_returns_the_first() {
     let buffer = buffer(BlockKind::Attr);
     assert!(buffer.attached::<AtomicU64<Object>>().is_none());
     let first = buffer.attach_with(|| AtomicU64::<Object>::new(1));
@@ -85,10 +85,10 @@ fn one_thing_is_attached_to_a_buffer() {
     assert!(buffer.attached::<AtomicBool<Object>>().is_none());
 }
 
-/// One thread reads a buffer that it reads already, while another one waits to change it: neither
-/// waits for ever.
+/// One thread reads a buffer that it is already reading, while another one waits to change it.
+/// Neither waits forever.
 #[test]
-fn reading_may_be_nested_behind_a_writer() {
+fn nested_read_succeeds_while_a_writer_waits() {
     let buffer = buffer(BlockKind::Attr);
     let writing = AtomicBool::<Object>::new(false);
     buffer.latch();

@@ -1,11 +1,51 @@
 use std::io::ErrorKind;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Weak};
 
-use xfs_format::{BlockKind, Check, DiskAddr, StructureAddress};
+use xfs_device::{BlockDevice, Durability};
+use xfs_format::{BlockKind, Check, DiskAddr, Place};
+use xfs_sync::{SetOnce, Volume};
 
 use super::{BufferCache, BufferExtent, LIVE_REREADS, Liveness};
 use crate::error::Error;
 use crate::testing::{BLOCK, BLOCKS, TARGET, TestDevice, address, geometry, mark};
+
+/// A device that looks at the cache which reads it.
+struct LookingDevice {
+    device: Arc<TestDevice>,
+    cache: SetOnce<Weak<BufferCache>, Volume>,
+}
+
+impl BlockDevice for LookingDevice {
+    fn length_bytes(&self) -> u64 {
+        self.device.length_bytes()
+    }
+
+    fn sector_size(&self) -> u32 {
+        self.device.sector_size()
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
+        let cache = self.cache.value().and_then(Weak::upgrade).unwrap();
+        assert!(cache.statistics().total().memory_bytes < 1 << 20);
+        self.device.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, _: u64, _: &[u8], _: Durability) -> std::io::Result<()> {
+        Err(ErrorKind::PermissionDenied.into())
+    }
+
+    fn flush(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, _: u64, _: u64) -> std::io::Result<()> {
+        Ok(())
+    }
+}
 
 fn cache(device: &Arc<TestDevice>, capacity_bytes: usize) -> BufferCache {
     BufferCache::new(Arc::<TestDevice>::clone(device), geometry(), capacity_bytes)
@@ -33,7 +73,7 @@ fn next(state: &mut u64) -> u64 {
 }
 
 #[test]
-fn the_second_read_comes_from_memory() {
+fn second_read_is_served_from_memory() {
     let device = TestDevice::new();
     let cache = cache(&device, 1 << 20);
     for _ in 0..3 {
@@ -45,7 +85,7 @@ fn the_second_read_comes_from_memory() {
 }
 
 #[test]
-fn a_failed_read_says_where_and_is_not_remembered() {
+fn failed_read_reports_its_address_and_is_not_remembered() {
     let device = TestDevice::new();
     let cache = cache(&device, 1 << 20);
     device.fail(address(3).byte_offset().unwrap()..u64::MAX);
@@ -63,7 +103,7 @@ fn a_failed_read_says_where_and_is_not_remembered() {
 }
 
 #[test]
-fn past_the_end_is_unexpected_eof() {
+fn read_past_the_device_returns_unexpected_eof() {
     let cache = cache(&TestDevice::new(), 1 << 20);
     for at in [address(BLOCKS), DiskAddr(u64::MAX - 1), DiskAddr(u64::MAX / 512)] {
         match cache.read(at, BLOCK, BlockKind::Symlink) {
@@ -74,7 +114,7 @@ fn past_the_end_is_unexpected_eof() {
 }
 
 #[test]
-fn a_map_that_makes_no_sense_is_refused() {
+fn invalid_map_is_refused_without_a_read() {
     let device = TestDevice::new();
     let cache = cache(&device, 1 << 20);
     let piece = |length_bytes| BufferExtent { at: address(1), length_bytes };
@@ -95,7 +135,7 @@ fn a_map_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn one_address_is_one_kind_of_one_length() {
+fn read_as_another_kind_or_length_is_corruption() {
     let cache = cache(&TestDevice::new(), 1 << 20);
     check_mark(&cache, 5);
     let in_use = |wanted, wanted_bytes| Check::BufferInUse {
@@ -108,18 +148,19 @@ fn one_address_is_one_kind_of_one_length() {
     check_conflict(as_other_kind, &in_use(BlockKind::Attr, BLOCK));
     let longer = cache.read(address(5), 2 * BLOCK, BlockKind::Symlink);
     check_conflict(longer, &in_use(BlockKind::Symlink, 2 * BLOCK));
-    // The buffer itself is as good as before.
+    // The buffer itself is still valid.
     check_mark(&cache, 5);
 }
 
 #[test]
-fn two_maps_from_one_address_must_agree() {
+fn read_with_another_map_from_one_address_is_corruption() {
     let cache = cache(&TestDevice::new(), 1 << 20);
     let map = |second| {
         [1, second].map(|block| BufferExtent { at: address(block), length_bytes: BLOCK / 2 })
     };
-    // Half blocks do not verify as anything, so what is cached is entered by hand.
-    let core = Arc::new(super::Core::new(super::buffer_map(&map(9)).unwrap(), BlockKind::Symlink));
+    // Half blocks do not verify as any kind, so the cached core is entered by hand.
+    let core =
+        Arc::new(super::BufferCore::new(super::buffer_map(&map(9)).unwrap(), BlockKind::Symlink));
     core.finish_load(core.begin_load(), Box::default());
     let shard = cache.shard(address(1));
     assert!(matches!(shard.enter(&core), super::Entered::New));
@@ -130,7 +171,7 @@ fn two_maps_from_one_address_must_agree() {
 }
 
 #[test]
-fn damage_is_found_on_read_and_not_cached() {
+fn damaged_block_fails_on_read_and_is_not_cached() {
     let at = address(2);
     let device = TestDevice::with_damage(at.byte_offset().unwrap() as usize + 100);
     let cache = cache(&device, 1 << 20);
@@ -138,7 +179,7 @@ fn damage_is_found_on_read_and_not_cached() {
         match cache.read(at, BLOCK, BlockKind::Symlink) {
             Err(Error::Corrupt(corruption)) => {
                 assert!(matches!(corruption.check(), Check::Checksum { .. }));
-                assert_eq!(corruption.address(), StructureAddress::Disk(at));
+                assert_eq!(corruption.place(), Place::Disk(at));
             }
             other => panic!("{other:?}"),
         }
@@ -147,7 +188,7 @@ fn damage_is_found_on_read_and_not_cached() {
 }
 
 #[test]
-fn threads_that_want_one_buffer_read_it_once() {
+fn concurrent_reads_of_one_buffer_read_the_device_once() {
     let device = TestDevice::new();
     let cache = cache(&device, 1 << 20);
     let start = Barrier::new(8);
@@ -165,14 +206,14 @@ fn threads_that_want_one_buffer_read_it_once() {
 }
 
 #[test]
-fn memory_stays_within_the_bound() {
+fn memory_of_unused_buffers_stays_within_the_capacity() {
     const CAPACITY: usize = 1 << 20;
-    // A shard may pass its share by what the sweep of one arrival leaves standing.
+    // A shard may exceed its capacity by the buffers that one arrival's sweep leaves.
     const SLACK: usize = CAPACITY / 8;
     let cache = cache(&TestDevice::new(), CAPACITY);
     let mut random = 0x5eed;
     for round in 0..60_000_u32 {
-        // A few busy blocks among all of them, so that second chances are given.
+        // A few busy blocks among all of them, so that second chances are granted.
         let number = next(&mut random) as u32;
         let block = if round % 4 == 0 { number % BLOCKS } else { number % 300 };
         check_mark(&cache, block);
@@ -186,8 +227,9 @@ fn memory_stays_within_the_bound() {
     assert_eq!(total.misses - total.evictions, total.buffers as u64);
 }
 
+/// Only the references of callers keep these buffers (I3 of the buffer).
 #[test]
-fn what_is_held_stays_and_what_is_released_goes() {
+fn held_buffers_stay_and_released_ones_are_evicted() {
     let cache = cache(&TestDevice::new(), 0);
     let held: Vec<_> = (0..100)
         .map(|block| cache.read(address(block), BLOCK, BlockKind::Symlink).unwrap())
@@ -205,7 +247,7 @@ fn what_is_held_stays_and_what_is_released_goes() {
 }
 
 #[test]
-fn a_buffer_in_use_outlives_a_scan() {
+fn buffer_in_repeated_use_outlives_a_scan() {
     let cache = cache(&TestDevice::new(), 64 * BLOCK as usize);
     let mut busy_misses = 0;
     for block in 0..2000 {
@@ -218,7 +260,7 @@ fn a_buffer_in_use_outlives_a_scan() {
 }
 
 #[test]
-fn a_buffer_outlives_its_cache() {
+fn held_buffer_outlives_its_cache() {
     let cache = cache(&TestDevice::new(), 1 << 20);
     let buffer = cache.read(address(9), BLOCK, BlockKind::Symlink).unwrap();
     drop(cache);
@@ -226,10 +268,11 @@ fn a_buffer_outlives_its_cache() {
     assert_eq!((buffer.at(), buffer.kind()), (address(9), BlockKind::Symlink));
 }
 
-/// Many threads over a cache that is far too small, with a device that fails now and then: each
-/// read gives the right bytes or the device's error.
+/// Many threads use a cache that is far too small, over a device that fails now and then. Each
+/// read returns the right bytes or the device's error, and no buffer that is being evicted (I2 of
+/// the shard).
 #[test]
-fn threads_over_a_small_cache_see_right_bytes() {
+fn threads_over_a_small_cache_read_the_right_bytes() {
     let device = TestDevice::new();
     let cache = cache(&device, 32 * BLOCK as usize);
     let bad = address(40).byte_offset().unwrap()..address(44).byte_offset().unwrap();
@@ -259,7 +302,7 @@ fn threads_over_a_small_cache_see_right_bytes() {
 
 #[cfg(feature = "count")]
 #[test]
-fn a_hit_writes_nothing_that_the_volume_shares() {
+fn hit_writes_no_word_of_volume_or_group_scope() {
     const HITS: u64 = 1000;
     let cache = cache(&TestDevice::new(), 1 << 20);
     check_mark(&cache, 7);
@@ -283,7 +326,7 @@ fn a_hit_writes_nothing_that_the_volume_shares() {
 
 #[cfg(feature = "count")]
 #[test]
-fn a_miss_takes_one_lock_of_its_shard() {
+fn miss_takes_one_lock_of_its_shard() {
     let device = TestDevice::new();
     let cache = cache(&device, 1 << 20);
     check_mark(&cache, 1);
@@ -291,12 +334,28 @@ fn a_miss_takes_one_lock_of_its_shard() {
     check_mark(&cache, 2);
     let counted = xfs_sync::thread_counts().since(&before);
     assert_eq!(counted.group.total(), 1);
-    // The two of the test device.
+    // The two counters of the test device.
     assert_eq!(counted.volume.total(), 2);
 }
 
+/// The device can take the lock of every clock: no thread holds one for I/O (I3 of the shard).
 #[test]
-fn a_torn_block_of_a_live_volume_is_read_again() {
+fn read_holds_no_clock_while_the_device_works() {
+    let device = Arc::new(LookingDevice { device: TestDevice::new(), cache: SetOnce::new() });
+    let cache = Arc::new(BufferCache::new(
+        Arc::<LookingDevice>::clone(&device),
+        geometry(),
+        4 * BLOCK as usize,
+    ));
+    device.cache.value_or_init(|| Arc::downgrade(&cache));
+    for block in 0..100 {
+        check_mark(&cache, block);
+    }
+    assert!(cache.statistics().total().evictions > 0);
+}
+
+#[test]
+fn torn_block_of_a_live_volume_is_read_again() {
     let device = TestDevice::new();
     let cache = cache(&device, 1 << 20).with_liveness(Liveness::Live);
     device.tear(LIVE_REREADS as u64);
@@ -305,7 +364,7 @@ fn a_torn_block_of_a_live_volume_is_read_again() {
 }
 
 #[test]
-fn a_block_that_stays_torn_is_believed_in_the_end() {
+fn block_that_stays_torn_is_reported_corrupt() {
     let device = TestDevice::new();
     let live = cache(&device, 1 << 20).with_liveness(Liveness::Live);
     device.tear(LIVE_REREADS as u64 + 1);
@@ -316,7 +375,7 @@ fn a_block_that_stays_torn_is_believed_in_the_end() {
 }
 
 #[test]
-fn a_fresh_read_passes_the_memory_by() {
+fn fresh_read_ignores_memory_and_is_not_cached() {
     let device = TestDevice::new();
     let cache = cache(&device, 1 << 20);
     check_mark(&cache, 5);

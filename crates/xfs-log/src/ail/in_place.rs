@@ -1,83 +1,86 @@
-//! What has been written in place leaves the list.
+//! Removal of items that have been written in place.
 //!
-//! Owns: how an item leaves without the list being locked, and when its place is given up. Does **not**
-//! own who writes it, or what moves the tail.
+//! Owns: how an item leaves without a lock on the list, and when its position is swept. Does
+//! **not** own who writes the item, or what moves the tail.
 //!
-//! An item is out of the list as soon as its [`ItemState`] says so, which who has written it sees to before he
-//! lets go of what he has written, a buffer: from then on it is clean, and may be logged and placed anew. The list still has its old
-//! place, with a reference to the item, and the tail waits there. It belongs to the whole volume, and whatever moves the tail
-//! serves who waits for log space: so the places of [`SWEEP_WRITES`] writes are given up together.
+//! An item has left as soon as its [`ItemState`] says so. The thread that has written it sets that
+//! state before it unlatches the buffer: from then on the item is clean, and may be logged and
+//! inserted again. The list still has its old position, with a reference to the item, and the tail
+//! waits there. The list belongs to the whole volume, and whatever moves the tail serves the
+//! waiters for log space. So the positions of [`SWEEP_WRITES`] writes are swept together.
 //!
-//! That the item stands at the LSN at which it was seen is enough to know that nothing stands there of it that was
-//! logged later, since it never comes back to an LSN that it has left. What is logged after it was placed comes after
-//! the COMMIT of the checkpoint that placed it, so it begins in a later record. And what keeps an older place for a
-//! later checkpoint (an ordered buffer) is pinned from the look at that place until it is kept: nobody writes
-//! it meanwhile.
+//! The writer compares the item's LSN with the LSN that it saw. If they are equal, nothing of the
+//! item was logged later, because an item never returns to an LSN that it has left. A change that
+//! is logged after the item was inserted comes after the COMMIT of the checkpoint that inserted it,
+//! so it begins in a later record. An item that keeps an older position for a later checkpoint (an
+//! ordered buffer) is pinned from the time when that position is read until it is kept: no thread
+//! writes it meanwhile.
 //!
-//! A place that somebody else has given up meanwhile, since the item has been moved, may be that of another
-//! item by now, or none: what stands in it says whether it is its place ([`List::sweep`]).
+//! If the item has been moved, another thread may already have swept its old position. The position
+//! may then be empty or hold another item. The state of the item found there tells whether it is at
+//! its own position ([`AilList::sweep`]).
 
 use std::sync::Arc;
 
 use xfs_format::Lsn;
 
-use super::{Ail, List, Position};
+use super::{Ail, AilList, Position};
 use crate::item::{ItemState, LogItem};
-use crate::plant::Plants;
+use crate::mutant::ActiveMutant;
 
-/// Writes in place after which their items give up their places. A cluster of inodes is one write of as many
-/// as 65 items.
+/// Writes in place after which the positions of their items are swept. A cluster of inodes is one
+/// write of as many as 65 items.
 const SWEEP_WRITES: usize = 32;
 
-/// What a walk has had written in place since it last gave up places.
+/// The items that a walk has had written in place since its last sweep.
 #[derive(Default)]
 pub struct InPlace {
-    /// Of items that have left.
-    places: Vec<Position>,
-    /// How many there were when the last item had been pushed.
+    /// Positions of items that have left.
+    positions: Vec<Position>,
+    /// The number of positions when the last item had been pushed.
     seen: usize,
-    /// Pushes by which something has left.
+    /// Pushes by which an item has left.
     writes: usize,
-    plants: Plants,
+    mutant: ActiveMutant,
 }
 
 impl InPlace {
-    pub(super) fn new(plants: Plants) -> Self {
-        Self { plants, ..Self::default() }
+    pub(super) fn new(mutant: ActiveMutant) -> Self {
+        Self { mutant, ..Self::default() }
     }
 
-    /// The item is in place as it was at `lsn`, where the caller has seen it. If it has been logged again, and
-    /// moved, it stays in the list.
+    /// Notes that an item is in place as it was at `lsn`, where the caller has seen it. An item
+    /// that has been logged again and moved stays in the list.
     pub fn note(&mut self, item: &ItemState, lsn: Lsn) {
-        self.places.extend(item.leave_from(lsn, self.plants));
+        self.positions.extend(item.leave_from(lsn, self.mutant));
     }
 
-    /// The item will never be in place: what it was part of is gone.
+    /// Notes that an item will never be in place: the object that it was part of is gone.
     pub fn note_gone(&mut self, item: &ItemState) {
         if let Some(lsn) = item.lsn() {
             self.note(item, lsn);
         }
     }
 
-    /// An item has been pushed. Returns whether so many have been written that the places shall be given up.
+    /// Ends the push of an item. Returns whether a sweep is due.
     pub(super) fn end_push(&mut self) -> bool {
-        self.writes += usize::from(self.places.len() > self.seen);
-        self.seen = self.places.len();
+        self.writes += usize::from(self.positions.len() > self.seen);
+        self.seen = self.positions.len();
         self.writes == SWEEP_WRITES
     }
 }
 
 impl Ail {
-    /// Gives up the places of what is in place.
+    /// Sweeps the positions of items that are in place.
     pub(super) fn sweep(&self, in_place: &mut InPlace) {
         (in_place.writes, in_place.seen) = (0, 0);
-        if in_place.places.is_empty() {
+        if in_place.positions.is_empty() {
             return;
         }
         let mut list = self.list.lock();
         let before = list.tail();
         let left: Vec<_> =
-            in_place.places.drain(..).filter_map(|position| list.sweep(position)).collect();
+            in_place.positions.drain(..).filter_map(|position| list.sweep(position)).collect();
         self.note_removals(&list, before);
         drop(list);
         // Outside the lock: the last reference to an item may be dropped here.
@@ -85,11 +88,11 @@ impl Ail {
     }
 }
 
-impl List {
-    /// Takes out what stands there, unless it is its place.
+impl AilList {
+    /// Removes the item at a position, unless that is the item's own position.
     fn sweep(&mut self, position: Position) -> Option<Arc<dyn LogItem>> {
         let item = self.groups.get(&position.lsn)?.items.get(position.number as usize)?.as_ref()?;
-        let is_its_place = item.state().position() == Some(position);
-        if is_its_place { None } else { self.remove(position) }
+        let is_at_its_position = item.state().position() == Some(position);
+        if is_at_its_position { None } else { self.remove(position) }
     }
 }

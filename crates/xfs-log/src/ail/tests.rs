@@ -6,7 +6,7 @@ use xfs_format::Lsn;
 
 use super::{Ail, CommitRecord, DurableCheckpoint, DurableItems, InPlace};
 use crate::item::LogItem;
-use crate::plant::Plants;
+use crate::mutant::ActiveMutant;
 use crate::space::{Space, SpaceUse, Urgency};
 use crate::state::LogState;
 use crate::testing::item::TestItem;
@@ -15,7 +15,8 @@ const BLOCKS: u32 = 1000;
 const BLOCK: u64 = 512;
 
 fn empty() -> Ail {
-    let space = Arc::new(Space::new(u64::from(BLOCKS) * BLOCK, 1, u64::MAX, Plants::default()));
+    let space =
+        Arc::new(Space::new(u64::from(BLOCKS) * BLOCK, 1, u64::MAX, ActiveMutant::default()));
     space.take(990 * BLOCK, Urgency::Roll, &Default::default(), &|| {}).unwrap();
     let head = Lsn::new(3, 100);
     let (last_record, buffer_bytes) = (98, 32 << 10);
@@ -36,17 +37,20 @@ fn item(item: &Arc<TestItem>) -> Arc<dyn LogItem> {
 }
 
 fn place(ail: &Ail, placed: &Arc<TestItem>, lsn: Lsn) {
-    ail.settle(&mut DurableItems { placed: vec![(item(placed), lsn)], leaving: Vec::new() });
+    ail.insert_durable(&mut DurableItems {
+        placed: vec![(item(placed), lsn)],
+        leaving: Vec::new(),
+    });
 }
 
-/// A checkpoint from one LSN to another, with these items.
+/// Completes a checkpoint from one LSN to another, with these items.
 fn complete(ail: &Ail, start: Lsn, end: Lsn, granted_blocks: u64, items: &[&Arc<TestItem>]) {
     items.iter().for_each(|item| place(ail, item, start));
     let (record, granted) = (CommitRecord { start, end }, granted_blocks * BLOCK);
     ail.complete(&DurableCheckpoint { sequence: 1, record, granted });
 }
 
-/// The item is in place as it was at this LSN.
+/// Notes that the item is in place as it was at this LSN.
 fn leave(ail: &Ail, item: &TestItem, lsn: Lsn) {
     let mut in_place = InPlace::default();
     in_place.note(item.state(), lsn);
@@ -59,7 +63,7 @@ fn blocks(ail: &Ail) -> (u64, u64) {
 }
 
 #[test]
-fn the_tail_is_the_oldest_item_and_goes_on_around_the_end() {
+fn tail_follows_the_oldest_item_around_the_end_of_the_log() {
     let ail = empty();
     let (first, second) = (TestItem::new(8), TestItem::new(16));
     complete(&ail, Lsn::new(3, 100), Lsn::new(3, 400), 310, &[&first]);
@@ -69,14 +73,16 @@ fn the_tail_is_the_oldest_item_and_goes_on_around_the_end() {
     leave(&ail, &first, Lsn::new(3, 100));
     assert_eq!((ail.tail(), blocks(&ail)), (Lsn::new(3, 900), (150, 30)));
     leave(&ail, &second, Lsn::new(3, 900));
-    // Nothing is left: the record with the last COMMIT.
+    // The list is empty: the tail is the record with the last COMMIT.
     assert_eq!((ail.tail(), ail.is_empty()), (Lsn::new(3, 900), true));
 }
 
+/// The head moves in the same step (I2), and the later checkpoint gives back the difference (I3).
 #[test]
-fn a_checkpoint_gives_back_as_much_as_the_head_has_moved() {
+fn checkpoint_gives_back_as_much_grant_as_the_head_moves() {
     let ail = empty();
-    // Records of the second lie before the COMMIT of the first, which has 20 blocks itself.
+    // Records of the second checkpoint lie before the COMMIT of the first, which has 20 blocks
+    // itself.
     complete(&ail, Lsn::new(3, 100), Lsn::new(3, 200), 20, &[&TestItem::new(8)]);
     assert_eq!(blocks(&ail), (100, 890));
     complete(&ail, Lsn::new(3, 110), Lsn::new(3, 210), 130, &[&TestItem::new(16)]);
@@ -84,7 +90,7 @@ fn a_checkpoint_gives_back_as_much_as_the_head_has_moved() {
 }
 
 #[test]
-fn what_was_logged_again_since_it_was_written_stays() {
+fn item_logged_again_after_its_write_stays_in_the_list() {
     let ail = empty();
     let item = TestItem::new(8);
     complete(&ail, Lsn::new(3, 100), Lsn::new(3, 200), 100, &[&item]);
@@ -97,13 +103,13 @@ fn what_was_logged_again_since_it_was_written_stays() {
 }
 
 #[test]
-fn what_is_in_place_may_come_back_before_its_place_is_given_up() {
+fn item_in_place_may_be_inserted_again_before_the_sweep() {
     let ail = empty();
     let (first, second) = (TestItem::new(8), TestItem::new(16));
     complete(&ail, Lsn::new(3, 100), Lsn::new(3, 200), 100, &[&first]);
     let mut in_place = InPlace::default();
     in_place.note(first.state(), Lsn::new(3, 100));
-    // It is clean at once, and the tail waits.
+    // The item is clean at once, and the tail waits.
     assert_eq!((first.lsn(), ail.tail()), (None, Lsn::new(3, 100)));
     complete(&ail, Lsn::new(3, 200), Lsn::new(3, 300), 100, &[&second, &first]);
     ail.sweep(&mut in_place);
@@ -112,8 +118,9 @@ fn what_is_in_place_may_come_back_before_its_place_is_given_up() {
 }
 
 #[test]
-fn places_are_given_up_for_many_writes_at_once() {
-    // Each is asked for twice, as the inodes of a cluster are when one of them has been written with all.
+fn positions_are_swept_once_for_many_writes() {
+    // Each item is pushed twice, like the inodes of a cluster after one of them has written all of
+    // them.
     let ail = empty();
     let items: Vec<_> = (0..100).map(|number| TestItem::new(8 * number)).collect();
     let items: Vec<_> = items.iter().collect();
@@ -132,7 +139,7 @@ fn places_are_given_up_for_many_writes_at_once() {
 }
 
 #[test]
-fn what_shall_be_free_is_made_free_with_some_more() {
+fn target_frees_a_sixteenth_of_the_log_beyond_the_limit() {
     let ail = empty();
     complete(&ail, Lsn::new(3, 100), Lsn::new(3, 800), 700, &[&TestItem::new(8)]);
     assert_eq!(ail.target(), None);
@@ -142,7 +149,7 @@ fn what_shall_be_free_is_made_free_with_some_more() {
 }
 
 #[test]
-fn the_tail_waits_for_a_checkpoint_that_is_being_written() {
+fn tail_waits_for_a_checkpoint_that_is_being_written() {
     let ail = empty();
     let (first, second) = (TestItem::new(8), TestItem::new(16));
     ail.begin(1, Lsn::new(3, 100));
@@ -152,7 +159,7 @@ fn the_tail_waits_for_a_checkpoint_that_is_being_written() {
     place(&ail, &first, Lsn::new(3, 100));
     ail.complete(&durable);
     leave(&ail, &first, Lsn::new(3, 100));
-    // START of the second lies before COMMIT of the first, which is the last that is durable.
+    // START of the second checkpoint lies before COMMIT of the first, the last that is durable.
     assert_eq!((ail.tail(), blocks(&ail).0), (Lsn::new(3, 150), 150));
     let record = CommitRecord { start: Lsn::new(3, 300), end: Lsn::new(3, 310) };
     let durable = DurableCheckpoint { sequence: 2, record, granted: 10 * BLOCK };

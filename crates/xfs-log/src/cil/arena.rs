@@ -1,124 +1,129 @@
-//! Where the vectors of a checkpoint stay until it is written.
+//! Memory for the vectors of a checkpoint until it is written.
 //!
-//! Owns: pieces of memory that are filled from front to back and used again by later checkpoints.
-//! Does **not** own who may write where: each share of the list has an arena of its own, under the
-//! slot's lock.
+//! Owns: chunks of memory that are filled from front to back and reused by later checkpoints. Does
+//! **not** own who may write where: each slot has an arena of its own, under the slot's lock.
 //!
-//! The memory of a checkpoint is bounded by what it logs: a vector that is replaced by a longer one
-//! leaves a hole, but its place then has room for twice as much, so the holes are never more than
-//! what is alive.
+//! The memory of a checkpoint is bounded by the bytes that it logs. A vector that is replaced by a
+//! longer one leaves a hole. Its new location then has room for twice its length, so the holes are
+//! never larger than the live vectors.
 
 use xfs_sync::{Mutex, Volume};
 
 use crate::vector::Vector;
 
-/// The longest piece, unless one vector takes more. Getting one takes a lock of the volume.
-const MOST_CHUNK_BYTES: u64 = 512 << 10;
+/// The longest chunk, unless one vector takes more. Getting a chunk takes a lock of the volume.
+const MAX_CHUNK_BYTES: u64 = 512 << 10;
 
-/// The shortest.
-const LEAST_CHUNK_BYTES: u64 = 16 << 10;
+/// The shortest chunk.
+const MIN_CHUNK_BYTES: u64 = 16 << 10;
 
-/// Where a vector lies.
+/// The location of a vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct VectorLocation {
     chunk: u32,
     offset: u32,
     length: u32,
-    /// Bytes that it may have without going somewhere else.
+    /// Bytes to which the vector may grow without moving.
     capacity: u32,
-    /// Regions in it.
+    /// Regions of the vector.
     pub(super) regions: u32,
 }
 
-/// The memory of a slot's share of a checkpoint.
+/// The memory of one slot for one checkpoint.
 #[derive(Default)]
 pub(super) struct Arena {
     chunks: Vec<Vec<u8>>,
 }
 
 impl Arena {
-    /// Whether so many bytes fit the last piece.
+    /// Returns whether this many bytes fit the last chunk.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.chunks.last().is_some_and(|chunk| chunk.capacity() - chunk.len() >= bytes)
     }
 
-    /// Adds a piece, which is the last from now on.
+    /// Adds a chunk, which is the last one from now on.
     pub(super) fn add(&mut self, chunk: Vec<u8>) {
         self.chunks.push(chunk);
     }
 
-    /// Stores a vector for which there is room.
-    pub(super) fn store(&mut self, vector: Vector<'_>) -> Place {
+    /// Stores a vector. The caller has made room for it.
+    pub(super) fn store(&mut self, vector: Vector<'_>) -> VectorLocation {
         if vector.bytes.is_empty() {
-            return Place::default();
+            return VectorLocation::default();
         }
-        let number = self.chunks.len().saturating_sub(1);
-        let Some(chunk) = self.chunks.last_mut() else { return Place::default() };
+        debug_assert!(self.has_room(vector.bytes.len()), "a vector was stored without room for it");
+        let number = self.chunks.len().wrapping_sub(1);
+        let chunk = self.chunks.last_mut().expect("the last chunk has room");
         let offset = chunk.len();
         chunk.extend_from_slice(vector.bytes);
         let length = vector.bytes.len() as u32;
         let (chunk, offset) = (number as u32, offset as u32);
-        Place { chunk, offset, length, capacity: length, regions: vector.regions }
+        VectorLocation { chunk, offset, length, capacity: length, regions: vector.regions }
     }
 
-    /// Stores a vector in place of another one: there if it fits, else somewhere else, with room to
-    /// grow if there is.
-    pub(super) fn replace(&mut self, place: Place, vector: Vector<'_>) -> Place {
+    /// Replaces a vector: in place if the new one fits, else at a new location, with room to grow
+    /// where the chunk has it.
+    pub(super) fn replace(
+        &mut self,
+        location: VectorLocation,
+        vector: Vector<'_>,
+    ) -> VectorLocation {
         let length = vector.bytes.len() as u32;
-        if length > place.capacity {
+        if length > location.capacity {
             let mut new = self.store(vector);
             new.capacity = self.extend(new);
             return new;
         }
-        let target = self.chunks.get_mut(place.chunk as usize);
-        let target = target.and_then(|chunk| chunk.get_mut(place.offset as usize..));
-        if let Some(target) = target.and_then(|rest| rest.get_mut(..length as usize)) {
-            target.copy_from_slice(vector.bytes);
-        }
-        Place { length, regions: vector.regions, ..place }
+        let target = self.chunks.get_mut(location.chunk as usize);
+        let target = target.and_then(|chunk| chunk.get_mut(location.offset as usize..));
+        let target = target.and_then(|rest| rest.get_mut(..length as usize));
+        target.expect("a stored vector lies in its chunk").copy_from_slice(vector.bytes);
+        VectorLocation { length, regions: vector.regions, ..location }
     }
 
-    /// Doubles the place of the vector that was stored last, as far as the piece goes.
-    fn extend(&mut self, place: Place) -> u32 {
-        let Some(chunk) = self.chunks.last_mut() else { return place.capacity };
-        let more = (chunk.capacity() - chunk.len()).min(place.length as usize);
+    /// Doubles the capacity of the vector that was stored last, as far as the chunk goes.
+    fn extend(&mut self, location: VectorLocation) -> u32 {
+        let chunk = self.chunks.last_mut().expect("the vector was stored in the last chunk");
+        let more = (chunk.capacity() - chunk.len()).min(location.length as usize);
         chunk.resize(chunk.len() + more, 0);
-        place.length + more as u32
+        location.length + more as u32
     }
 
     /// Takes over a vector with memory of its own.
-    pub(super) fn adopt(&mut self, bytes: Vec<u8>, regions: u32) -> Place {
+    pub(super) fn adopt(&mut self, bytes: Vec<u8>, regions: u32) -> VectorLocation {
         let (chunk, length) = (self.chunks.len() as u32, bytes.len() as u32);
         self.chunks.push(bytes);
-        Place { chunk, offset: 0, length, capacity: length, regions }
+        VectorLocation { chunk, offset: 0, length, capacity: length, regions }
     }
 
-    /// The bytes of a vector.
-    pub(super) fn bytes(&self, place: Place) -> &[u8] {
-        let chunk = self.chunks.get(place.chunk as usize);
-        let start = place.offset as usize;
-        chunk.and_then(|chunk| chunk.get(start..start + place.length as usize)).unwrap_or_default()
+    /// Returns the bytes of a stored vector, which has regions.
+    pub(super) fn bytes(&self, location: VectorLocation) -> &[u8] {
+        let chunk = self.chunks.get(location.chunk as usize);
+        let start = location.offset as usize;
+        chunk
+            .and_then(|chunk| chunk.get(start..start + location.length as usize))
+            .expect("a stored vector lies in its chunk")
     }
 }
 
-/// Memory that waits to be used again.
-pub(super) struct Pool {
+/// Chunks that wait to be reused.
+pub(super) struct ArenaPool {
     chunk_bytes: usize,
-    most_chunks: usize,
+    max_chunks: usize,
     chunks: Mutex<Vec<Vec<u8>>, Volume>,
 }
 
-impl Pool {
-    /// A pool for checkpoints of at most `kept_bytes` together, in so many slots. No more is kept than
-    /// these take.
+impl ArenaPool {
+    /// Creates a pool for checkpoints of at most `kept_bytes` together, in this many slots. It
+    /// keeps no more than these take.
     pub(super) fn new(kept_bytes: u64, slots: usize) -> Self {
         let share = kept_bytes / slots.max(1) as u64;
-        let chunk_bytes = share.clamp(LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES);
-        let most_chunks = (kept_bytes / chunk_bytes) as usize + slots;
-        Self { chunk_bytes: chunk_bytes as usize, most_chunks, chunks: Mutex::default() }
+        let chunk_bytes = share.clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES);
+        let max_chunks = (kept_bytes / chunk_bytes) as usize + slots;
+        Self { chunk_bytes: chunk_bytes as usize, max_chunks, chunks: Mutex::default() }
     }
 
-    /// A piece with room for so many bytes.
+    /// Returns an empty chunk with room for this many bytes.
     pub(super) fn take(&self, bytes: usize) -> Vec<u8> {
         if bytes > self.chunk_bytes {
             return Vec::with_capacity(bytes);
@@ -127,18 +132,18 @@ impl Pool {
         kept.unwrap_or_else(|| Vec::with_capacity(self.chunk_bytes))
     }
 
-    /// Takes back a piece that was not needed.
+    /// Takes back a chunk that was not needed.
     pub(super) fn give_back(&self, chunk: Vec<u8>) {
         self.recycle([Arena { chunks: vec![chunk] }]);
     }
 
-    /// Takes back the pieces of arenas that are not needed any more.
+    /// Takes back the chunks of arenas that are not needed any more.
     pub(super) fn recycle(&self, arenas: impl IntoIterator<Item = Arena>) {
         let mut chunks: Vec<_> = arenas.into_iter().flat_map(|arena| arena.chunks).collect();
         chunks.retain(|chunk| chunk.capacity() == self.chunk_bytes);
         chunks.iter_mut().for_each(Vec::clear);
         let mut kept = self.chunks.lock();
-        let room = self.most_chunks.saturating_sub(kept.len());
+        let room = self.max_chunks.saturating_sub(kept.len());
         kept.extend(chunks.drain(..room.min(chunks.len())));
     }
 }

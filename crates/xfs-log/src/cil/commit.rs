@@ -5,25 +5,25 @@ use std::sync::Arc;
 use xfs_buffer::Result;
 use xfs_sync::{MutexGuard, Ordering};
 
-use super::{Cil, Share};
+use super::{Cil, CilMembership};
 use crate::item::LogItem;
 use crate::ticket::Ticket;
 use crate::vector::Scratch;
 
-/// What has to happen after a commit, once its items are unlocked.
+/// The action that a commit makes necessary, to be taken after its items are unlocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pressure {
-    /// Nothing.
+    /// No action.
     None,
     /// The checkpoint is large enough to be written.
     Push,
-    /// It is so large that nobody may add to it.
+    /// The checkpoint is so large that nothing may be added to it.
     Throttle,
     /// The transaction logged more than it had reserved.
     Overrun,
 }
 
-/// A commit that is part of the current checkpoint.
+/// A commit that is part of the open checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Committed {
     /// The checkpoint. Forcing the log up to it makes the commit durable.
@@ -32,7 +32,7 @@ pub struct Committed {
 }
 
 impl Cil {
-    /// Adds a transaction's changes to the current checkpoint. The caller has locked `items`, and
+    /// Adds a transaction's changes to the open checkpoint. The caller has locked `items`, and
     /// unlocks them afterwards.
     ///
     /// # Errors
@@ -47,56 +47,56 @@ impl Cil {
         let mut scratch = Scratch::take();
         let mut order = ticket.floor();
         for item in items {
-            // Before any slot is locked: its own lock keeps the item as it is.
+            // Before any slot is locked: the item's own lock keeps it unchanged.
             scratch.format(item.as_ref());
             order = order.max(item.state().order());
         }
-        let mut share = self.share_with_room(&scratch);
-        if share.closed {
-            drop(share);
+        let mut membership = self.lock_with_room(&scratch);
+        if membership.closed {
+            drop(membership);
             scratch.keep();
             return Err(xfs_buffer::Error::Shutdown);
         }
-        order = order.max(share.clock) + 1;
-        share.clock = order;
-        share.commits += 1;
+        order = order.max(membership.clock) + 1;
+        membership.clock = order;
+        membership.commits += 1;
         let mut growth = 0;
         for (item, vector) in items.iter().zip(scratch.vectors()) {
-            growth += share.insert(item, vector, order);
+            growth += membership.insert(item, vector, order);
         }
-        let given = self.give(&mut share, growth);
-        let pressure = self.fold(&mut share, growth);
-        let sequence = share.checkpoint.sequence;
-        drop(share);
+        let granted = self.grant(&mut membership, growth);
+        let pressure = self.fold_size(&mut membership, growth);
+        let sequence = membership.checkpoint.sequence;
+        drop(membership);
         scratch.keep();
-        let pressure = if ticket.spend(order, given) { pressure } else { Pressure::Overrun };
+        let pressure = if ticket.spend(order, granted) { pressure } else { Pressure::Overrun };
         Ok(Committed { sequence, pressure })
     }
 
-    /// Locks this thread's slot, with memory for what is to be inserted. Memory is got while nothing
-    /// is locked: an allocator that blocks would stop the switch.
-    fn share_with_room(&self, scratch: &Scratch) -> MutexGuard<'_, Share> {
+    /// Locks this thread's slot, with memory for the vectors to be inserted. Memory is allocated
+    /// while nothing is locked: an allocator that blocks would delay the switch.
+    fn lock_with_room(&self, scratch: &Scratch) -> MutexGuard<'_, CilMembership> {
         let slot = self.slots.mine();
-        // A vector that grows takes twice its length, so that it finds room the next time.
+        // A vector that grows takes twice its length, so that it has room the next time.
         let (bytes, members) = (2 * scratch.length_bytes(), scratch.count());
         loop {
-            let share = slot.lock();
-            let lacks_chunk = share.members.lacks_chunk(bytes);
-            let lacks_piece = !share.members.list.has_room(members);
-            if !lacks_chunk && !lacks_piece {
-                return share;
+            let membership = slot.lock();
+            let lacks_arena_chunk = membership.members.lacks_arena_chunk(bytes);
+            let lacks_member_chunk = !membership.members.list.has_room(members);
+            if !lacks_arena_chunk && !lacks_member_chunk {
+                return membership;
             }
-            drop(share);
-            let chunk = lacks_chunk.then(|| self.pool.take(bytes));
-            let piece = lacks_piece.then(|| self.lists.take());
-            let mut share = slot.lock();
-            piece.into_iter().for_each(|piece| share.members.list.add(piece));
-            // Somebody else may have added a chunk, and it may be what the next one needs.
-            let still_lacks = share.members.lacks_chunk(bytes);
-            match chunk {
-                Some(chunk) if still_lacks => share.members.arena.add(chunk),
+            drop(membership);
+            let arena_chunk = lacks_arena_chunk.then(|| self.pool.take(bytes));
+            let member_chunk = lacks_member_chunk.then(|| self.lists.take());
+            let mut membership = slot.lock();
+            member_chunk.into_iter().for_each(|chunk| membership.members.list.add(chunk));
+            // Another thread may have added a chunk, and the next commit may need that one.
+            let still_lacks = membership.members.lacks_arena_chunk(bytes);
+            match arena_chunk {
+                Some(chunk) if still_lacks => membership.members.arena.add(chunk),
                 Some(unneeded) => {
-                    drop(share);
+                    drop(membership);
                     self.pool.give_back(unneeded);
                 }
                 None => {}
@@ -104,43 +104,44 @@ impl Cil {
         }
     }
 
-    /// What a commit that adds `growth` bytes gives to its checkpoint, so that it can be written:
-    /// the bytes, the overhead of the records that this slot's share of it begins with them, and, by
-    /// the first commit, what every checkpoint takes.
+    /// Grants the open checkpoint the log space that a commit of `growth` bytes adds to it. That is
+    /// the bytes, the overhead of the records that this slot begins with them, and, on the first
+    /// commit, the overhead of every checkpoint (I3).
     ///
-    /// Each slot counts its own share. Shares that are rounded up one by one make up at least as
-    /// many records as the whole. A commit begins no more records than its own bytes fill, and for
-    /// these it has reserved.
-    fn give(&self, share: &mut Share, growth: i64) -> u64 {
+    /// Each slot counts its own records. Counts that are rounded up slot by slot are at least the
+    /// count of the whole. A commit begins no more records than its own bytes fill, and for these
+    /// it has reserved space.
+    fn grant(&self, membership: &mut CilMembership, growth: i64) -> u64 {
         let layout = self.parts.writer.layout();
         let growth = growth.max(0) as u64;
-        share.grown += growth;
-        let mut given = growth;
-        if share.grown > share.records * u64::from(layout.item_bytes()) {
-            let records = layout.records(share.grown);
-            given += (records - share.records) * u64::from(layout.overhead_bytes());
-            share.records = records;
+        membership.grown += growth;
+        let mut granted = growth;
+        if membership.grown > membership.records * u64::from(layout.item_bytes()) {
+            let records = layout.records(membership.grown);
+            granted += (records - membership.records) * u64::from(layout.overhead_bytes());
+            membership.records = records;
         }
-        // Looking first keeps the word shared by all until the next switch.
-        let empty = &share.checkpoint.empty;
+        // Load first: the word stays shared in all caches until the next switch.
+        let empty = &membership.checkpoint.empty;
         if empty.load(Ordering::Acquire) && empty.swap(false, Ordering::AcqRel) {
-            given += layout.checkpoint_bytes();
-            self.begin(share.checkpoint.sequence);
+            granted += layout.checkpoint_bytes();
+            self.begin(membership.checkpoint.sequence);
         }
-        share.granted += given;
-        given
+        membership.granted += granted;
+        granted
     }
 
-    /// Counts the bytes, in the slot until they are worth a write that all slots share.
-    fn fold(&self, share: &mut Share, growth: i64) -> Pressure {
-        share.unfolded += growth;
+    /// Counts the bytes in the slot, until the sum is worth a write to the word that all slots
+    /// share.
+    fn fold_size(&self, membership: &mut CilMembership, growth: i64) -> Pressure {
+        membership.unfolded += growth;
         let batch = (self.parts.soft_bytes / self.slots.iter().len() as u64).cast_signed();
-        if share.unfolded.abs() > batch {
-            let folded = &share.checkpoint.folded;
-            folded.fetch_add(share.unfolded.cast_unsigned(), Ordering::Relaxed);
-            share.unfolded = 0;
+        if membership.unfolded.abs() > batch {
+            let folded = &membership.checkpoint.folded;
+            folded.fetch_add(membership.unfolded.cast_unsigned(), Ordering::Relaxed);
+            membership.unfolded = 0;
         }
-        match share.checkpoint.folded_bytes() {
+        match membership.checkpoint.folded_bytes() {
             bytes if bytes >= self.hard_bytes() => Pressure::Throttle,
             bytes if bytes >= self.parts.soft_bytes => Pressure::Push,
             _ => Pressure::None,

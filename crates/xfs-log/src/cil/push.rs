@@ -5,40 +5,37 @@ use std::sync::Arc;
 use xfs_buffer::Result;
 use xfs_format::Lsn;
 use xfs_format::log_item::{CHECKPOINT, HostOrder, TransactionHeader};
-use xfs_sync::Ordering;
+use xfs_sync::{MutexGuard, Ordering};
 
-use super::share::{Member, Members};
-use super::{Checkpoint, Cil, Fate, Gathered, Progress};
+use super::membership::{CilMembership, Disposition, Member, Members};
+use super::{Cil, ClosedCheckpoint, OpenCheckpoint, WriteProgress};
 use crate::ail::{CommitRecord, DurableCheckpoint, DurableItems};
 use crate::item::CheckpointEnd;
-use crate::plant::Plant;
+use crate::mutant::mutate;
 use crate::vector::RegionWriter;
 
-/// A checkpoint that takes no commits any more, and that is not written yet.
-pub(crate) struct ClosedCheckpoint(Gathered);
-
-/// A checkpoint that is durable, and whose items do not know it yet.
+/// A checkpoint that is durable. Its items are still pinned and not in the AIL yet.
 pub(crate) struct WrittenCheckpoint {
-    gathered: Gathered,
+    closed: ClosedCheckpoint,
     start: Lsn,
     record: CommitRecord,
 }
 
-/// Which of its operations a checkpoint wants to write.
+/// An operation that checkpoints write in the order of their sequences.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum OrderedOperation {
     Start,
     Commit,
 }
 
 impl Cil {
-    /// Writes the current checkpoint, unless it is later than `through` or empty. When this returns
-    /// the checkpoint is durable, and so are all before it.
+    /// Writes the open checkpoint, unless it is later than `through` or empty. When this returns,
+    /// the checkpoint and all earlier ones are durable.
     ///
     /// # Errors
     ///
-    /// What stopped the log, or [`Error::Shutdown`](xfs_buffer::Error::Shutdown). The checkpoint's
-    /// items have been aborted then.
+    /// The error that stopped the log, or [`Error::Shutdown`](xfs_buffer::Error::Shutdown). The
+    /// checkpoint's items have been aborted then.
     pub(crate) fn push(&self, through: u64) -> Result<()> {
         let Some(closed) = self.close_checkpoint(through) else { return Ok(()) };
         let written = self.write_closed(closed)?;
@@ -46,96 +43,107 @@ impl Cil {
         Ok(())
     }
 
-    /// Closes the current checkpoint, unless it is later than `through` or empty. The caller has it
-    /// [written](Self::write_closed), or [abandons](Self::abandon_closed) it.
+    /// Closes the open checkpoint, unless it is later than `through` or empty. The caller must
+    /// [write](Self::write_closed) or [abandon](Self::abandon_closed) it.
     pub(crate) fn close_checkpoint(&self, through: u64) -> Option<ClosedCheckpoint> {
-        self.switch(through).map(ClosedCheckpoint)
+        self.switch(through)
     }
 
-    /// Writes a closed checkpoint. When this returns it is durable, and so are all before it; the caller
-    /// [completes](Self::complete) it.
+    /// Writes a closed checkpoint. When this returns, the checkpoint and all earlier ones are
+    /// durable. The caller [completes](Self::complete) it.
     ///
     /// # Errors
     ///
     /// As [`push`](Self::push). The checkpoint's items have been aborted then.
-    pub(crate) fn write_closed(&self, closed: ClosedCheckpoint) -> Result<WrittenCheckpoint> {
-        let ClosedCheckpoint(mut gathered) = closed;
-        gathered.settle();
-        match self.write(&gathered) {
-            Ok((start, record)) => Ok(WrittenCheckpoint { gathered, start, record }),
+    pub(crate) fn write_closed(&self, mut closed: ClosedCheckpoint) -> Result<WrittenCheckpoint> {
+        closed.resolve_members();
+        match self.write(&closed) {
+            Ok((start, record)) => Ok(WrittenCheckpoint { closed, start, record }),
             Err(error) => {
-                self.abort(gathered);
+                self.abort(closed);
                 Err(error)
             }
         }
     }
 
-    /// Aborts the items of a closed checkpoint that is not going to be written: the log is shut down.
-    pub(crate) fn abandon_closed(&self, closed: ClosedCheckpoint) {
-        let ClosedCheckpoint(mut gathered) = closed;
-        gathered.settle();
-        self.abort(gathered);
+    /// Aborts the items of a closed checkpoint that will not be written: the log is shut down.
+    pub(crate) fn abandon_closed(&self, mut closed: ClosedCheckpoint) {
+        closed.resolve_members();
+        self.abort(closed);
     }
 
-    /// Closes the current checkpoint and begins the next one. All slots are locked at one moment:
-    /// what came before it is in the one, what comes after it in the other.
-    fn switch(&self, through: u64) -> Option<Gathered> {
+    /// Closes the open checkpoint and opens the next one. All slots are locked at one moment:
+    /// commits before it are in the old checkpoint, commits after it in the new one.
+    fn switch(&self, through: u64) -> Option<ClosedCheckpoint> {
         let _switching = self.switching.lock();
         let sequence = self.current();
         if sequence > through {
             return None;
         }
-        let next = Arc::new(Checkpoint::new(sequence + 1));
-        let mut gathered = Gathered::new(sequence);
-        if self.parts.plants.has(Plant::SlotsOneByOne) {
-            self.committing.lock().checkpoints.insert(sequence, Progress::default());
-            for slot in self.slots.iter() {
-                gathered.take(&mut slot.lock(), &next);
-            }
-            self.announce(sequence);
-            return Some(gathered);
-        }
-        let mut shares: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
-        let first = shares.first()?;
+        let next = Arc::new(OpenCheckpoint::new(sequence + 1));
+        let mut closed = ClosedCheckpoint::new(sequence);
+        mutate!(self.parts.mutant, Mutant::SlotsOneByOne, {}, {
+            self.switch_one_by_one(&mut closed, &next);
+            return Some(closed);
+        });
+        let mut slots: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
+        let first = slots.first().expect("the list has a slot");
         if first.closed || first.checkpoint.empty.load(Ordering::Acquire) {
             return None;
         }
-        for share in &mut shares {
-            gathered.take(share, &next);
+        let is_shared =
+            |slot: &MutexGuard<'_, CilMembership>| Arc::ptr_eq(&slot.checkpoint, &first.checkpoint);
+        assert!(slots.iter().all(is_shared), "the slots hold different checkpoints (I2)");
+        for membership in &mut slots {
+            closed.take(membership, &next);
         }
         self.announce(sequence);
-        drop(shares);
-        Some(gathered)
+        drop(slots);
+        Some(closed)
     }
 
-    /// Makes the switch known: the checkpoint is in `committing` before anybody can see that it is
-    /// not the current one any more.
+    /// The wrong switch of the mutant `SlotsOneByOne`: it locks one slot after another.
+    #[cfg(test)]
+    fn switch_one_by_one(&self, closed: &mut ClosedCheckpoint, next: &Arc<OpenCheckpoint>) {
+        self.committing.lock().checkpoints.insert(closed.sequence, WriteProgress::default());
+        for slot in self.slots.iter() {
+            closed.take(&mut slot.lock(), next);
+        }
+        self.announce(closed.sequence);
+    }
+
+    /// Makes the switch known. The checkpoint enters `committing` before any thread can see that it
+    /// is no longer open (I1).
     fn announce(&self, sequence: u64) {
         let mut committing = self.committing.lock();
         committing.checkpoints.entry(sequence).or_default();
         self.current.store(sequence + 1, Ordering::Release);
-        self.waits.switched.notify_all();
+        self.condvars.switched.notify_all();
     }
 
-    fn write(&self, gathered: &Gathered) -> Result<(Lsn, CommitRecord)> {
-        let (writer, sequence) = (&self.parts.writer, gathered.sequence);
+    fn write(&self, closed: &ClosedCheckpoint) -> Result<(Lsn, CommitRecord)> {
+        let (writer, sequence) = (&self.parts.writer, closed.sequence);
         let mut first = Vec::new();
-        let (regions, turns) = gathered.turns(self.parts.plants);
-        let vectors = turns.iter().map(|turn| turn.vector);
+        let (regions, members) = closed.formatted_members(self.parts.mutant);
+        let vectors = members.iter().map(|member| member.vector);
         let bytes: usize = vectors.clone().map(<[u8]>::len).sum();
         let transaction = self.parts.first_number.wrapping_add(sequence as u32);
         let header = TransactionHeader { kind: CHECKPOINT, transaction, regions };
         RegionWriter::new(&mut first).region(&header.encode(HostOrder::NATIVE));
 
-        if !self.parts.plants.has(Plant::StartOutOfOrder) {
-            self.await_turn(sequence, Turn::Start)?;
-        }
+        let mutant = self.parts.mutant;
+        mutate!(
+            mutant,
+            Mutant::StartOutOfOrder,
+            self.await_predecessors(sequence, OrderedOperation::Start)?,
+            {}
+        );
         let start = writer.append_start(transaction, sequence)?;
         self.progress(sequence, |progress| progress.start = Some(start));
         writer.append(transaction, std::iter::once(first.as_slice()).chain(vectors))?;
         self.written.add(0, bytes as u64);
 
-        self.await_turn(sequence, Turn::Commit)?;
+        self.await_predecessors(sequence, OrderedOperation::Commit)?;
         let closed = writer.append_commit(transaction)?;
         self.progress(sequence, |progress| progress.committed = true);
         let record = closed.span();
@@ -143,45 +151,44 @@ impl Cil {
         Ok((start, record))
     }
 
-    /// Waits until all older checkpoints have written their START, or COMMIT.
-    fn await_turn(&self, sequence: u64, turn: Turn) -> Result<()> {
+    /// Waits until all older checkpoints have written their START, or their COMMIT.
+    fn await_predecessors(&self, sequence: u64, operation: OrderedOperation) -> Result<()> {
         let mut committing = self.committing.lock();
         loop {
             self.parts.health.check()?;
             let mut older = committing.checkpoints.range(..sequence).map(|(_, progress)| progress);
-            let ready = match turn {
-                Turn::Start => older.all(|progress| progress.start.is_some()),
-                Turn::Commit => older.all(|progress| progress.committed),
+            let ready = match operation {
+                OrderedOperation::Start => older.all(|progress| progress.start.is_some()),
+                OrderedOperation::Commit => older.all(|progress| progress.committed),
             };
             if ready {
                 return Ok(());
             }
-            self.waits.turn.wait(&mut committing);
+            self.condvars.order.wait(&mut committing);
         }
     }
 
-    fn progress(&self, sequence: u64, change: impl FnOnce(&mut Progress)) {
+    fn progress(&self, sequence: u64, change: impl FnOnce(&mut WriteProgress)) {
         let mut committing = self.committing.lock();
-        if let Some(progress) = committing.checkpoints.get_mut(&sequence) {
-            change(progress);
-        }
-        self.waits.turn.notify_all();
+        let progress = committing.checkpoints.get_mut(&sequence);
+        change(progress.expect("a checkpoint that is being written is in `committing` (I1)"));
+        self.condvars.order.notify_all();
     }
 
-    /// The checkpoint is durable. Its items go to the AIL before they are unpinned, and all of that
-    /// happens before anybody who waits for it goes on. A few items at a time: what the first step
-    /// has brought into a processor's cache is there for the last.
+    /// Completes a durable checkpoint. Its items go to the AIL before they are unpinned, and
+    /// waiters for the checkpoint continue only after both. The members are taken chunk by chunk,
+    /// so that a chunk stays in the processor's cache from the first step to the last.
     pub(crate) fn complete(&self, written: WrittenCheckpoint) {
-        let WrittenCheckpoint { gathered, start, record } = written;
-        let Gathered { sequence, granted, shares } = gathered;
+        let WrittenCheckpoint { closed, start, record } = written;
+        let ClosedCheckpoint { sequence, granted, members_by_slot } = closed;
         self.await_oldest(sequence);
-        let mut arenas = Vec::with_capacity(shares.len());
+        let mut arenas = Vec::with_capacity(members_by_slot.len());
         let mut items = DurableItems::default();
-        for Members { list, arena, .. } in shares {
+        for Members { list, arena, .. } in members_by_slot {
             arenas.push(arena);
-            for piece in list.into_pieces() {
-                self.complete_piece(&piece, start, &mut items);
-                self.lists.give_back(piece);
+            for chunk in list.into_chunks() {
+                self.complete_chunk(&chunk, start, &mut items);
+                self.lists.give_back(chunk);
             }
         }
         self.parts.ail.complete(&DurableCheckpoint { sequence, record, granted });
@@ -189,9 +196,9 @@ impl Cil {
         let mut committing = self.committing.lock();
         committing.checkpoints.remove(&sequence);
         self.durable.store(sequence, Ordering::Release);
-        self.waits.ended.notify_all();
+        self.condvars.ended.notify_all();
         if committing.checkpoints.is_empty() {
-            self.waits.switched.notify_all();
+            self.condvars.switched.notify_all();
         }
     }
 
@@ -199,13 +206,13 @@ impl Cil {
     fn await_oldest(&self, sequence: u64) {
         let mut committing = self.committing.lock();
         while committing.checkpoints.range(..sequence).next().is_some() {
-            self.waits.ended.wait(&mut committing);
+            self.condvars.ended.wait(&mut committing);
         }
     }
 
-    /// Hands the members of a piece to the AIL, and then unpins them.
-    fn complete_piece(&self, piece: &[Member], start: Lsn, items: &mut DurableItems) {
-        for member in piece.iter().filter(|member| member.fate == Fate::Written) {
+    /// Hands the members of a chunk to the AIL, and then unpins them.
+    fn complete_chunk(&self, chunk: &[Member], start: Lsn, items: &mut DurableItems) {
+        for member in chunk.iter().filter(|member| member.disposition == Disposition::Written) {
             let item = &member.item;
             match item.committed(start, &mut items.leaving) {
                 Some(lsn) => items.placed.push((Arc::clone(item), lsn)),
@@ -213,15 +220,15 @@ impl Cil {
                 None => {}
             }
         }
-        self.parts.ail.settle(items);
-        piece.iter().for_each(|member| member.unpin(CheckpointEnd::Durable));
+        self.parts.ail.insert_durable(items);
+        chunk.iter().for_each(|member| member.unpin(CheckpointEnd::Durable));
     }
 
-    /// The log is shut down, and the checkpoint is lost.
-    fn abort(&self, gathered: Gathered) {
+    /// Aborts a checkpoint that is lost: the log is shut down.
+    fn abort(&self, closed: ClosedCheckpoint) {
         self.parts.health.set_down();
-        gathered.unpin_all(CheckpointEnd::Aborted);
-        self.committing.lock().checkpoints.remove(&gathered.sequence);
+        closed.unpin_all(CheckpointEnd::Aborted);
+        self.committing.lock().checkpoints.remove(&closed.sequence);
         self.wake_all();
     }
 }

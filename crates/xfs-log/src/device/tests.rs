@@ -21,7 +21,7 @@ fn geometry(start: u64, length_blocks: u32) -> LogGeometry {
 }
 
 #[test]
-fn a_log_that_does_not_fit_its_device_is_refused() {
+fn log_that_does_not_fit_its_device_is_refused() {
     let device = || Arc::new(MemoryDevice::new(1024 * 512));
     assert!(LogDevice::with_geometry(device(), geometry(24, 1000)).is_ok());
     for (start, length) in [(25, 1000), (0, u32::MAX), (u64::MAX, 1), (1 << 55, 1000), (0, 0)] {
@@ -30,13 +30,13 @@ fn a_log_that_does_not_fit_its_device_is_refused() {
                 corruption.check(),
                 Check::LogRecord(LogRecordCheck::PastDevice { .. })
             )),
-            _ => panic!("a log of {length} blocks at {start} was taken"),
+            _ => panic!("a log of {length} blocks at {start} was accepted"),
         }
     }
 }
 
 #[test]
-fn blocks_are_read_around_the_end() {
+fn read_past_the_end_continues_at_the_start_of_the_log() {
     let mut image = LogImage::new(1024);
     image.block_mut(1023)[0] = 1;
     image.block_mut(0)[0] = 2;
@@ -47,7 +47,7 @@ fn blocks_are_read_around_the_end() {
 }
 
 #[test]
-fn distances_and_steps_go_around_the_end() {
+fn distance_and_advance_wrap_around_the_end() {
     let log = LogImage::new(1024).device();
     assert_eq!(log.advance(1000, 24), 0);
     assert_eq!(log.advance(1000, u32::MAX), (1000 + u32::MAX % 1024) % 1024);

@@ -4,7 +4,7 @@ use super::{find, find_cycle, find_first_header, find_last_header};
 use crate::testing::LogImage;
 
 #[test]
-fn headers_and_cycles_are_found_inside_their_range_only() {
+fn header_and_cycle_searches_stay_inside_their_range() {
     let mut image = LogImage::fresh(4096);
     let records: Vec<u32> = (0..30).map(|_| image.append(40)).collect();
     let log = image.device();
@@ -22,7 +22,7 @@ fn headers_and_cycles_are_found_inside_their_range_only() {
 }
 
 #[test]
-fn the_head_is_found_in_logs_shorter_than_what_may_be_under_way() {
+fn head_is_found_in_a_log_shorter_than_the_records_in_flight() {
     let mut image = LogImage::fresh(1024);
     for _ in 0..200 {
         image.tail = image.head;

@@ -1,8 +1,8 @@
-//! Writing everything in place, and covering a log that is idle.
+//! Writing everything in place, and covering an idle log.
 //!
-//! A log in which nothing is left to replay still has a tail: recovery would replay what stands
-//! there over what has long been in place. Covering writes two checkpoints that are harmless to replay,
-//! so that nothing else stands between tail and head.
+//! A log with nothing left to replay still has a tail: recovery would replay the changes there over
+//! objects that have long been in place. Covering writes two checkpoints that are harmless to
+//! replay, so that nothing else lies between tail and head.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use xfs_sync::Ordering;
 use super::{BACKOFF, Inner, Log};
 use crate::item::LogItem;
 
-/// How often covering tries to have a checkpoint in place, [`BACKOFF`] apart. Who goes on committing
-/// meanwhile has made the log busy again, and it is covered another time.
+/// How many times covering tries to get a checkpoint in place, [`BACKOFF`] apart. A commit in the
+/// meantime has made the log busy again, and the log is covered another time.
 const COVER_ROUNDS: usize = 20;
 
 impl Log {
@@ -22,7 +22,7 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// What stopped the log.
+    /// The error that stopped the log.
     pub fn write_back(&self) -> Result<bool> {
         self.force_all()?;
         let Inner { cil, ail, health, .. } = &*self.inner;
@@ -35,7 +35,7 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// What stopped the log.
+    /// The error that stopped the log.
     pub fn quiesce(&self) -> Result<()> {
         while !self.write_back()? {
             self.inner.ail.await_empty(BACKOFF);
@@ -43,7 +43,8 @@ impl Log {
         Ok(())
     }
 
-    /// As [`quiesce`](Self::quiesce), for so many rounds at most. Returns whether nothing is left.
+    /// As [`quiesce`](Self::quiesce), for at most this many rounds. Returns whether nothing is
+    /// left.
     fn quiesce_within(&self, rounds: usize) -> Result<bool> {
         for _ in 0..rounds {
             if self.write_back()? {
@@ -54,7 +55,7 @@ impl Log {
         Ok(false)
     }
 
-    /// Whether the log is idle and recovery would still replay what is long in place.
+    /// Returns whether the log is idle and recovery would still replay objects that are in place.
     #[doc(alias = "xfs_log_need_covered")]
     #[must_use]
     pub fn needs_cover(&self) -> bool {
@@ -64,13 +65,14 @@ impl Log {
     }
 
     /// Covers an idle log: logs `item`, which is harmless to replay (the superblock), twice. The
-    /// first checkpoint records that everything before it is in place; the second one that the first
-    /// is, so that recovery replays `item` alone. `bytes` is what the item reserves; the caller has
-    /// locked it. Returns whether the log is covered: it is not if others commit meanwhile.
+    /// first checkpoint records that everything before it is in place. The second one records that
+    /// the first is, so that recovery replays `item` alone. `bytes` is the item's reservation; the
+    /// caller has locked it. Returns whether the log is covered: it is not if other threads commit
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// What stopped the log.
+    /// The error that stopped the log.
     pub fn cover(&self, item: &Arc<dyn LogItem>, bytes: u64) -> Result<bool> {
         self.cover_with(|| {
             let mut ticket = self.reserve(bytes, 1)?;
@@ -80,12 +82,12 @@ impl Log {
         })
     }
 
-    /// As [`cover`](Self::cover), with the item logged by `log_item`, which leaves it unlocked: it
-    /// has to be written in place in between.
+    /// As [`cover`](Self::cover), with the item logged by `log_item`, which unlocks it afterwards:
+    /// the item has to be written in place between the two checkpoints.
     ///
     /// # Errors
     ///
-    /// What stopped the log.
+    /// The error that stopped the log.
     pub fn cover_with(&self, mut log_item: impl FnMut() -> Result<()>) -> Result<bool> {
         let Inner { cil, covered, .. } = &*self.inner;
         let mut last = 0;
@@ -96,7 +98,7 @@ impl Log {
                 return Ok(false);
             }
         }
-        // What others have committed to a later checkpoint is not covered.
+        // Commits of other threads to a later checkpoint are not covered.
         covered.store(last, Ordering::Release);
         Ok(!self.needs_cover())
     }

@@ -1,35 +1,40 @@
 //! Checkpoints whose bytes follow from the commits alone.
 //!
-//! Owns: at which points a log that goes by count closes a checkpoint, takes it for durable, and writes items in
-//! place. Does **not** own how any of that is done ([`cil`](crate::cil), [`ail`](crate::ail)).
+//! Owns: the points at which a log that goes by count closes a checkpoint, treats it as durable,
+//! and writes items in place. Does **not** own how any of that is done ([`cil`](crate::cil),
+//! [`ail`](crate::ail)).
 //!
-//! Elsewhere the threads of the log decide when they get their turn, and what they decide stands on the device: where
-//! a checkpoint ends, so the LSNs of all that is in it; what is in place already, so how much of an item is logged;
-//! the tail in the records; which freed blocks are busy. Here each decision is a step of the thread that commits,
-//! at a place that follows from the bytes that were committed. One thread copies and writes records beside it.
+//! In other logs the log's threads make decisions when the scheduler runs them, and the decisions
+//! show on the device. They are: where a checkpoint ends, and so the LSNs of all its items; which
+//! items are in place, and so how much of an item is logged; the tail in the records; which freed
+//! blocks are busy. Here each decision is a step of the committing thread, at a point that follows
+//! from the committed bytes. One thread copies and writes records beside it.
 //!
 //! ```text
-//!  commits of n ─► soft limit ─► collect n-1 ─► write in place ─► close n, hand it over ─► commits of n+1
+//!  commits of n ─► soft limit ─► collect n-1 ─► write in place ─► close n, hand over ─► commits
 //!                                     ▲                                    │
 //!  writer      records of n-1 ────────┘                                    └─► records of n
 //! ```
 //!
 //! # Invariants
 //!
-//! - **I1** At most one checkpoint is being written. Until it is collected nothing that a commit looks at knows that
-//!   it is durable: its items are pinned, its grant is granted, its frees are busy.
-//! - **I2** Items are written in place, and the tail moves, only while no checkpoint is being written. So all records of a
-//!   checkpoint name the same tail.
-//! - **I3** A thread holds `turn` while it collects, closes or writes in place by count. If commits come one after the
-//!   other, everything follows from them alone. Commits of several threads are as safe as elsewhere.
+//! - **I1** At most one checkpoint is being written. Until it is collected, no state that a commit
+//!   reads shows that it is durable: its items are pinned, its grant is granted, its freed blocks
+//!   are busy.
+//! - **I2** Items are written in place, and the tail moves, only while no checkpoint is being
+//!   written. So all records of a checkpoint name the same tail.
+//! - **I3** A thread holds `decision` while it collects, closes or writes in place by count. If
+//!   commits come one after another, everything follows from them alone. Commits of several threads
+//!   are as safe as in other logs.
 //!
 //! # Crash argument
 //!
-//! That of any log: a checkpoint is written by the same steps in the same order, and only one at a time. It is taken for
-//! durable later than elsewhere, never earlier, and so is the tail.
+//! It is that of any log: a checkpoint is written by the same steps in the same order, and only one
+//! at a time. It is treated as durable later than in other logs, never earlier, and so the tail
+//! moves later.
 //!
-//! Lock order: `turn`, `desk`; then all that a push takes. The caller may hold latches of items: the writer thread
-//! takes none.
+//! Lock order: `decision`, `handoff`; then all locks that a push takes. The caller may hold latches
+//! of items: the writer thread takes none.
 
 use std::mem;
 
@@ -39,28 +44,28 @@ use xfs_sync::{AtomicBool, Condvar, Mutex, Ordering, Volume};
 use super::Inner;
 use crate::cil::{ClosedCheckpoint, WrittenCheckpoint};
 
-/// What the threads that commit and the one that writes hand to each other.
+/// State that the committing threads and the writer thread share.
 #[derive(Default)]
 pub(super) struct Paced {
-    /// Held over each decision (I3).
-    turn: Mutex<(), Volume>,
-    desk: Mutex<Desk, Volume>,
+    /// Held during each decision (I3).
+    decision: Mutex<(), Volume>,
+    handoff: Mutex<Handoff, Volume>,
     changed: Condvar<Volume>,
-    /// There is a thread that writes. Set before the log is used.
+    /// Whether there is a writer thread. Set before the log is used.
     has_writer: AtomicBool<Volume>,
 }
 
-/// The checkpoint that is on its way (I1).
+/// The checkpoint that is being handed over, written or collected (I1).
 #[derive(Default)]
-enum Desk {
+enum Handoff {
     #[default]
-    Free,
-    /// Closed, for the thread to write.
-    Handed(ClosedCheckpoint),
+    Idle,
+    /// Closed, for the writer thread to write.
+    Closed(ClosedCheckpoint),
     Writing,
     /// Durable, to be collected.
     Written(WrittenCheckpoint),
-    /// Lost, and its items aborted: the thread that collects it returns the error.
+    /// Lost, with its items aborted: the thread that collects it returns the error.
     Failed(Error),
 }
 
@@ -69,34 +74,39 @@ impl Paced {
         self.has_writer.store(true, Ordering::Release);
     }
 
-    /// Lets the thread that writes look whether it has to end.
+    /// Wakes the writer thread, so that it checks whether to end.
     pub(super) fn wake(&self) {
-        let _desk = self.desk.lock();
+        let _desk = self.handoff.lock();
         self.changed.notify_all();
     }
 
-    fn put(&self, state: Desk) {
-        *self.desk.lock() = state;
+    fn put(&self, state: Handoff) {
+        let before = mem::replace(&mut *self.handoff.lock(), state);
+        let is_done = matches!(before, Handoff::Idle | Handoff::Writing);
+        assert!(is_done, "a checkpoint was handed over before the last was collected (I1)");
         self.changed.notify_all();
     }
 
-    /// Waits until nothing is being written, and takes what was.
-    fn take_written(&self) -> Desk {
-        let mut desk = self.desk.lock();
-        while matches!(*desk, Desk::Handed(_) | Desk::Writing) {
-            self.changed.wait(&mut desk);
+    /// Waits until no checkpoint is being written, and takes the one that was.
+    fn take_written(&self) -> Handoff {
+        let mut handoff = self.handoff.lock();
+        while matches!(*handoff, Handoff::Closed(_) | Handoff::Writing) {
+            self.changed.wait(&mut handoff);
         }
-        mem::take(&mut *desk)
+        mem::take(&mut *handoff)
     }
 }
 
 impl Inner {
-    /// This checkpoint has reached its soft limit: closes it, unless another thread has, and has it written.
+    /// Closes a checkpoint that has reached its soft limit, unless another thread has, and has it
+    /// written.
     pub(super) fn pace(&self, paced: &Paced, sequence: u64) -> Result<()> {
-        let _turn = paced.turn.lock();
+        let _decision = paced.decision.lock();
         if self.cil.current() <= sequence {
             self.collect(paced)?;
             if let Some(target) = self.ail.target() {
+                let is_idle = matches!(*paced.handoff.lock(), Handoff::Idle);
+                debug_assert!(is_idle, "items are written beside a checkpoint (I2)");
                 self.push_items(target);
             }
             if let Some(closed) = self.cil.close_checkpoint(sequence) {
@@ -111,74 +121,76 @@ impl Inner {
         if self.cil.durable() >= sequence {
             return Ok(());
         }
-        let _turn = paced.turn.lock();
+        let _decision = paced.decision.lock();
         self.collect(paced)?;
         if self.cil.durable() < sequence {
             self.cil.push(sequence)?;
         }
-        // What has not been closed by now was empty, unless the log is shut down.
+        // A checkpoint that has not been closed by now was empty, unless the log is shut down.
         if self.cil.durable() >= sequence { Ok(()) } else { self.health.check() }
     }
 
-    /// Takes the checkpoint that was handed over last for durable, once it is.
+    /// Waits for the checkpoint that was handed over last, and treats it as durable from now on.
     fn collect(&self, paced: &Paced) -> Result<()> {
         match paced.take_written() {
-            Desk::Written(written) => self.cil.complete(written),
-            Desk::Failed(error) => {
+            Handoff::Written(written) => self.cil.complete(written),
+            Handoff::Failed(error) => {
                 self.shut_down();
                 return Err(error);
             }
-            Desk::Free | Desk::Handed(_) | Desk::Writing => {}
+            Handoff::Idle | Handoff::Closed(_) | Handoff::Writing => {}
         }
         Ok(())
     }
 
-    /// Has a checkpoint written. Without a thread for that it is written here, and collected no earlier for it.
+    /// Has a checkpoint written. Without a writer thread this thread writes it; it is collected at
+    /// the same point as with one.
     fn hand_over(&self, paced: &Paced, closed: ClosedCheckpoint) {
         match paced.has_writer.load(Ordering::Acquire) {
-            true => paced.put(Desk::Handed(closed)),
+            true => paced.put(Handoff::Closed(closed)),
             false => paced.put(self.write_for(closed)),
         }
     }
 
-    fn write_for(&self, closed: ClosedCheckpoint) -> Desk {
-        self.cil.write_closed(closed).map_or_else(Desk::Failed, Desk::Written)
+    fn write_for(&self, closed: ClosedCheckpoint) -> Handoff {
+        self.cil.write_closed(closed).map_or_else(Handoff::Failed, Handoff::Written)
     }
 
-    /// The work of the thread: writes what is handed over, until the log is closed.
-    pub(super) fn write_handed(&self) {
+    /// The work of the writer thread: writes checkpoints that are handed over, until the log is
+    /// closed.
+    pub(super) fn run_writer(&self) {
         let Some(paced) = &self.paced else { return };
-        let mut desk = paced.desk.lock();
+        let mut handoff = paced.handoff.lock();
         loop {
-            match mem::take(&mut *desk) {
-                Desk::Handed(closed) => {
-                    *desk = Desk::Writing;
-                    drop(desk);
+            match mem::take(&mut *handoff) {
+                Handoff::Closed(closed) => {
+                    *handoff = Handoff::Writing;
+                    drop(handoff);
                     let written = self.write_for(closed);
-                    if matches!(written, Desk::Failed(_)) {
+                    if matches!(written, Handoff::Failed(_)) {
                         self.shut_down();
                     }
                     paced.put(written);
-                    desk = paced.desk.lock();
+                    handoff = paced.handoff.lock();
                 }
                 other => {
-                    *desk = other;
+                    *handoff = other;
                     if self.closing.load(Ordering::Acquire) {
                         return;
                     }
-                    paced.changed.wait(&mut desk);
+                    paced.changed.wait(&mut handoff);
                 }
             }
         }
     }
 
-    /// The log is closed and its thread has ended: what is still on its way is completed, or aborted.
-    pub(super) fn end_pace(&self) {
+    /// Completes or aborts the last checkpoint, after the log is closed and its thread has ended.
+    pub(super) fn finish_handoff(&self) {
         let Some(paced) = &self.paced else { return };
-        match mem::take(&mut *paced.desk.lock()) {
-            Desk::Written(written) => self.cil.complete(written),
-            Desk::Handed(closed) => self.cil.abandon_closed(closed),
-            Desk::Free | Desk::Writing | Desk::Failed(_) => {}
+        match mem::take(&mut *paced.handoff.lock()) {
+            Handoff::Written(written) => self.cil.complete(written),
+            Handoff::Closed(closed) => self.cil.abandon_closed(closed),
+            Handoff::Idle | Handoff::Writing | Handoff::Failed(_) => {}
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Log space for who begins.
+//! Log space for a new transaction.
 //!
-//! Owns: how many bytes a chain asks for, and which chains no log of this size can hold. Does **not** own the
-//! space itself, or who waits for it ([`space`](crate::space)).
+//! Owns: how many bytes a chain reserves, and which chains no log of this size can hold. Does
+//! **not** own the space itself, or its waiters ([`space`](crate::space)).
 //!
-//! What a caller asks for follows from the geometry of a volume, and how large the log is from its superblock.
-//! Both are what an image alleges, so that the one does not fit the other is an error, told before anything
-//! has changed.
+//! The size of a reservation follows from the geometry of a volume, and the size of the log is in
+//! its superblock. Both come from an image and are not trusted. A reservation that does not fit the
+//! log is an error, reported before anything has changed.
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::superblock::Unsupported;
@@ -14,34 +14,36 @@ use super::{BACKOFF, Inner, Log};
 use crate::space::Urgency;
 use crate::ticket::Ticket;
 
-/// A log holds this many of the largest transactions that begin, so that one can run while another is
-/// written and a third is in place only there.
+/// A log holds this many of the largest new transactions: one can run while another is written and
+/// a third is not in place yet.
 #[doc(alias = "XFS_MIN_LOG_FACTOR")]
 const LARGEST_SHARE: u64 = 3;
 
-/// How often a recovery has items written in place for log space, [`BACKOFF`] apart: it is alone, and
-/// what is still held after so long is held by itself.
+/// How many times a recovery has items written in place for log space, [`BACKOFF`] apart. Recovery
+/// is alone: an item that is still held after that long is held by recovery itself.
 const RECOVERY_ROUNDS: usize = 100;
 
 impl Log {
     /// Reserves space for a chain of `steps` transactions, each with up to `bytes` of items and
-    /// their operation headers. A chain that goes on longer waits for space at each further step. One that
-    /// would take more than a third of the log is promised fewer of its steps at once.
+    /// their operation headers. A chain with more steps waits for space at each further step. A
+    /// chain that would take more than a third of the log is promised fewer of its steps at once.
     ///
     /// # Errors
     ///
-    /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown), and [`Unsupported::LogTooSmall`] if half of the log
-    /// does not hold one of the steps.
+    /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown), and [`Unsupported::LogTooSmall`] if half
+    /// of the log does not hold one of the steps.
     pub fn reserve(&self, bytes: u64, steps: u32) -> Result<Ticket> {
         let Inner { space, health, .. } = &*self.inner;
         let unit_bytes = self.unit_bytes(bytes)?;
         let most = space.size_bytes() / LARGEST_SHARE / unit_bytes;
         let steps = u64::from(steps).min(most).max(1) as u32;
-        Ticket::take(space, (unit_bytes, steps), Urgency::Begin, health, &|| self.inner.relieve())
+        Ticket::take(space, (unit_bytes, steps), Urgency::Begin, health, &|| {
+            self.inner.make_space()
+        })
     }
 
-    /// What a transaction with up to `bytes` of items takes, if this log can hold it. A checkpoint, which
-    /// may hold more than that, never passes half of the log.
+    /// Returns the log that a transaction with up to `bytes` of items takes, if this log can hold
+    /// it. A checkpoint may hold more than one transaction, but never passes half of the log.
     pub(super) fn unit_bytes(&self, bytes: u64) -> Result<u64> {
         let log_bytes = self.inner.space.size_bytes();
         let bytes = self.inner.writer.layout().unit_bytes(bytes);
@@ -51,14 +53,15 @@ impl Log {
         }
     }
 
-    /// As [`reserve`](Self::reserve) for one transaction of a recovery, of which everything else
-    /// waits: it may have the eighth of the log that new transactions leave to others. A log can be
-    /// used as far as that behind an intent that only recovery finishes.
+    /// As [`reserve`](Self::reserve), for one transaction of a recovery. Everything else waits for
+    /// recovery, so it may use the eighth of the log that new transactions leave to others. A log
+    /// may have been used up to that eighth after an intent that only recovery finishes.
     ///
     /// # Errors
     ///
-    /// What stopped the log, and [`PosixError::NoSpace`] if there is too little space with all in
-    /// place that can be: waiting would not help. The same goes for each [`roll`](Self::roll) of it.
+    /// The error that stopped the log, and [`PosixError::NoSpace`] if there is too little space
+    /// with everything in place that can be: waiting would not help. Each [`roll`](Self::roll)
+    /// fails alike.
     pub fn reserve_for_recovery(&self, bytes: u64) -> Result<Ticket> {
         let unit_bytes = self.inner.writer.layout().unit_bytes(bytes);
         self.take_for_recovery(unit_bytes)?;

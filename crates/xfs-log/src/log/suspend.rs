@@ -1,7 +1,8 @@
-//! Holding new transactions back, so that nothing is under way.
+//! Holding new transactions back until none is running.
 //!
-//! Whoever begins a transaction asks for log space, so this is where he waits; and whatever is under way
-//! has been granted some. It costs who does not wait nothing: see [`space`](crate::space).
+//! Every new transaction asks for log space, so this is where it waits. Every running transaction
+//! has been granted some. A log that is not suspended pays nothing for this: see
+//! [`space`](crate::space).
 
 use xfs_buffer::Result;
 
@@ -10,16 +11,16 @@ use crate::space::Urgency;
 use crate::ticket::Ticket;
 
 impl Log {
-    /// Lets no new transaction begin, waits until those that have begun are at their end, and makes them
-    /// durable. Once by one caller, until [`resume`](Self::resume).
+    /// Stops new transactions, waits until the running ones have ended, and makes them durable.
+    /// Only one caller may do this, until [`resume`](Self::resume).
     ///
     /// # Errors
     ///
-    /// What stopped the log. It is to be resumed then too.
+    /// The error that stopped the log. The log must be resumed then too.
     pub fn suspend(&self) -> Result<()> {
         self.inner.space.close();
         loop {
-            // What a checkpoint has been given counts as granted until it is durable.
+            // The grant of a checkpoint stays granted until the checkpoint is durable.
             self.force_all()?;
             if self.inner.space.is_idle_within(BACKOFF) {
                 return self.inner.health.check();
@@ -32,7 +33,7 @@ impl Log {
         self.inner.space.open();
     }
 
-    /// As [`reserve`](Self::reserve) for one transaction of who has suspended the log.
+    /// As [`reserve`](Self::reserve), for one transaction of the caller that has suspended the log.
     ///
     /// # Errors
     ///
@@ -40,6 +41,6 @@ impl Log {
     pub fn reserve_while_suspended(&self, bytes: u64) -> Result<Ticket> {
         let Inner { space, health, .. } = &*self.inner;
         let unit_bytes = self.unit_bytes(bytes)?;
-        Ticket::take(space, (unit_bytes, 1), Urgency::Roll, health, &|| self.inner.relieve())
+        Ticket::take(space, (unit_bytes, 1), Urgency::Roll, health, &|| self.inner.make_space())
     }
 }

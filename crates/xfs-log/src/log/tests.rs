@@ -1,4 +1,4 @@
-//! The write side as a whole, checked by what stands in the log afterwards.
+//! Tests of the whole write side, checked by the contents of the log afterwards.
 //!
 //! Under `--cfg shuttle` every lock belongs to the schedule explorer, and only the model tests run.
 
@@ -16,9 +16,9 @@ mod large;
 #[cfg(shuttle)]
 mod model;
 #[cfg(not(shuttle))]
-mod paced;
+mod mutants;
 #[cfg(not(shuttle))]
-mod plants;
+mod paced;
 #[cfg(not(shuttle))]
 mod reordered;
 mod rig;

@@ -12,19 +12,19 @@ use super::{BACKOFF, Inner};
 
 /// Wakes the thread that has items written in place.
 #[derive(Default)]
-pub(super) struct Kick {
+pub(super) struct AilWakeup {
     asked: Mutex<bool, Volume>,
     changed: Condvar<Volume>,
 }
 
-impl Kick {
-    pub(super) fn kick(&self) {
+impl AilWakeup {
+    pub(super) fn notify(&self) {
         let mut asked = self.asked.lock();
         *asked = true;
         self.changed.notify_one();
     }
 
-    /// Waits for a kick, or no longer than [`BACKOFF`] if there is work left.
+    /// Waits for a notification, but no longer than [`BACKOFF`] if there is work left.
     fn wait(&self, work_left: bool) {
         let mut asked = self.asked.lock();
         if work_left && !*asked {
@@ -37,10 +37,10 @@ impl Kick {
     }
 }
 
-/// Starts a thread of this name.
+/// A function that starts a thread of this name.
 type Spawn = dyn Fn(String, Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>;
 
-/// Starts a thread of the system.
+/// Starts a thread of the operating system.
 pub(super) fn spawn(name: String, work: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name(name).spawn(work)
 }
@@ -50,15 +50,15 @@ pub(super) fn spawn(name: String, work: Box<dyn FnOnce() + Send>) -> io::Result<
 pub(super) struct Threads(Vec<JoinHandle<()>>);
 
 impl Threads {
-    /// Starts the thread of the AIL and up to `pushers` that write checkpoints. The system may refuse
-    /// to start any, where a process or a user has too many. Then the log goes on with fewer; and with
-    /// none, where it cannot have both kinds: its callers do that work themselves. A log that goes
-    /// [by count](super::LogConfig::by_count) has one thread at most, which decides nothing.
+    /// Starts the thread of the AIL and up to `pushers` threads that write checkpoints. The system
+    /// may refuse to start any if a process or a user has too many. Then the log runs with fewer.
+    /// If it cannot have both kinds it runs with none, and its callers do the work. A log that goes
+    /// [by count](super::LogConfig::by_count) has at most one thread, which makes no decisions.
     pub(super) fn start(inner: &Arc<Inner>, pushers: usize, spawn: &Spawn) -> Self {
         let mut threads = Self::default();
         if let Some(paced) = &inner.paced {
             let name = "xfs-log-write".to_owned();
-            if pushers > 0 && threads.add(inner, name, Inner::write_handed, spawn) {
+            if pushers > 0 && threads.add(inner, name, Inner::run_writer, spawn) {
                 paced.set_writer();
             }
             return threads;
@@ -77,12 +77,12 @@ impl Threads {
             inner.closing.store(false, Ordering::Release);
             return threads;
         }
-        inner.space.leave_to_threads();
+        inner.space.leave_tail_pushes_to_threads();
         inner.has_threads.store(true, Ordering::Release);
         threads
     }
 
-    /// Starts one more, unless the system refuses to.
+    /// Starts one more thread, unless the system refuses to.
     fn add(&mut self, inner: &Arc<Inner>, name: String, work: fn(&Inner), spawn: &Spawn) -> bool {
         let inner = Arc::clone(inner);
         let started = spawn(name, Box::new(move || work(&inner)));
@@ -91,7 +91,7 @@ impl Threads {
         is_started
     }
 
-    /// Waits for all of them. A panic in one is passed on, unless there is one already.
+    /// Waits for all threads. A panic in one is passed on, unless this thread is panicking already.
     pub(super) fn join(&mut self) {
         for handle in self.0.drain(..) {
             let ended = handle.join();
@@ -110,7 +110,7 @@ fn write_checkpoints(inner: &Inner) {
 fn write_in_place(inner: &Inner) {
     let mut work_left = false;
     loop {
-        inner.kick.wait(work_left);
+        inner.ail_wakeup.wait(work_left);
         if inner.closing.load(Ordering::Acquire) || inner.health.is_down() {
             return;
         }
@@ -119,7 +119,7 @@ fn write_in_place(inner: &Inner) {
             continue;
         };
         let report = inner.push_items(target);
-        if report.pinned > 0 || inner.space.is_short() {
+        if report.pinned > 0 || inner.space.has_waiters() {
             inner.cil.request_push(inner.cil.current());
         }
         work_left = true;

@@ -1,4 +1,4 @@
-//! Transactions put together from operations written by hand, and operations that lie.
+//! Transactions composed by hand, and invalid operations.
 
 use xfs_buffer::Error;
 use xfs_format::log_item::{CHECKPOINT, HostOrder, IntentDone, ItemKind, LogItem, LogItemCheck};
@@ -69,7 +69,7 @@ fn items(transaction: &Transaction) -> Vec<LogItem<'_>> {
 }
 
 #[test]
-fn transactions_come_out_whole_and_in_the_order_of_their_commits() {
+fn transactions_are_returned_in_the_order_of_their_commits() {
     let mut log = log();
     let first = log.append_transaction(1, &[create(8), create(16)]);
     let second = log.append_transaction(2, &[create(24)]);
@@ -81,7 +81,7 @@ fn transactions_come_out_whole_and_in_the_order_of_their_commits() {
 }
 
 #[test]
-fn interleaved_transactions_are_told_apart() {
+fn interleaved_transactions_are_separated() {
     let mut log = log();
     let (a, b) = (create(8).encode(HostOrder::Little), create(16).encode(HostOrder::Little));
     let lsn = log.head;
@@ -96,7 +96,7 @@ fn interleaved_transactions_are_told_apart() {
 }
 
 #[test]
-fn regions_are_joined_over_records() {
+fn region_split_over_records_is_joined() {
     let region = create(8).encode(HostOrder::Little).remove(0);
     for cut in (4..28).step_by(4) {
         for second in (cut..28).step_by(8) {
@@ -112,7 +112,7 @@ fn regions_are_joined_over_records() {
             assert_eq!(items(&transactions[0]), [create(8)]);
         }
     }
-    // The header of a transaction can be cut too.
+    // The header of a transaction can be split too.
     let mut log = log();
     log.append_operations(&[(1, START, &[]), (1, CONTINUE, &header(1)[..8])]);
     log.append_operations(&[(1, WAS | END, &header(1)[8..]), (1, NONE, &region)]);
@@ -121,7 +121,7 @@ fn regions_are_joined_over_records() {
 }
 
 #[test]
-fn what_has_no_start_or_no_commit_is_left_out() {
+fn transaction_without_start_or_commit_is_skipped() {
     let mut log = log();
     let done =
         LogItem::Done(IntentDone { kind: ItemKind::RmapDone, id: 1 }).encode(HostOrder::Little);
@@ -132,7 +132,7 @@ fn what_has_no_start_or_no_commit_is_left_out() {
 }
 
 #[test]
-fn a_log_is_read_around_its_end() {
+fn log_is_read_around_its_end() {
     let mut log = LogImage::fresh(BLOCKS);
     log.fill(1, 60);
     while log.length() - log.head.block() > 3 {
@@ -149,7 +149,7 @@ fn a_log_is_read_around_its_end() {
 }
 
 #[test]
-fn a_clean_log_has_nothing_to_read() {
+fn clean_log_has_nothing_to_read() {
     let mut log = log();
     log.append_transaction(1, &[create(8)]);
     log.append_unmount();
@@ -157,7 +157,7 @@ fn a_clean_log_has_nothing_to_read() {
 }
 
 #[test]
-fn operations_that_lie_are_refused() {
+fn invalid_operations_are_refused() {
     let mut twice = log();
     twice.append_operations(&[(1, START, &[]), (1, START, &[])]);
     assert_eq!(check(&twice), LogItemCheck::StartsTwice { transaction: 1 });
@@ -188,7 +188,7 @@ fn operations_that_lie_are_refused() {
 }
 
 #[test]
-fn items_are_cut_where_the_transaction_ends() {
+fn item_with_missing_regions_is_refused_and_ends_the_iterator() {
     let mut log = log();
     log.append_operations(&[
         (1, START, &[]),

@@ -3,14 +3,14 @@
 use xfs_format::log_item::{HostOrder, ItemHeader, LogItem, LogItemCheck, TransactionHeader};
 use xfs_format::{Corruption, Lsn, Structure, StructureAddress};
 
-/// Where a region lies among the bytes of its transaction.
+/// The range of a region in the bytes of its transaction.
 #[derive(Clone, Copy, Debug)]
 struct Region {
     start: usize,
     end: usize,
 }
 
-/// A transaction, as the log has it.
+/// A transaction as read from the log.
 #[derive(Clone, Debug)]
 pub struct Transaction {
     id: u32,
@@ -35,20 +35,20 @@ impl Transaction {
         self.regions.push(Region { start, end: self.bytes.len() });
     }
 
-    /// Adds to the last region; `false` if there is none.
+    /// Extends the last region; `false` if there is none.
     pub(super) fn extend(&mut self, bytes: &[u8]) -> bool {
         self.bytes.extend_from_slice(bytes);
         let end = self.bytes.len();
         self.regions.last_mut().map(|region| region.end = end).is_some()
     }
 
-    /// Its number.
+    /// The number of the transaction.
     #[must_use]
     pub const fn id(&self) -> u32 {
         self.id
     }
 
-    /// The record in which it starts: what replay compares with what is on disk.
+    /// The LSN of the record in which it starts. Replay compares it with the LSN on disk.
     #[must_use]
     pub const fn lsn(&self) -> Lsn {
         self.lsn
@@ -60,29 +60,29 @@ impl Transaction {
         self.order
     }
 
-    /// Where it starts, for messages.
+    /// The place in the log where it starts, for messages.
     #[must_use]
     pub const fn place(&self) -> StructureAddress {
         StructureAddress::Log(self.lsn.block())
     }
 
-    /// Whether it has no regions at all, not even a header.
+    /// Returns whether it has no regions at all, not even a header.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.regions.is_empty()
     }
 
-    /// Regions, the header included.
+    /// The number of regions, the header included.
     #[must_use]
     pub const fn region_count(&self) -> usize {
         self.regions.len()
     }
 
-    /// Its header.
+    /// Decodes its header.
     ///
     /// # Errors
     ///
-    /// The first region is no header.
+    /// The first region is not a valid header.
     pub fn header(&self) -> Result<TransactionHeader, Corruption> {
         let region = self.region(0).unwrap_or_default();
         TransactionHeader::decode(region, self.order, self.place())
@@ -102,11 +102,12 @@ impl Transaction {
 
     fn region(&self, index: usize) -> Option<&[u8]> {
         let region = self.regions.get(index)?;
-        self.bytes.get(region.start..region.end)
+        let bytes = self.bytes.get(region.start..region.end);
+        Some(bytes.expect("a region lies in the bytes of its transaction"))
     }
 }
 
-/// The items of a transaction. After an error there are no more.
+/// The items of a transaction. The iterator ends after an error.
 #[derive(Clone, Debug)]
 pub struct Items<'a> {
     transaction: &'a Transaction,

@@ -1,27 +1,26 @@
-//! Buffers: pieces of them, laid over what is on disk.
+//! Replay of buffers: logged pieces are applied over the block on disk.
 
 use xfs_buffer::Result;
 use xfs_format::btree::BtreeKind;
 use xfs_format::inode::{self, INODE_MAGIC};
 use xfs_format::kind;
-use xfs_format::log_item::{BufferFlags, BufferItem, BufferRegion, BufferType, LogItemCheck};
+use xfs_format::log_item::{BufferFlags, BufferItem, BufferPiece, BufferType, LogItemCheck};
 use xfs_format::superblock::Superblock;
 use xfs_format::{
-    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, Structure,
-    StructureAddress, dabtree,
+    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, Place, Structure, dabtree,
 };
 
 use super::refusal::RecoveryError;
 use super::store::Store;
 
-/// Where the hash index of a directory starts in its file.
+/// The offset in a directory's file at which its hash index starts.
 #[doc(alias = "XFS_DIR2_LEAF_OFFSET")]
 const INDEX_OFFSET: u64 = 32 << 30;
 
-/// Where a node says where it lies.
+/// The offset of a node's own address in the node.
 const NODE_PLACE: usize = 16;
 
-/// Where the link of an unlinked list lies in an inode.
+/// The offset of the link of an unlinked list in an inode.
 const NEXT_UNLINKED: usize = 96;
 
 /// Replays a buffer that is not cancelled. Returns whether it was older than the log.
@@ -45,7 +44,7 @@ pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, R
     let length = usize::from(format.blocks) * BASIC_BLOCK_BYTES as usize;
     let mut bytes = store.read(format.at, length)?;
     let logged = kind::find_lsn(&bytes, store.geometry());
-    for BufferRegion { offset_bytes, bytes: piece } in &item.pieces {
+    for BufferPiece { offset_bytes, bytes: piece } in &item.pieces {
         let target = bytes.get_mut(*offset_bytes..offset_bytes + piece.len());
         // Decoding has compared the bitmap with the length.
         target.ok_or_else(wrong_type)?.copy_from_slice(piece);
@@ -73,7 +72,7 @@ pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, R
     Ok(true)
 }
 
-/// What the buffer holds after the change. Only btrees are told apart by their magic number.
+/// The kind of the buffer after the change. Only btrees are distinguished by their magic number.
 #[doc(alias = "xlog_recover_validate_buf_type")]
 fn kind_of(buffer_type: BufferType, bytes: &[u8], geometry: &Geometry) -> Option<BlockKind> {
     Some(match buffer_type {
@@ -91,12 +90,13 @@ fn kind_of(buffer_type: BufferType, bytes: &[u8], geometry: &Geometry) -> Option
         BufferType::DaNode if points_into_directory(bytes, geometry) => BlockKind::DirectoryIndex,
         BufferType::DaNode | BufferType::AttrLeaf => BlockKind::Attr,
         BufferType::Superblock => BlockKind::Superblock,
-        // Inodes come with their flag; remote values are never logged; the rest is realtime.
+        // Inodes have a flag of their own, remote values are never logged, and the rest is
+        // realtime.
         _ => return None,
     })
 }
 
-/// Whether a buffer, as it is after the change, is a part of a directory block that lies in several
+/// Returns whether a buffer, after the change, is a part of a directory block that lies in several
 /// pieces.
 fn is_part(buffer_type: BufferType, (bytes, at): (&[u8], DiskAddr), geometry: &Geometry) -> bool {
     let whole = geometry.directory_block_size() as usize;
@@ -109,7 +109,7 @@ fn is_part(buffer_type: BufferType, (bytes, at): (&[u8], DiskAddr), geometry: &G
         | BufferType::DirectoryFree
         | BufferType::DirectoryLeaf1
         | BufferType::DirectoryLeafN => true,
-        // Nodes of attributes are blocks, and have their header.
+        // Nodes of attributes are whole blocks, and have their header.
         BufferType::DaNode => {
             let place = bytes.get(NODE_PLACE..).and_then(<[u8]>::first_chunk::<8>);
             let has_header = dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC)
@@ -120,9 +120,9 @@ fn is_part(buffer_type: BufferType, (bytes, at): (&[u8], DiskAddr), geometry: &G
     }
 }
 
-/// Whether the first child of a node lies where only directories have index blocks. Nodes of
-/// attributes are blocks, those of directories are directory blocks, and nothing else tells them
-/// apart.
+/// Returns whether the first child of a node lies where only directories have index blocks. Nodes
+/// of attributes are blocks, those of directories are directory blocks, and nothing else
+/// distinguishes them.
 fn points_into_directory(node: &[u8], geometry: &Geometry) -> bool {
     const FIRST_CHILD: usize = 68;
     let child = node.get(FIRST_CHILD..).and_then(<[u8]>::first_chunk::<4>);
@@ -130,7 +130,7 @@ fn points_into_directory(node: &[u8], geometry: &Geometry) -> bool {
     u64::from(child) << geometry.block_log >= INDEX_OFFSET
 }
 
-/// A buffer that is stamped must have all that its checksum covers.
+/// Checks that a buffer to be stamped has all the bytes that its checksum covers.
 fn check_length(store: &Store, length: usize, kind: BlockKind) -> Result<(), RecoveryError> {
     let geometry = store.geometry();
     let needed = match kind {
@@ -150,11 +150,11 @@ fn check_length(store: &Store, length: usize, kind: BlockKind) -> Result<(), Rec
     Err(store.corrupt(Check::Truncated { available: length, needed }).into())
 }
 
-/// A change of the primary superblock: the volume may have grown.
+/// Takes the new geometry from a change of the primary superblock: the volume may have grown.
 #[doc(alias = "xlog_recover_do_primary_sb_buffer")]
 fn read_geometry(store: &mut Store, mut bytes: Vec<u8>) -> Result<(), RecoveryError> {
     BlockKind::Superblock.seal(&mut bytes, store.lsn());
-    let place = StructureAddress::Disk(DiskAddr(0));
+    let place = Place::Disk(DiskAddr(0));
     let superblock = Superblock::decode(&bytes, place).map_err(xfs_buffer::Error::from)?;
     let (before, found) = (store.geometry().ag_count, superblock.geometry.ag_count);
     if found < before {
@@ -164,8 +164,8 @@ fn read_geometry(store: &mut Store, mut bytes: Vec<u8>) -> Result<(), RecoveryEr
     Ok(())
 }
 
-/// Of a logged inode buffer only the links of unlinked lists are replayed: everything else of an
-/// inode has an item of its own, or comes with the creation of the cluster.
+/// Replays the links of unlinked lists from a logged inode buffer. Everything else of an inode has
+/// an item of its own, or comes with the creation of the cluster.
 #[doc(alias = "xlog_recover_do_inode_buffer")]
 fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
     let inode_size = store.geometry().inode_size as usize;
@@ -178,24 +178,23 @@ fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
         let at = DiskAddr(item.format.at.0 + (start / BASIC_BLOCK_BYTES as usize) as u64);
         let skipped = start % BASIC_BLOCK_BYTES as usize;
         let mut bytes = store.read(at, skipped + inode_size)?;
-        let inode = bytes.get_mut(skipped..).unwrap_or_default();
+        let inode = bytes.get_mut(skipped..).expect("the inode was read after the skipped bytes");
         let found = inode.first_chunk().map_or(0, |magic| u16::from_be_bytes(*magic));
         if found != INODE_MAGIC {
             let (found, expected) = (found.into(), INODE_MAGIC.into());
             let check = Check::Magic { found, expected };
-            return Err(Corruption::new(Structure::Inode, StructureAddress::Disk(at), check).into());
+            return Err(Corruption::new(Structure::Inode, Place::Disk(at), check).into());
         }
-        if let Some(field) = inode.get_mut(NEXT_UNLINKED..NEXT_UNLINKED + 4) {
-            field.copy_from_slice(&link);
-        }
+        let field = inode.get_mut(NEXT_UNLINKED..NEXT_UNLINKED + 4);
+        field.expect("an inode holds a link").copy_from_slice(&link);
         xfs_format::crc::seal(inode, inode::CRC_OFFSET);
         store.write(at, skipped, inode)?;
     }
     Ok(())
 }
 
-/// Four bytes of a buffer, if they were logged.
-fn find_bytes(pieces: &[BufferRegion<'_>], offset: usize) -> Option<[u8; 4]> {
+/// Returns four bytes of a buffer, if they were logged.
+fn find_bytes(pieces: &[BufferPiece<'_>], offset: usize) -> Option<[u8; 4]> {
     let mut found = pieces.iter().filter_map(|piece| {
         let inside = offset.checked_sub(piece.offset_bytes)?;
         piece.bytes.get(inside..)?.first_chunk().copied()

@@ -1,15 +1,15 @@
 //! Buffers that stop being metadata before the log ends.
 //!
 //! A block that was freed may hold file data by now, which no log knows of. So a change of a buffer
-//! is not replayed if the buffer is cancelled later in the log; and since a block may become metadata
-//! again and be freed again, cancellations are counted, and each ends when the second pass meets it.
+//! is not replayed if the buffer is cancelled later in the log. A block may become metadata again
+//! and be freed again. So cancellations are counted, and each ends when the second pass meets it.
 
 use std::collections::BTreeMap;
 
 use xfs_format::DiskAddr;
 use xfs_format::log_item::BufferItem;
 
-/// How often each buffer is still to be cancelled.
+/// The number of cancellations of each buffer that are still to come.
 #[doc(alias = "xlog_recover_cancel_table")]
 #[derive(Debug, Default)]
 pub(super) struct CancelTable {
@@ -17,7 +17,7 @@ pub(super) struct CancelTable {
 }
 
 impl CancelTable {
-    /// The first pass: counts a cancellation.
+    /// Counts a cancellation, in the first pass.
     pub(super) fn note(&mut self, item: &BufferItem<'_>) {
         if item.is_cancel() {
             let key = (item.format.at, item.format.blocks.into());
@@ -26,12 +26,12 @@ impl CancelTable {
         }
     }
 
-    /// Whether a buffer of so many basic blocks is cancelled later.
+    /// Returns whether a buffer of this many basic blocks is cancelled later.
     pub(super) fn contains(&self, at: DiskAddr, blocks: u32) -> bool {
         self.left.contains_key(&(at, blocks))
     }
 
-    /// The second pass: a cancellation has been reached.
+    /// Ends a cancellation that the second pass has reached.
     pub(super) fn end(&mut self, item: &BufferItem<'_>) {
         let key = (item.format.at, item.format.blocks.into());
         if let Some(left) = self.left.get_mut(&key) {

@@ -1,8 +1,8 @@
-//! Marking the log clean: an unmount record at the head, over blocks that cannot be mistaken.
+//! Marking the log clean: an unmount record at the head, with no torn records ahead of it.
 //!
 //! Records that were torn by the crash may lie ahead of the head with the head's cycle. The search
-//! for the head would take them for written after whatever is put before them, so first every block
-//! that can be such a leftover becomes a block of the cycle before. Then the record of an unmount is
+//! for the head would take them for later than any record put before them. So first every block
+//! that can be such a leftover becomes a block of the cycle before. Then the unmount record is
 //! written at the head; it names itself as the tail.
 //!
 //! A crash between the two leaves a log that has the same head as before: the search stops at the
@@ -21,7 +21,7 @@ use crate::state::{LogState, START, find_head_and_tail};
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 
-/// Marks a log clean of which nothing is needed any more.
+/// Marks a log clean after everything in it is in place.
 pub(super) fn mark_clean(log: &LogDevice, state: &LogState) -> Result<()> {
     if state.is_blank {
         return begin(log);
@@ -30,7 +30,7 @@ pub(super) fn mark_clean(log: &LogDevice, state: &LogState) -> Result<()> {
     write_unmount(log, state.head)
 }
 
-/// Begins a log that is blank, as mkfs does.
+/// Begins a blank log, as mkfs does.
 pub(super) fn begin(log: &LogDevice) -> Result<()> {
     write_unmount(log, START)
 }
@@ -41,22 +41,22 @@ fn write_unmount(log: &LogDevice, at: Lsn) -> Result<()> {
     flush(log)
 }
 
-/// Has a clean log end in one more record of an unmount, with this UUID.
+/// Appends one more unmount record, with this UUID, to a clean log.
 ///
 /// # Errors
 ///
-/// What reading and writing the log meets. It is clean all the same.
+/// An error of reading or writing the log. The log stays clean.
 ///
 /// # Panics
 ///
 /// If the log is not clean.
 pub fn end_clean_log(log: LogDevice, uuid: Uuid) -> Result<()> {
     let state = find_head_and_tail(&log)?;
-    assert!(state.clean, "what waits to be replayed would be lost");
+    assert!(state.clean, "end_clean_log on a dirty log would lose its changes");
     mark_clean(&log.with_uuid(uuid), &state)
 }
 
-/// Makes a log fit to be written on from its head.
+/// Prepares a log to be written on from its head.
 pub(super) fn prepare(log: &LogDevice, state: &LogState) -> Result<()> {
     clear_stale_blocks(log, state)?;
     flush(log)
@@ -69,8 +69,8 @@ fn flush(log: &LogDevice) -> Result<()> {
     })
 }
 
-/// Whether a record that was torn has left blocks ahead of the head. Also a clean log can have them:
-/// power may go while the first record after an unmount is written.
+/// Returns whether a torn record has left blocks ahead of the head. A clean log can have them too:
+/// power may fail while the first record after an unmount is written.
 pub(super) fn has_stale_blocks(log: &LogDevice, state: &LogState) -> Result<bool> {
     let cycles = cycles_ahead(log, state);
     let count = cycles.iter().map(|(blocks, _)| blocks).sum();
@@ -93,12 +93,12 @@ fn clear_stale_blocks(log: &LogDevice, state: &LogState) -> Result<()> {
     log.write_blocks(state.head.block(), &bytes, Durability::Cached)
 }
 
-/// How many blocks ahead of the head a torn write may have left, up to the end of the log and from
-/// its beginning on, and the cycles that they should have.
+/// The number of blocks ahead of the head that a torn write may have left, up to the end of the log
+/// and from its start on, and the cycles that they should have.
 fn cycles_ahead(log: &LogDevice, state: &LogState) -> [(u32, u32); 2] {
     let (head, cycle) = (state.head.block(), state.head.cycle());
     let in_flight = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BYTES / BASIC_BLOCK_BYTES;
-    // A clean log needs its last record only, which names the head as the tail.
+    // A clean log needs only its last record, which names the head as the tail.
     let needed = if state.clean { state.last_record } else { state.tail.block() };
     let count = log.distance(head, needed).min(in_flight);
     let until_end = (log.length_blocks() - head).min(count);
@@ -106,7 +106,7 @@ fn cycles_ahead(log: &LogDevice, state: &LogState) -> [(u32, u32); 2] {
     [(until_end, cycle.wrapping_sub(1)), (count - until_end, cycle)]
 }
 
-/// The record of an unmount.
+/// An unmount record.
 pub(crate) struct UnmountRecord(LogRecordHeader);
 
 impl UnmountRecord {
@@ -119,22 +119,21 @@ impl UnmountRecord {
         self.0.total_blocks()
     }
 
-    /// The record as it lies in a log of so many blocks.
+    /// Encodes the record for a log of this many blocks.
     fn encode(&self, log_blocks: u32) -> Vec<u8> {
         let Self(header) = self;
         let mut record = vec![0; header.total_blocks() as usize * BLOCK];
         let (operation, payload) = unmount_operation();
         let bytes = [&operation.encode()[..], &payload].concat();
         let start = header.header_blocks() as usize * BLOCK;
-        if let Some(target) = record.get_mut(start..start + bytes.len()) {
-            target.copy_from_slice(&bytes);
-        }
+        let target = record.get_mut(start..start + bytes.len());
+        target.expect("an unmount record has room for its operation").copy_from_slice(&bytes);
         header.encode(&mut record, log_blocks);
         record
     }
 }
 
-/// The record of an unmount at `head`.
+/// The unmount record at `head`.
 pub(crate) fn unmount_record(log: &LogGeometry, head: Lsn) -> UnmountRecord {
     // A record takes whole stripe units and whole sectors.
     let unit = log.stripe_unit_bytes.max(log.sector_bytes);
@@ -143,7 +142,7 @@ pub(crate) fn unmount_record(log: &LogGeometry, head: Lsn) -> UnmountRecord {
     let header_bytes = size.div_ceil(BYTES_PER_HEADER) * BASIC_BLOCK_BYTES;
     UnmountRecord(LogRecordHeader {
         cycle: head.cycle(),
-        length: unit.saturating_sub(header_bytes).max(BASIC_BLOCK_BYTES),
+        length: unit.checked_sub(header_bytes).expect("a record is longer than its headers"),
         lsn: head,
         tail: head,
         crc: 0,

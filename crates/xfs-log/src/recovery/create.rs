@@ -1,4 +1,4 @@
-//! Inode creation: a range of blocks becomes free inodes.
+//! Replay of inode creation: a range of blocks becomes free inodes.
 
 use xfs_buffer::Result;
 use xfs_format::inode;
@@ -9,8 +9,8 @@ use super::cancel::CancelTable;
 use super::refusal::RecoveryError;
 use super::store::Store;
 
-/// Replays an inode creation, unless part of it is freed again later. There is no LSN to ask: the
-/// inode items that come later bring every inode to where it was.
+/// Replays an inode creation, unless part of it is freed again later. There is no LSN to compare:
+/// the later inode items bring every inode up to date.
 #[doc(alias = "xlog_recover_icreate_commit_pass2")]
 pub(super) fn replay(
     store: &mut Store,

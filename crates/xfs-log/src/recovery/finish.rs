@@ -1,4 +1,4 @@
-//! After the replay: what takes transactions and is refused, and the counters of the superblock.
+//! After the replay: refusing work that takes transactions, and the counters of the superblock.
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{BlockDevice, Durability};
@@ -19,7 +19,7 @@ use super::{Leftovers, Replayed};
 /// The bit of a block number that marks a record of blocks set aside for copies on write.
 const COPY_ON_WRITE_BIT: u32 = 1 << 31;
 
-/// Refuses by name what takes transactions.
+/// Refuses by name all work that takes transactions.
 pub(super) fn refuse(replayed: &Replayed) -> Result<(), RecoveryError> {
     if let Some(first) = replayed.intents.first() {
         let (count, kind, lsn) = (replayed.intents.len(), first.kind(), first.lsn());
@@ -41,7 +41,8 @@ fn first_unlinked(replayed: &Replayed) -> Result<Option<(AgNumber, InodeNumber)>
     Ok(None)
 }
 
-/// Blocks set aside for copies on write are the last records of the reference counts.
+/// Refuses blocks that are set aside for copies on write. They are the last records of the
+/// reference count btree.
 #[doc(alias = "xfs_reflink_recover_cow")]
 fn refuse_copies(replayed: &Replayed) -> Result<(), RecoveryError> {
     let geometry = &replayed.superblock.geometry;
@@ -57,7 +58,8 @@ fn refuse_copies(replayed: &Replayed) -> Result<(), RecoveryError> {
             let Some(last) = node.count().checked_sub(1) else { break };
             if node.is_leaf() {
                 let start = node.record(last).and_then(<[u8]>::first_chunk::<4>);
-                let start = start.map_or(0, |start| u32::from_be_bytes(*start));
+                let start = start.expect("a decoded leaf holds its records");
+                let start = u32::from_be_bytes(*start);
                 if start & COPY_ON_WRITE_BIT != 0 {
                     return Err(Refusal::CopyOnWriteLeftovers { group }.into());
                 }
@@ -70,7 +72,8 @@ fn refuse_copies(replayed: &Replayed) -> Result<(), RecoveryError> {
     Ok(())
 }
 
-/// The counters of the superblock are not logged with each change: they are the sums over the groups.
+/// Computes the counters of the superblock. They are not logged with each change: they are the sums
+/// over the groups.
 #[doc(alias = "xfs_initialize_perag_data")]
 pub(super) fn recount(replayed: &mut Replayed) -> Result<()> {
     let geometry = &replayed.superblock.geometry;
@@ -98,14 +101,15 @@ pub(super) fn recount(replayed: &mut Replayed) -> Result<()> {
         return Err(corrupt("free inodes", free_inodes, inodes));
     }
     let mut sector = read(replayed, DiskAddr(0), geometry.sector_size as usize)?;
-    if let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(&mut sector) {
-        disk.inode_count = inodes.into();
-        disk.free_inodes = free_inodes.into();
-        disk.free_blocks = free_blocks.into();
-        if replayed.leftovers == Leftovers::Refused {
-            // The log is empty now: nothing in it needs a feature any more.
-            disk.log_incompat = 0.into();
-        }
+    let (disk, _) = SuperblockDisk::mut_from_prefix(&mut sector)
+        .map_err(|_| ())
+        .expect("a sector holds a superblock");
+    disk.inode_count = inodes.into();
+    disk.free_inodes = free_inodes.into();
+    disk.free_blocks = free_blocks.into();
+    if replayed.leftovers == Leftovers::Refused {
+        // The log is empty now: nothing in it needs a feature any more.
+        disk.log_incompat = 0.into();
     }
     superblock::seal(&mut sector);
     replayed.superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0)))?;

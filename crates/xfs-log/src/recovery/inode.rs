@@ -1,4 +1,4 @@
-//! Inodes: core and forks over what is on disk.
+//! Replay of inodes: core and forks are written over the inode on disk.
 
 use xfs_buffer::Result;
 use xfs_format::inode::{self, CORE_BYTES, FORK_OFFSET_BYTES, INODE_MAGIC, InodeDisk};
@@ -9,9 +9,11 @@ use zerocopy::FromBytes;
 use super::refusal::{RecoveryError, Refusal};
 use super::store::Store;
 
-/// Header of the root of a btree as it is in memory, and so in the log.
+/// Where the core has the offset of the attribute fork.
+const FORK_OFFSET_AT: usize = 82;
+/// Header bytes of a btree root in memory, and so in the log.
 const MEMORY_ROOT_BYTES: usize = 72;
-/// Header of the root of a btree in a fork: level and number of records.
+/// Header bytes of a btree root in a fork: level and number of records.
 const DISK_ROOT_BYTES: usize = 4;
 /// Bytes of a key, and of a pointer.
 const ENTRY_BYTES: usize = 8;
@@ -26,7 +28,7 @@ pub(super) fn replay(
     let format = &item.format;
     let number = format.inode;
     let (cluster, inside) = store.inode_address(number)?;
-    // The log names the place too; it must be the one that follows from the number.
+    // The log names the address too; it must be the one that follows from the number.
     let logged = format.cluster.byte_offset().map(|at| at + u64::from(format.offset_bytes));
     if logged != cluster.byte_offset().map(|at| at + inside as u64) {
         let value = format.cluster.0;
@@ -49,7 +51,7 @@ pub(super) fn replay(
     if format.fields.intersects(LoggedFields::DATA_OWNER | LoggedFields::ATTR_OWNER) {
         return Err(Refusal::BlockOwner { inode: number }.into());
     }
-    replay_core(item.core, order, &mut bytes);
+    replay_core(item.core, order, &mut bytes).map_err(|check| store.corrupt(check))?;
     replay_forks(item, &mut bytes).map_err(|check| store.corrupt(check))?;
     inode::seal(&mut bytes, store.lsn());
     store.write_inode(number, &bytes)?;
@@ -57,30 +59,34 @@ pub(super) fn replay(
     Ok(true)
 }
 
-/// Everything but the link of an unlinked list, which is logged with the buffer.
-fn replay_core(core: &[u8], order: HostOrder, bytes: &mut [u8]) {
-    let Some(core) = core.first_chunk::<CORE_BYTES>() else { return };
-    let core = core_to_disk(core, order);
-    let Ok((target, _)) = InodeDisk::mut_from_prefix(bytes) else { return };
-    let Ok(source) = InodeDisk::ref_from_bytes(&core) else { return };
+/// Replaces all of the core except the link of an unlinked list, which is logged with the buffer.
+fn replay_core(core: &[u8], order: HostOrder, bytes: &mut [u8]) -> Result<(), LogItemCheck> {
+    let short = LogItemCheck::Short { item: "INODE", bytes: core.len(), needed: CORE_BYTES };
+    let core = core_to_disk(core.first_chunk::<CORE_BYTES>().ok_or(short)?, order);
+    let (target, _) = InodeDisk::mut_from_prefix(bytes)
+        .map_err(|_| ())
+        .expect("an inode is as long as the superblock says");
+    let source = InodeDisk::ref_from_bytes(&core).map_err(|_| ()).expect("a core is an InodeDisk");
     let next_unlinked = target.next_unlinked;
     *target = *source;
     target.next_unlinked = next_unlinked;
     target.pad.fill(0);
+    Ok(())
 }
 
 fn replay_forks(item: &InodeItem<'_>, bytes: &mut [u8]) -> Result<(), LogItemCheck> {
     let fields = item.format.fields;
-    let fork_offset = bytes.get(82).copied().unwrap_or(0);
-    let literal = bytes.get_mut(CORE_BYTES..).unwrap_or_default();
+    let (core, literal) =
+        bytes.split_at_mut_checked(CORE_BYTES).expect("an inode is longer than its core");
+    let fork_offset = *core.get(FORK_OFFSET_AT).expect("the core holds the offset of the fork");
     let middle = usize::from(fork_offset) * FORK_OFFSET_BYTES;
     let middle = if fork_offset == 0 { literal.len() } else { middle };
     let room = literal.len();
     let (data, attr) =
         literal.split_at_mut_checked(middle).ok_or(LogItemCheck::Fork { bytes: middle, room })?;
-    if fields.contains(LoggedFields::DEVICE)
-        && let Some(device) = data.first_chunk_mut()
-    {
+    if fields.contains(LoggedFields::DEVICE) {
+        let room = data.len();
+        let device = data.first_chunk_mut().ok_or(LogItemCheck::Fork { bytes: 4, room })?;
         *device = item.format.device.to_be_bytes();
     }
     if let Some(region) = item.data {
@@ -102,7 +108,8 @@ fn replay_fork(region: &[u8], fork: &mut [u8], is_root: bool) -> Result<(), LogI
     Ok(())
 }
 
-/// The root of a btree: keys and pointers move, because their places depend on how many would fit.
+/// Replays the root of a btree. Keys and pointers move, because their offsets depend on how many
+/// would fit.
 #[doc(alias = "xfs_bmbt_to_bmdr")]
 fn replay_root(region: &[u8], fork: &mut [u8]) -> Result<(), LogItemCheck> {
     let (bytes, room) = (region.len(), fork.len());

@@ -1,4 +1,4 @@
-//! Intents that were logged and not completed, and who finishes them.
+//! Intents that were logged and not completed, and finishing them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::head::corrupt;
 use crate::reader::Transaction;
 use crate::state::LogState;
 
-/// What the log says of work that was not done.
+/// An intent in the log: work that was promised and not done.
 #[derive(Clone, Debug)]
 pub struct Intent {
     kind: ItemKind,
@@ -23,25 +23,25 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// What is to be done.
+    /// The kind of work to be done.
     #[must_use]
     pub const fn kind(&self) -> ItemKind {
         self.kind
     }
 
-    /// The number that its completion must name.
+    /// The id that its completion must name.
     #[must_use]
     pub const fn id(&self) -> u64 {
         self.id
     }
 
-    /// Where its transaction starts.
+    /// The LSN at which its transaction starts.
     #[must_use]
     pub const fn lsn(&self) -> Lsn {
         self.lsn
     }
 
-    /// The item itself.
+    /// Decodes the item.
     ///
     /// # Errors
     ///
@@ -52,26 +52,26 @@ impl Intent {
     }
 }
 
-/// Finishes what a crash has left open, by transactions. Owned by this layer and implemented by one
-/// that has them; called by [`finish_intents`].
+/// Finishes the work that a crash has left open, by transactions. This layer owns the trait, a
+/// layer with transactions implements it, and [`finish_intents`] calls it.
 pub trait IntentRecovery {
-    /// Does the first step of an intent, and captures what that defers: until all intents have been
-    /// taken up, what one of them frees could be what another still needs.
+    /// Does the first step of an intent, and captures the work that it defers. That work waits
+    /// until all intents have begun: one of them might free blocks that another still needs.
     ///
     /// # Errors
     ///
-    /// The recovery ends here. What was done is logged, and the recovery can be repeated.
+    /// The recovery ends here. The steps so far are logged, and the recovery can be repeated.
     fn recover(&mut self, intent: &Intent) -> Result<()>;
 
-    /// Does what was captured, in the order in which it was.
+    /// Does the captured work, in the order of its capture.
     ///
     /// # Errors
     ///
     /// As above.
     fn finish(&mut self) -> Result<()>;
 
-    /// Frees the inodes without a name that nobody has open any more. One that is damaged hinders no
-    /// other.
+    /// Frees the unlinked inodes that no process has open any more. A damaged one does not stop the
+    /// others.
     ///
     /// # Errors
     ///
@@ -86,23 +86,23 @@ pub trait IntentRecovery {
     fn free_copies(&mut self) -> Result<()>;
 }
 
-/// What became of the inodes without a name.
+/// Counts of the unlinked inodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreedInodes {
-    /// How many were freed.
+    /// Inodes that were freed.
     pub freed: u64,
-    /// How many could not be, and stay until the volume is repaired.
+    /// Inodes that could not be freed, and stay until the volume is repaired.
     pub damaged: u64,
 }
 
-/// Has everything finished that a crash has left open: every intent in the order of the log, then
-/// what they have deferred, then unlinked inodes, whose extents an intent may still have been about,
-/// and last the blocks set aside for copies, which an inode may still have had. The log is open for
-/// writing, and has adopted the intents.
+/// Finishes everything that a crash has left open: every intent in the order of the log, and then
+/// the work that they have deferred. Unlinked inodes follow, whose extents an intent may still have
+/// concerned. Blocks set aside for copies come last, which an inode may still have had. The log is
+/// open for writing, and has adopted the intents.
 ///
 /// # Errors
 ///
-/// The first that `recovery` meets.
+/// The first error that `recovery` meets.
 #[doc(alias = "xlog_recover_finish")]
 pub fn finish_intents(replayed: &Replayed, recovery: &mut dyn IntentRecovery) -> Result<Summary> {
     for intent in &replayed.intents {
@@ -118,15 +118,16 @@ pub fn finish_intents(replayed: &Replayed, recovery: &mut dyn IntentRecovery) ->
 /// Intents that have not met their completions.
 #[derive(Debug, Default)]
 pub(super) struct OpenIntents {
-    /// By what completes them: a log can hold as many completions that meet nothing as intents, so one must
-    /// not cost a look at all of these. With each its place in the order of the log.
+    /// By the kind and id of the completion. A log can hold as many completions that meet nothing
+    /// as intents, so one must not cost a search through all intents. Each intent has its number in
+    /// the order of the log.
     open: BTreeMap<(ItemKind, u64), (u64, Intent)>,
     count: u64,
 }
 
 impl OpenIntents {
     /// Notes an intent, or the completion of one. A completion whose intent lies before the tail
-    /// says nothing new.
+    /// changes nothing.
     pub(super) fn note(&mut self, item: &LogItem<'_>, transaction: &Transaction) {
         let (kind, Some(id)) = (item.kind(), item.intent_id()) else { return };
         if let Some(completion) = kind.completion() {
@@ -139,7 +140,8 @@ impl OpenIntents {
         }
     }
 
-    /// What is left, in the order in which it was logged: all of it between tail and head.
+    /// Returns the remaining intents, in the order in which they were logged. All must lie between
+    /// tail and head.
     pub(super) fn into_intents(self, state: &LogState) -> Result<Vec<Intent>> {
         let mut intents: Vec<_> = self.open.into_values().collect();
         intents.sort_by_key(|(number, _)| *number);

@@ -1,23 +1,25 @@
-//! Directory blocks that do not lie in one piece.
+//! Directory blocks that lie in several pieces.
 //!
-//! A directory block larger than a block can come to lie in several pieces, and each piece is logged as a
-//! buffer of its own, without a word of the others. So the pieces are replayed as bytes, and when all is
-//! replayed the maps of the directories tell which of them are one block: that is stamped and verified.
+//! A directory block of several filesystem blocks may lie in several pieces. Each piece is logged
+//! as a buffer of its own, without a reference to the others. So the pieces are replayed as bytes.
+//! When all is replayed, the maps of the directories tell which pieces are one block, and that
+//! block is stamped and verified.
 //!
-//! Owns: which pieces were replayed, and putting them together. Does **not** own: applying a logged
-//! buffer to what is on disk.
+//! Owns: the pieces that were replayed, and joining them. Does **not** own: applying a logged
+//! buffer to the bytes on disk.
 //!
 //! # Why no piece is skipped
 //!
-//! Only the first piece says when the block was last written. It need not: the log holds every change
-//! of the block from the tail on, and none before a cancellation is replayed, so a block that is newer
-//! than a change gets, in order, all that came after it too. That is also right where a crash has written
-//! some of the pieces and not the others.
+//! Only the first piece holds the LSN of the block's last write, and that LSN is not needed. The
+//! log holds every change of the block from the tail on, and no change before a cancellation is
+//! replayed. So a block that is newer than a change gets all later changes too, in order. That is
+//! also right where a crash has written some of the pieces and not the others.
 //!
 //! # Which directories
 //!
-//! Whoever changes a block of a directory changes its inode in the same transaction. So the inodes
-//! of the transactions with pieces are asked, and a piece that none of them has is refused.
+//! A change of a directory block also changes the directory's inode in the same transaction. So the
+//! inodes of the transactions with pieces are searched, and a piece that none of them maps is
+//! refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -34,57 +36,58 @@ use xfs_format::{
 use super::refusal::{RecoveryError, Refusal};
 use super::store::{STAMP_BYTES, Store};
 
-/// Where the header of a block of entries, or of free space, has its owner (`xfs_dir3_blk_hdr`).
+/// The offset of the owner in the header of a block of entries, or of free space
+/// (`xfs_dir3_blk_hdr`).
 const OWNER_OFFSET: usize = 40;
 
-/// Pieces that were replayed.
+/// The pieces that were replayed.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
-    found: BTreeMap<DiskAddr, Piece>,
-    /// What may be the directories that they are of.
+pub(super) struct DirectoryPieces {
+    found: BTreeMap<DiskAddr, ReplayedPiece>,
+    /// Inodes that may be the directories of these pieces.
     owners: BTreeSet<InodeNumber>,
-    /// Inodes of the transaction that is replayed.
+    /// Inodes of the transaction that is being replayed.
     inodes: Vec<InodeNumber>,
-    /// The transaction that is replayed has some.
+    /// Whether the transaction that is being replayed has pieces.
     is_current: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct ReplayedPiece {
     length: usize,
-    /// Of the last change.
+    /// The LSN of the last change.
     lsn: Lsn,
 }
 
-/// Where a directory block lies: its pieces, in order.
+/// The pieces of a directory block, in order.
 type BlockMap = Vec<(DiskAddr, usize)>;
 
-impl Pieces {
-    /// Another transaction begins.
+impl DirectoryPieces {
+    /// Begins another transaction.
     pub(super) fn begin(&mut self) {
         self.inodes.clear();
         self.is_current = false;
     }
 
-    /// The transaction has been replayed: if it had pieces, they are of one of its inodes.
+    /// Ends a transaction: its pieces, if any, belong to one of its inodes.
     pub(super) fn end(&mut self) {
         if self.is_current {
             self.owners.extend(self.inodes.drain(..));
         }
     }
 
-    /// The transaction changes this inode, which is not given up later on.
+    /// Notes that the transaction changes this inode, whose cluster is not cancelled later.
     pub(super) fn note_inode(&mut self, inode: InodeNumber) {
         self.inodes.push(inode);
     }
 
-    /// A piece was replayed.
+    /// Notes that a piece was replayed.
     pub(super) fn note(&mut self, at: DiskAddr, length: usize, lsn: Lsn) {
-        self.found.insert(at, Piece { length, lsn });
+        self.found.insert(at, ReplayedPiece { length, lsn });
         self.is_current = true;
     }
 
-    /// These blocks hold something else now.
+    /// Forgets the pieces in a range of blocks that is used for something else now.
     pub(super) fn forget(&mut self, range: &Range<DiskAddr>) {
         self.found.extract_if(range.clone(), |_, _| true).for_each(drop);
     }
@@ -93,7 +96,7 @@ impl Pieces {
 impl Store {
     /// Stamps and verifies the blocks that were replayed piece by piece.
     pub(super) fn join_pieces(&mut self, head: Lsn) -> Result<(), RecoveryError> {
-        let Pieces { mut found, owners, .. } = std::mem::take(&mut self.pieces);
+        let DirectoryPieces { mut found, owners, .. } = std::mem::take(&mut self.pieces);
         for owner in owners {
             if found.is_empty() {
                 break;
@@ -117,8 +120,8 @@ impl Store {
         }
     }
 
-    /// Whether a block says that it belongs to this directory. Stamped as whole, one of another file would
-    /// pass for its own.
+    /// Returns whether a block names this directory as its owner. Once stamped, a block of another
+    /// file would pass for a block of this one.
     fn is_block_of(&self, owner: InodeNumber, map: &[(DiskAddr, usize)]) -> Result<bool> {
         let Some((at, length)) = map.first() else { return Ok(false) };
         let bytes = self.read(*at, *length)?;
@@ -135,7 +138,8 @@ impl Store {
         let written = kind::find_lsn(&bytes, self.geometry());
         let kind = kind_of(&bytes);
         kind.seal(&mut bytes, lsn.max(written.unwrap_or(lsn)));
-        self.write(*first, 0, bytes.get(..STAMP_BYTES).unwrap_or(&bytes))?;
+        let stamp = bytes.get(..STAMP_BYTES).expect("a block has at least a basic block");
+        self.write(*first, 0, stamp)?;
         let context = VerifyContext { geometry: self.geometry(), log_head: Some(head) };
         kind.verify(&bytes, *first, &context)?;
         for (at, length) in map {
@@ -144,11 +148,12 @@ impl Store {
         Ok(())
     }
 
-    /// The blocks of a directory that lie in several pieces of which some were found; none for anything else.
+    /// Returns the blocks of a directory that lie in several pieces of which some were found.
+    /// Inodes of other types have none.
     fn blocks_in_pieces(
         &self,
         number: InodeNumber,
-        found: &BTreeMap<DiskAddr, Piece>,
+        found: &BTreeMap<DiskAddr, ReplayedPiece>,
     ) -> Result<Vec<BlockMap>> {
         let geometry = self.geometry();
         let bytes = self.read_inode(number)?;
@@ -180,9 +185,10 @@ impl Store {
         Ok(maps)
     }
 
-    /// Visits the extents in the leaves of the btree of an inode, in order, from the children of its root on. What
-    /// is no block of it is passed over: the inode may have been freed since, and its blocks be in use again.
-    /// So a map is followed for one inode only, however many say that it is theirs.
+    /// Visits the extents in the leaves of an inode's btree, in order, from the children of its
+    /// root on. A block that does not belong to the btree is skipped: the inode may have been freed
+    /// since, and its blocks used again. So a map is followed for one inode only, however many
+    /// claim it.
     fn extents_below(
         &self,
         number: InodeNumber,
@@ -195,7 +201,7 @@ impl Store {
         let mut open = children;
         open.reverse();
         while let Some(block) = open.pop() {
-            // A block that is met twice goes round in circles; what it would tell is known.
+            // A block that is met twice is part of a cycle; its contents are known.
             if !seen.insert(block) {
                 continue;
             }
@@ -221,31 +227,31 @@ impl Store {
     }
 }
 
-/// Puts blocks of a directory together from its extents, in the order of the file. Of a directory of any size it
-/// keeps no more than the pieces that were found.
+/// Composes the blocks of a directory from its extents, in the order of the file. For a directory
+/// of any size it keeps no more than the pieces that were found.
 struct BlockMaps<'a> {
     geometry: &'a Geometry,
-    found: &'a BTreeMap<DiskAddr, Piece>,
+    found: &'a BTreeMap<DiskAddr, ReplayedPiece>,
     /// Those of `found` that are in a map.
     taken: BTreeSet<DiskAddr>,
     maps: Vec<BlockMap>,
-    /// The directory block that the extents have come to, how much of it they cover, and its pieces.
+    /// The current directory block: its number, how many blocks its extents cover, and its pieces.
     open: (u64, u64, BlockMap),
 }
 
 impl<'a> BlockMaps<'a> {
-    const fn new(geometry: &'a Geometry, found: &'a BTreeMap<DiskAddr, Piece>) -> Self {
+    const fn new(geometry: &'a Geometry, found: &'a BTreeMap<DiskAddr, ReplayedPiece>) -> Self {
         Self { geometry, found, taken: BTreeSet::new(), maps: Vec::new(), open: (0, 0, Vec::new()) }
     }
 
-    /// Blocks to a directory block.
+    /// Filesystem blocks of a directory block.
     fn blocks(&self) -> u64 {
         u64::from(self.geometry.directory_block_size() >> self.geometry.block_log)
     }
 
     fn add(&mut self, extent: &Extent) {
         let blocks = self.blocks();
-        for (index, part) in ends(extent, blocks) {
+        for (index, part) in partial_blocks(extent, blocks) {
             if index != self.open.0 {
                 self.close();
                 self.open.0 = index;
@@ -253,7 +259,7 @@ impl<'a> BlockMaps<'a> {
             let Some(at) = self.geometry.block_disk_addr(part.start) else { continue };
             let (_, covered, map) = &mut self.open;
             *covered = covered.saturating_add(part.length_blocks.into());
-            // Extents that overlap make no block, however many they are.
+            // Overlapping extents make no block, however many they are.
             if *covered <= blocks {
                 let length = usize::try_from(part.length_blocks).unwrap_or(usize::MAX);
                 map.push((at, length.saturating_mul(self.geometry.block_size as usize)));
@@ -261,7 +267,7 @@ impl<'a> BlockMaps<'a> {
         }
     }
 
-    /// Keeps the block that the extents have come to the end of, if it is whole and of interest.
+    /// Ends the current block, and keeps it if it is complete and has a piece that was found.
     fn close(&mut self) {
         let (_, covered, map) = std::mem::take(&mut self.open);
         let found = || map.iter().map(|(at, _)| *at).filter(|at| self.found.contains_key(at));
@@ -279,7 +285,7 @@ impl<'a> BlockMaps<'a> {
 }
 
 /// The parts of an extent that are less than a directory block, with the number of that block.
-fn ends(extent: &Extent, blocks: u64) -> Vec<(u64, Extent)> {
+fn partial_blocks(extent: &Extent, blocks: u64) -> Vec<(u64, Extent)> {
     let (start, end) = (extent.file_block.0, extent.end().0);
     let (first, last) = (start / blocks, end.saturating_sub(1) / blocks);
     let part = |from: u64, to: u64| {
@@ -302,7 +308,8 @@ fn ends(extent: &Extent, blocks: u64) -> Vec<(u64, Extent)> {
     parts
 }
 
-/// Whose a block of a directory says that it is. Its entries and its free space have the same header.
+/// The owner that a directory block names. Blocks of entries and of free space have the same
+/// header.
 fn owner_of(kind: BlockKind, bytes: &[u8]) -> Option<u64> {
     match kind {
         BlockKind::DirectoryIndex => dabtree::owner(bytes).map(|owner| owner.0),
@@ -310,7 +317,7 @@ fn owner_of(kind: BlockKind, bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// What a block of a directory is, by its magic number. What is none fails its verifier.
+/// The kind of a directory block, by its magic number. A block of no kind fails its verifier.
 fn kind_of(bytes: &[u8]) -> BlockKind {
     match bytes.first_chunk().map_or(0, |magic| u32::from_be_bytes(*magic)) {
         directory::free::FREE_MAGIC => BlockKind::DirectoryFree,

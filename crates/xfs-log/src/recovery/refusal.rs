@@ -1,11 +1,11 @@
-//! Why a volume was not recovered.
+//! The reasons for which a volume is not recovered.
 
 use thiserror::Error;
 use xfs_buffer::Error;
 use xfs_format::log_item::ItemKind;
 use xfs_format::{AgNumber, Corruption, DiskAddr, InodeNumber, Lsn};
 
-/// Something in the log, or left on the volume by it, that is not recovered here. Nothing was
+/// Something in the log, or left by it on the volume, that is not recovered here. Nothing was
 /// changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -13,29 +13,29 @@ pub enum Refusal {
     /// Work was promised and not done.
     #[error("{count} unfinished intents in the log, the first ({}) at {lsn}", kind.name())]
     UnfinishedIntents {
-        /// How many.
+        /// The number of intents.
         count: usize,
-        /// What the first is about.
+        /// The kind of the first one.
         kind: ItemKind,
-        /// Where it was logged.
+        /// The LSN at which it was logged.
         lsn: Lsn,
     },
     /// A file without a name was open.
     #[error("{inode}, in {group}, was deleted while it was open and waits to be freed")]
     UnlinkedInode {
-        /// The group whose list it is on.
+        /// The group whose unlinked list holds it.
         group: AgNumber,
-        /// The first of the list.
+        /// The first inode of the list.
         inode: InodeNumber,
     },
-    /// Blocks of a btree change their owner, as old programs that defragment had it.
+    /// Blocks of a btree change their owner, as old defragmentation programs logged it.
     #[error("the blocks of {inode} change their owner")]
     BlockOwner {
         /// The new owner.
         inode: InodeNumber,
     },
-    /// A directory block that does not lie in one piece, of which the log has pieces, and no inode in the
-    /// log says where the others are: so its checksum cannot be made.
+    /// A directory block in several pieces. The log has some of them, and no inode in the log says
+    /// where the others are, so its checksum cannot be computed.
     #[error("a directory block in several pieces, one at {at}, whose directory is not found")]
     DirectoryBlockInPieces {
         /// The piece.
@@ -49,13 +49,13 @@ pub enum Refusal {
     },
 }
 
-/// Why the log could not be replayed.
+/// The reason for which a log could not be replayed.
 #[derive(Debug, Error)]
 pub enum RecoveryError {
-    /// It holds something that is not recovered here.
+    /// The log holds something that is not recovered here.
     #[error("the log cannot be replayed here: {0}")]
     Refused(#[from] Refusal),
-    /// It, or the volume, could not be read, or cannot be believed, or is refused by name.
+    /// The log or the volume could not be read, is damaged, or is refused by name.
     #[error(transparent)]
     Failed(#[from] Error),
 }

@@ -1,4 +1,4 @@
-//! The volume under replay: bounds, reading, writing, stamping, and the verification at the end.
+//! The volume during replay: bounds, reading, writing, stamping, and the verification at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -9,40 +9,40 @@ use xfs_device::{BlockDevice, Durability, OverlayDevice};
 use xfs_format::inode::InodeCore;
 use xfs_format::log_item::LogItemCheck;
 use xfs_format::{
-    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, InodeNumber, Lsn,
-    Structure, StructureAddress, Superblock, VerifyContext,
+    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, InodeNumber, Lsn, Place,
+    Structure, Superblock, VerifyContext,
 };
 
-use super::pieces::Pieces;
+use super::pieces::DirectoryPieces;
 use crate::device::LogGeometry;
 use crate::reader::Transaction;
 
-/// Bytes at the start of a block among which checksum and LSN lie.
+/// Bytes at the start of a block that hold its checksum and LSN.
 pub(super) const STAMP_BYTES: usize = 512;
 
 /// A buffer that was replayed.
 #[derive(Clone, Copy)]
-struct Touched {
+struct TouchedBuffer {
     length: usize,
     kind: BlockKind,
 }
 
-/// The volume under replay.
+/// The volume during replay.
 pub(super) struct Store {
     device: Arc<OverlayDevice>,
     superblock: Superblock,
     /// Basic blocks of the data device that the log takes; empty if it has a device of its own.
     log: Range<u64>,
-    /// Of the transaction that is replayed.
+    /// The LSN of the transaction that is being replayed.
     lsn: Lsn,
-    place: StructureAddress,
-    /// Buffers that were changed since the LSN last changed, so carry no checksum that holds.
-    unsealed: BTreeMap<DiskAddr, Touched>,
-    /// All buffers that were changed, as what they were last.
-    touched: BTreeMap<DiskAddr, Touched>,
+    place: Place,
+    /// Buffers that were changed since the LSN last changed. Their checksums are stale.
+    unsealed: BTreeMap<DiskAddr, TouchedBuffer>,
+    /// All buffers that were changed, with their last kind.
+    touched: BTreeMap<DiskAddr, TouchedBuffer>,
     inodes: BTreeSet<InodeNumber>,
     /// Parts of directory blocks.
-    pub(super) pieces: Pieces,
+    pub(super) pieces: DirectoryPieces,
     /// Further ranges of bytes that are written as a whole.
     atomic: Vec<Range<u64>>,
 }
@@ -64,16 +64,16 @@ impl Store {
             superblock: superblock.clone(),
             log: start..end,
             lsn: Lsn(0),
-            place: StructureAddress::Log(0),
+            place: Place::Log(0),
             unsealed: BTreeMap::new(),
             touched: BTreeMap::new(),
             inodes: BTreeSet::new(),
-            pieces: Pieces::default(),
+            pieces: DirectoryPieces::default(),
             atomic: Vec::new(),
         }
     }
 
-    /// The items that follow are of this transaction.
+    /// Begins a transaction: the following items belong to it.
     pub(super) fn begin(&mut self, transaction: &Transaction) -> Result<()> {
         if transaction.lsn() != self.lsn {
             self.seal()?;
@@ -83,18 +83,19 @@ impl Store {
         Ok(())
     }
 
-    /// Stamps every buffer that was changed with the LSN of the transactions that changed it.
+    /// Stamps every changed buffer with the LSN of the transactions that changed it.
     pub(super) fn seal(&mut self) -> Result<()> {
         for (at, touched) in std::mem::take(&mut self.unsealed) {
             let mut bytes = self.read(at, touched.length)?;
             touched.kind.seal(&mut bytes, self.lsn);
-            self.write(at, 0, bytes.get(..STAMP_BYTES).unwrap_or(&bytes))?;
+            let stamp = bytes.get(..STAMP_BYTES).expect("a buffer has at least a basic block");
+            self.write(at, 0, stamp)?;
             self.touched.insert(at, touched);
         }
         Ok(())
     }
 
-    /// Verifies everything that was replayed, as it is now.
+    /// Verifies everything that was replayed, in its final state (I2 of the module).
     pub(super) fn verify(&self, head: Lsn) -> Result<()> {
         let geometry = &self.superblock.geometry;
         let context = VerifyContext { geometry, log_head: Some(head) };
@@ -112,35 +113,36 @@ impl Store {
         &self.superblock.geometry
     }
 
-    /// What follows is replayed onto a volume of this shape.
+    /// Sets the superblock of the volume for the following items.
     pub(super) fn set_superblock(&mut self, superblock: Superblock) {
         self.superblock = superblock;
     }
 
-    /// The superblock, and the ranges of bytes that must be written as a whole: a buffer of which
-    /// only the stamp got to the disk would be taken for recovered.
+    /// Returns the superblock, and the ranges of bytes that must be written as a whole. A buffer
+    /// with only its stamp on disk would be taken for recovered.
     pub(super) fn into_parts(self) -> (Superblock, Vec<Range<u64>>) {
         let buffers = self.touched.iter().map(|(at, touched)| byte_range(*at, touched.length));
         let buffers = buffers.chain(self.atomic).collect();
         (self.superblock, buffers)
     }
 
-    /// These bytes are written as a whole.
+    /// Notes that these bytes are written as a whole.
     pub(super) fn note_atomic(&mut self, at: DiskAddr, length: usize) {
         self.atomic.push(byte_range(at, length));
     }
 
-    /// LSN of the transaction that is replayed.
+    /// The LSN of the transaction that is being replayed.
     pub(super) const fn lsn(&self) -> Lsn {
         self.lsn
     }
 
-    /// A finding about the transaction that is replayed.
+    /// A corruption in the transaction that is being replayed.
     pub(super) fn corrupt(&self, check: impl Into<Check>) -> Corruption {
         Corruption::new(Structure::LogItem, self.place, check)
     }
 
-    /// Checks that so many basic blocks lie inside the volume and outside the log.
+    /// Checks that this many basic blocks lie inside the volume and outside the log (I3 of the
+    /// module).
     pub(super) fn check_range(&self, at: DiskAddr, blocks: u64) -> Result<()> {
         let geometry = self.geometry();
         let limit = geometry.data_bytes().min(self.device.length_bytes());
@@ -156,16 +158,16 @@ impl Store {
     /// Reads a range that was checked.
     pub(super) fn read(&self, at: DiskAddr, length: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length];
-        let offset = at.byte_offset().unwrap_or(u64::MAX);
+        let offset = at.byte_offset().expect("the range was checked (I3)");
         self.device.read_at(offset, &mut bytes).map_err(|source| {
             Error::Io(IoError { operation: "read", at, length_bytes: length as u64, source })
         })?;
         Ok(bytes)
     }
 
-    /// Writes bytes into a range that was checked, from an offset inside it on.
+    /// Writes bytes into a range that was checked, from an offset in it on.
     pub(super) fn write(&self, at: DiskAddr, inside: usize, bytes: &[u8]) -> Result<()> {
-        let offset = at.byte_offset().unwrap_or(u64::MAX).saturating_add(inside as u64);
+        let offset = at.byte_offset().expect("the range was checked (I3)") + inside as u64;
         self.device.write_at(offset, bytes, Durability::Cached).map_err(|source| {
             let length_bytes = bytes.len() as u64;
             Error::Io(IoError { operation: "replay", at, length_bytes, source })
@@ -174,10 +176,10 @@ impl Store {
 
     /// Notes that a buffer was changed: it will be stamped, and verified as this kind.
     pub(super) fn touch(&mut self, at: DiskAddr, length: usize, kind: BlockKind) {
-        self.unsealed.insert(at, Touched { length, kind });
+        self.unsealed.insert(at, TouchedBuffer { length, kind });
     }
 
-    /// Forgets what was known of a range of blocks: it holds inodes from now on.
+    /// Forgets the changes of a range of blocks: it holds inodes from now on.
     pub(super) fn forget(&mut self, at: DiskAddr, blocks: u64) {
         let range = at..DiskAddr(at.0.saturating_add(blocks));
         self.pieces.forget(&range);
@@ -190,9 +192,9 @@ impl Store {
         self.inodes.insert(number);
     }
 
-    /// Where an inode of this volume lies.
+    /// The address of an inode of this volume: its cluster and the offset in it.
     pub(super) fn inode_address(&self, number: InodeNumber) -> Result<(DiskAddr, usize)> {
-        let place = self.geometry().inode_location(number).ok_or_else(|| {
+        let place = self.geometry().inode_place(number).ok_or_else(|| {
             self.corrupt(LogItemCheck::OutOfRange { field: "inode", value: number.0 })
         })?;
         let blocks = u64::from(place.cluster_bytes / BASIC_BLOCK_BYTES);

@@ -1,4 +1,4 @@
-//! Replay of logs written by hand onto the golden image, honest ones and ones that lie.
+//! Replay of handwritten logs onto the golden image, valid and invalid ones.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ use crate::testing::LogImage;
 mod open;
 
 const LOG_BLOCKS: u32 = 2048;
-/// A cycle later than anything in the golden image.
+/// A cycle later than any in the golden image.
 const CYCLE: u32 = 50;
 const ORDER: HostOrder = HostOrder::Little;
 
-/// The golden image beside a log of its own.
+/// The golden image with a log of its own.
 struct Bench {
     data: SharedDevice,
     superblock: Superblock,
@@ -99,7 +99,7 @@ impl Bench {
         InodeCore::decode(&bytes, number, &self.superblock.geometry).unwrap()
     }
 
-    /// The format of an inode item that logs the core and what the fields say.
+    /// The format of an inode item that logs the core and these fields.
     fn inode_format(&self, number: InodeNumber, fields: LoggedFields) -> InodeFormat {
         let place = self.superblock.geometry.inode_location(number).unwrap();
         InodeFormat {
@@ -115,7 +115,7 @@ impl Bench {
         }
     }
 
-    /// The core of the root as it would be logged after a change.
+    /// The core of the root inode as it would be logged after a change.
     fn core(&self, change: impl FnOnce(&mut InodeDisk)) -> [u8; 176] {
         let bytes = self.inode(&*self.data, self.root());
         let (mut disk, _) = InodeDisk::read_from_prefix(&bytes).unwrap();
@@ -175,7 +175,7 @@ fn intent_done(id: u64) -> LogItem<'static> {
 }
 
 #[test]
-fn an_inode_gets_what_was_logged_last() {
+fn inode_gets_its_last_logged_change() {
     let mut bench = Bench::new();
     bench.append_mode(0o700);
     let lsn = bench.append_mode(0o711);
@@ -188,13 +188,13 @@ fn an_inode_gets_what_was_logged_last() {
 }
 
 #[test]
-fn a_newer_inode_is_left_alone() {
+fn newer_inode_is_skipped() {
     let mut bench = Bench::new();
     let lsn = bench.append_mode(0o700);
     bench.append_mode(0o711);
     let replayed = bench.replay().unwrap();
     replayed.device.write_back(&[]).unwrap();
-    // What is on disk came with the second transaction, so the first one is skipped.
+    // The second transaction wrote the inode on disk, so the first one is skipped.
     let again = bench.replay().unwrap();
     assert_eq!((again.summary().items, again.summary().skipped), (2, 1));
     let core = bench.decode_inode(&*again.device(), bench.root());
@@ -203,7 +203,7 @@ fn a_newer_inode_is_left_alone() {
 }
 
 #[test]
-fn changes_of_one_lsn_all_go_into_a_buffer() {
+fn all_changes_of_one_lsn_are_applied_to_a_buffer() {
     let mut bench = Bench::new();
     let at = bench.agi_at();
     let sector = read(&*bench.data, at.byte_offset().unwrap(), 512);
@@ -225,7 +225,7 @@ fn changes_of_one_lsn_all_go_into_a_buffer() {
 }
 
 #[test]
-fn a_buffer_that_is_cancelled_later_is_not_replayed() {
+fn buffer_that_is_cancelled_later_is_not_replayed() {
     let mut bench = Bench::new();
     let at = bench.agi_at();
     let rubbish = [0xff; 128];
@@ -233,13 +233,13 @@ fn a_buffer_that_is_cancelled_later_is_not_replayed() {
     bench.log.append_transaction(1, std::slice::from_ref(&item));
     bench.log.append_transaction(2, &[cancel(at, 1)]);
     assert_eq!(bench.replay().unwrap().summary().skipped, 1);
-    // After the cancellation the buffer counts again.
+    // After the cancellation the buffer is replayed again.
     bench.log.append_transaction(3, &[item]);
     assert!(matches!(bench.check(), Check::Magic { .. }));
 }
 
 #[test]
-fn a_transaction_without_a_commit_never_happened() {
+fn transaction_without_a_commit_is_not_replayed() {
     let mut bench = Bench::new();
     bench.append_mode(0o700);
     bench.log.append_unfinished(2);
@@ -248,7 +248,7 @@ fn a_transaction_without_a_commit_never_happened() {
 }
 
 #[test]
-fn inodes_are_made_and_their_items_come_after_them() {
+fn inode_creation_is_replayed_before_inode_items() {
     let mut bench = Bench::new();
     let geometry = bench.superblock.geometry.clone();
     let root = bench.root();
@@ -274,7 +274,7 @@ fn inodes_are_made_and_their_items_come_after_them() {
     assert_eq!(core.mode, 0o040_500);
     let next = bench.decode_inode(&*replayed.device(), InodeNumber(root.0 + 3));
     assert_eq!((next.mode, next.generation), (0, 99));
-    // A chunk that is freed again is not made.
+    // A chunk that is freed again is not created.
     let at = geometry.ag_block_disk_addr(group, first);
     let blocks = geometry.cluster_blocks() * geometry.block_basic_blocks();
     bench.log.append_transaction(2, &[cancel(at, blocks as u16)]);
@@ -282,7 +282,7 @@ fn inodes_are_made_and_their_items_come_after_them() {
 }
 
 #[test]
-fn links_of_unlinked_lists_are_replayed_alone() {
+fn only_unlinked_links_of_an_inode_buffer_are_replayed() {
     let mut bench = Bench::new();
     let geometry = bench.superblock.geometry.clone();
     let place = geometry.inode_location(bench.root()).unwrap();
@@ -336,7 +336,7 @@ fn unlinked_inodes_are_refused_by_name() {
 }
 
 #[test]
-fn what_lies_outside_the_volume_is_refused() {
+fn item_outside_the_volume_is_refused() {
     let chunk = [0; 128];
     let end = Bench::new().superblock.geometry.data_bytes() / 512;
     for (at, blocks) in [(end, 1), (end - 1, 2), (u64::MAX, 1), (u64::MAX - 1, 8)] {
@@ -356,10 +356,11 @@ fn what_lies_outside_the_volume_is_refused() {
 }
 
 #[test]
-fn a_log_inside_the_volume_is_not_replayed_over() {
+fn item_inside_the_log_is_refused() {
     let mut bench = Bench::new();
     let geometry = &bench.superblock.geometry;
-    // The volume's own log is somewhere else; here the first blocks of the disk are said to be it.
+    // The volume's own log is elsewhere; the superblock names the first blocks of the disk as the
+    // log.
     bench.superblock.log_start = geometry.join_block(AgNumber(0), AgBlock(1));
     let chunk = [0; 128];
     let item = buffer(DiskAddr(u64::from(LOG_BLOCKS) - 1), 1, BufferType::Agi, 0, &chunk);
@@ -368,7 +369,7 @@ fn a_log_inside_the_volume_is_not_replayed_over() {
 }
 
 #[test]
-fn what_was_replayed_must_pass_its_verifier() {
+fn replayed_object_that_fails_its_verifier_is_refused() {
     let mut bench = Bench::new();
     let at = bench.agi_at();
     let mut chunk = read(&*bench.data, at.byte_offset().unwrap(), 128);
@@ -398,7 +399,7 @@ fn what_was_replayed_must_pass_its_verifier() {
 }
 
 #[test]
-fn forks_stay_inside_the_inode() {
+fn fork_that_overruns_the_inode_is_refused() {
     for (fields, length) in [(LoggedFields::DATA_LOCAL, 340), (LoggedFields::DATA_ROOT, 72 + 16)] {
         let mut bench = Bench::new();
         let core = bench.core(|disk| disk.fork_offset = 0);
@@ -421,7 +422,7 @@ fn forks_stay_inside_the_inode() {
 }
 
 #[test]
-fn new_inodes_fit_the_volume() {
+fn inode_creation_that_does_not_fit_the_volume_is_refused() {
     let geometry = Bench::new().superblock.geometry;
     let sound = InodeCreate {
         group: AgNumber(0),
@@ -450,13 +451,13 @@ fn new_inodes_fit_the_volume() {
 }
 
 #[test]
-fn writing_back_leaves_a_clean_log() {
+fn write_back_leaves_a_clean_log() {
     for (stripe_unit, sector) in [(1, 512), (1, 4096), (32 << 10, 512), (256 << 10, 512)] {
         for torn in [0, 3] {
             let mut bench = Bench::new();
             bench.append_mode(0o700);
             let head = bench.log.head;
-            // Records that were under way at the crash, of which the first is missing.
+            // Records that were in flight at the crash, of which the first is missing.
             for _ in 0..torn {
                 bench.log.append(20);
             }
@@ -486,7 +487,7 @@ fn device_with(image: &LogImage, stripe_unit_bytes: u32, sector_bytes: u32) -> L
 }
 
 #[test]
-fn the_mark_of_a_clean_log_goes_around_its_end() {
+fn unmount_record_of_a_clean_log_wraps_around_the_end() {
     for left in 0..4 {
         let mut bench = Bench::new();
         while bench.log.length() - bench.log.head.block() > 60 {
@@ -506,10 +507,10 @@ fn the_mark_of_a_clean_log_goes_around_its_end() {
     }
 }
 
-/// A log has room for as many completions that meet nothing as for intents: looking at all that are open for
-/// each of them would take minutes.
+/// A log has room for as many completions that meet nothing as for intents: a search through all
+/// open intents for each of them would take minutes.
 #[test]
-fn a_completion_looks_for_its_own_intent_alone() {
+fn completion_costs_no_search_through_other_intents() {
     const TOGETHER: u64 = 500;
     const TRANSACTIONS: u64 = 128;
     let mut bench = Bench::with_log(16 << 10);
@@ -521,7 +522,7 @@ fn a_completion_looks_for_its_own_intent_alone() {
         }
     };
     append(intent, 0);
-    // One of them is the last intent's.
+    // One of them completes the last intent.
     append(intent_done, TRANSACTIONS * TOGETHER - 1);
     let refusal = bench.refusal();
     let Refusal::UnfinishedIntents { count, .. } = refusal else { panic!("{refusal}") };
@@ -541,7 +542,7 @@ fn hostile_logs_never_panic() {
     for _ in 0..2000 {
         bench.log.bytes.clone_from(&sound);
         random.mutate(&mut bench.log.bytes[1024..end]);
-        // Without a checksum a record passes.
+        // A record without a checksum is accepted.
         for block in bench.log.bytes[1024..end].chunks_exact_mut(512) {
             if block[0] == 0xfe {
                 block[32..36].fill(0);

@@ -1,4 +1,4 @@
-//! Who waits is woken in his turn, and only then.
+//! A waiter wakes when it is served, and in turn.
 
 use std::sync::Arc;
 use std::thread;
@@ -7,23 +7,23 @@ use xfs_sync::{AtomicU64, Ordering, Volume};
 
 use super::{Space, Urgency};
 use crate::health::Health;
-use crate::plant::Plants;
+use crate::mutant::ActiveMutant;
 
 const THREADS: u64 = 32;
 
-/// Bytes that each thread waits for.
+/// Bytes for which each thread waits.
 const BYTES: u64 = 64;
 
-/// A full space, and a log that is in order.
+/// Returns a full space, and a log that is not shut down.
 fn full() -> (Space, Health) {
-    let space = Space::new(4 * THREADS * BYTES, 4, u64::MAX, Plants::default());
-    space.leave_to_threads();
+    let space = Space::new(4 * THREADS * BYTES, 4, u64::MAX, ActiveMutant::default());
+    space.leave_tail_pushes_to_threads();
     let health = Health::default();
     space.take(space.size_bytes() / 8 * 7, Urgency::Begin, &health, &|| {}).unwrap();
     (space, health)
 }
 
-/// Waits until so many new transactions wait.
+/// Waits until this many new transactions wait.
 fn await_waiting(space: &Space, count: u64) {
     while (space.waiting() as u64) < count {
         thread::yield_now();
@@ -31,11 +31,12 @@ fn await_waiting(space: &Space, count: u64) {
 }
 
 fn wakeups(space: &Space) -> u64 {
-    space.line.lock().wakeups
+    space.queue.lock().wakeups
 }
 
+/// A waiter wakes only when it is served (I5), and no byte stays in a cache meanwhile (I3).
 #[test]
-fn who_waits_wakes_once_however_often_something_comes_free() {
+fn waiter_wakes_once_however_often_bytes_come_free() {
     let (space, health) = full();
     thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -51,8 +52,9 @@ fn who_waits_wakes_once_however_often_something_comes_free() {
     assert!(wakeups(&space) <= THREADS, "{} of {THREADS}", wakeups(&space));
 }
 
+/// The head waiter requests one push for each move of the tail (I6).
 #[test]
-fn only_the_first_has_the_tail_moved() {
+fn only_the_head_waiter_requests_a_tail_push() {
     let (space, health) = full();
     let asked = AtomicU64::<Volume>::default();
     thread::scope(|scope| {
@@ -66,7 +68,7 @@ fn only_the_first_has_the_tail_moved() {
             thread::yield_now();
         }
         assert_eq!(asked.load(Ordering::SeqCst), 1);
-        // As checkpoints do that become durable: whoever is first then asks for the next.
+        // Checkpoints that become durable do this. The head waiter then requests the next push.
         for _ in 0..THREADS {
             let before = asked.load(Ordering::SeqCst);
             space.set_used(0);
@@ -80,9 +82,21 @@ fn only_the_first_has_the_tail_moved() {
     assert!(wakeups(&space) <= 2 * THREADS, "{} of {THREADS}", wakeups(&space));
 }
 
-/// The task goes to the next when the first is served before he has taken it up.
+/// Checks I2: bytes in a cache are granted.
 #[test]
-fn a_task_is_not_lost_with_who_had_it() {
+fn cached_bytes_count_as_granted_until_they_are_drained() {
+    let space = Space::new(1 << 20, 1, 1, ActiveMutant::default());
+    space.take(100, Urgency::Begin, &Health::default(), &|| {}).unwrap();
+    let granted = space.in_use().granted;
+    space.give_back(100);
+    assert_eq!(space.in_use().granted, granted);
+    space.drain();
+    assert_eq!(space.in_use().granted, 0);
+}
+
+/// The task passes to the next waiter when the head waiter is served before it has taken the task.
+#[test]
+fn push_request_passes_to_the_next_waiter_when_the_first_is_served() {
     let (space, health) = full();
     let asked = AtomicU64::<Volume>::default();
     thread::scope(|scope| {
@@ -95,12 +109,12 @@ fn a_task_is_not_lost_with_who_had_it() {
         while asked.load(Ordering::SeqCst) == 0 {
             thread::yield_now();
         }
-        let mut line = space.line.lock();
-        line.demand();
-        space.serve(&mut line);
+        let mut queue = space.queue.lock();
+        queue.request_tail_push();
+        space.serve(&mut queue);
         space.update(|state| super::SpaceUse { granted: state.granted - BYTES, ..state });
-        space.serve(&mut line);
-        drop(line);
+        space.serve(&mut queue);
+        drop(queue);
         while asked.load(Ordering::SeqCst) == 1 {
             thread::yield_now();
         }
@@ -109,9 +123,9 @@ fn a_task_is_not_lost_with_who_had_it() {
 }
 
 #[test]
-fn who_rolls_goes_first_and_passes_what_is_closed() {
+fn rolling_chain_is_served_first_and_while_the_space_is_closed() {
     let (space, health) = full();
-    // Of what chains may have all is taken but for half of what one wants.
+    // Take all that chains may have, except half of one request.
     let left = space.size_bytes() / 8 - BYTES / 2;
     space.take(left, Urgency::Roll, &health, &|| {}).unwrap();
     space.close();
@@ -124,7 +138,7 @@ fn who_rolls_goes_first_and_passes_what_is_closed() {
                 served.lock().unwrap().push(urgency);
             });
             while !space.is_contended()
-                || space.line.lock().is_short() != (urgency == Urgency::Roll)
+                || space.queue.lock().has_waiters() != (urgency == Urgency::Roll)
             {
                 thread::yield_now();
             }

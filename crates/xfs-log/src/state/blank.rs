@@ -1,8 +1,9 @@
-//! A log in which nothing stands: some tool has zeroed it, and nobody has written since.
+//! A blank log: a tool has zeroed it, and it has not been written since.
 //!
-//! Whoever writes first puts the record of an unmount in front, and it is durable before anything else is
-//! written. So power can have gone while that was written, and then it is not whole; but as soon as there
-//! is anything behind it, the log is not blank, whatever its first block says.
+//! The first writer puts an unmount record at the start, and makes it durable before anything else
+//! is written. If power fails meanwhile, the record may be incomplete, and the log is still blank.
+//! As soon as there is anything after that record, the log is not blank, whatever its first block
+//! says.
 
 use xfs_buffer::{Error, Result};
 use xfs_format::{Check, Lsn};
@@ -12,10 +13,11 @@ use crate::device::LogDevice;
 use crate::head::find_written;
 use crate::recovery::unmount_record;
 
-/// Where the first record of a log lies.
+/// The LSN of the first record of a log.
 pub(crate) const START: Lsn = Lsn::new(1, 0);
 
-/// Whether the first record is one of this log and this turn, and not whole. A crash leaves its header whole or zero.
+/// Returns whether the first record is an incomplete one of this log and cycle. A crash leaves its
+/// header whole or zero.
 fn is_torn(log: &LogDevice) -> Result<bool> {
     let block = START.block();
     match log.read_header(block) {
@@ -31,13 +33,13 @@ fn is_torn(log: &LogDevice) -> Result<bool> {
     }
 }
 
-/// The state of a log that is blank, `None` for another.
+/// Returns the state of a blank log, or `None` for another.
 #[doc(alias = "xlog_find_zeroed")]
 pub(super) fn find(log: &LogDevice) -> Result<Option<LogState>> {
     let record = unmount_record(log.geometry(), START);
     let (header, behind) = (record.header(), record.blocks());
     let length = log.length_blocks();
-    // Most logs are told from a blank one by these blocks.
+    // These blocks distinguish most logs from a blank one.
     let is_used = |block| log.read_cycle(block).map(|cycle| cycle != 0);
     if behind >= length || is_used(length - 1)? || is_used(behind)? {
         return Ok(None);

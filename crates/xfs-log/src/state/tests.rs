@@ -1,9 +1,9 @@
 //! The state of logs written here, and of logs that mkfs.xfs and the kernel wrote.
 //!
-//! The files in testdata are the leading blocks of real logs; what follows them is zero. `mkfs` is
-//! the log after `mkfs.xfs`; `unmounted` after two files were made and the volume unmounted;
-//! `shut-down` after six files were made and the volume shut down (`xfs_io -x -c "shutdown -f"`).
-//! What is expected of them is what `xfs_logprint -t` says.
+//! The files in testdata are the leading blocks of real logs; zeros follow them. `mkfs` is the log
+//! after `mkfs.xfs`. `unmounted` is the log after two files were made and the volume unmounted.
+//! `shut-down` is the log after six files were made and the volume shut down (`xfs_io -x -c
+//! "shutdown -f"`). The expected values are those of `xfs_logprint -t`.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ fn check(log: &LogImage) -> Check {
     }
 }
 
-/// A log after two turns, whose last records lie just before the head, with a tail before them.
+/// Returns a log after two cycles, whose last records lie just before the head, with a tail before
+/// them.
 fn dirty(length_blocks: u32, records: u32) -> (LogImage, Vec<u32>) {
     let mut log = LogImage::fresh(length_blocks);
     log.fill(2, 30);
@@ -40,7 +41,7 @@ fn dirty(length_blocks: u32, records: u32) -> (LogImage, Vec<u32>) {
 }
 
 #[test]
-fn real_logs_are_read_as_xfs_logprint_reads_them() {
+fn state_of_real_logs_agrees_with_xfs_logprint() {
     let golden = [
         (
             &include_bytes!("../../testdata/mkfs.log")[..],
@@ -72,7 +73,7 @@ fn real_logs_are_read_as_xfs_logprint_reads_them() {
         let found = find_head_and_tail(&log).unwrap();
         assert_eq!((found.tail, found.head), (Lsn::new(1, tail), Lsn::new(1, head)));
         assert_eq!(found.clean, tail == head);
-        // Every record up to the head can be read, and its words put back.
+        // Every record up to the head can be read, and its cycle words restored.
         let mut block = 0;
         while block < head {
             let (header, mut record) = log.read_record(block).unwrap();
@@ -98,7 +99,7 @@ fn fresh_and_unmounted_logs_are_clean() {
 }
 
 #[test]
-fn dirty_logs_are_found_wherever_the_head_is() {
+fn dirty_log_is_found_wherever_its_head_is() {
     // Step by step around the end of the log, through records that straddle it.
     for (size, payload) in [(32 << 10, 9), (64 << 10, 100), (256 << 10, 500)] {
         let mut log = LogImage::fresh(BLOCKS);
@@ -117,7 +118,7 @@ fn dirty_logs_are_found_wherever_the_head_is() {
 }
 
 #[test]
-fn a_head_at_the_very_end_is_block_0_of_the_next_cycle() {
+fn head_at_the_end_of_the_log_is_block_0_of_the_next_cycle() {
     let mut log = LogImage::fresh(BLOCKS);
     while log.length() - log.head.block() > 60 {
         log.append(30);
@@ -131,7 +132,7 @@ fn a_head_at_the_very_end_is_block_0_of_the_next_cycle() {
 }
 
 #[test]
-fn a_record_that_did_not_get_all_its_blocks_is_cut_off() {
+fn incomplete_record_is_cut_off() {
     for written in 0..21 {
         let (mut log, records) = dirty(BLOCKS, 4);
         for block in written..21 {
@@ -142,7 +143,7 @@ fn a_record_that_did_not_get_all_its_blocks_is_cut_off() {
 }
 
 #[test]
-fn a_hole_cuts_off_what_lies_behind_it() {
+fn hole_cuts_off_the_records_after_it() {
     let (mut log, records) = dirty(BLOCKS, 6);
     for block in 0..21 {
         log.make_stale(records[2] + block);
@@ -152,7 +153,7 @@ fn a_hole_cuts_off_what_lies_behind_it() {
 }
 
 #[test]
-fn a_torn_record_becomes_the_head() {
+fn torn_record_becomes_the_head() {
     for torn in [11, 9, 4] {
         let (mut log, records) = dirty(BLOCKS, 12);
         let end = log.head.block();
@@ -165,7 +166,7 @@ fn a_torn_record_becomes_the_head() {
 }
 
 #[test]
-fn a_torn_unmount_after_a_clean_one_leaves_the_log_clean() {
+fn torn_unmount_record_after_a_whole_one_leaves_the_log_clean() {
     let mut log = LogImage::fresh(BLOCKS);
     log.fill(1, 30);
     log.append_unmount();
@@ -186,7 +187,7 @@ fn damage_further_back_than_a_crash_can_tear_is_refused() {
 }
 
 #[test]
-fn a_tail_that_a_torn_write_overwrote_moves() {
+fn tail_that_a_torn_write_overwrote_moves() {
     // The log is full up to its tail, and blocks at the tail are gone.
     let mut log = LogImage::fresh(BLOCKS);
     log.fill(2, 20);
@@ -240,7 +241,7 @@ const HEADER_CHANGES: [HeaderChange; 9] = [
     (|header| header[24..32].fill(0xff), |check| is_of_record(check, "the tail at")),
     // Another volume.
     (|header| header[304] ^= 1, |check| matches!(check, Check::ForeignUuid { .. })),
-    // A version, a length and a buffer that there are not.
+    // A version, a length and a buffer size that do not exist.
     (|header| header[11] = 3, |check| is_of_record(check, "version")),
     (|header| header[12..16].fill(0), |check| is_of_record(check, "payload")),
     (|header| header[320] = 1, |check| is_of_record(check, "buffer")),
@@ -282,7 +283,7 @@ fn block_that_should_begin_a_record_and_does_not_is_refused() {
     for record in [11, 9] {
         let (mut log, records) = dirty(BLOCKS, 12);
         let cycle = u32::from_be_bytes(log.block_mut(records[record])[4..8].try_into().unwrap());
-        // A block of the log's own cycle, as the middle of a record has it.
+        // A block of the log's own cycle, like one inside a record.
         log.block_mut(records[record])[..4].copy_from_slice(&cycle.to_be_bytes());
         let found = check(&log);
         let is_short = is_of_record(&found, "blocks have its cycle");
@@ -306,7 +307,7 @@ fn previous_block_of_a_record_decides_nothing() {
 }
 
 #[test]
-fn a_log_that_is_zero_is_clean_and_begins_as_after_mkfs() {
+fn zero_log_is_clean_and_begins_as_after_mkfs() {
     let blank = LogImage::new(BLOCKS);
     let found = state(&blank);
     assert!(found.clean && found.is_blank);
@@ -314,9 +315,9 @@ fn a_log_that_is_zero_is_clean_and_begins_as_after_mkfs() {
     assert_eq!(LogState { is_blank: false, ..found }, LogState { buffer_bytes: 32 << 10, ..fresh });
 }
 
-/// The record that begins a zero log was not written whole: nothing had been written behind it.
+/// The record that begins a zero log was not written completely, and nothing was written after it.
 #[test]
-fn a_torn_first_record_leaves_a_blank_log() {
+fn torn_first_record_leaves_a_blank_log() {
     let whole = LogImage::fresh(BLOCKS);
     let used = whole.head.block();
     assert!(!state(&whole).is_blank);
@@ -324,13 +325,13 @@ fn a_torn_first_record_leaves_a_blank_log() {
         let mut log = whole.clone();
         log.block_mut(lost).fill(0);
         assert!(state(&log).is_blank, "without block {lost}");
-        // With anything behind it, it is damage.
+        // With anything after it, it is damage.
         log.block_mut(used)[3] = 1;
         find_head_and_tail(&log.device()).unwrap_err();
     }
 }
 
-/// A stream of numbers that a seed decides.
+/// A stream of numbers that follows from a seed.
 fn numbers(seed: u32) -> impl FnMut(u32) -> u32 {
     let mut state = seed;
     move |limit| {
@@ -370,7 +371,7 @@ fn hostile_bytes_never_panic() {
         }
         let _ = find_head_and_tail(&log.device());
     }
-    // Noise of small cycles everywhere, with headers strewn in.
+    // Random small cycles everywhere, with headers in between.
     for seed in 0..100 {
         let mut random = numbers(seed);
         let mut log = LogImage::new(2048);

@@ -1,5 +1,5 @@
-//! A reader of logs that takes nothing from the crate but finding head and tail: to check what the
-//! writer has written.
+//! A reader of logs that checks the writer. It shares nothing with the crate's reader except
+//! finding head and tail.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ use crate::state::{LogState, find_head_and_tail};
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     pub(crate) number: u32,
-    /// How many transactions started before.
+    /// The number of transactions that started before.
     pub(crate) started: usize,
-    /// The record that holds START.
+    /// The LSN of the record that holds START.
     pub(crate) start: Lsn,
     pub(crate) regions: Vec<Vec<u8>>,
 }
 
 impl Transaction {
-    /// Where the buffers of the transaction lie, and what is logged of them.
+    /// The addresses of the transaction's buffers, with their logged bytes.
     pub(crate) fn buffers(&self) -> Vec<(u64, Vec<u8>)> {
         let header = TransactionHeader::decode(
             &self.regions[0],
@@ -44,7 +44,7 @@ impl Transaction {
         buffers
     }
 
-    /// The first number in each buffer, with where the buffer lies.
+    /// The addresses of the buffers, each with its first number.
     pub(crate) fn numbers(&self) -> Vec<(u64, u64)> {
         self.buffers().iter().map(|(at, bytes)| (*at, number_at(bytes, 0))).collect()
     }
@@ -78,7 +78,7 @@ pub(crate) fn transactions_of(log: &LogDevice, state: &LogState) -> Vec<Transact
 }
 
 /// Checks that no tail has passed the START of a checkpoint before its COMMIT: recovery could not
-/// have replayed it. All records that are still there are looked at, those before the tail too.
+/// have replayed it. All remaining records are checked, those before the tail too.
 pub(crate) fn check_tails(log: &LogDevice) {
     let state = find_head_and_tail(log).unwrap();
     let (head, length) = (state.head.block(), log.length_blocks());
@@ -115,13 +115,13 @@ fn operations(header: &LogRecordHeader, payload: &[u8]) -> Vec<(LogOperation, Ve
     found
 }
 
-/// Checks that a region goes on with the first operation of the next record. `unfinished` is the
-/// transaction that has one which is not complete; the first record may begin in the midst of one.
+/// Checks that a region continues with the first operation of the next record. `unfinished` is the
+/// transaction that has an incomplete region; the first record may begin inside one.
 fn check_continued(unfinished: &mut Option<u32>, operation: &LogOperation, number: usize) {
     let goes_on = operation.flags.contains(OperationFlags::WAS_CONTINUED);
     assert!(!goes_on || number == 0, "a region goes on as operation {number} of a record");
     if let Some(transaction) = unfinished.take() {
-        assert!(goes_on && operation.transaction == transaction, "not the rest of a region");
+        assert!(goes_on && operation.transaction == transaction, "not the rest of a region (I5)");
     }
     let continues = operation.flags.contains(OperationFlags::CONTINUE);
     *unfinished = continues.then_some(operation.transaction);
@@ -135,7 +135,7 @@ fn apply(
 ) {
     let number = operation.transaction;
     if operation.flags.contains(OperationFlags::COMMIT) {
-        // One that started before the tail is in place.
+        // A transaction that started before the tail is in place.
         done.extend(open.remove(&number));
     } else if let Some(transaction) = open.get_mut(&number) {
         if operation.flags.contains(OperationFlags::WAS_CONTINUED) {
@@ -146,7 +146,7 @@ fn apply(
     }
 }
 
-/// The records from tail to head, their payload unpacked.
+/// The records from tail to head, with their payload unpacked.
 pub(crate) fn records(log: &LogDevice, state: &LogState) -> Vec<(LogRecordHeader, Vec<u8>)> {
     let mut records = Vec::new();
     let (mut block, end) = (state.tail.block(), state.head.block());

@@ -15,7 +15,7 @@ use crate::vector::RegionWriter;
 pub(crate) struct TestItem {
     state: ItemState,
     at: DiskAddr,
-    /// Where it is written in place.
+    /// The device on which it is written in place.
     device: Option<SharedDevice>,
     /// The lock that a transaction holds.
     lock: Mutex<(), Object>,
@@ -26,7 +26,7 @@ pub(crate) struct TestItem {
     aborted: AtomicBool<Object>,
     intent: Option<Arc<TestItem>>,
     ordered: bool,
-    /// It never gets in place.
+    /// Whether it never gets in place.
     open: bool,
 }
 
@@ -51,7 +51,7 @@ impl TestItem {
         Arc::new(Self { intent: Some(Arc::clone(intent)), ..Self::plain(at, 512) })
     }
 
-    /// An item that stays where it is, as an intent does.
+    /// Creates an item that is never written in place, like an intent.
     pub(crate) fn open(at: u64) -> Arc<Self> {
         Arc::new(Self { open: true, ..Self::plain(at, 512) })
     }
@@ -82,7 +82,7 @@ impl TestItem {
         self.lock.lock()
     }
 
-    /// Changes a number in the item, and returns what stood there.
+    /// Changes a number in the item, and returns the old one.
     pub(crate) fn set(&self, index: usize, number: u64) -> u64 {
         let mut bytes = self.bytes.lock();
         let before = number_at(&bytes, index);
@@ -170,7 +170,7 @@ impl LogItem for TestItem {
     }
 }
 
-/// The number at this place of an item's bytes.
+/// Returns the number at this index of an item's bytes.
 pub(crate) fn number_at(bytes: &[u8], index: usize) -> u64 {
     u64::from_be_bytes(bytes[8 * index..][..8].try_into().unwrap())
 }

@@ -3,7 +3,7 @@ use super::RecordLayout;
 const SMALL: RecordLayout = RecordLayout { buffer_bytes: 32 << 10, roundoff_bytes: 512 };
 
 #[test]
-fn a_record_has_a_header_for_every_32_kib() {
+fn record_has_a_header_for_every_32_kib() {
     let header_bytes = |buffer_bytes| RecordLayout { buffer_bytes, ..SMALL }.header_bytes();
     assert_eq!(header_bytes(32 << 10), 512);
     assert_eq!(header_bytes(64 << 10), 1024);
@@ -11,15 +11,15 @@ fn a_record_has_a_header_for_every_32_kib() {
 }
 
 #[test]
-fn a_full_record_needs_no_padding() {
+fn full_record_needs_no_padding() {
     let layout = RecordLayout { buffer_bytes: 256 << 10, roundoff_bytes: 96 << 10 };
     assert_eq!(layout.payload_bytes() + layout.header_bytes(), 2 * (96 << 10));
 }
 
 #[test]
-fn a_unit_covers_the_records_that_its_items_touch() {
+fn unit_covers_the_records_that_its_items_touch() {
     let empty = SMALL.unit_bytes(0);
-    // A header, an operation that goes on, and one with its least piece that found no room.
+    // A header, an operation that continues, and one whose least piece found no room.
     let overhead = 512 + 12 + (12 + 128);
     assert_eq!(empty, SMALL.checkpoint_bytes());
     assert_eq!(empty, 3 * 12 + 16 + 2 * overhead + 2 * 512);

@@ -2,7 +2,7 @@ use super::{RegionWriter, Scratch, first_region};
 use crate::testing::item::TestItem;
 
 #[test]
-fn regions_come_out_as_they_went_in() {
+fn regions_are_decoded_as_they_were_encoded() {
     let mut bytes = Vec::new();
     let mut writer = RegionWriter::new(&mut bytes);
     writer.region(b"abcde");

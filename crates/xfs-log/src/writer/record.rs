@@ -1,12 +1,12 @@
-//! A record in the making: an in-core log buffer.
+//! A record in memory: an in-core log buffer.
 //!
 //! ```text
 //!  open ──► append ... append ──► close ──► fill ──► pad ──► written
 //!           (lock of the writer)           (no lock)
 //! ```
 //!
-//! A record may be closed before all of it is there, with the length that it will have: what fills it
-//! is copied by who has closed it, while others go on in the next record.
+//! A record may be closed before all its bytes are there, with its final length. The thread that
+//! closed it copies the missing bytes while other threads append to the next record.
 
 use uuid::Uuid;
 use xfs_format::log_record::{
@@ -14,27 +14,27 @@ use xfs_format::log_record::{
 };
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
 
-use super::stream::Stream;
+use super::stream::VectorStream;
 use crate::unit::{RecordLayout, piece_fits};
 use crate::vector::first_region;
 
-/// The order in which items are formatted.
+/// The byte order in which items are formatted.
 const NATIVE: ByteOrder =
     if cfg!(target_endian = "big") { ByteOrder::BigEndian } else { ByteOrder::LittleEndian };
 
-/// An operation of a transaction, with no bytes yet.
+/// An operation of a transaction, without bytes yet.
 pub(super) const fn operation(transaction: u32, flags: OperationFlags) -> LogOperation {
     LogOperation { transaction, length: 0, client: CLIENT_TRANSACTION, flags }
 }
 
-/// A record that operations are appended to.
+/// A record that takes operations.
 pub(super) struct Record {
-    /// Where it starts.
+    /// The LSN of the record.
     pub(super) lsn: Lsn,
     /// Room for the headers, and the payload so far.
     bytes: Vec<u8>,
     header_bytes: u32,
-    /// Where the payload may end.
+    /// The offset at which the payload must end.
     limit: usize,
     operations: u32,
     buffer_bytes: u32,
@@ -43,7 +43,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// An empty record at `lsn`, in memory that is used again.
+    /// Opens an empty record at `lsn`, in reused memory.
     pub(super) fn open(mut bytes: Vec<u8>, layout: &RecordLayout, lsn: Lsn) -> Self {
         let header_bytes = layout.header_bytes();
         bytes.clear();
@@ -54,7 +54,7 @@ impl Record {
         Self { lsn, bytes, header_bytes, limit, operations: 0, buffer_bytes, length: 0 }
     }
 
-    /// Whether another operation fits, and the least of its bytes that may stand in a record.
+    /// Returns whether another operation fits, with its least bytes.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         piece_fits(bytes, self.room())
     }
@@ -64,12 +64,12 @@ impl Record {
         self.limit - self.bytes.len()
     }
 
-    /// Appends all that fits of a stream: whole regions, and the beginning of the one that does not
-    /// fit any more.
+    /// Appends as much of a stream as fits: whole regions, and the first part of the region that
+    /// does not fit.
     pub(super) fn fill<'a>(
         &mut self,
         transaction: u32,
-        mut stream: Stream<'a, impl Iterator<Item = &'a [u8]>>,
+        mut stream: VectorStream<'a, impl Iterator<Item = &'a [u8]>>,
     ) {
         while let Some(vector) = stream.rest() {
             let whole = self.append_whole(transaction, vector);
@@ -85,7 +85,7 @@ impl Record {
         }
     }
 
-    /// Appends as many regions of a vector as fit whole. Returns how many of its bytes these are.
+    /// Appends as many regions of a vector as fit whole. Returns the number of their bytes.
     pub(super) fn append_whole(&mut self, transaction: u32, vector: &[u8]) -> usize {
         let room = self.room();
         let start = self.bytes.len();
@@ -97,19 +97,19 @@ impl Record {
             fits += length;
             self.operations += 1;
         }
-        self.bytes.extend_from_slice(vector.get(..fits).unwrap_or_default());
-        let mut rest = self.bytes.get_mut(start..).unwrap_or_default();
+        let whole = vector.get(..fits).expect("regions end in their vector");
+        self.bytes.extend_from_slice(whole);
+        let mut rest = self.bytes.get_mut(start..).expect("the vector was appended at its end");
         while let Some((_, length)) = first_region(rest) {
-            if let Some(header) = rest.first_chunk_mut() {
-                *header = transaction.to_be_bytes();
-            }
-            rest = rest.get_mut(length..).unwrap_or_default();
+            let number = rest.first_chunk_mut().expect("a region begins with a header");
+            *number = transaction.to_be_bytes();
+            rest = rest.get_mut(length..).expect("a region ends in its vector");
         }
         fits
     }
 
-    /// Appends an operation with as many of the bytes as fit. Returns what is left for the next
-    /// record, `None` if nothing is. `continued` says that the region began in an earlier record.
+    /// Appends an operation with as many of the bytes as fit. Returns the rest for the next record,
+    /// or `None` if there is none. `continued` says that the region began in an earlier record.
     pub(super) fn append<'a>(
         &mut self,
         operation: LogOperation,
@@ -130,7 +130,7 @@ impl Record {
         (!left.is_empty()).then_some(left)
     }
 
-    /// Fixes the length, and returns where the next record starts. `more` bytes are still to be
+    /// Fixes the length, and returns the LSN of the next record. `more` bytes are still to be
     /// [filled](Self::fill) in.
     pub(super) fn close(&mut self, more: usize, layout: &RecordLayout, log_blocks: u32) -> Lsn {
         let length = self.bytes.len() + more;
@@ -142,7 +142,7 @@ impl Record {
     ///
     /// # Panics
     ///
-    /// If not all of it is there: then the next record does not begin behind its end.
+    /// If bytes are missing: the next record would not begin at its end.
     pub(super) fn pad(&mut self, layout: &RecordLayout) {
         let length = self.bytes.len().next_multiple_of(layout.roundoff_bytes as usize);
         assert_eq!(length, self.length, "the record at {} has not been filled", self.lsn);

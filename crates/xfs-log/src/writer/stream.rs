@@ -1,9 +1,9 @@
-//! What a checkpoint has yet to write, cut where a record ends.
+//! The unwritten part of a checkpoint, cut where a record ends.
 //!
-//! Owns: where the cut is. Does **not** own the record, or who copies what lies before the cut.
+//! Owns: the position of the cut. Does **not** own the record, or copying the bytes before the cut.
 //!
-//! The cut is found by lengths alone and before anything is copied, so that a record can be closed, and
-//! the next one begun, by who then fills it without a lock.
+//! The cut is computed from lengths alone, before anything is copied. So a thread can close a
+//! record and leave the next one to others, and then fill the closed record without a lock.
 
 use crate::unit::piece_fits;
 use crate::vector::first_region;
@@ -11,27 +11,27 @@ use xfs_format::log_record::OPERATION_BYTES;
 
 /// The rest of a checkpoint's vectors.
 #[derive(Clone)]
-pub(super) struct Stream<'a, I> {
-    /// Of the vector that has been begun.
+pub(super) struct VectorStream<'a, I> {
+    /// The rest of the current vector.
     rest: &'a [u8],
     vectors: I,
 }
 
-/// What of a stream goes into a record that it fills.
+/// The part of a stream that fills a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cut<'a> {
-    /// Bytes of the record, headers of operations included.
+pub(super) struct StreamCut<'a> {
+    /// Bytes in the record, headers of operations included.
     pub(super) bytes: usize,
-    /// What the next record has to begin with: the rest of a region, if one was cut.
+    /// The rest of a region that was cut: the next record has to begin with it.
     pub(super) left: &'a [u8],
 }
 
-impl<'a, I: Iterator<Item = &'a [u8]>> Stream<'a, I> {
+impl<'a, I: Iterator<Item = &'a [u8]>> VectorStream<'a, I> {
     pub(super) const fn new(vectors: I) -> Self {
         Self { rest: &[], vectors }
     }
 
-    /// What is left of the vector that comes next. `None` at the end.
+    /// Returns the rest of the current vector, or the next vector. `None` at the end.
     pub(super) fn rest(&mut self) -> Option<&'a [u8]> {
         while self.rest.is_empty() {
             self.rest = self.vectors.next()?;
@@ -39,13 +39,13 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Stream<'a, I> {
         Some(self.rest)
     }
 
-    /// Goes on by so many bytes of that.
+    /// Skips this many bytes of the current vector.
     pub(super) fn skip(&mut self, bytes: usize) {
-        self.rest = self.rest.get(bytes..).unwrap_or_default();
+        self.rest = self.rest.get(bytes..).expect("a vector ends after its regions");
     }
 
-    /// Goes on behind what fits so much room. `None` if that is everything.
-    pub(super) fn cut(&mut self, room: usize) -> Option<Cut<'a>> {
+    /// Skips as much as fits this much room. `None` if that is everything.
+    pub(super) fn cut(&mut self, room: usize) -> Option<StreamCut<'a>> {
         let mut bytes = 0;
         while let Some(vector) = self.rest() {
             if vector.len() <= room - bytes {
@@ -53,18 +53,19 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Stream<'a, I> {
                 self.skip(vector.len());
                 continue;
             }
-            let (region, length) = first_region(vector)?;
+            let (region, length) = first_region(vector).expect("the rest of a vector has regions");
             if length <= room - bytes {
                 bytes += length;
                 self.skip(length);
                 continue;
             }
             if !piece_fits(region.len(), room - bytes) {
-                return Some(Cut { bytes, left: &[] });
+                return Some(StreamCut { bytes, left: &[] });
             }
             self.skip(length);
             let piece = room - bytes - OPERATION_BYTES as usize;
-            return Some(Cut { bytes: room, left: region.get(piece..).unwrap_or_default() });
+            let left = region.get(piece..).expect("a region that does not fit has a rest");
+            return Some(StreamCut { bytes: room, left });
         }
         None
     }

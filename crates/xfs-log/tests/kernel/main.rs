@@ -1,8 +1,8 @@
-//! What we write into the log, as others see it: the newest `xfs_logprint` reads it without a
-//! complaint, and the kernel replays it.
+//! The log that we write, as others see it: the newest `xfs_logprint` reads it without a complaint,
+//! and the kernel replays it.
 //!
-//! `xfs_logprint` loses its place where three records hold the pieces of one region and those of
-//! another checkpoint lie between, so some regions are as long as they get, and several threads write.
+//! `xfs_logprint` fails where three records hold the pieces of one region and those of another
+//! checkpoint lie between. So some regions are as long as possible, and several threads write.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -20,20 +20,20 @@ use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, Xfsprogs, ready};
 use xfs_sync::{AtomicU64, Mutex, Object, Ordering};
 
-/// Bytes of most items: nothing that the kernel would know by a magic number.
+/// Bytes of most items. Their contents have no magic number that the kernel would know.
 const ITEM_BYTES: usize = 4096;
 
-/// Bytes of the others: as many as a buffer has at most, more than two small records hold.
+/// Bytes of the long items: the most that a buffer has, more than two small records hold.
 const LONG_BYTES: usize = 64 << 10;
 
-/// One in so many items is long.
+/// One in this many items is long.
 const LONG_EVERY: u64 = 8;
 
 /// Items are written to free space, this far before the end of the volume.
 const ROOM_BYTES: u64 = 4 << 20;
 
 const ITEMS: u64 = 64;
-/// Threads of a run with several checkpoints under way.
+/// Threads of a run with several concurrent checkpoints.
 const THREADS: u64 = 3;
 /// Bytes of a checkpoint in such a run.
 const CHECKPOINT_BYTES: u64 = 200 << 10;
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     run(layouts.map(trial).collect())
 }
 
-/// A buffer whose every word is a number.
+/// A buffer in which every word is the same number.
 struct Page {
     state: ItemState,
     at: DiskAddr,
@@ -94,7 +94,7 @@ impl LogItem for Page {
 
     fn unpin(&self, _end: CheckpointEnd) {}
 
-    /// Nothing is written in place, so that all of it is for the kernel to replay.
+    /// Writes nothing in place, so that the kernel has to replay everything.
     fn push(&self, _in_place: &mut InPlace) -> Pushed {
         Pushed::Underway
     }
@@ -132,9 +132,9 @@ fn check_replayed(geometry: &Geometry, buffer_bytes: u32, threads: u64) -> Resul
     output(repair.arg(&image.data)).map(drop)
 }
 
-/// Commits to the image's log from so many threads, and leaves it as a crash would. The last numbers
-/// have been forced. One thread alone has one checkpoint under way at a time: a force waits for its
-/// end. For several, several threads write, and checkpoints are small.
+/// Commits to the image's log from this many threads, and leaves the log as a crash would. The last
+/// numbers have been forced. One thread alone has one checkpoint at a time, because a force waits
+/// for its end. With several, as many threads write checkpoints, and checkpoints are small.
 fn write_log(image: &Image, buffer_bytes: u32, threads: u64) -> Result<Vec<Arc<Page>>, TrialError> {
     let data = open(&image.data)?;
     let mut sector = vec![0; 4096];
@@ -196,7 +196,7 @@ fn commit_pages(
     Ok(())
 }
 
-/// Checks that the program reads the log to its end and finds nothing odd in it.
+/// Checks that the program reads the log to its end without a complaint.
 fn check_logprint(image: &Image) -> Result<(), TrialError> {
     for options in [["-t"].as_slice(), &[], &["-d"]] {
         let printed = image.printed_log(options)?;
@@ -207,7 +207,7 @@ fn check_logprint(image: &Image) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// What a program prints, on either stream; an error if it fails.
+/// Returns the output of a program on both streams; an error if the program fails.
 fn output(command: &mut Command) -> Result<String, TrialError> {
     let output = command.output().map_err(failed)?;
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -72,7 +72,7 @@ impl Journal {
             return Ok(Cluster::of(buffer));
         }
         scratch.resize(length_bytes as usize, 0);
-        match self.cache().read_past(at, kind, scratch) {
+        match self.cache().read_uncached(at, kind, scratch) {
             Ok(()) => Ok(Cluster::OnDevice),
             Err(_) => self.bring_in(place),
         }

@@ -36,7 +36,7 @@ fn on_device(device: &MemoryDevice, at: DiskAddr, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_claimed_buffer_is_latched_and_empty_and_not_read() {
+fn claimed_buffer_is_latched_and_zero_without_a_read() {
     let device = device();
     let cache = cache(&device, 1 << 20);
     let claimed = cache.claim(&[piece(5, BLOCK)], BlockKind::Attr).unwrap();
@@ -45,11 +45,11 @@ fn a_claimed_buffer_is_latched_and_empty_and_not_read() {
     assert!(claimed.bytes().iter().all(|byte| *byte == 0));
     assert_eq!(claimed.bytes().len(), BLOCK as usize);
     let found = cache.read(address(5), BLOCK, BlockKind::Attr).unwrap();
-    assert_eq!(found, claimed, "who reads it meanwhile gets the same buffer");
+    assert_eq!(found, claimed, "a concurrent read gets the same buffer");
 }
 
 #[test]
-fn a_buffer_in_memory_is_claimed_as_it_is() {
+fn claim_of_a_cached_buffer_changes_its_kind() {
     let cache = cache(&device(), 1 << 20);
     let before = read(&cache, 5);
     let claimed = cache.claim(&[piece(5, BLOCK)], BlockKind::Attr).unwrap();
@@ -57,11 +57,11 @@ fn a_buffer_in_memory_is_claimed_as_it_is() {
     assert_eq!(before.kind(), BlockKind::Attr);
     assert!(before.bytes().iter().all(|byte| *byte == 0));
     let as_before = cache.read(address(5), BLOCK, BlockKind::Symlink);
-    assert!(matches!(as_before, Err(Error::Corrupt(_))), "its kind has changed");
+    assert!(matches!(as_before, Err(Error::Corrupt(_))), "its kind has changed (I2)");
 }
 
 #[test]
-fn a_claim_waits_for_the_latch() {
+fn claim_waits_for_the_latch() {
     let cache = cache(&device(), 1 << 20);
     let held = read(&cache, 5);
     held.latch();
@@ -78,15 +78,15 @@ fn a_claim_waits_for_the_latch() {
 }
 
 #[test]
-fn one_of_another_shape_is_superseded() {
+fn claim_of_another_shape_replaces_the_buffer() {
     let cache = cache(&device(), 1 << 20);
     let before = read(&cache, 5);
     let claimed = cache.claim(&[piece(5, 2 * BLOCK)], BlockKind::InodeCluster).unwrap();
     assert_ne!(claimed, before);
-    assert_eq!(before.bytes()[TARGET], mark(5), "who holds the old one reads on");
+    assert_eq!(before.bytes()[TARGET], mark(5), "a holder of the old buffer keeps its bytes");
     let found = cache.read(address(5), 2 * BLOCK, BlockKind::InodeCluster).unwrap();
     assert_eq!(found, claimed);
-    // The old one goes without taking the new one along.
+    // Dropping the old buffer leaves the new one in the table.
     drop(before);
     for block in 8..BLOCKS {
         read(&cache, block);
@@ -96,7 +96,7 @@ fn one_of_another_shape_is_superseded() {
 }
 
 #[test]
-fn a_forgotten_buffer_is_read_anew() {
+fn forgotten_buffer_is_read_again_from_the_device() {
     let cache = cache(&device(), 1 << 20);
     let before = read(&cache, 5);
     before.latch();
@@ -106,13 +106,13 @@ fn a_forgotten_buffer_is_read_anew() {
     let after = read(&cache, 5);
     assert_ne!(after, before);
     assert_eq!((before.bytes()[TARGET], after.bytes()[TARGET]), (b'!', mark(5)));
-    // Forgetting it once more does not take the new one out.
+    // Forgetting the old buffer again leaves the new one in the table.
     cache.forget(&before);
     assert_eq!(read(&cache, 5), after);
 }
 
 #[test]
-fn a_written_buffer_verifies_when_it_is_read_again() {
+fn written_buffer_verifies_when_it_is_read_again() {
     let device = device();
     let cache = cache(&device, 1 << 20);
     cache.set_log_head(Lsn::new(1, 10));
@@ -124,7 +124,7 @@ fn a_written_buffer_verifies_when_it_is_read_again() {
     cache.forget(&buffer);
     let again = read(&cache, 5);
     assert_eq!(again.bytes()[TARGET], b'!');
-    // The log has gone on to there; what claims to be of later is corrupt still.
+    // The log now ends there. A block with a later LSN is still corrupt.
     let mut bytes = again.bytes().to_vec();
     BlockKind::Symlink.seal(&mut bytes, Lsn::new(2, 31));
     let outcome = BlockKind::Symlink.verify(&bytes, address(5), &cache.verify_context());
@@ -132,7 +132,7 @@ fn a_written_buffer_verifies_when_it_is_read_again() {
 }
 
 #[test]
-fn readers_see_no_seal_and_keep_their_bytes_while_it_is_written() {
+fn readers_see_unchanged_bytes_while_a_buffer_is_written() {
     let device = device();
     let cache = cache(&device, 1 << 20);
     let buffer = read(&cache, 5);
@@ -142,11 +142,11 @@ fn readers_see_no_seal_and_keep_their_bytes_while_it_is_written() {
     cache.write(&buffer, Lsn::new(2, 30)).unwrap();
     buffer.unlatch();
     assert_eq!(*reading, *before);
-    assert_ne!(on_device(&device, address(5), BLOCK as usize), before, "the LSN is there");
+    assert_ne!(on_device(&device, address(5), BLOCK as usize), before, "the device has the LSN");
 }
 
 #[test]
-fn what_does_not_verify_is_not_written() {
+fn buffer_that_fails_its_verifier_is_not_written() {
     let device = device();
     let cache = cache(&device, 1 << 20);
     let buffer = read(&cache, 5);
@@ -159,7 +159,7 @@ fn what_does_not_verify_is_not_written() {
 }
 
 #[test]
-fn pieces_go_to_their_places() {
+fn extents_of_a_buffer_are_written_to_their_addresses() {
     let device = device();
     let cache = cache(&device, 1 << 20);
     let map = [piece(9, BLOCK), piece(3, BLOCK), piece(20, BLOCK)];
@@ -176,7 +176,7 @@ fn pieces_go_to_their_places() {
 }
 
 #[test]
-fn a_failed_write_says_where() {
+fn failed_write_reports_its_address() {
     let failing = Arc::new(FailingDevice::new(device(), 0x5eed));
     let cache = BufferCache::new(Arc::<FailingDevice>::clone(&failing), geometry(), 1 << 20);
     let map = [piece(9, BLOCK), piece(3, BLOCK)];
@@ -195,15 +195,15 @@ fn a_failed_write_says_where() {
 
 #[test]
 #[should_panic(expected = "without its latch")]
-fn only_who_holds_the_latch_writes() {
+fn write_without_the_latch_panics() {
     let cache = cache(&device(), 1 << 20);
     let _ = cache.write(&read(&cache, 5), Lsn::new(1, 1));
 }
 
-/// Claims, changes, writes, forgets and reads of the same few blocks from several threads. Each
-/// block counts what was done to it; a second object of one block would lose some of that.
+/// Threads claim, change, write, forget and read the same few blocks. Each block counts its
+/// changes; a second object of one block would lose some of them (I1 of the shard).
 #[test]
-fn threads_that_claim_and_read_meet_in_one_buffer() {
+fn threads_that_claim_and_read_share_one_buffer() {
     const ROUNDS: u64 = 4000;
     const THREADS: u64 = 4;
     let device = device();
@@ -215,7 +215,7 @@ fn threads_that_claim_and_read_meet_in_one_buffer() {
                 for round in 0..ROUNDS {
                     let block = ((round * 7 + thread) % 4) as u32;
                     let at = address(block);
-                    // Content is cleared by a claim, so the count stands on the device.
+                    // A claim clears the contents, so the count is read from the device.
                     let buffer = cache.claim(&[piece(block, BLOCK)], BlockKind::InodeCluster);
                     let buffer = buffer.unwrap();
                     let mut bytes = vec![0; BLOCK as usize];

@@ -1,4 +1,4 @@
-use super::{Arena, LEAST_CHUNK_BYTES, Pool};
+use super::{Arena, ArenaPool, MIN_CHUNK_BYTES};
 use crate::vector::Vector;
 
 fn vector(bytes: &[u8]) -> Vector<'_> {
@@ -6,8 +6,8 @@ fn vector(bytes: &[u8]) -> Vector<'_> {
 }
 
 #[test]
-fn a_vector_is_replaced_where_it_lies_if_it_fits() {
-    let pool = Pool::new(1 << 20, 1);
+fn replaced_vector_stays_in_place_if_it_fits() {
+    let pool = ArenaPool::new(1 << 20, 1);
     let mut arena = Arena::default();
     assert!(!arena.has_room(1));
     arena.add(pool.take(100));
@@ -21,22 +21,22 @@ fn a_vector_is_replaced_where_it_lies_if_it_fits() {
 }
 
 #[test]
-fn a_vector_that_grows_and_shrinks_takes_no_more_memory_each_time() {
-    let pool = Pool::new(1 << 20, 1);
+fn vector_that_grows_and_shrinks_takes_bounded_memory() {
+    let pool = ArenaPool::new(1 << 20, 1);
     let mut arena = Arena::default();
     arena.add(pool.take(100));
-    let mut place = arena.store(vector(&[0; 4]));
+    let mut location = arena.store(vector(&[0; 4]));
     for round in 0..10_000 {
         let length = 4 + round % 200;
-        place = arena.replace(place, vector(&vec![7; length]));
-        assert_eq!(arena.bytes(place), vec![7; length]);
+        location = arena.replace(location, vector(&vec![7; length]));
+        assert_eq!(arena.bytes(location), vec![7; length]);
     }
     assert!(arena.chunks[0].len() < 4 * 204, "{} bytes", arena.chunks[0].len());
 }
 
 #[test]
-fn pieces_are_used_again_but_not_all_are_kept() {
-    let pool = Pool::new(4 * LEAST_CHUNK_BYTES, 4);
+fn recycled_chunks_are_reused_and_their_number_is_bounded() {
+    let pool = ArenaPool::new(4 * MIN_CHUNK_BYTES, 4);
     let mut arena = Arena::default();
     for _ in 0..100 {
         arena.add(pool.take(1));
@@ -46,12 +46,19 @@ fn pieces_are_used_again_but_not_all_are_kept() {
     pool.recycle([arena]);
     assert_eq!(pool.chunks.lock().len(), 8);
     let again = pool.take(1);
-    assert!(again.is_empty() && again.capacity() == LEAST_CHUNK_BYTES as usize);
+    assert!(again.is_empty() && again.capacity() == MIN_CHUNK_BYTES as usize);
 }
 
 #[test]
-fn what_has_no_bytes_takes_no_room() {
+fn empty_vector_takes_no_memory() {
     let mut arena = Arena::default();
-    let place = arena.store(vector(&[]));
-    assert_eq!((arena.bytes(place), place.regions), ([].as_slice(), 0));
+    let location = arena.store(vector(&[]));
+    assert_eq!((location.length, location.regions), (0, 0));
+    assert!(arena.chunks.is_empty());
+}
+
+#[test]
+#[should_panic(expected = "room")]
+fn store_without_room_panics() {
+    Arena::default().store(vector(&[1; 8]));
 }

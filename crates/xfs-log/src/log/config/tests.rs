@@ -2,7 +2,7 @@ use super::{LogConfig, MIN_BUFFER_BYTES};
 
 const MIB: u64 = 1 << 20;
 
-/// How much of a log is kept free whose checkpoints are written at this size.
+/// Checks how much of a log is kept free if its checkpoints are written at this size.
 fn check_free(checkpoint_bytes: u64, log_bytes: u64, expected: u64) {
     let config = LogConfig {
         buffer_bytes: MIN_BUFFER_BYTES,
@@ -17,7 +17,7 @@ fn check_free(checkpoint_bytes: u64, log_bytes: u64, expected: u64) {
 }
 
 #[test]
-fn room_is_kept_for_a_whole_checkpoint_and_what_new_transactions_leave() {
+fn free_bytes_hold_a_whole_checkpoint_and_the_reserve_for_chains() {
     for log_bytes in [MIB, 8 * MIB, 64 * MIB, 256 * MIB] {
         check_free(u64::MAX, log_bytes, log_bytes / 8 * 3);
     }

@@ -1,4 +1,4 @@
-//! Threads of the system.
+//! Tests with threads of the operating system.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::testing::item::TestItem;
 const THREADS: usize = 4;
 
 #[test]
-fn the_order_of_what_threads_saw_is_kept() {
+fn log_keeps_the_order_that_threads_observed() {
     for slots in [1, 8] {
         let rig = Rig::new(4096);
         let config = LogConfig { threads: 2, slots, ..rig.config() };
@@ -43,7 +43,7 @@ fn the_order_of_what_threads_saw_is_kept() {
     }
 }
 
-/// A transaction of the largest kind that this log allows: a third of it, in two steps.
+/// Runs a transaction of the largest kind that this log allows: a third of it, in two steps.
 fn large_transaction(log: &Log, items: &[Arc<TestItem>], prng: &mut Prng) {
     let first = prng.within(0..items.len());
     let mut ticket = log.reserve(150 << 10, 2).unwrap();
@@ -63,8 +63,8 @@ fn large_transaction(log: &Log, items: &[Arc<TestItem>], prng: &mut Prng) {
 }
 
 #[test]
-fn the_smallest_log_goes_round_twenty_times() {
-    // Three times what the largest transaction reserves: what mkfs makes sure of.
+fn smallest_log_wraps_twenty_times() {
+    // Three times the largest reservation, which mkfs guarantees.
     let rig = Rig::new(3 * 310 * 2);
     let config = LogConfig { threads: 1, largest_bytes: 300 << 10, ..rig.config() };
     let log = rig.open(&config);
@@ -89,9 +89,9 @@ fn the_smallest_log_goes_round_twenty_times() {
     assert!(rig.state().clean);
 }
 
-/// Checkpoints under way at once, each with regions that take several records.
+/// Checkpoints written at once, each with regions that take several records.
 #[test]
-fn the_pieces_of_a_region_lie_in_one_row() {
+fn pieces_of_a_region_lie_in_consecutive_records() {
     let rig = Rig::new(32 << 10);
     let config = LogConfig { threads: 2, largest_bytes: 200 << 10, ..rig.config() };
     let log = rig.open(&config);

@@ -1,4 +1,4 @@
-//! How often a commit writes what the whole volume shares, with everything that it brings about.
+//! How often a commit writes a word that the whole volume shares, with all the work that it causes.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ const BUDGET: u64 = 64;
 const ITEM_BYTES: usize = 256;
 
 #[test]
-fn commits_seldom_write_what_the_volume_shares() {
+fn commits_rarely_write_words_of_volume_scope() {
     let rig = Rig::new(32 << 11);
-    // Without threads everything happens on this one, and what other tests do is not counted.
+    // Without threads everything happens on this one, and the work of other tests is not counted.
     let log = rig.open(&LogConfig { threads: 0, slots: 8, ..rig.config() });
     let place: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(1 << 25));
     let items: Vec<_> = (0..1 << 15)

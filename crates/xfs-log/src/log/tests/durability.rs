@@ -1,4 +1,4 @@
-//! What is promised survives a power cut, whatever else is lost.
+//! Promised commits survive a power cut, whatever else is lost.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice, Request};
 
 use super::rig::Rig;
 use crate::log::{Log, LogConfig};
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, Mutant};
 use crate::state::find_head_and_tail;
 use crate::testing::decode;
 use crate::testing::item::{TestItem, number_at};
 
 const LOG_BLOCKS: u32 = 2048;
 
-/// Where items are written in place: behind the log.
+/// The address at which items are written in place: after the log.
 const PLACE: u64 = LOG_BLOCKS as u64;
 
-/// Sets an item's number and commits it, with enough bytes to fill more than one record.
+/// Sets the number of each item and commits it, with enough bytes to fill more than one record.
 pub(super) fn commit_large(log: &Log, items: &[Arc<TestItem>], number: u64) -> u64 {
     let mut sequence = 0;
     for item in items {
@@ -33,13 +33,13 @@ pub(super) fn commit_large(log: &Log, items: &[Arc<TestItem>], number: u64) -> u
     sequence
 }
 
-/// Forces checkpoints of several records, and cuts the power at sampled moments. Says what was
-/// promised and is not there.
-fn power_cuts(plants: Plants) -> Result<(), String> {
+/// Forces checkpoints of several records, and cuts the power at sampled moments. Reports a promised
+/// commit that is missing.
+fn power_cuts(mutant: ActiveMutant) -> Result<(), String> {
     let start = Rig::new(LOG_BLOCKS);
     let device = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));
     let rig = start.on(device.clone());
-    let log = rig.open_with(&rig.config(), plants);
+    let log = rig.open_with(&rig.config(), mutant);
     let items: Vec<_> = (0..5)
         .map(|index| TestItem::large_in_place(PLACE + 64 * index, 16 << 10, device.clone()))
         .collect();
@@ -65,7 +65,7 @@ fn power_cuts(plants: Plants) -> Result<(), String> {
         let found = decode::transactions_of(&rig.log_device(), &state);
         let mut in_place = [0; 512];
         rig.device.read_at(PLACE * 512, &mut in_place).unwrap();
-        // What is not in the log any more is in place.
+        // If the log has no item any more, the item is in place (I2 of the writer).
         let last = found.last().map_or(number_at(&in_place, 0), |last| last.numbers()[0].1);
         if last < promised {
             return Err(format!("cut {cut}: {promised} was promised and only {last} is there"));
@@ -78,17 +78,18 @@ fn power_cuts(plants: Plants) -> Result<(), String> {
 }
 
 #[test]
-fn what_was_forced_is_there_after_a_power_cut() {
-    power_cuts(Plants::default()).unwrap();
+fn forced_commits_survive_a_power_cut() {
+    power_cuts(ActiveMutant::default()).unwrap();
 }
 
 #[test]
-fn no_preflush_loses_what_was_forced() {
-    power_cuts(Plants::with(Plant::NoPreflush)).unwrap_err();
+fn no_preflush_mutant_loses_forced_commits() {
+    power_cuts(ActiveMutant::with(Mutant::NoPreflush)).unwrap_err();
 }
 
+/// Checks I1 of the writer: first the flush, then the record with FUA.
 #[test]
-fn a_commit_is_written_durably_after_a_flush() {
+fn commit_record_is_written_with_fua_after_a_flush() {
     let start = Rig::new(LOG_BLOCKS);
     let device = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));
     let rig = start.on(device.clone());
@@ -105,7 +106,7 @@ fn a_commit_is_written_durably_after_a_flush() {
 }
 
 #[test]
-fn the_data_device_is_flushed_before_a_commit_in_an_external_log() {
+fn data_device_is_flushed_before_a_commit_in_an_external_log() {
     let rig = Rig::new(LOG_BLOCKS);
     let data = Arc::new(RecordingDevice::new(Arc::new(MemoryDevice::new(1 << 20))));
     let log = Log::open(rig.log_device(), Some(data.clone()), &rig.state(), &rig.config());
@@ -121,7 +122,7 @@ fn the_data_device_is_flushed_before_a_commit_in_an_external_log() {
 }
 
 #[test]
-fn one_flush_serves_all_who_force_the_same_checkpoint() {
+fn one_flush_serves_all_forces_of_one_checkpoint() {
     let start = Rig::new(LOG_BLOCKS);
     let device = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));
     let rig = start.on(device.clone());

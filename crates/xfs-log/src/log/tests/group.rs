@@ -1,5 +1,5 @@
-//! Forces that come while a checkpoint is written are served together, and pushes that were asked for
-//! too early as soon as there is something to write.
+//! Forces that arrive while a checkpoint is written are served together. A push that was requested
+//! too early is served as soon as there is something to write.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::testing::item::TestItem;
 /// Threads that force.
 const THREADS: u64 = 4;
 
-/// A device whose flushes wait while it is shut.
+/// A device whose flushes wait while the gate is closed.
 struct Gate {
     device: SharedDevice,
     open: Mutex<bool, Volume>,
@@ -47,7 +47,7 @@ impl BlockDevice for Gate {
 }
 
 #[test]
-fn what_is_committed_while_a_checkpoint_is_written_shares_the_next() {
+fn commits_during_a_write_share_the_next_checkpoint() {
     let rig = Rig::new(4096);
     let gate = Arc::new(Gate {
         device: Arc::clone(&rig.device),
@@ -83,7 +83,7 @@ fn what_is_committed_while_a_checkpoint_is_written_shares_the_next() {
 }
 
 #[test]
-fn a_force_of_what_is_durable_waits_for_nothing() {
+fn force_of_a_durable_checkpoint_does_not_wait() {
     let rig = Rig::new(4096);
     let gate = Arc::new(Gate {
         device: Arc::clone(&rig.device),
@@ -103,7 +103,7 @@ fn a_force_of_what_is_durable_waits_for_nothing() {
 }
 
 #[test]
-fn a_push_that_was_asked_for_waits_for_something_to_write() {
+fn requested_push_waits_for_the_first_commit() {
     let rig = Rig::new(2048);
     let log = rig.open(&rig.config());
     let cil = &log.inner.cil;
@@ -114,7 +114,7 @@ fn a_push_that_was_asked_for_waits_for_something_to_write() {
 }
 
 #[test]
-fn the_first_commit_wakes_who_was_asked_to_push() {
+fn first_commit_wakes_the_thread_with_a_requested_push() {
     let rig = Rig::new(2048);
     let log = rig.open(&LogConfig { threads: 1, ..rig.config() });
     for number in 1..=100 {

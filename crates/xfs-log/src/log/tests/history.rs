@@ -1,11 +1,13 @@
 //! A workload whose log tells whether its order was kept.
 //!
-//! Each transaction takes the next number of a shared item, and logs new items that carry it. Others
-//! only look at the shared item and log what they have seen in an item of their own. So:
+//! Each transaction takes the next number of a shared item, and logs new items that carry it. Other
+//! transactions only look at the shared item and log the number that they have seen in an item of
+//! their own. So:
 //!
-//! - new items stand in the log in the order of their numbers, and those of one transaction in the
+//! - new items are in the log in the order of their numbers, and those of one transaction in the
 //!   order in which they were given;
-//! - after every checkpoint, the shared item has the number of the newest ones, and nobody has seen a later;
+//! - after every checkpoint, the shared item has the number of the newest ones, and no thread has
+//!   seen a later one;
 //! - checkpoints start and end in the order of their sequences.
 
 use std::collections::BTreeMap;
@@ -19,9 +21,9 @@ use crate::log::Log;
 use crate::testing::decode::Transaction;
 use crate::testing::item::{TestItem, number_at};
 
-/// Where the shared item lies, and above it one item for each thread.
+/// The address of the shared item; the item of each thread follows.
 const SHARED: u64 = 8;
-/// From here on lie new items: number times this, and an index.
+/// The first address of new items: number times this, and an index.
 const NEW: u64 = 1 << 20;
 
 /// New items of one transaction.
@@ -52,13 +54,13 @@ impl History {
         committed
     }
 
-    /// Whether no checkpoint holds any of the shared items.
+    /// Returns whether no checkpoint holds any of the shared items.
     #[cfg(shuttle)]
     pub(super) fn is_unpinned(&self) -> bool {
         self.shared.pins() == 0 && self.own.iter().all(|own| own.pins() == 0)
     }
 
-    /// Notes which number this thread sees.
+    /// Logs the number that this thread sees.
     pub(super) fn look(&self, log: &Log, thread: usize) -> Result<Committed> {
         let lock = self.shared.lock();
         let own = &self.own[thread];
@@ -71,8 +73,8 @@ impl History {
     }
 }
 
-/// Checks the transactions of a log. Those that lie before the tail are not seen, so what is seen is
-/// any stretch of the history.
+/// Checks the transactions of a log. Those before the tail are missing, so the log may hold any
+/// part of the history.
 pub(super) fn check(transactions: &[Transaction]) -> std::result::Result<(), String> {
     let mut last_new = 0;
     let mut now = BTreeMap::new();
@@ -99,7 +101,7 @@ pub(super) fn check(transactions: &[Transaction]) -> std::result::Result<(), Str
             return Err(format!("the shared item has {shared}, the newest {newest}"));
         }
         if let Some(seen) = now.values().find(|seen| **seen > shared) {
-            return Err(format!("somebody has seen {seen} while there is only {shared}"));
+            return Err(format!("a thread has seen {seen} while the newest is {shared}"));
         }
     }
     Ok(())

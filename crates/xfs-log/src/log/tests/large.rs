@@ -1,4 +1,4 @@
-//! Transactions that are large beside the log.
+//! Transactions that are large in relation to the log.
 
 use xfs_buffer::Error;
 use xfs_format::superblock::Unsupported;
@@ -11,19 +11,19 @@ const LOG_BLOCKS: u32 = 4000;
 const LOG_BYTES: u64 = LOG_BLOCKS as u64 * 512;
 
 fn open(rig: &Rig) -> Log {
-    // No slot keeps a grant.
+    // No slot caches grant.
     rig.open(&LogConfig { largest_bytes: LOG_BYTES, ..rig.config() })
 }
 
 #[test]
-fn what_the_log_cannot_hold_is_refused() {
+fn reservation_that_the_log_cannot_hold_is_refused() {
     let log = open(&Rig::new(LOG_BLOCKS));
     for bytes in [LOG_BYTES / 2, LOG_BYTES, u64::from(u32::MAX)] {
         for steps in [1, 6] {
             let refused = log.reserve(bytes, steps).unwrap_err();
             let reason = Unsupported::LogTooSmall { bytes: 0, log_bytes: LOG_BYTES };
             let Error::Unsupported(Unsupported::LogTooSmall { bytes: unit, .. }) = refused else {
-                panic!("{refused} in place of {reason}")
+                panic!("found {refused}, expected {reason}")
             };
             assert!(unit > bytes && unit > LOG_BYTES / 2, "{refused}");
         }
@@ -39,7 +39,7 @@ fn what_the_log_cannot_hold_is_refused() {
 
 /// A padding of half a log alone is more than a transaction may take.
 #[test]
-fn a_stripe_unit_as_large_as_the_log_is_refused_and_not_waited_for() {
+fn stripe_unit_as_large_as_the_log_is_refused_without_waiting() {
     let log = Rig::with_stripe_unit(1024, 256 << 10);
     let log = log.open(&log.config());
     let refused = log.reserve(UNIT_BYTES, 1).unwrap_err();
@@ -49,9 +49,10 @@ fn a_stripe_unit_as_large_as_the_log_is_refused_and_not_waited_for() {
     log.resume();
 }
 
-/// A long chain is promised as many steps as a third of the log holds, and waits at each further one.
+/// A long chain is promised as many steps as a third of the log holds, and waits at each further
+/// step.
 #[test]
-fn a_chain_is_promised_a_third_of_the_log_at_the_most() {
+fn chain_is_promised_at_most_a_third_of_the_log() {
     let log = open(&Rig::new(LOG_BLOCKS));
     let bytes = LOG_BYTES / 10;
     let one = log.reserve(bytes, 1).unwrap();

@@ -1,13 +1,13 @@
-//! Schedules of the real code, explored.
+//! Exploration of schedules of the real code.
 //!
-//! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p xfs-log --target-dir target/model model::`, which
-//! `cargo xtask test` does too.
+//! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p xfs-log --target-dir target/model model::`, as
+//! `cargo xtask test` does.
 //!
 //! Each model runs under random schedules and under schedules with few, well-placed preemptions,
-//! which find bugs that need a certain order of few events. A planted bug must be found.
+//! which find bugs that need a certain order of few events. Each mutant must be found.
 
 mod in_place;
-mod line;
+mod wait_queue;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::rig::{Rig, UNIT_BYTES, commit_number};
 use crate::health::Health;
 use crate::item::LogItem;
 use crate::log::{Log, Shutdown};
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, Mutant};
 use crate::space::{Space, Urgency};
 use crate::testing::decode;
 use crate::testing::item::TestItem;
@@ -30,8 +30,8 @@ use crate::testing::item::TestItem;
 /// Schedules of each kind.
 const SCHEDULES: usize = 2000;
 
-/// Schedules in which a planted bug must show.
-const PLANTED_SCHEDULES: usize = 3000;
+/// Schedules among which one must expose a mutant.
+const MUTANT_SCHEDULES: usize = 3000;
 
 /// Preemptions in a schedule of few.
 const DEPTH: usize = 3;
@@ -47,18 +47,18 @@ fn explore(schedules: usize, model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(schedules), config()).run(model);
 }
 
-/// Checks that some schedule shows a planted bug, by a message with `symptom` in it.
+/// Checks that some schedule exposes a mutant, by a message with `symptom` in it.
 fn check_found(symptom: &str, model: impl Fn() + Send + Sync + Clone + 'static) {
-    let explored = catch_unwind(AssertUnwindSafe(|| explore(PLANTED_SCHEDULES, model)));
-    let failure = explored.expect_err("no schedule has shown the planted bug");
+    let explored = catch_unwind(AssertUnwindSafe(|| explore(MUTANT_SCHEDULES, model)));
+    let failure = explored.expect_err("no schedule has exposed the mutant");
     let plain = failure.downcast_ref::<&str>().copied().unwrap_or_default();
     let message = failure.downcast_ref::<String>().map_or(plain, String::as_str);
     assert!(message.contains(symptom), "{message}");
 }
 
-fn open(plants: Plants) -> (Rig, Log) {
+fn open(mutant: ActiveMutant) -> (Rig, Log) {
     let rig = Rig::new(512);
-    let log = rig.open_with(&rig.config(), plants);
+    let log = rig.open_with(&rig.config(), mutant);
     (rig, log)
 }
 
@@ -70,16 +70,16 @@ fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
     }
 }
 
-/// Writes the checkpoint at once, as a thread of the log does: a force would let it gather while
-/// another one is written.
+/// Writes the checkpoint at once, as a thread of the log does. A force would let it take more
+/// commits while another one is written.
 fn push(log: &Log, sequence: u64) -> xfs_buffer::Result<()> {
     log.inner.push(sequence)?;
     log.force(sequence)
 }
 
-/// Commits that relog a shared item, others that look at it, and pushes, all at once.
-fn commit_push_relog(plants: Plants) {
-    let (rig, log) = open(plants);
+/// Runs commits that relog a shared item, commits that look at it, and pushes, all at once.
+fn commit_push_relog(mutant: ActiveMutant) {
+    let (rig, log) = open(mutant);
     let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
     let shared = || (Arc::clone(&log), Arc::clone(&history));
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
@@ -104,10 +104,10 @@ fn commit_push_relog(plants: Plants) {
     assert!(history.is_unpinned());
 }
 
-/// Commits of one item by one thread after the other, and so through several slots, while checkpoints are
-/// switched.
-fn share_through_switches(plants: Plants) {
-    let (rig, log) = open(plants);
+/// Commits one item from one thread after another, and so through several slots, while checkpoints
+/// are switched.
+fn share_through_switches(mutant: ActiveMutant) {
+    let (rig, log) = open(mutant);
     let (log, history) = (Arc::new(log), Arc::new(History::new(0)));
     let (pushing, committing, advancing) = (Arc::clone(&log), Arc::clone(&log), history.clone());
     let push = move || {
@@ -129,9 +129,10 @@ fn share_through_switches(plants: Plants) {
     assert!(history.is_unpinned());
 }
 
-/// The same with a shutdown in the midst: what was promised is there, and nothing stays pinned.
+/// Runs commits and pushes with a shutdown among them: forced commits are in the log, and no item
+/// stays pinned.
 fn commit_push_abort() {
-    let (rig, log) = open(Plants::default());
+    let (rig, log) = open(ActiveMutant::default());
     let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
     for force in [Log::force, push] {
@@ -145,7 +146,7 @@ fn commit_push_abort() {
                     Ok(sequence) => {
                         let found = rig.transactions();
                         let last = found.last().map_or(0, |last| u64::from(last.number));
-                        assert!(last >= sequence, "{sequence} was forced, {last} is there");
+                        assert!(last >= sequence, "{sequence} was forced, {last} is in the log");
                     }
                     Err(error) => assert!(matches!(error, Error::Shutdown), "{error}"),
                 }
@@ -161,40 +162,42 @@ fn commit_push_abort() {
 }
 
 #[test]
-fn commit_against_push_against_relog() {
-    explore(SCHEDULES, || commit_push_relog(Plants::default()));
+fn commits_pushes_and_relogs_keep_the_order() {
+    explore(SCHEDULES, || commit_push_relog(ActiveMutant::default()));
 }
 
 #[test]
-fn commit_against_push_against_abort() {
+fn commits_and_pushes_with_a_shutdown_keep_forced_commits() {
     explore(SCHEDULES, commit_push_abort);
 }
 
 #[test]
-fn commits_through_several_slots_against_switches() {
-    explore(SCHEDULES, || share_through_switches(Plants::default()));
+fn commits_through_several_slots_during_switches_keep_the_order() {
+    explore(SCHEDULES, || share_through_switches(ActiveMutant::default()));
 }
 
 #[test]
-fn shared_vector_kept() {
+fn shared_vector_kept_is_found() {
     let symptom = "the shared item has";
-    check_found(symptom, || share_through_switches(Plants::with(Plant::SharedVectorKept)));
+    check_found(symptom, || share_through_switches(ActiveMutant::with(Mutant::SharedVectorKept)));
 }
 
 #[test]
-fn slots_switched_one_by_one() {
-    check_found("somebody has seen", || commit_push_relog(Plants::with(Plant::SlotsOneByOne)));
+fn slots_one_by_one_is_found() {
+    check_found("a thread has seen", || {
+        commit_push_relog(ActiveMutant::with(Mutant::SlotsOneByOne))
+    });
 }
 
 #[test]
-fn start_out_of_order() {
-    check_found("comes after", || commit_push_relog(Plants::with(Plant::StartOutOfOrder)));
+fn start_out_of_order_is_found() {
+    check_found("comes after", || commit_push_relog(ActiveMutant::with(Mutant::StartOutOfOrder)));
 }
 
-/// Checkpoints whose records alternate, while what they hold is written in place at once. With
-/// three of them COMMIT of one lies in a later record than START of the next.
-fn commit_push_in_place(plants: Plants) {
-    let (rig, log) = open(plants);
+/// Writes checkpoints whose records alternate, while their items are written in place at once. With
+/// three checkpoints, COMMIT of one is in a later record than START of the next.
+fn commit_push_in_place(mutant: ActiveMutant) {
+    let (rig, log) = open(mutant);
     let log = Arc::new(log);
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
     for thread in 1..=3 {
@@ -213,22 +216,22 @@ fn commit_push_in_place(plants: Plants) {
 }
 
 #[test]
-fn checkpoints_against_items_in_place() {
-    explore(SCHEDULES, || commit_push_in_place(Plants::default()));
+fn tail_stays_at_start_while_items_are_written_in_place() {
+    explore(SCHEDULES, || commit_push_in_place(ActiveMutant::default()));
 }
 
 #[test]
-fn tail_past_start() {
+fn tail_past_start_is_found() {
     check_found("has passed START", || {
-        commit_push_in_place(Plants::with(Plant::TailPastStart));
+        commit_push_in_place(ActiveMutant::with(Mutant::TailPastStart));
     });
 }
 
-/// Checkpoints that are longer than a record, written at once: one fills a record while the other has
-/// closed a later one. What has been forced is there, whatever the other one has yet to write.
-fn fill_at_once(plants: Plants) {
+/// Writes checkpoints longer than a record at once: one fills a record while the other has closed a
+/// later one. A forced commit is in the log, whatever the other checkpoint has yet to write.
+fn fill_at_once(mutant: ActiveMutant) {
     const BYTES: usize = 36 << 10;
-    let (rig, log) = open(plants);
+    let (rig, log) = open(mutant);
     let log = Arc::new(log);
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
     for thread in 1..=2 {
@@ -246,7 +249,7 @@ fn fill_at_once(plants: Plants) {
             let found = decode::transactions(&rig.snapshot().log_device());
             let numbers: Vec<_> = found.iter().flat_map(|found| found.numbers()).collect();
             let is_there = numbers.contains(&(128 * thread, thread));
-            assert!(is_there, "what has been forced is not there");
+            assert!(is_there, "a forced commit is not in the log");
         }));
     }
     run(threads);
@@ -254,30 +257,32 @@ fn fill_at_once(plants: Plants) {
 }
 
 #[test]
-fn records_filled_at_once() {
-    explore(SCHEDULES, || fill_at_once(Plants::default()));
+fn checkpoints_filling_records_at_once_are_durable_when_forced() {
+    explore(SCHEDULES, || fill_at_once(ActiveMutant::default()));
 }
 
 #[test]
-fn commit_before_records() {
-    check_found("is not there", || fill_at_once(Plants::with(Plant::CommitBeforeRecords)));
+fn commit_before_records_is_found() {
+    check_found("is not in the log", || {
+        fill_at_once(ActiveMutant::with(Mutant::CommitBeforeRecords))
+    });
 }
 
 #[test]
-fn pieces_apart() {
-    check_found("the rest of a region", || fill_at_once(Plants::with(Plant::PiecesApart)));
+fn pieces_apart_is_found() {
+    check_found("the rest of a region", || fill_at_once(ActiveMutant::with(Mutant::PiecesApart)));
 }
 
-/// Takers, of whom some must wait, against a head and a tail that move.
-fn grant(plants: Plants, slots: usize, largest_bytes: u64) {
+/// Requests space from several threads, some of which must wait, while head and tail move.
+fn grant(mutant: ActiveMutant, slots: usize, largest_bytes: u64) {
     const SIZE: u64 = 400;
-    let space = Arc::new(Space::new(SIZE, slots, largest_bytes, plants));
+    let space = Arc::new(Space::new(SIZE, slots, largest_bytes, mutant));
     let health = Arc::new(Health::default());
     let check = |space: &Space| {
         let now = space.in_use();
         assert!(now.used + now.granted <= SIZE, "{now:?}");
     };
-    // A checkpoint with a grant that it will write.
+    // The grant of a checkpoint that is written below.
     space.take(150, Urgency::Begin, &health, &|| {}).unwrap();
     space.drain();
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
@@ -305,21 +310,22 @@ fn grant(plants: Plants, slots: usize, largest_bytes: u64) {
 }
 
 #[test]
-fn grant_against_wake_up() {
-    explore(SCHEDULES, || grant(Plants::default(), 2, u64::MAX));
+fn requests_never_exceed_the_log() {
+    explore(SCHEDULES, || grant(ActiveMutant::default(), 2, u64::MAX));
 }
 
 #[test]
-fn grant_against_wake_up_with_caches() {
-    explore(SCHEDULES, || grant(Plants::default(), 2, 1));
+fn requests_with_caches_never_exceed_the_log() {
+    explore(SCHEDULES, || grant(ActiveMutant::default(), 2, 1));
 }
 
 #[test]
-fn grant_before_head() {
-    check_found("SpaceUse", || grant(Plants::with(Plant::GrantBeforeHead), 2, u64::MAX));
+fn grant_before_head_is_found() {
+    check_found("SpaceUse", || grant(ActiveMutant::with(Mutant::GrantBeforeHead), 2, u64::MAX));
 }
 
-/// A chain of transactions that has an intent open all the time, and logs it again when it is told to.
+/// Runs a chain of transactions that has an intent open all the time, and logs it again when told
+/// to.
 fn chain(log: &Log, number: u64, device: &SharedDevice) {
     /// A sixteenth of the log.
     const STEP_BYTES: usize = 16 << 10;
@@ -350,9 +356,9 @@ fn chain(log: &Log, number: u64, device: &SharedDevice) {
     log.release(ticket);
 }
 
-/// Chains that go on for longer than was promised to them and use up the log together.
-fn roll(plants: Plants) {
-    let (_, log) = open(plants);
+/// Runs chains that go on for longer than was promised to them, and use up the log together.
+fn roll(mutant: ActiveMutant) {
+    let (_, log) = open(mutant);
     let log = Arc::new(log);
     let device: SharedDevice = Arc::new(MemoryDevice::new(1 << 20));
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
@@ -367,11 +373,11 @@ fn roll(plants: Plants) {
 }
 
 #[test]
-fn rolls_against_each_other() {
-    explore(SCHEDULES, || roll(Plants::default()));
+fn chains_that_use_up_the_log_all_end() {
+    explore(SCHEDULES, || roll(ActiveMutant::default()));
 }
 
 #[test]
-fn relog_by_guess() {
-    check_found("deadlock", || roll(Plants::with(Plant::RelogByGuess)));
+fn relog_by_guess_is_found() {
+    check_found("deadlock", || roll(ActiveMutant::with(Mutant::RelogByGuess)));
 }

@@ -1,4 +1,4 @@
-//! A log that goes by count holds the same bytes whenever its thread gets its turn.
+//! A log that goes by count holds the same bytes whenever its thread runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,24 +14,25 @@ use crate::log::{Log, LogConfig};
 use crate::testing::item::TestItem;
 
 const LOG_BLOCKS: u32 = 1024;
-/// Where items are written in place: behind the log.
+/// The address at which items are written in place: after the log.
 const PLACE: u64 = LOG_BLOCKS as u64;
-/// Items that take turns, so that some are in place and some are not when they are logged again.
+/// Enough items that some are in place and some are not when they are logged again.
 const ITEMS: u64 = 400;
-/// More than the log holds, several times.
+/// Several times as many as the log holds.
 const COMMITS: u64 = 6000;
 
 fn by_count(rig: &Rig, threads: usize) -> LogConfig {
     LogConfig { threads, by_count: true, slots: 1, ..rig.config() }
 }
 
-/// Commits items in an order that the seed says, forces now and then, and ends with everything in place.
+/// Commits items in an order that follows from the seed, forces now and then, and ends with
+/// everything in place.
 fn work(log: &Log, device: &SharedDevice) {
     let mut random = Prng::new(0xc0de);
     let items: Vec<_> =
         (0..ITEMS).map(|number| TestItem::in_place(PLACE + number, Arc::clone(device))).collect();
     for number in 1..=COMMITS {
-        // A few are logged all the time.
+        // A few items are logged all the time.
         let among = if number % 3 == 0 { 8 } else { items.len() };
         let item = &items[random.within(0..among)];
         let lock = item.lock();
@@ -45,7 +46,8 @@ fn work(log: &Log, device: &SharedDevice) {
     check_settled(log);
 }
 
-/// All bytes of a device on which that was done, with so many threads, and with requests let go by a schedule.
+/// Returns all bytes of a device after `work`, with this many threads, and with requests released
+/// by a schedule if there is a seed.
 fn bytes_after(threads: usize, seed: Option<u64>) -> Vec<u8> {
     let rig = Rig::new(LOG_BLOCKS);
     let done = AtomicBool::new(false);
@@ -59,20 +61,21 @@ fn bytes_after(threads: usize, seed: Option<u64>) -> Vec<u8> {
                 (Arc::new(device) as SharedDevice, Some(scheduler))
             }
         };
-        let letting_go = scheduler.map(|scheduler| scope.spawn(|| let_go(scheduler, &done)));
+        let releasing =
+            scheduler.map(|scheduler| scope.spawn(|| release_requests(scheduler, &done)));
         let log = rig.on(Arc::clone(&device)).open(&by_count(&rig, threads));
         work(&log, &device);
         log.unmount().unwrap();
         done.store(true, Ordering::SeqCst);
-        letting_go.into_iter().for_each(|thread| thread.join().unwrap());
+        releasing.into_iter().for_each(|thread| thread.join().unwrap());
     });
     let mut bytes = vec![0; rig.device.length_bytes() as usize];
     rig.device.read_at(0, &mut bytes).unwrap();
     bytes
 }
 
-/// Lets requests go, each after a time that has nothing to do with the commits.
-fn let_go(mut scheduler: Scheduler, done: &AtomicBool) {
+/// Releases requests, each after a time that does not depend on the commits.
+fn release_requests(mut scheduler: Scheduler, done: &AtomicBool) {
     let mut random = Prng::new(7);
     while !done.load(Ordering::SeqCst) {
         (0..random.within(0..40)).for_each(|_| thread::yield_now());
@@ -80,6 +83,7 @@ fn let_go(mut scheduler: Scheduler, done: &AtomicBool) {
     }
 }
 
+/// Every decision is made by the committing thread (I3).
 #[test]
 fn same_commits_give_the_same_bytes_whenever_records_are_written() {
     let alone = bytes_after(0, None);
@@ -90,7 +94,8 @@ fn same_commits_give_the_same_bytes_whenever_records_are_written() {
     }
 }
 
-/// The items of a checkpoint that could not be written are aborted, and a later commit returns the error.
+/// The items of a checkpoint that could not be written are aborted, and a later commit returns the
+/// error.
 #[test]
 fn checkpoint_that_the_thread_cannot_write_shuts_the_log_down() {
     let rig = Rig::new(LOG_BLOCKS);
@@ -100,14 +105,14 @@ fn checkpoint_that_the_thread_cannot_write_shuts_the_log_down() {
     failing.set_fault(Some(fault));
     let items: Vec<_> = (0..COMMITS).map(|number| TestItem::new(PLACE + number)).collect();
     let failed = items.iter().find_map(|item| commit(&log, &[item]).err());
-    assert!(failed.is_some(), "no commit has failed");
+    assert!(failed.is_some(), "every commit succeeded");
     assert!(log.is_shut_down());
     drop(log);
     assert!(items.iter().all(|item| item.pins() == 0));
     assert!(items.iter().any(|item| item.was_aborted()));
 }
 
-/// A log that is dropped while a checkpoint is on its way pins nothing.
+/// A log that is dropped while a checkpoint is being written leaves no item pinned.
 #[test]
 fn dropped_log_leaves_no_item_pinned() {
     let rig = Rig::new(LOG_BLOCKS);

@@ -1,5 +1,5 @@
-//! A device that carries requests out in another order than they came, under several threads that force:
-//! what was promised is there after a power cut all the same.
+//! Forced commits survive a power cut on a device that reorders requests, with several threads that
+//! force.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice, RequestKind, ScheduledD
 use super::durability::commit_large;
 use super::rig::Rig;
 use crate::log::{Log, LogConfig};
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, Mutant};
 use crate::state::find_head_and_tail;
 use crate::testing::decode;
 use crate::testing::item::{TestItem, number_at};
 
 const LOG_BLOCKS: u32 = 2048;
 
-/// Where items are written in place: behind the log.
+/// The address at which items are written in place: after the log.
 const PLACE: u64 = LOG_BLOCKS as u64;
 
 /// Bytes of an item: with one of each thread, a checkpoint fills more than one record.
@@ -26,25 +26,25 @@ const ITEM_BYTES: usize = 16 << 10;
 
 const THREADS: u64 = 4;
 
-/// How often a thread changes its item and forces the log.
+/// The number of times that a thread changes its item and forces the log.
 const ROUNDS: u64 = 30;
 
 /// A number that must be found in an item after every later cut.
-struct Promise {
+struct ForcedCommit {
     position: usize,
     at: u64,
     number: u64,
 }
 
-/// Where the threads' items lie.
+/// The addresses of the threads' items.
 fn places() -> impl Iterator<Item = u64> {
     (0..THREADS).map(|thread| PLACE + 64 * thread)
 }
 
-/// Lets the requests that wait go one after the other, chosen by the seed, until nobody asks any more.
+/// Releases waiting requests one after another, chosen by the seed, until the threads are done.
 fn reorder(mut scheduler: Scheduler, done: &AtomicBool) {
     while !done.load(Ordering::SeqCst) {
-        // Others that are on their way get a chance to come first.
+        // Let more requests arrive first.
         for _ in 0..20 {
             thread::yield_now();
         }
@@ -52,7 +52,7 @@ fn reorder(mut scheduler: Scheduler, done: &AtomicBool) {
     }
 }
 
-/// What is durable after a cut, by item: in the log or in place.
+/// The durable number of each item after a cut, in the log or in place.
 fn numbers_after(rig: &Rig) -> Result<BTreeMap<u64, u64>, String> {
     let log = rig.log_device();
     let state = find_head_and_tail(&log).map_err(|error| error.to_string())?;
@@ -72,9 +72,9 @@ fn numbers_after(rig: &Rig) -> Result<BTreeMap<u64, u64>, String> {
 }
 
 /// Ends the reordering, whether the threads that forced have done their work or failed.
-struct End<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -86,37 +86,37 @@ fn change_and_force(
     item: &Arc<TestItem>,
     at: u64,
     recorder: &RecordingDevice,
-) -> Vec<Promise> {
+) -> Vec<ForcedCommit> {
     let mut promises = Vec::new();
     for number in 1..=ROUNDS {
         let sequence = commit_large(log, std::slice::from_ref(item), number);
         if number % 3 == 0 {
             log.force(sequence).unwrap();
-            promises.push(Promise { position: recorder.position(), at, number });
+            promises.push(ForcedCommit { position: recorder.position(), at, number });
         }
     }
     promises
 }
 
-/// What four threads are promised while the device does what it likes.
+/// The commits that four threads have forced while the device reorders their requests.
 fn promises(
     rig: &Rig,
     recorder: &Arc<RecordingDevice>,
     seed: u64,
-    (usual, plants): (&LogConfig, Plants),
-) -> Vec<Promise> {
+    (usual, mutant): (&LogConfig, ActiveMutant),
+) -> Vec<ForcedCommit> {
     let held = [RequestKind::Write, RequestKind::Flush];
     let (device, scheduler) = ScheduledDevice::new(recorder.clone(), &held, seed);
     let device = Arc::new(device);
     let rig = rig.on(device.clone());
-    // Checkpoints come unasked as well, so that two threads write some at once.
+    // Checkpoints are also written without a force, so that two threads write some at once.
     let (largest_bytes, checkpoint_bytes) = (32 << 10, 20 << 10);
     let config = LogConfig { threads: 2, largest_bytes, checkpoint_bytes, ..usual.clone() };
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| reorder(scheduler, &done));
-        let _end = End(&done);
-        let log = rig.open_with(&config, plants);
+        let _end = StopOnDrop(&done);
+        let log = rig.open_with(&config, mutant);
         let forcing: Vec<_> = places()
             .map(|at| {
                 let item = TestItem::large_in_place(at, ITEM_BYTES, device.clone());
@@ -131,27 +131,27 @@ fn promises(
     })
 }
 
-/// Cuts the power at sampled moments, and says what was promised and is not there.
-fn power_cuts(seed: u64, plants: Plants) -> Result<(), String> {
-    power_cuts_with(seed, plants, |usual| usual)
+/// Cuts the power at sampled moments, and reports a forced commit that is missing.
+fn power_cuts(seed: u64, mutant: ActiveMutant) -> Result<(), String> {
+    power_cuts_with(seed, mutant, |usual| usual)
 }
 
-/// The same for a log that is run otherwise.
+/// As `power_cuts`, with another configuration of the log.
 fn power_cuts_with(
     seed: u64,
-    plants: Plants,
+    mutant: ActiveMutant,
     run: impl Fn(LogConfig) -> LogConfig,
 ) -> Result<(), String> {
     let start = Rig::new(LOG_BLOCKS);
     let recorder = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));
     let config = run(start.config());
-    let promises = promises(&start, &recorder, seed, (&config, plants));
+    let promises = promises(&start, &recorder, seed, (&config, mutant));
     let recording = recorder.recording();
     let cuts = PowerCuts::new(&recording, Atomicity::default().torn(0..PLACE * 512));
     for seed in 0..150 {
         let cut = cuts.sample(seed);
         let found = numbers_after(&start.on(Arc::new(cuts.after(cut))))?;
-        for Promise { at, number, .. } in
+        for ForcedCommit { at, number, .. } in
             promises.iter().filter(|promise| promise.position <= cut.point())
         {
             let last = found[at];
@@ -166,24 +166,24 @@ fn power_cuts_with(
 }
 
 #[test]
-fn what_was_forced_is_there_whatever_order_a_device_chooses() {
+fn forced_commits_survive_a_power_cut_on_a_reordering_device() {
     for seed in 0..6 {
-        power_cuts(seed, Plants::default()).unwrap();
+        power_cuts(seed, ActiveMutant::default()).unwrap();
     }
 }
 
 #[test]
-fn log_by_count_keeps_what_was_forced_on_such_a_device() {
+fn log_by_count_keeps_forced_commits_on_a_reordering_device() {
     for seed in 0..4 {
         let by_count = |usual| LogConfig { by_count: true, slots: 1, ..usual };
-        power_cuts_with(seed, Plants::default(), by_count).unwrap();
+        power_cuts_with(seed, ActiveMutant::default(), by_count).unwrap();
     }
 }
 
 #[test]
-fn planted_bugs_lose_what_was_forced_on_such_a_device() {
-    for plant in [Plant::NoPreflush, Plant::CommitBeforeRecords] {
-        let lost = (0..20).find_map(|seed| power_cuts(seed, Plants::with(plant)).err());
-        println!("{plant:?}: {}", lost.unwrap_or_else(|| panic!("{plant:?} is not found")));
+fn commit_ordering_mutants_lose_forced_commits_on_a_reordering_device() {
+    for mutant in [Mutant::NoPreflush, Mutant::CommitBeforeRecords] {
+        let lost = (0..20).find_map(|seed| power_cuts(seed, ActiveMutant::with(mutant)).err());
+        println!("{mutant:?}: {}", lost.unwrap_or_else(|| panic!("{mutant:?} is not found")));
     }
 }

@@ -10,13 +10,13 @@ use crate::cil::Committed;
 use crate::device::{LogDevice, LogGeometry};
 use crate::item::LogItem;
 use crate::log::{Log, LogConfig};
-use crate::plant::Plants;
+use crate::mutant::ActiveMutant;
 use crate::state::{LogState, find_head_and_tail};
 use crate::testing::decode::{self, Transaction};
 use crate::testing::item::TestItem;
 use crate::testing::{LogImage, UUID};
 
-/// Bytes behind the log, for what is written in place.
+/// Bytes after the log, for items that are written in place.
 const PLACE_BYTES: u64 = 1 << 20;
 
 /// A log device in memory with the log that mkfs writes.
@@ -53,7 +53,8 @@ impl Rig {
         Self { device, geometry: self.geometry }
     }
 
-    /// A copy of the log as it is now, while others write to it. It may have holes, as after a crash.
+    /// A copy of the log as it is now, while other threads write to it. It may have holes, as after
+    /// a crash.
     #[cfg(shuttle)]
     pub(crate) fn snapshot(&self) -> Self {
         let mut bytes = vec![0; self.geometry.length_blocks as usize * 512];
@@ -67,7 +68,7 @@ impl Rig {
         LogDevice::with_geometry(Arc::clone(&self.device), self.geometry).unwrap()
     }
 
-    /// A configuration without threads: all happens in the order of the test.
+    /// A configuration without threads: everything happens in the order of the test.
     pub(crate) fn config(&self) -> LogConfig {
         LogConfig { threads: 0, slots: 4, largest_bytes: 8 << 10, ..LogConfig::new(&self.geometry) }
     }
@@ -80,18 +81,18 @@ impl Rig {
         Log::open(self.log_device(), None, &self.state(), config)
     }
 
-    pub(crate) fn open_with(&self, config: &LogConfig, plants: Plants) -> Log {
-        Log::open_with(self.log_device(), None, &self.state(), config, plants)
+    pub(crate) fn open_with(&self, config: &LogConfig, mutant: ActiveMutant) -> Log {
+        Log::open_with(self.log_device(), None, &self.state(), config, mutant)
     }
 
-    /// What recovery would replay, once it is sure that no tail keeps anything from it.
+    /// The transactions that recovery would replay, after a check that no tail excludes one.
     pub(crate) fn transactions(&self) -> Vec<Transaction> {
         decode::check_tails(&self.log_device());
         decode::transactions(&self.log_device())
     }
 }
 
-/// What a transaction of the tests reserves.
+/// The reservation of a transaction in the tests.
 pub(crate) const UNIT_BYTES: u64 = 4 << 10;
 
 /// Commits these items, whose locks the caller holds.

@@ -1,4 +1,4 @@
-//! A log that is shut down fails everybody, loses nothing that was promised, and pins nothing.
+//! A log that is shut down fails every call, loses no forced commit, and leaves no item pinned.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn check_dead(log: &Log, item: &Arc<TestItem>) {
 }
 
 #[test]
-fn a_shutdown_with_a_flush_keeps_what_was_committed() {
+fn shutdown_with_a_flush_keeps_commits() {
     let rig = Rig::new(2048);
     let log = rig.open(&rig.config());
     let item = TestItem::new(8);
@@ -33,7 +33,7 @@ fn a_shutdown_with_a_flush_keeps_what_was_committed() {
 }
 
 #[test]
-fn a_shutdown_at_once_loses_what_was_not_forced() {
+fn shutdown_at_once_loses_only_unforced_commits() {
     let rig = Rig::new(2048);
     let log = rig.open(&rig.config());
     let item = TestItem::new(8);
@@ -49,14 +49,14 @@ fn a_shutdown_at_once_loses_what_was_not_forced() {
 }
 
 #[test]
-fn who_waits_for_space_is_told() {
+fn waiter_for_space_fails_on_shutdown() {
     let rig = Rig::new(2048);
     let log = rig.open(&LogConfig { threads: 1, ..rig.config() });
     let first = log.reserve(400 << 10, 1).unwrap();
     let second = log.reserve(400 << 10, 1).unwrap();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| log.reserve(400 << 10, 1));
-        while !log.has_waiters() {
+        while !log.is_contended() {
             std::thread::yield_now();
         }
         log.shut_down(Shutdown::Now).unwrap();
@@ -66,9 +66,9 @@ fn who_waits_for_space_is_told() {
     log.release(second);
 }
 
-/// The threads that write checkpoints would turn in circles: there is nothing to write.
+/// A push request would make the threads that write checkpoints spin: there is nothing to write.
 #[test]
-fn who_waits_for_a_suspended_log_has_nothing_written() {
+fn waiter_for_a_suspended_log_requests_no_push() {
     let rig = Rig::new(2048);
     let log = rig.open(&LogConfig { threads: 1, ..rig.config() });
     log.suspend().unwrap();
@@ -77,7 +77,7 @@ fn who_waits_for_a_suspended_log_has_nothing_written() {
         while log.inner.space.waiting() == 0 {
             std::thread::yield_now();
         }
-        log.inner.relieve();
+        log.inner.make_space();
         let is_asked = log.inner.cil.is_push_requested();
         log.resume();
         log.release(waiter.join().unwrap().unwrap());
@@ -86,7 +86,7 @@ fn who_waits_for_a_suspended_log_has_nothing_written() {
 }
 
 #[test]
-fn a_commit_that_reserved_too_little_shuts_the_log_down() {
+fn commit_beyond_its_reservation_shuts_the_log_down() {
     let rig = Rig::new(2048);
     let log = rig.open(&rig.config());
     let item = TestItem::with_length(8, 8 << 10);
@@ -97,7 +97,8 @@ fn a_commit_that_reserved_too_little_shuts_the_log_down() {
     check_dead(&log, &item);
 }
 
-/// Fails the n-th request of a kind, for every n that the work makes.
+/// Fails the n-th request of a kind, for every n that the work makes. Nothing is written after it
+/// (I4 of the writer).
 fn check_failures(kind: RequestKind) {
     let mut failed = true;
     let mut nth = 0;
@@ -124,7 +125,10 @@ fn check_failures(kind: RequestKind) {
         device.set_fault(None);
         assert_eq!(failed, log.is_shut_down());
         if failed {
+            let before = rig.log_device().read_blocks(0, u32::MAX).unwrap();
             check_dead(&log, &item);
+            let after = rig.log_device().read_blocks(0, u32::MAX).unwrap();
+            assert!(before == after, "the log was written after request {nth} had failed (I4)");
         }
         let last = if promised == 0 { 0 } else { last_number(&rig) };
         assert!(last >= promised, "request {nth}: {last} of {promised}");
@@ -137,11 +141,11 @@ fn last_number(rig: &Rig) -> u64 {
 }
 
 #[test]
-fn every_write_may_fail() {
+fn failure_of_any_write_shuts_the_log_down() {
     check_failures(RequestKind::Write);
 }
 
 #[test]
-fn every_flush_may_fail() {
+fn failure_of_any_flush_shuts_the_log_down() {
     check_failures(RequestKind::Flush);
 }

@@ -1,4 +1,4 @@
-//! One thread: what is committed is in the log, once, in order, and the space comes out right.
+//! One thread: each commit is in the log, once and in order, and the space is accounted correctly.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::testing::decode;
 use crate::testing::item::TestItem;
 
 #[test]
-fn what_is_forced_is_in_the_log() {
+fn forced_commits_are_in_the_log() {
     let rig = Rig::new(4000);
     let log = rig.open(&rig.config());
     let (first, second) = (TestItem::new(8), TestItem::new(16));
@@ -30,7 +30,7 @@ fn what_is_forced_is_in_the_log() {
 }
 
 #[test]
-fn an_item_is_once_in_a_checkpoint_as_the_last_commit_left_it() {
+fn checkpoint_holds_an_item_once_with_its_last_contents() {
     let rig = Rig::new(4000);
     let log = rig.open(&rig.config());
     let (first, second) = (TestItem::new(8), TestItem::new(16));
@@ -47,7 +47,7 @@ fn an_item_is_once_in_a_checkpoint_as_the_last_commit_left_it() {
 }
 
 #[test]
-fn nothing_to_force_writes_nothing() {
+fn force_without_commits_writes_nothing() {
     let rig = Rig::new(4000);
     let before = rig.state();
     let log = rig.open(&rig.config());
@@ -58,7 +58,7 @@ fn nothing_to_force_writes_nothing() {
 }
 
 #[test]
-fn an_ordered_item_leaves_no_bytes_and_goes_to_the_ail() {
+fn ordered_item_logs_no_bytes_and_enters_the_ail() {
     let rig = Rig::new(4000);
     let log = rig.open(&rig.config());
     let (ordered, plain) = (TestItem::ordered(8), TestItem::new(16));
@@ -70,7 +70,7 @@ fn an_ordered_item_leaves_no_bytes_and_goes_to_the_ail() {
 }
 
 #[test]
-fn an_intent_that_is_finished_in_its_checkpoint_is_not_written() {
+fn intent_finished_in_its_checkpoint_is_not_written() {
     let rig = Rig::new(4000);
     let log = rig.open(&rig.config());
     let intent = TestItem::new(8);
@@ -86,7 +86,7 @@ fn an_intent_that_is_finished_in_its_checkpoint_is_not_written() {
 }
 
 #[test]
-fn an_intent_that_is_finished_later_is_written_and_so_is_its_completion() {
+fn intent_finished_later_is_written_with_its_completion() {
     let rig = Rig::new(4000);
     let log = rig.open(&rig.config());
     let intent = TestItem::new(8);
@@ -99,7 +99,7 @@ fn an_intent_that_is_finished_later_is_written_and_so_is_its_completion() {
     assert_eq!(numbers, [[(8, 1)], [(16, 3)]]);
 }
 
-/// Commits items of many sizes until the log has gone round, and compares what is in it.
+/// Commits items of many sizes until the log has wrapped, and compares its contents.
 fn check_layout(length_blocks: u32, stripe_unit_bytes: u32, config: impl Fn(&mut LogConfig)) {
     let rig = Rig::with_stripe_unit(length_blocks, stripe_unit_bytes);
     let mut settings = rig.config();
@@ -152,7 +152,7 @@ fn records_fill_stripe_units() {
 }
 
 #[test]
-fn a_chain_may_go_on_longer_than_it_has_reserved() {
+fn chain_may_roll_beyond_its_reservation() {
     let rig = Rig::new(4096);
     let log = rig.open(&rig.config());
     let item = TestItem::new(8);
@@ -169,9 +169,9 @@ fn a_chain_may_go_on_longer_than_it_has_reserved() {
     check_settled(&log);
 }
 
-/// Whoever waits for the item of the chain keeps what it has been granted.
+/// Transactions that wait for the item of the chain keep their grants (I4 of log space).
 #[test]
-fn a_chain_goes_on_while_others_hold_all_that_they_can_get() {
+fn chain_rolls_while_other_tickets_hold_all_they_can_get() {
     const BYTES: u64 = 90 << 10;
     let rig = Rig::new(2048);
     let log = rig.open(&LogConfig { largest_bytes: 1 << 20, ..rig.config() });
@@ -195,9 +195,9 @@ fn a_chain_goes_on_while_others_hold_all_that_they_can_get() {
     check_settled(&log);
 }
 
-/// A log that is used to its end behind an intent that only recovery finishes.
+/// The log is used to its end after an intent that only recovery finishes.
 #[test]
-fn recovery_may_have_what_new_transactions_leave() {
+fn recovery_may_use_the_space_that_new_transactions_leave() {
     let rig = Rig::new(2048);
     let size_bytes = 2048 * 512;
     let log = rig.open(&LogConfig { slots: 1, largest_bytes: 1 << 20, ..rig.config() });
@@ -227,7 +227,7 @@ fn recovery_may_have_what_new_transactions_leave() {
     };
     assert!(matches!(refused, Error::Posix(PosixError::NoSpace)), "{refused}");
     assert!(log.space().used + log.space().granted > size_bytes / 16 * 15, "{:?}", log.space());
-    // Nor does a chain of recovery wait when it goes on.
+    // A chain of recovery does not wait either when it rolls.
     let mut chain = tickets.pop().unwrap();
     let refused = loop {
         assert!(number < 1000, "{:?}", log.space());
@@ -247,9 +247,9 @@ fn recovery_may_have_what_new_transactions_leave() {
     tickets.into_iter().for_each(|ticket| log.release(ticket));
 }
 
-/// What a chain knows when it decides what to log again still holds when it goes on.
+/// The space that a chain secured when it decided what to log again is still there when it rolls.
 #[test]
-fn a_chain_that_logs_nothing_again_need_not_wait() {
+fn chain_with_a_secured_step_rolls_without_waiting() {
     let rig = Rig::new(2048);
     let log = rig.open(&LogConfig { slots: 1, largest_bytes: 1 << 20, ..rig.config() });
     let mut chain = log.reserve(8 << 10, 1).unwrap();
@@ -271,7 +271,7 @@ fn a_chain_that_logs_nothing_again_need_not_wait() {
 }
 
 #[test]
-fn an_unmounted_log_is_clean_and_goes_on_where_it_ended() {
+fn unmounted_log_is_clean_and_continues_where_it_ended() {
     let rig = Rig::new(4096);
     for round in 0..30 {
         let log = rig.open(&rig.config());
@@ -286,7 +286,7 @@ fn an_unmounted_log_is_clean_and_goes_on_where_it_ended() {
 }
 
 #[test]
-fn a_covered_log_replays_only_what_covers_it() {
+fn covered_log_replays_only_the_covering_item() {
     let rig = Rig::new(4096);
     let log = rig.open(&rig.config());
     commit_number(&log, &TestItem::new(8), 1).unwrap();
@@ -301,9 +301,9 @@ fn a_covered_log_replays_only_what_covers_it() {
     assert!(log.needs_cover());
 }
 
-/// What somebody commits meanwhile may not get in place for long: covering is given up.
+/// A concurrent commit may stay out of place for long: covering gives up.
 #[test]
-fn covering_a_log_that_has_become_busy_ends() {
+fn covering_a_log_that_has_become_busy_gives_up() {
     let rig = Rig::new(4096);
     let log = rig.open(&rig.config());
     let (cover, item) = (TestItem::new(0), TestItem::new(8));
@@ -318,7 +318,7 @@ fn covering_a_log_that_has_become_busy_ends() {
 }
 
 #[test]
-fn what_is_committed_after_the_cover_is_not_covered() {
+fn commit_after_the_cover_is_not_covered() {
     let rig = Rig::new(4096);
     let log = rig.open(&rig.config());
     let (cover, item) = (TestItem::new(0), TestItem::new(8));
@@ -333,9 +333,9 @@ fn what_is_committed_after_the_cover_is_not_covered() {
     assert!(log.needs_cover());
 }
 
-/// Commits the same item from threads with slots of their own, one after the other.
+/// Commits the same item from threads with slots of their own, one after another.
 #[test]
-fn an_item_that_goes_from_slot_to_slot_is_once_in_a_checkpoint() {
+fn item_committed_through_several_slots_is_written_once() {
     let rig = Rig::new(4000);
     let log = rig.open(&LogConfig { slots: 8, ..rig.config() });
     let (first, second) = (TestItem::new(8), TestItem::with_length(24, 1024));
@@ -361,14 +361,14 @@ fn an_item_that_goes_from_slot_to_slot_is_once_in_a_checkpoint() {
 }
 
 #[test]
-fn an_intent_may_be_finished_through_another_slot() {
+fn intent_finished_through_another_slot_is_cancelled() {
     let rig = Rig::new(4000);
     let log = rig.open(&LogConfig { slots: 8, ..rig.config() });
     let intent = TestItem::new(8);
     let done = TestItem::finishing(16, &intent);
     commit_number(&log, &intent, 1).unwrap();
     for _ in 0..8 {
-        // A thread in every slot, so in at least one that is not this thread's.
+        // A thread in every slot, so at least one is in a slot that is not this thread's.
         std::thread::scope(|scope| {
             scope.spawn(|| commit_number(&log, &TestItem::new(24), 2).unwrap()).join().unwrap()
         });

@@ -1,4 +1,4 @@
-//! The log's own threads: it does with fewer where the system starts no more.
+//! The log's own threads: the log runs with fewer if the system starts no more.
 
 use std::cell::Cell;
 use std::io;
@@ -10,13 +10,13 @@ use super::rig::{Rig, check_settled};
 use crate::item::LogItem;
 use crate::log::threads::{Threads, spawn};
 use crate::log::{Inner, Log, LogConfig};
-use crate::plant::Plants;
+use crate::mutant::ActiveMutant;
 use crate::testing::item::TestItem;
 
-/// A log for which the system starts so many threads and then refuses.
+/// Opens a log for which the system starts `granted` threads and then refuses.
 fn open_refused(rig: &Rig, config: &LogConfig, granted: usize) -> Log {
     let (log, state) = (rig.log_device(), rig.state());
-    let inner = Arc::new(Inner::new(log, None, &state, config, Plants::default()));
+    let inner = Arc::new(Inner::new(log, None, &state, config, ActiveMutant::default()));
     let started = Cell::new(0);
     let threads = Threads::start(&inner, config.threads, &move |name, work| {
         if started.get() == granted {
@@ -29,16 +29,16 @@ fn open_refused(rig: &Rig, config: &LogConfig, granted: usize) -> Log {
 }
 
 #[test]
-fn a_log_does_with_the_threads_that_the_system_starts() {
+fn log_runs_with_the_threads_that_the_system_grants() {
     for granted in 0..=3 {
         let rig = Rig::new(2048);
         let config = LogConfig { threads: 2, ..rig.config() };
         let log = open_refused(&rig, &config, granted);
-        // One of each kind at least, or none.
+        // At least one thread of each kind, or none.
         assert_eq!(log.inner.has_threads(), granted >= 2);
         let place = Arc::new(MemoryDevice::new(1 << 20));
         let item = TestItem::large_in_place(0, 64 << 10, place);
-        // Several times round the log, so that space has to be waited for.
+        // Several times around the log, so that commits have to wait for space.
         for number in 1..=100 {
             let mut ticket = log.reserve(80 << 10, 1).unwrap();
             let lock = item.lock();

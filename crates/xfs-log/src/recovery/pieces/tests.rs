@@ -3,7 +3,7 @@ use xfs_testkit::golden;
 
 use super::*;
 
-/// A geometry whose directory blocks have four blocks.
+/// Returns a geometry with directory blocks of four filesystem blocks.
 fn geometry() -> Geometry {
     let mut geometry = golden().geometry();
     geometry.directory_block_log = 2;
@@ -15,11 +15,12 @@ fn extent(file_block: u64, start: u64, length_blocks: u32) -> Extent {
     Extent { file_block, start, length_blocks, unwritten: false }
 }
 
-/// What of these extents is kept if pieces at these blocks of the volume were found: the blocks that maps begin with.
+/// Returns the maps of these extents that are kept if pieces at these blocks of the volume were
+/// found, by the blocks with which the maps begin.
 fn kept(found: &[u64], extents: impl IntoIterator<Item = Extent>) -> Vec<Vec<u64>> {
     let geometry = geometry();
     let address = |block: u64| geometry.block_disk_addr(FsBlock(block)).unwrap();
-    let piece = Piece { length: geometry.block_size as usize, lsn: Lsn(1) };
+    let piece = ReplayedPiece { length: geometry.block_size as usize, lsn: Lsn(1) };
     let found = found.iter().map(|block| (address(*block), piece)).collect();
     let mut maps = BlockMaps::new(&geometry, &found);
     for extent in extents {
@@ -32,7 +33,7 @@ fn kept(found: &[u64], extents: impl IntoIterator<Item = Extent>) -> Vec<Vec<u64
 }
 
 #[test]
-fn a_block_is_made_of_what_lies_before_and_after_whole_ones() {
+fn block_is_composed_of_the_partial_blocks_around_whole_ones() {
     let extents = [extent(0, 10, 1), extent(1, 20, 7), extent(8, 30, 2), extent(10, 40, 2)];
     assert_eq!(kept(&[10, 40], extents), [[10, 20], [30, 40]]);
     // The second block of the directory lies in one piece.
@@ -40,37 +41,37 @@ fn a_block_is_made_of_what_lies_before_and_after_whole_ones() {
 }
 
 #[test]
-fn what_nobody_found_a_piece_of_is_not_kept() {
+fn block_without_a_replayed_piece_is_not_kept() {
     let many = || (0..20_000).flat_map(|block| [extent(block * 2, 100 + block, 2)]);
     assert_eq!(kept(&[], many()), Vec::<Vec<u64>>::new());
     assert_eq!(kept(&[105], many()), [[104, 105]]);
 }
 
 #[test]
-fn extents_that_overlap_are_no_block() {
+fn overlapping_extents_make_no_block() {
     assert!(kept(&[10], (0..20_000).map(|at| extent(0, 10 + at % 5, 1))).is_empty());
-    // Four blocks that are covered by the last one's being said twice are not four blocks, but they fill
-    // one by what they say, and that is for its checksum to refuse.
+    // A repeated extent makes four blocks by number though not in fact. Its checksum has to refuse
+    // the block.
     let doubled = [extent(0, 10, 1), extent(1, 20, 1), extent(1, 20, 1), extent(3, 30, 1)];
     assert_eq!(kept(&[10], doubled).len(), 1);
 }
 
 #[test]
-fn a_piece_is_of_one_block_only() {
+fn piece_belongs_to_one_block_only() {
     let lie =
         (0..20_000).flat_map(|block| [extent(block * 4, 10, 2), extent(block * 4 + 2, 20, 2)]);
     assert_eq!(kept(&[20], lie), [[10, 20]]);
 }
 
 #[test]
-fn a_hole_is_no_piece() {
+fn hole_makes_no_block() {
     assert!(kept(&[10], [extent(0, 10, 1), extent(2, 20, 2)]).is_empty());
 }
 
 #[test]
-fn inodes_are_asked_whose_transactions_have_pieces() {
-    let mut pieces = Pieces::default();
-    let transaction = |pieces: &mut Pieces, inode, piece: Option<u64>| {
+fn only_inodes_of_transactions_with_pieces_become_owners() {
+    let mut pieces = DirectoryPieces::default();
+    let transaction = |pieces: &mut DirectoryPieces, inode, piece: Option<u64>| {
         pieces.begin();
         pieces.note_inode(InodeNumber(inode));
         if let Some(at) = piece {
@@ -85,20 +86,20 @@ fn inodes_are_asked_whose_transactions_have_pieces() {
 }
 
 #[test]
-fn what_is_forgotten_is_what_lies_there() {
-    let mut pieces = Pieces::default();
+fn forget_removes_the_pieces_of_the_range() {
+    let mut pieces = DirectoryPieces::default();
     (0..10).for_each(|at| pieces.note(DiskAddr(at * 8), 4096, Lsn(1)));
     pieces.forget(&(DiskAddr(15)..DiskAddr(40)));
     let left: Vec<_> = pieces.found.keys().map(|at| at.0).collect();
     assert_eq!(left, [0, 8, 40, 48, 56, 64, 72]);
 }
 
-/// A log has room for as many pieces as for new inodes elsewhere: looking at all of them each time would take
-/// minutes.
+/// A log has room for as many pieces as for inode creations elsewhere: a search through all of them
+/// each time would take minutes.
 #[test]
-fn forgetting_looks_at_what_lies_there_alone() {
+fn forget_costs_no_search_through_other_pieces() {
     const COUNT: u64 = 200_000;
-    let mut pieces = Pieces::default();
+    let mut pieces = DirectoryPieces::default();
     (0..COUNT).for_each(|at| pieces.note(DiskAddr(at * 8), 4096, Lsn(1)));
     for at in COUNT..2 * COUNT {
         pieces.forget(&(DiskAddr(at * 8)..DiskAddr(at * 8 + 8)));

@@ -1,4 +1,4 @@
-//! Logs with work left open, which are written on until it is done.
+//! Logs with open work, which are written on until it is done.
 
 use std::sync::Arc;
 
@@ -18,20 +18,20 @@ use crate::{
 };
 
 /// An intent or a completion in memory.
-struct Promise {
+struct TestIntent {
     state: ItemState,
     regions: Vec<Vec<u8>>,
-    /// What it completes.
-    intent: Option<Arc<Promise>>,
+    /// The intent that it completes.
+    intent: Option<Arc<TestIntent>>,
 }
 
-impl Promise {
+impl TestIntent {
     fn new(item: &LoggedItem<'_>, intent: Option<Arc<Self>>) -> Arc<Self> {
         Arc::new(Self { state: ItemState::new(), regions: item.encode(ORDER), intent })
     }
 }
 
-impl LogItem for Promise {
+impl LogItem for TestIntent {
     fn state(&self) -> &ItemState {
         &self.state
     }
@@ -59,14 +59,14 @@ impl LogItem for Promise {
     }
 }
 
-/// A log on a device that several can be opened on, one after the other.
-struct Disk {
+/// A log on a device on which several logs can be opened, one after another.
+struct TestVolume {
     bench: Bench,
     device: SharedDevice,
     geometry: LogGeometry,
 }
 
-impl Disk {
+impl TestVolume {
     fn new(bench: Bench) -> Self {
         let device = Arc::new(MemoryDevice::from_bytes(&bench.log.bytes).unwrap());
         let geometry = *bench.log.device().geometry();
@@ -87,7 +87,7 @@ impl Disk {
         Log::open(self.log_device(device), None, replayed.log_state(), &config)
     }
 
-    /// Goes on with a transaction that is never committed.
+    /// Appends a transaction that is never committed.
     fn append_unfinished(&mut self, transaction: u32) {
         let state = find_head_and_tail(&self.log_device(&self.device)).unwrap();
         let mut bytes = vec![0; self.device.length_bytes() as usize];
@@ -106,9 +106,9 @@ impl Disk {
 /// Completes intents, each by a commit of its own that is forced.
 struct Completer<'a> {
     log: &'a Log,
-    open: Vec<Arc<Promise>>,
+    open: Vec<Arc<TestIntent>>,
     calls: Vec<String>,
-    /// Intents after which nothing more is done, as in a crash.
+    /// The number of intents after which nothing more is done, as in a crash.
     patience: usize,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Completer<'a> {
         let open: Vec<_> = replayed
             .intents()
             .iter()
-            .map(|intent| Promise::new(&intent.item().unwrap(), None))
+            .map(|intent| TestIntent::new(&intent.item().unwrap(), None))
             .collect();
         let places = replayed.intents().iter().map(Intent::lsn);
         log.adopt(open.iter().map(|item| Arc::clone(item) as _).zip(places));
@@ -141,7 +141,7 @@ impl IntentRecovery for Completer<'_> {
         };
         self.patience = patience;
         let open = self.open.remove(0);
-        self.commit(Promise::new(&intent_done(intent.id()), Some(open)))
+        self.commit(TestIntent::new(&intent_done(intent.id()), Some(open)))
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -160,17 +160,17 @@ impl IntentRecovery for Completer<'_> {
     }
 }
 
-/// Three open intents, and a change between them.
-fn three_open() -> Disk {
+/// Returns a volume with three open intents, and a change between them.
+fn three_open() -> TestVolume {
     let mut bench = Bench::new();
     bench.log.append_transaction(1, &[intent(9), intent(3)]);
     bench.append_mode(0o700);
     bench.log.append_transaction(3, &[intent(5), intent_done(3), intent(u64::MAX - 1)]);
-    Disk::new(bench)
+    TestVolume::new(bench)
 }
 
 #[test]
-fn what_is_open_is_finished_in_order() {
+fn open_work_is_finished_in_the_order_of_the_log() {
     let disk = three_open();
     let replayed = disk.replay();
     replayed.write_in_place(&disk.log_device(&disk.device)).unwrap();
@@ -189,7 +189,7 @@ fn what_is_open_is_finished_in_order() {
 }
 
 #[test]
-fn what_is_open_holds_the_tail_until_it_is_finished() {
+fn open_intent_holds_the_tail_until_it_is_finished() {
     let disk = three_open();
     let replayed = disk.replay();
     replayed.write_in_place(&disk.log_device(&disk.device)).unwrap();
@@ -198,7 +198,7 @@ fn what_is_open_holds_the_tail_until_it_is_finished() {
     let mut completer = Completer::new(&log, &replayed, 1);
     assert_eq!(log.ail().tail(), places[0]);
     finish_intents(&replayed, &mut completer).unwrap_err();
-    // Both others stand in a later transaction.
+    // Both others are in a later transaction.
     assert_eq!((log.ail().tail(), places[1]), (places[1], places[2]));
     drop(log);
     assert_eq!(find_head_and_tail(&disk.log_device(&disk.device)).unwrap().tail, places[0]);
@@ -206,7 +206,7 @@ fn what_is_open_holds_the_tail_until_it_is_finished() {
 }
 
 #[test]
-fn a_recovery_may_be_cut_short_at_every_intent() {
+fn recovery_interrupted_at_any_intent_can_be_repeated() {
     let disk = three_open();
     for left in [2, 1, 0] {
         let replayed = disk.replay();
@@ -222,10 +222,10 @@ fn a_recovery_may_be_cut_short_at_every_intent() {
 }
 
 #[test]
-fn a_log_without_anything_open_is_let_go() {
+fn log_without_open_work_releases_its_tail() {
     let mut bench = Bench::new();
     bench.append_mode(0o700);
-    let disk = Disk::new(bench);
+    let disk = TestVolume::new(bench);
     let replayed = disk.replay();
     replayed.write_in_place(&disk.log_device(&disk.device)).unwrap();
     let log = disk.open(&disk.device, &replayed);
@@ -236,8 +236,9 @@ fn a_log_without_anything_open_is_let_go() {
     assert!(disk.replay().log_state().clean);
 }
 
+/// Checks I1 of recovery: the device and the log stay as they were.
 #[test]
-fn in_memory_nothing_is_written() {
+fn recovery_in_memory_writes_nothing_to_the_device() {
     let disk = three_open();
     let bytes = |device: &dyn BlockDevice| {
         let mut bytes = vec![0; device.length_bytes() as usize];
@@ -256,7 +257,7 @@ fn in_memory_nothing_is_written() {
 }
 
 #[test]
-fn a_log_with_something_open_is_not_marked_clean() {
+fn write_back_with_open_work_panics() {
     let disk = three_open();
     let replayed = disk.replay();
     let log = disk.log_device(&disk.device);
@@ -266,12 +267,12 @@ fn a_log_with_something_open_is_not_marked_clean() {
 }
 
 #[test]
-fn new_intents_keep_away_from_those_that_are_open() {
+fn first_intent_id_avoids_the_ids_of_open_intents() {
     let first = |ids: &[u64]| {
         let mut bench = Bench::new();
         let items: Vec<_> = ids.iter().map(|id| intent(*id)).collect();
         bench.log.append_transaction(1, &items);
-        Disk::new(bench).replay().first_intent_id()
+        TestVolume::new(bench).replay().first_intent_id()
     };
     assert_eq!(first(&[intent_id_of_a_kernel()]), 1);
     assert_eq!(first(&[7, 2]), 8);
@@ -279,33 +280,33 @@ fn new_intents_keep_away_from_those_that_are_open() {
     assert_eq!(first(&[u64::MAX, 0]), 1);
 }
 
-/// It uses the addresses of its objects.
+/// An id of the kernel, which uses the addresses of its objects.
 const fn intent_id_of_a_kernel() -> u64 {
     0xffff_8881_0a2b_3c40
 }
 
 /// The kernel takes the length of the headers of all records from the first one.
 #[test]
-fn a_dirty_log_goes_on_with_the_buffers_that_it_has() {
+fn dirty_log_keeps_its_buffer_size() {
     for buffer_bytes in [16 << 10, 32 << 10, 256 << 10] {
         let mut bench = Bench::new();
         bench.log.size = buffer_bytes;
         bench.log.append_transaction(1, &[intent(9)]);
-        let disk = Disk::new(bench);
+        let disk = TestVolume::new(bench);
         let replayed = disk.replay();
         replayed.write_in_place(&disk.log_device(&disk.device)).unwrap();
         let log = disk.open(&disk.device, &replayed);
         let completer = Completer::new(&log, &replayed, 0);
-        completer.commit(Promise::new(&intent(10), None)).unwrap();
+        completer.commit(TestIntent::new(&intent(10), None)).unwrap();
         assert_eq!(disk.open_ids(), [9, 10]);
         let written = disk.log_device(&disk.device).read_header(replayed.log_state().head.block());
         assert_eq!(written.unwrap().size, buffer_bytes);
     }
 }
 
-/// Power went while the first record after an unmount was written.
+/// Power failed while the first record after an unmount was written.
 #[test]
-fn a_clean_log_with_a_torn_record_ahead_is_made_fit_to_be_written_on() {
+fn prepare_clears_a_torn_record_ahead_of_a_clean_log() {
     let bench = Bench::new();
     let head = bench.log.head;
     let torn = (head.block() + 5) % bench.log.device().length_blocks();
@@ -313,7 +314,7 @@ fn a_clean_log_with_a_torn_record_ahead_is_made_fit_to_be_written_on() {
         let mut bench = Bench::new();
         bench.log.block_mut(torn)[..4].copy_from_slice(&plant.to_be_bytes());
         bench.log.block_mut(torn)[8] = 7;
-        let disk = Disk::new(bench);
+        let disk = TestVolume::new(bench);
         let log = disk.log_device(&disk.device);
         let before = log.read_blocks(torn, 1).unwrap();
         let replayed = disk.replay();
@@ -321,17 +322,17 @@ fn a_clean_log_with_a_torn_record_ahead_is_made_fit_to_be_written_on() {
         replayed.write_in_place(&log).unwrap();
         let after = log.read_blocks(torn, 1).unwrap();
         assert_eq!(block_cycle(&after), head.cycle() - 1);
-        assert_eq!(after != before, expected, "what is in order is not written");
+        assert_eq!(after != before, expected, "a valid log is not written");
         assert!(disk.replay().log_state().clean);
     }
 }
 
-/// What a crash has cut short keeps its number as long as an intent before it is open.
+/// A transaction that a crash has cut short keeps its number as long as an earlier intent is open.
 #[test]
-fn two_sessions_never_use_one_number() {
+fn sessions_never_reuse_a_transaction_number() {
     let mut bench = Bench::new();
     bench.log.append_transaction(77, &[intent(9)]);
-    let mut disk = Disk::new(bench);
+    let mut disk = TestVolume::new(bench);
     let mut id = 10;
     for commits in [3, 5] {
         let replayed = disk.replay();
@@ -339,11 +340,11 @@ fn two_sessions_never_use_one_number() {
         let log = disk.open(&disk.device, &replayed);
         let completer = Completer::new(&log, &replayed, 0);
         for _ in 0..commits {
-            completer.commit(Promise::new(&intent(id), None)).unwrap();
+            completer.commit(TestIntent::new(&intent(id), None)).unwrap();
             id += 1;
         }
         drop(log);
-        // The power goes while the next checkpoint is written: its START stays.
+        // Power fails while the next checkpoint is written: its START stays.
         let head = replayed.log_state().head;
         let next = first_number(head, disk.geometry.length_blocks) + commits + 1;
         disk.append_unfinished(next);

@@ -2,7 +2,7 @@ use xfs_format::Lsn;
 use xfs_format::log_record::OperationFlags;
 use xfs_testkit::Prng;
 
-use super::{Cut, Stream};
+use super::{StreamCut, VectorStream};
 use crate::unit::RecordLayout;
 use crate::vector::RegionWriter;
 use crate::writer::record::{Record, operation};
@@ -17,23 +17,23 @@ fn vector(lengths: &[usize]) -> Vec<u8> {
 #[track_caller]
 fn check_cut(lengths: &[usize], room: usize, expected: Option<(usize, usize)>) {
     let vector = vector(lengths);
-    let cut = Stream::new([vector.as_slice()].into_iter()).cut(room);
+    let cut = VectorStream::new([vector.as_slice()].into_iter()).cut(room);
     assert_eq!(cut.map(|cut| (cut.bytes, cut.left.len())), expected);
 }
 
 #[test]
-fn whole_regions_and_the_piece_of_one() {
+fn cut_takes_whole_regions_and_part_of_one() {
     check_cut(&[40, 40], 104, None);
-    // The second one fits neither whole nor with all of its few bytes.
+    // The second region fits neither whole nor with all of its few bytes.
     check_cut(&[40, 40], 103, Some((52, 0)));
     check_cut(&[40, 400], 52 + 12 + 127, Some((52, 0)));
     check_cut(&[40, 400], 52 + 12 + 128, Some((52 + 12 + 128, 272)));
     check_cut(&[4000], 1000, Some((1000, 4000 - 988)));
 }
 
-/// What is found by lengths is what filling a record comes to, whatever has been in it before.
+/// A record is filled exactly up to its computed cut, whatever it held before.
 #[test]
-fn a_record_is_filled_as_far_as_its_cut_says() {
+fn record_is_filled_exactly_up_to_its_cut() {
     let layout = RecordLayout { buffer_bytes: 32 << 10, roundoff_bytes: 512 };
     let mut prng = Prng::new(7);
     for _ in 0..300 {
@@ -43,7 +43,7 @@ fn a_record_is_filled_as_far_as_its_cut_says() {
                 vector(&lengths[..prng.within(1..4)])
             })
             .collect();
-        let mut stream = Stream::new(vectors.iter().map(Vec::as_slice));
+        let mut stream = VectorStream::new(vectors.iter().map(Vec::as_slice));
         let mut left: &[u8] = &[];
         let mut filled = 0;
         loop {
@@ -56,10 +56,10 @@ fn a_record_is_filled_as_far_as_its_cut_says() {
             record.fill(1, begin);
             let bytes = before - record.room();
             filled += bytes;
-            let Some(Cut { bytes: expected, left: rest }) = cut else { break };
+            let Some(StreamCut { bytes: expected, left: rest }) = cut else { break };
             assert_eq!(bytes, expected);
             assert!(record.room() < 12 + 128, "{} bytes lost", record.room());
-            // The rest is in the next record before this counts what is filled in there.
+            // The rest is in the next record before the bytes filled in there are counted.
             filled += rest.len();
             left = rest;
         }

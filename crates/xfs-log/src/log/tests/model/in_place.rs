@@ -1,4 +1,4 @@
-//! What is written in place leaves the list without its lock, while it is placed anew.
+//! Items in place leave the list without its lock, while other threads insert them again.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use super::{SCHEDULES, check_found, explore, open, run};
 use crate::ail::DurableItems;
 use crate::item::LogItem;
 use crate::log::Log;
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, Mutant};
 use crate::testing::item::TestItem;
 
-/// Two walks write what has been logged, while it is moved forward behind another item and back before it: in
-/// the end nobody has a place in the list.
-fn walks_against_moves(plants: Plants) {
-    let (_, log) = open(plants);
+/// Two walks write logged items, while another thread moves the items forward, and changes their
+/// order. In the end the list is empty.
+fn walks_against_moves(mutant: ActiveMutant) {
+    let (_, log) = open(mutant);
     let log = Arc::new(log);
     let head = log.ail().head();
     let [first, second, third] =
@@ -24,11 +24,11 @@ fn walks_against_moves(plants: Plants) {
         let placed = order.map(|index| (Arc::clone(&items[index]) as Arc<dyn LogItem>, lsn));
         DurableItems { placed: placed.to_vec(), leaving: Vec::new() }
     };
-    log.ail().settle(&mut placed([0, 1], first));
+    log.ail().insert_durable(&mut placed([0, 1], first));
     let moves = {
         let log = Arc::clone(&log);
         let mut later = [placed([1, 0], second), placed([0, 1], third)];
-        move || later.iter_mut().for_each(|items| log.ail().settle(items))
+        move || later.iter_mut().for_each(|items| log.ail().insert_durable(items))
     };
     let walk = |log: Arc<Log>| {
         Box::new(move || {
@@ -37,17 +37,17 @@ fn walks_against_moves(plants: Plants) {
     };
     run(vec![walk(Arc::clone(&log)), walk(Arc::clone(&log)), Box::new(moves)]);
     log.ail().push(third);
-    assert_eq!(log.ail().count(), 0, "places are left of items in place");
+    assert_eq!(log.ail().count(), 0, "positions are left of items in place");
 }
 
 #[test]
-fn items_in_place_against_items_moved() {
-    explore(SCHEDULES, || walks_against_moves(Plants::default()));
+fn walks_and_moves_leave_the_list_empty() {
+    explore(SCHEDULES, || walks_against_moves(ActiveMutant::default()));
 }
 
 #[test]
-fn number_read_late() {
-    check_found("places are left", || {
-        walks_against_moves(Plants::with(Plant::NumberReadLate));
+fn number_read_late_is_found() {
+    check_found("positions are left", || {
+        walks_against_moves(ActiveMutant::with(Mutant::NumberReadLate));
     });
 }

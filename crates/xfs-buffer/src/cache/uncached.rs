@@ -1,5 +1,5 @@
-//! Looking at blocks that are not to stay: who goes over all of a volume once, and leaves the cache to
-//! those who come again.
+//! Reads that leave no buffer behind, for a walk that visits each block of a volume once. The cache
+//! stays free for blocks that are used repeatedly.
 
 use xfs_format::{BlockKind, DiskAddr};
 
@@ -9,11 +9,11 @@ use crate::error::Result;
 use crate::map::BufferExtent;
 
 impl BufferCache {
-    /// The buffer of `length_bytes` at `at`, if it is in memory.
+    /// Returns the buffer of `length_bytes` at `at`, if it is in memory.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read) for one that is in memory as something else.
+    /// As [`read`](Self::read), if the buffer is in memory with another kind or length.
     pub fn find(&self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Option<Buffer>> {
         match self.shard(at).find(at) {
             Some(core) if core.wait_until_loaded() => {
@@ -23,13 +23,14 @@ impl BufferCache {
         }
     }
 
-    /// Reads a block into `bytes` and verifies it. It does not come into memory, and what is in memory of
-    /// it is not looked at: that may be newer. What somebody writes in place meanwhile may be torn.
+    /// Reads a block into `bytes` and verifies it, without caching it. A copy in memory is ignored,
+    /// even though it may be newer. If another thread writes the block in place meanwhile, the read
+    /// may be torn.
     ///
     /// # Errors
     ///
     /// The device's error, or the check that failed.
-    pub fn read_past(&self, at: DiskAddr, kind: BlockKind, bytes: &mut [u8]) -> Result<()> {
+    pub fn read_uncached(&self, at: DiskAddr, kind: BlockKind, bytes: &mut [u8]) -> Result<()> {
         let extent =
             BufferExtent { at, length_bytes: u32::try_from(bytes.len()).unwrap_or(u32::MAX) };
         let failed = |source| io_error("read", &extent, source);

@@ -1,14 +1,15 @@
-//! Those who wait for log space, in order.
+//! The queue of threads that wait for log space.
 //!
-//! Owns: who is next, and waking him alone. Does **not** own the space: [`Space`](super::Space)
-//! serves the line, and whoever gives something back does it for the one who waits.
+//! Owns: which waiter is next, and waking that waiter alone. Does **not** own the space:
+//! [`Space`](super::Space) serves the queue, and a thread that gives bytes back serves the head
+//! waiter.
 //!
 //! ```text
-//!             join                  serve: he has his bytes            wait returns
-//!  (asked for) ───► in line, asleep ─────────────────────► out of line ─────────────►
+//!             join                  serve: it has its bytes            wait returns
+//!  (request) ───► in queue, asleep ─────────────────────► out of queue ─────────────►
 //!                        │    ▲
-//!                wakes   ▼    │ asked
-//!                  has the tail moved (the first in line only)
+//!                wakes   ▼    │ requested
+//!                  requests a tail push (the head waiter only)
 //! ```
 
 use std::collections::VecDeque;
@@ -20,14 +21,14 @@ use xfs_sync::{AtomicBool, Condvar, MutexGuard, Ordering, Volume};
 
 use super::Urgency;
 
-/// One who waits.
+/// A waiting thread.
 pub(super) struct Waiter {
     pub(super) bytes: u64,
     pub(super) urgency: Urgency,
-    /// He has his bytes and stands in no line any more. Written under the lock of the line.
+    /// It has its bytes and has left the queue. Written under the lock of the queue.
     served: AtomicBool<Volume>,
     wake: Condvar<Volume>,
-    /// As which of all he has come.
+    /// The order of its arrival.
     #[cfg(test)]
     number: AtomicU64<Volume>,
 }
@@ -48,37 +49,38 @@ impl Waiter {
         self.served.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until he is served, or has to ask, or has to look whether the log still works.
-    pub(super) fn sleep(&self, line: &mut MutexGuard<'_, Line>) {
-        self.wake.wait(line);
+    /// Sleeps until the waiter is served, has to request a tail push, or has to check whether the
+    /// log is shut down.
+    pub(super) fn sleep(&self, queue: &mut MutexGuard<'_, WaitQueue>) {
+        self.wake.wait(queue);
         #[cfg(test)]
         {
-            line.wakeups += 1;
+            queue.wakeups += 1;
         }
     }
 }
 
-/// The two lines, of which one goes first.
+/// Two queues; rolling chains are served before new transactions.
 #[derive(Default)]
-pub(super) struct Line {
+pub(super) struct WaitQueue {
     rolls: VecDeque<Arc<Waiter>>,
     begins: VecDeque<Arc<Waiter>>,
-    /// The first in line has to ask for the tail to be moved.
-    must_ask: bool,
+    /// The head waiter has to request a tail push.
+    must_request_push: bool,
     /// See [`Space::close`](super::Space::close).
     pub(super) is_closed: bool,
-    /// How often somebody has been woken.
+    /// How many times a waiter has been woken.
     #[cfg(test)]
     pub(super) wakeups: u64,
-    /// How many have come.
+    /// How many waiters have joined.
     #[cfg(test)]
     joined: u64,
-    /// The numbers of those who have been served, in that order.
+    /// The numbers of the waiters that have been served, in the order of service.
     #[cfg(test)]
     pub(super) served: Vec<u64>,
 }
 
-impl Line {
+impl WaitQueue {
     fn of(&mut self, urgency: Urgency) -> &mut VecDeque<Arc<Waiter>> {
         match urgency {
             Urgency::Begin => &mut self.begins,
@@ -90,13 +92,13 @@ impl Line {
         self.rolls.front().or_else(|| self.begins.front())
     }
 
-    /// Whether requests have to look at the line.
+    /// Returns whether requests have to look at the queue.
     pub(super) fn is_contended(&self) -> bool {
         self.is_closed || self.first().is_some()
     }
 
-    /// Whether anybody waits for space, and not only for the log to be opened again.
-    pub(super) fn is_short(&self) -> bool {
+    /// Returns whether a thread waits for space, and not only for the space to be opened again.
+    pub(super) fn has_waiters(&self) -> bool {
         !self.rolls.is_empty() || !self.is_closed && !self.begins.is_empty()
     }
 
@@ -105,8 +107,8 @@ impl Line {
         self.begins.len()
     }
 
-    /// Puts somebody at the end of his line. Whoever is first asks for the tail to be moved; the
-    /// others need not do it again.
+    /// Appends a waiter to its queue. If it is the head waiter it requests a tail push; the others
+    /// need not do that again.
     pub(super) fn join(&mut self, waiter: &Arc<Waiter>) {
         #[cfg(test)]
         {
@@ -114,24 +116,24 @@ impl Line {
             waiter.number.store(self.joined, Ordering::Relaxed);
         }
         self.of(waiter.urgency).push_back(Arc::clone(waiter));
-        self.must_ask |= self.is_first(waiter);
+        self.must_request_push |= self.is_first(waiter);
     }
 
-    /// Takes somebody out who does not wait any more.
+    /// Removes a waiter that gives up.
     pub(super) fn leave(&mut self, waiter: &Arc<Waiter>) {
         self.of(waiter.urgency).retain(|waiting| !Arc::ptr_eq(waiting, waiter));
     }
 
-    /// Whether it is this one's task to ask now. It is his only once.
-    pub(super) fn take_task(&mut self, waiter: &Arc<Waiter>) -> bool {
-        self.is_first(waiter) && std::mem::take(&mut self.must_ask)
+    /// Returns whether this waiter has to request a tail push now, and takes the task.
+    pub(super) fn take_push_request(&mut self, waiter: &Arc<Waiter>) -> bool {
+        self.is_first(waiter) && std::mem::take(&mut self.must_request_push)
     }
 
     fn is_first(&self, waiter: &Arc<Waiter>) -> bool {
         self.first().is_some_and(|first| Arc::ptr_eq(first, waiter))
     }
 
-    /// Serves those in front for whom `take` gets what they wait for, and wakes them.
+    /// Serves the waiters in order while `take` gets their bytes, and wakes them.
     pub(super) fn serve(&mut self, take: impl Fn(u64, Urgency) -> bool) {
         while let Some(first) = self.first().filter(|first| take(first.bytes, first.urgency)) {
             let urgency = first.urgency;
@@ -143,24 +145,25 @@ impl Line {
         }
     }
 
-    /// It may be worth asking for the tail to be moved once more.
-    pub(super) fn demand(&mut self) {
-        self.must_ask = true;
+    /// Lets the head waiter request another tail push.
+    pub(super) fn request_tail_push(&mut self) {
+        self.must_request_push = true;
     }
 
-    /// Wakes the first in line if there is something for him to do.
+    /// Wakes the head waiter if it has a push to request.
     pub(super) fn wake_first(&self) {
-        if let Some(first) = self.first().filter(|_| self.must_ask) {
+        if let Some(first) = self.first().filter(|_| self.must_request_push) {
             first.wake.notify_one();
         }
     }
 
-    /// Has who wants least be served first: for a planted bug.
+    /// The wrong order of the mutant `SmallestFirst`: the smallest requests come first.
+    #[cfg(test)]
     pub(super) fn sort_by_size(&mut self) {
         self.begins.make_contiguous().sort_by_key(|waiter| waiter.bytes);
     }
 
-    /// Wakes all.
+    /// Wakes all waiters.
     pub(super) fn wake_all(&self) {
         self.rolls.iter().chain(&self.begins).for_each(|waiter| waiter.wake.notify_one());
     }

@@ -1,4 +1,5 @@
-//! The line of those who wait for log space: served in turn, nobody left asleep, nobody left behind.
+//! The queue of waiters for log space: served in turn, without a waiter left asleep or left in the
+//! queue.
 
 use std::sync::Arc;
 
@@ -6,19 +7,19 @@ use xfs_buffer::Error;
 
 use super::{SCHEDULES, check_found, explore, run};
 use crate::health::Health;
-use crate::plant::{Plant, Plants};
+use crate::mutant::{ActiveMutant, Mutant};
 use crate::space::{Space, Urgency};
 
 const SIZE: u64 = 800;
 
-/// What new transactions may have of it, all taken.
+/// All bytes that new transactions may have.
 const TAKEN: u64 = 700;
 
-/// Takers of different sizes, for each of whom there is room once enough has come back, little by
-/// little; or all wait no longer, because the log is shut down.
-fn wait(plants: Plants, shuts_down: bool) {
-    let space = Arc::new(Space::new(SIZE, 2, u64::MAX, plants));
-    space.leave_to_threads();
+/// Threads request different sizes. For each there is room once enough has come back, little by
+/// little. With `shuts_down` they all give up, because the log is shut down.
+fn wait(mutant: ActiveMutant, shuts_down: bool) {
+    let space = Arc::new(Space::new(SIZE, 2, u64::MAX, mutant));
+    space.leave_tail_pushes_to_threads();
     let health = Arc::new(Health::default());
     space.take(TAKEN, Urgency::Begin, &health, &|| {}).unwrap();
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
@@ -39,7 +40,7 @@ fn wait(plants: Plants, shuts_down: bool) {
         }
     }));
     run(threads);
-    assert!(!space.is_contended(), "somebody was left behind");
+    assert!(!space.is_contended(), "a waiter was left in the queue");
     let served = space.served();
     assert!(served.is_sorted(), "served out of turn: {served:?}");
     let left = if shuts_down { TAKEN } else { 0 };
@@ -48,25 +49,25 @@ fn wait(plants: Plants, shuts_down: bool) {
 
 #[test]
 fn waiters_are_served_in_turn() {
-    explore(SCHEDULES, || wait(Plants::default(), false));
+    explore(SCHEDULES, || wait(ActiveMutant::default(), false));
 }
 
 #[test]
-fn waiters_against_a_shutdown() {
-    explore(SCHEDULES, || wait(Plants::default(), true));
+fn waiters_give_up_after_a_shutdown() {
+    explore(SCHEDULES, || wait(ActiveMutant::default(), true));
 }
 
 #[test]
-fn smallest_first() {
-    check_found("out of turn", || wait(Plants::with(Plant::SmallestFirst), false));
+fn smallest_first_is_found() {
+    check_found("out of turn", || wait(ActiveMutant::with(Mutant::SmallestFirst), false));
 }
 
 #[test]
-fn asleep_before_looking() {
-    check_found("deadlock", || wait(Plants::with(Plant::AsleepBeforeLooking), false));
+fn asleep_before_looking_is_found() {
+    check_found("deadlock", || wait(ActiveMutant::with(Mutant::AsleepBeforeLooking), false));
 }
 
 #[test]
-fn left_behind() {
-    check_found("left behind", || wait(Plants::with(Plant::LeftBehind), true));
+fn left_behind_is_found() {
+    check_found("left in the queue", || wait(ActiveMutant::with(Mutant::LeftBehind), true));
 }

@@ -1,0 +1,228 @@
+//! A slot's part of the open checkpoint.
+//!
+//! Owns: the items that were committed through the slot, their vectors, and their sizes. Does
+//! **not** own the checkpoint, or the time of the switch.
+//!
+//! # An item that is committed again
+//!
+//! ```text
+//!                 same slot: replaced in place        any slot: replaced under its own lock
+//!                   ┌──────┐                            ┌──────┐
+//!  committed ─→ in the arena of a slot ─ another slot ─→ shared ┘
+//!                                        (superseded there, a new member here)
+//! ```
+//!
+//! Most items are committed by one thread at a time, and by the same thread again. An item that
+//! moves between slots gets a vector with a lock of its own. So it is in a checkpoint twice at
+//! most, however often it moves. Each checkpoint has a new such vector: commits to the next
+//! checkpoint fill theirs while this one is still to be written.
+
+use std::sync::Arc;
+
+use super::OpenCheckpoint;
+use super::arena::{Arena, VectorLocation};
+use super::members::MemberList;
+use crate::item::{ItemState, LogItem, MemberRef, SharedVector};
+use crate::mutant::{ActiveMutant, mutate};
+use crate::vector::Vector;
+
+/// The way in which a push treats a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Disposition {
+    /// It is written.
+    Written,
+    /// Another member is written in its place.
+    Superseded,
+    /// It is an intent that has been finished: neither it nor its completion is written.
+    Cancelled,
+}
+
+/// An item in a checkpoint.
+pub(super) struct Member {
+    pub(super) item: Arc<dyn LogItem>,
+    /// The order number of the last commit that held the item.
+    pub(super) order: u64,
+    pub(super) location: VectorLocation,
+    pub(super) disposition: Disposition,
+    /// The vector, if several slots have committed the item. It holds order number and location.
+    shared: Option<Arc<SharedVector>>,
+}
+
+/// A note that a member of some slot is not to be written.
+pub(super) struct DispositionNote {
+    pub(super) slot: u32,
+    pub(super) index: u32,
+    pub(super) disposition: Disposition,
+}
+
+/// A slot's part of the open checkpoint.
+pub(super) struct CilMembership {
+    /// The number of the slot.
+    number: u32,
+    pub(super) checkpoint: Arc<OpenCheckpoint>,
+    pub(super) members: Members,
+    /// Bytes that are not folded into the checkpoint yet.
+    pub(super) unfolded: i64,
+    /// Bytes that commits through this slot have added to the checkpoint.
+    pub(super) grown: u64,
+    /// Records whose overhead these commits have granted to the checkpoint.
+    pub(super) records: u64,
+    /// All log space that these commits have granted to the checkpoint.
+    pub(super) granted: u64,
+    /// Commits through this slot since the log was opened.
+    pub(super) commits: u64,
+    /// The largest order number of a commit through this slot.
+    pub(super) clock: u64,
+    /// The log is shut down: a new member would never be taken out again.
+    pub(super) closed: bool,
+    mutant: ActiveMutant,
+}
+
+/// The members of a slot, with their memory.
+#[derive(Default)]
+pub(super) struct Members {
+    pub(super) list: MemberList,
+    pub(super) arena: Arena,
+    pub(super) disposition_notes: Vec<DispositionNote>,
+}
+
+impl Members {
+    /// Returns whether vectors of this many bytes need another chunk.
+    pub(super) fn lacks_arena_chunk(&self, bytes: usize) -> bool {
+        bytes != 0 && !self.arena.has_room(bytes)
+    }
+}
+
+impl CilMembership {
+    pub(super) fn new(number: u32, checkpoint: Arc<OpenCheckpoint>, mutant: ActiveMutant) -> Self {
+        Self {
+            number,
+            checkpoint,
+            members: Members::default(),
+            unfolded: 0,
+            grown: 0,
+            records: 0,
+            granted: 0,
+            commits: 0,
+            clock: 0,
+            closed: false,
+            mutant,
+        }
+    }
+
+    /// Takes the members of the slot's checkpoint, and starts the next one.
+    pub(super) fn switch(&mut self, next: &Arc<OpenCheckpoint>) -> Members {
+        self.checkpoint = Arc::clone(next);
+        (self.unfolded, self.grown, self.records) = (0, 0, 0);
+        std::mem::take(&mut self.members)
+    }
+
+    /// Adds an item to the checkpoint, or replaces its vector if it is a member already. Returns
+    /// the number of bytes by which the checkpoint has grown.
+    pub(super) fn insert(
+        &mut self,
+        item: &Arc<dyn LogItem>,
+        vector: Vector<'_>,
+        order: u64,
+    ) -> i64 {
+        let sequence = self.checkpoint.sequence;
+        if let Some(intent) = item.finishes()
+            && intent.state().sequence() == sequence
+        {
+            return self.cancel(intent);
+        }
+        let state = item.state();
+        let length = vector.bytes.len() as i64;
+        state.set_order(order);
+        if state.sequence() != sequence {
+            let location = self.members.arena.store(vector);
+            self.add((item, state), order, location, None);
+            item.pin();
+            state.set_length_bytes(length as u64);
+            return length;
+        }
+        let growth = length - state.length_bytes() as i64;
+        state.set_length_bytes(length as u64);
+        let member_ref = state.member_ref();
+        if member_ref.is_shared {
+            let shared = state.shared();
+            let shared = shared.as_ref().expect("an item with a shared member has its vector");
+            replace_shared(shared, vector, order);
+        } else if member_ref.slot == self.number {
+            let member = self.members.list.get_mut(member_ref.index as usize);
+            let member = member.expect("an item of this checkpoint refers to its member");
+            member.order = order;
+            member.location = self.members.arena.replace(member.location, vector);
+        } else {
+            let shared = self.new_vector(state);
+            replace_shared(&shared, vector, order);
+            self.note(member_ref, Disposition::Superseded);
+            self.add((item, state), order, VectorLocation::default(), Some(shared));
+        }
+        growth
+    }
+
+    /// Returns a new vector for an item that another slot committed before. The vector of the
+    /// previous checkpoint, which takes no more commits, may still wait to be [taken
+    /// over](Member::take_shared_vector).
+    fn new_vector(&self, state: &ItemState) -> Arc<SharedVector> {
+        let mut shared = state.shared();
+        let vector = mutate!(
+            self.mutant,
+            Mutant::SharedVectorKept,
+            shared.insert(Arc::default()),
+            shared.get_or_insert_default()
+        );
+        Arc::clone(vector)
+    }
+
+    /// Adds a member for an item.
+    fn add(
+        &mut self,
+        (item, state): (&Arc<dyn LogItem>, &ItemState),
+        order: u64,
+        location: VectorLocation,
+        shared: Option<Arc<SharedVector>>,
+    ) {
+        let index = self.members.list.len() as u32;
+        let member_ref = MemberRef { slot: self.number, index, is_shared: shared.is_some() };
+        state.assign(self.checkpoint.sequence, member_ref);
+        let (item, disposition) = (Arc::clone(item), Disposition::Written);
+        self.members.list.push(Member { item, order, location, disposition, shared });
+    }
+
+    /// Cancels an intent of this checkpoint, so that neither it nor its completion is written.
+    /// Returns the bytes that it would have taken, as a negative growth.
+    fn cancel(&mut self, intent: &dyn LogItem) -> i64 {
+        let state = intent.state();
+        self.note(state.member_ref(), Disposition::Cancelled);
+        -(state.length_bytes() as i64)
+    }
+
+    fn note(&mut self, member_ref: MemberRef, disposition: Disposition) {
+        self.members.disposition_notes.push(DispositionNote {
+            slot: member_ref.slot,
+            index: member_ref.index,
+            disposition,
+        });
+    }
+}
+
+impl Member {
+    /// Takes over a shared vector, once the checkpoint takes no more commits.
+    pub(super) fn take_shared_vector(&mut self, arena: &mut Arena) {
+        if let Some(shared) = self.shared.take() {
+            let mut body = shared.body.lock();
+            self.order = body.order;
+            self.location = arena.adopt(std::mem::take(&mut body.bytes), body.regions);
+        }
+    }
+}
+
+fn replace_shared(shared: &SharedVector, vector: Vector<'_>, order: u64) {
+    let mut body = shared.body.lock();
+    body.order = order;
+    body.regions = vector.regions;
+    body.bytes.clear();
+    body.bytes.extend_from_slice(vector.bytes);
+}

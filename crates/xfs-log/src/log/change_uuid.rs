@@ -1,0 +1,48 @@
+//! Giving the volume another UUID while its log is open.
+//!
+//! Owns: the order of the steps. Does **not** own the other places that hold the UUID.
+//!
+//! # Crash argument
+//!
+//! Every record carries the UUID of its volume, and recovery refuses records of another one. So no
+//! record that has to be replayed may lie before the change. The log is at rest, and is ended like
+//! that of an unmounted volume: by a record without a UUID, which every reader accepts for any
+//! volume. From there on it is as if the volume had been closed and opened again: the tail is past
+//! that record ([`Ail::restart`](crate::ail::Ail::restart)). Then the UUID changes, and another
+//! such record carries the new one. At whatever point the power fails, the log is clean and fits
+//! the old UUID or the new one.
+
+use xfs_buffer::Result;
+use xfs_format::Uuid;
+
+use super::{Log, UNMOUNT_BYTES};
+
+impl Log {
+    /// Calls `change` to give the volume another UUID, which later records carry. The caller has
+    /// [suspended](Self::suspend) the log, and everything is in place.
+    ///
+    /// # Errors
+    ///
+    /// The error of `change`, or the error that stopped the log. The log is then shut down, and
+    /// clean: whether the volume has the new UUID is unknown.
+    ///
+    /// # Panics
+    ///
+    /// If an item is not in place.
+    pub fn change_uuid(&self, uuid: Uuid, change: impl FnOnce() -> Result<()>) -> Result<()> {
+        let ended = self.end_with(Uuid::nil());
+        let changed = ended.and_then(|()| change()).and_then(|()| self.end_with(uuid));
+        changed.inspect_err(|_| self.inner.shut_down())
+    }
+
+    /// Ends the log with a record of this UUID, and restarts it after that record.
+    fn end_with(&self, uuid: Uuid) -> Result<()> {
+        assert!(self.inner.cil.is_idle(), "the UUID of a log in use was changed");
+        let ticket = self.reserve_while_suspended(UNMOUNT_BYTES)?;
+        self.inner.writer.set_uuid(uuid);
+        let written = self.inner.writer.write_unmount();
+        let restarted = written.map(|record| self.inner.ail.restart(record.end));
+        self.release(ticket);
+        restarted
+    }
+}

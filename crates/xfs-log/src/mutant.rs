@@ -1,0 +1,82 @@
+//! Mutants: deliberate bugs that the tests of this crate switch on to prove that they would be
+//! found.
+//!
+//! Each mutant is a mistake that is easy to make and that only certain schedules expose. A test
+//! that switches a mutant on must fail. Without that proof nobody knows whether the test can see
+//! anything. A build without tests contains no mutant: [`mutate!`] expands to the right code alone.
+
+/// A deliberate bug.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    /// A checkpoint is written slot by slot, without sorting.
+    NoSort,
+    /// The sort reverses members with equal order numbers.
+    UnstableSort,
+    /// A checkpoint does not wait for its predecessor's START.
+    StartOutOfOrder,
+    /// The switch locks one slot after the other.
+    SlotsOneByOne,
+    /// An item that moves between slots again reuses its vector of the previous checkpoint.
+    SharedVectorKept,
+    /// No flush precedes a record with COMMIT.
+    NoPreflush,
+    /// A record with COMMIT does not wait for earlier closed records that other threads still fill.
+    CommitBeforeRecords,
+    /// Other threads may append to the next record before the rest of a region.
+    PiecesApart,
+    /// The thread that wrote an item in place reads its number after the item has left the list.
+    NumberReadLate,
+    /// The tail does not wait for checkpoints that are being written.
+    TailPastStart,
+    /// Granted bytes are given back before the head has moved over them.
+    GrantBeforeHead,
+    /// The waiter with the smallest request is served first.
+    SmallestFirst,
+    /// A new waiter does not check whether bytes came free in the meantime.
+    AsleepBeforeLooking,
+    /// A waiter that gives up because the log is shut down stays in the queue.
+    LeftBehind,
+    /// A chain decides which intents to log again without securing its next step.
+    RelogByGuess,
+}
+
+/// The mutant that is switched on, if any. In a build without tests this type has no size.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ActiveMutant {
+    #[cfg(test)]
+    mutant: Option<Mutant>,
+}
+
+#[cfg(test)]
+impl ActiveMutant {
+    /// Switches this mutant on.
+    pub(crate) const fn with(mutant: Mutant) -> Self {
+        Self { mutant: Some(mutant) }
+    }
+
+    /// Returns whether this mutant is switched on.
+    pub(crate) fn is(self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+}
+
+/// Evaluates the right expression, or the wrong one where a test has switched the mutant on:
+/// `mutate!(active, Mutant::X, right, wrong)`.
+#[cfg(test)]
+macro_rules! mutate {
+    ($active:expr, Mutant::$mutant:ident, $right:expr, $wrong:expr $(,)?) => {
+        if $active.is($crate::mutant::Mutant::$mutant) { $wrong } else { $right }
+    };
+}
+
+/// Evaluates the right expression. The wrong one is not compiled.
+#[cfg(not(test))]
+macro_rules! mutate {
+    ($active:expr, Mutant::$mutant:ident, $right:expr, $wrong:expr $(,)?) => {{
+        let _ = $active;
+        $right
+    }};
+}
+
+pub(crate) use mutate;
