@@ -1,7 +1,7 @@
 //! Intents, and the completions that end them.
 //!
 //! Owns: both as items of the log. Does **not** own when they are logged
-//! ([`deferred`](crate::transaction)), or what is promised ([`promise`](crate::promise)).
+//! ([`deferred`](crate::transaction)), or what is promised ([`payload`](crate::intent_payload)).
 //!
 //! ```text
 //!  logged ─→ CIL ─→ AIL: holds the tail ─→ removed when the completion is durable
@@ -16,20 +16,20 @@ use std::sync::Arc;
 use xfs_format::Lsn;
 use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
 
-use crate::promise::{Promise, encode_done, encode_intent};
+use crate::intent_payload::{IntentPayload, encode_done, encode_intent};
 
 /// An intent.
 pub(crate) struct IntentItem {
     state: ItemState,
     id: u64,
-    promises: Vec<Promise>,
+    payloads: Vec<IntentPayload>,
     regions: Vec<Vec<u8>>,
 }
 
 impl IntentItem {
-    pub(crate) fn new(id: u64, promises: Vec<Promise>) -> Self {
-        let regions = encode_intent(id, &promises);
-        Self { state: ItemState::new(), id, promises, regions }
+    pub(crate) fn new(id: u64, payloads: Vec<IntentPayload>) -> Self {
+        let regions = encode_intent(id, &payloads);
+        Self { state: ItemState::new(), id, payloads, regions }
     }
 
     /// The number by which a completion finds it.
@@ -37,8 +37,8 @@ impl IntentItem {
         self.id
     }
 
-    pub(crate) fn promises(&self) -> &[Promise] {
-        &self.promises
+    pub(crate) fn payloads(&self) -> &[IntentPayload] {
+        &self.payloads
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct DoneItem {
 
 impl DoneItem {
     pub(crate) fn new(intent: Arc<IntentItem>) -> Self {
-        let regions = encode_done(intent.id, &intent.promises);
+        let regions = encode_done(intent.id, &intent.payloads);
         Self { state: ItemState::new(), intent, regions }
     }
 }

@@ -15,8 +15,8 @@ mod create_item;
 mod earmark;
 mod inode_item;
 mod intent_item;
+mod intent_payload;
 mod journal;
-mod promise;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod transaction;
@@ -24,6 +24,6 @@ mod transaction;
 pub use counters::Counts;
 pub use earmark::{Earmark, RestOfBlocks};
 pub use inode_item::{ForkBytes, InodeImage, InodeRecord};
+pub use intent_payload::{AttrPayload, IntentPayload};
 pub use journal::{InodeCluster, Journal, OpenIntent, TransactionCounts, Upkeep};
-pub use promise::{AttrPromise, Promise};
 pub use transaction::{Captured, Committed, Deferred, Finish, Transaction};

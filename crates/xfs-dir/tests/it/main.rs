@@ -19,7 +19,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_inode::Live;
 use xfs_testkit::CowDevice;
 use xfs_trans::testing::{Parts, crashed, make_sized, parts, recovered_parts, superblock};
-use xfs_trans::{Journal, OpenIntent, Promise};
+use xfs_trans::{IntentPayload, Journal, OpenIntent};
 
 use names::Names;
 
@@ -143,9 +143,9 @@ fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
     let mut captured = Vec::new();
     for intent in open {
         let mut works = Vec::new();
-        for promise in intent.promises() {
+        for promise in intent.payloads() {
             let work = match promise {
-                Promise::Attr(attribute) => {
+                IntentPayload::Attr(attribute) => {
                     let file = Arc::new(Live::load(journal, attribute.inode).unwrap());
                     resume_attribute(&file, attribute)
                 }

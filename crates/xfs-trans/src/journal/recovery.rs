@@ -1,8 +1,8 @@
 //! Going on where a crash has stopped.
 //!
 //! Owns: intents that were left open, from the log until their completion. Does **not** own replaying
-//! (`xfs_log::replay_all`), or the work that they promise: the layers above make it from the
-//! [`Promise`]s.
+//! (`xfs_log::replay_all`), or the work that they payload: the layers above make it from the
+//! [`IntentPayload`]s.
 //!
 //! ```text
 //!  replay_all ─→ write_in_place ─→ Log::open ─→ Journal::open ─→ adopt: open intents hold the tail
@@ -24,7 +24,7 @@ use xfs_log::{LogItem, Replayed};
 
 use super::Journal;
 use crate::intent_item::IntentItem;
-use crate::promise::{Promise, decode_intent};
+use crate::intent_payload::{IntentPayload, decode_intent};
 use crate::transaction::{Captured, Deferred, Transaction};
 
 /// An intent that a crash has left open.
@@ -39,8 +39,8 @@ impl OpenIntent {
 
     /// What was promised.
     #[must_use]
-    pub fn promises(&self) -> &[Promise] {
-        self.0.promises()
+    pub fn payloads(&self) -> &[IntentPayload] {
+        self.0.payloads()
     }
 }
 
@@ -50,17 +50,17 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`](xfs_buffer::Error::Corrupt) for an intent that promises nothing.
+    /// [`Error::Corrupt`](xfs_buffer::Error::Corrupt) for an intent that payloads nothing.
     pub fn adopt(&self, replayed: &Replayed) -> Result<Vec<OpenIntent>> {
         let mut open = Vec::with_capacity(replayed.intents().len());
         for intent in replayed.intents() {
-            let promises = decode_intent(intent.item()?).filter(|promises| !promises.is_empty());
-            let Some(promises) = promises else {
-                let check = LogItemCheck::OutOfRange { field: "promises", value: intent.id() };
+            let payloads = decode_intent(intent.item()?).filter(|payloads| !payloads.is_empty());
+            let Some(payloads) = payloads else {
+                let check = LogItemCheck::OutOfRange { field: "payloads", value: intent.id() };
                 let place = Place::Log(intent.lsn().block());
                 return Err(Corruption::new(Structure::LogItem, place, check).into());
             };
-            open.push(OpenIntent(Arc::new(IntentItem::new(intent.id(), promises))));
+            open.push(OpenIntent(Arc::new(IntentItem::new(intent.id(), payloads))));
         }
         let items = open.iter().map(|open| Arc::clone(&open.0) as Arc<dyn LogItem>);
         self.log.adopt(items.zip(replayed.intents().iter().map(xfs_log::Intent::lsn)));
@@ -70,7 +70,7 @@ impl Journal {
 
     /// Does the first step of an intent that was left open, by a transaction of this kind that may
     /// use so many blocks: from the pool if there are no others, since a full volume has to be
-    /// recovered too. `works` keep its promises.
+    /// recovered too. `works` keep its payloads.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Deferred work: what a transaction promises and does in later steps of its chain.
+//! Deferred work: what a transaction payloads and does in later steps of its chain.
 //!
 //! Owns: the order of the work, its intents and completions. Does **not** own the work
 //! ([`Deferred`]).
@@ -32,15 +32,15 @@ use xfs_log::LogItem;
 
 use super::{Committed, StepEnd, Transaction};
 use crate::intent_item::{DoneItem, IntentItem};
+use crate::intent_payload::IntentPayload;
 use crate::journal::Journal;
-use crate::promise::Promise;
 
 /// One piece of work that is done in a later step.
 #[doc(alias = "xfs_defer_op_type")]
 pub trait Deferred: Send {
     /// What its intent says, or `None` for work that needs none: what a crash leaves undone of it
     /// is harmless.
-    fn promise(&self) -> Option<Promise>;
+    fn intent_payload(&self) -> Option<IntentPayload>;
 
     /// Does the work, in a step that holds what the chain has joined and nothing else.
     ///
@@ -61,7 +61,7 @@ pub enum Finish {
 
 type Work = Box<dyn Deferred>;
 
-/// Work that one intent promises; or a single piece without an intent.
+/// Work that one intent payloads; or a single piece without an intent.
 struct Batch {
     intent: Option<Arc<IntentItem>>,
     works: VecDeque<Work>,
@@ -87,26 +87,26 @@ impl DeferredWork {
     }
 }
 
-/// Splits work into what one intent promises each: neighbours of one kind, up to its limit. Within
+/// Splits work into what one intent payloads each: neighbours of one kind, up to its limit. Within
 /// one intent groups come in ascending order, since their headers are latched one after the other.
-fn batches(works: Vec<Work>, geometry: &Geometry) -> Vec<Vec<(Work, Option<Promise>)>> {
-    let mut batches: Vec<Vec<(Work, Option<Promise>)>> = Vec::new();
+fn batches(works: Vec<Work>, geometry: &Geometry) -> Vec<Vec<(Work, Option<IntentPayload>)>> {
+    let mut batches: Vec<Vec<(Work, Option<IntentPayload>)>> = Vec::new();
     for work in works {
-        let promise = work.promise();
-        let batch = batches.last_mut().filter(|batch| match (batch.first(), &promise) {
-            (Some((_, Some(first))), Some(promise)) => {
-                first.kind() == promise.kind() && batch.len() < promise.most_together()
+        let payload = work.intent_payload();
+        let batch = batches.last_mut().filter(|batch| match (batch.first(), &payload) {
+            (Some((_, Some(first))), Some(payload)) => {
+                first.kind() == payload.kind() && batch.len() < payload.max_per_intent()
             }
             _ => false,
         });
         match batch {
-            Some(batch) => batch.push((work, promise)),
-            None => batches.push(vec![(work, promise)]),
+            Some(batch) => batch.push((work, payload)),
+            None => batches.push(vec![(work, payload)]),
         }
     }
     for batch in &mut batches {
-        batch.sort_by_key(|(_, promise)| {
-            let start = promise.as_ref().and_then(Promise::start);
+        batch.sort_by_key(|(_, payload)| {
+            let start = payload.as_ref().and_then(IntentPayload::start);
             start.and_then(|start| geometry.split_block(start)).map(|(group, _)| group)
         });
     }
@@ -193,22 +193,22 @@ impl Transaction<'_> {
         }
         let mut made = Vec::new();
         for batch in batches(works, self.geometry()) {
-            let (works, promises): (VecDeque<_>, Vec<_>) = batch.into_iter().unzip();
-            made.push(self.promise(works, promises.into_iter().flatten().collect()));
+            let (works, payloads): (VecDeque<_>, Vec<_>) = batch.into_iter().unzip();
+            made.push(self.log_batch(works, payloads.into_iter().flatten().collect()));
         }
         for batch in made.into_iter().rev() {
             self.deferred.pending.push_front(batch);
         }
     }
 
-    /// Logs the intent of this work, if it promises something.
-    fn promise(&mut self, works: VecDeque<Work>, promises: Vec<Promise>) -> Batch {
-        let intent = (!promises.is_empty()).then(|| self.log_intent(promises));
+    /// Logs the intent of this work, if it payloads something.
+    fn log_batch(&mut self, works: VecDeque<Work>, payloads: Vec<IntentPayload>) -> Batch {
+        let intent = (!payloads.is_empty()).then(|| self.log_intent(payloads));
         Batch { intent, works }
     }
 
-    fn log_intent(&mut self, promises: Vec<Promise>) -> Arc<IntentItem> {
-        let intent = Arc::new(IntentItem::new(self.journal.next_intent_id(), promises));
+    fn log_intent(&mut self, payloads: Vec<IntentPayload>) -> Arc<IntentItem> {
+        let intent = Arc::new(IntentItem::new(self.journal.next_intent_id(), payloads));
         self.items.push(Arc::clone(&intent) as Arc<dyn LogItem>);
         intent
     }
@@ -228,7 +228,7 @@ impl Transaction<'_> {
             let is_old =
                 |intent: &Arc<IntentItem>| intent.state().lsn().is_some_and(|lsn| lsn <= before);
             if let Some(intent) = batch.intent.take_if(|intent| is_old(intent)) {
-                batch.intent = Some(self.log_intent(intent.promises().to_vec()));
+                batch.intent = Some(self.log_intent(intent.payloads().to_vec()));
                 self.log_done(intent);
             }
         }
@@ -245,8 +245,8 @@ impl Transaction<'_> {
         while let Some(work) = works.pop_front() {
             if let Finish::Again(rest) = work.finish(self)? {
                 works.push_front(rest);
-                let promises = works.iter().filter_map(|work| work.promise()).collect();
-                let rest = self.promise(works, promises);
+                let payloads = works.iter().filter_map(|work| work.intent_payload()).collect();
+                let rest = self.log_batch(works, payloads);
                 self.deferred.pending.push_front(rest);
                 return Ok(());
             }

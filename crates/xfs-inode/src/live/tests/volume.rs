@@ -52,7 +52,7 @@ impl Volume {
         let journal = open_journal(cache, log, &superblock).unwrap();
         let mut captured = Vec::new();
         for open in journal.adopt(&replayed).unwrap() {
-            let works = open.promises().iter().map(|promise| {
+            let works = open.payloads().iter().map(|promise| {
                 let of_file = resume(&journal, promise).unwrap();
                 of_file.unwrap_or_else(|| {
                     xfs_alloc::resume(journal.geometry(), promise).unwrap().unwrap()

@@ -9,7 +9,7 @@ use xfs_log::{LogDevice, LogReader, find_head_and_tail};
 
 use super::{begin, root};
 use crate::testing::{change_core, crashed, make, open, recover, superblock};
-use crate::{Deferred, Finish, Journal, Promise, Transaction};
+use crate::{Deferred, Finish, IntentPayload, Journal, Transaction};
 
 /// What was done, in order.
 type Diary = Arc<Mutex<Vec<String>>>;
@@ -17,25 +17,25 @@ type Diary = Arc<Mutex<Vec<String>>>;
 /// Work that writes its name down, and may defer other work or ask for more steps.
 struct Task {
     name: String,
-    promise: Option<Promise>,
+    payload: Option<IntentPayload>,
     steps: u32,
     defers: Vec<Task>,
     diary: Diary,
     fails: bool,
 }
 
-fn extent(start: u64) -> Promise {
-    Promise::ExtentFree(ExtentFree { start: FsBlock(start), length_blocks: 1 })
+fn extent(start: u64) -> IntentPayload {
+    IntentPayload::ExtentFree(ExtentFree { start: FsBlock(start), length_blocks: 1 })
 }
 
-fn count(start: u64) -> Promise {
-    Promise::Refcount(RefcountExtent { start: FsBlock(start), length_blocks: 1, flags: 1 })
+fn count(start: u64) -> IntentPayload {
+    IntentPayload::Refcount(RefcountExtent { start: FsBlock(start), length_blocks: 1, flags: 1 })
 }
 
 impl Task {
-    fn new(name: &str, promise: Option<Promise>, diary: &Diary) -> Self {
+    fn new(name: &str, payload: Option<IntentPayload>, diary: &Diary) -> Self {
         let (name, diary) = (name.to_owned(), Arc::clone(diary));
-        Self { name, promise, steps: 1, defers: Vec::new(), diary, fails: false }
+        Self { name, payload, steps: 1, defers: Vec::new(), diary, fails: false }
     }
 
     fn boxed(self) -> Box<Self> {
@@ -44,8 +44,8 @@ impl Task {
 }
 
 impl Deferred for Task {
-    fn promise(&self) -> Option<Promise> {
-        self.promise.clone()
+    fn intent_payload(&self) -> Option<IntentPayload> {
+        self.payload.clone()
     }
 
     fn finish(mut self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
@@ -118,8 +118,8 @@ fn an_intent_and_its_completion_in_one_checkpoint_are_not_written() {
 struct Forced(Task);
 
 impl Deferred for Forced {
-    fn promise(&self) -> Option<Promise> {
-        self.0.promise()
+    fn intent_payload(&self) -> Option<IntentPayload> {
+        self.0.intent_payload()
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
@@ -135,8 +135,8 @@ fn neighbours_of_a_kind_share_an_intent_sorted_by_group() {
     let diary = Diary::default();
     let far = journal.geometry().join_block(xfs_format::AgNumber(1), xfs_format::AgBlock(9)).0;
     let mut tx = begin(&journal);
-    for (name, promise) in [("far", extent(far)), ("near", extent(50)), ("count", count(50))] {
-        tx.defer(Box::new(Forced(Task::new(name, Some(promise), &diary))));
+    for (name, payload) in [("far", extent(far)), ("near", extent(50)), ("count", count(50))] {
+        tx.defer(Box::new(Forced(Task::new(name, Some(payload), &diary))));
     }
     let _ = tx.commit().unwrap();
     journal.force_all().unwrap();
@@ -207,14 +207,14 @@ fn work_that_fails_shuts_the_volume_down_and_is_left_for_recovery() {
 
     let copy = crashed(&device);
     let (recovered, open) = recover(&copy);
-    let promises: Vec<_> = open.iter().flat_map(|open| open.promises().to_vec()).collect();
-    assert_eq!(promises, [extent(100), count(7)]);
+    let payloads: Vec<_> = open.iter().flat_map(|open| open.payloads().to_vec()).collect();
+    assert_eq!(payloads, [extent(100), count(7)]);
     assert_eq!(root(&recovered).core().unwrap().uid, 3);
     let diary = Diary::default();
     let reservation = (xfs_format::reservation::TransactionKind::Truncate, 0);
     let mut captured = Vec::new();
     for (open, name) in open.iter().zip(["a", "b"]) {
-        let mut task = Task::new(name, open.promises().first().cloned(), &diary);
+        let mut task = Task::new(name, open.payloads().first().cloned(), &diary);
         task.defers = vec![Task::new(&format!("{name}'"), Some(extent(9)), &diary)];
         captured.push(recovered.resume(open, vec![task.boxed()], reservation).unwrap());
     }

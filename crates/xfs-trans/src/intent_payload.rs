@@ -1,6 +1,6 @@
 //! Promises: what an intent says that will be done.
 //!
-//! Owns: promises in memory, which of them may share an intent, and their encoding. Does **not** own
+//! Owns: payloads in memory, which of them may share an intent, and their encoding. Does **not** own
 //! what keeping one means: see [`Deferred`](crate::Deferred).
 
 use xfs_format::log_item::{
@@ -11,11 +11,11 @@ use xfs_format::{FsBlock, InodeNumber};
 
 /// Extents that one intent may list, as the kernel limits it.
 #[doc(alias = "XFS_EFI_MAX_FAST_EXTENTS")]
-const MOST_EXTENTS: usize = 16;
+const MAX_EXTENTS: usize = 16;
 
 /// What an intent says that will be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Promise {
+pub enum IntentPayload {
     /// An extent becomes free.
     #[doc(alias = "EFI")]
     ExtentFree(ExtentFree),
@@ -30,7 +30,7 @@ pub enum Promise {
     Map(MapExtent),
     /// An extended attribute changes.
     #[doc(alias = "ATTRI")]
-    Attr(Box<AttrPromise>),
+    Attr(Box<AttrPayload>),
     /// Two files exchange extents. The number of the intent is given when it is logged.
     #[doc(alias = "XMI")]
     Exchange(ExchangeIntent),
@@ -38,7 +38,7 @@ pub enum Promise {
 
 /// A change of an extended attribute, with the bytes that it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AttrPromise {
+pub struct AttrPayload {
     /// The file.
     pub inode: InodeNumber,
     /// Its generation; means something for parent pointers.
@@ -57,7 +57,7 @@ pub struct AttrPromise {
     pub new_value: Option<Vec<u8>>,
 }
 
-impl Promise {
+impl IntentPayload {
     /// The item that makes it.
     pub(crate) const fn kind(&self) -> ItemKind {
         match self {
@@ -70,15 +70,15 @@ impl Promise {
         }
     }
 
-    /// How many promises of this kind one intent may make.
-    pub(crate) const fn most_together(&self) -> usize {
+    /// How many payloads of this kind one intent may make.
+    pub(crate) const fn max_per_intent(&self) -> usize {
         match self {
-            Self::ExtentFree(_) | Self::Rmap(_) | Self::Refcount(_) => MOST_EXTENTS,
+            Self::ExtentFree(_) | Self::Rmap(_) | Self::Refcount(_) => MAX_EXTENTS,
             Self::Map(_) | Self::Attr(_) | Self::Exchange(_) => 1,
         }
     }
 
-    /// The first block, of promises that share an intent.
+    /// The first block, of payloads that share an intent.
     pub(crate) const fn start(&self) -> Option<FsBlock> {
         match self {
             Self::ExtentFree(extent) => Some(extent.start),
@@ -89,16 +89,18 @@ impl Promise {
     }
 }
 
-/// What an intent of the log promises; `None` for an item that is no intent.
-pub(crate) fn decode_intent(item: LogItem<'_>) -> Option<Vec<Promise>> {
+/// What an intent of the log payloads; `None` for an item that is no intent.
+pub(crate) fn decode_intent(item: LogItem<'_>) -> Option<Vec<IntentPayload>> {
     Some(match item {
-        LogItem::ExtentFree(list) => list.extents.into_iter().map(Promise::ExtentFree).collect(),
-        LogItem::Rmap(list) => list.extents.into_iter().map(Promise::Rmap).collect(),
-        LogItem::Refcount(list) => list.extents.into_iter().map(Promise::Refcount).collect(),
-        LogItem::Map(list) => list.extents.into_iter().map(Promise::Map).collect(),
-        LogItem::Exchange(exchange) => vec![Promise::Exchange(exchange)],
+        LogItem::ExtentFree(list) => {
+            list.extents.into_iter().map(IntentPayload::ExtentFree).collect()
+        }
+        LogItem::Rmap(list) => list.extents.into_iter().map(IntentPayload::Rmap).collect(),
+        LogItem::Refcount(list) => list.extents.into_iter().map(IntentPayload::Refcount).collect(),
+        LogItem::Map(list) => list.extents.into_iter().map(IntentPayload::Map).collect(),
+        LogItem::Exchange(exchange) => vec![IntentPayload::Exchange(exchange)],
         LogItem::Attr(AttrIntent { inode, generation, operation, filter, names, .. }) => {
-            vec![Promise::Attr(Box::new(AttrPromise {
+            vec![IntentPayload::Attr(Box::new(AttrPayload {
                 inode,
                 generation,
                 operation,
@@ -113,70 +115,78 @@ pub(crate) fn decode_intent(item: LogItem<'_>) -> Option<Vec<Promise>> {
     })
 }
 
-/// The intent that makes these promises, all of one kind.
-pub(crate) fn encode_intent(id: u64, promises: &[Promise]) -> Vec<Vec<u8>> {
+/// The intent that makes these payloads, all of one kind.
+pub(crate) fn encode_intent(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>> {
     let order = HostOrder::NATIVE;
-    match promises.first() {
-        Some(Promise::ExtentFree(_)) => LogItem::ExtentFree(free_list(id, promises)).encode(order),
-        Some(Promise::Rmap(_)) => LogItem::Rmap(list(id, promises, |promise| match promise {
-            Promise::Rmap(extent) => Some(*extent),
-            _ => None,
-        }))
-        .encode(order),
-        Some(Promise::Refcount(_)) => {
-            LogItem::Refcount(list(id, promises, |promise| match promise {
-                Promise::Refcount(extent) => Some(*extent),
+    match payloads.first() {
+        Some(IntentPayload::ExtentFree(_)) => {
+            LogItem::ExtentFree(free_list(id, payloads)).encode(order)
+        }
+        Some(IntentPayload::Rmap(_)) => {
+            LogItem::Rmap(list(id, payloads, |payload| match payload {
+                IntentPayload::Rmap(extent) => Some(*extent),
                 _ => None,
             }))
             .encode(order)
         }
-        Some(Promise::Map(_)) => LogItem::Map(list(id, promises, |promise| match promise {
-            Promise::Map(extent) => Some(*extent),
+        Some(IntentPayload::Refcount(_)) => {
+            LogItem::Refcount(list(id, payloads, |payload| match payload {
+                IntentPayload::Refcount(extent) => Some(*extent),
+                _ => None,
+            }))
+            .encode(order)
+        }
+        Some(IntentPayload::Map(_)) => LogItem::Map(list(id, payloads, |payload| match payload {
+            IntentPayload::Map(extent) => Some(*extent),
             _ => None,
         }))
         .encode(order),
-        Some(Promise::Attr(attr)) => LogItem::Attr(attr_intent(id, attr)).encode(order),
-        Some(Promise::Exchange(exchange)) => {
+        Some(IntentPayload::Attr(attr)) => LogItem::Attr(attr_intent(id, attr)).encode(order),
+        Some(IntentPayload::Exchange(exchange)) => {
             LogItem::Exchange(ExchangeIntent { id, ..*exchange }).encode(order)
         }
-        None => unreachable!("an intent promises something"),
+        None => unreachable!("an intent has at least one payload"),
     }
 }
 
-/// The completion of the intent that made these promises.
-pub(crate) fn encode_done(id: u64, promises: &[Promise]) -> Vec<Vec<u8>> {
+/// The completion of the intent that made these payloads.
+pub(crate) fn encode_done(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>> {
     let order = HostOrder::NATIVE;
-    let kind = promises.first().and_then(|first| first.kind().completion());
+    let kind = payloads.first().and_then(|first| first.kind().completion());
     match kind {
         Some(ItemKind::ExtentFreeDone) => {
-            LogItem::ExtentFreeDone(free_list(id, promises)).encode(order)
+            LogItem::ExtentFreeDone(free_list(id, payloads)).encode(order)
         }
         Some(kind) => LogItem::Done(Done { kind, id }).encode(order),
         None => unreachable!("every intent has a completion"),
     }
 }
 
-fn free_list(id: u64, promises: &[Promise]) -> ExtentList<ExtentFree> {
-    list(id, promises, |promise| match promise {
-        Promise::ExtentFree(extent) => Some(*extent),
+fn free_list(id: u64, payloads: &[IntentPayload]) -> ExtentList<ExtentFree> {
+    list(id, payloads, |payload| match payload {
+        IntentPayload::ExtentFree(extent) => Some(*extent),
         _ => None,
     })
 }
 
-fn list<E>(id: u64, promises: &[Promise], take: impl Fn(&Promise) -> Option<E>) -> ExtentList<E> {
-    let extents: Vec<E> = promises.iter().filter_map(take).collect();
-    assert_eq!(extents.len(), promises.len(), "an intent makes promises of one kind");
+fn list<E>(
+    id: u64,
+    payloads: &[IntentPayload],
+    take: impl Fn(&IntentPayload) -> Option<E>,
+) -> ExtentList<E> {
+    let extents: Vec<E> = payloads.iter().filter_map(take).collect();
+    assert_eq!(extents.len(), payloads.len(), "the payloads of an intent are of one kind");
     ExtentList { id, extents }
 }
 
-fn attr_intent(id: u64, attr: &AttrPromise) -> AttrIntent<'_> {
+fn attr_intent(id: u64, attr: &AttrPayload) -> AttrIntent<'_> {
     let names = AttrNames {
         name: &attr.name,
         new_name: attr.new_name.as_deref(),
         value: &attr.value,
         new_value: attr.new_value.as_deref(),
     };
-    let AttrPromise { inode, generation, operation, filter, .. } = *attr;
+    let AttrPayload { inode, generation, operation, filter, .. } = *attr;
     AttrIntent { id, inode, generation, operation, filter, names }
 }
 
