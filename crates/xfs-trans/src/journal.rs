@@ -21,9 +21,9 @@ use xfs_format::{Geometry, InodeNumber};
 use xfs_log::{Log, Shutdown};
 use xfs_sync::{Mutex, SetOnce, Slot, SlotCounters, Slots, Volume};
 
+use crate::block_reservation::{BlockReservation, FallbackPool};
 use crate::context::Context;
 use crate::counters::{Counters, Counts};
-use crate::earmark::{Earmark, RestOfBlocks};
 use crate::inode_item::InodeRecord;
 use crate::transaction::Transaction;
 use upkeep::Keeper;
@@ -180,13 +180,13 @@ impl Journal {
     ///
     /// [`PosixError::NoSpace`].
     #[doc(alias = "xfs_mod_delalloc")]
-    pub fn earmark(&self, blocks: u64) -> Result<Earmark> {
-        self.counters.take(blocks).map(|()| Earmark::of(blocks))
+    pub fn reserve_blocks(&self, blocks: u64) -> Result<BlockReservation> {
+        self.counters.take(blocks).map(|()| BlockReservation::of(blocks))
     }
 
     /// Frees what is left of an earmark.
-    pub fn give_up(&self, mut earmark: Earmark) {
-        self.counters.give(earmark.draw(u64::MAX));
+    pub fn release_blocks(&self, mut reservation: BlockReservation) {
+        self.counters.give(reservation.draw(u64::MAX));
     }
 
     /// Begins a transaction that does what blocks were earmarked for: it takes them first, and what it
@@ -195,23 +195,23 @@ impl Journal {
     /// # Errors
     ///
     /// As [`begin`](Self::begin).
-    pub fn begin_earmarked(
+    pub fn begin_reserved(
         self: &Arc<Self>,
         kind: TransactionKind,
         blocks: u64,
-        (earmark, rest): (&mut Earmark, RestOfBlocks),
+        (reservation, fallback): (&mut BlockReservation, FallbackPool),
     ) -> Result<Transaction<'_>> {
-        let drawn = earmark.draw(blocks);
+        let drawn = reservation.draw(blocks);
         let short = blocks - drawn;
-        let taken = match rest {
-            RestOfBlocks::Free => self.counters.take(short),
-            RestOfBlocks::Pool => self.counters.take_from_pool(short),
+        let taken = match fallback {
+            FallbackPool::Free => self.counters.take(short),
+            FallbackPool::Reserved => self.counters.take_from_pool(short),
         };
         let begun = taken.and_then(|()| Transaction::start(self, self.reservation(kind), short));
         match begun {
-            Ok(transaction) => Ok(transaction.with_earmarked(drawn)),
+            Ok(transaction) => Ok(transaction.with_reserved(drawn)),
             Err(error) => {
-                earmark.add(Earmark::of(drawn));
+                reservation.add(BlockReservation::of(drawn));
                 Err(error)
             }
         }

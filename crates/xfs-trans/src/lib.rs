@@ -7,12 +7,12 @@
 //!
 //! The design stands in docs/internals/transactions.md.
 
+mod block_reservation;
 mod buffer_item;
 mod cluster;
 mod context;
 mod counters;
 mod create_item;
-mod earmark;
 mod inode_item;
 mod intent_item;
 mod intent_payload;
@@ -21,8 +21,8 @@ mod journal;
 pub mod testing;
 mod transaction;
 
+pub use block_reservation::{BlockReservation, FallbackPool};
 pub use counters::Counts;
-pub use earmark::{Earmark, RestOfBlocks};
 pub use inode_item::{ForkBytes, InodeImage, InodeRecord};
 pub use intent_payload::{AttrPayload, IntentPayload};
 pub use journal::{InodeCluster, Journal, OpenIntent, TransactionCounts, Upkeep};

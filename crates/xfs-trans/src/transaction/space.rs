@@ -3,8 +3,8 @@
 use xfs_buffer::{Error, Result};
 
 use super::Transaction;
+use crate::block_reservation::BlockReservation;
 use crate::counters::Counters;
-use crate::earmark::Earmark;
 
 /// What a transaction has taken, used and freed. It reaches the volume's counters when the step is
 /// committed, so that nobody takes what may yet not be freed.
@@ -13,7 +13,7 @@ pub(super) struct SpaceUse {
     /// Reserved and not used.
     left: u64,
     /// How much of that goes back to an earmark, if it is left in the end.
-    earmarked: u64,
+    returnable: u64,
     /// More was used than reserved.
     overdrawn: bool,
     freed: u64,
@@ -23,7 +23,14 @@ pub(super) struct SpaceUse {
 
 impl SpaceUse {
     pub(super) const fn new(reserved: u64) -> Self {
-        Self { left: reserved, earmarked: 0, overdrawn: false, freed: 0, inodes: 0, free_inodes: 0 }
+        Self {
+            left: reserved,
+            returnable: 0,
+            overdrawn: false,
+            freed: 0,
+            inodes: 0,
+            free_inodes: 0,
+        }
     }
 
     /// Refuses a step that has used what it had not reserved: the counters would be wrong.
@@ -56,19 +63,19 @@ impl SpaceUse {
 
 impl Transaction<'_> {
     /// The same transaction, with blocks out of an earmark.
-    pub(crate) const fn with_earmarked(mut self, blocks: u64) -> Self {
+    pub(crate) const fn with_reserved(mut self, blocks: u64) -> Self {
         self.space.add_reserved(blocks);
-        self.space.earmarked = blocks;
+        self.space.returnable = blocks;
         self
     }
 
     /// Puts back into the earmark what the transaction was begun with out of it and does not need: it
     /// allocates nothing more.
-    pub fn return_to(&mut self, earmark: &mut Earmark) {
-        let blocks = self.space.earmarked.min(self.space.left);
-        self.space.earmarked = 0;
+    pub fn return_to(&mut self, reservation: &mut BlockReservation) {
+        let blocks = self.space.returnable.min(self.space.left);
+        self.space.returnable = 0;
         self.space.left -= blocks;
-        earmark.add(Earmark::of(blocks));
+        reservation.add(BlockReservation::of(blocks));
     }
 
     /// Free blocks were taken into use. The allocator says so, out of what the transaction has

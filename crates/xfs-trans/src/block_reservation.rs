@@ -6,21 +6,21 @@
 
 /// Blocks that were taken from the volume's counters for later.
 #[derive(Debug, Default, PartialEq, Eq)]
-#[must_use = "blocks that are earmarked and not given up are lost"]
-pub struct Earmark {
+#[must_use = "blocks that are reserved and not released are lost"]
+pub struct BlockReservation {
     blocks: u64,
 }
 
 /// Where a transaction finds what its earmark is short of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RestOfBlocks {
+pub enum FallbackPool {
     /// Among the free blocks; it is refused if there are none.
     Free,
     /// Also in the pool that is kept for what may not fail.
-    Pool,
+    Reserved,
 }
 
-impl Earmark {
+impl BlockReservation {
     pub(crate) const fn of(blocks: u64) -> Self {
         Self { blocks }
     }
