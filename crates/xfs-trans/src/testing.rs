@@ -70,7 +70,7 @@ pub fn is_clean(device: &SharedDevice) -> bool {
 }
 
 /// What a journal is opened with.
-pub struct Parts {
+pub struct JournalParts {
     /// The volume's buffers.
     pub cache: Arc<BufferCache>,
     /// Its log.
@@ -79,7 +79,7 @@ pub struct Parts {
     pub superblock: Superblock,
 }
 
-impl Parts {
+impl JournalParts {
     fn new(device: &SharedDevice, superblock: Superblock, log: Log) -> Self {
         let geometry = Arc::new(superblock.geometry.clone());
         let cache = Arc::new(BufferCache::new(Arc::clone(device), geometry, CACHE_BYTES));
@@ -106,13 +106,13 @@ fn config(superblock: &Superblock, threads: usize) -> LogConfig {
 
 /// What is needed to open a volume whose log is clean.
 #[must_use]
-pub fn parts(device: &SharedDevice, threads: usize) -> Parts {
+pub fn parts(device: &SharedDevice, threads: usize) -> JournalParts {
     let superblock = superblock(device);
     let log = log_device(device);
     let state = find_head_and_tail(&log).unwrap();
     assert!(state.clean, "a clean log");
     let log = Log::open(log, None, &state, &config(&superblock, threads));
-    Parts::new(device, superblock, log)
+    JournalParts::new(device, superblock, log)
 }
 
 /// Opens a volume whose log is clean.
@@ -130,13 +130,13 @@ pub fn crashed(device: &SharedDevice) -> SharedDevice {
 /// What is needed to open a volume after a crash: its log is replayed. The journal still has to
 /// [adopt](Journal::adopt) what is open.
 #[must_use]
-pub fn recovered_parts(device: &SharedDevice) -> (Parts, Replayed) {
+pub fn recovered_parts(device: &SharedDevice) -> (JournalParts, Replayed) {
     let log = log_device(device);
     let replayed = replay_all(Arc::clone(device), &log, &superblock(device)).unwrap();
     replayed.write_in_place(&log).unwrap();
     let superblock = replayed.superblock().clone();
     let log = Log::open(log, None, replayed.log_state(), &config(&superblock, 0));
-    (Parts::new(device, superblock, log), replayed)
+    (JournalParts::new(device, superblock, log), replayed)
 }
 
 /// Recovers a volume and opens it, with the intents that were left open.
