@@ -32,5 +32,5 @@ pub use options::{
     Autofsck, DataOptions, FeatureOptions, InheritedOptions, InodeOptions, LogOptions,
     NotSupported, OptionError, Options, Size, Unit,
 };
-pub use plan::{GeometryError, Plan, Target, Warning};
+pub use plan::{GeometryError, Plan, TargetDevice, Warning};
 pub use write::{Devices, Discard, encode_empty_group, write};

@@ -34,7 +34,7 @@ use sizes::Sizes;
 
 /// The devices, as far as the geometry depends on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct TargetDevice {
     /// Bytes of the data device.
     pub data_bytes: u64,
     /// Its sector size.
@@ -99,7 +99,7 @@ impl Plan {
     /// Why there is no such volume.
     pub fn new(
         options: &Options,
-        target: &Target,
+        target: &TargetDevice,
         identity: &Identity,
     ) -> Result<Self, GeometryError> {
         let mut warnings = Vec::new();

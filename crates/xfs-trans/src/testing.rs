@@ -11,7 +11,7 @@ use xfs_format::log_item::LoggedFields;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{DiskAddr, Place, Superblock};
 use xfs_log::{Log, LogConfig, LogDevice, LogGeometry, Replayed, find_head_and_tail, replay_all};
-use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Target};
+use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
 
 use crate::{Counts, InodeRecord, Journal, OpenIntent, Transaction};
 
@@ -42,7 +42,7 @@ pub fn make_sized(data_bytes: u64, text: &str) -> SharedDevice {
     while let (Some(letter), Some(argument)) = (words.next(), words.next()) {
         options.parse(letter.chars().nth(1).unwrap(), argument).unwrap();
     }
-    let target = Target { data_bytes, sector_size: 512, log_bytes: None };
+    let target = TargetDevice { data_bytes, sector_size: 512, log_bytes: None };
     let identity = Identity::reproducible(Timestamp::default(), b"transactions");
     let plan = Plan::new(&options, &target, &identity).unwrap();
     xfs_mkfs::write(&plan, Devices { data: &device, log: None }, Discard::No).unwrap();

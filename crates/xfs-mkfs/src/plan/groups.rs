@@ -1,7 +1,7 @@
 //! Stripes, and how the data is divided into allocation groups.
 
 use super::sizes::Sizes;
-use super::{GeometryError, Target, Warning};
+use super::{GeometryError, TargetDevice, Warning};
 use crate::options::{Options, Size};
 
 /// Stripe unit and width in blocks; both 0 for none.
@@ -82,7 +82,7 @@ impl Stripe {
 impl Groups {
     pub(super) fn new(
         options: &Options,
-        target: &Target,
+        target: &TargetDevice,
         (sizes, stripe): (&Sizes, Stripe),
         warnings: &mut Vec<Warning>,
     ) -> Result<Self, GeometryError> {
@@ -192,7 +192,7 @@ impl Groups {
 
 fn data_blocks(
     options: &Options,
-    target: &Target,
+    target: &TargetDevice,
     sizes: &Sizes,
     warnings: &mut Vec<Warning>,
 ) -> Result<u64, GeometryError> {

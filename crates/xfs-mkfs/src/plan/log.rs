@@ -5,7 +5,7 @@ use xfs_format::{AgBlock, AgNumber, Geometry};
 
 use super::groups::Stripe;
 use super::sizes::Sizes;
-use super::{GeometryError, Target, Warning};
+use super::{GeometryError, TargetDevice, Warning};
 use crate::layout::first_free_block;
 use crate::options::Options;
 
@@ -41,7 +41,7 @@ const RESERVED_BLOCKS: u64 = 4;
 impl Log {
     pub(super) fn new(
         options: &Options,
-        target: &Target,
+        target: &TargetDevice,
         (sizes, stripe, geometry): (&Sizes, Stripe, &Geometry),
         warnings: &mut Vec<Warning>,
     ) -> Result<Self, GeometryError> {

@@ -1,6 +1,6 @@
 //! Sizes of blocks, sectors, inodes and directory blocks.
 
-use super::{GeometryError, Target};
+use super::{GeometryError, TargetDevice};
 use crate::options::{Options, Size, Unit};
 
 /// The sizes, in bytes.
@@ -25,7 +25,7 @@ const MAX_REALTIME_EXTENT: u32 = 1 << 30;
 const MIN_INODES_PER_BLOCK: u32 = 2;
 
 impl Sizes {
-    pub(super) fn new(options: &Options, target: &Target) -> Result<Self, GeometryError> {
+    pub(super) fn new(options: &Options, target: &TargetDevice) -> Result<Self, GeometryError> {
         let block = match options.block_size {
             Some(size) => power_of_two("-b size", size, (1024, MAX_BLOCK))?,
             None => DEFAULT_BLOCK,

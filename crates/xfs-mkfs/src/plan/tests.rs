@@ -1,6 +1,6 @@
 //! Geometries; mkfs.xfs 7.2 gave the numbers.
 
-use super::{GeometryError, Plan, Target, Warning};
+use super::{GeometryError, Plan, TargetDevice, Warning};
 use crate::identity::Identity;
 use crate::options::Options;
 use xfs_format::timestamp::Timestamp;
@@ -17,7 +17,7 @@ pub(crate) fn plan(data_bytes: u64, text: &str) -> Result<Plan, GeometryError> {
             _ => options.parse(letter.chars().nth(1).unwrap(), argument).unwrap(),
         }
     }
-    let target = Target { data_bytes, sector_size: 512, log_bytes: None };
+    let target = TargetDevice { data_bytes, sector_size: 512, log_bytes: None };
     Plan::new(&options, &target, &Identity::reproducible(Timestamp::default(), b""))
 }
 

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use uuid::Uuid;
 use xfs_device::{FileDevice, OpenOptions};
 use xfs_format::timestamp::Timestamp;
-use xfs_mkfs::{Devices, Discard, Generations, Identity, Options, Plan, Target};
+use xfs_mkfs::{Devices, Discard, Generations, Identity, Options, Plan, TargetDevice};
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Mount, OracleError, Xfsprogs, ready};
 
@@ -163,7 +163,7 @@ fn make_ours(case: &Case, image: &Image) -> Result<Result<(), String>, TrialErro
     let data = open(&image.data)?;
     let log = image.log.as_deref().map(open).transpose()?;
     let target =
-        Target { data_bytes: case.size_bytes, sector_size: 512, log_bytes: case.log_bytes };
+        TargetDevice { data_bytes: case.size_bytes, sector_size: 512, log_bytes: case.log_bytes };
     let identity = Identity {
         uuid: Uuid::nil(),
         time: Timestamp::new(EPOCH, 0).unwrap_or_default(),
