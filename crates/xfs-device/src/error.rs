@@ -10,9 +10,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::file::Access;
-use crate::holder::Holder;
 #[cfg(feature = "disk-images")]
 use crate::image::ImageRefusal;
+use crate::lock_holder::LockHolder;
 use crate::signature::Contents;
 use crate::usage::Usage;
 
@@ -22,7 +22,7 @@ pub struct DeviceError {
     path: PathBuf,
     failure: DeviceFailure,
     /// The process that has it open, where that is the failure and it can be found.
-    holder: Option<Box<Holder>>,
+    holder: Option<Box<LockHolder>>,
 }
 
 /// What stood in the way.
@@ -78,7 +78,7 @@ impl DeviceError {
             DeviceFailure::LockedBelow { below, .. } => Some(below.as_path()),
             _ => None,
         };
-        let holder = held.and_then(Holder::find).map(Box::new);
+        let holder = held.and_then(LockHolder::find).map(Box::new);
         Self { path: path.to_owned(), failure, holder }
     }
 
@@ -102,7 +102,7 @@ impl DeviceError {
 
     /// The process that has it open, where that is the failure and it can be found.
     #[must_use]
-    pub fn holder(&self) -> Option<&Holder> {
+    pub fn holder(&self) -> Option<&LockHolder> {
         self.holder.as_deref()
     }
 
@@ -116,7 +116,7 @@ impl DeviceError {
                 }
                 _ => holder.to_string(),
             },
-            None => match (&self.failure, crate::holder::user_of_device(&self.path)) {
+            None => match (&self.failure, crate::lock_holder::user_of_device(&self.path)) {
                 (DeviceFailure::Busy, Some(user)) => format!("is in use: {user}"),
                 (failure, _) => failure.to_string(),
             },

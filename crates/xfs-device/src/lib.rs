@@ -10,10 +10,10 @@ mod device;
 mod error;
 mod file;
 mod filesystem;
-mod holder;
 #[cfg(feature = "disk-images")]
 mod image;
 mod lock;
+mod lock_holder;
 mod lvm;
 mod memory;
 mod open;
@@ -30,9 +30,9 @@ pub use device::{BlockDevice, Durability, SharedDevice};
 pub use error::{DeviceError, DeviceFailure};
 pub use file::{Access, FileDevice, OpenOptions};
 pub use filesystem::{FindError, Found, Selection, find_filesystem, has_group_headers};
-pub use holder::Holder;
 #[cfg(feature = "disk-images")]
 pub use image::{ImageRefusal, open_qcow2};
+pub use lock_holder::LockHolder;
 pub use memory::MemoryDevice;
 pub use open::{OpenedDevice, open_device};
 pub use overlay::OverlayDevice;

@@ -18,7 +18,7 @@ const MAX_COMMAND: usize = 80;
 
 /// A process that has a device open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct LockHolder {
     /// Its number.
     pub process: u32,
     /// Its command line.
@@ -29,7 +29,7 @@ pub struct Holder {
     pub others: usize,
 }
 
-impl Holder {
+impl LockHolder {
     /// Finds the process that holds a lock (flock(2)) on the file at `path`. `None` if none is to be seen: it
     /// may be in another namespace of processes.
     #[must_use]
@@ -67,7 +67,7 @@ impl Holder {
     }
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for LockHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { process, command, mount_point, others } = self;
         match mount_point {
