@@ -48,12 +48,12 @@ use xfs_format::{BlockKind, Lsn};
 use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
 use xfs_sync::{Mutex, Object};
 
-use crate::cluster::{self, Records};
-use crate::context::Context;
+use crate::cluster::{self, ClusterRecords};
+use crate::context::VolumeContext;
 
 /// What becomes of the blocks of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
+enum BlockState {
     /// They hold metadata.
     Used,
     /// They were freed by a transaction that is not committed.
@@ -78,21 +78,21 @@ pub(crate) enum JoinOutcome {
 /// A buffer as the log sees it.
 #[doc(alias = "xfs_buf_log_item")]
 pub(crate) struct BufferItem {
-    context: Arc<Context>,
+    context: Arc<VolumeContext>,
     state: ItemState,
-    records: Records,
-    changes: Mutex<Changes, Object>,
+    records: ClusterRecords,
+    changes: Mutex<DirtyState, Object>,
 }
 
 /// What of a buffer is not in place.
-struct Changes {
+struct DirtyState {
     /// Held while there is something to log or to write (I2).
     buffer: Option<Buffer>,
     /// For each piece of the buffer its dirty chunks.
     pieces: Box<[BufferFormat]>,
     /// Tracked, though not logged (I5).
     ordered: bool,
-    life: Life,
+    blocks: BlockState,
     /// It was freed with inodes in it: see [`BufferItem::ends_inodes`].
     ends_inodes: bool,
     /// A transaction holds it.
@@ -105,22 +105,22 @@ struct Changes {
 
 impl BufferItem {
     /// The item of a buffer.
-    pub(crate) fn of(context: &Arc<Context>, buffer: &Buffer) -> Arc<Self> {
+    pub(crate) fn of(context: &Arc<VolumeContext>, buffer: &Buffer) -> Arc<Self> {
         buffer.attach_with(|| Self::new(context, buffer))
     }
 
-    pub(crate) fn context(&self) -> &Context {
+    pub(crate) fn context(&self) -> &VolumeContext {
         &self.context
     }
 
-    fn new(context: &Arc<Context>, buffer: &Buffer) -> Self {
+    fn new(context: &Arc<VolumeContext>, buffer: &Buffer) -> Self {
         let clean =
             |extent: &xfs_buffer::BufferExtent| BufferFormat::clean(extent.at, extent.length_bytes);
-        let changes = Changes {
+        let changes = DirtyState {
             buffer: None,
             pieces: buffer.extents().map(clean).collect(),
             ordered: false,
-            life: Life::Used,
+            blocks: BlockState::Used,
             ends_inodes: false,
             joined: false,
             pins: 0,
@@ -129,13 +129,13 @@ impl BufferItem {
         Self {
             context: Arc::clone(context),
             state: ItemState::new(),
-            records: Records::default(),
+            records: ClusterRecords::default(),
             changes: Mutex::new(changes),
         }
     }
 
     /// The records of inodes in this buffer.
-    pub(crate) const fn records(&self) -> &Records {
+    pub(crate) const fn records(&self) -> &ClusterRecords {
         &self.records
     }
 
@@ -147,7 +147,7 @@ impl BufferItem {
 
     /// Whether the buffer's blocks are freed.
     pub(crate) fn is_stale(&self) -> bool {
-        self.changes.lock().life != Life::Used
+        self.changes.lock().blocks != BlockState::Used
     }
 
     /// Where the buffer itself stands in the AIL.
@@ -159,11 +159,11 @@ impl BufferItem {
     pub(crate) fn join(&self) -> JoinOutcome {
         let mut changes = self.changes.lock();
         assert!(!changes.joined, "a latched buffer joined twice");
-        changes.joined = changes.life != Life::Gone;
-        match changes.life {
-            Life::Used => JoinOutcome::Used,
-            Life::Freed | Life::FreedInLog => JoinOutcome::Freed,
-            Life::Gone => JoinOutcome::Gone,
+        changes.joined = changes.blocks != BlockState::Gone;
+        match changes.blocks {
+            BlockState::Used => JoinOutcome::Used,
+            BlockState::Freed | BlockState::FreedInLog => JoinOutcome::Freed,
+            BlockState::Gone => JoinOutcome::Gone,
         }
     }
 
@@ -174,10 +174,10 @@ impl BufferItem {
 
     /// As [`leave`](Self::leave), when what the step has changed of the buffer is in the log.
     pub(crate) fn leave_committed(&self, buffer: &Buffer) {
-        self.leave_with(buffer, Changes::note_committed);
+        self.leave_with(buffer, DirtyState::note_committed);
     }
 
-    fn leave_with(&self, buffer: &Buffer, change: impl FnOnce(&mut Changes)) {
+    fn leave_with(&self, buffer: &Buffer, change: impl FnOnce(&mut DirtyState)) {
         let mut changes = self.changes.lock();
         change(&mut changes);
         changes.joined = false;
@@ -190,9 +190,9 @@ impl BufferItem {
     /// those of no block, so nobody may find it.
     pub(crate) fn unclaim(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
-        if changes.life == Life::Used {
+        if changes.blocks == BlockState::Used {
             changes.clean();
-            changes.life = Life::Gone;
+            changes.blocks = BlockState::Gone;
             if let Some(cache) = self.context.cache() {
                 cache.forget(buffer);
             }
@@ -237,7 +237,7 @@ impl BufferItem {
     pub(crate) fn invalidate(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
         changes.forget_chunks();
-        changes.life = Life::Freed;
+        changes.blocks = BlockState::Freed;
         changes.buffer = Some(buffer.clone());
     }
 
@@ -253,7 +253,7 @@ impl BufferItem {
     /// the cancellation keeps from being replayed; and an item that is logged anew takes its place (I4).
     pub(crate) fn ends_inodes(&self) -> Option<u64> {
         let changes = self.changes.lock();
-        let is_cancelled = changes.life == Life::FreedInLog && changes.ends_inodes;
+        let is_cancelled = changes.blocks == BlockState::FreedInLog && changes.ends_inodes;
         is_cancelled.then(|| self.state.sequence())
     }
 
@@ -267,7 +267,7 @@ impl BufferItem {
     pub(crate) fn can_be_relogged(&self) -> bool {
         let changes = self.changes.lock();
         let is_in_log = changes.pins > 0 || self.state.lsn().is_some();
-        is_in_log && !changes.ordered && changes.life == Life::Used
+        is_in_log && !changes.ordered && changes.blocks == BlockState::Used
     }
 
     /// The buffer was written in place, its latch held all the time: it is clean. Returns where it has
@@ -285,15 +285,15 @@ impl BufferItem {
 
     /// Lets go of a buffer that nothing has to be written of any more: one that was freed, when its
     /// cancellation is durable (I4), and any when the log is shut down. Returns what was held.
-    fn settle(&self, changes: &mut Changes, buffer: Option<&Buffer>) -> Option<Buffer> {
+    fn settle(&self, changes: &mut DirtyState, buffer: Option<&Buffer>) -> Option<Buffer> {
         if changes.pins > 0 || changes.joined {
             return None;
         }
-        match changes.life {
-            Life::FreedInLog => changes.life = Life::Gone,
-            Life::Gone => {}
-            Life::Used | Life::Freed if changes.lost => return changes.buffer.take(),
-            Life::Used | Life::Freed => return None,
+        match changes.blocks {
+            BlockState::FreedInLog => changes.blocks = BlockState::Gone,
+            BlockState::Gone => {}
+            BlockState::Used | BlockState::Freed if changes.lost => return changes.buffer.take(),
+            BlockState::Used | BlockState::Freed => return None,
         }
         let held = changes.buffer.take();
         if let (Some(cache), Some(buffer)) = (self.context.cache(), buffer.or(held.as_ref())) {
@@ -324,7 +324,7 @@ impl BufferItem {
     }
 }
 
-impl Changes {
+impl DirtyState {
     /// Marks bytes of the buffer, in whichever of its pieces they lie.
     fn mark(&mut self, range: &Range<usize>) {
         let mut start = 0;
@@ -340,7 +340,7 @@ impl Changes {
 
     /// Something is about to be logged: a freed buffer that was claimed again is used.
     fn revive(&mut self, buffer: &Buffer) {
-        (self.life, self.ends_inodes) = (Life::Used, false);
+        (self.blocks, self.ends_inodes) = (BlockState::Used, false);
         if self.buffer.is_none() {
             self.buffer = Some(buffer.clone());
         }
@@ -348,8 +348,8 @@ impl Changes {
 
     /// What a step has changed is in the log.
     fn note_committed(&mut self) {
-        if self.life == Life::Freed {
-            self.life = Life::FreedInLog;
+        if self.blocks == BlockState::Freed {
+            self.blocks = BlockState::FreedInLog;
         }
     }
 
@@ -379,12 +379,12 @@ fn mark(bitmap: &mut [u32], bytes: Range<usize>) {
 }
 
 /// What a buffer is logged as.
-fn flags(buffer: &Buffer, bytes: &[u8], life: Life) -> BufferFlags {
+fn flags(buffer: &Buffer, bytes: &[u8], blocks: BlockState) -> BufferFlags {
     let kind = buffer.kind();
     let what = BufferType::of_block(kind, bytes).flags();
-    match (life, kind) {
-        (Life::Used, BlockKind::InodeCluster) => what | BufferFlags::INODES,
-        (Life::Used, _) => what,
+    match (blocks, kind) {
+        (BlockState::Used, BlockKind::InodeCluster) => what | BufferFlags::INODES,
+        (BlockState::Used, _) => what,
         _ => what | BufferFlags::CANCEL,
     }
 }
@@ -396,16 +396,16 @@ impl LogItem for BufferItem {
 
     fn format(&self, regions: &mut RegionWriter<'_>) {
         let mut changes = self.changes.lock();
-        let Changes { buffer: Some(buffer), pieces, life, .. } = &mut *changes else {
+        let DirtyState { buffer: Some(buffer), pieces, blocks, .. } = &mut *changes else {
             return;
         };
         let bytes = buffer.bytes();
-        let flags = flags(buffer, &bytes, *life);
+        let flags = flags(buffer, &bytes, *blocks);
         let mut start = 0;
         for piece in pieces {
             let length = usize::from(piece.blocks) * xfs_format::BASIC_BLOCK_BYTES as usize;
             let runs = piece.run_count();
-            if runs > 0 || *life != Life::Used {
+            if runs > 0 || *blocks != BlockState::Used {
                 (piece.flags, piece.regions) = (flags, 1 + runs as u16);
                 regions.encoded(|bytes| piece.encode_into(HostOrder::NATIVE, bytes));
             }
@@ -435,7 +435,7 @@ impl LogItem for BufferItem {
     fn committed(&self, start: Lsn, leaving: &mut Vec<Arc<dyn LogItem>>) -> Option<Lsn> {
         let changes = self.changes.lock();
         // In no other checkpoint, and the cancellation is in one: it is in this one.
-        let cancelled = changes.life == Life::FreedInLog && changes.pins == 1;
+        let cancelled = changes.blocks == BlockState::FreedInLog && changes.pins == 1;
         let ordered = changes.ordered;
         drop(changes);
         if cancelled {
@@ -450,23 +450,23 @@ impl LogItem for BufferItem {
         if changes.pins > 0 || changes.lost {
             return Pushed::Pinned;
         }
-        let (life, buffer) = (changes.life, changes.buffer.clone());
+        let (blocks, buffer) = (changes.blocks, changes.buffer.clone());
         drop(changes);
-        match (life, buffer) {
+        match (blocks, buffer) {
             // Freed and unpinned: the cancellation is durable.
-            (Life::FreedInLog | Life::Gone, _) => {
+            (BlockState::FreedInLog | BlockState::Gone, _) => {
                 let gone = self.records.set_gone();
                 gone.iter().for_each(|record| in_place.note_gone(record.state()));
                 Pushed::Done
             }
             // A transaction is freeing it.
-            (Life::Freed, _) => Pushed::Locked,
+            (BlockState::Freed, _) => Pushed::Locked,
             // Somebody has just written it.
-            (Life::Used, None) => Pushed::Done,
-            (Life::Used, Some(buffer)) if buffer.kind() == BlockKind::InodeCluster => {
+            (BlockState::Used, None) => Pushed::Done,
+            (BlockState::Used, Some(buffer)) if buffer.kind() == BlockKind::InodeCluster => {
                 cluster::push(&self.context, &buffer, self, in_place)
             }
-            (Life::Used, Some(buffer)) => {
+            (BlockState::Used, Some(buffer)) => {
                 if !buffer.try_latch() {
                     return Pushed::Locked;
                 }

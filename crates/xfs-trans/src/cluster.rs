@@ -21,18 +21,18 @@ use xfs_log::{InPlace, LogItem, Pushed};
 use xfs_sync::{Mutex, Object};
 
 use crate::buffer_item::BufferItem;
-use crate::context::Context;
-use crate::inode_item::{InodeImage, InodeRecord, Taken};
+use crate::context::VolumeContext;
+use crate::inode_item::{FlushedInode, InodeImage, InodeRecord};
 
 /// New records after which those that are gone are looked for, at least.
 const SWEEP_RECORDS: usize = 8;
 
 /// The records of a cluster that are in memory. They hold the buffer, and it does not hold them.
 #[derive(Default)]
-pub(crate) struct Records(Mutex<Listed, Object>);
+pub(crate) struct ClusterRecords(Mutex<RecordList, Object>);
 
 #[derive(Default)]
-struct Listed {
+struct RecordList {
     /// By the place of the inode in the cluster: the newest record of each.
     newest: Vec<Weak<InodeRecord>>,
     /// Those of freed inodes that have got a newer one.
@@ -41,7 +41,7 @@ struct Listed {
     until_sweep: usize,
 }
 
-impl Records {
+impl ClusterRecords {
     /// The record of the inode at this place of the cluster: the one in memory, or a new one.
     pub(crate) fn find_or_add(
         &self,
@@ -113,7 +113,7 @@ impl Records {
     }
 }
 
-impl Listed {
+impl RecordList {
     fn add(&mut self, index: usize, record: Weak<InodeRecord>) {
         if self.until_sweep == 0 {
             self.sweep();
@@ -147,7 +147,7 @@ impl Listed {
 /// Writes a cluster in place because an item of it was asked to be. Takes no lock that has to be
 /// waited for.
 pub(crate) fn push(
-    context: &Context,
+    context: &VolumeContext,
     buffer: &Buffer,
     item: &BufferItem,
     in_place: &mut InPlace,
@@ -161,31 +161,36 @@ pub(crate) fn push(
 }
 
 /// Writes a cluster in place. The caller holds the latch of its buffer.
-fn write(context: &Context, buffer: &Buffer, item: &BufferItem, in_place: &mut InPlace) -> Pushed {
+fn write(
+    context: &VolumeContext,
+    buffer: &Buffer,
+    item: &BufferItem,
+    in_place: &mut InPlace,
+) -> Pushed {
     if item.is_pinned() || item.is_stale() {
         return Pushed::Pinned;
     }
     let Some(cache) = context.cache() else { return Pushed::Locked };
     let records = item.records().live();
-    let taken: Vec<Taken> = {
+    let flushed: Vec<FlushedInode> = {
         let mut bytes = buffer.bytes_mut();
-        records.iter().filter_map(|record| record.take(&mut bytes)).collect()
+        records.iter().filter_map(|record| record.flush_into(&mut bytes)).collect()
     };
     let own = item.state_lsn();
-    let newest = taken.iter().map(|taken| taken.lsn).chain(own).max();
+    let newest = flushed.iter().map(|flushed| flushed.lsn).chain(own).max();
     let Some(newest) = newest else { return Pushed::Locked };
     if cache.write(buffer, newest).is_err() {
         return Pushed::Failed;
     }
-    finish(item, &taken, in_place);
+    finish(item, &flushed, in_place);
     Pushed::Started
 }
 
 /// The cluster is in place: what was written leaves the AIL, unless it has been logged again.
-fn finish(item: &BufferItem, taken: &[Taken], in_place: &mut InPlace) {
-    for taken in taken {
-        taken.record.written();
-        in_place.note(taken.record.state_of(), taken.lsn);
+fn finish(item: &BufferItem, flushed: &[FlushedInode], in_place: &mut InPlace) {
+    for flushed in flushed {
+        flushed.record.written();
+        in_place.note(flushed.record.state_of(), flushed.lsn);
     }
     if let Some(lsn) = item.note_written() {
         in_place.note(item.state(), lsn);

@@ -11,12 +11,12 @@ use xfs_sync::{Chain, Volume};
 
 /// What every item of a volume knows of its volume.
 #[derive(Debug)]
-pub(crate) struct Context {
+pub(crate) struct VolumeContext {
     geometry: Arc<Chain<Geometry, Volume>>,
     cache: Weak<BufferCache>,
 }
 
-impl Context {
+impl VolumeContext {
     pub(crate) fn new(cache: &Arc<BufferCache>) -> Self {
         Self { geometry: cache.shared_geometry(), cache: Arc::downgrade(cache) }
     }

@@ -35,7 +35,7 @@ pub struct Counts {
 }
 
 #[derive(Debug, Default)]
-struct Share {
+struct SlotCounts {
     blocks: Mutex<u64, Slot>,
     /// Signed numbers: the sums over all slots count.
     inodes: AtomicU64<Slot>,
@@ -44,7 +44,7 @@ struct Share {
 
 /// Blocks for what may not fail.
 #[derive(Debug, Default)]
-struct Pool {
+struct ReservePool {
     size: u64,
     left: u64,
 }
@@ -53,11 +53,11 @@ struct Pool {
 #[derive(Debug)]
 pub(crate) struct Counters {
     blocks: Mutex<u64, Volume>,
-    pool: Mutex<Pool, Volume>,
+    pool: Mutex<ReservePool, Volume>,
     /// The pool is not full.
-    owes_pool: AtomicBool<Volume>,
+    is_pool_short: AtomicBool<Volume>,
     opened: Counts,
-    slots: Slots<Share>,
+    slots: Slots<SlotCounts>,
 }
 
 impl Counters {
@@ -65,16 +65,16 @@ impl Counters {
         Self {
             blocks: Mutex::new(opened.free_blocks),
             pool: Mutex::default(),
-            owes_pool: AtomicBool::new(false),
+            is_pool_short: AtomicBool::new(false),
             opened,
-            slots: Slots::new(Share::default),
+            slots: Slots::new(SlotCounts::default),
         }
     }
 
     /// Sets up the pool, full. Its blocks are not among those that were counted as free.
     pub(crate) fn set_pool(&self, size: u64) {
-        *self.pool.lock() = Pool { size, left: size };
-        self.owes_pool.store(false, Ordering::Release);
+        *self.pool.lock() = ReservePool { size, left: size };
+        self.is_pool_short.store(false, Ordering::Release);
     }
 
     /// Adds what a volume has got by growing, which can be less than nothing of free blocks where each group
@@ -101,7 +101,7 @@ impl Counters {
         };
         let mut pool = self.pool.lock();
         pool.left = pool.left.checked_sub(blocks).ok_or(refused)?;
-        self.owes_pool.store(true, Ordering::Release);
+        self.is_pool_short.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl Counters {
         let mut pool = self.pool.lock();
         let owed = blocks.min(pool.size - pool.left);
         pool.left += owed;
-        self.owes_pool.store(pool.left < pool.size, Ordering::Release);
+        self.is_pool_short.store(pool.left < pool.size, Ordering::Release);
         blocks - owed
     }
 
@@ -146,7 +146,7 @@ impl Counters {
 
     /// Gives blocks back, or adds what was freed.
     pub(crate) fn give(&self, mut blocks: u64) {
-        if blocks != 0 && self.owes_pool.load(Ordering::Acquire) {
+        if blocks != 0 && self.is_pool_short.load(Ordering::Acquire) {
             blocks = self.fill_pool(blocks);
         }
         if blocks == 0 {

@@ -41,7 +41,7 @@ use xfs_sync::{AtomicBool, AtomicU32, Latch, Mutex, Object, Ordering, RecursiveR
 use zerocopy::transmute_ref;
 
 use crate::buffer_item::BufferItem;
-use crate::context::Context;
+use crate::context::VolumeContext;
 use fork::LoggedForks;
 
 pub use bytes::ForkBytes;
@@ -62,20 +62,20 @@ pub struct InodeImage {
     pub attr: ForkBytes,
 }
 
-struct Contents {
+struct CachedImage {
     image: InodeImage,
     /// The core as it was last logged.
     core: Option<InodeDisk>,
 }
 
-impl Contents {
+impl CachedImage {
     fn of(image: InodeImage) -> Box<Self> {
         Box::new(Self { image, core: None })
     }
 }
 
 /// What of an inode is not known to be in place.
-struct Logged {
+struct PendingFields {
     /// Changed since it was last written.
     dirty: LoggedFields,
     /// Being written.
@@ -85,8 +85,8 @@ struct Logged {
 
 /// What becomes of the cluster that an inode lies in.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Stays = 0,
+enum ClusterState {
+    InUse = 0,
     /// Its blocks are being freed.
     Freed = 1,
     /// That is durable.
@@ -103,10 +103,10 @@ pub struct InodeRecord {
     cluster_item: Arc<BufferItem>,
     latch: Latch<Object>,
     /// `None`: it is in place (I5).
-    contents: RecursiveRwLock<Option<Box<Contents>>, Object>,
-    logged: Mutex<Logged, Object>,
+    contents: RecursiveRwLock<Option<Box<CachedImage>>, Object>,
+    logged: Mutex<PendingFields, Object>,
     pins: AtomicU32<Object>,
-    fate: AtomicU32<Object>,
+    cluster_state: AtomicU32<Object>,
     /// A checkpoint that held it was lost: its image is ahead of the log for ever.
     lost: AtomicBool<Object>,
     state: ItemState,
@@ -116,15 +116,15 @@ pub struct InodeRecord {
 #[cfg(not(shuttle))]
 const _: () = assert!(size_of::<InodeRecord>() <= 176);
 
-impl Logged {
+impl PendingFields {
     /// Whether everything is in place.
-    fn is_nothing(&self) -> bool {
+    fn is_in_place(&self) -> bool {
         self.dirty.is_empty() && self.flushing.is_empty()
     }
 }
 
 /// An inode's bytes, taken to be written, and the LSN that they stand at.
-pub(crate) struct Taken {
+pub(crate) struct FlushedInode {
     pub(crate) record: Arc<InodeRecord>,
     pub(crate) lsn: Lsn,
 }
@@ -148,7 +148,12 @@ impl InodeRecord {
             let bytes = cluster.bytes();
             decode(slot_of(&bytes, &place, cluster_item.context()), number, verify)?
         };
-        Ok(Arc::new(Self::new((number, place), cluster, cluster_item, Some(Contents::of(image)))))
+        Ok(Arc::new(Self::new(
+            (number, place),
+            cluster,
+            cluster_item,
+            Some(CachedImage::of(image)),
+        )))
     }
 
     /// As [`read`](Self::read), with its latch shared before anybody else knows the record: so the image, which
@@ -172,7 +177,7 @@ impl InodeRecord {
         (number, place): (InodeNumber, InodePlace),
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
-        contents: Option<Box<Contents>>,
+        contents: Option<Box<CachedImage>>,
     ) -> Self {
         let nothing = LoggedFields::empty();
         Self {
@@ -182,16 +187,16 @@ impl InodeRecord {
             cluster_item: Arc::clone(cluster_item),
             latch: Latch::new(),
             contents: RecursiveRwLock::new(contents),
-            logged: Mutex::new(Logged { dirty: nothing, flushing: nothing }),
+            logged: Mutex::new(PendingFields { dirty: nothing, flushing: nothing }),
             pins: AtomicU32::new(0),
-            fate: AtomicU32::new(Fate::Stays as u32),
+            cluster_state: AtomicU32::new(ClusterState::InUse as u32),
             lost: AtomicBool::new(false),
             state: ItemState::new(),
         }
     }
 
     /// That of the cluster: a reference of each inode would be a count that the whole volume writes.
-    fn context(&self) -> &Context {
+    fn context(&self) -> &VolumeContext {
         self.cluster_item.context()
     }
 
@@ -234,7 +239,7 @@ impl InodeRecord {
     ///
     /// As [`image`](Self::image).
     pub fn take_image(&self) -> Result<InodeImage> {
-        let is_in_place = self.logged.lock().is_nothing();
+        let is_in_place = self.logged.lock().is_in_place();
         let taken = if is_in_place { self.contents.write().take() } else { None };
         taken.map_or_else(|| self.image(), |contents| Ok(contents.image))
     }
@@ -276,7 +281,7 @@ impl InodeRecord {
     ) -> R {
         assert!(self.latch.is_locked_exclusive(), "an inode changed by who does not hold it");
         let mut contents = self.contents.write();
-        let contents = contents.get_or_insert_with(|| Contents::of(view()));
+        let contents = contents.get_or_insert_with(|| CachedImage::of(view()));
         let result = change(&mut contents.image);
         self.mark(fields);
         result
@@ -317,18 +322,18 @@ impl InodeRecord {
 
     /// The blocks of the inode's cluster are freed: it is never written any more.
     pub(crate) fn set_freed(&self) {
-        self.fate.store(Fate::Freed as u32, Ordering::Release);
+        self.cluster_state.store(ClusterState::Freed as u32, Ordering::Release);
     }
 
     /// That they are freed is durable. It leaves the AIL, now or when it is pushed.
     pub(crate) fn set_gone(&self) {
-        self.fate.store(Fate::Gone as u32, Ordering::Release);
+        self.cluster_state.store(ClusterState::Gone as u32, Ordering::Release);
     }
 
     /// Whether the record stands for an inode on disk: its cluster has not been freed.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        self.fate.load(Ordering::Acquire) == Fate::Stays as u32
+        self.cluster_state.load(Ordering::Acquire) == ClusterState::InUse as u32
     }
 
     /// Whether a change is not durable in the log: not yet, or never.
@@ -337,21 +342,21 @@ impl InodeRecord {
     }
 
     fn is_gone(&self) -> bool {
-        self.fate.load(Ordering::Acquire) == Fate::Gone as u32
+        self.cluster_state.load(Ordering::Acquire) == ClusterState::Gone as u32
     }
 
     /// Puts the inode into its cluster's bytes, if all of it is durable in the log and nobody holds
     /// it. The caller holds the latch of the buffer, whose bytes these are.
-    pub(crate) fn take(self: &Arc<Self>, cluster: &mut [u8]) -> Option<Taken> {
+    pub(crate) fn flush_into(self: &Arc<Self>, cluster: &mut [u8]) -> Option<FlushedInode> {
         if !self.is_live() || !self.latch.try_lock_shared() {
             return None;
         }
-        let taken = self.take_latched(cluster);
+        let taken = self.flush_latched(cluster);
         self.latch.unlock_shared();
         taken
     }
 
-    fn take_latched(self: &Arc<Self>, cluster: &mut [u8]) -> Option<Taken> {
+    fn flush_latched(self: &Arc<Self>, cluster: &mut [u8]) -> Option<FlushedInode> {
         let contents = self.contents.read();
         let mut logged = self.logged.lock();
         if logged.dirty.is_empty() || self.is_pinned() {
@@ -365,7 +370,7 @@ impl InodeRecord {
         xfs_format::inode::seal(slot, lsn);
         logged.flushing = logged.dirty;
         logged.dirty = LoggedFields::empty();
-        Some(Taken { record: Arc::clone(self), lsn })
+        Some(FlushedInode { record: Arc::clone(self), lsn })
     }
 
     /// What was taken is in place. If that is everything, its image goes (I5).
@@ -373,7 +378,7 @@ impl InodeRecord {
         let mut contents = self.contents.write();
         let mut logged = self.logged.lock();
         logged.flushing = LoggedFields::empty();
-        let unneeded = if logged.is_nothing() { contents.take() } else { None };
+        let unneeded = if logged.is_in_place() { contents.take() } else { None };
         drop((logged, contents));
         drop(unneeded);
     }
@@ -451,7 +456,7 @@ impl LogItem for InodeRecord {
 }
 
 /// The bytes of one inode among those of its cluster.
-fn slot_of<'a>(cluster: &'a [u8], place: &InodePlace, context: &Context) -> &'a [u8] {
+fn slot_of<'a>(cluster: &'a [u8], place: &InodePlace, context: &VolumeContext) -> &'a [u8] {
     let bytes = cluster.get(place.offset_bytes as usize..).unwrap_or_default();
     bytes.get(..context.geometry().inode_size as usize).unwrap_or(bytes)
 }

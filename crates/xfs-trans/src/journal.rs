@@ -22,11 +22,11 @@ use xfs_log::{Log, Shutdown};
 use xfs_sync::{Mutex, SetOnce, Slot, SlotCounters, Slots, Volume};
 
 use crate::block_reservation::{BlockReservation, FallbackPool};
-use crate::context::Context;
+use crate::context::VolumeContext;
 use crate::counters::{Counters, Counts};
 use crate::inode_item::InodeRecord;
 use crate::transaction::Transaction;
-use upkeep::Keeper;
+use upkeep::UpkeepThread;
 
 pub use cluster::InodeCluster;
 pub use recovery::OpenIntent;
@@ -65,7 +65,7 @@ pub struct Journal {
     pub(crate) log: Log,
     cache: Arc<BufferCache>,
     superblock: Superblock,
-    context: Arc<Context>,
+    context: Arc<VolumeContext>,
     /// By the place of the kind in [`TransactionKind::ALL`].
     reservations: [Reservation; TransactionKind::ALL.len()],
     /// To remove a name and free its inode at once, where the log is large enough for that.
@@ -76,7 +76,7 @@ pub struct Journal {
     disk_counts: SetOnce<DiskCounts, Volume>,
     intent_ids: Slots<Mutex<std::ops::Range<u64>, Slot>>,
     next_intent_id: Mutex<u64, Volume>,
-    keeper: Mutex<Option<Keeper>, Volume>,
+    upkeep_thread: Mutex<Option<UpkeepThread>, Volume>,
 }
 
 impl Journal {
@@ -88,7 +88,7 @@ impl Journal {
         superblock: &Superblock,
         counts: Counts,
     ) -> Arc<Self> {
-        let context = Arc::new(Context::new(&cache));
+        let context = Arc::new(VolumeContext::new(&cache));
         let table = Reservations::new(cache.geometry());
         let reservations = TransactionKind::ALL.map(|kind| match kind {
             TransactionKind::SetAttr => table.attribute_chain(),
@@ -107,7 +107,7 @@ impl Journal {
             disk_counts: SetOnce::new(),
             intent_ids: Slots::new(|| Mutex::new(0..0)),
             next_intent_id: Mutex::new(1),
-            keeper: Mutex::new(None),
+            upkeep_thread: Mutex::new(None),
             cache,
         })
     }
@@ -137,7 +137,7 @@ impl Journal {
     }
 
     /// What the items of the volume hold of it.
-    pub(crate) const fn context(&self) -> &Arc<Context> {
+    pub(crate) const fn context(&self) -> &Arc<VolumeContext> {
         &self.context
     }
 

@@ -40,7 +40,7 @@ use crate::journal::{EMPTY, Journal, SYNCHRONOUS, unencodable};
 use buffers::JoinedBuffers;
 use deferred::DeferredWork;
 use inodes::JoinedInodes;
-use kept::Lists;
+use kept::TransactionLists;
 use space::SpaceUse;
 
 pub use deferred::{Captured, Deferred, Finish};
@@ -145,7 +145,7 @@ impl<'journal> Transaction<'journal> {
     }
 
     fn new(journal: &'journal Arc<Journal>, ticket: Ticket, blocks: u64) -> Self {
-        let Lists { buffers, inodes, items } = Lists::take();
+        let TransactionLists { buffers, inodes, items } = TransactionLists::take();
         Self {
             journal,
             ticket: Some(ticket),
@@ -335,7 +335,7 @@ impl<'journal> Transaction<'journal> {
         }
         let (buffers, inodes) =
             (std::mem::take(&mut self.buffers), std::mem::take(&mut self.inodes));
-        Lists { buffers, inodes, items: std::mem::take(&mut self.items) }.keep();
+        TransactionLists { buffers, inodes, items: std::mem::take(&mut self.items) }.keep();
     }
 
     /// Drops whatever the transaction has.

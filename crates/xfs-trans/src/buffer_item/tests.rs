@@ -7,18 +7,18 @@ use xfs_format::log_item::{BufferFlags, BufferType, HostOrder, LogItem as Decode
 use xfs_format::{BlockKind, DiskAddr, Place};
 use xfs_log::{CheckpointEnd, LogItem, regions_of};
 
-use super::{BufferItem, JoinOutcome, Life, mark};
-use crate::context::Context;
+use super::{BlockState, BufferItem, JoinOutcome, mark};
+use crate::context::VolumeContext;
 use crate::testing;
 
 const BLOCK: usize = 4096;
 
 /// A cache over a new volume, and the context of its items.
-fn cache() -> (Arc<BufferCache>, Arc<Context>) {
+fn cache() -> (Arc<BufferCache>, Arc<VolumeContext>) {
     let device: SharedDevice = Arc::new(MemoryDevice::new(16 << 20));
     let geometry = Arc::new(testing::superblock(&testing::make()).geometry);
     let cache = Arc::new(BufferCache::new(device, geometry, 1 << 20));
-    let context = Arc::new(Context::new(&cache));
+    let context = Arc::new(VolumeContext::new(&cache));
     (cache, context)
 }
 
@@ -29,7 +29,7 @@ fn piece(block: u64) -> BufferExtent {
 /// A claimed buffer of these blocks, every byte of which is that of its chunk, and its item.
 fn claimed(
     cache: &BufferCache,
-    context: &Arc<Context>,
+    context: &Arc<VolumeContext>,
     blocks: &[u64],
     kind: BlockKind,
 ) -> (Buffer, Arc<BufferItem>) {
@@ -204,7 +204,7 @@ fn a_freed_buffer_is_gone_when_it_is_durable_and_given_back() {
             item.note_committed();
             item.leave(&buffer);
         }
-        assert_eq!(item.changes.lock().life, Life::FreedInLog);
+        assert_eq!(item.changes.lock().blocks, BlockState::FreedInLog);
         let found = cache.read(piece(20).at, BLOCK as u32, BlockKind::Attr).unwrap();
         assert_eq!(found, buffer, "it can be found until then");
         if durable_first {
@@ -212,7 +212,7 @@ fn a_freed_buffer_is_gone_when_it_is_durable_and_given_back() {
         } else {
             item.unpin(CheckpointEnd::Durable);
         }
-        assert_eq!(item.changes.lock().life, Life::Gone);
+        assert_eq!(item.changes.lock().blocks, BlockState::Gone);
         assert!(item.changes.lock().buffer.is_none());
         buffer.unlatch();
         assert_eq!(item.join(), JoinOutcome::Gone, "who comes late looks again");
@@ -232,14 +232,14 @@ fn an_older_checkpoint_does_not_end_a_freed_buffer() {
     item.note_committed();
     item.invalidate(&buffer);
     item.unpin(CheckpointEnd::Durable);
-    assert_eq!(item.changes.lock().life, Life::Freed);
+    assert_eq!(item.changes.lock().blocks, BlockState::Freed);
     item.pin();
     item.note_committed();
     item.leave(&buffer);
     buffer.unlatch();
-    assert_eq!(item.changes.lock().life, Life::FreedInLog);
+    assert_eq!(item.changes.lock().blocks, BlockState::FreedInLog);
     item.unpin(CheckpointEnd::Durable);
-    assert_eq!(item.changes.lock().life, Life::Gone);
+    assert_eq!(item.changes.lock().blocks, BlockState::Gone);
 }
 
 #[test]

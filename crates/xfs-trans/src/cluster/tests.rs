@@ -4,7 +4,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_format::{BlockKind, InodeNumber};
 use xfs_log::{InPlace, LogItem};
 
-use super::{Listed, SWEEP_RECORDS};
+use super::{RecordList, SWEEP_RECORDS};
 use crate::buffer_item::BufferItem;
 use crate::testing::{change_core, crashed, make, open, recover};
 use crate::{InodeRecord, Journal};
@@ -54,7 +54,7 @@ fn records_that_are_gone_give_their_memory_back() {
     let buffer = journal.cache().read(place.cluster, place.cluster_bytes, kind).unwrap();
     let item = buffer.attached::<BufferItem>().unwrap();
     let none = Weak::new();
-    let left = |listed: &Listed| listed.newest.iter().filter(|one| !one.ptr_eq(&none)).count();
+    let left = |listed: &RecordList| listed.newest.iter().filter(|one| !one.ptr_eq(&none)).count();
     assert_eq!(left(&item.records().0.lock()), 1);
     assert!(Arc::ptr_eq(&kept, &record(&journal, 1)));
     // Those that go while somebody looks at the list stay in it until there are new ones.
@@ -124,15 +124,15 @@ fn an_inode_logged_again_while_it_is_written_stays_in_the_log() {
     let lsn = record.state().lsn();
     let place = journal.geometry().inode_place(record.number()).unwrap();
     let mut cluster = vec![0; place.cluster_bytes as usize];
-    let taken = record.take(&mut cluster).unwrap();
+    let taken = record.flush_into(&mut cluster).unwrap();
     assert_eq!(Some(taken.lsn), lsn);
-    assert!(record.take(&mut cluster).is_none(), "it is being written");
+    assert!(record.flush_into(&mut cluster).is_none(), "it is being written");
     set_owner(&journal, &record, 2);
     journal.force_all().unwrap();
     record.written();
     InPlace::default().note(record.state(), taken.lsn);
     assert!(record.state().lsn() > lsn);
-    assert_eq!(record.take(&mut cluster).unwrap().lsn, record.state().lsn().unwrap());
+    assert_eq!(record.flush_into(&mut cluster).unwrap().lsn, record.state().lsn().unwrap());
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn an_inode_that_is_changed_while_it_is_written_keeps_its_image() {
     set_owner(&journal, &record, 1);
     journal.force_all().unwrap();
     let mut cluster = vec![0; 1 << 16];
-    assert!(record.take(&mut cluster).is_some());
+    assert!(record.flush_into(&mut cluster).is_some());
     assert_eq!(record.take_image().unwrap().core.uid, 1);
     assert!(record.known_core().is_some(), "it is not written yet");
     set_owner(&journal, &record, 2);
@@ -184,7 +184,7 @@ fn an_inode_that_comes_into_place_before_a_roll_is_not_logged_again() {
     set_owner(&journal, &record, 1);
     journal.force_all().unwrap();
     let mut cluster = vec![0; 1 << 16];
-    let taken = record.take(&mut cluster).unwrap();
+    let taken = record.flush_into(&mut cluster).unwrap();
     let mut tx = journal.begin(TransactionKind::ChangeInode, 0).unwrap();
     tx.join(&record);
     let sequence = record.sequence();

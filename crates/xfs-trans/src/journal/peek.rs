@@ -38,7 +38,7 @@ impl Journal {
         if wanted == 0 {
             return Ok(count);
         }
-        let mut cluster = self.look_at(place, scratch)?;
+        let mut cluster = self.locate_cluster(place, scratch)?;
         let mut left = wanted;
         while left != 0 {
             let index = left.trailing_zeros();
@@ -46,7 +46,7 @@ impl Journal {
             let number = InodeNumber(first.0 + u64::from(index));
             let offset_bytes = place.offset_bytes + index * inode_size;
             let core = match &cluster {
-                Cluster::OnDevice => match self.decode_bytes(scratch, offset_bytes, number) {
+                ClusterSource::OnDevice => match self.decode_bytes(scratch, offset_bytes, number) {
                     Ok(core) => Ok(core),
                     // Damaged, or just being written in place: that is seen where both are kept apart.
                     Err(_) => {
@@ -54,7 +54,9 @@ impl Journal {
                         self.peek_in(&cluster, offset_bytes, number)
                     }
                 },
-                in_memory @ Cluster::InMemory(..) => self.peek_in(in_memory, offset_bytes, number),
+                in_memory @ ClusterSource::InMemory(..) => {
+                    self.peek_in(in_memory, offset_bytes, number)
+                }
             };
             if !matches!(&core, Ok(core) if core.is_free()) {
                 f(number, core);
@@ -65,32 +67,32 @@ impl Journal {
 
     /// The cluster as it is in memory, or else its bytes in `scratch`: what is not in memory waits for
     /// nothing to be written, so that all that was done before is on the device.
-    fn look_at(&self, place: InodePlace, scratch: &mut Vec<u8>) -> Result<Cluster> {
+    fn locate_cluster(&self, place: InodePlace, scratch: &mut Vec<u8>) -> Result<ClusterSource> {
         let (at, length_bytes, kind) =
             (place.cluster, place.cluster_bytes, BlockKind::InodeCluster);
         if let Some(buffer) = self.cache().find(at, length_bytes, kind)? {
-            return Ok(Cluster::of(buffer));
+            return Ok(ClusterSource::of(buffer));
         }
         scratch.resize(length_bytes as usize, 0);
         match self.cache().read_past(at, kind, scratch) {
-            Ok(()) => Ok(Cluster::OnDevice),
+            Ok(()) => Ok(ClusterSource::OnDevice),
             Err(_) => self.bring_in(place),
         }
     }
 
-    fn bring_in(&self, place: InodePlace) -> Result<Cluster> {
+    fn bring_in(&self, place: InodePlace) -> Result<ClusterSource> {
         let kind = BlockKind::InodeCluster;
-        self.cache().read(place.cluster, place.cluster_bytes, kind).map(Cluster::of)
+        self.cache().read(place.cluster, place.cluster_bytes, kind).map(ClusterSource::of)
     }
 
     /// An inode of a cluster that is in memory.
     fn peek_in(
         &self,
-        cluster: &Cluster,
+        cluster: &ClusterSource,
         offset_bytes: u32,
         number: InodeNumber,
     ) -> Result<InodeCore> {
-        let Cluster::InMemory(buffer, records) = cluster else {
+        let ClusterSource::InMemory(buffer, records) = cluster else {
             return Err(PosixError::NotFound.into());
         };
         let record = find(records, number);
@@ -126,7 +128,7 @@ impl Journal {
 }
 
 /// Where the bytes of a cluster are.
-enum Cluster {
+enum ClusterSource {
     /// Nowhere in memory: they were read from the device.
     OnDevice,
     /// In its buffer, with those inodes of it that were in memory. Whoever has come into memory after the
@@ -134,7 +136,7 @@ enum Cluster {
     InMemory(Buffer, Vec<Arc<InodeRecord>>),
 }
 
-impl Cluster {
+impl ClusterSource {
     fn of(buffer: Buffer) -> Self {
         let records = in_memory(&buffer);
         Self::InMemory(buffer, records)

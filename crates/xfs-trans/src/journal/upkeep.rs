@@ -63,12 +63,12 @@ impl Default for Upkeep {
 
 /// Tells the thread to end.
 #[derive(Default)]
-struct Stop {
+struct StopSignal {
     asked: Mutex<bool, Volume>,
     changed: Condvar<Volume>,
 }
 
-impl Stop {
+impl StopSignal {
     /// Waits for so long, and returns whether the thread has to end.
     fn within(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
@@ -86,22 +86,22 @@ impl Stop {
 
 /// The thread.
 #[doc(alias = "xfs_log_worker")]
-pub(super) struct Keeper {
-    stop: Arc<Stop>,
+pub(super) struct UpkeepThread {
+    stop: Arc<StopSignal>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl UpkeepThread {
     fn start(journal: Weak<Journal>, upkeep: Upkeep) -> io::Result<Self> {
-        let stop = Arc::<Stop>::default();
+        let stop = Arc::<StopSignal>::default();
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("log upkeep".to_owned());
-        let thread = thread.spawn(move || keep_up(&journal, upkeep, &stopped))?;
+        let thread = thread.spawn(move || run_upkeep(&journal, upkeep, &stopped))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 }
 
-fn keep_up(journal: &Weak<Journal>, upkeep: Upkeep, stop: &Stop) {
+fn run_upkeep(journal: &Weak<Journal>, upkeep: Upkeep, stop: &StopSignal) {
     let (force_every, cover_every) = (upkeep.force_every(), upkeep.cover_every);
     let mut covering = Instant::now() + cover_every;
     while !stop.within(force_every.min(cover_every)) {
@@ -119,7 +119,7 @@ fn keep_up(journal: &Weak<Journal>, upkeep: Upkeep, stop: &Stop) {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for UpkeepThread {
     fn drop(&mut self) {
         *self.stop.asked.lock() = true;
         self.stop.changed.notify_all();
@@ -140,16 +140,16 @@ impl Journal {
     ///
     /// The system gives no thread; nothing is changed then.
     pub fn start_upkeep(self: &Arc<Self>, upkeep: Upkeep) -> io::Result<()> {
-        let keeper = Keeper::start(Arc::downgrade(self), upkeep)?;
-        let replaced = self.keeper.lock().replace(keeper);
+        let upkeep_thread = UpkeepThread::start(Arc::downgrade(self), upkeep)?;
+        let replaced = self.upkeep_thread.lock().replace(upkeep_thread);
         drop(replaced);
         Ok(())
     }
 
     /// Ends the thread and waits for it.
     pub fn stop_upkeep(&self) {
-        let keeper = self.keeper.lock().take();
-        drop(keeper);
+        let upkeep_thread = self.upkeep_thread.lock().take();
+        drop(upkeep_thread);
     }
 
     /// Covers an idle log. Any other is forced, and all of it is asked once to be written in place, so

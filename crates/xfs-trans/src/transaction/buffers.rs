@@ -23,7 +23,7 @@ use super::Transaction;
 use crate::buffer_item::{BufferItem, JoinOutcome};
 
 /// A buffer that a transaction holds latched.
-struct Joined {
+struct JoinedBuffer {
     buffer: Buffer,
     item: Arc<BufferItem>,
     /// Changed in this step.
@@ -36,7 +36,7 @@ struct Joined {
     freed: bool,
 }
 
-impl Joined {
+impl JoinedBuffer {
     fn give_back(&self) {
         if self.dirty {
             // Never committed: the volume is shut down, and the change is in memory only.
@@ -62,11 +62,11 @@ impl Joined {
 }
 
 /// What few operations join more of.
-const USUAL: usize = 8;
+const INITIAL_CAPACITY: usize = 8;
 
 /// The buffers that a transaction holds latched, in the order in which they were joined.
 #[derive(Default)]
-pub(super) struct JoinedBuffers(Vec<Joined>);
+pub(super) struct JoinedBuffers(Vec<JoinedBuffer>);
 
 impl JoinedBuffers {
     /// Whether one was changed in this step.
@@ -124,14 +124,21 @@ impl JoinedBuffers {
 
     fn add(&mut self, buffer: &Buffer, item: Arc<BufferItem>, claimed: bool) {
         if self.0.capacity() == 0 {
-            self.0.reserve(USUAL);
+            self.0.reserve(INITIAL_CAPACITY);
         }
         let buffer = buffer.clone();
-        self.0.push(Joined { buffer, item, dirty: false, held: false, claimed, freed: false });
+        self.0.push(JoinedBuffer {
+            buffer,
+            item,
+            dirty: false,
+            held: false,
+            claimed,
+            freed: false,
+        });
     }
 
     /// The buffer over these pieces, if it is joined.
-    fn find_at(&mut self, map: &[BufferExtent]) -> Option<&mut Joined> {
+    fn find_at(&mut self, map: &[BufferExtent]) -> Option<&mut JoinedBuffer> {
         let at = map.first()?.at;
         self.0.iter_mut().find(|joined| joined.buffer.at() == at && joined.covers(map))
     }
@@ -139,7 +146,7 @@ impl JoinedBuffers {
     /// # Panics
     ///
     /// If the buffer is not joined.
-    fn find(&mut self, buffer: &Buffer) -> &mut Joined {
+    fn find(&mut self, buffer: &Buffer) -> &mut JoinedBuffer {
         // What is used was joined last, mostly.
         let joined = self.0.iter_mut().rev().find(|joined| joined.buffer == *buffer);
         joined.unwrap_or_else(|| unreachable!("{buffer:?} used without being joined"))
@@ -148,7 +155,7 @@ impl JoinedBuffers {
 
 /// Whether to wait for a buffer that somebody else holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Patience {
+enum LatchMode {
     Wait,
     Try,
 }
@@ -169,7 +176,7 @@ impl Transaction<'_> {
     ///
     /// What reading meets.
     pub fn read_mapped(&mut self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
-        let read = self.join_read(map, kind, Patience::Wait)?;
+        let read = self.join_read(map, kind, LatchMode::Wait)?;
         Ok(read.expect("who waits gets the buffer"))
     }
 
@@ -184,14 +191,14 @@ impl Transaction<'_> {
         length_bytes: u32,
         kind: BlockKind,
     ) -> Result<Option<Buffer>> {
-        self.join_read(&[BufferExtent { at, length_bytes }], kind, Patience::Try)
+        self.join_read(&[BufferExtent { at, length_bytes }], kind, LatchMode::Try)
     }
 
     fn join_read(
         &mut self,
         map: &[BufferExtent],
         kind: BlockKind,
-        patience: Patience,
+        latch_mode: LatchMode,
     ) -> Result<Option<Buffer>> {
         if let Some(joined) = self.buffers.find_at(map) {
             if joined.freed {
@@ -205,10 +212,10 @@ impl Transaction<'_> {
         // kind between finding it and getting its latch.
         loop {
             let buffer = self.cache().read_mapped(map, kind)?;
-            match patience {
-                Patience::Wait => buffer.latch(),
-                Patience::Try if buffer.try_latch() => {}
-                Patience::Try => return Ok(None),
+            match latch_mode {
+                LatchMode::Wait => buffer.latch(),
+                LatchMode::Try if buffer.try_latch() => {}
+                LatchMode::Try => return Ok(None),
             }
             let item = BufferItem::of(self.journal.context(), &buffer);
             let outcome = if buffer.kind() == kind { item.join() } else { JoinOutcome::Gone };

@@ -62,7 +62,7 @@ pub enum Finish {
 type Work = Box<dyn Deferred>;
 
 /// Work that one intent payloads; or a single piece without an intent.
-struct Batch {
+struct IntentBatch {
     intent: Option<Arc<IntentItem>>,
     works: VecDeque<Work>,
 }
@@ -73,7 +73,7 @@ pub(super) struct DeferredWork {
     /// Deferred in this step: not promised yet.
     new: Vec<Work>,
     /// Promised, in the order in which it will be done.
-    pending: VecDeque<Batch>,
+    pending: VecDeque<IntentBatch>,
 }
 
 impl DeferredWork {
@@ -118,7 +118,7 @@ fn batches(works: Vec<Work>, geometry: &Geometry) -> Vec<Vec<(Work, Option<Inten
 #[doc(alias = "xfs_defer_capture")]
 #[must_use = "what was promised has to be done"]
 pub struct Captured {
-    pending: VecDeque<Batch>,
+    pending: VecDeque<IntentBatch>,
     reservation: Reservation,
     /// Blocks that the chain has reserved and not used. They stay taken.
     blocks: u64,
@@ -146,7 +146,7 @@ impl Transaction<'_> {
         works: Vec<Work>,
         reservation: Reservation,
     ) -> Result<Captured> {
-        let batch = Batch { intent: Some(intent), works: works.into() };
+        let batch = IntentBatch { intent: Some(intent), works: works.into() };
         let begun = self.finish_batch(batch).and_then(|()| {
             self.log_intents();
             self.commit_step(StepEnd::Last)
@@ -202,9 +202,9 @@ impl Transaction<'_> {
     }
 
     /// Logs the intent of this work, if it payloads something.
-    fn log_batch(&mut self, works: VecDeque<Work>, payloads: Vec<IntentPayload>) -> Batch {
+    fn log_batch(&mut self, works: VecDeque<Work>, payloads: Vec<IntentPayload>) -> IntentBatch {
         let intent = (!payloads.is_empty()).then(|| self.log_intent(payloads));
-        Batch { intent, works }
+        IntentBatch { intent, works }
     }
 
     fn log_intent(&mut self, payloads: Vec<IntentPayload>) -> Arc<IntentItem> {
@@ -237,8 +237,8 @@ impl Transaction<'_> {
 
     /// Does the work of one intent. If some of it needs a further step, that and all after it gets a
     /// new intent in this one.
-    fn finish_batch(&mut self, batch: Batch) -> Result<()> {
-        let Batch { intent, mut works } = batch;
+    fn finish_batch(&mut self, batch: IntentBatch) -> Result<()> {
+        let IntentBatch { intent, mut works } = batch;
         if let Some(intent) = intent {
             self.log_done(intent);
         }

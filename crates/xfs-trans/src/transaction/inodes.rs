@@ -10,7 +10,7 @@ use crate::create_item::CreateItem;
 use crate::inode_item::{InodeImage, InodeRecord};
 
 /// An inode that a transaction holds latched.
-struct Joined {
+struct JoinedInode {
     record: Arc<InodeRecord>,
     /// Changed in this step.
     dirty: bool,
@@ -20,10 +20,10 @@ struct Joined {
 
 /// The inodes that a transaction holds latched, in the order in which they were joined.
 #[derive(Default)]
-pub(super) struct JoinedInodes(Vec<Joined>);
+pub(super) struct JoinedInodes(Vec<JoinedInode>);
 
 impl JoinedInodes {
-    fn find(&mut self, record: &InodeRecord) -> Option<&mut Joined> {
+    fn find(&mut self, record: &InodeRecord) -> Option<&mut JoinedInode> {
         self.0.iter_mut().find(|joined| std::ptr::eq(Arc::as_ptr(&joined.record), record))
     }
 
@@ -101,7 +101,7 @@ impl Transaction<'_> {
 
     fn add_inode(&mut self, record: &Arc<InodeRecord>) {
         let record = Arc::clone(record);
-        self.inodes.0.push(Joined { record, dirty: false, leaving: false });
+        self.inodes.0.push(JoinedInode { record, dirty: false, leaving: false });
     }
 
     /// Whether this transaction holds the inode.
@@ -133,7 +133,7 @@ impl Transaction<'_> {
     /// Whether an inode has been changed in this step.
     #[must_use]
     pub fn has_changed(&self, record: &InodeRecord) -> bool {
-        let is_it = |joined: &&Joined| std::ptr::eq(Arc::as_ptr(&joined.record), record);
+        let is_it = |joined: &&JoinedInode| std::ptr::eq(Arc::as_ptr(&joined.record), record);
         self.inodes.0.iter().find(is_it).is_some_and(|joined| joined.dirty)
     }
 

@@ -12,7 +12,7 @@ use crate::testing::{change_core, crashed, make, open, recover, superblock};
 use crate::{Deferred, Finish, IntentPayload, Journal, Transaction};
 
 /// What was done, in order.
-type Diary = Arc<Mutex<Vec<String>>>;
+type CallLog = Arc<Mutex<Vec<String>>>;
 
 /// Work that writes its name down, and may defer other work or ask for more steps.
 struct Task {
@@ -20,7 +20,7 @@ struct Task {
     payload: Option<IntentPayload>,
     steps: u32,
     defers: Vec<Task>,
-    diary: Diary,
+    call_log: CallLog,
     fails: bool,
 }
 
@@ -33,9 +33,9 @@ fn count(start: u64) -> IntentPayload {
 }
 
 impl Task {
-    fn new(name: &str, payload: Option<IntentPayload>, diary: &Diary) -> Self {
-        let (name, diary) = (name.to_owned(), Arc::clone(diary));
-        Self { name, payload, steps: 1, defers: Vec::new(), diary, fails: false }
+    fn new(name: &str, payload: Option<IntentPayload>, call_log: &CallLog) -> Self {
+        let (name, call_log) = (name.to_owned(), Arc::clone(call_log));
+        Self { name, payload, steps: 1, defers: Vec::new(), call_log, fails: false }
     }
 
     fn boxed(self) -> Box<Self> {
@@ -49,7 +49,7 @@ impl Deferred for Task {
     }
 
     fn finish(mut self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
-        self.diary.lock().unwrap().push(self.name.clone());
+        self.call_log.lock().unwrap().push(self.name.clone());
         if self.fails {
             return Err(Error::Shutdown);
         }
@@ -61,8 +61,8 @@ impl Deferred for Task {
     }
 }
 
-fn said(diary: &Diary) -> String {
-    diary.lock().unwrap().join(" ")
+fn said(call_log: &CallLog) -> String {
+    call_log.lock().unwrap().join(" ")
 }
 
 /// The intents and completions in the log, by checkpoint.
@@ -84,18 +84,20 @@ fn logged(journal: &Journal) -> Vec<Vec<(ItemKind, u64)>> {
 fn deferred_work_is_done_in_order_and_what_it_defers_before_the_rest() {
     let device = make();
     let journal = open(&device, 0);
-    let diary = Diary::default();
+    let call_log = CallLog::default();
     let mut tx = begin(&journal);
-    let mut first = Task::new("a", Some(extent(100)), &diary);
-    first.defers =
-        vec![Task::new("a1", Some(count(5)), &diary), Task::new("a2", Some(extent(6)), &diary)];
-    let mut long = Task::new("b", Some(count(7)), &diary);
+    let mut first = Task::new("a", Some(extent(100)), &call_log);
+    first.defers = vec![
+        Task::new("a1", Some(count(5)), &call_log),
+        Task::new("a2", Some(extent(6)), &call_log),
+    ];
+    let mut long = Task::new("b", Some(count(7)), &call_log);
     long.steps = 3;
     tx.defer(first.boxed());
     tx.defer(long.boxed());
-    tx.defer(Task::new("c", None, &diary).boxed());
+    tx.defer(Task::new("c", None, &call_log).boxed());
     let _ = tx.commit().unwrap();
-    assert_eq!(said(&diary), "a a1 a2 b b b c");
+    assert_eq!(said(&call_log), "a a1 a2 b b b c");
     assert!(!journal.is_shut_down());
 }
 
@@ -103,12 +105,12 @@ fn deferred_work_is_done_in_order_and_what_it_defers_before_the_rest() {
 fn an_intent_and_its_completion_in_one_checkpoint_are_not_written() {
     let device = make();
     let journal = open(&device, 0);
-    let diary = Diary::default();
+    let call_log = CallLog::default();
     let record = root(&journal);
     let mut tx = begin(&journal);
     tx.join(&record);
     change_core(&mut tx, &record, |core| core.uid = 1);
-    tx.defer(Task::new("a", Some(extent(100)), &diary).boxed());
+    tx.defer(Task::new("a", Some(extent(100)), &call_log).boxed());
     let _ = tx.commit().unwrap();
     journal.force_all().unwrap();
     assert!(logged(&journal).concat().is_empty());
@@ -132,15 +134,15 @@ impl Deferred for Forced {
 fn neighbours_of_a_kind_share_an_intent_sorted_by_group() {
     let device = make();
     let journal = open(&device, 0);
-    let diary = Diary::default();
+    let call_log = CallLog::default();
     let far = journal.geometry().join_block(xfs_format::AgNumber(1), xfs_format::AgBlock(9)).0;
     let mut tx = begin(&journal);
     for (name, payload) in [("far", extent(far)), ("near", extent(50)), ("count", count(50))] {
-        tx.defer(Box::new(Forced(Task::new(name, Some(payload), &diary))));
+        tx.defer(Box::new(Forced(Task::new(name, Some(payload), &call_log))));
     }
     let _ = tx.commit().unwrap();
     journal.force_all().unwrap();
-    assert_eq!(said(&diary), "near far count");
+    assert_eq!(said(&call_log), "near far count");
     let kinds: Vec<_> = logged(&journal).concat().into_iter().map(|(kind, _)| kind).collect();
     let expected = [
         ItemKind::ExtentFree,
@@ -155,10 +157,10 @@ fn neighbours_of_a_kind_share_an_intent_sorted_by_group() {
 fn an_intent_holds_sixteen_promises() {
     let device = make();
     let journal = open(&device, 0);
-    let diary = Diary::default();
+    let call_log = CallLog::default();
     let mut tx = begin(&journal);
     for index in 0..17 {
-        let task = Task::new("x", Some(extent(100 + index)), &diary);
+        let task = Task::new("x", Some(extent(100 + index)), &call_log);
         tx.defer(Box::new(Forced(task)));
     }
     let _ = tx.commit().unwrap();
@@ -172,16 +174,16 @@ fn an_intent_holds_sixteen_promises() {
 fn what_is_left_of_an_intent_gets_a_new_one() {
     let device = make();
     let journal = open(&device, 0);
-    let diary = Diary::default();
+    let call_log = CallLog::default();
     let mut tx = begin(&journal);
     for (name, start) in [("a", 100), ("b", 200)] {
-        let mut task = Task::new(name, Some(extent(start)), &diary);
+        let mut task = Task::new(name, Some(extent(start)), &call_log);
         task.steps = 2;
         tx.defer(Box::new(Forced(task)));
     }
     let _ = tx.commit().unwrap();
     journal.force_all().unwrap();
-    assert_eq!(said(&diary), "a a b b");
+    assert_eq!(said(&call_log), "a a b b");
     let copy = crashed(&device);
     let (recovered, open) = recover(&copy);
     assert!(open.is_empty(), "each has met its completion");
@@ -192,15 +194,15 @@ fn what_is_left_of_an_intent_gets_a_new_one() {
 fn work_that_fails_shuts_the_volume_down_and_is_left_for_recovery() {
     let device = make();
     let journal = open(&device, 0);
-    let diary = Diary::default();
+    let call_log = CallLog::default();
     let record = root(&journal);
     let mut tx = begin(&journal);
     tx.join(&record);
     change_core(&mut tx, &record, |core| core.uid = 3);
-    let mut task = Task::new("a", Some(extent(100)), &diary);
+    let mut task = Task::new("a", Some(extent(100)), &call_log);
     task.fails = true;
     tx.defer(Box::new(Forced(task)));
-    tx.defer(Task::new("b", Some(count(7)), &diary).boxed());
+    tx.defer(Task::new("b", Some(count(7)), &call_log).boxed());
     assert!(tx.commit().is_err());
     assert!(journal.is_shut_down());
     assert!(record.latch().try_lock_exclusive());
@@ -210,19 +212,19 @@ fn work_that_fails_shuts_the_volume_down_and_is_left_for_recovery() {
     let payloads: Vec<_> = open.iter().flat_map(|open| open.payloads().to_vec()).collect();
     assert_eq!(payloads, [extent(100), count(7)]);
     assert_eq!(root(&recovered).core().unwrap().uid, 3);
-    let diary = Diary::default();
+    let call_log = CallLog::default();
     let reservation = (xfs_format::reservation::TransactionKind::Truncate, 0);
     let mut captured = Vec::new();
     for (open, name) in open.iter().zip(["a", "b"]) {
-        let mut task = Task::new(name, open.payloads().first().cloned(), &diary);
-        task.defers = vec![Task::new(&format!("{name}'"), Some(extent(9)), &diary)];
+        let mut task = Task::new(name, open.payloads().first().cloned(), &call_log);
+        task.defers = vec![Task::new(&format!("{name}'"), Some(extent(9)), &call_log)];
         captured.push(recovered.resume(open, vec![task.boxed()], reservation).unwrap());
     }
-    assert_eq!(said(&diary), "a b");
+    assert_eq!(said(&call_log), "a b");
     for captured in captured {
         let _ = captured.finish(&recovered).unwrap();
     }
-    assert_eq!(said(&diary), "a b a' b'", "what they defer waits until all are taken up");
+    assert_eq!(said(&call_log), "a b a' b'", "what they defer waits until all are taken up");
     recovered.unmount().unwrap();
     let (again, open) = recover(&copy);
     assert!(open.is_empty());
