@@ -1,22 +1,22 @@
-//! Blocks taken now for work that is done later.
+//! Blocks reserved now for work that is done later.
 //!
-//! Owns: how many of them are left. Does **not** own the counters they are taken from, nor giving them
-//! back: an earmark that is dropped has lost its blocks until the volume is opened again, so it goes
-//! to [`Journal::give_up`](crate::Journal::give_up).
+//! Owns: the number of blocks left. Does **not** own the counters that the blocks come from, nor
+//! returning them. A reservation that is dropped loses its blocks until the volume is opened again,
+//! so it goes to [`Journal::release_blocks`](crate::Journal::release_blocks).
 
-/// Blocks that were taken from the volume's counters for later.
+/// Blocks taken from the counters of the volume for later work.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use = "blocks that are reserved and not released are lost"]
 pub struct BlockReservation {
     blocks: u64,
 }
 
-/// Where a transaction finds what its earmark is short of.
+/// The pool from which a transaction takes the blocks that its reservation lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackPool {
-    /// Among the free blocks; it is refused if there are none.
+    /// The free blocks. The transaction is refused if there are too few.
     Free,
-    /// Also in the pool that is kept for what may not fail.
+    /// The free blocks, then the pool reserved for operations that must not fail.
     Reserved,
 }
 
@@ -25,18 +25,18 @@ impl BlockReservation {
         Self { blocks }
     }
 
-    /// How many blocks are left.
+    /// Returns the number of blocks left.
     #[must_use]
     pub const fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// Adds what another one has.
+    /// Adds the blocks of another reservation.
     pub const fn add(&mut self, other: Self) {
         self.blocks += other.blocks;
     }
 
-    /// Takes up to so many out of it.
+    /// Takes at most `most` blocks, and returns how many it took.
     pub(crate) fn draw(&mut self, most: u64) -> u64 {
         let drawn = self.blocks.min(most);
         self.blocks -= drawn;

@@ -1,7 +1,7 @@
-//! An inode as the log sees it.
+//! The log item of an inode.
 //!
-//! Owns: the image of an inode in memory, its latch, which of its parts are not in place, and how it
-//! is logged. Does **not** own what the image means (`xfs-inode`), or writing it in place
+//! Owns: the image of an inode in memory, its latch, which of its parts are not in place, and how
+//! it is logged. Does **not** own the meaning of the image (`xfs-inode`), or writing it in place
 //! ([`cluster`](crate::cluster)).
 //!
 //! ```text
@@ -14,17 +14,17 @@
 //!
 //! # Invariants
 //!
-//! - **I1** There is one record of an inode in memory: [`Journal::inode`](crate::Journal::inode)
-//!   finds it through the buffer of its cluster, which every record holds.
-//! - **I2** The image changes only by who holds the latch exclusively, inside a transaction.
-//! - **I3** Logged is whatever is not known to be in place: the fields that have become dirty and
-//!   those that are being written. So the newest log entry of an inode alone brings it up to date
-//!   from what lies on disk, and an older one may leave the AIL.
-//! - **I4** The inode is written in place only unpinned, with its latch shared, and with the image as
-//!   it was logged last.
-//! - **I5** Whatever is not known to be in place has an image in memory. What is in place needs none: the
-//!   view of a layer above says the same, and so does the cluster. Marking and letting go of an image exclude each
-//!   other by `contents`.
+//! - **I1** An inode has one record in memory. [`Journal::inode`](crate::Journal::inode) finds it
+//!   through the buffer of its cluster, which every record holds.
+//! - **I2** The image is changed only under the exclusive latch, inside a transaction.
+//! - **I3** A log entry holds every part that is not known to be in place: the dirty fields and
+//!   those being written. So the newest log entry of an inode alone brings the inode on disk up to
+//!   date, and an older entry may leave the AIL.
+//! - **I4** The inode is written in place unpinned, with its latch shared, and with the image that
+//!   was logged last.
+//! - **I5** An inode that is not known to be in place has an image in memory. An inode in place
+//!   needs none: the view of a layer above and the cluster hold the same. `contents` makes marking
+//!   an inode and releasing its image exclude each other.
 //!
 //! Lock order: latch, then `contents`, then `logged`.
 
@@ -49,16 +49,16 @@ pub use bytes::ForkBytes;
 mod bytes;
 mod fork;
 
-/// The bytes of an inode that is in memory.
+/// The bytes of an inode in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InodeImage {
-    /// The core. Its `next_unlinked` is not logged with the inode: that field is changed, and
-    /// logged, in the buffer of the cluster.
+    /// The core. Its `next_unlinked` is not logged with the inode: that field is changed and logged
+    /// in the buffer of the cluster.
     pub core: InodeCore,
     /// The data fork as it lies in the inode: its contents, its extent records, or the root of its
-    /// btree, which has the whole room of the fork. Empty if there are none.
+    /// btree. A root fills the whole fork. Empty if there is nothing.
     pub data: ForkBytes,
-    /// The attribute fork, likewise.
+    /// The attribute fork, in the same form.
     pub attr: ForkBytes,
 }
 
@@ -74,26 +74,26 @@ impl CachedImage {
     }
 }
 
-/// What of an inode is not known to be in place.
+/// The parts of an inode that are not known to be in place.
 struct PendingFields {
-    /// Changed since it was last written.
+    /// Changed since they were last written.
     dirty: LoggedFields,
     /// Being written.
     #[doc(alias = "ili_last_fields")]
     flushing: LoggedFields,
 }
 
-/// What becomes of the cluster that an inode lies in.
+/// State of the cluster that holds the inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ClusterState {
     InUse = 0,
-    /// Its blocks are being freed.
+    /// A transaction frees its blocks.
     Freed = 1,
-    /// That is durable.
+    /// That free is durable.
     Gone = 2,
 }
 
-/// An inode as the log sees it.
+/// The log item of an inode, with its latch and its image.
 #[doc(alias = "xfs_inode_log_item")]
 #[doc(alias = "xfs_inode")]
 pub struct InodeRecord {
@@ -102,28 +102,28 @@ pub struct InodeRecord {
     cluster: Buffer,
     cluster_item: Arc<BufferItem>,
     latch: Latch<Object>,
-    /// `None`: it is in place (I5).
+    /// `None`: the inode is in place (I5).
     contents: RecursiveRwLock<Option<Box<CachedImage>>, Object>,
     logged: Mutex<PendingFields, Object>,
     pins: AtomicU32<Object>,
     cluster_state: AtomicU32<Object>,
-    /// A checkpoint that held it was lost: its image is ahead of the log for ever.
+    /// A checkpoint that held the inode was lost: its image stays ahead of the log for ever.
     lost: AtomicBool<Object>,
     state: ItemState,
 }
 
-// There are as many as inodes in memory.
+// There is one record for each inode in memory.
 #[cfg(not(shuttle))]
 const _: () = assert!(size_of::<InodeRecord>() <= 176);
 
 impl PendingFields {
-    /// Whether everything is in place.
+    /// Returns whether everything is in place.
     fn is_in_place(&self) -> bool {
         self.dirty.is_empty() && self.flushing.is_empty()
     }
 }
 
-/// An inode's bytes, taken to be written, and the LSN that they stand at.
+/// An inode whose bytes were copied into its cluster to be written, and their LSN.
 pub(crate) struct FlushedInode {
     pub(crate) record: Arc<InodeRecord>,
     pub(crate) lsn: Lsn,
@@ -156,8 +156,9 @@ impl InodeRecord {
         )))
     }
 
-    /// As [`read`](Self::read), with its latch shared before anybody else knows the record: so the image, which
-    /// the record does not have (I5), is that of the inode until the caller gives the latch back.
+    /// Reads as [`read`](Self::read) does, and shares the latch before any other thread knows the
+    /// record. The record keeps no image (I5): the returned image is that of the inode until the
+    /// caller releases the latch.
     pub(crate) fn read_shared(
         (number, place): (InodeNumber, InodePlace),
         cluster: &Buffer,
@@ -195,22 +196,23 @@ impl InodeRecord {
         }
     }
 
-    /// That of the cluster: a reference of each inode would be a count that the whole volume writes.
+    /// Returns the context of the cluster item. If each inode held a reference of its own, each
+    /// would change a reference count that the whole volume shares.
     fn context(&self) -> &VolumeContext {
         self.cluster_item.context()
     }
 
-    /// The inode's number.
+    /// Returns the number of the inode.
     #[must_use]
     pub const fn number(&self) -> InodeNumber {
         self.number
     }
 
-    /// The image as it is now: as it stays while the caller shares the latch.
+    /// Returns the present image. It does not change while the caller shares the latch.
     ///
     /// # Errors
     ///
-    /// The check that failed, of an inode whose image is only in its cluster.
+    /// The failed check, for an inode whose image is only in its cluster.
     pub fn image(&self) -> Result<InodeImage> {
         if let Some(contents) = &*self.contents.read() {
             return Ok(contents.image.clone());
@@ -218,12 +220,12 @@ impl InodeRecord {
         self.reread()
     }
 
-    /// The core, if there is an image besides that in the cluster.
+    /// Returns the core if the record has an image, and not only the cluster.
     pub(crate) fn known_core(&self) -> Option<InodeCore> {
         self.contents.read().as_ref().map(|contents| contents.image.core.clone())
     }
 
-    /// The core of the image as it is now.
+    /// Returns the core of the present image.
     ///
     /// # Errors
     ///
@@ -232,8 +234,8 @@ impl InodeRecord {
         self.known_core().map_or_else(|| self.reread().map(|image| image.core), Ok)
     }
 
-    /// The image, for who keeps a view of it from now on: an inode that is in place needs no other (I5). The
-    /// caller shares the latch, or holds it.
+    /// Moves the image to a caller that keeps a view of it from now on. The record of an inode in
+    /// place needs no image (I5). The caller holds the latch, shared or exclusive.
     ///
     /// # Errors
     ///
@@ -244,7 +246,8 @@ impl InodeRecord {
         taken.map_or_else(|| self.image(), |contents| Ok(contents.image))
     }
 
-    /// Takes the image from the cluster. Whoever has put it there has let go of his own under `contents`.
+    /// Decodes the image from the cluster. The thread that has written it there released the
+    /// record's image under `contents`.
     fn reread(&self) -> Result<InodeImage> {
         let context = self.context();
         let Some(cache) = context.cache() else { return Err(PosixError::NotFound.into()) };
@@ -253,25 +256,25 @@ impl InodeRecord {
         Ok(decode(bytes, self.number, &cache.verify_context())?)
     }
 
-    /// What protects the inode: a transaction that has joined it holds it exclusively, a reader
-    /// shares it.
+    /// Returns the latch that protects the inode. A transaction that has joined the inode holds it
+    /// exclusively; readers share it.
     #[must_use]
     pub const fn latch(&self) -> &Latch<Object> {
         &self.latch
     }
 
-    /// The checkpoint of the last change; forcing the log up to it makes the inode durable.
+    /// Returns the checkpoint of the last change. Forcing the log up to it makes the inode durable.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.state.sequence()
     }
 
-    /// The log's part of the record.
+    /// Returns the log's part of the record.
     pub(crate) const fn state_of(&self) -> &ItemState {
         &self.state
     }
 
-    /// Changes the image, which is what `view` says if it is in memory no more. The caller holds the latch
+    /// Changes the image. If the record has none, `view` provides it. The caller holds the latch
     /// exclusively.
     pub(crate) fn change<R>(
         &self,
@@ -279,7 +282,10 @@ impl InodeRecord {
         view: impl FnOnce() -> InodeImage,
         change: impl FnOnce(&mut InodeImage) -> R,
     ) -> R {
-        assert!(self.latch.is_locked_exclusive(), "an inode changed by who does not hold it");
+        assert!(
+            self.latch.is_locked_exclusive(),
+            "an inode is changed without its exclusive latch (I2)"
+        );
         let mut contents = self.contents.write();
         let contents = contents.get_or_insert_with(|| CachedImage::of(view()));
         let result = change(&mut contents.image);
@@ -287,11 +293,11 @@ impl InodeRecord {
         result
     }
 
-    /// Marks the inode as not in place, if the log holds something of it that is not. The caller holds the latch
-    /// exclusively.
+    /// Marks the inode as not in place if the log holds changes of it that are not. The caller
+    /// holds the latch exclusively.
     pub(crate) fn mark_again(&self) -> bool {
         let contents = self.contents.read();
-        // Without an image it is in place, and just about to leave the AIL.
+        // An inode without an image is in place, and about to leave the AIL.
         let is_in_log = contents.is_some() && self.is_in_log();
         if is_in_log {
             self.mark(LoggedFields::CORE);
@@ -299,20 +305,21 @@ impl InodeRecord {
         is_in_log
     }
 
-    /// Marks parts of the inode as not in place. Its image is there, and `contents` is held (I5).
+    /// Marks parts of the inode as not in place. The record has an image, and the caller holds
+    /// `contents` (I5).
     fn mark(&self, fields: LoggedFields) {
         let mut logged = self.logged.lock();
         let flushing = logged.flushing;
         logged.dirty |= fields | LoggedFields::CORE | flushing;
     }
 
-    /// Whether the log holds something of the inode that is not in place.
+    /// Returns whether the log holds changes of the inode that are not in place.
     fn is_in_log(&self) -> bool {
         self.pins.load(Ordering::Acquire) > 0 || self.state.lsn().is_some()
     }
 
-    /// Encodes the core before it is logged. The caller holds the latch exclusively. `false` if the
-    /// format of the inode cannot hold a value of it.
+    /// Encodes the core before it is logged. The caller holds the latch exclusively. Returns
+    /// `false` if the inode format cannot hold a value.
     pub(crate) fn encode(&self) -> bool {
         let mut contents = self.contents.write();
         let Some(contents) = &mut *contents else { return false };
@@ -320,23 +327,23 @@ impl InodeRecord {
         contents.core.is_some()
     }
 
-    /// The blocks of the inode's cluster are freed: it is never written any more.
+    /// Records that the blocks of the inode's cluster are freed. The inode is never written again.
     pub(crate) fn set_freed(&self) {
         self.cluster_state.store(ClusterState::Freed as u32, Ordering::Release);
     }
 
-    /// That they are freed is durable. It leaves the AIL, now or when it is pushed.
+    /// Records that the free is durable. The inode leaves the AIL, now or when it is pushed.
     pub(crate) fn set_gone(&self) {
         self.cluster_state.store(ClusterState::Gone as u32, Ordering::Release);
     }
 
-    /// Whether the record stands for an inode on disk: its cluster has not been freed.
+    /// Returns whether the record stands for an inode on disk: its cluster has not been freed.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.cluster_state.load(Ordering::Acquire) == ClusterState::InUse as u32
     }
 
-    /// Whether a change is not durable in the log: not yet, or never.
+    /// Returns whether a change is not durable in the log, or never will be.
     fn is_pinned(&self) -> bool {
         self.pins.load(Ordering::Acquire) > 0 || self.lost.load(Ordering::Acquire)
     }
@@ -345,8 +352,8 @@ impl InodeRecord {
         self.cluster_state.load(Ordering::Acquire) == ClusterState::Gone as u32
     }
 
-    /// Puts the inode into its cluster's bytes, if all of it is durable in the log and nobody holds
-    /// it. The caller holds the latch of the buffer, whose bytes these are.
+    /// Copies the inode into the bytes of its cluster, if all of its changes are durable in the log
+    /// and no other thread holds it. The caller holds the latch of the buffer that has these bytes.
     pub(crate) fn flush_into(self: &Arc<Self>, cluster: &mut [u8]) -> Option<FlushedInode> {
         if !self.is_live() || !self.latch.try_lock_shared() {
             return None;
@@ -373,7 +380,8 @@ impl InodeRecord {
         Some(FlushedInode { record: Arc::clone(self), lsn })
     }
 
-    /// What was taken is in place. If that is everything, its image goes (I5).
+    /// Records that the copied inode is in place. If everything is in place, the image is released
+    /// (I5).
     pub(crate) fn written(&self) {
         let mut contents = self.contents.write();
         let mut logged = self.logged.lock();
@@ -383,7 +391,7 @@ impl InodeRecord {
         drop(unneeded);
     }
 
-    /// The first region.
+    /// Returns the first region of the log entry.
     fn log_format(&self, core: &InodeCore, forks: &LoggedForks<'_>) -> InodeFormat {
         let InodePlace { cluster, cluster_bytes, offset_bytes } = self.place;
         let regions = 2 + u16::from(forks.data.is_some()) + u16::from(forks.attr.is_some());
@@ -411,7 +419,9 @@ impl LogItem for InodeRecord {
         let logged = self.logged.lock();
         let encoded =
             contents.as_ref().and_then(|contents| Some((contents, contents.core.as_ref()?)));
-        let Some((contents, core)) = encoded else { unreachable!("logged without an image (I5)") };
+        let Some((contents, core)) = encoded else {
+            unreachable!("an inode is logged without an image (I5)")
+        };
         let forks = fork::logged(&contents.image, logged.dirty);
         let format = self.log_format(&contents.image.core, &forks);
         regions.region(&format.encode(HostOrder::NATIVE));
@@ -433,7 +443,7 @@ impl LogItem for InodeRecord {
             self.lost.store(true, Ordering::Release);
         }
         let before = self.pins.fetch_sub(1, Ordering::AcqRel);
-        assert!(before > 0, "an inode unpinned that was not pinned");
+        assert!(before > 0, "an unpinned inode is unpinned");
     }
 
     fn committed(&self, start: Lsn, _leaving: &mut Vec<Arc<dyn LogItem>>) -> Option<Lsn> {
@@ -448,14 +458,14 @@ impl LogItem for InodeRecord {
             return Pushed::Pinned;
         }
         if self.state.lsn().is_none() {
-            // The walk that asks has had the whole cluster written for another inode of it.
+            // The push has already written the whole cluster for another of its inodes.
             return Pushed::Done;
         }
         crate::cluster::push(self.context(), &self.cluster, &self.cluster_item, in_place)
     }
 }
 
-/// The bytes of one inode among those of its cluster.
+/// Returns the bytes of one inode within its cluster.
 fn slot_of<'a>(cluster: &'a [u8], place: &InodePlace, context: &VolumeContext) -> &'a [u8] {
     let bytes = cluster.get(place.offset_bytes as usize..).unwrap_or_default();
     bytes.get(..context.geometry().inode_size as usize).unwrap_or(bytes)

@@ -1,7 +1,7 @@
-//! Promises: what an intent says that will be done.
+//! Payloads of intents: the work that an intent announces.
 //!
-//! Owns: payloads in memory, which of them may share an intent, and their encoding. Does **not** own
-//! what keeping one means: see [`Deferred`](crate::Deferred).
+//! Owns: payloads in memory, which of them may share an intent, and their encoding. Does **not**
+//! own doing that work: see [`Deferred`](crate::Deferred).
 
 use xfs_format::log_item::{
     AttrIntent, AttrNames, AttrOperation, Done, ExchangeIntent, ExtentFree, ExtentList, HostOrder,
@@ -9,29 +9,29 @@ use xfs_format::log_item::{
 };
 use xfs_format::{FsBlock, InodeNumber};
 
-/// Extents that one intent may list, as the kernel limits it.
+/// Extents that one intent may list; the kernel's limit.
 #[doc(alias = "XFS_EFI_MAX_FAST_EXTENTS")]
 const MAX_EXTENTS: usize = 16;
 
-/// What an intent says that will be done.
+/// The work that an intent announces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IntentPayload {
-    /// An extent becomes free.
+    /// Frees an extent.
     #[doc(alias = "EFI")]
     ExtentFree(ExtentFree),
-    /// The reverse map changes.
+    /// Changes the reverse map.
     #[doc(alias = "RUI")]
     Rmap(RmapExtent),
-    /// Reference counts change.
+    /// Changes reference counts.
     #[doc(alias = "CUI")]
     Refcount(RefcountExtent),
-    /// The map of a file changes.
+    /// Changes the extent map of a file.
     #[doc(alias = "BUI")]
     Map(MapExtent),
-    /// An extended attribute changes.
+    /// Changes an extended attribute.
     #[doc(alias = "ATTRI")]
     Attr(Box<AttrPayload>),
-    /// Two files exchange extents. The number of the intent is given when it is logged.
+    /// Exchanges extents of two files. The intent gets its number when it is logged.
     #[doc(alias = "XMI")]
     Exchange(ExchangeIntent),
 }
@@ -41,24 +41,24 @@ pub enum IntentPayload {
 pub struct AttrPayload {
     /// The file.
     pub inode: InodeNumber,
-    /// Its generation; means something for parent pointers.
+    /// The file's generation; used for parent pointers only.
     pub generation: u32,
-    /// What is done.
+    /// The operation.
     pub operation: AttrOperation,
     /// The namespace.
     pub filter: u32,
-    /// The attribute.
+    /// The name of the attribute.
     pub name: Vec<u8>,
-    /// What it is called afterwards, when a parent pointer is replaced.
+    /// The new name, when a parent pointer is replaced.
     pub new_name: Option<Vec<u8>>,
-    /// The value; empty where there is none.
+    /// The value; empty if there is none.
     pub value: Vec<u8>,
-    /// The value afterwards, when a parent pointer is replaced.
+    /// The new value, when a parent pointer is replaced.
     pub new_value: Option<Vec<u8>>,
 }
 
 impl IntentPayload {
-    /// The item that makes it.
+    /// Returns the kind of the item that carries this payload.
     pub(crate) const fn kind(&self) -> ItemKind {
         match self {
             Self::ExtentFree(_) => ItemKind::ExtentFree,
@@ -70,7 +70,7 @@ impl IntentPayload {
         }
     }
 
-    /// How many payloads of this kind one intent may make.
+    /// Returns how many payloads of this kind one intent may carry.
     pub(crate) const fn max_per_intent(&self) -> usize {
         match self {
             Self::ExtentFree(_) | Self::Rmap(_) | Self::Refcount(_) => MAX_EXTENTS,
@@ -78,7 +78,7 @@ impl IntentPayload {
         }
     }
 
-    /// The first block, of payloads that share an intent.
+    /// Returns the first block, for the kinds that share an intent.
     pub(crate) const fn start(&self) -> Option<FsBlock> {
         match self {
             Self::ExtentFree(extent) => Some(extent.start),
@@ -89,7 +89,7 @@ impl IntentPayload {
     }
 }
 
-/// What an intent of the log payloads; `None` for an item that is no intent.
+/// Returns the payloads of an intent of the log, or `None` for an item that is not an intent.
 pub(crate) fn decode_intent(item: LogItem<'_>) -> Option<Vec<IntentPayload>> {
     Some(match item {
         LogItem::ExtentFree(list) => {
@@ -115,7 +115,7 @@ pub(crate) fn decode_intent(item: LogItem<'_>) -> Option<Vec<IntentPayload>> {
     })
 }
 
-/// The intent that makes these payloads, all of one kind.
+/// Encodes the intent that carries these payloads, all of one kind.
 pub(crate) fn encode_intent(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>> {
     let order = HostOrder::NATIVE;
     match payloads.first() {
@@ -149,7 +149,7 @@ pub(crate) fn encode_intent(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>>
     }
 }
 
-/// The completion of the intent that made these payloads.
+/// Encodes the completion of the intent that carries these payloads.
 pub(crate) fn encode_done(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>> {
     let order = HostOrder::NATIVE;
     let kind = payloads.first().and_then(|first| first.kind().completion());

@@ -1,11 +1,11 @@
 //! Transactions: changes of metadata that happen as a whole or not at all.
 //!
-//! Owns: what a transaction reserves, the buffers and inodes that it holds latched, what of them is
-//! logged, rolling, deferred work with its intents and completions, the counters of the volume, and
-//! writing inodes in place. Does **not** own: what a change means (the layers above), log space and
-//! checkpoints (`xfs-log`), or the bytes of items (`xfs_format::log_item`).
+//! Owns: the reservations of a transaction, the buffers and inodes that it holds latched, which of
+//! their bytes are logged, rolling, deferred work with its intents and completions, the counters of
+//! the volume, and writing inodes in place. Does **not** own: the meaning of a change (the layers
+//! above), log space and checkpoints (`xfs-log`), or the bytes of items (`xfs_format::log_item`).
 //!
-//! The design stands in docs/internals/transactions.md.
+//! Design: docs/internals/transactions.md.
 
 mod block_reservation;
 mod buffer_item;

@@ -1,25 +1,26 @@
 //! Transactions.
 //!
 //! Owns: the life of one transaction, from its reservations to its commit, and rolling it. Does
-//! **not** own: how buffers and inodes are joined ([`buffers`], [`inodes`]), the order of deferred
-//! work ([`deferred`]), or checkpoints (`xfs-log`).
+//! **not** own: joining buffers and inodes ([`buffers`], [`inodes`]), the order of deferred work
+//! ([`deferred`]), or checkpoints (`xfs-log`).
 //!
 //! ```text
-//!  begin ─→ step ─┬─ commit ─→ done                        nothing is deferred, or nothing any more
-//!    ▲            ├─ roll ───→ step of the same chain      items that are kept stay latched
-//!    │            ├─ cancel ─→ clean: as if it had not been; dirty: the volume is shut down
-//!  waits for      └─ error ──→ failed: cancelled by its owner
+//!  begin ─→ step ─┬─ commit ─→ done                        no deferred work, or none left
+//!    ▲            ├─ roll ───→ next step of the chain      held items stay latched
+//!    │            ├─ cancel ─→ clean: no effect; dirty: the volume is shut down
+//!  waits for      └─ error ──→ failed: the owner cancels it
 //!  log space
 //! ```
 //!
 //! # Invariants
 //!
-//! - **I1** Log space is waited for before anything is latched, except by a roll; a roll first logs
-//!   again whatever stays latched and stands in the log, so that the tail can pass (I4 of the log).
-//! - **I2** Everything that is changed is joined, and stays latched until the log has it. So nobody
-//!   sees a change that is not in the log before what it depends on.
-//! - **I3** A dirty transaction is committed, or the volume is shut down: its changes are in memory
-//!   already, where everybody would see them.
+//! - **I1** A transaction waits for log space before it latches anything. A roll is the exception:
+//!   it waits with latches held. It therefore first logs again every latched item that is in the
+//!   log, so that the tail can pass (I4 of the log).
+//! - **I2** Every changed object is joined, and stays latched until its change is in the log. So no
+//!   thread sees a change before the changes that it depends on are in the log.
+//! - **I3** A dirty transaction is committed, or the volume is shut down. Its changes are in memory
+//!   already, where every other operation would see them.
 //!
 //! Lock order: docs/internals/transactions.md.
 
@@ -45,14 +46,14 @@ use space::SpaceUse;
 
 pub use deferred::{Captured, Deferred, Finish};
 
-/// What is called once a step has been committed.
+/// A call that is made when a step has been committed.
 type OnCommit = Box<dyn FnOnce(&Committed) + Send>;
 
-/// A commit.
+/// The result of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The checkpoint of the chain's last step that had anything to log; forcing the log up to it
-    /// makes the whole chain durable. 0 if there was none.
+    /// The checkpoint of the chain's last step that logged anything, or 0 if none did. Forcing the
+    /// log up to this checkpoint makes the whole chain durable.
     pub sequence: u64,
 }
 
@@ -65,26 +66,26 @@ pub struct Transaction<'journal> {
     ticket: Option<Ticket>,
     buffers: JoinedBuffers,
     inodes: JoinedInodes,
-    /// What is logged in this step besides buffers and inodes.
+    /// Items of this step other than buffers and inodes.
     items: Vec<Arc<dyn LogItem>>,
     space: SpaceUse,
     deferred: DeferredWork,
     on_commit: Vec<OnCommit>,
     group_mark: Option<AgNumber>,
-    /// How often it was rolled.
+    /// The number of rolls so far.
     step: u64,
-    /// It is durable when it has been committed.
+    /// The commit forces the log before it returns.
     synchronous: bool,
     /// The last step that was logged.
     committed: Committed,
 }
 
-/// How a step ends.
+/// The way in which a step ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StepEnd {
-    /// The next one of the chain begins.
+    /// The next step of the chain begins.
     Roll,
-    /// It was the last one.
+    /// The chain ends.
     Last,
 }
 
@@ -98,7 +99,7 @@ impl<'journal> Transaction<'journal> {
         Self::start(journal, reservation, blocks)
     }
 
-    /// As [`begin`](Self::begin), with blocks from the pool if there are no others.
+    /// Begins as [`begin`](Self::begin) does, and takes blocks from the pool if too few are free.
     pub(crate) fn begin_from_pool(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -108,7 +109,8 @@ impl<'journal> Transaction<'journal> {
         Self::start(journal, reservation, blocks)
     }
 
-    /// Begins a chain of recovery, which may have the last blocks and the last of the log.
+    /// Begins a chain of recovery. Such a chain may take the last free blocks and the last log
+    /// space.
     pub(crate) fn begin_for_recovery(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -122,7 +124,7 @@ impl<'journal> Transaction<'journal> {
         Ok(Self::new(journal, ticket, blocks))
     }
 
-    /// Begins one of who has suspended the log.
+    /// Begins a transaction of the thread that has suspended the log.
     pub(crate) fn begin_while_suspended(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -131,7 +133,7 @@ impl<'journal> Transaction<'journal> {
         Ok(Self::new(journal, ticket, 0))
     }
 
-    /// Begins with blocks that were taken.
+    /// Begins with blocks that were already taken.
     pub(crate) fn start(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -162,25 +164,26 @@ impl<'journal> Transaction<'journal> {
         }
     }
 
-    /// The journal that the transaction belongs to.
+    /// Returns the journal that the transaction belongs to.
     #[must_use]
     pub const fn journal(&self) -> &'journal Arc<Journal> {
         self.journal
     }
 
-    /// The volume's buffers: they hold the newest bytes, those of this transaction too.
+    /// Returns the buffer cache of the volume. Its buffers hold the newest bytes, including those
+    /// that this transaction has changed.
     #[must_use]
     pub fn cache(&self) -> &'journal BufferCache {
         self.journal.cache()
     }
 
-    /// The volume's geometry.
+    /// Returns the geometry of the volume.
     #[must_use]
     pub fn geometry(&self) -> &'journal Geometry {
         self.journal.geometry()
     }
 
-    /// Whether something was changed in this step, or is still to be done.
+    /// Returns whether this step has changed anything, or deferred work is left.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.is_step_dirty() || !self.deferred.is_empty()
@@ -190,54 +193,57 @@ impl<'journal> Transaction<'journal> {
         self.buffers.is_dirty() || self.inodes.is_dirty() || !self.items.is_empty()
     }
 
-    /// Has something done once this step has been committed, before its latches are given back.
+    /// Registers a call that is made when this step has been committed, before its latches are
+    /// released.
     pub fn on_commit(&mut self, call: impl FnOnce(&Committed) + Send + 'static) {
         self.on_commit.push(Box::new(call));
     }
 
-    /// Has the log forced once the chain is committed, before its commit returns.
+    /// Makes the final commit force the log before it returns.
     #[doc(alias = "xfs_trans_set_sync")]
     pub const fn set_synchronous(&mut self) {
         self.synchronous = true;
     }
 
-    /// Which step of the chain this is. Buffers that are not held are given back with theirs.
+    /// Returns the number of this step in the chain. Buffers that are not held are released at the
+    /// end of the step that joined them.
     #[must_use]
     pub const fn step(&self) -> u64 {
         self.step
     }
 
-    /// The highest group whose headers this step has latched: those of lower ones are only tried.
+    /// Returns the highest group whose headers this step has latched. The headers of lower groups
+    /// may only be latched by trying.
     #[doc(alias = "t_highest_agno")]
     #[must_use]
     pub const fn group_mark(&self) -> Option<AgNumber> {
         self.group_mark
     }
 
-    /// Notes that a header of this group was latched.
+    /// Records that a header of this group was latched.
     pub fn mark_group(&mut self, group: AgNumber) {
         self.group_mark = self.group_mark.max(Some(group));
     }
 
-    /// Commits this step and begins the next one of the chain. Inodes that were joined and buffers
-    /// that are held stay so. Deferred work is promised in this step, and waits for
+    /// Commits this step and begins the next step of the chain. Joined inodes and held buffers stay
+    /// latched. The intents of deferred work are logged in this step; the work itself waits for
     /// [`finish_deferred`](Self::finish_deferred) or [`commit`](Self::commit).
     ///
     /// # Errors
     ///
-    /// What stopped the log: then the transaction can only be cancelled.
+    /// The error that stopped the log. The transaction can then only be cancelled.
     pub fn roll(&mut self) -> Result<()> {
         self.log_intents();
         self.relog_intents();
         self.roll_step()
     }
 
-    /// Finishes what was deferred and commits.
+    /// Finishes deferred work and commits.
     ///
     /// # Errors
     ///
-    /// What deferred work meets, or what stopped the log. The transaction has been cancelled then,
-    /// and the volume is shut down if it was dirty.
+    /// The error of deferred work, or the error that stopped the log. The transaction is cancelled,
+    /// and the volume is shut down if the transaction was dirty.
     pub fn commit(mut self) -> Result<Committed> {
         let _span = tracing::trace_span!("commit").entered();
         let committed = self.finish_deferred().and_then(|()| self.commit_step(StepEnd::Last));
@@ -254,7 +260,7 @@ impl<'journal> Transaction<'journal> {
         }
     }
 
-    /// Counts a chain that was committed, and makes it durable if that was asked for.
+    /// Counts a committed chain, and forces the log if the chain is synchronous.
     fn note_end(&self, committed: Committed) -> Result<()> {
         if committed.sequence == 0 {
             self.journal.transactions.add(EMPTY, 1);
@@ -265,11 +271,11 @@ impl<'journal> Transaction<'journal> {
         Ok(())
     }
 
-    /// Ends the transaction without its changes. If it is dirty that cannot be undone: the volume is
-    /// shut down.
+    /// Ends the transaction without its changes. The changes of a dirty transaction cannot be
+    /// undone, so the volume is shut down.
     pub fn cancel(mut self) {
         if self.is_dirty() {
-            // The error would be that of a flush, which is not asked for.
+            // An error could only come from a flush, and `Shutdown::Now` does not flush.
             let _ = self.journal.shut_down(Shutdown::Now);
         }
         self.abandon();
@@ -285,7 +291,7 @@ impl<'journal> Transaction<'journal> {
         self.journal.log.roll(ticket)
     }
 
-    /// Gives the step to the log, and gives back what it held.
+    /// Hands the step to the log, and releases its latches.
     fn commit_step(&mut self, end: StepEnd) -> Result<Committed> {
         if !self.inodes.encode() {
             return Err(unencodable());
@@ -325,7 +331,7 @@ impl<'journal> Transaction<'journal> {
         Ok(committed)
     }
 
-    /// The last step has been committed.
+    /// Releases everything that the transaction still holds.
     fn end(&mut self) {
         self.buffers.release_all();
         self.inodes.release_all();
@@ -338,7 +344,7 @@ impl<'journal> Transaction<'journal> {
         TransactionLists { buffers, inodes, items: std::mem::take(&mut self.items) }.keep();
     }
 
-    /// Drops whatever the transaction has.
+    /// Drops everything that the transaction has and ends it.
     fn abandon(&mut self) {
         self.items.clear();
         self.on_commit.clear();
@@ -347,7 +353,8 @@ impl<'journal> Transaction<'journal> {
     }
 }
 
-/// Who leaves a transaction because of an error has changed nothing, or cancels it.
+/// Ends a transaction that its owner leaves because of an error. Only a clean transaction may be
+/// left like this: a dirty one must be committed or cancelled (I3).
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         if self.ticket.is_none() {

@@ -14,14 +14,14 @@ fn check_round_trip(payloads: &[IntentPayload]) {
         assert_eq!(item.intent_id(), Some(7));
         assert_eq!(item.kind().is_intent(), is_intent);
         let kind = payloads[0].kind();
-        let promised = decode_intent(item.clone());
-        assert_eq!(promised.as_deref(), is_intent.then_some(payloads));
+        let decoded = decode_intent(item.clone());
+        assert_eq!(decoded.as_deref(), is_intent.then_some(payloads));
         assert_eq!(Some(item.kind()), if is_intent { Some(kind) } else { kind.completion() });
     }
 }
 
 #[test]
-fn every_kind_is_read_back() {
+fn every_payload_kind_is_read_back() {
     let free =
         |start| IntentPayload::ExtentFree(ExtentFree { start: FsBlock(start), length_blocks: 3 });
     check_round_trip(&[free(8), free(100)]);

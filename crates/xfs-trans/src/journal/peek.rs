@@ -1,4 +1,4 @@
-//! Looking at the inodes of a cluster without bringing one into memory.
+//! Looking at the inodes of a cluster without reading one into memory.
 
 use std::sync::Arc;
 
@@ -12,17 +12,19 @@ use crate::buffer_item::BufferItem;
 use crate::inode_item::InodeRecord;
 
 impl Journal {
-    /// Shows the inodes of one cluster to `f` as they are now: what is in memory of one, which may be ahead of
-    /// the disk, or else what its cluster holds. `wanted` has a bit for each inode from `first` on; those of
-    /// other clusters are left out, and so are free ones. Returns how many inodes from `first` on it was about.
+    /// Shows the present inodes of one cluster to `f`: from memory, where an inode may be newer
+    /// than on disk, or else from the cluster. `wanted` has a bit for each inode from `first` on.
+    /// Free inodes, and inodes of other clusters, are left out. Returns how many inodes from
+    /// `first` on lie in the cluster.
     ///
-    /// A cluster that is not in memory is read into `scratch`, and does not come into memory.
+    /// A cluster that is not in memory is read into `scratch`, and stays out of the cache.
     ///
-    /// The caller holds no latch of an inode, and knows from the inode btree that the cluster is one.
+    /// The caller holds no latch of an inode, and knows from the inode btree that this is a
+    /// cluster.
     ///
     /// # Errors
     ///
-    /// What reading the cluster meets. One inode that is damaged is handed to `f` as an error.
+    /// Errors of reading the cluster. A damaged inode is passed to `f` as an error.
     pub fn peek_cluster(
         &self,
         first: InodeNumber,
@@ -48,7 +50,8 @@ impl Journal {
             let core = match &cluster {
                 ClusterSource::OnDevice => match self.decode_bytes(scratch, offset_bytes, number) {
                     Ok(core) => Ok(core),
-                    // Damaged, or just being written in place: that is seen where both are kept apart.
+                    // The inode is damaged, or is just being written in place. The buffer tells the
+                    // two apart.
                     Err(_) => {
                         cluster = self.bring_in(place)?;
                         self.peek_in(&cluster, offset_bytes, number)
@@ -65,8 +68,8 @@ impl Journal {
         Ok(count)
     }
 
-    /// The cluster as it is in memory, or else its bytes in `scratch`: what is not in memory waits for
-    /// nothing to be written, so that all that was done before is on the device.
+    /// Returns the cluster from the cache, or reads its bytes into `scratch`. A cluster that is not
+    /// in the cache has no pending writes, so all earlier changes are on the device.
     fn locate_cluster(&self, place: InodePlace, scratch: &mut Vec<u8>) -> Result<ClusterSource> {
         let (at, length_bytes, kind) =
             (place.cluster, place.cluster_bytes, BlockKind::InodeCluster);
@@ -85,7 +88,7 @@ impl Journal {
         self.cache().read(place.cluster, place.cluster_bytes, kind).map(ClusterSource::of)
     }
 
-    /// An inode of a cluster that is in memory.
+    /// Returns the core of an inode of a cluster in the cache.
     fn peek_in(
         &self,
         cluster: &ClusterSource,
@@ -97,7 +100,7 @@ impl Journal {
         };
         let record = find(records, number);
         let _latch = record.map(|record| record.latch().shared());
-        // What its record does not know is as the cluster has it.
+        // The cluster holds every part that the record does not.
         match record.and_then(|record| record.known_core()) {
             Some(core) => Ok(core),
             None => self.decode(buffer, offset_bytes, number),
@@ -106,8 +109,9 @@ impl Journal {
 
     fn decode(&self, buffer: &Buffer, offset_bytes: u32, number: InodeNumber) -> Result<InodeCore> {
         let decode = || self.decode_bytes(&buffer.bytes(), offset_bytes, number);
-        // It may have come into memory since, and be just being written in place: then the cluster has a
-        // later LSN than the cache knows of. Once it is in place, the cache knows.
+        // The inode may have come into memory since, and may just be written in place. Then the
+        // cluster has a later LSN than the cache knows of. Once the write has ended, the cache
+        // knows it.
         decode().or_else(|_| {
             let record = find(&in_memory(buffer), number).and_then(|record| record.known_core());
             record.map_or_else(decode, Ok)
@@ -127,12 +131,12 @@ impl Journal {
     }
 }
 
-/// Where the bytes of a cluster are.
+/// The place where the bytes of a cluster are.
 enum ClusterSource {
-    /// Nowhere in memory: they were read from the device.
+    /// In the scratch memory: they were read from the device.
     OnDevice,
-    /// In its buffer, with those inodes of it that were in memory. Whoever has come into memory after the
-    /// look had not changed before it.
+    /// In its buffer, with those of its inodes that were in memory. An inode that came into memory
+    /// later had not been changed before.
     InMemory(Buffer, Vec<Arc<InodeRecord>>),
 }
 
@@ -143,7 +147,7 @@ impl ClusterSource {
     }
 }
 
-/// The inodes of a cluster that are in memory.
+/// Returns the inodes of a cluster that are in memory.
 fn in_memory(buffer: &Buffer) -> Vec<Arc<InodeRecord>> {
     buffer.attached::<BufferItem>().map_or_else(Vec::new, |item| item.records().live())
 }

@@ -1,4 +1,4 @@
-//! Deferred work: what a transaction payloads and does in later steps of its chain.
+//! Deferred work: work that a transaction announces and does in later steps of its chain.
 //!
 //! Owns: the order of the work, its intents and completions. Does **not** own the work
 //! ([`Deferred`]).
@@ -6,21 +6,22 @@
 //! ```text
 //!  step 1: changes, defer a, defer b      intents of a, b
 //!  step 2: completion of a, work a        (defers c: intent of c)
-//!  step 3: completion of c, work c        what a deferred comes before b
+//!  step 3: completion of c, work c        work deferred by a comes before b
 //!  step 4: completion of b, work b, part of it: a new intent for the rest
 //!  step 5: completion of the rest, ...
 //! ```
 //!
-//! # Why a crash between two steps is no harm
+//! # Why a crash between two steps does no harm
 //!
-//! An intent is in the checkpoint of the step that made the work necessary, or in an earlier one; its
-//! completion is in the step that does the work. So recovery finds either both, or the intent alone
-//! and nothing of the work, and then does it.
+//! The intent is in the checkpoint of the step that made the work necessary, or in an earlier one.
+//! The completion is in the step that does the work. So recovery finds either both, or the intent
+//! alone and none of the work. In the second case recovery does the work.
 //!
-//! # The order, and why it is that
+//! # Why this order
 //!
-//! What finishing defers is finished before older work: it belongs to it. An extent is unmapped, its
-//! reverse mapping removed, and only then are its blocks free, whatever else the chain was to do.
+//! Work that is deferred by other work belongs to that work, so it is done before older work. For
+//! example, an extent is unmapped, then its reverse mapping is removed, and only then its blocks
+//! become free. Nothing else of the chain comes in between.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,33 +36,33 @@ use crate::intent_item::{DoneItem, IntentItem};
 use crate::intent_payload::IntentPayload;
 use crate::journal::Journal;
 
-/// One piece of work that is done in a later step.
+/// A unit of work that is done in a later step.
 #[doc(alias = "xfs_defer_op_type")]
 pub trait Deferred: Send {
-    /// What its intent says, or `None` for work that needs none: what a crash leaves undone of it
-    /// is harmless.
+    /// Returns the payload of the work's intent. Returns `None` for work that needs no intent: if a
+    /// crash leaves such work undone, no harm is done.
     fn intent_payload(&self) -> Option<IntentPayload>;
 
-    /// Does the work, in a step that holds what the chain has joined and nothing else.
+    /// Does the work, in a step that holds the joined objects of the chain and nothing else.
     ///
     /// # Errors
     ///
-    /// What the layers meet. The chain is cancelled and the volume shut down: recovery will do what
-    /// was promised.
+    /// Errors of the layers below. The chain is cancelled and the volume shut down. Recovery will
+    /// do the work that the intents announce.
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish>;
 }
 
-/// How far a piece of work has come.
+/// The progress of a unit of work.
 pub enum Finish {
-    /// It is done.
+    /// The work is done.
     Done,
-    /// This is left of it, for a step of its own.
+    /// The given rest is left, for a step of its own.
     Again(Box<dyn Deferred>),
 }
 
 type Work = Box<dyn Deferred>;
 
-/// Work that one intent payloads; or a single piece without an intent.
+/// The work that one intent announces, or a single unit of work without an intent.
 struct IntentBatch {
     intent: Option<Arc<IntentItem>>,
     works: VecDeque<Work>,
@@ -70,9 +71,9 @@ struct IntentBatch {
 /// The deferred work of a transaction.
 #[derive(Default)]
 pub(super) struct DeferredWork {
-    /// Deferred in this step: not promised yet.
+    /// Deferred in this step; its intents are not logged yet.
     new: Vec<Work>,
-    /// Promised, in the order in which it will be done.
+    /// Its intents are logged. In the order in which it will be done.
     pending: VecDeque<IntentBatch>,
 }
 
@@ -87,8 +88,9 @@ impl DeferredWork {
     }
 }
 
-/// Splits work into what one intent payloads each: neighbours of one kind, up to its limit. Within
-/// one intent groups come in ascending order, since their headers are latched one after the other.
+/// Splits work into the batches that share an intent: neighbours of one kind, up to the limit of
+/// that kind. Within a batch the groups ascend, because their headers are latched one after the
+/// other.
 fn batches(works: Vec<Work>, geometry: &Geometry) -> Vec<Vec<(Work, Option<IntentPayload>)>> {
     let mut batches: Vec<Vec<(Work, Option<IntentPayload>)>> = Vec::new();
     for work in works {
@@ -113,10 +115,10 @@ fn batches(works: Vec<Work>, geometry: &Geometry) -> Vec<Vec<(Work, Option<Inten
     batches
 }
 
-/// Work that recovery has begun and that its chain has deferred: promised in the log, and waiting
-/// until every intent has been taken up.
+/// Work that recovery has deferred in the first step of an intent. Its intents are in the log. It
+/// waits until every open intent has been taken up.
 #[doc(alias = "xfs_defer_capture")]
-#[must_use = "what was promised has to be done"]
+#[must_use = "the work that the intents announce has to be done"]
 pub struct Captured {
     pending: VecDeque<IntentBatch>,
     reservation: Reservation,
@@ -129,7 +131,7 @@ impl Captured {
     ///
     /// # Errors
     ///
-    /// What the work meets, or what stopped the log.
+    /// The error of the work, or the error that stopped the log.
     pub fn finish(self, journal: &Arc<Journal>) -> Result<Committed> {
         let mut tx = Transaction::begin_for_recovery(journal, self.reservation, 0)?;
         tx.space.add_reserved(self.blocks);
@@ -139,7 +141,8 @@ impl Captured {
 }
 
 impl Transaction<'_> {
-    /// Does the first step of an intent that a crash has left open, and captures what it defers.
+    /// Does the first step of an intent that a crash has left open, and captures the work that this
+    /// step defers.
     pub(crate) fn resume(
         mut self,
         intent: Arc<IntentItem>,
@@ -161,17 +164,20 @@ impl Transaction<'_> {
         Ok(Captured { pending, reservation, blocks })
     }
 
-    /// Has something done in a later step of this chain, at the latest when it is committed.
+    /// Defers work to a later step of this chain. It is done at the latest when the chain is
+    /// committed.
     pub fn defer(&mut self, work: Box<dyn Deferred>) {
         self.deferred.new.push(work);
     }
 
-    /// Finishes all deferred work, also what that defers, step by step. If there was any, a new step
-    /// has begun when this returns, in which the last work's changes still are.
+    /// Finishes all deferred work step by step, including work that it defers itself. If there was
+    /// any, a new step has begun when this returns. The changes of the last unit of work are in
+    /// that step.
     ///
     /// # Errors
     ///
-    /// What the work meets, or what stopped the log: then the transaction can only be cancelled.
+    /// The error of the work, or the error that stopped the log. The transaction can then only be
+    /// cancelled.
     pub fn finish_deferred(&mut self) -> Result<()> {
         loop {
             self.log_intents();
@@ -185,7 +191,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Logs the intents of what was deferred in this step. It comes before older work.
+    /// Logs the intents of the work that this step has deferred, and queues that work before older
+    /// work.
     pub(super) fn log_intents(&mut self) {
         let works = std::mem::take(&mut self.deferred.new);
         if works.is_empty() {
@@ -201,7 +208,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Logs the intent of this work, if it payloads something.
+    /// Logs the intent of this work, if it has payloads.
     fn log_batch(&mut self, works: VecDeque<Work>, payloads: Vec<IntentPayload>) -> IntentBatch {
         let intent = (!payloads.is_empty()).then(|| self.log_intent(payloads));
         IntentBatch { intent, works }
@@ -217,8 +224,8 @@ impl Transaction<'_> {
         self.items.push(Arc::new(DoneItem::new(intent)));
     }
 
-    /// Before a roll: logs intents again that hold the tail where it has to pass. This chain may wait
-    /// for log space that only they keep.
+    /// Before a roll, logs those intents again that hold the tail where it has to pass. Without
+    /// this the chain might wait for log space that only its own intents occupy.
     pub(super) fn relog_intents(&mut self) {
         let has_intents = self.deferred.pending.iter().any(|batch| batch.intent.is_some());
         let Some(ticket) = self.ticket.as_mut().filter(|_| has_intents) else { return };
@@ -235,8 +242,8 @@ impl Transaction<'_> {
         self.deferred.pending = pending;
     }
 
-    /// Does the work of one intent. If some of it needs a further step, that and all after it gets a
-    /// new intent in this one.
+    /// Does the work of one intent. If a unit needs a further step, that unit and all units after
+    /// it get a new intent in this step.
     fn finish_batch(&mut self, batch: IntentBatch) -> Result<()> {
         let IntentBatch { intent, mut works } = batch;
         if let Some(intent) = intent {

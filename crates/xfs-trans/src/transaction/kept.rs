@@ -1,4 +1,4 @@
-//! Memory of the lists of a transaction, kept by its thread for the next one.
+//! The memory of a transaction's lists, kept by the thread for its next transaction.
 //!
 //! Owns: the empty lists. Does **not** own what a transaction puts into them.
 
@@ -10,7 +10,7 @@ use xfs_log::LogItem;
 use super::buffers::JoinedBuffers;
 use super::inodes::JoinedInodes;
 
-/// What is longer is not kept: few operations need as much, and every thread keeps its own.
+/// Longest list that is kept. Few operations need more, and every thread keeps its own lists.
 const MAX_KEPT: usize = 64;
 
 /// The lists of a transaction.
@@ -26,9 +26,9 @@ thread_local! {
 }
 
 impl TransactionLists {
-    /// Empty lists, with the memory that this thread has kept. Who begins a second transaction beside
-    /// the first gets lists without memory, and so does a thread that is ending, from the destructor of
-    /// another of its variables.
+    /// Returns empty lists, with the memory that this thread has kept. A second transaction that
+    /// begins beside the first gets lists without memory. So does a transaction that runs in a
+    /// thread-local destructor of an ending thread.
     pub(super) fn take() -> Self {
         KEPT.try_with(Cell::take).ok().flatten().unwrap_or_default()
     }

@@ -11,10 +11,10 @@ use super::{begin, root};
 use crate::testing::{change_core, crashed, make, open, recover, superblock};
 use crate::{Deferred, Finish, IntentPayload, Journal, Transaction};
 
-/// What was done, in order.
+/// The names of the finished tasks, in order.
 type CallLog = Arc<Mutex<Vec<String>>>;
 
-/// Work that writes its name down, and may defer other work or ask for more steps.
+/// Work that records its name, and may defer other work or need more steps.
 struct Task {
     name: String,
     payload: Option<IntentPayload>,
@@ -61,11 +61,11 @@ impl Deferred for Task {
     }
 }
 
-fn said(call_log: &CallLog) -> String {
+fn calls(call_log: &CallLog) -> String {
     call_log.lock().unwrap().join(" ")
 }
 
-/// The intents and completions in the log, by checkpoint.
+/// Returns the intents and completions in the log, by checkpoint.
 fn logged(journal: &Journal) -> Vec<Vec<(ItemKind, u64)>> {
     let device = Arc::clone(journal.cache().device());
     let log = LogDevice::new(device, journal.superblock()).unwrap();
@@ -81,7 +81,7 @@ fn logged(journal: &Journal) -> Vec<Vec<(ItemKind, u64)>> {
 }
 
 #[test]
-fn deferred_work_is_done_in_order_and_what_it_defers_before_the_rest() {
+fn deferred_work_runs_in_order_and_its_own_deferred_work_before_the_rest() {
     let device = make();
     let journal = open(&device, 0);
     let call_log = CallLog::default();
@@ -97,12 +97,12 @@ fn deferred_work_is_done_in_order_and_what_it_defers_before_the_rest() {
     tx.defer(long.boxed());
     tx.defer(Task::new("c", None, &call_log).boxed());
     let _ = tx.commit().unwrap();
-    assert_eq!(said(&call_log), "a a1 a2 b b b c");
+    assert_eq!(calls(&call_log), "a a1 a2 b b b c");
     assert!(!journal.is_shut_down());
 }
 
 #[test]
-fn an_intent_and_its_completion_in_one_checkpoint_are_not_written() {
+fn intent_completed_in_its_checkpoint_is_not_written() {
     let device = make();
     let journal = open(&device, 0);
     let call_log = CallLog::default();
@@ -116,7 +116,7 @@ fn an_intent_and_its_completion_in_one_checkpoint_are_not_written() {
     assert!(logged(&journal).concat().is_empty());
 }
 
-/// Makes everything durable before it is done.
+/// Work that forces the log before it is done.
 struct Forced(Task);
 
 impl Deferred for Forced {
@@ -131,7 +131,7 @@ impl Deferred for Forced {
 }
 
 #[test]
-fn neighbours_of_a_kind_share_an_intent_sorted_by_group() {
+fn neighbours_of_one_kind_share_an_intent_sorted_by_group() {
     let device = make();
     let journal = open(&device, 0);
     let call_log = CallLog::default();
@@ -142,7 +142,7 @@ fn neighbours_of_a_kind_share_an_intent_sorted_by_group() {
     }
     let _ = tx.commit().unwrap();
     journal.force_all().unwrap();
-    assert_eq!(said(&call_log), "near far count");
+    assert_eq!(calls(&call_log), "near far count");
     let kinds: Vec<_> = logged(&journal).concat().into_iter().map(|(kind, _)| kind).collect();
     let expected = [
         ItemKind::ExtentFree,
@@ -154,7 +154,7 @@ fn neighbours_of_a_kind_share_an_intent_sorted_by_group() {
 }
 
 #[test]
-fn an_intent_holds_sixteen_promises() {
+fn intent_holds_at_most_sixteen_payloads() {
     let device = make();
     let journal = open(&device, 0);
     let call_log = CallLog::default();
@@ -171,7 +171,7 @@ fn an_intent_holds_sixteen_promises() {
 }
 
 #[test]
-fn what_is_left_of_an_intent_gets_a_new_one() {
+fn unfinished_rest_of_an_intent_gets_a_new_intent() {
     let device = make();
     let journal = open(&device, 0);
     let call_log = CallLog::default();
@@ -183,15 +183,15 @@ fn what_is_left_of_an_intent_gets_a_new_one() {
     }
     let _ = tx.commit().unwrap();
     journal.force_all().unwrap();
-    assert_eq!(said(&call_log), "a a b b");
+    assert_eq!(calls(&call_log), "a a b b");
     let copy = crashed(&device);
     let (recovered, open) = recover(&copy);
-    assert!(open.is_empty(), "each has met its completion");
+    assert!(open.is_empty(), "every intent has its completion");
     recovered.unmount().unwrap();
 }
 
 #[test]
-fn work_that_fails_shuts_the_volume_down_and_is_left_for_recovery() {
+fn failed_work_shuts_the_volume_down_and_is_left_for_recovery() {
     let device = make();
     let journal = open(&device, 0);
     let call_log = CallLog::default();
@@ -220,11 +220,15 @@ fn work_that_fails_shuts_the_volume_down_and_is_left_for_recovery() {
         task.defers = vec![Task::new(&format!("{name}'"), Some(extent(9)), &call_log)];
         captured.push(recovered.resume(open, vec![task.boxed()], reservation).unwrap());
     }
-    assert_eq!(said(&call_log), "a b");
+    assert_eq!(calls(&call_log), "a b");
     for captured in captured {
         let _ = captured.finish(&recovered).unwrap();
     }
-    assert_eq!(said(&call_log), "a b a' b'", "what they defer waits until all are taken up");
+    assert_eq!(
+        calls(&call_log),
+        "a b a' b'",
+        "their deferred work waits until all intents are taken up"
+    );
     recovered.unmount().unwrap();
     let (again, open) = recover(&copy);
     assert!(open.is_empty());
@@ -233,7 +237,7 @@ fn work_that_fails_shuts_the_volume_down_and_is_left_for_recovery() {
 }
 
 #[test]
-fn rolling_keeps_inodes_latched_and_logs_them_again() {
+fn roll_keeps_inodes_latched_and_relogs_them() {
     let device = make();
     let journal = open(&device, 0);
     let record = root(&journal);
@@ -245,13 +249,13 @@ fn rolling_keeps_inodes_latched_and_logs_them_again() {
     journal.force_all().unwrap();
     let first = record.sequence();
     tx.roll().unwrap();
-    assert!(record.sequence() > first, "logged again, or it would hold the tail");
+    assert!(record.sequence() > first, "relogged, or the inode would hold the tail");
     let _ = tx.commit().unwrap();
     assert!(record.latch().try_lock_exclusive());
 }
 
 #[test]
-fn an_inode_that_leaves_is_given_back_and_not_logged_again() {
+fn left_inode_is_unlatched_and_not_relogged() {
     let device = make();
     let journal = open(&device, 0);
     let record = root(&journal);
@@ -271,26 +275,26 @@ fn an_inode_that_leaves_is_given_back_and_not_logged_again() {
 }
 
 #[test]
-fn what_is_asked_for_at_commit_is_told_the_checkpoint_of_its_step() {
+fn on_commit_call_receives_the_checkpoint_of_its_step() {
     let device = make();
     let journal = open(&device, 0);
     let record = root(&journal);
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let sequences = Arc::new(Mutex::new(Vec::new()));
     let mut tx = begin(&journal);
     tx.join(&record);
     for uid in 1..3 {
         change_core(&mut tx, &record, |core| core.uid = uid);
-        let told = Arc::clone(&told);
-        tx.on_commit(move |committed| told.lock().unwrap().push(committed.sequence));
+        let sequences = Arc::clone(&sequences);
+        tx.on_commit(move |committed| sequences.lock().unwrap().push(committed.sequence));
         tx.roll().unwrap();
         journal.force_all().unwrap();
     }
     let _ = tx.commit().unwrap();
-    assert_eq!(*told.lock().unwrap(), [1, 2]);
+    assert_eq!(*sequences.lock().unwrap(), [1, 2]);
 }
 
 #[test]
-fn a_chain_is_durable_up_to_its_last_step_that_logged_anything() {
+fn chain_commits_with_the_checkpoint_of_its_last_logged_step() {
     let device = make();
     let journal = open(&device, 0);
     let record = root(&journal);
