@@ -22,12 +22,12 @@ use crate::waiter::Waiter;
 /// Counter of locks that came.
 const TAKEN: usize = 0;
 /// Counter of those that went.
-const GIVEN_UP: usize = 1;
+const RELEASED: usize = 1;
 
 /// The waits of all processes of a volume, in which only who has to wait writes; and how many locks are held.
 #[derive(Default)]
 pub struct WaitGraph {
-    edges: Mutex<Vec<Edge>, Volume>,
+    edges: Mutex<Vec<WaitEdge>, Volume>,
     locks: SlotCounters<2>,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Debug for WaitGraph {
 }
 
 #[derive(Debug)]
-struct Edge {
+struct WaitEdge {
     process: u64,
     holders: Vec<u64>,
     waiter: Arc<Waiter>,
@@ -66,7 +66,7 @@ impl WaitGraph {
         if leads_to(&edges, &holders, process) {
             return Err(LockError::Deadlock);
         }
-        edges.push(Edge { process, holders, waiter: Arc::clone(waiter) });
+        edges.push(WaitEdge { process, holders, waiter: Arc::clone(waiter) });
         Ok(())
     }
 
@@ -85,7 +85,7 @@ impl WaitGraph {
 
     /// Notes how many locks a file had, and has now.
     pub(crate) fn note_locks(&self, before: usize, after: usize) {
-        let counter = if after > before { TAKEN } else { GIVEN_UP };
+        let counter = if after > before { TAKEN } else { RELEASED };
         let difference = after.abs_diff(before) as u64;
         if difference > 0 {
             self.locks.add(counter, difference);
@@ -96,8 +96,8 @@ impl WaitGraph {
     #[must_use]
     pub fn locks(&self) -> u64 {
         // What went is read before what came, so that the difference is not negative.
-        let given_up = self.locks.sum(GIVEN_UP);
-        self.locks.sum(TAKEN).saturating_sub(given_up)
+        let released = self.locks.sum(RELEASED);
+        self.locks.sum(TAKEN).saturating_sub(released)
     }
 
     /// How many waits it knows.
@@ -108,7 +108,7 @@ impl WaitGraph {
 }
 
 /// Whether one of `from` waits for `process`, at however many removes.
-fn leads_to(edges: &[Edge], from: &[u64], process: u64) -> bool {
+fn leads_to(edges: &[WaitEdge], from: &[u64], process: u64) -> bool {
     let mut pending = from.to_vec();
     let mut seen = Vec::new();
     while let Some(next) = pending.pop() {

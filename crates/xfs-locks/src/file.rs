@@ -26,7 +26,7 @@ use crate::records::{HeldLock, LockMode, Owner, RecordLocks};
 use crate::waiter::Waiter;
 
 /// As often as that a file is opened by another thread than before until it is counted by slot.
-const SPREAD_AFTER: u32 = 16;
+const SHARD_AFTER: u32 = 16;
 /// The slot in [`LockState::opener`]; the rest of it counts.
 const SLOT_BITS: u32 = 0xff;
 
@@ -49,7 +49,7 @@ pub struct LockState {
     tally: OpenTally,
     /// Which thread opened it last, and how often that was another one than before.
     opener: AtomicU32<Object>,
-    context: SetOnce<Box<Context>, Object>,
+    context: SetOnce<Box<LockContext>, Object>,
 }
 
 impl LockState {
@@ -62,17 +62,17 @@ impl LockState {
 
 /// What only files have that somebody locks, leases, or opens from many threads.
 #[derive(Debug, Default)]
-struct Context {
-    records: Mutex<Space, Object>,
+struct LockContext {
+    records: Mutex<LockSpace, Object>,
     /// `flock`: the same with one range, the whole file.
-    whole: Mutex<Space, Object>,
+    whole: Mutex<LockSpace, Object>,
     leases: Mutex<Leases, Object>,
     slots: Mutex<Vec<Weak<SlotTally>>, Object>,
 }
 
 /// Locks of one sort, and who waits for them.
 #[derive(Debug, Default)]
-struct Space {
+struct LockSpace {
     locks: RecordLocks,
     /// Whether somebody keeps the file in memory because processes hold some.
     is_kept: bool,
@@ -96,7 +96,7 @@ impl Leases {
     }
 }
 
-impl Space {
+impl LockSpace {
     /// Takes a lock that nothing is in the way of.
     fn lock(&mut self, wanted: HeldLock, graph: &WaitGraph) {
         let before = self.locks.held().len();
@@ -160,7 +160,7 @@ impl Space {
 
 /// Takes a lock in one of the spaces of a file.
 fn take(
-    space: &Mutex<Space, Object>,
+    space: &Mutex<LockSpace, Object>,
     wanted: HeldLock,
     wait: Wait<'_>,
     graph: &WaitGraph,
@@ -193,7 +193,7 @@ pub struct FileLocks<'a> {
 }
 
 impl<'a> FileLocks<'a> {
-    fn context(self) -> &'a Context {
+    fn context(self) -> &'a LockContext {
         self.state.context.value_or_init(Box::default)
     }
 
@@ -267,7 +267,7 @@ impl<'a> FileLocks<'a> {
     }
 
     /// The context, if locks were ever taken.
-    fn locked(self) -> Option<&'a Context> {
+    fn locked(self) -> Option<&'a LockContext> {
         if !self.word.has(LockWord::LOCKED) {
             return None;
         }
@@ -472,21 +472,21 @@ impl FileLocks<'_> {
         // Two at once may count as one: it is no more than a sign.
         let changes = (before >> SLOT_BITS.count_ones()) + 1;
         self.state.opener.store(changes << SLOT_BITS.count_ones() | slot, Ordering::Relaxed);
-        if changes >= SPREAD_AFTER {
-            self.word.set(LockWord::SPREAD);
+        if changes >= SHARD_AFTER {
+            self.word.set(LockWord::SHARDED);
         }
     }
 
     /// Whether they are, and the file is not on its way out.
     #[must_use]
-    pub fn is_spread(self) -> bool {
-        self.word.has(LockWord::SPREAD) && !self.word.has(LockWord::DRAINING)
+    pub fn is_sharded(self) -> bool {
+        self.word.has(LockWord::SHARDED) && !self.word.has(LockWord::DRAINING)
     }
 
     /// Whether they ever were: who drains the file has to visit the slots.
     #[must_use]
-    pub fn was_spread(self) -> bool {
-        self.word.has(LockWord::SPREAD)
+    pub fn was_sharded(self) -> bool {
+        self.word.has(LockWord::SHARDED)
     }
 
     /// The file is on its way out: nobody is to be counted by slot from now on.

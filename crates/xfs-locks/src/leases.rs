@@ -51,7 +51,7 @@ pub enum Breaker {
 
 impl Breaker {
     /// What is left of a lease that it breaks; `None` if it goes with the lease.
-    fn leaves(self, kind: LeaseKind, mode: LeaseMode) -> Option<Left> {
+    fn leaves(self, kind: LeaseKind, mode: LeaseMode) -> Option<Downgrade> {
         let access = match (self, kind) {
             (Self::Open(access), LeaseKind::Lease | LeaseKind::Delegation)
             | (Self::Layout(access), LeaseKind::Layout) => access,
@@ -59,8 +59,8 @@ impl Breaker {
             _ => return None,
         };
         match (access, mode) {
-            (OpenMode::Write, _) => Some(Left::Nothing),
-            (OpenMode::Read, LeaseMode::Write) => Some(Left::Read),
+            (OpenMode::Write, _) => Some(Downgrade::ToNone),
+            (OpenMode::Read, LeaseMode::Write) => Some(Downgrade::ToRead),
             (OpenMode::Read, LeaseMode::Read) => None,
         }
     }
@@ -68,16 +68,16 @@ impl Breaker {
 
 /// What a lease comes down to when it is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
-    Read,
-    Nothing,
+enum Downgrade {
+    ToRead,
+    ToNone,
 }
 
-impl Left {
+impl Downgrade {
     const fn mode(self) -> Option<LeaseMode> {
         match self {
-            Self::Read => Some(LeaseMode::Read),
-            Self::Nothing => None,
+            Self::ToRead => Some(LeaseMode::Read),
+            Self::ToNone => None,
         }
     }
 }
@@ -87,7 +87,7 @@ impl Left {
 pub type Notify = Arc<dyn Fn(Option<LeaseMode>) + Send + Sync>;
 
 /// What is left, and when it is taken if it is not given.
-type Breaking = (Left, Instant);
+type Breaking = (Downgrade, Instant);
 
 struct Lease {
     holder: u64,
@@ -158,7 +158,7 @@ impl LeaseTable {
             (_, LeaseMode::Write) => others == Opens::default(),
         };
         let stands_against = |lease: &Lease| {
-            let is_leaving = matches!(lease.breaking, Some((Left::Nothing, _)));
+            let is_leaving = matches!(lease.breaking, Some((Downgrade::ToNone, _)));
             let is_mine = lease.holder == holder && lease.kind == kind;
             let alone = mode == LeaseMode::Write || lease.mode == LeaseMode::Write;
             if is_mine {
@@ -210,7 +210,9 @@ impl LeaseTable {
         for lease in &mut self.leases {
             let Some(left) = breaker.leaves(lease.kind, lease.mode) else { continue };
             let deadline = match lease.breaking {
-                Some((before, deadline)) if before == Left::Nothing || left == Left::Read => {
+                Some((before, deadline))
+                    if before == Downgrade::ToNone || left == Downgrade::ToRead =>
+                {
                     deadline
                 }
                 _ => {
@@ -227,7 +229,7 @@ impl LeaseTable {
 
     fn expire(&mut self, now: Instant) {
         for lease in &mut self.leases {
-            if let Some((Left::Read, deadline)) = lease.breaking
+            if let Some((Downgrade::ToRead, deadline)) = lease.breaking
                 && deadline <= now
             {
                 (lease.mode, lease.breaking) = (LeaseMode::Read, None);

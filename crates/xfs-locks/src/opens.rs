@@ -92,7 +92,7 @@ impl LockWord {
     /// There may be leases: who opens has to look.
     pub(crate) const LEASED: u32 = 1 << 1;
     /// Its users are counted by slot.
-    pub(crate) const SPREAD: u32 = 1 << 2;
+    pub(crate) const SHARDED: u32 = 1 << 2;
     /// It is on its way out: its users are not counted by slot any more.
     pub(crate) const DRAINING: u32 = 1 << 3;
 

@@ -17,13 +17,13 @@ use crate::LockError;
 /// may have to end it. It may be used for one wait after another, not for two at once.
 #[derive(Debug)]
 pub struct Waiter {
-    state: Mutex<State, Object>,
+    state: Mutex<WakeState, Object>,
     changed: Condvar<Object>,
     deadline: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WakeState {
     woken: bool,
     cancelled: bool,
 }

@@ -214,12 +214,12 @@ fn opens_by_slot_are_seen_by_leases() {
 fn a_file_that_many_threads_open_is_counted_by_slot() {
     let file = File::default();
     (0..100).for_each(|_| file.locks().note_opener(3));
-    assert!(!file.locks().was_spread(), "one thread");
+    assert!(!file.locks().was_sharded(), "one thread");
     (0..20).for_each(|turn| file.locks().note_opener(turn % 2));
-    assert!(file.locks().is_spread());
+    assert!(file.locks().is_sharded());
     file.locks().drain();
-    assert!(!file.locks().is_spread());
-    assert!(file.locks().was_spread());
+    assert!(!file.locks().is_sharded());
+    assert!(file.locks().was_sharded());
 }
 
 /// Many threads lock random ranges; what two have locked against each other they never see at once.
