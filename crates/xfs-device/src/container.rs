@@ -23,7 +23,7 @@ pub struct Container {
     /// The volume group of LVM.
     pub group: Option<String>,
     /// The volumes in it, as far as they are known.
-    pub volumes: Vec<Inner>,
+    pub volumes: Vec<InnerVolume>,
     /// The partition table, and which of its partitions is the container.
     pub partition: Option<(PartitionTable, u32)>,
     is_described_elsewhere: bool,
@@ -31,7 +31,7 @@ pub struct Container {
 
 /// A volume in a container.
 #[derive(Clone, Debug)]
-pub struct Inner {
+pub struct InnerVolume {
     /// Its name.
     pub name: String,
     /// Its first byte on the device, if it is one piece from there on.
@@ -62,14 +62,14 @@ impl Container {
                     container.group = Some(printable(&name));
                     let inner = volumes.into_iter().map(|volume| {
                         let at = volume.start.and_then(|at| at.checked_add(start));
-                        Inner::look(device, printable(&volume.name), at)
+                        InnerVolume::look(device, printable(&volume.name), at)
                     });
                     container.volumes = inner.collect::<io::Result<_>>()?;
                 }
             }
             Contents::Raid | Contents::Bcache => {
                 let at = data_of(device, start, contents)?;
-                container.volumes.push(Inner::look(device, "its data".to_owned(), at)?);
+                container.volumes.push(InnerVolume::look(device, "its data".to_owned(), at)?);
             }
             _ => return Ok(None),
         }
@@ -77,7 +77,7 @@ impl Container {
     }
 
     /// The volumes that hold XFS in one piece.
-    fn xfs(&self) -> impl Iterator<Item = (&Inner, u64)> {
+    fn xfs(&self) -> impl Iterator<Item = (&InnerVolume, u64)> {
         let is_xfs = self.volumes.iter().filter(|volume| volume.contents == Contents::Xfs);
         is_xfs.filter_map(|volume| Some((volume, volume.start?)))
     }
@@ -128,7 +128,7 @@ impl Container {
         }
     }
 
-    fn path_of(&self, volume: &Inner) -> String {
+    fn path_of(&self, volume: &InnerVolume) -> String {
         match &self.group {
             Some(group) => format!("{group}/{}", volume.name),
             None => volume.name.clone(),
@@ -136,7 +136,7 @@ impl Container {
     }
 }
 
-impl Inner {
+impl InnerVolume {
     fn look(device: &dyn BlockDevice, name: String, start: Option<u64>) -> io::Result<Self> {
         let start = start.filter(|start| *start < device.length_bytes());
         let contents = match start {
@@ -147,7 +147,7 @@ impl Inner {
     }
 }
 
-impl fmt::Display for Inner {
+impl fmt::Display for InnerVolume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, start, contents } = self;
         match start {

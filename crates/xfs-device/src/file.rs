@@ -29,7 +29,7 @@ use rustix::pipe::{SpliceFlags, splice};
 use crate::device::{BlockDevice, Durability, check_read, check_write, write_zeros_plainly};
 use crate::error::{DeviceError, DeviceFailure};
 use crate::lock;
-use crate::stack::{self, Identity, Level, Shortened, Span, Twin};
+use crate::stack::{self, FileIdentity, Level, Shortened, Span, Twin};
 use crate::usage::{self, Usage};
 
 /// Sector size of an image file, for which the host gives no guarantee of its own.
@@ -390,7 +390,7 @@ struct Stack {
 impl Stack {
     fn new(file: &File, metadata: &Metadata) -> Self {
         let levels = stack::levels_below(file, metadata);
-        let twins = stack::twins(Identity::of(metadata), &levels);
+        let twins = stack::twins(FileIdentity::of(metadata), &levels);
         Self { levels, twins }
     }
 

@@ -28,7 +28,7 @@ pub enum Selection {
 }
 
 /// A volume found on a device.
-pub struct Found {
+pub struct LocatedVolume {
     /// The bytes of the volume.
     pub device: SharedDevice,
     /// Where they start on the device that was searched.
@@ -164,7 +164,10 @@ fn list_xfs(table: &PartitionTable) -> String {
 /// # Errors
 ///
 /// Typed, and saying what was found instead: see [`FindError`].
-pub fn find_filesystem(device: SharedDevice, selection: Selection) -> Result<Found, FindError> {
+pub fn find_filesystem(
+    device: SharedDevice,
+    selection: Selection,
+) -> Result<LocatedVolume, FindError> {
     match selection {
         Selection::Auto => find_only(device),
         Selection::Partition(number) => {
@@ -177,21 +180,25 @@ pub fn find_filesystem(device: SharedDevice, selection: Selection) -> Result<Fou
                 None => Err(FindError::NoSuchPartition { number, table }),
             }
         }
-        Selection::Offset(0) => refuse_others(Found { device, start: 0, partition: None }),
+        Selection::Offset(0) => refuse_others(LocatedVolume { device, start: 0, partition: None }),
         Selection::Offset(offset) => {
             let length_bytes = device.length_bytes();
             if offset >= length_bytes {
                 return Err(FindError::OffsetPastEnd { offset, length_bytes });
             }
             let window = WindowDevice::new(device, offset, length_bytes - offset);
-            refuse_others(Found { device: Arc::new(window), start: offset, partition: None })
+            refuse_others(LocatedVolume {
+                device: Arc::new(window),
+                start: offset,
+                partition: None,
+            })
         }
     }
 }
 
 /// Refuses what is not XFS. A volume of which only the first sector is damaged passes: whoever opens
 /// it is told that.
-fn refuse_others(found: Found) -> Result<Found, FindError> {
+fn refuse_others(found: LocatedVolume) -> Result<LocatedVolume, FindError> {
     let (device, start) = (&found.device, found.start);
     match signature::detect(&**device, 0)? {
         Contents::Xfs => Ok(found),
@@ -231,16 +238,16 @@ pub fn has_group_headers(device: &dyn BlockDevice) -> io::Result<bool> {
     Ok(false)
 }
 
-fn find_only(device: SharedDevice) -> Result<Found, FindError> {
+fn find_only(device: SharedDevice) -> Result<LocatedVolume, FindError> {
     let contents = signature::detect(&*device, 0)?;
     if contents == Contents::Xfs {
-        return Ok(Found { device, start: 0, partition: None });
+        return Ok(LocatedVolume { device, start: 0, partition: None });
     }
     if contents.is_disk_image() {
         return Err(FindError::NotXfs(contents));
     }
     let Some(table) = partitions(&*device)? else {
-        return refuse_others(Found { device, start: 0, partition: None });
+        return refuse_others(LocatedVolume { device, start: 0, partition: None });
     };
     let mut candidates: Vec<Partition> = table.xfs_partitions().cloned().collect();
     match (candidates.pop(), candidates.is_empty()) {
@@ -262,9 +269,9 @@ fn no_xfs(device: &dyn BlockDevice, table: PartitionTable) -> io::Result<FindErr
     Ok(FindError::NoXfsPartition(table))
 }
 
-fn partition_of(device: SharedDevice, partition: Partition) -> Found {
+fn partition_of(device: SharedDevice, partition: Partition) -> LocatedVolume {
     let window = WindowDevice::new(device, partition.start, partition.length_bytes);
-    Found { device: Arc::new(window), start: partition.start, partition: Some(partition) }
+    LocatedVolume { device: Arc::new(window), start: partition.start, partition: Some(partition) }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use crate::error::DeviceFailure;
 use crate::file::FileDevice;
 use clusters::ClusterDevice;
 pub use header::ImageRefusal;
-use header::{Header, HeaderError};
+use header::{HeaderError, ImageHeader};
 
 const SECTOR_BYTES: u32 = 512;
 
@@ -48,7 +48,7 @@ impl ImageDevice {
 /// [`DeviceFailure::Refused`] names a feature that is not read, [`DeviceFailure::DamagedImage`] a header or
 /// tables that are no image's. In particular, images that depend on other files are refused.
 pub fn open_qcow2(file: FileDevice) -> Result<SharedDevice, DeviceFailure> {
-    let header = match Header::read(&file) {
+    let header = match ImageHeader::read(&file) {
         Ok(header) => header,
         Err(HeaderError::Refused(refusal)) => return Err(DeviceFailure::Refused(refusal)),
         Err(HeaderError::Damaged) => return Err(DeviceFailure::DamagedImage),

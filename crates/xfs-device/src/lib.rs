@@ -25,11 +25,11 @@ mod text;
 mod usage;
 mod window;
 
-pub use container::{Container, Inner};
+pub use container::{Container, InnerVolume};
 pub use device::{BlockDevice, Durability, SharedDevice};
 pub use error::{DeviceError, DeviceFailure};
 pub use file::{Access, FileDevice, OpenOptions};
-pub use filesystem::{FindError, Found, Selection, find_filesystem, has_group_headers};
+pub use filesystem::{FindError, LocatedVolume, Selection, find_filesystem, has_group_headers};
 #[cfg(feature = "disk-images")]
 pub use image::{ImageRefusal, open_qcow2};
 pub use lock_holder::LockHolder;

@@ -26,7 +26,7 @@ use nix::libc;
 use rustix::fs::FlockOperation;
 
 use crate::file::Access;
-use crate::stack::{Identity, Level, Span};
+use crate::stack::{FileIdentity, Level, Span};
 
 /// Bytes that a sector stands for.
 const SECTOR_BYTES: u64 = 512;
@@ -86,8 +86,8 @@ pub(crate) fn lock_level(level: &Level, access: Access) -> bool {
 
 /// Whether the kernel lists a lock of a file that cannot be opened from here, by which another
 /// program uses it.
-fn is_locked_elsewhere(identity: Identity, access: Access) -> bool {
-    let Identity::File { device, inode } = identity else { return false };
+fn is_locked_elsewhere(identity: FileIdentity, access: Access) -> bool {
+    let FileIdentity::File { device, inode } = identity else { return false };
     let text = std::fs::read_to_string(Path::new("/proc/locks")).unwrap_or_default();
     text.lines().any(|line| conflicts(line, (device, inode), access))
 }

@@ -59,7 +59,7 @@ pub(crate) struct LogicalVolume {
 
 /// Reads the physical volume that begins at byte `start`; `None` if there is no label.
 pub(crate) fn read(device: &dyn BlockDevice, start: u64) -> io::Result<Option<PhysicalVolume>> {
-    let volume = Bytes { device, start };
+    let volume = OffsetReader { device, start };
     for sector in 0..LABEL_SECTORS {
         let Some(label) = volume.read(sector * SECTOR, SECTOR)? else { break };
         let is_label = label.starts_with(b"LABELONE") && at(&label, 24, 8) == b"LVM2 001";
@@ -73,7 +73,7 @@ pub(crate) fn read(device: &dyn BlockDevice, start: u64) -> io::Result<Option<Ph
     Ok(None)
 }
 
-fn describe(volume: &Bytes<'_>, header: &[u8]) -> io::Result<PhysicalVolume> {
+fn describe(volume: &OffsetReader<'_>, header: &[u8]) -> io::Result<PhysicalVolume> {
     let mut pairs = header
         .get(40..)
         .unwrap_or_default()
@@ -92,7 +92,7 @@ fn describe(volume: &Bytes<'_>, header: &[u8]) -> io::Result<PhysicalVolume> {
 }
 
 /// The text of a metadata area; `None` if there is none.
-fn read_text(volume: &Bytes<'_>, area: u64) -> io::Result<Option<String>> {
+fn read_text(volume: &OffsetReader<'_>, area: u64) -> io::Result<Option<String>> {
     let Some(head) = volume.read(area, SECTOR)? else { return Ok(None) };
     let (size, offset, length) = (number(&head, 32, 8), number(&head, 40, 8), number(&head, 48, 8));
     let is_sound = at(&head, 4, 16) == AREA_MAGIC
@@ -114,14 +114,15 @@ fn read_text(volume: &Bytes<'_>, area: u64) -> io::Result<Option<String>> {
 
 fn group(text: &str, own_id: &[u8]) -> Option<VolumeGroup> {
     let tree = Parser { rest: text }.section(0)?;
-    let (name, Node::Section(group)) =
-        tree.iter().find(|(_, node)| matches!(node, Node::Section(_)))?
+    let (name, MetadataValue::Section(group)) =
+        tree.iter().find(|(_, node)| matches!(node, MetadataValue::Section(_)))?
     else {
         return None;
     };
     let extent_bytes = find(group, "extent_size")?.number()?.checked_mul(SECTOR)?;
     let own = find(group, "physical_volumes")?.section()?.iter().find(|(_, volume)| {
-        let id = volume.section().and_then(|volume| find(volume, "id")).and_then(Node::text);
+        let id =
+            volume.section().and_then(|volume| find(volume, "id")).and_then(MetadataValue::text);
         id.is_some_and(|id| id.bytes().filter(|byte| *byte != b'-').eq(own_id.iter().copied()))
     });
     let own = own.and_then(|(name, volume)| {
@@ -129,7 +130,7 @@ fn group(text: &str, own_id: &[u8]) -> Option<VolumeGroup> {
         Some((name.as_str(), start))
     });
     let none = Vec::new();
-    let volumes = find(group, "logical_volumes").and_then(Node::section).unwrap_or(&none);
+    let volumes = find(group, "logical_volumes").and_then(MetadataValue::section).unwrap_or(&none);
     let volumes = volumes.iter().filter_map(|(name, volume)| {
         let volume = volume.section()?;
         let is_visible =
@@ -141,7 +142,11 @@ fn group(text: &str, own_id: &[u8]) -> Option<VolumeGroup> {
 }
 
 /// Where a logical volume starts that is one piece of the physical volume `own`.
-fn start_of(volume: &[(String, Node)], own: (&str, u64), extent_bytes: u64) -> Option<u64> {
+fn start_of(
+    volume: &[(String, MetadataValue)],
+    own: (&str, u64),
+    extent_bytes: u64,
+) -> Option<u64> {
     let segments = volume.iter().filter(|(name, _)| name.starts_with("segment"));
     let mut segments: Vec<_> = segments
         .filter_map(|(_, segment)| Some(Segment::read(segment.section()?, own.0)))
@@ -175,7 +180,7 @@ struct Segment {
 
 impl Segment {
     /// `None` if it is not linear, or on another physical volume.
-    fn read(segment: &[(String, Node)], own: &str) -> Option<Self> {
+    fn read(segment: &[(String, MetadataValue)], own: &str) -> Option<Self> {
         let is_linear = matches!(find(segment, "type")?.text()?, "striped" | "linear")
             && find(segment, "stripe_count").is_none_or(|count| count.number() == Some(1));
         let [volume, place] = find(segment, "stripes")?.list()? else { return None };
@@ -193,25 +198,25 @@ impl Segment {
 
 /// A value of the metadata.
 #[derive(Clone, Debug)]
-enum Node {
-    Section(Vec<(String, Node)>),
-    List(Vec<Node>),
+enum MetadataValue {
+    Section(Vec<(String, MetadataValue)>),
+    List(Vec<MetadataValue>),
     Text(String),
     Number(u64),
     /// A number below zero or with a fraction.
     Other,
 }
 
-fn find<'a>(section: &'a [(String, Node)], name: &str) -> Option<&'a Node> {
+fn find<'a>(section: &'a [(String, MetadataValue)], name: &str) -> Option<&'a MetadataValue> {
     section.iter().find(|(key, _)| key == name).map(|(_, node)| node)
 }
 
-impl Node {
-    fn section(&self) -> Option<&Vec<(String, Node)>> {
+impl MetadataValue {
+    fn section(&self) -> Option<&Vec<(String, MetadataValue)>> {
         if let Self::Section(nodes) = self { Some(nodes) } else { None }
     }
 
-    fn list(&self) -> Option<&[Node]> {
+    fn list(&self) -> Option<&[MetadataValue]> {
         if let Self::List(nodes) = self { Some(nodes) } else { None }
     }
 
@@ -231,7 +236,7 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     /// Up to the end of the section, or of the text on the outermost level.
-    fn section(&mut self, depth: usize) -> Option<Vec<(String, Node)>> {
+    fn section(&mut self, depth: usize) -> Option<Vec<(String, MetadataValue)>> {
         if depth > MAX_DEPTH {
             return None;
         }
@@ -248,7 +253,7 @@ impl Parser<'_> {
             let name = self.word(is_name)?.to_owned();
             self.skip();
             let node = if self.take('{') {
-                Node::Section(self.section(depth + 1)?)
+                MetadataValue::Section(self.section(depth + 1)?)
             } else if self.take('=') {
                 self.value(depth)?
             } else {
@@ -258,10 +263,10 @@ impl Parser<'_> {
         }
     }
 
-    fn value(&mut self, depth: usize) -> Option<Node> {
+    fn value(&mut self, depth: usize) -> Option<MetadataValue> {
         self.skip();
         if self.take('"') {
-            return self.string().map(Node::Text);
+            return self.string().map(MetadataValue::Text);
         }
         if self.take('[') {
             if depth > MAX_DEPTH {
@@ -271,7 +276,7 @@ impl Parser<'_> {
             loop {
                 self.skip();
                 if self.take(']') {
-                    return Some(Node::List(nodes));
+                    return Some(MetadataValue::List(nodes));
                 }
                 if !self.take(',') {
                     nodes.push(self.value(depth + 1)?);
@@ -279,7 +284,7 @@ impl Parser<'_> {
             }
         }
         let word = self.word(|letter| letter.is_ascii_alphanumeric() || "+-.".contains(letter))?;
-        Some(word.parse().map_or(Node::Other, Node::Number))
+        Some(word.parse().map_or(MetadataValue::Other, MetadataValue::Number))
     }
 
     /// The rest of a text in double quotes.
@@ -325,12 +330,12 @@ impl Parser<'_> {
 }
 
 /// A device from some byte on.
-struct Bytes<'a> {
+struct OffsetReader<'a> {
     device: &'a dyn BlockDevice,
     start: u64,
 }
 
-impl Bytes<'_> {
+impl OffsetReader<'_> {
     /// `None` past the end.
     fn read(&self, offset: u64, length: u64) -> io::Result<Option<Vec<u8>>> {
         let Some(start) = self.start.checked_add(offset) else { return Ok(None) };

@@ -150,7 +150,7 @@ pub fn partitions(device: &dyn BlockDevice) -> Result<Option<PartitionTable>, Pa
 }
 
 /// An entry of a table, in sectors.
-struct Entry {
+struct TableEntry {
     number: u32,
     first_sector: u64,
     sectors: u64,
@@ -164,7 +164,7 @@ impl PartitionTable {
         device: &dyn BlockDevice,
         kind: TableKind,
         sector_size: u32,
-        entries: Vec<Entry>,
+        entries: Vec<TableEntry>,
     ) -> io::Result<Self> {
         let mut partitions = Vec::with_capacity(entries.len());
         for entry in entries {

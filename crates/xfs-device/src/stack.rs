@@ -69,12 +69,12 @@ impl Span {
 
 /// The identity of a file, or of a block device whatever its node is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Identity {
+pub(crate) enum FileIdentity {
     File { device: u64, inode: u64 },
     Block(u64),
 }
 
-impl Identity {
+impl FileIdentity {
     pub(crate) fn of(metadata: &Metadata) -> Self {
         match metadata.file_type().is_block_device() {
             true => Self::Block(metadata.rdev()),
@@ -87,7 +87,7 @@ impl Identity {
 #[derive(Debug)]
 pub(crate) struct Level {
     pub(crate) path: PathBuf,
-    pub(crate) identity: Identity,
+    pub(crate) identity: FileIdentity,
     /// The bytes that are used of it.
     pub(crate) span: Span,
     /// Open for reading; `None` where this caller cannot reach it.
@@ -109,12 +109,12 @@ impl Level {
         };
         let found = found.filter(|(metadata, _)| is_it(metadata));
         let identity = match (&found, expected) {
-            (Some((metadata, _)), _) => Identity::of(metadata),
-            (None, Some((device, inode))) => Identity::File { device, inode },
+            (Some((metadata, _)), _) => FileIdentity::of(metadata),
+            (None, Some((device, inode))) => FileIdentity::File { device, inode },
             (None, None) => return None,
         };
         let (metadata, file) = found.unzip();
-        let is_unclaimed = matches!(identity, Identity::Block(_));
+        let is_unclaimed = matches!(identity, FileIdentity::Block(_));
         let length_bytes = metadata.filter(Metadata::is_file).map(|metadata| metadata.len());
         Some(Self { path, identity, span, file, is_shared: false, is_unclaimed, length_bytes })
     }
@@ -124,7 +124,7 @@ impl Level {
         let file = path.as_ref().and_then(|path| open_to_look(path).ok());
         Self {
             path: path.unwrap_or_else(|| PathBuf::from(device_name(number))),
-            identity: Identity::Block(number),
+            identity: FileIdentity::Block(number),
             span,
             file,
             is_shared: false,
@@ -156,7 +156,7 @@ fn open_to_look(path: &Path) -> io::Result<File> {
 
 /// Follows what an open file or block device is made of, level by level.
 pub(crate) fn levels_below(file: &File, metadata: &Metadata) -> Vec<Level> {
-    let mut levels = parts_of(Identity::of(metadata), Some(file), Span::WHOLE);
+    let mut levels = parts_of(FileIdentity::of(metadata), Some(file), Span::WHOLE);
     let mut next = 0;
     while let Some(level) = levels.get(next).filter(|_| next < MAX_LEVELS) {
         let parts = parts_of(level.identity, level.file.as_ref(), level.span);
@@ -171,10 +171,10 @@ pub(crate) fn levels_below(file: &File, metadata: &Metadata) -> Vec<Level> {
     levels
 }
 
-fn parts_of(identity: Identity, file: Option<&File>, span: Span) -> Vec<Level> {
+fn parts_of(identity: FileIdentity, file: Option<&File>, span: Span) -> Vec<Level> {
     let number = match identity {
-        Identity::Block(number) => number,
-        Identity::File { .. } => {
+        FileIdentity::Block(number) => number,
+        FileIdentity::File { .. } => {
             let below = file.and_then(union::file_below);
             return below.and_then(|path| Level::open(path, None, span)).into_iter().collect();
         }
@@ -207,13 +207,13 @@ pub(crate) struct Twin {
 }
 
 /// The twins of a device, by the levels below it.
-pub(crate) fn twins(own: Identity, levels: &[Level]) -> Vec<Twin> {
+pub(crate) fn twins(own: FileIdentity, levels: &[Level]) -> Vec<Twin> {
     if levels.is_empty() {
         return Vec::new();
     }
     let is_own = |number: u64| {
-        own == Identity::Block(number)
-            || levels.iter().any(|level| level.identity == Identity::Block(number))
+        own == FileIdentity::Block(number)
+            || levels.iter().any(|level| level.identity == FileIdentity::Block(number))
     };
     let mut twins = Vec::new();
     for device in LoopDevice::all().into_iter().filter(|device| !is_own(device.number)) {

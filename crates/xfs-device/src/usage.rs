@@ -14,7 +14,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::file::Access;
-use crate::stack::{Identity, Level, LoopDevice, Twin, device_name, partitions_of, read_line};
+use crate::stack::{FileIdentity, Level, LoopDevice, Twin, device_name, partitions_of, read_line};
 
 /// Who uses a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(crate) fn find(metadata: &Metadata) -> Option<Usage> {
     {
         return Some(Usage::Mounted { mount_point });
     }
-    let own = Identity::of(metadata);
+    let own = FileIdentity::of(metadata);
     let loops = LoopDevice::all().into_iter().filter(|device| device.identity() == Some(own));
     let loops: Vec<LoopDevice> = loops.collect();
     let mounted = loops.iter().find_map(|device| mounts.find_with_partitions(device.number));
@@ -81,8 +81,8 @@ pub(crate) fn find_in_stack(levels: &[Level], twins: &[Twin]) -> Option<Usage> {
     let mounts = Mounts::read();
     let of_level = |level: &Level| match level.identity {
         // Another partition of the same disk may be mounted.
-        Identity::Block(number) => mounts.find(&device_name(number)),
-        Identity::File { .. } => None,
+        FileIdentity::Block(number) => mounts.find(&device_name(number)),
+        FileIdentity::File { .. } => None,
     };
     let below = levels.iter().find_map(of_level);
     let beside = || twins.iter().find_map(|twin| mounts.find_with_partitions(twin.number));

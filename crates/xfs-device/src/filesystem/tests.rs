@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{FindError, Found, Selection, find_filesystem};
+use super::{FindError, LocatedVolume, Selection, find_filesystem};
 use crate::memory::MemoryDevice;
 use crate::partition::tests::{Gpt, write, write_record};
 use crate::signature::Contents;
 
-fn find(disk: MemoryDevice, selection: Selection) -> Result<Found, FindError> {
+fn find(disk: MemoryDevice, selection: Selection) -> Result<LocatedVolume, FindError> {
     find_filesystem(Arc::new(disk), selection)
 }
 

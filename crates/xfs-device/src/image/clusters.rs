@@ -20,7 +20,7 @@ use miniz_oxide::inflate::decompress_slice_iter_to_slice;
 use xfs_sync::{Mutex, Volume};
 
 use super::SECTOR_BYTES;
-use super::header::{Header, number};
+use super::header::{ImageHeader, number};
 use crate::device::{BlockDevice, Durability, check_read};
 use crate::file::FileDevice;
 
@@ -38,23 +38,23 @@ const MIN_EXTENDED_LOG: u32 = 14;
 /// The disk.
 pub(super) struct ClusterDevice {
     file: FileDevice,
-    header: Header,
+    header: ImageHeader,
     /// The cluster that was decompressed last, with its number.
     decompressed: Mutex<Option<(u64, Vec<u8>)>, Volume>,
 }
 
 /// Where a piece of the disk is.
-enum Place {
+enum ClusterLocation {
     Zeros,
     /// At this byte of the file.
-    At(u64),
+    Host(u64),
     /// In a compressed cluster of this L2 entry.
     Compressed(u64),
 }
 
 impl ClusterDevice {
     /// `None` if the header describes no image.
-    pub(super) fn new(file: FileDevice, header: Header) -> Option<Self> {
+    pub(super) fn new(file: FileDevice, header: ImageHeader) -> Option<Self> {
         let min = if header.has_extended_l2 { MIN_EXTENDED_LOG } else { MIN_CLUSTER_LOG };
         if !(min..=MAX_CLUSTER_LOG).contains(&header.cluster_log) {
             return None;
@@ -71,24 +71,27 @@ impl ClusterDevice {
     }
 
     /// Where the byte at `offset` of the disk is, and how many after it lie in the same way.
-    fn find(&self, offset: u64) -> io::Result<(Place, u64)> {
+    fn find(&self, offset: u64) -> io::Result<(ClusterLocation, u64)> {
         let cluster_bytes = 1_u64 << self.header.cluster_log;
         let (cluster, within) = (offset >> self.header.cluster_log, offset % cluster_bytes);
         let rest = cluster_bytes - within;
         let (first, second) = (cluster >> self.entries_log(), cluster % (1 << self.entries_log()));
         let table = self.entry(self.header.l1_offset, first * 8)? & OFFSET_MASK;
         if table == 0 {
-            return Ok((Place::Zeros, rest));
+            return Ok((ClusterLocation::Zeros, rest));
         }
         let entry_bytes = if self.header.has_extended_l2 { 16 } else { 8 };
         let entry = self.entry(table, second * entry_bytes)?;
         let host = (entry & OFFSET_MASK) + within;
         if entry & COMPRESSED != 0 {
-            return Ok((Place::Compressed(entry), rest));
+            return Ok((ClusterLocation::Compressed(entry), rest));
         }
         if !self.header.has_extended_l2 {
             let is_zero = entry & ZERO != 0 || entry & OFFSET_MASK == 0;
-            return Ok((if is_zero { Place::Zeros } else { Place::At(host) }, rest));
+            return Ok((
+                if is_zero { ClusterLocation::Zeros } else { ClusterLocation::Host(host) },
+                rest,
+            ));
         }
         let bitmap = self.entry(table, second * entry_bytes + 8)?;
         let part_bytes = cluster_bytes / SUBCLUSTERS;
@@ -96,7 +99,7 @@ impl ClusterDevice {
         let is_there = bitmap >> part & 1 != 0 && bitmap >> (part + SUBCLUSTERS) & 1 == 0;
         let rest = part_bytes - within % part_bytes;
         let is_placed = is_there && entry & OFFSET_MASK != 0;
-        Ok((if is_placed { Place::At(host) } else { Place::Zeros }, rest))
+        Ok((if is_placed { ClusterLocation::Host(host) } else { ClusterLocation::Zeros }, rest))
     }
 
     fn entry(&self, table: u64, offset: u64) -> io::Result<u64> {
@@ -157,13 +160,13 @@ impl BlockDevice for ClusterDevice {
         check_read(self, offset, buffer.len())?;
         let (mut at, mut rest) = (offset, buffer);
         while !rest.is_empty() {
-            let (place, length) = self.find(at)?;
+            let (location, length) = self.find(at)?;
             let length = usize::try_from(length).unwrap_or(usize::MAX).min(rest.len());
             let Some((piece, after)) = rest.split_at_mut_checked(length) else { break };
-            match place {
-                Place::Zeros => piece.fill(0),
-                Place::At(host) => self.file.read_at(host, piece)?,
-                Place::Compressed(entry) => self.read_compressed(at, entry, piece)?,
+            match location {
+                ClusterLocation::Zeros => piece.fill(0),
+                ClusterLocation::Host(host) => self.file.read_at(host, piece)?,
+                ClusterLocation::Compressed(entry) => self.read_compressed(at, entry, piece)?,
             }
             at += piece.len() as u64;
             rest = after;

@@ -82,7 +82,7 @@ impl ImageRefusal {
 
 /// The part of a header that says where the clusters are.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Header {
+pub(super) struct ImageHeader {
     pub(super) cluster_log: u32,
     pub(super) size_bytes: u64,
     pub(super) l1_entries: u32,
@@ -105,7 +105,7 @@ impl From<io::Error> for HeaderError {
     }
 }
 
-impl Header {
+impl ImageHeader {
     pub(super) fn read(file: &FileDevice) -> Result<Self, HeaderError> {
         let mut bytes = [0; HEADER_BYTES];
         let length = usize::try_from(file.length_bytes()).unwrap_or(HEADER_BYTES);

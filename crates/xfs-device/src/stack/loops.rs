@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Identity, Span, open_to_look, sysfs};
+use super::{FileIdentity, Span, open_to_look, sysfs};
 
 /// `struct loop_info64` of `linux/loop.h`.
 #[repr(C)]
@@ -68,14 +68,14 @@ impl LoopDevice {
     }
 
     /// The identity of its file.
-    pub(crate) fn identity(&self) -> Option<Identity> {
+    pub(crate) fn identity(&self) -> Option<FileIdentity> {
         let found = fs::metadata(&self.backing).ok();
         match (found, self.inode) {
-            (Some(found), None) => Some(Identity::of(&found)),
+            (Some(found), None) => Some(FileIdentity::of(&found)),
             (Some(found), Some(inode)) if inode == (found.dev(), found.ino()) => {
-                Some(Identity::of(&found))
+                Some(FileIdentity::of(&found))
             }
-            (_, Some((device, inode))) => Some(Identity::File { device, inode }),
+            (_, Some((device, inode))) => Some(FileIdentity::File { device, inode }),
             (None, None) => None,
         }
     }

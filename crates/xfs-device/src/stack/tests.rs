@@ -1,7 +1,7 @@
 //! Spans and what lies below plain files; loop devices need privilege, and are tried with mounts.
 
 use super::sysfs::parse_device_name;
-use super::{Identity, Level, Shortened, Span, device_name, levels_below, twins};
+use super::{FileIdentity, Level, Shortened, Span, device_name, levels_below, twins};
 
 fn span(start: u64, end: u64) -> Span {
     Span { start, end }
@@ -42,7 +42,7 @@ fn plain_file_has_no_levels_and_no_twins() {
     // A build folder on overlayfs has a level below it.
     let levels = levels_below(&file, &metadata);
     assert!(levels.len() <= 1, "{levels:?}");
-    assert_eq!(twins(Identity::of(&metadata), &[]), []);
+    assert_eq!(twins(FileIdentity::of(&metadata), &[]), []);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn level_that_is_another_inode_is_left_unreached() {
     assert!(open(None).file.is_some());
     let other = open(Some((1, 2)));
     assert!(other.file.is_none());
-    assert_eq!(other.identity, Identity::File { device: 1, inode: 2 });
+    assert_eq!(other.identity, FileIdentity::File { device: 1, inode: 2 });
 }
 
 #[test]
