@@ -1,12 +1,13 @@
-//! The disk inside a qcow2 image, for reading.
+//! The disk inside a qcow2 image, read-only.
 //!
-//! Owns: making a device of the library's reader, and naming what keeps an image from being read. Does
-//! **not** own the format: that is the crate `imago`'s, except for what that does not read ([`clusters`]).
+//! Owns: making a device of the reader in the crate `imago`, and naming the features that keep an
+//! image from being read. Does **not** own the format. `imago` owns it, except for the images that
+//! it does not read ([`clusters`]).
 //!
-//! Errors of that crate are not handed on: their words are its own. Those of the host are.
+//! Errors of `imago` are not passed on, since their wording is its own. Errors of the host are.
 //!
-//! An image is never allowed to name other files: one with a backing file or an external data file
-//! is refused, since whoever made it could otherwise have us read any file of the host.
+//! An image may never name other files. One with a backing file or an external data file is
+//! refused: otherwise its author could make us read any file of the host.
 
 mod clusters;
 mod header;
@@ -27,7 +28,7 @@ use header::{HeaderError, ImageHeader};
 
 const SECTOR_BYTES: u32 = 512;
 
-/// The disk inside a qcow2 image.
+/// The disk inside a qcow2 image, read by `imago`.
 struct ImageDevice {
     disk: FormatAccess<File>,
     file: FileDevice,
@@ -45,8 +46,8 @@ impl ImageDevice {
 ///
 /// # Errors
 ///
-/// [`DeviceFailure::Refused`] names a feature that is not read, [`DeviceFailure::DamagedImage`] a header or
-/// tables that are no image's. In particular, images that depend on other files are refused.
+/// [`DeviceFailure::Refused`] names an unsupported feature. [`DeviceFailure::DamagedImage`] reports
+/// a damaged header or damaged tables. Images that depend on other files are refused.
 pub fn open_qcow2(file: FileDevice) -> Result<SharedDevice, DeviceFailure> {
     let header = match ImageHeader::read(&file) {
         Ok(header) => header,
@@ -65,17 +66,17 @@ pub fn open_qcow2(file: FileDevice) -> Result<SharedDevice, DeviceFailure> {
     }
 }
 
-/// Whether the host said it: the crate's own errors have no number.
+/// Returns whether the error comes from the host: errors of `imago` have no number.
 fn is_of_host(error: &io::Error) -> bool {
     error.raw_os_error().is_some()
 }
 
-/// The error of reading through tables that cannot be those of an image.
+/// Returns the error of reading through damaged tables.
 fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the tables of the qcow2 image are damaged")
 }
 
-/// An error of the crate in our words.
+/// Replaces an error of `imago` by one of ours.
 fn in_our_words(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => error.kind().into(),
@@ -106,7 +107,7 @@ impl BlockDevice for ImageDevice {
             let length = usize::try_from(length).unwrap_or(usize::MAX).min(rest.len());
             let Some((piece, after)) = rest.split_at_mut_checked(length.max(1)) else { break };
             match mapping {
-                // Read by ourselves: the library fills up with zeros where the file was cut short.
+                // Not read through `imago`, which returns zeros where the file was truncated.
                 Mapping::Raw { offset, .. } => self.file.read_at(offset, piece)?,
                 Mapping::Zero { .. } => piece.fill(0),
                 Mapping::Special { .. } => {

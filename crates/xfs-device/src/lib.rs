@@ -1,9 +1,9 @@
 //! Block devices: files, block devices, memory, partitions inside disk images.
 //!
-//! Owns: the [`BlockDevice`] trait and its back ends, locks on the host's files, finding a
-//! filesystem inside a partitioned disk. Does **not** own: what a block means.
+//! Owns: the [`BlockDevice`] trait and its implementations, locks on the host's files, finding a
+//! filesystem on a partitioned disk. Does **not** own: the meaning of a block.
 //!
-//! The trait is public on purpose: a caller may bring a device of its own.
+//! The trait is public on purpose: a caller may bring its own device.
 
 mod container;
 mod device;

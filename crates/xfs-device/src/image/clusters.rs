@@ -1,18 +1,18 @@
-//! The disk inside a qcow2 image with extended L2 entries, or one that was not closed, for reading.
+//! The disk inside a qcow2 image with extended L2 entries, or one that was not closed, read-only.
 //!
-//! Owns: what the crate `imago` does not read. It is given all other images.
+//! Owns: the images that the crate `imago` does not read. `imago` reads all others.
 //!
 //! ```text
 //! L1 entry  8 bytes: bits 9-55 offset of an L2 table, 0 for none
 //! L2 entry  8 bytes: bits 9-55 offset of the cluster, bit 0 reads as zeros, bit 62 compressed;
-//!           extended by 8 bytes: bits 0-31 which 32nd parts of the cluster are there, bits 32-63
+//!           extended by 8 bytes: bits 0-31 which of the 32 subclusters are allocated, bits 32-63
 //!           which read as zeros
 //! compressed cluster: bits 0..x of the entry its offset, x..62 further sectors that it touches,
 //!           x = 62 - (log2 of the cluster size - 8); raw deflate
 //! ```
 //!
-//! Nothing in an image is trusted: an entry is read when it is needed, so a table costs no memory, and
-//! an offset past the end of the file is an error of reading.
+//! Nothing in an image is trusted. An entry is read when it is needed, so a table costs no memory.
+//! An offset past the end of the file is a read error.
 
 use std::io;
 
@@ -27,9 +27,9 @@ use crate::file::FileDevice;
 const OFFSET_MASK: u64 = 0x00ff_ffff_ffff_fe00;
 const COMPRESSED: u64 = 1 << 62;
 const ZERO: u64 = 1;
-/// Parts of a cluster with extended entries.
+/// Subclusters of a cluster with an extended entry.
 const SUBCLUSTERS: u64 = 32;
-/// The largest cluster that qemu makes and reads.
+/// The largest cluster that qemu creates and reads.
 const MAX_CLUSTER_LOG: u32 = 21;
 const MIN_CLUSTER_LOG: u32 = 9;
 /// A cluster with extended entries has at least 16 KiB.
@@ -39,21 +39,21 @@ const MIN_EXTENDED_LOG: u32 = 14;
 pub(super) struct ClusterDevice {
     file: FileDevice,
     header: ImageHeader,
-    /// The cluster that was decompressed last, with its number.
+    /// The number and the bytes of the cluster that was decompressed last.
     decompressed: Mutex<Option<(u64, Vec<u8>)>, Volume>,
 }
 
-/// Where a piece of the disk is.
+/// The location of a range of the disk.
 enum ClusterLocation {
     Zeros,
     /// At this byte of the file.
     Host(u64),
-    /// In a compressed cluster of this L2 entry.
+    /// In the compressed cluster of this L2 entry.
     Compressed(u64),
 }
 
 impl ClusterDevice {
-    /// `None` if the header describes no image.
+    /// Creates the device. Returns `None` if the header is impossible.
     pub(super) fn new(file: FileDevice, header: ImageHeader) -> Option<Self> {
         let min = if header.has_extended_l2 { MIN_EXTENDED_LOG } else { MIN_CLUSTER_LOG };
         if !(min..=MAX_CLUSTER_LOG).contains(&header.cluster_log) {
@@ -65,12 +65,13 @@ impl ClusterDevice {
         (needed <= header.l1_entries.into()).then_some(device)
     }
 
-    /// The logarithm of the number of entries in an L2 table.
+    /// Returns the logarithm of the number of entries in an L2 table.
     fn entries_log(&self) -> u32 {
         self.header.cluster_log - if self.header.has_extended_l2 { 4 } else { 3 }
     }
 
-    /// Where the byte at `offset` of the disk is, and how many after it lie in the same way.
+    /// Returns the location of the byte at `offset` of the disk, and how many bytes from there on
+    /// have the same kind of location.
     fn find(&self, offset: u64) -> io::Result<(ClusterLocation, u64)> {
         let cluster_bytes = 1_u64 << self.header.cluster_log;
         let (cluster, within) = (offset >> self.header.cluster_log, offset % cluster_bytes);
@@ -109,7 +110,7 @@ impl ClusterDevice {
         Ok(number(&bytes, 0, 8))
     }
 
-    /// Copies a piece of a compressed cluster, from byte `within` on.
+    /// Copies a part of a compressed cluster.
     fn read_compressed(&self, offset: u64, entry: u64, piece: &mut [u8]) -> io::Result<()> {
         let cluster_bytes = 1_usize << self.header.cluster_log;
         let cluster = offset >> self.header.cluster_log;

@@ -29,7 +29,7 @@ fn lines_of_locks_name_a_process() {
 }
 
 #[test]
-fn remedies_fit_the_holder() {
+fn hint_fits_the_lock_holder() {
     let holder = |mount_point: Option<&str>| LockHolder {
         process: 7,
         command: "ferroxfs put a.img:/f".to_owned(),

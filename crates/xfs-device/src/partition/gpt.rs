@@ -21,11 +21,11 @@ const HEADER_CRC_OFFSET: usize = 16;
 const ENTRY_BYTES: usize = 128;
 const NAME_UNITS: usize = 36;
 
-/// Bytes of entries that are read at most: the standard asks for 16 KiB.
+/// Most bytes of entries that are read. The standard asks for 16 KiB.
 const MAX_TABLE_BYTES: usize = MAX_PARTITIONS * ENTRY_BYTES;
 
-/// Reads the table from its first copy, or from the second if that is not sound; `None` if neither
-/// is.
+/// Reads the first copy of the table, or the second if the first is not valid. Returns `None` if
+/// neither is.
 pub(super) fn read(
     device: &dyn BlockDevice,
     sector_size: u32,
@@ -58,7 +58,7 @@ fn read_copy(
     Ok(Some(decode_entries(&table, header.entry_bytes)))
 }
 
-/// Reads bytes from a sector on, or `None` if they are not all on the device.
+/// Reads bytes from a sector on. Returns `None` if they are not all on the device.
 fn read_range(
     device: &dyn BlockDevice,
     sector: u64,
@@ -109,7 +109,7 @@ fn decode_entries(table: &[u8], entry_bytes: usize) -> Vec<TableEntry> {
     numbered.filter_map(|(number, bytes)| decode_entry(number, bytes)).collect()
 }
 
-/// Decodes an entry, or `None` for an unused or impossible one.
+/// Decodes an entry. Returns `None` for an unused or impossible one.
 fn decode_entry(number: u32, bytes: &[u8]) -> Option<TableEntry> {
     let purpose = Uuid::from_bytes_le(*bytes.first_chunk()?);
     let first_sector = read_u64(bytes, 32)?;

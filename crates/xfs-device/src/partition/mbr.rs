@@ -4,9 +4,9 @@
 //! record 446 four entries of 16 bytes  510 0x55 0xaa
 //! entry    0 boot flag  4 type  8 first sector  12 sectors
 //! ```
-//! Logical partitions are counted from 5 on. Each extended boot record holds the partition (its
-//! start counted from this record) and the way to the next record (counted from the start of the
-//! whole extended partition).
+//! Logical partitions are numbered from 5. Each extended boot record holds the partition, whose
+//! start counts from this record, and the location of the next record, which counts from the start
+//! of the whole extended partition.
 #![allow(clippy::little_endian_bytes, reason = "partition tables are little-endian")]
 
 use std::io;
@@ -14,10 +14,10 @@ use std::io;
 use super::{MAX_PARTITIONS, Purpose, TableEntry};
 use crate::device::BlockDevice;
 
-/// The type of the one partition in the MBR of a disk with a GPT.
+/// Type of the one partition in the MBR of a disk with a GPT.
 pub(super) const PROTECTIVE: u8 = 0xee;
 
-/// The types that mean "extended": by CHS, by LBA, by Linux.
+/// The types of extended partitions: CHS, LBA, Linux.
 const EXTENDED: [u8; 3] = [0x05, 0x0f, 0x85];
 
 const RECORD_BYTES: usize = 512;
@@ -25,7 +25,7 @@ const ENTRIES_OFFSET: usize = 446;
 const ENTRY_BYTES: usize = 16;
 const FIRST_LOGICAL: u32 = 5;
 
-/// One entry of a record, as it stands there.
+/// An entry of a boot record.
 #[derive(Clone, Copy)]
 struct RecordEntry {
     kind: u8,
@@ -53,7 +53,7 @@ impl RecordEntry {
     }
 }
 
-/// Reads the table; `None` if there is none.
+/// Reads the table. Returns `None` if there is none.
 pub(super) fn read(
     device: &dyn BlockDevice,
     sector_size: u32,
@@ -66,12 +66,12 @@ pub(super) fn read(
     if let Some(extended) = record_entries.into_iter().find(|entry| entry.is_extended()) {
         read_logical(device, sector_size, extended, &mut entries)?;
     }
-    // A boot sector without partitions has the same signature; that is no table.
+    // The boot sector of a filesystem has the same signature and no partitions; it is not a table.
     Ok((!entries.is_empty()).then_some(entries))
 }
 
-/// Follows the chain of extended boot records. It is bounded by the number of partitions and of
-/// records, so a chain that runs in a circle ends.
+/// Follows the chain of extended boot records. The numbers of partitions and of records are
+/// bounded, so a cyclic chain ends.
 fn read_logical(
     device: &dyn BlockDevice,
     sector_size: u32,
@@ -97,7 +97,7 @@ fn read_logical(
             break;
         };
         let next = u64::from(extended.first_sector) + u64::from(next.first_sector);
-        // Every tool writes the chain upwards; one that goes back is damaged or a trap.
+        // Every tool writes an ascending chain. A chain that goes back is damaged or hostile.
         if next <= record {
             break;
         }
@@ -106,7 +106,7 @@ fn read_logical(
     Ok(())
 }
 
-/// Reads the four slots of the record at this byte; `None` if there is no record.
+/// Reads the four entries of the boot record at this byte. Returns `None` if there is no record.
 fn read_record(device: &dyn BlockDevice, start: u64) -> io::Result<Option<[RecordEntry; 4]>> {
     let end = start.checked_add(RECORD_BYTES as u64);
     if end.is_none_or(|end| end > device.length_bytes()) {

@@ -1,4 +1,5 @@
-//! Spans and what lies below plain files; loop devices need privilege, and are tried with mounts.
+//! Spans, and the levels below plain files. Loop devices need privilege; the tests of mounts use
+//! them.
 
 use super::sysfs::parse_device_name;
 use super::{FileIdentity, Level, Shortened, Span, device_name, levels_below, twins};
@@ -46,7 +47,7 @@ fn plain_file_has_no_levels_and_no_twins() {
 }
 
 #[test]
-fn level_that_is_another_inode_is_left_unreached() {
+fn level_with_another_inode_is_not_opened() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let open = |expected| Level::open(file.path().to_owned(), expected, Span::WHOLE).unwrap();
     assert!(open(None).file.is_some());
@@ -56,7 +57,7 @@ fn level_that_is_another_inode_is_left_unreached() {
 }
 
 #[test]
-fn level_that_shrinks_says_what_is_left() {
+fn shrunk_level_reports_its_lengths() {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(1000).unwrap();
     let level = Level::open(file.path().to_owned(), None, Span::WHOLE).unwrap();
