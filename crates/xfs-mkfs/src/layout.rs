@@ -19,7 +19,7 @@ use xfs_format::{AgBlock, AgNumber, FileBlock, Geometry, RoCompatFeatures};
 
 /// Blocks with an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owned {
+pub struct OwnedExtent {
     /// The first block.
     pub start: AgBlock,
     /// How many.
@@ -30,7 +30,7 @@ pub struct Owned {
 
 /// The roots of a group's btrees. One that the volume does not have is `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Roots {
+pub struct BtreeRoots {
     pub(crate) by_block: BtreeRoot,
     pub(crate) by_size: BtreeRoot,
     pub(crate) inodes: BtreeRoot,
@@ -41,7 +41,7 @@ pub struct Roots {
     pub(crate) end: AgBlock,
 }
 
-impl Roots {
+impl BtreeRoots {
     /// Where they are in every group of a volume.
     #[must_use]
     pub fn new(geometry: &Geometry) -> Self {
@@ -68,14 +68,14 @@ impl Roots {
 #[doc(alias = "xfs_prealloc_blocks")]
 #[must_use]
 pub(crate) fn first_free_block(geometry: &Geometry) -> AgBlock {
-    Roots::new(geometry).end
+    BtreeRoots::new(geometry).end
 }
 
 /// What is common to all groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeLayout {
     /// Roots of the btrees, in every group.
-    pub roots: Roots,
+    pub roots: BtreeRoots,
     /// The log: group, first block, blocks.
     pub log: Option<(AgNumber, AgBlock, u32)>,
     /// Blocks of each free list.
@@ -96,7 +96,7 @@ pub struct GroupLayout {
     /// The free list, in order.
     pub free_list: Vec<AgBlock>,
     /// Everything that is taken, by block.
-    pub owned: Vec<Owned>,
+    pub owned: Vec<OwnedExtent>,
     /// The first block of the inodes, in group 0.
     pub inodes: Option<AgBlock>,
 }
@@ -132,33 +132,33 @@ impl VolumeLayout {
             inodes: None,
         };
         if let Some((_, start, count)) = self.log.filter(|(group, ..)| *group == number) {
-            group.take(Owned { start, count, owner: RmapOwner::Log })?;
+            group.take(OwnedExtent { start, count, owner: RmapOwner::Log })?;
         }
         group.fill_free_list(self.free_list_blocks)?;
         if number.0 == 0 {
             let count = geometry.chunk_blocks();
             let start = group.find_aligned(count, self.inode_alignment)?;
-            group.take(Owned { start, count, owner: RmapOwner::Inodes })?;
+            group.take(OwnedExtent { start, count, owner: RmapOwner::Inodes })?;
             group.inodes = Some(start);
         }
         group.merge_owned();
         Some(group)
     }
 
-    fn metadata(&self, geometry: &Geometry) -> Vec<Owned> {
+    fn metadata(&self, geometry: &Geometry) -> Vec<OwnedExtent> {
         let roots = &self.roots;
         let inode_trees = 1 + u32::from(roots.free_inodes.is_some());
         let one = |root: Option<BtreeRoot>, owner| {
-            root.map(|root| Owned { start: root.block, count: 1, owner })
+            root.map(|root| OwnedExtent { start: root.block, count: 1, owner })
         };
         let owned = [
-            Some(Owned {
+            Some(OwnedExtent {
                 start: AgBlock(0),
                 count: geometry.header_blocks(),
                 owner: RmapOwner::Volume,
             }),
-            Some(Owned { start: roots.by_block.block, count: 2, owner: RmapOwner::Group }),
-            Some(Owned {
+            Some(OwnedExtent { start: roots.by_block.block, count: 2, owner: RmapOwner::Group }),
+            Some(OwnedExtent {
                 start: roots.inodes.block,
                 count: inode_trees,
                 owner: RmapOwner::InodeBtree,
@@ -194,7 +194,7 @@ impl GroupLayout {
     /// The records of the reverse map.
     #[must_use]
     pub fn reverse_map(&self) -> Vec<Rmap> {
-        let record = |owned: &Owned| Rmap {
+        let record = |owned: &OwnedExtent| Rmap {
             start: owned.start,
             count: owned.count,
             owner: owned.owner,
@@ -205,7 +205,7 @@ impl GroupLayout {
     }
 
     /// Takes blocks out of the free space. `None` if they are not all free.
-    fn take(&mut self, owned: Owned) -> Option<()> {
+    fn take(&mut self, owned: OwnedExtent) -> Option<()> {
         let end = owned.start.checked_add(owned.count)?;
         let holds = |extent: &FreeSpace| extent.start <= owned.start && end <= extent.end();
         let index = self.free.iter().position(holds)?;
@@ -226,7 +226,7 @@ impl GroupLayout {
             let fitting = by_size.iter().find(|extent| extent.count >= wanted);
             let extent = *fitting.or(by_size.last())?;
             let count = extent.count.min(wanted);
-            self.take(Owned { start: extent.start, count, owner: RmapOwner::Group })?;
+            self.take(OwnedExtent { start: extent.start, count, owner: RmapOwner::Group })?;
             self.free_list.extend((0..count).map(|index| AgBlock(extent.start.0 + index)));
             wanted -= count;
         }

@@ -27,7 +27,7 @@ mod write;
 
 pub use contents::{Occupied, find_contents};
 pub use identity::{Generations, Identity};
-pub use layout::{GroupLayout, Owned, VolumeLayout};
+pub use layout::{GroupLayout, OwnedExtent, VolumeLayout};
 pub use options::{
     Autofsck, DataOptions, FeatureOptions, InheritedOptions, InodeOptions, LogOptions,
     NotSupported, OptionError, Options, Size, Unit,

@@ -24,12 +24,12 @@ use xfs_format::{
 pub use error::GeometryError;
 
 use crate::identity::Identity;
-use crate::layout::{GroupLayout, Roots, VolumeLayout, first_free_block, free_list_blocks};
+use crate::layout::{BtreeRoots, GroupLayout, VolumeLayout, first_free_block, free_list_blocks};
 use crate::options::{Autofsck, Options};
 use features::Features;
 use groups::{Groups, Stripe};
 pub(crate) use inherited::Inherited;
-use log::Log;
+use log::LogPlan;
 use sizes::Sizes;
 
 /// The devices, as far as the geometry depends on them.
@@ -113,7 +113,7 @@ impl Plan {
         let stripe = Stripe::new(options, &sizes)?;
         let groups = Groups::new(options, target, (&sizes, stripe), &mut warnings)?;
         let geometry = geometry(&sizes, &features, &groups, &identity);
-        let log = Log::new(options, target, (&sizes, stripe, &geometry), &mut warnings)?;
+        let log = LogPlan::new(options, target, (&sizes, stripe, &geometry), &mut warnings)?;
         if groups.count == 1 && !options.allow_small {
             return Err(GeometryError::OneGroup);
         }
@@ -210,7 +210,7 @@ fn geometry(sizes: &Sizes, features: &Features, groups: &Groups, identity: &Iden
     }
 }
 
-fn layout(geometry: &Geometry, stripe: Stripe, log: &Log) -> VolumeLayout {
+fn layout(geometry: &Geometry, stripe: Stripe, log: &LogPlan) -> VolumeLayout {
     let inode_alignment = geometry.inode_alignment_blocks;
     let cluster_blocks = ((8 << 10) * (geometry.inode_size / 256)) >> geometry.block_log;
     let is_aligned = inode_alignment != 0 && inode_alignment >= cluster_blocks;
@@ -218,7 +218,7 @@ fn layout(geometry: &Geometry, stripe: Stripe, log: &Log) -> VolumeLayout {
     let mask = u64::from(inode_alignment).wrapping_sub(1);
     let on_stripe = is_aligned && mask != 0 && stripe.unit != 0 && stripe.unit & mask == 0;
     VolumeLayout {
-        roots: Roots::new(geometry),
+        roots: BtreeRoots::new(geometry),
         log: log.start.map(|(group, block)| (group, block, log.blocks as u32)),
         free_list_blocks: free_list_blocks(geometry),
         inode_alignment: match (on_stripe, is_aligned) {
@@ -244,7 +244,12 @@ fn inode_max_percent(options: &Options, geometry: &Geometry) -> Result<u8, Geome
     })
 }
 
-fn superblock(geometry: Geometry, features: &Features, stripe: Stripe, log: &Log) -> Superblock {
+fn superblock(
+    geometry: Geometry,
+    features: &Features,
+    stripe: Stripe,
+    log: &LogPlan,
+) -> Superblock {
     let has_large_sectors = geometry.sector_size > 512 || log.sector > 512;
     let mut version_flags = VersionFlags::NLINK
         | VersionFlags::ALIGN

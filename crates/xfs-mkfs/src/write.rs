@@ -22,9 +22,9 @@ use std::io;
 use xfs_device::{BlockDevice, Durability};
 use xfs_format::{AgNumber, BASIC_BLOCK_BYTES, Superblock};
 
-use crate::layout::{Roots, VolumeLayout};
+use crate::layout::{BtreeRoots, VolumeLayout};
 use crate::plan::Plan;
-use bytes::Whole;
+use bytes::HeaderContext;
 
 /// The devices of a volume.
 #[derive(Clone, Copy)]
@@ -61,11 +61,11 @@ pub fn write(plan: &Plan, devices: Devices<'_>, discard: Discard) -> io::Result<
         erase::erase(device, discard)?;
     }
     write_log(plan, &log)?;
-    let whole = Whole { superblock: &plan.superblock, layout: &plan.layout };
+    let context = HeaderContext { superblock: &plan.superblock, layout: &plan.layout };
     let mut headers = Vec::new();
     for number in geometry.groups() {
         let group = plan.group(number).ok_or(invalid("the plan has no such group"))?;
-        bytes::encode_group(whole, &group, &mut headers);
+        bytes::encode_group(context, &group, &mut headers);
         let offset = byte_offset(geometry.header_disk_addr(number, 0).0);
         devices.data.write_at(offset, &headers, Durability::Cached)?;
     }
@@ -87,11 +87,11 @@ pub fn write(plan: &Plan, devices: Devices<'_>, discard: Discard) -> io::Result<
 #[must_use]
 pub fn encode_empty_group(superblock: &Superblock, number: AgNumber) -> Option<Vec<u8>> {
     let geometry = &superblock.geometry;
-    let roots = Roots::new(geometry);
+    let roots = BtreeRoots::new(geometry);
     let layout = VolumeLayout { roots, log: None, free_list_blocks: 0, inode_alignment: 1 };
     let group = layout.group(geometry, number).filter(|_| number.0 > 0)?;
     let mut bytes = Vec::new();
-    bytes::encode_group(Whole { superblock, layout: &layout }, &group, &mut bytes);
+    bytes::encode_group(HeaderContext { superblock, layout: &layout }, &group, &mut bytes);
     Some(bytes)
 }
 

@@ -24,11 +24,11 @@ pub enum GeometryError {
     SectorAboveBlock { sector: u64, block: u64 },
     #[error("sectors of {sector} bytes are smaller than those of the device, which have {device}")]
     SectorBelowDevice { sector: u64, device: u64 },
-    #[error("the {what} has {}, {} were asked for", Bytes(*available), Bytes(*asked))]
+    #[error("the {what} has {}, {} were asked for", ByteCount(*available), ByteCount(*asked))]
     DeviceTooShort { what: &'static str, asked: u64, available: u64 },
-    #[error("a volume has at least 300 MiB, not {}", Bytes(*bytes))]
+    #[error("a volume has at least 300 MiB, not {}", ByteCount(*bytes))]
     TooSmall { bytes: u64 },
-    #[error("a volume of {} is too small for an allocation group, which has 16 MiB", Bytes(*bytes))]
+    #[error("a volume of {} is too small for an allocation group, which has 16 MiB", ByteCount(*bytes))]
     NoGroup { bytes: u64 },
     #[error("a volume has at least two allocation groups, for a second superblock")]
     OneGroup,
@@ -46,7 +46,7 @@ pub enum GeometryError {
         "allocation groups of {blocks} blocks cannot be made multiples of a stripe unit of {unit}"
     )]
     GroupStripe { blocks: u64, unit: u64 },
-    #[error("a log has at least 64 MiB, not {}", Bytes(*bytes))]
+    #[error("a log has at least 64 MiB, not {}", ByteCount(*bytes))]
     SmallLog { bytes: u64 },
     #[error("a log of {blocks} blocks: with these features it has {min} at least")]
     ShortLog { blocks: u64, min: u64 },
@@ -65,9 +65,9 @@ pub enum GeometryError {
 }
 
 /// A number of bytes as people read it, exact where it is not whole.
-struct Bytes(u64);
+struct ByteCount(u64);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
         // The last unit of which there is more than one.

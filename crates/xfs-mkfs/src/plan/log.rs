@@ -11,7 +11,7 @@ use crate::options::Options;
 
 /// The log in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Log {
+pub(super) struct LogPlan {
     /// Where it starts inside the volume, or `None` for one on a device of its own.
     pub(super) start: Option<(AgNumber, AgBlock)>,
     pub(super) blocks: u64,
@@ -38,7 +38,7 @@ const DEFAULT_UNIT_BYTES: u64 = 32 << 10;
 #[doc(alias = "XFS_ALLOC_AGFL_RESERVE")]
 const RESERVED_BLOCKS: u64 = 4;
 
-impl Log {
+impl LogPlan {
     pub(super) fn new(
         options: &Options,
         target: &TargetDevice,
@@ -56,12 +56,12 @@ impl Log {
                 Some(whole_blocks(bytes, sizes.block.into(), warnings)?)
             }
         };
-        let room = Room { geometry, unit, min };
+        let bounds = LogBounds { geometry, unit, min };
         let (start, blocks) = match is_external {
-            true => (None, room.external(blocks, target.log_bytes.unwrap_or(0))?),
+            true => (None, bounds.external(blocks, target.log_bytes.unwrap_or(0))?),
             false => {
                 let group = log_group(options, geometry)?;
-                let (start, blocks) = room.internal(blocks, group, stripe)?;
+                let (start, blocks) = bounds.internal(blocks, group, stripe)?;
                 (Some((group, start)), blocks)
             }
         };
@@ -180,13 +180,13 @@ fn log_group(options: &Options, geometry: &Geometry) -> Result<AgNumber, Geometr
 }
 
 /// Bounds of the log.
-struct Room<'a> {
+struct LogBounds<'a> {
     geometry: &'a Geometry,
     unit: u64,
     min: u64,
 }
 
-impl Room<'_> {
+impl LogBounds<'_> {
     fn most(&self) -> u64 {
         MAX_BLOCKS.min(MAX_BYTES >> self.geometry.block_log)
     }

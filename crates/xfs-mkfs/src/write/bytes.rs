@@ -26,20 +26,20 @@ const LSN: Lsn = Lsn(0);
 
 /// What the headers of a group say of its volume.
 #[derive(Clone, Copy)]
-pub(super) struct Whole<'a> {
+pub(super) struct HeaderContext<'a> {
     pub(super) superblock: &'a Superblock,
     pub(super) layout: &'a VolumeLayout,
 }
 
 /// Headers and roots of a group, from its first byte on.
-pub(super) fn encode_group(whole: Whole<'_>, group: &GroupLayout, bytes: &mut Vec<u8>) {
-    let geometry = &whole.superblock.geometry;
+pub(super) fn encode_group(context: HeaderContext<'_>, group: &GroupLayout, bytes: &mut Vec<u8>) {
+    let geometry = &context.superblock.geometry;
     let block = geometry.block_size as usize;
     bytes.clear();
-    bytes.resize(whole.layout.roots.end.0 as usize * block, 0);
-    encode_headers(whole, group, bytes);
-    let mut encoder = Leaves { geometry, group: group.number, bytes };
-    let roots = &whole.layout.roots;
+    bytes.resize(context.layout.roots.end.0 as usize * block, 0);
+    encode_headers(context, group, bytes);
+    let mut encoder = LeafEncoder { geometry, group: group.number, bytes };
+    let roots = &context.layout.roots;
     let by_block: Vec<_> = group.free.iter().map(FreeSpace::encode).collect();
     let by_size: Vec<_> = group.free_by_size().iter().map(FreeSpace::encode).collect();
     let chunks: Vec<_> =
@@ -62,13 +62,13 @@ pub(super) fn encode_group(whole: Whole<'_>, group: &GroupLayout, bytes: &mut Ve
 /// Bytes of a record of which there are none yet.
 const REFCOUNT_BYTES: usize = 12;
 
-struct Leaves<'a> {
+struct LeafEncoder<'a> {
     geometry: &'a Geometry,
     group: AgNumber,
     bytes: &'a mut [u8],
 }
 
-impl Leaves<'_> {
+impl LeafEncoder<'_> {
     fn leaf<R: IntoBytes + Immutable>(&mut self, kind: BtreeKind, at: AgBlock, records: &[R]) {
         let size = self.geometry.block_size as usize;
         let identity = BtreeIdentity {
@@ -83,11 +83,11 @@ impl Leaves<'_> {
     }
 }
 
-fn encode_headers(whole: Whole<'_>, group: &GroupLayout, bytes: &mut [u8]) {
-    let geometry = &whole.superblock.geometry;
+fn encode_headers(context: HeaderContext<'_>, group: &GroupLayout, bytes: &mut [u8]) {
+    let geometry = &context.superblock.geometry;
     let mut sectors = bytes.chunks_exact_mut(geometry.sector_size as usize);
     let mut next = || sectors.next().unwrap_or_default();
-    let mut superblock = whole.superblock.clone();
+    let mut superblock = context.superblock.clone();
     superblock.in_progress = true;
     if group.number.0 != 0 {
         // As before the first inodes were made.
@@ -108,11 +108,11 @@ fn encode_headers(whole: Whole<'_>, group: &GroupLayout, bytes: &mut [u8]) {
     BlockKind::Superblock.seal(sector, LSN);
 
     let sector = next();
-    agf(whole, group).encode(geometry, sector);
+    agf(context, group).encode(geometry, sector);
     BlockKind::Agf.seal(sector, LSN);
 
     let sector = next();
-    agi(whole, group).encode(geometry, sector);
+    agi(context, group).encode(geometry, sector);
     BlockKind::Agi.seal(sector, LSN);
 
     let sector = next();
@@ -140,8 +140,8 @@ pub(super) fn encode_superblock(plan: &Plan, group: AgNumber) -> Vec<u8> {
 /// The place in the ring that is filled first: the list begins as an empty ring from 1 to 0.
 const FREE_LIST_FIRST: u32 = 1;
 
-fn agf(whole: Whole<'_>, group: &GroupLayout) -> Agf {
-    let roots = &whole.layout.roots;
+fn agf(context: HeaderContext<'_>, group: &GroupLayout) -> Agf {
+    let roots = &context.layout.roots;
     // A list has at most six blocks.
     let count = group.free_list.len() as u32;
     Agf {
@@ -161,9 +161,9 @@ fn agf(whole: Whole<'_>, group: &GroupLayout) -> Agf {
     }
 }
 
-fn agi(whole: Whole<'_>, group: &GroupLayout) -> Agi {
-    let geometry = &whole.superblock.geometry;
-    let roots = &whole.layout.roots;
+fn agi(context: HeaderContext<'_>, group: &GroupLayout) -> Agi {
+    let geometry = &context.superblock.geometry;
+    let roots = &context.layout.roots;
     let chunks = first_chunks(geometry, group);
     let counts_blocks = geometry.has_ro_compat(RoCompatFeatures::INOBTCNT);
     Agi {

@@ -19,12 +19,12 @@ fn superblock(device: &dyn BlockDevice) -> Option<Superblock> {
 }
 
 /// Fails from the n-th request that changes something on.
-struct Failing {
+struct FailingAfter {
     device: MemoryDevice,
     left: Mutex<usize>,
 }
 
-impl Failing {
+impl FailingAfter {
     fn count(&self) -> io::Result<()> {
         let mut left = self.left.lock().unwrap();
         *left = left.checked_sub(1).ok_or(io::ErrorKind::Other)?;
@@ -32,7 +32,7 @@ impl Failing {
     }
 }
 
-impl BlockDevice for Failing {
+impl BlockDevice for FailingAfter {
     fn length_bytes(&self) -> u64 {
         self.device.length_bytes()
     }
@@ -67,7 +67,7 @@ fn a_volume_that_can_be_opened_is_whole() {
     let old = plan(GIB, "-L old").unwrap();
     let new = plan(GIB, "-L new").unwrap();
     for requests in 0.. {
-        let device = Failing { device: MemoryDevice::new(GIB), left: Mutex::new(usize::MAX) };
+        let device = FailingAfter { device: MemoryDevice::new(GIB), left: Mutex::new(usize::MAX) };
         write(&old, Devices { data: &device, log: None }, Discard::No).unwrap();
         *device.left.lock().unwrap() = requests;
         let outcome = write(&new, Devices { data: &device, log: None }, Discard::No);
@@ -126,7 +126,7 @@ fn the_same_plan_gives_the_same_bytes_whatever_was_there() {
 fn a_volume_of_100_tib_costs_what_its_headers_cost() {
     let plan = plan(100 << 40, "").unwrap();
     let device = MemoryDevice::new(100 << 40);
-    let counting = Failing { device, left: Mutex::new(200) };
+    let counting = FailingAfter { device, left: Mutex::new(200) };
     // 100 groups, the log, first inodes, superblock, erasing: not one write per gigabyte.
     write(&plan, Devices { data: &counting, log: None }, Discard::No).unwrap();
     assert!(superblock(&counting).is_some());
