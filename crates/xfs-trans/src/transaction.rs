@@ -260,6 +260,22 @@ impl<'journal> Transaction<'journal> {
         }
     }
 
+    /// Does `work` in the transaction, and commits the transaction if the work succeeds. Otherwise
+    /// cancels it, which shuts the volume down if the transaction is dirty.
+    ///
+    /// # Errors
+    ///
+    /// The error of the work, or that of [`commit`](Self::commit).
+    pub fn commit_or_cancel<R>(mut self, work: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        match work(&mut self) {
+            Ok(result) => self.commit().map(|_| result),
+            Err(error) => {
+                self.cancel();
+                Err(error)
+            }
+        }
+    }
+
     /// Counts a committed chain, and forces the log if the chain is synchronous.
     fn note_end(&self, committed: Committed) -> Result<()> {
         if committed.sequence == 0 {

@@ -58,19 +58,19 @@ impl Journal {
         begin: impl FnOnce() -> Result<Transaction<'a>>,
     ) -> Result<()> {
         let counts = self.counts_for_disk()?;
-        let mut tx = begin()?;
         let length_bytes = self.geometry().sector_size;
-        let buffer = tx.read(DiskAddr(0), length_bytes, BlockKind::Superblock)?;
-        tx.change(&buffer, 0..size_of::<SuperblockDisk>(), |bytes| {
-            if let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(bytes) {
-                disk.inode_count = counts.inodes.into();
-                disk.free_inodes = counts.free_inodes.into();
-                disk.free_blocks = counts.free_blocks.into();
-                // Nothing in the log will need a feature any more.
-                disk.log_incompat = 0.into();
-            }
-        });
-        tx.commit()?;
-        Ok(())
+        begin()?.commit_or_cancel(|tx| {
+            let buffer = tx.read(DiskAddr(0), length_bytes, BlockKind::Superblock)?;
+            tx.change(&buffer, 0..size_of::<SuperblockDisk>(), |bytes| {
+                if let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(bytes) {
+                    disk.inode_count = counts.inodes.into();
+                    disk.free_inodes = counts.free_inodes.into();
+                    disk.free_blocks = counts.free_blocks.into();
+                    // Nothing in the log will need a feature any more.
+                    disk.log_incompat = 0.into();
+                }
+            });
+            Ok(())
+        })
     }
 }

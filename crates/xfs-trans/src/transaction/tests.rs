@@ -179,6 +179,36 @@ fn cancel_of_a_dirty_inode_shuts_the_volume_down_and_loses_the_change() {
 }
 
 #[test]
+fn commit_or_cancel_commits_success_and_cancels_failure() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = root(&journal);
+    let set_owner = |tx: &mut Transaction<'_>, uid| {
+        tx.join(&record);
+        change_core(tx, &record, |core| core.uid = uid);
+    };
+    let done = begin(&journal).commit_or_cancel(|tx| {
+        set_owner(tx, 1);
+        Ok(7)
+    });
+    assert_eq!(done.unwrap(), 7);
+    assert_eq!(record.core().unwrap().uid, 1);
+    let refused = begin(&journal).commit_or_cancel(|tx| {
+        tx.join(&record);
+        Err::<(), _>(PosixError::NotFound.into())
+    });
+    assert!(matches!(refused, Err(Error::Posix(PosixError::NotFound))));
+    assert!(!journal.is_shut_down(), "the cancelled transaction was clean");
+    let failed = begin(&journal).commit_or_cancel(|tx| {
+        set_owner(tx, 2);
+        Err::<(), _>(PosixError::NotFound.into())
+    });
+    assert!(matches!(failed, Err(Error::Posix(PosixError::NotFound))));
+    assert!(journal.is_shut_down(), "the cancelled transaction was dirty (I3)");
+    assert!(record.latch().try_lock_exclusive());
+}
+
+#[test]
 #[should_panic(expected = "neither committed nor cancelled")]
 fn drop_of_a_dirty_transaction_panics() {
     let device = make();

@@ -54,10 +54,7 @@ fn free(tx: &mut Transaction<'_>, index: u64) {
 
 /// Runs a change in a transaction of its own.
 fn commit<R>(journal: &Arc<Journal>, change: impl FnOnce(&mut Transaction<'_>) -> R) -> R {
-    let mut tx = begin(journal);
-    let result = change(&mut tx);
-    tx.commit().unwrap();
-    result
+    begin(journal).commit_or_cancel(|tx| Ok(change(tx))).unwrap()
 }
 
 fn on_device(device: &SharedDevice, index: u64) -> Vec<u8> {
