@@ -274,8 +274,12 @@ impl BufferItem {
     /// would move forward.
     pub(crate) fn can_be_relogged(&self) -> bool {
         let changes = self.changes.lock();
+        // A buffer that its item does not hold was just written, and is about to leave the AIL.
         let is_in_log = changes.pins > 0 || self.state.lsn().is_some();
-        is_in_log && !changes.ordered && changes.blocks == BlockState::Used
+        is_in_log
+            && changes.buffer.is_some()
+            && !changes.ordered
+            && changes.blocks == BlockState::Used
     }
 
     /// Marks the buffer as clean after it was written in place with its latch held throughout.
@@ -378,6 +382,7 @@ impl DirtyState {
 /// Sets the bits of the chunks that a range touches. The range is not empty.
 fn mark(bitmap: &mut [u32], bytes: Range<usize>) {
     let (first, last) = (bytes.start / CHUNK_BYTES, (bytes.end - 1) / CHUNK_BYTES);
+    assert!(last / 32 < bitmap.len(), "a buffer has a bit for each of its chunks (I1)");
     let words = bitmap.iter_mut().enumerate().take(last / 32 + 1).skip(first / 32);
     for (index, word) in words {
         let from = if index == first / 32 { first % 32 } else { 0 };
@@ -405,7 +410,7 @@ impl LogItem for BufferItem {
     fn format(&self, regions: &mut RegionWriter<'_>) {
         let mut changes = self.changes.lock();
         let DirtyState { buffer: Some(buffer), pieces, blocks, .. } = &mut *changes else {
-            return;
+            unreachable!("a buffer is logged that its item does not hold (I2)")
         };
         let bytes = buffer.bytes();
         let flags = flags(buffer, &bytes, *blocks);

@@ -126,7 +126,7 @@ impl RecordList {
         if index >= self.newest.len() {
             self.newest.resize_with((index + 1).next_power_of_two(), Weak::new);
         }
-        let Some(place) = self.newest.get_mut(index) else { return };
+        let place = self.newest.get_mut(index).expect("the list has room for the index");
         let before = mem::replace(place, record);
         if before.strong_count() > 0 {
             self.older.push(before);

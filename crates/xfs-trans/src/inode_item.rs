@@ -369,11 +369,13 @@ impl InodeRecord {
         if logged.dirty.is_empty() || self.is_pinned() {
             return None;
         }
-        let (lsn, contents) = (self.state.lsn()?, contents.as_ref()?);
+        let lsn = self.state.lsn()?;
+        let contents = contents.as_ref().expect("a dirty inode has an image (I5)");
+        let core = contents.core.as_ref().expect("an inode in the AIL was encoded (I4)");
         let from = self.place.offset_bytes as usize;
         let inode_size = self.context().geometry().inode_size as usize;
-        let slot = cluster.get_mut(from..from + inode_size)?;
-        fork::write(slot, contents.core.as_ref()?, &contents.image);
+        let slot = cluster.get_mut(from..from + inode_size).expect("an inode lies in its cluster");
+        fork::write(slot, core, &contents.image);
         xfs_format::inode::seal(slot, lsn);
         logged.flushing = logged.dirty;
         logged.dirty = LoggedFields::empty();
@@ -401,7 +403,7 @@ impl InodeRecord {
             attr_bytes: forks.attr.as_ref().map_or(0, |attr| attr.length_bytes() as u16),
             data_bytes: forks.data.as_ref().map_or(0, |data| data.length_bytes() as u16),
             inode: self.number,
-            device: core.rdev.and_then(|device| device.encode()).unwrap_or_default(),
+            device: core.rdev.map_or(0, fork::encode_device),
             cluster,
             cluster_blocks: cluster_bytes / BASIC_BLOCK_BYTES,
             offset_bytes,

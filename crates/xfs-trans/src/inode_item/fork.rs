@@ -1,6 +1,8 @@
 //! The forks of an inode: reading them from its bytes, writing them there, and logging them.
 
-use xfs_format::inode::{self, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore, InodeDisk};
+use xfs_format::inode::{
+    self, DeviceNumber, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore, InodeDisk,
+};
 use xfs_format::log_item::LoggedFields;
 use xfs_log::RegionWriter;
 use zerocopy::FromBytes;
@@ -51,20 +53,27 @@ pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (ForkBytes, ForkBytes) {
 /// Writes core and forks into the bytes of the inode. The link of the unlinked list stays: it is
 /// changed in the buffer.
 pub(super) fn write(slot: &mut [u8], core: &InodeDisk, image: &InodeImage) {
-    let Ok((target, literal)) = InodeDisk::mut_from_prefix(slot) else { return };
+    let (target, literal) =
+        InodeDisk::mut_from_prefix(slot).expect("the slot of an inode holds its core");
     let next_unlinked = target.next_unlinked;
     *target = *core;
     target.next_unlinked = next_unlinked;
     let middle = match image.core.fork_offset {
         0 => literal.len(),
-        offset => (usize::from(offset) * FORK_OFFSET_BYTES).min(literal.len()),
+        offset => usize::from(offset) * FORK_OFFSET_BYTES,
     };
+    assert!(middle <= literal.len(), "the attribute fork starts inside the inode");
     let (data, attr) = literal.split_at_mut(middle);
-    match image.core.rdev.and_then(|device| device.encode()) {
-        Some(device) => fill(data, &device.to_be_bytes()),
+    match image.core.rdev {
+        Some(device) => fill(data, &encode_device(device).to_be_bytes()),
         None => fill(data, &image.data),
     }
     fill(attr, &image.attr);
+}
+
+/// Encodes a device number. Creation refuses one that does not fit, and so does reading.
+pub(super) fn encode_device(device: DeviceNumber) -> u32 {
+    device.encode().expect("the device number of an inode fits its 32 bits")
 }
 
 /// Writes the bytes of a fork, and zeros after them.
@@ -162,12 +171,16 @@ impl<'a> ForkRegion<'a> {
 impl<'a> LoggedRoot<'a> {
     fn new(root: &'a [u8]) -> Self {
         let fits = root.len().saturating_sub(DISK_ROOT_BYTES) / (2 * ENTRY_BYTES);
-        let count = root.get(2..4).and_then(<[u8]>::first_chunk::<2>);
-        let count = usize::from(count.map_or(0, |count| u16::from_be_bytes(*count)));
+        let (header, _) =
+            root.split_at_checked(DISK_ROOT_BYTES).expect("the root of a btree has a header");
+        let count = header.last_chunk::<2>().expect("the header ends with the number of records");
+        let count = usize::from(u16::from_be_bytes(*count));
         assert!(count <= fits, "more records than the root of a btree holds");
-        let entries = |from: usize| root.get(from..from + count * ENTRY_BYTES).unwrap_or_default();
+        let entries = |from: usize| {
+            let entries = root.get(from..from + count * ENTRY_BYTES);
+            entries.expect("the entries of a root lie inside it")
+        };
         let pointers = entries(DISK_ROOT_BYTES + fits * ENTRY_BYTES);
-        let header = root.get(..DISK_ROOT_BYTES).unwrap_or_default();
         Self { header, keys: entries(DISK_ROOT_BYTES), pointers }
     }
 
@@ -175,9 +188,8 @@ impl<'a> LoggedRoot<'a> {
         let mut head = [0; LOGGED_ROOT_BYTES];
         let (magic, rest) = head.split_at_mut(ROOT_MAGIC.len());
         magic.copy_from_slice(ROOT_MAGIC);
-        if let Some(header) = rest.get_mut(..self.header.len()) {
-            header.copy_from_slice(self.header);
-        }
+        let header = rest.first_chunk_mut::<DISK_ROOT_BYTES>();
+        header.expect("a logged header has room for that of a root").copy_from_slice(self.header);
         bytes.extend_from_slice(&head);
         bytes.extend_from_slice(self.keys);
         bytes.extend_from_slice(self.pointers);

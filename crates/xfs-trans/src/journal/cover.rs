@@ -62,13 +62,13 @@ impl Journal {
         begin()?.commit_or_cancel(|tx| {
             let buffer = tx.read(DiskAddr(0), length_bytes, BlockKind::Superblock)?;
             tx.change(&buffer, 0..size_of::<SuperblockDisk>(), |bytes| {
-                if let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(bytes) {
-                    disk.inode_count = counts.inodes.into();
-                    disk.free_inodes = counts.free_inodes.into();
-                    disk.free_blocks = counts.free_blocks.into();
-                    // Nothing in the log will need a feature any more.
-                    disk.log_incompat = 0.into();
-                }
+                let (disk, _) = SuperblockDisk::mut_from_prefix(bytes)
+                    .expect("the changed range holds the superblock");
+                disk.inode_count = counts.inodes.into();
+                disk.free_inodes = counts.free_inodes.into();
+                disk.free_blocks = counts.free_blocks.into();
+                // Nothing in the log will need a feature any more.
+                disk.log_incompat = 0.into();
             });
             Ok(())
         })
