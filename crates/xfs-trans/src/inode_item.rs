@@ -107,7 +107,8 @@ pub struct InodeRecord {
     logged: Mutex<PendingFields, Object>,
     pins: AtomicU32<Object>,
     cluster_state: AtomicU32<Object>,
-    /// A checkpoint that held the inode was lost: its image stays ahead of the log for ever.
+    /// A checkpoint that held the inode was lost, or a transaction that changed it was cancelled: its
+    /// image stays ahead of the log for ever.
     lost: AtomicBool<Object>,
     state: ItemState,
 }
@@ -464,6 +465,12 @@ impl LogItem for InodeRecord {
             return Pushed::Done;
         }
         crate::cluster::push(self.context(), &self.cluster, &self.cluster_item, in_place)
+    }
+
+    /// Keeps the inode from being written: the log is shut down, and the image may hold a change of
+    /// a cancelled transaction, which the log does not have (I4).
+    fn abandon(&self) {
+        self.lost.store(true, Ordering::Release);
     }
 }
 

@@ -362,6 +362,7 @@ impl<'journal> Transaction<'journal> {
 
     /// Drops everything that the transaction has and ends it.
     fn abandon(&mut self) {
+        self.inodes.abandon();
         self.items.clear();
         self.on_commit.clear();
         self.deferred.clear();

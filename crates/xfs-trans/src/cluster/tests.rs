@@ -177,6 +177,23 @@ fn inode_changed_during_its_write_keeps_its_image() {
     assert_eq!((record.known_core().is_some(), record.core().unwrap().uid), (true, 2));
 }
 
+/// The AIL may be pushing an older change of the inode while the transaction is cancelled.
+#[test]
+fn inode_of_a_cancelled_dirty_transaction_is_not_written() {
+    let journal = open(&make(), 0);
+    let record = record(&journal, 5);
+    set_owner(&journal, &record, 1);
+    journal.force_all().unwrap();
+    let mut tx = journal.begin(TransactionKind::ChangeInode, 0).unwrap();
+    tx.join(&record);
+    change_core(&mut tx, &record, |core| core.uid = 2);
+    tx.cancel();
+    assert!(record.latch().try_lock_shared());
+    record.latch().unlock_shared();
+    let mut cluster = vec![0; 1 << 16];
+    assert!(record.flush_into(&mut cluster).is_none(), "the image is ahead of the log (I4)");
+}
+
 /// The inode is in place before the roll and leaves the AIL after it: there is nothing to relog.
 #[test]
 fn inode_written_in_place_before_a_roll_is_not_relogged() {

@@ -71,6 +71,13 @@ impl JoinedInodes {
         });
     }
 
+    /// Keeps the inodes that this step has changed from being written: the step is not committed.
+    pub(super) fn abandon(&self) {
+        for joined in self.0.iter().filter(|joined| joined.dirty) {
+            joined.record.abandon();
+        }
+    }
+
     pub(super) fn release_all(&mut self) {
         while let Some(joined) = self.0.pop() {
             joined.record.latch().unlock_exclusive();
