@@ -1,7 +1,7 @@
 //! The disk inside a qcow2 image, read-only.
 //!
-//! Owns: making a device of the reader in the crate `imago`, and naming the features that keep an
-//! image from being read. Does **not** own the format. `imago` owns it, except for the images that
+//! Owns: the one device of all images, the map of images that the crate `imago` reads, and naming the
+//! features that keep an image from being read. Does **not** own the format. `imago` owns it, except for the images that
 //! it does not read ([`clusters`]).
 //!
 //! Errors of `imago` are not passed on, since their wording is its own. Errors of the host are.
@@ -22,23 +22,60 @@ use imago::{DenyImplicitOpenGate, FormatAccess, FormatDriverBuilder, Mapping};
 use crate::device::{BlockDevice, Durability, SharedDevice, check_read};
 use crate::error::DeviceFailure;
 use crate::file::FileDevice;
-use clusters::ClusterDevice;
+use clusters::ClusterTables;
 pub use header::ImageRefusal;
 use header::{HeaderError, ImageHeader};
 
 const SECTOR_BYTES: u32 = 512;
 
-/// The disk inside a qcow2 image, read by `imago`.
-struct ImageDevice {
-    disk: FormatAccess<File>,
-    file: FileDevice,
+/// The location of a range of the disk.
+enum ClusterLocation {
+    /// Nowhere: the range reads as zeros.
+    Zeros,
+    /// At this byte of the file.
+    Host(u64),
+    /// In an encoded cluster, which the map reads itself. The value belongs to the map.
+    Encoded(u64),
 }
 
-impl ImageDevice {
-    fn open(file: FileDevice) -> io::Result<Self> {
+/// The map from the disk to the file of an image.
+trait ClusterMap: Send + Sync {
+    /// Returns the length of the disk.
+    fn length_bytes(&self) -> u64;
+
+    /// Returns the location of the byte at `offset` of the disk, and how many bytes from there on,
+    /// of `length_bytes`, have the same kind of location.
+    fn find(
+        &self,
+        file: &FileDevice,
+        offset: u64,
+        length_bytes: u64,
+    ) -> io::Result<(ClusterLocation, u64)>;
+
+    /// Reads a part of an encoded cluster at `offset` of the disk. `encoded` comes from `find`.
+    fn read_encoded(
+        &self,
+        file: &FileDevice,
+        offset: u64,
+        encoded: u64,
+        piece: &mut [u8],
+    ) -> io::Result<()>;
+}
+
+/// The disk inside a qcow2 image.
+struct ImageDevice<M> {
+    file: FileDevice,
+    map: M,
+}
+
+/// The map of an image that `imago` reads.
+struct ImagoMap(FormatAccess<File>);
+
+impl ImagoMap {
+    fn open(file: &FileDevice) -> io::Result<Self> {
         let storage = File::try_from(file.try_clone_host()?)?;
         let image = Qcow2::<File>::builder(storage).open(DenyImplicitOpenGate::default())?;
-        Ok(Self { disk: FormatAccess::new(image), file })
+        Ok(Self(FormatAccess::new(image)))
     }
 }
 
@@ -56,11 +93,11 @@ pub fn open_qcow2(file: FileDevice) -> Result<SharedDevice, DeviceFailure> {
         Err(HeaderError::Io(error)) => return Err(DeviceFailure::Open(error)),
     };
     if header.has_extended_l2 || header.is_dirty {
-        let device = ClusterDevice::new(file, header).ok_or(DeviceFailure::DamagedImage)?;
-        return Ok(Arc::new(device));
+        let map = ClusterTables::new(header).ok_or(DeviceFailure::DamagedImage)?;
+        return Ok(Arc::new(ImageDevice { file, map }));
     }
-    match ImageDevice::open(file) {
-        Ok(device) => Ok(Arc::new(device)),
+    match ImagoMap::open(&file) {
+        Ok(map) => Ok(Arc::new(ImageDevice { file, map })),
         Err(error) if is_of_host(&error) => Err(DeviceFailure::Open(error)),
         Err(_) => Err(DeviceFailure::DamagedImage),
     }
@@ -85,9 +122,41 @@ fn in_our_words(error: io::Error) -> io::Error {
     }
 }
 
-impl BlockDevice for ImageDevice {
+impl ClusterMap for ImagoMap {
     fn length_bytes(&self) -> u64 {
-        self.disk.size()
+        self.0.size()
+    }
+
+    fn find(
+        &self,
+        _file: &FileDevice,
+        offset: u64,
+        length_bytes: u64,
+    ) -> io::Result<(ClusterLocation, u64)> {
+        let (mapping, length) = self.0.get_mapping(offset, length_bytes).map_err(in_our_words)?;
+        let location = match mapping {
+            Mapping::Raw { offset, .. } => ClusterLocation::Host(offset),
+            Mapping::Zero { .. } => ClusterLocation::Zeros,
+            Mapping::Special { .. } => ClusterLocation::Encoded(0),
+            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+        };
+        Ok((location, length))
+    }
+
+    fn read_encoded(
+        &self,
+        _file: &FileDevice,
+        offset: u64,
+        _encoded: u64,
+        piece: &mut [u8],
+    ) -> io::Result<()> {
+        self.0.read(piece, offset).map_err(in_our_words)
+    }
+}
+
+impl<M: ClusterMap> BlockDevice for ImageDevice<M> {
+    fn length_bytes(&self) -> u64 {
+        self.map.length_bytes()
     }
 
     fn sector_size(&self) -> u32 {
@@ -102,18 +171,16 @@ impl BlockDevice for ImageDevice {
         check_read(self, offset, buffer.len())?;
         let (mut at, mut rest) = (offset, buffer);
         while !rest.is_empty() {
-            let found = self.disk.get_mapping(at, rest.len() as u64);
-            let (mapping, length) = found.map_err(in_our_words)?;
+            let (location, length) = self.map.find(&self.file, at, rest.len() as u64)?;
             let length = usize::try_from(length).unwrap_or(usize::MAX).min(rest.len());
             let Some((piece, after)) = rest.split_at_mut_checked(length.max(1)) else { break };
-            match mapping {
+            match location {
+                ClusterLocation::Zeros => piece.fill(0),
                 // Not read through `imago`, which returns zeros where the file was truncated.
-                Mapping::Raw { offset, .. } => self.file.read_at(offset, piece)?,
-                Mapping::Zero { .. } => piece.fill(0),
-                Mapping::Special { .. } => {
-                    self.disk.read(&mut *piece, at).map_err(in_our_words)?;
+                ClusterLocation::Host(host) => self.file.read_at(host, piece)?,
+                ClusterLocation::Encoded(encoded) => {
+                    self.map.read_encoded(&self.file, at, encoded, piece)?;
                 }
-                _ => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
             at += piece.len() as u64;
             rest = after;
