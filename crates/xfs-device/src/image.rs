@@ -1,8 +1,8 @@
 //! The disk inside a qcow2 image, read-only.
 //!
-//! Owns: the one device of all images, the map of images that the crate `imago` reads, and naming the
-//! features that keep an image from being read. Does **not** own the format. `imago` owns it, except for the images that
-//! it does not read ([`clusters`]).
+//! Owns: the one device of all images, the map of images that the crate `imago` reads, and naming
+//! the features that keep an image from being read. Does **not** own the format. `imago` owns it,
+//! except for the images that it does not read ([`clusters`]).
 //!
 //! Errors of `imago` are not passed on, since their wording is its own. Errors of the host are.
 //!

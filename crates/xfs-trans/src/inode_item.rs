@@ -131,6 +131,7 @@ pub(crate) struct FlushedInode {
 }
 
 impl Drop for InodeRecord {
+    /// Removes the entry in the list of the cluster, which finds the one record of an inode (I1).
     fn drop(&mut self) {
         let index = self.place.offset_bytes >> self.cluster_item.context().geometry().inode_log;
         self.cluster_item.records().forget(index, self);
@@ -311,6 +312,7 @@ impl InodeRecord {
     fn mark(&self, fields: LoggedFields) {
         let mut logged = self.logged.lock();
         let flushing = logged.flushing;
+        // Until the write has ended these fields are not known to be in place (I3).
         logged.dirty |= fields | LoggedFields::CORE | flushing;
     }
 

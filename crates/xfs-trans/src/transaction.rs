@@ -148,6 +148,7 @@ impl<'journal> Transaction<'journal> {
 
     fn new(journal: &'journal Arc<Journal>, ticket: Ticket, blocks: u64) -> Self {
         let TransactionLists { buffers, inodes, items } = TransactionLists::take();
+        debug_assert!(buffers.len() + inodes.len() == 0, "log space comes before latches (I1)");
         Self {
             journal,
             ticket: Some(ticket),
@@ -384,7 +385,7 @@ impl Drop for Transaction<'_> {
         self.abandon();
         assert!(
             !forgotten || std::thread::panicking(),
-            "a dirty transaction neither committed nor cancelled"
+            "a dirty transaction neither committed nor cancelled (I3)"
         );
     }
 }

@@ -93,7 +93,7 @@ fn read_of_a_shrunk_file_is_an_error() {
     let device = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
     file.as_file().set_len(4096).unwrap();
     let error = device.read_at(0, &mut [0; 8192]).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+    assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "an error and not SIGBUS (I3)");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn flush_and_durable_write_of_a_shrunk_file_fail() {
     let check = |result: std::io::Result<()>| {
         let error = result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
-        assert!(error.to_string().contains("became shorter"), "{error}");
+        assert!(error.to_string().contains("became shorter"), "{error} (I4)");
         assert!(error.to_string().contains(" of 8192 bytes are left"), "{error}");
     };
     check(device.flush());
@@ -141,7 +141,7 @@ fn second_writer_through_a_descriptor_or_link_is_refused() {
     let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
     for path in [&hard, &soft, &descriptor] {
         for options in [OpenOptions::read_write(), OpenOptions::read_only()] {
-            assert!(matches!(failure(path, options), DeviceFailure::Locked(_)), "{path:?}");
+            assert!(matches!(failure(path, options), DeviceFailure::Locked(_)), "{path:?} (I2)");
         }
         FileDevice::open(path, OpenOptions::read_only().live()).unwrap();
     }
@@ -154,6 +154,9 @@ fn read_only_device_refuses_every_change() {
     let file = image(&[7; 4096]);
     let device = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
     assert!(device.is_read_only());
+    let flags = rustix::fs::fcntl_getfl(&device.file).unwrap();
+    let access = flags & rustix::fs::OFlags::RWMODE;
+    assert_eq!(access, rustix::fs::OFlags::RDONLY, "the descriptor cannot write (I1)");
     for durability in [Durability::Cached, Durability::Durable] {
         let error = device.write_at(0, &[0; 512], durability).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PermissionDenied);

@@ -1,6 +1,8 @@
 //! Spans, and the levels below plain files. Loop devices need privilege; the tests of mounts use
 //! them.
 
+use rustix::fs::OFlags;
+
 use super::sysfs::parse_device_name;
 use super::{FileIdentity, Level, Shortened, Span, device_name, levels_below, twins};
 
@@ -50,9 +52,11 @@ fn plain_file_has_no_levels_and_no_twins() {
 fn level_with_another_inode_is_not_opened() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let open = |expected| Level::open(file.path().to_owned(), expected, Span::WHOLE).unwrap();
-    assert!(open(None).file.is_some());
+    let level = open(None).file.unwrap();
+    let access = rustix::fs::fcntl_getfl(&level).unwrap() & OFlags::RWMODE;
+    assert_eq!(access, OFlags::RDONLY, "a level is opened for reading only (I1)");
     let other = open(Some((1, 2)));
-    assert!(other.file.is_none());
+    assert!(other.file.is_none(), "the kernel does not confirm the inode (I2)");
     assert_eq!(other.identity, FileIdentity::File { device: 1, inode: 2 });
 }
 

@@ -11,7 +11,8 @@ fn cycle_of_any_length_is_found_by_its_last_wait() {
             assert_eq!(graph.enter(process, vec![99, process + 1], waiter), Ok(()));
         }
         let last = &waiters[waiters.len() - 1];
-        assert_eq!(graph.enter(length - 1, vec![0], last), Err(LockError::Deadlock));
+        let refused = graph.enter(length - 1, vec![0], last);
+        assert_eq!(refused, Err(LockError::Deadlock), "the last wait finds the cycle (I2)");
         assert_eq!(graph.waits(), waiters.len() - 1);
         if length > 1 {
             graph.leave(&waiters[0]);
@@ -28,5 +29,6 @@ fn corrected_wait_is_for_its_new_holders() {
     graph.correct(&first, vec![3]);
     assert_eq!(graph.enter(2, vec![1], &second), Ok(()));
     graph.correct(&second, vec![]);
-    assert_eq!(graph.enter(3, vec![1], &second), Err(LockError::Deadlock));
+    let refused = graph.enter(3, vec![1], &second);
+    assert_eq!(refused, Err(LockError::Deadlock), "an edge stands for a present wait (I1)");
 }

@@ -46,7 +46,7 @@ fn lease_is_granted_unless_a_lease_conflicts() {
     assert_eq!(set(&mut table, 1, (lease, LeaseMode::Read), ONE_READER), Ok(()));
     assert_eq!(set(&mut table, 2, (lease, LeaseMode::Read), ONE_READER), Ok(()));
     let refused = set(&mut table, 2, (lease, LeaseMode::Write), ONE_READER);
-    assert_eq!(refused, Err(LockError::WouldBlock));
+    assert_eq!(refused, Err(LockError::WouldBlock), "a write lease is the only lease (I1)");
     assert!(table.release(1, None));
     assert_eq!(set(&mut table, 2, (lease, LeaseMode::Write), ONE_READER), Ok(()));
     let refused = set(&mut table, 3, (LeaseKind::Delegation, LeaseMode::Read), ONE_READER);
@@ -100,7 +100,7 @@ fn lease_not_released_in_time_expires() {
     assert_eq!(
         (again.until, again.notices.len()),
         (Some(start + GRACE), 0),
-        "the holder is notified once"
+        "the holder is notified once (I2)"
     );
     assert_eq!(set(&mut table, 1, write, ONE_READER), Err(LockError::WouldBlock));
     let over = table.break_for(Breaker::Open(OpenMode::Read), start + GRACE, GRACE);

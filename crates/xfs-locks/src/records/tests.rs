@@ -80,7 +80,7 @@ fn random_locks_equal_a_table_of_bytes() {
                     };
                     other != which && locked[bytes.clone()].iter().any(conflicts)
                 });
-                assert_eq!(locks.conflict(wanted).is_some(), in_the_way);
+                assert_eq!(locks.conflict(wanted).is_some(), in_the_way, "{wanted:?} (I2)");
                 if in_the_way {
                     continue;
                 }
@@ -104,10 +104,10 @@ fn check(locks: &RecordLocks, model: &Model) {
                 .filter(|lock| lock.owner == *owner && lock.range.overlaps(byte))
                 .map(|lock| lock.mode)
                 .collect();
-            assert_eq!(found.as_slice(), mode.as_slice());
+            assert_eq!(found.as_slice(), mode.as_slice(), "a byte is locked at most once (I1)");
         }
         let runs = bytes.chunk_by(|left, right| left == right).filter(|run| run[0].is_some());
         let ranges = locks.held().iter().filter(|lock| lock.owner == *owner);
-        assert_eq!(ranges.count(), runs.count(), "neighbours are joined");
+        assert_eq!(ranges.count(), runs.count(), "neighbours are joined (I3)");
     }
 }

@@ -8,7 +8,7 @@ use crate::LockError;
 fn wakeup_before_the_sleep_is_kept() {
     let waiter = Waiter::new();
     waiter.wake();
-    assert_eq!(waiter.sleep(None), Ok(()));
+    assert_eq!(waiter.sleep(None), Ok(()), "an earlier wakeup is kept (I1)");
     waiter.reset();
     assert_eq!(waiter.sleep(Some(Instant::now())), Ok(()), "a limit is not an error");
 }

@@ -81,7 +81,7 @@ fn open_against_lease(barrier: fn()) {
         let counted = announce_then_sum(&parts.2, barrier, sum);
         let sees_no_open = counted == [Opens::default(); 2];
         let sees_lease = opening.join().expect("the open returns");
-        assert!(sees_lease || !sees_no_open, "neither saw the other");
+        assert!(sees_lease || !sees_no_open, "neither saw the other (I1)");
     });
 }
 
@@ -117,7 +117,7 @@ fn close_against_close(barrier: fn()) {
         leave_before_look(&parts.0, OpenMode::Write, barrier);
         let left = left(&parts);
         let left_by_other = closing.join().expect("the close returns");
-        assert!(left == 0 || left_by_other == 0, "neither was the last");
+        assert!(left == 0 || left_by_other == 0, "neither was the last (I3)");
     });
 }
 

@@ -74,7 +74,7 @@ fn volume_that_can_be_opened_is_complete() {
         let found = superblock(&device).filter(|found| !found.in_progress);
         match (outcome, found) {
             (Ok(()), Some(found)) => return assert_eq!(&found, new.superblock()),
-            (Ok(()), None) => panic!("the volume was written"),
+            (Ok(()), None) => panic!("the volume was written (I1)"),
             // The last request is a flush after everything.
             (Err(_), Some(found)) if found.label == new.superblock().label => {
                 assert_eq!(&found, new.superblock());
@@ -118,7 +118,7 @@ fn same_plan_gives_the_same_bytes_over_any_old_contents() {
     for offset in (0..GIB).step_by(1 << 20) {
         fresh.read_at(offset, &mut ours).unwrap();
         used.read_at(offset, &mut theirs).unwrap();
-        assert!(ours == theirs, "at {offset}");
+        assert!(ours == theirs, "at {offset}: the plan decides every byte (I2)");
     }
 }
 

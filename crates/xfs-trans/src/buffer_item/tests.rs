@@ -208,7 +208,7 @@ fn freed_buffer_is_gone_when_durable_and_released() {
         }
         assert_eq!(item.changes.lock().blocks, BlockState::FreedInLog);
         let found = cache.read(piece(20).at, BLOCK as u32, BlockKind::Attr).unwrap();
-        assert_eq!(found, buffer, "the buffer is found until then");
+        assert_eq!(found, buffer, "the buffer is found until then (I4)");
         if durable_first {
             item.leave(&buffer);
         } else {

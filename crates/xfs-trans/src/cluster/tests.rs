@@ -35,7 +35,7 @@ fn owner_on_disk(journal: &Journal, record: &InodeRecord) -> u32 {
 fn inode_in_memory_has_one_record() {
     let journal = open(&make(), 0);
     let first = record(&journal, 5);
-    assert!(Arc::ptr_eq(&first, &record(&journal, 5)));
+    assert!(Arc::ptr_eq(&first, &record(&journal, 5)), "an inode has one record (I1)");
     assert!(!Arc::ptr_eq(&first, &record(&journal, 6)));
     set_owner(&journal, &first, 9);
     // Only the log holds the record now, and it is still found.
@@ -134,7 +134,8 @@ fn inode_logged_during_its_write_stays_in_the_ail() {
     record.written();
     InPlace::default().note(record.state(), taken.lsn);
     assert!(record.state().lsn() > lsn);
-    assert_eq!(record.flush_into(&mut cluster).unwrap().lsn, record.state().lsn().unwrap());
+    let again = record.flush_into(&mut cluster).unwrap();
+    assert_eq!(Some(again.lsn), record.state().lsn(), "the newest entry has all changes (I3)");
 }
 
 #[test]

@@ -152,7 +152,7 @@ impl JoinedBuffers {
     fn find(&mut self, buffer: &Buffer) -> &mut JoinedBuffer {
         // Most calls use the buffer that was joined last.
         let joined = self.0.iter_mut().rev().find(|joined| joined.buffer == *buffer);
-        joined.unwrap_or_else(|| unreachable!("{buffer:?} used without being joined"))
+        joined.unwrap_or_else(|| unreachable!("{buffer:?} used without being joined (I2)"))
     }
 }
 

@@ -132,7 +132,7 @@ impl Transaction<'_> {
         change: impl FnOnce(&mut InodeImage) -> R,
     ) -> R {
         let Some(joined) = self.inodes.find(record) else {
-            unreachable!("inode {} changed without being joined", record.number())
+            unreachable!("inode {} changed without being joined (I2)", record.number())
         };
         joined.dirty = true;
         record.change(fields, view, change)

@@ -60,7 +60,7 @@ fn file_without_locks_has_no_context() {
     file.locks().unlock(Owner::Process(1), LockRange::WHOLE, &file.graph);
     assert_eq!(file.locks().conflict(whole(1, LockMode::Exclusive)), None);
     file.locks().close(None, OpenMode::Read, 1, &file.graph);
-    assert!(!file.locks().has_context());
+    assert!(!file.locks().has_context(), "no bit is set, and nothing needs the context (I1)");
 }
 
 #[test]
@@ -94,7 +94,8 @@ fn abandoned_wait_leaves_no_entry() {
     let ended = file.lock(whole(2, LockMode::Shared), Wait::For(&waiter));
     assert_eq!(ended, Err(LockError::Interrupted));
     assert_eq!(file.graph.waits(), 0);
-    assert!(file.state.context.value().unwrap().records.lock().waiting.is_empty());
+    let waiting = &file.state.context.value().unwrap().records.lock().waiting;
+    assert!(waiting.is_empty(), "the waiter has removed itself (I2)");
 }
 
 #[test]
@@ -136,7 +137,7 @@ fn released_lock_removes_its_edge_from_the_graph() {
         file.locks().release(Owner::Process(3), &file.graph);
         assert_eq!(waiting.join().unwrap(), Ok(()));
         file.locks().release(Owner::Process(1), &file.graph);
-        assert_eq!(other.join().unwrap(), Ok(()), "there was no cycle");
+        assert_eq!(other.join().unwrap(), Ok(()), "there was no cycle (I3)");
     });
 }
 

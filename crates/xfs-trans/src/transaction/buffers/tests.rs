@@ -165,7 +165,7 @@ fn changes_accumulate_until_they_are_in_place() {
             assert_eq!(target(&on_device(&device, 0)), expected);
         }
         let (recovered, _) = testing::recover(&testing::crashed(&device));
-        assert_eq!(read_target(&recovered, 0), expected, "round {round}");
+        assert_eq!(read_target(&recovered, 0), expected, "round {round} (I1)");
     }
 }
 
@@ -419,7 +419,7 @@ fn ordered_buffer_holds_the_tail() {
         tx.log(&cluster, 96..100);
     });
     journal.force_all().unwrap();
-    assert_eq!(item.state_lsn(), Some(first));
+    assert_eq!(item.state_lsn(), Some(first), "it keeps its first position (I5)");
     // Its blocks are freed while a checkpoint that has logged more of it is written.
     item.pin();
     commit(&journal, |tx| {

@@ -249,7 +249,7 @@ fn roll_keeps_inodes_latched_and_relogs_them() {
     journal.force_all().unwrap();
     let first = record.sequence();
     tx.roll().unwrap();
-    assert!(record.sequence() > first, "relogged, or the inode would hold the tail");
+    assert!(record.sequence() > first, "relogged, or the inode would hold the tail (I1)");
     let _ = tx.commit().unwrap();
     assert!(record.latch().try_lock_exclusive());
 }
