@@ -7,7 +7,7 @@
 //!   open                              lease
 //!   tally += 1                        word |= LEASED
 //!   full fence                        full fence
-//!   look at the word                  sum the tallies
+//!   check the word                    sum the tallies
 //! ```
 //!
 //! Without the fences each thread may read before its own write becomes visible, and both would
