@@ -53,7 +53,7 @@ pub enum Discard {
 /// device for it is given, or if a device is shorter than the plan expects.
 pub fn write(plan: &Plan, devices: Devices<'_>, discard: Discard) -> io::Result<()> {
     let geometry = &plan.superblock.geometry;
-    let log = LogDevice::new(plan, devices)?;
+    let log = LogArea::new(plan, devices)?;
     if devices.data.length_bytes() < geometry.data_bytes() {
         return Err(invalid("the data device is shorter than the volume"));
     }
@@ -97,15 +97,15 @@ pub fn encode_empty_group(superblock: &Superblock, number: AgNumber) -> Option<V
     Some(bytes)
 }
 
-/// The device of the log, internal or external.
-struct LogDevice<'a> {
+/// The area of the log, on the data device or its own.
+struct LogArea<'a> {
     device: &'a dyn BlockDevice,
     is_external: bool,
     start: u64,
     length: u64,
 }
 
-impl<'a> LogDevice<'a> {
+impl<'a> LogArea<'a> {
     fn new(plan: &Plan, devices: Devices<'a>) -> io::Result<Self> {
         let geometry = &plan.superblock.geometry;
         let length = u64::from(plan.superblock.log_blocks) << geometry.block_log;
@@ -121,7 +121,7 @@ impl<'a> LogDevice<'a> {
     }
 }
 
-fn write_log(plan: &Plan, log: &LogDevice<'_>) -> io::Result<()> {
+fn write_log(plan: &Plan, log: &LogArea<'_>) -> io::Result<()> {
     log.device.write_zeros(log.start, log.length)?;
     log.device.write_at(log.start, &log_record::encode(plan), Durability::Cached)
 }

@@ -42,16 +42,16 @@ use buffers::JoinedBuffers;
 use deferred::DeferredWork;
 use inodes::JoinedInodes;
 use kept::TransactionLists;
-use space::SpaceUse;
+use space::CounterChanges;
 
 pub use deferred::{Captured, Deferred, Finish};
 
 /// A call that is made when a step has been committed.
-type OnCommit = Box<dyn FnOnce(&Committed) + Send>;
+type OnCommit = Box<dyn FnOnce(&CommittedChain) + Send>;
 
-/// The result of a commit.
+/// The result of committing a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Committed {
+pub struct CommittedChain {
     /// The checkpoint of the chain's last step that logged anything, or 0 if none did. Forcing the
     /// log up to this checkpoint makes the whole chain durable.
     pub sequence: u64,
@@ -68,7 +68,7 @@ pub struct Transaction<'journal> {
     inodes: JoinedInodes,
     /// Items of this step other than buffers and inodes.
     items: Vec<Arc<dyn LogItem>>,
-    space: SpaceUse,
+    space: CounterChanges,
     deferred: DeferredWork,
     on_commit: Vec<OnCommit>,
     group_mark: Option<AgNumber>,
@@ -77,7 +77,7 @@ pub struct Transaction<'journal> {
     /// The commit forces the log before it returns.
     synchronous: bool,
     /// The last step that was logged.
-    committed: Committed,
+    committed: CommittedChain,
 }
 
 /// The way in which a step ends.
@@ -155,13 +155,13 @@ impl<'journal> Transaction<'journal> {
             buffers,
             inodes,
             items,
-            space: SpaceUse::new(blocks),
+            space: CounterChanges::new(blocks),
             deferred: DeferredWork::default(),
             on_commit: Vec::new(),
             group_mark: None,
             step: 0,
             synchronous: false,
-            committed: Committed { sequence: 0 },
+            committed: CommittedChain { sequence: 0 },
         }
     }
 
@@ -196,7 +196,7 @@ impl<'journal> Transaction<'journal> {
 
     /// Registers a call that is made when this step has been committed, before its latches are
     /// released.
-    pub fn on_commit(&mut self, call: impl FnOnce(&Committed) + Send + 'static) {
+    pub fn on_commit(&mut self, call: impl FnOnce(&CommittedChain) + Send + 'static) {
         self.on_commit.push(Box::new(call));
     }
 
@@ -245,7 +245,7 @@ impl<'journal> Transaction<'journal> {
     ///
     /// The error of deferred work, or the error that stopped the log. The transaction is cancelled,
     /// and the volume is shut down if the transaction was dirty.
-    pub fn commit(mut self) -> Result<Committed> {
+    pub fn commit(mut self) -> Result<CommittedChain> {
         let _span = tracing::trace_span!("commit").entered();
         let committed = self.finish_deferred().and_then(|()| self.commit_step(StepEnd::Last));
         match committed {
@@ -278,7 +278,7 @@ impl<'journal> Transaction<'journal> {
     }
 
     /// Counts a committed chain, and forces the log if the chain is synchronous.
-    fn note_end(&self, committed: Committed) -> Result<()> {
+    fn note_end(&self, committed: CommittedChain) -> Result<()> {
         if committed.sequence == 0 {
             self.journal.transactions.add(EMPTY, 1);
         } else if self.synchronous {
@@ -309,7 +309,7 @@ impl<'journal> Transaction<'journal> {
     }
 
     /// Hands the step to the log, and releases its latches.
-    fn commit_step(&mut self, end: StepEnd) -> Result<Committed> {
+    fn commit_step(&mut self, end: StepEnd) -> Result<CommittedChain> {
         if !self.inodes.encode() {
             return Err(unencodable());
         }

@@ -31,7 +31,7 @@ use xfs_format::Geometry;
 use xfs_format::reservation::Reservation;
 use xfs_log::LogItem;
 
-use super::{Committed, StepEnd, Transaction};
+use super::{CommittedChain, StepEnd, Transaction};
 use crate::intent_item::{DoneItem, IntentItem};
 use crate::intent_payload::IntentPayload;
 use crate::journal::Journal;
@@ -132,7 +132,7 @@ impl Captured {
     /// # Errors
     ///
     /// The error of the work, or the error that stopped the log.
-    pub fn finish(self, journal: &Arc<Journal>) -> Result<Committed> {
+    pub fn finish(self, journal: &Arc<Journal>) -> Result<CommittedChain> {
         let mut tx = Transaction::begin_for_recovery(journal, self.reservation, 0)?;
         tx.space.add_reserved(self.blocks);
         tx.deferred.pending = self.pending;

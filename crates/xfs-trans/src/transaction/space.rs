@@ -10,7 +10,7 @@ use crate::counters::Counters;
 /// of the volume when the step is committed. Until then a free could still fail, so no other
 /// operation may take the freed blocks.
 #[derive(Debug)]
-pub(super) struct SpaceUse {
+pub(super) struct CounterChanges {
     /// Blocks reserved and not used.
     left: u64,
     /// The part of `left` that returns to a block reservation if it is not used.
@@ -22,7 +22,7 @@ pub(super) struct SpaceUse {
     free_inodes: i64,
 }
 
-impl SpaceUse {
+impl CounterChanges {
     pub(super) const fn new(reserved: u64) -> Self {
         Self {
             left: reserved,
