@@ -104,13 +104,12 @@ impl BlockDevice for MemoryDevice {
         check_write(self, offset, bytes.len())?;
         let mut rest = bytes;
         for (index, inside, count) in pieces(offset, rest.len() as u64) {
-            let Some((piece, after)) = rest.split_at_checked(count) else { break };
-            let Some(chunk) = self.make_chunk(index) else { break };
+            let (piece, after) = rest.split_at_checked(count).expect("pieces cover the bytes");
+            let chunk = self.make_chunk(index).expect("each byte of the device has a chunk");
             let mut chunk = chunk.write();
             let stored = chunk.get_or_insert_with(|| vec![0; CHUNK_BYTES].into_boxed_slice());
-            if let Some(stored) = stored.get_mut(inside..inside + count) {
-                stored.copy_from_slice(piece);
-            }
+            let stored = stored.get_mut(inside..inside + count);
+            stored.expect("a piece lies in its chunk").copy_from_slice(piece);
             rest = after;
         }
         Ok(())

@@ -141,7 +141,7 @@ impl BlockDevice for OverlayDevice {
         let mut written = self.written.write();
         let mut rest = bytes;
         for (number, inside, count) in self.pieces(offset, bytes.len()) {
-            let Some((piece, after)) = rest.split_at_checked(count) else { break };
+            let (piece, after) = rest.split_at_checked(count).expect("pieces cover the bytes");
             rest = after;
             if !written.contains_key(&number) {
                 if written.len() >= self.max_sectors {
@@ -153,15 +153,15 @@ impl BlockDevice for OverlayDevice {
                 // part.
                 let start = number * self.sector_bytes;
                 let there = (self.length_bytes() - start).min(self.sector_bytes) as usize;
+                let stored = sector.get_mut(..there).expect("a sector has at most its length");
                 if count < there {
-                    self.device.read_at(start, sector.get_mut(..there).unwrap_or_default())?;
+                    self.device.read_at(start, stored)?;
                 }
-                written.insert(number, sector.get(..there).unwrap_or_default().into());
+                written.insert(number, (&*stored).into());
             }
             let sector = written.get_mut(&number);
-            if let Some(target) = sector.and_then(|sector| sector.get_mut(inside..inside + count)) {
-                target.copy_from_slice(piece);
-            }
+            let target = sector.and_then(|sector| sector.get_mut(inside..inside + count));
+            target.expect("a piece lies in its stored sector").copy_from_slice(piece);
         }
         Ok(())
     }

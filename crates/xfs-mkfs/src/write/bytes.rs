@@ -76,17 +76,17 @@ impl LeafEncoder<'_> {
             owner: self.group.0.into(),
             address: self.geometry.ag_block_disk_addr(self.group, at),
         };
-        if let Some(block) = self.bytes.chunks_exact_mut(size).nth(at.0 as usize) {
-            encode_leaf(identity, records, self.geometry, block);
-            BlockKind::Btree(kind).seal(block, LSN);
-        }
+        let block = self.bytes.chunks_exact_mut(size).nth(at.0 as usize);
+        let block = block.expect("the roots lie in the encoded blocks");
+        encode_leaf(identity, records, self.geometry, block);
+        BlockKind::Btree(kind).seal(block, LSN);
     }
 }
 
 fn encode_headers(context: HeaderContext<'_>, group: &GroupLayout, bytes: &mut [u8]) {
     let geometry = &context.superblock.geometry;
     let mut sectors = bytes.chunks_exact_mut(geometry.sector_size as usize);
-    let mut next = || sectors.next().unwrap_or_default();
+    let mut next = || sectors.next().expect("the encoded blocks hold the header sectors");
     let mut superblock = context.superblock.clone();
     superblock.in_progress = true;
     if group.number.0 != 0 {
