@@ -107,8 +107,8 @@ pub struct InodeRecord {
     logged: Mutex<PendingFields, Object>,
     pins: AtomicU32<Object>,
     cluster_state: AtomicU32<Object>,
-    /// A checkpoint that held the inode was lost, or a transaction that changed it was cancelled: its
-    /// image stays ahead of the log for ever.
+    /// A checkpoint that held the inode was lost, or a transaction that changed it was cancelled.
+    /// The image stays ahead of the log for ever.
     lost: AtomicBool<Object>,
     state: ItemState,
 }
