@@ -84,11 +84,11 @@ impl<S: Store> Uses<S> {
         entry: &Arc<Entry<S::Inode>>,
         table: &Table<S>,
     ) -> Option<Arc<SlotUse<S::Inode>>> {
-        if !entry.locks().is_spread() {
+        if !entry.locks().is_sharded() {
             return None;
         }
         let mut recent = self.slots.mine().lock();
-        if !entry.locks().is_spread() {
+        if !entry.locks().is_sharded() {
             return None;
         }
         if recent.is_empty() {
@@ -117,7 +117,7 @@ impl<S: Store> Uses<S> {
     /// Lets all slots forget an inode that has lost its last name: from now on its last user is seen.
     pub(crate) fn drain(&self, entry: &Entry<S::Inode>, table: &Table<S>) {
         entry.locks().drain();
-        if entry.locks().was_spread() {
+        if entry.locks().was_sharded() {
             self.visit(entry, table);
         }
     }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use xfs_device::SharedDevice;
-use xfs_trans::testing::{Parts, parts, recovered_parts};
+use xfs_trans::testing::{JournalParts, parts, recovered_parts};
 use xfs_trans::{Journal, OpenIntent};
 
 use crate::open_journal;
 
-fn open_parts(parts: Parts) -> Arc<Journal> {
+fn open_parts(parts: JournalParts) -> Arc<Journal> {
     open_journal(parts.cache, parts.log, &parts.superblock).unwrap()
 }
 

@@ -1,7 +1,7 @@
-//! Volumes inside of what is no partition: LVM, software RAID, bcache.
+//! Volumes inside containers that are not partitions: LVM, software RAID, bcache.
 //!
-//! Owns: naming them, and saying how they are opened. They are not opened by themselves: only the kernel
-//! knows how a logical volume of several pieces is put together.
+//! Owns: naming these volumes, and the hint how to open them. ferroxfs does not open them on its
+//! own: only the kernel knows how a logical volume of several pieces is assembled.
 
 use std::fmt;
 use std::io;
@@ -12,36 +12,36 @@ use crate::partition::PartitionTable;
 use crate::signature::{self, Contents};
 use crate::text::printable;
 
-/// As many inner volumes are named in a message.
+/// Inner volumes that a message names.
 const MAX_NAMED: usize = 16;
 
-/// A container of volumes that is not opened by itself.
+/// A container of volumes that ferroxfs does not open on its own.
 #[derive(Clone, Debug)]
 pub struct Container {
     /// LVM, a member of a RAID, or a backing device of bcache.
     pub contents: Contents,
     /// The volume group of LVM.
     pub group: Option<String>,
-    /// The volumes in it, as far as they are known.
-    pub volumes: Vec<Inner>,
-    /// The partition table, and which of its partitions is the container.
+    /// The volumes in the container, as far as they are known.
+    pub volumes: Vec<InnerVolume>,
+    /// The partition table, and the number of the partition that is the container.
     pub partition: Option<(PartitionTable, u32)>,
     is_described_elsewhere: bool,
 }
 
 /// A volume in a container.
 #[derive(Clone, Debug)]
-pub struct Inner {
-    /// Its name.
+pub struct InnerVolume {
+    /// The name.
     pub name: String,
-    /// Its first byte on the device, if it is one piece from there on.
+    /// Its first byte on the device, if it is one contiguous piece.
     pub start: Option<u64>,
-    /// What it seems to hold, where it is one piece.
+    /// Its contents, if it is one contiguous piece.
     pub contents: Contents,
 }
 
 impl Container {
-    /// Looks into the container of this kind at byte `start`; `None` if it is none.
+    /// Reads the container of this kind at byte `start`. Returns `None` if there is none.
     pub(crate) fn read(
         device: &dyn BlockDevice,
         start: u64,
@@ -62,73 +62,81 @@ impl Container {
                     container.group = Some(printable(&name));
                     let inner = volumes.into_iter().map(|volume| {
                         let at = volume.start.and_then(|at| at.checked_add(start));
-                        Inner::look(device, printable(&volume.name), at)
+                        InnerVolume::look(device, printable(&volume.name), at)
                     });
                     container.volumes = inner.collect::<io::Result<_>>()?;
                 }
             }
             Contents::Raid | Contents::Bcache => {
                 let at = data_of(device, start, contents)?;
-                container.volumes.push(Inner::look(device, "its data".to_owned(), at)?);
+                container.volumes.push(InnerVolume::look(device, "its data".to_owned(), at)?);
             }
             _ => return Ok(None),
         }
         Ok(Some(container))
     }
 
-    /// The volumes that hold XFS in one piece.
-    fn xfs(&self) -> impl Iterator<Item = (&Inner, u64)> {
+    /// Returns the volumes that hold XFS in one piece.
+    fn xfs(&self) -> impl Iterator<Item = (&InnerVolume, u64)> {
         let is_xfs = self.volumes.iter().filter(|volume| volume.contents == Contents::Xfs);
         is_xfs.filter_map(|volume| Some((volume, volume.start?)))
     }
 
-    /// What the user can do.
+    /// Returns what the user can do.
     #[must_use]
     pub fn hint(&self) -> String {
         let mut readable = self.xfs();
         if let Some((volume, start)) = readable.next() {
-            let others = if readable.next().is_some() { " (of the others, theirs)" } else { "" };
+            let others = if readable.next().is_some() {
+                " (each of the other volumes has its own offset)"
+            } else {
+                ""
+            };
             let name = self.path_of(volume);
             return match self.contents {
                 Contents::Lvm => {
                     format!("open the logical volume {name} with --offset {start}{others}")
                 }
                 Contents::Raid => format!(
-                    "assemble the array (mdadm --assemble) and name it, or open this copy of its data with \
-                     --offset {start}"
+                    "assemble the array (mdadm --assemble) and open it, or open this copy of its \
+                     data with --offset {start}"
                 ),
                 _ => format!(
-                    "name /dev/bcacheN, or open the data without what is in the cache with --offset {start}"
+                    "open /dev/bcacheN, or open the data without the contents of the cache with \
+                     --offset {start}"
                 ),
             };
         }
         match (&self.group, self.contents) {
             (Some(_), _) if self.volumes.is_empty() => {
-                "a logical volume can hold XFS, and the group has none (lvcreate makes one)".to_owned()
+                "the volume group has no logical volumes; create one (lvcreate) and make XFS in it"
+                    .to_owned()
             }
             (Some(group), _) => {
                 let volume = self.volumes.first().map_or("NAME", |volume| &volume.name);
                 format!(
-                    "activate the volume group and name a logical volume: vgchange -ay {group}, then \
-                     /dev/{group}/{volume} (attach an image file first: losetup -fP IMAGE)"
+                    "activate the volume group and open a logical volume: vgchange -ay {group}, \
+                     then /dev/{group}/{volume} (attach an image file first: losetup -fP IMAGE)"
                 )
             }
             (None, Contents::Lvm) if self.is_described_elsewhere => {
-                "activate its volume group (vgchange -ay) and name a logical volume, /dev/GROUP/NAME".to_owned()
+                "activate its volume group (vgchange -ay) and open a logical volume, \
+                 /dev/GROUP/NAME"
+                    .to_owned()
             }
             (None, Contents::Lvm) => {
-                "a logical volume (/dev/GROUP/NAME) can hold XFS; this one belongs to no volume group, or \
-                 what described it is lost (vgcfgrestore)"
+                "open a logical volume (/dev/GROUP/NAME); this physical volume belongs to no \
+                 volume group, or its metadata is lost (vgcfgrestore)"
                     .to_owned()
             }
             (None, Contents::Raid) => {
-                "assemble the array (mdadm --assemble) and name it: /dev/mdN".to_owned()
+                "assemble the array (mdadm --assemble) and open it: /dev/mdN".to_owned()
             }
-            (None, _) => "register it, and name /dev/bcacheN".to_owned(),
+            (None, _) => "register it and open /dev/bcacheN".to_owned(),
         }
     }
 
-    fn path_of(&self, volume: &Inner) -> String {
+    fn path_of(&self, volume: &InnerVolume) -> String {
         match &self.group {
             Some(group) => format!("{group}/{}", volume.name),
             None => volume.name.clone(),
@@ -136,7 +144,7 @@ impl Container {
     }
 }
 
-impl Inner {
+impl InnerVolume {
     fn look(device: &dyn BlockDevice, name: String, start: Option<u64>) -> io::Result<Self> {
         let start = start.filter(|start| *start < device.length_bytes());
         let contents = match start {
@@ -147,12 +155,12 @@ impl Inner {
     }
 }
 
-impl fmt::Display for Inner {
+impl fmt::Display for InnerVolume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, start, contents } = self;
         match start {
             Some(start) => write!(f, "{name}: {contents} at {start}"),
-            None => write!(f, "{name}: in several pieces, or elsewhere"),
+            None => write!(f, "{name}: not in one piece, or on another device"),
         }
     }
 }
@@ -185,7 +193,7 @@ impl fmt::Display for Container {
     }
 }
 
-/// Where the data of a member begins that has all of it, or of a backing device.
+/// Returns the first byte of the data of a RAID member that has all of it, or of a backing device.
 fn data_of(device: &dyn BlockDevice, start: u64, contents: Contents) -> io::Result<Option<u64>> {
     let place = start.saturating_add(4096);
     let mut block = [0; 256];
@@ -198,13 +206,14 @@ fn data_of(device: &dyn BlockDevice, start: u64, contents: Contents) -> io::Resu
         bytes.iter().rev().fold(0_u64, |number, byte| (number << 8) | u64::from(*byte))
     };
     let sectors = match contents {
-        // Of the levels, only 1 has the whole of it on each member; of one disk, linear and 0 too.
+        // Only members of level 1 have all of the data, and those of levels linear and 0 with one
+        // disk.
         Contents::Raid => {
             let (level, disks) = (number(72, 4) as u32, number(92, 4));
             let is_whole = level == 1 || (disks == 1 && matches!(level, 0 | u32::MAX));
             is_whole.then(|| number(128, 8))
         }
-        // A backing device of version 1 begins after 16 sectors, of version 4 where it says.
+        // The data of version 1 starts after 16 sectors, that of version 4 where the header says.
         _ => match number(16, 8) {
             1 => Some(16),
             4 => Some(number(200, 8)),

@@ -1,82 +1,80 @@
-//! The trait.
+//! The trait [`BlockDevice`].
 
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// A device that several parts of the program use.
+/// A device that several parts of the program share.
 pub type SharedDevice = Arc<dyn BlockDevice>;
 
-/// What a write promises when it returns.
+/// The durability of a write when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing until the next flush.
+    /// None before the next flush.
     Cached,
-    /// These bytes are on stable storage ("FUA"); nothing is said of earlier writes.
+    /// These bytes are on stable storage ("FUA"). Earlier writes need not be.
     Durable,
 }
 
-/// A device of bytes, read and written at any offset, from any thread at once.
+/// A device of bytes. Any number of threads may read and write it at any offset.
 ///
 /// # Contract
 ///
-/// - A read that succeeds filled the whole buffer. Past the end it fails with
-///   [`io::ErrorKind::UnexpectedEof`] and the buffer's contents are not to be used.
-/// - Reads and writes of disjoint ranges may run side by side; overlapping ones are the caller's
-///   to order.
-/// - After a flush that failed the device may have lost any write since the flush before it:
-///   callers shut the volume down instead of trying again.
+/// - A read that succeeds fills the whole buffer. A read past the end fails with
+///   [`io::ErrorKind::UnexpectedEof`], and the contents of the buffer must not be used.
+/// - Reads and writes of disjoint ranges may run concurrently. The caller orders overlapping ones.
+/// - After a failed flush the device may have lost any write since the flush before it. Callers
+///   shut the volume down instead of trying again.
 pub trait BlockDevice: Send + Sync {
-    /// Length in bytes. It does not change while the device is open.
+    /// Returns the length in bytes. It does not change while the device is open.
     fn length_bytes(&self) -> u64;
 
-    /// The unit in which a write is atomic, in bytes: a power of two, at least 512.
+    /// Returns the unit in which a write is atomic, in bytes: a power of two, at least 512.
     fn sector_size(&self) -> u32;
 
-    /// Whether [`write_at`](Self::write_at) is refused.
+    /// Returns whether the device refuses [`write_at`](Self::write_at).
     fn is_read_only(&self) -> bool;
 
     /// Fills `buffer` from byte `offset` on.
     ///
     /// # Errors
     ///
-    /// What the host says; [`io::ErrorKind::UnexpectedEof`] past the end.
+    /// The error of the host; [`io::ErrorKind::UnexpectedEof`] past the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 
     /// Writes all of `bytes` at byte `offset`.
     ///
     /// # Errors
     ///
-    /// What the host says; [`io::ErrorKind::PermissionDenied`] on a read-only device;
+    /// The error of the host; [`io::ErrorKind::PermissionDenied`] on a read-only device;
     /// [`io::ErrorKind::UnexpectedEof`] past the end: a device does not grow.
     fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()>;
 
-    /// Makes every write that returned before this call durable.
+    /// Makes every write durable that returned before this call.
     ///
     /// # Errors
     ///
-    /// What the host says.
+    /// The error of the host.
     fn flush(&self) -> io::Result<()>;
 
-    /// Fails if bytes that were there when the device was opened are gone, because it became shorter. Costs
-    /// next to nothing: it is asked where there is nothing to flush.
+    /// Fails if the device became shorter than it was when it was opened. Cheap: callers use it
+    /// when there is nothing to flush.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::UnexpectedEof`], and what the host says.
+    /// [`io::ErrorKind::UnexpectedEof`], and the error of the host.
     fn check_length(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Says that the bytes of this range are not needed any more; what they read as afterwards is
-    /// not defined.
+    /// Discards a range whose bytes are no longer needed. Later reads of it are undefined.
     ///
     /// # Errors
     ///
-    /// What the host says; a device that cannot discard does nothing and succeeds.
+    /// The error of the host. A device that cannot discard does nothing and succeeds.
     fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
 
-    /// Writes zeros over this range, without giving the space up where that can be had.
+    /// Writes zeros over a range. The space stays allocated where the device supports that.
     ///
     /// # Errors
     ///
@@ -85,29 +83,30 @@ pub trait BlockDevice: Send + Sync {
         write_zeros_plainly(self, offset, length)
     }
 
-    /// Says that this range will be read soon. A hint: it never fails and may do nothing.
+    /// Announces that this range will be read soon. A hint: it never fails and may do nothing.
     fn prefetch(&self, _offset: u64, _length: u64) {}
 
-    /// Puts bytes from `offset` on into a pipe, as references to what the host holds of them and not as a copy:
-    /// until they have left the pipe they change with the device. Does not wait for room in the pipe. Returns
-    /// how many were put: fewer than `length` where the pipe is full, none where this device cannot do it.
+    /// Splices bytes from `offset` on into a pipe. The pipe refers to the host's cached pages and
+    /// has no copy, so the bytes change with the device until they have left the pipe. This does
+    /// not wait for room in the pipe. Returns the number of bytes in the pipe: fewer than `length`
+    /// if the pipe is full, and 0 if this device does not support it.
     ///
     /// # Errors
     ///
-    /// As [`read_at`](Self::read_at). Some may be in the pipe by then.
+    /// As [`read_at`](Self::read_at). Some bytes may be in the pipe by then.
     fn splice_at(&self, _offset: u64, _length: usize, _pipe: BorrowedFd<'_>) -> io::Result<usize> {
         Ok(0)
     }
 
-    /// Says that somebody else may have written this range, so that the next read shall ask the
-    /// device and not a cache of the host. A hint: it never fails and may do nothing.
+    /// Announces that another program may have written this range, so that the next read comes from
+    /// the device and not from a cache of the host. A hint: it never fails and may do nothing.
     fn invalidate(&self, _offset: u64, _length: u64) {}
 }
 
-/// Zeros that are written at once.
+/// Zeros that one write writes.
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
 
-/// Writes zeros as any other bytes, for devices that know nothing better.
+/// Writes zeros as ordinary bytes, for devices without a better way.
 pub(crate) fn write_zeros_plainly<D: BlockDevice + ?Sized>(
     device: &D,
     offset: u64,
@@ -140,10 +139,10 @@ pub(crate) fn check_read(device: &dyn BlockDevice, offset: u64, length: usize) -
     Err(io::Error::new(io::ErrorKind::UnexpectedEof, message))
 }
 
-/// Checks that a write is allowed and lies inside the device: devices do not grow.
+/// Checks that a write is allowed and lies inside the device, which does not grow.
 pub(crate) fn check_write(device: &dyn BlockDevice, offset: u64, length: usize) -> io::Result<()> {
     if device.is_read_only() {
-        let message = "the device is open for reading only";
+        let message = "the device is open read-only";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     check_read(device, offset, length)

@@ -1,7 +1,7 @@
-//! Why a device could not be opened: the path, what failed, and what to do about it.
+//! Errors of opening a device: the path, the failure, and a hint what to do.
 //!
-//! Does **not** own failures of reads and writes on an open device: those are plain
-//! [`io::Error`]s, as the trait says.
+//! Does **not** own failures of reads and writes on an open device. Those are plain [`io::Error`]s,
+//! as the trait says.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -10,59 +10,59 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::file::Access;
-use crate::holder::Holder;
 #[cfg(feature = "disk-images")]
 use crate::image::ImageRefusal;
+use crate::lock_holder::LockHolder;
 use crate::signature::Contents;
 use crate::usage::Usage;
 
-/// A device that could not be opened.
+/// The error of opening a device.
 #[derive(Debug)]
 pub struct DeviceError {
     path: PathBuf,
     failure: DeviceFailure,
-    /// The process that has it open, where that is the failure and it can be found.
-    holder: Option<Box<Holder>>,
+    /// The process that has the device open, if that is the failure and the process can be found.
+    holder: Option<Box<LockHolder>>,
 }
 
-/// What stood in the way.
+/// The reason why a device could not be opened.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DeviceFailure {
     /// The host refused to open it.
     Open(io::Error),
-    /// It is a block device that takes no writes.
+    /// It is a write-protected block device.
     #[doc(alias = "BLKROGET")]
     WriteProtected,
-    /// It is neither a regular file nor a block device, but this.
+    /// It is this kind of file, and neither a regular file nor a block device.
     NotADevice(&'static str),
-    /// Its length or sector size could not be found out.
+    /// Its length or sector size could not be determined.
     Measure(io::Error),
     /// Another program holds a lock that this access conflicts with.
     Locked(Access),
-    /// Another program uses the file or disk that the device is made of.
+    /// Another program uses the file or disk below the device.
     LockedBelow {
-        /// The access that was asked for.
+        /// The access that was requested.
         access: Access,
         /// The file or disk.
         below: PathBuf,
     },
-    /// Another device that is made of the same file or disk is mounted, claimed or being written.
+    /// Another device over the same file or disk is mounted, claimed or being written.
     TwinBusy {
         /// The other device.
         twin: PathBuf,
-        /// The file or disk that both are made of.
+        /// The file or disk below both devices.
         common: PathBuf,
     },
     /// The host could not lock it.
     Lock(io::Error),
-    /// Somebody else uses it: it is mounted, or another device is made of it.
+    /// It is mounted, or another device is made of it.
     InUse(Usage, Access),
-    /// The kernel will not give it exclusively, and does not say to whom it belongs.
+    /// The kernel refuses exclusive access, and does not say which user has it.
     Busy,
-    /// It is a disk image in a format that cannot be opened like this.
+    /// It is a disk image in a format that cannot be opened with this access.
     ForeignImage(Contents, Access),
-    /// It is a qcow2 image with a feature that is not read.
+    /// It is a qcow2 image with an unsupported feature.
     #[cfg(feature = "disk-images")]
     Refused(ImageRefusal),
     /// It is a qcow2 image whose header or tables are damaged.
@@ -70,7 +70,7 @@ pub enum DeviceFailure {
 }
 
 impl DeviceError {
-    /// Says that `failure` kept the device at `path` from being opened.
+    /// Creates the error of opening the device at `path`.
     #[must_use]
     pub fn new(path: &Path, failure: DeviceFailure) -> Self {
         let held = match &failure {
@@ -78,35 +78,36 @@ impl DeviceError {
             DeviceFailure::LockedBelow { below, .. } => Some(below.as_path()),
             _ => None,
         };
-        let holder = held.and_then(Holder::find).map(Box::new);
+        let holder = held.and_then(LockHolder::find).map(Box::new);
         Self { path: path.to_owned(), failure, holder }
     }
 
-    /// The path that was to be opened.
+    /// Returns the path of the device.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What stood in the way.
+    /// Returns the failure.
     #[must_use]
     pub fn failure(&self) -> &DeviceFailure {
         &self.failure
     }
 
-    /// What stood in the way, without the path.
+    /// Returns the failure without the path.
     #[must_use]
     pub fn into_failure(self) -> DeviceFailure {
         self.failure
     }
 
-    /// The process that has it open, where that is the failure and it can be found.
+    /// Returns the process that has the device open, if that is the failure and the process can be
+    /// found.
     #[must_use]
-    pub fn holder(&self) -> Option<&Holder> {
+    pub fn holder(&self) -> Option<&LockHolder> {
         self.holder.as_deref()
     }
 
-    /// What stood in the way, with the process that has it open where that is known.
+    /// Returns the failure as text, with the process that has the device open if it is known.
     #[must_use]
     pub fn reason(&self) -> String {
         match &self.holder {
@@ -116,14 +117,14 @@ impl DeviceError {
                 }
                 _ => holder.to_string(),
             },
-            None => match (&self.failure, crate::holder::user_of_device(&self.path)) {
+            None => match (&self.failure, crate::lock_holder::user_of_device(&self.path)) {
                 (DeviceFailure::Busy, Some(user)) => format!("is in use: {user}"),
                 (failure, _) => failure.to_string(),
             },
         }
     }
 
-    /// What the user can do, where there is something.
+    /// Returns what the user can do, if there is anything.
     #[must_use]
     pub fn hint(&self) -> Option<Cow<'static, str>> {
         match (&self.holder, &self.failure) {
@@ -145,24 +146,27 @@ impl DeviceFailure {
                 _ => return None,
             },
             Self::Locked(Access::ReadOnly) | Self::LockedBelow { access: Access::ReadOnly, .. } => {
-                "wait until the program that writes it is done (of a mount: ferroxfs umount DIR), or read it \
-                 as it is with --live"
+                "wait until the program that writes it is done (for a mount: ferroxfs umount DIR), \
+                 or read it as it is with --live"
             }
             Self::TwinBusy { .. } => {
-                "unmount the other device or stop what uses it, and detach it (losetup -d)"
+                "unmount the other device or stop the program that uses it, and detach it (losetup \
+                 -d)"
             }
             Self::Locked(Access::ReadWrite)
             | Self::LockedBelow { access: Access::ReadWrite, .. } => {
-                "wait until the other program that uses it is done (of a mount: ferroxfs umount DIR)"
+                "wait until the other program that uses it is done (for a mount: ferroxfs umount \
+                 DIR)"
             }
             Self::InUse(Usage::Mounted { .. }, Access::ReadOnly) => {
-                "unmount it; for reading alone there is --live"
+                "unmount it; to read it as it is, use --live"
             }
             Self::InUse(Usage::Mounted { .. }, Access::ReadWrite) => "unmount it",
-            Self::WriteProtected => "what only reads can be done; a mount with -o ro",
+            Self::WriteProtected => "only reading is possible; mount it with -o ro",
             Self::InUse(Usage::Loop { .. }, _) => "detach the loop device (losetup -d)",
             Self::Busy => {
-                "unmount it, stop what is made of it (volume group, RAID, swap), or end what writes it"
+                "unmount it, stop the devices made of it (volume group, RAID, swap), or stop the \
+                 program that writes it"
             }
             Self::ForeignImage(Contents::Ewf, _) => "convert it to a raw image (ewfexport -f raw)",
             Self::ForeignImage(..) => {
@@ -178,16 +182,16 @@ impl DeviceFailure {
     }
 }
 
-/// What root can do is not hinted at to root.
+/// Returns the hint for a permission error. Root gets no hint to become root.
 fn permission_hint() -> Option<&'static str> {
     Some(match rustix::process::geteuid().is_root() {
         true => {
-            "lsattr says whether it is immutable; a read-only mount of its filesystem, or a security \
-                 module, may keep root from it as well"
+            "lsattr shows whether it is immutable; a read-only mount of its filesystem, or a \
+             security module, can also refuse root"
         }
         false => {
-            "its permissions (ls -l) say who may, and lsattr whether it is immutable; for a disk of \
-                  the machine be root"
+            "check its permissions (ls -l) and whether it is immutable (lsattr); a disk of this \
+             machine needs root"
         }
     })
 }
@@ -206,17 +210,21 @@ impl fmt::Display for DeviceFailure {
             Self::NotADevice(found) => {
                 write!(f, "is {found}, neither an image file nor a block device")
             }
-            Self::Measure(error) => write!(f, "does not tell its size: {error}"),
+            Self::Measure(error) => write!(f, "cannot be measured: {error}"),
             Self::Locked(Access::ReadOnly) => f.write_str("another program is writing it"),
             Self::Locked(Access::ReadWrite) => f.write_str("another program has it open"),
             Self::LockedBelow { access: Access::ReadOnly, below } => {
-                write!(f, "another program is writing {}, which it is made of", below.display())
+                write!(
+                    f,
+                    "another program is writing {}, the file or disk below it",
+                    below.display()
+                )
             }
             Self::LockedBelow { access: Access::ReadWrite, below } => {
-                write!(f, "another program has {} open, which it is made of", below.display())
+                write!(f, "another program has {} open, the file or disk below it", below.display())
             }
             Self::TwinBusy { twin, common } => {
-                write!(f, "{} is in use, which is made of {} too", twin.display(), common.display())
+                write!(f, "{} is in use, and is also made of {}", twin.display(), common.display())
             }
             Self::Lock(error) => write!(f, "cannot be locked: {error}"),
             Self::InUse(usage, _) => usage.fmt(f),
@@ -224,14 +232,14 @@ impl fmt::Display for DeviceFailure {
                 f.write_str("is in use: mounted, part of another device, or being written")
             }
             Self::ForeignImage(found, Access::ReadOnly) => {
-                write!(f, "is {found}, which is not read here")
+                write!(f, "is {found}, which ferroxfs does not read")
             }
             Self::ForeignImage(found, Access::ReadWrite) => {
-                write!(f, "is {found}, which is not written here")
+                write!(f, "is {found}, which ferroxfs does not write")
             }
             #[cfg(feature = "disk-images")]
             Self::Refused(refusal) => {
-                write!(f, "is a qcow2 disk image that {refusal}, which is not read here")
+                write!(f, "is a qcow2 disk image that {refusal}, which ferroxfs does not read")
             }
             Self::DamagedImage => {
                 f.write_str("is a qcow2 disk image whose header or tables are damaged")

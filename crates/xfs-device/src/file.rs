@@ -1,20 +1,21 @@
 //! A regular file or a block device of the host.
 //!
-//! Owns: opening with the right locks, positional I/O, durability. Does **not** own finding out who
-//! else uses it ([`usage`]) or what its bytes mean.
+//! Owns: opening with the right locks, positional I/O, durability. Does **not** own finding other
+//! users of the file ([`usage`]), or the meaning of its bytes.
 //!
 //! # Invariants
 //!
-//! - **I1** A device opened for reading has a descriptor that cannot write: nothing above can make
-//!   it change a byte.
-//! - **I2** While it is open for writing, no other program of good will has the same bytes open: it is
-//!   locked at every level that it is made of ([`crate::lock`]). On a block device, and on the
-//!   loop devices that are made of the same file, `O_EXCL` keeps the kernel from mounting it.
-//! - **I3** The image is never mapped into memory: a file that somebody truncates gives an error,
-//!   not SIGBUS.
-//! - **I4** A flush fails once the file, or a file that the device is made of, is shorter than it was:
-//!   bytes that earlier flushes promised are lost. The one write that could hide that, by reaching the
-//!   old end again, looks first.
+//! - **I1** A device opened for reading has a descriptor that cannot write. So no layer above can
+//!   make it change a byte.
+//! - **I2** While a device is open for writing, no other program that honours the locks has the
+//!   same bytes open: the device is locked at every level that it is made of ([`crate::lock`]). On
+//!   a block device, and on the loop devices over the same file, `O_EXCL` keeps the kernel from
+//!   mounting it.
+//! - **I3** The image is never mapped into memory. So if another program truncates the file,
+//!   reading gives an error and not SIGBUS.
+//! - **I4** A flush fails once the file, or a file that the device is made of, is shorter than it
+//!   was: bytes that earlier flushes made durable are lost. A write that reaches the old end could
+//!   hide that by extending the file again, so it checks the length first.
 
 use std::fs::{File, Metadata};
 use std::io::{self, IoSlice, Seek, SeekFrom};
@@ -29,16 +30,16 @@ use rustix::pipe::{SpliceFlags, splice};
 use crate::device::{BlockDevice, Durability, check_read, check_write, write_zeros_plainly};
 use crate::error::{DeviceError, DeviceFailure};
 use crate::lock;
-use crate::stack::{self, Identity, Level, Shortened, Span, Twin};
+use crate::stack::{self, FileIdentity, Level, Shortened, Span, Twin};
 use crate::usage::{self, Usage};
 
-/// Sector size of an image file, for which the host gives no guarantee of its own.
+/// Sector size of an image file. The host gives no guarantee of its own for a file.
 const IMAGE_SECTOR_BYTES: u32 = 512;
 
-/// The largest page that a host has: a multiple of all others.
+/// The largest page size of a host, a multiple of all others.
 const MAX_PAGE_BYTES: u64 = 64 << 10;
 
-/// What is to be done with a device.
+/// The access to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Read only: no byte changes.
@@ -47,7 +48,7 @@ pub enum Access {
     ReadWrite,
 }
 
-/// How to open a device.
+/// Options for opening a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
     access: Access,
@@ -55,32 +56,32 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// For reading, shared with other readers.
+    /// Opens for reading, shared with other readers.
     #[must_use]
     pub const fn read_only() -> Self {
         Self { access: Access::ReadOnly, live: false }
     }
 
-    /// For reading and writing, alone.
+    /// Opens for reading and writing, exclusively.
     #[must_use]
     pub const fn read_write() -> Self {
         Self { access: Access::ReadWrite, live: false }
     }
 
-    /// Lets a device be read that somebody else has mounted or is writing. What is read may be
-    /// stale or torn. Without effect on writing.
+    /// Allows reading a device that another program has mounted or is writing. The bytes read may
+    /// be stale or torn. Has no effect on writing.
     #[must_use]
     pub const fn live(self) -> Self {
         Self { live: true, ..self }
     }
 
-    /// Whether it is opened for writing.
+    /// Returns the access.
     #[must_use]
     pub const fn access(self) -> Access {
         self.access
     }
 
-    /// Whether a device in use may be read.
+    /// Returns whether a device in use may be read.
     #[must_use]
     pub const fn is_live(self) -> bool {
         self.live && matches!(self.access, Access::ReadOnly)
@@ -96,12 +97,13 @@ pub struct FileDevice {
     is_block_device: bool,
     access: Access,
     usage: Option<Usage>,
-    /// What it is made of, open and locked.
+    /// The files and devices that the device is made of, open and locked.
     levels: Vec<Level>,
-    /// Other ways to the same bytes, which the kernel gives to nobody else meanwhile.
+    /// Other devices over the same bytes, claimed so that the kernel gives them to no other
+    /// program.
     _claims: Vec<File>,
-    /// It is a block device that somebody else may be writing. A filesystem writes past the cache
-    /// through which the host serves our reads, and that may hold what was read long ago.
+    /// It is a block device that another program may be writing. A filesystem writes past the cache
+    /// through which the host serves our reads, so that cache may be stale.
     has_stale_cache: bool,
 }
 
@@ -122,7 +124,7 @@ impl FileDevice {
             return Err(DeviceFailure::InUse(usage.clone(), options.access));
         }
         let is_block = before.file_type().is_block_device();
-        // Such a device can be opened, and refuses each write.
+        // A write-protected device can be opened, and refuses each write.
         if options.access == Access::ReadWrite && is_block && usage::is_write_protected(&before) {
             return Err(DeviceFailure::WriteProtected);
         }
@@ -158,13 +160,14 @@ impl FileDevice {
         })
     }
 
-    /// A second descriptor of the host's file; the lock is common to both.
+    /// Returns a second descriptor of the host's file. Both share the lock.
     #[cfg(feature = "disk-images")]
     pub(crate) fn try_clone_host(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// Who else uses the device, where it was opened in spite of that: what is read may be stale.
+    /// Returns the other user of the device, if it was opened nevertheless: the bytes read may be
+    /// stale.
     #[must_use]
     pub fn usage(&self) -> Option<&Usage> {
         self.usage.as_ref()
@@ -198,7 +201,8 @@ impl BlockDevice for FileDevice {
     fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
         check_write(self, offset, bytes.len())?;
         if offset + bytes.len() as u64 == self.length_bytes {
-            // The file would have its old length again, with a hole where bytes were lost (I4).
+            // The write could restore the file's old length, with a hole where bytes were lost
+            // (I4).
             self.check_length()?;
         }
         match durability {
@@ -218,7 +222,7 @@ impl BlockDevice for FileDevice {
         self.check_length()
     }
 
-    /// Holds I4.
+    /// Enforces I4.
     fn check_length(&self) -> io::Result<()> {
         let now = match self.is_block_device {
             true => rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0))?,
@@ -238,15 +242,15 @@ impl BlockDevice for FileDevice {
 
     fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
         check_write(self, offset, usize::try_from(length).unwrap_or(usize::MAX))?;
-        // A block device takes whole sectors only; what is left at the ends stays as it is.
+        // A block device discards whole sectors only. Partial sectors at the ends stay unchanged.
         let sector = u64::from(self.sector_size);
         let start = offset.next_multiple_of(sector);
         let end = (offset + length) / sector * sector;
         if start >= end {
             return Ok(());
         }
-        // On block devices too this is the kernel's "write zeroes by unmapping", and fails where
-        // the device cannot unmap; a host that cannot punch holes loses nothing but space.
+        // On block devices too this is the kernel's "write zeroes by unmapping". It fails if the
+        // device cannot unmap. A host that cannot punch holes loses only space.
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match rustix::fs::fallocate(&self.file, flags, start, end - start) {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV) => Ok(()),
@@ -256,8 +260,8 @@ impl BlockDevice for FileDevice {
 
     fn write_zeros(&self, offset: u64, length: u64) -> io::Result<()> {
         check_write(self, offset, usize::try_from(length).unwrap_or(usize::MAX))?;
-        // A hole in a file reads as zeros. On a block device the same call may be refused or may
-        // unmap, so there the kernel is asked for zeros, and writes them where it has to.
+        // A hole in a file reads as zeros. On a block device the same call may fail or unmap, so
+        // there the kernel is asked for zeros, and writes them if it has to.
         let flags = match self.is_block_device {
             true => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
             false => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
@@ -275,7 +279,7 @@ impl BlockDevice for FileDevice {
         }
         let (mut at, mut done) = (offset, 0);
         while done < length {
-            // Who fills the pipe empties it, so nobody would make room.
+            // The thread that fills the pipe also empties it, so a wait for room would never end.
             let flags = SpliceFlags::NONBLOCK;
             match splice(&self.file, Some(&mut at), pipe, None, length - done, flags) {
                 Ok(0) | Err(Errno::AGAIN) => break,
@@ -292,7 +296,7 @@ impl BlockDevice for FileDevice {
     }
 
     fn invalidate(&self, offset: u64, length: u64) {
-        // Of a page that is named in part the host drops nothing.
+        // The host drops no page that the range covers only in part.
         let start = offset / MAX_PAGE_BYTES * MAX_PAGE_BYTES;
         let end = offset.saturating_add(length).div_ceil(MAX_PAGE_BYTES);
         let length = end.saturating_mul(MAX_PAGE_BYTES) - start;
@@ -301,13 +305,13 @@ impl BlockDevice for FileDevice {
 }
 
 impl Drop for FileDevice {
-    /// Gives up the lock. Closing alone does not: a process that this one starts has the descriptor
-    /// until it runs its program, and the lock with it.
+    /// Releases the locks. Closing alone does not: a child process has the descriptor, and the lock
+    /// with it, until it executes its program.
     fn drop(&mut self) {
         let levels = self.levels.iter().filter_map(|level| level.file.as_ref());
         for file in levels.chain([&self.file]) {
             lock::withdraw(file);
-            // Without a lock there is nothing to give up, and nobody to tell.
+            // An unlock without a lock fails, and nothing depends on it.
             let _ = rustix::fs::flock(file, FlockOperation::Unlock);
         }
     }
@@ -321,8 +325,8 @@ impl FileDevice {
         }
     }
 
-    /// Writes with `RWF_DSYNC`, which syncs these bytes alone; where the host does not know it, with
-    /// a write and a sync of the whole file.
+    /// Writes with `RWF_DSYNC`, which syncs these bytes alone. If the host does not support it,
+    /// writes and then syncs the whole file.
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut written = 0;
         while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
@@ -343,7 +347,7 @@ impl FileDevice {
     }
 }
 
-/// Opens the path: `O_NONBLOCK` so that a FIFO in its place cannot hang us.
+/// Opens the path. `O_NONBLOCK` keeps a FIFO in its place from blocking.
 fn open_host(path: &Path, access: Access, is_block: bool) -> Result<File, DeviceFailure> {
     let write = access == Access::ReadWrite;
     let mut flags = OFlags::NONBLOCK;
@@ -359,8 +363,8 @@ fn open_host(path: &Path, access: Access, is_block: bool) -> Result<File, Device
     })
 }
 
-/// Locks the file as the access wants it. The kernel's own users of the file take no such lock, so
-/// this never disturbs them, nor do they keep us from it.
+/// Locks the file for the access. The kernel's own users of the file take no such lock, so the lock
+/// neither disturbs them nor is refused because of them.
 fn lock(file: &File, options: OpenOptions) -> Result<(), DeviceFailure> {
     let operation = match options.access {
         Access::ReadOnly => FlockOperation::NonBlockingLockShared,
@@ -371,7 +375,7 @@ fn lock(file: &File, options: OpenOptions) -> Result<(), DeviceFailure> {
         Ok(()) => Err(DeviceFailure::Locked(options.access)),
         Err(Errno::WOULDBLOCK) if options.is_live() => Ok(()),
         Err(Errno::WOULDBLOCK) => Err(DeviceFailure::Locked(options.access)),
-        // Some network filesystems cannot lock; reading needs none to be safe for the image.
+        // Some network filesystems cannot lock. Reading is safe for the image without a lock.
         Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::BADF)
             if options.access == Access::ReadOnly =>
         {
@@ -381,7 +385,7 @@ fn lock(file: &File, options: OpenOptions) -> Result<(), DeviceFailure> {
     }
 }
 
-/// What the device is made of, and who else is made of that.
+/// The files and devices that a device is made of, and other devices made of the same.
 struct Stack {
     levels: Vec<Level>,
     twins: Vec<Twin>,
@@ -390,16 +394,16 @@ struct Stack {
 impl Stack {
     fn new(file: &File, metadata: &Metadata) -> Self {
         let levels = stack::levels_below(file, metadata);
-        let twins = stack::twins(Identity::of(metadata), &levels);
+        let twins = stack::twins(FileIdentity::of(metadata), &levels);
         Self { levels, twins }
     }
 
-    /// The mount that shows the same bytes by another way, if there is one.
+    /// Returns a mount that shows the same bytes through another device, if there is one.
     fn usage(&self) -> Option<Usage> {
         usage::find_in_stack(&self.levels, &self.twins)
     }
 
-    /// Locks every level, and for a writer claims the other ways. Returns the claims.
+    /// Locks every level. For a writer, also claims the other devices, and returns the claims.
     fn lock(&self, options: OpenOptions) -> Result<Vec<File>, DeviceFailure> {
         let access = options.access;
         for level in &self.levels {
@@ -413,7 +417,7 @@ impl Stack {
         }
     }
 
-    /// Takes the devices that the kernel could mount over the same bytes.
+    /// Claims the devices that the kernel could mount over the same bytes.
     fn claim(&self) -> Result<Vec<File>, DeviceFailure> {
         let below = self.levels.iter().filter(|level| level.is_unclaimed && level.span.is_whole());
         let below = below.map(|level| (&level.path, &level.path));
@@ -428,14 +432,15 @@ impl Stack {
                     let (twin, common) = (node.clone(), common.clone());
                     return Err(DeviceFailure::TwinBusy { twin, common });
                 }
-                // It is detached by now, or closed to this user: who writes it is seen by locks.
+                // The device is detached by now, or closed to this user. A lock then shows its
+                // writer.
                 Err(_) => {}
             }
         }
         Ok(claims)
     }
 
-    /// Asks the other ways for writers, where the file that both show cannot be locked.
+    /// Checks the other devices for writers, if the file below both cannot be locked.
     fn look_at_twins(&self, options: OpenOptions) -> Result<(), DeviceFailure> {
         for twin in self.twins.iter().filter(|twin| twin.is_meeting_place) {
             let Ok(file) = File::open(&twin.node) else { continue };

@@ -1,4 +1,4 @@
-//! Finding the XFS volume on a device: the whole of it, or a partition.
+//! Finding the XFS volume on a device: the whole device, or a partition.
 
 use std::borrow::Cow;
 use std::io;
@@ -10,34 +10,34 @@ use crate::partition::{Partition, PartitionError, PartitionTable, partitions};
 use crate::signature::{self, Contents};
 use crate::window::WindowDevice;
 
-/// The logarithms of the sizes that a sector of XFS can have.
+/// Logarithms of the sector sizes that XFS can have.
 const SECTOR_LOGS: std::ops::RangeInclusive<u32> = 9..=15;
-/// What the second sector of an allocation group begins with, and the third.
+/// Magic numbers of the second and third sector of an allocation group.
 const GROUP_MAGICS: [[u8; 4]; 2] = [*b"XAGF", *b"XAGI"];
 
-/// Which part of a device holds the volume.
+/// The part of a device that holds the volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
-    /// Whatever is the only one: the whole device, or the one partition with XFS.
+    /// The only volume there is: the whole device, or the one partition with XFS.
     #[default]
     Auto,
     /// The partition of this number, if it holds XFS.
     Partition(u32),
-    /// From this byte to the end, if XFS is there.
+    /// The bytes from this offset to the end, if XFS is there.
     Offset(u64),
 }
 
 /// A volume found on a device.
-pub struct Found {
+pub struct LocatedVolume {
     /// The bytes of the volume.
     pub device: SharedDevice,
-    /// Where they start on the device that was searched.
+    /// The offset of the volume on the searched device.
     pub start: u64,
-    /// The partition, if it is one.
+    /// The partition, if the volume is one.
     pub partition: Option<Partition>,
 }
 
-/// Why no volume was found.
+/// The reason why no volume was found.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FindError {
@@ -47,26 +47,26 @@ pub enum FindError {
     /// The partition table cannot be used.
     #[error(transparent)]
     Table(#[from] PartitionError),
-    /// A partition was asked for, but there is no table.
+    /// A partition was requested, but there is no table.
     #[error("has no partition table, so there is no partition {number}: it holds {found}")]
     NoTable {
-        /// What was asked for.
+        /// The requested number.
         number: u32,
-        /// What the device holds.
+        /// The contents of the device.
         found: Contents,
     },
-    /// A partition was asked for that the table does not have.
+    /// The requested partition is not in the table.
     #[error("has no partition {number}; its {} has {}", table.kind, list(&table.partitions))]
     NoSuchPartition {
-        /// What was asked for.
+        /// The requested number.
         number: u32,
-        /// What there is.
+        /// The table.
         table: PartitionTable,
     },
-    /// The offset that was asked for is not on the device.
+    /// The requested offset is not on the device.
     #[error("byte {offset} is past the end: the device has {length_bytes} bytes")]
     OffsetPastEnd {
-        /// What was asked for.
+        /// The requested offset.
         offset: u64,
         /// Length of the device.
         length_bytes: u64,
@@ -74,7 +74,7 @@ pub enum FindError {
     /// There is no partition table and no XFS.
     #[error("is not an XFS volume: {}", holds(.0))]
     NotXfs(Contents),
-    /// There is a container of volumes, none of which is opened by itself.
+    /// There is a container of volumes, none of which ferroxfs opens on its own.
     #[error("{0}")]
     Container(Box<Container>),
     /// There is a partition table, but no partition holds XFS.
@@ -86,7 +86,7 @@ pub enum FindError {
 }
 
 impl FindError {
-    /// What the user can do, where there is something.
+    /// Returns what the user can do, if there is anything.
     #[must_use]
     pub fn hint(&self) -> Option<Cow<'static, str>> {
         match self {
@@ -100,20 +100,21 @@ impl FindError {
         Some(match self {
             Self::Several(_) => "choose one with --partition N",
             Self::NoSuchPartition { .. } | Self::NoTable { .. } => {
-                "choose one that is there, or give the place with --offset BYTES"
+                "choose an existing partition, or give the offset of the volume with --offset BYTES"
             }
             Self::Table(PartitionError::DamagedGpt) => {
-                "give the place of the volume with --offset BYTES"
+                "give the offset of the volume with --offset BYTES"
             }
             Self::NoXfsPartition(_) => {
-                "if a volume's first sector is damaged, choose its partition with --partition N"
+                "if the first sector of a volume is damaged, choose its partition with --partition \
+                 N"
             }
             _ => return None,
         })
     }
 }
 
-/// What the user can do where something else is.
+/// Returns what the user can do with other contents.
 const fn hint_at(contents: Contents) -> Option<&'static str> {
     Some(match contents {
         Contents::Ewf => "convert it to a raw image (ewfexport -f raw)",
@@ -126,17 +127,17 @@ const fn hint_at(contents: Contents) -> Option<&'static str> {
             "decompress it first"
         }
         Contents::Tar | Contents::Cpio => {
-            "ferroxfs mkfs --from ARCHIVE -d size=BYTES IMAGE makes a volume of it, ferroxfs import ARCHIVE \
-             IMAGE puts it into one"
+            "make a volume from it (ferroxfs mkfs --from ARCHIVE -d size=BYTES IMAGE), or copy it \
+             into one (ferroxfs import ARCHIVE IMAGE)"
         }
-        Contents::Luks => {
-            "open it (cryptsetup open IMAGE NAME) and name what is inside: /dev/mapper/NAME"
-        }
+        Contents::Luks => "open it (cryptsetup open IMAGE NAME) and use /dev/mapper/NAME",
         Contents::BitLocker => {
-            "open it (cryptsetup open --type bitlk IMAGE NAME) and name what is inside: /dev/mapper/NAME"
+            "open it (cryptsetup open --type bitlk IMAGE NAME) and use /dev/mapper/NAME"
         }
-        Contents::Empty => "ferroxfs mkfs -d file,size=BYTES IMAGE makes a volume in it",
-        Contents::Zeros => "if a volume begins further on, give its place with --offset BYTES",
+        Contents::Empty => "make a volume in it: ferroxfs mkfs -d file,size=BYTES IMAGE",
+        Contents::Zeros => {
+            "if a volume starts later in the file, give its offset with --offset BYTES"
+        }
         _ => return None,
     })
 }
@@ -163,8 +164,11 @@ fn list_xfs(table: &PartitionTable) -> String {
 ///
 /// # Errors
 ///
-/// Typed, and saying what was found instead: see [`FindError`].
-pub fn find_filesystem(device: SharedDevice, selection: Selection) -> Result<Found, FindError> {
+/// Typed, with the contents found instead: see [`FindError`].
+pub fn find_filesystem(
+    device: SharedDevice,
+    selection: Selection,
+) -> Result<LocatedVolume, FindError> {
     match selection {
         Selection::Auto => find_only(device),
         Selection::Partition(number) => {
@@ -177,26 +181,30 @@ pub fn find_filesystem(device: SharedDevice, selection: Selection) -> Result<Fou
                 None => Err(FindError::NoSuchPartition { number, table }),
             }
         }
-        Selection::Offset(0) => refuse_others(Found { device, start: 0, partition: None }),
+        Selection::Offset(0) => refuse_others(LocatedVolume { device, start: 0, partition: None }),
         Selection::Offset(offset) => {
             let length_bytes = device.length_bytes();
             if offset >= length_bytes {
                 return Err(FindError::OffsetPastEnd { offset, length_bytes });
             }
             let window = WindowDevice::new(device, offset, length_bytes - offset);
-            refuse_others(Found { device: Arc::new(window), start: offset, partition: None })
+            refuse_others(LocatedVolume {
+                device: Arc::new(window),
+                start: offset,
+                partition: None,
+            })
         }
     }
 }
 
-/// Refuses what is not XFS. A volume of which only the first sector is damaged passes: whoever opens
-/// it is told that.
-fn refuse_others(found: Found) -> Result<Found, FindError> {
+/// Refuses contents that are not XFS. A volume whose first sector alone is damaged passes: opening
+/// it reports the damage.
+fn refuse_others(found: LocatedVolume) -> Result<LocatedVolume, FindError> {
     let (device, start) = (&found.device, found.start);
     match signature::detect(&**device, 0)? {
         Contents::Xfs => Ok(found),
         other @ (Contents::Lvm | Contents::Raid | Contents::Bcache) => {
-            // Places are told from the first byte of the image on.
+            // Offsets count from the first byte of the image.
             let mut container = Container::read(&**device, 0, other)?;
             for volume in container.iter_mut().flat_map(|container| &mut container.volumes) {
                 volume.start = volume.start.and_then(|at| at.checked_add(start));
@@ -209,12 +217,12 @@ fn refuse_others(found: Found) -> Result<Found, FindError> {
     }
 }
 
-/// Whether the headers of an allocation group lie behind the first sector, as they do on an XFS volume,
-/// whatever has become of that one.
+/// Returns whether the headers of an allocation group follow the first sector, as they do on an XFS
+/// volume whose first sector is damaged.
 ///
 /// # Errors
 ///
-/// What the device says.
+/// The error of the device.
 pub fn has_group_headers(device: &dyn BlockDevice) -> io::Result<bool> {
     for sector_log in SECTOR_LOGS {
         let sector = 1_u64 << sector_log;
@@ -231,16 +239,16 @@ pub fn has_group_headers(device: &dyn BlockDevice) -> io::Result<bool> {
     Ok(false)
 }
 
-fn find_only(device: SharedDevice) -> Result<Found, FindError> {
+fn find_only(device: SharedDevice) -> Result<LocatedVolume, FindError> {
     let contents = signature::detect(&*device, 0)?;
     if contents == Contents::Xfs {
-        return Ok(Found { device, start: 0, partition: None });
+        return Ok(LocatedVolume { device, start: 0, partition: None });
     }
     if contents.is_disk_image() {
         return Err(FindError::NotXfs(contents));
     }
     let Some(table) = partitions(&*device)? else {
-        return refuse_others(Found { device, start: 0, partition: None });
+        return refuse_others(LocatedVolume { device, start: 0, partition: None });
     };
     let mut candidates: Vec<Partition> = table.xfs_partitions().cloned().collect();
     match (candidates.pop(), candidates.is_empty()) {
@@ -250,7 +258,7 @@ fn find_only(device: SharedDevice) -> Result<Found, FindError> {
     }
 }
 
-/// What a disk holds of whose partitions none is XFS: the first container among them, or just the table.
+/// Returns the error for a disk without an XFS partition: its first container, or else its table.
 fn no_xfs(device: &dyn BlockDevice, table: PartitionTable) -> io::Result<FindError> {
     for partition in &table.partitions {
         let number = partition.number;
@@ -262,9 +270,9 @@ fn no_xfs(device: &dyn BlockDevice, table: PartitionTable) -> io::Result<FindErr
     Ok(FindError::NoXfsPartition(table))
 }
 
-fn partition_of(device: SharedDevice, partition: Partition) -> Found {
+fn partition_of(device: SharedDevice, partition: Partition) -> LocatedVolume {
     let window = WindowDevice::new(device, partition.start, partition.length_bytes);
-    Found { device: Arc::new(window), start: partition.start, partition: Some(partition) }
+    LocatedVolume { device: Arc::new(window), start: partition.start, partition: Some(partition) }
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
-//! The disk inside a qcow2 image, for reading.
+//! The disk inside a qcow2 image, read-only.
 //!
-//! Owns: making a device of the library's reader, and naming what keeps an image from being read. Does
-//! **not** own the format: that is the crate `imago`'s, except for what that does not read ([`clusters`]).
+//! Owns: the one device of all images, the map of images that the crate `imago` reads, and naming
+//! the features that keep an image from being read. Does **not** own the format. `imago` owns it,
+//! except for the images that it does not read ([`clusters`]).
 //!
-//! Errors of that crate are not handed on: their words are its own. Those of the host are.
+//! Errors of `imago` are not passed on, since their wording is its own. Errors of the host are.
 //!
-//! An image is never allowed to name other files: one with a backing file or an external data file
-//! is refused, since whoever made it could otherwise have us read any file of the host.
+//! An image may never name other files. One with a backing file or an external data file is
+//! refused: otherwise its author could make us read any file of the host.
 
 mod clusters;
 mod header;
@@ -21,23 +22,60 @@ use imago::{DenyImplicitOpenGate, FormatAccess, FormatDriverBuilder, Mapping};
 use crate::device::{BlockDevice, Durability, SharedDevice, check_read};
 use crate::error::DeviceFailure;
 use crate::file::FileDevice;
-use clusters::ClusterDevice;
+use clusters::ClusterTables;
 pub use header::ImageRefusal;
-use header::{Header, HeaderError};
+use header::{HeaderError, ImageHeader};
 
 const SECTOR_BYTES: u32 = 512;
 
-/// The disk inside a qcow2 image.
-struct ImageDevice {
-    disk: FormatAccess<File>,
-    file: FileDevice,
+/// The location of a range of the disk.
+enum ClusterLocation {
+    /// Nowhere: the range reads as zeros.
+    Zeros,
+    /// At this byte of the file.
+    Host(u64),
+    /// In an encoded cluster, which the map reads itself. The value belongs to the map.
+    Encoded(u64),
 }
 
-impl ImageDevice {
-    fn open(file: FileDevice) -> io::Result<Self> {
+/// The map from the disk to the file of an image.
+trait ClusterMap: Send + Sync {
+    /// Returns the length of the disk.
+    fn length_bytes(&self) -> u64;
+
+    /// Returns the location of the byte at `offset` of the disk, and how many bytes from there on,
+    /// of `length_bytes`, have the same kind of location.
+    fn find(
+        &self,
+        file: &FileDevice,
+        offset: u64,
+        length_bytes: u64,
+    ) -> io::Result<(ClusterLocation, u64)>;
+
+    /// Reads a part of an encoded cluster at `offset` of the disk. `encoded` comes from `find`.
+    fn read_encoded(
+        &self,
+        file: &FileDevice,
+        offset: u64,
+        encoded: u64,
+        piece: &mut [u8],
+    ) -> io::Result<()>;
+}
+
+/// The disk inside a qcow2 image.
+struct ImageDevice<M> {
+    file: FileDevice,
+    map: M,
+}
+
+/// The map of an image that `imago` reads.
+struct ImagoMap(FormatAccess<File>);
+
+impl ImagoMap {
+    fn open(file: &FileDevice) -> io::Result<Self> {
         let storage = File::try_from(file.try_clone_host()?)?;
         let image = Qcow2::<File>::builder(storage).open(DenyImplicitOpenGate::default())?;
-        Ok(Self { disk: FormatAccess::new(image), file })
+        Ok(Self(FormatAccess::new(image)))
     }
 }
 
@@ -45,37 +83,37 @@ impl ImageDevice {
 ///
 /// # Errors
 ///
-/// [`DeviceFailure::Refused`] names a feature that is not read, [`DeviceFailure::DamagedImage`] a header or
-/// tables that are no image's. In particular, images that depend on other files are refused.
+/// [`DeviceFailure::Refused`] names an unsupported feature. [`DeviceFailure::DamagedImage`] reports
+/// a damaged header or damaged tables. Images that depend on other files are refused.
 pub fn open_qcow2(file: FileDevice) -> Result<SharedDevice, DeviceFailure> {
-    let header = match Header::read(&file) {
+    let header = match ImageHeader::read(&file) {
         Ok(header) => header,
         Err(HeaderError::Refused(refusal)) => return Err(DeviceFailure::Refused(refusal)),
         Err(HeaderError::Damaged) => return Err(DeviceFailure::DamagedImage),
         Err(HeaderError::Io(error)) => return Err(DeviceFailure::Open(error)),
     };
     if header.has_extended_l2 || header.is_dirty {
-        let device = ClusterDevice::new(file, header).ok_or(DeviceFailure::DamagedImage)?;
-        return Ok(Arc::new(device));
+        let map = ClusterTables::new(header).ok_or(DeviceFailure::DamagedImage)?;
+        return Ok(Arc::new(ImageDevice { file, map }));
     }
-    match ImageDevice::open(file) {
-        Ok(device) => Ok(Arc::new(device)),
+    match ImagoMap::open(&file) {
+        Ok(map) => Ok(Arc::new(ImageDevice { file, map })),
         Err(error) if is_of_host(&error) => Err(DeviceFailure::Open(error)),
         Err(_) => Err(DeviceFailure::DamagedImage),
     }
 }
 
-/// Whether the host said it: the crate's own errors have no number.
+/// Returns whether the error comes from the host: errors of `imago` have no number.
 fn is_of_host(error: &io::Error) -> bool {
     error.raw_os_error().is_some()
 }
 
-/// The error of reading through tables that cannot be those of an image.
+/// Returns the error of reading through damaged tables.
 fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the tables of the qcow2 image are damaged")
 }
 
-/// An error of the crate in our words.
+/// Replaces an error of `imago` by one of ours.
 fn in_our_words(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => error.kind().into(),
@@ -84,9 +122,41 @@ fn in_our_words(error: io::Error) -> io::Error {
     }
 }
 
-impl BlockDevice for ImageDevice {
+impl ClusterMap for ImagoMap {
     fn length_bytes(&self) -> u64 {
-        self.disk.size()
+        self.0.size()
+    }
+
+    fn find(
+        &self,
+        _file: &FileDevice,
+        offset: u64,
+        length_bytes: u64,
+    ) -> io::Result<(ClusterLocation, u64)> {
+        let (mapping, length) = self.0.get_mapping(offset, length_bytes).map_err(in_our_words)?;
+        let location = match mapping {
+            Mapping::Raw { offset, .. } => ClusterLocation::Host(offset),
+            Mapping::Zero { .. } => ClusterLocation::Zeros,
+            Mapping::Special { .. } => ClusterLocation::Encoded(0),
+            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+        };
+        Ok((location, length))
+    }
+
+    fn read_encoded(
+        &self,
+        _file: &FileDevice,
+        offset: u64,
+        _encoded: u64,
+        piece: &mut [u8],
+    ) -> io::Result<()> {
+        self.0.read(piece, offset).map_err(in_our_words)
+    }
+}
+
+impl<M: ClusterMap> BlockDevice for ImageDevice<M> {
+    fn length_bytes(&self) -> u64 {
+        self.map.length_bytes()
     }
 
     fn sector_size(&self) -> u32 {
@@ -101,18 +171,16 @@ impl BlockDevice for ImageDevice {
         check_read(self, offset, buffer.len())?;
         let (mut at, mut rest) = (offset, buffer);
         while !rest.is_empty() {
-            let found = self.disk.get_mapping(at, rest.len() as u64);
-            let (mapping, length) = found.map_err(in_our_words)?;
+            let (location, length) = self.map.find(&self.file, at, rest.len() as u64)?;
             let length = usize::try_from(length).unwrap_or(usize::MAX).min(rest.len());
             let Some((piece, after)) = rest.split_at_mut_checked(length.max(1)) else { break };
-            match mapping {
-                // Read by ourselves: the library fills up with zeros where the file was cut short.
-                Mapping::Raw { offset, .. } => self.file.read_at(offset, piece)?,
-                Mapping::Zero { .. } => piece.fill(0),
-                Mapping::Special { .. } => {
-                    self.disk.read(&mut *piece, at).map_err(in_our_words)?;
+            match location {
+                ClusterLocation::Zeros => piece.fill(0),
+                // Not read through `imago`, which returns zeros where the file was truncated.
+                ClusterLocation::Host(host) => self.file.read_at(host, piece)?,
+                ClusterLocation::Encoded(encoded) => {
+                    self.map.read_encoded(&self.file, at, encoded, piece)?;
                 }
-                _ => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
             at += piece.len() as u64;
             rest = after;

@@ -1,19 +1,19 @@
 //! Block devices: files, block devices, memory, partitions inside disk images.
 //!
-//! Owns: the [`BlockDevice`] trait and its back ends, locks on the host's files, finding a
-//! filesystem inside a partitioned disk. Does **not** own: what a block means.
+//! Owns: the [`BlockDevice`] trait and its implementations, locks on the host's files, finding a
+//! filesystem on a partitioned disk. Does **not** own: the meaning of a block.
 //!
-//! The trait is public on purpose: a caller may bring a device of its own.
+//! The trait is public on purpose: a caller may bring its own device.
 
 mod container;
 mod device;
 mod error;
 mod file;
 mod filesystem;
-mod holder;
 #[cfg(feature = "disk-images")]
 mod image;
 mod lock;
+mod lock_holder;
 mod lvm;
 mod memory;
 mod open;
@@ -25,14 +25,14 @@ mod text;
 mod usage;
 mod window;
 
-pub use container::{Container, Inner};
+pub use container::{Container, InnerVolume};
 pub use device::{BlockDevice, Durability, SharedDevice};
 pub use error::{DeviceError, DeviceFailure};
 pub use file::{Access, FileDevice, OpenOptions};
-pub use filesystem::{FindError, Found, Selection, find_filesystem, has_group_headers};
-pub use holder::Holder;
+pub use filesystem::{FindError, LocatedVolume, Selection, find_filesystem, has_group_headers};
 #[cfg(feature = "disk-images")]
 pub use image::{ImageRefusal, open_qcow2};
+pub use lock_holder::LockHolder;
 pub use memory::MemoryDevice;
 pub use open::{OpenedDevice, open_device};
 pub use overlay::OverlayDevice;

@@ -1,20 +1,21 @@
-//! Locks on the host's files and devices, by which programs of good will keep apart.
+//! Locks on the host's files and devices, with which cooperating programs keep apart.
 //!
-//! Owns: the one protocol by which every way to the same bytes meets. Does **not** own: finding the
-//! ways ([`stack`](crate::stack)).
+//! Owns: the one protocol in which all users of the same bytes meet. Does **not** own: finding the
+//! devices over the same bytes ([`stack`](crate::stack)).
 //!
 //! # The protocol
 //!
-//! flock(2) covers a whole file: exclusive for a writer and shared for a reader of the file itself,
-//! shared on every level below. Programs that know flock alone, udev among them, meet us there.
+//! flock(2) covers a whole file. On the file itself it is exclusive for a writer and shared for a
+//! reader; on every level below it is shared. Programs that know only flock, such as udev, meet us
+//! there.
 //!
-//! Beside it each user announces the sectors that it uses, at every level of its stack, with a shared
-//! OFD lock far beyond the contents: sector `n` is byte `READERS + n` or `WRITERS + n`. Then it asks
-//! whether another announcement stands in its way: a writer asks for both kinds, a reader for writers.
-//! Announcements are shared locks, so a descriptor that can only read is enough. Two users that begin
-//! at once may both be refused; they are never both let in.
+//! In addition each user announces the sectors that it uses, at every level of its stack, with a
+//! shared OFD lock far beyond the contents: sector `n` is byte `READERS + n` or `WRITERS + n`. Then
+//! it checks for conflicting announcements: a writer checks both kinds, a reader checks writers.
+//! Announcements are shared locks, so a read-only descriptor suffices. If two users start at once
+//! both may be refused, but never are both admitted.
 //!
-//! QEMU announces its users in the same way on bytes of its own, which are honoured here for whole
+//! QEMU announces its users in the same way on bytes of its own. These are honoured here for whole
 //! files.
 
 use std::fs::File;
@@ -26,24 +27,24 @@ use nix::libc;
 use rustix::fs::FlockOperation;
 
 use crate::file::Access;
-use crate::stack::{Identity, Level, Span};
+use crate::stack::{FileIdentity, Level, Span};
 
-/// Bytes that a sector stands for.
+/// Bytes of a sector.
 const SECTOR_BYTES: u64 = 512;
 /// More sectors than a file can have.
 const MAX_SECTORS: u64 = 1 << 54;
 const READERS: u64 = 1 << 61;
 const WRITERS: u64 = 1 << 62;
 
-/// Bytes by which QEMU announces that somebody reads or writes, that somebody writes, and that nobody
-/// else is to write.
+/// Bytes on which QEMU announces that it reads or writes, that it writes, and that no other program
+/// may write.
 const QEMU_USES: Span = Span { start: 100, end: 104 };
 const QEMU_READS: Span = Span { start: 100, end: 101 };
 const QEMU_WRITES: Span = Span { start: 101, end: 102 };
 const QEMU_FORBIDS_WRITERS: Span = Span { start: 201, end: 202 };
 
-/// Announces the use of this span of an open file or device, and returns whether nobody is in the way.
-/// Where the host keeps no such locks it returns `true`.
+/// Announces the use of this span of an open file or device. Returns whether no other user
+/// conflicts. Returns `true` if the host has no such locks.
 pub(crate) fn announce(file: &File, span: Span, access: Access) -> bool {
     let (readers, writers) = (sectors(READERS, span), sectors(WRITERS, span));
     let qemu_locks: &[Span] = match (access, span.is_whole()) {
@@ -52,7 +53,7 @@ pub(crate) fn announce(file: &File, span: Span, access: Access) -> bool {
         (Access::ReadOnly, true) => &[QEMU_READS, QEMU_FORBIDS_WRITERS],
         (Access::ReadOnly, false) => &[],
     };
-    // Another partition's writer announces that it writes, and forbids nobody else to.
+    // The writer of another partition announces that it writes, and does not forbid other writers.
     let qemu_asks: &[Span] = match (access, span.is_whole()) {
         (Access::ReadWrite, true) => &[QEMU_USES, QEMU_FORBIDS_WRITERS],
         (Access::ReadWrite, false) => &[QEMU_FORBIDS_WRITERS],
@@ -68,31 +69,31 @@ pub(crate) fn announce(file: &File, span: Span, access: Access) -> bool {
     is_set && is_free
 }
 
-/// Takes back all that was announced by this descriptor.
+/// Withdraws everything that was announced through this descriptor.
 pub(crate) fn withdraw(file: &File) {
     let lock = lock_of(libc::F_UNLCK, 0, 0);
-    // Where nothing was announced nothing is left to take back.
+    // An unlock without a lock fails, and nothing depends on it.
     let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&lock));
 }
 
-/// Locks one level below the device. `false` says that another program uses it.
+/// Locks one level below the device. Returns `false` if another program uses it.
 pub(crate) fn lock_level(level: &Level, access: Access) -> bool {
     let Some(file) = &level.file else { return !is_locked_elsewhere(level.identity, access) };
-    // A host without these locks has none that conflict.
+    // A host without these locks has no conflicting ones.
     let shared = rustix::fs::flock(file, FlockOperation::NonBlockingLockShared);
     let is_locked = shared != Err(rustix::io::Errno::WOULDBLOCK);
     is_locked && (level.is_shared || announce(file, level.span, access))
 }
 
-/// Whether the kernel lists a lock of a file that cannot be opened from here, by which another
-/// program uses it.
-fn is_locked_elsewhere(identity: Identity, access: Access) -> bool {
-    let Identity::File { device, inode } = identity else { return false };
+/// Returns whether the kernel lists a conflicting lock of another program, on a file that this
+/// process cannot open.
+fn is_locked_elsewhere(identity: FileIdentity, access: Access) -> bool {
+    let FileIdentity::File { device, inode } = identity else { return false };
     let text = std::fs::read_to_string(Path::new("/proc/locks")).unwrap_or_default();
     text.lines().any(|line| conflicts(line, (device, inode), access))
 }
 
-/// Whether this line of /proc/locks is a lock of that inode which keeps this access out.
+/// Returns whether this line of /proc/locks is a lock on that inode that conflicts with the access.
 fn conflicts(line: &str, (device, inode): (u64, u64), access: Access) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [_, class, _, mode, _, place, start, _] = words.as_slice() else { return false };
@@ -108,28 +109,28 @@ fn conflicts(line: &str, (device, inode): (u64, u64), access: Access) -> bool {
     is_writer || access == Access::ReadWrite
 }
 
-/// The bytes that stand for the sectors of a span.
+/// Returns the bytes that stand for the sectors of a span.
 fn sectors(base: u64, span: Span) -> Span {
     let start = (span.start / SECTOR_BYTES).min(MAX_SECTORS);
     let end = span.end.div_ceil(SECTOR_BYTES).clamp(start, MAX_SECTORS);
     Span { start: base + start, end: base + end }
 }
 
-/// Sets a shared lock; `false` where an exclusive one of another program is in the way.
+/// Sets a shared lock. Returns `false` if an exclusive lock of another program conflicts.
 fn set(file: &File, span: Span) -> bool {
     let Some(lock) = lock_over(libc::F_RDLCK, span) else { return true };
     let set = fcntl(file, FcntlArg::F_OFD_SETLK(&lock));
     !matches!(set, Err(Errno::EAGAIN | Errno::EACCES))
 }
 
-/// Whether no other program has a lock there.
+/// Returns whether no other program has a lock there.
 fn is_free(file: &File, span: Span) -> bool {
     let Some(mut lock) = lock_over(libc::F_WRLCK, span) else { return true };
     let asked = fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock));
     asked.is_err() || i32::from(lock.l_type) == libc::F_UNLCK
 }
 
-/// A lock over a span; `None` where the span is empty, which fcntl(2) takes for "to the end".
+/// Returns a lock over a span, or `None` for an empty one: fcntl(2) takes length 0 as "to the end".
 fn lock_over(kind: i32, span: Span) -> Option<libc::flock> {
     let length = span.end.checked_sub(span.start).filter(|length| *length > 0)?;
     Some(lock_of(kind, i64::try_from(span.start).ok()?, i64::try_from(length).ok()?))

@@ -1,21 +1,23 @@
-//! A physical volume of LVM: which logical volumes lie on it, and where.
+//! A physical volume of LVM: the logical volumes on it, and their offsets.
 //!
-//! Owns: reading the label and the text of the metadata. Does **not** own: what follows from it.
+//! Owns: reading the label and the text of the metadata. Does **not** own: using the result.
 //!
 //! ```text
-//! label, one of the first 4 sectors: "LABELONE"  8 its sector  20 offset of the header in it  24 "LVM2 001"
-//! header: 32 bytes of UUID, 8 size; then pairs (offset, size), each list ended by zeros: areas of data, of
-//!         metadata
+//! label, one of the first 4 sectors: "LABELONE"  8 its sector  20 offset of the header in it
+//!         24 "LVM2 001"
+//! header: 32 bytes of UUID, 8 size; then pairs (offset, size), each list ended by zeros: data
+//!         areas, metadata areas
 //! metadata area: 4 " LVM2 x[5A%r0N*>"  32 its size  40 the text: offset in the area, 48 its size
 //! text: a ring in the area from byte 512 on
 //!   vg0 { extent_size = 8192
 //!         physical_volumes { pv0 { id = "..." pe_start = 2048 } }
-//!         logical_volumes { root { status = ["VISIBLE"] segment1 { start_extent = 0 extent_count = 25
-//!                           type = "striped" stripe_count = 1 stripes = ["pv0", 0] } } } }
+//!         logical_volumes { root { status = ["VISIBLE"] segment1 { start_extent = 0
+//!                          extent_count = 25 type = "striped" stripe_count = 1
+//!                          stripes = ["pv0", 0] } } } }
 //! ```
 //!
-//! Nothing in it is trusted: sizes, depth and the number of values are bounded, and what does not fit is
-//! left out.
+//! Nothing in it is trusted: sizes, depth and the number of values are bounded, and impossible
+//! values are left out.
 
 use std::io;
 
@@ -23,22 +25,23 @@ use crate::device::BlockDevice;
 
 const SECTOR: u64 = 512;
 const LABEL_SECTORS: u64 = 4;
-/// Bytes after a label in which its lists of areas end.
+/// Bytes of the header that hold its lists of areas.
 const HEADER_BYTES: usize = 480;
 const AREA_MAGIC: &[u8] = b" LVM2 x[5A%r0N*>";
-/// Where the ring of text begins in an area.
+/// Offset of the ring of text in an area.
 const RING_START: u64 = 512;
 const MAX_TEXT_BYTES: u64 = 4 << 20;
 const MAX_DEPTH: usize = 8;
-/// Logical volumes that are looked at.
+/// Logical volumes that are read.
 const MAX_VOLUMES: usize = 256;
 
 /// A physical volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PhysicalVolume {
-    /// The volume group, if it belongs to one whose description can be read.
+    /// The volume group, if the volume belongs to one whose metadata can be read.
     pub(crate) group: Option<VolumeGroup>,
-    /// Whether it has no copy of the description: it is on other physical volumes then.
+    /// Whether this volume has no copy of the metadata, so that only other physical volumes have
+    /// it.
     pub(crate) is_described_elsewhere: bool,
 }
 
@@ -53,13 +56,14 @@ pub(crate) struct VolumeGroup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogicalVolume {
     pub(crate) name: String,
-    /// Where it starts, in bytes from the physical volume on, if it is one piece of that.
+    /// Its offset from the start of the physical volume, if it is one contiguous piece of that
+    /// volume.
     pub(crate) start: Option<u64>,
 }
 
-/// Reads the physical volume that begins at byte `start`; `None` if there is no label.
+/// Reads the physical volume at byte `start`. Returns `None` if there is no label.
 pub(crate) fn read(device: &dyn BlockDevice, start: u64) -> io::Result<Option<PhysicalVolume>> {
-    let volume = Bytes { device, start };
+    let volume = OffsetReader { device, start };
     for sector in 0..LABEL_SECTORS {
         let Some(label) = volume.read(sector * SECTOR, SECTOR)? else { break };
         let is_label = label.starts_with(b"LABELONE") && at(&label, 24, 8) == b"LVM2 001";
@@ -73,13 +77,13 @@ pub(crate) fn read(device: &dyn BlockDevice, start: u64) -> io::Result<Option<Ph
     Ok(None)
 }
 
-fn describe(volume: &Bytes<'_>, header: &[u8]) -> io::Result<PhysicalVolume> {
+fn describe(volume: &OffsetReader<'_>, header: &[u8]) -> io::Result<PhysicalVolume> {
     let mut pairs = header
         .get(40..)
         .unwrap_or_default()
         .chunks_exact(16)
         .map(|pair| (number(pair, 0, 8), number(pair, 8, 8)));
-    // The areas of data, up to their end.
+    // Skips the data areas and the end of their list.
     let _ = pairs.by_ref().position(|(offset, _)| offset == 0);
     let areas: Vec<_> = pairs.take_while(|(offset, _)| *offset != 0).collect();
     for (offset, _) in &areas {
@@ -91,8 +95,8 @@ fn describe(volume: &Bytes<'_>, header: &[u8]) -> io::Result<PhysicalVolume> {
     Ok(PhysicalVolume { group: None, is_described_elsewhere: areas.is_empty() })
 }
 
-/// The text of a metadata area; `None` if there is none.
-fn read_text(volume: &Bytes<'_>, area: u64) -> io::Result<Option<String>> {
+/// Reads the text of a metadata area. Returns `None` if there is none.
+fn read_text(volume: &OffsetReader<'_>, area: u64) -> io::Result<Option<String>> {
     let Some(head) = volume.read(area, SECTOR)? else { return Ok(None) };
     let (size, offset, length) = (number(&head, 32, 8), number(&head, 40, 8), number(&head, 48, 8));
     let is_sound = at(&head, 4, 16) == AREA_MAGIC
@@ -114,14 +118,15 @@ fn read_text(volume: &Bytes<'_>, area: u64) -> io::Result<Option<String>> {
 
 fn group(text: &str, own_id: &[u8]) -> Option<VolumeGroup> {
     let tree = Parser { rest: text }.section(0)?;
-    let (name, Node::Section(group)) =
-        tree.iter().find(|(_, node)| matches!(node, Node::Section(_)))?
+    let (name, MetadataValue::Section(group)) =
+        tree.iter().find(|(_, node)| matches!(node, MetadataValue::Section(_)))?
     else {
         return None;
     };
     let extent_bytes = find(group, "extent_size")?.number()?.checked_mul(SECTOR)?;
     let own = find(group, "physical_volumes")?.section()?.iter().find(|(_, volume)| {
-        let id = volume.section().and_then(|volume| find(volume, "id")).and_then(Node::text);
+        let id =
+            volume.section().and_then(|volume| find(volume, "id")).and_then(MetadataValue::text);
         id.is_some_and(|id| id.bytes().filter(|byte| *byte != b'-').eq(own_id.iter().copied()))
     });
     let own = own.and_then(|(name, volume)| {
@@ -129,7 +134,7 @@ fn group(text: &str, own_id: &[u8]) -> Option<VolumeGroup> {
         Some((name.as_str(), start))
     });
     let none = Vec::new();
-    let volumes = find(group, "logical_volumes").and_then(Node::section).unwrap_or(&none);
+    let volumes = find(group, "logical_volumes").and_then(MetadataValue::section).unwrap_or(&none);
     let volumes = volumes.iter().filter_map(|(name, volume)| {
         let volume = volume.section()?;
         let is_visible =
@@ -140,8 +145,12 @@ fn group(text: &str, own_id: &[u8]) -> Option<VolumeGroup> {
     Some(VolumeGroup { name: name.clone(), volumes: volumes.take(MAX_VOLUMES).collect() })
 }
 
-/// Where a logical volume starts that is one piece of the physical volume `own`.
-fn start_of(volume: &[(String, Node)], own: (&str, u64), extent_bytes: u64) -> Option<u64> {
+/// Returns the offset of a logical volume that is one piece of the physical volume `own`.
+fn start_of(
+    volume: &[(String, MetadataValue)],
+    own: (&str, u64),
+    extent_bytes: u64,
+) -> Option<u64> {
     let segments = volume.iter().filter(|(name, _)| name.starts_with("segment"));
     let mut segments: Vec<_> = segments
         .filter_map(|(_, segment)| Some(Segment::read(segment.section()?, own.0)))
@@ -165,7 +174,7 @@ fn start_of(volume: &[(String, Node)], own: (&str, u64), extent_bytes: u64) -> O
     whole?.place.checked_mul(extent_bytes)?.checked_add(own.1)
 }
 
-/// A piece of a logical volume, in extents.
+/// A segment of a logical volume, in extents.
 #[derive(Clone, Copy)]
 struct Segment {
     start: u64,
@@ -174,8 +183,8 @@ struct Segment {
 }
 
 impl Segment {
-    /// `None` if it is not linear, or on another physical volume.
-    fn read(segment: &[(String, Node)], own: &str) -> Option<Self> {
+    /// Returns `None` if the segment is not linear, or is on another physical volume.
+    fn read(segment: &[(String, MetadataValue)], own: &str) -> Option<Self> {
         let is_linear = matches!(find(segment, "type")?.text()?, "striped" | "linear")
             && find(segment, "stripe_count").is_none_or(|count| count.number() == Some(1));
         let [volume, place] = find(segment, "stripes")?.list()? else { return None };
@@ -193,25 +202,25 @@ impl Segment {
 
 /// A value of the metadata.
 #[derive(Clone, Debug)]
-enum Node {
-    Section(Vec<(String, Node)>),
-    List(Vec<Node>),
+enum MetadataValue {
+    Section(Vec<(String, MetadataValue)>),
+    List(Vec<MetadataValue>),
     Text(String),
     Number(u64),
-    /// A number below zero or with a fraction.
+    /// A negative number, or one with a fraction.
     Other,
 }
 
-fn find<'a>(section: &'a [(String, Node)], name: &str) -> Option<&'a Node> {
+fn find<'a>(section: &'a [(String, MetadataValue)], name: &str) -> Option<&'a MetadataValue> {
     section.iter().find(|(key, _)| key == name).map(|(_, node)| node)
 }
 
-impl Node {
-    fn section(&self) -> Option<&Vec<(String, Node)>> {
+impl MetadataValue {
+    fn section(&self) -> Option<&Vec<(String, MetadataValue)>> {
         if let Self::Section(nodes) = self { Some(nodes) } else { None }
     }
 
-    fn list(&self) -> Option<&[Node]> {
+    fn list(&self) -> Option<&[MetadataValue]> {
         if let Self::List(nodes) = self { Some(nodes) } else { None }
     }
 
@@ -224,14 +233,14 @@ impl Node {
     }
 }
 
-/// A reader of the text. Each step consumes a letter, so its work is bounded by the length of the text.
+/// A parser of the text. Each step consumes a character, so the length of the text bounds the work.
 struct Parser<'a> {
     rest: &'a str,
 }
 
 impl Parser<'_> {
-    /// Up to the end of the section, or of the text on the outermost level.
-    fn section(&mut self, depth: usize) -> Option<Vec<(String, Node)>> {
+    /// Parses to the end of the section, or of the text on the outermost level.
+    fn section(&mut self, depth: usize) -> Option<Vec<(String, MetadataValue)>> {
         if depth > MAX_DEPTH {
             return None;
         }
@@ -248,7 +257,7 @@ impl Parser<'_> {
             let name = self.word(is_name)?.to_owned();
             self.skip();
             let node = if self.take('{') {
-                Node::Section(self.section(depth + 1)?)
+                MetadataValue::Section(self.section(depth + 1)?)
             } else if self.take('=') {
                 self.value(depth)?
             } else {
@@ -258,10 +267,10 @@ impl Parser<'_> {
         }
     }
 
-    fn value(&mut self, depth: usize) -> Option<Node> {
+    fn value(&mut self, depth: usize) -> Option<MetadataValue> {
         self.skip();
         if self.take('"') {
-            return self.string().map(Node::Text);
+            return self.string().map(MetadataValue::Text);
         }
         if self.take('[') {
             if depth > MAX_DEPTH {
@@ -271,7 +280,7 @@ impl Parser<'_> {
             loop {
                 self.skip();
                 if self.take(']') {
-                    return Some(Node::List(nodes));
+                    return Some(MetadataValue::List(nodes));
                 }
                 if !self.take(',') {
                     nodes.push(self.value(depth + 1)?);
@@ -279,10 +288,10 @@ impl Parser<'_> {
             }
         }
         let word = self.word(|letter| letter.is_ascii_alphanumeric() || "+-.".contains(letter))?;
-        Some(word.parse().map_or(Node::Other, Node::Number))
+        Some(word.parse().map_or(MetadataValue::Other, MetadataValue::Number))
     }
 
-    /// The rest of a text in double quotes.
+    /// Parses the rest of a string in double quotes.
     fn string(&mut self) -> Option<String> {
         let mut text = String::new();
         let mut letters = self.rest.char_indices();
@@ -299,7 +308,7 @@ impl Parser<'_> {
         None
     }
 
-    /// Blanks and comments.
+    /// Skips blanks and comments.
     fn skip(&mut self) {
         loop {
             // The text ends with a NUL.
@@ -325,13 +334,13 @@ impl Parser<'_> {
 }
 
 /// A device from some byte on.
-struct Bytes<'a> {
+struct OffsetReader<'a> {
     device: &'a dyn BlockDevice,
     start: u64,
 }
 
-impl Bytes<'_> {
-    /// `None` past the end.
+impl OffsetReader<'_> {
+    /// Returns `None` past the end.
     fn read(&self, offset: u64, length: u64) -> io::Result<Option<Vec<u8>>> {
         let Some(start) = self.start.checked_add(offset) else { return Ok(None) };
         let is_there =
@@ -349,7 +358,7 @@ fn at(bytes: &[u8], start: usize, length: usize) -> &[u8] {
     bytes.get(start..).and_then(|rest| rest.get(..length)).unwrap_or_default()
 }
 
-/// A number of up to 8 bytes in little-endian order.
+/// Decodes a little-endian number of up to 8 bytes.
 fn number(bytes: &[u8], start: usize, length: usize) -> u64 {
     at(bytes, start, length).iter().rev().fold(0, |number, byte| (number << 8) | u64::from(*byte))
 }

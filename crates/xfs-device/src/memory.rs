@@ -1,7 +1,7 @@
 //! A device in memory: for tests, benchmarks, and volumes that never touch a disk.
 //!
 //! Owns: a sparse array of chunks. A chunk that was never written takes no memory and reads as
-//! zeros. Each chunk has a lock of its own, so that requests to different chunks share nothing.
+//! zeros. Each chunk has its own lock, so requests to different chunks share nothing.
 
 use std::io;
 use std::sync::OnceLock;
@@ -10,24 +10,24 @@ use xfs_sync::{Object, RwLock};
 
 use crate::device::{BlockDevice, Durability, check_read, check_write};
 
-/// Bytes that are allocated, locked and freed as one.
+/// Bytes that are allocated, locked and freed together.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Chunks in a table, the unit in which the array itself grows.
+/// Chunks of a table, the unit in which the array grows.
 const TABLE_CHUNKS: usize = 512;
 
 const SECTOR_BYTES: u32 = 512;
 
 type Chunk = RwLock<Option<Box<[u8]>>, Object>;
 
-/// A device in memory of a fixed length, sparse.
+/// A sparse device in memory, of fixed length.
 pub struct MemoryDevice {
     tables: Box<[OnceLock<Box<[Chunk]>>]>,
     length_bytes: u64,
 }
 
 impl MemoryDevice {
-    /// A device of `length_bytes` zeros.
+    /// Creates a device of `length_bytes` zeros.
     #[must_use]
     pub fn new(length_bytes: u64) -> Self {
         let table_bytes = (CHUNK_BYTES * TABLE_CHUNKS) as u64;
@@ -35,23 +35,23 @@ impl MemoryDevice {
         Self { tables, length_bytes }
     }
 
-    /// A device with these contents.
+    /// Creates a device with these contents.
     ///
     /// # Errors
     ///
-    /// Never: the bytes fit.
+    /// None: the bytes always fit.
     pub fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
         let device = Self::new(bytes.len() as u64);
         device.write_at(0, bytes, Durability::Cached)?;
         Ok(device)
     }
 
-    /// The chunk's lock, if its table exists.
+    /// Returns the lock of a chunk, if its table exists.
     fn find_chunk(&self, index: usize) -> Option<&Chunk> {
         self.tables.get(index / TABLE_CHUNKS)?.get()?.get(index % TABLE_CHUNKS)
     }
 
-    /// The chunk's lock; its table is made if need be.
+    /// Returns the lock of a chunk, and creates its table if necessary.
     fn make_chunk(&self, index: usize) -> Option<&Chunk> {
         let table = self.tables.get(index / TABLE_CHUNKS)?;
         let table = table.get_or_init(|| (0..TABLE_CHUNKS).map(|_| RwLock::new(None)).collect());
@@ -59,7 +59,7 @@ impl MemoryDevice {
     }
 }
 
-/// The pieces of a range, one per chunk: chunk, first byte inside it, bytes.
+/// Splits a range by chunks: chunk, first byte in the chunk, number of bytes.
 fn pieces(offset: u64, length: u64) -> impl Iterator<Item = (usize, usize, usize)> {
     let mut at = offset;
     let end = offset + length;
@@ -104,13 +104,12 @@ impl BlockDevice for MemoryDevice {
         check_write(self, offset, bytes.len())?;
         let mut rest = bytes;
         for (index, inside, count) in pieces(offset, rest.len() as u64) {
-            let Some((piece, after)) = rest.split_at_checked(count) else { break };
-            let Some(chunk) = self.make_chunk(index) else { break };
+            let (piece, after) = rest.split_at_checked(count).expect("pieces cover the bytes");
+            let chunk = self.make_chunk(index).expect("each byte of the device has a chunk");
             let mut chunk = chunk.write();
             let stored = chunk.get_or_insert_with(|| vec![0; CHUNK_BYTES].into_boxed_slice());
-            if let Some(stored) = stored.get_mut(inside..inside + count) {
-                stored.copy_from_slice(piece);
-            }
+            let stored = stored.get_mut(inside..inside + count);
+            stored.expect("a piece lies in its chunk").copy_from_slice(piece);
             rest = after;
         }
         Ok(())

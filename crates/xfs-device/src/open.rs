@@ -1,4 +1,4 @@
-//! Opening whatever a path names: an image, a block device, or a virtual disk in a container.
+//! Opening a path: an image, a block device, or a virtual disk in a container.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use crate::file::{FileDevice, OpenOptions};
 use crate::signature::{self, Contents};
 use crate::usage::Usage;
 
-/// An open device, and who else uses it.
+/// An open device, and its other user.
 pub struct OpenedDevice {
     /// The device.
     pub device: SharedDevice,
-    /// Who else uses it, where it was opened in spite of that: what is read may be stale.
+    /// The other user of the device, if it was opened nevertheless: the bytes read may be stale.
     pub usage: Option<Usage>,
 }
 
-/// Opens the image file or block device at `path`. A qcow2 image is opened as the disk inside it,
-/// for reading, if the feature `disk-images` is on.
+/// Opens the image file or block device at `path`. With the feature `disk-images`, a qcow2 image is
+/// opened read-only as the disk inside it.
 ///
 /// # Errors
 ///
-/// Typed, with the path and a hint: see [`DeviceFailure`]. Containers of virtual disks that are not
-/// read here are refused by name.
+/// Typed, with the path and a hint: see [`DeviceFailure`]. Other containers of virtual disks are
+/// refused by name.
 pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, DeviceError> {
     let failed = |failure| DeviceError::new(path, failure);
     let device = FileDevice::open(path, options)?;

@@ -1,13 +1,12 @@
-//! A device over another: what is written stays in memory, what is read is as if it had been written.
+//! A device over another: writes stay in memory, and reads return them.
 //!
-//! Owns: the written sectors, until somebody has them written back or drops them. Does **not** own
-//! any promise of durability: nothing reaches the device below before
-//! [`write_back`](OverlayDevice::write_back).
+//! Owns: the written sectors, until the caller writes them back or drops them. Does **not** own
+//! durability: nothing reaches the device below before [`write_back`](OverlayDevice::write_back).
 //!
 //! # Memory
 //!
-//! One sector for each sector that was written, and never more than the bound given at the start:
-//! the write that would pass it fails.
+//! One sector for each written sector, and never more than the bound given at creation: a write
+//! that would exceed it fails.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,25 +16,26 @@ use xfs_sync::{RwLock, Volume};
 
 use crate::device::{BlockDevice, Durability, SharedDevice, check_read};
 
-/// Bytes that are written back at once, where nothing speaks against it.
+/// Bytes of a usual write of [`OverlayDevice::write_back`].
 const RUN_BYTES: usize = 1 << 20;
 
-/// Where such a run may end: no inode or sector of the format crosses a multiple of this.
+/// Alignment at which such a write may end: no inode or sector of the format crosses a multiple of
+/// it.
 const PIECE_BYTES: u64 = 64 << 10;
 
 type Sectors = BTreeMap<u64, Box<[u8]>>;
 
-/// Reads through to another device, and keeps writes in memory.
+/// A device that reads through to another device, and keeps writes in memory.
 pub struct OverlayDevice {
     device: SharedDevice,
     sector_bytes: u64,
     max_sectors: usize,
-    /// By number. The lock is taken for every read, so this is no device for a busy volume.
+    /// By sector number. Every read takes the lock, so this device does not suit a busy volume.
     written: RwLock<Sectors, Volume>,
 }
 
 impl OverlayDevice {
-    /// Nothing written over `device` yet, and never more than `max_bytes`.
+    /// Creates an overlay over `device` that keeps at most `max_bytes`.
     #[must_use]
     pub fn new(device: SharedDevice, max_bytes: u64) -> Self {
         let sector_bytes = u64::from(device.sector_size());
@@ -43,17 +43,18 @@ impl OverlayDevice {
         Self { device, sector_bytes, max_sectors, written: RwLock::new(Sectors::new()) }
     }
 
-    /// Bytes that are kept.
+    /// Returns the number of bytes kept.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.written.read().len() as u64 * self.sector_bytes
     }
 
-    /// Writes what is kept to the device below, and flushes. What is kept stays.
+    /// Writes the kept sectors to the device below, and flushes. The sectors stay in memory.
     ///
-    /// Each range of `whole` is written by one write, with what lies between written sectors, because
-    /// who reads it after a crash must find all of it or nothing. Everything else is written in
-    /// ascending order, and no write but those ends inside an aligned piece of 64 KiB that it fills.
+    /// Each range of `whole` is written by one write, including the bytes between its written
+    /// sectors, because a reader must find all of it or nothing after a crash. Everything else is
+    /// written in ascending order. No other write ends inside an aligned piece of 64 KiB that it
+    /// fills.
     ///
     /// # Errors
     ///
@@ -90,8 +91,7 @@ impl OverlayDevice {
         run.map_or(Ok(()), |(start, bytes)| self.device.write_at(start, &bytes, Durability::Cached))
     }
 
-    /// The sectors that a range touches: number, where the range starts in the sector, and the part
-    /// of the range.
+    /// Splits a range by sectors: sector number, first byte in the sector, number of bytes.
     fn pieces(&self, offset: u64, length: usize) -> impl Iterator<Item = (u64, usize, usize)> {
         let sector_bytes = self.sector_bytes;
         let (mut at, end) = (offset, offset + length as u64);
@@ -141,26 +141,27 @@ impl BlockDevice for OverlayDevice {
         let mut written = self.written.write();
         let mut rest = bytes;
         for (number, inside, count) in self.pieces(offset, bytes.len()) {
-            let Some((piece, after)) = rest.split_at_checked(count) else { break };
+            let (piece, after) = rest.split_at_checked(count).expect("pieces cover the bytes");
             rest = after;
             if !written.contains_key(&number) {
                 if written.len() >= self.max_sectors {
-                    let message = "more would be written over the device than is kept in memory";
+                    let message = "the writes exceed the memory of the overlay";
                     return Err(io::Error::new(io::ErrorKind::StorageFull, message));
                 }
                 let mut sector = vec![0; self.sector_bytes as usize].into_boxed_slice();
-                // A last sector that the device has only in part keeps zeros behind its end.
+                // A last sector that is only partly on the device is stored without the missing
+                // part.
                 let start = number * self.sector_bytes;
                 let there = (self.length_bytes() - start).min(self.sector_bytes) as usize;
+                let stored = sector.get_mut(..there).expect("a sector has at most its length");
                 if count < there {
-                    self.device.read_at(start, sector.get_mut(..there).unwrap_or_default())?;
+                    self.device.read_at(start, stored)?;
                 }
-                written.insert(number, sector.get(..there).unwrap_or_default().into());
+                written.insert(number, (&*stored).into());
             }
             let sector = written.get_mut(&number);
-            if let Some(target) = sector.and_then(|sector| sector.get_mut(inside..inside + count)) {
-                target.copy_from_slice(piece);
-            }
+            let target = sector.and_then(|sector| sector.get_mut(inside..inside + count));
+            target.expect("a piece lies in its stored sector").copy_from_slice(piece);
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
-//! Partition tables: which ranges of a disk are partitions.
+//! Partition tables: the ranges of a disk that are partitions.
 //!
-//! Owns: choosing the table that counts and the form in which it is told. Does **not** own what a
-//! partition holds beyond its [`Contents`], or the choice among partitions
+//! Owns: choosing the valid table, and its form in memory. Does **not** own the contents of a
+//! partition beyond its [`Contents`], or the choice among partitions
 //! ([`find_filesystem`](crate::find_filesystem)).
 //!
-//! A table is an allegation: the number of entries read is bounded, entries that do not lie on the
-//! disk are dropped, and a chain of extended partitions ends after [`MAX_PARTITIONS`].
+//! A table is not trusted. The number of entries read is bounded, entries outside the disk are
+//! dropped, and a chain of extended partitions ends after [`MAX_PARTITIONS`].
 
 mod gpt;
 mod mbr;
@@ -18,15 +18,15 @@ use uuid::Uuid;
 use crate::device::BlockDevice;
 use crate::signature::{self, Contents};
 
-/// Partitions that are read from a table; what comes after them is not looked at.
+/// Partitions that are read from a table. Later ones are ignored.
 pub const MAX_PARTITIONS: usize = 1024;
 
-/// How the disk is divided.
+/// The division of a disk into partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionTable {
     /// The kind of table.
     pub kind: TableKind,
-    /// The logical sector size that it counts in.
+    /// The logical sector size in which the table counts.
     pub sector_size: u32,
     /// The partitions, by number.
     pub partitions: Vec<Partition>,
@@ -37,38 +37,38 @@ pub struct PartitionTable {
 pub enum TableKind {
     /// GUID partition table.
     Gpt,
-    /// Master boot record, extended partitions included.
+    /// Master boot record, including extended partitions.
     Mbr,
 }
 
-/// One partition.
+/// A partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// Its number as the kernel counts: from 1.
+    /// Its number, from 1, as the kernel counts.
     pub number: u32,
     /// First byte on the disk.
     pub start: u64,
-    /// Bytes, as the table has it: on a truncated disk they may not all be there.
+    /// Length according to the table. On a truncated disk some bytes may be missing.
     pub length_bytes: u64,
-    /// What the table says that it is for.
+    /// Its type according to the table.
     pub purpose: Purpose,
-    /// The name in the table; empty in an MBR.
+    /// Its name in the table; empty in an MBR.
     pub name: String,
-    /// What it seems to hold.
+    /// Its contents, by magic number.
     pub contents: Contents,
 }
 
-/// The type that a table gives a partition.
+/// The type of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The GUID of its type.
+    /// The GUID of the type.
     Gpt(Uuid),
-    /// The byte of its type.
+    /// The byte of the type.
     Mbr(u8),
 }
 
 impl TableKind {
-    /// The name in messages.
+    /// Returns the name for messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -93,35 +93,35 @@ impl fmt::Display for Partition {
 }
 
 impl PartitionTable {
-    /// The partition of this number.
+    /// Returns the partition of this number.
     #[must_use]
     pub fn find(&self, number: u32) -> Option<&Partition> {
         self.partitions.iter().find(|partition| partition.number == number)
     }
 
-    /// The partitions that hold XFS.
+    /// Returns the partitions that hold XFS.
     pub fn xfs_partitions(&self) -> impl Iterator<Item = &Partition> {
         self.partitions.iter().filter(|partition| partition.contents == Contents::Xfs)
     }
 }
 
-/// Why a disk's partition table could not be read.
+/// The reason why a partition table could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartitionError {
     /// The device failed.
     #[error("the partition table cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// The disk is marked as having a GPT, but neither copy of it is sound.
+    /// The disk is marked as having a GPT, but neither copy of it is valid.
     #[error("the disk has a GUID partition table, but both copies of it are damaged")]
     DamagedGpt,
 }
 
-/// Reads the partition table of a disk, or `None` if it has none.
+/// Reads the partition table of a disk. Returns `None` if there is none.
 ///
 /// # Errors
 ///
-/// What the device says, and a GPT of which no copy is sound.
+/// The error of the device, and a GPT without a valid copy.
 pub fn partitions(device: &dyn BlockDevice) -> Result<Option<PartitionTable>, PartitionError> {
     let mut sizes = vec![device.sector_size()];
     if device.sector_size() == 512 {
@@ -139,8 +139,8 @@ pub fn partitions(device: &dyn BlockDevice) -> Result<Option<PartitionTable>, Pa
             return Err(PartitionError::DamagedGpt);
         }
         let table = PartitionTable::new(device, TableKind::Mbr, sector_size, entries)?;
-        // An MBR does not say what it counts in. The sector size under which XFS appears is right;
-        // where it appears under none, the device's own is as good as any.
+        // An MBR does not say in which sector size it counts. The size under which XFS appears is
+        // right. If it appears under none, the size of the device is used.
         if table.xfs_partitions().next().is_some() {
             return Ok(Some(table));
         }
@@ -150,7 +150,7 @@ pub fn partitions(device: &dyn BlockDevice) -> Result<Option<PartitionTable>, Pa
 }
 
 /// An entry of a table, in sectors.
-struct Entry {
+struct TableEntry {
     number: u32,
     first_sector: u64,
     sectors: u64,
@@ -159,12 +159,13 @@ struct Entry {
 }
 
 impl PartitionTable {
-    /// Turns sectors into bytes, looks into each partition, and drops what is not on the disk.
+    /// Converts sectors into bytes, detects the contents of each partition, and drops impossible
+    /// entries.
     fn new(
         device: &dyn BlockDevice,
         kind: TableKind,
         sector_size: u32,
-        entries: Vec<Entry>,
+        entries: Vec<TableEntry>,
     ) -> io::Result<Self> {
         let mut partitions = Vec::with_capacity(entries.len());
         for entry in entries {

@@ -1,14 +1,14 @@
-//! Telling what a range of a device holds, by magic numbers.
+//! Detecting the contents of a device range by magic numbers.
 //!
-//! Owns: recognising XFS, and enough else to say what was found in its place. A recognised magic
-//! number is a hint for a message, never a promise that the rest is sound.
+//! Owns: recognising XFS, and enough other formats to name them in messages. A recognised magic
+//! number is a hint, and does not mean that the rest is valid.
 
 use std::fmt;
 use std::io;
 
 use crate::device::BlockDevice;
 
-/// What a range of bytes seems to hold.
+/// The apparent contents of a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Contents {
@@ -100,14 +100,14 @@ pub enum Contents {
     Zip,
     /// Nothing: there is not a single byte.
     Empty,
-    /// Nothing but zeros, as far as was looked.
+    /// Only zeros in the probed bytes.
     Zeros,
-    /// Nothing that is known here.
+    /// No known format.
     Unknown,
 }
 
 impl Contents {
-    /// What it is, with its article.
+    /// Returns the name, with its article.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -155,12 +155,12 @@ impl Contents {
             Self::Gzip => "a gzip-compressed file",
             Self::Xz => "an xz-compressed file",
             Self::Zstd => "a zstd-compressed file",
-            Self::Zeros => "zeros only, as far as was looked (66 KiB)",
-            Self::Unknown => "nothing that is known",
+            Self::Zeros => "only zeros in its first 66 KiB",
+            Self::Unknown => "data of an unknown format",
         }
     }
 
-    /// Whether this is a container of a virtual disk, not the disk itself.
+    /// Returns whether this is a container of a virtual disk, and not the disk itself.
     #[must_use]
     pub const fn is_disk_image(self) -> bool {
         matches!(
@@ -183,8 +183,8 @@ impl fmt::Display for Contents {
     }
 }
 
-/// Offset, bytes there, meaning; the first match counts, so the longer magic numbers that lie at
-/// the very start come first.
+/// Offset, magic number, contents. The first match counts, so the longer magic numbers at the very
+/// start come first.
 const SIGNATURES: &[(usize, &[u8], Contents)] = &[
     (0, b"XFSB", Contents::Xfs),
     (0, b"XFSM", Contents::XfsMetadump),
@@ -244,14 +244,14 @@ const SIGNATURES: &[(usize, &[u8], Contents)] = &[
     (65600, b"_BHRfS_M", Contents::Btrfs),
 ];
 
-/// Bytes that hold all signatures.
+/// Bytes that cover all signatures.
 const PROBE_BYTES: u64 = 66 << 10;
 
-/// Finds out what lies on the device from byte `start` on.
+/// Detects the contents of the device from byte `start` on.
 ///
 /// # Errors
 ///
-/// What the device says.
+/// The error of the device.
 pub fn detect(device: &dyn BlockDevice, start: u64) -> io::Result<Contents> {
     let available = device.length_bytes().saturating_sub(start).min(PROBE_BYTES);
     let mut bytes = vec![0; usize::try_from(available).unwrap_or(0)];

@@ -1,6 +1,6 @@
-//! The files and devices that a device is made of, and the devices that share them.
+//! The files and devices that a device is made of, and the other devices made of them.
 //!
-//! Owns: following partitions, loop devices, device mapper and RAID, and overlayfs down to the files
+//! Owns: following partitions, loop devices, device mapper, RAID and overlayfs down to the files
 //! and disks that hold the bytes; finding the other loop devices over the same file ("twins"). Does
 //! **not** own: locks ([`lock`](crate::lock)) or mounts ([`usage`](crate::usage)).
 //!
@@ -10,14 +10,14 @@
 //! ```
 //!
 //! Every level carries the span of bytes that the device uses of it, so that two partitions of one
-//! file can be in use side by side.
+//! file can be in use at the same time.
 //!
 //! # Invariants
 //!
-//! - **I1** A level is opened for reading only: following a stack changes nothing, and closing a
-//!   level wakes no watcher of the host that waits for writers of a disk.
-//! - **I2** A path that sysfs names is believed only where the kernel confirms the inode, as far as
-//!   the caller may ask.
+//! - **I1** A level is opened for reading only. So following a stack changes nothing, and closing a
+//!   level does not wake udev, which watches for writers of a disk that close it.
+//! - **I2** A path from sysfs is used only if the kernel confirms the inode, as far as the caller
+//!   may ask.
 
 mod loops;
 mod sysfs;
@@ -36,7 +36,7 @@ pub(crate) use sysfs::{device_name, partitions_of, read_line};
 /// Levels that are followed. Real stacks have fewer than ten.
 const MAX_LEVELS: usize = 64;
 
-/// A range of bytes; the end is exclusive, and `u64::MAX` where nothing bounds it.
+/// A range of bytes. The end is exclusive, and `u64::MAX` if there is no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: u64,
@@ -47,12 +47,12 @@ impl Span {
     /// All bytes.
     pub(crate) const WHOLE: Self = Self { start: 0, end: u64::MAX };
 
-    /// The range of `length` bytes from `start` on; to the end where there is no length.
+    /// Returns the range of `length` bytes from `start` on, or to the end without a length.
     pub(crate) fn new(start: u64, length: Option<u64>) -> Self {
         Self { start, end: length.map_or(u64::MAX, |length| start.saturating_add(length)) }
     }
 
-    /// This span of a window, in bytes of the device that the window shows.
+    /// Converts this span of a window into bytes of the device that the window shows.
     pub(crate) fn within(self, window: Self) -> Self {
         let shift = |at: u64| window.start.saturating_add(at).min(window.end);
         Self { start: shift(self.start), end: shift(self.end) }
@@ -67,14 +67,14 @@ impl Span {
     }
 }
 
-/// The identity of a file, or of a block device whatever its node is called.
+/// The identity of a file, or of a block device under any node name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Identity {
+pub(crate) enum FileIdentity {
     File { device: u64, inode: u64 },
     Block(u64),
 }
 
-impl Identity {
+impl FileIdentity {
     pub(crate) fn of(metadata: &Metadata) -> Self {
         match metadata.file_type().is_block_device() {
             true => Self::Block(metadata.rdev()),
@@ -87,21 +87,21 @@ impl Identity {
 #[derive(Debug)]
 pub(crate) struct Level {
     pub(crate) path: PathBuf,
-    pub(crate) identity: Identity,
-    /// The bytes that are used of it.
+    pub(crate) identity: FileIdentity,
+    /// The bytes of it that are used.
     pub(crate) span: Span,
-    /// Open for reading; `None` where this caller cannot reach it.
+    /// Open for reading; `None` if this process cannot open it.
     pub(crate) file: Option<File>,
-    /// Several devices use parts of it that are not known here (logical volumes of one disk).
+    /// Several devices use parts of it that are unknown here (logical volumes of one disk).
     pub(crate) is_shared: bool,
     /// It is a block device below a loop device, which does not claim it.
     pub(crate) is_unclaimed: bool,
-    /// Its length when it was opened, where it is a file.
+    /// Its length when it was opened, if it is a file.
     length_bytes: Option<u64>,
 }
 
 impl Level {
-    /// Opens the file at `path`. One that is not the expected inode is left unreached.
+    /// Opens the file at `path`. If it is not the expected inode, the level has no open file.
     fn open(path: PathBuf, expected: Option<(u64, u64)>, span: Span) -> Option<Self> {
         let found = open_to_look(&path).and_then(|file| Ok((file.metadata()?, file))).ok();
         let is_it = |metadata: &Metadata| {
@@ -109,12 +109,12 @@ impl Level {
         };
         let found = found.filter(|(metadata, _)| is_it(metadata));
         let identity = match (&found, expected) {
-            (Some((metadata, _)), _) => Identity::of(metadata),
-            (None, Some((device, inode))) => Identity::File { device, inode },
+            (Some((metadata, _)), _) => FileIdentity::of(metadata),
+            (None, Some((device, inode))) => FileIdentity::File { device, inode },
             (None, None) => return None,
         };
         let (metadata, file) = found.unzip();
-        let is_unclaimed = matches!(identity, Identity::Block(_));
+        let is_unclaimed = matches!(identity, FileIdentity::Block(_));
         let length_bytes = metadata.filter(Metadata::is_file).map(|metadata| metadata.len());
         Some(Self { path, identity, span, file, is_shared: false, is_unclaimed, length_bytes })
     }
@@ -124,7 +124,7 @@ impl Level {
         let file = path.as_ref().and_then(|path| open_to_look(path).ok());
         Self {
             path: path.unwrap_or_else(|| PathBuf::from(device_name(number))),
-            identity: Identity::Block(number),
+            identity: FileIdentity::Block(number),
             span,
             file,
             is_shared: false,
@@ -133,7 +133,7 @@ impl Level {
         }
     }
 
-    /// How many bytes are left of the file, if it has become shorter.
+    /// Returns the lengths of the file if it has become shorter.
     pub(crate) fn shortened(&self) -> io::Result<Option<Shortened>> {
         let (Some(file), Some(before)) = (&self.file, self.length_bytes) else { return Ok(None) };
         let now = file.metadata()?.len();
@@ -148,19 +148,19 @@ pub(crate) struct Shortened {
     pub(crate) now: u64,
 }
 
-/// Opens a path that only locks and questions are put to; a FIFO in its place does not hang.
+/// Opens a path for locks and queries only. A FIFO in its place does not block.
 fn open_to_look(path: &Path) -> io::Result<File> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// Follows what an open file or block device is made of, level by level.
+/// Follows the levels below an open file or block device.
 pub(crate) fn levels_below(file: &File, metadata: &Metadata) -> Vec<Level> {
-    let mut levels = parts_of(Identity::of(metadata), Some(file), Span::WHOLE);
+    let mut levels = parts_of(FileIdentity::of(metadata), Some(file), Span::WHOLE);
     let mut next = 0;
     while let Some(level) = levels.get(next).filter(|_| next < MAX_LEVELS) {
         let parts = parts_of(level.identity, level.file.as_ref(), level.span);
-        // A device can be reached by two ways, and is locked once for each span.
+        // A device that can be reached in two ways is locked once for each span.
         let is_new = |part: &Level| {
             !levels.iter().any(|l| (l.identity, l.span) == (part.identity, part.span))
         };
@@ -171,10 +171,10 @@ pub(crate) fn levels_below(file: &File, metadata: &Metadata) -> Vec<Level> {
     levels
 }
 
-fn parts_of(identity: Identity, file: Option<&File>, span: Span) -> Vec<Level> {
+fn parts_of(identity: FileIdentity, file: Option<&File>, span: Span) -> Vec<Level> {
     let number = match identity {
-        Identity::Block(number) => number,
-        Identity::File { .. } => {
+        FileIdentity::Block(number) => number,
+        FileIdentity::File { .. } => {
             let below = file.and_then(union::file_below);
             return below.and_then(|path| Level::open(path, None, span)).into_iter().collect();
         }
@@ -192,7 +192,7 @@ fn parts_of(identity: Identity, file: Option<&File>, span: Span) -> Vec<Level> {
     slaves.map(to_level).collect()
 }
 
-/// A loop device over a file or disk that another device is made of, and its partitions: each is a
+/// A loop device, or one of its partitions, over a file or disk that another device is made of: a
 /// second way to the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Twin {
@@ -202,18 +202,18 @@ pub(crate) struct Twin {
     pub(crate) number: u64,
     /// The level that both share.
     pub(crate) common: PathBuf,
-    /// The common level itself cannot be reached, so locks have to meet here.
+    /// The common level cannot be opened, so the locks of both have to meet on the twin.
     pub(crate) is_meeting_place: bool,
 }
 
-/// The twins of a device, by the levels below it.
-pub(crate) fn twins(own: Identity, levels: &[Level]) -> Vec<Twin> {
+/// Returns the twins of a device, given the levels below it.
+pub(crate) fn twins(own: FileIdentity, levels: &[Level]) -> Vec<Twin> {
     if levels.is_empty() {
         return Vec::new();
     }
     let is_own = |number: u64| {
-        own == Identity::Block(number)
-            || levels.iter().any(|level| level.identity == Identity::Block(number))
+        own == FileIdentity::Block(number)
+            || levels.iter().any(|level| level.identity == FileIdentity::Block(number))
     };
     let mut twins = Vec::new();
     for device in LoopDevice::all().into_iter().filter(|device| !is_own(device.number)) {

@@ -1,6 +1,6 @@
 //! Text from images and from other processes, in messages.
 
-/// The text with each character escaped that could move a cursor or reorder a line.
+/// Escapes each character that could move a cursor or reorder a line.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {

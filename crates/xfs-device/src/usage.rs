@@ -1,10 +1,10 @@
-//! Who else uses a file or block device: a mount, or a loop device made of it.
+//! Other users of a file or block device: a mount, or a loop device made of it.
 //!
-//! Owns: asking the kernel through procfs and sysfs. Does **not** own what follows from the answer.
+//! Owns: asking the kernel through procfs and sysfs. Does **not** own using the answer.
 //!
-//! The answer is the best that can be had, not a lock: a mount in another mount namespace is not
-//! seen, and somebody may mount a moment later. For writing to a block device `O_EXCL` closes both
-//! holes; for image files nothing does.
+//! The answer is a best effort, and not a lock. A mount in another mount namespace is not visible,
+//! and another program may mount the device a moment later. For writing to a block device `O_EXCL`
+//! closes both gaps; for image files nothing does.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -14,17 +14,17 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::file::Access;
-use crate::stack::{Identity, Level, LoopDevice, Twin, device_name, partitions_of, read_line};
+use crate::stack::{FileIdentity, Level, LoopDevice, Twin, device_name, partitions_of, read_line};
 
-/// Who uses a device.
+/// The use of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Usage {
-    /// It, one of its partitions, or a loop device made of it is mounted.
+    /// The device, one of its partitions, or a loop device made of it is mounted.
     Mounted {
-        /// Where.
+        /// The mount point.
         mount_point: PathBuf,
     },
-    /// A loop device is made of it, and not mounted.
+    /// A loop device is made of it, and is not mounted.
     Loop {
         /// The loop device.
         device: PathBuf,
@@ -32,8 +32,8 @@ pub enum Usage {
 }
 
 impl Usage {
-    /// Whether it keeps us from this access. A loop device that is not mounted does not change the
-    /// bytes under a reader, but would not see what a writer changes.
+    /// Returns whether the use conflicts with this access. A loop device that is not mounted does
+    /// not change the bytes for a reader, but would not see the changes of a writer.
     #[must_use]
     pub fn conflicts(&self, access: Access) -> bool {
         match self {
@@ -55,7 +55,7 @@ impl fmt::Display for Usage {
 /// A device number in the text form of procfs and sysfs: `major:minor`.
 type DeviceName = String;
 
-/// Finds who uses the file or block device that `metadata` is of.
+/// Finds a use of the file or block device with this metadata.
 pub(crate) fn find(metadata: &Metadata) -> Option<Usage> {
     let mounts = Mounts::read();
     if metadata.file_type().is_block_device()
@@ -63,7 +63,7 @@ pub(crate) fn find(metadata: &Metadata) -> Option<Usage> {
     {
         return Some(Usage::Mounted { mount_point });
     }
-    let own = Identity::of(metadata);
+    let own = FileIdentity::of(metadata);
     let loops = LoopDevice::all().into_iter().filter(|device| device.identity() == Some(own));
     let loops: Vec<LoopDevice> = loops.collect();
     let mounted = loops.iter().find_map(|device| mounts.find_with_partitions(device.number));
@@ -73,7 +73,7 @@ pub(crate) fn find(metadata: &Metadata) -> Option<Usage> {
     Some(Usage::Loop { device: loops.first()?.shown() })
 }
 
-/// Finds a mount of what the device is made of, or of another device that is made of the same.
+/// Finds a mount of a level below the device, or of another device made of the same.
 pub(crate) fn find_in_stack(levels: &[Level], twins: &[Twin]) -> Option<Usage> {
     if levels.is_empty() {
         return None;
@@ -81,15 +81,15 @@ pub(crate) fn find_in_stack(levels: &[Level], twins: &[Twin]) -> Option<Usage> {
     let mounts = Mounts::read();
     let of_level = |level: &Level| match level.identity {
         // Another partition of the same disk may be mounted.
-        Identity::Block(number) => mounts.find(&device_name(number)),
-        Identity::File { .. } => None,
+        FileIdentity::Block(number) => mounts.find(&device_name(number)),
+        FileIdentity::File { .. } => None,
     };
     let below = levels.iter().find_map(of_level);
     let beside = || twins.iter().find_map(|twin| mounts.find_with_partitions(twin.number));
     Some(Usage::Mounted { mount_point: below.or_else(beside)? })
 }
 
-/// The mounts of our mount namespace.
+/// The mounts of this process's mount namespace.
 struct Mounts(Vec<(DeviceName, PathBuf)>);
 
 impl Mounts {
@@ -111,7 +111,7 @@ impl Mounts {
     }
 }
 
-/// Takes device and mount point out of a line of mountinfo (the third and the fifth word).
+/// Returns device and mount point of a line of mountinfo (the third and the fifth word).
 fn parse_mount(line: &[u8]) -> Option<(DeviceName, PathBuf)> {
     let mut words = line.split(|byte| *byte == b' ').skip(2);
     let name = String::from_utf8(words.next()?.to_vec()).ok()?;
@@ -119,7 +119,7 @@ fn parse_mount(line: &[u8]) -> Option<(DeviceName, PathBuf)> {
     Some((name, PathBuf::from(mount_point)))
 }
 
-/// Undoes the kernel's escapes of blanks and backslashes: `\040` and the like.
+/// Decodes the kernel's escapes of blanks and backslashes, such as `\040`.
 pub(crate) fn unescape(word: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(word.len());
     let mut rest = word;
@@ -141,7 +141,7 @@ pub(crate) fn unescape(word: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// Whether a block device takes no writes.
+/// Returns whether a block device is write-protected.
 pub(crate) fn is_write_protected(metadata: &Metadata) -> bool {
     let name = device_name(metadata.rdev());
     read_line(&Path::new("/sys/dev/block").join(name).join("ro")).is_some_and(|line| line == "1")

@@ -16,8 +16,8 @@ pub struct WindowDevice {
 }
 
 impl WindowDevice {
-    /// The range of `length_bytes` from byte `start` on. What reaches past the end of the device is
-    /// cut off: a truncated image is readable as far as it goes.
+    /// Creates a window of `length_bytes` from byte `start` on, cut off at the end of the device.
+    /// So a truncated image is readable as far as it goes.
     #[must_use]
     pub fn new(device: SharedDevice, start: u64, length_bytes: u64) -> Self {
         let whole = device.length_bytes();
@@ -25,7 +25,7 @@ impl WindowDevice {
         Self { device, start, length_bytes: length_bytes.min(whole - start) }
     }
 
-    /// Where the range starts on the other device.
+    /// Returns the offset of the window on the other device.
     #[must_use]
     pub const fn start(&self) -> u64 {
         self.start

@@ -1,15 +1,15 @@
-//! Which process waits for which.
+//! The wait graph: which process waits for which.
 //!
-//! A process that holds record locks and waits for another's may be what that one waits for. Only
-//! processes are looked at: an open file description belongs to nobody in particular, so that its
-//! holder cannot be said to wait, as on Linux.
+//! A process that holds record locks and waits for another process may be the one that the other
+//! process waits for. The graph has processes only, as on Linux. An open file description belongs
+//! to no single process, so its holder cannot be said to wait.
 //!
 //! # Invariants
 //!
-//! - **I1** An edge is put in, corrected, and taken out when its waiter is woken under the lock of the
-//!   file whose lock is waited for. So an edge that is there stands for a wait.
-//! - **I2** Looking for a circle and putting in an edge are one step, so of the waits of a circle the
-//!   last one finds it.
+//! - **I1** An edge is added, corrected and, when its waiter is woken, removed under the lock of
+//!   the file whose lock is waited for. So each edge stands for a present wait.
+//! - **I2** Searching for a cycle and adding an edge are one step. So the last wait of a cycle
+//!   finds it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,15 +19,16 @@ use xfs_sync::{Mutex, SlotCounters, Volume};
 use crate::LockError;
 use crate::waiter::Waiter;
 
-/// Counter of locks that came.
+/// Counter of locks taken.
 const TAKEN: usize = 0;
-/// Counter of those that went.
-const GIVEN_UP: usize = 1;
+/// Counter of locks released.
+const RELEASED: usize = 1;
 
-/// The waits of all processes of a volume, in which only who has to wait writes; and how many locks are held.
+/// The waits of all processes of a volume, and the number of locks held. Only a process that has to
+/// wait writes to the list of waits.
 #[derive(Default)]
 pub struct WaitGraph {
-    edges: Mutex<Vec<Edge>, Volume>,
+    edges: Mutex<Vec<WaitEdge>, Volume>,
     locks: SlotCounters<2>,
 }
 
@@ -38,24 +39,24 @@ impl fmt::Debug for WaitGraph {
 }
 
 #[derive(Debug)]
-struct Edge {
+struct WaitEdge {
     process: u64,
     holders: Vec<u64>,
     waiter: Arc<Waiter>,
 }
 
 impl WaitGraph {
-    /// A graph in which nobody waits.
+    /// Creates a graph without waits.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Notes that a process waits for others.
+    /// Adds the wait of a process for others.
     ///
     /// # Errors
     ///
-    /// [`LockError::Deadlock`] if one of them waits for it.
+    /// [`LockError::Deadlock`] if one of them waits for this process, directly or not.
     pub(crate) fn enter(
         &self,
         process: u64,
@@ -66,11 +67,11 @@ impl WaitGraph {
         if leads_to(&edges, &holders, process) {
             return Err(LockError::Deadlock);
         }
-        edges.push(Edge { process, holders, waiter: Arc::clone(waiter) });
+        edges.push(WaitEdge { process, holders, waiter: Arc::clone(waiter) });
         Ok(())
     }
 
-    /// Says anew whom a waiter waits for, if it is there.
+    /// Replaces the holders that a waiter waits for, if the waiter is in the graph.
     pub(crate) fn correct(&self, waiter: &Arc<Waiter>, holders: Vec<u64>) {
         let mut edges = self.edges.lock();
         if let Some(edge) = edges.iter_mut().find(|edge| Arc::ptr_eq(&edge.waiter, waiter)) {
@@ -78,37 +79,38 @@ impl WaitGraph {
         }
     }
 
-    /// Takes out a wait, if it is there.
+    /// Removes a wait, if it is in the graph.
     pub(crate) fn leave(&self, waiter: &Arc<Waiter>) {
         self.edges.lock().retain(|edge| !Arc::ptr_eq(&edge.waiter, waiter));
     }
 
-    /// Notes how many locks a file had, and has now.
+    /// Counts the change in the number of a file's locks.
     pub(crate) fn note_locks(&self, before: usize, after: usize) {
-        let counter = if after > before { TAKEN } else { GIVEN_UP };
+        let counter = if after > before { TAKEN } else { RELEASED };
         let difference = after.abs_diff(before) as u64;
         if difference > 0 {
             self.locks.add(counter, difference);
         }
     }
 
-    /// How many locks are held on all files: ranges that lie apart, and files that are locked as a whole.
+    /// Returns the number of locks held on all files. Each separate range and each `flock` counts
+    /// as one.
     #[must_use]
     pub fn locks(&self) -> u64 {
-        // What went is read before what came, so that the difference is not negative.
-        let given_up = self.locks.sum(GIVEN_UP);
-        self.locks.sum(TAKEN).saturating_sub(given_up)
+        // The released locks are summed first, so that the difference is not negative.
+        let released = self.locks.sum(RELEASED);
+        self.locks.sum(TAKEN).saturating_sub(released)
     }
 
-    /// How many waits it knows.
+    /// Returns the number of waits in the graph.
     #[must_use]
     pub fn waits(&self) -> usize {
         self.edges.lock().len()
     }
 }
 
-/// Whether one of `from` waits for `process`, at however many removes.
-fn leads_to(edges: &[Edge], from: &[u64], process: u64) -> bool {
+/// Returns whether one of `from` waits for `process`, directly or through others.
+fn leads_to(edges: &[WaitEdge], from: &[u64], process: u64) -> bool {
     let mut pending = from.to_vec();
     let mut seen = Vec::new();
     while let Some(next) = pending.pop() {

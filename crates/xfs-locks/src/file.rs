@@ -1,13 +1,13 @@
-//! The locks, leases and opens of one file, for many threads.
+//! The locks, leases and opens of one file, shared by many threads.
 //!
 //! # Invariants
 //!
-//! - **I1** The context is there before a bit of the word says that there is something in it, so who
-//!   sees none of the bits need not look at the context, and does not.
-//! - **I2** A waiter is in the list of its file until somebody takes it out to wake it, or it takes
-//!   itself out. Both under the lock of the list.
-//! - **I3** Whenever that lock is free, the wait graph holds for each process that waits in the list
-//!   just the processes that are in its way.
+//! - **I1** The context exists before a bit of the word announces anything in it. So a thread that
+//!   sees none of the bits does not need the context, and does not touch it.
+//! - **I2** A waiter is in the list of its file until another thread removes it to wake it, or
+//!   until it removes itself. Both happen under the lock of the list.
+//! - **I3** Whenever that lock is free, the wait graph holds, for each process that waits in the
+//!   list, exactly the processes that block it.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -25,56 +25,57 @@ use crate::range::LockRange;
 use crate::records::{HeldLock, LockMode, Owner, RecordLocks};
 use crate::waiter::Waiter;
 
-/// As often as that a file is opened by another thread than before until it is counted by slot.
-const SPREAD_AFTER: u32 = 16;
-/// The slot in [`LockState::opener`]; the rest of it counts.
+/// Opens of a file by another thread than the last one, until its opens are counted per slot.
+const SHARD_AFTER: u32 = 16;
+/// The bits of [`LockState::opener`] for the slot. The other bits count.
 const SLOT_BITS: u32 = 0xff;
 
-/// The opens of a file that go through one slot.
+/// The opens of a file that are counted in one slot.
 pub type SlotTally = CachePadded<OpenTally>;
 
-/// What to do where somebody else is in the way.
+/// The behaviour of a request that another owner blocks.
 #[derive(Clone, Copy, Debug)]
 pub enum Wait<'a> {
     /// Fail with [`LockError::WouldBlock`].
     No,
-    /// Wait, until the waiter is cancelled or its time is over.
+    /// Wait until the request is granted, the waiter is cancelled, or its time is over.
     For(&'a Arc<Waiter>),
 }
 
-/// What changes when a file is locked. What is read by everybody is in its [`LockWord`].
+/// The state of a file that locking changes. The part that all threads read is in its [`LockWord`].
 #[derive(Debug, Default)]
 pub struct LockState {
-    /// Opens that go through no slot.
+    /// Opens that are not counted in a slot.
     tally: OpenTally,
-    /// Which thread opened it last, and how often that was another one than before.
+    /// The slot of the last opener, and how often the opener changed.
     opener: AtomicU32<Object>,
-    context: SetOnce<Box<Context>, Object>,
+    context: SetOnce<Box<LockContext>, Object>,
 }
 
 impl LockState {
-    /// A file without locks, leases or opens. No memory is allocated for it.
+    /// Creates the state of a file without locks, leases or opens. Allocates no memory.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 }
 
-/// What only files have that somebody locks, leases, or opens from many threads.
+/// The part of the state that exists only for files that are locked, leased, or opened from many
+/// threads.
 #[derive(Debug, Default)]
-struct Context {
-    records: Mutex<Space, Object>,
-    /// `flock`: the same with one range, the whole file.
-    whole: Mutex<Space, Object>,
+struct LockContext {
+    records: Mutex<LockSpace, Object>,
+    /// The `flock` locks: the same with one range, the whole file.
+    whole: Mutex<LockSpace, Object>,
     leases: Mutex<Leases, Object>,
     slots: Mutex<Vec<Weak<SlotTally>>, Object>,
 }
 
-/// Locks of one sort, and who waits for them.
+/// The locks of one kind, and the requests that wait for them.
 #[derive(Debug, Default)]
-struct Space {
+struct LockSpace {
     locks: RecordLocks,
-    /// Whether somebody keeps the file in memory because processes hold some.
+    /// Whether a caller keeps the file in memory because processes hold locks on it.
     is_kept: bool,
     waiting: Vec<(Arc<Waiter>, HeldLock)>,
 }
@@ -82,12 +83,12 @@ struct Space {
 #[derive(Debug, Default)]
 struct Leases {
     table: LeaseTable,
-    /// Who waits for a lease to be given back.
+    /// Requests that wait for a lease to be released.
     waiting: Vec<Arc<Waiter>>,
 }
 
 impl Leases {
-    /// Tells all who wait to look again.
+    /// Wakes all waiters, so that they check again.
     fn changed(&mut self, word: &LockWord) {
         if self.table.is_empty() {
             word.clear(LockWord::LEASED);
@@ -96,17 +97,17 @@ impl Leases {
     }
 }
 
-impl Space {
-    /// Takes a lock that nothing is in the way of.
+impl LockSpace {
+    /// Takes a lock that nothing blocks.
     fn lock(&mut self, wanted: HeldLock, graph: &WaitGraph) {
         let before = self.locks.held().len();
         self.locks.lock(wanted);
         graph.note_locks(before, self.locks.held().len());
-        // A lock that is now shared lets others in; a new one is in the way of others.
+        // A lock that became shared may unblock other requests; a new lock blocks others.
         self.changed(graph);
     }
 
-    /// Gives up what an owner holds in a range.
+    /// Releases the locks of an owner in a range.
     fn unlock(&mut self, owner: Owner, range: LockRange, graph: &WaitGraph) {
         let before = self.locks.held().len();
         if self.locks.unlock(owner, range) {
@@ -119,7 +120,7 @@ impl Space {
         self.locks.held().iter().any(|held| matches!(held.owner, Owner::Process(_)))
     }
 
-    /// The processes that are in the way of a lock.
+    /// Returns the processes that block a lock.
     fn holders(&self, wanted: HeldLock) -> Vec<u64> {
         let process = |held: &HeldLock| match held.owner {
             Owner::Process(process) => Some(process),
@@ -128,7 +129,8 @@ impl Space {
         self.locks.conflicts(wanted).filter_map(process).collect()
     }
 
-    /// Wakes who can have what it waits for, and corrects what the graph says of the others (I3).
+    /// Wakes the waiters whose requests can now be granted, and corrects the edges of the others in
+    /// the wait graph (I3).
     fn changed(&mut self, graph: &WaitGraph) {
         let waiting = std::mem::take(&mut self.waiting);
         for (waiter, wanted) in waiting {
@@ -142,7 +144,7 @@ impl Space {
         }
     }
 
-    /// Puts a waiter in the list, unless that would never end.
+    /// Adds a waiter to the list, unless it would wait for ever.
     fn enqueue(
         &mut self,
         wanted: HeldLock,
@@ -158,9 +160,9 @@ impl Space {
     }
 }
 
-/// Takes a lock in one of the spaces of a file.
+/// Takes a lock in one of the lock spaces of a file.
 fn take(
-    space: &Mutex<Space, Object>,
+    space: &Mutex<LockSpace, Object>,
     wanted: HeldLock,
     wait: Wait<'_>,
     graph: &WaitGraph,
@@ -182,34 +184,34 @@ fn take(
     }
 }
 
-/// One file: its word, which everybody reads, and the rest, which hardly anybody touches. The two
-/// belong together; they are apart so that they can lie on two cache lines.
+/// One file: its word, which every thread reads, and its state, which few threads touch. The two
+/// belong together, and are separate so that they can lie on two cache lines.
 #[derive(Clone, Copy, Debug)]
 pub struct FileLocks<'a> {
-    /// What the file has.
+    /// The bits that announce what the state holds.
     pub word: &'a LockWord,
-    /// Where it has it.
+    /// The state.
     pub state: &'a LockState,
 }
 
 impl<'a> FileLocks<'a> {
-    fn context(self) -> &'a Context {
+    fn context(self) -> &'a LockContext {
         self.state.context.value_or_init(Box::default)
     }
 
-    /// The context, if the file has one. A part of the benchmark: to look here first is what the
-    /// word is there to save.
+    /// Returns whether the file has a context. For a benchmark that measures the time the word
+    /// saves.
     #[must_use]
     pub fn has_context(self) -> bool {
         self.state.context.value().is_some()
     }
 
-    /// Locks a range, in place of what its owner holds there.
+    /// Locks a range, and replaces the locks that its owner holds there.
     ///
     /// # Errors
     ///
-    /// [`LockError::WouldBlock`] without waiting; [`LockError::Deadlock`] if the processes in the way
-    /// wait for the owner; how the wait ended.
+    /// [`LockError::WouldBlock`] for a request that does not wait; [`LockError::Deadlock`] if the
+    /// processes that block it wait for the owner; the error with which the wait ended.
     pub fn lock(
         self,
         wanted: HeldLock,
@@ -221,24 +223,26 @@ impl<'a> FileLocks<'a> {
         take(&context.records, wanted, wait, graph)
     }
 
-    /// Gives up what an owner holds in a range.
+    /// Releases the locks of an owner in a range.
     pub fn unlock(self, owner: Owner, range: LockRange, graph: &WaitGraph) {
         let Some(context) = self.locked() else { return };
         context.records.lock().unlock(owner, range, graph);
     }
 
-    /// What is in the way of a lock, first in the file.
+    /// Returns the first lock in the file that conflicts with `wanted`.
     #[must_use]
     pub fn conflict(self, wanted: HeldLock) -> Option<HeldLock> {
         self.locked()?.records.lock().locks.conflict(wanted)
     }
 
-    /// Locks the whole file for an open file description, beside all record locks. One that it holds
-    /// in the other mode is given up first, also where this one then fails: as flock(2) has it.
+    /// Takes a `flock` lock for an open file description. Record locks do not conflict with it. A
+    /// lock that the description holds in the other mode is released first, even if the new one
+    /// then fails: see flock(2).
     ///
     /// # Errors
     ///
-    /// [`LockError::WouldBlock`] without waiting; how the wait ended.
+    /// [`LockError::WouldBlock`] for a request that does not wait; the error with which the wait
+    /// ended.
     pub fn flock(
         self,
         description: u64,
@@ -259,24 +263,24 @@ impl<'a> FileLocks<'a> {
         take(&context.whole, wanted, wait, graph)
     }
 
-    /// Gives up what [`flock`](Self::flock) took.
+    /// Releases the lock that [`flock`](Self::flock) took.
     pub fn unflock(self, description: u64, graph: &WaitGraph) {
         let Some(context) = self.locked() else { return };
         let owner = Owner::Description(description);
         context.whole.lock().unlock(owner, LockRange::WHOLE, graph);
     }
 
-    /// The context, if locks were ever taken.
-    fn locked(self) -> Option<&'a Context> {
+    /// Returns the context, if a lock was ever taken.
+    fn locked(self) -> Option<&'a LockContext> {
         if !self.word.has(LockWord::LOCKED) {
             return None;
         }
         self.state.context.value().map(|context| &**context)
     }
 
-    /// Whether the file is to be kept in memory from now on, because a process holds a lock on it and nobody keeps
-    /// it for that. Each `true` is answered by one of [`end_keeping`](Self::end_keeping) or
-    /// [`release_processes`](Self::release_processes).
+    /// Returns whether the caller has to keep the file in memory from now on: a process holds a
+    /// lock on it, and no other caller keeps it for that reason. Each `true` is matched by one from
+    /// [`end_keeping`](Self::end_keeping) or [`release_processes`](Self::release_processes).
     #[must_use]
     pub fn begin_keeping(self) -> bool {
         let Some(context) = self.locked() else { return false };
@@ -286,7 +290,7 @@ impl<'a> FileLocks<'a> {
         begins
     }
 
-    /// Whether it need not be kept for that any more.
+    /// Returns whether the file need not be kept for that reason any more.
     #[must_use]
     pub fn end_keeping(self) -> bool {
         let Some(context) = self.locked() else { return false };
@@ -296,8 +300,8 @@ impl<'a> FileLocks<'a> {
         ends
     }
 
-    /// Gives up the record locks of all processes, on a file to which nobody comes any more. Returns whether it
-    /// was kept for them.
+    /// Releases the record locks of all processes, on a file that can no longer be opened. Returns
+    /// whether the file was kept in memory for them.
     #[must_use]
     pub fn release_processes(self, graph: &WaitGraph) -> bool {
         let Some(context) = self.locked() else { return false };
@@ -309,7 +313,7 @@ impl<'a> FileLocks<'a> {
         std::mem::take(&mut space.is_kept)
     }
 
-    /// Gives up all record locks of an owner, as the closing of a descriptor does.
+    /// Releases all record locks of an owner, as closing a descriptor does.
     pub fn release(self, owner: Owner, graph: &WaitGraph) {
         self.unlock(owner, LockRange::WHOLE, graph);
     }
@@ -317,13 +321,13 @@ impl<'a> FileLocks<'a> {
 
 /// Opens and leases.
 impl<'a> FileLocks<'a> {
-    /// Counts an open, in the tally of a slot that was [added](Self::add_slot) or in the file's own,
-    /// after it has broken the leases that do not go with it.
+    /// Counts an open, in the given slot's tally or else in that of the file, and then breaks
+    /// conflicting leases. The slot's tally was [added](Self::add_slot) before.
     ///
     /// # Errors
     ///
-    /// [`LockError::WouldBlock`] without waiting for a lease, which is then being broken; how the wait
-    /// ended. Then the open is not counted.
+    /// [`LockError::WouldBlock`] for a request that does not wait for a lease, which is then being
+    /// broken; the error with which the wait ended. The open is not counted then.
     pub fn open(
         self,
         slot: Option<&SlotTally>,
@@ -339,8 +343,8 @@ impl<'a> FileLocks<'a> {
         broken.inspect_err(|_| leave_before_look(tally, mode, full_fence))
     }
 
-    /// Takes back an open, with the locks and leases of its description. After one for writing, the last who
-    /// closes the file finds no other in [`opens`](Self::opens).
+    /// Ends an open, with the locks and leases of its description. After an open for writing, the
+    /// last thread to close the file finds no other writer in [`opens`](Self::opens).
     pub fn close(
         self,
         slot: Option<&SlotTally>,
@@ -360,14 +364,14 @@ impl<'a> FileLocks<'a> {
         slot.map_or(&self.state.tally, |slot| slot)
     }
 
-    /// Lets the opens of a slot be counted in a tally of its own.
+    /// Adds the tally of a slot, so that the slot's opens are counted in it.
     pub fn add_slot(self, tally: &Arc<SlotTally>) {
         let mut slots = self.context().slots.lock();
         slots.retain(|slot| slot.strong_count() > 0);
         slots.push(Arc::downgrade(tally));
     }
 
-    /// How often the file is open.
+    /// Returns how often the file is open.
     #[must_use]
     pub fn opens(self) -> Opens {
         let mut opens = self.state.tally.opens();
@@ -381,7 +385,7 @@ impl<'a> FileLocks<'a> {
         opens
     }
 
-    /// The leases, if there may be any.
+    /// Locks the leases, if there may be any.
     fn leased(self) -> Option<MutexGuard<'a, Leases>> {
         if !self.word.has(LockWord::LEASED) {
             return None;
@@ -389,7 +393,7 @@ impl<'a> FileLocks<'a> {
         self.state.context.value().map(|context| context.leases.lock())
     }
 
-    /// Gives a lease, or changes the one that the holder has.
+    /// Grants a lease, or changes the lease of the holder.
     ///
     /// # Errors
     ///
@@ -402,13 +406,14 @@ impl<'a> FileLocks<'a> {
         set
     }
 
-    /// What the holder has of a kind; of a lease that is being broken, what will be left.
+    /// Returns the holder's lease of this kind. While the lease is being broken, returns the mode
+    /// that will be left.
     #[must_use]
     pub fn lease(self, holder: u64, kind: LeaseKind) -> Option<LeaseMode> {
         self.leased()?.table.mode(holder, kind)
     }
 
-    /// Gives back what the holder has, of one kind or of all.
+    /// Releases the leases of a holder, of one kind or of all kinds.
     pub fn release_lease(self, holder: u64, kind: Option<LeaseKind>) {
         let Some(mut leases) = self.leased() else { return };
         if leases.table.release(holder, kind) {
@@ -416,15 +421,15 @@ impl<'a> FileLocks<'a> {
         }
     }
 
-    /// Whether a lease does not go with what somebody is about to do. Nobody is told: this is for who
-    /// holds locks, and lets them go before it [breaks](Self::break_leases) the lease.
+    /// Returns whether a lease conflicts with an operation. The holder is not notified: this is for
+    /// a caller that must release its own locks before it [breaks](Self::break_leases) the lease.
     #[must_use]
     pub fn is_leased_against(self, breaker: Breaker) -> bool {
         self.leased().is_some_and(|leases| leases.table.stands_against(breaker))
     }
 
-    /// Breaks the leases that do not go with what somebody is about to do, and waits until their
-    /// holders have given them back, or have had `grace` to do so.
+    /// Breaks the leases that conflict with an operation, and waits until their holders have
+    /// released them or `grace` is over.
     ///
     /// # Errors
     ///
@@ -439,7 +444,7 @@ impl<'a> FileLocks<'a> {
             let Some(mut leases) = self.leased() else { return Ok(()) };
             let Break { until, notices } = leases.table.break_for(breaker, Instant::now(), grace);
             if until.is_none() {
-                // Some may have run out.
+                // Some leases may have expired.
                 leases.changed(self.word);
                 return Ok(());
             }
@@ -459,37 +464,38 @@ impl<'a> FileLocks<'a> {
     }
 }
 
-/// Whether users are counted by slot.
+/// Counting the users of a file per slot.
 impl FileLocks<'_> {
-    /// Notes that a thread, known by the number of its slot, opens a file whose users are not counted by
-    /// slot. Once that has come often enough from another thread than the time before, they are.
+    /// Records that a thread of this slot opens a file whose users are not counted per slot. Once
+    /// the slot has changed often enough from one open to the next, they are.
     pub fn note_opener(self, slot: usize) {
         let slot = slot as u32 & SLOT_BITS;
         let before = self.state.opener.load(Ordering::Relaxed);
         if before & SLOT_BITS == slot {
             return;
         }
-        // Two at once may count as one: it is no more than a sign.
+        // Two changes at once may count as one: the number is only a hint.
         let changes = (before >> SLOT_BITS.count_ones()) + 1;
         self.state.opener.store(changes << SLOT_BITS.count_ones() | slot, Ordering::Relaxed);
-        if changes >= SPREAD_AFTER {
-            self.word.set(LockWord::SPREAD);
+        if changes >= SHARD_AFTER {
+            self.word.set(LockWord::SHARDED);
         }
     }
 
-    /// Whether they are, and the file is not on its way out.
+    /// Returns whether new users are counted per slot: the file is not being drained.
     #[must_use]
-    pub fn is_spread(self) -> bool {
-        self.word.has(LockWord::SPREAD) && !self.word.has(LockWord::DRAINING)
+    pub fn is_sharded(self) -> bool {
+        self.word.has(LockWord::SHARDED) && !self.word.has(LockWord::DRAINING)
     }
 
-    /// Whether they ever were: who drains the file has to visit the slots.
+    /// Returns whether users were ever counted per slot. A thread that drains the file then has to
+    /// visit the slots.
     #[must_use]
-    pub fn was_spread(self) -> bool {
-        self.word.has(LockWord::SPREAD)
+    pub fn was_sharded(self) -> bool {
+        self.word.has(LockWord::SHARDED)
     }
 
-    /// The file is on its way out: nobody is to be counted by slot from now on.
+    /// Stops counting users per slot, because the file is about to be freed.
     pub fn drain(self) {
         self.word.set(LockWord::DRAINING);
     }

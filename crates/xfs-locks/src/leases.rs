@@ -1,5 +1,5 @@
-//! The leases of one file: promises to be told, and to be given time, before somebody else does what
-//! does not go with them.
+//! The leases of one file. A lease lets its holder be notified, and gives it time, before a
+//! conflicting operation continues.
 //!
 //! ```text
 //!            set                break_for                  set (lower), release, or the deadline
@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A lease for writing has its file to itself, but for what breaks it just now.
-//! - **I2** What is being broken is not broken a second time, unless more is asked for.
+//! - **I1** A write lease is the only lease of its file, except for the break in progress.
+//! - **I2** A lease that is being broken is not broken again, unless a stronger break is needed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,40 +18,41 @@ use std::time::{Duration, Instant};
 use crate::LockError;
 use crate::opens::{OpenMode, Opens};
 
-/// What a lease is for. Each kind is broken by other things; see [`Breaker`].
+/// The kind of a lease. Different operations break each kind; see [`Breaker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseKind {
-    /// Of a program: `F_SETLEASE`.
+    /// The lease of a program: `F_SETLEASE`.
     Lease,
-    /// Of a file server for its client: broken by changes of names and attributes as well.
+    /// The lease of a file server for its client. Changes of names and attributes break it too.
     Delegation,
-    /// Where the data lies was given away: broken by what moves it, and by nothing else.
+    /// The location of the data was given away. Only operations that use or move the blocks break
+    /// it.
     Layout,
 }
 
-/// What the holder of a lease may count on.
+/// The guarantee that a lease gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseMode {
-    /// Nobody has the file open for writing.
+    /// The file is not open for writing.
     Read,
-    /// Nobody else has the file open.
+    /// The file is not open anywhere else.
     Write,
 }
 
-/// What somebody is about to do.
+/// The operation that may break a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Breaker {
-    /// Open the file; for writing also where it is cut off by name.
+    /// Opens the file. Truncating by path counts as an open for writing.
     Open(OpenMode),
-    /// Change its names, owner, mode or attributes.
+    /// Changes its names, owner, mode or attributes.
     Change,
-    /// Read or change blocks whose place was given away.
+    /// Reads or changes blocks whose location was given away.
     Layout(OpenMode),
 }
 
 impl Breaker {
-    /// What is left of a lease that it breaks; `None` if it goes with the lease.
-    fn leaves(self, kind: LeaseKind, mode: LeaseMode) -> Option<Left> {
+    /// Returns what a lease is downgraded to, or `None` if the operation does not break the lease.
+    fn leaves(self, kind: LeaseKind, mode: LeaseMode) -> Option<Downgrade> {
         let access = match (self, kind) {
             (Self::Open(access), LeaseKind::Lease | LeaseKind::Delegation)
             | (Self::Layout(access), LeaseKind::Layout) => access,
@@ -59,35 +60,35 @@ impl Breaker {
             _ => return None,
         };
         match (access, mode) {
-            (OpenMode::Write, _) => Some(Left::Nothing),
-            (OpenMode::Read, LeaseMode::Write) => Some(Left::Read),
+            (OpenMode::Write, _) => Some(Downgrade::ToNone),
+            (OpenMode::Read, LeaseMode::Write) => Some(Downgrade::ToRead),
             (OpenMode::Read, LeaseMode::Read) => None,
         }
     }
 }
 
-/// What a lease comes down to when it is broken.
+/// The mode to which a broken lease is downgraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
-    Read,
-    Nothing,
+enum Downgrade {
+    ToRead,
+    ToNone,
 }
 
-impl Left {
+impl Downgrade {
     const fn mode(self) -> Option<LeaseMode> {
         match self {
-            Self::Read => Some(LeaseMode::Read),
-            Self::Nothing => None,
+            Self::ToRead => Some(LeaseMode::Read),
+            Self::ToNone => None,
         }
     }
 }
 
-/// Told to the holder of a lease that is being broken: what it can keep. Called without locks held;
-/// it may call back, but must not wait.
+/// Notifies the holder of a lease that is being broken of the mode that it can keep. Called without
+/// locks held. The callee may call back, but must not wait.
 pub type Notify = Arc<dyn Fn(Option<LeaseMode>) + Send + Sync>;
 
-/// What is left, and when it is taken if it is not given.
-type Breaking = (Left, Instant);
+/// The downgrade, and the time at which the lease expires if it is not released.
+type Breaking = (Downgrade, Instant);
 
 struct Lease {
     holder: u64,
@@ -97,26 +98,26 @@ struct Lease {
     notify: Notify,
 }
 
-/// Somebody who asks for a lease.
+/// A request for a lease.
 pub struct LeaseRequest {
     /// The open file description.
     pub holder: u64,
-    /// What the holder has the file open for.
+    /// The mode in which the holder has the file open.
     pub own: OpenMode,
-    /// What it is for.
+    /// The kind.
     pub kind: LeaseKind,
-    /// What it promises.
+    /// The mode.
     pub mode: LeaseMode,
-    /// How the holder is told.
+    /// The call that notifies the holder.
     pub notify: Notify,
 }
 
-/// What has to happen before somebody can go on.
+/// The actions and the wait that a break needs.
 #[derive(Default)]
 pub struct Break {
-    /// Until when holders have time; `None` if nothing is in the way.
+    /// The earliest deadline of the holders; `None` if nothing conflicts.
     pub until: Option<Instant>,
-    /// Whom to tell, and what they can keep.
+    /// The holders to notify, each with the mode that it can keep.
     pub notices: Vec<(Notify, Option<LeaseMode>)>,
 }
 
@@ -127,25 +128,24 @@ pub struct LeaseTable {
 }
 
 impl LeaseTable {
-    /// A file without leases.
+    /// Creates the table of a file without leases.
     #[must_use]
     pub const fn new() -> Self {
         Self { leases: Vec::new() }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no leases.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.leases.is_empty()
     }
 
-    /// Gives a lease, or changes the one that the holder has of this kind. `opens` are all opens of
-    /// the file, the holder's own with them.
+    /// Grants a lease, or changes the holder's lease of this kind. `opens` are all opens of the
+    /// file, including that of the holder.
     ///
     /// # Errors
     ///
-    /// [`LockError::WouldBlock`] if the file is open in a way that does not go with it, or if another
-    /// lease stands against it.
+    /// [`LockError::WouldBlock`] if an open or another lease conflicts with it.
     pub fn set(&mut self, request: LeaseRequest, opens: Opens) -> Result<(), LockError> {
         let LeaseRequest { holder, own, kind, mode, notify } = request;
         let others = match own {
@@ -158,7 +158,7 @@ impl LeaseTable {
             (_, LeaseMode::Write) => others == Opens::default(),
         };
         let stands_against = |lease: &Lease| {
-            let is_leaving = matches!(lease.breaking, Some((Left::Nothing, _)));
+            let is_leaving = matches!(lease.breaking, Some((Downgrade::ToNone, _)));
             let is_mine = lease.holder == holder && lease.kind == kind;
             let alone = mode == LeaseMode::Write || lease.mode == LeaseMode::Write;
             if is_mine {
@@ -180,14 +180,16 @@ impl LeaseTable {
         Ok(())
     }
 
-    /// What the holder has of this kind: where it is being broken, what will be left of it.
+    /// Returns the holder's lease of this kind. While the lease is being broken, returns the mode
+    /// that will be left.
     #[must_use]
     pub fn mode(&self, holder: u64, kind: LeaseKind) -> Option<LeaseMode> {
         let mine = self.leases.iter().find(|lease| lease.holder == holder && lease.kind == kind)?;
         mine.breaking.map_or(Some(mine.mode), |(left, _)| left.mode())
     }
 
-    /// Takes back what the holder has, of one kind or of all. Returns whether that was anything.
+    /// Releases the leases of a holder, of one kind or of all kinds. Returns whether there were
+    /// any.
     pub fn release(&mut self, holder: u64, kind: Option<LeaseKind>) -> bool {
         let before = self.leases.len();
         let goes = |lease: &Lease| lease.holder == holder && kind.is_none_or(|k| k == lease.kind);
@@ -195,22 +197,24 @@ impl LeaseTable {
         self.leases.len() < before
     }
 
-    /// Whether anything may stand in somebody's way. Also what has run out does, until
-    /// [`break_for`](Self::break_for) takes it.
+    /// Returns whether a lease may conflict with the operation. An expired lease still does, until
+    /// [`break_for`](Self::break_for) removes it.
     #[must_use]
     pub fn stands_against(&self, breaker: Breaker) -> bool {
         self.leases.iter().any(|lease| breaker.leaves(lease.kind, lease.mode).is_some())
     }
 
-    /// Begins to break what stands in somebody's way, and takes what was to be given by `now`. A
-    /// holder has `grace` from when it is first told.
+    /// Begins to break the conflicting leases, and removes those that expired by `now`. A holder
+    /// has `grace` from its first notification.
     pub fn break_for(&mut self, breaker: Breaker, now: Instant, grace: Duration) -> Break {
         self.expire(now);
         let mut due = Break::default();
         for lease in &mut self.leases {
             let Some(left) = breaker.leaves(lease.kind, lease.mode) else { continue };
             let deadline = match lease.breaking {
-                Some((before, deadline)) if before == Left::Nothing || left == Left::Read => {
+                Some((before, deadline))
+                    if before == Downgrade::ToNone || left == Downgrade::ToRead =>
+                {
                     deadline
                 }
                 _ => {
@@ -227,7 +231,7 @@ impl LeaseTable {
 
     fn expire(&mut self, now: Instant) {
         for lease in &mut self.leases {
-            if let Some((Left::Read, deadline)) = lease.breaking
+            if let Some((Downgrade::ToRead, deadline)) = lease.breaking
                 && deadline <= now
             {
                 (lease.mode, lease.breaking) = (LeaseMode::Read, None);

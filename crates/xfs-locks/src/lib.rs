@@ -1,23 +1,23 @@
-//! Locks that programs take on files, and who has a file open: record locks (POSIX and of open file
+//! Locks that programs take on files, and the opens of files: record locks (POSIX and of open file
 //! descriptions), `flock`, leases, delegations and layouts.
 //!
-//! Owns: who may hold what beside whom, waiting and giving up, deadlocks between processes, breaking
-//! of leases, and how an open is counted so that a lease is never given beside it unseen. Does
-//! **not** own: inodes, permissions, errno, which operation breaks what. It does no I/O.
+//! Owns: which locks may be held together, waiting and cancelling, deadlocks between processes,
+//! breaking of leases, and counting opens so that no lease misses an open. Does **not** own:
+//! inodes, permissions, errno, or which operation breaks which lease. It does no I/O.
 //!
 //! # Parts
 //!
-//! - [`RecordLocks`]: ranges of one file and who holds them; a plain value.
-//! - [`LeaseTable`]: the leases of one file; a plain value, told the time.
-//! - [`OpenTally`], [`LockWord`]: opens are counted here and leases are announced there.
-//! - [`FileLocks`]: all of it for one file, for many threads, with waiting.
+//! - [`RecordLocks`]: ranges of one file and their owners; a plain value.
+//! - [`LeaseTable`]: the leases of one file; a plain value. The caller passes the time.
+//! - [`OpenTally`], [`LockWord`]: the count of opens, and the announcement of leases.
+//! - [`FileLocks`]: all of these for one file, for many threads, with waiting.
 //! - [`WaitGraph`]: which process waits for which, over all files of a volume.
 //! - [`Waiter`]: one wait, which another thread can end.
 //!
 //! # Lock order
 //!
-//! The locks of a file, the wait graph, a waiter. Leases of a file: before a waiter, never together
-//! with the record locks.
+//! The locks of a file, the wait graph, a waiter. The leases of a file come before a waiter, and
+//! are never held together with the record locks.
 
 mod deadlock;
 mod file;
@@ -37,21 +37,21 @@ pub use range::LockRange;
 pub use records::{HeldLock, LockMode, Owner, RecordLocks};
 pub use waiter::Waiter;
 
-/// What the model of the open counts is compiled against in place of this; see `tests/weak`.
+/// The model of the open counts in `tests/weak` replaces this module with atomics of its own.
 mod sync {
     pub(crate) use xfs_sync::{AtomicU32, AtomicU64, Object, Ordering, fence};
 }
 
-/// Why a lock was not taken.
+/// The reason why a lock was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LockError {
-    /// Somebody holds what is in the way, and the caller did not want to wait.
-    #[error("held by somebody else")]
+    /// Another owner holds a conflicting lock, and the caller did not want to wait.
+    #[error("held by another owner")]
     WouldBlock,
-    /// Waiting would never end: the holder waits for the caller.
+    /// The wait would never end: the holder waits for the caller.
     #[error("a deadlock would result")]
     Deadlock,
-    /// The wait was ended by [`Waiter::cancel`].
+    /// [`Waiter::cancel`] ended the wait.
     #[error("the wait was interrupted")]
     Interrupted,
     /// The wait lasted as long as its [`Waiter`] allows.

@@ -1,39 +1,41 @@
-//! How opens are counted, so that no lease is given beside one unseen.
+//! Counting opens, so that no lease is granted beside an open that it has missed.
 //!
-//! Who opens a file counts itself and then looks whether there are leases; who sets a lease announces
-//! it and then adds up the counts:
+//! A thread that opens a file counts the open and then checks for leases. A thread that sets a
+//! lease announces it and then sums the counts:
 //!
 //! ```text
 //!   open                              lease
 //!   tally += 1                        word |= LEASED
 //!   full fence                        full fence
-//!   look at the word                  sum the tallies
+//!   check the word                    sum the tallies
 //! ```
 //!
-//! Without the fences each of the two may read before its own write is seen, and both go on as if
-//! they were alone ("store buffering"). Release and acquire order do not forbid that. It is the same with two who
-//! close a file that is written to, and look after that whether they were the last.
+//! Without the fences each thread may read before its own write becomes visible, and both would
+//! continue as if they were alone ("store buffering"). Release and acquire order do not forbid
+//! that. The same holds for two threads that close a file open for writing and then check whether
+//! they were the last.
 //!
 //! # Invariants
 //!
-//! - **I1** Of an open and a lease that do not know of each other's end, at least one sees the other.
-//! - **I2** An open leaves the tally that it entered, so each tally by itself is never negative, and
-//!   an open that lasts is in every sum.
-//! - **I3** Of those who close a file that is written to, one at least finds that nobody is left.
+//! - **I1** Of an open and a lease that overlap in time, at least one sees the other.
+//! - **I2** An open leaves the tally that it entered. So no tally is ever negative, and an open
+//!   that lasts is in every sum.
+//! - **I3** Of the threads that close a file open for writing, at least one finds that no writer is
+//!   left.
 
 use crate::sync::{AtomicU32, AtomicU64, Object, Ordering, fence};
 
-/// What a file is open for.
+/// The mode in which a file is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpenMode {
     /// Reading.
     Read,
-    /// Writing, and reading perhaps.
+    /// Writing, and perhaps reading.
     Write,
 }
 
 impl OpenMode {
-    /// One open of this kind in a tally's word.
+    /// Returns one open of this mode in the word of a tally.
     const fn unit(self) -> u64 {
         match self {
             Self::Read => 1,
@@ -42,7 +44,7 @@ impl OpenMode {
     }
 }
 
-/// How often a file is open.
+/// The number of opens of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opens {
     /// For reading only.
@@ -51,7 +53,7 @@ pub struct Opens {
     pub writes: u64,
 }
 
-/// A part of the opens of a file: those that go through one slot, or those that go through none.
+/// A part of the opens of a file: those of one slot, or those of no slot.
 #[derive(Debug, Default)]
 pub struct OpenTally {
     /// Opens for writing in the upper half, others in the lower.
@@ -59,19 +61,19 @@ pub struct OpenTally {
 }
 
 impl OpenTally {
-    /// A tally of no opens.
+    /// Creates a tally without opens.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes back what an open of this kind has counted here.
+    /// Subtracts an open of this mode.
     pub fn leave(&self, mode: OpenMode) {
         let before = self.word.fetch_sub(mode.unit(), Ordering::Release);
-        debug_assert!(before >= mode.unit(), "closed more often than opened");
+        debug_assert!(before >= mode.unit(), "a tally counts every open that leaves it (I2)");
     }
 
-    /// How many there are. An open that comes meanwhile may be missing (I1).
+    /// Returns the counts. A concurrent open may be missing (I1).
     #[must_use]
     pub fn opens(&self) -> Opens {
         let word = self.word.load(Ordering::Acquire);
@@ -79,35 +81,36 @@ impl OpenTally {
     }
 }
 
-/// What everybody who opens or closes a file reads and hardly anybody writes: which of the rarer
-/// things the file has. It belongs on a cache line with others of that kind.
+/// The bits that announce the rare features of a file. Every open and close reads them, and few
+/// threads write them. The word belongs on a cache line with other such data.
 #[derive(Debug, Default)]
 pub struct LockWord {
     bits: AtomicU32<Object>,
 }
 
 impl LockWord {
-    /// Somebody has set a record lock or a `flock`: who closes has to look for its own.
+    /// A record lock or a `flock` was set: a thread that closes the file must release its own.
     pub(crate) const LOCKED: u32 = 1;
-    /// There may be leases: who opens has to look.
+    /// There may be leases: a thread that opens the file must check.
     pub(crate) const LEASED: u32 = 1 << 1;
-    /// Its users are counted by slot.
-    pub(crate) const SPREAD: u32 = 1 << 2;
-    /// It is on its way out: its users are not counted by slot any more.
+    /// Its users are counted per slot.
+    pub(crate) const SHARDED: u32 = 1 << 2;
+    /// The file is about to be freed: new users are not counted per slot.
     pub(crate) const DRAINING: u32 = 1 << 3;
 
-    /// The word of a file that has nothing.
+    /// Creates a word without bits.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether any of these bits is set. Who sees one sees what was written before it was set.
+    /// Returns whether any of these bits is set. A thread that sees a bit also sees everything
+    /// written before the bit was set.
     pub(crate) fn has(&self, bits: u32) -> bool {
         self.bits.load(Ordering::Acquire) & bits != 0
     }
 
-    /// Sets bits, after what they announce is in place.
+    /// Sets bits. The state that they announce must be in place.
     pub(crate) fn set(&self, bits: u32) {
         if self.bits.load(Ordering::Relaxed) & bits != bits {
             self.bits.fetch_or(bits, Ordering::Release);
@@ -119,8 +122,8 @@ impl LockWord {
     }
 }
 
-/// What stands between the write and the look of either side: [`full_fence`], but for a model that
-/// shows what happens without.
+/// The barrier between the write and the read on either side. It is [`full_fence`] except in a
+/// model that shows the failure without it.
 pub(crate) fn full_fence() {
     fence(Ordering::SeqCst);
 }
@@ -137,8 +140,8 @@ pub(crate) fn count_then_look(
     word.has(LockWord::LEASED)
 }
 
-/// Takes back what an open of this kind has counted. Where it was for writing, the caller may look after that
-/// whether it was the last (I3).
+/// Subtracts an open of this mode. After an open for writing, the caller may then check whether it
+/// was the last (I3).
 pub(crate) fn leave_before_look(tally: &OpenTally, mode: OpenMode, barrier: impl Fn()) {
     tally.leave(mode);
     if mode == OpenMode::Write {
@@ -146,7 +149,7 @@ pub(crate) fn leave_before_look(tally: &OpenTally, mode: OpenMode, barrier: impl
     }
 }
 
-/// Announces a lease. Returns what `sum` makes of the tallies after that.
+/// Announces a lease. Returns the result of `sum`, which reads the tallies after that.
 pub(crate) fn announce_then_sum<T>(
     word: &LockWord,
     barrier: impl Fn(),

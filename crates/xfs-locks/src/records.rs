@@ -1,46 +1,46 @@
-//! Which ranges of a file are locked, and by whom.
+//! The locked ranges of a file, and their owners.
 //!
 //! # Invariants
 //!
-//! - **I1** No byte is locked twice by one owner.
-//! - **I2** No byte that one owner holds exclusively is held by another: callers look for a
+//! - **I1** No owner locks a byte twice.
+//! - **I2** If one owner holds a byte exclusively, no other owner holds it. Callers check for a
 //!   [conflict](RecordLocks::conflict) first.
 //! - **I3** Ranges of one owner and one mode that touch are one range.
 
 use crate::range::LockRange;
 
-/// Whom a lock belongs to. Locks of one owner never stand in each other's way.
+/// The owner of a lock. Locks of one owner never conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
-    /// A process, or what a caller takes for one: POSIX record locks, `F_SETLK`. Its locks on a file
-    /// end when it closes any descriptor of that file.
+    /// A process, or what the caller treats as one: POSIX record locks, `F_SETLK`. Its locks on a
+    /// file end when it closes any descriptor of that file.
     Process(u64),
     /// An open file description: `F_OFD_SETLK`, `flock`. Its locks end with it.
     Description(u64),
 }
 
-/// How a range is locked.
+/// The mode of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockMode {
-    /// Beside others that share it.
+    /// Held together with other shared locks.
     Shared,
-    /// Alone.
+    /// Held alone.
     Exclusive,
 }
 
-/// A lock that somebody holds, or wants.
+/// A lock that is held or requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldLock {
-    /// Whose it is.
+    /// The owner.
     pub owner: Owner,
-    /// What it covers.
+    /// The range.
     pub range: LockRange,
-    /// How.
+    /// The mode.
     pub mode: LockMode,
 }
 
 impl HeldLock {
-    /// Whether the two cannot be held at the same time.
+    /// Returns whether the two locks cannot be held at the same time.
     #[must_use]
     pub fn conflicts(&self, other: &Self) -> bool {
         self.owner != other.owner
@@ -49,31 +49,32 @@ impl HeldLock {
     }
 }
 
-/// The locks of one file. Time of each call, and memory, grow with their number.
+/// The locks of one file. The time of each call, and the memory, grow with their number.
 #[derive(Clone, Debug, Default)]
 pub struct RecordLocks {
     held: Vec<HeldLock>,
 }
 
 impl RecordLocks {
-    /// A file without locks.
+    /// Creates the list of a file without locks.
     #[must_use]
     pub const fn new() -> Self {
         Self { held: Vec::new() }
     }
 
-    /// What stands in the way of `wanted`.
+    /// Returns the locks that conflict with `wanted`.
     pub fn conflicts(&self, wanted: HeldLock) -> impl Iterator<Item = &HeldLock> {
         self.held.iter().filter(move |held| held.conflicts(&wanted))
     }
 
-    /// What stands in the way of `wanted` first in the file.
+    /// Returns the conflicting lock that is first in the file.
     #[must_use]
     pub fn conflict(&self, wanted: HeldLock) -> Option<HeldLock> {
         self.conflicts(wanted).min_by_key(|held| held.range).copied()
     }
 
-    /// Locks a range, in place of what its owner holds there. What others hold is not looked at.
+    /// Locks a range, and replaces the locks that its owner holds there. Does not check the locks
+    /// of other owners.
     pub fn lock(&mut self, wanted: HeldLock) {
         let joins = |held: &HeldLock| {
             held.owner == wanted.owner
@@ -87,7 +88,7 @@ impl RecordLocks {
         self.held.push(HeldLock { range, ..wanted });
     }
 
-    /// Gives up what an owner holds in a range. Returns whether that was anything.
+    /// Releases the locks of an owner in a range. Returns whether there were any.
     pub fn unlock(&mut self, owner: Owner, range: LockRange) -> bool {
         let before = self.held.len();
         let mut rest = Vec::new();
@@ -103,7 +104,7 @@ impl RecordLocks {
         changed
     }
 
-    /// All that is held, in no order.
+    /// Returns all locks, in no order.
     #[must_use]
     pub fn held(&self) -> &[HeldLock] {
         &self.held

@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A wakeup that comes before the sleep is kept: [`Waiter::sleep`] returns at once. Who wants
-//!   to wait calls [`Waiter::reset`] while it still holds the lock under which it is found by others,
-//!   so no wakeup is lost.
+//! - **I1** A wakeup before the sleep is kept: [`Waiter::sleep`] then returns at once. A thread
+//!   calls [`Waiter::reset`] while it still holds the lock under which other threads find the
+//!   waiter. So no wakeup is lost.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,29 +13,29 @@ use xfs_sync::{Condvar, Mutex, Object};
 
 use crate::LockError;
 
-/// A wait for a lock, or for the breaking of a lease: given to the call that waits, and kept by who
-/// may have to end it. It may be used for one wait after another, not for two at once.
+/// A wait for a lock, or for the break of a lease. The waiting call gets it, and a thread that may
+/// have to end the wait keeps it. It serves one wait after another, but not two at once.
 #[derive(Debug)]
 pub struct Waiter {
-    state: Mutex<State, Object>,
+    state: Mutex<WakeState, Object>,
     changed: Condvar<Object>,
     deadline: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WakeState {
     woken: bool,
     cancelled: bool,
 }
 
 impl Waiter {
-    /// A wait for as long as it takes.
+    /// Creates a waiter without a deadline.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Self::until(None)
     }
 
-    /// A wait that ends with [`LockError::TimedOut`] so long from now.
+    /// Creates a waiter whose wait ends with [`LockError::TimedOut`] after this time.
     #[must_use]
     pub fn with_timeout(timeout: Duration) -> Arc<Self> {
         Self::until(Instant::now().checked_add(timeout))
@@ -45,24 +45,24 @@ impl Waiter {
         Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), deadline })
     }
 
-    /// Ends the wait, and every later one of this waiter, with [`LockError::Interrupted`].
+    /// Ends the wait, and every later wait of this waiter, with [`LockError::Interrupted`].
     pub fn cancel(&self) {
         self.state.lock().cancelled = true;
         self.changed.notify_all();
     }
 
-    /// Forgets an earlier wakeup.
+    /// Clears an earlier wakeup.
     pub(crate) fn reset(&self) {
         self.state.lock().woken = false;
     }
 
-    /// Something that the waiter waits for has changed.
+    /// Wakes the waiter, because the object that it waits for has changed.
     pub(crate) fn wake(&self) {
         self.state.lock().woken = true;
         self.changed.notify_all();
     }
 
-    /// Waits to be woken, at most until `limit`, which is no error.
+    /// Waits for a wakeup, at most until `limit`. Reaching the limit is not an error.
     pub(crate) fn sleep(&self, limit: Option<Instant>) -> Result<(), LockError> {
         let until = [self.deadline, limit].into_iter().flatten().min();
         let mut state = self.state.lock();

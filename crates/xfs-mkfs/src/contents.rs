@@ -1,16 +1,16 @@
-//! Is there something on the device already?
+//! Checking a device for existing contents.
 
 use std::fmt;
 use std::io;
 
 use xfs_device::{BlockDevice, Contents, PartitionError};
 
-/// What a device holds that a new volume would overwrite.
+/// Contents of a device that a new volume would overwrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occupied {
-    /// A filesystem, or another thing that is known by its first bytes.
+    /// A filesystem, or other contents with a known magic number.
     Contents(Contents),
-    /// An XFS volume whose first sector is damaged, which can be mended.
+    /// An XFS volume whose first sector is damaged, which can be repaired.
     DamagedXfs,
     /// A partition table.
     Partitions,
@@ -26,11 +26,11 @@ impl fmt::Display for Occupied {
     }
 }
 
-/// Looks for something on the device that nobody would want to lose.
+/// Checks the device for contents that may be worth keeping.
 ///
 /// # Errors
 ///
-/// What the device says.
+/// The error of the device.
 pub fn find_contents(device: &dyn BlockDevice) -> io::Result<Option<Occupied>> {
     match xfs_device::detect(device, 0)? {
         Contents::Zeros | Contents::Unknown if xfs_device::has_group_headers(device)? => {

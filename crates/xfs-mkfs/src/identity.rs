@@ -1,4 +1,4 @@
-//! What tells two volumes of the same options apart.
+//! The identity of a new volume: what makes it differ from another with the same options.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,24 +10,24 @@ use xfs_format::timestamp::Timestamp;
 pub struct Identity {
     /// The UUID.
     pub uuid: Uuid,
-    /// When its first inodes were made.
+    /// The birth time of its first inodes.
     pub time: Timestamp,
     /// The generations of its first inodes.
     pub generations: Generations,
 }
 
-/// Where inode generations come from. They tell a file from the one that had its number before, so
-/// that two volumes made one after the other should not have the same.
+/// The source of inode generations. A generation tells a file from an earlier file with the same
+/// inode number, so volumes made one after the other should have different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generations {
-    /// Drawn from a generator that was started with this number.
+    /// Drawn from a generator with this seed.
     Seed(u64),
-    /// One number for all, as mkfs.xfs does with DETERMINISTIC_SEED in its environment.
+    /// One number for all, as mkfs.xfs gives them with DETERMINISTIC_SEED in its environment.
     Fixed(u32),
 }
 
 impl Generations {
-    /// The `index`th generation.
+    /// Returns the generation with this index.
     #[must_use]
     pub fn at(self, index: u64) -> u32 {
         match self {
@@ -38,17 +38,17 @@ impl Generations {
 }
 
 impl Identity {
-    /// A new one: random, now.
+    /// Creates a random identity with the present time.
     ///
     /// # Errors
     ///
-    /// What the host says that has no random numbers.
+    /// The error of a host without random numbers.
     pub fn random() -> std::io::Result<Self> {
         let mut bytes = [0; 24];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
         let [uuid @ .., a, b, c, d, e, f, g, h] = bytes;
         let seed = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
-        // A clock before 1970 is as good as one that stands at 1970.
+        // A clock before 1970 counts as 1970.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let seconds = i64::try_from(now.as_secs()).unwrap_or_default();
         Ok(Self {
@@ -58,8 +58,8 @@ impl Identity {
         })
     }
 
-    /// One that follows from a time: the same for the same time and `salt`, which shall hold what
-    /// tells apart volumes that are made at that time.
+    /// Derives an identity from a time. The same time and `salt` give the same identity, so `salt`
+    /// must differ for volumes that are made at the same time.
     #[must_use]
     pub fn reproducible(time: Timestamp, salt: &[u8]) -> Self {
         let start = mix(time.seconds().cast_unsigned()) ^ u64::from(time.nanoseconds());
@@ -74,7 +74,7 @@ impl Identity {
     }
 }
 
-/// Spreads a number over all 64 bits (splitmix64).
+/// Distributes a number over all 64 bits (splitmix64).
 const fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,15 +1,15 @@
-//! What lies where in each allocation group of a new volume.
+//! The layout of each allocation group of a new volume.
 //!
-//! Owns: the places of headers, roots, log, free list and first inodes, and the records that
-//! follow: free space, reverse map. Does **not** own bytes.
+//! Owns: the locations of headers, roots, log, free list and first inodes, and the records that
+//! follow from them: free space, reverse map. Does **not** own bytes.
 //!
 //! ```text
 //! headers | by block | by size | inodes | free inodes | reverse map | refcounts | (log) |
 //! free list | .. first inodes (group 0) .. | free
 //! ```
 //!
-//! The free list is taken from the free space as an allocation would take it: best fit, so that a
-//! gap that alignment left before the log is used first if it is long enough.
+//! The free list is taken from the free space as an allocation would take it: best fit. So a gap
+//! before an aligned log is used first if it is long enough.
 
 use xfs_format::agf::BtreeRoot;
 use xfs_format::free_space::FreeSpace;
@@ -19,30 +19,30 @@ use xfs_format::{AgBlock, AgNumber, FileBlock, Geometry, RoCompatFeatures};
 
 /// Blocks with an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owned {
+pub struct OwnedExtent {
     /// The first block.
     pub start: AgBlock,
-    /// How many.
+    /// The number of blocks.
     pub count: u32,
-    /// Whose.
+    /// The owner.
     pub owner: RmapOwner,
 }
 
-/// The roots of a group's btrees. One that the volume does not have is `None`.
+/// The roots of a group's btrees; `None` for a btree that the volume does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Roots {
+pub struct BtreeRoots {
     pub(crate) by_block: BtreeRoot,
     pub(crate) by_size: BtreeRoot,
     pub(crate) inodes: BtreeRoot,
     pub(crate) free_inodes: Option<BtreeRoot>,
     pub(crate) reverse_map: Option<BtreeRoot>,
     pub(crate) refcount: Option<BtreeRoot>,
-    /// The block after the last of them.
+    /// The block after the last root.
     pub(crate) end: AgBlock,
 }
 
-impl Roots {
-    /// Where they are in every group of a volume.
+impl BtreeRoots {
+    /// Returns the locations of the roots in every group of a volume.
     #[must_use]
     pub fn new(geometry: &Geometry) -> Self {
         let mut next = AgBlock(geometry.header_blocks());
@@ -64,19 +64,19 @@ impl Roots {
     }
 }
 
-/// The first block of a group that neither headers nor roots take.
+/// Returns the first block of a group after its headers and roots.
 #[doc(alias = "xfs_prealloc_blocks")]
 #[must_use]
 pub(crate) fn first_free_block(geometry: &Geometry) -> AgBlock {
-    Roots::new(geometry).end
+    BtreeRoots::new(geometry).end
 }
 
-/// What is common to all groups.
+/// The part of the layout that all groups share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeLayout {
     /// Roots of the btrees, in every group.
-    pub roots: Roots,
-    /// The log: group, first block, blocks.
+    pub roots: BtreeRoots,
+    /// The log: group, first block, number of blocks.
     pub log: Option<(AgNumber, AgBlock, u32)>,
     /// Blocks of each free list.
     pub free_list_blocks: u32,
@@ -84,7 +84,7 @@ pub struct VolumeLayout {
     pub inode_alignment: u32,
 }
 
-/// One group.
+/// The layout of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupLayout {
     /// The group.
@@ -95,18 +95,19 @@ pub struct GroupLayout {
     pub free: Vec<FreeSpace>,
     /// The free list, in order.
     pub free_list: Vec<AgBlock>,
-    /// Everything that is taken, by block.
-    pub owned: Vec<Owned>,
+    /// All used extents, by block.
+    pub owned: Vec<OwnedExtent>,
     /// The first block of the inodes, in group 0.
     pub inodes: Option<AgBlock>,
 }
 
-/// Blocks that a free list has to hold for the btrees to grow by one split.
+/// Returns the number of blocks that a free list must hold so that each btree can grow by one
+/// split.
 #[doc(alias = "xfs_alloc_min_freelist")]
 #[must_use]
 pub(crate) fn free_list_blocks(geometry: &Geometry) -> u32 {
     let heights = BtreeHeights::new(geometry);
-    // A split of a tree of one level makes it two levels high, if it may be that high.
+    // A split makes a tree of one level two levels high, if the tree may be that high.
     let split = |height: u32| 2 * height.min(2) - 2;
     let reverse_map = match geometry.has_ro_compat(RoCompatFeatures::RMAPBT) {
         true => split(heights.reverse_map),
@@ -116,7 +117,7 @@ pub(crate) fn free_list_blocks(geometry: &Geometry) -> u32 {
 }
 
 impl VolumeLayout {
-    /// The layout of a group, or `None` if group 0 has no room for the first inodes.
+    /// Returns the layout of a group, or `None` if group 0 has no room for the first inodes.
     #[must_use]
     pub fn group(&self, geometry: &Geometry, number: AgNumber) -> Option<GroupLayout> {
         let length_blocks = geometry.ag_length(number);
@@ -132,33 +133,33 @@ impl VolumeLayout {
             inodes: None,
         };
         if let Some((_, start, count)) = self.log.filter(|(group, ..)| *group == number) {
-            group.take(Owned { start, count, owner: RmapOwner::Log })?;
+            group.take(OwnedExtent { start, count, owner: RmapOwner::Log })?;
         }
         group.fill_free_list(self.free_list_blocks)?;
         if number.0 == 0 {
             let count = geometry.chunk_blocks();
             let start = group.find_aligned(count, self.inode_alignment)?;
-            group.take(Owned { start, count, owner: RmapOwner::Inodes })?;
+            group.take(OwnedExtent { start, count, owner: RmapOwner::Inodes })?;
             group.inodes = Some(start);
         }
         group.merge_owned();
         Some(group)
     }
 
-    fn metadata(&self, geometry: &Geometry) -> Vec<Owned> {
+    fn metadata(&self, geometry: &Geometry) -> Vec<OwnedExtent> {
         let roots = &self.roots;
         let inode_trees = 1 + u32::from(roots.free_inodes.is_some());
         let one = |root: Option<BtreeRoot>, owner| {
-            root.map(|root| Owned { start: root.block, count: 1, owner })
+            root.map(|root| OwnedExtent { start: root.block, count: 1, owner })
         };
         let owned = [
-            Some(Owned {
+            Some(OwnedExtent {
                 start: AgBlock(0),
                 count: geometry.header_blocks(),
                 owner: RmapOwner::Volume,
             }),
-            Some(Owned { start: roots.by_block.block, count: 2, owner: RmapOwner::Group }),
-            Some(Owned {
+            Some(OwnedExtent { start: roots.by_block.block, count: 2, owner: RmapOwner::Group }),
+            Some(OwnedExtent {
                 start: roots.inodes.block,
                 count: inode_trees,
                 owner: RmapOwner::InodeBtree,
@@ -171,19 +172,19 @@ impl VolumeLayout {
 }
 
 impl GroupLayout {
-    /// Free blocks in extents.
+    /// Returns the number of blocks in free extents.
     #[must_use]
     pub fn free_blocks(&self) -> u32 {
         self.free.iter().map(|extent| extent.count).sum()
     }
 
-    /// The longest free extent.
+    /// Returns the length of the longest free extent.
     #[must_use]
     pub fn longest(&self) -> u32 {
         self.free.iter().map(|extent| extent.count).max().unwrap_or(0)
     }
 
-    /// Free extents in the order of the btree by size.
+    /// Returns the free extents in the order of the btree by size.
     #[must_use]
     pub fn free_by_size(&self) -> Vec<FreeSpace> {
         let mut free = self.free.clone();
@@ -191,10 +192,10 @@ impl GroupLayout {
         free
     }
 
-    /// The records of the reverse map.
+    /// Returns the records of the reverse map.
     #[must_use]
     pub fn reverse_map(&self) -> Vec<Rmap> {
-        let record = |owned: &Owned| Rmap {
+        let record = |owned: &OwnedExtent| Rmap {
             start: owned.start,
             count: owned.count,
             owner: owned.owner,
@@ -204,8 +205,8 @@ impl GroupLayout {
         self.owned.iter().map(record).collect()
     }
 
-    /// Takes blocks out of the free space. `None` if they are not all free.
-    fn take(&mut self, owned: Owned) -> Option<()> {
+    /// Takes blocks out of the free space. Returns `None` if they are not all free.
+    fn take(&mut self, owned: OwnedExtent) -> Option<()> {
         let end = owned.start.checked_add(owned.count)?;
         let holds = |extent: &FreeSpace| extent.start <= owned.start && end <= extent.end();
         let index = self.free.iter().position(holds)?;
@@ -219,14 +220,15 @@ impl GroupLayout {
     }
 
     fn fill_free_list(&mut self, blocks: u32) -> Option<()> {
-        // A log that fills its group may leave less than a list: then it stays empty.
+        // A log that fills its group may leave fewer blocks than a list needs. The list then stays
+        // empty.
         let mut wanted = if self.free_blocks() < blocks { 0 } else { blocks };
         while wanted != 0 {
             let by_size = self.free_by_size();
             let fitting = by_size.iter().find(|extent| extent.count >= wanted);
             let extent = *fitting.or(by_size.last())?;
             let count = extent.count.min(wanted);
-            self.take(Owned { start: extent.start, count, owner: RmapOwner::Group })?;
+            self.take(OwnedExtent { start: extent.start, count, owner: RmapOwner::Group })?;
             self.free_list.extend((0..count).map(|index| AgBlock(extent.start.0 + index)));
             wanted -= count;
         }
@@ -241,7 +243,7 @@ impl GroupLayout {
         })
     }
 
-    /// Neighbours of one owner are one record.
+    /// Merges adjacent extents of one owner into one record.
     fn merge_owned(&mut self) {
         self.owned.sort_by_key(|owned| owned.start);
         self.owned.dedup_by(|next, previous| {

@@ -1,21 +1,21 @@
 //! New volumes, as mkfs.xfs makes them.
 //!
-//! Owns: mkfs.xfs's options, the geometry that follows from them, and the writing of an empty
-//! volume. Does **not** own: what the structures look like (`xfs-format`), files inside the new
-//! volume, or opening devices.
+//! Owns: the options of mkfs.xfs, the geometry that follows from them, and writing an empty volume.
+//! Does **not** own: the structures (`xfs-format`), files inside the new volume, or opening
+//! devices.
 //!
 //! ```text
 //! text of options --parse--> Options --Plan::new--> Plan --write--> device
 //!                                    (no I/O)             (no decisions)
 //! ```
 //!
-//! What differs from mkfs.xfs, and why, stands in docs/internals/mkfs.md.
+//! Differences from mkfs.xfs, and the reasons: docs/internals/mkfs.md.
 //!
 //! # Invariants
 //!
 //! - **I1** A [`Plan`] has passed every check: [`write()`] fails only where the device does.
 //! - **I2** The plan decides every byte. The same options, size and [`Identity`] give the same
-//!   volume, on any machine: nothing is asked of the host.
+//!   volume on any machine: the host is not asked for anything.
 #![forbid(unsafe_code)]
 
 mod contents;
@@ -27,10 +27,10 @@ mod write;
 
 pub use contents::{Occupied, find_contents};
 pub use identity::{Generations, Identity};
-pub use layout::{GroupLayout, Owned, VolumeLayout};
+pub use layout::{GroupLayout, OwnedExtent, VolumeLayout};
 pub use options::{
     Autofsck, DataOptions, FeatureOptions, InheritedOptions, InodeOptions, LogOptions,
     NotSupported, OptionError, Options, Size, Unit,
 };
-pub use plan::{GeometryError, Plan, Target, Warning};
+pub use plan::{GeometryError, Plan, TargetDevice, Warning};
 pub use write::{Devices, Discard, encode_empty_group, write};

@@ -1,7 +1,7 @@
-//! The options of mkfs.xfs: as values, and read from its `-d agcount=4,size=1g`.
+//! The options of mkfs.xfs: as values, and parsed from text such as `-d agcount=4,size=1g`.
 //!
-//! Owns: names of options and suboptions, numbers with suffixes, and which options are refused by
-//! name. Does **not** own: defaults and bounds, which depend on other options ([`crate::Plan`]).
+//! Owns: names of options and suboptions, numbers with suffixes, and the options that are refused
+//! by name. Does **not** own: defaults and bounds, which depend on other options ([`crate::Plan`]).
 
 mod configuration;
 mod parse;
@@ -15,7 +15,7 @@ use xfs_format::superblock::Label;
 
 pub use size::{Size, Unit};
 
-/// What was asked for. What is `None` was not said, and follows from the rest.
+/// The requested options. A `None` was not given, and follows from the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// `-b size`.
@@ -30,21 +30,21 @@ pub struct Options {
     pub inode: InodeOptions,
     /// `-l`.
     pub log: LogOptions,
-    /// `-r extsize`: no realtime section is made, but the superblock has the size.
+    /// `-r extsize`: no realtime section is created, but the superblock has the size.
     pub realtime_extent_size: Option<Size>,
-    /// Features, of `-m`, `-i` and `-n`.
+    /// Features, from `-m`, `-i` and `-n`.
     pub features: FeatureOptions,
     /// `-m uuid`.
     pub uuid: Option<Uuid>,
     /// `-L`.
     pub label: Label,
-    /// `--unsupported`: volumes and logs smaller than anybody should use, for tests.
+    /// `--unsupported`: allows volumes and logs too small for use, for tests.
     pub allow_small: bool,
-    /// Which suboptions have been read: each may be given once.
+    /// The suboptions parsed so far: each may be given once.
     seen: Vec<(char, String)>,
 }
 
-/// Where the data lies.
+/// Options of the data section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataOptions {
     /// Allocation groups.
@@ -63,11 +63,11 @@ pub struct DataOptions {
     pub swidth: Option<Size>,
     /// No stripe alignment.
     pub noalign: bool,
-    /// The data device is a regular file, made if it is missing.
+    /// The data device is a regular file, created if it is missing.
     pub file: bool,
     /// The data device.
     pub name: Option<PathBuf>,
-    /// Threads that the allocation groups are to serve.
+    /// Threads that the allocation groups should serve.
     pub concurrency: Option<u64>,
     /// Settings of the root directory that new files inherit.
     pub inherited: InheritedOptions,
@@ -76,13 +76,13 @@ pub struct DataOptions {
 /// Settings of the root directory that files and directories below it inherit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InheritedOptions {
-    /// Project.
+    /// Project ID.
     #[doc(alias = "projinherit")]
     pub project: Option<u32>,
     /// Extent size hint in blocks; 0 means none.
     #[doc(alias = "extszinherit")]
     pub extent_size_blocks: Option<u64>,
-    /// Extent size hint for copies on write in blocks; 0 means the default of the kernel.
+    /// Extent size hint for copy on write in blocks; 0 means the default of the kernel.
     #[doc(alias = "cowextsize")]
     pub cow_extent_size_blocks: Option<u64>,
     /// Direct access to persistent memory.
@@ -90,29 +90,29 @@ pub struct InheritedOptions {
     pub dax: bool,
 }
 
-/// Inodes.
+/// Options of inodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InodeOptions {
     /// Bytes of an inode.
     pub size: Option<Size>,
-    /// Inodes in a block.
+    /// Inodes per block.
     pub perblock: Option<Size>,
-    /// Percent of the volume that inodes may take.
+    /// Percentage of the volume that inodes may take.
     pub maxpct: Option<Size>,
 }
 
-/// The log.
+/// Options of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Its size.
+    /// The size.
     pub size: Option<Size>,
-    /// Whether it lies inside the volume.
+    /// Whether the log is inside the volume.
     pub internal: Option<bool>,
-    /// Which group it lies in.
+    /// The group of the log.
     pub agnum: Option<Size>,
     /// The device of an external log.
     pub device: Option<PathBuf>,
-    /// The log device is a regular file, made if it is missing.
+    /// The log device is a regular file, created if it is missing.
     pub file: bool,
     /// Stripe unit in bytes.
     pub su: Option<Size>,
@@ -122,7 +122,7 @@ pub struct LogOptions {
     pub sectsize: Option<Size>,
 }
 
-/// Features that may be switched.
+/// Features that can be switched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeatureOptions {
     /// Btree of chunks with free inodes.
@@ -131,7 +131,7 @@ pub struct FeatureOptions {
     pub rmapbt: Option<bool>,
     /// Shared extents.
     pub reflink: Option<bool>,
-    /// Counts of the inode btrees' blocks.
+    /// Block counts of the inode btrees.
     pub inobtcount: Option<bool>,
     /// 64-bit times.
     pub bigtime: Option<bool>,
@@ -143,27 +143,27 @@ pub struct FeatureOptions {
     pub exchange: Option<bool>,
     /// Parent pointers.
     pub parent: Option<bool>,
-    /// What is said to background checkers, in an attribute of the root directory.
+    /// The setting for background checkers, in an attribute of the root directory.
     pub autofsck: Option<Autofsck>,
 }
 
-/// What a background checker may do, as xfs_scrub reads it.
+/// The actions that a background checker may take, as xfs_scrub reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Autofsck {
-    /// Nothing is said.
+    /// No attribute is set.
     Unset,
-    /// Nothing.
+    /// None.
     None,
-    /// Look.
+    /// Check.
     Check,
-    /// Look, and make better what is right.
+    /// Check, and optimize valid metadata.
     Optimize,
-    /// Mend.
+    /// Repair.
     Repair,
 }
 
 impl Autofsck {
-    /// The value of the attribute.
+    /// Returns the value of the attribute.
     #[must_use]
     pub const fn value(self) -> Option<&'static str> {
         match self {
@@ -176,7 +176,7 @@ impl Autofsck {
     }
 }
 
-/// An option that makes no sense, or is refused.
+/// An option that is invalid, or refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum OptionError {
@@ -191,24 +191,24 @@ pub enum OptionError {
          p, e"
     )]
     NotANumber { letter: char, name: String, value: String },
-    #[error("-{letter} {name}={value}: not a number; suffixes are not taken here")]
+    #[error("-{letter} {name}={value}: not a plain number; suffixes are not allowed here")]
     NotAPlainNumber { letter: char, name: String, value: String },
     #[error("-{letter} {name}={value}: larger than {max}")]
     TooLarge { letter: char, name: String, value: String, max: u64 },
-    #[error("-{letter} {name}={value}: neither 0 nor 1")]
+    #[error("-{letter} {name}={value}: must be 0 or 1")]
     NotAFlag { letter: char, name: String, value: String },
     #[error("-{letter} {name}={value}: not a UUID")]
     NotAUuid { letter: char, name: String, value: String },
-    #[error("-{letter} {name}={value}: none of 0, 1, none, check, optimize and repair")]
+    #[error("-{letter} {name}={value}: must be one of 0, 1, none, check, optimize, repair")]
     NotAChoice { letter: char, name: String, value: String },
     #[error("-c: line {line}: {text:?} is neither [SECTION] nor OPTION=VALUE")]
     ConfigurationLine { line: usize, text: String },
     #[error(
-        "-c: line {line}: there is no section [{section}]; the sections are block, data, inode, log, \
-         metadata, naming, realtime and sector"
+        "-c: line {line}: there is no section [{section}]; the sections are block, data, inode, \
+         log, metadata, naming, realtime and sector"
     )]
     ConfigurationSection { line: usize, section: String },
-    #[error("-L {label}: a label has at most 12 bytes, and no NUL among them")]
+    #[error("-L {label}: a label has at most 12 bytes and contains no NUL")]
     Label { label: String },
     #[error(transparent)]
     NotSupported(#[from] NotSupported),
@@ -220,7 +220,7 @@ pub enum OptionError {
 pub struct NotSupported {
     /// The option.
     pub option: String,
-    /// What is not supported.
+    /// The unsupported feature.
     pub what: &'static str,
 }
 

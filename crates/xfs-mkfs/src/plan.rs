@@ -1,10 +1,10 @@
-//! From options to the whole of a new volume, without I/O.
+//! From options to the plan of a new volume, without I/O.
 //!
-//! Owns: defaults, bounds, and the rules by which one option follows from others. Does **not** own
-//! the places of blocks inside a group ([`crate::VolumeLayout`]) or their bytes.
+//! Owns: defaults, bounds, and the rules by which options depend on others. Does **not** own the
+//! locations of blocks inside a group ([`crate::VolumeLayout`]) or their bytes.
 //!
-//! The order matters: sizes, features, stripe, groups, inode alignment; with these the geometry is
-//! known, and with the geometry the least size of the log.
+//! The order matters: sizes, features, stripe, groups, inode alignment. These give the geometry,
+//! and the geometry gives the smallest size of the log.
 
 mod error;
 mod features;
@@ -24,17 +24,17 @@ use xfs_format::{
 pub use error::GeometryError;
 
 use crate::identity::Identity;
-use crate::layout::{GroupLayout, Roots, VolumeLayout, first_free_block, free_list_blocks};
+use crate::layout::{BtreeRoots, GroupLayout, VolumeLayout, first_free_block, free_list_blocks};
 use crate::options::{Autofsck, Options};
 use features::Features;
 use groups::{Groups, Stripe};
 pub(crate) use inherited::Inherited;
-use log::Log;
+use log::LogPlan;
 use sizes::Sizes;
 
 /// The devices, as far as the geometry depends on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct TargetDevice {
     /// Bytes of the data device.
     pub data_bytes: u64,
     /// Its sector size.
@@ -43,7 +43,7 @@ pub struct Target {
     pub log_bytes: Option<u64>,
 }
 
-/// Something that was done in another way than asked for, or that is likely not what is wanted.
+/// A warning: the plan differs from the request, or the request is probably a mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum Warning {
@@ -58,28 +58,32 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Truncated { option, bytes, blocks } => {
-                write!(f, "{option}: {bytes} bytes are not whole blocks, {blocks} are used")
+                write!(
+                    f,
+                    "{option}: {bytes} bytes are not a multiple of the block size; using {blocks} \
+                     blocks"
+                )
             }
             Self::GroupsOnOneDisk { better_blocks } => write!(
                 f,
-                "all allocation groups start on one disk of the stripe; groups of {better_blocks} \
-                 blocks would not"
+                "all allocation groups start on the same disk of the stripe; groups of \
+                 {better_blocks} blocks would avoid that"
             ),
             Self::LogStripe { bytes, instead } => write!(
                 f,
-                "a stripe unit of {bytes} bytes is too large for the log, which gets {instead}"
+                "a stripe unit of {bytes} bytes is too large for the log; using {instead}"
             ),
             Self::ShortLog { bytes } => write!(
                 f,
-                "the log has {bytes} bytes, as many as its allocation group holds; with fewer groups it would \
-                 have 64 MiB"
+                "the log has only {bytes} bytes, as many as its allocation group holds; with fewer \
+                 groups it would have 64 MiB"
             ),
             Self::Small => f.write_str("volumes made with --unsupported are for tests only"),
         }
     }
 }
 
-/// A new volume, decided to the last byte.
+/// The plan of a new volume, which determines every byte.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) superblock: Superblock,
@@ -91,15 +95,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The volume that `options` ask for on a device. An UUID among the options goes before that
-    /// of `identity`.
+    /// Plans the volume that `options` request on a device. A UUID in the options overrides that of
+    /// `identity`.
     ///
     /// # Errors
     ///
-    /// Why there is no such volume.
+    /// The reason why there is no such volume.
     pub fn new(
         options: &Options,
-        target: &Target,
+        target: &TargetDevice,
         identity: &Identity,
     ) -> Result<Self, GeometryError> {
         let mut warnings = Vec::new();
@@ -113,7 +117,7 @@ impl Plan {
         let stripe = Stripe::new(options, &sizes)?;
         let groups = Groups::new(options, target, (&sizes, stripe), &mut warnings)?;
         let geometry = geometry(&sizes, &features, &groups, &identity);
-        let log = Log::new(options, target, (&sizes, stripe, &geometry), &mut warnings)?;
+        let log = LogPlan::new(options, target, (&sizes, stripe, &geometry), &mut warnings)?;
         if groups.count == 1 && !options.allow_small {
             return Err(GeometryError::OneGroup);
         }
@@ -129,25 +133,25 @@ impl Plan {
         plan.with_counters()
     }
 
-    /// The primary superblock, as it will be when everything is written.
+    /// Returns the primary superblock, as it will be when everything is written.
     #[must_use]
     pub const fn superblock(&self) -> &Superblock {
         &self.superblock
     }
 
-    /// What the caller should be told.
+    /// Returns the warnings for the user.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// The layout of a group that exists.
+    /// Returns the layout of a group, or `None` if the group does not exist.
     #[must_use]
     pub fn group(&self, number: AgNumber) -> Option<GroupLayout> {
         self.layout.group(&self.superblock.geometry, number)
     }
 
-    /// Root directory and counters, which follow from the layout.
+    /// Sets the root directory and the counters, which follow from the layout.
     fn with_counters(mut self) -> Result<Self, GeometryError> {
         let time = self.identity.time;
         let is_bigtime = self.superblock.has_incompat(IncompatFeatures::BIGTIME);
@@ -161,8 +165,8 @@ impl Plan {
         let root =
             geometry.join_inode(AgNumber(0), AgInode(block.0 << geometry.inodes_per_block_log));
         let inodes = u64::from(geometry.chunk_blocks()) << geometry.inodes_per_block_log;
-        // Headers and roots of every group, the log, and the first inodes. What is on a free list
-        // counts as free.
+        // Used are headers and roots of every group, the log, and the first inodes. Blocks on a
+        // free list count as free.
         let overhead = u64::from(first_free_block(geometry).0) * u64::from(geometry.ag_count);
         let log = self.layout.log.map_or(0, |(_, _, blocks)| u64::from(blocks));
         let used = overhead + log + u64::from(geometry.chunk_blocks());
@@ -177,13 +181,13 @@ impl Plan {
     }
 }
 
-/// Root directory, realtime bitmap and summary.
+/// Root directory, realtime bitmap and realtime summary.
 pub(crate) const USED_INODES: u64 = 3;
 
 fn geometry(sizes: &Sizes, features: &Features, groups: &Groups, identity: &Identity) -> Geometry {
     let log2 = |size: u32| size.trailing_zeros() as u8;
     let (block_log, inode_log) = (log2(sizes.block), log2(sizes.inode));
-    // A cluster of inodes is 8 KiB of the smallest inodes that there were, of 256 bytes.
+    // A cluster of inodes has 8 KiB for the smallest inodes in the format, of 256 bytes.
     let cluster_blocks = ((8 << 10) * (sizes.inode / 256)) >> block_log;
     let is_sparse = features.incompat.contains(IncompatFeatures::SPARSE_INODES);
     let chunk_blocks = (64 * sizes.inode) >> block_log;
@@ -210,15 +214,15 @@ fn geometry(sizes: &Sizes, features: &Features, groups: &Groups, identity: &Iden
     }
 }
 
-fn layout(geometry: &Geometry, stripe: Stripe, log: &Log) -> VolumeLayout {
+fn layout(geometry: &Geometry, stripe: Stripe, log: &LogPlan) -> VolumeLayout {
     let inode_alignment = geometry.inode_alignment_blocks;
     let cluster_blocks = ((8 << 10) * (geometry.inode_size / 256)) >> geometry.block_log;
     let is_aligned = inode_alignment != 0 && inode_alignment >= cluster_blocks;
-    // Chunks start on stripe units where that keeps them aligned as chunks.
+    // Chunks start on stripe units if that keeps them aligned as chunks.
     let mask = u64::from(inode_alignment).wrapping_sub(1);
     let on_stripe = is_aligned && mask != 0 && stripe.unit != 0 && stripe.unit & mask == 0;
     VolumeLayout {
-        roots: Roots::new(geometry),
+        roots: BtreeRoots::new(geometry),
         log: log.start.map(|(group, block)| (group, block, log.blocks as u32)),
         free_list_blocks: free_list_blocks(geometry),
         inode_alignment: match (on_stripe, is_aligned) {
@@ -244,7 +248,12 @@ fn inode_max_percent(options: &Options, geometry: &Geometry) -> Result<u8, Geome
     })
 }
 
-fn superblock(geometry: Geometry, features: &Features, stripe: Stripe, log: &Log) -> Superblock {
+fn superblock(
+    geometry: Geometry,
+    features: &Features,
+    stripe: Stripe,
+    log: &LogPlan,
+) -> Superblock {
     let has_large_sectors = geometry.sector_size > 512 || log.sector > 512;
     let mut version_flags = VersionFlags::NLINK
         | VersionFlags::ALIGN

@@ -2,14 +2,15 @@
 //!
 //! Owns: the order of writes. Does **not** own any decision: the [`Plan`] has made them all.
 //!
-//! # What a crash leaves
+//! # State after a crash
 //!
-//! 1. The first thing to go is what was on the device: its first bytes are zeroed and flushed. From
-//!    here on nobody takes the device for what it was.
-//! 2. Log, headers, roots and first inodes are written in any order, the primary superblock with
-//!    "in progress" set. Who finds that superblock refuses the volume; without it there is none.
-//! 3. Flush. Only then the primary superblock is written once more, one sector, without the mark,
-//!    and made durable. A volume that can be opened is whole.
+//! 1. The old contents go first: the first bytes of the device are zeroed and flushed. From here on
+//!    no program recognises the old contents.
+//! 2. Log, headers, roots and first inodes are written in any order. The primary superblock has "in
+//!    progress" set. A program that finds this superblock refuses the volume; without a superblock
+//!    there is no volume.
+//! 3. Flush. Only then the primary superblock is written again, as one sector, without the mark,
+//!    and made durable. So a volume that can be opened is complete.
 //!
 //! Copies of the superblock keep the mark for ever, as those of mkfs.xfs do.
 
@@ -22,9 +23,9 @@ use std::io;
 use xfs_device::{BlockDevice, Durability};
 use xfs_format::{AgNumber, BASIC_BLOCK_BYTES, Superblock};
 
-use crate::layout::{Roots, VolumeLayout};
+use crate::layout::{BtreeRoots, VolumeLayout};
 use crate::plan::Plan;
-use bytes::Whole;
+use bytes::HeaderContext;
 
 /// The devices of a volume.
 #[derive(Clone, Copy)]
@@ -35,12 +36,12 @@ pub struct Devices<'a> {
     pub log: Option<&'a dyn BlockDevice>,
 }
 
-/// Whether the device is told that all it held is of no use any more.
+/// Whether to discard the old contents of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discard {
-    /// It is told.
+    /// Discard them.
     Yes,
-    /// It is not told: `-K`.
+    /// Do not discard them: `-K`.
     No,
 }
 
@@ -48,11 +49,11 @@ pub enum Discard {
 ///
 /// # Errors
 ///
-/// What a device says; [`io::ErrorKind::InvalidInput`] if the plan has an external log and there
-/// is no device for it, or a device is shorter than the plan was made for.
+/// The error of a device; [`io::ErrorKind::InvalidInput`] if the plan has an external log and no
+/// device for it is given, or if a device is shorter than the plan expects.
 pub fn write(plan: &Plan, devices: Devices<'_>, discard: Discard) -> io::Result<()> {
     let geometry = &plan.superblock.geometry;
-    let log = LogDevice::new(plan, devices)?;
+    let log = LogArea::new(plan, devices)?;
     if devices.data.length_bytes() < geometry.data_bytes() {
         return Err(invalid("the data device is shorter than the volume"));
     }
@@ -61,11 +62,11 @@ pub fn write(plan: &Plan, devices: Devices<'_>, discard: Discard) -> io::Result<
         erase::erase(device, discard)?;
     }
     write_log(plan, &log)?;
-    let whole = Whole { superblock: &plan.superblock, layout: &plan.layout };
+    let context = HeaderContext { superblock: &plan.superblock, layout: &plan.layout };
     let mut headers = Vec::new();
     for number in geometry.groups() {
         let group = plan.group(number).ok_or(invalid("the plan has no such group"))?;
-        bytes::encode_group(whole, &group, &mut headers);
+        bytes::encode_group(context, &group, &mut headers);
         let offset = byte_offset(geometry.header_disk_addr(number, 0).0);
         devices.data.write_at(offset, &headers, Durability::Cached)?;
     }
@@ -77,33 +78,34 @@ pub fn write(plan: &Plan, devices: Devices<'_>, discard: Discard) -> io::Result<
     devices.data.flush()?;
     let superblock = bytes::encode_superblock(plan, AgNumber(0));
     devices.data.write_at(0, &superblock, Durability::Durable)?;
-    // The write was durable by itself; a device that had to be asked again loses nothing.
+    // The write itself was durable. The flush serves devices that need one.
     devices.data.flush()
 }
 
-/// Headers and roots of a group that is added to a volume, from its first byte on, as the kernel makes
-/// them: all else of it is free, its free list too. `None` if there is no such group, or it is too short.
+/// Encodes headers and roots of a group that is added to a volume, from its first byte on, as the
+/// kernel makes them. Everything else in the group is free, and its free list is empty. Returns
+/// `None` if there is no such group, or if it is too short.
 #[doc(alias = "xfs_ag_init_headers")]
 #[must_use]
 pub fn encode_empty_group(superblock: &Superblock, number: AgNumber) -> Option<Vec<u8>> {
     let geometry = &superblock.geometry;
-    let roots = Roots::new(geometry);
+    let roots = BtreeRoots::new(geometry);
     let layout = VolumeLayout { roots, log: None, free_list_blocks: 0, inode_alignment: 1 };
     let group = layout.group(geometry, number).filter(|_| number.0 > 0)?;
     let mut bytes = Vec::new();
-    bytes::encode_group(Whole { superblock, layout: &layout }, &group, &mut bytes);
+    bytes::encode_group(HeaderContext { superblock, layout: &layout }, &group, &mut bytes);
     Some(bytes)
 }
 
-/// The log, wherever it is.
-struct LogDevice<'a> {
+/// The area of the log, on the data device or its own.
+struct LogArea<'a> {
     device: &'a dyn BlockDevice,
     is_external: bool,
     start: u64,
     length: u64,
 }
 
-impl<'a> LogDevice<'a> {
+impl<'a> LogArea<'a> {
     fn new(plan: &Plan, devices: Devices<'a>) -> io::Result<Self> {
         let geometry = &plan.superblock.geometry;
         let length = u64::from(plan.superblock.log_blocks) << geometry.block_log;
@@ -119,7 +121,7 @@ impl<'a> LogDevice<'a> {
     }
 }
 
-fn write_log(plan: &Plan, log: &LogDevice<'_>) -> io::Result<()> {
+fn write_log(plan: &Plan, log: &LogArea<'_>) -> io::Result<()> {
     log.device.write_zeros(log.start, log.length)?;
     log.device.write_at(log.start, &log_record::encode(plan), Durability::Cached)
 }

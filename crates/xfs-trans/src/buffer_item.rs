@@ -1,9 +1,9 @@
-//! A buffer as the log sees it.
+//! The log item of a buffer.
 //!
-//! Owns: which chunks of a buffer are not in place, how they are logged, what becomes of a buffer
-//! whose blocks are freed, and writing one in place. Does **not** own: who may change the buffer (its
-//! latch), which transaction holds it ([`buffers`](crate::transaction)), or inodes in a cluster
-//! ([`cluster`]).
+//! Owns: which chunks of a buffer are not in place, how they are logged, the states of a buffer
+//! whose blocks are freed, and writing a buffer in place. Does **not** own: the right to change the
+//! buffer (its latch), the set of buffers that a transaction holds
+//! ([`buffers`](crate::transaction)), or the inodes in a cluster ([`cluster`]).
 //!
 //! ```text
 //!              log, order               commit               checkpoint durable
@@ -11,33 +11,38 @@
 //!      ▲                      ▲  ▲                                                    │
 //!      │ written              │  └─────────── changed again ──────────────────────────┤
 //!      └──────────────────────┼───────────────────────────────────────────────────────┘ push
-//!                             │ log, after the blocks were claimed anew
-//!             invalidate      │                     unpin, or given back after that
+//!                             │ log, after the blocks were claimed again
+//!             invalidate      │                     unpin, or released after that
 //!   any ──────────────────► freed ──── commit ────► freed, logged ──────────────────► gone
 //! ```
 //!
 //! # Invariants
 //!
-//! - **I1** The dirty chunks are those changed since the buffer was last in place, whatever
-//!   checkpoints hold them: the newest entry of a buffer brings it up to date from what lies on disk.
-//! - **I2** While something is dirty, logged or in the AIL the item holds the buffer, so that it
-//!   stays in memory. Otherwise it does not: the buffer owns its item.
-//! - **I3** A buffer is written in place with its latch held and unpinned: then nothing in it is
-//!   newer than the durable log, and nothing comes in while it is written.
-//! - **I4** A freed buffer leaves the table of the cache only when its cancellation is durable and
-//!   nobody has joined it; until then a claim finds this object, and the log one item.
-//! - **I5** What is ordered and not in place keeps the place in the AIL that it had first: later
-//!   entries hold only what was logged, and the tail must not pass what it depends on.
+//! - **I1** The dirty chunks are those changed since the buffer was last in place, in whatever
+//!   checkpoints these changes are. So the newest log entry of a buffer brings the block on disk up
+//!   to date.
+//! - **I2** While the buffer is dirty, logged or in the AIL, the item holds the buffer, so that it
+//!   stays in memory. Otherwise the item does not hold it: the buffer owns its item.
+//! - **I3** A buffer is written in place unpinned and with its latch held. So nothing in it is
+//!   newer than the durable log, and nothing changes while it is written.
+//! - **I4** A freed buffer leaves the cache only when its cancellation is durable and no
+//!   transaction has joined it. Until then a claim finds this buffer, and the log has one item for
+//!   the address.
+//! - **I5** An ordered buffer that is not in place keeps its first position in the AIL. Later log
+//!   entries hold only the bytes logged since, and the tail must not pass the item that creates the
+//!   rest.
 //!
 //! # Crash argument
 //!
-//! Until a change is durable in the log, the block on disk is as before (I3). From then until it is
-//! in place, the tail stays at or before the checkpoint that holds all of it (I1, I5), so recovery
-//! has it. A cancellation keeps older entries from being replayed into blocks of another life; that
-//! is why it is the only thing of its checkpoint that is logged of this address (I4).
+//! Until a change is durable in the log, the block on disk is unchanged (I3). From then until the
+//! buffer is in place, the tail stays at or before the checkpoint that holds all changes (I1, I5),
+//! so recovery finds them. A cancellation keeps recovery from replaying older entries into blocks
+//! that are used for something else. For this reason the cancellation is the only entry of its
+//! checkpoint for this address (I4).
 //!
-//! Lock order: the latch of the buffer, then `changes`, then its bytes. `changes` is a leaf but for
-//! reading bytes and the table of the cache; the AIL is not called under it.
+//! Lock order: the latch of the buffer, then `changes`, then the bytes of the buffer. `changes` is
+//! a leaf lock, except for reading bytes and for the shards of the cache. The AIL is not called
+//! under `changes`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -48,79 +53,79 @@ use xfs_format::{BlockKind, Lsn};
 use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
 use xfs_sync::{Mutex, Object};
 
-use crate::cluster::{self, Records};
-use crate::context::Context;
+use crate::cluster::{self, ClusterRecords};
+use crate::context::VolumeContext;
 
-/// What becomes of the blocks of a buffer.
+/// State of the blocks of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
-    /// They hold metadata.
+enum BlockState {
+    /// The blocks hold metadata.
     Used,
-    /// They were freed by a transaction that is not committed.
+    /// A transaction that is not committed has freed the blocks.
     Freed,
     /// The cancellation is in the log.
     FreedInLog,
-    /// That is durable: the buffer is not in the table any more.
+    /// The cancellation is durable: the buffer has left the cache.
     Gone,
 }
 
-/// What a transaction that has latched a buffer finds.
+/// The result of joining a latched buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JoinOutcome {
-    /// It is joined.
+    /// The buffer is joined.
     Used,
-    /// It is joined, and its blocks are freed.
+    /// The buffer is joined, and its blocks are freed.
     Freed,
-    /// It has left the table: the caller looks the address up again.
+    /// The buffer has left the cache: the caller looks the address up again.
     Gone,
 }
 
-/// A buffer as the log sees it.
+/// The log item of a buffer.
 #[doc(alias = "xfs_buf_log_item")]
 pub(crate) struct BufferItem {
-    context: Arc<Context>,
+    context: Arc<VolumeContext>,
     state: ItemState,
-    records: Records,
-    changes: Mutex<Changes, Object>,
+    records: ClusterRecords,
+    changes: Mutex<DirtyState, Object>,
 }
 
-/// What of a buffer is not in place.
-struct Changes {
+/// The part of a buffer that is not in place.
+struct DirtyState {
     /// Held while there is something to log or to write (I2).
     buffer: Option<Buffer>,
-    /// For each piece of the buffer its dirty chunks.
+    /// The dirty chunks of each extent of the buffer.
     pieces: Box<[BufferFormat]>,
-    /// Tracked, though not logged (I5).
+    /// Tracked without being logged (I5).
     ordered: bool,
-    life: Life,
-    /// It was freed with inodes in it: see [`BufferItem::ends_inodes`].
+    blocks: BlockState,
+    /// Freed with inodes in it: see [`BufferItem::ends_inodes`].
     ends_inodes: bool,
     /// A transaction holds it.
     joined: bool,
     /// Checkpoints that hold it and have not ended.
     pins: u32,
-    /// A checkpoint that held it was lost: it must never be written.
+    /// A checkpoint that held it was lost, so the buffer must never be written.
     lost: bool,
 }
 
 impl BufferItem {
-    /// The item of a buffer.
-    pub(crate) fn of(context: &Arc<Context>, buffer: &Buffer) -> Arc<Self> {
+    /// Returns the item of a buffer.
+    pub(crate) fn of(context: &Arc<VolumeContext>, buffer: &Buffer) -> Arc<Self> {
         buffer.attach_with(|| Self::new(context, buffer))
     }
 
-    pub(crate) fn context(&self) -> &Context {
+    pub(crate) fn context(&self) -> &VolumeContext {
         &self.context
     }
 
-    fn new(context: &Arc<Context>, buffer: &Buffer) -> Self {
+    fn new(context: &Arc<VolumeContext>, buffer: &Buffer) -> Self {
         let clean =
             |extent: &xfs_buffer::BufferExtent| BufferFormat::clean(extent.at, extent.length_bytes);
-        let changes = Changes {
+        let changes = DirtyState {
             buffer: None,
             pieces: buffer.extents().map(clean).collect(),
             ordered: false,
-            life: Life::Used,
+            blocks: BlockState::Used,
             ends_inodes: false,
             joined: false,
             pins: 0,
@@ -129,55 +134,55 @@ impl BufferItem {
         Self {
             context: Arc::clone(context),
             state: ItemState::new(),
-            records: Records::default(),
+            records: ClusterRecords::default(),
             changes: Mutex::new(changes),
         }
     }
 
-    /// The records of inodes in this buffer.
-    pub(crate) const fn records(&self) -> &Records {
+    /// Returns the records of the inodes in this buffer.
+    pub(crate) const fn records(&self) -> &ClusterRecords {
         &self.records
     }
 
-    /// Whether a checkpoint that is not durable holds a change of the buffer itself, or one was lost.
+    /// Returns whether a checkpoint with a change of the buffer itself is not durable, or was lost.
     pub(crate) fn is_pinned(&self) -> bool {
         let changes = self.changes.lock();
         changes.pins > 0 || changes.lost
     }
 
-    /// Whether the buffer's blocks are freed.
+    /// Returns whether the blocks of the buffer are freed.
     pub(crate) fn is_stale(&self) -> bool {
-        self.changes.lock().life != Life::Used
+        self.changes.lock().blocks != BlockState::Used
     }
 
-    /// Where the buffer itself stands in the AIL.
+    /// Returns the position of the buffer itself in the AIL.
     pub(crate) fn state_lsn(&self) -> Option<Lsn> {
         self.state.lsn()
     }
 
-    /// A transaction has latched the buffer.
+    /// Joins the buffer to the transaction that has latched it.
     pub(crate) fn join(&self) -> JoinOutcome {
         let mut changes = self.changes.lock();
-        assert!(!changes.joined, "a latched buffer joined twice");
-        changes.joined = changes.life != Life::Gone;
-        match changes.life {
-            Life::Used => JoinOutcome::Used,
-            Life::Freed | Life::FreedInLog => JoinOutcome::Freed,
-            Life::Gone => JoinOutcome::Gone,
+        assert!(!changes.joined, "a latched buffer is joined twice");
+        changes.joined = changes.blocks != BlockState::Gone;
+        match changes.blocks {
+            BlockState::Used => JoinOutcome::Used,
+            BlockState::Freed | BlockState::FreedInLog => JoinOutcome::Freed,
+            BlockState::Gone => JoinOutcome::Gone,
         }
     }
 
-    /// The transaction gives the buffer back; the caller unlatches it next.
+    /// Ends the join. The caller unlatches the buffer next.
     pub(crate) fn leave(&self, buffer: &Buffer) {
         self.leave_with(buffer, |_| {});
     }
 
-    /// As [`leave`](Self::leave), when what the step has changed of the buffer is in the log.
+    /// Ends the join as [`leave`](Self::leave) does, after the changes of the step are in the log.
     pub(crate) fn leave_committed(&self, buffer: &Buffer) {
-        self.leave_with(buffer, Changes::note_committed);
+        self.leave_with(buffer, DirtyState::note_committed);
     }
 
-    fn leave_with(&self, buffer: &Buffer, change: impl FnOnce(&mut Changes)) {
+    fn leave_with(&self, buffer: &Buffer, change: impl FnOnce(&mut DirtyState)) {
         let mut changes = self.changes.lock();
         change(&mut changes);
         changes.joined = false;
@@ -186,13 +191,13 @@ impl BufferItem {
         drop(released);
     }
 
-    /// The transaction gives back a buffer that it has claimed and then not changed. Its bytes are
-    /// those of no block, so nobody may find it.
+    /// Releases a buffer that the transaction has claimed and not changed. Its bytes are not those
+    /// of any block, so no lookup may find it.
     pub(crate) fn unclaim(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
-        if changes.life == Life::Used {
+        if changes.blocks == BlockState::Used {
             changes.clean();
-            changes.life = Life::Gone;
+            changes.blocks = BlockState::Gone;
             if let Some(cache) = self.context.cache() {
                 cache.forget(buffer);
             }
@@ -206,7 +211,7 @@ impl BufferItem {
         self.log_all(buffer, std::iter::once(range));
     }
 
-    /// The same, of several ranges. `false` if there is none.
+    /// Marks several ranges as changed. Returns `false` if all of them are empty.
     pub(crate) fn log_all(
         &self,
         buffer: &Buffer,
@@ -232,50 +237,57 @@ impl BufferItem {
         changes.ordered = true;
     }
 
-    /// The blocks are freed. The caller holds the latch. A checkpoint may be under way that has logged more of an
-    /// ordered buffer, and keeps its place (I5): until the cancellation is durable the buffer is still ordered.
+    /// Records that the blocks are freed. The caller holds the latch. A checkpoint in progress may
+    /// have logged more of an ordered buffer, which then keeps its position (I5). So the buffer
+    /// stays ordered until the cancellation is durable.
     pub(crate) fn invalidate(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
         changes.forget_chunks();
-        changes.life = Life::Freed;
+        changes.blocks = BlockState::Freed;
         changes.buffer = Some(buffer.clone());
     }
 
-    /// The blocks of an inode cluster are freed, with all inodes in it. The caller holds the latch.
+    /// Records that the blocks of an inode cluster are freed, with all inodes in it. The caller
+    /// holds the latch.
     pub(crate) fn invalidate_cluster(&self, buffer: &Buffer) {
         self.invalidate(buffer);
         self.changes.lock().ends_inodes = true;
         self.records.set_freed();
     }
 
-    /// The checkpoint that has to be durable before the buffer's blocks become anything else: it
-    /// cancels them, and they held inodes. These are in the log as items of their own, which nothing but
-    /// the cancellation keeps from being replayed; and an item that is logged anew takes its place (I4).
+    /// Returns the checkpoint that must be durable before the blocks can be used for anything else,
+    /// if there is one: the cancellation of blocks that held inodes. Inodes are in the log as items
+    /// of their own, and only the cancellation keeps them from being replayed. Logging the buffer
+    /// again would replace the cancellation (I4).
     pub(crate) fn ends_inodes(&self) -> Option<u64> {
         let changes = self.changes.lock();
-        let is_cancelled = changes.life == Life::FreedInLog && changes.ends_inodes;
+        let is_cancelled = changes.blocks == BlockState::FreedInLog && changes.ends_inodes;
         is_cancelled.then(|| self.state.sequence())
     }
 
-    /// What the step has changed of the buffer is in the log.
+    /// Records that the changes of the step are in the log.
     pub(crate) fn note_committed(&self) {
         self.changes.lock().note_committed();
     }
 
-    /// Whether the log holds something of the buffer that is not in place and that logging it once
-    /// more would carry on.
+    /// Returns whether the log holds changes of the buffer that are not in place and that relogging
+    /// would move forward.
     pub(crate) fn can_be_relogged(&self) -> bool {
         let changes = self.changes.lock();
+        // A buffer that its item does not hold was just written, and is about to leave the AIL.
         let is_in_log = changes.pins > 0 || self.state.lsn().is_some();
-        is_in_log && !changes.ordered && changes.life == Life::Used
+        is_in_log
+            && changes.buffer.is_some()
+            && !changes.ordered
+            && changes.blocks == BlockState::Used
     }
 
-    /// The buffer was written in place, its latch held all the time: it is clean. Returns where it has
-    /// to leave the AIL.
+    /// Marks the buffer as clean after it was written in place with its latch held throughout.
+    /// Returns the LSN at which it has to leave the AIL.
     pub(crate) fn note_written(&self) -> Option<Lsn> {
         let lsn = self.state.lsn();
         let mut changes = self.changes.lock();
-        assert!(changes.pins == 0, "a buffer written that the log was not done with (I3)");
+        assert!(changes.pins == 0, "a pinned buffer was written in place (I3)");
         changes.clean();
         let released = changes.buffer.take();
         drop(changes);
@@ -283,17 +295,17 @@ impl BufferItem {
         lsn
     }
 
-    /// Lets go of a buffer that nothing has to be written of any more: one that was freed, when its
-    /// cancellation is durable (I4), and any when the log is shut down. Returns what was held.
-    fn settle(&self, changes: &mut Changes, buffer: Option<&Buffer>) -> Option<Buffer> {
+    /// Releases a buffer that needs no more writes: a freed one when its cancellation is durable
+    /// (I4), or any buffer once the log is shut down. Returns the reference that the item held.
+    fn settle(&self, changes: &mut DirtyState, buffer: Option<&Buffer>) -> Option<Buffer> {
         if changes.pins > 0 || changes.joined {
             return None;
         }
-        match changes.life {
-            Life::FreedInLog => changes.life = Life::Gone,
-            Life::Gone => {}
-            Life::Used | Life::Freed if changes.lost => return changes.buffer.take(),
-            Life::Used | Life::Freed => return None,
+        match changes.blocks {
+            BlockState::FreedInLog => changes.blocks = BlockState::Gone,
+            BlockState::Gone => {}
+            BlockState::Used | BlockState::Freed if changes.lost => return changes.buffer.take(),
+            BlockState::Used | BlockState::Freed => return None,
         }
         let held = changes.buffer.take();
         if let (Some(cache), Some(buffer)) = (self.context.cache(), buffer.or(held.as_ref())) {
@@ -307,8 +319,8 @@ impl BufferItem {
         if self.is_pinned() {
             return Pushed::Pinned;
         }
-        // Neither the volume nor the item's place can be missing while the log pushes, but for a
-        // moment: somebody has just written it, or closes the volume.
+        // While the log pushes, the volume and the position of the item are missing only for a
+        // moment: another thread has just written the buffer, or is closing the volume.
         let (Some(cache), Some(lsn)) = (self.context.cache(), self.state.lsn()) else {
             return Pushed::Locked;
         };
@@ -324,8 +336,8 @@ impl BufferItem {
     }
 }
 
-impl Changes {
-    /// Marks bytes of the buffer, in whichever of its pieces they lie.
+impl DirtyState {
+    /// Marks bytes of the buffer, in each of its extents that they touch.
     fn mark(&mut self, range: &Range<usize>) {
         let mut start = 0;
         for piece in &mut self.pieces {
@@ -338,28 +350,28 @@ impl Changes {
         }
     }
 
-    /// Something is about to be logged: a freed buffer that was claimed again is used.
+    /// Marks the blocks as used before something is logged: a freed buffer was claimed again.
     fn revive(&mut self, buffer: &Buffer) {
-        (self.life, self.ends_inodes) = (Life::Used, false);
+        (self.blocks, self.ends_inodes) = (BlockState::Used, false);
         if self.buffer.is_none() {
             self.buffer = Some(buffer.clone());
         }
     }
 
-    /// What a step has changed is in the log.
+    /// Records that the changes of a step are in the log.
     fn note_committed(&mut self) {
-        if self.life == Life::Freed {
-            self.life = Life::FreedInLog;
+        if self.blocks == BlockState::Freed {
+            self.blocks = BlockState::FreedInLog;
         }
     }
 
-    /// Nothing is to be written any more.
+    /// Records that there is nothing left to write.
     fn clean(&mut self) {
         self.forget_chunks();
         self.ordered = false;
     }
 
-    /// Nothing is to be logged any more of what has been changed.
+    /// Clears the dirty chunks, so that none of them is logged any more.
     fn forget_chunks(&mut self) {
         for piece in &mut self.pieces {
             piece.bitmap.fill(0);
@@ -367,9 +379,10 @@ impl Changes {
     }
 }
 
-/// Sets the bits of the chunks that these bytes touch. There are some.
+/// Sets the bits of the chunks that a range touches. The range is not empty.
 fn mark(bitmap: &mut [u32], bytes: Range<usize>) {
     let (first, last) = (bytes.start / CHUNK_BYTES, (bytes.end - 1) / CHUNK_BYTES);
+    assert!(last / 32 < bitmap.len(), "a buffer has a bit for each of its chunks (I1)");
     let words = bitmap.iter_mut().enumerate().take(last / 32 + 1).skip(first / 32);
     for (index, word) in words {
         let from = if index == first / 32 { first % 32 } else { 0 };
@@ -378,13 +391,13 @@ fn mark(bitmap: &mut [u32], bytes: Range<usize>) {
     }
 }
 
-/// What a buffer is logged as.
-fn flags(buffer: &Buffer, bytes: &[u8], life: Life) -> BufferFlags {
+/// Returns the flags with which a buffer is logged.
+fn flags(buffer: &Buffer, bytes: &[u8], blocks: BlockState) -> BufferFlags {
     let kind = buffer.kind();
     let what = BufferType::of_block(kind, bytes).flags();
-    match (life, kind) {
-        (Life::Used, BlockKind::InodeCluster) => what | BufferFlags::INODES,
-        (Life::Used, _) => what,
+    match (blocks, kind) {
+        (BlockState::Used, BlockKind::InodeCluster) => what | BufferFlags::INODES,
+        (BlockState::Used, _) => what,
         _ => what | BufferFlags::CANCEL,
     }
 }
@@ -396,16 +409,16 @@ impl LogItem for BufferItem {
 
     fn format(&self, regions: &mut RegionWriter<'_>) {
         let mut changes = self.changes.lock();
-        let Changes { buffer: Some(buffer), pieces, life, .. } = &mut *changes else {
-            return;
+        let DirtyState { buffer: Some(buffer), pieces, blocks, .. } = &mut *changes else {
+            unreachable!("a buffer is logged that its item does not hold (I2)")
         };
         let bytes = buffer.bytes();
-        let flags = flags(buffer, &bytes, *life);
+        let flags = flags(buffer, &bytes, *blocks);
         let mut start = 0;
         for piece in pieces {
             let length = usize::from(piece.blocks) * xfs_format::BASIC_BLOCK_BYTES as usize;
             let runs = piece.run_count();
-            if runs > 0 || *life != Life::Used {
+            if runs > 0 || *blocks != BlockState::Used {
                 (piece.flags, piece.regions) = (flags, 1 + runs as u16);
                 regions.encoded(|bytes| piece.encode_into(HostOrder::NATIVE, bytes));
             }
@@ -424,7 +437,7 @@ impl LogItem for BufferItem {
 
     fn unpin(&self, end: CheckpointEnd) {
         let mut changes = self.changes.lock();
-        assert!(changes.pins > 0, "a buffer unpinned that was not pinned");
+        assert!(changes.pins > 0, "an unpinned buffer is unpinned");
         changes.pins -= 1;
         changes.lost |= end == CheckpointEnd::Aborted;
         let released = self.settle(&mut changes, None);
@@ -434,8 +447,8 @@ impl LogItem for BufferItem {
 
     fn committed(&self, start: Lsn, leaving: &mut Vec<Arc<dyn LogItem>>) -> Option<Lsn> {
         let changes = self.changes.lock();
-        // In no other checkpoint, and the cancellation is in one: it is in this one.
-        let cancelled = changes.life == Life::FreedInLog && changes.pins == 1;
+        // The buffer is in no other checkpoint, so the cancellation must be in this one.
+        let cancelled = changes.blocks == BlockState::FreedInLog && changes.pins == 1;
         let ordered = changes.ordered;
         drop(changes);
         if cancelled {
@@ -450,23 +463,23 @@ impl LogItem for BufferItem {
         if changes.pins > 0 || changes.lost {
             return Pushed::Pinned;
         }
-        let (life, buffer) = (changes.life, changes.buffer.clone());
+        let (blocks, buffer) = (changes.blocks, changes.buffer.clone());
         drop(changes);
-        match (life, buffer) {
+        match (blocks, buffer) {
             // Freed and unpinned: the cancellation is durable.
-            (Life::FreedInLog | Life::Gone, _) => {
+            (BlockState::FreedInLog | BlockState::Gone, _) => {
                 let gone = self.records.set_gone();
                 gone.iter().for_each(|record| in_place.note_gone(record.state()));
                 Pushed::Done
             }
             // A transaction is freeing it.
-            (Life::Freed, _) => Pushed::Locked,
-            // Somebody has just written it.
-            (Life::Used, None) => Pushed::Done,
-            (Life::Used, Some(buffer)) if buffer.kind() == BlockKind::InodeCluster => {
+            (BlockState::Freed, _) => Pushed::Locked,
+            // Another thread has just written it.
+            (BlockState::Used, None) => Pushed::Done,
+            (BlockState::Used, Some(buffer)) if buffer.kind() == BlockKind::InodeCluster => {
                 cluster::push(&self.context, &buffer, self, in_place)
             }
-            (Life::Used, Some(buffer)) => {
+            (BlockState::Used, Some(buffer)) => {
                 if !buffer.try_latch() {
                     return Pushed::Locked;
                 }

@@ -1,16 +1,17 @@
-//! Inode clusters: finding the inodes of one that are in memory, and writing them in place together.
+//! Inode clusters: finding the inodes of a cluster that are in memory, and writing them in place
+//! together.
 //!
 //! Owns: the list of records of a cluster, and the write. Does **not** own the image of an inode
-//! ([`inode_item`](crate::inode_item)), or what else of the cluster is logged as a buffer: new
+//! ([`inode_item`](crate::inode_item)), or the parts of a cluster that are logged as a buffer: new
 //! clusters and the links of unlinked lists ([`buffer_item`](crate::buffer_item)).
 //!
 //! One write brings everything in place that the log holds of a cluster: every inode that is dirty,
-//! durable in the log and not held, and what was logged of the buffer itself. The buffer is not
-//! written while a change of itself is not durable (write-ahead), and an inode is put into it only
-//! when all that is known of it is, so what is written never runs ahead of the log.
+//! durable in the log and not latched, and the logged changes of the buffer itself. The buffer is
+//! not written while a change of its own is not durable (write-ahead). An inode is copied into the
+//! buffer only when all of its changes are durable. So a write never runs ahead of the log.
 //!
 //! Lock order: the latch of the buffer, then, by trying, the latch of an inode. The AIL's thread
-//! takes both by trying. The list's lock is held over neither.
+//! takes both by trying. The lock of the list is not held across either of them.
 
 use std::mem;
 use std::sync::{Arc, Weak};
@@ -21,28 +22,29 @@ use xfs_log::{InPlace, LogItem, Pushed};
 use xfs_sync::{Mutex, Object};
 
 use crate::buffer_item::BufferItem;
-use crate::context::Context;
-use crate::inode_item::{InodeImage, InodeRecord, Taken};
+use crate::context::VolumeContext;
+use crate::inode_item::{FlushedInode, InodeImage, InodeRecord};
 
-/// New records after which those that are gone are looked for, at least.
+/// The least number of new records between two sweeps for records that are gone.
 const SWEEP_RECORDS: usize = 8;
 
-/// The records of a cluster that are in memory. They hold the buffer, and it does not hold them.
+/// The records of a cluster that are in memory. The records hold the buffer; the buffer does not
+/// hold the records.
 #[derive(Default)]
-pub(crate) struct Records(Mutex<Listed, Object>);
+pub(crate) struct ClusterRecords(Mutex<RecordList, Object>);
 
 #[derive(Default)]
-struct Listed {
-    /// By the place of the inode in the cluster: the newest record of each.
+struct RecordList {
+    /// The newest record of each inode, by its index in the cluster.
     newest: Vec<Weak<InodeRecord>>,
-    /// Those of freed inodes that have got a newer one.
+    /// Records of freed inodes whose index has a newer record.
     older: Vec<Weak<InodeRecord>>,
-    /// Records that may come before those that are gone give their memory back.
+    /// New records that may be added before the next sweep.
     until_sweep: usize,
 }
 
-impl Records {
-    /// The record of the inode at this place of the cluster: the one in memory, or a new one.
+impl ClusterRecords {
+    /// Returns the record of the inode at this index: the one in memory, or a new one.
     pub(crate) fn find_or_add(
         &self,
         index: u32,
@@ -59,8 +61,9 @@ impl Records {
         Ok(record)
     }
 
-    /// The records of the inodes at these places, one lock for all: those in memory whose latch can be shared at
-    /// once, with their latch shared, and new ones, which `make` gives so, with their image.
+    /// Shows the records of the inodes at these indexes, under one lock. A record in memory is
+    /// shown if its latch can be shared at once, and then with its latch shared. For any other
+    /// inode `make` returns a new record with its latch shared, and the image.
     pub(crate) fn share_each(
         &self,
         indexes: impl Iterator<Item = u32>,
@@ -82,38 +85,39 @@ impl Records {
         }
     }
 
-    /// A record goes: what points to it would keep its memory. Whoever drops one may hold any lock, this one
-    /// too, so it is not waited for; what is left then is swept.
+    /// Removes the entry of a record that is dropped: a weak reference would keep its memory. A
+    /// thread that drops a record may hold any lock, including this one, so this does not wait for
+    /// the lock. The sweep removes entries that are left.
     pub(crate) fn forget(&self, index: u32, record: *const InodeRecord) {
         let Some(mut listed) = self.0.try_lock() else { return };
         let place = listed.newest.get_mut(index as usize);
-        // It may have got a newer one.
+        // The index may have a newer record.
         if let Some(place) = place.filter(|place| place.as_ptr() == record) {
             *place = Weak::new();
         }
     }
 
-    /// The records that are in memory.
+    /// Returns the records that are in memory.
     pub(crate) fn live(&self) -> Vec<Arc<InodeRecord>> {
         let listed = self.0.lock();
         listed.newest.iter().chain(&listed.older).filter_map(Weak::upgrade).collect()
     }
 
-    /// The blocks of the cluster are freed, or become one anew: none of the inodes that it has had is
-    /// written any more, or found.
+    /// Records that the blocks of the cluster are freed, or become a new cluster. None of the
+    /// inodes that it had is written or found any more.
     pub(crate) fn set_freed(&self) {
         let live = self.live();
         live.iter().filter(|record| record.is_live()).for_each(|record| record.set_freed());
     }
 
-    /// That they are freed is durable. Returns the inodes, which have to leave the AIL.
+    /// Records that the free is durable. Returns the inodes, which have to leave the AIL.
     pub(crate) fn set_gone(&self) -> Vec<Arc<dyn LogItem>> {
         let gone = self.live().into_iter().filter(|record| !record.is_live());
         gone.inspect(|record| record.set_gone()).map(|record| record as Arc<dyn LogItem>).collect()
     }
 }
 
-impl Listed {
+impl RecordList {
     fn add(&mut self, index: usize, record: Weak<InodeRecord>) {
         if self.until_sweep == 0 {
             self.sweep();
@@ -122,14 +126,14 @@ impl Listed {
         if index >= self.newest.len() {
             self.newest.resize_with((index + 1).next_power_of_two(), Weak::new);
         }
-        let Some(place) = self.newest.get_mut(index) else { return };
+        let place = self.newest.get_mut(index).expect("the list has room for the index");
         let before = mem::replace(place, record);
         if before.strong_count() > 0 {
             self.older.push(before);
         }
     }
 
-    /// Gives back the memory of those that are gone, which what points to them keeps.
+    /// Releases the memory of records that are gone, which weak references keep.
     fn sweep(&mut self) {
         self.older.retain(|record| record.strong_count() > 0);
         let mut left = self.older.len();
@@ -144,10 +148,9 @@ impl Listed {
     }
 }
 
-/// Writes a cluster in place because an item of it was asked to be. Takes no lock that has to be
-/// waited for.
+/// Writes a cluster in place because one of its items is pushed. Waits for no lock.
 pub(crate) fn push(
-    context: &Context,
+    context: &VolumeContext,
     buffer: &Buffer,
     item: &BufferItem,
     in_place: &mut InPlace,
@@ -161,31 +164,36 @@ pub(crate) fn push(
 }
 
 /// Writes a cluster in place. The caller holds the latch of its buffer.
-fn write(context: &Context, buffer: &Buffer, item: &BufferItem, in_place: &mut InPlace) -> Pushed {
+fn write(
+    context: &VolumeContext,
+    buffer: &Buffer,
+    item: &BufferItem,
+    in_place: &mut InPlace,
+) -> Pushed {
     if item.is_pinned() || item.is_stale() {
         return Pushed::Pinned;
     }
     let Some(cache) = context.cache() else { return Pushed::Locked };
     let records = item.records().live();
-    let taken: Vec<Taken> = {
+    let flushed: Vec<FlushedInode> = {
         let mut bytes = buffer.bytes_mut();
-        records.iter().filter_map(|record| record.take(&mut bytes)).collect()
+        records.iter().filter_map(|record| record.flush_into(&mut bytes)).collect()
     };
     let own = item.state_lsn();
-    let newest = taken.iter().map(|taken| taken.lsn).chain(own).max();
+    let newest = flushed.iter().map(|flushed| flushed.lsn).chain(own).max();
     let Some(newest) = newest else { return Pushed::Locked };
     if cache.write(buffer, newest).is_err() {
         return Pushed::Failed;
     }
-    finish(item, &taken, in_place);
+    finish(item, &flushed, in_place);
     Pushed::Started
 }
 
-/// The cluster is in place: what was written leaves the AIL, unless it has been logged again.
-fn finish(item: &BufferItem, taken: &[Taken], in_place: &mut InPlace) {
-    for taken in taken {
-        taken.record.written();
-        in_place.note(taken.record.state_of(), taken.lsn);
+/// Ends a write of a cluster: the written items leave the AIL, unless they have been logged again.
+fn finish(item: &BufferItem, flushed: &[FlushedInode], in_place: &mut InPlace) {
+    for flushed in flushed {
+        flushed.record.written();
+        in_place.note(flushed.record.state_of(), flushed.lsn);
     }
     if let Some(lsn) = item.note_written() {
         in_place.note(item.state(), lsn);

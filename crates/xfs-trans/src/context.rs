@@ -1,22 +1,22 @@
-//! What every item of a volume knows of its volume.
+//! The part of a volume that each of its log items refers to.
 //!
-//! Owns: nothing that changes. Items hold it, so it holds neither the journal nor a strong reference
-//! to the cache: both would be cycles.
+//! Owns: nothing that changes. Every item holds a [`VolumeContext`]. The context holds neither the
+//! journal nor a strong reference to the cache, since both would be reference cycles.
 
 use std::sync::{Arc, Weak};
 
 use xfs_buffer::BufferCache;
 use xfs_format::Geometry;
-use xfs_sync::{VersionChain, Volume};
+use xfs_sync::{Chain, Volume};
 
-/// What every item of a volume knows of its volume.
+/// The geometry of a volume and its cache, as log items see them.
 #[derive(Debug)]
-pub(crate) struct Context {
-    geometry: Arc<VersionChain<Geometry, Volume>>,
+pub(crate) struct VolumeContext {
+    geometry: Arc<Chain<Geometry, Volume>>,
     cache: Weak<BufferCache>,
 }
 
-impl Context {
+impl VolumeContext {
     pub(crate) fn new(cache: &Arc<BufferCache>) -> Self {
         Self { geometry: cache.shared_geometry(), cache: Arc::downgrade(cache) }
     }
@@ -25,8 +25,8 @@ impl Context {
         self.geometry.last()
     }
 
-    /// The cache, unless the volume is being closed. Not for what happens on every commit: the
-    /// count of references is shared by the whole volume.
+    /// Returns the cache, or `None` while the volume is being closed. Code that runs on every
+    /// commit must not call this: the reference count is shared by the whole volume.
     pub(crate) fn cache(&self) -> Option<Arc<BufferCache>> {
         self.cache.upgrade()
     }

@@ -1,18 +1,19 @@
 //! The counters of the volume: free blocks, inodes, free inodes.
 //!
-//! Owns: how many blocks may still be promised, and the sums that the superblock gets. Does **not**
-//! own what is free (the groups' headers say that), or blocks that a group keeps for its own trees:
-//! who keeps them takes them out with [`Counters::change`].
+//! Owns: the number of blocks that may still be taken, and the sums for the superblock. Does
+//! **not** own the set of free blocks (the groups' headers have it), or the blocks that a group
+//! keeps for its own trees: the allocator takes those out with [`Counters::change`].
 //!
-//! Blocks are taken before a transaction begins and what it has not used comes back, so that nothing
-//! fails for want of space half way. A slot keeps a batch, so that unrelated transactions do not meet
-//! here. Near zero every slot is emptied before a request is refused: the answer is exact.
+//! A transaction takes its blocks before it begins and returns the unused ones, so that it never
+//! runs out of space half way. Each slot keeps a batch of blocks, so that unrelated transactions do
+//! not write to a shared counter. Near zero every slot is emptied before a request is refused, so a
+//! refusal is exact.
 //!
-//! A pool is kept apart from all of this for what may not fail for want of space: removing a name
-//! from a full volume takes blocks before it frees some. What comes back fills the pool first.
+//! A separate pool serves operations that must not fail for lack of space: removing a name from a
+//! full volume takes blocks before it frees any. Returned blocks fill the pool first.
 //!
-//! Lock order: the shared count, then a slot. A slot's own lock is never held while the shared one
-//! is taken. The pool's is held alone.
+//! Lock order: the shared count, then a slot. The shared count is never taken under the lock of a
+//! slot. The lock of the pool is held alone.
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_sync::{AtomicBool, AtomicU64, Mutex, Ordering, Slot, Slots, Volume};
@@ -20,31 +21,31 @@ use xfs_sync::{AtomicBool, AtomicU64, Mutex, Ordering, Slot, Slots, Volume};
 /// Blocks that a slot keeps.
 const BATCH_BLOCKS: u64 = 1024;
 
-/// What the volume counts.
+/// The counts of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Blocks that can be promised.
+    /// Blocks that can be taken.
     #[doc(alias = "fdblocks")]
     pub free_blocks: u64,
-    /// Inodes that have room on disk.
+    /// Allocated inodes.
     #[doc(alias = "icount")]
     pub inodes: u64,
-    /// Those of them that no file uses.
+    /// Allocated inodes that no file uses.
     #[doc(alias = "ifree")]
     pub free_inodes: u64,
 }
 
 #[derive(Debug, Default)]
-struct Share {
+struct SlotCounts {
     blocks: Mutex<u64, Slot>,
-    /// Signed numbers: the sums over all slots count.
+    /// Signed numbers: only the sums over all slots have a meaning.
     inodes: AtomicU64<Slot>,
     free_inodes: AtomicU64<Slot>,
 }
 
-/// Blocks for what may not fail.
+/// Blocks for operations that must not fail.
 #[derive(Debug, Default)]
-struct Pool {
+struct ReservePool {
     size: u64,
     left: u64,
 }
@@ -53,11 +54,11 @@ struct Pool {
 #[derive(Debug)]
 pub(crate) struct Counters {
     blocks: Mutex<u64, Volume>,
-    pool: Mutex<Pool, Volume>,
+    pool: Mutex<ReservePool, Volume>,
     /// The pool is not full.
-    owes_pool: AtomicBool<Volume>,
+    is_pool_short: AtomicBool<Volume>,
     opened: Counts,
-    slots: Slots<Share>,
+    slots: Slots<SlotCounts>,
 }
 
 impl Counters {
@@ -65,20 +66,21 @@ impl Counters {
         Self {
             blocks: Mutex::new(opened.free_blocks),
             pool: Mutex::default(),
-            owes_pool: AtomicBool::new(false),
+            is_pool_short: AtomicBool::new(false),
             opened,
-            slots: Slots::new(Share::default),
+            slots: Slots::new(SlotCounts::default),
         }
     }
 
-    /// Sets up the pool, full. Its blocks are not among those that were counted as free.
+    /// Sets up the pool, full. Its blocks are not among those counted as free.
     pub(crate) fn set_pool(&self, size: u64) {
-        *self.pool.lock() = Pool { size, left: size };
-        self.owes_pool.store(false, Ordering::Release);
+        *self.pool.lock() = ReservePool { size, left: size };
+        self.is_pool_short.store(false, Ordering::Release);
     }
 
-    /// Adds what a volume has got by growing, which can be less than nothing of free blocks where each group
-    /// keeps more back. What somebody has taken, and may yet give back, is not in it.
+    /// Adds the blocks that a volume has gained by growing. The number of free blocks may become
+    /// smaller, because each group may keep more back. Blocks that transactions hold, and may yet
+    /// return, are not counted here.
     pub(crate) fn grow(&self, free_blocks: i64, pool: i64) {
         let mut shared = self.blocks.lock();
         self.drain(&mut shared);
@@ -89,7 +91,7 @@ impl Counters {
         own.left = own.left.saturating_add_signed(pool).min(own.size);
     }
 
-    /// As [`take`](Self::take), from the pool if there are no others.
+    /// Takes blocks as [`take`](Self::take) does, or all of them from the pool if too few are free.
     ///
     /// # Errors
     ///
@@ -101,21 +103,21 @@ impl Counters {
         };
         let mut pool = self.pool.lock();
         pool.left = pool.left.checked_sub(blocks).ok_or(refused)?;
-        self.owes_pool.store(true, Ordering::Release);
+        self.is_pool_short.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// Fills the pool; returns what is left over.
+    /// Fills the pool, and returns the number of blocks left over.
     #[cold]
     fn fill_pool(&self, blocks: u64) -> u64 {
         let mut pool = self.pool.lock();
         let owed = blocks.min(pool.size - pool.left);
         pool.left += owed;
-        self.owes_pool.store(pool.left < pool.size, Ordering::Release);
+        self.is_pool_short.store(pool.left < pool.size, Ordering::Release);
         blocks - owed
     }
 
-    /// Takes blocks, all of them or none.
+    /// Takes all of the blocks, or none.
     ///
     /// # Errors
     ///
@@ -144,9 +146,9 @@ impl Counters {
         Ok(())
     }
 
-    /// Gives blocks back, or adds what was freed.
+    /// Returns unused blocks, or adds blocks that were freed.
     pub(crate) fn give(&self, mut blocks: u64) {
-        if blocks != 0 && self.owes_pool.load(Ordering::Acquire) {
+        if blocks != 0 && self.is_pool_short.load(Ordering::Acquire) {
             blocks = self.fill_pool(blocks);
         }
         if blocks == 0 {
@@ -193,7 +195,7 @@ impl Counters {
         }
     }
 
-    /// The sums. What transactions under way have taken counts as used.
+    /// Returns the sums. Blocks that transactions in progress have taken count as used.
     pub(crate) fn counts(&self) -> Counts {
         let mut shared = self.blocks.lock();
         self.drain(&mut shared);
@@ -204,7 +206,7 @@ impl Counters {
         Counts { free_blocks, inodes: self.inodes(), free_inodes }
     }
 
-    /// The sum of inodes alone, for which nothing is written.
+    /// Returns the sum of inodes. Unlike [`counts`](Self::counts) this writes nothing.
     pub(crate) fn inodes(&self) -> u64 {
         let changes = self.slots.iter().map(|slot| slot.inodes.load(Ordering::Relaxed));
         changes.fold(self.opened.inodes, u64::wrapping_add)

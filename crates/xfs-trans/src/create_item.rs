@@ -1,15 +1,15 @@
 //! The creation of inodes, logged as one small item instead of the bytes of a whole chunk.
 //!
-//! Recovery initialises the inodes from it, before it replays anything else of the same
-//! transaction. The clusters themselves go along as ordered buffers: the tail does not pass the item
-//! before they are in place.
+//! Recovery initialises the inodes from this item before it replays anything else of the same
+//! transaction. The clusters themselves are logged as ordered buffers, so the tail does not pass
+//! the item before they are in place.
 
 use std::sync::Arc;
 
 use xfs_format::log_item::{HostOrder, InodeCreate};
 use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
 
-/// A creation of inodes.
+/// The log item of a creation of inodes.
 pub(crate) struct CreateItem {
     state: ItemState,
     region: Vec<u8>,
@@ -34,7 +34,7 @@ impl LogItem for CreateItem {
 
     fn unpin(&self, _end: CheckpointEnd) {}
 
-    /// The ordered clusters stand in the AIL for it.
+    /// Keeps the item out of the AIL: the ordered clusters hold the tail instead.
     fn committed(
         &self,
         _start: xfs_format::Lsn,

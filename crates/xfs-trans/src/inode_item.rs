@@ -1,7 +1,7 @@
-//! An inode as the log sees it.
+//! The log item of an inode.
 //!
-//! Owns: the image of an inode in memory, its latch, which of its parts are not in place, and how it
-//! is logged. Does **not** own what the image means (`xfs-inode`), or writing it in place
+//! Owns: the image of an inode in memory, its latch, which of its parts are not in place, and how
+//! it is logged. Does **not** own the meaning of the image (`xfs-inode`), or writing it in place
 //! ([`cluster`](crate::cluster)).
 //!
 //! ```text
@@ -14,24 +14,24 @@
 //!
 //! # Invariants
 //!
-//! - **I1** There is one record of an inode in memory: [`Journal::inode`](crate::Journal::inode)
-//!   finds it through the buffer of its cluster, which every record holds.
-//! - **I2** The image changes only by who holds the latch exclusively, inside a transaction.
-//! - **I3** Logged is whatever is not known to be in place: the fields that have become dirty and
-//!   those that are being written. So the newest log entry of an inode alone brings it up to date
-//!   from what lies on disk, and an older one may leave the AIL.
-//! - **I4** The inode is written in place only unpinned, with its latch shared, and with the image as
-//!   it was logged last.
-//! - **I5** Whatever is not known to be in place has an image in memory. What is in place needs none: the
-//!   view of a layer above says the same, and so does the cluster. Marking and letting go of an image exclude each
-//!   other by `contents`.
+//! - **I1** An inode has one record in memory. [`Journal::inode`](crate::Journal::inode) finds it
+//!   through the buffer of its cluster, which every record holds.
+//! - **I2** The image is changed only under the exclusive latch, inside a transaction.
+//! - **I3** A log entry holds every part that is not known to be in place: the dirty fields and
+//!   those being written. So the newest log entry of an inode alone brings the inode on disk up to
+//!   date, and an older entry may leave the AIL.
+//! - **I4** The inode is written in place unpinned, with its latch shared, and with the image that
+//!   was logged last.
+//! - **I5** An inode that is not known to be in place has an image in memory. An inode in place
+//!   needs none: the view of a layer above and the cluster hold the same. `contents` makes marking
+//!   an inode and releasing its image exclude each other.
 //!
 //! Lock order: latch, then `contents`, then `logged`.
 
 use std::sync::Arc;
 
 use xfs_buffer::{Buffer, PosixError, Result};
-use xfs_format::geometry::InodeLocation;
+use xfs_format::geometry::InodePlace;
 use xfs_format::inode::{InodeCore, InodeDisk};
 use xfs_format::log_item::{HostOrder, InodeFormat, LoggedFields, core_to_log};
 use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn, VerifyContext};
@@ -41,7 +41,7 @@ use xfs_sync::{AtomicBool, AtomicU32, Latch, Mutex, Object, Ordering, RecursiveR
 use zerocopy::transmute_ref;
 
 use crate::buffer_item::BufferItem;
-use crate::context::Context;
+use crate::context::VolumeContext;
 use fork::LoggedForks;
 
 pub use bytes::ForkBytes;
@@ -49,87 +49,89 @@ pub use bytes::ForkBytes;
 mod bytes;
 mod fork;
 
-/// The bytes of an inode that is in memory.
+/// The bytes of an inode in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InodeImage {
-    /// The core. Its `next_unlinked` is not logged with the inode: that field is changed, and
-    /// logged, in the buffer of the cluster.
+    /// The core. Its `next_unlinked` is not logged with the inode: that field is changed and logged
+    /// in the buffer of the cluster.
     pub core: InodeCore,
     /// The data fork as it lies in the inode: its contents, its extent records, or the root of its
-    /// btree, which has the whole room of the fork. Empty if there are none.
+    /// btree. A root fills the whole fork. Empty if there is nothing.
     pub data: ForkBytes,
-    /// The attribute fork, likewise.
+    /// The attribute fork, in the same form.
     pub attr: ForkBytes,
 }
 
-struct Contents {
+struct CachedImage {
     image: InodeImage,
     /// The core as it was last logged.
     core: Option<InodeDisk>,
 }
 
-impl Contents {
+impl CachedImage {
     fn of(image: InodeImage) -> Box<Self> {
         Box::new(Self { image, core: None })
     }
 }
 
-/// What of an inode is not known to be in place.
-struct Logged {
-    /// Changed since it was last written.
+/// The parts of an inode that are not known to be in place.
+struct PendingFields {
+    /// Changed since they were last written.
     dirty: LoggedFields,
     /// Being written.
     #[doc(alias = "ili_last_fields")]
     flushing: LoggedFields,
 }
 
-/// What becomes of the cluster that an inode lies in.
+/// State of the cluster that holds the inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Stays = 0,
-    /// Its blocks are being freed.
+enum ClusterState {
+    InUse = 0,
+    /// A transaction frees its blocks.
     Freed = 1,
-    /// That is durable.
+    /// That free is durable.
     Gone = 2,
 }
 
-/// An inode as the log sees it.
+/// The log item of an inode, with its latch and its image.
 #[doc(alias = "xfs_inode_log_item")]
 #[doc(alias = "xfs_inode")]
 pub struct InodeRecord {
     number: InodeNumber,
-    place: InodeLocation,
+    place: InodePlace,
     cluster: Buffer,
     cluster_item: Arc<BufferItem>,
     latch: Latch<Object>,
-    /// `None`: it is in place (I5).
-    contents: RecursiveRwLock<Option<Box<Contents>>, Object>,
-    logged: Mutex<Logged, Object>,
+    /// `None`: the inode is in place (I5).
+    contents: RecursiveRwLock<Option<Box<CachedImage>>, Object>,
+    logged: Mutex<PendingFields, Object>,
     pins: AtomicU32<Object>,
-    fate: AtomicU32<Object>,
-    /// A checkpoint that held it was lost: its image is ahead of the log for ever.
+    cluster_state: AtomicU32<Object>,
+    /// A checkpoint that held the inode was lost, or a transaction that changed it was cancelled.
+    /// The image stays ahead of the log for ever.
     lost: AtomicBool<Object>,
     state: ItemState,
 }
 
-// There are as many as inodes in memory.
+// There is one record for each inode in memory.
 #[cfg(not(shuttle))]
 const _: () = assert!(size_of::<InodeRecord>() <= 176);
 
-impl Logged {
-    /// Whether everything is in place.
-    fn is_nothing(&self) -> bool {
+impl PendingFields {
+    /// Returns whether everything is in place.
+    fn is_in_place(&self) -> bool {
         self.dirty.is_empty() && self.flushing.is_empty()
     }
 }
 
-/// An inode's bytes, taken to be written, and the LSN that they stand at.
-pub(crate) struct Taken {
+/// An inode whose bytes were copied into its cluster to be written, and their LSN.
+pub(crate) struct FlushedInode {
     pub(crate) record: Arc<InodeRecord>,
     pub(crate) lsn: Lsn,
 }
 
 impl Drop for InodeRecord {
+    /// Removes the entry in the list of the cluster, which finds the one record of an inode (I1).
     fn drop(&mut self) {
         let index = self.place.offset_bytes >> self.cluster_item.context().geometry().inode_log;
         self.cluster_item.records().forget(index, self);
@@ -139,7 +141,7 @@ impl Drop for InodeRecord {
 impl InodeRecord {
     /// Decodes and verifies the inode in its cluster.
     pub(crate) fn read(
-        (number, place): (InodeNumber, InodeLocation),
+        (number, place): (InodeNumber, InodePlace),
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
         verify: &VerifyContext<'_>,
@@ -148,13 +150,19 @@ impl InodeRecord {
             let bytes = cluster.bytes();
             decode(slot_of(&bytes, &place, cluster_item.context()), number, verify)?
         };
-        Ok(Arc::new(Self::new((number, place), cluster, cluster_item, Some(Contents::of(image)))))
+        Ok(Arc::new(Self::new(
+            (number, place),
+            cluster,
+            cluster_item,
+            Some(CachedImage::of(image)),
+        )))
     }
 
-    /// As [`read`](Self::read), with its latch shared before anybody else knows the record: so the image, which
-    /// the record does not have (I5), is that of the inode until the caller gives the latch back.
+    /// Reads as [`read`](Self::read) does, and shares the latch before any other thread knows the
+    /// record. The record keeps no image (I5): the returned image is that of the inode until the
+    /// caller releases the latch.
     pub(crate) fn read_shared(
-        (number, place): (InodeNumber, InodeLocation),
+        (number, place): (InodeNumber, InodePlace),
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
         verify: &VerifyContext<'_>,
@@ -169,10 +177,10 @@ impl InodeRecord {
     }
 
     fn new(
-        (number, place): (InodeNumber, InodeLocation),
+        (number, place): (InodeNumber, InodePlace),
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
-        contents: Option<Box<Contents>>,
+        contents: Option<Box<CachedImage>>,
     ) -> Self {
         let nothing = LoggedFields::empty();
         Self {
@@ -182,30 +190,31 @@ impl InodeRecord {
             cluster_item: Arc::clone(cluster_item),
             latch: Latch::new(),
             contents: RecursiveRwLock::new(contents),
-            logged: Mutex::new(Logged { dirty: nothing, flushing: nothing }),
+            logged: Mutex::new(PendingFields { dirty: nothing, flushing: nothing }),
             pins: AtomicU32::new(0),
-            fate: AtomicU32::new(Fate::Stays as u32),
+            cluster_state: AtomicU32::new(ClusterState::InUse as u32),
             lost: AtomicBool::new(false),
             state: ItemState::new(),
         }
     }
 
-    /// That of the cluster: a reference of each inode would be a count that the whole volume writes.
-    fn context(&self) -> &Context {
+    /// Returns the context of the cluster item. If each inode held a reference of its own, each
+    /// would change a reference count that the whole volume shares.
+    fn context(&self) -> &VolumeContext {
         self.cluster_item.context()
     }
 
-    /// The inode's number.
+    /// Returns the number of the inode.
     #[must_use]
     pub const fn number(&self) -> InodeNumber {
         self.number
     }
 
-    /// The image as it is now: as it stays while the caller shares the latch.
+    /// Returns the present image. It does not change while the caller shares the latch.
     ///
     /// # Errors
     ///
-    /// The check that failed, of an inode whose image is only in its cluster.
+    /// The failed check, for an inode whose image is only in its cluster.
     pub fn image(&self) -> Result<InodeImage> {
         if let Some(contents) = &*self.contents.read() {
             return Ok(contents.image.clone());
@@ -213,12 +222,12 @@ impl InodeRecord {
         self.reread()
     }
 
-    /// The core, if there is an image besides that in the cluster.
+    /// Returns the core if the record has an image, and not only the cluster.
     pub(crate) fn known_core(&self) -> Option<InodeCore> {
         self.contents.read().as_ref().map(|contents| contents.image.core.clone())
     }
 
-    /// The core of the image as it is now.
+    /// Returns the core of the present image.
     ///
     /// # Errors
     ///
@@ -227,19 +236,20 @@ impl InodeRecord {
         self.known_core().map_or_else(|| self.reread().map(|image| image.core), Ok)
     }
 
-    /// The image, for who keeps a view of it from now on: an inode that is in place needs no other (I5). The
-    /// caller shares the latch, or holds it.
+    /// Moves the image to a caller that keeps a view of it from now on. The record of an inode in
+    /// place needs no image (I5). The caller holds the latch, shared or exclusive.
     ///
     /// # Errors
     ///
     /// As [`image`](Self::image).
     pub fn take_image(&self) -> Result<InodeImage> {
-        let is_in_place = self.logged.lock().is_nothing();
+        let is_in_place = self.logged.lock().is_in_place();
         let taken = if is_in_place { self.contents.write().take() } else { None };
         taken.map_or_else(|| self.image(), |contents| Ok(contents.image))
     }
 
-    /// Takes the image from the cluster. Whoever has put it there has let go of his own under `contents`.
+    /// Decodes the image from the cluster. The thread that has written it there released the
+    /// record's image under `contents`.
     fn reread(&self) -> Result<InodeImage> {
         let context = self.context();
         let Some(cache) = context.cache() else { return Err(PosixError::NotFound.into()) };
@@ -248,25 +258,25 @@ impl InodeRecord {
         Ok(decode(bytes, self.number, &cache.verify_context())?)
     }
 
-    /// What protects the inode: a transaction that has joined it holds it exclusively, a reader
-    /// shares it.
+    /// Returns the latch that protects the inode. A transaction that has joined the inode holds it
+    /// exclusively; readers share it.
     #[must_use]
     pub const fn latch(&self) -> &Latch<Object> {
         &self.latch
     }
 
-    /// The checkpoint of the last change; forcing the log up to it makes the inode durable.
+    /// Returns the checkpoint of the last change. Forcing the log up to it makes the inode durable.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.state.sequence()
     }
 
-    /// The log's part of the record.
+    /// Returns the log's part of the record.
     pub(crate) const fn state_of(&self) -> &ItemState {
         &self.state
     }
 
-    /// Changes the image, which is what `view` says if it is in memory no more. The caller holds the latch
+    /// Changes the image. If the record has none, `view` provides it. The caller holds the latch
     /// exclusively.
     pub(crate) fn change<R>(
         &self,
@@ -274,19 +284,22 @@ impl InodeRecord {
         view: impl FnOnce() -> InodeImage,
         change: impl FnOnce(&mut InodeImage) -> R,
     ) -> R {
-        assert!(self.latch.is_locked_exclusive(), "an inode changed by who does not hold it");
+        assert!(
+            self.latch.is_locked_exclusive(),
+            "an inode is changed without its exclusive latch (I2)"
+        );
         let mut contents = self.contents.write();
-        let contents = contents.get_or_insert_with(|| Contents::of(view()));
+        let contents = contents.get_or_insert_with(|| CachedImage::of(view()));
         let result = change(&mut contents.image);
         self.mark(fields);
         result
     }
 
-    /// Marks the inode as not in place, if the log holds something of it that is not. The caller holds the latch
-    /// exclusively.
+    /// Marks the inode as not in place if the log holds changes of it that are not. The caller
+    /// holds the latch exclusively.
     pub(crate) fn mark_again(&self) -> bool {
         let contents = self.contents.read();
-        // Without an image it is in place, and just about to leave the AIL.
+        // An inode without an image is in place, and about to leave the AIL.
         let is_in_log = contents.is_some() && self.is_in_log();
         if is_in_log {
             self.mark(LoggedFields::CORE);
@@ -294,20 +307,22 @@ impl InodeRecord {
         is_in_log
     }
 
-    /// Marks parts of the inode as not in place. Its image is there, and `contents` is held (I5).
+    /// Marks parts of the inode as not in place. The record has an image, and the caller holds
+    /// `contents` (I5).
     fn mark(&self, fields: LoggedFields) {
         let mut logged = self.logged.lock();
         let flushing = logged.flushing;
+        // Until the write has ended these fields are not known to be in place (I3).
         logged.dirty |= fields | LoggedFields::CORE | flushing;
     }
 
-    /// Whether the log holds something of the inode that is not in place.
+    /// Returns whether the log holds changes of the inode that are not in place.
     fn is_in_log(&self) -> bool {
         self.pins.load(Ordering::Acquire) > 0 || self.state.lsn().is_some()
     }
 
-    /// Encodes the core before it is logged. The caller holds the latch exclusively. `false` if the
-    /// format of the inode cannot hold a value of it.
+    /// Encodes the core before it is logged. The caller holds the latch exclusively. Returns
+    /// `false` if the inode format cannot hold a value.
     pub(crate) fn encode(&self) -> bool {
         let mut contents = self.contents.write();
         let Some(contents) = &mut *contents else { return false };
@@ -315,72 +330,75 @@ impl InodeRecord {
         contents.core.is_some()
     }
 
-    /// The blocks of the inode's cluster are freed: it is never written any more.
+    /// Records that the blocks of the inode's cluster are freed. The inode is never written again.
     pub(crate) fn set_freed(&self) {
-        self.fate.store(Fate::Freed as u32, Ordering::Release);
+        self.cluster_state.store(ClusterState::Freed as u32, Ordering::Release);
     }
 
-    /// That they are freed is durable. It leaves the AIL, now or when it is pushed.
+    /// Records that the free is durable. The inode leaves the AIL, now or when it is pushed.
     pub(crate) fn set_gone(&self) {
-        self.fate.store(Fate::Gone as u32, Ordering::Release);
+        self.cluster_state.store(ClusterState::Gone as u32, Ordering::Release);
     }
 
-    /// Whether the record stands for an inode on disk: its cluster has not been freed.
+    /// Returns whether the record stands for an inode on disk: its cluster has not been freed.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        self.fate.load(Ordering::Acquire) == Fate::Stays as u32
+        self.cluster_state.load(Ordering::Acquire) == ClusterState::InUse as u32
     }
 
-    /// Whether a change is not durable in the log: not yet, or never.
+    /// Returns whether a change is not durable in the log, or never will be.
     fn is_pinned(&self) -> bool {
         self.pins.load(Ordering::Acquire) > 0 || self.lost.load(Ordering::Acquire)
     }
 
     fn is_gone(&self) -> bool {
-        self.fate.load(Ordering::Acquire) == Fate::Gone as u32
+        self.cluster_state.load(Ordering::Acquire) == ClusterState::Gone as u32
     }
 
-    /// Puts the inode into its cluster's bytes, if all of it is durable in the log and nobody holds
-    /// it. The caller holds the latch of the buffer, whose bytes these are.
-    pub(crate) fn take(self: &Arc<Self>, cluster: &mut [u8]) -> Option<Taken> {
+    /// Copies the inode into the bytes of its cluster, if all of its changes are durable in the log
+    /// and no other thread holds it. The caller holds the latch of the buffer that has these bytes.
+    pub(crate) fn flush_into(self: &Arc<Self>, cluster: &mut [u8]) -> Option<FlushedInode> {
         if !self.is_live() || !self.latch.try_lock_shared() {
             return None;
         }
-        let taken = self.take_latched(cluster);
+        let taken = self.flush_latched(cluster);
         self.latch.unlock_shared();
         taken
     }
 
-    fn take_latched(self: &Arc<Self>, cluster: &mut [u8]) -> Option<Taken> {
+    fn flush_latched(self: &Arc<Self>, cluster: &mut [u8]) -> Option<FlushedInode> {
         let contents = self.contents.read();
         let mut logged = self.logged.lock();
         if logged.dirty.is_empty() || self.is_pinned() {
             return None;
         }
-        let (lsn, contents) = (self.state.lsn()?, contents.as_ref()?);
+        let lsn = self.state.lsn()?;
+        let contents = contents.as_ref().expect("a dirty inode has an image (I5)");
+        let core = contents.core.as_ref().expect("an inode in the AIL was encoded (I4)");
         let from = self.place.offset_bytes as usize;
         let inode_size = self.context().geometry().inode_size as usize;
-        let slot = cluster.get_mut(from..from + inode_size)?;
-        fork::write(slot, contents.core.as_ref()?, &contents.image);
+        let slot = cluster.get_mut(from..from + inode_size).expect("an inode lies in its cluster");
+        fork::write(slot, core, &contents.image);
         xfs_format::inode::seal(slot, lsn);
         logged.flushing = logged.dirty;
         logged.dirty = LoggedFields::empty();
-        Some(Taken { record: Arc::clone(self), lsn })
+        Some(FlushedInode { record: Arc::clone(self), lsn })
     }
 
-    /// What was taken is in place. If that is everything, its image goes (I5).
+    /// Records that the copied inode is in place. If everything is in place, the image is released
+    /// (I5).
     pub(crate) fn written(&self) {
         let mut contents = self.contents.write();
         let mut logged = self.logged.lock();
         logged.flushing = LoggedFields::empty();
-        let unneeded = if logged.is_nothing() { contents.take() } else { None };
+        let unneeded = if logged.is_in_place() { contents.take() } else { None };
         drop((logged, contents));
         drop(unneeded);
     }
 
-    /// The first region.
+    /// Returns the first region of the log entry.
     fn log_format(&self, core: &InodeCore, forks: &LoggedForks<'_>) -> InodeFormat {
-        let InodeLocation { cluster, cluster_bytes, offset_bytes } = self.place;
+        let InodePlace { cluster, cluster_bytes, offset_bytes } = self.place;
         let regions = 2 + u16::from(forks.data.is_some()) + u16::from(forks.attr.is_some());
         InodeFormat {
             regions,
@@ -388,7 +406,7 @@ impl InodeRecord {
             attr_bytes: forks.attr.as_ref().map_or(0, |attr| attr.length_bytes() as u16),
             data_bytes: forks.data.as_ref().map_or(0, |data| data.length_bytes() as u16),
             inode: self.number,
-            device: core.rdev.and_then(|device| device.encode()).unwrap_or_default(),
+            device: core.rdev.map_or(0, fork::encode_device),
             cluster,
             cluster_blocks: cluster_bytes / BASIC_BLOCK_BYTES,
             offset_bytes,
@@ -406,7 +424,9 @@ impl LogItem for InodeRecord {
         let logged = self.logged.lock();
         let encoded =
             contents.as_ref().and_then(|contents| Some((contents, contents.core.as_ref()?)));
-        let Some((contents, core)) = encoded else { unreachable!("logged without an image (I5)") };
+        let Some((contents, core)) = encoded else {
+            unreachable!("an inode is logged without an image (I5)")
+        };
         let forks = fork::logged(&contents.image, logged.dirty);
         let format = self.log_format(&contents.image.core, &forks);
         regions.region(&format.encode(HostOrder::NATIVE));
@@ -428,7 +448,7 @@ impl LogItem for InodeRecord {
             self.lost.store(true, Ordering::Release);
         }
         let before = self.pins.fetch_sub(1, Ordering::AcqRel);
-        assert!(before > 0, "an inode unpinned that was not pinned");
+        assert!(before > 0, "an unpinned inode is unpinned");
     }
 
     fn committed(&self, start: Lsn, _leaving: &mut Vec<Arc<dyn LogItem>>) -> Option<Lsn> {
@@ -443,15 +463,21 @@ impl LogItem for InodeRecord {
             return Pushed::Pinned;
         }
         if self.state.lsn().is_none() {
-            // The walk that asks has had the whole cluster written for another inode of it.
+            // The push has already written the whole cluster for another of its inodes.
             return Pushed::Done;
         }
         crate::cluster::push(self.context(), &self.cluster, &self.cluster_item, in_place)
     }
+
+    /// Keeps the inode from being written: the log is shut down, and the image may hold a change of
+    /// a cancelled transaction, which the log does not have (I4).
+    fn abandon(&self) {
+        self.lost.store(true, Ordering::Release);
+    }
 }
 
-/// The bytes of one inode among those of its cluster.
-fn slot_of<'a>(cluster: &'a [u8], place: &InodeLocation, context: &Context) -> &'a [u8] {
+/// Returns the bytes of one inode within its cluster.
+fn slot_of<'a>(cluster: &'a [u8], place: &InodePlace, context: &VolumeContext) -> &'a [u8] {
     let bytes = cluster.get(place.offset_bytes as usize..).unwrap_or_default();
     bytes.get(..context.geometry().inode_size as usize).unwrap_or(bytes)
 }

@@ -1,44 +1,46 @@
 //! Intents, and the completions that end them.
 //!
 //! Owns: both as items of the log. Does **not** own when they are logged
-//! ([`deferred`](crate::transaction)), or what is promised ([`promise`](crate::promise)).
+//! ([`deferred`](crate::transaction)) or the work that they announce
+//! ([`intent_payload`](crate::intent_payload)).
 //!
 //! ```text
 //!  logged ─→ CIL ─→ AIL: holds the tail ─→ removed when the completion is durable
 //!             └─→ cancelled: the completion came into the same checkpoint, neither is written
 //! ```
 //!
-//! An intent is never written in place: while it is open nothing may be forgotten that lies behind
-//! it in the log, since recovery has to find it. A long chain logs it again when the tail must pass.
+//! An intent is never written in place. While it is open it holds the tail, because recovery has to
+//! find it and everything after it in the log. A long chain logs its intents again when the tail
+//! must pass them.
 
 use std::sync::Arc;
 
 use xfs_format::Lsn;
 use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
 
-use crate::promise::{Promise, encode_done, encode_intent};
+use crate::intent_payload::{IntentPayload, encode_done, encode_intent};
 
-/// An intent.
+/// The log item of an intent.
 pub(crate) struct IntentItem {
     state: ItemState,
     id: u64,
-    promises: Vec<Promise>,
+    payloads: Vec<IntentPayload>,
     regions: Vec<Vec<u8>>,
 }
 
 impl IntentItem {
-    pub(crate) fn new(id: u64, promises: Vec<Promise>) -> Self {
-        let regions = encode_intent(id, &promises);
-        Self { state: ItemState::new(), id, promises, regions }
+    pub(crate) fn new(id: u64, payloads: Vec<IntentPayload>) -> Self {
+        let regions = encode_intent(id, &payloads);
+        Self { state: ItemState::new(), id, payloads, regions }
     }
 
-    /// The number by which a completion finds it.
+    /// Returns the number by which the completion names the intent.
     pub(crate) const fn id(&self) -> u64 {
         self.id
     }
 
-    pub(crate) fn promises(&self) -> &[Promise] {
-        &self.promises
+    pub(crate) fn payloads(&self) -> &[IntentPayload] {
+        &self.payloads
     }
 }
 
@@ -57,13 +59,13 @@ impl LogItem for IntentItem {
 
     fn unpin(&self, _end: CheckpointEnd) {}
 
-    /// Only its completion takes it out: that has to become durable.
+    /// Returns `Pinned`: only a durable completion removes an intent from the AIL.
     fn push(&self, _in_place: &mut InPlace) -> Pushed {
         Pushed::Pinned
     }
 }
 
-/// The completion of an intent.
+/// The log item of a completion.
 pub(crate) struct DoneItem {
     state: ItemState,
     intent: Arc<IntentItem>,
@@ -72,7 +74,7 @@ pub(crate) struct DoneItem {
 
 impl DoneItem {
     pub(crate) fn new(intent: Arc<IntentItem>) -> Self {
-        let regions = encode_done(intent.id, &intent.promises);
+        let regions = encode_done(intent.id, &intent.payloads);
         Self { state: ItemState::new(), intent, regions }
     }
 }

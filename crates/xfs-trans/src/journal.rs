@@ -1,8 +1,8 @@
 //! The journal of a volume that is open for writing.
 //!
 //! Owns: the parts that transactions work with (cache, log, reservations, counters), finding the
-//! record of an inode, what upper layers hang on the volume, opening and unmounting. Does **not** own
-//! what a transaction does ([`transaction`](crate::transaction)).
+//! record of an inode, the extensions of upper layers, opening and unmounting. Does **not** own the
+//! work of a transaction ([`transaction`](crate::transaction)).
 
 mod cluster;
 mod cover;
@@ -21,20 +21,20 @@ use xfs_format::{Geometry, InodeNumber};
 use xfs_log::{Log, Shutdown};
 use xfs_sync::{Mutex, SetOnce, Slot, SlotCounters, Slots, Volume};
 
-use crate::context::Context;
+use crate::block_reservation::{BlockReservation, FallbackPool};
+use crate::context::VolumeContext;
 use crate::counters::{Counters, Counts};
-use crate::earmark::{Earmark, RestOfBlocks};
 use crate::inode_item::InodeRecord;
 use crate::transaction::Transaction;
-use upkeep::Keeper;
+use upkeep::UpkeepThread;
 
 pub use cluster::InodeCluster;
 pub use recovery::OpenIntent;
 pub use upkeep::Upkeep;
 
-/// Layers above that may keep something with the volume.
+/// Upper layers that may attach an extension to the volume.
 const EXTENSIONS: usize = 8;
-/// Numbers of intents that a slot takes at once.
+/// Intent numbers that a slot takes at once.
 const INTENT_BATCH: u64 = 256;
 
 /// Counter of chains that were durable when their commit returned.
@@ -42,7 +42,7 @@ pub(crate) const SYNCHRONOUS: usize = 0;
 /// Counter of chains that had nothing to log.
 pub(crate) const EMPTY: usize = 1;
 
-/// The numbers that the superblock gets.
+/// The source of the counts that the superblock gets.
 type DiskCounts = Box<dyn Fn(&Journal) -> Result<Counts> + Send + Sync>;
 
 struct Extension {
@@ -50,7 +50,8 @@ struct Extension {
     value: Box<dyn Any + Send + Sync>,
 }
 
-/// Chains of transactions that ended otherwise than most do, which are committed and become durable later.
+/// Chains of transactions that ended in an unusual way. Most chains log something, and become
+/// durable after their commit has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransactionCounts {
     /// Durable when their commit returned.
@@ -65,10 +66,10 @@ pub struct Journal {
     pub(crate) log: Log,
     cache: Arc<BufferCache>,
     superblock: Superblock,
-    context: Arc<Context>,
-    /// By the place of the kind in [`TransactionKind::ALL`].
+    context: Arc<VolumeContext>,
+    /// Indexed by the position of the kind in [`TransactionKind::ALL`].
     reservations: [Reservation; TransactionKind::ALL.len()],
-    /// To remove a name and free its inode at once, where the log is large enough for that.
+    /// For removing a name and freeing its inode in one transaction, if the log is large enough.
     removal: Option<Reservation>,
     pub(crate) counters: Counters,
     pub(crate) transactions: SlotCounters<2>,
@@ -76,11 +77,12 @@ pub struct Journal {
     disk_counts: SetOnce<DiskCounts, Volume>,
     intent_ids: Slots<Mutex<std::ops::Range<u64>, Slot>>,
     next_intent_id: Mutex<u64, Volume>,
-    keeper: Mutex<Option<Keeper>, Volume>,
+    upkeep_thread: Mutex<Option<UpkeepThread>, Volume>,
 }
 
 impl Journal {
-    /// A volume that is open for writing. Its log has been recovered; `counts` are the volume's.
+    /// Opens the journal of a volume whose log has been recovered. `counts` are the volume's
+    /// counts.
     #[must_use]
     pub fn open(
         cache: Arc<BufferCache>,
@@ -88,7 +90,7 @@ impl Journal {
         superblock: &Superblock,
         counts: Counts,
     ) -> Arc<Self> {
-        let context = Arc::new(Context::new(&cache));
+        let context = Arc::new(VolumeContext::new(&cache));
         let table = Reservations::new(cache.geometry());
         let reservations = TransactionKind::ALL.map(|kind| match kind {
             TransactionKind::SetAttr => table.attribute_chain(),
@@ -107,47 +109,47 @@ impl Journal {
             disk_counts: SetOnce::new(),
             intent_ids: Slots::new(|| Mutex::new(0..0)),
             next_intent_id: Mutex::new(1),
-            keeper: Mutex::new(None),
+            upkeep_thread: Mutex::new(None),
             cache,
         })
     }
 
-    /// The volume's buffers.
+    /// Returns the buffer cache of the volume.
     #[must_use]
     pub const fn cache(&self) -> &Arc<BufferCache> {
         &self.cache
     }
 
-    /// The volume's geometry.
+    /// Returns the geometry of the volume.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         self.cache.geometry()
     }
 
-    /// The superblock as it was when the volume was opened.
+    /// Returns the superblock as it was when the volume was opened.
     #[must_use]
     pub const fn superblock(&self) -> &Superblock {
         &self.superblock
     }
 
-    /// The volume's log.
+    /// Returns the log of the volume.
     #[must_use]
     pub const fn log(&self) -> &Log {
         &self.log
     }
 
-    /// What the items of the volume hold of it.
-    pub(crate) const fn context(&self) -> &Arc<Context> {
+    /// Returns the context that the items of the volume share.
+    pub(crate) const fn context(&self) -> &Arc<VolumeContext> {
         &self.context
     }
 
-    /// Begins a transaction that may use up to `blocks` free blocks. One that frees something draws
-    /// on the pool when there are no others: a full volume can be emptied. It waits for log space, so the
-    /// caller holds nothing that could keep the tail of the log back.
+    /// Begins a transaction that may use up to `blocks` free blocks. A kind that frees blocks takes
+    /// them from the pool if too few are free, so that a full volume can be emptied. This waits for
+    /// log space, so the caller must hold nothing that could keep the tail of the log back.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`], or what stopped the log.
+    /// [`PosixError::NoSpace`], or the error that stopped the log.
     pub fn begin(self: &Arc<Self>, kind: TransactionKind, blocks: u64) -> Result<Transaction<'_>> {
         match kind {
             TransactionKind::Remove
@@ -159,8 +161,8 @@ impl Journal {
         }
     }
 
-    /// As [`begin`](Self::begin), for what may not fail for want of space: with blocks from the pool
-    /// if there are no others.
+    /// Begins as [`begin`](Self::begin) does, for an operation that must not fail for lack of
+    /// space: it takes blocks from the pool if too few are free.
     ///
     /// # Errors
     ///
@@ -180,52 +182,54 @@ impl Journal {
     ///
     /// [`PosixError::NoSpace`].
     #[doc(alias = "xfs_mod_delalloc")]
-    pub fn earmark(&self, blocks: u64) -> Result<Earmark> {
-        self.counters.take(blocks).map(|()| Earmark::of(blocks))
+    pub fn reserve_blocks(&self, blocks: u64) -> Result<BlockReservation> {
+        self.counters.take(blocks).map(|()| BlockReservation::of(blocks))
     }
 
-    /// Frees what is left of an earmark.
-    pub fn give_up(&self, mut earmark: Earmark) {
-        self.counters.give(earmark.draw(u64::MAX));
+    /// Frees the blocks that are left of a reservation.
+    pub fn release_blocks(&self, mut reservation: BlockReservation) {
+        self.counters.give(reservation.draw(u64::MAX));
     }
 
-    /// Begins a transaction that does what blocks were earmarked for: it takes them first, and what it
-    /// is short of as `rest` says. [`Transaction::return_to`] puts back what it has not used.
+    /// Begins the transaction that does the work for which blocks were reserved. It takes the
+    /// reserved blocks first, and missing ones from the pool that `fallback` names.
+    /// [`Transaction::return_to`] returns the unused blocks to the reservation.
     ///
     /// # Errors
     ///
     /// As [`begin`](Self::begin).
-    pub fn begin_earmarked(
+    pub fn begin_reserved(
         self: &Arc<Self>,
         kind: TransactionKind,
         blocks: u64,
-        (earmark, rest): (&mut Earmark, RestOfBlocks),
+        (reservation, fallback): (&mut BlockReservation, FallbackPool),
     ) -> Result<Transaction<'_>> {
-        let drawn = earmark.draw(blocks);
+        let drawn = reservation.draw(blocks);
         let short = blocks - drawn;
-        let taken = match rest {
-            RestOfBlocks::Free => self.counters.take(short),
-            RestOfBlocks::Pool => self.counters.take_from_pool(short),
+        let taken = match fallback {
+            FallbackPool::Free => self.counters.take(short),
+            FallbackPool::Reserved => self.counters.take_from_pool(short),
         };
         let begun = taken.and_then(|()| Transaction::start(self, self.reservation(kind), short));
         match begun {
-            Ok(transaction) => Ok(transaction.with_earmarked(drawn)),
+            Ok(transaction) => Ok(transaction.with_reserved(drawn)),
             Err(error) => {
-                earmark.add(Earmark::of(drawn));
+                reservation.add(BlockReservation::of(drawn));
                 Err(error)
             }
         }
     }
 
-    /// Sets up the pool of [`begin_from_pool`](Self::begin_from_pool) with blocks that the counts of
-    /// the journal leave out.
+    /// Fills the pool of [`begin_from_pool`](Self::begin_from_pool). Its blocks are not in the
+    /// counts that the journal was opened with.
     pub fn set_pool(&self, blocks: u64) {
         self.counters.set_pool(blocks);
     }
 
-    /// Begins the removal of a name together with its inode, which no other has: so that this takes one
-    /// transaction, where an unlinked list takes two. `None` where that reserves more of the log than
-    /// any other operation, for which the log need not be large enough.
+    /// Begins the removal of a name together with its inode, which has no other name. This takes
+    /// one transaction; with an unlinked list it would take two. Returns `None` if this would
+    /// reserve more of the log than any other operation, because the log need not be large enough
+    /// for that.
     ///
     /// # Errors
     ///
@@ -235,7 +239,8 @@ impl Journal {
         self.removal.map(begin).transpose()
     }
 
-    /// As [`begin`](Self::begin), for what also sets attributes, in steps of its chain.
+    /// Begins as [`begin`](Self::begin) does, for an operation that also sets attributes in steps
+    /// of its chain.
     ///
     /// # Errors
     ///
@@ -254,17 +259,17 @@ impl Journal {
         let mut table = TransactionKind::ALL.iter().zip(&self.reservations);
         match table.find(|(listed, _)| **listed == kind) {
             Some((_, reservation)) => *reservation,
-            None => unreachable!("the table has every kind"),
+            None => unreachable!("the table of reservations has every kind"),
         }
     }
 
-    /// The record of an inode: the one in memory if there is one, else what its cluster holds. An
-    /// inode that no file uses has one too.
+    /// Returns the record of an inode: the one in memory, or else one read from its cluster. A free
+    /// inode has a record too.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotFound`] for a number outside the volume or in a cluster that is freed, what
-    /// reading the cluster meets, and [`Error::Corrupt`] for bytes that are no inode.
+    /// [`PosixError::NotFound`] for a number outside the volume or in a freed cluster, errors of
+    /// reading the cluster, and [`Error::Corrupt`] for bytes that are not an inode.
     pub fn inode(&self, number: InodeNumber) -> Result<Arc<InodeRecord>> {
         self.inode_cluster(number)?.inode(self, number)
     }
@@ -273,7 +278,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// What stopped the log.
+    /// The error that stopped the log.
     pub fn force(&self, sequence: u64) -> Result<()> {
         let _span = tracing::trace_span!("log_force", sequence).entered();
         self.log.force(sequence)
@@ -283,24 +288,24 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// What stopped the log.
+    /// The error that stopped the log.
     pub fn force_all(&self) -> Result<()> {
         let _span = tracing::trace_span!("log_force").entered();
         self.log.force_all()
     }
 
-    /// The newest checkpoint that is durable, with all before it.
+    /// Returns the newest checkpoint up to which all checkpoints are durable.
     #[must_use]
     pub fn durable_sequence(&self) -> u64 {
         self.log.durable_sequence()
     }
 
-    /// Makes durable what was written in place, contents of files too, and nothing that waits in the log. It is
-    /// one flush of the device.
+    /// Makes everything written in place durable, including contents of files, with one flush of
+    /// the device. It does not cover anything that still waits in the log.
     ///
     /// # Errors
     ///
-    /// That of the flush, which shuts the volume down.
+    /// The error of the flush, which shuts the volume down.
     #[doc(alias = "blkdev_issue_flush")]
     pub fn flush_device(&self) -> Result<()> {
         let _span = tracing::trace_span!("device_flush").entered();
@@ -311,55 +316,58 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// What kept a flush from being done; the volume is shut down all the same.
+    /// The error that prevented a flush. The volume is shut down nevertheless.
     pub fn shut_down(&self, how: Shutdown) -> Result<()> {
         self.log.shut_down(how)
     }
 
-    /// Whether the volume has been shut down.
+    /// Returns whether the volume has been shut down.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
         self.log.is_shut_down()
     }
 
-    /// Chains of transactions since the volume was opened, of two kinds.
+    /// Returns the numbers of unusual chains since the volume was opened.
     #[must_use]
     pub fn transactions(&self) -> TransactionCounts {
         let sum = |kind| self.transactions.sum(kind);
         TransactionCounts { synchronous: sum(SYNCHRONOUS), empty: sum(EMPTY) }
     }
 
-    /// What the volume counts. What transactions under way have reserved counts as used.
+    /// Returns the counts of the volume. Blocks reserved by transactions in progress count as used.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counters.counts()
     }
 
-    /// Inodes that have room on disk. It may be another number by the time that the answer is there.
+    /// Returns the number of allocated inodes. It may have changed by the time the caller uses it.
     #[must_use]
     pub fn inodes(&self) -> u64 {
         self.counters.inodes()
     }
 
-    /// Adds what the volume has got by growing: free blocks, which can be fewer than before, and the pool.
+    /// Adds the free blocks and the pool blocks that the volume has gained by growing. The number
+    /// of free blocks may have become smaller.
     pub fn count_growth(&self, free_blocks: i64, pool: i64) {
         self.counters.grow(free_blocks, pool);
     }
 
-    /// Adds or takes free blocks outside a transaction: what a group keeps for its own trees.
+    /// Adds or removes free blocks outside a transaction: blocks that a group keeps for its own
+    /// trees.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`] if fewer are left.
+    /// [`PosixError::NoSpace`] if too few are left.
     pub fn count_free_blocks(&self, delta: i64) -> Result<()> {
         self.counters.change(delta)
     }
 
-    /// What a layer above keeps with the volume: one value of each type, made by who asks first.
+    /// Returns the extension that an upper layer attaches to the volume: one value of each type.
+    /// The first caller creates it.
     ///
     /// # Panics
     ///
-    /// If more layers keep something than there are.
+    /// If there are more extensions than slots.
     pub fn extension<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> &Arc<T> {
         let kind = TypeId::of::<T>();
         let mut made = None;
@@ -369,7 +377,8 @@ impl Journal {
                 let value = made.take().or_else(|| make.take().map(|make| Arc::new(make())));
                 let Some(value) = value else { break };
                 let extension = Extension { kind, value: Box::new(value) };
-                // Somebody else was first: what was made is for the next free slot.
+                // Another thread filled this slot first: the new value goes into the next free
+                // slot.
                 if let Err(refused) = slot.set(extension) {
                     made = refused.value.downcast::<Arc<T>>().ok().map(|value| *value);
                 }
@@ -382,7 +391,7 @@ impl Journal {
         unreachable!("more extensions than {EXTENSIONS}")
     }
 
-    /// A number for an intent, which no other open intent has.
+    /// Returns a number for an intent that no other open intent has.
     pub(crate) fn next_intent_id(&self) -> u64 {
         let mut mine = self.intent_ids.mine().lock();
         if let Some(id) = mine.next() {
@@ -395,11 +404,11 @@ impl Journal {
         first
     }
 
-    /// Where the superblock's numbers come from when it is written, if not from
-    /// [`counts`](Self::counts). Set once.
+    /// Sets the source of the counts that are written to the superblock. Without it they come from
+    /// [`counts`](Self::counts). May be called once.
     pub fn set_disk_counts(&self, hook: DiskCounts) {
         let set = self.disk_counts.set(hook);
-        assert!(set.is_ok(), "the source of the superblock's numbers set twice");
+        assert!(set.is_ok(), "the source of the superblock's counts is set once");
     }
 
     pub(crate) fn counts_for_disk(&self) -> Result<Counts> {
@@ -416,17 +425,17 @@ impl core::fmt::Debug for Journal {
     }
 }
 
-/// What a name and its inode take together.
+/// Returns the reservation for removing a name and its inode together.
 fn removal(table: &Reservations<'_>) -> Option<Reservation> {
     let total = |reservation: &Reservation| reservation.bytes * u64::from(reservation.steps);
     let (name, inode) = (table.of(TransactionKind::Remove), table.of(TransactionKind::FreeInode));
-    // The steps of its parent pointers are not needed: these go with the inode.
+    // The removal of parent pointers needs no steps of its own: they go with the inode.
     let both = Reservation { bytes: name.bytes + inode.bytes, steps: inode.steps };
     let largest = TransactionKind::ALL.iter().map(|kind| total(&table.of(*kind))).max();
     largest.is_some_and(|largest| total(&both) <= largest).then_some(both)
 }
 
-/// The error of a value that the format cannot hold.
+/// The error for a value that the format cannot hold.
 pub(crate) const fn unencodable() -> Error {
     Error::Posix(PosixError::OutOfRange)
 }

@@ -1,29 +1,29 @@
 //! Transactions: changes of metadata that happen as a whole or not at all.
 //!
-//! Owns: what a transaction reserves, the buffers and inodes that it holds latched, what of them is
-//! logged, rolling, deferred work with its intents and completions, the counters of the volume, and
-//! writing inodes in place. Does **not** own: what a change means (the layers above), log space and
-//! checkpoints (`xfs-log`), or the bytes of items (`xfs_format::log_item`).
+//! Owns: the reservations of a transaction, the buffers and inodes that it holds latched, which of
+//! their bytes are logged, rolling, deferred work with its intents and completions, the counters of
+//! the volume, and writing inodes in place. Does **not** own: the meaning of a change (the layers
+//! above), log space and checkpoints (`xfs-log`), or the bytes of items (`xfs_format::log_item`).
 //!
-//! The design stands in docs/internals/transactions.md.
+//! Design: docs/internals/transactions.md.
 
+mod block_reservation;
 mod buffer_item;
 mod cluster;
 mod context;
 mod counters;
 mod create_item;
-mod earmark;
 mod inode_item;
 mod intent_item;
+mod intent_payload;
 mod journal;
-mod promise;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod transaction;
 
+pub use block_reservation::{BlockReservation, FallbackPool};
 pub use counters::Counts;
-pub use earmark::{Earmark, RestOfBlocks};
 pub use inode_item::{ForkBytes, InodeImage, InodeRecord};
+pub use intent_payload::{AttrPayload, IntentPayload};
 pub use journal::{InodeCluster, Journal, OpenIntent, TransactionCounts, Upkeep};
-pub use promise::{AttrPromise, Promise};
-pub use transaction::{Captured, Committed, Deferred, Finish, Transaction};
+pub use transaction::{Captured, CommittedChain, Deferred, Finish, Transaction};

@@ -1,4 +1,4 @@
-//! Volumes in memory for tests, also of the layers above: made, written to, cut short, recovered.
+//! Volumes in memory for tests of this and upper layers: creating, opening, crashing, recovering.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![allow(clippy::missing_panics_doc, reason = "what fails here fails the test")]
 
@@ -11,7 +11,7 @@ use xfs_format::log_item::LoggedFields;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_log::{Log, LogConfig, LogDevice, LogGeometry, Replayed, find_head_and_tail, replay_all};
-use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Target};
+use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
 
 use crate::{Counts, InodeRecord, Journal, OpenIntent, Transaction};
 
@@ -20,19 +20,19 @@ const CACHE_BYTES: usize = 8 << 20;
 /// More than any test writes.
 const OVERLAY_BYTES: u64 = 256 << 20;
 
-/// A new volume of 300 MB in four groups, with the defaults of mkfs and a log of 16 MB.
+/// Creates a volume of 300 MiB in four groups, with the defaults of mkfs and a log of 16 MiB.
 #[must_use]
 pub fn make() -> SharedDevice {
     make_with("-l size=16m")
 }
 
-/// A new volume with these options of mkfs: letters and their arguments.
+/// Creates a volume with these options of mkfs: letters and their arguments.
 #[must_use]
 pub fn make_with(text: &str) -> SharedDevice {
     make_sized(VOLUME_BYTES, text)
 }
 
-/// A new volume of this size.
+/// Creates a volume of this size.
 #[must_use]
 pub fn make_sized(data_bytes: u64, text: &str) -> SharedDevice {
     let device = MemoryDevice::new(data_bytes);
@@ -42,14 +42,14 @@ pub fn make_sized(data_bytes: u64, text: &str) -> SharedDevice {
     while let (Some(letter), Some(argument)) = (words.next(), words.next()) {
         options.parse(letter.chars().nth(1).unwrap(), argument).unwrap();
     }
-    let target = Target { data_bytes, sector_size: 512, log_bytes: None };
+    let target = TargetDevice { data_bytes, sector_size: 512, log_bytes: None };
     let identity = Identity::reproducible(Timestamp::default(), b"transactions");
     let plan = Plan::new(&options, &target, &identity).unwrap();
     xfs_mkfs::write(&plan, Devices { data: &device, log: None }, Discard::No).unwrap();
     Arc::new(device)
 }
 
-/// The primary superblock.
+/// Reads the primary superblock.
 #[must_use]
 pub fn superblock(device: &SharedDevice) -> Superblock {
     let mut sector = [0; 4096];
@@ -57,36 +57,36 @@ pub fn superblock(device: &SharedDevice) -> Superblock {
     Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap()
 }
 
-/// The log of a volume on one device.
+/// Returns the log of a volume on one device.
 #[must_use]
 pub fn log_device(device: &SharedDevice) -> LogDevice {
     LogDevice::new(Arc::clone(device), &superblock(device)).unwrap()
 }
 
-/// Whether the log says that nothing has to be replayed.
+/// Returns whether the log needs no replay.
 #[must_use]
 pub fn is_clean(device: &SharedDevice) -> bool {
     find_head_and_tail(&log_device(device)).unwrap().clean
 }
 
-/// What a journal is opened with.
-pub struct Parts {
-    /// The volume's buffers.
+/// The parts with which a journal is opened.
+pub struct JournalParts {
+    /// The buffer cache of the volume.
     pub cache: Arc<BufferCache>,
-    /// Its log.
+    /// The log.
     pub log: Log,
-    /// Its superblock.
+    /// The superblock.
     pub superblock: Superblock,
 }
 
-impl Parts {
+impl JournalParts {
     fn new(device: &SharedDevice, superblock: Superblock, log: Log) -> Self {
         let geometry = Arc::new(superblock.geometry.clone());
         let cache = Arc::new(BufferCache::new(Arc::clone(device), geometry, CACHE_BYTES));
         Self { cache, log, superblock }
     }
 
-    /// A journal with the counts of the superblock.
+    /// Opens a journal with the counts of the superblock.
     #[must_use]
     pub fn open(self) -> Arc<Journal> {
         let counts = Counts {
@@ -98,21 +98,21 @@ impl Parts {
     }
 }
 
-/// How a log is run: with so many threads that write checkpoints. Without any everything happens
-/// where it is asked for.
+/// Configures a log with this number of threads that write checkpoints. With none, the calling
+/// thread does the work.
 fn config(superblock: &Superblock, threads: usize) -> LogConfig {
     LogConfig { threads, ..LogConfig::new(&LogGeometry::new(superblock)) }
 }
 
-/// What is needed to open a volume whose log is clean.
+/// Returns the parts for opening a volume whose log is clean.
 #[must_use]
-pub fn parts(device: &SharedDevice, threads: usize) -> Parts {
+pub fn parts(device: &SharedDevice, threads: usize) -> JournalParts {
     let superblock = superblock(device);
     let log = log_device(device);
     let state = find_head_and_tail(&log).unwrap();
-    assert!(state.clean, "a clean log");
+    assert!(state.clean, "the log is clean");
     let log = Log::open(log, None, &state, &config(&superblock, threads));
-    Parts::new(device, superblock, log)
+    JournalParts::new(device, superblock, log)
 }
 
 /// Opens a volume whose log is clean.
@@ -121,25 +121,25 @@ pub fn open(device: &SharedDevice, threads: usize) -> Arc<Journal> {
     parts(device, threads).open()
 }
 
-/// What a crash would leave: what has reached the device so far. Writing to it leaves that as it is.
+/// Returns the device as a crash would leave it now. Writes to the copy do not change the original.
 #[must_use]
 pub fn crashed(device: &SharedDevice) -> SharedDevice {
     Arc::new(OverlayDevice::new(Arc::clone(device), OVERLAY_BYTES))
 }
 
-/// What is needed to open a volume after a crash: its log is replayed. The journal still has to
-/// [adopt](Journal::adopt) what is open.
+/// Replays the log of a volume after a crash, and returns the parts for opening it. The journal
+/// still has to [adopt](Journal::adopt) the open intents.
 #[must_use]
-pub fn recovered_parts(device: &SharedDevice) -> (Parts, Replayed) {
+pub fn recovered_parts(device: &SharedDevice) -> (JournalParts, Replayed) {
     let log = log_device(device);
     let replayed = replay_all(Arc::clone(device), &log, &superblock(device)).unwrap();
     replayed.write_in_place(&log).unwrap();
     let superblock = replayed.superblock().clone();
     let log = Log::open(log, None, replayed.log_state(), &config(&superblock, 0));
-    (Parts::new(device, superblock, log), replayed)
+    (JournalParts::new(device, superblock, log), replayed)
 }
 
-/// Recovers a volume and opens it, with the intents that were left open.
+/// Recovers a volume and opens it. Returns the intents that were left open, too.
 #[must_use]
 pub fn recover(device: &SharedDevice) -> (Arc<Journal>, Vec<OpenIntent>) {
     let (parts, replayed) = recovered_parts(device);
@@ -148,7 +148,7 @@ pub fn recover(device: &SharedDevice) -> (Arc<Journal>, Vec<OpenIntent>) {
     (journal, open)
 }
 
-/// Changes the core of an inode that is joined and has no view.
+/// Changes the core of a joined inode that has no view.
 pub fn change_core<R>(
     tx: &mut Transaction<'_>,
     record: &Arc<InodeRecord>,

@@ -1,25 +1,26 @@
 //! Transactions.
 //!
 //! Owns: the life of one transaction, from its reservations to its commit, and rolling it. Does
-//! **not** own: how buffers and inodes are joined ([`buffers`], [`inodes`]), the order of deferred
-//! work ([`deferred`]), or checkpoints (`xfs-log`).
+//! **not** own: joining buffers and inodes ([`buffers`], [`inodes`]), the order of deferred work
+//! ([`deferred`]), or checkpoints (`xfs-log`).
 //!
 //! ```text
-//!  begin ─→ step ─┬─ commit ─→ done                        nothing is deferred, or nothing any more
-//!    ▲            ├─ roll ───→ step of the same chain      items that are kept stay latched
-//!    │            ├─ cancel ─→ clean: as if it had not been; dirty: the volume is shut down
-//!  waits for      └─ error ──→ failed: cancelled by its owner
+//!  begin ─→ step ─┬─ commit ─→ done                        no deferred work, or none left
+//!    ▲            ├─ roll ───→ next step of the chain      held items stay latched
+//!    │            ├─ cancel ─→ clean: no effect; dirty: the volume is shut down
+//!  waits for      └─ error ──→ failed: the owner cancels it
 //!  log space
 //! ```
 //!
 //! # Invariants
 //!
-//! - **I1** Log space is waited for before anything is latched, except by a roll; a roll first logs
-//!   again whatever stays latched and stands in the log, so that the tail can pass (I4 of the log).
-//! - **I2** Everything that is changed is joined, and stays latched until the log has it. So nobody
-//!   sees a change that is not in the log before what it depends on.
-//! - **I3** A dirty transaction is committed, or the volume is shut down: its changes are in memory
-//!   already, where everybody would see them.
+//! - **I1** A transaction waits for log space before it latches anything. A roll is the exception:
+//!   it waits with latches held. It therefore first logs again every latched item that is in the
+//!   log, so that the tail can pass (I4 of the log).
+//! - **I2** Every changed object is joined, and stays latched until its change is in the log. So no
+//!   thread sees a change before the changes that it depends on are in the log.
+//! - **I3** A dirty transaction is committed, or the volume is shut down. Its changes are in memory
+//!   already, where every other operation would see them.
 //!
 //! Lock order: docs/internals/transactions.md.
 
@@ -40,19 +41,19 @@ use crate::journal::{EMPTY, Journal, SYNCHRONOUS, unencodable};
 use buffers::JoinedBuffers;
 use deferred::DeferredWork;
 use inodes::JoinedInodes;
-use kept::Lists;
-use space::SpaceUse;
+use kept::TransactionLists;
+use space::CounterChanges;
 
 pub use deferred::{Captured, Deferred, Finish};
 
-/// What is called once a step has been committed.
-type OnCommit = Box<dyn FnOnce(&Committed) + Send>;
+/// A call that is made when a step has been committed.
+type OnCommit = Box<dyn FnOnce(&CommittedChain) + Send>;
 
-/// A commit.
+/// The result of committing a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Committed {
-    /// The checkpoint of the chain's last step that had anything to log; forcing the log up to it
-    /// makes the whole chain durable. 0 if there was none.
+pub struct CommittedChain {
+    /// The checkpoint of the chain's last step that logged anything, or 0 if none did. Forcing the
+    /// log up to this checkpoint makes the whole chain durable.
     pub sequence: u64,
 }
 
@@ -65,26 +66,26 @@ pub struct Transaction<'journal> {
     ticket: Option<Ticket>,
     buffers: JoinedBuffers,
     inodes: JoinedInodes,
-    /// What is logged in this step besides buffers and inodes.
+    /// Items of this step other than buffers and inodes.
     items: Vec<Arc<dyn LogItem>>,
-    space: SpaceUse,
+    space: CounterChanges,
     deferred: DeferredWork,
     on_commit: Vec<OnCommit>,
     group_mark: Option<AgNumber>,
-    /// How often it was rolled.
+    /// The number of rolls so far.
     step: u64,
-    /// It is durable when it has been committed.
+    /// The commit forces the log before it returns.
     synchronous: bool,
     /// The last step that was logged.
-    committed: Committed,
+    committed: CommittedChain,
 }
 
-/// How a step ends.
+/// The way in which a step ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StepEnd {
-    /// The next one of the chain begins.
+    /// The next step of the chain begins.
     Roll,
-    /// It was the last one.
+    /// The chain ends.
     Last,
 }
 
@@ -98,7 +99,7 @@ impl<'journal> Transaction<'journal> {
         Self::start(journal, reservation, blocks)
     }
 
-    /// As [`begin`](Self::begin), with blocks from the pool if there are no others.
+    /// Begins as [`begin`](Self::begin) does, and takes blocks from the pool if too few are free.
     pub(crate) fn begin_from_pool(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -108,7 +109,8 @@ impl<'journal> Transaction<'journal> {
         Self::start(journal, reservation, blocks)
     }
 
-    /// Begins a chain of recovery, which may have the last blocks and the last of the log.
+    /// Begins a chain of recovery. Such a chain may take the last free blocks and the last log
+    /// space.
     pub(crate) fn begin_for_recovery(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -122,7 +124,7 @@ impl<'journal> Transaction<'journal> {
         Ok(Self::new(journal, ticket, blocks))
     }
 
-    /// Begins one of who has suspended the log.
+    /// Begins a transaction of the thread that has suspended the log.
     pub(crate) fn begin_while_suspended(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -131,7 +133,7 @@ impl<'journal> Transaction<'journal> {
         Ok(Self::new(journal, ticket, 0))
     }
 
-    /// Begins with blocks that were taken.
+    /// Begins with blocks that were already taken.
     pub(crate) fn start(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -145,42 +147,44 @@ impl<'journal> Transaction<'journal> {
     }
 
     fn new(journal: &'journal Arc<Journal>, ticket: Ticket, blocks: u64) -> Self {
-        let Lists { buffers, inodes, items } = Lists::take();
+        let TransactionLists { buffers, inodes, items } = TransactionLists::take();
+        debug_assert!(buffers.len() + inodes.len() == 0, "log space comes before latches (I1)");
         Self {
             journal,
             ticket: Some(ticket),
             buffers,
             inodes,
             items,
-            space: SpaceUse::new(blocks),
+            space: CounterChanges::new(blocks),
             deferred: DeferredWork::default(),
             on_commit: Vec::new(),
             group_mark: None,
             step: 0,
             synchronous: false,
-            committed: Committed { sequence: 0 },
+            committed: CommittedChain { sequence: 0 },
         }
     }
 
-    /// The journal that the transaction belongs to.
+    /// Returns the journal that the transaction belongs to.
     #[must_use]
     pub const fn journal(&self) -> &'journal Arc<Journal> {
         self.journal
     }
 
-    /// The volume's buffers: they hold the newest bytes, those of this transaction too.
+    /// Returns the buffer cache of the volume. Its buffers hold the newest bytes, including those
+    /// that this transaction has changed.
     #[must_use]
     pub fn cache(&self) -> &'journal BufferCache {
         self.journal.cache()
     }
 
-    /// The volume's geometry.
+    /// Returns the geometry of the volume.
     #[must_use]
     pub fn geometry(&self) -> &'journal Geometry {
         self.journal.geometry()
     }
 
-    /// Whether something was changed in this step, or is still to be done.
+    /// Returns whether this step has changed anything, or deferred work is left.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.is_step_dirty() || !self.deferred.is_empty()
@@ -190,55 +194,58 @@ impl<'journal> Transaction<'journal> {
         self.buffers.is_dirty() || self.inodes.is_dirty() || !self.items.is_empty()
     }
 
-    /// Has something done once this step has been committed, before its latches are given back.
-    pub fn on_commit(&mut self, call: impl FnOnce(&Committed) + Send + 'static) {
+    /// Registers a call that is made when this step has been committed, before its latches are
+    /// released.
+    pub fn on_commit(&mut self, call: impl FnOnce(&CommittedChain) + Send + 'static) {
         self.on_commit.push(Box::new(call));
     }
 
-    /// Has the log forced once the chain is committed, before its commit returns.
+    /// Makes the final commit force the log before it returns.
     #[doc(alias = "xfs_trans_set_sync")]
     pub const fn set_synchronous(&mut self) {
         self.synchronous = true;
     }
 
-    /// Which step of the chain this is. Buffers that are not held are given back with theirs.
+    /// Returns the number of this step in the chain. Buffers that are not held are released at the
+    /// end of the step that joined them.
     #[must_use]
     pub const fn step(&self) -> u64 {
         self.step
     }
 
-    /// The highest group whose headers this step has latched: those of lower ones are only tried.
+    /// Returns the highest group whose headers this step has latched. The headers of lower groups
+    /// may only be latched by trying.
     #[doc(alias = "t_highest_agno")]
     #[must_use]
     pub const fn group_mark(&self) -> Option<AgNumber> {
         self.group_mark
     }
 
-    /// Notes that a header of this group was latched.
+    /// Records that a header of this group was latched.
     pub fn mark_group(&mut self, group: AgNumber) {
         self.group_mark = self.group_mark.max(Some(group));
     }
 
-    /// Commits this step and begins the next one of the chain. Inodes that were joined and buffers
-    /// that are held stay so. Deferred work is promised in this step, and waits for
+    /// Commits this step and begins the next step of the chain. Joined inodes and held buffers stay
+    /// latched. The intents of deferred work are logged in this step; the work itself waits for
     /// [`finish_deferred`](Self::finish_deferred) or [`commit`](Self::commit).
     ///
     /// # Errors
     ///
-    /// What stopped the log: then the transaction can only be cancelled.
+    /// The error that stopped the log. The transaction can then only be cancelled.
     pub fn roll(&mut self) -> Result<()> {
         self.log_intents();
         self.relog_intents();
         self.roll_step()
     }
 
-    /// Finishes what was deferred and commits.
+    /// Finishes deferred work and commits.
     ///
     /// # Errors
     ///
-    /// What deferred work meets, or what stopped the log. The transaction has been cancelled then,
-    /// and the volume is shut down if it was dirty.
-    pub fn commit(mut self) -> Result<Committed> {
+    /// The error of deferred work, or the error that stopped the log. The transaction is cancelled,
+    /// and the volume is shut down if the transaction was dirty.
+    pub fn commit(mut self) -> Result<CommittedChain> {
         let _span = tracing::trace_span!("commit").entered();
         let committed = self.finish_deferred().and_then(|()| self.commit_step(StepEnd::Last));
         match committed {
@@ -254,8 +261,24 @@ impl<'journal> Transaction<'journal> {
         }
     }
 
-    /// Counts a chain that was committed, and makes it durable if that was asked for.
-    fn note_end(&self, committed: Committed) -> Result<()> {
+    /// Does `work` in the transaction, and commits the transaction if the work succeeds. Otherwise
+    /// cancels it, which shuts the volume down if the transaction is dirty.
+    ///
+    /// # Errors
+    ///
+    /// The error of the work, or that of [`commit`](Self::commit).
+    pub fn commit_or_cancel<R>(mut self, work: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        match work(&mut self) {
+            Ok(result) => self.commit().map(|_| result),
+            Err(error) => {
+                self.cancel();
+                Err(error)
+            }
+        }
+    }
+
+    /// Counts a committed chain, and forces the log if the chain is synchronous.
+    fn note_end(&self, committed: CommittedChain) -> Result<()> {
         if committed.sequence == 0 {
             self.journal.transactions.add(EMPTY, 1);
         } else if self.synchronous {
@@ -265,11 +288,11 @@ impl<'journal> Transaction<'journal> {
         Ok(())
     }
 
-    /// Ends the transaction without its changes. If it is dirty that cannot be undone: the volume is
-    /// shut down.
+    /// Ends the transaction without its changes. The changes of a dirty transaction cannot be
+    /// undone, so the volume is shut down.
     pub fn cancel(mut self) {
         if self.is_dirty() {
-            // The error would be that of a flush, which is not asked for.
+            // An error could only come from a flush, and `Shutdown::Now` does not flush.
             let _ = self.journal.shut_down(Shutdown::Now);
         }
         self.abandon();
@@ -285,8 +308,8 @@ impl<'journal> Transaction<'journal> {
         self.journal.log.roll(ticket)
     }
 
-    /// Gives the step to the log, and gives back what it held.
-    fn commit_step(&mut self, end: StepEnd) -> Result<Committed> {
+    /// Hands the step to the log, and releases its latches.
+    fn commit_step(&mut self, end: StepEnd) -> Result<CommittedChain> {
         if !self.inodes.encode() {
             return Err(unencodable());
         }
@@ -325,7 +348,7 @@ impl<'journal> Transaction<'journal> {
         Ok(committed)
     }
 
-    /// The last step has been committed.
+    /// Releases everything that the transaction still holds.
     fn end(&mut self) {
         self.buffers.release_all();
         self.inodes.release_all();
@@ -335,11 +358,12 @@ impl<'journal> Transaction<'journal> {
         }
         let (buffers, inodes) =
             (std::mem::take(&mut self.buffers), std::mem::take(&mut self.inodes));
-        Lists { buffers, inodes, items: std::mem::take(&mut self.items) }.keep();
+        TransactionLists { buffers, inodes, items: std::mem::take(&mut self.items) }.keep();
     }
 
-    /// Drops whatever the transaction has.
+    /// Drops everything that the transaction has and ends it.
     fn abandon(&mut self) {
+        self.inodes.abandon();
         self.items.clear();
         self.on_commit.clear();
         self.deferred.clear();
@@ -347,7 +371,8 @@ impl<'journal> Transaction<'journal> {
     }
 }
 
-/// Who leaves a transaction because of an error has changed nothing, or cancels it.
+/// Ends a transaction that its owner leaves because of an error. Only a clean transaction may be
+/// left like this: a dirty one must be committed or cancelled (I3).
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         if self.ticket.is_none() {
@@ -360,7 +385,7 @@ impl Drop for Transaction<'_> {
         self.abandon();
         assert!(
             !forgotten || std::thread::panicking(),
-            "a dirty transaction neither committed nor cancelled"
+            "a dirty transaction neither committed nor cancelled (I3)"
         );
     }
 }

@@ -41,7 +41,7 @@ use xfs_format::{FileBlock, Geometry};
 use xfs_inode::{BlockRange, Inode, WriteTerms, map_blocks_at_worst};
 use xfs_locks::{Breaker, OpenMode};
 use xfs_sync::{AtomicU32, Mutex, Object, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use xfs_trans::Earmark;
+use xfs_trans::BlockReservation;
 
 use self::buffered::{BUFFER_BYTES, Buffered};
 pub(crate) use self::idle::{Left, Patience};
@@ -344,7 +344,7 @@ impl<'a> OpenContents<'a> {
                 now,
                 counted: self.geometry().file_block(at),
                 needed_blocks: 0,
-                earmark: Earmark::default(),
+                reservation: BlockReservation::default(),
                 claimed_bytes: 0,
                 begun: self.parts.unsettled.looks(),
             })
@@ -352,7 +352,7 @@ impl<'a> OpenContents<'a> {
         let room = usize::try_from(buffered.limit() - at).unwrap_or(usize::MAX);
         let (head, _) = bytes.split_at(room.min(bytes.len()));
         let end = at + head.len() as u64;
-        let is_set_aside = match self.earmark(buffered, end) {
+        let is_set_aside = match self.reserve(buffered, end) {
             Ok(()) => {
                 let length = end - buffered.offset;
                 self.parts.unsettled.claim(&mut buffered.claimed_bytes, length)
@@ -377,7 +377,7 @@ impl<'a> OpenContents<'a> {
     }
 
     /// Sets blocks aside for what will be buffered up to byte `end` (I2).
-    fn earmark(&self, buffered: &mut Buffered, end: u64) -> Result<()> {
+    fn reserve(&self, buffered: &mut Buffered, end: u64) -> Result<()> {
         let until = FileBlock(end.div_ceil(self.geometry().block_size.into()));
         if until <= buffered.counted {
             return Ok(());
@@ -386,8 +386,8 @@ impl<'a> OpenContents<'a> {
         let new = BlockRange::between(buffered.counted, until);
         let needed = buffered.needed_blocks + self.entry.live().blocks_to_write(journal, new)?;
         let all = needed + map_blocks_at_worst(self.geometry(), needed);
-        let missing = all.saturating_sub(buffered.earmark.blocks());
-        buffered.earmark.add(self.parts.with_room(|| journal.earmark(missing))?);
+        let missing = all.saturating_sub(buffered.reservation.blocks());
+        buffered.reservation.add(self.parts.with_room(|| journal.reserve_blocks(missing))?);
         (buffered.counted, buffered.needed_blocks) = (until, needed);
         Ok(())
     }
@@ -415,8 +415,8 @@ impl<'a> OpenContents<'a> {
     /// goes on at once.
     fn flush(&self, state: &mut State, ahead_blocks: u64) -> Result<Vec<u8>> {
         let Some(buffered) = state.buffered.take() else { return Ok(Vec::new()) };
-        let Buffered { offset, mut bytes, now, earmark, claimed_bytes, .. } = *buffered;
-        let terms = WriteTerms { now, earmark, ahead_blocks };
+        let Buffered { offset, mut bytes, now, reservation, claimed_bytes, .. } = *buffered;
+        let terms = WriteTerms { now, reservation, ahead_blocks };
         let shown_blocks = self.blocks() + buffered.needed_blocks;
         let written = self.entry.live().write_on(&self.parts.journal, (offset, &bytes), terms);
         let flushed = match written {

@@ -14,7 +14,7 @@ use xfs_log::{
     FreedInodes, Intent, IntentRecovery, Log, LogConfig, RecoveryError, Replayed, Summary,
     finish_intents,
 };
-use xfs_trans::{AttrPromise, Captured, Deferred, Journal, OpenIntent, Promise};
+use xfs_trans::{AttrPayload, Captured, Deferred, IntentPayload, Journal, OpenIntent};
 
 use super::{Devices, OpenError, check_age, read_superblock};
 use crate::share::Core;
@@ -133,7 +133,7 @@ impl IntentRecovery for Finisher<'_> {
         let Some(open) = self.open.pop_front() else { return Ok(()) };
         assert_eq!(open.id(), intent.id(), "intents are finished in the order of the log");
         let works = works(self.journal, &open)?;
-        let budget = budget(self.journal, open.promises());
+        let budget = budget(self.journal, open.payloads());
         self.captured.push(self.journal.resume(&open, works, budget)?);
         Ok(())
     }
@@ -209,12 +209,12 @@ impl Finisher<'_> {
 /// What keeps the promises of one intent.
 fn works(journal: &Arc<Journal>, open: &OpenIntent) -> BufferResult<Vec<Box<dyn Deferred>>> {
     let mut works: Vec<Box<dyn Deferred>> = Vec::new();
-    for promise in open.promises() {
+    for promise in open.payloads() {
         match promise {
-            Promise::Map(_) | Promise::Exchange(_) => {
+            IntentPayload::Map(_) | IntentPayload::Exchange(_) => {
                 works.extend(xfs_inode::resume(journal, promise)?);
             }
-            Promise::Attr(attribute) => {
+            IntentPayload::Attr(attribute) => {
                 let live = Arc::new(Live::load(journal, attribute.inode)?);
                 works.extend(xfs_dir::resume_attribute(&live, attribute));
             }
@@ -225,13 +225,13 @@ fn works(journal: &Arc<Journal>, open: &OpenIntent) -> BufferResult<Vec<Box<dyn 
 }
 
 /// What the transactions that keep these promises reserve.
-fn budget(journal: &Journal, promises: &[Promise]) -> (TransactionKind, u64) {
+fn budget(journal: &Journal, promises: &[IntentPayload]) -> (TransactionKind, u64) {
     let geometry = journal.geometry();
     match promises.first() {
-        Some(Promise::Attr(attribute)) => {
+        Some(IntentPayload::Attr(attribute)) => {
             (TransactionKind::SetAttr, attribute_blocks(geometry, attribute))
         }
-        Some(Promise::Map(_) | Promise::Exchange(_)) => {
+        Some(IntentPayload::Map(_) | IntentPayload::Exchange(_)) => {
             let blocks = Live::grow_blocks(geometry, xfs_format::inode::ForkKind::Data, 1);
             (TransactionKind::Truncate, blocks)
         }
@@ -241,7 +241,7 @@ fn budget(journal: &Journal, promises: &[Promise]) -> (TransactionKind, u64) {
 
 /// Blocks to reserve for an attribute. What takes one away asks for few: a crash may have left many
 /// of these open on a volume that is full.
-fn attribute_blocks(geometry: &Geometry, attribute: &AttrPromise) -> u64 {
+fn attribute_blocks(geometry: &Geometry, attribute: &AttrPayload) -> u64 {
     match attribute.operation {
         AttrOperation::Remove | AttrOperation::ParentRemove => {
             xfs_dir::attribute_removal_blocks(geometry)

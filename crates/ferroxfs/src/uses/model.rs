@@ -49,7 +49,7 @@ fn opens_beside_removal(visit: Visit) {
     let uses = Arc::new(Uses::new());
     let entry = table.take(NUMBER).expect("there is one");
     (0..64).for_each(|slot| entry.locks().note_opener(slot % 2));
-    assert!(entry.locks().is_spread());
+    assert!(entry.locks().is_sharded());
     let opening: Vec<_> = (0..2)
         .map(|_| {
             let (table, uses) = (Arc::clone(&table), Arc::clone(&uses));

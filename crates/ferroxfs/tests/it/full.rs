@@ -14,7 +14,7 @@ use xfs_format::inode::ForkKind;
 use xfs_format::reservation::TransactionKind;
 use xfs_inode::Live;
 use xfs_testkit::CowDevice;
-use xfs_trans::testing::{Parts, make_sized, parts};
+use xfs_trans::testing::{JournalParts, make_sized, parts};
 
 const VOLUME_BYTES: u64 = 48 << 20;
 const THREADS: usize = 4;
@@ -233,7 +233,7 @@ fn fill_to_the_last_block(volume: &Volume) {
 /// Removes the links, and cuts the power when each has promised that its parent pointer goes too.
 fn cut_with_promises(device: &Arc<CowDevice>, folder: InodeNumber, files: &[InodeNumber]) {
     let shared: SharedDevice = Arc::clone(device) as _;
-    let Parts { cache, log, superblock } = parts(&shared, 0);
+    let JournalParts { cache, log, superblock } = parts(&shared, 0);
     let journal = xfs_alloc::open_journal(cache, log, &superblock).unwrap();
     let folder = Arc::new(Live::load(&journal, folder).unwrap());
     let generation = folder.inode().core().generation;

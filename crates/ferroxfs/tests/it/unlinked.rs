@@ -11,7 +11,7 @@ use xfs_format::{Geometry, InodeNumber};
 use xfs_inode::Live;
 use xfs_testkit::CowDevice;
 use xfs_trans::Journal;
-use xfs_trans::testing::{Parts, make_with, parts, superblock};
+use xfs_trans::testing::{JournalParts, make_with, parts, superblock};
 
 const CREATION: Creation = Creation { mode: 0o600, uid: 1, gid: 1, umask: 0 };
 /// More than there are lists, so that some have two inodes.
@@ -23,7 +23,7 @@ fn open(device: &SharedDevice) -> Volume {
 }
 
 fn journal(device: &SharedDevice) -> Arc<Journal> {
-    let Parts { cache, log, superblock } = parts(device, 0);
+    let JournalParts { cache, log, superblock } = parts(device, 0);
     open_journal(cache, log, &superblock).unwrap()
 }
 

@@ -28,7 +28,7 @@ const VOLUME_BYTES: u64 = 300 << 20;
 const REGULAR: u16 = 0o100_600;
 
 fn open(device: &SharedDevice) -> Arc<Journal> {
-    let testing::Parts { cache, log, superblock } = testing::parts(device, 0);
+    let testing::JournalParts { cache, log, superblock } = testing::parts(device, 0);
     open_journal(cache, log, &superblock).unwrap()
 }
 
@@ -326,7 +326,7 @@ fn one_block_of_many_chunks() {
 #[test]
 fn threads_take_and_free_at_once() {
     let device = testing::make_with("-l size=16m");
-    let testing::Parts { cache, log, superblock } = testing::parts(&device, 1);
+    let testing::JournalParts { cache, log, superblock } = testing::parts(&device, 1);
     let journal = open_journal(cache, log, &superblock).unwrap();
     let named = of_mkfs(journal.cache());
     let unlinked = std::thread::scope(|scope| {
@@ -559,7 +559,7 @@ fn taking_an_inode_seldom_writes_what_the_volume_shares() {
     const INODES: u64 = 2048;
     // On a log that is small beside them slots keep no log space of their own.
     let device = testing::make_sized(1 << 30, "-l size=128m");
-    let testing::Parts { cache, log, superblock } = testing::parts(&device, 1);
+    let testing::JournalParts { cache, log, superblock } = testing::parts(&device, 1);
     let journal = open_journal(cache, log, &superblock).unwrap();
     let directory = make(&journal, superblock.root_inode, InodePurpose::Directory).unwrap();
     let before = xfs_sync::thread_counts();

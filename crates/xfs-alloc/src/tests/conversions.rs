@@ -5,7 +5,7 @@
 
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{AgNumber, FileBlock, FsBlock, InodeNumber};
-use xfs_trans::Promise;
+use xfs_trans::IntentPayload;
 use xfs_trans::testing::crashed;
 
 use super::space::{Bench, MIB, finish};
@@ -49,7 +49,9 @@ fn check(options: &str, is_unwritten: bool, expected_flags: u32) {
     bench.journal.force_all().unwrap();
     let (journal, open) = recover(&crashed(&bench.device));
     let [intent] = &open[..] else { panic!("{} intents are open", open.len()) };
-    let [Promise::Rmap(promised)] = intent.promises() else { panic!("{:?}", intent.promises()) };
+    let [IntentPayload::Rmap(promised)] = intent.payloads() else {
+        panic!("{:?}", intent.payloads())
+    };
     assert_eq!(promised.flags, expected_flags, "{options}, unwritten {is_unwritten}");
     assert_eq!((promised.start, promised.length_blocks), (middle.start, middle.length_blocks));
     assert_eq!((promised.owner, promised.offset), (whole.inode.0, middle.offset));

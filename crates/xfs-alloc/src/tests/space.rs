@@ -370,7 +370,7 @@ pub(super) fn finish(journal: &Arc<Journal>, open: &[OpenIntent]) {
     let captured: Vec<_> = open
         .iter()
         .map(|intent| {
-            let works = intent.promises().iter();
+            let works = intent.payloads().iter();
             let works = works.map(|work| resume(journal.geometry(), work).unwrap().unwrap());
             let kind = (TransactionKind::Truncate, 0);
             journal.resume(intent, works.collect(), kind).unwrap()

@@ -83,7 +83,7 @@ fn open(path: &Path, options: OpenOptions) -> Result<SharedDevice, TrialError> {
 
 fn open_volume(image: &Image) -> Result<Arc<Journal>, TrialError> {
     let device = open(&image.data, OpenOptions::read_write())?;
-    let testing::Parts { cache, log, superblock } = testing::parts(&device, 1);
+    let testing::JournalParts { cache, log, superblock } = testing::parts(&device, 1);
     open_journal(cache, log, &superblock).map_err(failed)
 }
 

@@ -12,7 +12,7 @@ use ferroxfs::format::timestamp::Timestamp;
 use xfs_device::BlockDevice;
 use xfs_mkfs::{
     Devices, Discard, Generations, GeometryError, Identity, OptionError, Options, Plan, Size,
-    Target,
+    TargetDevice,
 };
 
 use super::Run;
@@ -81,7 +81,7 @@ pub(super) fn open(
         bytes: bytes(options.log.size),
         grows: options.log.file,
     });
-    let target = Target {
+    let target = TargetDevice {
         data_bytes: data.length()?,
         sector_size: data.sector_size()?,
         log_bytes: log.as_ref().map(Wanted::length).transpose()?,
@@ -240,7 +240,7 @@ fn asked_time(arguments: &MkfsArguments) -> Result<Option<Timestamp>, Failure> {
 fn identity(
     arguments: &MkfsArguments,
     options: &Options,
-    target: &Target,
+    target: &TargetDevice,
 ) -> Result<Identity, Failure> {
     let random = || {
         Identity::random()

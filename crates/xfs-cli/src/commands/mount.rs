@@ -221,7 +221,7 @@ fn device_failure(device: &Path, refusal: &Refusal, options: &MountOptions) -> F
         DeviceFailure::Locked(_) => match error.holder() {
             Some(holder) => failure.hint(holder.hint(Access::ReadWrite)),
             None => failure.hint(
-                "wait until the other program that uses it is done (of a mount: ferroxfs umount DIR)",
+                "wait until the other program that uses it is done (for a mount: ferroxfs umount DIR)",
             ),
         },
         _ => failure,

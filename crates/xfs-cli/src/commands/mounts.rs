@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use xfs_device::Holder;
+use xfs_device::LockHolder;
 use xfs_fuse::MountedVolume;
 
 use super::Run;
@@ -82,7 +82,7 @@ impl Run for Mounts {
             out.write_all(&image)?;
             out.write_all(b" on ")?;
             out.write_all(&folder)?;
-            match Holder::find(&mount.image) {
+            match LockHolder::find(&mount.image) {
                 Some(holder) => writeln!(out, " ({access}, process {})", holder.process)?,
                 None => writeln!(out, " ({access})")?,
             }
@@ -96,7 +96,7 @@ fn describe(mount: &MountedVolume) -> Object {
     json::insert_name(&mut object, "image", mount.image.as_os_str().as_bytes());
     json::insert_name(&mut object, "mount_point", mount.folder.as_os_str().as_bytes());
     object.insert("read_only".to_owned(), mount.is_read_only.into());
-    let process = Holder::find(&mount.image).map(|holder| holder.process);
+    let process = LockHolder::find(&mount.image).map(|holder| holder.process);
     object.insert("process".to_owned(), process.map_or(Value::Null, Value::from));
     object
 }

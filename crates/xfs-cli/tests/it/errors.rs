@@ -109,7 +109,7 @@ fn what_is_no_xfs_exits_with_3() {
     let place = Place::new();
     fs::write(place.path().join("text"), "text\n".repeat(20_000)).unwrap();
     expect![[r#"
-        ! ferroxfs: text: is not an XFS volume: it holds nothing that is known
+        ! ferroxfs: text: is not an XFS volume: it holds data of an unknown format
         exit 3
     "#]]
     .assert_eq(&transcript(&place.run(&["ls", "text"])));

@@ -127,7 +127,7 @@ fn qcow2_features_are_refused_by_name() {
     check(&|bytes| (bytes[79], bytes[104]) = (8, 1), 3, "zstd");
     check(&|bytes| bytes[35] = 1, 3, "is encrypted");
     check(&|bytes| bytes[79] = 2, 3, "is marked as corrupt");
-    check(&|bytes| bytes[72] = 1, 3, "features that are not known");
+    check(&|bytes| bytes[72] = 1, 3, "has unknown features");
     check(&|bytes| bytes[23] = 60, 5, "damaged");
     // With extended entries, all of it is zeros.
     fs::write(place.path("disk"), qcow2(|bytes| bytes[79] = 16)).unwrap();

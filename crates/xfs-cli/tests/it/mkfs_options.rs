@@ -139,20 +139,20 @@ fn options_that_make_no_sense_end_with_2() {
         place.check_failure(&line.split(' ').collect::<Vec<_>>(), 2, words);
         assert!(!place.path("made").exists(), "{options}");
     };
-    check("-d extszinherit=16k", "not a number; suffixes are not taken here");
+    check("-d extszinherit=16k", "not a plain number; suffixes are not allowed here");
     check("-d extszinherit=10241", "10241 is outside 0 to 10240");
     check("-d cowextsize=16 -m reflink=0", "-d cowextsize needs -m reflink=1");
     check("-d projinherit=4294967296", "larger than 4294967295");
-    check("-d daxinherit=2", "neither 0 nor 1");
+    check("-d daxinherit=2", "must be 0 or 1");
     check("-r extsize=6k", "not a multiple of 4096");
     check("-r extsize=1k", "outside 4096 to 1073741824");
     check("-r foo=1", "-r foo: there is no such option\nhint: ferroxfs mkfs --help");
-    check("-d concurrency=4,agcount=4", "exclude each other");
+    check("-d concurrency=4,agcount=4", "cannot be combined");
     check("-c foo=1", "-c foo=1: there is no such option\nhint: a configuration file");
     let small = ["mkfs", "-q", "-d", "file,size=100m", "made"];
-    place.check_failure(&small, 2, "a volume has at least 300 MiB, not 100 MiB\n");
+    place.check_failure(&small, 2, "a volume needs at least 300 MiB, and this one has 100 MiB\n");
     let short = ["mkfs", "-q", "-f", "-d", "size=400m", "image"];
-    place.check_failure(&short, 2, "the data device has 320 MiB, 400 MiB were asked for");
+    place.check_failure(&short, 2, "the data device has 320 MiB, but 400 MiB were requested");
 }
 
 #[test]

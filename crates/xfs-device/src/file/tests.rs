@@ -30,7 +30,7 @@ fn failure(path: &std::path::Path, options: OpenOptions) -> DeviceFailure {
 }
 
 #[test]
-fn reads_and_writes_at_offsets() {
+fn file_is_read_and_written_at_offsets() {
     let file = image(&[7; 4096]);
     let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
     assert_eq!(device.length_bytes(), 4096);
@@ -46,7 +46,7 @@ fn reads_and_writes_at_offsets() {
 }
 
 #[test]
-fn discards_whole_sectors() {
+fn discard_frees_whole_sectors_only() {
     let file = image(&[7; 4096]);
     let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
     device.discard(100, 1500).unwrap();
@@ -58,7 +58,7 @@ fn discards_whole_sectors() {
 }
 
 #[test]
-fn writes_zeros() {
+fn write_zeros_clears_the_range() {
     let file = image(&[7; 8192]);
     let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
     device.write_zeros(100, 5000).unwrap();
@@ -75,7 +75,7 @@ fn writes_zeros() {
 }
 
 #[test]
-fn refuses_io_past_the_end() {
+fn io_past_the_end_is_refused() {
     let file = image(&[0; 1000]);
     let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
     for (offset, length) in [(0, 1001), (1000, 1), (u64::MAX, 1), (u64::MAX - 1, 2)] {
@@ -88,29 +88,29 @@ fn refuses_io_past_the_end() {
 }
 
 #[test]
-fn a_file_that_shrinks_gives_an_error() {
+fn read_of_a_shrunk_file_is_an_error() {
     let file = image(&[0; 8192]);
     let device = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
     file.as_file().set_len(4096).unwrap();
     let error = device.read_at(0, &mut [0; 8192]).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+    assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "an error and not SIGBUS (I3)");
 }
 
 #[test]
-fn file_that_shrinks_fails_every_promise() {
+fn flush_and_durable_write_of_a_shrunk_file_fail() {
     let file = image(&[0; 8192]);
     let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
     file.as_file().set_len(4096).unwrap();
     let check = |result: std::io::Result<()>| {
         let error = result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
-        assert!(error.to_string().contains("became shorter"), "{error}");
+        assert!(error.to_string().contains("became shorter"), "{error} (I4)");
         assert!(error.to_string().contains(" of 8192 bytes are left"), "{error}");
     };
     check(device.flush());
     check(device.write_at(0, &[1; 512], Durability::Durable));
     check(device.read_at(7680, &mut [0; 512]));
-    // This write would make the file as long as it was.
+    // This write would restore the old length of the file.
     check(device.write_at(7680, &[1; 512], Durability::Cached));
     assert_eq!(file.as_file().metadata().unwrap().len(), 4096);
     device.write_at(4096, &[1; 512], Durability::Cached).unwrap();
@@ -120,7 +120,7 @@ fn file_that_shrinks_fails_every_promise() {
 }
 
 #[test]
-fn file_without_a_name_is_written_on() {
+fn unlinked_file_can_still_be_written() {
     let file = image(&[0; 4096]);
     let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
     std::fs::remove_file(file.path()).unwrap();
@@ -131,7 +131,7 @@ fn file_without_a_name_is_written_on() {
 }
 
 #[test]
-fn writer_by_a_descriptor_or_a_link_is_refused() {
+fn second_writer_through_a_descriptor_or_link_is_refused() {
     let file = image(&[0; 4096]);
     let folder = tempfile::tempdir_in(file.path().parent().unwrap()).unwrap();
     let (hard, soft) = (folder.path().join("hard"), folder.path().join("soft"));
@@ -141,7 +141,7 @@ fn writer_by_a_descriptor_or_a_link_is_refused() {
     let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
     for path in [&hard, &soft, &descriptor] {
         for options in [OpenOptions::read_write(), OpenOptions::read_only()] {
-            assert!(matches!(failure(path, options), DeviceFailure::Locked(_)), "{path:?}");
+            assert!(matches!(failure(path, options), DeviceFailure::Locked(_)), "{path:?} (I2)");
         }
         FileDevice::open(path, OpenOptions::read_only().live()).unwrap();
     }
@@ -150,10 +150,13 @@ fn writer_by_a_descriptor_or_a_link_is_refused() {
 }
 
 #[test]
-fn a_read_only_device_refuses_every_change() {
+fn read_only_device_refuses_every_change() {
     let file = image(&[7; 4096]);
     let device = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
     assert!(device.is_read_only());
+    let flags = rustix::fs::fcntl_getfl(&device.file).unwrap();
+    let access = flags & rustix::fs::OFlags::RWMODE;
+    assert_eq!(access, rustix::fs::OFlags::RDONLY, "the descriptor cannot write (I1)");
     for durability in [Durability::Cached, Durability::Durable] {
         let error = device.write_at(0, &[0; 512], durability).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PermissionDenied);
@@ -164,7 +167,7 @@ fn a_read_only_device_refuses_every_change() {
 }
 
 #[test]
-fn readers_share_and_a_writer_is_alone() {
+fn readers_share_a_file_and_a_writer_excludes_all() {
     let file = image(&[0; 4096]);
     let reader = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
     let second = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
@@ -187,7 +190,7 @@ fn readers_share_and_a_writer_is_alone() {
 }
 
 #[test]
-fn a_descriptor_that_a_child_has_does_not_keep_the_lock() {
+fn descriptor_of_a_child_does_not_keep_the_lock() {
     let file = image(&[7; 4096]);
     let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
     let of_a_child = device.file.try_clone().unwrap();
@@ -197,7 +200,7 @@ fn a_descriptor_that_a_child_has_does_not_keep_the_lock() {
 }
 
 #[test]
-fn refuses_what_is_no_device() {
+fn open_of_a_non_device_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     for access in [OpenOptions::read_only(), OpenOptions::read_write()] {
         assert!(matches!(failure(directory.path(), access), DeviceFailure::NotADevice(_)));
@@ -208,7 +211,7 @@ fn refuses_what_is_no_device() {
     }
 }
 
-/// What is in a pipe, when so many bytes were put there.
+/// Returns the contents of a pipe into which this many bytes were put.
 fn emptied(reader: std::os::fd::OwnedFd, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     std::fs::File::from(reader).read_exact(&mut bytes).unwrap();
@@ -216,7 +219,7 @@ fn emptied(reader: std::os::fd::OwnedFd, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn puts_bytes_into_a_pipe_as_far_as_there_is_room() {
+fn splice_fills_a_pipe_as_far_as_it_has_room() {
     let contents: Vec<u8> = (0..300_000_u32).map(|at| (at / 512) as u8).collect();
     let file = image(&contents);
     let device = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
@@ -226,7 +229,7 @@ fn puts_bytes_into_a_pipe_as_far_as_there_is_room() {
 
     let (reader, writer) = rustix::pipe::pipe().unwrap();
     let put = device.splice_at(0, 300_000, writer.as_fd()).unwrap();
-    assert!((1..300_000).contains(&put), "a pipe holds 64 KiB, and {put} were put");
+    assert!((1..300_000).contains(&put), "a pipe holds 64 KiB, and {put} bytes were spliced");
     assert_eq!(device.splice_at(0, 1, writer.as_fd()).unwrap(), 0);
     assert_eq!(emptied(reader, put), contents[..put]);
 
@@ -235,7 +238,7 @@ fn puts_bytes_into_a_pipe_as_far_as_there_is_room() {
 }
 
 #[test]
-fn a_window_puts_its_own_bytes_into_a_pipe() {
+fn splice_of_a_window_uses_its_own_bytes() {
     let mut contents = [7; 4096];
     contents[1000..2000].fill(8);
     let file = image(&contents);

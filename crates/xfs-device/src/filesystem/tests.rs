@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{FindError, Found, Selection, find_filesystem};
+use super::{FindError, LocatedVolume, Selection, find_filesystem};
 use crate::memory::MemoryDevice;
 use crate::partition::tests::{Gpt, write, write_record};
 use crate::signature::Contents;
 
-fn find(disk: MemoryDevice, selection: Selection) -> Result<Found, FindError> {
+fn find(disk: MemoryDevice, selection: Selection) -> Result<LocatedVolume, FindError> {
     find_filesystem(Arc::new(disk), selection)
 }
 
 fn error(disk: MemoryDevice, selection: Selection) -> FindError {
-    find(disk, selection).err().expect("nothing should be found")
+    find(disk, selection).err().expect("no volume is found")
 }
 
 fn two_partitions() -> MemoryDevice {
@@ -20,7 +20,7 @@ fn two_partitions() -> MemoryDevice {
 }
 
 #[test]
-fn a_whole_device_comes_first() {
+fn whole_device_is_preferred() {
     let disk = two_partitions();
     write(&disk, 0, b"XFSB");
     write(&disk, 100 * 512, b"XFSB");
@@ -29,7 +29,7 @@ fn a_whole_device_comes_first() {
 }
 
 #[test]
-fn the_only_xfs_partition_is_found() {
+fn only_xfs_partition_is_found() {
     let disk = two_partitions();
     write(&disk, 200 * 512, b"XFSB");
     let found = find(disk, Selection::Auto).unwrap();
@@ -39,7 +39,7 @@ fn the_only_xfs_partition_is_found() {
 }
 
 #[test]
-fn several_are_listed_and_one_is_chosen() {
+fn several_xfs_partitions_are_listed_and_one_is_chosen() {
     let disks = || {
         let disk = two_partitions();
         write(&disk, 100 * 512, b"XFSB");
@@ -56,18 +56,18 @@ fn several_are_listed_and_one_is_chosen() {
 }
 
 #[test]
-fn what_is_there_instead_is_named() {
+fn other_contents_are_named() {
     let disk = two_partitions();
     write(&disk, 100 * 512 + 1080, b"\x53\xef");
     let text = error(disk, Selection::Auto).to_string();
     assert!(text.contains("GPT") && text.contains("ext2/3/4"), "{text}");
 
-    // What it holds further on was not looked at.
+    // Only the first bytes are examined.
     let disk = MemoryDevice::new(2 << 20);
     write(&disk, 1 << 20, b"XFSB");
     let zeros = error(disk, Selection::Auto);
     assert!(matches!(zeros, FindError::NotXfs(Contents::Zeros)));
-    assert!(zeros.to_string().contains("as far as was looked"), "{zeros}");
+    assert!(zeros.to_string().contains("only zeros in its first 66 KiB"), "{zeros}");
     assert!(zeros.hint().unwrap().contains("--offset"));
     let disk = MemoryDevice::new(1 << 20);
     assert!(matches!(error(disk, Selection::Partition(1)), FindError::NoTable { .. }));
@@ -80,7 +80,7 @@ fn what_is_there_instead_is_named() {
 }
 
 #[test]
-fn an_offset_is_taken_at_its_word() {
+fn offset_is_used_as_given() {
     let disk = MemoryDevice::new(5000);
     write(&disk, 1000, b"XFSB");
     let found = find(disk, Selection::Offset(1000)).unwrap();
@@ -97,9 +97,9 @@ fn an_offset_is_taken_at_its_word() {
     }
 }
 
-/// Whoever opens it is told that the superblock is damaged, which is more than that there is none.
+/// Opening the volume then reports the damaged superblock, which says more than "no volume".
 #[test]
-fn a_volume_without_its_first_sector_is_one() {
+fn volume_with_a_damaged_first_sector_is_found() {
     let start = 100 * 512;
     for sector in [512, 4096] {
         let disk = |magics: &[&[u8]]| {
@@ -122,7 +122,7 @@ fn a_volume_without_its_first_sector_is_one() {
 }
 
 #[test]
-fn a_partition_of_a_truncated_disk_is_cut_off() {
+fn partition_of_a_truncated_disk_is_cut_off() {
     let disk = MemoryDevice::new(8 << 20);
     write_record(&disk, 0, &[(0x83, 100, u32::MAX)]);
     write(&disk, 51200, b"XFSB");

@@ -1,7 +1,8 @@
-//! The header of a qcow2 image: which features it has, and which of them keep it from being read.
+//! The header of a qcow2 image: its features, and those that keep it from being read.
 //!
 //! ```text
-//!  0 "QFI\xfb"   4 version      8 backing file: offset, 16 its length   20 log2 of the cluster size
+//!  0 "QFI\xfb"   4 version      8 backing file: offset, 16 its length
+//! 20 log2 of the cluster size
 //! 24 disk size  32 encryption  36 entries of the L1 table, 40 its offset
 //! 72 incompatible features     100 length of the header   104 compression of clusters
 //! ```
@@ -14,7 +15,7 @@ use crate::file::FileDevice;
 
 /// The longest part of a header that is used.
 const HEADER_BYTES: usize = 112;
-/// What a header of version 2 has.
+/// The length of a version 2 header.
 const HEADER_BYTES_2: usize = 72;
 
 const DIRTY: u64 = 1 << 0;
@@ -23,23 +24,23 @@ const EXTERNAL_DATA: u64 = 1 << 2;
 const COMPRESSION: u64 = 1 << 3;
 const EXTENDED_L2: u64 = 1 << 4;
 
-/// A feature of a disk image for which it is refused by name.
+/// A feature for which a disk image is refused by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImageRefusal {
-    /// Its version of the format is not known.
+    /// The version of the format is unknown.
     Version(u32),
-    /// Clusters that it does not have are in another file.
+    /// Clusters that the image lacks are in another file.
     BackingFile(String),
-    /// Its clusters are in another file.
+    /// The clusters are in another file.
     ExternalData,
-    /// Its clusters are encrypted.
+    /// The clusters are encrypted.
     Encrypted,
-    /// Its clusters are compressed in another way than deflate: the number of that way.
+    /// The clusters are compressed by this method, which is not deflate.
     Compression(u8),
-    /// The program that wrote it has marked it as corrupt.
+    /// The program that wrote the image has marked it as corrupt.
     MarkedCorrupt,
-    /// Incompatible features that are not known here.
+    /// Incompatible features that are unknown here.
     Features(u64),
 }
 
@@ -52,20 +53,20 @@ impl fmt::Display for ImageRefusal {
             Self::Encrypted => f.write_str("is encrypted"),
             Self::Compression(1) => f.write_str("has clusters compressed by zstd"),
             Self::Compression(number) => {
-                write!(f, "has clusters compressed in a way that is not known ({number})")
+                write!(f, "has clusters compressed by an unknown method ({number})")
             }
             Self::MarkedCorrupt => f.write_str("is marked as corrupt"),
-            Self::Features(bits) => write!(f, "has features that are not known (bits {bits:#x})"),
+            Self::Features(bits) => write!(f, "has unknown features (bits {bits:#x})"),
         }
     }
 }
 
 impl ImageRefusal {
-    /// What the user can do.
+    /// Returns what the user can do.
     pub(crate) const fn hint(&self) -> &'static str {
         match self {
             Self::BackingFile(_) => {
-                "merge it with its backing file into an image of its own: qemu-img convert -O raw IMAGE \
+                "merge it with its backing file into one image: qemu-img convert -O raw IMAGE \
                  NEW, or -O qcow2"
             }
             Self::MarkedCorrupt => "repair it first: qemu-img check -r all IMAGE",
@@ -74,25 +75,26 @@ impl ImageRefusal {
                  qemu-img(1)"
             }
             Self::Version(_) | Self::ExternalData | Self::Compression(_) | Self::Features(_) => {
-                "convert it to an image of its own: qemu-img convert -O raw IMAGE NEW"
+                "convert it to a raw image: qemu-img convert -O raw IMAGE NEW"
             }
         }
     }
 }
 
-/// The part of a header that says where the clusters are.
+/// The part of a header that locates the clusters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Header {
+pub(super) struct ImageHeader {
     pub(super) cluster_log: u32,
     pub(super) size_bytes: u64,
     pub(super) l1_entries: u32,
     pub(super) l1_offset: u64,
     pub(super) has_extended_l2: bool,
-    /// Its counts of references may be wrong, on which reading does not depend.
+    /// The image was not closed, so its reference counts may be wrong. Reading does not depend on
+    /// them.
     pub(super) is_dirty: bool,
 }
 
-/// Why there is no header to be used.
+/// The reason why a header cannot be used.
 pub(super) enum HeaderError {
     Io(io::Error),
     Refused(ImageRefusal),
@@ -105,7 +107,7 @@ impl From<io::Error> for HeaderError {
     }
 }
 
-impl Header {
+impl ImageHeader {
     pub(super) fn read(file: &FileDevice) -> Result<Self, HeaderError> {
         let mut bytes = [0; HEADER_BYTES];
         let length = usize::try_from(file.length_bytes()).unwrap_or(HEADER_BYTES);
@@ -155,7 +157,7 @@ fn check_features(features: u64, compression: u8) -> Result<(), HeaderError> {
     Err(HeaderError::Refused(refusal))
 }
 
-/// The name of the backing file, which has at most 1023 bytes.
+/// Returns the name of the backing file, which has at most 1023 bytes.
 fn backing(file: &FileDevice, header: &[u8]) -> io::Result<String> {
     let (start, length) = (number(header, 8, 8), number(header, 16, 4).min(1023));
     if start.saturating_add(length) > file.length_bytes() {
@@ -166,7 +168,7 @@ fn backing(file: &FileDevice, header: &[u8]) -> io::Result<String> {
     Ok(crate::text::printable(&String::from_utf8_lossy(&name)))
 }
 
-/// A number of up to 8 bytes in big-endian order; 0 past the end.
+/// Decodes a big-endian number of up to 8 bytes. Bytes past the end count as 0.
 pub(super) fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
     let bytes = bytes.get(at..).and_then(|rest| rest.get(..length)).unwrap_or_default();
     bytes.iter().fold(0, |number, byte| (number << 8) | u64::from(*byte))

@@ -1,4 +1,4 @@
-//! Announcements of users of one file, each by a descriptor of its own.
+//! Announcements of users of one file, each through a descriptor of its own.
 
 use std::fs::File;
 
@@ -10,7 +10,7 @@ const FIRST: Span = Span { start: 1 << 20, end: 2 << 20 };
 const SECOND: Span = Span { start: 2 << 20, end: 3 << 20 };
 const ACROSS: Span = Span { start: (2 << 20) - 1, end: (2 << 20) + 1 };
 
-/// Whether the second user is let in beside the first one.
+/// Checks whether the second user is admitted beside the first.
 fn check_beside(first: (Span, Access), second: (Span, Access), expected: bool) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let open = || File::open(file.path()).unwrap();
@@ -19,11 +19,11 @@ fn check_beside(first: (Span, Access), second: (Span, Access), expected: bool) {
     assert_eq!(announce(&two, second.0, second.1), expected, "{first:?} {second:?}");
     withdraw(&two);
     withdraw(&one);
-    assert!(announce(&two, second.0, second.1), "nothing is left of {first:?}");
+    assert!(announce(&two, second.0, second.1), "{first:?} was withdrawn");
 }
 
 #[test]
-fn writer_is_alone_in_its_span() {
+fn writer_excludes_others_from_its_span() {
     for (first, second) in [(Span::WHOLE, Span::WHOLE), (FIRST, FIRST), (FIRST, ACROSS)] {
         check_beside((first, ReadWrite), (second, ReadWrite), false);
         check_beside((first, ReadWrite), (second, ReadOnly), false);
@@ -43,14 +43,14 @@ fn whole_file_conflicts_with_each_span() {
 }
 
 #[test]
-fn spans_beside_each_other_are_used_at_once() {
+fn disjoint_spans_are_used_at_the_same_time() {
     for (one, two) in [(ReadWrite, ReadWrite), (ReadWrite, ReadOnly), (ReadOnly, ReadWrite)] {
         check_beside((FIRST, one), (SECOND, two), true);
     }
 }
 
 #[test]
-fn second_descriptor_of_one_open_is_no_conflict() {
+fn second_descriptor_of_one_open_does_not_conflict() {
     let file = tempfile::tempfile().unwrap();
     assert!(announce(&file, Span::WHOLE, ReadWrite));
     assert!(announce(&file.try_clone().unwrap(), Span::WHOLE, ReadWrite));
@@ -60,13 +60,13 @@ fn second_descriptor_of_one_open_is_no_conflict() {
 fn empty_span_locks_nothing() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let (one, two) = (File::open(file.path()).unwrap(), File::open(file.path()).unwrap());
-    // The locks of QEMU for writers of a part are shared by such writers.
+    // Writers of parts of a file share QEMU's lock for writers.
     assert!(announce(&one, Span { start: 512, end: 512 }, ReadWrite));
     assert!(announce(&two, FIRST, ReadWrite));
 }
 
 #[test]
-fn sectors_of_readers_and_writers_lie_apart() {
+fn announcements_of_readers_and_writers_are_disjoint() {
     let whole = sectors(READERS, Span::WHOLE);
     assert_eq!((whole.start, whole.end), (READERS, READERS + MAX_SECTORS));
     assert!(whole.end <= WRITERS);
@@ -75,7 +75,7 @@ fn sectors_of_readers_and_writers_lie_apart() {
 }
 
 #[test]
-fn locks_that_the_kernel_lists_are_read() {
+fn locks_listed_by_the_kernel_are_parsed() {
     let inode = (rustix::fs::makedev(0, 0x27), 516);
     let flock = "1: FLOCK  ADVISORY  WRITE 708 00:27:516 0 EOF";
     assert!(conflicts(flock, inode, ReadOnly) && conflicts(flock, inode, ReadWrite));

@@ -14,12 +14,13 @@ use crate::partition::tests::Gpt;
 
 const AREA: u64 = 4096;
 const AREA_BYTES: u64 = 1 << 20;
-/// Where the first extent lies, and the size of one, in bytes.
+/// Offset of the first extent, and the size of an extent, in bytes.
 const FIRST: u64 = 1 << 20;
 const EXTENT: u64 = 4 << 20;
 const ID: &str = "0aAbBc-CdDe-EfFg-GhHi-IjJk-KlLm-MnNoO1";
 
-/// A logical volume of linear segments: where each starts on which physical volume, and its extents.
+/// A logical volume of linear segments. Each has a physical volume, its first extent there, and its
+/// number of extents.
 fn volume(name: &str, segments: &[(&str, u64, u64)]) -> String {
     let mut text = format!(
         "{name} {{\nid = \"x\"\nstatus = [\"READ\", \"WRITE\", \"VISIBLE\"]\nsegment_count = {}\n",
@@ -49,7 +50,7 @@ fn text(volumes: &str) -> String {
     )
 }
 
-/// Writes a physical volume with this text at `ring`, from byte `start` of the disk on.
+/// Writes a physical volume with this text at `ring`, at byte `start` of the disk.
 fn make(disk: &MemoryDevice, start: u64, text: &str, ring: u64) {
     let label = start + 512;
     write(disk, label, b"LABELONE\x01");
@@ -83,11 +84,11 @@ fn volumes(text: &str, ring: u64) -> Vec<LogicalVolume> {
 }
 
 fn error(disk: MemoryDevice, selection: Selection) -> FindError {
-    find_filesystem(Arc::new(disk), selection).err().expect("LVM is not opened by itself")
+    find_filesystem(Arc::new(disk), selection).err().expect("LVM is not opened on its own")
 }
 
 #[test]
-fn linear_volumes_have_a_start() {
+fn linear_volume_has_an_offset() {
     let text = text(
         &[
             volume("root", &[("pv0", 3, 5)]),
@@ -100,7 +101,7 @@ fn linear_volumes_have_a_start() {
         ]
         .concat(),
     );
-    // The text may lie across the end of its ring.
+    // The text may wrap around the end of its ring.
     for ring in [512, 4096, AREA_BYTES - 100] {
         let found: Vec<_> =
             volumes(&text, ring).into_iter().map(|volume| (volume.name, volume.start)).collect();
@@ -117,7 +118,7 @@ fn linear_volumes_have_a_start() {
 }
 
 #[test]
-fn a_volume_with_xfs_is_named_with_its_offset() {
+fn xfs_volume_is_named_with_its_offset() {
     let text = text(&[volume("swap", &[("pv0", 0, 1)]), volume("root", &[("pv0", 2, 5)])].concat());
     let start = FIRST + 2 * EXTENT;
     let disk = || {
@@ -139,7 +140,7 @@ fn a_volume_with_xfs_is_named_with_its_offset() {
 }
 
 #[test]
-fn places_are_told_from_the_first_byte_of_the_image_on() {
+fn offsets_count_from_the_first_byte_of_the_image() {
     let text = text(&volume("root", &[("pv0", 1, 5)]));
     let begin = 100 * 512;
     let disk = || {
@@ -164,7 +165,7 @@ fn places_are_told_from_the_first_byte_of_the_image_on() {
 }
 
 #[test]
-fn volumes_that_no_offset_opens_are_to_be_activated() {
+fn volume_without_an_offset_has_a_hint_to_activate_it() {
     let physical = disk();
     make(&physical, 0, &text(&volume("root", &[("pv1", 1, 5)])), 512);
     let hint = error(physical, Selection::Auto).hint().unwrap().into_owned();
@@ -178,7 +179,7 @@ fn volumes_that_no_offset_opens_are_to_be_activated() {
 }
 
 #[test]
-fn hostile_metadata_is_left_out() {
+fn hostile_metadata_is_ignored() {
     let whole = text(&volume("root", &[("pv0", 3, 5)]));
     let nested = "a {".repeat(100_000);
     let lists = format!("vg0 {{ extent_size = {}", "[".repeat(100_000));
@@ -190,7 +191,7 @@ fn hostile_metadata_is_left_out() {
         let found = read(&disk, 0).unwrap().unwrap().group;
         assert!(found.is_none_or(|group| group.volumes.iter().all(|v| v.start.is_none())));
     }
-    // Every byte of label and area in turn, and every cut of the text.
+    // Every byte of label and area in turn, and every truncation of the text.
     for at in (512..1024).chain(AREA..AREA + 64) {
         for value in [0x00, 0x7f, 0xff] {
             let disk = disk();
@@ -207,7 +208,7 @@ fn hostile_metadata_is_left_out() {
 }
 
 #[test]
-fn a_copy_in_a_raid_is_named_with_its_offset() {
+fn raid_copy_is_named_with_its_offset() {
     let member = |level: u32| {
         let disk = disk();
         write(&disk, 4096, b"\xfc\x4e\x2b\xa9\x01");

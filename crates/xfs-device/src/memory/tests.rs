@@ -12,7 +12,7 @@ fn read(device: &MemoryDevice, offset: u64, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_never_written_reads_as_zeros() {
+fn unwritten_bytes_read_as_zeros() {
     let device = MemoryDevice::new(1 << 40);
     assert_eq!(read(&device, (1 << 40) - 100, 100), [0; 100]);
     assert_eq!(read(&device, CHUNK_BYTES as u64 - 3, 7), [0; 7]);
@@ -39,7 +39,7 @@ fn discarded_bytes_read_as_zeros() {
 }
 
 #[test]
-fn zeros_are_written_as_bytes_where_nothing_better_is_known() {
+fn default_write_zeros_writes_bytes() {
     let device = MemoryDevice::from_bytes(&vec![7; 3 << 20]).unwrap();
     crate::device::write_zeros_plainly(&device, 10, (2 << 20) + 5).unwrap();
     let bytes = read(&device, 0, 3 << 20);
@@ -49,7 +49,7 @@ fn zeros_are_written_as_bytes_where_nothing_better_is_known() {
 }
 
 #[test]
-fn refuses_io_past_the_end() {
+fn io_past_the_end_is_refused() {
     let device = MemoryDevice::new(1000);
     for (offset, length) in [(0, 1001), (1000, 1), (u64::MAX, 2)] {
         let error = device.read_at(offset, &mut vec![0; length]).unwrap_err();
@@ -62,7 +62,7 @@ fn refuses_io_past_the_end() {
 }
 
 #[test]
-fn threads_write_beside_each_other() {
+fn threads_write_disjoint_ranges() {
     let device = MemoryDevice::new(8 << 20);
     std::thread::scope(|scope| {
         for thread in 0..4_u8 {

@@ -1,4 +1,4 @@
-//! Opening paths; qcow2 against the tool that defines the format, where it is installed.
+//! Opening paths; qcow2 compared with qemu-img, where it is installed.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,11 +9,11 @@ use crate::file::{Access, OpenOptions};
 use crate::signature::Contents;
 
 fn failure(path: &Path, options: OpenOptions) -> DeviceFailure {
-    open_device(path, options).err().expect("this should be refused").into_failure()
+    open_device(path, options).err().expect("the open is refused").into_failure()
 }
 
 #[test]
-fn plain_images_are_opened_as_they_are() {
+fn plain_image_is_opened_as_it_is() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&[7; 1024]).unwrap();
     for options in [OpenOptions::read_only(), OpenOptions::read_write()] {
@@ -60,7 +60,7 @@ mod qcow2 {
     use crate::file::OpenOptions;
     use crate::image::ImageRefusal;
 
-    /// Runs qemu-img, or says that there is none.
+    /// Runs qemu-img. Returns `false`, with a message, if it is not installed.
     fn qemu_img(directory: &Path, arguments: &[&str]) -> bool {
         let mut command = Command::new("qemu-img");
         match command.current_dir(directory).args(arguments).output() {
@@ -75,7 +75,7 @@ mod qcow2 {
         }
     }
 
-    /// Bytes with runs of zeros and of noise, not a multiple of any cluster size.
+    /// Returns runs of zeros and of noise. Their length is no multiple of any cluster size.
     fn sample() -> Vec<u8> {
         let mut bytes = vec![0; (3 << 20) + 512];
         let mut state = 1_u32;
@@ -87,7 +87,7 @@ mod qcow2 {
     }
 
     #[test]
-    fn reads_what_qemu_img_wrote() {
+    fn images_of_qemu_img_are_read() {
         let directory = tempfile::tempdir().unwrap();
         let sample = sample();
         std::fs::write(directory.path().join("raw"), &sample).unwrap();
@@ -121,7 +121,7 @@ mod qcow2 {
     }
 
     #[test]
-    fn data_past_the_end_of_a_short_file_is_an_error() {
+    fn read_of_a_truncated_image_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("raw"), vec![7; 3 << 20]).unwrap();
         if !qemu_img(directory.path(), &["convert", "-f", "raw", "-O", "qcow2", "raw", "disk"]) {
@@ -139,7 +139,7 @@ mod qcow2 {
     }
 
     #[test]
-    fn images_that_name_other_files_are_refused() {
+    fn image_that_names_another_file_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("raw"), sample()).unwrap();
         let backed = ["create", "-f", "qcow2", "-b", "raw", "-F", "raw", "disk"];
@@ -188,9 +188,9 @@ mod qcow2 {
         }
     }
 
-    /// qemu-img is not needed for these: they are refused by their header.
+    /// These images are refused by their header, so qemu-img is not needed.
     #[test]
-    fn features_that_are_not_read_are_named() {
+    fn unsupported_features_are_named() {
         let refusal = |change: &dyn Fn(&mut Vec<u8>)| {
             let mut bytes = vec![0; 65536];
             bytes[..8].copy_from_slice(b"QFI\xfb\0\0\0\x03");
@@ -206,7 +206,7 @@ mod qcow2 {
         let features = |low: u8| move |bytes: &mut Vec<u8>| bytes[79] = low;
         assert!(refusal(&features(1 << 1)).contains("is marked as corrupt"));
         assert!(refusal(&features(1 << 2)).contains("has an external data file"));
-        assert!(refusal(&features(1 << 5)).contains("features that are not known (bits 0x20)"));
+        assert!(refusal(&features(1 << 5)).contains("has unknown features (bits 0x20)"));
         let zstd = |bytes: &mut Vec<u8>| (bytes[79], bytes[104]) = (1 << 3, 1);
         assert!(refusal(&zstd).contains("compressed by zstd"));
         assert!(refusal(&|bytes| bytes[35] = 2).contains("is encrypted"));
@@ -221,7 +221,7 @@ mod qcow2 {
     }
 
     #[test]
-    fn an_image_that_was_not_closed_is_read() {
+    fn image_that_was_not_closed_is_read() {
         let directory = tempfile::tempdir().unwrap();
         let sample = sample();
         std::fs::write(directory.path().join("raw"), &sample).unwrap();

@@ -1,4 +1,4 @@
-//! What is written is read again and reaches the device below only when told.
+//! Writes are read back, and reach the device below only when asked.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,7 @@ fn any_range_reads_as_written() {
 }
 
 #[test]
-fn no_more_is_kept_than_was_said() {
+fn write_past_the_memory_bound_is_refused() {
     let overlay = OverlayDevice::new(below(), 1024);
     overlay.write_at(0, &[1; 1024], Durability::Cached).unwrap();
     overlay.write_at(512, &[2; 512], Durability::Cached).unwrap();
@@ -50,7 +50,7 @@ fn no_more_is_kept_than_was_said() {
 }
 
 #[test]
-fn nothing_goes_past_the_end() {
+fn io_past_the_end_is_refused() {
     let overlay = OverlayDevice::new(below(), LENGTH);
     for (offset, length) in [(LENGTH, 1), (LENGTH - 1, 2), (u64::MAX, 1)] {
         let error = overlay.write_at(offset, &vec![0; length], Durability::Cached).unwrap_err();
@@ -73,7 +73,7 @@ fn whole_ranges_are_written_by_one_write() {
     assert_eq!(writes, [(4096, 4096), (10240, 1024), (0, 1024), (8192, 512)]);
 }
 
-/// Remembers offset and length of every write.
+/// A device that records offset and length of every write.
 struct Counting {
     inner: Arc<MemoryDevice>,
     writes: Mutex<Vec<(u64, usize)>>,

@@ -12,7 +12,7 @@ use std::io;
 
 use uuid::Uuid;
 
-use super::{Entry, MAX_PARTITIONS, Purpose};
+use super::{MAX_PARTITIONS, Purpose, TableEntry};
 use crate::device::BlockDevice;
 
 const MAGIC: &[u8] = b"EFI PART";
@@ -21,12 +21,15 @@ const HEADER_CRC_OFFSET: usize = 16;
 const ENTRY_BYTES: usize = 128;
 const NAME_UNITS: usize = 36;
 
-/// Bytes of entries that are read at most: the standard asks for 16 KiB.
+/// Most bytes of entries that are read. The standard asks for 16 KiB.
 const MAX_TABLE_BYTES: usize = MAX_PARTITIONS * ENTRY_BYTES;
 
-/// Reads the table from its first copy, or from the second if that is not sound; `None` if neither
-/// is.
-pub(super) fn read(device: &dyn BlockDevice, sector_size: u32) -> io::Result<Option<Vec<Entry>>> {
+/// Reads the first copy of the table, or the second if the first is not valid. Returns `None` if
+/// neither is.
+pub(super) fn read(
+    device: &dyn BlockDevice,
+    sector_size: u32,
+) -> io::Result<Option<Vec<TableEntry>>> {
     let sectors = device.length_bytes() / u64::from(sector_size);
     for sector in [Some(1), sectors.checked_sub(1)].into_iter().flatten() {
         if let Some(entries) = read_copy(device, sector_size, sector)? {
@@ -40,11 +43,11 @@ fn read_copy(
     device: &dyn BlockDevice,
     sector_size: u32,
     sector: u64,
-) -> io::Result<Option<Vec<Entry>>> {
+) -> io::Result<Option<Vec<TableEntry>>> {
     let Some(bytes) = read_range(device, sector, sector_size, sector_size as usize)? else {
         return Ok(None);
     };
-    let Some(header) = Header::decode(&bytes, sector) else { return Ok(None) };
+    let Some(header) = GptHeader::decode(&bytes, sector) else { return Ok(None) };
     let Some(table) = read_range(device, header.first_entry_sector, sector_size, header.bytes)?
     else {
         return Ok(None);
@@ -55,7 +58,7 @@ fn read_copy(
     Ok(Some(decode_entries(&table, header.entry_bytes)))
 }
 
-/// Reads bytes from a sector on, or `None` if they are not all on the device.
+/// Reads bytes from a sector on. Returns `None` if they are not all on the device.
 fn read_range(
     device: &dyn BlockDevice,
     sector: u64,
@@ -71,7 +74,7 @@ fn read_range(
     Ok(Some(bytes))
 }
 
-struct Header {
+struct GptHeader {
     first_entry_sector: u64,
     entry_bytes: usize,
     /// Bytes of all entries, at most [`MAX_TABLE_BYTES`].
@@ -79,7 +82,7 @@ struct Header {
     entries_crc: u32,
 }
 
-impl Header {
+impl GptHeader {
     fn decode(sector: &[u8], own_sector: u64) -> Option<Self> {
         let length = read_u32(sector, 12)? as usize;
         let mut header = sector.get(..length).filter(|_| length >= HEADER_BYTES)?.to_vec();
@@ -101,20 +104,20 @@ impl Header {
     }
 }
 
-fn decode_entries(table: &[u8], entry_bytes: usize) -> Vec<Entry> {
+fn decode_entries(table: &[u8], entry_bytes: usize) -> Vec<TableEntry> {
     let numbered = (1..).zip(table.chunks_exact(entry_bytes));
     numbered.filter_map(|(number, bytes)| decode_entry(number, bytes)).collect()
 }
 
-/// Decodes an entry, or `None` for an unused or impossible one.
-fn decode_entry(number: u32, bytes: &[u8]) -> Option<Entry> {
+/// Decodes an entry. Returns `None` for an unused or impossible one.
+fn decode_entry(number: u32, bytes: &[u8]) -> Option<TableEntry> {
     let purpose = Uuid::from_bytes_le(*bytes.first_chunk()?);
     let first_sector = read_u64(bytes, 32)?;
     let sectors = read_u64(bytes, 40)?.checked_sub(first_sector)?.checked_add(1)?;
     let units = bytes.get(56..56 + 2 * NAME_UNITS)?.as_chunks::<2>().0;
     let units = units.iter().map(|unit| u16::from_le_bytes(*unit)).take_while(|unit| *unit != 0);
     let name = char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER));
-    (!purpose.is_nil()).then(|| Entry {
+    (!purpose.is_nil()).then(|| TableEntry {
         number,
         first_sector,
         sectors,

@@ -4,20 +4,20 @@
 //! record 446 four entries of 16 bytes  510 0x55 0xaa
 //! entry    0 boot flag  4 type  8 first sector  12 sectors
 //! ```
-//! Logical partitions are counted from 5 on. Each extended boot record holds the partition (its
-//! start counted from this record) and the way to the next record (counted from the start of the
-//! whole extended partition).
+//! Logical partitions are numbered from 5. Each extended boot record holds the partition, whose
+//! start counts from this record, and the location of the next record, which counts from the start
+//! of the whole extended partition.
 #![allow(clippy::little_endian_bytes, reason = "partition tables are little-endian")]
 
 use std::io;
 
-use super::{Entry, MAX_PARTITIONS, Purpose};
+use super::{MAX_PARTITIONS, Purpose, TableEntry};
 use crate::device::BlockDevice;
 
-/// The type of the one partition in the MBR of a disk with a GPT.
+/// Type of the one partition in the MBR of a disk with a GPT.
 pub(super) const PROTECTIVE: u8 = 0xee;
 
-/// The types that mean "extended": by CHS, by LBA, by Linux.
+/// The types of extended partitions: CHS, LBA, Linux.
 const EXTENDED: [u8; 3] = [0x05, 0x0f, 0x85];
 
 const RECORD_BYTES: usize = 512;
@@ -25,15 +25,15 @@ const ENTRIES_OFFSET: usize = 446;
 const ENTRY_BYTES: usize = 16;
 const FIRST_LOGICAL: u32 = 5;
 
-/// One entry of a record, as it stands there.
+/// An entry of a boot record.
 #[derive(Clone, Copy)]
-struct Slot {
+struct RecordEntry {
     kind: u8,
     first_sector: u32,
     sectors: u32,
 }
 
-impl Slot {
+impl RecordEntry {
     fn is_used(self) -> bool {
         self.kind != 0 && self.sectors != 0
     }
@@ -42,8 +42,8 @@ impl Slot {
         self.is_used() && EXTENDED.contains(&self.kind)
     }
 
-    fn entry(self, number: u32, base: u64) -> Entry {
-        Entry {
+    fn table_entry(self, number: u32, base: u64) -> TableEntry {
+        TableEntry {
             number,
             first_sector: base + u64::from(self.first_sector),
             sectors: self.sectors.into(),
@@ -53,41 +53,51 @@ impl Slot {
     }
 }
 
-/// Reads the table; `None` if there is none.
-pub(super) fn read(device: &dyn BlockDevice, sector_size: u32) -> io::Result<Option<Vec<Entry>>> {
-    let Some(slots) = read_record(device, 0)? else { return Ok(None) };
-    let numbered = (1..).zip(slots);
-    let primary = numbered.filter(|(_, slot)| slot.is_used() && !slot.is_extended());
-    let mut entries: Vec<Entry> = primary.map(|(number, slot)| slot.entry(number, 0)).collect();
-    if let Some(extended) = slots.into_iter().find(|slot| slot.is_extended()) {
+/// Reads the table. Returns `None` if there is none.
+pub(super) fn read(
+    device: &dyn BlockDevice,
+    sector_size: u32,
+) -> io::Result<Option<Vec<TableEntry>>> {
+    let Some(record_entries) = read_record(device, 0)? else { return Ok(None) };
+    let numbered = (1..).zip(record_entries);
+    let primary = numbered.filter(|(_, entry)| entry.is_used() && !entry.is_extended());
+    let mut entries: Vec<TableEntry> =
+        primary.map(|(number, entry)| entry.table_entry(number, 0)).collect();
+    if let Some(extended) = record_entries.into_iter().find(|entry| entry.is_extended()) {
         read_logical(device, sector_size, extended, &mut entries)?;
     }
-    // A boot sector without partitions has the same signature; that is no table.
+    // The boot sector of a filesystem has the same signature and no partitions; it is not a table.
     Ok((!entries.is_empty()).then_some(entries))
 }
 
-/// Follows the chain of extended boot records. It is bounded by the number of partitions and of
-/// records, so a chain that runs in a circle ends.
+/// Follows the chain of extended boot records. The numbers of partitions and of records are
+/// bounded, so a cyclic chain ends.
 fn read_logical(
     device: &dyn BlockDevice,
     sector_size: u32,
-    extended: Slot,
-    entries: &mut Vec<Entry>,
+    extended: RecordEntry,
+    entries: &mut Vec<TableEntry>,
 ) -> io::Result<()> {
     let mut number = FIRST_LOGICAL;
     let mut record = u64::from(extended.first_sector);
     for _ in 0..MAX_PARTITIONS {
-        let Some(slots) = read_record(device, record * u64::from(sector_size))? else { break };
-        for slot in slots.into_iter().filter(|slot| slot.is_used() && !slot.is_extended()) {
+        let Some(record_entries) = read_record(device, record * u64::from(sector_size))? else {
+            break;
+        };
+        for entry in
+            record_entries.into_iter().filter(|entry| entry.is_used() && !entry.is_extended())
+        {
             if entries.len() >= MAX_PARTITIONS {
                 return Ok(());
             }
-            entries.push(slot.entry(number, record));
+            entries.push(entry.table_entry(number, record));
             number += 1;
         }
-        let Some(next) = slots.into_iter().find(|slot| slot.is_extended()) else { break };
+        let Some(next) = record_entries.into_iter().find(|entry| entry.is_extended()) else {
+            break;
+        };
         let next = u64::from(extended.first_sector) + u64::from(next.first_sector);
-        // Every tool writes the chain upwards; one that goes back is damaged or a trap.
+        // Every tool writes an ascending chain. A chain that goes back is damaged or hostile.
         if next <= record {
             break;
         }
@@ -96,8 +106,8 @@ fn read_logical(
     Ok(())
 }
 
-/// Reads the four slots of the record at this byte; `None` if there is no record.
-fn read_record(device: &dyn BlockDevice, start: u64) -> io::Result<Option<[Slot; 4]>> {
+/// Reads the four entries of the boot record at this byte. Returns `None` if there is no record.
+fn read_record(device: &dyn BlockDevice, start: u64) -> io::Result<Option<[RecordEntry; 4]>> {
     let end = start.checked_add(RECORD_BYTES as u64);
     if end.is_none_or(|end| end > device.length_bytes()) {
         return Ok(None);
@@ -107,18 +117,18 @@ fn read_record(device: &dyn BlockDevice, start: u64) -> io::Result<Option<[Slot;
     Ok(decode_record(&record))
 }
 
-fn decode_record(record: &[u8; RECORD_BYTES]) -> Option<[Slot; 4]> {
+fn decode_record(record: &[u8; RECORD_BYTES]) -> Option<[RecordEntry; 4]> {
     let (entries, signature) = record.get(ENTRIES_OFFSET..)?.split_at_checked(4 * ENTRY_BYTES)?;
     let (entries, _) = entries.as_chunks::<ENTRY_BYTES>();
     let flags_sound = entries.iter().all(|entry| matches!(entry.first(), Some(0 | 0x80)));
     if signature != [0x55, 0xaa] || !flags_sound {
         return None;
     }
-    let mut slots = [Slot { kind: 0, first_sector: 0, sectors: 0 }; 4];
-    for (slot, entry) in slots.iter_mut().zip(entries) {
-        slot.kind = *entry.get(4)?;
-        slot.first_sector = u32::from_le_bytes(*entry.get(8..)?.first_chunk()?);
-        slot.sectors = u32::from_le_bytes(*entry.get(12..)?.first_chunk()?);
+    let mut record_entries = [RecordEntry { kind: 0, first_sector: 0, sectors: 0 }; 4];
+    for (decoded, entry) in record_entries.iter_mut().zip(entries) {
+        decoded.kind = *entry.get(4)?;
+        decoded.first_sector = u32::from_le_bytes(*entry.get(8..)?.first_chunk()?);
+        decoded.sectors = u32::from_le_bytes(*entry.get(12..)?.first_chunk()?);
     }
-    Some(slots)
+    Some(record_entries)
 }

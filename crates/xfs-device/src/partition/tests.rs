@@ -10,7 +10,7 @@ use super::{MAX_PARTITIONS, PartitionError, TableKind, partitions};
 const DISK_BYTES: u64 = 8 << 20;
 const LINUX: u8 = 0x83;
 
-/// A GPT in the making: its entries and what a test wants to distort.
+/// A GPT under construction: its entries and the distortions of a test.
 pub(crate) struct Gpt {
     pub(crate) sector_size: u64,
     pub(crate) entry_bytes: u32,
@@ -69,7 +69,7 @@ pub(crate) fn write(disk: &MemoryDevice, offset: u64, bytes: &[u8]) {
     disk.write_at(offset, &bytes[..fits], Durability::Cached).unwrap();
 }
 
-/// Writes a boot record at a byte: type, first sector, sectors.
+/// Writes a boot record at a byte; each entry has type, first sector, sectors.
 pub(crate) fn write_record(disk: &MemoryDevice, offset: u64, slots: &[(u8, u32, u32)]) {
     let mut record = [0; 512];
     record[510..].copy_from_slice(&[0x55, 0xaa]);
@@ -82,14 +82,14 @@ pub(crate) fn write_record(disk: &MemoryDevice, offset: u64, slots: &[(u8, u32, 
     write(disk, offset, &record);
 }
 
-/// Number, start and length of every partition.
+/// Returns number, start and length of every partition.
 fn ranges(disk: &MemoryDevice) -> Vec<(u32, u64, u64)> {
     let table = partitions(disk).unwrap().unwrap();
     table.partitions.iter().map(|part| (part.number, part.start, part.length_bytes)).collect()
 }
 
 #[test]
-fn reads_gpt_in_both_sector_sizes() {
+fn gpt_is_read_in_both_sector_sizes() {
     for sector_size in [512, 4096] {
         let disk = Gpt::new(sector_size, &[(1, 100, 199), (7, 200, 200)]).disk();
         write(&disk, 100 * sector_size, b"XFSB");
@@ -105,7 +105,7 @@ fn reads_gpt_in_both_sector_sizes() {
 }
 
 #[test]
-fn a_damaged_gpt_is_read_from_its_copy() {
+fn damaged_gpt_is_read_from_its_copy() {
     let disk = Gpt::new(512, &[(1, 100, 199)]).disk();
     write(&disk, 512 + 60, b"damaged");
     assert_eq!(ranges(&disk), [(1, 51200, 51200)]);
@@ -139,13 +139,13 @@ fn hostile_gpt_numbers_are_refused() {
 fn impossible_gpt_entries_are_dropped() {
     let entries = [(1, 10, 9), (2, 0, u64::MAX), (3, u64::MAX, u64::MAX), (4, 1 << 60, 1 << 61)];
     assert_eq!(ranges(&Gpt::new(512, &entries).disk()), []);
-    // One that only reaches past the end is kept: the disk may be truncated.
+    // An entry that only reaches past the end is kept: the disk may be truncated.
     let disk = Gpt::new(512, &[(1, 1 << 40, 1 << 41)]).disk();
     assert_eq!(ranges(&disk), [(1, 1 << 49, (1 << 49) + 512)]);
 }
 
 #[test]
-fn reads_primary_and_logical_partitions() {
+fn primary_and_logical_partitions_are_read() {
     let disk = MemoryDevice::new(DISK_BYTES);
     write_record(&disk, 0, &[(LINUX, 10, 5), (0, 0, 0), (0x0f, 100, 900), (LINUX, 20, 1)]);
     write_record(&disk, 100 * 512, &[(LINUX, 1, 30), (0x05, 200, 100)]);
@@ -155,7 +155,7 @@ fn reads_primary_and_logical_partitions() {
 }
 
 #[test]
-fn mbr_sectors_are_those_under_which_xfs_appears() {
+fn mbr_sector_size_is_the_one_under_which_xfs_appears() {
     let disk = MemoryDevice::new(DISK_BYTES);
     write_record(&disk, 0, &[(LINUX, 10, 5)]);
     assert_eq!(partitions(&disk).unwrap().unwrap().sector_size, 512);
@@ -166,7 +166,7 @@ fn mbr_sectors_are_those_under_which_xfs_appears() {
 
 #[test]
 fn chains_of_extended_partitions_end() {
-    // Onto itself, backwards, past the end of the disk, and far beyond 32 bits of bytes.
+    // To itself, backwards, past the end of the disk, and far beyond 32 bits of bytes.
     for next in [0, 50, u32::MAX, 1 << 30] {
         let disk = MemoryDevice::new(DISK_BYTES);
         write_record(&disk, 0, &[(0x05, 100, 900)]);
@@ -185,15 +185,15 @@ fn chains_of_extended_partitions_end() {
 }
 
 #[test]
-fn disks_without_a_table_have_none() {
+fn disk_without_a_table_has_no_partitions() {
     for length in [0, 1, 511, 512, 1024, 5000] {
         assert_eq!(partitions(&MemoryDevice::new(length)).unwrap(), None);
     }
-    // A boot sector of a filesystem: signature, but no partition.
+    // The boot sector of a filesystem: a signature, but no partition.
     let disk = MemoryDevice::new(DISK_BYTES);
     write_record(&disk, 0, &[]);
     assert_eq!(partitions(&disk).unwrap(), None);
-    // Code where the flags should be.
+    // Code in the place of the flags.
     write_record(&disk, 0, &[(LINUX, 10, 5)]);
     write(&disk, 446, &[0x33]);
     assert_eq!(partitions(&disk).unwrap(), None);

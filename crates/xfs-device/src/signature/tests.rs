@@ -4,7 +4,7 @@ use super::{Contents, SIGNATURES, detect, recognise};
 use crate::memory::MemoryDevice;
 
 #[test]
-fn every_signature_is_recognised_at_its_place() {
+fn every_signature_is_recognised_at_its_offset() {
     for (offset, magic, contents) in SIGNATURES {
         let mut bytes = vec![0; offset + magic.len()];
         bytes[*offset..].copy_from_slice(magic);
@@ -14,7 +14,7 @@ fn every_signature_is_recognised_at_its_place() {
 }
 
 #[test]
-fn short_devices_and_far_starts_are_fine() {
+fn short_device_or_far_start_is_no_error() {
     for length in [0, 1, 511, 70_000] {
         let device = MemoryDevice::new(length);
         for start in [0, 1, length, u64::MAX] {

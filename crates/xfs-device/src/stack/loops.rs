@@ -1,8 +1,8 @@
 //! Loop devices: the files that they are made of.
 //!
-//! sysfs shows the path of the file, as it is called now and from here: it ends in ` (deleted)` where
-//! the file has no name, and means another file in another mount namespace. The kernel tells the
-//! inode to a caller that may open the device.
+//! sysfs shows the present path of the file in this mount namespace. It ends in ` (deleted)` if the
+//! file has no name, and means another file in another mount namespace. The kernel gives the inode
+//! to a process that may open the device.
 
 #![allow(unsafe_code, reason = "LOOP_GET_STATUS64, which no library wraps")]
 
@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Identity, Span, open_to_look, sysfs};
+use super::{FileIdentity, Span, open_to_look, sysfs};
 
 /// `struct loop_info64` of `linux/loop.h`.
 #[repr(C)]
@@ -36,22 +36,22 @@ const LOOP_GET_STATUS64: rustix::ioctl::Opcode = 0x4c05;
 pub(crate) struct LoopDevice {
     /// The number of the device.
     pub(crate) number: u64,
-    /// The path of its file, as it is shown here.
+    /// The path of its file, as sysfs shows it here.
     pub(crate) backing: PathBuf,
-    /// The device and inode of the file (of the node, where it is a block device). `None` where this
-    /// caller may not ask.
+    /// The device and inode of the file (of the node, for a block device). `None` if this process
+    /// may not ask.
     pub(crate) inode: Option<(u64, u64)>,
     /// The bytes of the file that it shows.
     pub(crate) window: Span,
 }
 
 impl LoopDevice {
-    /// The loop device of this number, if it is one and attached.
+    /// Returns the loop device of this number, if it is one and attached.
     pub(super) fn of(number: u64) -> Option<Self> {
         Self::read(&sysfs::directory_of(number))
     }
 
-    /// All loop devices that are attached.
+    /// Returns all attached loop devices.
     pub(crate) fn all() -> Vec<Self> {
         let Ok(entries) = fs::read_dir("/sys/block") else { return Vec::new() };
         entries.filter_map(Result::ok).filter_map(|entry| Self::read(&entry.path())).collect()
@@ -67,20 +67,20 @@ impl LoopDevice {
         Some(Self { number, backing, inode, window: Span::new(offset, limit) })
     }
 
-    /// The identity of its file.
-    pub(crate) fn identity(&self) -> Option<Identity> {
+    /// Returns the identity of its file.
+    pub(crate) fn identity(&self) -> Option<FileIdentity> {
         let found = fs::metadata(&self.backing).ok();
         match (found, self.inode) {
-            (Some(found), None) => Some(Identity::of(&found)),
+            (Some(found), None) => Some(FileIdentity::of(&found)),
             (Some(found), Some(inode)) if inode == (found.dev(), found.ino()) => {
-                Some(Identity::of(&found))
+                Some(FileIdentity::of(&found))
             }
-            (_, Some((device, inode))) => Some(Identity::File { device, inode }),
+            (_, Some((device, inode))) => Some(FileIdentity::File { device, inode }),
             (None, None) => None,
         }
     }
 
-    /// The node in /dev, as messages show it.
+    /// Returns the node in /dev, for messages.
     pub(crate) fn shown(&self) -> PathBuf {
         let name = || PathBuf::from(sysfs::device_name(self.number));
         sysfs::node_of(self.number).unwrap_or_else(name)

@@ -1,6 +1,6 @@
-//! What sysfs says of block devices: numbers, nodes, partitions, what they are made of.
+//! Block devices in sysfs: numbers, nodes, partitions, slaves.
 //!
-//! Does **not** own: what follows from it.
+//! Does **not** own: using the results.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 
 use super::Span;
 
-/// The unit in which sysfs counts, whatever the sector size of the device.
+/// The unit in which sysfs counts, for any sector size of the device.
 const SECTOR_BYTES: u64 = 512;
 
-/// A device number in the text form of procfs and sysfs: `major:minor`.
+/// Returns a device number in the text form of procfs and sysfs: `major:minor`.
 pub(crate) fn device_name(number: u64) -> String {
     format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
 }
 
-/// The number that such a text says.
+/// Parses a device number in this form.
 pub(super) fn parse_device_name(name: &str) -> Option<u64> {
     let (major, minor) = name.split_once(':')?;
     Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The first line of a file, without its end.
+/// Returns the first line of a file, without its newline.
 pub(crate) fn read_line(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim_end_matches('\n').to_owned())
@@ -32,17 +32,17 @@ pub(super) fn read_number(path: &Path) -> Option<u64> {
     read_line(path)?.parse().ok()
 }
 
-/// The directory of a block device.
+/// Returns the directory of a block device.
 pub(super) fn directory_of(number: u64) -> PathBuf {
     Path::new("/sys/dev/block").join(device_name(number))
 }
 
-/// The number of the device whose directory this is.
+/// Returns the number of the device with this directory.
 pub(super) fn number_in(directory: &Path) -> Option<u64> {
     parse_device_name(&read_line(&directory.join("dev"))?)
 }
 
-/// The node of a device in /dev, if it is the device's.
+/// Returns the node of a device in /dev, if that node is the device.
 pub(super) fn node_of(number: u64) -> Option<PathBuf> {
     let facts = fs::read_to_string(directory_of(number).join("uevent")).ok()?;
     let name = facts.lines().find_map(|line| line.strip_prefix("DEVNAME="))?;
@@ -51,7 +51,7 @@ pub(super) fn node_of(number: u64) -> Option<PathBuf> {
     (found.file_type().is_block_device() && found.rdev() == number).then_some(node)
 }
 
-/// The disk that a partition is part of, and where it lies on it.
+/// Returns the disk of a partition, and the partition's span on it.
 pub(super) fn disk_of_partition(number: u64) -> Option<(u64, Span)> {
     let directory = directory_of(number);
     if !directory.join("partition").exists() {
@@ -63,7 +63,7 @@ pub(super) fn disk_of_partition(number: u64) -> Option<(u64, Span)> {
     Some((number_in(disk.parent()?)?, Span::new(start, Some(length))))
 }
 
-/// The partitions of a block device.
+/// Returns the partitions of a block device.
 pub(crate) fn partitions_of(number: u64) -> Vec<u64> {
     let Ok(entries) = fs::read_dir(directory_of(number)) else { return Vec::new() };
     let below = entries.filter_map(Result::ok).map(|entry| entry.path());
@@ -73,7 +73,8 @@ pub(crate) fn partitions_of(number: u64) -> Vec<u64> {
         .collect()
 }
 
-/// The devices that a mapped or RAID device is made of, and whether other devices use them too.
+/// Returns the devices that a mapped or RAID device is made of, and whether other devices use them
+/// too.
 pub(super) fn slaves_of(number: u64) -> Vec<(u64, bool)> {
     let Ok(entries) = fs::read_dir(directory_of(number).join("slaves")) else { return Vec::new() };
     let slaves = entries.filter_map(Result::ok).map(|entry| entry.path());

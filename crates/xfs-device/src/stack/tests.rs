@@ -1,7 +1,10 @@
-//! Spans and what lies below plain files; loop devices need privilege, and are tried with mounts.
+//! Spans, and the levels below plain files. Loop devices need privilege; the tests of mounts use
+//! them.
+
+use rustix::fs::OFlags;
 
 use super::sysfs::parse_device_name;
-use super::{Identity, Level, Shortened, Span, device_name, levels_below, twins};
+use super::{FileIdentity, Level, Shortened, Span, device_name, levels_below, twins};
 
 fn span(start: u64, end: u64) -> Span {
     Span { start, end }
@@ -42,21 +45,23 @@ fn plain_file_has_no_levels_and_no_twins() {
     // A build folder on overlayfs has a level below it.
     let levels = levels_below(&file, &metadata);
     assert!(levels.len() <= 1, "{levels:?}");
-    assert_eq!(twins(Identity::of(&metadata), &[]), []);
+    assert_eq!(twins(FileIdentity::of(&metadata), &[]), []);
 }
 
 #[test]
-fn level_that_is_another_inode_is_left_unreached() {
+fn level_with_another_inode_is_not_opened() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let open = |expected| Level::open(file.path().to_owned(), expected, Span::WHOLE).unwrap();
-    assert!(open(None).file.is_some());
+    let level = open(None).file.unwrap();
+    let access = rustix::fs::fcntl_getfl(&level).unwrap() & OFlags::RWMODE;
+    assert_eq!(access, OFlags::RDONLY, "a level is opened for reading only (I1)");
     let other = open(Some((1, 2)));
-    assert!(other.file.is_none());
-    assert_eq!(other.identity, Identity::File { device: 1, inode: 2 });
+    assert!(other.file.is_none(), "the kernel does not confirm the inode (I2)");
+    assert_eq!(other.identity, FileIdentity::File { device: 1, inode: 2 });
 }
 
 #[test]
-fn level_that_shrinks_says_what_is_left() {
+fn shrunk_level_reports_its_lengths() {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(1000).unwrap();
     let level = Level::open(file.path().to_owned(), None, Span::WHOLE).unwrap();

@@ -13,8 +13,8 @@ use crate::usage::unescape;
 /// `OVERLAYFS_SUPER_MAGIC`.
 const OVERLAYFS: u64 = 0x794c_7630;
 
-/// The file of a layer that an open file of overlayfs shows. `None` for files of other filesystems, and
-/// where the layer is not to be found from here.
+/// Returns the layer's file that an open file of overlayfs shows. Returns `None` for files of other
+/// filesystems, and if the layer cannot be found from this process.
 pub(super) fn file_below(file: &File) -> Option<PathBuf> {
     let facts = rustix::fs::fstatfs(file).ok()?;
     if u64::try_from(facts.f_type).ok()? & 0xffff_ffff != OVERLAYFS {
@@ -33,14 +33,14 @@ pub(super) fn file_below(file: &File) -> Option<PathBuf> {
 /// The directories that a mount of overlayfs merges, the uppermost first.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Layers {
-    /// The directory of the filesystem that is mounted.
+    /// The mounted directory of the filesystem.
     root: PathBuf,
     mount_point: PathBuf,
     directories: Vec<PathBuf>,
 }
 
 impl Layers {
-    /// Reads the line of mountinfo of this mount.
+    /// Parses the line of mountinfo of this mount.
     pub(super) fn parse(line: &[u8], mount: &[u8]) -> Option<Self> {
         let mut words = line.split(|byte| *byte == b' ');
         if words.next()? != mount {
@@ -66,7 +66,7 @@ impl Layers {
         Some(Self { root, mount_point, directories: upper })
     }
 
-    /// The first layer that has the file at this path of the host.
+    /// Returns the file at this path in the first layer that has it.
     fn find(&self, path: &Path, length: u64) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.mount_point).ok()?;
         let root = self.root.strip_prefix("/").unwrap_or(&self.root);
@@ -78,7 +78,7 @@ impl Layers {
     }
 }
 
-/// Splits at a byte that no backslash stands before.
+/// Splits at each separator that has no backslash before it.
 fn split_unescaped(text: &[u8], separator: u8) -> Vec<&[u8]> {
     let mut is_escaped = false;
     text.split(|&byte| {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_that_are_named_one_by_one_are_read_in_order() {
+    fn layers_in_separate_options_are_read_in_order() {
         let line = b"41 22 0:33 / /m rw shared:1 - overlay o ro,lowerdir+=/a,lowerdir+=/b";
         let expected = ["/a", "/b"].map(PathBuf::from).to_vec();
         assert_eq!(Layers::parse(line, b"41").unwrap().directories, expected);

@@ -1,4 +1,4 @@
-//! Parsing of what the kernel prints; real mounts need privilege.
+//! Parsing of procfs; real mounts need privilege.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use crate::error::{DeviceError, DeviceFailure};
 use crate::file::Access;
 
 #[test]
-fn takes_device_and_mount_point_out_of_a_line() {
+fn mountinfo_line_gives_device_and_mount_point() {
     let line = b"36 35 98:0 /mnt1 /mnt\\040two rw,noatime master:1 - xfs /dev/root rw";
     let expected = ("98:0".to_owned(), PathBuf::from("/mnt two"));
     assert_eq!(parse_mount(line), Some(expected));
@@ -16,19 +16,19 @@ fn takes_device_and_mount_point_out_of_a_line() {
 }
 
 #[test]
-fn undoes_escapes_and_leaves_the_rest() {
+fn unescape_decodes_escapes_only() {
     assert_eq!(unescape(b"a\\134b\\011"), b"a\\b\t");
     assert_eq!(unescape(b"\\9\\04"), b"\\9\\04");
     assert_eq!(unescape(b"\\777"), b"\\777");
 }
 
 #[test]
-fn names_devices_as_the_kernel_does() {
+fn device_name_equals_that_of_the_kernel() {
     assert_eq!(device_name(rustix::fs::makedev(259, 12)), "259:12");
 }
 
 #[test]
-fn a_loop_device_bars_writers_only() {
+fn loop_device_conflicts_with_writers_only() {
     let attached = Usage::Loop { device: PathBuf::from("/dev/loop0") };
     assert!(!attached.conflicts(Access::ReadOnly));
     assert!(attached.conflicts(Access::ReadWrite));
@@ -37,7 +37,7 @@ fn a_loop_device_bars_writers_only() {
 }
 
 #[test]
-fn only_readers_are_told_of_reading_what_is_mounted() {
+fn live_hint_is_given_to_readers_only() {
     let hint = |access| {
         let mounted = Usage::Mounted { mount_point: PathBuf::from("/mnt") };
         let error = DeviceError::new(Path::new("image"), DeviceFailure::InUse(mounted, access));

@@ -8,7 +8,7 @@ use crate::device::{BlockDevice, Durability};
 use crate::memory::MemoryDevice;
 
 #[test]
-fn moves_offsets_and_keeps_inside() {
+fn window_shifts_offsets_and_refuses_others() {
     let whole = Arc::new(MemoryDevice::new(10_000));
     let window = WindowDevice::new(whole.clone(), 1000, 2000);
     assert_eq!(window.length_bytes(), 2000);
@@ -25,7 +25,7 @@ fn moves_offsets_and_keeps_inside() {
 }
 
 #[test]
-fn is_cut_off_at_the_end_of_a_truncated_device() {
+fn window_is_cut_off_at_the_end_of_its_device() {
     let whole = Arc::new(MemoryDevice::new(10_000));
     assert_eq!(WindowDevice::new(whole.clone(), 9000, u64::MAX).length_bytes(), 1000);
     assert_eq!(WindowDevice::new(whole.clone(), 10_000, 5).length_bytes(), 0);

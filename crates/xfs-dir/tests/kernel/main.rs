@@ -21,7 +21,7 @@ use xfs_format::features::VersionFlags;
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, Tree, ready};
 use xfs_trans::Journal;
-use xfs_trans::testing::{Parts, parts, superblock};
+use xfs_trans::testing::{JournalParts, parts, superblock};
 
 use names::{Model, Names, Shown};
 
@@ -137,7 +137,7 @@ fn folder_of_copy() -> TempDir {
 }
 
 fn open(image: &Image) -> Result<Arc<Journal>, TrialError> {
-    let Parts { cache, log, superblock } = parts(&device(image)?, 1);
+    let JournalParts { cache, log, superblock } = parts(&device(image)?, 1);
     open_journal(cache, log, &superblock).map_err(failed)
 }
 

@@ -129,7 +129,7 @@ impl Writer<'_> {
         let mut wanted = old.length_blocks;
         loop {
             let blocks = u64::from(wanted) + overhead;
-            let staged = step::run_allocation(journal, (blocks, &mut self.earmark), |tx| {
+            let staged = step::run_allocation(journal, (blocks, &mut self.reservation), |tx| {
                 let place = live.place_for(tx.geometry(), ForkKind::Data, old.file_block);
                 let request = SpaceRequest::new(place, 1, wanted);
                 let space = allocate_extent(tx, &request)?.ok_or(PosixError::NoSpace)?;
@@ -161,7 +161,7 @@ impl Writer<'_> {
     fn take_over(&mut self, copy: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);
         let reserved = 2 * map_blocks(self.journal.geometry(), ForkKind::Data);
-        step::run_from_pool(self.journal, (reserved, &mut self.earmark), |tx| {
+        step::run_from_pool(self.journal, (reserved, &mut self.reservation), |tx| {
             let mapping = live.find_joined(tx, ForkKind::Data, copy.file_block)?;
             let Mapping::Extent(old) = mapping else {
                 return Err(PosixError::InvalidArgument.into());

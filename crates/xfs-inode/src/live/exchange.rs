@@ -16,7 +16,7 @@ use xfs_format::log_item::{ExchangeFlags, ExchangeIntent};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry, IncompatFeatures};
-use xfs_trans::{Deferred, Finish, Journal, Promise, Transaction};
+use xfs_trans::{Deferred, Finish, IntentPayload, Journal, Transaction};
 
 use super::map::map_blocks;
 use super::share::join_two;
@@ -212,9 +212,9 @@ impl ExchangeWork {
 }
 
 impl Deferred for ExchangeWork {
-    fn promise(&self) -> Option<Promise> {
+    fn intent_payload(&self) -> Option<IntentPayload> {
         let [left, right] = &self.files;
-        Some(Promise::Exchange(ExchangeIntent {
+        Some(IntentPayload::Exchange(ExchangeIntent {
             id: 0,
             inodes: [left.number(), right.number()],
             generations: self.generations,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::reservation::TransactionKind;
-use xfs_trans::{Earmark, Journal, RestOfBlocks, Transaction};
+use xfs_trans::{BlockReservation, FallbackPool, Journal, Transaction};
 
 /// Runs `work` in a transaction of its own, which is committed if it succeeds. If it fails, the
 /// transaction is cancelled: with something changed already that shuts the volume down.
@@ -21,15 +21,15 @@ pub(crate) fn run<R>(
 /// for such ends.
 pub(crate) fn run_from_pool<R>(
     journal: &Arc<Journal>,
-    (blocks, earmark): (u64, &mut Earmark),
+    (blocks, reservation): (u64, &mut BlockReservation),
     work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
 ) -> Result<R> {
-    let from = (&mut *earmark, RestOfBlocks::Pool);
-    let tx = journal.begin_earmarked(TransactionKind::Write, blocks, from)?;
+    let from = (&mut *reservation, FallbackPool::Reserved);
+    let tx = journal.begin_reserved(TransactionKind::Write, blocks, from)?;
     end(tx, |tx| {
         let answer = work(tx)?;
         tx.finish_deferred()?;
-        tx.return_to(earmark);
+        tx.return_to(reservation);
         Ok(answer)
     })
 }
@@ -54,18 +54,18 @@ fn end<'journal, R>(
 /// the free lists of groups: that is committed, since nothing is wrong with it.
 pub(crate) fn run_allocation<R>(
     journal: &Arc<Journal>,
-    (blocks, earmark): (u64, &mut Earmark),
+    (blocks, reservation): (u64, &mut BlockReservation),
     work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
 ) -> Result<R> {
-    let from = (&mut *earmark, RestOfBlocks::Free);
-    let tx = journal.begin_earmarked(TransactionKind::Write, blocks, from)?;
+    let from = (&mut *reservation, FallbackPool::Free);
+    let tx = journal.begin_reserved(TransactionKind::Write, blocks, from)?;
     end(tx, |tx| {
         let answer = match work(tx) {
             Err(Error::Posix(PosixError::NoSpace)) => None,
             answer => Some(answer?),
         };
         tx.finish_deferred()?;
-        tx.return_to(earmark);
+        tx.return_to(reservation);
         Ok(answer)
     })?
     .ok_or_else(|| PosixError::NoSpace.into())

@@ -25,7 +25,7 @@ use xfs_format::inode::{ForkKind, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
-use xfs_trans::{Earmark, Journal, Transaction};
+use xfs_trans::{BlockReservation, Journal, Transaction};
 
 use super::data::{self, Piece, clip};
 use super::map::{MapRequest, map_blocks};
@@ -46,7 +46,7 @@ pub struct WriteTerms {
     /// The time that the file gets.
     pub now: Timestamp,
     /// Blocks that were set aside for it; what is left of them is free again afterwards.
-    pub earmark: Earmark,
+    pub reservation: BlockReservation,
     /// Blocks to allocate past what is written, at the end of the file and where there is room:
     /// more will be written there soon.
     pub ahead_blocks: u64,
@@ -56,7 +56,7 @@ impl WriteTerms {
     /// For a write that nothing was prepared for.
     #[must_use]
     pub fn at(now: Timestamp) -> Self {
-        Self { now, earmark: Earmark::default(), ahead_blocks: 0 }
+        Self { now, reservation: BlockReservation::default(), ahead_blocks: 0 }
     }
 }
 
@@ -79,13 +79,13 @@ pub(super) struct Writer<'a> {
     pub(super) live: &'a Arc<Live>,
     pub(super) journal: &'a Arc<Journal>,
     pub(super) now: Timestamp,
-    pub(super) earmark: Earmark,
+    pub(super) reservation: BlockReservation,
     ahead_blocks: u64,
 }
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        self.journal.give_up(core::mem::take(&mut self.earmark));
+        self.journal.release_blocks(core::mem::take(&mut self.reservation));
     }
 }
 
@@ -152,9 +152,9 @@ impl Live {
     pub(super) fn writer<'a>(
         self: &'a Arc<Self>,
         journal: &'a Arc<Journal>,
-        WriteTerms { now, earmark, ahead_blocks }: WriteTerms,
+        WriteTerms { now, reservation, ahead_blocks }: WriteTerms,
     ) -> Writer<'a> {
-        Writer { live: self, journal, now, earmark, ahead_blocks }
+        Writer { live: self, journal, now, reservation, ahead_blocks }
     }
 
     /// Whether a write of so many bytes at `offset` can be made at all.
@@ -273,7 +273,7 @@ impl Writer<'_> {
     fn write_small(&mut self, hole: BlockRange, piece: Piece<'_>) -> Result<usize> {
         let (live, now) = (self.live, self.now);
         let blocks = hole.length_blocks + map_blocks(self.journal.geometry(), ForkKind::Data);
-        let reserved = (blocks, &mut self.earmark);
+        let reserved = (blocks, &mut self.reservation);
         let (written, length) = step::run_allocation(self.journal, reserved, |tx| {
             MapCounts::of(tx.journal()).note(MapUse::Write);
             let extent = live.take_space(tx, ForkKind::Data, hole)?;
@@ -297,7 +297,7 @@ impl Writer<'_> {
         let overhead = map_blocks(self.journal.geometry(), ForkKind::Data);
         loop {
             let request = MapRequest { fork: ForkKind::Data, range, unwritten: true };
-            let reserved = (range.length_blocks + overhead, &mut self.earmark);
+            let reserved = (range.length_blocks + overhead, &mut self.reservation);
             let mapped =
                 step::run_allocation(self.journal, reserved, |tx| self.live.map(tx, &request));
             range = match mapped {
@@ -329,7 +329,7 @@ impl Writer<'_> {
     fn show(&mut self, extent: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);
         let blocks = map_blocks(self.journal.geometry(), ForkKind::Data);
-        step::run_from_pool(self.journal, (blocks, &mut self.earmark), |tx| {
+        step::run_from_pool(self.journal, (blocks, &mut self.reservation), |tx| {
             live.convert(tx, BlockRange::of(extent), false)?;
             live.wrote(tx, end, now);
             Ok(())

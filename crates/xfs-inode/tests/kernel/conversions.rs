@@ -14,7 +14,7 @@ use xfs_inode::{BlockRange, KeepSize, map_blocks};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::{Geometry, ready};
 use xfs_trans::Journal;
-use xfs_trans::testing::{Parts, parts};
+use xfs_trans::testing::{JournalParts, parts};
 
 use super::{create, failed, folder, judge};
 
@@ -35,7 +35,7 @@ pub(crate) fn check(geometry: &Geometry, becomes: Becomes) -> Result<(), TrialEr
     let image = geometry.make(place.path())?;
     let device: SharedDevice =
         Arc::new(FileDevice::open(&image.data, OpenOptions::read_write()).map_err(failed)?);
-    let Parts { cache, log, superblock } = parts(&device, 0);
+    let JournalParts { cache, log, superblock } = parts(&device, 0);
     let journal = open_journal(cache, log, &superblock).map_err(failed)?;
     let copies = folder()?;
     let crashed = convert(&journal, superblock.root_inode, becomes, || image.copy(copies.path()));

@@ -24,7 +24,7 @@ use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, ready_with_programs};
 use xfs_testkit::{Atomicity, PowerCuts, Prng, RecordingDevice};
 use xfs_trans::Journal;
-use xfs_trans::testing::{Parts, parts, superblock};
+use xfs_trans::testing::{JournalParts, parts, superblock};
 
 use conversions::Becomes;
 
@@ -73,7 +73,7 @@ fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
         Arc::new(FileDevice::open(&copy.data, OpenOptions::read_write()).map_err(failed)?);
     let recorded = Arc::new(RecordingDevice::new(base));
     let device: SharedDevice = recorded.clone();
-    let Parts { cache, log, superblock: _ } = parts(&device, 0);
+    let JournalParts { cache, log, superblock: _ } = parts(&device, 0);
     let sound = superblock(&device);
     let journal = open_journal(cache, log, &sound).map_err(failed)?;
     let mut work = Work::new(&journal, sound.root_inode, seed).map_err(failed)?;

@@ -19,10 +19,10 @@ fn set(
 }
 
 #[test]
-fn a_lease_goes_with_the_opens() {
+fn lease_is_granted_unless_an_open_conflicts() {
     use LeaseMode::{Read, Write};
     let lease = LeaseKind::Lease;
-    // what is wanted, the opens with the holder's own for reading, whether it is given
+    // Mode; the opens, including the holder's open for reading; whether the lease is granted.
     let cases = [
         (Read, Opens { reads: 1, writes: 0 }, true),
         (Read, Opens { reads: 9, writes: 0 }, true),
@@ -40,13 +40,13 @@ fn a_lease_goes_with_the_opens() {
 }
 
 #[test]
-fn a_lease_goes_with_other_leases() {
+fn lease_is_granted_unless_a_lease_conflicts() {
     let lease = LeaseKind::Lease;
     let mut table = LeaseTable::new();
     assert_eq!(set(&mut table, 1, (lease, LeaseMode::Read), ONE_READER), Ok(()));
     assert_eq!(set(&mut table, 2, (lease, LeaseMode::Read), ONE_READER), Ok(()));
     let refused = set(&mut table, 2, (lease, LeaseMode::Write), ONE_READER);
-    assert_eq!(refused, Err(LockError::WouldBlock));
+    assert_eq!(refused, Err(LockError::WouldBlock), "a write lease is the only lease (I1)");
     assert!(table.release(1, None));
     assert_eq!(set(&mut table, 2, (lease, LeaseMode::Write), ONE_READER), Ok(()));
     let refused = set(&mut table, 3, (LeaseKind::Delegation, LeaseMode::Read), ONE_READER);
@@ -54,7 +54,7 @@ fn a_lease_goes_with_other_leases() {
 }
 
 #[test]
-fn what_breaks_what() {
+fn each_operation_breaks_the_listed_leases() {
     use LeaseKind::{Delegation, Layout, Lease};
     use LeaseMode::{Read, Write};
     use OpenMode::{Read as Reads, Write as Writes};
@@ -83,17 +83,25 @@ fn what_breaks_what() {
 }
 
 #[test]
-fn what_is_not_given_back_in_time_is_taken() {
+fn lease_not_released_in_time_expires() {
     let mut table = LeaseTable::new();
     let write = (LeaseKind::Lease, LeaseMode::Write);
     set(&mut table, 1, write, ONE_READER).unwrap();
     let start = Instant::now();
     let first = table.break_for(Breaker::Open(OpenMode::Read), start, GRACE);
     assert_eq!((first.until, first.notices.len()), (Some(start + GRACE), 1));
-    assert_eq!(table.mode(1, LeaseKind::Lease), Some(LeaseMode::Read), "what will be left");
+    assert_eq!(
+        table.mode(1, LeaseKind::Lease),
+        Some(LeaseMode::Read),
+        "the mode that will be left"
+    );
     let later = start + GRACE / 2;
     let again = table.break_for(Breaker::Open(OpenMode::Read), later, GRACE);
-    assert_eq!((again.until, again.notices.len()), (Some(start + GRACE), 0), "told once");
+    assert_eq!(
+        (again.until, again.notices.len()),
+        (Some(start + GRACE), 0),
+        "the holder is notified once (I2)"
+    );
     assert_eq!(set(&mut table, 1, write, ONE_READER), Err(LockError::WouldBlock));
     let over = table.break_for(Breaker::Open(OpenMode::Read), start + GRACE, GRACE);
     assert_eq!(over.until, None);
@@ -106,7 +114,7 @@ fn what_is_not_given_back_in_time_is_taken() {
 }
 
 #[test]
-fn a_holder_gives_way_to_readers() {
+fn holder_that_downgrades_does_not_block_readers() {
     let mut table = LeaseTable::new();
     set(&mut table, 1, (LeaseKind::Lease, LeaseMode::Write), ONE_READER).unwrap();
     let now = Instant::now();

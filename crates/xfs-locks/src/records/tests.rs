@@ -3,7 +3,7 @@ use xfs_testkit::Prng;
 use super::{HeldLock, LockMode, Owner, RecordLocks};
 use crate::range::LockRange;
 
-/// Bytes of the model's file.
+/// Bytes of the file in the model.
 const BYTES: u64 = 12;
 const OWNERS: [Owner; 3] = [Owner::Process(1), Owner::Process(2), Owner::Description(1)];
 
@@ -22,7 +22,7 @@ fn ranges(locks: &RecordLocks) -> Vec<(u64, u64, LockMode)> {
 }
 
 #[test]
-fn ranges_have_a_first_and_a_last_byte() {
+fn range_has_a_first_and_a_last_byte() {
     assert_eq!(LockRange::new(0, 0), Some(LockRange::WHOLE));
     assert_eq!(LockRange::new(5, 0).map(LockRange::length_bytes), Some(0));
     assert_eq!(LockRange::new(5, 3).map(LockRange::last), Some(7));
@@ -34,7 +34,7 @@ fn ranges_have_a_first_and_a_last_byte() {
 }
 
 #[test]
-fn neighbours_of_one_mode_are_one_range() {
+fn neighbours_of_one_mode_are_joined() {
     let mut locks = RecordLocks::new();
     locks.lock(held(1, 0, 4, LockMode::Shared));
     locks.lock(held(1, 8, 4, LockMode::Shared));
@@ -50,12 +50,12 @@ fn neighbours_of_one_mode_are_one_range() {
     assert!(!locks.unlock(Owner::Process(2), LockRange::WHOLE));
 }
 
-/// Each byte by itself: what is this owner's lock on it?
+/// The lock of each owner on each byte.
 type Model = [[Option<LockMode>; BYTES as usize]; OWNERS.len()];
 
-/// Random locks, checked byte by byte.
+/// Checks random locks byte by byte.
 #[test]
-fn every_byte_is_locked_as_a_table_of_bytes_says() {
+fn random_locks_equal_a_table_of_bytes() {
     let mut random = Prng::new(0x10c4);
     for _ in 0..300 {
         let mut locks = RecordLocks::new();
@@ -80,7 +80,7 @@ fn every_byte_is_locked_as_a_table_of_bytes_says() {
                     };
                     other != which && locked[bytes.clone()].iter().any(conflicts)
                 });
-                assert_eq!(locks.conflict(wanted).is_some(), in_the_way);
+                assert_eq!(locks.conflict(wanted).is_some(), in_the_way, "{wanted:?} (I2)");
                 if in_the_way {
                     continue;
                 }
@@ -104,10 +104,10 @@ fn check(locks: &RecordLocks, model: &Model) {
                 .filter(|lock| lock.owner == *owner && lock.range.overlaps(byte))
                 .map(|lock| lock.mode)
                 .collect();
-            assert_eq!(found.as_slice(), mode.as_slice());
+            assert_eq!(found.as_slice(), mode.as_slice(), "a byte is locked at most once (I1)");
         }
         let runs = bytes.chunk_by(|left, right| left == right).filter(|run| run[0].is_some());
         let ranges = locks.held().iter().filter(|lock| lock.owner == *owner);
-        assert_eq!(ranges.count(), runs.count(), "neighbours are joined");
+        assert_eq!(ranges.count(), runs.count(), "neighbours are joined (I3)");
     }
 }

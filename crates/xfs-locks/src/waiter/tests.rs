@@ -5,16 +5,16 @@ use super::Waiter;
 use crate::LockError;
 
 #[test]
-fn a_wakeup_before_the_sleep_is_kept() {
+fn wakeup_before_the_sleep_is_kept() {
     let waiter = Waiter::new();
     waiter.wake();
-    assert_eq!(waiter.sleep(None), Ok(()));
+    assert_eq!(waiter.sleep(None), Ok(()), "an earlier wakeup is kept (I1)");
     waiter.reset();
-    assert_eq!(waiter.sleep(Some(Instant::now())), Ok(()), "a limit is no error");
+    assert_eq!(waiter.sleep(Some(Instant::now())), Ok(()), "a limit is not an error");
 }
 
 #[test]
-fn it_ends_when_it_is_cancelled_or_its_time_is_over() {
+fn wait_ends_when_cancelled_or_past_its_deadline() {
     let waiter = Waiter::with_timeout(Duration::from_millis(1));
     assert_eq!(waiter.sleep(None), Err(LockError::TimedOut));
     let waiter = Waiter::new();
@@ -25,5 +25,5 @@ fn it_ends_when_it_is_cancelled_or_its_time_is_over() {
         assert_eq!(sleeper.join().unwrap(), Err(LockError::Interrupted));
     });
     waiter.wake();
-    assert_eq!(waiter.sleep(None), Err(LockError::Interrupted), "it stays cancelled");
+    assert_eq!(waiter.sleep(None), Err(LockError::Interrupted), "the waiter stays cancelled");
 }

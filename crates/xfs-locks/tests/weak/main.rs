@@ -1,8 +1,8 @@
-//! The counting of opens on a machine whose writes are seen late.
+//! Counting opens on a machine where writes become visible late.
 //!
-//! The real source is compiled here against the atomics of loom, which explores what the memory model
-//! allows and not only what this processor does. With the full fences an open and a lease never miss
-//! each other; without them the model finds the execution in which they do.
+//! The real source is compiled here against the atomics of loom. Loom explores everything that the
+//! memory model allows, not only what this processor does. With the full fences an open and a lease
+//! never miss each other. Without them loom finds the execution in which they do.
 
 #[path = "../../src/opens.rs"]
 #[expect(
@@ -12,7 +12,7 @@
 )]
 mod opens;
 
-/// Loom's atomics in the shape of those of `xfs-sync`.
+/// Loom's atomics in the form of those of `xfs-sync`.
 mod sync {
     use core::marker::PhantomData;
 
@@ -69,7 +69,7 @@ use opens::{
     leave_before_look,
 };
 
-/// Two slots, of which one is opened while a lease is set.
+/// Two slots; one is opened while a lease is set.
 fn open_against_lease(barrier: fn()) {
     loom::model(move || {
         let parts = Arc::new((OpenTally::new(), OpenTally::new(), LockWord::new()));
@@ -81,23 +81,23 @@ fn open_against_lease(barrier: fn()) {
         let counted = announce_then_sum(&parts.2, barrier, sum);
         let sees_no_open = counted == [Opens::default(); 2];
         let sees_lease = opening.join().expect("the open returns");
-        assert!(sees_lease || !sees_no_open, "neither saw the other");
+        assert!(sees_lease || !sees_no_open, "neither saw the other (I1)");
     });
 }
 
 #[test]
-fn with_fences_one_of_the_two_sees_the_other() {
+fn open_and_lease_with_fences_see_each_other() {
     open_against_lease(full_fence);
 }
 
 #[test]
 #[should_panic(expected = "neither saw the other")]
-fn without_fences_they_can_miss_each_other() {
+fn open_and_lease_without_fences_can_miss_each_other() {
     open_against_lease(|| ());
 }
 
-/// A file that is open for writing in two slots is closed in both: who finds that nobody is left gives back what was
-/// allocated ahead.
+/// Two slots with an open for writing each are closed at once. The thread that finds no writer left
+/// returns the speculative preallocation.
 fn close_against_close(barrier: fn()) {
     loom::model(move || {
         let parts = Arc::new((OpenTally::new(), OpenTally::new()));
@@ -117,17 +117,17 @@ fn close_against_close(barrier: fn()) {
         leave_before_look(&parts.0, OpenMode::Write, barrier);
         let left = left(&parts);
         let left_by_other = closing.join().expect("the close returns");
-        assert!(left == 0 || left_by_other == 0, "neither was the last");
+        assert!(left == 0 || left_by_other == 0, "neither was the last (I3)");
     });
 }
 
 #[test]
-fn with_fences_one_of_two_who_close_is_the_last() {
+fn one_of_two_closes_with_fences_is_the_last() {
     close_against_close(full_fence);
 }
 
 #[test]
 #[should_panic(expected = "neither was the last")]
-fn without_fences_each_may_leave_the_end_to_the_other() {
+fn two_closes_without_fences_can_miss_each_other() {
     close_against_close(|| ());
 }

@@ -13,7 +13,7 @@ fn free(start: u32, count: u32) -> FreeSpace {
 }
 
 #[test]
-fn an_ordinary_group() {
+fn ordinary_group_has_headers_roots_and_a_free_list() {
     let plan = plan(2 * GIB, "").unwrap();
     let group = plan.group(AgNumber(1)).unwrap();
     assert_eq!(group.free, [free(13, 131_059)]);
@@ -23,7 +23,7 @@ fn an_ordinary_group() {
 }
 
 #[test]
-fn the_first_group_holds_inodes_and_the_middle_one_the_log() {
+fn first_group_has_the_inodes_and_the_middle_group_the_log() {
     let plan = plan(2 * GIB, "").unwrap();
     let first = plan.group(AgNumber(0)).unwrap();
     assert_eq!(first.inodes, Some(AgBlock(16)));
@@ -35,20 +35,20 @@ fn the_first_group_holds_inodes_and_the_middle_one_the_log() {
 }
 
 #[test]
-fn a_gap_before_an_aligned_log_feeds_the_free_list() {
+fn gap_before_an_aligned_log_feeds_the_free_list() {
     let plan = plan(GIB, "-l su=64k").unwrap();
     let group = plan.group(AgNumber(2)).unwrap();
-    // Blocks 7 to 15 are before the log; six of them are the best fit.
+    // Blocks 7 to 15 are before the log. Six of them are the best fit.
     assert_eq!(group.free_list, (7..13).map(AgBlock).collect::<Vec<_>>());
     assert_eq!(group.free.first(), Some(&free(13, 3)));
 }
 
 #[test]
-fn neighbours_of_one_owner_are_one_record() {
+fn adjacent_extents_of_one_owner_are_one_record() {
     let plan = plan(GIB, "-m reflink=0").unwrap();
     let group = plan.group(AgNumber(1)).unwrap();
     let last = group.owned.last().unwrap();
-    // The root of the reverse map, and the free list behind it.
+    // The root of the reverse map, and the free list after it.
     assert_eq!((last.start, last.count, last.owner), (AgBlock(5), 7, RmapOwner::Group));
 }
 

@@ -1,7 +1,7 @@
-//! Files of options: `mkfs -c options=FILE`.
+//! Configuration files: `mkfs -c options=FILE`.
 //!
 //! Owns: the sections of such a file and the options that they stand for. Does **not** own: reading
-//! the file, or what an option means.
+//! the file, or the meaning of an option.
 
 use super::{OptionError, Options};
 
@@ -18,12 +18,13 @@ const SECTIONS: [(&str, char); 8] = [
 ];
 
 impl Options {
-    /// Reads the text of a configuration file of mkfs.xfs: `[data]` and below it `su=2m`, a line each.
+    /// Parses the text of a configuration file of mkfs.xfs: `[data]`, and below it lines such as
+    /// `su=2m`.
     ///
     /// # Errors
     ///
-    /// Lines of another form, unknown sections, and the errors of [`Options::parse`]. An option that was given
-    /// before is given twice.
+    /// Lines of another form, unknown sections, and the errors of [`Options::parse`]. An option
+    /// that was given before counts as given twice.
     pub fn parse_configuration(&mut self, text: &str) -> Result<(), OptionError> {
         let mut letter = None;
         for (number, line) in (1..).zip(text.lines()) {
@@ -45,7 +46,7 @@ impl Options {
             }
             let (name, value) = line.split_once('=').ok_or_else(malformed)?;
             let letter = letter.ok_or_else(malformed)?;
-            // A comma would begin another option.
+            // A comma would start another option.
             if value.contains(',') {
                 return Err(malformed());
             }
@@ -55,7 +56,7 @@ impl Options {
     }
 }
 
-/// A line up to a `#` or `;` that stands at its beginning or after a blank.
+/// Returns a line without its comment: a `#` or `;` at the start or after a blank starts one.
 fn without_comment(line: &str) -> &str {
     let mut is_blank_before = true;
     for (at, byte) in line.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! `-d agcount=4,size=1g`: reading suboptions.
+//! Parsing suboptions such as `-d agcount=4,size=1g`.
 
 use std::str::FromStr;
 
@@ -15,12 +15,12 @@ struct Suboption<'a> {
 }
 
 impl Options {
-    /// Reads the argument of one of mkfs.xfs's options `-b`, `-d`, `-i`, `-l`, `-m`, `-n`, `-r`, `-s`.
-    /// An option may be given several times, each of its suboptions once.
+    /// Parses the argument of one of mkfs.xfs's options `-b`, `-d`, `-i`, `-l`, `-m`, `-n`, `-r`,
+    /// `-s`. An option may be given several times, each of its suboptions once.
     ///
     /// # Errors
     ///
-    /// What makes no sense, and what is refused by name.
+    /// Invalid suboptions, and those that are refused by name.
     pub fn parse(&mut self, letter: char, argument: &str) -> Result<(), OptionError> {
         for part in argument.split(',') {
             let (name, value) = match part.split_once('=') {
@@ -48,7 +48,7 @@ impl Options {
         Ok(())
     }
 
-    /// Reads the argument of `-L`.
+    /// Parses the argument of `-L`.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Options {
             "daxinherit" => data.inherited.dax = option.flag()?,
             "concurrency" => {
                 let wanted = option.concurrency(
-                    "a geometry that depends on the number of processors; say agcount",
+                    "a geometry that depends on the number of processors; give agcount instead",
                 )?;
                 data.concurrency = Some(wanted).filter(|threads| *threads != 0);
             }
@@ -143,14 +143,14 @@ impl Options {
             "agnum" => log.agnum = Some(option.size()?),
             "logdev" | "name" => log.device = Some(option.value()?.into()),
             "file" => log.file = option.flag()?,
-            // xfs_info prints 0 where there is none.
+            // xfs_info prints 0 if there is no stripe.
             "su" => log.su = Some(option.size()?).filter(|size| size.number != 0),
             "sunit" => log.sunit = Some(option.size()?).filter(|size| size.number != 0),
             "sectsize" => log.sectsize = Some(option.size()?),
             "version" => option.must_be("2", "logs of version 1 (version 4 only)")?,
             "lazy-count" => option.must_be_on("eager counters (version 4 only)")?,
             "concurrency" => {
-                let what = "a log whose size depends on the number of threads; say size";
+                let what = "a log whose size depends on the number of threads; give size instead";
                 if option.concurrency(what)? != 0 {
                     return Err(option.not_supported(what));
                 }
@@ -194,7 +194,8 @@ impl Options {
 }
 
 impl Options {
-    /// Options of a realtime section. None is made; those that only describe one change nothing.
+    /// Parses the options of a realtime section. None is created, so options that only describe one
+    /// have no effect.
     fn parse_realtime(&mut self, option: &Suboption<'_>) -> Result<(), OptionError> {
         match option.name {
             "extsize" => self.realtime_extent_size = Some(option.size()?),
@@ -230,7 +231,7 @@ impl Suboption<'_> {
         })
     }
 
-    /// A number without a suffix, decimal or hexadecimal.
+    /// Parses a number without a suffix, decimal or hexadecimal.
     fn plain_number(&self, max: u64) -> Result<u64, OptionError> {
         let value = self.value()?;
         let ends_in_digit = value.ends_with(|last: char| last.is_ascii_hexdigit());
@@ -246,8 +247,8 @@ impl Suboption<'_> {
         Ok(size.number)
     }
 
-    /// A number of threads. Without a value, as 1 and as `nr_cpus` it is that of the machine's
-    /// processors, which is refused: a volume does not depend on the machine that makes it.
+    /// Parses a number of threads. No value, 1 and `nr_cpus` mean the number of the machine's
+    /// processors. They are refused: a volume does not depend on the machine that makes it.
     fn concurrency(&self, what: &'static str) -> Result<u64, OptionError> {
         match self.value {
             None | Some("1" | "nr_cpus") => Err(self.not_supported(what)),
@@ -255,7 +256,7 @@ impl Suboption<'_> {
         }
     }
 
-    /// A flag; without a value it is on.
+    /// Parses a flag; without a value it is on.
     fn flag(&self) -> Result<bool, OptionError> {
         match self.value {
             None | Some("1") => Ok(true),
@@ -291,7 +292,7 @@ impl Suboption<'_> {
         }
     }
 
-    /// Takes the one value that there is for version 5, and refuses others by name.
+    /// Accepts the only value that version 5 allows, and refuses others by name.
     fn must_be(&self, expected: &str, otherwise: &'static str) -> Result<(), OptionError> {
         if self.value()? == expected { Ok(()) } else { Err(self.not_supported(otherwise)) }
     }

@@ -1,18 +1,18 @@
 //! Numbers with a unit.
 
-/// A number as it was written, with its unit: how many bytes that are may depend on other options.
+/// A number as written, with its unit. Other options may determine how many bytes it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// The number, a suffix for a power of 1024 multiplied in.
+    /// The number, multiplied by the suffix if that is a power of 1024.
     pub number: u64,
-    /// What it counts.
+    /// The unit.
     pub unit: Unit,
 }
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes, or things that have no unit.
+    /// Bytes, or no unit.
     One,
     /// Sectors of the data device: suffix s.
     Sector,
@@ -21,14 +21,14 @@ pub enum Unit {
 }
 
 impl Size {
-    /// A number of bytes.
+    /// Creates a number of bytes.
     #[must_use]
     pub const fn bytes(number: u64) -> Self {
         Self { number, unit: Unit::One }
     }
 
-    /// Reads a number with at most one suffix; decimal, or hexadecimal after `0x`. A suffix may be
-    /// of either case; in hexadecimal, b and e are digits.
+    /// Parses a number with at most one suffix: decimal, or hexadecimal after `0x`. A suffix may be
+    /// upper or lower case. In hexadecimal, b and e are digits.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (digits, radix) = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
@@ -40,7 +40,7 @@ impl Size {
             Some(suffix) => digits.strip_suffix(suffix)?,
             None => digits,
         };
-        // `from_str_radix` takes a plus sign, which no number here has.
+        // `from_str_radix` accepts a plus sign, which is not allowed here.
         if !digits.starts_with(|first: char| first.is_digit(radix)) {
             return None;
         }
@@ -60,7 +60,7 @@ impl Size {
         Some(Self { number: number.checked_mul(1 << shift)?, unit })
     }
 
-    /// The number of bytes, or `None` past 64 bits.
+    /// Returns the number of bytes, or `None` if it exceeds 64 bits.
     #[must_use]
     pub fn to_bytes(self, block_size: u32, sector_size: u32) -> Option<u64> {
         self.number.checked_mul(match self.unit {

@@ -1,4 +1,4 @@
-//! Suboptions as they are written.
+//! Suboptions as text.
 
 use super::{Autofsck, InheritedOptions, OptionError, Options, Size, Unit};
 
@@ -11,7 +11,7 @@ fn parse(arguments: &[(char, &str)]) -> Result<Options, OptionError> {
 }
 
 #[test]
-fn numbers_have_suffixes() {
+fn number_with_a_suffix_is_parsed() {
     let bytes = |text: &str| Size::parse(text).and_then(|size| size.to_bytes(4096, 512));
     assert_eq!(bytes("4096"), Some(4096));
     assert_eq!(bytes("0x1000"), Some(4096));
@@ -26,12 +26,12 @@ fn numbers_have_suffixes() {
     for text in all {
         assert_eq!(Size::parse(text), None, "{text}");
     }
-    // What a suffix counts may not fit either.
+    // A number of blocks may exceed 64 bits of bytes, too.
     assert_eq!(Size { number: 1 << 60, unit: Unit::Block }.to_bytes(4096, 512), None);
 }
 
 #[test]
-fn suboptions_may_stand_together_or_apart() {
+fn suboptions_together_or_apart_are_equal() {
     let together = parse(&[('d', "size=1g,agcount=4")]).unwrap();
     let apart = parse(&[('d', "size=1g"), ('d', "agcount=4")]).unwrap();
     assert_eq!(together, apart);
@@ -41,7 +41,7 @@ fn suboptions_may_stand_together_or_apart() {
 }
 
 #[test]
-fn flags_may_stand_alone() {
+fn flag_without_a_value_is_on() {
     assert_eq!(parse(&[('l', "internal")]).unwrap().log.internal, Some(true));
     assert_eq!(parse(&[('m', "rmapbt=0")]).unwrap().features.rmapbt, Some(false));
     assert!(matches!(parse(&[('m', "rmapbt=2")]), Err(OptionError::NotAFlag { .. })));
@@ -50,7 +50,7 @@ fn flags_may_stand_alone() {
 }
 
 #[test]
-fn nonsense_is_told_from_what_is_refused_by_name() {
+fn unknown_option_and_unsupported_option_are_different_errors() {
     for (letter, argument) in [('d', "foo=1"), ('b', "log=12"), ('x', "size=1"), ('d', "")] {
         let error = parse(&[(letter, argument)]).unwrap_err();
         assert!(matches!(error, OptionError::Unknown { .. }), "{error}");
@@ -77,13 +77,13 @@ fn nonsense_is_told_from_what_is_refused_by_name() {
         let error = parse(&[(letter, argument)]).unwrap_err();
         assert!(matches!(error, OptionError::NotSupported(_)), "{error}");
     }
-    // The values that version 5 has are taken.
+    // The values of version 5 are accepted.
     parse(&[('m', "crc=1,metadir=0"), ('l', "version=2,lazy-count=1"), ('n', "version=2,ftype=1")])
         .unwrap();
 }
 
 #[test]
-fn labels_have_twelve_bytes() {
+fn label_over_twelve_bytes_is_refused() {
     let mut options = Options::default();
     options.parse_label(b"twelve bytes").unwrap();
     assert_eq!(options.label.as_bytes(), b"twelve bytes");
@@ -91,7 +91,7 @@ fn labels_have_twelve_bytes() {
 }
 
 #[test]
-fn options_of_what_is_so_anyway_change_nothing() {
+fn options_that_state_the_default_change_nothing() {
     let anyway = [
         ('m', "crc,metadir=0,uquota=0,uqnoenforce=0,gquota=0,gqnoenforce=0,pquota=0,pqnoenforce=0"),
         ('i', "attr=2,projid32bit,align"),
@@ -105,7 +105,7 @@ fn options_of_what_is_so_anyway_change_nothing() {
 }
 
 #[test]
-fn inherited_settings_take_plain_numbers() {
+fn inherited_settings_accept_plain_numbers_only() {
     let given =
         parse(&[('d', "projinherit=7,extszinherit=16,cowextsize=0x20,daxinherit")]).unwrap();
     let expected = InheritedOptions {
@@ -124,7 +124,7 @@ fn inherited_settings_take_plain_numbers() {
 }
 
 #[test]
-fn configuration_files_have_sections() {
+fn configuration_file_is_parsed_by_section() {
     let text = "# persistent memory\n\n[block]\nsize = 4096\n[data]\nsu=2m ; a stripe\nsw=1\n\
                 extszinherit=512\n[Metadata]\ncrc=1\n[realtime]\nextsize=2097152\n";
     let mut options = Options::default();

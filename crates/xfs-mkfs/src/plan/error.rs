@@ -1,10 +1,10 @@
-//! Why there is no volume with these options on this device.
+//! The reasons why there is no volume with these options on this device.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// A geometry that cannot be, or that nobody should use.
+/// A geometry that is impossible or unusable.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum GeometryError {
@@ -16,61 +16,66 @@ pub enum GeometryError {
     Overflow { option: &'static str },
     #[error("{option}: {value} is not a multiple of {unit} ({what})")]
     Multiple { option: &'static str, value: u64, unit: u64, what: &'static str },
-    #[error("{0} and {1} exclude each other")]
+    #[error("{0} and {1} cannot be combined")]
     Exclusive(&'static str, &'static str),
     #[error("{0} needs {1}")]
     Needs(&'static str, &'static str),
     #[error("sectors of {sector} bytes are larger than blocks of {block}")]
     SectorAboveBlock { sector: u64, block: u64 },
-    #[error("sectors of {sector} bytes are smaller than those of the device, which have {device}")]
+    #[error(
+        "sectors of {sector} bytes are smaller than the {device} bytes of the device's sectors"
+    )]
     SectorBelowDevice { sector: u64, device: u64 },
-    #[error("the {what} has {}, {} were asked for", Bytes(*available), Bytes(*asked))]
+    #[error("the {what} has {}, but {} were requested", ByteCount(*available), ByteCount(*asked))]
     DeviceTooShort { what: &'static str, asked: u64, available: u64 },
-    #[error("a volume has at least 300 MiB, not {}", Bytes(*bytes))]
+    #[error("a volume needs at least 300 MiB, and this one has {}", ByteCount(*bytes))]
     TooSmall { bytes: u64 },
-    #[error("a volume of {} is too small for an allocation group, which has 16 MiB", Bytes(*bytes))]
+    #[error("a volume of {} is too small: an allocation group needs 16 MiB", ByteCount(*bytes))]
     NoGroup { bytes: u64 },
-    #[error("a volume has at least two allocation groups, for a second superblock")]
+    #[error("a volume needs at least two allocation groups, for a second superblock")]
     OneGroup,
-    #[error("allocation groups of {blocks} blocks: they have {min} to {max}")]
+    #[error("allocation groups of {blocks} blocks are outside {min} to {max} blocks")]
     GroupSize { blocks: u64, min: u64, max: u64 },
-    #[error("allocation groups of {blocks} blocks for {data_blocks} blocks of data")]
+    #[error(
+        "allocation groups of {blocks} blocks are larger than the data, which has {data_blocks}"
+    )]
     GroupAboveData { blocks: u64, data_blocks: u64 },
-    #[error("the last allocation group would have {blocks} blocks, fewer than {min}")]
+    #[error("the last allocation group would have {blocks} blocks, and needs at least {min}")]
     LastGroup { blocks: u64, min: u64 },
     #[error("{count} allocation groups are too many")]
     GroupCount { count: u64 },
-    #[error("a stripe of {width} bytes, in units of {unit}")]
+    #[error(
+        "a stripe of {width} bytes in units of {unit} is not possible: the width must be a \
+         multiple of the unit, and below 2 GiB"
+    )]
     Stripe { unit: u64, width: u64 },
     #[error(
         "allocation groups of {blocks} blocks cannot be made multiples of a stripe unit of {unit}"
     )]
     GroupStripe { blocks: u64, unit: u64 },
-    #[error("a log has at least 64 MiB, not {}", Bytes(*bytes))]
+    #[error("a log needs at least 64 MiB, and this one has {}", ByteCount(*bytes))]
     SmallLog { bytes: u64 },
-    #[error("a log of {blocks} blocks: with these features it has {min} at least")]
+    #[error("a log of {blocks} blocks is too small: these features need at least {min}")]
     ShortLog { blocks: u64, min: u64 },
-    #[error("a log of {blocks} blocks: it has {max} at most")]
+    #[error("a log of {blocks} blocks is too large: the maximum is {max}")]
     LongLog { blocks: u64, max: u64 },
-    #[error(
-        "a log of {min} blocks, the least, does not fit an allocation group, which has room for {max}"
-    )]
+    #[error("the smallest log has {min} blocks, and an allocation group has room for {max} only")]
     NoRoomForLog { min: u64, max: u64 },
-    #[error("the log's group {group} does not exist: there are {count}")]
+    #[error("group {group} for the log does not exist: there are {count} groups")]
     LogGroup { group: u64, count: u64 },
     #[error("no room for the root directory in the first allocation group")]
     NoRoomForRoot,
-    #[error("the time of the volume does not fit its time stamps")]
+    #[error("the time of the volume does not fit its timestamps")]
     Time,
 }
 
-/// A number of bytes as people read it, exact where it is not whole.
-struct Bytes(u64);
+/// A number of bytes for people. The exact number is added unless it is a multiple of the unit.
+struct ByteCount(u64);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-        // The last unit of which there is more than one.
+        // The largest unit of which there is at least one.
         let power = (self.0.checked_ilog2().unwrap_or(0) / 10).min(4);
         let unit = 1_u64 << (10 * power);
         let name = UNITS.get(power as usize).copied().unwrap_or("bytes");

@@ -1,4 +1,4 @@
-//! Features: what is on by itself, and what needs what.
+//! Features: their defaults, and their dependencies.
 
 use xfs_format::{IncompatFeatures, RoCompatFeatures};
 
@@ -32,7 +32,7 @@ impl Features {
         incompat.set(IncompatFeatures::EXCHRANGE, on(options.exchange));
         incompat.set(IncompatFeatures::PARENT, on(options.parent));
         let autofsck = options.autofsck.unwrap_or({
-            // Only where every structure can be made again from others.
+            // Only if every structure can be rebuilt from others.
             if on(options.rmapbt) && on(options.parent) {
                 Autofsck::Repair
             } else {
@@ -42,7 +42,7 @@ impl Features {
         Ok(Self { incompat, ro_compat, autofsck })
     }
 
-    /// Whether some inode has attributes, or any will.
+    /// Returns whether an inode has attributes, or any new inode will.
     pub(super) fn has_attributes(&self) -> bool {
         self.incompat.contains(IncompatFeatures::PARENT) || self.autofsck != Autofsck::Unset
     }

@@ -1,7 +1,7 @@
-//! Stripes, and how the data is divided into allocation groups.
+//! Stripes, and the division of the data into allocation groups.
 
 use super::sizes::Sizes;
-use super::{GeometryError, Target, Warning};
+use super::{GeometryError, TargetDevice, Warning};
 use crate::options::{Options, Size};
 
 /// Stripe unit and width in blocks; both 0 for none.
@@ -71,7 +71,7 @@ impl Stripe {
             return Err(GeometryError::Multiple { option, value: unit, unit: block, what });
         }
         let is_stripe = unit != 0 && width >= unit && width.is_multiple_of(unit);
-        // The superblock counts both in blocks, in 32 bits; mkfs.xfs counts bytes in 31.
+        // The superblock counts both in blocks, in 32 bits. mkfs.xfs counts bytes in 31 bits.
         if !is_stripe || width > i32::MAX.cast_unsigned().into() {
             return Err(GeometryError::Stripe { unit, width });
         }
@@ -82,7 +82,7 @@ impl Stripe {
 impl Groups {
     pub(super) fn new(
         options: &Options,
-        target: &Target,
+        target: &TargetDevice,
         (sizes, stripe): (&Sizes, Stripe),
         warnings: &mut Vec<Warning>,
     ) -> Result<Self, GeometryError> {
@@ -128,8 +128,8 @@ impl Groups {
         Ok(groups)
     }
 
-    /// Makes groups multiples of the stripe unit, and no multiple of the width: else the headers of
-    /// all groups would lie on the same disk.
+    /// Makes the group size a multiple of the stripe unit, but not of the width: otherwise the
+    /// headers of all groups would lie on the same disk.
     fn align(
         self,
         options: &Options,
@@ -165,7 +165,7 @@ impl Groups {
         Ok(groups)
     }
 
-    /// A last group that is too short to be one is left off.
+    /// Drops a last group that is too short to be one.
     fn drop_short_last(&mut self, min: u64) {
         let last = self.data_blocks % self.blocks;
         if last != 0 && last < min && self.count > 1 {
@@ -179,7 +179,7 @@ impl Groups {
             let (blocks, data_blocks) = (self.blocks, self.data_blocks);
             return Err(GeometryError::GroupAboveData { blocks, data_blocks });
         }
-        // Who asks for a number of groups gets it or nothing.
+        // A requested number of groups is met exactly or refused.
         if asked.is_some_and(|asked| asked != self.count) {
             return Err(GeometryError::LastGroup { blocks: self.data_blocks % self.blocks, min });
         }
@@ -192,7 +192,7 @@ impl Groups {
 
 fn data_blocks(
     options: &Options,
-    target: &Target,
+    target: &TargetDevice,
     sizes: &Sizes,
     warnings: &mut Vec<Warning>,
 ) -> Result<u64, GeometryError> {
@@ -227,7 +227,8 @@ fn data_blocks(
     Ok(bytes / block)
 }
 
-/// Groups for as many threads as asked for: not fewer than without, and none below 4 GiB.
+/// Returns the group size for the requested number of threads: at least as many groups as by
+/// default, and none below 4 GiB.
 fn concurrent_blocks(threads: Option<u64>, data_blocks: u64, block: u64, default: u64) -> u64 {
     let Some(threads) = threads else { return default };
     let count = threads.min(data_blocks * block / (4 * GIB));
@@ -237,8 +238,8 @@ fn concurrent_blocks(threads: Option<u64>, data_blocks: u64, block: u64, default
     }
 }
 
-/// The size of groups where nothing was said: 4 groups for a single disk, the largest ones above
-/// 4 TiB; more and smaller ones where a stripe tells that there are several disks.
+/// Returns the default group size: 4 groups on a single disk, and the largest groups from 4 TiB on.
+/// A stripe means several disks, so there are more and smaller groups.
 fn default_blocks(data_bytes: u64, is_striped: bool, block: u64) -> u64 {
     let largest = MAX_GROUP_BYTES / block;
     let data_blocks = data_bytes / block;

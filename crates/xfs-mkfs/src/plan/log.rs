@@ -1,47 +1,47 @@
-//! Size and place of the log.
+//! Size and location of the log.
 
 use xfs_format::reservation::minimum_log_blocks;
 use xfs_format::{AgBlock, AgNumber, Geometry};
 
 use super::groups::Stripe;
 use super::sizes::Sizes;
-use super::{GeometryError, Target, Warning};
+use super::{GeometryError, TargetDevice, Warning};
 use crate::layout::first_free_block;
 use crate::options::Options;
 
 /// The log in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Log {
-    /// Where it starts inside the volume, or `None` for one on a device of its own.
+pub(super) struct LogPlan {
+    /// The start inside the volume, or `None` for an external log.
     pub(super) start: Option<(AgNumber, AgBlock)>,
     pub(super) blocks: u64,
     pub(super) sector: u32,
-    /// Stripe unit, 0 for none.
+    /// Stripe unit; 0 for none.
     pub(super) unit: u64,
 }
 
 const MIN_BLOCKS: u64 = 512;
 const MAX_BLOCKS: u64 = 1 << 20;
 const MAX_BYTES: u64 = (2 << 30) - (10 << 20);
-/// Where the volume is this large, the log is not the smallest possible.
+/// From this volume size on, the log is larger than the smallest possible.
 const MIN_VOLUME_BYTES: u64 = 300 << 20;
-/// The smallest log of such a volume that is not asked for.
+/// The smallest default log of such a volume.
 const MIN_USEFUL_BYTES: u64 = 64 << 20;
-/// The smallest log of a volume of 1 GiB or more on a device of its own.
+/// The smallest external log of a volume of 1 GiB or more.
 const MIN_EXTERNAL_BYTES: u64 = 10 << 20;
-/// The log has this share of the volume.
+/// Ratio of the volume size to the default log size.
 const VOLUME_PER_LOG: u64 = 2048;
 const MAX_UNIT_BYTES: u64 = 256 << 10;
-/// In place of a stripe unit that is too large for the log.
+/// Replaces a stripe unit that is too large for the log.
 const DEFAULT_UNIT_BYTES: u64 = 32 << 10;
-/// Blocks of the free list that are held back in each group.
+/// Blocks of the free list that each group reserves.
 #[doc(alias = "XFS_ALLOC_AGFL_RESERVE")]
 const RESERVED_BLOCKS: u64 = 4;
 
-impl Log {
+impl LogPlan {
     pub(super) fn new(
         options: &Options,
-        target: &Target,
+        target: &TargetDevice,
         (sizes, stripe, geometry): (&Sizes, Stripe, &Geometry),
         warnings: &mut Vec<Warning>,
     ) -> Result<Self, GeometryError> {
@@ -56,18 +56,18 @@ impl Log {
                 Some(whole_blocks(bytes, sizes.block.into(), warnings)?)
             }
         };
-        let room = Room { geometry, unit, min };
+        let bounds = LogBounds { geometry, unit, min };
         let (start, blocks) = match is_external {
-            true => (None, room.external(blocks, target.log_bytes.unwrap_or(0))?),
+            true => (None, bounds.external(blocks, target.log_bytes.unwrap_or(0))?),
             false => {
                 let group = log_group(options, geometry)?;
-                let (start, blocks) = room.internal(blocks, group, stripe)?;
+                let (start, blocks) = bounds.internal(blocks, group, stripe)?;
                 (Some((group, start)), blocks)
             }
         };
         let bytes = blocks << geometry.block_log;
         if bytes < MIN_USEFUL_BYTES && !options.allow_small {
-            // Groups that were asked for may be too small for more; the kernel mounts that.
+            // Requested groups may be too small for a larger log; the kernel mounts such a volume.
             let is_all_there_is = options.log.size.is_none() && !is_external && has_groups(options);
             if !is_all_there_is {
                 return Err(GeometryError::SmallLog { bytes });
@@ -77,7 +77,7 @@ impl Log {
         Ok(Self { start, blocks, sector, unit })
     }
 
-    /// What stands in the superblock: 1 means none.
+    /// Returns the stripe unit as the superblock holds it: 1 means none.
     pub(super) fn unit_bytes(&self, block: u32) -> u32 {
         unit_bytes(self.unit, block)
     }
@@ -88,7 +88,7 @@ fn unit_bytes(unit: u64, block: u32) -> u32 {
     if unit == 0 { 1 } else { (unit * u64::from(block)) as u32 }
 }
 
-/// Whether the size of groups was asked for.
+/// Returns whether the size of groups was requested.
 fn has_groups(options: &Options) -> bool {
     options.data.agcount.is_some() || options.data.agsize.is_some()
 }
@@ -123,8 +123,8 @@ fn sector_size(options: &Options, sizes: &Sizes, is_external: bool) -> Result<u3
     Ok(value as u32)
 }
 
-/// The stripe unit of the log in blocks: as asked for, as that of the data, or one block where
-/// sectors are large, since a record has to fill whole sectors.
+/// Returns the stripe unit of the log in blocks: the requested one, or that of the data. With large
+/// sectors it is one block, since a record must fill whole sectors.
 fn unit(
     options: &Options,
     sizes: &Sizes,
@@ -142,7 +142,7 @@ fn unit(
         (None, None) if !is_external && stripe.unit * block > MAX_UNIT_BYTES => {
             let bytes = stripe.unit * block;
             warnings.push(Warning::LogStripe { bytes, instead: DEFAULT_UNIT_BYTES });
-            // Blocks that are larger than that leave the log without a unit, as with mkfs.xfs.
+            // Larger blocks leave the log without a unit, as with mkfs.xfs.
             return Ok(DEFAULT_UNIT_BYTES / block);
         }
         (None, None) if !is_external && stripe.unit != 0 => return Ok(stripe.unit),
@@ -180,13 +180,13 @@ fn log_group(options: &Options, geometry: &Geometry) -> Result<AgNumber, Geometr
 }
 
 /// Bounds of the log.
-struct Room<'a> {
+struct LogBounds<'a> {
     geometry: &'a Geometry,
     unit: u64,
     min: u64,
 }
 
-impl Room<'_> {
+impl LogBounds<'_> {
     fn most(&self) -> u64 {
         MAX_BLOCKS.min(MAX_BYTES >> self.geometry.block_log)
     }
@@ -241,8 +241,8 @@ impl Room<'_> {
             return Err(GeometryError::NoRoomForLog { min: self.min, max: usable });
         }
         let alignment = if self.unit == 0 { stripe.unit } else { self.unit }.max(1);
-        // The block's number in the volume is aligned, which its number in the group need not be:
-        // so does mkfs.xfs.
+        // The block number in the volume is aligned, while the number in the group need not be.
+        // mkfs.xfs does the same.
         let base = geometry.join_block(group, AgBlock(0)).0;
         let start = (base + first).next_multiple_of(alignment) - base;
         let room = u64::from(geometry.ag_length(group)).saturating_sub(start);
@@ -251,7 +251,7 @@ impl Room<'_> {
             Some(blocks) => self.check(blocks, max)?,
             None => {
                 let blocks = self.default_blocks().max(self.min).min(max);
-                // Up, or down where that is too long.
+                // Rounded up, or down if that is too long.
                 let up = blocks.next_multiple_of(alignment);
                 if up > max { blocks / alignment * alignment } else { up }
             }

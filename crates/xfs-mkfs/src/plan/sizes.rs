@@ -1,6 +1,6 @@
 //! Sizes of blocks, sectors, inodes and directory blocks.
 
-use super::{GeometryError, Target};
+use super::{GeometryError, TargetDevice};
 use crate::options::{Options, Size, Unit};
 
 /// The sizes, in bytes.
@@ -25,7 +25,7 @@ const MAX_REALTIME_EXTENT: u32 = 1 << 30;
 const MIN_INODES_PER_BLOCK: u32 = 2;
 
 impl Sizes {
-    pub(super) fn new(options: &Options, target: &Target) -> Result<Self, GeometryError> {
+    pub(super) fn new(options: &Options, target: &TargetDevice) -> Result<Self, GeometryError> {
         let block = match options.block_size {
             Some(size) => power_of_two("-b size", size, (1024, MAX_BLOCK))?,
             None => DEFAULT_BLOCK,
@@ -73,7 +73,7 @@ impl Sizes {
         }
     }
 
-    /// The bytes that an option asks for.
+    /// Returns the bytes that an option requests.
     pub(super) fn bytes(&self, option: &'static str, size: Size) -> Result<u64, GeometryError> {
         size.to_bytes(self.block, self.sector).ok_or(GeometryError::Overflow { option })
     }
@@ -93,7 +93,7 @@ fn inode_size(options: &Options, block: u32) -> Result<u32, GeometryError> {
     }
 }
 
-/// A size that others are counted in: it cannot itself be counted in sectors or blocks.
+/// Parses a size that is itself a unit, so it cannot be given in sectors or blocks.
 fn power_of_two(
     option: &'static str,
     size: Size,

@@ -1,6 +1,6 @@
-//! Geometries; mkfs.xfs 7.2 gave the numbers.
+//! Geometries; the expected numbers come from mkfs.xfs 7.2.
 
-use super::{GeometryError, Plan, Target, Warning};
+use super::{GeometryError, Plan, TargetDevice, Warning};
 use crate::identity::Identity;
 use crate::options::Options;
 use xfs_format::timestamp::Timestamp;
@@ -17,7 +17,7 @@ pub(crate) fn plan(data_bytes: u64, text: &str) -> Result<Plan, GeometryError> {
             _ => options.parse(letter.chars().nth(1).unwrap(), argument).unwrap(),
         }
     }
-    let target = Target { data_bytes, sector_size: 512, log_bytes: None };
+    let target = TargetDevice { data_bytes, sector_size: 512, log_bytes: None };
     Plan::new(&options, &target, &Identity::reproducible(Timestamp::default(), b""))
 }
 
@@ -33,7 +33,7 @@ fn check(data_bytes: u64, text: &str, expected: (u32, u32, u64, u32)) {
 }
 
 #[test]
-fn default_groups_and_logs() {
+fn default_groups_and_logs_equal_those_of_mkfs_xfs() {
     check(300 << 20, "", (4, 19200, 76800, 16384));
     check(GIB, "", (4, 65536, 262_144, 16384));
     check(129 * GIB, "", (4, 8_454_144, 33_816_576, 16512));
@@ -46,7 +46,7 @@ fn default_groups_and_logs() {
 }
 
 #[test]
-fn stripes_make_more_groups_that_start_on_different_disks() {
+fn striped_groups_start_on_different_disks() {
     check(GIB, "-d su=64k,sw=4", (8, 32752, 262_016, 16384));
     check(GIB, "-d su=1m,sw=4", (8, 32512, 260_096, 16384));
     check(GIB, "-d su=64k,sw=1", (8, 32768, 262_144, 16384));
@@ -56,7 +56,7 @@ fn stripes_make_more_groups_that_start_on_different_disks() {
 }
 
 #[test]
-fn a_last_group_that_is_too_short_is_left_off() {
+fn last_group_that_is_too_short_is_dropped() {
     check(GIB, "-d agsize=255m", (4, 65280, 261_120, 16384));
 }
 
@@ -89,12 +89,12 @@ fn hostile_sizes_are_refused() {
     ] {
         assert!(plan(bytes, text).is_err(), "{text} at {bytes}");
     }
-    // The largest device that there can be.
+    // The largest possible device.
     plan(u64::MAX, "").unwrap();
 }
 
 #[test]
-fn features_need_each_other() {
+fn feature_without_the_one_it_needs_is_refused() {
     let error = plan(GIB, "-m inobtcount=1,finobt=0").unwrap_err();
     assert_eq!(error, GeometryError::Needs("-m inobtcount=1", "-m finobt=1"));
 }

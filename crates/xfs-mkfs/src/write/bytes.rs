@@ -24,22 +24,22 @@ use crate::plan::{Plan, USED_INODES};
 /// Nothing of a new volume has been logged.
 const LSN: Lsn = Lsn(0);
 
-/// What the headers of a group say of its volume.
+/// The properties of the volume that the headers of a group contain.
 #[derive(Clone, Copy)]
-pub(super) struct Whole<'a> {
+pub(super) struct HeaderContext<'a> {
     pub(super) superblock: &'a Superblock,
     pub(super) layout: &'a VolumeLayout,
 }
 
-/// Headers and roots of a group, from its first byte on.
-pub(super) fn encode_group(whole: Whole<'_>, group: &GroupLayout, bytes: &mut Vec<u8>) {
-    let geometry = &whole.superblock.geometry;
+/// Encodes headers and roots of a group, from its first byte on.
+pub(super) fn encode_group(context: HeaderContext<'_>, group: &GroupLayout, bytes: &mut Vec<u8>) {
+    let geometry = &context.superblock.geometry;
     let block = geometry.block_size as usize;
     bytes.clear();
-    bytes.resize(whole.layout.roots.end.0 as usize * block, 0);
-    encode_headers(whole, group, bytes);
-    let mut encoder = Leaves { geometry, group: group.number, bytes };
-    let roots = &whole.layout.roots;
+    bytes.resize(context.layout.roots.end.0 as usize * block, 0);
+    encode_headers(context, group, bytes);
+    let mut encoder = LeafEncoder { geometry, group: group.number, bytes };
+    let roots = &context.layout.roots;
     let by_block: Vec<_> = group.free.iter().map(FreeSpace::encode).collect();
     let by_size: Vec<_> = group.free_by_size().iter().map(FreeSpace::encode).collect();
     let chunks: Vec<_> =
@@ -59,16 +59,16 @@ pub(super) fn encode_group(whole: Whole<'_>, group: &GroupLayout, bytes: &mut Ve
     }
 }
 
-/// Bytes of a record of which there are none yet.
+/// Bytes of a reference count record; there are none yet.
 const REFCOUNT_BYTES: usize = 12;
 
-struct Leaves<'a> {
+struct LeafEncoder<'a> {
     geometry: &'a Geometry,
     group: AgNumber,
     bytes: &'a mut [u8],
 }
 
-impl Leaves<'_> {
+impl LeafEncoder<'_> {
     fn leaf<R: IntoBytes + Immutable>(&mut self, kind: BtreeKind, at: AgBlock, records: &[R]) {
         let size = self.geometry.block_size as usize;
         let identity = BtreeIdentity {
@@ -76,25 +76,25 @@ impl Leaves<'_> {
             owner: self.group.0.into(),
             address: self.geometry.ag_block_disk_addr(self.group, at),
         };
-        if let Some(block) = self.bytes.chunks_exact_mut(size).nth(at.0 as usize) {
-            encode_leaf(identity, records, self.geometry, block);
-            BlockKind::Btree(kind).seal(block, LSN);
-        }
+        let block = self.bytes.chunks_exact_mut(size).nth(at.0 as usize);
+        let block = block.expect("the roots lie in the encoded blocks");
+        encode_leaf(identity, records, self.geometry, block);
+        BlockKind::Btree(kind).seal(block, LSN);
     }
 }
 
-fn encode_headers(whole: Whole<'_>, group: &GroupLayout, bytes: &mut [u8]) {
-    let geometry = &whole.superblock.geometry;
+fn encode_headers(context: HeaderContext<'_>, group: &GroupLayout, bytes: &mut [u8]) {
+    let geometry = &context.superblock.geometry;
     let mut sectors = bytes.chunks_exact_mut(geometry.sector_size as usize);
-    let mut next = || sectors.next().unwrap_or_default();
-    let mut superblock = whole.superblock.clone();
+    let mut next = || sectors.next().expect("the encoded blocks hold the header sectors");
+    let mut superblock = context.superblock.clone();
     superblock.in_progress = true;
     if group.number.0 != 0 {
-        // As before the first inodes were made.
+        // The counters before the first inodes were made.
         superblock.inode_count = 0;
         superblock.free_inodes = 0;
         superblock.free_blocks += u64::from(geometry.chunk_blocks());
-        // Only parent pointers make attributes certain from the start.
+        // Only parent pointers make it certain from the start that there are attributes.
         let has_parents = superblock.has_incompat(IncompatFeatures::PARENT);
         superblock.version_flags.set(VersionFlags::ATTR, has_parents);
         superblock.realtime_bitmap_inode = InodeNumber::NULL;
@@ -108,11 +108,11 @@ fn encode_headers(whole: Whole<'_>, group: &GroupLayout, bytes: &mut [u8]) {
     BlockKind::Superblock.seal(sector, LSN);
 
     let sector = next();
-    agf(whole, group).encode(geometry, sector);
+    agf(context, group).encode(geometry, sector);
     BlockKind::Agf.seal(sector, LSN);
 
     let sector = next();
-    agi(whole, group).encode(geometry, sector);
+    agi(context, group).encode(geometry, sector);
     BlockKind::Agi.seal(sector, LSN);
 
     let sector = next();
@@ -121,14 +121,14 @@ fn encode_headers(whole: Whole<'_>, group: &GroupLayout, bytes: &mut [u8]) {
     BlockKind::Agfl.seal(sector, LSN);
 }
 
-/// mkfs.xfs enters the root directory into the last copy of the superblock and one in the middle,
-/// for whoever has lost the first.
+/// Returns whether a superblock copy has the root directory. mkfs.xfs writes it to the last copy
+/// and to one in the middle, for recovery if the first superblock is lost.
 const fn knows_root(geometry: &Geometry, group: AgNumber) -> bool {
     let last = geometry.ag_count - 1;
     group.0 == last || (geometry.ag_count > 2 && group.0 == last / 2)
 }
 
-/// The primary superblock as it stays.
+/// Encodes the primary superblock in its final form.
 pub(super) fn encode_superblock(plan: &Plan, group: AgNumber) -> Vec<u8> {
     debug_assert_eq!(group, AgNumber(0));
     let mut sector = vec![0; plan.superblock.geometry.sector_size as usize];
@@ -137,11 +137,11 @@ pub(super) fn encode_superblock(plan: &Plan, group: AgNumber) -> Vec<u8> {
     sector
 }
 
-/// The place in the ring that is filled first: the list begins as an empty ring from 1 to 0.
+/// The slot of the ring that is filled first: an empty list goes from 1 to 0.
 const FREE_LIST_FIRST: u32 = 1;
 
-fn agf(whole: Whole<'_>, group: &GroupLayout) -> Agf {
-    let roots = &whole.layout.roots;
+fn agf(context: HeaderContext<'_>, group: &GroupLayout) -> Agf {
+    let roots = &context.layout.roots;
     // A list has at most six blocks.
     let count = group.free_list.len() as u32;
     Agf {
@@ -161,9 +161,9 @@ fn agf(whole: Whole<'_>, group: &GroupLayout) -> Agf {
     }
 }
 
-fn agi(whole: Whole<'_>, group: &GroupLayout) -> Agi {
-    let geometry = &whole.superblock.geometry;
-    let roots = &whole.layout.roots;
+fn agi(context: HeaderContext<'_>, group: &GroupLayout) -> Agi {
+    let geometry = &context.superblock.geometry;
+    let roots = &context.layout.roots;
     let chunks = first_chunks(geometry, group);
     let counts_blocks = geometry.has_ro_compat(RoCompatFeatures::INOBTCNT);
     Agi {
@@ -181,7 +181,7 @@ fn agi(whole: Whole<'_>, group: &GroupLayout) -> Agi {
     }
 }
 
-/// The chunks of the first inodes: one, or as many as fill a block that holds more.
+/// Returns the chunks of the first inodes: one, or as many as fill a block that holds more.
 fn first_chunks(geometry: &Geometry, group: &GroupLayout) -> Vec<InodeChunk> {
     let Some(block) = group.inodes else { return Vec::new() };
     let first = block.0 << geometry.inodes_per_block_log;
@@ -199,7 +199,7 @@ fn first_chunks(geometry: &Geometry, group: &GroupLayout) -> Vec<InodeChunk> {
     (0..inodes / 64).map(chunk).collect()
 }
 
-/// The first inodes, and where they lie.
+/// Encodes the first inodes. Returns their address, too.
 pub(super) fn encode_inodes(plan: &Plan) -> Option<(DiskAddr, Vec<u8>)> {
     let geometry = &plan.superblock.geometry;
     let block = plan.group(AgNumber(0))?.inodes?;
@@ -236,7 +236,7 @@ fn encode_inode(plan: &Plan, core: &InodeCore, bytes: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// The attribute fork of the root directory.
+/// Encodes the attribute fork of the root directory.
 fn root_attributes(plan: &Plan) -> Option<Vec<u8>> {
     let value = plan.autofsck.value()?;
     attr_short_form::encode(&[AttrEntry {
@@ -246,7 +246,7 @@ fn root_attributes(plan: &Plan) -> Option<Vec<u8>> {
     }])
 }
 
-/// Flags that the volume's features give every inode that is in use.
+/// Returns the flags that the volume's features give to every inode in use.
 fn feature_flags(plan: &Plan) -> InodeFlags2 {
     let mut flags = InodeFlags2::empty();
     flags.set(InodeFlags2::BIGTIME, plan.superblock.has_incompat(IncompatFeatures::BIGTIME));
@@ -296,7 +296,7 @@ fn used(plan: &Plan) -> InodeCore {
         change_time: time,
         birth_time: time,
         flags2: feature_flags(plan),
-        // It was made and then filled.
+        // The inode was created and then filled.
         change_count: 2,
         ..free(plan)
     }
@@ -324,7 +324,7 @@ fn root(plan: &Plan) -> InodeCore {
     }
 }
 
-/// The root directory with the settings that files below it inherit.
+/// Adds the settings that files below the root directory inherit.
 fn with_inherited(plan: &Plan, mut core: InodeCore) -> InodeCore {
     let inherited = &plan.inherited;
     core.project_id = inherited.project.unwrap_or(0);
@@ -337,8 +337,8 @@ fn with_inherited(plan: &Plan, mut core: InodeCore) -> InodeCore {
     core
 }
 
-/// Where the attribute fork starts, in units of 8 bytes: it has room for its attributes, and for
-/// the smallest root of a btree, which it may become.
+/// Returns the start of the attribute fork, in units of 8 bytes. The fork has room for its
+/// attributes, and for the smallest btree root, which it may become.
 fn fork_offset(geometry: &Geometry, attribute_bytes: usize) -> u8 {
     let attribute_bytes = attribute_bytes.max(SMALLEST_ATTR_ROOT_BYTES);
     let data_bytes = geometry.inode_size as usize - CORE_BYTES - attribute_bytes;
@@ -348,7 +348,7 @@ fn fork_offset(geometry: &Geometry, attribute_bytes: usize) -> u8 {
 /// A header of 4 bytes, two keys and two pointers.
 const SMALLEST_ATTR_ROOT_BYTES: usize = 4 + 2 * 16;
 
-/// Bitmap and summary of a realtime device that is not there: empty files without a name.
+/// Creates the bitmap or summary inode of an absent realtime device: an empty file without a name.
 fn realtime(plan: &Plan, flags: InodeFlags) -> InodeCore {
     // The access time of a new bitmap is a counter of the allocator, not a time.
     let is_bitmap = flags.contains(InodeFlags::NEWRTBM);

@@ -1,4 +1,4 @@
-//! Taking away what was on a device.
+//! Erasing the old contents of a device.
 
 use std::io;
 
@@ -7,12 +7,12 @@ use xfs_format::{DiskAddr, StructureAddress, Superblock};
 
 use super::Discard;
 
-/// Bytes at both ends in which others look for signatures of their own.
+/// Bytes at both ends in which other programs look for signatures.
 const SIGNATURE_BYTES: u64 = 128 << 10;
 /// The largest sector.
 const SECTOR_BYTES: usize = 32 << 10;
 
-/// Makes the device hold nothing that anybody would recognise.
+/// Erases everything on the device that a program could recognise.
 pub(super) fn erase(device: &dyn BlockDevice, discard: Discard) -> io::Result<()> {
     let length = device.length_bytes();
     let ends = SIGNATURE_BYTES.min(length);
@@ -22,11 +22,11 @@ pub(super) fn erase(device: &dyn BlockDevice, discard: Discard) -> io::Result<()
     if discard == Discard::Yes {
         device.discard(0, length)?;
     }
-    // What a discarded range reads as is not defined.
+    // Reads of a discarded range are undefined.
     device.write_zeros(0, ends)?;
     device.write_zeros(length - ends, ends)?;
     let Some(old) = old else { return Ok(()) };
-    // A copy of the old superblock would mislead whoever searches for one after damage.
+    // A copy of the old superblock would mislead a search for superblocks after damage.
     let geometry = &old.geometry;
     for number in geometry.groups() {
         let at = geometry.header_disk_addr(number, 0).byte_offset();
@@ -38,8 +38,8 @@ pub(super) fn erase(device: &dyn BlockDevice, discard: Discard) -> io::Result<()
     Ok(())
 }
 
-/// The superblock of a volume that is being overwritten. Its checks bound the number of groups by
-/// 16 MiB of the device for each.
+/// Returns the superblock of the volume that is being overwritten. Its checks bound the number of
+/// groups: each needs 16 MiB of the device.
 fn old_volume(device: &dyn BlockDevice) -> io::Result<Option<Superblock>> {
     let length = usize::try_from(device.length_bytes()).unwrap_or(SECTOR_BYTES);
     let mut sector = vec![0; SECTOR_BYTES.min(length)];

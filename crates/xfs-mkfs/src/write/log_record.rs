@@ -1,4 +1,4 @@
-//! The one record of a log that was never used: it says that the volume was unmounted.
+//! The only record of a log that was never used: it says that the volume was unmounted.
 //!
 //! ```text
 //! record header | extended headers | unmount operation, padded to the log's stripe unit
@@ -14,19 +14,19 @@ use zerocopy::{FromZeros, IntoBytes};
 use crate::plan::Plan;
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
-/// The first turn of the log.
+/// The first cycle of the log.
 const CYCLE: u32 = 1;
-/// The transaction of the unmount operation, which belongs to none: mkfs.xfs's own number.
+/// The number of the unmount operation's transaction; mkfs.xfs uses the same.
 const TRANSACTION: u32 = 0xb0c0_d0d0;
 /// Little-endian, the byte order of the operation's payload.
 const LITTLE_ENDIAN: u32 = 1;
-/// What the unmount operation holds: a magic number, in that byte order.
+/// The unmount operation: a magic number, in that byte order.
 const UNMOUNT: [u8; 8] = [b'n', b'U', 0, 0, 0, 0, 0, 0];
 
-/// The whole record, from the first byte of the log on.
+/// Encodes the whole record, from the first byte of the log on.
 pub(super) fn encode(plan: &Plan) -> Vec<u8> {
     let unit = match plan.superblock.log_stripe_unit_bytes {
-        // The record fills whole sectors all the same.
+        // The record fills whole sectors nevertheless.
         0 | 1 => u32::from(plan.superblock.log_sector_size),
         unit => unit,
     };
@@ -46,16 +46,16 @@ pub(super) fn encode(plan: &Plan) -> Vec<u8> {
         byte_order: LITTLE_ENDIAN.into(),
         uuid: plan.superblock.uuid.into_bytes(),
         size: size.into(),
-        // A checksum of 0 is none.
+        // A checksum of 0 means none.
         ..LogRecordHeaderDisk::new_zeroed()
     };
-    // The cycle takes the place of the first word of each block, which is kept in the header.
+    // The cycle replaces the first word of each block, which the header keeps.
     if let Some(word) = header.cycle_data.first_mut() {
         *word = TRANSACTION.into();
     }
     let operation = LogOperationDisk {
         transaction: CYCLE.into(),
-        // The payload's length is a byte that fits.
+        // The length of the payload fits in a byte.
         length: (UNMOUNT.len() as u32).into(),
         client: CLIENT_LOG,
         flags: OperationFlags::UNMOUNT.bits(),

@@ -1,4 +1,4 @@
-//! What the order of writes promises. That the bytes are right is the oracle's to say.
+//! The guarantees of the order of writes. The oracle tests check the bytes.
 
 use std::io;
 use std::sync::Mutex;
@@ -18,13 +18,13 @@ fn superblock(device: &dyn BlockDevice) -> Option<Superblock> {
     Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).ok()
 }
 
-/// Fails from the n-th request that changes something on.
-struct Failing {
+/// A device that fails from the n-th changing request on.
+struct FailingAfter {
     device: MemoryDevice,
     left: Mutex<usize>,
 }
 
-impl Failing {
+impl FailingAfter {
     fn count(&self) -> io::Result<()> {
         let mut left = self.left.lock().unwrap();
         *left = left.checked_sub(1).ok_or(io::ErrorKind::Other)?;
@@ -32,7 +32,7 @@ impl Failing {
     }
 }
 
-impl BlockDevice for Failing {
+impl BlockDevice for FailingAfter {
     fn length_bytes(&self) -> u64 {
         self.device.length_bytes()
     }
@@ -63,23 +63,23 @@ impl BlockDevice for Failing {
 }
 
 #[test]
-fn a_volume_that_can_be_opened_is_whole() {
+fn volume_that_can_be_opened_is_complete() {
     let old = plan(GIB, "-L old").unwrap();
     let new = plan(GIB, "-L new").unwrap();
     for requests in 0.. {
-        let device = Failing { device: MemoryDevice::new(GIB), left: Mutex::new(usize::MAX) };
+        let device = FailingAfter { device: MemoryDevice::new(GIB), left: Mutex::new(usize::MAX) };
         write(&old, Devices { data: &device, log: None }, Discard::No).unwrap();
         *device.left.lock().unwrap() = requests;
         let outcome = write(&new, Devices { data: &device, log: None }, Discard::No);
         let found = superblock(&device).filter(|found| !found.in_progress);
         match (outcome, found) {
             (Ok(()), Some(found)) => return assert_eq!(&found, new.superblock()),
-            (Ok(()), None) => panic!("nothing was written"),
+            (Ok(()), None) => panic!("the volume was written (I1)"),
             // The last request is a flush after everything.
             (Err(_), Some(found)) if found.label == new.superblock().label => {
                 assert_eq!(&found, new.superblock());
             }
-            // Only before the first request is the old volume there.
+            // The old volume is there only before the first request.
             (Err(_), Some(_)) => assert_eq!(requests, 0),
             (Err(_), None) => {}
         }
@@ -87,7 +87,7 @@ fn a_volume_that_can_be_opened_is_whole() {
 }
 
 #[test]
-fn every_header_passes_its_checks() {
+fn every_written_header_passes_its_checks() {
     let plan = plan(GIB, "-b size=2k -d agcount=7").unwrap();
     let device = MemoryDevice::new(GIB);
     write(&plan, Devices { data: &device, log: None }, Discard::Yes).unwrap();
@@ -105,7 +105,7 @@ fn every_header_passes_its_checks() {
 }
 
 #[test]
-fn the_same_plan_gives_the_same_bytes_whatever_was_there() {
+fn same_plan_gives_the_same_bytes_over_any_old_contents() {
     let plan = plan(GIB, "").unwrap();
     let other = crate::plan::tests::plan(GIB, "-d agcount=3 -b size=1k").unwrap();
     let fresh = MemoryDevice::new(GIB);
@@ -118,22 +118,22 @@ fn the_same_plan_gives_the_same_bytes_whatever_was_there() {
     for offset in (0..GIB).step_by(1 << 20) {
         fresh.read_at(offset, &mut ours).unwrap();
         used.read_at(offset, &mut theirs).unwrap();
-        assert!(ours == theirs, "at {offset}");
+        assert!(ours == theirs, "at {offset}: the plan decides every byte (I2)");
     }
 }
 
 #[test]
-fn a_volume_of_100_tib_costs_what_its_headers_cost() {
+fn volume_of_100_tib_needs_few_writes() {
     let plan = plan(100 << 40, "").unwrap();
     let device = MemoryDevice::new(100 << 40);
-    let counting = Failing { device, left: Mutex::new(200) };
-    // 100 groups, the log, first inodes, superblock, erasing: not one write per gigabyte.
+    let counting = FailingAfter { device, left: Mutex::new(200) };
+    // 100 groups, the log, first inodes, superblock, erasing: far fewer writes than gigabytes.
     write(&plan, Devices { data: &counting, log: None }, Discard::No).unwrap();
     assert!(superblock(&counting).is_some());
 }
 
 #[test]
-fn devices_must_fit_the_plan() {
+fn device_shorter_than_the_plan_is_refused() {
     let plan = plan(GIB, "").unwrap();
     let short = MemoryDevice::new(GIB - 512);
     let refused = write(&plan, Devices { data: &short, log: None }, Discard::Yes).unwrap_err();

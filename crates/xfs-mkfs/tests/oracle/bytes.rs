@@ -1,7 +1,7 @@
 //! Comparison of two sparse files that hold volumes.
 //!
-//! One difference is allowed: what lies behind the records of a btree block means nothing. mkfs.xfs
-//! leaves there what deleted records left behind; we leave zeros.
+//! One difference is allowed: the bytes after the records of a btree block have no meaning.
+//! mkfs.xfs leaves remains of deleted records there, and we leave zeros.
 
 use std::fs::File;
 use std::io;
@@ -13,11 +13,11 @@ use rustix::io::Errno;
 
 const CHUNK_BYTES: u64 = 64 << 10;
 
-/// Says where two files differ first.
+/// Reports the first difference of two files.
 pub(crate) fn compare(ours: &Path, theirs: &Path) -> Result<(), String> {
     let open = |path: &Path| File::open(path).map_err(|error| error.to_string());
     let (ours, theirs) = (open(ours)?, open(theirs)?);
-    // A byte that is in a hole of both files is 0 in both.
+    // A byte in a hole of both files is 0 in both.
     for file in [&ours, &theirs] {
         let mut at = 0;
         while let Some((start, end)) = data_from(file, at).map_err(|error| error.to_string())? {
@@ -28,7 +28,7 @@ pub(crate) fn compare(ours: &Path, theirs: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The next range of a file that is not a hole.
+/// Returns the next range of a file that is not a hole.
 fn data_from(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
     let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Ok(start) => start,
@@ -70,8 +70,8 @@ fn compare_range(ours: &File, theirs: &File, (start, end): (u64, u64)) -> Result
     Ok(())
 }
 
-/// Whether a byte lies in a btree block that holds the same records in both volumes; then where the
-/// block ends.
+/// Returns the end of the btree block that holds a byte, if that block has the same records in both
+/// volumes.
 fn same_records(files: (&File, &File), place: u64) -> Result<Option<u64>, String> {
     let read = |file: &File, at: u64, length: usize| {
         let mut bytes = vec![0; length];
@@ -94,7 +94,7 @@ fn same_records(files: (&File, &File), place: u64) -> Result<Option<u64>, String
         .get(6..8)
         .map_or(0, |count| count.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)));
     let same = |from: usize, to: usize| ours.get(from..to) == theirs.get(from..to);
-    // The checksum, at 52, covers what does not count.
+    // The checksum, at 52, covers bytes that have no meaning.
     let is_same = same(0, 52) && same(56, 56 + count * record_bytes);
     Ok(is_same.then_some(start + block_size))
 }

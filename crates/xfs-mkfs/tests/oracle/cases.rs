@@ -8,7 +8,7 @@ use xfs_oracle::Random;
 pub(crate) struct Case {
     pub(crate) options: Cow<'static, str>,
     pub(crate) size_bytes: u64,
-    /// An external log, and its size.
+    /// The size of an external log.
     pub(crate) log_bytes: Option<u64>,
 }
 
@@ -24,24 +24,24 @@ const fn with_log(log_bytes: u64, options: &'static str) -> Case {
 }
 
 impl Case {
-    /// A name for reports.
+    /// Returns a name for reports.
     pub(crate) fn name(&self) -> String {
         let log = if self.log_bytes.is_some() { " external log" } else { "" };
         format!("{} MiB{log} {}", self.size_bytes / MIB, self.options).trim().replace(' ', "_")
     }
 
-    /// Whether a kernel of this age may not be able to mount it: large blocks and sectors need a new
-    /// one, and large memory pages.
+    /// Returns whether an older kernel may be unable to mount it: large blocks and sectors need a
+    /// new kernel, or large memory pages.
     pub(crate) fn kernel_may_refuse(&self) -> bool {
         let large = ["size=8", "size=16", "size=32", "size=64"];
         let block = self.options.contains("-b ") || self.options.contains("-s ");
-        // The log's sectors have to be those of its device.
+        // The sector size of the log must be that of its device.
         self.options.contains("sectsize")
             || block && large.iter().any(|size| self.options.contains(size))
     }
 }
 
-/// Both make the same volume of these.
+/// Both programs make the same volume from these.
 pub(crate) static SAME: [Case; 85] = [
     case(300 * MIB, ""),
     case(GIB, ""),
@@ -136,10 +136,10 @@ pub(crate) static SAME: [Case; 85] = [
     with_log(200 * MIB, "-l sectsize=4k"),
 ];
 
-/// mkfs.xfs refuses these groups, since they hold no log of 64 MiB.
+/// mkfs.xfs refuses these groups, since they cannot hold a log of 64 MiB.
 pub(crate) static SHORT_LOG: Case = case(GIB, "-d agcount=16");
 
-/// Both refuse these.
+/// Both programs refuse these.
 pub(crate) static REFUSED: [Case; 49] = [
     case(15 * MIB, "--unsupported"),
     case(299 * MIB, ""),
@@ -192,11 +192,11 @@ pub(crate) static REFUSED: [Case; 49] = [
     case(GIB, "-n version"),
 ];
 
-/// How many batches of random options there are.
+/// Number of batches of random options.
 pub(crate) const RANDOM_BATCHES: u64 = 4;
 const BATCH: usize = 25;
 
-/// Random options. The same batch has the same ones every time.
+/// Returns random options. The same batch number gives the same options.
 pub(crate) fn random(batch: u64) -> Vec<Case> {
     let mut random = Random::new(0x6d6b_6673 + batch);
     (0..BATCH).map(|_| random_case(&mut random)).collect()

@@ -1,8 +1,8 @@
 //! The same volumes as mkfs.xfs: byte for byte, over all geometries.
 //!
 //! mkfs.xfs takes its time from SOURCE_DATE_EPOCH and its inode generations from
-//! DETERMINISTIC_SEED, so that with a UUID given two makers have nothing left to differ in. What we
-//! made must then pass xfs_repair and take files through a kernel's mount.
+//! DETERMINISTIC_SEED. With a given UUID, two programs then have nothing left to differ in. Our
+//! volumes must also pass xfs_repair, and a kernel mount must be able to create files in them.
 
 mod bytes;
 mod cases;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use uuid::Uuid;
 use xfs_device::{FileDevice, OpenOptions};
 use xfs_format::timestamp::Timestamp;
-use xfs_mkfs::{Devices, Discard, Generations, Identity, Options, Plan, Target};
+use xfs_mkfs::{Devices, Discard, Generations, Identity, Options, Plan, TargetDevice};
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Mount, OracleError, Xfsprogs, ready};
 
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         let name = format!("refused_as_by_mkfs_xfs::{}", case.name());
         Trial::new(name, move || check_refused(case))
     });
-    let short = std::iter::once(Trial::new("ours_alone::a_log_as_long_as_its_group", || {
+    let short = std::iter::once(Trial::new("ours_only::log_as_long_as_its_group", || {
         let case = &cases::SHORT_LOG;
         let folder = folder()?;
         let ours = Image::new(folder.path(), "ours", case)?;
@@ -75,7 +75,7 @@ fn failed(error: impl std::fmt::Display) -> TrialError {
     TrialError::Failed(error.to_string())
 }
 
-/// A folder for sparse files, not in memory.
+/// Creates a folder for sparse files, not in memory.
 fn folder() -> Result<tempfile::TempDir, TrialError> {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)
 }
@@ -93,7 +93,7 @@ fn check_same(case: &Case) -> Result<(), TrialError> {
     check_mount(case, &ours)
 }
 
-/// Options that nobody thought about: both make the same volume, or both refuse.
+/// Checks random options: both programs make the same volume, or both refuse.
 fn check_either(case: &Case) -> Result<(), TrialError> {
     let folder = folder()?;
     let theirs = Image::new(folder.path(), "theirs", case)?;
@@ -104,7 +104,7 @@ fn check_either(case: &Case) -> Result<(), TrialError> {
         (Err(said), Ok(())) => {
             Err(failed(format!("{} at {}: we refuse: {said}", case.options, case.size_bytes)))
         }
-        // Groups that were asked for and hold no log of 64 MiB: ours have a shorter one.
+        // Requested groups that cannot hold a log of 64 MiB: our volume has a shorter log.
         (Ok(()), Err(said))
             if said.contains("minimum 64MiB log") || said.contains("at least 64MB") =>
         {
@@ -138,7 +138,7 @@ fn compare(case: &Case, ours: &Image, theirs: &Image) -> Result<(), TrialError> 
     }
 }
 
-/// Makes the volume with mkfs.xfs. What it said where it refused.
+/// Makes the volume with mkfs.xfs. Returns its message if it refused.
 fn make_theirs(case: &Case, image: &Image) -> Result<Result<(), String>, TrialError> {
     let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
     mkfs.env("SOURCE_DATE_EPOCH", EPOCH.to_string()).env("DETERMINISTIC_SEED", "1");
@@ -163,7 +163,7 @@ fn make_ours(case: &Case, image: &Image) -> Result<Result<(), String>, TrialErro
     let data = open(&image.data)?;
     let log = image.log.as_deref().map(open).transpose()?;
     let target =
-        Target { data_bytes: case.size_bytes, sector_size: 512, log_bytes: case.log_bytes };
+        TargetDevice { data_bytes: case.size_bytes, sector_size: 512, log_bytes: case.log_bytes };
     let identity = Identity {
         uuid: Uuid::nil(),
         time: Timestamp::new(EPOCH, 0).unwrap_or_default(),
@@ -227,7 +227,8 @@ fn check_repair(image: &Image) -> Result<(), TrialError> {
     }
 }
 
-/// The kernel mounts it, and makes a file that is there afterwards.
+/// Checks that the kernel mounts the volume and creates a file that is still there after another
+/// mount.
 fn check_mount(case: &Case, image: &Image) -> Result<(), TrialError> {
     ready()?;
     let mount = || {

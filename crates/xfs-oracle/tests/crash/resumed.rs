@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ferroxfs::SharedDevice;
 use xfs_oracle::{Resumed, Time};
-use xfs_trans::{Promise, testing};
+use xfs_trans::{IntentPayload, testing};
 
 /// The inodes of which the log of a device promises an attribute, for recoveries that begin after this.
 pub(crate) fn resumed(device: &SharedDevice) -> Resumed {
@@ -13,9 +13,9 @@ pub(crate) fn resumed(device: &SharedDevice) -> Resumed {
         return Resumed { inodes: Default::default(), since: now() };
     }
     let (_, open) = testing::recover(&testing::crashed(device));
-    let promises = open.iter().flat_map(|intent| intent.promises());
+    let promises = open.iter().flat_map(|intent| intent.payloads());
     let inodes = promises.filter_map(|promise| match promise {
-        Promise::Attr(attribute) => Some(attribute.inode.0),
+        IntentPayload::Attr(attribute) => Some(attribute.inode.0),
         _ => None,
     });
     Resumed { inodes: inodes.collect(), since: now() }

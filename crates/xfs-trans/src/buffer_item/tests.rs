@@ -4,21 +4,21 @@ use xfs_buffer::{Buffer, BufferCache, BufferExtent};
 use xfs_device::{MemoryDevice, SharedDevice};
 use xfs_format::btree::BtreeKind;
 use xfs_format::log_item::{BufferFlags, BufferType, HostOrder, LogItem as Decoded};
-use xfs_format::{BlockKind, DiskAddr, StructureAddress};
+use xfs_format::{BlockKind, DiskAddr, Place};
 use xfs_log::{CheckpointEnd, LogItem, regions_of};
 
-use super::{BufferItem, JoinOutcome, Life, mark};
-use crate::context::Context;
+use super::{BlockState, BufferItem, JoinOutcome, mark};
+use crate::context::VolumeContext;
 use crate::testing;
 
 const BLOCK: usize = 4096;
 
 /// A cache over a new volume, and the context of its items.
-fn cache() -> (Arc<BufferCache>, Arc<Context>) {
+fn cache() -> (Arc<BufferCache>, Arc<VolumeContext>) {
     let device: SharedDevice = Arc::new(MemoryDevice::new(16 << 20));
     let geometry = Arc::new(testing::superblock(&testing::make()).geometry);
     let cache = Arc::new(BufferCache::new(device, geometry, 1 << 20));
-    let context = Arc::new(Context::new(&cache));
+    let context = Arc::new(VolumeContext::new(&cache));
     (cache, context)
 }
 
@@ -26,10 +26,11 @@ fn piece(block: u64) -> BufferExtent {
     BufferExtent { at: DiskAddr(block * 8), length_bytes: BLOCK as u32 }
 }
 
-/// A claimed buffer of these blocks, every byte of which is that of its chunk, and its item.
+/// Claims a buffer over these blocks, fills every byte with the number of its chunk, and returns
+/// the buffer and its item.
 fn claimed(
     cache: &BufferCache,
-    context: &Arc<Context>,
+    context: &Arc<VolumeContext>,
     blocks: &[u64],
     kind: BlockKind,
 ) -> (Buffer, Arc<BufferItem>) {
@@ -43,8 +44,8 @@ fn claimed(
     (buffer, item)
 }
 
-/// An item as it would be logged: for each of its parts the flags, the address and the length in
-/// basic blocks, and the dirty runs with the byte that they start with.
+/// An item as it would be logged: for each extent the flags, the address, the length in basic
+/// blocks, and the dirty runs with their first byte.
 type Logged = Vec<(BufferFlags, DiskAddr, u16, Vec<(usize, usize, u8)>)>;
 
 fn logged(item: &BufferItem) -> Logged {
@@ -53,12 +54,12 @@ fn logged(item: &BufferItem) -> Logged {
     let mut rest = regions.as_slice();
     let mut parts = Logged::new();
     while let Some(first) = rest.first() {
-        // Fewer than 256, in the order of this machine: one of the two bytes is zero.
+        // The count is below 256, in the byte order of this machine: one of the two bytes is zero.
         let count = usize::from(first[2] | first[3]);
         let (group, after) = rest.split_at(count);
         rest = after;
-        let decoded = Decoded::decode(group, HostOrder::NATIVE, StructureAddress::Log(0)).unwrap();
-        let Decoded::Buffer(item) = decoded else { panic!("no buffer: {decoded:?}") };
+        let decoded = Decoded::decode(group, HostOrder::NATIVE, Place::Log(0)).unwrap();
+        let Decoded::Buffer(item) = decoded else { panic!("not a buffer: {decoded:?}") };
         let runs = item.pieces.iter();
         let runs = runs.map(|piece| (piece.offset_bytes, piece.bytes.len(), piece.bytes[0]));
         parts.push((item.format.flags, item.format.at, item.format.blocks, runs.collect()));
@@ -104,21 +105,22 @@ fn every_chunk_that_a_range_touches_is_marked() {
 
 #[test]
 #[should_panic(expected = "of Buffer")]
-fn what_lies_outside_the_buffer_is_not_logged() {
+fn log_of_a_range_past_the_buffer_panics() {
     let (cache, context) = cache();
     let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::Symlink);
     item.log(&buffer, 0..BLOCK + 1);
 }
 
-/// Replay knows pieces of the device only: each piece is logged as if it were a buffer by itself.
+/// Replay knows extents of the device only: each extent is logged as if it were a buffer of its
+/// own.
 #[test]
-fn pieces_are_logged_one_by_one() {
+fn buffer_of_several_extents_is_logged_extent_by_extent() {
     let (cache, context) = cache();
     let (buffer, item) = claimed(&cache, &context, &[20, 40, 30], BlockKind::DirectoryData);
     let flags = BufferType::DirectoryData.flags();
     item.log(&buffer, 2 * BLOCK + 128..2 * BLOCK + 130);
     assert_eq!(logged(&item), [(flags, DiskAddr(240), 8, vec![(128, 128, 66)])]);
-    // A change over a border is one run on either side of it.
+    // A change across a border gives one run on each side of it.
     item.log(&buffer, BLOCK - 10..BLOCK + 10);
     let expected = [
         (flags, DiskAddr(160), 8, vec![(BLOCK - 128, 128, 32)]),
@@ -132,7 +134,7 @@ fn pieces_are_logged_one_by_one() {
 }
 
 #[test]
-fn a_freed_buffer_is_cancelled_and_one_claimed_again_is_not() {
+fn freed_buffer_is_cancelled_until_it_is_claimed_again() {
     let (cache, context) = cache();
     let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::Attr);
     item.log(&buffer, 0..1);
@@ -140,14 +142,14 @@ fn a_freed_buffer_is_cancelled_and_one_claimed_again_is_not() {
     let cancelled = BufferType::AttrLeaf.flags() | BufferFlags::CANCEL;
     assert_eq!(logged(&item), [(cancelled, DiskAddr(160), 8, vec![])]);
     cache.renew(&buffer, BlockKind::Symlink);
-    assert!(item.is_stale(), "until something of its new life is logged");
+    assert!(item.is_stale(), "until the new contents are logged");
     item.log(&buffer, 200..201);
     let used = BufferType::Symlink.flags();
     assert_eq!(logged(&item), [(used, DiskAddr(160), 8, vec![(128, 128, 0)])]);
 }
 
 #[test]
-fn an_ordered_buffer_has_no_regions() {
+fn ordered_buffer_has_no_regions() {
     let (cache, context) = cache();
     let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::InodeCluster);
     item.order(&buffer);
@@ -160,7 +162,7 @@ fn an_ordered_buffer_has_no_regions() {
     assert_eq!(logged(&item), [(flags, DiskAddr(160), 8, vec![])]);
 }
 
-/// What the flags say of a block of this kind that starts with these bytes.
+/// Checks the type that the flags give for a block of this kind that starts with these bytes.
 fn check_type(kind: BlockKind, at: usize, magic: &[u8], expected: BufferType) {
     let mut bytes = [0; 64];
     bytes[at..at + magic.len()].copy_from_slice(magic);
@@ -168,7 +170,7 @@ fn check_type(kind: BlockKind, at: usize, magic: &[u8], expected: BufferType) {
 }
 
 #[test]
-fn every_kind_is_logged_as_its_type() {
+fn every_block_kind_is_logged_with_its_type() {
     let none = b"".as_slice();
     check_type(BlockKind::Superblock, 0, none, BufferType::Superblock);
     check_type(BlockKind::Agf, 0, none, BufferType::Agf);
@@ -188,10 +190,10 @@ fn every_kind_is_logged_as_its_type() {
     check_type(BlockKind::Symlink, 0, b"XSLM", BufferType::Symlink);
 }
 
-/// The ways in which a freed buffer comes to its end: the checkpoint may end before the transaction
-/// gives the buffer back, or after.
+/// A freed buffer can end in two orders: its checkpoint may end before the transaction releases the
+/// buffer, or after.
 #[test]
-fn a_freed_buffer_is_gone_when_it_is_durable_and_given_back() {
+fn freed_buffer_is_gone_when_durable_and_released() {
     for durable_first in [false, true] {
         let (cache, context) = cache();
         let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::Attr);
@@ -204,27 +206,27 @@ fn a_freed_buffer_is_gone_when_it_is_durable_and_given_back() {
             item.note_committed();
             item.leave(&buffer);
         }
-        assert_eq!(item.changes.lock().life, Life::FreedInLog);
+        assert_eq!(item.changes.lock().blocks, BlockState::FreedInLog);
         let found = cache.read(piece(20).at, BLOCK as u32, BlockKind::Attr).unwrap();
-        assert_eq!(found, buffer, "it can be found until then");
+        assert_eq!(found, buffer, "the buffer is found until then (I4)");
         if durable_first {
             item.leave(&buffer);
         } else {
             item.unpin(CheckpointEnd::Durable);
         }
-        assert_eq!(item.changes.lock().life, Life::Gone);
+        assert_eq!(item.changes.lock().blocks, BlockState::Gone);
         assert!(item.changes.lock().buffer.is_none());
         buffer.unlatch();
-        assert_eq!(item.join(), JoinOutcome::Gone, "who comes late looks again");
+        assert_eq!(item.join(), JoinOutcome::Gone, "a late join is told to look again");
         let again = cache.claim(&[piece(20)], BlockKind::Attr).unwrap();
         assert_ne!(again, buffer);
     }
 }
 
-/// A checkpoint that held the buffer before it was freed does not end it: what frees it may not
-/// even be committed.
+/// A checkpoint that held the buffer before the free must not end the buffer: the transaction that
+/// frees it may not even be committed.
 #[test]
-fn an_older_checkpoint_does_not_end_a_freed_buffer() {
+fn older_checkpoint_does_not_end_a_freed_buffer() {
     let (cache, context) = cache();
     let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::Attr);
     item.log(&buffer, 0..1);
@@ -232,30 +234,30 @@ fn an_older_checkpoint_does_not_end_a_freed_buffer() {
     item.note_committed();
     item.invalidate(&buffer);
     item.unpin(CheckpointEnd::Durable);
-    assert_eq!(item.changes.lock().life, Life::Freed);
+    assert_eq!(item.changes.lock().blocks, BlockState::Freed);
     item.pin();
     item.note_committed();
     item.leave(&buffer);
     buffer.unlatch();
-    assert_eq!(item.changes.lock().life, Life::FreedInLog);
+    assert_eq!(item.changes.lock().blocks, BlockState::FreedInLog);
     item.unpin(CheckpointEnd::Durable);
-    assert_eq!(item.changes.lock().life, Life::Gone);
+    assert_eq!(item.changes.lock().blocks, BlockState::Gone);
 }
 
 #[test]
-fn a_claim_that_is_given_back_unused_leaves_no_trace() {
+fn unused_claim_leaves_no_trace() {
     let (cache, context) = cache();
     let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::InodeCluster);
     item.unclaim(&buffer);
     buffer.unlatch();
     let read = cache.read(piece(20).at, BLOCK as u32, BlockKind::InodeCluster).unwrap();
     assert_ne!(read, buffer);
-    assert!(read.bytes().iter().all(|byte| *byte == 0), "what the device holds");
+    assert!(read.bytes().iter().all(|byte| *byte == 0), "the bytes are those of the device");
 }
 
-/// A buffer and its item hold each other only while something is to be done.
+/// A buffer and its item hold each other only while there is something to log or to write.
 #[test]
-fn a_lost_buffer_lets_go() {
+fn lost_buffer_is_released_by_its_item() {
     for pins in [0, 1] {
         let (cache, context) = cache();
         let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::Attr);
@@ -267,7 +269,7 @@ fn a_lost_buffer_lets_go() {
         item.abandon();
         (0..pins).for_each(|_| item.unpin(CheckpointEnd::Aborted));
         assert!(item.changes.lock().buffer.is_none());
-        assert!(item.is_pinned(), "it is never written");
+        assert!(item.is_pinned(), "a lost buffer is never written");
         drop(cache);
         let weak = Arc::downgrade(&item);
         drop((item, buffer));

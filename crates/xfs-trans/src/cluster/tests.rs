@@ -4,7 +4,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_format::{BlockKind, InodeNumber};
 use xfs_log::{InPlace, LogItem};
 
-use super::{Listed, SWEEP_RECORDS};
+use super::{RecordList, SWEEP_RECORDS};
 use crate::buffer_item::BufferItem;
 use crate::testing::{change_core, crashed, make, open, recover};
 use crate::{InodeRecord, Journal};
@@ -21,7 +21,7 @@ fn set_owner(journal: &Arc<Journal>, record: &Arc<InodeRecord>, uid: u32) {
     let _ = tx.commit().unwrap();
 }
 
-/// The owner of an inode as it lies on disk.
+/// Returns the owner of an inode as it lies on disk.
 fn owner_on_disk(journal: &Journal, record: &InodeRecord) -> u32 {
     let place = journal.geometry().inode_location(record.number()).unwrap();
     let cache = journal.cache();
@@ -32,19 +32,19 @@ fn owner_on_disk(journal: &Journal, record: &InodeRecord) -> u32 {
 }
 
 #[test]
-fn one_record_of_an_inode_is_in_memory() {
+fn inode_in_memory_has_one_record() {
     let journal = open(&make(), 0);
     let first = record(&journal, 5);
-    assert!(Arc::ptr_eq(&first, &record(&journal, 5)));
+    assert!(Arc::ptr_eq(&first, &record(&journal, 5)), "an inode has one record (I1)");
     assert!(!Arc::ptr_eq(&first, &record(&journal, 6)));
     set_owner(&journal, &first, 9);
-    // Nobody but the log holds it now, and still it is found.
+    // Only the log holds the record now, and it is still found.
     drop(first);
     assert_eq!(record(&journal, 5).core().unwrap().uid, 9);
 }
 
 #[test]
-fn records_that_are_gone_give_their_memory_back() {
+fn dropped_records_release_their_memory() {
     let journal = open(&make(), 0);
     let kept = record(&journal, 1);
     (0..32).for_each(|index| drop(record(&journal, index)));
@@ -54,10 +54,11 @@ fn records_that_are_gone_give_their_memory_back() {
     let buffer = journal.cache().read(place.cluster, place.cluster_bytes, kind).unwrap();
     let item = buffer.attached::<BufferItem>().unwrap();
     let none = Weak::new();
-    let left = |listed: &Listed| listed.newest.iter().filter(|one| !one.ptr_eq(&none)).count();
+    let left = |listed: &RecordList| listed.newest.iter().filter(|one| !one.ptr_eq(&none)).count();
     assert_eq!(left(&item.records().0.lock()), 1);
     assert!(Arc::ptr_eq(&kept, &record(&journal, 1)));
-    // Those that go while somebody looks at the list stay in it until there are new ones.
+    // Records that are dropped while another thread holds the list stay in it until new ones are
+    // added.
     let others: Vec<_> = (2..32).map(|index| record(&journal, index)).collect();
     let listed = item.records().0.lock();
     drop(others);
@@ -69,7 +70,7 @@ fn records_that_are_gone_give_their_memory_back() {
 }
 
 #[test]
-fn one_push_writes_all_inodes_of_a_cluster_that_are_free_to_go() {
+fn one_push_writes_all_unlatched_unpinned_inodes_of_a_cluster() {
     let journal = open(&make(), 0);
     let records: Vec<_> = (4..8).map(|index| record(&journal, index)).collect();
     for record in &records {
@@ -82,17 +83,18 @@ fn one_push_writes_all_inodes_of_a_cluster_that_are_free_to_go() {
     let report = journal.log().ail().push(journal.log().ail().head());
     assert!(report.started > 0);
     let owners = records.each_owner(&journal);
-    assert_eq!(owners, [7, 0, 0, 7], "not the one that is held, nor the one that is pinned");
-    assert!(records[0].state().lsn().is_none(), "in place");
+    assert_eq!(owners, [7, 0, 0, 7], "neither the latched nor the pinned inode is written");
+    assert!(records[0].state().lsn().is_none(), "the inode is in place");
     assert!(held.state().lsn().is_some());
     held.latch().unlock_exclusive();
     journal.log().quiesce().unwrap();
     assert_eq!(records.each_owner(&journal), [7, 7, 8, 7]);
 }
 
-/// An inode that the walk has had written with another one of its cluster has left the list by its turn.
+/// The first push writes all inodes of the cluster, so the others have left the list before the
+/// walk reaches them.
 #[test]
-fn a_walk_finds_all_inodes_of_a_cluster_written_by_the_first() {
+fn push_of_the_ail_writes_a_cluster_once() {
     let journal = open(&make(), 0);
     let records: Vec<_> = (4..8).map(|index| record(&journal, index)).collect();
     for record in &records {
@@ -116,7 +118,7 @@ impl Owners for Vec<Arc<InodeRecord>> {
 }
 
 #[test]
-fn an_inode_logged_again_while_it_is_written_stays_in_the_log() {
+fn inode_logged_during_its_write_stays_in_the_ail() {
     let journal = open(&make(), 0);
     let record = record(&journal, 5);
     set_owner(&journal, &record, 1);
@@ -124,30 +126,31 @@ fn an_inode_logged_again_while_it_is_written_stays_in_the_log() {
     let lsn = record.state().lsn();
     let place = journal.geometry().inode_location(record.number()).unwrap();
     let mut cluster = vec![0; place.cluster_bytes as usize];
-    let taken = record.take(&mut cluster).unwrap();
+    let taken = record.flush_into(&mut cluster).unwrap();
     assert_eq!(Some(taken.lsn), lsn);
-    assert!(record.take(&mut cluster).is_none(), "it is being written");
+    assert!(record.flush_into(&mut cluster).is_none(), "the inode is being written");
     set_owner(&journal, &record, 2);
     journal.force_all().unwrap();
     record.written();
     InPlace::default().note(record.state(), taken.lsn);
     assert!(record.state().lsn() > lsn);
-    assert_eq!(record.take(&mut cluster).unwrap().lsn, record.state().lsn().unwrap());
+    let again = record.flush_into(&mut cluster).unwrap();
+    assert_eq!(Some(again.lsn), record.state().lsn(), "the newest entry has all changes (I3)");
 }
 
 #[test]
-fn an_inode_in_place_has_no_image_in_memory() {
+fn inode_in_place_has_no_image_in_memory() {
     let device = make();
     let journal = open(&device, 0);
     let record = record(&journal, 5);
     let view = record.take_image().unwrap();
-    assert!(record.known_core().is_none(), "who keeps a view has taken it");
+    assert!(record.known_core().is_none(), "the view has taken the image");
     assert_eq!(record.image().unwrap(), view);
     for owner in 1..4 {
         set_owner(&journal, &record, owner);
         assert!(record.known_core().is_some());
         assert_eq!(record.take_image().unwrap().core.uid, owner);
-        assert!(record.known_core().is_some(), "what is not in place keeps it");
+        assert!(record.known_core().is_some(), "an inode that is not in place keeps its image");
         journal.force_all().unwrap();
         if owner == 3 {
             break;
@@ -161,30 +164,47 @@ fn an_inode_in_place_has_no_image_in_memory() {
 }
 
 #[test]
-fn an_inode_that_is_changed_while_it_is_written_keeps_its_image() {
+fn inode_changed_during_its_write_keeps_its_image() {
     let journal = open(&make(), 0);
     let record = record(&journal, 5);
     set_owner(&journal, &record, 1);
     journal.force_all().unwrap();
     let mut cluster = vec![0; 1 << 16];
-    assert!(record.take(&mut cluster).is_some());
+    assert!(record.flush_into(&mut cluster).is_some());
     assert_eq!(record.take_image().unwrap().core.uid, 1);
-    assert!(record.known_core().is_some(), "it is not written yet");
+    assert!(record.known_core().is_some(), "the inode is not written yet");
     set_owner(&journal, &record, 2);
     record.written();
     assert_eq!((record.known_core().is_some(), record.core().unwrap().uid), (true, 2));
 }
 
-/// It is in place before the roll, and leaves the AIL behind it: there is nothing to be logged again.
+/// The AIL may be pushing an older change of the inode while the transaction is cancelled.
 #[test]
-fn an_inode_that_comes_into_place_before_a_roll_is_not_logged_again() {
+fn inode_of_a_cancelled_dirty_transaction_is_not_written() {
+    let journal = open(&make(), 0);
+    let record = record(&journal, 5);
+    set_owner(&journal, &record, 1);
+    journal.force_all().unwrap();
+    let mut tx = journal.begin(TransactionKind::ChangeInode, 0).unwrap();
+    tx.join(&record);
+    change_core(&mut tx, &record, |core| core.uid = 2);
+    tx.cancel();
+    assert!(record.latch().try_lock_shared());
+    record.latch().unlock_shared();
+    let mut cluster = vec![0; 1 << 16];
+    assert!(record.flush_into(&mut cluster).is_none(), "the image is ahead of the log (I4)");
+}
+
+/// The inode is in place before the roll and leaves the AIL after it: there is nothing to relog.
+#[test]
+fn inode_written_in_place_before_a_roll_is_not_relogged() {
     let device = make();
     let journal = open(&device, 0);
     let record = record(&journal, 5);
     set_owner(&journal, &record, 1);
     journal.force_all().unwrap();
     let mut cluster = vec![0; 1 << 16];
-    let taken = record.take(&mut cluster).unwrap();
+    let taken = record.flush_into(&mut cluster).unwrap();
     let mut tx = journal.begin(TransactionKind::ChangeInode, 0).unwrap();
     tx.join(&record);
     let sequence = record.sequence();
@@ -207,7 +227,7 @@ fn free_cluster(journal: &Arc<Journal>, of: &InodeRecord) {
 }
 
 #[test]
-fn inodes_of_a_freed_cluster_hold_the_tail_until_that_is_durable_and_are_never_written() {
+fn inodes_of_a_freed_cluster_hold_the_tail_until_the_free_is_durable() {
     let device = make();
     let journal = open(&device, 0);
     let record = record(&journal, 40);
@@ -216,7 +236,7 @@ fn inodes_of_a_freed_cluster_hold_the_tail_until_that_is_durable_and_are_never_w
     let place = journal.geometry().inode_location(record.number()).unwrap();
     free_cluster(&journal, &record);
     let report = journal.log().ail().push(journal.log().ail().head());
-    assert_eq!((report.started, report.pinned), (0, 1), "its change must not be forgotten yet");
+    assert_eq!((report.started, report.pinned), (0, 1), "its change must not leave the log yet");
     journal.force_all().unwrap();
     journal.log().quiesce().unwrap();
     assert!(record.state().lsn().is_none());
@@ -239,14 +259,14 @@ fn inodes_of_a_freed_cluster_are_not_replayed() {
     assert_eq!(owner_on_disk(&recovered, &record), 0);
 }
 
-/// What a transaction writes that operations on other objects write too.
+/// Counts the writes of a transaction to memory that operations on other objects write too.
 #[cfg(feature = "count")]
 #[test]
-fn changing_an_inode_seldom_writes_what_the_volume_shares() {
+fn inode_change_rarely_writes_volume_shared_memory() {
     const COMMITS: u32 = 4096;
-    /// Latching, joining, changing, logging, pinning, giving back.
+    /// Latching, joining, changing, logging, pinning, releasing.
     const OBJECT_WRITES: u64 = 16;
-    // On a log that is small beside them slots keep no log space of their own.
+    // On a smaller log the slots keep no log space of their own.
     let device = crate::testing::make_sized(1 << 30, "-l size=128m");
     let journal = open(&device, 1);
     let record = record(&journal, 5);

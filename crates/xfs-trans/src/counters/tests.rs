@@ -7,7 +7,7 @@ fn free(blocks: u64) -> Counters {
 }
 
 #[test]
-fn takes_the_last_block_and_no_more() {
+fn take_returns_the_last_block_and_no_more() {
     let counters = free(10);
     counters.take(7).unwrap();
     assert!(counters.take(4).is_err());
@@ -19,7 +19,7 @@ fn takes_the_last_block_and_no_more() {
 }
 
 #[test]
-fn what_other_slots_keep_can_be_taken() {
+fn take_drains_the_batches_of_other_slots() {
     let blocks = 3 * BATCH_BLOCKS;
     let counters = Arc::new(free(blocks));
     let threads: Vec<_> = (0..8)
@@ -38,7 +38,7 @@ fn what_other_slots_keep_can_be_taken() {
 }
 
 #[test]
-fn sums_are_exact_over_threads() {
+fn sums_over_threads_are_exact() {
     let counters = Arc::new(free(100_000));
     let threads: Vec<_> = (0..4)
         .map(|_| {
@@ -60,7 +60,7 @@ fn sums_are_exact_over_threads() {
 }
 
 #[test]
-fn changes_may_take_but_not_more_than_there_is() {
+fn change_below_zero_free_blocks_is_refused() {
     let counters = free(10);
     counters.change(-10).unwrap();
     assert!(counters.change(-1).is_err());
@@ -69,23 +69,23 @@ fn changes_may_take_but_not_more_than_there_is() {
 }
 
 #[test]
-fn the_pool_serves_what_may_not_fail_and_is_filled_first() {
+fn pool_is_used_last_and_filled_first() {
     let counters = free(10);
     counters.set_pool(20);
     counters.take_from_pool(8).unwrap();
-    assert_eq!(counters.counts().free_blocks, 2, "the pool comes last");
+    assert_eq!(counters.counts().free_blocks, 2, "the pool is used last");
     assert!(counters.take(3).is_err());
     counters.take_from_pool(15).unwrap();
     assert!(counters.take_from_pool(6).is_err());
     assert_eq!(counters.counts().free_blocks, 2);
     counters.give(12);
-    assert_eq!(counters.counts().free_blocks, 2, "the pool gets its blocks back");
+    assert_eq!(counters.counts().free_blocks, 2, "the pool is filled first");
     counters.give(8);
     assert_eq!(counters.counts().free_blocks, 2 + 5);
 }
 
 #[test]
-fn what_is_in_hand_while_a_volume_grows_comes_back_once() {
+fn blocks_taken_before_growth_are_returned_once() {
     let counters = Counters::new(Counts { inodes: 0, free_inodes: 0, free_blocks: 1000 });
     counters.set_pool(50);
     counters.take(300).unwrap();

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 /// The used bytes of a fork as they lie in its inode, or are logged.
 ///
-/// The contents of a short form are what readers look at too: the image of the inode and their view share
-/// them, and who changes them puts others in their place.
+/// The image of the inode and the view of its readers share the contents of a short form. A writer
+/// replaces these bytes instead of changing them.
 #[derive(Clone, Debug)]
 pub enum ForkBytes {
-    /// Encoded for the log: extent records, the root of a btree, nothing.
+    /// Encoded for the log: extent records, the root of a btree, or nothing.
     Own(Vec<u8>),
-    /// Contents in line.
+    /// Inline contents.
     Shared(Arc<[u8]>),
 }
 
@@ -19,7 +19,7 @@ impl ForkBytes {
     /// No bytes.
     pub const NONE: Self = Self::Own(Vec::new());
 
-    /// The bytes, to be shared from here on.
+    /// Returns the bytes in a form that can be shared.
     #[must_use]
     pub fn into_shared(self) -> Arc<[u8]> {
         match self {

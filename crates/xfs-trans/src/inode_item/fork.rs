@@ -1,6 +1,8 @@
-//! The forks of an inode: out of its bytes, into them, and as they are logged.
+//! The forks of an inode: reading them from its bytes, writing them there, and logging them.
 
-use xfs_format::inode::{self, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore, InodeDisk};
+use xfs_format::inode::{
+    self, DeviceNumber, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore, InodeDisk,
+};
 use xfs_format::log_item::LoggedFields;
 use xfs_log::RegionWriter;
 use zerocopy::FromBytes;
@@ -9,16 +11,16 @@ use super::{ForkBytes, InodeImage};
 
 /// Bytes of an extent record.
 const EXTENT_BYTES: usize = 16;
-/// Header of the root of a btree in a fork: level and number of records.
+/// Header of a btree root in a fork: level and number of records.
 const DISK_ROOT_BYTES: usize = 4;
-/// Header of the root of a btree as it is logged: that of a block.
+/// Header of a btree root as it is logged: that of a block.
 const LOGGED_ROOT_BYTES: usize = 72;
-/// What that header begins with.
+/// The first bytes of that header.
 const ROOT_MAGIC: &[u8] = b"BMA3";
 /// Bytes of a key, and of a pointer.
 const ENTRY_BYTES: usize = 8;
 
-/// The used bytes of both forks of the inode in `bytes`.
+/// Returns the used bytes of both forks of the inode in `bytes`.
 pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (ForkBytes, ForkBytes) {
     let used = |kind: ForkKind| {
         let room = inode::fork(bytes, core, kind);
@@ -26,7 +28,7 @@ pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (ForkBytes, ForkBytes) {
         let length = match format {
             None => 0,
             Some(ForkFormat::Local) if kind == ForkKind::Data => core.size as usize,
-            // Short attributes say themselves how long they are.
+            // Short-form attributes begin with their length.
             Some(ForkFormat::Local) => {
                 room.first_chunk::<2>().map_or(0, |length| u16::from_be_bytes(*length).into())
             }
@@ -48,34 +50,41 @@ pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (ForkBytes, ForkBytes) {
     (used(ForkKind::Data), used(ForkKind::Attr))
 }
 
-/// Puts core and forks into the bytes of the inode. The link of an unlinked list stays: it is
+/// Writes core and forks into the bytes of the inode. The link of the unlinked list stays: it is
 /// changed in the buffer.
 pub(super) fn write(slot: &mut [u8], core: &InodeDisk, image: &InodeImage) {
-    let Ok((target, literal)) = InodeDisk::mut_from_prefix(slot) else { return };
+    let (target, literal) =
+        InodeDisk::mut_from_prefix(slot).expect("the slot of an inode holds its core");
     let next_unlinked = target.next_unlinked;
     *target = *core;
     target.next_unlinked = next_unlinked;
     let middle = match image.core.fork_offset {
         0 => literal.len(),
-        offset => (usize::from(offset) * FORK_OFFSET_BYTES).min(literal.len()),
+        offset => usize::from(offset) * FORK_OFFSET_BYTES,
     };
+    assert!(middle <= literal.len(), "the attribute fork starts inside the inode");
     let (data, attr) = literal.split_at_mut(middle);
-    match image.core.rdev.and_then(|device| device.encode()) {
-        Some(device) => fill(data, &device.to_be_bytes()),
+    match image.core.rdev {
+        Some(device) => fill(data, &encode_device(device).to_be_bytes()),
         None => fill(data, &image.data),
     }
     fill(attr, &image.attr);
 }
 
-/// The bytes of a fork, and zeros behind them.
+/// Encodes a device number. Creation refuses one that does not fit, and so does reading.
+pub(super) fn encode_device(device: DeviceNumber) -> u32 {
+    device.encode().expect("the device number of an inode fits its 32 bits")
+}
+
+/// Writes the bytes of a fork, and zeros after them.
 fn fill(room: &mut [u8], bytes: &[u8]) {
-    assert!(bytes.len() <= room.len(), "a fork that does not fit its inode");
+    assert!(bytes.len() <= room.len(), "a fork does not fit its inode");
     let (used, rest) = room.split_at_mut(bytes.len());
     used.copy_from_slice(bytes);
     rest.fill(0);
 }
 
-/// What is logged of the forks.
+/// The parts of the forks that are logged.
 pub(super) struct LoggedForks<'a> {
     pub(super) fields: LoggedFields,
     pub(super) data: Option<ForkRegion<'a>>,
@@ -90,8 +99,8 @@ pub(super) enum ForkRegion<'a> {
     Root(LoggedRoot<'a>),
 }
 
-/// The root of a btree as it is logged: behind the header of a block, with the pointers right behind
-/// the keys. Of the header recovery reads level and count alone.
+/// The root of a btree as it is logged: after the header of a block, with the pointers directly
+/// after the keys. Recovery reads only level and count of the header.
 #[doc(alias = "xfs_bmdr_to_bmbt")]
 pub(super) struct LoggedRoot<'a> {
     header: &'a [u8],
@@ -99,8 +108,8 @@ pub(super) struct LoggedRoot<'a> {
     pointers: &'a [u8],
 }
 
-/// Of what is dirty, that which the forks' present formats have: a fork that has changed its format
-/// is logged in the new one only.
+/// Returns the dirty parts in the present formats of the forks. A fork that has changed its format
+/// is logged in the new format only.
 pub(super) fn logged(image: &InodeImage, dirty: LoggedFields) -> LoggedForks<'_> {
     let core = &image.core;
     let owners = LoggedFields::DATA_OWNER | LoggedFields::ATTR_OWNER;
@@ -142,7 +151,7 @@ impl<'a> ForkRegion<'a> {
         }
     }
 
-    /// How long it is.
+    /// Returns the length.
     pub(super) fn length_bytes(&self) -> usize {
         match self {
             Self::Same(bytes) => bytes.len(),
@@ -150,7 +159,7 @@ impl<'a> ForkRegion<'a> {
         }
     }
 
-    /// Adds it to those of the item.
+    /// Adds the bytes to the regions of the item.
     pub(super) fn put(&self, regions: &mut RegionWriter<'_>) {
         match self {
             Self::Same(bytes) => regions.region(bytes),
@@ -162,12 +171,16 @@ impl<'a> ForkRegion<'a> {
 impl<'a> LoggedRoot<'a> {
     fn new(root: &'a [u8]) -> Self {
         let fits = root.len().saturating_sub(DISK_ROOT_BYTES) / (2 * ENTRY_BYTES);
-        let count = root.get(2..4).and_then(<[u8]>::first_chunk::<2>);
-        let count = usize::from(count.map_or(0, |count| u16::from_be_bytes(*count)));
+        let (header, _) =
+            root.split_at_checked(DISK_ROOT_BYTES).expect("the root of a btree has a header");
+        let count = header.last_chunk::<2>().expect("the header ends with the number of records");
+        let count = usize::from(u16::from_be_bytes(*count));
         assert!(count <= fits, "more records than the root of a btree holds");
-        let entries = |from: usize| root.get(from..from + count * ENTRY_BYTES).unwrap_or_default();
+        let entries = |from: usize| {
+            let entries = root.get(from..from + count * ENTRY_BYTES);
+            entries.expect("the entries of a root lie inside it")
+        };
         let pointers = entries(DISK_ROOT_BYTES + fits * ENTRY_BYTES);
-        let header = root.get(..DISK_ROOT_BYTES).unwrap_or_default();
         Self { header, keys: entries(DISK_ROOT_BYTES), pointers }
     }
 
@@ -175,9 +188,8 @@ impl<'a> LoggedRoot<'a> {
         let mut head = [0; LOGGED_ROOT_BYTES];
         let (magic, rest) = head.split_at_mut(ROOT_MAGIC.len());
         magic.copy_from_slice(ROOT_MAGIC);
-        if let Some(header) = rest.get_mut(..self.header.len()) {
-            header.copy_from_slice(self.header);
-        }
+        let header = rest.first_chunk_mut::<DISK_ROOT_BYTES>();
+        header.expect("a logged header has room for that of a root").copy_from_slice(self.header);
         bytes.extend_from_slice(&head);
         bytes.extend_from_slice(self.keys);
         bytes.extend_from_slice(self.pointers);

@@ -1,9 +1,9 @@
-//! Bringing the inodes of one cluster into memory: the cluster is looked up once for all of them.
+//! Reading the inodes of one cluster into memory, with one lookup of the cluster for all of them.
 
 use std::sync::Arc;
 
 use xfs_buffer::{Buffer, PosixError, Result};
-use xfs_format::geometry::InodeLocation;
+use xfs_format::geometry::InodePlace;
 use xfs_format::{BlockKind, InodeNumber};
 use xfs_sync::{Ordering, fence};
 
@@ -11,49 +11,49 @@ use super::Journal;
 use crate::buffer_item::BufferItem;
 use crate::inode_item::{InodeImage, InodeRecord};
 
-/// A cluster of inodes, kept in memory for who wants several of them.
+/// A cluster of inodes, for callers that need several of its inodes.
 pub struct InodeCluster {
-    /// Its first inode.
+    /// The first inode of the cluster.
     first: InodeNumber,
-    /// Of that one.
-    place: InodeLocation,
+    /// The location of the first inode.
+    place: InodePlace,
     buffer: Buffer,
     item: Arc<BufferItem>,
 }
 
 impl Journal {
-    /// The cluster that an inode lies in.
+    /// Returns the cluster that holds an inode.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotFound`] for a number outside the volume; what reading the cluster meets.
+    /// [`PosixError::NotFound`] for a number outside the volume; errors of reading the cluster.
     pub fn inode_cluster(&self, number: InodeNumber) -> Result<InodeCluster> {
-        let place = self.geometry().inode_location(number).ok_or(PosixError::NotFound)?;
+        let place = self.geometry().inode_place(number).ok_or(PosixError::NotFound)?;
         let buffer =
             self.cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
         let item = BufferItem::of(&self.context, &buffer);
         let index = place.offset_bytes / self.geometry().inode_size;
         let first = InodeNumber(number.0 - u64::from(index));
-        Ok(InodeCluster { first, place: InodeLocation { offset_bytes: 0, ..place }, buffer, item })
+        Ok(InodeCluster { first, place: InodePlace { offset_bytes: 0, ..place }, buffer, item })
     }
 }
 
 impl InodeCluster {
-    /// Which inode of the cluster this is, and where it lies, if it is one.
-    fn place(&self, journal: &Journal, number: InodeNumber) -> Option<(u32, InodeLocation)> {
+    /// Returns the index and the location of an inode, if it is in this cluster.
+    fn place(&self, journal: &Journal, number: InodeNumber) -> Option<(u32, InodePlace)> {
         let index = u32::try_from(number.0.checked_sub(self.first.0)?).ok()?;
         let offset_bytes = index.checked_mul(journal.geometry().inode_size)?;
-        let place = InodeLocation { offset_bytes, ..self.place };
+        let place = InodePlace { offset_bytes, ..self.place };
         (offset_bytes < place.cluster_bytes).then_some((index, place))
     }
 
-    /// Whether an inode is one of this cluster.
+    /// Returns whether an inode is in this cluster.
     #[must_use]
     pub fn holds(&self, journal: &Journal, number: InodeNumber) -> bool {
         self.place(journal, number).is_some()
     }
 
-    /// As [`Journal::inode`], for an inode of this cluster.
+    /// Returns the record of an inode of this cluster, as [`Journal::inode`] does.
     ///
     /// # Errors
     ///
@@ -61,21 +61,23 @@ impl InodeCluster {
     pub fn inode(&self, journal: &Journal, number: InodeNumber) -> Result<Arc<InodeRecord>> {
         let (index, place) = self.place(journal, number).ok_or(PosixError::NotFound)?;
         let make = || {
-            // Whoever has written it in place last has said how far the log goes before it let go of the record.
+            // The thread that last wrote the inode in place raised the log head known to the cache
+            // before it released the record.
             fence(Ordering::Acquire);
             let verify = journal.cache.verify_context();
             InodeRecord::read((number, place), &self.buffer, &self.item, &verify)
         };
         let record = self.item.records().find_or_add(index, make)?;
-        // After that: a cluster is freed before its records are, so one that was made too late for
-        // them is met here. Its bytes are still those of the inodes that were.
+        // Checked after the record was found or added. A cluster is marked as freed before its
+        // records are. So this check catches a record that was created too late to be marked; the
+        // bytes that it was read from are those of the old inodes.
         if self.item.is_stale() {
             return Err(PosixError::NotFound.into());
         }
         Ok(record)
     }
 
-    /// How many inodes from this one on lie in the cluster.
+    /// Returns the number of inodes of the cluster from this one on.
     #[must_use]
     pub fn count_from(&self, journal: &Journal, number: InodeNumber) -> u32 {
         let inode_size = journal.geometry().inode_size;
@@ -83,12 +85,14 @@ impl InodeCluster {
         place.map_or(0, |(_, place)| (place.cluster_bytes - place.offset_bytes) / inode_size)
     }
 
-    /// Gives those inodes of the cluster, among 64 from `first` on, whose latch can be shared at once to `show`, with
-    /// their latch shared, which the caller gives back. One that was not in memory comes with its image, and its
-    /// record has none. What is damaged is left out, and so is everything if the cluster has been freed: then this is
-    /// `false`, and nothing that `show` got is an inode.
+    /// Shows those of 64 inodes from `first` on that `wanted` selects, are in this cluster and have
+    /// a latch that can be shared at once. Each comes with its latch shared; the caller releases
+    /// it. An inode that was not in memory comes with its image, and its record has none. Damaged
+    /// inodes are left out.
     ///
-    /// `show` waits for nothing: the list of the cluster's inodes is held.
+    /// Returns `false` if the cluster has been freed. Then nothing that `show` got is an inode.
+    ///
+    /// `show` must not wait for anything: the lock on the cluster's list of inodes is held.
     #[must_use]
     pub fn share_inodes(
         &self,
@@ -110,7 +114,7 @@ impl InodeCluster {
                 .ok()
         };
         self.item.records().share_each(indexes, make, show);
-        // After that, as in `inode`.
+        // Checked afterwards, as in `inode`.
         !self.item.is_stale()
     }
 }

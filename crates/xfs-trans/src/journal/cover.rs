@@ -1,8 +1,8 @@
-//! The superblock's numbers, covering an idle log, and the end.
+//! The counts in the superblock, covering an idle log, and unmounting.
 //!
-//! The numbers are not logged with each change: they are written when the log is covered or ended.
-//! Covering lets an idle log say that nothing in it has to be replayed; [`upkeep`](super::upkeep) looks
-//! now and then whether that is due.
+//! The counts are not logged with each change. They are written when the log is covered or ended.
+//! Covering makes an idle log say that nothing in it needs to be replayed.
+//! [`upkeep`](super::upkeep) checks from time to time whether the log is idle.
 
 use std::sync::Arc;
 
@@ -16,12 +16,13 @@ use super::Journal;
 use crate::transaction::Transaction;
 
 impl Journal {
-    /// Has an idle log say that nothing in it has to be replayed. Returns whether it was covered: it
-    /// is not if there was nothing to do, or if others have begun to commit meanwhile.
+    /// Covers the log if it is idle: a covered log says that nothing in it needs to be replayed.
+    /// Returns whether it was covered. It is not if it needs no cover, or if other threads have
+    /// begun to commit.
     ///
     /// # Errors
     ///
-    /// What stopped the log.
+    /// The error that stopped the log.
     pub fn cover_if_idle(self: &Arc<Self>) -> Result<bool> {
         if self.is_shut_down() || !self.log.needs_cover() {
             return Ok(false);
@@ -29,21 +30,21 @@ impl Journal {
         self.log.cover_with(|| self.log_superblock(|| self.begin_superblock()))
     }
 
-    /// Writes everything in place, the superblock's numbers too, and ends the log cleanly.
+    /// Writes everything in place, including the superblock's counts, and ends the log cleanly.
     ///
     /// # Errors
     ///
-    /// What stopped the log. It has to be recovered then.
+    /// The error that stopped the log. The log then needs recovery.
     ///
     /// # Panics
     ///
-    /// If somebody still uses the volume.
+    /// If the volume is still in use.
     pub fn unmount(self: Arc<Self>) -> Result<()> {
         self.stop_upkeep();
         self.log.quiesce()?;
         self.log_superblock(|| self.begin_superblock())?;
         let journal = Arc::into_inner(self);
-        let Some(Self { log, .. }) = journal else { unreachable!("a volume unmounted in use") };
+        let Some(Self { log, .. }) = journal else { unreachable!("a volume is unmounted in use") };
         log.unmount()
     }
 
@@ -51,25 +52,25 @@ impl Journal {
         self.begin(TransactionKind::Superblock, 0)
     }
 
-    /// Logs the superblock with the present numbers.
+    /// Logs the superblock with the present counts.
     pub(super) fn log_superblock<'a>(
         self: &'a Arc<Self>,
         begin: impl FnOnce() -> Result<Transaction<'a>>,
     ) -> Result<()> {
         let counts = self.counts_for_disk()?;
-        let mut tx = begin()?;
         let length_bytes = self.geometry().sector_size;
-        let buffer = tx.read(DiskAddr(0), length_bytes, BlockKind::Superblock)?;
-        tx.change(&buffer, 0..size_of::<SuperblockDisk>(), |bytes| {
-            if let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(bytes) {
+        begin()?.commit_or_cancel(|tx| {
+            let buffer = tx.read(DiskAddr(0), length_bytes, BlockKind::Superblock)?;
+            tx.change(&buffer, 0..size_of::<SuperblockDisk>(), |bytes| {
+                let (disk, _) = SuperblockDisk::mut_from_prefix(bytes)
+                    .expect("the changed range holds the superblock");
                 disk.inode_count = counts.inodes.into();
                 disk.free_inodes = counts.free_inodes.into();
                 disk.free_blocks = counts.free_blocks.into();
                 // Nothing in the log will need a feature any more.
                 disk.log_incompat = 0.into();
-            }
-        });
-        tx.commit()?;
-        Ok(())
+            });
+            Ok(())
+        })
     }
 }

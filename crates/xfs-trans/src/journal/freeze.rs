@@ -1,13 +1,13 @@
-//! A journal in which nothing is under way.
+//! Freezing: a journal with no transaction in progress.
 //!
-//! Owns: the order in which that comes about. Does **not** own who may ask for it, or what waits before it
-//! begins a transaction (`ferroxfs`).
+//! Owns: the order of the steps. Does **not** own the right to freeze, or the threads that wait
+//! before they begin a transaction (`ferroxfs`).
 //!
-//! # What a copy of the device holds then
+//! # State of a copy of the device
 //!
-//! Everything is in place, and the log is covered: nothing stands between its tail and its head but the
-//! superblock, with the present numbers. It does not end in an unmount record, so whoever opens the copy
-//! recovers it, and frees the files that had lost their last name and were still in use.
+//! Everything is in place, and the log is covered: only the superblock, with the present counts,
+//! lies between its tail and its head. The log does not end in an unmount record. So opening the
+//! copy recovers it, and frees the files that had no name left and were still open.
 
 use std::sync::Arc;
 
@@ -18,36 +18,36 @@ use super::Journal;
 use crate::transaction::Transaction;
 
 impl Journal {
-    /// Lets no new transaction begin, waits for those that have begun, writes everything in place and covers
-    /// the log. Until [`thaw`](Self::thaw) nothing is written, and who begins a transaction waits. By one
-    /// caller at a time.
+    /// Stops new transactions, waits for those in progress, writes everything in place and covers
+    /// the log. Until [`thaw`](Self::thaw) nothing is written, and a thread that begins a
+    /// transaction waits. Only one caller at a time may freeze.
     ///
     /// # Errors
     ///
-    /// What stopped the log; it goes on as before then.
+    /// The error that stopped the log. The log then continues as before.
     #[doc(alias = "xfs_fs_freeze")]
     pub fn freeze(self: &Arc<Self>) -> Result<()> {
         let frozen = self.log.suspend().and_then(|()| self.cover_suspended());
         frozen.inspect_err(|_| self.thaw())
     }
 
-    /// Ends what [`freeze`](Self::freeze) has begun.
+    /// Ends the freeze that [`freeze`](Self::freeze) has begun.
     #[doc(alias = "xfs_fs_unfreeze")]
     pub fn thaw(&self) {
         self.log.resume();
     }
 
-    /// Begins a transaction of who has frozen the journal.
+    /// Begins a transaction of the thread that has frozen the journal.
     ///
     /// # Errors
     ///
-    /// What stopped the log.
+    /// The error that stopped the log.
     pub fn begin_while_frozen(self: &Arc<Self>, kind: TransactionKind) -> Result<Transaction<'_>> {
         Transaction::begin_while_suspended(self, self.reservation(kind))
     }
 
-    /// Writes everything in place and covers the log, in which nobody else has anything to do. What is read
-    /// just then can keep an item from its place for a moment.
+    /// Writes everything in place and covers the log, while no other thread uses it. A reader can
+    /// keep an item from being written for a moment, so this repeats.
     fn cover_suspended(self: &Arc<Self>) -> Result<()> {
         let begin = || self.begin_while_frozen(TransactionKind::Superblock);
         loop {

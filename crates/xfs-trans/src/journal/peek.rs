@@ -1,9 +1,9 @@
-//! Looking at the inodes of a cluster without bringing one into memory.
+//! Looking at the inodes of a cluster without reading one into memory.
 
 use std::sync::Arc;
 
 use xfs_buffer::{Buffer, PosixError, Result};
-use xfs_format::geometry::InodeLocation;
+use xfs_format::geometry::InodePlace;
 use xfs_format::inode::InodeCore;
 use xfs_format::{BlockKind, InodeNumber};
 
@@ -12,17 +12,19 @@ use crate::buffer_item::BufferItem;
 use crate::inode_item::InodeRecord;
 
 impl Journal {
-    /// Shows the inodes of one cluster to `f` as they are now: what is in memory of one, which may be ahead of
-    /// the disk, or else what its cluster holds. `wanted` has a bit for each inode from `first` on; those of
-    /// other clusters are left out, and so are free ones. Returns how many inodes from `first` on it was about.
+    /// Shows the present inodes of one cluster to `f`: from memory, where an inode may be newer
+    /// than on disk, or else from the cluster. `wanted` has a bit for each inode from `first` on.
+    /// Free inodes, and inodes of other clusters, are left out. Returns how many inodes from
+    /// `first` on lie in the cluster.
     ///
-    /// A cluster that is not in memory is read into `scratch`, and does not come into memory.
+    /// A cluster that is not in memory is read into `scratch`, and stays out of the cache.
     ///
-    /// The caller holds no latch of an inode, and knows from the inode btree that the cluster is one.
+    /// The caller holds no latch of an inode, and knows from the inode btree that this is a
+    /// cluster.
     ///
     /// # Errors
     ///
-    /// What reading the cluster meets. One inode that is damaged is handed to `f` as an error.
+    /// Errors of reading the cluster. A damaged inode is passed to `f` as an error.
     pub fn peek_cluster(
         &self,
         first: InodeNumber,
@@ -31,14 +33,14 @@ impl Journal {
         mut f: impl FnMut(InodeNumber, Result<InodeCore>),
     ) -> Result<u32> {
         let geometry = self.geometry();
-        let place = geometry.inode_location(first).ok_or(PosixError::NotFound)?;
+        let place = geometry.inode_place(first).ok_or(PosixError::NotFound)?;
         let inode_size = geometry.inode_size;
         let count = (place.cluster_bytes - place.offset_bytes) / inode_size;
         let wanted = if count < u64::BITS { wanted & ((1 << count) - 1) } else { wanted };
         if wanted == 0 {
             return Ok(count);
         }
-        let mut cluster = self.look_at(place, scratch)?;
+        let mut cluster = self.locate_cluster(place, scratch)?;
         let mut left = wanted;
         while left != 0 {
             let index = left.trailing_zeros();
@@ -46,15 +48,18 @@ impl Journal {
             let number = InodeNumber(first.0 + u64::from(index));
             let offset_bytes = place.offset_bytes + index * inode_size;
             let core = match &cluster {
-                Cluster::OnDevice => match self.decode_bytes(scratch, offset_bytes, number) {
+                ClusterSource::OnDevice => match self.decode_bytes(scratch, offset_bytes, number) {
                     Ok(core) => Ok(core),
-                    // Damaged, or just being written in place: that is seen where both are kept apart.
+                    // The inode is damaged, or is just being written in place. The buffer tells the
+                    // two apart.
                     Err(_) => {
                         cluster = self.bring_in(place)?;
                         self.peek_in(&cluster, offset_bytes, number)
                     }
                 },
-                in_memory @ Cluster::InMemory(..) => self.peek_in(in_memory, offset_bytes, number),
+                in_memory @ ClusterSource::InMemory(..) => {
+                    self.peek_in(in_memory, offset_bytes, number)
+                }
             };
             if !matches!(&core, Ok(core) if core.is_free()) {
                 f(number, core);
@@ -63,39 +68,39 @@ impl Journal {
         Ok(count)
     }
 
-    /// The cluster as it is in memory, or else its bytes in `scratch`: what is not in memory waits for
-    /// nothing to be written, so that all that was done before is on the device.
-    fn look_at(&self, place: InodeLocation, scratch: &mut Vec<u8>) -> Result<Cluster> {
+    /// Returns the cluster from the cache, or reads its bytes into `scratch`. A cluster that is not
+    /// in the cache has no pending writes, so all earlier changes are on the device.
+    fn locate_cluster(&self, place: InodePlace, scratch: &mut Vec<u8>) -> Result<ClusterSource> {
         let (at, length_bytes, kind) =
             (place.cluster, place.cluster_bytes, BlockKind::InodeCluster);
         if let Some(buffer) = self.cache().find(at, length_bytes, kind)? {
-            return Ok(Cluster::of(buffer));
+            return Ok(ClusterSource::of(buffer));
         }
         scratch.resize(length_bytes as usize, 0);
-        match self.cache().read_uncached(at, kind, scratch) {
-            Ok(()) => Ok(Cluster::OnDevice),
+        match self.cache().read_past(at, kind, scratch) {
+            Ok(()) => Ok(ClusterSource::OnDevice),
             Err(_) => self.bring_in(place),
         }
     }
 
-    fn bring_in(&self, place: InodeLocation) -> Result<Cluster> {
+    fn bring_in(&self, place: InodePlace) -> Result<ClusterSource> {
         let kind = BlockKind::InodeCluster;
-        self.cache().read(place.cluster, place.cluster_bytes, kind).map(Cluster::of)
+        self.cache().read(place.cluster, place.cluster_bytes, kind).map(ClusterSource::of)
     }
 
-    /// An inode of a cluster that is in memory.
+    /// Returns the core of an inode of a cluster in the cache.
     fn peek_in(
         &self,
-        cluster: &Cluster,
+        cluster: &ClusterSource,
         offset_bytes: u32,
         number: InodeNumber,
     ) -> Result<InodeCore> {
-        let Cluster::InMemory(buffer, records) = cluster else {
+        let ClusterSource::InMemory(buffer, records) = cluster else {
             return Err(PosixError::NotFound.into());
         };
         let record = find(records, number);
         let _latch = record.map(|record| record.latch().shared());
-        // What its record does not know is as the cluster has it.
+        // The cluster holds every part that the record does not.
         match record.and_then(|record| record.known_core()) {
             Some(core) => Ok(core),
             None => self.decode(buffer, offset_bytes, number),
@@ -104,8 +109,9 @@ impl Journal {
 
     fn decode(&self, buffer: &Buffer, offset_bytes: u32, number: InodeNumber) -> Result<InodeCore> {
         let decode = || self.decode_bytes(&buffer.bytes(), offset_bytes, number);
-        // It may have come into memory since, and be just being written in place: then the cluster has a
-        // later LSN than the cache knows of. Once it is in place, the cache knows.
+        // The inode may have come into memory since, and may just be written in place. Then the
+        // cluster has a later LSN than the cache knows of. Once the write has ended, the cache
+        // knows it.
         decode().or_else(|_| {
             let record = find(&in_memory(buffer), number).and_then(|record| record.known_core());
             record.map_or_else(decode, Ok)
@@ -125,23 +131,23 @@ impl Journal {
     }
 }
 
-/// Where the bytes of a cluster are.
-enum Cluster {
-    /// Nowhere in memory: they were read from the device.
+/// The place where the bytes of a cluster are.
+enum ClusterSource {
+    /// In the scratch memory: they were read from the device.
     OnDevice,
-    /// In its buffer, with those inodes of it that were in memory. Whoever has come into memory after the
-    /// look had not changed before it.
+    /// In its buffer, with those of its inodes that were in memory. An inode that came into memory
+    /// later had not been changed before.
     InMemory(Buffer, Vec<Arc<InodeRecord>>),
 }
 
-impl Cluster {
+impl ClusterSource {
     fn of(buffer: Buffer) -> Self {
         let records = in_memory(&buffer);
         Self::InMemory(buffer, records)
     }
 }
 
-/// The inodes of a cluster that are in memory.
+/// Returns the inodes of a cluster that are in memory.
 fn in_memory(buffer: &Buffer) -> Vec<Arc<InodeRecord>> {
     buffer.attached::<BufferItem>().map_or_else(Vec::new, |item| item.records().live())
 }

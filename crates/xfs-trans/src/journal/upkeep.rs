@@ -1,11 +1,10 @@
-//! What is done for a log now and then without anybody asking: a thread forces it, and covers it when
-//! it is idle.
+//! Periodic work on a log: a thread forces it, and covers it when it is idle.
 //!
 //! Owns: the thread and its intervals. Does **not** own forcing (`xfs-log`) or covering
 //! ([`cover`](super::cover)).
 //!
-//! The thread holds no reference to the journal while it waits, so a journal that nobody uses any more
-//! goes away, and ends the thread.
+//! The thread holds no reference to the journal while it waits. So dropping the last other
+//! reference drops the journal, which ends the thread.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -17,7 +16,7 @@ use xfs_sync::{Condvar, Mutex, Volume};
 
 use super::Journal;
 
-/// How often something is done for a log.
+/// The intervals of periodic work on a log.
 #[doc(alias = "xfssyncd_centisecs")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upkeep {
@@ -31,9 +30,9 @@ impl Upkeep {
     /// The longest interval.
     pub const LONGEST: Duration = Duration::from_secs(3600);
 
-    /// What has been committed is made durable `durable_within` that time at the latest. Each `cover_every`
-    /// a log that has become idle is covered, and what is left to be written in place is asked to be.
-    /// Both are held between [`SHORTEST`](Self::SHORTEST) and [`LONGEST`](Self::LONGEST).
+    /// Makes committed changes durable within `durable_within`. Every `cover_every` an idle log is
+    /// covered; for any other log, a write in place of everything that is left is requested. Both
+    /// intervals are limited to [`SHORTEST`](Self::SHORTEST) and [`LONGEST`](Self::LONGEST).
     #[must_use]
     pub fn new(durable_within: Duration, cover_every: Duration) -> Self {
         let [durable_within, cover_every] =
@@ -41,35 +40,35 @@ impl Upkeep {
         Self { durable_within, cover_every }
     }
 
-    /// How long it takes at most until what has been written is durable.
+    /// Returns the longest time until a committed change is durable.
     #[must_use]
     pub fn durable_within(&self) -> Duration {
         self.durable_within
     }
 
-    /// How often the log is forced for that: a force takes its time too.
+    /// Returns the interval between two forces: shorter, because a force takes time too.
     fn force_every(&self) -> Duration {
         self.durable_within * 4 / 5
     }
 }
 
-/// Five seconds until what nobody forces is durable. The log is looked at every thirty, as the kernel
-/// does.
+/// Makes changes durable within 5 seconds, and checks for an idle log every 30 seconds, as the
+/// kernel does.
 impl Default for Upkeep {
     fn default() -> Self {
         Self::new(Duration::from_secs(5), Duration::from_secs(30))
     }
 }
 
-/// Tells the thread to end.
+/// Signals the thread to end.
 #[derive(Default)]
-struct Stop {
+struct StopSignal {
     asked: Mutex<bool, Volume>,
     changed: Condvar<Volume>,
 }
 
-impl Stop {
-    /// Waits for so long, and returns whether the thread has to end.
+impl StopSignal {
+    /// Waits for this time at most, and returns whether the thread has to end.
     fn within(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut asked = self.asked.lock();
@@ -84,24 +83,24 @@ impl Stop {
     }
 }
 
-/// The thread.
+/// The upkeep thread.
 #[doc(alias = "xfs_log_worker")]
-pub(super) struct Keeper {
-    stop: Arc<Stop>,
+pub(super) struct UpkeepThread {
+    stop: Arc<StopSignal>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl UpkeepThread {
     fn start(journal: Weak<Journal>, upkeep: Upkeep) -> io::Result<Self> {
-        let stop = Arc::<Stop>::default();
+        let stop = Arc::<StopSignal>::default();
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("log upkeep".to_owned());
-        let thread = thread.spawn(move || keep_up(&journal, upkeep, &stopped))?;
+        let thread = thread.spawn(move || run_upkeep(&journal, upkeep, &stopped))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 }
 
-fn keep_up(journal: &Weak<Journal>, upkeep: Upkeep, stop: &Stop) {
+fn run_upkeep(journal: &Weak<Journal>, upkeep: Upkeep, stop: &StopSignal) {
     let (force_every, cover_every) = (upkeep.force_every(), upkeep.cover_every);
     let mut covering = Instant::now() + cover_every;
     while !stop.within(force_every.min(cover_every)) {
@@ -112,48 +111,49 @@ fn keep_up(journal: &Weak<Journal>, upkeep: Upkeep, stop: &Stop) {
             covering = Instant::now() + cover_every;
             journal.cover_or_write_back()
         };
-        // An error has shut the volume down; whoever uses it next is told.
+        // An error has shut the volume down. The next operation on it reports the error.
         if kept.is_err() {
             return;
         }
     }
 }
 
-impl Drop for Keeper {
+impl Drop for UpkeepThread {
     fn drop(&mut self) {
         *self.stop.asked.lock() = true;
         self.stop.changed.notify_all();
         let Some(thread) = self.thread.take() else { return };
-        // The thread itself may have been the last to use the volume: it ends by itself then.
+        // The thread itself may have dropped the last reference to the journal. It then ends on its
+        // own.
         if thread.thread().id() != thread::current().id() {
             let ended = thread.join();
-            assert!(ended.is_ok() || thread::panicking(), "the upkeep of the log has panicked");
+            assert!(ended.is_ok() || thread::panicking(), "the upkeep thread of the log panicked");
         }
     }
 }
 
 impl Journal {
-    /// Starts a thread that forces and covers the log now and then, until the volume is closed or
+    /// Starts a thread that forces and covers the log periodically, until the volume is closed or
     /// [`stop_upkeep`](Self::stop_upkeep) is called.
     ///
     /// # Errors
     ///
-    /// The system gives no thread; nothing is changed then.
+    /// The error of the system that could not start the thread. Nothing has changed then.
     pub fn start_upkeep(self: &Arc<Self>, upkeep: Upkeep) -> io::Result<()> {
-        let keeper = Keeper::start(Arc::downgrade(self), upkeep)?;
-        let replaced = self.keeper.lock().replace(keeper);
+        let upkeep_thread = UpkeepThread::start(Arc::downgrade(self), upkeep)?;
+        let replaced = self.upkeep_thread.lock().replace(upkeep_thread);
         drop(replaced);
         Ok(())
     }
 
     /// Ends the thread and waits for it.
     pub fn stop_upkeep(&self) {
-        let keeper = self.keeper.lock().take();
-        drop(keeper);
+        let upkeep_thread = self.upkeep_thread.lock().take();
+        drop(upkeep_thread);
     }
 
-    /// Covers an idle log. Any other is forced, and all of it is asked once to be written in place, so
-    /// that it can become idle.
+    /// Covers an idle log. Any other log is forced, and everything in it is asked to be written in
+    /// place once, so that the log can become idle.
     fn cover_or_write_back(self: &Arc<Self>) -> Result<()> {
         if !self.cover_if_idle()? {
             self.log.write_back()?;

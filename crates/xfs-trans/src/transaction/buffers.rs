@@ -1,15 +1,16 @@
 //! The buffers of a transaction.
 //!
-//! Owns: which buffers a transaction holds, in what state, and when they are given back. Does **not**
-//! own: which chunks are dirty and how they are logged ([`buffer_item`](crate::buffer_item)), or the
-//! order in which buffers are latched: that is of the layers above (docs/internals/transactions.md).
+//! Owns: the set of buffers that a transaction holds, their states, and when they are released.
+//! Does **not** own: which chunks are dirty and how they are logged
+//! ([`buffer_item`](crate::buffer_item)), or the order in which buffers are latched, which the
+//! layers above decide (docs/internals/transactions.md).
 //!
 //! ```text
 //!  read, claim ─→ joined, clean ── change, log, order, invalidate ─→ dirty ─→ committed
 //!                     │  ▲                                                       │
 //!       release, step ends └──────────────────── held ───────────────────────────┤
 //!                     ▼                                                          ▼
-//!                 given back ◄─────────────────────────────────────────────── not held
+//!                 released ◄───────────────────────────────────────────────── not held
 //! ```
 
 use std::ops::Range;
@@ -23,23 +24,23 @@ use super::Transaction;
 use crate::buffer_item::{BufferItem, JoinOutcome};
 
 /// A buffer that a transaction holds latched.
-struct Joined {
+struct JoinedBuffer {
     buffer: Buffer,
     item: Arc<BufferItem>,
     /// Changed in this step.
     dirty: bool,
-    /// Kept over rolls.
+    /// Stays latched over rolls.
     held: bool,
-    /// Claimed, and nothing of it logged since.
+    /// Claimed, and not logged since.
     claimed: bool,
     /// Its blocks were freed in this chain, and not claimed since.
     freed: bool,
 }
 
-impl Joined {
+impl JoinedBuffer {
     fn give_back(&self) {
         if self.dirty {
-            // Never committed: the volume is shut down, and the change is in memory only.
+            // Never committed: the volume is shut down, and the change is only in memory.
             self.item.abandon();
         }
         if self.claimed {
@@ -50,7 +51,7 @@ impl Joined {
         self.buffer.unlatch();
     }
 
-    /// The blocks are freed.
+    /// Records that the blocks are freed.
     fn end(&mut self, invalidate: impl FnOnce(&BufferItem, &Buffer)) {
         invalidate(&self.item, &self.buffer);
         (self.dirty, self.claimed, self.freed) = (true, false, true);
@@ -61,41 +62,41 @@ impl Joined {
     }
 }
 
-/// What few operations join more of.
-const USUAL: usize = 8;
+/// Initial capacity of the list. Few operations join more buffers.
+const INITIAL_CAPACITY: usize = 8;
 
 /// The buffers that a transaction holds latched, in the order in which they were joined.
 #[derive(Default)]
-pub(super) struct JoinedBuffers(Vec<Joined>);
+pub(super) struct JoinedBuffers(Vec<JoinedBuffer>);
 
 impl JoinedBuffers {
-    /// Whether one was changed in this step.
+    /// Returns whether a buffer was changed in this step.
     pub(super) fn is_dirty(&self) -> bool {
         self.0.iter().any(|joined| joined.dirty)
     }
 
-    /// Before a roll: what is held and stands in the log is logged again. It could not be written in
-    /// place, and the chain may wait for the tail.
+    /// Marks every held buffer that is in the log as dirty, so that the roll logs it again. A held
+    /// buffer cannot be written in place, and the chain may have to wait for the tail to move.
     pub(super) fn relog(&mut self) {
         for joined in self.0.iter_mut().filter(|joined| joined.held && !joined.dirty) {
             joined.dirty = joined.item.can_be_relogged();
         }
     }
 
-    /// The items of what was changed in this step.
+    /// Adds the items of the buffers that this step has changed.
     pub(super) fn collect(&self, items: &mut Vec<Arc<dyn LogItem>>) {
         let dirty = self.0.iter().filter(|joined| joined.dirty);
         items.extend(dirty.map(|joined| Arc::clone(&joined.item) as Arc<dyn LogItem>));
     }
 
-    /// The step is committed: what is not held is unlatched, and what is held is clean.
+    /// Ends a committed step: buffers that are not held are unlatched, and held ones become clean.
     pub(super) fn end_step(&mut self) {
         self.0.retain_mut(|joined| {
             match (joined.held, std::mem::take(&mut joined.dirty)) {
                 (true, true) => joined.item.note_committed(),
                 (true, false) => {}
                 (false, true) => {
-                    debug_assert!(!joined.claimed, "something of it is logged");
+                    debug_assert!(!joined.claimed, "a dirty buffer counts as claimed");
                     joined.item.leave_committed(&joined.buffer);
                     joined.buffer.unlatch();
                 }
@@ -105,50 +106,59 @@ impl JoinedBuffers {
         });
     }
 
-    /// The chain has ended, or was cancelled.
+    /// Releases all buffers, at the end of the chain or when it is cancelled.
     pub(super) fn release_all(&mut self) {
         while let Some(joined) = self.0.pop() {
             joined.give_back();
         }
     }
 
-    /// How many there are.
+    /// Returns the number of buffers.
     pub(super) const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// How many fit the memory that the list has.
+    /// Returns the number of buffers that fit the allocated memory.
     pub(super) const fn capacity(&self) -> usize {
         self.0.capacity()
     }
 
     fn add(&mut self, buffer: &Buffer, item: Arc<BufferItem>, claimed: bool) {
         if self.0.capacity() == 0 {
-            self.0.reserve(USUAL);
+            self.0.reserve(INITIAL_CAPACITY);
         }
         let buffer = buffer.clone();
-        self.0.push(Joined { buffer, item, dirty: false, held: false, claimed, freed: false });
+        self.0.push(JoinedBuffer {
+            buffer,
+            item,
+            dirty: false,
+            held: false,
+            claimed,
+            freed: false,
+        });
     }
 
-    /// The buffer over these pieces, if it is joined.
-    fn find_at(&mut self, map: &[BufferExtent]) -> Option<&mut Joined> {
+    /// Returns the joined buffer over these extents, if there is one.
+    fn find_at(&mut self, map: &[BufferExtent]) -> Option<&mut JoinedBuffer> {
         let at = map.first()?.at;
         self.0.iter_mut().find(|joined| joined.buffer.at() == at && joined.covers(map))
     }
 
+    /// Returns the entry of a joined buffer.
+    ///
     /// # Panics
     ///
     /// If the buffer is not joined.
-    fn find(&mut self, buffer: &Buffer) -> &mut Joined {
-        // What is used was joined last, mostly.
+    fn find(&mut self, buffer: &Buffer) -> &mut JoinedBuffer {
+        // Most calls use the buffer that was joined last.
         let joined = self.0.iter_mut().rev().find(|joined| joined.buffer == *buffer);
-        joined.unwrap_or_else(|| unreachable!("{buffer:?} used without being joined"))
+        joined.unwrap_or_else(|| unreachable!("{buffer:?} used without being joined (I2)"))
     }
 }
 
-/// Whether to wait for a buffer that somebody else holds.
+/// Whether to wait for a buffer that another transaction holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Patience {
+enum LatchMode {
     Wait,
     Try,
 }
@@ -158,40 +168,41 @@ impl Transaction<'_> {
     ///
     /// # Errors
     ///
-    /// What reading meets; a pointer to blocks that are freed is corruption.
+    /// Errors of the read. A pointer to freed blocks is corruption.
     pub fn read(&mut self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
         self.read_mapped(&[BufferExtent { at, length_bytes }], kind)
     }
 
-    /// As [`read`](Self::read), of a buffer in several pieces.
+    /// Reads a buffer made of several extents, as [`read`](Self::read) does.
     ///
     /// # Errors
     ///
-    /// What reading meets.
+    /// As [`read`](Self::read).
     pub fn read_mapped(&mut self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
-        let read = self.join_read(map, kind, Patience::Wait)?;
-        Ok(read.expect("who waits gets the buffer"))
+        let read = self.join_read(map, kind, LatchMode::Wait)?;
+        Ok(read.expect("a read that waits for the latch returns a buffer"))
     }
 
-    /// As [`read`](Self::read); `None` if somebody else holds the buffer.
+    /// Reads as [`read`](Self::read) does, but returns `None` if another transaction holds the
+    /// buffer.
     ///
     /// # Errors
     ///
-    /// What reading meets.
+    /// As [`read`](Self::read).
     pub fn try_read(
         &mut self,
         at: DiskAddr,
         length_bytes: u32,
         kind: BlockKind,
     ) -> Result<Option<Buffer>> {
-        self.join_read(&[BufferExtent { at, length_bytes }], kind, Patience::Try)
+        self.join_read(&[BufferExtent { at, length_bytes }], kind, LatchMode::Try)
     }
 
     fn join_read(
         &mut self,
         map: &[BufferExtent],
         kind: BlockKind,
-        patience: Patience,
+        latch_mode: LatchMode,
     ) -> Result<Option<Buffer>> {
         if let Some(joined) = self.buffers.find_at(map) {
             if joined.freed {
@@ -201,14 +212,14 @@ impl Transaction<'_> {
                 return Ok(Some(joined.buffer.clone()));
             }
         }
-        // A round ends without a result only when the buffer's blocks were freed or became another
-        // kind between finding it and getting its latch.
+        // A round fails only when the blocks were freed, or the buffer became another kind, between
+        // the lookup and the latch.
         loop {
             let buffer = self.cache().read_mapped(map, kind)?;
-            match patience {
-                Patience::Wait => buffer.latch(),
-                Patience::Try if buffer.try_latch() => {}
-                Patience::Try => return Ok(None),
+            match latch_mode {
+                LatchMode::Wait => buffer.latch(),
+                LatchMode::Try if buffer.try_latch() => {}
+                LatchMode::Try => return Ok(None),
             }
             let item = BufferItem::of(self.journal.context(), &buffer);
             let outcome = if buffer.kind() == kind { item.join() } else { JoinOutcome::Gone };
@@ -227,12 +238,12 @@ impl Transaction<'_> {
         }
     }
 
-    /// As [`read`](Self::read), of a buffer that the caller has in hand, and whose blocks have not been
-    /// freed since: it is not looked up.
+    /// Joins a buffer that the caller already has, without a lookup. The caller knows that its
+    /// blocks have not been freed since.
     ///
     /// # Errors
     ///
-    /// Blocks that are freed all the same are corruption.
+    /// Corruption if the blocks are freed nevertheless.
     pub fn join_buffer(&mut self, buffer: &Buffer) -> Result<()> {
         if let Some(joined) = self.buffers.0.iter().find(|joined| joined.buffer == *buffer) {
             return if joined.freed { Err(freed(buffer)) } else { Ok(()) };
@@ -251,25 +262,25 @@ impl Transaction<'_> {
         Err(freed(buffer))
     }
 
-    /// A buffer over space just allocated: not read, zeroed, latched. Where inodes were before, and that
-    /// they are gone is not durable yet, this waits for the log.
+    /// Returns a buffer over newly allocated blocks: not read, zeroed, latched. If the blocks held
+    /// inodes whose removal is not durable yet, this waits for the log.
     ///
     /// # Errors
     ///
-    /// What the cache refuses, or what stopped the log.
+    /// Errors of the cache, or the error that stopped the log.
     pub fn claim(&mut self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
         self.claim_mapped(&[BufferExtent { at, length_bytes }], kind)
     }
 
-    /// As [`claim`](Self::claim), of a buffer in several pieces.
+    /// Claims a buffer made of several extents, as [`claim`](Self::claim) does.
     ///
     /// # Errors
     ///
-    /// What the cache refuses.
+    /// As [`claim`](Self::claim).
     pub fn claim_mapped(&mut self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
         let cache = self.cache();
         if let Some(joined) = self.buffers.find_at(map) {
-            // Freed before, in this very transaction.
+            // This transaction freed the blocks before.
             cache.renew(&joined.buffer, kind);
             (joined.claimed, joined.freed) = (!joined.dirty, false);
             return Ok(joined.buffer.clone());
@@ -278,25 +289,26 @@ impl Transaction<'_> {
             let buffer = cache.claim(map, kind)?;
             let item = BufferItem::of(self.journal.context(), &buffer);
             if let Some(sequence) = item.ends_inodes() {
-                // The free list may have blocks that are busy. The buffer leaves the table meanwhile.
+                // The free list may hold blocks that are still busy. The buffer leaves the cache
+                // meanwhile.
                 let forced = self.journal.force(sequence);
                 buffer.unlatch();
                 forced?;
                 continue;
             }
             if item.join() != JoinOutcome::Gone {
-                // Whoever came with an old number has read what was here before.
+                // A caller with an outdated inode number may have read the old inodes here.
                 item.records().set_freed();
                 self.buffers.add(&buffer, item, true);
                 return Ok(buffer);
             }
-            // It left the table after it was found there.
+            // The buffer left the cache after the lookup.
             buffer.unlatch();
         }
     }
 
-    /// Changes a range of a buffer that is joined, and logs it. `change` must not ask for the bytes
-    /// of this buffer again.
+    /// Changes a range of a joined buffer, and logs that range. `change` must not access the bytes
+    /// of this buffer in any other way.
     ///
     /// # Panics
     ///
@@ -309,13 +321,13 @@ impl Transaction<'_> {
     ) -> R {
         let result = {
             let mut bytes = buffer.bytes_mut();
-            change(bytes.get_mut(range.clone()).expect("what is changed lies in the buffer"))
+            change(bytes.get_mut(range.clone()).expect("the changed range lies in the buffer"))
         };
         self.log(buffer, range);
         result
     }
 
-    /// Logs a range of a buffer that is joined.
+    /// Logs a range of a joined buffer.
     ///
     /// # Panics
     ///
@@ -329,11 +341,11 @@ impl Transaction<'_> {
         (joined.dirty, joined.claimed) = (true, false);
     }
 
-    /// Logs ranges of a buffer that is joined.
+    /// Logs several ranges of a joined buffer.
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined, or ends before one of them does.
+    /// If the buffer is not joined, or ends before one of the ranges does.
     pub fn log_all(&mut self, buffer: &Buffer, ranges: impl Iterator<Item = Range<usize>>) {
         let joined = self.buffers.find(buffer);
         if joined.item.log_all(buffer, ranges) {
@@ -341,7 +353,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Gives a buffer back at once if it is clean in this step and not held.
+    /// Releases a buffer at once if it is clean in this step and not held.
     pub fn release(&mut self, buffer: &Buffer) {
         self.buffers.0.retain(|joined| {
             let leaves = joined.buffer == *buffer && !joined.dirty && !joined.held;
@@ -370,7 +382,8 @@ impl Transaction<'_> {
         self.buffers.find(buffer).held = false;
     }
 
-    /// The blocks of a buffer are freed: its changes are not replayed, and it is not written.
+    /// Records that the blocks of a buffer are freed. Recovery does not replay its changes, and the
+    /// buffer is not written.
     ///
     /// # Panics
     ///
@@ -380,7 +393,7 @@ impl Transaction<'_> {
         self.buffers.find(buffer).end(BufferItem::invalidate);
     }
 
-    /// The blocks of an inode cluster are freed, with all inodes in it.
+    /// Records that the blocks of an inode cluster are freed, with all inodes in it.
     ///
     /// # Panics
     ///
@@ -389,8 +402,8 @@ impl Transaction<'_> {
         self.buffers.find(buffer).end(BufferItem::invalidate_cluster);
     }
 
-    /// Tracks a buffer without logging its bytes: something else that is logged in this transaction
-    /// makes them. The tail of the log does not pass that before the buffer is in place.
+    /// Tracks a buffer without logging its bytes. Another item of this transaction makes recovery
+    /// create the bytes. The tail of the log does not pass that item before the buffer is in place.
     ///
     /// # Panics
     ///

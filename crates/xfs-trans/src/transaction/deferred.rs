@@ -1,4 +1,4 @@
-//! Deferred work: what a transaction promises and does in later steps of its chain.
+//! Deferred work: work that a transaction announces and does in later steps of its chain.
 //!
 //! Owns: the order of the work, its intents and completions. Does **not** own the work
 //! ([`Deferred`]).
@@ -6,21 +6,22 @@
 //! ```text
 //!  step 1: changes, defer a, defer b      intents of a, b
 //!  step 2: completion of a, work a        (defers c: intent of c)
-//!  step 3: completion of c, work c        what a deferred comes before b
+//!  step 3: completion of c, work c        work deferred by a comes before b
 //!  step 4: completion of b, work b, part of it: a new intent for the rest
 //!  step 5: completion of the rest, ...
 //! ```
 //!
-//! # Why a crash between two steps is no harm
+//! # Why a crash between two steps does no harm
 //!
-//! An intent is in the checkpoint of the step that made the work necessary, or in an earlier one; its
-//! completion is in the step that does the work. So recovery finds either both, or the intent alone
-//! and nothing of the work, and then does it.
+//! The intent is in the checkpoint of the step that made the work necessary, or in an earlier one.
+//! The completion is in the step that does the work. So recovery finds either both, or the intent
+//! alone and none of the work. In the second case recovery does the work.
 //!
-//! # The order, and why it is that
+//! # Why this order
 //!
-//! What finishing defers is finished before older work: it belongs to it. An extent is unmapped, its
-//! reverse mapping removed, and only then are its blocks free, whatever else the chain was to do.
+//! Work that is deferred by other work belongs to that work, so it is done before older work. For
+//! example, an extent is unmapped, then its reverse mapping is removed, and only then its blocks
+//! become free. Nothing else of the chain comes in between.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,39 +31,39 @@ use xfs_format::Geometry;
 use xfs_format::reservation::Reservation;
 use xfs_log::LogItem;
 
-use super::{Committed, StepEnd, Transaction};
+use super::{CommittedChain, StepEnd, Transaction};
 use crate::intent_item::{DoneItem, IntentItem};
+use crate::intent_payload::IntentPayload;
 use crate::journal::Journal;
-use crate::promise::Promise;
 
-/// One piece of work that is done in a later step.
+/// A unit of work that is done in a later step.
 #[doc(alias = "xfs_defer_op_type")]
 pub trait Deferred: Send {
-    /// What its intent says, or `None` for work that needs none: what a crash leaves undone of it
-    /// is harmless.
-    fn promise(&self) -> Option<Promise>;
+    /// Returns the payload of the work's intent. Returns `None` for work that needs no intent: if a
+    /// crash leaves such work undone, no harm is done.
+    fn intent_payload(&self) -> Option<IntentPayload>;
 
-    /// Does the work, in a step that holds what the chain has joined and nothing else.
+    /// Does the work, in a step that holds the joined objects of the chain and nothing else.
     ///
     /// # Errors
     ///
-    /// What the layers meet. The chain is cancelled and the volume shut down: recovery will do what
-    /// was promised.
+    /// Errors of the layers below. The chain is cancelled and the volume shut down. Recovery will
+    /// do the work that the intents announce.
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish>;
 }
 
-/// How far a piece of work has come.
+/// The progress of a unit of work.
 pub enum Finish {
-    /// It is done.
+    /// The work is done.
     Done,
-    /// This is left of it, for a step of its own.
+    /// The given rest is left, for a step of its own.
     Again(Box<dyn Deferred>),
 }
 
 type Work = Box<dyn Deferred>;
 
-/// Work that one intent promises; or a single piece without an intent.
-struct Batch {
+/// The work that one intent announces, or a single unit of work without an intent.
+struct IntentBatch {
     intent: Option<Arc<IntentItem>>,
     works: VecDeque<Work>,
 }
@@ -70,10 +71,10 @@ struct Batch {
 /// The deferred work of a transaction.
 #[derive(Default)]
 pub(super) struct DeferredWork {
-    /// Deferred in this step: not promised yet.
+    /// Deferred in this step; its intents are not logged yet.
     new: Vec<Work>,
-    /// Promised, in the order in which it will be done.
-    pending: VecDeque<Batch>,
+    /// Its intents are logged. In the order in which it will be done.
+    pending: VecDeque<IntentBatch>,
 }
 
 impl DeferredWork {
@@ -87,38 +88,39 @@ impl DeferredWork {
     }
 }
 
-/// Splits work into what one intent promises each: neighbours of one kind, up to its limit. Within
-/// one intent groups come in ascending order, since their headers are latched one after the other.
-fn batches(works: Vec<Work>, geometry: &Geometry) -> Vec<Vec<(Work, Option<Promise>)>> {
-    let mut batches: Vec<Vec<(Work, Option<Promise>)>> = Vec::new();
+/// Splits work into the batches that share an intent: neighbours of one kind, up to the limit of
+/// that kind. Within a batch the groups ascend, because their headers are latched one after the
+/// other.
+fn batches(works: Vec<Work>, geometry: &Geometry) -> Vec<Vec<(Work, Option<IntentPayload>)>> {
+    let mut batches: Vec<Vec<(Work, Option<IntentPayload>)>> = Vec::new();
     for work in works {
-        let promise = work.promise();
-        let batch = batches.last_mut().filter(|batch| match (batch.first(), &promise) {
-            (Some((_, Some(first))), Some(promise)) => {
-                first.kind() == promise.kind() && batch.len() < promise.most_together()
+        let payload = work.intent_payload();
+        let batch = batches.last_mut().filter(|batch| match (batch.first(), &payload) {
+            (Some((_, Some(first))), Some(payload)) => {
+                first.kind() == payload.kind() && batch.len() < payload.max_per_intent()
             }
             _ => false,
         });
         match batch {
-            Some(batch) => batch.push((work, promise)),
-            None => batches.push(vec![(work, promise)]),
+            Some(batch) => batch.push((work, payload)),
+            None => batches.push(vec![(work, payload)]),
         }
     }
     for batch in &mut batches {
-        batch.sort_by_key(|(_, promise)| {
-            let start = promise.as_ref().and_then(Promise::start);
+        batch.sort_by_key(|(_, payload)| {
+            let start = payload.as_ref().and_then(IntentPayload::start);
             start.and_then(|start| geometry.split_block(start)).map(|(group, _)| group)
         });
     }
     batches
 }
 
-/// Work that recovery has begun and that its chain has deferred: promised in the log, and waiting
-/// until every intent has been taken up.
+/// Work that recovery has deferred in the first step of an intent. Its intents are in the log. It
+/// waits until every open intent has been taken up.
 #[doc(alias = "xfs_defer_capture")]
-#[must_use = "what was promised has to be done"]
+#[must_use = "the work that the intents announce has to be done"]
 pub struct Captured {
-    pending: VecDeque<Batch>,
+    pending: VecDeque<IntentBatch>,
     reservation: Reservation,
     /// Blocks that the chain has reserved and not used. They stay taken.
     blocks: u64,
@@ -129,8 +131,8 @@ impl Captured {
     ///
     /// # Errors
     ///
-    /// What the work meets, or what stopped the log.
-    pub fn finish(self, journal: &Arc<Journal>) -> Result<Committed> {
+    /// The error of the work, or the error that stopped the log.
+    pub fn finish(self, journal: &Arc<Journal>) -> Result<CommittedChain> {
         let mut tx = Transaction::begin_for_recovery(journal, self.reservation, 0)?;
         tx.space.add_reserved(self.blocks);
         tx.deferred.pending = self.pending;
@@ -139,14 +141,15 @@ impl Captured {
 }
 
 impl Transaction<'_> {
-    /// Does the first step of an intent that a crash has left open, and captures what it defers.
+    /// Does the first step of an intent that a crash has left open, and captures the work that this
+    /// step defers.
     pub(crate) fn resume(
         mut self,
         intent: Arc<IntentItem>,
         works: Vec<Work>,
         reservation: Reservation,
     ) -> Result<Captured> {
-        let batch = Batch { intent: Some(intent), works: works.into() };
+        let batch = IntentBatch { intent: Some(intent), works: works.into() };
         let begun = self.finish_batch(batch).and_then(|()| {
             self.log_intents();
             self.commit_step(StepEnd::Last)
@@ -161,17 +164,20 @@ impl Transaction<'_> {
         Ok(Captured { pending, reservation, blocks })
     }
 
-    /// Has something done in a later step of this chain, at the latest when it is committed.
+    /// Defers work to a later step of this chain. It is done at the latest when the chain is
+    /// committed.
     pub fn defer(&mut self, work: Box<dyn Deferred>) {
         self.deferred.new.push(work);
     }
 
-    /// Finishes all deferred work, also what that defers, step by step. If there was any, a new step
-    /// has begun when this returns, in which the last work's changes still are.
+    /// Finishes all deferred work step by step, including work that it defers itself. If there was
+    /// any, a new step has begun when this returns. The changes of the last unit of work are in
+    /// that step.
     ///
     /// # Errors
     ///
-    /// What the work meets, or what stopped the log: then the transaction can only be cancelled.
+    /// The error of the work, or the error that stopped the log. The transaction can then only be
+    /// cancelled.
     pub fn finish_deferred(&mut self) -> Result<()> {
         loop {
             self.log_intents();
@@ -185,7 +191,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Logs the intents of what was deferred in this step. It comes before older work.
+    /// Logs the intents of the work that this step has deferred, and queues that work before older
+    /// work.
     pub(super) fn log_intents(&mut self) {
         let works = std::mem::take(&mut self.deferred.new);
         if works.is_empty() {
@@ -193,22 +200,22 @@ impl Transaction<'_> {
         }
         let mut made = Vec::new();
         for batch in batches(works, self.geometry()) {
-            let (works, promises): (VecDeque<_>, Vec<_>) = batch.into_iter().unzip();
-            made.push(self.promise(works, promises.into_iter().flatten().collect()));
+            let (works, payloads): (VecDeque<_>, Vec<_>) = batch.into_iter().unzip();
+            made.push(self.log_batch(works, payloads.into_iter().flatten().collect()));
         }
         for batch in made.into_iter().rev() {
             self.deferred.pending.push_front(batch);
         }
     }
 
-    /// Logs the intent of this work, if it promises something.
-    fn promise(&mut self, works: VecDeque<Work>, promises: Vec<Promise>) -> Batch {
-        let intent = (!promises.is_empty()).then(|| self.log_intent(promises));
-        Batch { intent, works }
+    /// Logs the intent of this work, if it has payloads.
+    fn log_batch(&mut self, works: VecDeque<Work>, payloads: Vec<IntentPayload>) -> IntentBatch {
+        let intent = (!payloads.is_empty()).then(|| self.log_intent(payloads));
+        IntentBatch { intent, works }
     }
 
-    fn log_intent(&mut self, promises: Vec<Promise>) -> Arc<IntentItem> {
-        let intent = Arc::new(IntentItem::new(self.journal.next_intent_id(), promises));
+    fn log_intent(&mut self, payloads: Vec<IntentPayload>) -> Arc<IntentItem> {
+        let intent = Arc::new(IntentItem::new(self.journal.next_intent_id(), payloads));
         self.items.push(Arc::clone(&intent) as Arc<dyn LogItem>);
         intent
     }
@@ -217,8 +224,8 @@ impl Transaction<'_> {
         self.items.push(Arc::new(DoneItem::new(intent)));
     }
 
-    /// Before a roll: logs intents again that hold the tail where it has to pass. This chain may wait
-    /// for log space that only they keep.
+    /// Before a roll, logs those intents again that hold the tail where it has to pass. Without
+    /// this the chain might wait for log space that only its own intents occupy.
     pub(super) fn relog_intents(&mut self) {
         let has_intents = self.deferred.pending.iter().any(|batch| batch.intent.is_some());
         let Some(ticket) = self.ticket.as_mut().filter(|_| has_intents) else { return };
@@ -228,25 +235,25 @@ impl Transaction<'_> {
             let is_old =
                 |intent: &Arc<IntentItem>| intent.state().lsn().is_some_and(|lsn| lsn <= before);
             if let Some(intent) = batch.intent.take_if(|intent| is_old(intent)) {
-                batch.intent = Some(self.log_intent(intent.promises().to_vec()));
+                batch.intent = Some(self.log_intent(intent.payloads().to_vec()));
                 self.log_done(intent);
             }
         }
         self.deferred.pending = pending;
     }
 
-    /// Does the work of one intent. If some of it needs a further step, that and all after it gets a
-    /// new intent in this one.
-    fn finish_batch(&mut self, batch: Batch) -> Result<()> {
-        let Batch { intent, mut works } = batch;
+    /// Does the work of one intent. If a unit needs a further step, that unit and all units after
+    /// it get a new intent in this step.
+    fn finish_batch(&mut self, batch: IntentBatch) -> Result<()> {
+        let IntentBatch { intent, mut works } = batch;
         if let Some(intent) = intent {
             self.log_done(intent);
         }
         while let Some(work) = works.pop_front() {
             if let Finish::Again(rest) = work.finish(self)? {
                 works.push_front(rest);
-                let promises = works.iter().filter_map(|work| work.promise()).collect();
-                let rest = self.promise(works, promises);
+                let payloads = works.iter().filter_map(|work| work.intent_payload()).collect();
+                let rest = self.log_batch(works, payloads);
                 self.deferred.pending.push_front(rest);
                 return Ok(());
             }

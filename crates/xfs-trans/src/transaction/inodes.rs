@@ -10,29 +10,29 @@ use crate::create_item::CreateItem;
 use crate::inode_item::{InodeImage, InodeRecord};
 
 /// An inode that a transaction holds latched.
-struct Joined {
+struct JoinedInode {
     record: Arc<InodeRecord>,
     /// Changed in this step.
     dirty: bool,
-    /// Given back after this step.
+    /// Unlatched after this step.
     leaving: bool,
 }
 
 /// The inodes that a transaction holds latched, in the order in which they were joined.
 #[derive(Default)]
-pub(super) struct JoinedInodes(Vec<Joined>);
+pub(super) struct JoinedInodes(Vec<JoinedInode>);
 
 impl JoinedInodes {
-    fn find(&mut self, record: &InodeRecord) -> Option<&mut Joined> {
+    fn find(&mut self, record: &InodeRecord) -> Option<&mut JoinedInode> {
         self.0.iter_mut().find(|joined| std::ptr::eq(Arc::as_ptr(&joined.record), record))
     }
 
-    /// How many there are.
+    /// Returns the number of inodes.
     pub(super) const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// How many fit the memory that the list has.
+    /// Returns the number of inodes that fit the allocated memory.
     pub(super) const fn capacity(&self) -> usize {
         self.0.capacity()
     }
@@ -41,15 +41,16 @@ impl JoinedInodes {
         self.0.iter().any(|joined| joined.dirty)
     }
 
-    /// Before a roll: what stays latched and stands in the log is logged again. It could not be
-    /// written in place, and the chain may wait for the tail.
+    /// Marks every inode that stays latched and is in the log as dirty, so that the roll logs it
+    /// again. A latched inode cannot be written in place, and the chain may have to wait for the
+    /// tail to move.
     pub(super) fn relog(&mut self) {
         for joined in self.0.iter_mut().filter(|joined| !joined.leaving && !joined.dirty) {
             joined.dirty = joined.record.mark_again();
         }
     }
 
-    /// Encodes what is logged. `false` if the format cannot hold a value.
+    /// Encodes the inodes that are logged. Returns `false` if the format cannot hold a value.
     pub(super) fn encode(&self) -> bool {
         self.0.iter().filter(|joined| joined.dirty).all(|joined| joined.record.encode())
     }
@@ -59,7 +60,7 @@ impl JoinedInodes {
         items.extend(dirty.map(|joined| Arc::clone(&joined.record) as Arc<dyn LogItem>));
     }
 
-    /// The step is committed.
+    /// Ends a committed step.
     pub(super) fn end_step(&mut self) {
         self.0.retain_mut(|joined| {
             joined.dirty = false;
@@ -70,6 +71,13 @@ impl JoinedInodes {
         });
     }
 
+    /// Keeps the inodes that this step has changed from being written: the step is not committed.
+    pub(super) fn abandon(&self) {
+        for joined in self.0.iter().filter(|joined| joined.dirty) {
+            joined.record.abandon();
+        }
+    }
+
     pub(super) fn release_all(&mut self) {
         while let Some(joined) = self.0.pop() {
             joined.record.latch().unlock_exclusive();
@@ -78,7 +86,7 @@ impl JoinedInodes {
 }
 
 impl Transaction<'_> {
-    /// Latches an inode until the end of the chain. An inode that is joined already stays so.
+    /// Latches an inode until the end of the chain. An inode that is already joined stays joined.
     pub fn join(&mut self, record: &Arc<InodeRecord>) {
         if self.inodes.find(record).is_none() {
             record.latch().lock_exclusive();
@@ -86,7 +94,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Latches an inode if nobody holds it.
+    /// Latches an inode unless it is latched. Returns whether this transaction now holds it.
     #[must_use]
     pub fn try_join(&mut self, record: &Arc<InodeRecord>) -> bool {
         if self.is_joined(record) {
@@ -101,21 +109,21 @@ impl Transaction<'_> {
 
     fn add_inode(&mut self, record: &Arc<InodeRecord>) {
         let record = Arc::clone(record);
-        self.inodes.0.push(Joined { record, dirty: false, leaving: false });
+        self.inodes.0.push(JoinedInode { record, dirty: false, leaving: false });
     }
 
-    /// Whether this transaction holds the inode.
+    /// Returns whether this transaction holds the inode.
     #[must_use]
     pub fn is_joined(&self, record: &Arc<InodeRecord>) -> bool {
         self.inodes.0.iter().any(|joined| Arc::ptr_eq(&joined.record, record))
     }
 
-    /// Changes an inode that is joined. `fields` says what besides its core, `view` how it is now: that is
-    /// asked if its record does not know.
+    /// Changes a joined inode. `fields` names the changed parts other than the core. `view` returns
+    /// the present image; it is called only if the record has none.
     ///
     /// # Panics
     ///
-    /// If it is not joined.
+    /// If the inode is not joined.
     pub fn change_inode<R>(
         &mut self,
         record: &Arc<InodeRecord>,
@@ -124,26 +132,26 @@ impl Transaction<'_> {
         change: impl FnOnce(&mut InodeImage) -> R,
     ) -> R {
         let Some(joined) = self.inodes.find(record) else {
-            unreachable!("inode {} changed without being joined", record.number())
+            unreachable!("inode {} changed without being joined (I2)", record.number())
         };
         joined.dirty = true;
         record.change(fields, view, change)
     }
 
-    /// Whether an inode has been changed in this step.
+    /// Returns whether this step has changed the inode.
     #[must_use]
     pub fn has_changed(&self, record: &InodeRecord) -> bool {
-        let is_it = |joined: &&Joined| std::ptr::eq(Arc::as_ptr(&joined.record), record);
+        let is_it = |joined: &&JoinedInode| std::ptr::eq(Arc::as_ptr(&joined.record), record);
         self.inodes.0.iter().find(is_it).is_some_and(|joined| joined.dirty)
     }
 
-    /// Gives an inode back after this step, because it was freed in it. It must not be logged again:
-    /// another transaction may free its cluster by then, and recovery would write the inode into
-    /// blocks of another life.
+    /// Unlatches an inode after this step, which has freed it. The chain must not log the inode
+    /// again. Another transaction may free its cluster by then, and recovery would write the inode
+    /// into blocks that are used for something else.
     ///
     /// # Panics
     ///
-    /// If it is not joined.
+    /// If the inode is not joined.
     pub fn leave(&mut self, record: &Arc<InodeRecord>) {
         match self.inodes.find(record) {
             Some(joined) => joined.leaving = true,

@@ -1,4 +1,4 @@
-//! Memory of the lists of a transaction, kept by its thread for the next one.
+//! The memory of a transaction's lists, kept by the thread for its next transaction.
 //!
 //! Owns: the empty lists. Does **not** own what a transaction puts into them.
 
@@ -10,25 +10,25 @@ use xfs_log::LogItem;
 use super::buffers::JoinedBuffers;
 use super::inodes::JoinedInodes;
 
-/// What is longer is not kept: few operations need as much, and every thread keeps its own.
-const MOST_KEPT: usize = 64;
+/// Longest list that is kept. Few operations need more, and every thread keeps its own lists.
+const MAX_KEPT: usize = 64;
 
 /// The lists of a transaction.
 #[derive(Default)]
-pub(super) struct Lists {
+pub(super) struct TransactionLists {
     pub(super) buffers: JoinedBuffers,
     pub(super) inodes: JoinedInodes,
     pub(super) items: Vec<Arc<dyn LogItem>>,
 }
 
 thread_local! {
-    static KEPT: Cell<Option<Lists>> = const { Cell::new(None) };
+    static KEPT: Cell<Option<TransactionLists>> = const { Cell::new(None) };
 }
 
-impl Lists {
-    /// Empty lists, with the memory that this thread has kept. Who begins a second transaction beside
-    /// the first gets lists without memory, and so does a thread that is ending, from the destructor of
-    /// another of its variables.
+impl TransactionLists {
+    /// Returns empty lists, with the memory that this thread has kept. A second transaction that
+    /// begins beside the first gets lists without memory. So does a transaction that runs in a
+    /// thread-local destructor of an ending thread.
     pub(super) fn take() -> Self {
         KEPT.try_with(Cell::take).ok().flatten().unwrap_or_default()
     }
@@ -37,7 +37,7 @@ impl Lists {
     pub(super) fn keep(self) {
         debug_assert!(self.buffers.len() + self.inodes.len() + self.items.len() == 0);
         let longest = self.buffers.capacity().max(self.inodes.capacity());
-        if longest.max(self.items.capacity()) <= MOST_KEPT {
+        if longest.max(self.items.capacity()) <= MAX_KEPT {
             let _ = KEPT.try_with(|kept| kept.set(Some(self)));
         }
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::testing::{change_core, crashed, is_clean, make, open, recover};
 use crate::{InodeRecord, Journal, Transaction, TransactionCounts};
 
-/// Where the label is in the superblock: bytes that nothing else depends on.
+/// The label in the superblock: bytes on which nothing else depends.
 const LABEL: std::ops::Range<usize> = 108..120;
 
 /// Begins a transaction that is large enough for a test.
@@ -23,18 +23,18 @@ fn begin(journal: &Arc<Journal>) -> Transaction<'_> {
     journal.begin(TransactionKind::Write, 0).unwrap()
 }
 
-/// The root directory's record.
+/// Returns the record of the root directory.
 fn root(journal: &Arc<Journal>) -> Arc<InodeRecord> {
     journal.inode(journal.superblock().root_inode).unwrap()
 }
 
-/// One of the unused inodes of the root directory's chunk.
+/// Returns the record of an unused inode of the root directory's chunk.
 fn spare(journal: &Arc<Journal>, index: u64) -> Arc<InodeRecord> {
     let InodeNumber(root) = journal.superblock().root_inode;
     journal.inode(InodeNumber(root + 8 + index)).unwrap()
 }
 
-/// A buffer that nothing else reads: the superblock's copy in group 1.
+/// Returns a buffer that nothing else reads: the copy of the superblock in group 1.
 fn copy_of_superblock(tx: &mut Transaction<'_>) -> Buffer {
     let geometry = tx.geometry();
     let at = geometry.header_disk_addr(AgNumber(1), 0);
@@ -42,7 +42,7 @@ fn copy_of_superblock(tx: &mut Transaction<'_>) -> Buffer {
 }
 
 #[test]
-fn a_clean_transaction_logs_nothing() {
+fn clean_transaction_logs_nothing() {
     let device = make();
     let journal = open(&device, 0);
     let used = journal.log().space().used;
@@ -58,7 +58,7 @@ fn a_clean_transaction_logs_nothing() {
 }
 
 #[test]
-fn a_synchronous_transaction_is_durable_when_it_is_committed() {
+fn synchronous_transaction_is_durable_when_commit_returns() {
     let device = make();
     let journal = open(&device, 0);
     let mut tx = begin(&journal);
@@ -74,7 +74,7 @@ fn a_synchronous_transaction_is_durable_when_it_is_committed() {
 }
 
 #[test]
-fn what_is_committed_and_forced_survives_and_the_rest_does_not() {
+fn forced_commit_survives_a_crash_and_an_unforced_one_does_not() {
     let device = make();
     let journal = open(&device, 0);
     let record = root(&journal);
@@ -99,7 +99,7 @@ fn what_is_committed_and_forced_survives_and_the_rest_does_not() {
 }
 
 #[test]
-fn unmounting_leaves_everything_in_place() {
+fn unmount_writes_everything_in_place() {
     let device = make();
     let journal = open(&device, 0);
     let record = root(&journal);
@@ -118,7 +118,7 @@ fn unmounting_leaves_everything_in_place() {
 }
 
 #[test]
-fn changes_of_buffers_are_recovered() {
+fn forced_buffer_change_is_recovered() {
     let device = make();
     let journal = open(&device, 0);
     let mut tx = begin(&journal);
@@ -134,7 +134,7 @@ fn changes_of_buffers_are_recovered() {
 }
 
 #[test]
-fn blocks_are_reserved_before_and_come_back_after() {
+fn unused_reserved_blocks_are_returned_by_commit() {
     let device = make();
     let journal = open(&device, 0);
     let free = journal.counts().free_blocks;
@@ -150,7 +150,7 @@ fn blocks_are_reserved_before_and_come_back_after() {
 }
 
 #[test]
-fn using_more_blocks_than_reserved_shuts_the_volume_down() {
+fn use_of_more_blocks_than_reserved_shuts_the_volume_down() {
     let device = make();
     let journal = open(&device, 0);
     let record = root(&journal);
@@ -163,7 +163,7 @@ fn using_more_blocks_than_reserved_shuts_the_volume_down() {
 }
 
 #[test]
-fn cancelling_what_is_dirty_shuts_the_volume_down_and_loses_it() {
+fn cancel_of_a_dirty_inode_shuts_the_volume_down_and_loses_the_change() {
     let device = make();
     let journal = open(&device, 0);
     let record = root(&journal);
@@ -172,15 +172,45 @@ fn cancelling_what_is_dirty_shuts_the_volume_down_and_loses_it() {
     change_core(&mut tx, &record, |core| core.uid = 1);
     tx.cancel();
     assert!(journal.is_shut_down());
-    assert!(record.latch().try_lock_exclusive(), "given back all the same");
+    assert!(record.latch().try_lock_exclusive(), "the latch is released nevertheless");
     assert!(journal.begin(TransactionKind::Write, 0).is_err());
     let (recovered, _) = recover(&crashed(&device));
     assert_eq!(root(&recovered).core().unwrap().uid, 0);
 }
 
 #[test]
+fn commit_or_cancel_commits_success_and_cancels_failure() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = root(&journal);
+    let set_owner = |tx: &mut Transaction<'_>, uid| {
+        tx.join(&record);
+        change_core(tx, &record, |core| core.uid = uid);
+    };
+    let done = begin(&journal).commit_or_cancel(|tx| {
+        set_owner(tx, 1);
+        Ok(7)
+    });
+    assert_eq!(done.unwrap(), 7);
+    assert_eq!(record.core().unwrap().uid, 1);
+    let refused = begin(&journal).commit_or_cancel(|tx| {
+        tx.join(&record);
+        Err::<(), _>(PosixError::NotFound.into())
+    });
+    assert!(matches!(refused, Err(Error::Posix(PosixError::NotFound))));
+    assert!(!journal.is_shut_down(), "the cancelled transaction was clean");
+    let failed = begin(&journal).commit_or_cancel(|tx| {
+        set_owner(tx, 2);
+        Err::<(), _>(PosixError::NotFound.into())
+    });
+    assert!(matches!(failed, Err(Error::Posix(PosixError::NotFound))));
+    assert!(journal.is_shut_down(), "the cancelled transaction was dirty (I3)");
+    assert!(record.latch().try_lock_exclusive());
+}
+
+#[test]
 #[should_panic(expected = "neither committed nor cancelled")]
-fn forgetting_what_is_dirty_is_a_fault() {
+fn drop_of_a_dirty_transaction_panics() {
     let device = make();
     let journal = open(&device, 0);
     let record = root(&journal);
@@ -190,7 +220,7 @@ fn forgetting_what_is_dirty_is_a_fault() {
 }
 
 #[test]
-fn a_time_that_the_format_cannot_hold_is_refused() {
+fn commit_of_an_unencodable_time_is_refused() {
     let device = make();
     let journal = open(&device, 0);
     let record = root(&journal);
@@ -204,7 +234,7 @@ fn a_time_that_the_format_cannot_hold_is_refused() {
 }
 
 #[test]
-fn an_idle_log_is_covered_once() {
+fn idle_log_is_covered_once() {
     let device = make();
     let journal = open(&device, 0);
     assert!(!journal.cover_if_idle().unwrap(), "nothing was written");
@@ -213,11 +243,11 @@ fn an_idle_log_is_covered_once() {
     tx.join(&record);
     change_core(&mut tx, &record, |core| core.uid = 5);
     let _ = tx.commit().unwrap();
-    assert!(!journal.cover_if_idle().unwrap(), "it is not idle");
+    assert!(!journal.cover_if_idle().unwrap(), "the log is not idle");
     journal.log().quiesce().unwrap();
     assert!(journal.cover_if_idle().unwrap());
-    assert!(!journal.cover_if_idle().unwrap(), "once is enough");
-    // Without the log: it is all in place.
+    assert!(!journal.cover_if_idle().unwrap(), "a covered log is not covered again");
+    // Read without the log: everything is in place.
     let kind = BlockKind::InodeCluster;
     let place = journal.geometry().inode_location(record.number()).unwrap();
     let on_disk = journal.cache().read_fresh(place.cluster, place.cluster_bytes, kind).unwrap();

@@ -2,7 +2,7 @@
 
 use xfs_format::FileBlock;
 use xfs_format::timestamp::Timestamp;
-use xfs_trans::Earmark;
+use xfs_trans::BlockReservation;
 
 /// The most that is buffered of a file; also the unit in whose multiples a buffer ends.
 pub(super) const BUFFER_BYTES: u64 = 1 << 20;
@@ -20,7 +20,7 @@ pub(super) struct Buffered {
     /// Blocks before this one are counted in `needed_blocks`.
     pub(super) counted: FileBlock,
     pub(super) needed_blocks: u64,
-    pub(super) earmark: Earmark,
+    pub(super) reservation: BlockReservation,
     /// What it has claimed of the memory that the volume allows.
     pub(super) claimed_bytes: u64,
     /// How many looks the volume had had when it began.

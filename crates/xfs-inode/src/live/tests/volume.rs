@@ -40,7 +40,7 @@ impl Volume {
 
     /// With so many threads that write checkpoints.
     pub(super) fn of_threads(device: SharedDevice, threads: usize) -> Self {
-        let testing::Parts { cache, log, superblock } = testing::parts(&device, threads);
+        let testing::JournalParts { cache, log, superblock } = testing::parts(&device, threads);
         let journal = open_journal(cache, log, &superblock).unwrap();
         Self { device, journal }
     }
@@ -48,11 +48,11 @@ impl Volume {
     /// A volume after a crash, with all promises kept.
     pub(super) fn recover(device: SharedDevice) -> Self {
         let (parts, replayed) = testing::recovered_parts(&device);
-        let testing::Parts { cache, log, superblock } = parts;
+        let testing::JournalParts { cache, log, superblock } = parts;
         let journal = open_journal(cache, log, &superblock).unwrap();
         let mut captured = Vec::new();
         for open in journal.adopt(&replayed).unwrap() {
-            let works = open.promises().iter().map(|promise| {
+            let works = open.payloads().iter().map(|promise| {
                 let of_file = resume(&journal, promise).unwrap();
                 of_file.unwrap_or_else(|| {
                     xfs_alloc::resume(journal.geometry(), promise).unwrap().unwrap()

@@ -1,9 +1,9 @@
-//! Record locks are linearizable: what threads were answered, some order of the calls explains, in
-//! which each call stands between its start and its end.
+//! Record locks are linearizable: some order of the calls explains all results, and in that order
+//! each call lies between its start and its end.
 //!
-//! Threads try locks on one file, each as a process of its own, and note when each call began and
-//! ended, by one clock. A search (Wing and Gong's) then looks for an order of the calls in which a
-//! table of bytes gives the same answers.
+//! Threads try locks on one file, each as a process of its own, and record with one clock when each
+//! call began and ended. A search (Wing and Gong's) then looks for an order of the calls in which a
+//! table of bytes gives the same results.
 
 use std::collections::HashSet;
 
@@ -30,10 +30,10 @@ struct Call {
     ended: u64,
 }
 
-/// What each thread has of each byte: nothing, shared, exclusive.
+/// The lock level of each thread on each byte: none, shared, exclusive.
 type Table = [[u8; BYTES as usize]; THREADS as usize];
 
-/// What the table says to a call: the next table, if the answer was the right one.
+/// Applies a call to the table. Returns the next table if the result of the call was right.
 fn apply(table: &Table, call: &Call) -> Option<Table> {
     let bytes = call.range.start() as usize..=call.range.last() as usize;
     let level = match call.mode {
@@ -56,7 +56,7 @@ fn apply(table: &Table, call: &Call) -> Option<Table> {
     Some(next)
 }
 
-/// Whether some order of the calls explains their answers.
+/// Returns whether some order of the calls explains their results.
 fn is_linearizable(calls: &[Call]) -> bool {
     let mut seen = HashSet::new();
     let mut pending = vec![(0u64, Table::default())];
@@ -68,7 +68,7 @@ fn is_linearizable(calls: &[Call]) -> bool {
             continue;
         }
         let open = || calls.iter().enumerate().filter(|(index, _)| done & 1 << index == 0);
-        // Nothing can come after a call that had ended before it began.
+        // The next call must have begun before any of the remaining calls ended.
         let first_end = open().map(|(_, call)| call.ended).min().unwrap_or(u64::MAX);
         for (index, call) in open().filter(|(_, call)| call.began < first_end) {
             pending.extend(apply(&table, call).map(|next| (done | 1 << index, next)));
@@ -114,7 +114,7 @@ fn run(seed: u64, word: &LockWord, state: &LockState) -> Vec<Call> {
 }
 
 #[test]
-fn what_threads_are_answered_some_order_explains() {
+fn results_of_concurrent_locks_are_linearizable() {
     let rounds = if std::env::var_os("FERROXFS_LONG").is_some() { 50_000 } else { 1000 };
     let mut refused = 0;
     for seed in 0..rounds {
@@ -122,16 +122,16 @@ fn what_threads_are_answered_some_order_explains() {
         refused += calls.iter().filter(|call| !call.succeeded).count();
         assert!(is_linearizable(&calls), "seed {seed}: {calls:#?}");
     }
-    assert!(refused > 0, "the threads never met");
+    assert!(refused > 0, "some calls conflict");
 }
 
-/// The search finds the fault: an answer turned round is not explained.
+/// The search detects a wrong result: a flipped one is not explained.
 #[test]
-fn a_wrong_answer_is_not_explained() {
+fn flipped_result_is_not_linearizable() {
     let (word, state) = (LockWord::new(), LockState::new());
     let mut calls = run(1, &word, &state);
     assert!(is_linearizable(&calls));
     let last = calls.iter_mut().rfind(|call| call.mode.is_none());
-    last.expect("somebody unlocks").succeeded = false;
+    last.expect("some call unlocks").succeeded = false;
     assert!(!is_linearizable(&calls));
 }

@@ -1,4 +1,4 @@
-//! Schedules of the real code, explored.
+//! Explored schedules of the real code.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,9 +38,9 @@ fn byte(process: u64, at: u64) -> HeldLock {
     HeldLock { owner: Owner::Process(process), range, mode: LockMode::Exclusive }
 }
 
-/// A wakeup that is lost leaves a task asleep, which the explorer reports as a deadlock.
+/// A lost wakeup would leave a task asleep, which the explorer reports as a deadlock.
 #[test]
-fn everybody_who_waits_is_woken() {
+fn every_waiter_is_woken() {
     explore(|| {
         let file = Arc::new(File::default());
         let start = |process| {
@@ -59,9 +59,10 @@ fn everybody_who_waits_is_woken() {
     });
 }
 
-/// Two processes lock two bytes in opposite order: they never both sleep, and at most one is refused.
+/// Two processes lock two bytes in opposite order. They never both sleep, and at most one is
+/// refused.
 #[test]
-fn a_deadlock_is_found_by_just_one() {
+fn deadlock_is_reported_to_one_process_at_most() {
     explore(|| {
         let file = Arc::new(File::default());
         let start = |process: u64| {
@@ -84,9 +85,9 @@ fn a_deadlock_is_found_by_just_one() {
     });
 }
 
-/// A wait that is cancelled while it is woken neither keeps the lock nor leaves a trace.
+/// A wait that is cancelled while it is woken neither keeps the lock nor leaves an entry.
 #[test]
-fn a_cancelled_wait_ends() {
+fn cancelled_wait_ends_without_a_trace() {
     explore(|| {
         let (file, waiter) = (Arc::new(File::default()), Waiter::new());
         file.locks().lock(byte(0, 0), Wait::No, &file.graph).unwrap();
@@ -105,8 +106,8 @@ fn a_cancelled_wait_ends() {
     });
 }
 
-/// Two readers open by slot while somebody wants the file alone: a lease and an open that do not know
-/// of each other are the fault.
+/// Two readers open through slots while another thread requests a write lease. It is an error if
+/// the lease and an open do not see each other.
 fn opens_against_a_lease(open: fn(&File, &SlotTally) -> Result<(), LockError>) {
     explore(move || {
         let file = Arc::new(File::default());
@@ -133,16 +134,17 @@ fn opens_against_a_lease(open: fn(&File, &SlotTally) -> Result<(), LockError>) {
 }
 
 #[test]
-fn an_open_and_a_lease_see_each_other() {
+fn open_and_lease_see_each_other() {
     opens_against_a_lease(|file, slot| {
         file.locks().open(Some(slot), OpenMode::Read, Wait::No, GRACE)
     });
 }
 
-/// What a machine makes of the open without the fence: it looks first, and counts then.
+/// Does what a processor may make of an open without the fence: it checks for leases before it
+/// counts.
 #[test]
 #[should_panic(expected = "a lease for writing beside an open")]
-fn an_open_that_looks_before_it_counts_is_found_out() {
+fn open_that_checks_before_it_counts_is_detected() {
     opens_against_a_lease(|file, slot| {
         if file.word.has(LockWord::LEASED) {
             return Err(LockError::WouldBlock);
@@ -151,9 +153,9 @@ fn an_open_that_looks_before_it_counts_is_found_out() {
     });
 }
 
-/// Nothing is held at the end, whoever came first.
+/// Nothing is held at the end, in whatever order the threads run.
 #[test]
-fn locks_and_closes_leave_nothing() {
+fn closes_release_all_locks_and_opens() {
     explore(|| {
         let file = Arc::new(File::default());
         let start = |description: u64| {

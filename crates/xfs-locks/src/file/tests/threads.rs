@@ -1,4 +1,4 @@
-//! With threads of the system.
+//! Tests with operating system threads.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -54,17 +54,17 @@ fn byte(process: u64, at: u64) -> HeldLock {
 }
 
 #[test]
-fn a_file_without_locks_has_no_context() {
+fn file_without_locks_has_no_context() {
     let file = File::default();
     file.locks().open(None, OpenMode::Read, Wait::No, GRACE).unwrap();
     file.locks().unlock(Owner::Process(1), LockRange::WHOLE, &file.graph);
     assert_eq!(file.locks().conflict(whole(1, LockMode::Exclusive)), None);
     file.locks().close(None, OpenMode::Read, 1, &file.graph);
-    assert!(!file.locks().has_context());
+    assert!(!file.locks().has_context(), "no bit is set, and nothing needs the context (I1)");
 }
 
 #[test]
-fn who_waits_gets_the_lock_when_it_is_free() {
+fn waiter_gets_the_lock_when_it_is_released() {
     let file = File::default();
     file.lock(whole(1, LockMode::Exclusive), Wait::No).unwrap();
     assert_eq!(file.lock(whole(2, LockMode::Shared), Wait::No), Err(LockError::WouldBlock));
@@ -83,7 +83,7 @@ fn who_waits_gets_the_lock_when_it_is_free() {
 }
 
 #[test]
-fn a_wait_that_is_given_up_leaves_nothing() {
+fn abandoned_wait_leaves_no_entry() {
     let file = File::default();
     file.lock(whole(1, LockMode::Exclusive), Wait::No).unwrap();
     let waiter = Waiter::with_timeout(Duration::from_millis(1));
@@ -94,11 +94,12 @@ fn a_wait_that_is_given_up_leaves_nothing() {
     let ended = file.lock(whole(2, LockMode::Shared), Wait::For(&waiter));
     assert_eq!(ended, Err(LockError::Interrupted));
     assert_eq!(file.graph.waits(), 0);
-    assert!(file.state.context.value().unwrap().records.lock().waiting.is_empty());
+    let waiting = &file.state.context.value().unwrap().records.lock().waiting;
+    assert!(waiting.is_empty(), "the waiter has removed itself (I2)");
 }
 
 #[test]
-fn of_two_who_wait_for_each_other_one_is_told() {
+fn one_of_two_processes_in_a_cycle_is_refused() {
     let file = File::default();
     file.lock(byte(1, 0), Wait::No).unwrap();
     file.lock(byte(2, 1), Wait::No).unwrap();
@@ -114,9 +115,9 @@ fn of_two_who_wait_for_each_other_one_is_told() {
     });
 }
 
-/// 1 waits for 2 and 3, and 2 gives up its lock: then 2 may wait for 1.
+/// 1 waits for 2 and 3, and 2 releases its lock. Then 2 may wait for 1.
 #[test]
-fn nobody_waits_for_who_has_let_go() {
+fn released_lock_removes_its_edge_from_the_graph() {
     let file = File::default();
     file.lock(byte(2, 0), Wait::No).unwrap();
     file.lock(byte(3, 1), Wait::No).unwrap();
@@ -136,27 +137,27 @@ fn nobody_waits_for_who_has_let_go() {
         file.locks().release(Owner::Process(3), &file.graph);
         assert_eq!(waiting.join().unwrap(), Ok(()));
         file.locks().release(Owner::Process(1), &file.graph);
-        assert_eq!(other.join().unwrap(), Ok(()), "there was no circle");
+        assert_eq!(other.join().unwrap(), Ok(()), "there was no cycle (I3)");
     });
 }
 
-/// flock(2): a conversion gives up what was held, also where it fails.
+/// flock(2): a conversion releases the old lock first, even if the new one fails.
 #[test]
-fn flock_converts_by_giving_up_first() {
+fn flock_conversion_releases_the_old_lock_first() {
     let file = File::default();
     let flock = |who, mode| file.locks().flock(who, mode, Wait::No, &file.graph);
     assert_eq!(flock(1, LockMode::Shared), Ok(()));
     assert_eq!(flock(2, LockMode::Shared), Ok(()));
     assert_eq!(flock(1, LockMode::Exclusive), Err(LockError::WouldBlock));
-    assert_eq!(flock(2, LockMode::Exclusive), Ok(()), "1 holds nothing any more");
+    assert_eq!(flock(2, LockMode::Exclusive), Ok(()), "1 holds no lock any more");
     assert_eq!(flock(2, LockMode::Exclusive), Ok(()));
     file.lock(whole(9, LockMode::Exclusive), Wait::No).unwrap();
     file.locks().unflock(2, &file.graph);
-    assert_eq!(flock(1, LockMode::Exclusive), Ok(()), "record locks are another matter");
+    assert_eq!(flock(1, LockMode::Exclusive), Ok(()), "record locks do not conflict with flock");
 }
 
 #[test]
-fn a_description_takes_its_locks_with_it() {
+fn close_releases_the_locks_of_its_description() {
     let file = File::default();
     let locks = file.locks();
     locks.open(None, OpenMode::Read, Wait::No, GRACE).unwrap();
@@ -172,15 +173,15 @@ fn a_description_takes_its_locks_with_it() {
 }
 
 #[test]
-fn an_open_breaks_a_lease_and_waits_for_it() {
+fn open_breaks_a_lease_and_waits_for_its_release() {
     let file = File::default();
     let locks = file.locks();
     locks.open(None, OpenMode::Read, Wait::No, GRACE).unwrap();
     let told = file.lease(1, LeaseMode::Write).unwrap();
     let refused = locks.open(None, OpenMode::Read, Wait::No, GRACE);
     assert_eq!(refused, Err(LockError::WouldBlock));
-    assert_eq!(locks.opens(), Opens { reads: 1, writes: 0 }, "it is not counted");
-    assert_eq!(told.recv(), Ok(Some(LeaseMode::Read)), "but the break has begun");
+    assert_eq!(locks.opens(), Opens { reads: 1, writes: 0 }, "the refused open is not counted");
+    assert_eq!(told.recv(), Ok(Some(LeaseMode::Read)), "the break has begun nevertheless");
     let waiter = Waiter::new();
     std::thread::scope(|scope| {
         let open = || locks.open(None, OpenMode::Write, Wait::For(&waiter), GRACE);
@@ -193,13 +194,17 @@ fn an_open_breaks_a_lease_and_waits_for_it() {
     locks.close(None, OpenMode::Write, 2, &file.graph);
     let told = file.lease(1, LeaseMode::Read).unwrap();
     let soon = Duration::from_millis(1);
-    assert_eq!(locks.open(None, OpenMode::Write, Wait::For(&waiter), soon), Ok(()), "taken");
+    assert_eq!(
+        locks.open(None, OpenMode::Write, Wait::For(&waiter), soon),
+        Ok(()),
+        "the lease has expired"
+    );
     assert_eq!(told.recv(), Ok(None));
     assert_eq!(locks.break_leases(Breaker::Change, Wait::No, GRACE), Ok(()));
 }
 
 #[test]
-fn opens_by_slot_are_seen_by_leases() {
+fn lease_counts_the_opens_of_all_slots() {
     let file = File::default();
     let slots: Vec<_> = (0..3).map(|_| Arc::<SlotTally>::default()).collect();
     slots.iter().for_each(|slot| file.locks().add_slot(slot));
@@ -211,20 +216,20 @@ fn opens_by_slot_are_seen_by_leases() {
 }
 
 #[test]
-fn a_file_that_many_threads_open_is_counted_by_slot() {
+fn file_opened_by_many_threads_is_counted_per_slot() {
     let file = File::default();
     (0..100).for_each(|_| file.locks().note_opener(3));
-    assert!(!file.locks().was_spread(), "one thread");
+    assert!(!file.locks().was_sharded(), "all opens came from one thread");
     (0..20).for_each(|turn| file.locks().note_opener(turn % 2));
-    assert!(file.locks().is_spread());
+    assert!(file.locks().is_sharded());
     file.locks().drain();
-    assert!(!file.locks().is_spread());
-    assert!(file.locks().was_spread());
+    assert!(!file.locks().is_sharded());
+    assert!(file.locks().was_sharded());
 }
 
-/// Many threads lock random ranges; what two have locked against each other they never see at once.
+/// Many threads lock random ranges, and no two hold the same byte exclusively at once.
 #[test]
-fn locks_keep_threads_apart() {
+fn exclusive_locks_exclude_other_threads() {
     const BYTES: usize = 8;
     const ROUNDS: usize = 400;
     let file = File::default();
@@ -255,7 +260,7 @@ fn locks_keep_threads_apart() {
 }
 
 #[test]
-fn opens_are_counted_by_kind() {
+fn opens_are_counted_by_mode() {
     let (tally, word) = (OpenTally::new(), LockWord::new());
     assert!(!count_then_look(&tally, &word, OpenMode::Read, full_fence));
     assert!(!count_then_look(&tally, &word, OpenMode::Write, full_fence));

@@ -8,7 +8,7 @@ use crate::testing::{make, superblock};
 
 const INODE_BYTES: usize = 512;
 
-/// An inode with these formats, in its bytes.
+/// Returns the bytes of an inode with these fork formats.
 fn inode(data: ForkFormat, attr: ForkFormat, change: impl FnOnce(&mut InodeCore)) -> Vec<u8> {
     let geometry = superblock(&make()).geometry;
     let mut core = InodeCore::decode(&free_inode(&geometry), InodeNumber(128), &geometry).unwrap();
@@ -43,7 +43,7 @@ fn image(bytes: &[u8]) -> InodeImage {
 }
 
 #[test]
-fn the_used_part_of_each_fork_is_read() {
+fn read_returns_the_used_part_of_each_fork() {
     let bytes = inode(ForkFormat::Local, ForkFormat::Extents, |core| {
         core.size = 5;
         core.attr_extents = 2;
@@ -51,13 +51,13 @@ fn the_used_part_of_each_fork_is_read() {
     let found = image(&bytes);
     assert_eq!((found.data.len(), found.attr.len()), (5, 32));
     let bytes = inode(ForkFormat::Btree, ForkFormat::Local, |_| {});
-    assert_eq!(image(&bytes).data.len(), 160, "a root has the whole room of its fork");
+    assert_eq!(image(&bytes).data.len(), 160, "a root fills its fork");
     let bytes = inode(ForkFormat::Device, ForkFormat::Extents, |core| core.fork_offset = 0);
     assert!(image(&bytes).data.is_empty());
 }
 
 #[test]
-fn what_is_written_is_read_again_and_the_unlinked_link_stays() {
+fn written_forks_are_read_back_and_the_unlinked_link_stays() {
     let bytes = inode(ForkFormat::Extents, ForkFormat::Local, |core| core.extents = 3);
     let mut expected = image(&bytes);
     expected.data = (0..48).collect::<Vec<_>>().into();
@@ -65,7 +65,7 @@ fn what_is_written_is_read_again_and_the_unlinked_link_stays() {
     let mut slot = vec![0x77; INODE_BYTES];
     write(&mut slot, InodeDisk::ref_from_prefix(&bytes).unwrap().0, &expected);
     let disk = InodeDisk::ref_from_prefix(&slot).unwrap().0;
-    assert_eq!(disk.next_unlinked.get(), 0x7777_7777, "it belongs to the buffer");
+    assert_eq!(disk.next_unlinked.get(), 0x7777_7777, "the link belongs to the buffer");
     let found = image(&slot);
     assert_eq!((&found.data, &found.attr), (&expected.data, &expected.attr));
     assert!(slot[CORE_BYTES + 48..CORE_BYTES + 160].iter().all(|byte| *byte == 0));
@@ -73,7 +73,7 @@ fn what_is_written_is_read_again_and_the_unlinked_link_stays() {
 
 #[test]
 #[should_panic(expected = "does not fit")]
-fn a_fork_that_is_too_long_is_a_fault() {
+fn fork_longer_than_its_inode_panics() {
     let bytes = inode(ForkFormat::Extents, ForkFormat::Extents, |_| {});
     let mut image = image(&bytes);
     image.data = vec![1; 161].into();
@@ -81,7 +81,7 @@ fn a_fork_that_is_too_long_is_a_fault() {
 }
 
 #[test]
-fn a_fork_is_logged_in_the_form_that_it_has_now() {
+fn fork_is_logged_in_its_present_format() {
     let bytes = inode(ForkFormat::Extents, ForkFormat::Local, |core| core.extents = 1);
     let mut image = image(&bytes);
     image.attr = vec![0, 4, 0, 0].into();
@@ -99,7 +99,7 @@ fn a_fork_is_logged_in_the_form_that_it_has_now() {
 }
 
 #[test]
-fn the_root_of_a_btree_is_logged_with_its_pointers_behind_its_keys() {
+fn btree_root_is_logged_with_pointers_directly_after_keys() {
     let bytes = inode(ForkFormat::Btree, ForkFormat::Extents, |_| {});
     let mut image = image(&bytes);
     // Level 1, two records, room for nine.
@@ -110,7 +110,7 @@ fn the_root_of_a_btree_is_logged_with_its_pointers_behind_its_keys() {
     root.resize(160, 0);
     image.data = root.into();
     let Some(ForkRegion::Root(root)) = logged(&image, LoggedFields::DATA_ROOT).data else {
-        panic!("it has a root")
+        panic!("the data fork has a root")
     };
     let mut region = Vec::new();
     root.encode_into(&mut region);

@@ -10,7 +10,7 @@ use xfs_log::Shutdown;
 use crate::Journal;
 use crate::testing::{change_core, crashed, make, make_with, open, recovered_parts};
 
-/// Long enough for a thread that does not wait to be done.
+/// Long enough for a thread that does not wait to finish.
 const A_WHILE: Duration = Duration::from_millis(30);
 
 /// Changes the root directory, and returns the checkpoint.
@@ -23,7 +23,7 @@ fn change(journal: &Arc<Journal>, uid: u32) -> xfs_buffer::Result<u64> {
 }
 
 #[test]
-fn a_copy_of_a_frozen_volume_has_everything_in_place() {
+fn copy_of_a_frozen_volume_has_everything_in_place() {
     for threads in [0, 1] {
         let device = make();
         let journal = open(&device, threads);
@@ -31,16 +31,16 @@ fn a_copy_of_a_frozen_volume_has_everything_in_place() {
         journal.freeze().unwrap();
         assert!(journal.log().ail().is_empty() && !journal.log().needs_cover());
         let (_, replayed) = recovered_parts(&crashed(&device));
-        assert_eq!(replayed.summary().items, 2, "the superblock twice");
+        assert_eq!(replayed.summary().items, 2, "only the superblock, twice");
         journal.thaw();
         change(&journal, 8).unwrap();
         journal.unmount().unwrap();
     }
 }
 
-/// Nothing has happened since the volume was opened: its log stays as it ended.
+/// Nothing has happened since the volume was opened, so the log stays as it was.
 #[test]
-fn an_idle_volume_is_not_written_to() {
+fn freeze_of_an_idle_volume_writes_nothing() {
     let device = make();
     let journal = open(&device, 1);
     journal.freeze().unwrap();
@@ -49,9 +49,9 @@ fn an_idle_volume_is_not_written_to() {
     journal.unmount().unwrap();
 }
 
-/// With a log so small that slots keep nothing of it, and with one in which they do.
+/// Runs once with a log so small that slots keep no log space, and once with one in which they do.
 #[test]
-fn who_begins_waits_until_it_is_thawed() {
+fn begin_on_a_frozen_volume_waits_for_thaw() {
     for options in ["-l size=16m", "-l size=64m"] {
         let device = make_with(options);
         let journal = open(&device, 1);
@@ -73,7 +73,7 @@ fn who_begins_waits_until_it_is_thawed() {
                 thread::sleep(A_WHILE);
                 assert!(
                     done.load(Ordering::Relaxed) <= before + 4,
-                    "four were about to count theirs"
+                    "at most four threads had committed and not counted"
                 );
                 assert_eq!(journal.log().counts().commits, commits);
                 assert!(journal.log().ail().is_empty());
@@ -91,7 +91,7 @@ fn who_begins_waits_until_it_is_thawed() {
 }
 
 #[test]
-fn what_is_under_way_is_waited_for() {
+fn freeze_waits_for_transactions_in_progress() {
     let journal = open(&make(), 1);
     let frozen = AtomicBool::new(false);
     let tx = journal.begin(TransactionKind::Write, 0).unwrap();
@@ -109,7 +109,7 @@ fn what_is_under_way_is_waited_for() {
 }
 
 #[test]
-fn a_shutdown_lets_go_of_who_waits() {
+fn shutdown_wakes_threads_that_wait_for_thaw() {
     let journal = open(&make(), 1);
     journal.freeze().unwrap();
     thread::scope(|scope| {

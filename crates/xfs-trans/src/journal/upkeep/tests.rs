@@ -11,11 +11,11 @@ use crate::testing::{change_core, crashed, log_device, make, open, recovered_par
 
 const NEVER: Duration = Upkeep::LONGEST;
 const SOON: Duration = Upkeep::SHORTEST;
-/// Nothing takes that long.
+/// Far longer than any of the conditions takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Waits until the thread has done it.
-fn await_that(what: &str, is_so: impl Fn() -> bool) {
+/// Waits until the condition holds.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + LIMIT;
     while !is_so() {
         assert!(Instant::now() < end, "{what}");
@@ -33,38 +33,38 @@ fn change(journal: &Arc<Journal>, uid: u32) -> u64 {
 }
 
 #[test]
-fn what_nobody_forces_becomes_durable() {
+fn upkeep_makes_unforced_changes_durable() {
     let journal = open(&make(), 1);
     journal.start_upkeep(Upkeep::new(SOON, NEVER)).unwrap();
     for uid in 1..4 {
         let sequence = change(&journal, uid);
-        await_that("durable", || journal.log().durable_sequence() >= sequence);
-        assert!(!journal.log().ail().is_empty(), "nobody needs the space");
+        wait_until("durable", || journal.log().durable_sequence() >= sequence);
+        assert!(!journal.log().ail().is_empty(), "no operation needs the log space");
     }
     journal.unmount().unwrap();
 }
 
 #[test]
-fn a_log_that_becomes_idle_is_covered_and_then_left_alone() {
+fn idle_log_is_covered_once() {
     let device = make();
     let journal = open(&device, 1);
     journal.start_upkeep(Upkeep::new(NEVER, SOON)).unwrap();
     for uid in 1..4 {
         // The change itself, and the superblock twice.
         let sequence = change(&journal, uid);
-        await_that("covered", || journal.log().durable_sequence() >= sequence + 2);
-        await_that("idle", || journal.log().ail().is_empty() && !journal.log().needs_cover());
+        wait_until("covered", || journal.log().durable_sequence() >= sequence + 2);
+        wait_until("idle", || journal.log().ail().is_empty() && !journal.log().needs_cover());
         let durable = journal.log().durable_sequence();
         thread::sleep(20 * SOON);
-        assert_eq!(journal.log().durable_sequence(), durable, "an idle log is written to");
+        assert_eq!(journal.log().durable_sequence(), durable, "an idle log is not written to");
     }
     let (_, replayed) = recovered_parts(&crashed(&device));
-    assert_eq!(replayed.summary().items, 2, "the superblock twice, nothing that is in place");
+    assert_eq!(replayed.summary().items, 2, "the superblock twice, and no item that is in place");
     journal.unmount().unwrap();
 }
 
 #[test]
-fn an_upkeep_that_is_stopped_does_nothing_more() {
+fn stopped_upkeep_does_nothing() {
     let device = make();
     let journal = open(&device, 1);
     journal.start_upkeep(Upkeep::new(SOON, SOON)).unwrap();
@@ -76,21 +76,21 @@ fn an_upkeep_that_is_stopped_does_nothing_more() {
     journal.unmount().unwrap();
 }
 
-/// The thread uses the journal now and then, and may be the last to let it go.
+/// The thread holds the journal from time to time, and may drop the last reference.
 #[test]
-fn a_journal_that_is_dropped_ends_its_upkeep() {
+fn dropped_journal_ends_its_upkeep() {
     let device = make();
     for _ in 0..20 {
         let journal = open(&device, 1);
         journal.start_upkeep(Upkeep::new(SOON, SOON)).unwrap();
         thread::sleep(SOON);
         drop(journal);
-        await_that("let go", || Arc::strong_count(&device) == 1);
+        wait_until("released", || Arc::strong_count(&device) == 1);
     }
 }
 
 #[test]
-fn an_upkeep_that_fails_shuts_the_volume_down() {
+fn failed_upkeep_shuts_the_volume_down() {
     let device = Arc::new(FailingDevice::new(make(), 1));
     let journal = open(&(Arc::clone(&device) as _), 1);
     device.set_fault(Some(Fault {
@@ -100,6 +100,6 @@ fn an_upkeep_that_fails_shuts_the_volume_down() {
     }));
     journal.start_upkeep(Upkeep::new(SOON, SOON)).unwrap();
     let _ = change(&journal, 1);
-    await_that("shut down", || journal.is_shut_down());
+    wait_until("shut down", || journal.is_shut_down());
     assert!(journal.unmount().is_err());
 }

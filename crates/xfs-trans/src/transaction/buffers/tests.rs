@@ -11,12 +11,12 @@ use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
 use crate::{Journal, Transaction, testing};
 
 const BLOCK: u32 = 4096;
-/// Where the target starts in a block of a symbolic link.
+/// Offset of the target in a block of a symbolic link.
 const TARGET: usize = 56;
-/// How much of the target is used.
+/// Bytes of the target that are used.
 const TARGET_BYTES: usize = 1000;
 
-/// A block that the new volume does not use.
+/// Returns a block that the new volume does not use.
 fn free_block(index: u64) -> DiskAddr {
     DiskAddr((4096 + index) * 8)
 }
@@ -25,7 +25,7 @@ fn begin(journal: &Arc<Journal>) -> Transaction<'_> {
     journal.begin(TransactionKind::Write, 0).unwrap()
 }
 
-/// Claims a free block and makes it one of a symbolic link, with a target of this byte.
+/// Claims a free block and makes it a symbolic link block, with a target of this byte.
 fn add_block(tx: &mut Transaction<'_>, index: u64, byte: u8) -> Buffer {
     let uuid = tx.geometry().meta_uuid;
     let buffer = tx.claim(free_block(index), BLOCK, BlockKind::Symlink).unwrap();
@@ -52,12 +52,9 @@ fn free(tx: &mut Transaction<'_>, index: u64) {
     tx.invalidate(&buffer);
 }
 
-/// A transaction with this in it.
+/// Runs a change in a transaction of its own.
 fn commit<R>(journal: &Arc<Journal>, change: impl FnOnce(&mut Transaction<'_>) -> R) -> R {
-    let mut tx = begin(journal);
-    let result = change(&mut tx);
-    tx.commit().unwrap();
-    result
+    begin(journal).commit_or_cancel(|tx| Ok(change(tx))).unwrap()
 }
 
 fn on_device(device: &SharedDevice, index: u64) -> Vec<u8> {
@@ -76,7 +73,7 @@ fn read_target(journal: &Journal, index: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_change_reaches_its_place_after_the_log() {
+fn change_is_written_in_place_after_the_log() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     let buffer = commit(&journal, |tx| add_block(tx, 0, b'a'));
@@ -85,13 +82,13 @@ fn a_change_reaches_its_place_after_the_log() {
     let written = on_device(&device, 0);
     assert_eq!(target(&written), [b'a'; TARGET_BYTES]);
     let lsn = Lsn(u64::from_be_bytes(written[48..56].try_into().unwrap()));
-    assert!(lsn.cycle() >= 1, "stamped with its checkpoint");
+    assert!(lsn.cycle() >= 1, "stamped with the LSN of its checkpoint");
     let context = journal.cache().verify_context();
     BlockKind::Symlink.verify(&written, free_block(0), &context).unwrap();
 }
 
 #[test]
-fn nothing_is_in_place_before_it_is_durable() {
+fn change_is_not_in_place_before_it_is_durable() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     let before = on_device(&device, 0);
@@ -106,7 +103,7 @@ fn nothing_is_in_place_before_it_is_durable() {
 }
 
 #[test]
-fn a_held_buffer_is_not_pushed() {
+fn latched_buffer_is_not_pushed() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     commit(&journal, |tx| drop(add_block(tx, 0, b'a')));
@@ -120,9 +117,9 @@ fn a_held_buffer_is_not_pushed() {
     assert_eq!(journal.log().ail().push(Lsn(u64::MAX)).busy(), 0);
 }
 
-/// A dirty buffer is found in memory however little room the cache has.
+/// A dirty buffer is found in memory however small the cache is.
 #[test]
-fn a_dirty_buffer_stays_in_memory() {
+fn dirty_buffer_is_not_evicted() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     commit(&journal, |tx| drop(add_block(tx, 0, b'a')));
@@ -134,7 +131,7 @@ fn a_dirty_buffer_stays_in_memory() {
 }
 
 #[test]
-fn a_recovered_volume_has_what_was_forced() {
+fn recovery_returns_forced_changes_only() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     commit(&journal, |tx| drop(add_block(tx, 0, b'a')));
@@ -147,13 +144,13 @@ fn a_recovered_volume_has_what_was_forced() {
     let mut expected = [b'a'; TARGET_BYTES];
     expected[5] = b'!';
     assert_eq!(read_target(&recovered, 0), expected);
-    assert_eq!(read_target(&recovered, 1), [b'b'; TARGET_BYTES], "it was not forced");
+    assert_eq!(read_target(&recovered, 1), [b'b'; TARGET_BYTES], "the last change was not forced");
 }
 
-/// Changes add up until the buffer is in place, whatever checkpoints they came in; then they begin
-/// anew. Recovery at any time gives all of them.
+/// Changes accumulate until the buffer is in place, in whatever checkpoints they are. After that
+/// the buffer starts clean. Recovery at any time returns all of them.
 #[test]
-fn changes_add_up_until_they_are_in_place() {
+fn changes_accumulate_until_they_are_in_place() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     commit(&journal, |tx| drop(add_block(tx, 0, b'a')));
@@ -168,12 +165,12 @@ fn changes_add_up_until_they_are_in_place() {
             assert_eq!(target(&on_device(&device, 0)), expected);
         }
         let (recovered, _) = testing::recover(&testing::crashed(&device));
-        assert_eq!(read_target(&recovered, 0), expected, "round {round}");
+        assert_eq!(read_target(&recovered, 0), expected, "round {round} (I1)");
     }
 }
 
 #[test]
-fn a_buffer_in_hand_is_joined_unless_it_was_freed() {
+fn join_buffer_accepts_a_used_and_refuses_a_freed_buffer() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     commit(&journal, |tx| drop(add_block(tx, 0, b'a')));
@@ -193,7 +190,7 @@ fn a_buffer_in_hand_is_joined_unless_it_was_freed() {
             Err(Error::Corrupt(found)) => assert_eq!(found.check(), &Check::BufferFreed),
             other => panic!("{other:?}"),
         }
-        // The second time it is another transaction that asks.
+        // The second attempt comes from another transaction.
         tx.commit().unwrap();
         tx = begin(&journal);
     }
@@ -202,7 +199,7 @@ fn a_buffer_in_hand_is_joined_unless_it_was_freed() {
 }
 
 #[test]
-fn a_freed_block_is_pointed_to_by_nothing() {
+fn read_of_a_freed_block_is_corruption() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     commit(&journal, |tx| drop(add_block(tx, 0, b'a')));
@@ -213,7 +210,7 @@ fn a_freed_block_is_pointed_to_by_nothing() {
             Err(Error::Corrupt(found)) => assert_eq!(found.check(), &Check::BufferFreed),
             other => panic!("{other:?}"),
         }
-        // The second time it is another transaction that asks.
+        // The second attempt comes from another transaction.
         tx.commit().unwrap();
         tx = begin(&journal);
     }
@@ -223,10 +220,10 @@ fn a_freed_block_is_pointed_to_by_nothing() {
     assert_eq!(on_device(&device, 0), before, "a freed block is not written");
 }
 
-/// A block that is freed and used again before that is durable keeps its buffer, so that the
+/// A block that is freed, and used again before the free is durable, keeps its buffer. So the
 /// checkpoint holds one item for it.
 #[test]
-fn a_block_used_again_keeps_its_buffer() {
+fn block_reused_before_its_free_is_durable_keeps_its_buffer() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     let first = commit(&journal, |tx| add_block(tx, 0, b'a'));
@@ -241,10 +238,10 @@ fn a_block_used_again_keeps_its_buffer() {
     assert_eq!(target(&on_device(&device, 0)), [b'b'; TARGET_BYTES]);
 }
 
-/// The cancellation of an inode cluster stays in the log, whatever the block becomes: inodes are items
-/// of their own, which recovery would bring back into it.
+/// The cancellation of an inode cluster must stay in the log, whatever the block is used for.
+/// Inodes are items of their own, which recovery would otherwise write into the block.
 #[test]
-fn a_block_of_inodes_is_used_again_when_their_end_is_durable() {
+fn claim_of_a_freed_inode_cluster_waits_until_the_free_is_durable() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     commit(&journal, |tx| {
@@ -266,7 +263,7 @@ fn a_block_of_inodes_is_used_again_when_their_end_is_durable() {
 }
 
 #[test]
-fn a_block_freed_and_used_in_one_transaction_is_logged_as_it_is() {
+fn block_freed_and_reused_in_one_transaction_is_logged_as_used() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     commit(&journal, |tx| drop(add_block(tx, 0, b'a')));
@@ -282,7 +279,7 @@ fn a_block_freed_and_used_in_one_transaction_is_logged_as_it_is() {
 }
 
 #[test]
-fn a_durably_freed_buffer_is_forgotten() {
+fn durably_freed_buffer_leaves_the_cache() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     let first = commit(&journal, |tx| add_block(tx, 0, b'a'));
@@ -295,9 +292,9 @@ fn a_durably_freed_buffer_is_forgotten() {
     assert_eq!(read_target(&recovered, 0), [b'b'; TARGET_BYTES]);
 }
 
-/// What the log has of a freed block is not replayed: the block may hold anything by then.
+/// Log entries of a freed block are not replayed: the block may be used for anything by then.
 #[test]
-fn a_freed_block_is_not_replayed() {
+fn freed_block_is_not_replayed() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     commit(&journal, |tx| drop(add_block(tx, 0, b'a')));
@@ -313,7 +310,7 @@ fn a_freed_block_is_not_replayed() {
 }
 
 #[test]
-fn a_claim_that_is_cancelled_leaves_the_volume_alone() {
+fn cancelled_claim_does_not_change_the_volume() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     commit(&journal, |tx| drop(add_block(tx, 0, b'a')));
@@ -327,7 +324,7 @@ fn a_claim_that_is_cancelled_leaves_the_volume_alone() {
 }
 
 #[test]
-fn cancelling_a_dirty_transaction_shuts_the_volume_down() {
+fn cancel_of_a_dirty_buffer_shuts_the_volume_down() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     let mut tx = begin(&journal);
@@ -338,11 +335,11 @@ fn cancelling_a_dirty_transaction_shuts_the_volume_down() {
     assert!(!buffer.is_latched());
     let weak = Arc::downgrade(&item);
     drop((item, buffer, journal));
-    assert!(weak.upgrade().is_none(), "nothing outlives the volume");
+    assert!(weak.upgrade().is_none(), "no item outlives the volume");
 }
 
 #[test]
-fn a_joined_buffer_is_given_at_once() {
+fn joined_buffer_is_returned_without_waiting() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     commit(&journal, |tx| drop(add_block(tx, 0, b'a')));
@@ -351,7 +348,7 @@ fn a_joined_buffer_is_given_at_once() {
     let second = tx.read(free_block(0), BLOCK, BlockKind::Symlink).unwrap();
     assert_eq!(first, second);
     let other = journal.cache().read(free_block(0), BLOCK, BlockKind::Symlink).unwrap();
-    assert_eq!(other, first, "readers without a latch go on");
+    assert_eq!(other, first, "a reader without a latch does not wait");
     let mut late = begin(&journal);
     assert!(late.try_read(free_block(0), BLOCK, BlockKind::Symlink).unwrap().is_none());
     tx.release(&first);
@@ -361,7 +358,7 @@ fn a_joined_buffer_is_given_at_once() {
 }
 
 #[test]
-fn what_is_held_stays_over_rolls_and_the_rest_does_not() {
+fn held_buffer_stays_latched_over_rolls() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     let mut tx = begin(&journal);
@@ -381,9 +378,9 @@ fn what_is_held_stays_over_rolls_and_the_rest_does_not() {
     assert_eq!(read_target(&recovered, 0)[..2], *b"!a");
 }
 
-/// What stays held stands at the newest step of the chain, so that the tail can pass.
+/// A held buffer moves to the newest step of the chain, so that the tail can pass.
 #[test]
-fn what_is_held_moves_on_in_the_log() {
+fn held_buffer_is_relogged_by_each_roll() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     let mut tx = begin(&journal);
@@ -401,12 +398,12 @@ fn what_is_held_moves_on_in_the_log() {
     tx.commit().unwrap();
 }
 
-/// An ordered buffer waits for its place at the checkpoint that made it, though it is logged later.
+/// An ordered buffer stays at the checkpoint that created it, even if it is logged later.
 #[test]
-fn an_ordered_buffer_holds_the_tail() {
+fn ordered_buffer_holds_the_tail() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
-    // Logged along, so that the checkpoints are not empty.
+    // Logged too, so that the checkpoints are not empty.
     let order = |tx: &mut Transaction<'_>| {
         add_block(tx, 1, b'b');
         let cluster = tx.claim(free_block(0), BLOCK, BlockKind::InodeCluster).unwrap();
@@ -422,7 +419,7 @@ fn an_ordered_buffer_holds_the_tail() {
         tx.log(&cluster, 96..100);
     });
     journal.force_all().unwrap();
-    assert_eq!(item.state_lsn(), Some(first));
+    assert_eq!(item.state_lsn(), Some(first), "it keeps its first position (I5)");
     // Its blocks are freed while a checkpoint that has logged more of it is written.
     item.pin();
     commit(&journal, |tx| {
@@ -432,11 +429,11 @@ fn an_ordered_buffer_holds_the_tail() {
     assert_eq!(item.committed(Lsn(u64::MAX), &mut Vec::new()), Some(first));
     item.unpin(CheckpointEnd::Durable);
     journal.force_all().unwrap();
-    assert_eq!(item.state_lsn(), None, "that they are freed is durable");
+    assert_eq!(item.state_lsn(), None, "the free is durable");
 }
 
 #[test]
-fn a_failed_write_in_place_shuts_down_and_loses_nothing() {
+fn failed_write_in_place_shuts_down_and_loses_nothing() {
     let device = testing::make();
     let failing = Arc::new(FailingDevice::new(Arc::clone(&device), 0x5eed));
     let failing_device: SharedDevice = Arc::<FailingDevice>::clone(&failing);
@@ -458,9 +455,9 @@ fn a_failed_write_in_place_shuts_down_and_loses_nothing() {
     assert_eq!(read_target(&recovered, 0), expected);
 }
 
-/// Verifying comes before writing: a fault of ours does no harm to the volume.
+/// Blocks are verified before they are written: an error of ours does not damage the volume.
 #[test]
-fn what_does_not_verify_is_not_written() {
+fn buffer_that_fails_verification_is_not_written() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     commit(&journal, |tx| drop(add_block(tx, 0, b'a')));
@@ -475,9 +472,9 @@ fn what_does_not_verify_is_not_written() {
     assert_eq!(on_device(&device, 0), before);
 }
 
-/// Whatever has been in the log or the list when a volume is shut down, its memory comes free.
+/// All items of a volume that is shut down are freed, whether they were in the log or in the AIL.
 #[test]
-fn nothing_outlives_a_volume_that_is_shut_down() {
+fn no_item_outlives_a_volume_that_is_shut_down() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     let mut items = Vec::new();
@@ -494,9 +491,9 @@ fn nothing_outlives_a_volume_that_is_shut_down() {
     assert!(items.iter().all(|item| item.upgrade().is_none()));
 }
 
-/// The same where the journal is just dropped.
+/// The same for a journal that is dropped.
 #[test]
-fn nothing_outlives_a_volume_that_is_dropped() {
+fn no_item_outlives_a_volume_that_is_dropped() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
     let in_place = commit(&journal, |tx| add_block(tx, 0, b'a'));
@@ -511,9 +508,8 @@ fn nothing_outlives_a_volume_that_is_dropped() {
     assert!(items.iter().all(|item| item.upgrade().is_none()));
 }
 
-/// Threads change, free and use again the same few blocks, with the log's thread writing them in
-/// place. Each block counts the changes to it; a change that is lost shows, in memory, in place or
-/// after a crash.
+/// Threads change, free and reuse the same few blocks while the log's thread writes them in place.
+/// Each block counts its changes. A lost change shows in memory, in place or after a crash.
 #[test]
 fn threads_lose_no_change() {
     const BLOCKS: u64 = 6;
@@ -534,7 +530,7 @@ fn threads_lose_no_change() {
                     let buffer = tx.read(free_block(index), BLOCK, BlockKind::Symlink).unwrap();
                     let byte = buffer.bytes()[TARGET + TARGET_BYTES - 1];
                     if round % 7 == 0 {
-                        // Freed and used again, with one more than before.
+                        // Freed and used again; the count goes up by one as usual.
                         tx.invalidate(&buffer);
                         add_block(&mut tx, index, byte);
                     }
@@ -563,15 +559,15 @@ fn threads_lose_no_change() {
     assert_eq!(in_place % 256, THREADS * ROUNDS % 256);
 }
 
-/// What a transaction writes that operations on other objects write too, with everything that it
-/// brings about, and what it writes of its buffer.
+/// Counts the writes of a transaction, with everything that it causes: to memory that operations on
+/// other objects write too, and to the memory of its buffer.
 #[cfg(feature = "count")]
 #[test]
-fn changing_a_buffer_seldom_writes_what_the_volume_shares() {
+fn buffer_change_rarely_writes_volume_shared_memory() {
     const COMMITS: u64 = 4096;
-    /// Reading, latching, joining, changing, logging, pinning, giving back.
+    /// Reading, latching, joining, changing, logging, pinning, releasing.
     const OBJECT_WRITES: u64 = 12;
-    // On a log that is small beside them slots keep no log space of their own.
+    // On a smaller log the slots keep no log space of their own.
     let device = testing::make_sized(1 << 30, "-l size=128m");
     let journal = testing::open(&device, 1);
     commit(&journal, |tx| drop(add_block(tx, 0, b'a')));

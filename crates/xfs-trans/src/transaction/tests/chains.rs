@@ -9,33 +9,33 @@ use xfs_log::{LogDevice, LogReader, find_head_and_tail};
 
 use super::{begin, root};
 use crate::testing::{change_core, crashed, make, open, recover, superblock};
-use crate::{Deferred, Finish, Journal, Promise, Transaction};
+use crate::{Deferred, Finish, IntentPayload, Journal, Transaction};
 
-/// What was done, in order.
-type Diary = Arc<Mutex<Vec<String>>>;
+/// The names of the finished tasks, in order.
+type CallLog = Arc<Mutex<Vec<String>>>;
 
-/// Work that writes its name down, and may defer other work or ask for more steps.
+/// Work that records its name, and may defer other work or need more steps.
 struct Task {
     name: String,
-    promise: Option<Promise>,
+    payload: Option<IntentPayload>,
     steps: u32,
     defers: Vec<Task>,
-    diary: Diary,
+    call_log: CallLog,
     fails: bool,
 }
 
-fn extent(start: u64) -> Promise {
-    Promise::ExtentFree(ExtentFree { start: FsBlock(start), length_blocks: 1 })
+fn extent(start: u64) -> IntentPayload {
+    IntentPayload::ExtentFree(ExtentFree { start: FsBlock(start), length_blocks: 1 })
 }
 
-fn count(start: u64) -> Promise {
-    Promise::Refcount(RefcountExtent { start: FsBlock(start), length_blocks: 1, flags: 1 })
+fn count(start: u64) -> IntentPayload {
+    IntentPayload::Refcount(RefcountExtent { start: FsBlock(start), length_blocks: 1, flags: 1 })
 }
 
 impl Task {
-    fn new(name: &str, promise: Option<Promise>, diary: &Diary) -> Self {
-        let (name, diary) = (name.to_owned(), Arc::clone(diary));
-        Self { name, promise, steps: 1, defers: Vec::new(), diary, fails: false }
+    fn new(name: &str, payload: Option<IntentPayload>, call_log: &CallLog) -> Self {
+        let (name, call_log) = (name.to_owned(), Arc::clone(call_log));
+        Self { name, payload, steps: 1, defers: Vec::new(), call_log, fails: false }
     }
 
     fn boxed(self) -> Box<Self> {
@@ -44,12 +44,12 @@ impl Task {
 }
 
 impl Deferred for Task {
-    fn promise(&self) -> Option<Promise> {
-        self.promise.clone()
+    fn intent_payload(&self) -> Option<IntentPayload> {
+        self.payload.clone()
     }
 
     fn finish(mut self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
-        self.diary.lock().unwrap().push(self.name.clone());
+        self.call_log.lock().unwrap().push(self.name.clone());
         if self.fails {
             return Err(Error::Shutdown);
         }
@@ -61,11 +61,11 @@ impl Deferred for Task {
     }
 }
 
-fn said(diary: &Diary) -> String {
-    diary.lock().unwrap().join(" ")
+fn calls(call_log: &CallLog) -> String {
+    call_log.lock().unwrap().join(" ")
 }
 
-/// The intents and completions in the log, by checkpoint.
+/// Returns the intents and completions in the log, by checkpoint.
 fn logged(journal: &Journal) -> Vec<Vec<(ItemKind, u64)>> {
     let device = Arc::clone(journal.cache().device());
     let log = LogDevice::new(device, journal.superblock()).unwrap();
@@ -81,45 +81,47 @@ fn logged(journal: &Journal) -> Vec<Vec<(ItemKind, u64)>> {
 }
 
 #[test]
-fn deferred_work_is_done_in_order_and_what_it_defers_before_the_rest() {
+fn deferred_work_runs_in_order_and_its_own_deferred_work_before_the_rest() {
     let device = make();
     let journal = open(&device, 0);
-    let diary = Diary::default();
+    let call_log = CallLog::default();
     let mut tx = begin(&journal);
-    let mut first = Task::new("a", Some(extent(100)), &diary);
-    first.defers =
-        vec![Task::new("a1", Some(count(5)), &diary), Task::new("a2", Some(extent(6)), &diary)];
-    let mut long = Task::new("b", Some(count(7)), &diary);
+    let mut first = Task::new("a", Some(extent(100)), &call_log);
+    first.defers = vec![
+        Task::new("a1", Some(count(5)), &call_log),
+        Task::new("a2", Some(extent(6)), &call_log),
+    ];
+    let mut long = Task::new("b", Some(count(7)), &call_log);
     long.steps = 3;
     tx.defer(first.boxed());
     tx.defer(long.boxed());
-    tx.defer(Task::new("c", None, &diary).boxed());
+    tx.defer(Task::new("c", None, &call_log).boxed());
     let _ = tx.commit().unwrap();
-    assert_eq!(said(&diary), "a a1 a2 b b b c");
+    assert_eq!(calls(&call_log), "a a1 a2 b b b c");
     assert!(!journal.is_shut_down());
 }
 
 #[test]
-fn an_intent_and_its_completion_in_one_checkpoint_are_not_written() {
+fn intent_completed_in_its_checkpoint_is_not_written() {
     let device = make();
     let journal = open(&device, 0);
-    let diary = Diary::default();
+    let call_log = CallLog::default();
     let record = root(&journal);
     let mut tx = begin(&journal);
     tx.join(&record);
     change_core(&mut tx, &record, |core| core.uid = 1);
-    tx.defer(Task::new("a", Some(extent(100)), &diary).boxed());
+    tx.defer(Task::new("a", Some(extent(100)), &call_log).boxed());
     let _ = tx.commit().unwrap();
     journal.force_all().unwrap();
     assert!(logged(&journal).concat().is_empty());
 }
 
-/// Makes everything durable before it is done.
+/// Work that forces the log before it is done.
 struct Forced(Task);
 
 impl Deferred for Forced {
-    fn promise(&self) -> Option<Promise> {
-        self.0.promise()
+    fn intent_payload(&self) -> Option<IntentPayload> {
+        self.0.intent_payload()
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
@@ -129,18 +131,18 @@ impl Deferred for Forced {
 }
 
 #[test]
-fn neighbours_of_a_kind_share_an_intent_sorted_by_group() {
+fn neighbours_of_one_kind_share_an_intent_sorted_by_group() {
     let device = make();
     let journal = open(&device, 0);
-    let diary = Diary::default();
+    let call_log = CallLog::default();
     let far = journal.geometry().join_block(xfs_format::AgNumber(1), xfs_format::AgBlock(9)).0;
     let mut tx = begin(&journal);
-    for (name, promise) in [("far", extent(far)), ("near", extent(50)), ("count", count(50))] {
-        tx.defer(Box::new(Forced(Task::new(name, Some(promise), &diary))));
+    for (name, payload) in [("far", extent(far)), ("near", extent(50)), ("count", count(50))] {
+        tx.defer(Box::new(Forced(Task::new(name, Some(payload), &call_log))));
     }
     let _ = tx.commit().unwrap();
     journal.force_all().unwrap();
-    assert_eq!(said(&diary), "near far count");
+    assert_eq!(calls(&call_log), "near far count");
     let kinds: Vec<_> = logged(&journal).concat().into_iter().map(|(kind, _)| kind).collect();
     let expected = [
         ItemKind::ExtentFree,
@@ -152,13 +154,13 @@ fn neighbours_of_a_kind_share_an_intent_sorted_by_group() {
 }
 
 #[test]
-fn an_intent_holds_sixteen_promises() {
+fn intent_holds_at_most_sixteen_payloads() {
     let device = make();
     let journal = open(&device, 0);
-    let diary = Diary::default();
+    let call_log = CallLog::default();
     let mut tx = begin(&journal);
     for index in 0..17 {
-        let task = Task::new("x", Some(extent(100 + index)), &diary);
+        let task = Task::new("x", Some(extent(100 + index)), &call_log);
         tx.defer(Box::new(Forced(task)));
     }
     let _ = tx.commit().unwrap();
@@ -169,60 +171,64 @@ fn an_intent_holds_sixteen_promises() {
 }
 
 #[test]
-fn what_is_left_of_an_intent_gets_a_new_one() {
+fn unfinished_rest_of_an_intent_gets_a_new_intent() {
     let device = make();
     let journal = open(&device, 0);
-    let diary = Diary::default();
+    let call_log = CallLog::default();
     let mut tx = begin(&journal);
     for (name, start) in [("a", 100), ("b", 200)] {
-        let mut task = Task::new(name, Some(extent(start)), &diary);
+        let mut task = Task::new(name, Some(extent(start)), &call_log);
         task.steps = 2;
         tx.defer(Box::new(Forced(task)));
     }
     let _ = tx.commit().unwrap();
     journal.force_all().unwrap();
-    assert_eq!(said(&diary), "a a b b");
+    assert_eq!(calls(&call_log), "a a b b");
     let copy = crashed(&device);
     let (recovered, open) = recover(&copy);
-    assert!(open.is_empty(), "each has met its completion");
+    assert!(open.is_empty(), "every intent has its completion");
     recovered.unmount().unwrap();
 }
 
 #[test]
-fn work_that_fails_shuts_the_volume_down_and_is_left_for_recovery() {
+fn failed_work_shuts_the_volume_down_and_is_left_for_recovery() {
     let device = make();
     let journal = open(&device, 0);
-    let diary = Diary::default();
+    let call_log = CallLog::default();
     let record = root(&journal);
     let mut tx = begin(&journal);
     tx.join(&record);
     change_core(&mut tx, &record, |core| core.uid = 3);
-    let mut task = Task::new("a", Some(extent(100)), &diary);
+    let mut task = Task::new("a", Some(extent(100)), &call_log);
     task.fails = true;
     tx.defer(Box::new(Forced(task)));
-    tx.defer(Task::new("b", Some(count(7)), &diary).boxed());
+    tx.defer(Task::new("b", Some(count(7)), &call_log).boxed());
     assert!(tx.commit().is_err());
     assert!(journal.is_shut_down());
     assert!(record.latch().try_lock_exclusive());
 
     let copy = crashed(&device);
     let (recovered, open) = recover(&copy);
-    let promises: Vec<_> = open.iter().flat_map(|open| open.promises().to_vec()).collect();
-    assert_eq!(promises, [extent(100), count(7)]);
+    let payloads: Vec<_> = open.iter().flat_map(|open| open.payloads().to_vec()).collect();
+    assert_eq!(payloads, [extent(100), count(7)]);
     assert_eq!(root(&recovered).core().unwrap().uid, 3);
-    let diary = Diary::default();
+    let call_log = CallLog::default();
     let reservation = (xfs_format::reservation::TransactionKind::Truncate, 0);
     let mut captured = Vec::new();
     for (open, name) in open.iter().zip(["a", "b"]) {
-        let mut task = Task::new(name, open.promises().first().cloned(), &diary);
-        task.defers = vec![Task::new(&format!("{name}'"), Some(extent(9)), &diary)];
+        let mut task = Task::new(name, open.payloads().first().cloned(), &call_log);
+        task.defers = vec![Task::new(&format!("{name}'"), Some(extent(9)), &call_log)];
         captured.push(recovered.resume(open, vec![task.boxed()], reservation).unwrap());
     }
-    assert_eq!(said(&diary), "a b");
+    assert_eq!(calls(&call_log), "a b");
     for captured in captured {
         let _ = captured.finish(&recovered).unwrap();
     }
-    assert_eq!(said(&diary), "a b a' b'", "what they defer waits until all are taken up");
+    assert_eq!(
+        calls(&call_log),
+        "a b a' b'",
+        "their deferred work waits until all intents are taken up"
+    );
     recovered.unmount().unwrap();
     let (again, open) = recover(&copy);
     assert!(open.is_empty());
@@ -231,7 +237,7 @@ fn work_that_fails_shuts_the_volume_down_and_is_left_for_recovery() {
 }
 
 #[test]
-fn rolling_keeps_inodes_latched_and_logs_them_again() {
+fn roll_keeps_inodes_latched_and_relogs_them() {
     let device = make();
     let journal = open(&device, 0);
     let record = root(&journal);
@@ -243,13 +249,13 @@ fn rolling_keeps_inodes_latched_and_logs_them_again() {
     journal.force_all().unwrap();
     let first = record.sequence();
     tx.roll().unwrap();
-    assert!(record.sequence() > first, "logged again, or it would hold the tail");
+    assert!(record.sequence() > first, "relogged, or the inode would hold the tail (I1)");
     let _ = tx.commit().unwrap();
     assert!(record.latch().try_lock_exclusive());
 }
 
 #[test]
-fn an_inode_that_leaves_is_given_back_and_not_logged_again() {
+fn left_inode_is_unlatched_and_not_relogged() {
     let device = make();
     let journal = open(&device, 0);
     let record = root(&journal);
@@ -269,26 +275,26 @@ fn an_inode_that_leaves_is_given_back_and_not_logged_again() {
 }
 
 #[test]
-fn what_is_asked_for_at_commit_is_told_the_checkpoint_of_its_step() {
+fn on_commit_call_receives_the_checkpoint_of_its_step() {
     let device = make();
     let journal = open(&device, 0);
     let record = root(&journal);
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let sequences = Arc::new(Mutex::new(Vec::new()));
     let mut tx = begin(&journal);
     tx.join(&record);
     for uid in 1..3 {
         change_core(&mut tx, &record, |core| core.uid = uid);
-        let told = Arc::clone(&told);
-        tx.on_commit(move |committed| told.lock().unwrap().push(committed.sequence));
+        let sequences = Arc::clone(&sequences);
+        tx.on_commit(move |committed| sequences.lock().unwrap().push(committed.sequence));
         tx.roll().unwrap();
         journal.force_all().unwrap();
     }
     let _ = tx.commit().unwrap();
-    assert_eq!(*told.lock().unwrap(), [1, 2]);
+    assert_eq!(*sequences.lock().unwrap(), [1, 2]);
 }
 
 #[test]
-fn a_chain_is_durable_up_to_its_last_step_that_logged_anything() {
+fn chain_commits_with_the_checkpoint_of_its_last_logged_step() {
     let device = make();
     let journal = open(&device, 0);
     let record = root(&journal);

@@ -1,5 +1,5 @@
-//! Power cuts: what recovery finds is what some prefix of the commits left, no shorter than the last
-//! force.
+//! Power cuts: recovery returns the state after some prefix of the commits, not shorter than the
+//! last force.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ const CUTS: u64 = 8;
 const COMMITS: u32 = 80;
 const INODES: u64 = 12;
 
-/// What a test has written: the number of the last commit to each inode, and to the buffer.
+/// The number of the last commit to each inode, and to the buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
     inodes: Vec<u32>,
     buffer: u32,
 }
 
-/// All states, one after each commit, and which of them were durable at which request.
+/// The state after each commit, and the durable state at each recorded request.
 struct History {
     states: Vec<State>,
     durable: Vec<(usize, usize)>,
@@ -36,7 +36,7 @@ fn read(journal: &Arc<Journal>) -> State {
     State { inodes, buffer: u32::from_be_bytes(label) }
 }
 
-/// Commits changes of two inodes and the buffer at once, some of them in chains.
+/// Commits changes of two inodes and the buffer together, some of them in chains.
 fn work(journal: &Arc<Journal>, device: &RecordingDevice, prng: &mut Prng) -> History {
     let mut states = vec![read(journal)];
     let mut durable = Vec::new();
@@ -106,6 +106,6 @@ fn check_cuts(seed: u64) {
 }
 
 #[test]
-fn a_power_cut_leaves_a_prefix_of_the_commits() {
+fn power_cut_leaves_a_prefix_of_the_commits() {
     (1..=RUNS).for_each(check_cuts);
 }

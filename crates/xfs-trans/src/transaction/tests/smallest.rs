@@ -18,7 +18,7 @@ fn check(features: &str) {
                 false => journal.begin(kind, 0),
             };
             let tx = begun.unwrap_or_else(|error| panic!("{features}: {kind:?}: {error}"));
-            // There is room for another meanwhile.
+            // The log has room for another transaction meanwhile.
             journal.begin(kind, 0).unwrap().cancel();
             tx.cancel();
         }

@@ -1,4 +1,4 @@
-//! Several threads on the smallest log: nobody waits for ever, and nothing is lost.
+//! Several threads on the smallest log: no thread waits for ever, and no change is lost.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,11 +13,11 @@ const THREADS: u64 = 4;
 const INODES: u64 = 16;
 /// Commits of a thread between two forces.
 const COMMITS: u32 = 3;
-/// How often the log is to be filled.
+/// Times that the threads fill the log.
 const WRAPS: u32 = 20;
 
-/// Options for the smallest log that a volume may have: without the trees that make transactions
-/// large.
+/// Returns the options for the smallest log of any volume: without the btrees that make
+/// transactions large.
 fn smallest_log() -> String {
     let features = "-m rmapbt=0,reflink=0,finobt=0 -i nrext64=0";
     let superblock = superblock(&make_with(features));

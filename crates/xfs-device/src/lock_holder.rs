@@ -1,6 +1,6 @@
 //! The process that has a file or block device open and locked.
 //!
-//! Owns: asking /proc and /sys. The answer is for a message: nothing follows from it.
+//! Owns: reading /proc and /sys. The result is used in messages only: no decision depends on it.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -13,25 +13,25 @@ use crate::file::Access;
 use crate::text::printable;
 use crate::usage::unescape;
 
-/// Letters of a command that are shown.
+/// Characters of a command that are shown.
 const MAX_COMMAND: usize = 80;
 
 /// A process that has a device open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// Its number.
+pub struct LockHolder {
+    /// The process ID.
     pub process: u32,
-    /// Its command line.
+    /// The command line.
     pub command: String,
-    /// Where it has mounted the volume, if it serves a mount.
+    /// The mount point of the volume, if the process serves a mount.
     pub mount_point: Option<PathBuf>,
-    /// How many other processes have it open.
+    /// The number of other processes that have it open.
     pub others: usize,
 }
 
-impl Holder {
-    /// Finds the process that holds a lock (flock(2)) on the file at `path`. `None` if none is to be seen: it
-    /// may be in another namespace of processes.
+impl LockHolder {
+    /// Finds the process that holds a lock (flock(2)) on the file at `path`. Returns `None` if none
+    /// is visible: the process may be in another PID namespace.
     #[must_use]
     pub fn find(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok()?;
@@ -50,7 +50,7 @@ impl Holder {
         Some(Self { process, command, mount_point, others: processes.len() - 1 })
     }
 
-    /// What the user can do about it.
+    /// Returns what the user can do about it.
     #[must_use]
     pub fn hint(&self, access: Access) -> String {
         let live = match access {
@@ -62,12 +62,12 @@ impl Holder {
                 let folder = printable(&folder.to_string_lossy());
                 format!("unmount it (ferroxfs umount {folder}){live}")
             }
-            None => format!("wait until it is done, or end it{live}"),
+            None => format!("wait until it is done, or stop it{live}"),
         }
     }
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for LockHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { process, command, mount_point, others } = self;
         match mount_point {
@@ -88,26 +88,26 @@ impl fmt::Display for Holder {
     }
 }
 
-/// What the kernel uses a block device for: swap, or another device that is made of it.
+/// Returns the kernel's use of a block device: swap, or another device made of it.
 pub(crate) fn user_of_device(path: &Path) -> Option<String> {
     let device = fs::metadata(path).ok().filter(|device| device.rdev() != 0)?;
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
     let is_it = |name: &str| fs::metadata(name).is_ok_and(|other| other.rdev() == device.rdev());
     if swaps.lines().skip(1).filter_map(|line| line.split(' ').next()).any(is_it) {
-        return Some("it is swap space (swapoff)".to_owned());
+        return Some("it is swap space (stop it with swapoff)".to_owned());
     }
     let (major, minor) = (rustix::fs::major(device.rdev()), rustix::fs::minor(device.rdev()));
     let folder = format!("/sys/dev/block/{major}:{minor}/holders");
     let above = fs::read_dir(folder).ok()?.flatten().next()?;
     let number = above.file_name().to_string_lossy().into_owned();
-    // A device of device-mapper has a name too.
+    // A device of device-mapper also has a name.
     let name = fs::read_to_string(above.path().join("dm/name")).ok();
     let name = name.map(|name| format!(" ({})", printable(name.trim_end()))).unwrap_or_default();
     Some(format!("/dev/{number}{name} is made of it"))
 }
 
-/// The process of a line of /proc/locks that locks this file:
-/// `1: FLOCK  ADVISORY  WRITE 1234 08:01:131 0 EOF`.
+/// Returns the process of a line of /proc/locks that locks this file: `1: FLOCK  ADVISORY  WRITE
+/// 1234 08:01:131 0 EOF`.
 fn lock_of(line: &str, file: &fs::Metadata) -> Option<u32> {
     let words: Vec<_> = line.split_whitespace().collect();
     let [_, "FLOCK", _, _, process, place, ..] = words.as_slice() else { return None };
@@ -117,7 +117,7 @@ fn lock_of(line: &str, file: &fs::Metadata) -> Option<u32> {
     let device = (number(major)?, number(minor)?);
     let is_device = device == (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
     let is_it = is_device && inode.parse() == Ok(file.ino());
-    // Another namespace's processes are 0 or below.
+    // Processes of other namespaces are 0 or negative.
     process.parse().ok().filter(|process| is_it && *process != 0)
 }
 
@@ -135,7 +135,7 @@ fn command(process: u32) -> Option<String> {
     Some(printable(&shown) + more)
 }
 
-/// Where a process sees a FUSE mount of the file at `path`.
+/// Returns the mount point at which a process sees a FUSE mount of the file at `path`.
 fn mount_point(process: u32, path: &Path) -> Option<PathBuf> {
     let path = path.canonicalize().ok()?;
     let table = fs::read(format!("/proc/{process}/mountinfo")).ok()?;

@@ -3,40 +3,41 @@ use xfs_format::log_item::{
 };
 use xfs_format::{FileBlock, FsBlock, InodeNumber, StructureAddress};
 
-use super::{AttrPromise, Promise, decode_intent, encode_done, encode_intent};
+use super::{AttrPayload, IntentPayload, decode_intent, encode_done, encode_intent};
 
-fn check_round_trip(promises: &[Promise]) {
+fn check_round_trip(payloads: &[IntentPayload]) {
     for (regions, is_intent) in
-        [(encode_intent(7, promises), true), (encode_done(7, promises), false)]
+        [(encode_intent(7, payloads), true), (encode_done(7, payloads), false)]
     {
         let regions: Vec<&[u8]> = regions.iter().map(Vec::as_slice).collect();
         let item = LogItem::decode(&regions, HostOrder::NATIVE, StructureAddress::Log(0)).unwrap();
         assert_eq!(item.intent_id(), Some(7));
         assert_eq!(item.kind().is_intent(), is_intent);
-        let kind = promises[0].kind();
-        let promised = decode_intent(item.clone());
-        assert_eq!(promised.as_deref(), is_intent.then_some(promises));
+        let kind = payloads[0].kind();
+        let decoded = decode_intent(item.clone());
+        assert_eq!(decoded.as_deref(), is_intent.then_some(payloads));
         assert_eq!(Some(item.kind()), if is_intent { Some(kind) } else { kind.completion() });
     }
 }
 
 #[test]
-fn every_kind_is_read_back() {
-    let free = |start| Promise::ExtentFree(ExtentFree { start: FsBlock(start), length_blocks: 3 });
+fn every_payload_kind_is_read_back() {
+    let free =
+        |start| IntentPayload::ExtentFree(ExtentFree { start: FsBlock(start), length_blocks: 3 });
     check_round_trip(&[free(8), free(100)]);
-    check_round_trip(&[Promise::Rmap(RmapExtent {
+    check_round_trip(&[IntentPayload::Rmap(RmapExtent {
         owner: 131,
         start: FsBlock(9),
         offset: FileBlock(4),
         length_blocks: 2,
         flags: 1,
     })]);
-    check_round_trip(&[Promise::Refcount(RefcountExtent {
+    check_round_trip(&[IntentPayload::Refcount(RefcountExtent {
         start: FsBlock(9),
         length_blocks: 2,
         flags: 1,
     })]);
-    check_round_trip(&[Promise::Attr(Box::new(AttrPromise {
+    check_round_trip(&[IntentPayload::Attr(Box::new(AttrPayload {
         inode: InodeNumber(131),
         generation: 5,
         operation: AttrOperation::Set,

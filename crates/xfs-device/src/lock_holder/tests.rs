@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use super::{Holder, lock_of};
+use super::{LockHolder, lock_of};
 use crate::file::Access;
 
 #[test]
@@ -29,8 +29,8 @@ fn lines_of_locks_name_a_process() {
 }
 
 #[test]
-fn remedies_fit_the_holder() {
-    let holder = |mount_point: Option<&str>| Holder {
+fn hint_fits_the_lock_holder() {
+    let holder = |mount_point: Option<&str>| LockHolder {
         process: 7,
         command: "ferroxfs put a.img:/f".to_owned(),
         mount_point: mount_point.map(Into::into),

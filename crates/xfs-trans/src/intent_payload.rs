@@ -1,0 +1,194 @@
+//! Payloads of intents: the work that an intent announces.
+//!
+//! Owns: payloads in memory, which of them may share an intent, and their encoding. Does **not**
+//! own doing that work: see [`Deferred`](crate::Deferred).
+
+use xfs_format::log_item::{
+    AttrIntent, AttrNames, AttrOperation, Done, ExchangeIntent, ExtentFree, ExtentList, HostOrder,
+    ItemKind, LogItem, MapExtent, RefcountExtent, RmapExtent,
+};
+use xfs_format::{FsBlock, InodeNumber};
+
+/// Extents that one intent may list; the kernel's limit.
+#[doc(alias = "XFS_EFI_MAX_FAST_EXTENTS")]
+const MAX_EXTENTS: usize = 16;
+
+/// The work that an intent announces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IntentPayload {
+    /// Frees an extent.
+    #[doc(alias = "EFI")]
+    ExtentFree(ExtentFree),
+    /// Changes the reverse map.
+    #[doc(alias = "RUI")]
+    Rmap(RmapExtent),
+    /// Changes reference counts.
+    #[doc(alias = "CUI")]
+    Refcount(RefcountExtent),
+    /// Changes the extent map of a file.
+    #[doc(alias = "BUI")]
+    Map(MapExtent),
+    /// Changes an extended attribute.
+    #[doc(alias = "ATTRI")]
+    Attr(Box<AttrPayload>),
+    /// Exchanges extents of two files. The intent gets its number when it is logged.
+    #[doc(alias = "XMI")]
+    Exchange(ExchangeIntent),
+}
+
+/// A change of an extended attribute, with the bytes that it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttrPayload {
+    /// The file.
+    pub inode: InodeNumber,
+    /// The file's generation; used for parent pointers only.
+    pub generation: u32,
+    /// The operation.
+    pub operation: AttrOperation,
+    /// The namespace.
+    pub filter: u32,
+    /// The name of the attribute.
+    pub name: Vec<u8>,
+    /// The new name, when a parent pointer is replaced.
+    pub new_name: Option<Vec<u8>>,
+    /// The value; empty if there is none.
+    pub value: Vec<u8>,
+    /// The new value, when a parent pointer is replaced.
+    pub new_value: Option<Vec<u8>>,
+}
+
+impl IntentPayload {
+    /// Returns the kind of the item that carries this payload.
+    pub(crate) const fn kind(&self) -> ItemKind {
+        match self {
+            Self::ExtentFree(_) => ItemKind::ExtentFree,
+            Self::Rmap(_) => ItemKind::Rmap,
+            Self::Refcount(_) => ItemKind::Refcount,
+            Self::Map(_) => ItemKind::Map,
+            Self::Attr(_) => ItemKind::Attr,
+            Self::Exchange(_) => ItemKind::Exchange,
+        }
+    }
+
+    /// Returns how many payloads of this kind one intent may carry.
+    pub(crate) const fn max_per_intent(&self) -> usize {
+        match self {
+            Self::ExtentFree(_) | Self::Rmap(_) | Self::Refcount(_) => MAX_EXTENTS,
+            Self::Map(_) | Self::Attr(_) | Self::Exchange(_) => 1,
+        }
+    }
+
+    /// Returns the first block, for the kinds that share an intent.
+    pub(crate) const fn start(&self) -> Option<FsBlock> {
+        match self {
+            Self::ExtentFree(extent) => Some(extent.start),
+            Self::Rmap(extent) => Some(extent.start),
+            Self::Refcount(extent) => Some(extent.start),
+            Self::Map(_) | Self::Attr(_) | Self::Exchange(_) => None,
+        }
+    }
+}
+
+/// Returns the payloads of an intent of the log, or `None` for an item that is not an intent.
+pub(crate) fn decode_intent(item: LogItem<'_>) -> Option<Vec<IntentPayload>> {
+    Some(match item {
+        LogItem::ExtentFree(list) => {
+            list.extents.into_iter().map(IntentPayload::ExtentFree).collect()
+        }
+        LogItem::Rmap(list) => list.extents.into_iter().map(IntentPayload::Rmap).collect(),
+        LogItem::Refcount(list) => list.extents.into_iter().map(IntentPayload::Refcount).collect(),
+        LogItem::Map(list) => list.extents.into_iter().map(IntentPayload::Map).collect(),
+        LogItem::Exchange(exchange) => vec![IntentPayload::Exchange(exchange)],
+        LogItem::Attr(AttrIntent { inode, generation, operation, filter, names, .. }) => {
+            vec![IntentPayload::Attr(Box::new(AttrPayload {
+                inode,
+                generation,
+                operation,
+                filter,
+                name: names.name.to_vec(),
+                new_name: names.new_name.map(<[u8]>::to_vec),
+                value: names.value.to_vec(),
+                new_value: names.new_value.map(<[u8]>::to_vec),
+            }))]
+        }
+        _ => return None,
+    })
+}
+
+/// Encodes the intent that carries these payloads, all of one kind.
+pub(crate) fn encode_intent(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>> {
+    let order = HostOrder::NATIVE;
+    match payloads.first() {
+        Some(IntentPayload::ExtentFree(_)) => {
+            LogItem::ExtentFree(free_list(id, payloads)).encode(order)
+        }
+        Some(IntentPayload::Rmap(_)) => {
+            LogItem::Rmap(list(id, payloads, |payload| match payload {
+                IntentPayload::Rmap(extent) => Some(*extent),
+                _ => None,
+            }))
+            .encode(order)
+        }
+        Some(IntentPayload::Refcount(_)) => {
+            LogItem::Refcount(list(id, payloads, |payload| match payload {
+                IntentPayload::Refcount(extent) => Some(*extent),
+                _ => None,
+            }))
+            .encode(order)
+        }
+        Some(IntentPayload::Map(_)) => LogItem::Map(list(id, payloads, |payload| match payload {
+            IntentPayload::Map(extent) => Some(*extent),
+            _ => None,
+        }))
+        .encode(order),
+        Some(IntentPayload::Attr(attr)) => LogItem::Attr(attr_intent(id, attr)).encode(order),
+        Some(IntentPayload::Exchange(exchange)) => {
+            LogItem::Exchange(ExchangeIntent { id, ..*exchange }).encode(order)
+        }
+        None => unreachable!("an intent has at least one payload"),
+    }
+}
+
+/// Encodes the completion of the intent that carries these payloads.
+pub(crate) fn encode_done(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>> {
+    let order = HostOrder::NATIVE;
+    let kind = payloads.first().and_then(|first| first.kind().completion());
+    match kind {
+        Some(ItemKind::ExtentFreeDone) => {
+            LogItem::ExtentFreeDone(free_list(id, payloads)).encode(order)
+        }
+        Some(kind) => LogItem::Done(Done { kind, id }).encode(order),
+        None => unreachable!("every intent has a completion"),
+    }
+}
+
+fn free_list(id: u64, payloads: &[IntentPayload]) -> ExtentList<ExtentFree> {
+    list(id, payloads, |payload| match payload {
+        IntentPayload::ExtentFree(extent) => Some(*extent),
+        _ => None,
+    })
+}
+
+fn list<E>(
+    id: u64,
+    payloads: &[IntentPayload],
+    take: impl Fn(&IntentPayload) -> Option<E>,
+) -> ExtentList<E> {
+    let extents: Vec<E> = payloads.iter().filter_map(take).collect();
+    assert_eq!(extents.len(), payloads.len(), "the payloads of an intent are of one kind");
+    ExtentList { id, extents }
+}
+
+fn attr_intent(id: u64, attr: &AttrPayload) -> AttrIntent<'_> {
+    let names = AttrNames {
+        name: &attr.name,
+        new_name: attr.new_name.as_deref(),
+        value: &attr.value,
+        new_value: attr.new_value.as_deref(),
+    };
+    let AttrPayload { inode, generation, operation, filter, .. } = *attr;
+    AttrIntent { id, inode, generation, operation, filter, names }
+}
+
+#[cfg(test)]
+mod tests;
