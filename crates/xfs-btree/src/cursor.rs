@@ -9,7 +9,7 @@ use xfs_format::{AgNumber, Check, Corruption, InodeNumber, Place, Structure};
 use crate::path::{Direction, Path};
 use crate::records::{Leaves, Records};
 use crate::root::ForkRoot;
-use crate::spot::Spot;
+use crate::saved_path::SavedPath;
 
 /// Which record to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,18 +51,18 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         cache: &'a BufferCache,
         group: AgNumber,
         root: BtreeRoot,
-        spot: Option<Spot<F>>,
+        saved: Option<SavedPath<F>>,
     ) -> Result<Self> {
-        match spot {
-            Some(Spot(path)) if path.is_in(group, root) => Ok(Self { cache, path }),
+        match saved {
+            Some(SavedPath(path)) if path.is_in(group, root) => Ok(Self { cache, path }),
             _ => Self::new(cache, group, root),
         }
     }
 
     /// Where the cursor stands, to go on from there. No error may have come from it.
     #[must_use]
-    pub fn leave(self) -> Spot<F> {
-        Spot(self.path)
+    pub fn leave(self) -> SavedPath<F> {
+        SavedPath(self.path)
     }
 
     /// The record that the cursor stands on, if it stands on one.

@@ -35,8 +35,8 @@ use xfs_format::{AgBlock, AgNumber, InodeNumber};
 use crate::cursor::Seek;
 use crate::path::{Direction, Path, Step, corrupt};
 use crate::root::{ForkRoot, Root, TopRoot};
+use crate::saved_path::SavedPath;
 use crate::source::TreeBlock;
-use crate::spot::Spot;
 use crate::store::Store;
 use entries::{Entry, MAX_ENTRY_BYTES, Shape};
 pub(crate) use grow::{build, push_down};
@@ -72,10 +72,10 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         store: S,
         group: AgNumber,
         root: BtreeRoot,
-        spot: Option<Spot<F, S::Block>>,
+        saved: Option<SavedPath<F, S::Block>>,
     ) -> Result<Self> {
-        match spot {
-            Some(Spot(path)) if path.is_in(group, root) => {
+        match saved {
+            Some(SavedPath(path)) if path.is_in(group, root) => {
                 Ok(Self { store, path, root_changed: false })
             }
             _ => Self::new(store, group, root),
@@ -84,8 +84,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
 
     /// Gives the store back, and where the editor stands, to go on from there. No error may have come
     /// from it.
-    pub fn leave(self) -> (S, Spot<F, S::Block>) {
-        (self.store, Spot(self.path))
+    pub fn leave(self) -> (S, SavedPath<F, S::Block>) {
+        (self.store, SavedPath(self.path))
     }
 
     /// The record that the editor stands on, if it stands on one.

@@ -26,8 +26,8 @@ mod records;
 mod root;
 #[cfg(test)]
 mod sample;
+mod saved_path;
 mod source;
-mod spot;
 mod store;
 
 pub use anchored::{Anchor, Anchored};
@@ -35,6 +35,6 @@ pub use cursor::{Cursor, Seek};
 pub use editor::Editor;
 pub use records::{Leaves, Records};
 pub use root::{ForkRoot, Root};
+pub use saved_path::SavedPath;
 pub use source::{Source, TreeBlock};
-pub use spot::Spot;
 pub use store::Store;

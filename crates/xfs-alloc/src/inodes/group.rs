@@ -13,7 +13,7 @@ use xfs_format::{
 };
 use xfs_trans::Transaction;
 
-use super::state::{GroupState, InodeGroups, Spots};
+use super::state::{GroupState, InodeGroups, SavedPaths};
 use crate::allocate::{SpaceRequest, Target, allocate_extent};
 use crate::deferred::{BlockExtent, defer_free};
 use crate::owner::{ExtentOwner, Purpose};
@@ -28,7 +28,7 @@ pub(super) struct GroupInodes<'journal> {
     /// As the buffer has it.
     stored: AgiFields,
     pub(super) state: &'journal GroupState,
-    spots: Spots,
+    paths: SavedPaths,
 }
 
 /// An editor of one of the two btrees.
@@ -59,8 +59,8 @@ impl<'journal> GroupInodes<'journal> {
         let state = InodeGroups::of(tx.journal()).group(number);
         let state = state.ok_or_else(|| corrupt(number, BtreeCheck::Outside))?;
         state.publish(&agi);
-        let spots = state.take_spots();
-        Ok(Self { number, header, stored: agi, agi, state, spots })
+        let paths = state.take_paths();
+        Ok(Self { number, header, stored: agi, agi, state, paths })
     }
 
     /// Latches the header of the group that an inode lies in.
@@ -94,11 +94,11 @@ impl<'journal> GroupInodes<'journal> {
         self.state.publish(&self.agi);
     }
 
-    /// Writes the fields back that have changed, and keeps the spots in the btrees for who comes next.
+    /// Writes the fields back that have changed, and keeps the paths in the btrees for who comes next.
     /// The latch stays with the transaction.
     pub(super) fn close(mut self, tx: &mut Transaction<'_>) {
         self.store(tx);
-        self.state.keep_spots(self.spots);
+        self.state.keep_paths(self.paths);
     }
 
     /// Gives the latch back if nothing has changed.
@@ -114,11 +114,11 @@ impl<'journal> GroupInodes<'journal> {
         tx: &mut Transaction<'journal>,
         work: impl FnOnce(&mut ChunkEditor<'_, 'journal, InodeChunks>) -> Result<R>,
     ) -> Result<R> {
-        let (root, spot) = (self.agi.inode_btree, self.spots.chunks.take());
+        let (root, saved) = (self.agi.inode_btree, self.paths.chunks.take());
         let anchor = AgiAnchor { number: self.number, agi: &mut self.agi, kind: BtreeKind::Inode };
-        let mut editor = Editor::resume(Anchored { tx, anchor }, self.number, root, spot)?;
+        let mut editor = Editor::resume(Anchored { tx, anchor }, self.number, root, saved)?;
         let done = work(&mut editor)?;
-        self.spots.chunks = Some(editor.leave().1);
+        self.paths.chunks = Some(editor.leave().1);
         Ok(done)
     }
 
@@ -129,11 +129,11 @@ impl<'journal> GroupInodes<'journal> {
         work: impl FnOnce(&mut ChunkEditor<'_, 'journal, FreeInodeChunks>) -> Result<R>,
     ) -> Result<Option<R>> {
         let Some(root) = self.agi.free_inode_btree else { return Ok(None) };
-        let (kind, spot) = (BtreeKind::FreeInode, self.spots.free_chunks.take());
+        let (kind, saved) = (BtreeKind::FreeInode, self.paths.free_chunks.take());
         let anchor = AgiAnchor { number: self.number, agi: &mut self.agi, kind };
-        let mut editor = Editor::resume(Anchored { tx, anchor }, self.number, root, spot)?;
+        let mut editor = Editor::resume(Anchored { tx, anchor }, self.number, root, saved)?;
         let done = work(&mut editor)?;
-        self.spots.free_chunks = Some(editor.leave().1);
+        self.paths.free_chunks = Some(editor.leave().1);
         Ok(Some(done))
     }
 

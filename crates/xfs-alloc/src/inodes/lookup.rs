@@ -56,11 +56,11 @@ fn find_latched(
     let outside = || Corruption::new(Structure::Agi, Place::Group(group), BtreeCheck::Outside);
     let state = InodeGroups::of(journal).group(group).ok_or_else(outside)?;
     let agi = AgiFields::decode(&header.bytes(), header.at(), journal.geometry())?;
-    let mut spots = state.take_spots();
-    let spot = spots.chunks.take();
-    let mut cursor = Cursor::resume(journal.cache(), group, agi.inode_btree, spot)?;
+    let mut paths = state.take_paths();
+    let saved = paths.chunks.take();
+    let mut cursor = Cursor::resume(journal.cache(), group, agi.inode_btree, saved)?;
     let found = cursor.seek(Seek::AtOrBefore(inode))?;
-    spots.chunks = Some(cursor.leave());
-    state.keep_spots(spots);
+    paths.chunks = Some(cursor.leave());
+    state.keep_paths(paths);
     Ok(found.filter(|chunk| chunk.position(inode).is_some()))
 }

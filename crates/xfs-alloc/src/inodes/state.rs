@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use xfs_btree::Spot;
+use xfs_btree::SavedPath;
 use xfs_buffer::{Buffer, Result};
 use xfs_format::agi::{AGI_SECTOR, AgiFields};
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunks};
@@ -16,7 +16,7 @@ use xfs_trans::Journal;
 /// Nobody has looked at the group yet.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Blocks of a group that are kept in memory with the spots in its btrees, if these are high.
+/// Blocks of a group that are kept in memory with the paths in its btrees, if these are high.
 const KEPT_BLOCKS: u64 = 8;
 /// A volume of so many groups that they would keep more than this does without.
 const MOST_KEPT_BYTES: u64 = 16 << 20;
@@ -32,9 +32,9 @@ pub(super) struct InodeGroups {
 /// Where somebody last was in the btrees of a group. Whoever takes them may change the btrees; who does
 /// not put them back, because of an error, has the next one start at the roots.
 #[derive(Default)]
-pub(super) struct Spots {
-    pub(super) chunks: Option<Spot<InodeChunks>>,
-    pub(super) free_chunks: Option<Spot<FreeInodeChunks>>,
+pub(super) struct SavedPaths {
+    pub(super) chunks: Option<SavedPath<InodeChunks>>,
+    pub(super) free_chunks: Option<SavedPath<FreeInodeChunks>>,
 }
 
 /// The inodes of one group.
@@ -53,7 +53,7 @@ pub(super) struct GroupState {
     /// The AGI, which is never freed, once somebody has asked for it.
     header: SetOnce<Buffer, Group>,
     /// Used by who holds the latch of the AGI, which stands for all blocks on the way to them.
-    spots: Mutex<Spots, Group>,
+    paths: Mutex<SavedPaths, Group>,
     /// Whether the two above are kept.
     remembers: bool,
 }
@@ -127,20 +127,20 @@ impl GroupState {
             allowance: AtomicU32::new(0),
             before: Mutex::new(HashMap::new()),
             header: SetOnce::new(),
-            spots: Mutex::new(Spots::default()),
+            paths: Mutex::new(SavedPaths::default()),
             remembers: u64::from(geometry.ag_count) * group_bytes <= MOST_KEPT_BYTES,
         })
     }
 
-    /// The spots in the btrees, for who has latched the AGI.
-    pub(super) fn take_spots(&self) -> Spots {
-        std::mem::take(&mut *self.spots.lock())
+    /// The paths in the btrees, for who has latched the AGI.
+    pub(super) fn take_paths(&self) -> SavedPaths {
+        std::mem::take(&mut *self.paths.lock())
     }
 
-    /// Keeps spots for the next one. The caller still has the AGI latched.
-    pub(super) fn keep_spots(&self, spots: Spots) {
+    /// Keeps paths for the next one. The caller still has the AGI latched.
+    pub(super) fn keep_paths(&self, paths: SavedPaths) {
         if self.remembers {
-            *self.spots.lock() = spots;
+            *self.paths.lock() = paths;
         }
     }
 

@@ -114,9 +114,9 @@ enum Mood {
 
 /// Another editor that goes on from where this one stands.
 fn resumed<F: BtreeFormat>(editor: Editor<F, MemoryStore>) -> Editor<F, MemoryStore> {
-    let (store, spot) = editor.leave();
+    let (store, saved) = editor.leave();
     let root = store.root;
-    Editor::resume(store, AgNumber(0), root, Some(spot)).unwrap()
+    Editor::resume(store, AgNumber(0), root, Some(saved)).unwrap()
 }
 
 /// One btree and the map that it must equal: by place, as places are in no kind's key order.
@@ -355,15 +355,15 @@ fn who_goes_on_in_the_same_leaf_reads_nothing() {
 fn a_spot_under_another_root_is_given_up() {
     let mut editor = filled(10, 0..1000);
     editor.first().unwrap();
-    let (store, spot) = editor.leave();
+    let (store, saved) = editor.leave();
     let other = MemoryStore::new(geometry(10), FreeSpaceByBlock::KIND);
     let root = other.root;
     assert_ne!(root, store.root);
-    let mut editor = Editor::resume(other, AgNumber(0), root, Some(spot)).unwrap();
+    let mut editor = Editor::resume(other, AgNumber(0), root, Some(saved)).unwrap();
     assert_eq!(editor.first().unwrap(), None, "the other one is empty");
-    let spot: Option<crate::Spot<FreeSpaceByBlock, _>> = None;
+    let saved: Option<crate::SavedPath<FreeSpaceByBlock, _>> = None;
     let root = store.root;
-    let mut editor = Editor::resume(store, AgNumber(0), root, spot).unwrap();
+    let mut editor = Editor::resume(store, AgNumber(0), root, saved).unwrap();
     assert_eq!(editor.first().unwrap().unwrap().start, AgBlock(100));
 }
 

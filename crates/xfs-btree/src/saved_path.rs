@@ -10,10 +10,10 @@ use crate::path::Path;
 ///
 /// It tells the truth for as long as the btree changes by nobody but the editor that is made of it:
 /// whoever may change the btree keeps the one spot of it, or gives it up.
-pub struct Spot<F: BtreeFormat, B = Buffer>(pub(crate) Path<F, B>);
+pub struct SavedPath<F: BtreeFormat, B = Buffer>(pub(crate) Path<F, B>);
 
-impl<F: BtreeFormat, B> core::fmt::Debug for Spot<F, B> {
+impl<F: BtreeFormat, B> core::fmt::Debug for SavedPath<F, B> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Spot").finish_non_exhaustive()
+        f.debug_struct("SavedPath").finish_non_exhaustive()
     }
 }
