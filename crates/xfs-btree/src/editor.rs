@@ -33,12 +33,12 @@ use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, Extents};
 use xfs_format::{AgBlock, AgNumber, InodeNumber};
 
 use crate::cursor::Seek;
-use crate::path::{Direction, Path, Step, corrupt};
+use crate::path::{Direction, Path, PathBlock, corrupt};
 use crate::root::{ForkRoot, Root, TopRoot};
 use crate::saved_path::SavedPath;
 use crate::source::TreeBlock;
 use crate::store::Store;
-use entries::{Entry, MAX_ENTRY_BYTES, Shape};
+use entries::{Entry, EntryLayout, MAX_ENTRY_BYTES};
 pub(crate) use grow::{build, push_down};
 
 /// A place in a btree that can be changed.
@@ -161,7 +161,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     /// not stand beside, is corruption; then nothing has changed.
     pub fn insert(&mut self, record: F::Record) -> Result<()> {
         let key = F::key(&record);
-        let index = self.place_of(key)?;
+        let index = self.position_of(key)?;
         self.verify_neighbours(&record, index.checked_sub(1), index)?;
         let entry = Entry::of_record::<F>(&record, self.store.geometry());
         let leaf = self.path.levels - 1;
@@ -169,7 +169,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             self.path.forget();
             self.path.go_towards(&self.store, key)?;
         } else {
-            self.step_mut(leaf).index = index;
+            self.path_block_mut(leaf).index = index;
         }
         self.keep_root()
     }
@@ -186,7 +186,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     /// If the editor stands on no record: the caller has looked at it.
     pub fn update(&mut self, record: F::Record) -> Result<()> {
         let leaf = self.path.levels - 1;
-        let (index, count) = (self.step(leaf).index, self.step(leaf).count);
+        let (index, count) = (self.path_block(leaf).index, self.path_block(leaf).count);
         assert!(index < count, "an editor stands on the record that it changes");
         if !self.stays_in_place(&record, index)? {
             self.verify_neighbours(&record, index.checked_sub(1), index + 1)?;
@@ -217,7 +217,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         if !F::KEY_TELLS_ALL {
             return Ok(false);
         }
-        let leaf = self.step(self.path.levels - 1);
+        let leaf = self.path_block(self.path.levels - 1);
         let bytes = leaf.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
         let group = self.path.group(self.store.geometry());
@@ -252,12 +252,12 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     pub fn remove(&mut self) -> Result<F::Record> {
         let record = self.record()?.expect("an editor stands on the record that it takes out");
         let leaf = self.path.levels - 1;
-        let is_last = self.step(leaf).index + 1 == self.step(leaf).count;
+        let is_last = self.path_block(leaf).index + 1 == self.path_block(leaf).count;
         let restructured = self.remove_record(&record)?;
         if restructured {
             self.path.forget();
-            self.seek_behind(F::key(&record))?;
-        } else if is_last && self.step(leaf).count != 0 {
+            self.seek_after(F::key(&record))?;
+        } else if is_last && self.path_block(leaf).count != 0 {
             // The path stands behind its leaf; if there is no other leaf it stays there.
             self.path.shift(&self.store, Direction::Forward)?;
         }
@@ -289,7 +289,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     }
 
     /// Goes to the first record whose key is above `key`, or behind the last.
-    fn seek_behind(&mut self, key: F::Key) -> Result<()> {
+    fn seek_after(&mut self, key: F::Key) -> Result<()> {
         if self.seek(Seek::AtOrAfter(key))?.is_none()
             && let Some(leaf) = self.path.leaf_mut()
         {
@@ -299,9 +299,9 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     }
 
     /// Goes to the leaf that `key` belongs in, and says where in it.
-    fn place_of(&mut self, key: F::Key) -> Result<usize> {
+    fn position_of(&mut self, key: F::Key) -> Result<usize> {
         self.path.go_towards(&self.store, key)?;
-        let leaf = self.step(self.path.levels - 1);
+        let leaf = self.path_block(self.path.levels - 1);
         if leaf.count == 0 {
             return Ok(0);
         }
@@ -309,8 +309,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
         let group = self.path.group(self.store.geometry());
         let found = Path::<F, S::Block>::entry_key(&group, &block, leaf.index);
-        let is_behind = found.map_err(|check| corrupt(leaf.at, check))? <= key;
-        Ok(leaf.index + usize::from(is_behind))
+        let is_after = found.map_err(|check| corrupt(leaf.at, check))? <= key;
+        Ok(leaf.index + usize::from(is_after))
     }
 
     /// Checks that `record` may stand between two others of the leaf, where there are any.
@@ -320,7 +320,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         before: Option<usize>,
         after: usize,
     ) -> Result<()> {
-        let leaf = self.step(self.path.levels - 1);
+        let leaf = self.path_block(self.path.levels - 1);
         let bytes = leaf.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
         let group = self.path.group(self.store.geometry());
@@ -335,8 +335,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         {
             return out_of_order();
         }
-        let is_behind = leaf.upper.is_some_and(|upper| F::key(record) >= upper);
-        if is_behind || (after < leaf.count && !F::may_follow(&at(after)?, record)) {
+        let is_after = leaf.upper.is_some_and(|upper| F::key(record) >= upper);
+        if is_after || (after < leaf.count && !F::may_follow(&at(after)?, record)) {
             return out_of_order();
         }
         Ok(())
@@ -361,12 +361,12 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
 
     /// A block on the path, which is complete.
     #[expect(clippy::indexing_slicing, reason = "whoever edits has descended to a leaf")]
-    fn step(&self, depth: usize) -> &Step<F::Key, S::Block> {
+    fn path_block(&self, depth: usize) -> &PathBlock<F::Key, S::Block> {
         &self.path.steps[depth]
     }
 
     #[expect(clippy::indexing_slicing, reason = "whoever edits has descended to a leaf")]
-    fn step_mut(&mut self, depth: usize) -> &mut Step<F::Key, S::Block> {
+    fn path_block_mut(&mut self, depth: usize) -> &mut PathBlock<F::Key, S::Block> {
         &mut self.path.steps[depth]
     }
 
@@ -375,8 +375,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         u32::try_from(self.path.levels - 1 - depth).expect("a btree is not that high")
     }
 
-    fn shape(&self, level: u32) -> Shape {
-        Shape::new(F::KIND.layout(), level, self.store.geometry().block_size)
+    fn shape(&self, level: u32) -> EntryLayout {
+        EntryLayout::new(F::KIND.layout(), level, self.store.geometry().block_size)
     }
 }
 

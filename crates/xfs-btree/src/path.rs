@@ -34,13 +34,13 @@ pub(crate) struct Path<F: BtreeFormat, B> {
     pub(crate) top: Top,
     /// The root, or the child of the root in the inode, first; the leaf last. Shorter than
     /// `levels` before the first move and after an error.
-    pub(crate) steps: Vec<Step<F::Key, B>>,
+    pub(crate) steps: Vec<PathBlock<F::Key, B>>,
     is_started: bool,
 }
 
 /// One block on the path.
 #[derive(Clone, Debug)]
-pub(crate) struct Step<K, B> {
+pub(crate) struct PathBlock<K, B> {
     pub(crate) buffer: B,
     /// Its number, in the form of the btree's pointers.
     pub(crate) block: u64,
@@ -241,18 +241,18 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         self.is_started = true;
     }
 
-    pub(crate) fn leaf(&self) -> Option<&Step<F::Key, B>> {
+    pub(crate) fn leaf(&self) -> Option<&PathBlock<F::Key, B>> {
         self.steps.get(self.levels.checked_sub(1)?)
     }
 
-    pub(crate) fn leaf_mut(&mut self) -> Option<&mut Step<F::Key, B>> {
+    pub(crate) fn leaf_mut(&mut self) -> Option<&mut PathBlock<F::Key, B>> {
         self.steps.get_mut(self.levels.checked_sub(1)?)
     }
 
     pub(crate) fn record_at(
         &self,
         geometry: &Geometry,
-        leaf: &Step<F::Key, B>,
+        leaf: &PathBlock<F::Key, B>,
         index: usize,
     ) -> Result<F::Record> {
         let bytes = leaf.buffer.bytes();

@@ -70,7 +70,7 @@ impl Column {
 
 /// How the entries of a block of one level lie.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct EntryLayout {
     /// The most entries.
     pub(super) max: usize,
     /// The fewest of a block that is not the root.
@@ -79,7 +79,7 @@ pub(super) struct Shape {
     columns: [Column; 2],
 }
 
-impl Shape {
+impl EntryLayout {
     pub(super) fn new(layout: &BtreeLayout, level: u32, block_size: u32) -> Self {
         let start = layout.header_bytes();
         let columns = if level == 0 {
@@ -152,7 +152,11 @@ impl Shape {
     }
 
     /// Puts all entries of two neighbours into the left one. The right one keeps its bytes: it goes.
-    pub(super) fn gather<S: Store>(&self, store: &mut S, pair: &Pair<'_, S::Block>) -> Result<()> {
+    pub(super) fn gather<S: Store>(
+        &self,
+        store: &mut S,
+        pair: &Neighbours<'_, S::Block>,
+    ) -> Result<()> {
         let total = pair.left_count + pair.right_count;
         assert!(total <= self.max);
         for (_, column) in self.columns() {
@@ -171,7 +175,7 @@ impl Shape {
     pub(super) fn deal<S: Store>(
         &self,
         store: &mut S,
-        pair: &Pair<'_, S::Block>,
+        pair: &Neighbours<'_, S::Block>,
         extra: Option<(usize, &Entry)>,
         left_count: usize,
     ) -> Result<()> {
@@ -200,7 +204,7 @@ impl Shape {
 
 /// Two neighbours and how many entries each has.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pair<'a, B> {
+pub(super) struct Neighbours<'a, B> {
     pub(super) left: &'a B,
     pub(super) left_count: usize,
     pub(super) right: &'a B,

@@ -9,9 +9,9 @@ use xfs_format::extent::{Extent, MAX_EXTENT_LEVELS};
 use xfs_format::{Check, DiskAddr, FsBlock, InodeNumber};
 
 use super::Editor;
-use super::entries::{Entry, MAX_ENTRY_BYTES, Pair, Shape};
+use super::entries::{Entry, EntryLayout, MAX_ENTRY_BYTES, Neighbours};
 use super::keys::file_block_of;
-use crate::path::{Step, Towards, corrupt};
+use crate::path::{PathBlock, Towards, corrupt};
 use crate::root::{ForkRoot, TopRoot};
 use crate::source::TreeBlock;
 use crate::store::Store;
@@ -49,7 +49,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         // Each round is one level further up, or adds the one level that there is above.
         loop {
             let shape = self.shape(self.level(depth));
-            let step = self.step_mut(depth);
+            let step = self.path_block_mut(depth);
             if step.count < shape.max {
                 let (buffer, count) = (step.buffer.clone(), step.count);
                 step.count += 1;
@@ -76,7 +76,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
                 continue;
             };
             depth = above;
-            index = self.step(depth).index + 1;
+            index = self.path_block(depth).index + 1;
         }
     }
 
@@ -91,12 +91,12 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             if (shape.max - other.count) * FREE_PART < shape.max {
                 continue;
             }
-            let step = self.step(depth).clone();
+            let step = self.path_block(depth).clone();
             let offset = if sibling < own { other.count } else { 0 };
             let (left, right) = if sibling < own { (other, step) } else { (step, other) };
             let total = left.count + right.count + 1;
             let extra = Some((offset + index, entry));
-            self.deal(depth, own.min(sibling), &[left, right], (extra, total.div_ceil(2)))?;
+            self.redistribute(depth, own.min(sibling), &[left, right], (extra, total.div_ceil(2)))?;
             return Ok(true);
         }
         Ok(false)
@@ -104,21 +104,21 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
 
     /// Deals the entries of two neighbours out anew, the first of which is child `index` of its
     /// parent, and mends the keys above.
-    pub(super) fn deal(
+    pub(super) fn redistribute(
         &mut self,
         depth: usize,
         index: usize,
-        [left, right]: &[Step<F::Key, S::Block>; 2],
+        [left, right]: &[PathBlock<F::Key, S::Block>; 2],
         (extra, left_count): (Option<(usize, &Entry)>, usize),
     ) -> Result<()> {
         let shape = self.shape(self.level(depth));
-        let pair = Pair {
+        let pair = Neighbours {
             left: &left.buffer,
             left_count: left.count,
             right: &right.buffer,
             right_count: right.count,
         };
-        shape.deal(&mut self.store, &pair, extra, left_count)?;
+        shape.redistribute(&mut self.store, &pair, extra, left_count)?;
         for (index, step) in [(index, left), (index + 1, right)] {
             let key = self.node_key(step)?;
             self.set_parent_key(depth, index, &key)?;
@@ -130,7 +130,11 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     }
 
     /// Reads child `index` of the parent of the block at `depth`, with all checks of a descent.
-    pub(super) fn sibling(&self, depth: usize, index: usize) -> Result<Step<F::Key, S::Block>> {
+    pub(super) fn sibling(
+        &self,
+        depth: usize,
+        index: usize,
+    ) -> Result<PathBlock<F::Key, S::Block>> {
         let child = self.path.child(depth, index)?;
         self.path.read_child(&self.store, depth, &child, Towards::First)
     }
@@ -140,17 +144,21 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     fn split(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<Entry> {
         let level = self.level(depth);
         let shape = self.shape(level);
-        let mut left = self.step(depth).clone();
+        let mut left = self.path_block(depth).clone();
         let right = self.right_sibling(&left)?;
         let new = self.claim(left.block, &Header { level, left: Some(left.block), right })?;
         let left_count = (left.count + 1).div_ceil(2);
-        let pair =
-            Pair { left: &left.buffer, left_count: left.count, right: &new.buffer, right_count: 0 };
-        shape.deal(&mut self.store, &pair, Some((index, entry)), left_count)?;
+        let pair = Neighbours {
+            left: &left.buffer,
+            left_count: left.count,
+            right: &new.buffer,
+            right_count: 0,
+        };
+        shape.redistribute(&mut self.store, &pair, Some((index, entry)), left_count)?;
         let buffer = left.buffer.clone();
         self.set_sibling(&buffer, BtreeLayout::right_sibling_range, Some(new.number))?;
         if let Some(right) = right {
-            let neighbour = self.read_beside(right, level, left.block)?;
+            let neighbour = self.read_right_neighbour(right, level, left.block)?;
             self.set_sibling(&neighbour, BtreeLayout::left_sibling_range, Some(new.number))?;
         }
         left.count = left_count;
@@ -159,18 +167,24 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             self.set_parent_key(depth, index, &key)?;
         }
         let (count, block) = (shape.max + 1 - left_count, new.number);
-        let right = Step { buffer: new.buffer, block, at: new.at, index: 0, count, upper: None };
+        let right =
+            PathBlock { buffer: new.buffer, block, at: new.at, index: 0, count, upper: None };
         Ok(Entry::of_child(self.node_key(&right)?, block, F::KIND.layout()))
     }
 
     /// The block after this one on its level, by its own account.
-    fn right_sibling(&self, step: &Step<F::Key, S::Block>) -> Result<Option<u64>> {
+    fn right_sibling(&self, step: &PathBlock<F::Key, S::Block>) -> Result<Option<u64>> {
         let bytes = step.buffer.bytes();
         Ok(BtreeBlock::decode(&bytes, F::KIND, step.at)?.right_sibling())
     }
 
     /// Reads the block after block `left`, which must be of this btree and level, and name `left`.
-    pub(super) fn read_beside(&self, number: u64, level: u32, left: u64) -> Result<S::Block> {
+    pub(super) fn read_right_neighbour(
+        &self,
+        number: u64,
+        level: u32,
+        left: u64,
+    ) -> Result<S::Block> {
         let outside = || corrupt(DiskAddr::NULL, BtreeCheck::Sibling { sibling: number });
         let geometry = self.store.geometry();
         let at = self.path.disk_addr(geometry, number).ok_or_else(outside)?;
@@ -222,7 +236,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let geometry = self.store.geometry();
         let (levels, max) = (self.path.levels, F::KIND.max_levels(geometry));
         let level = u32::try_from(levels).expect("a btree is not that high");
-        let old = self.step(0).clone();
+        let old = self.path_block(0).clone();
         if level >= max {
             return Err(corrupt(old.at, BtreeCheck::Level { level, max: max - 1 }).into());
         }
@@ -230,7 +244,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let entry = Entry::of_child(self.node_key(&old)?, old.block, F::KIND.layout());
         self.shape(level).open_entry(&mut self.store, &new.buffer, (0, 0), &entry)?;
         let (at, block) = (new.at, new.number);
-        let step = Step { buffer: new.buffer, block, at, index: 0, count: 1, upper: None };
+        let step = PathBlock { buffer: new.buffer, block, at, index: 0, count: 1, upper: None };
         self.path.steps.insert(0, step);
         self.path.levels += 1;
         self.path.top.root = TopRoot::Header(block);
@@ -257,7 +271,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let count = root.children.len();
         let new = push_children_down(&mut self.store, owner, root, near)?;
         let (buffer, block, at) = (new.buffer, new.number, new.at);
-        let step = Step { buffer, block, at, index: place - 1, count, upper: None };
+        let step = PathBlock { buffer, block, at, index: place - 1, count, upper: None };
         self.path.steps.insert(0, step);
         self.path.levels += 1;
         self.path.top.index = 0;
@@ -295,7 +309,7 @@ pub(crate) fn build<S: Store>(
     capacity: usize,
 ) -> Result<ForkRoot> {
     let (kind, block_size) = (BtreeKind::Extent, store.geometry().block_size);
-    let shape = Shape::new(kind.layout(), 0, block_size);
+    let shape = EntryLayout::new(kind.layout(), 0, block_size);
     let (in_leaf, behind) = extents.split_at(extents.len().min(shape.max));
     let Some(first) = in_leaf.first() else {
         return Err(corrupt(DiskAddr::NULL, BtreeCheck::EmptyLeaf).into());
@@ -347,7 +361,7 @@ fn push_children_down<S: Store>(
     }
     let (kind, level) = (BtreeKind::Extent, u32::from(root.level));
     let (number, at, buffer) = claim_for_inode(store, inode, level, near)?;
-    let shape = Shape::new(kind.layout(), level, store.geometry().block_size);
+    let shape = EntryLayout::new(kind.layout(), level, store.geometry().block_size);
     for (index, (file_block, child)) in root.children.iter().enumerate() {
         let mut key = [0; MAX_ENTRY_BYTES];
         key.split_at_mut(size_of::<u64>()).0.copy_from_slice(&file_block.0.to_be_bytes());

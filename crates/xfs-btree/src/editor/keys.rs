@@ -6,7 +6,7 @@ use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat};
 
 use super::Editor;
 use super::entries::{Entry, MAX_ENTRY_BYTES, NodeKey};
-use crate::path::{Step, corrupt};
+use crate::path::{PathBlock, corrupt};
 use crate::root::TopRoot;
 use crate::source::TreeBlock;
 use crate::store::Store;
@@ -14,7 +14,7 @@ use crate::store::Store;
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
     /// What a parent is to hold for a block: its lowest key, and the highest below it where the
     /// kind has that (I2).
-    pub(super) fn node_key(&self, step: &Step<F::Key, S::Block>) -> Result<NodeKey> {
+    pub(super) fn node_key(&self, step: &PathBlock<F::Key, S::Block>) -> Result<NodeKey> {
         let bytes = step.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, step.at)?;
         let mut key = [0; MAX_ENTRY_BYTES];
@@ -57,7 +57,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     pub(super) fn parent(&self, depth: usize) -> Option<(usize, usize)> {
         match (depth.checked_sub(1), &self.path.top.root) {
             (Some(above), _) => {
-                let parent = self.step(above);
+                let parent = self.path_block(above);
                 Some((parent.index, parent.count))
             }
             (None, TopRoot::Inode(root)) => Some((self.path.top.index, root.children.len())),
@@ -76,7 +76,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             }
             return Ok(key);
         };
-        let parent = self.step(above);
+        let parent = self.path_block(above);
         let bytes = parent.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, parent.at)?;
         let (low, high) = halves::<F>(&mut key);
@@ -106,7 +106,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             return Ok(true);
         };
         let shape = self.shape(self.level(above));
-        let buffer = self.step(above).buffer.clone();
+        let buffer = self.path_block(above).buffer.clone();
         shape.put_key(&mut self.store, &buffer, index, key)?;
         Ok(true)
     }
@@ -116,7 +116,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     pub(super) fn refresh_keys(&mut self, depth: usize) -> Result<()> {
         for depth in (0..=depth).rev() {
             let Some((index, _)) = self.parent(depth) else { break };
-            let key = self.node_key(self.step(depth))?;
+            let key = self.node_key(self.path_block(depth))?;
             if !self.set_parent_key(depth, index, &key)? {
                 break;
             }

@@ -5,13 +5,13 @@ use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, BtreeLayout};
 use xfs_format::{FileBlock, FsBlock};
 
 use super::Editor;
-use crate::path::{Step, Towards, corrupt};
+use crate::path::{PathBlock, Towards, corrupt};
 use crate::root::TopRoot;
 use crate::source::TreeBlock;
 use crate::store::Store;
 
 /// What became of a block that had too few entries.
-enum Mended {
+enum Rebalanced {
     /// It has enough now, or is one that may have few.
     Enough,
     /// It or its sibling has gone: the parent has one child less.
@@ -23,15 +23,15 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     /// been left behind.
     pub(super) fn remove_record(&mut self, record: &F::Record) -> Result<bool> {
         let leaf = self.path.levels - 1;
-        let index = self.step(leaf).index;
+        let index = self.path_block(leaf).index;
         let changes_high =
             F::KIND.layout().has_high_keys && self.is_highest(leaf, F::high_key(record))?;
         let parent = self.parent(leaf);
-        if self.step(leaf).count == 1 && parent.is_some() {
-            return Err(corrupt(self.step(leaf).at, BtreeCheck::EmptyLeaf).into());
+        if self.path_block(leaf).count == 1 && parent.is_some() {
+            return Err(corrupt(self.path_block(leaf).at, BtreeCheck::EmptyLeaf).into());
         }
         self.close(leaf, index)?;
-        let count = self.step(leaf).count;
+        let count = self.path_block(leaf).count;
         let may_be_few = parent.is_none_or(|(_, siblings)| siblings == 1);
         if count >= self.shape(0).min || may_be_few {
             if index == 0 || changes_high {
@@ -41,7 +41,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
         let mut depth = leaf;
         // Each round is one level further up.
-        while let Mended::Joined = self.mend(depth)? {
+        while let Rebalanced::Joined = self.rebalance(depth)? {
             let Some(above) = depth.checked_sub(1) else { break };
             depth = above;
         }
@@ -51,41 +51,41 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     /// Takes entry `index` out of the block at `depth`, and nothing more.
     fn close(&mut self, depth: usize, index: usize) -> Result<()> {
         let shape = self.shape(self.level(depth));
-        let step = self.step_mut(depth);
+        let step = self.path_block_mut(depth);
         let (buffer, count) = (step.buffer.clone(), step.count);
         step.count -= 1;
         shape.close_entry(&mut self.store, &buffer, index, count)
     }
 
     /// Sees to it that the block at `depth`, which has lost an entry, has enough (I1).
-    fn mend(&mut self, depth: usize) -> Result<Mended> {
+    fn rebalance(&mut self, depth: usize) -> Result<Rebalanced> {
         let Some((own, siblings)) = self.parent(depth) else {
             self.lower_root()?;
-            return Ok(Mended::Enough);
+            return Ok(Rebalanced::Enough);
         };
         let shape = self.shape(self.level(depth));
-        if self.step(depth).count >= shape.min || siblings == 1 {
+        if self.path_block(depth).count >= shape.min || siblings == 1 {
             self.refresh_keys(depth)?;
             if depth == 0 {
                 self.pull_up()?;
             }
-            return Ok(Mended::Enough);
+            return Ok(Rebalanced::Enough);
         }
         let sibling = own.checked_sub(1).unwrap_or(own + 1);
         // The sibling's checks compare it with the parent's keys, which those of a block that has
         // lost its first entry must not be ahead of.
         self.refresh_keys(depth)?;
         let other = self.sibling(depth, sibling)?;
-        let step = self.step(depth).clone();
+        let step = self.path_block(depth).clone();
         let pair = if sibling < own { [other, step] } else { [step, other] };
         let total = pair[0].count + pair[1].count;
         let left = own.min(sibling);
         if total > shape.max {
-            self.deal(depth, left, &pair, (None, total.div_ceil(2)))?;
-            return Ok(Mended::Enough);
+            self.redistribute(depth, left, &pair, (None, total.div_ceil(2)))?;
+            return Ok(Rebalanced::Enough);
         }
         self.join(depth, left, &pair)?;
-        Ok(Mended::Joined)
+        Ok(Rebalanced::Joined)
     }
 
     /// Puts the entries of two neighbours into the left one, which is child `index` of its parent,
@@ -94,7 +94,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         &mut self,
         depth: usize,
         index: usize,
-        [left, right]: &[Step<F::Key, S::Block>; 2],
+        [left, right]: &[PathBlock<F::Key, S::Block>; 2],
     ) -> Result<()> {
         let level = self.level(depth);
         let beyond = {
@@ -102,7 +102,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             BtreeBlock::decode(&bytes, F::KIND, right.at)?.right_sibling()
         };
         let shape = self.shape(level);
-        let pair = super::entries::Pair {
+        let pair = super::entries::Neighbours {
             left: &left.buffer,
             left_count: left.count,
             right: &right.buffer,
@@ -111,7 +111,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         shape.gather(&mut self.store, &pair)?;
         self.set_sibling(&left.buffer, BtreeLayout::right_sibling_range, beyond)?;
         if let Some(beyond) = beyond {
-            let neighbour = self.read_beside(beyond, level, right.block)?;
+            let neighbour = self.read_right_neighbour(beyond, level, right.block)?;
             self.set_sibling(&neighbour, BtreeLayout::left_sibling_range, Some(left.block))?;
         }
         self.store.free(right.block, &right.buffer)?;
@@ -133,7 +133,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
 
     /// Makes the only child of a root in a block the root.
     fn lower_root(&mut self) -> Result<()> {
-        let root = self.step(0).clone();
+        let root = self.path_block(0).clone();
         if self.path.levels == 1 || root.count != 1 {
             return Ok(());
         }
@@ -174,7 +174,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    fn children_of(&self, node: &Step<F::Key, S::Block>) -> Result<Vec<(FileBlock, FsBlock)>> {
+    fn children_of(&self, node: &PathBlock<F::Key, S::Block>) -> Result<Vec<(FileBlock, FsBlock)>> {
         let bytes = node.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, node.at)?;
         let children = (0..block.count()).map(|index| {

@@ -107,7 +107,7 @@ fn editor_of<F: BtreeFormat>(store: MemoryStore) -> Editor<F, MemoryStore> {
 
 /// Which edits prevail.
 #[derive(Clone, Copy, Debug)]
-enum Mood {
+enum EditBias {
     Grow,
     Shrink,
 }
@@ -120,7 +120,7 @@ fn resumed<F: BtreeFormat>(editor: Editor<F, MemoryStore>) -> Editor<F, MemorySt
 }
 
 /// One btree and the map that it must equal: by place, as places are in no kind's key order.
-struct Trial<F: Sample> {
+struct CheckedBtree<F: Sample> {
     editor: Editor<F, MemoryStore>,
     places: BTreeMap<u32, F::Record>,
     random: Prng,
@@ -128,7 +128,7 @@ struct Trial<F: Sample> {
     keeps_one: bool,
 }
 
-impl<F: Sample> Trial<F> {
+impl<F: Sample> CheckedBtree<F> {
     fn new(editor: Editor<F, MemoryStore>, seed: u64, keeps_one: bool) -> Self {
         Self { editor, places: BTreeMap::new(), random: Prng::new(seed), keeps_one }
     }
@@ -150,15 +150,15 @@ impl<F: Sample> Trial<F> {
     }
 
     /// Makes a place other than it is: empty, filled, or filled otherwise.
-    fn edit(&mut self, place: u32, mood: Mood) {
+    fn edit(&mut self, place: u32, bias: EditBias) {
         let wants = below(&mut self.random, 10);
         let known = self.places.get(&place).copied();
-        let removes = match mood {
-            Mood::Grow => wants < 2,
-            Mood::Shrink => wants < 9,
+        let removes = match bias {
+            EditBias::Grow => wants < 2,
+            EditBias::Shrink => wants < 9,
         };
         match known {
-            None if matches!(mood, Mood::Grow) || wants == 0 => {
+            None if matches!(bias, EditBias::Grow) || wants == 0 => {
                 let record = F::sample(place, &mut self.random);
                 self.editor.insert(record).unwrap();
                 assert_eq!(self.editor.record().unwrap(), Some(record));
@@ -199,10 +199,10 @@ impl<F: Sample> Trial<F> {
         self.places.insert(place, changed);
     }
 
-    fn run(&mut self, rounds: u32, places: u32, mood: Mood) {
+    fn run(&mut self, rounds: u32, places: u32, bias: EditBias) {
         for round in 0..rounds {
             let place = below(&mut self.random, places);
-            self.edit(place, mood);
+            self.edit(place, bias);
             if self.editor.store().fork.is_none() && below(&mut self.random, 4) == 0 {
                 self.resume();
             }
@@ -217,22 +217,22 @@ impl<F: Sample> Trial<F> {
 fn check_random<F: Sample>(block_log: u8, places: u32) {
     for seed in seeds(1) {
         let store = MemoryStore::new(geometry(block_log), F::KIND);
-        let mut trial = Trial::new(editor_of::<F>(store), seed, false);
+        let mut btree = CheckedBtree::new(editor_of::<F>(store), seed, false);
         for _ in 0..2 {
-            trial.run(places * 3, places, Mood::Grow);
-            let levels = trial.editor.store().root.levels;
+            btree.run(places * 3, places, EditBias::Grow);
+            let levels = btree.editor.store().root.levels;
             assert!(levels > 1, "a btree of {levels} levels says little");
-            trial.run(places * 6, places, Mood::Shrink);
+            btree.run(places * 6, places, EditBias::Shrink);
         }
         for place in 0..places {
-            if let Some(known) = trial.places.remove(&place) {
-                trial.editor.find(F::key(&known)).unwrap();
-                trial.editor.remove().unwrap();
+            if let Some(known) = btree.places.remove(&place) {
+                btree.editor.find(F::key(&known)).unwrap();
+                btree.editor.remove().unwrap();
             }
         }
-        trial.check();
-        assert_eq!(trial.editor.store().root.levels, 1);
-        assert_eq!(trial.editor.store().block_count(), 1);
+        btree.check();
+        assert_eq!(btree.editor.store().root.levels, 1);
+        assert_eq!(btree.editor.store().block_count(), 1);
     }
 }
 
@@ -264,22 +264,22 @@ fn forks_edited_at_random() {
             let store = MemoryStore::of_fork(geometry(block_log), &[extent], capacity);
             let root = store.fork.clone().unwrap();
             let editor = Editor::<Extents, _>::in_fork(store, INODE, root).unwrap();
-            let mut trial = Trial::new(editor, seed, true);
-            trial.places.insert(0, extent);
-            trial.run(places * 3, places, Mood::Grow);
-            trial.run(places * 6, places, Mood::Shrink);
-            trial.run(places * 3, places, Mood::Grow);
+            let mut btree = CheckedBtree::new(editor, seed, true);
+            btree.places.insert(0, extent);
+            btree.run(places * 3, places, EditBias::Grow);
+            btree.run(places * 6, places, EditBias::Shrink);
+            btree.run(places * 3, places, EditBias::Grow);
             for place in 0..places {
-                if trial.places.len() > 1
-                    && let Some(known) = trial.places.remove(&place)
+                if btree.places.len() > 1
+                    && let Some(known) = btree.places.remove(&place)
                 {
-                    trial.editor.find(known.file_block).unwrap();
-                    trial.editor.remove().unwrap();
+                    btree.editor.find(known.file_block).unwrap();
+                    btree.editor.remove().unwrap();
                 }
             }
-            trial.check();
-            assert_eq!(trial.editor.store().fork.as_ref().unwrap().level, 1);
-            assert_eq!(trial.editor.store().block_count(), 1);
+            btree.check();
+            assert_eq!(btree.editor.store().fork.as_ref().unwrap().level, 1);
+            assert_eq!(btree.editor.store().block_count(), 1);
         }
     }
 }
@@ -437,12 +437,12 @@ fn a_root_in_an_inode_is_pushed_down() {
 #[test]
 fn small_btrees_are_whole_after_every_edit() {
     let store = MemoryStore::new(geometry(9), ReverseMap::KIND);
-    let mut trial = Trial::new(editor_of::<ReverseMap>(store), 5, false);
-    for mood in [Mood::Grow, Mood::Shrink, Mood::Grow, Mood::Shrink] {
+    let mut btree = CheckedBtree::new(editor_of::<ReverseMap>(store), 5, false);
+    for bias in [EditBias::Grow, EditBias::Shrink, EditBias::Grow, EditBias::Shrink] {
         for _ in 0..600 {
-            let place = below(&mut trial.random, 300);
-            trial.edit(place, mood);
-            trial.check();
+            let place = below(&mut btree.random, 300);
+            btree.edit(place, bias);
+            btree.check();
         }
     }
 }
@@ -451,13 +451,13 @@ fn small_btrees_are_whole_after_every_edit() {
 /// comes out: no panic, no walk without end.
 fn edit_damaged<F: Sample>(seed: u64) -> usize {
     let store = MemoryStore::new(geometry(9), F::KIND);
-    let mut trial = Trial::new(editor_of::<F>(store), seed, false);
+    let mut btree = CheckedBtree::new(editor_of::<F>(store), seed, false);
     for _ in 0..400 {
-        let place = below(&mut trial.random, 300);
-        trial.edit(place, Mood::Grow);
+        let place = below(&mut btree.random, 300);
+        btree.edit(place, EditBias::Grow);
     }
     let mut random = Prng::new(seed);
-    let mut store = trial.editor.into_store();
+    let mut store = btree.editor.into_store();
     store.damage(&mut random);
     let mut editor = editor_of::<F>(store);
     for round in 0..200 {

@@ -6,7 +6,7 @@ use xfs_buffer::Result;
 use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat};
 use xfs_format::{Check, Corruption, DiskAddr, Geometry, Group};
 
-use super::{Path, Step, corrupt};
+use super::{Path, PathBlock, corrupt};
 use crate::source::{Source, TreeBlock};
 
 /// Where a descent goes in each block.
@@ -187,7 +187,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         depth: usize,
         child: &Child<F::Key>,
         towards: Towards<F::Key>,
-    ) -> Result<Step<F::Key, B>> {
+    ) -> Result<PathBlock<F::Key, B>> {
         let geometry = source.geometry();
         let outside = || corrupt(DiskAddr::NULL, BtreeCheck::Outside);
         let at = self.disk_addr(geometry, child.block).ok_or_else(outside)?;
@@ -210,7 +210,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         let index = self.choose(geometry, &block, (towards, at), child)?;
         let (count, upper) = (block.count(), child.upper);
         drop(bytes);
-        Ok(Step { buffer, block: child.block, at, index, count, upper })
+        Ok(PathBlock { buffer, block: child.block, at, index, count, upper })
     }
 
     fn verify_owner(&self, block: &BtreeBlock<'_>, at: DiskAddr) -> Result<(), Corruption> {
@@ -268,7 +268,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         &self,
         geometry: &Geometry,
         depth: usize,
-        left_behind: &[Step<F::Key, B>],
+        left_behind: &[PathBlock<F::Key, B>],
         direction: Direction,
     ) -> Result<()> {
         let entered = self.steps.get(depth..).unwrap_or_default();
@@ -277,7 +277,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
                 Direction::Forward => (old, new),
                 Direction::Backward => (new, old),
             };
-            let names = |step: &Step<F::Key, B>| -> Result<(Option<u64>, Option<u64>)> {
+            let names = |step: &PathBlock<F::Key, B>| -> Result<(Option<u64>, Option<u64>)> {
                 let bytes = step.buffer.bytes();
                 let block = BtreeBlock::decode(&bytes, F::KIND, step.at)?;
                 Ok((block.left_sibling(), block.right_sibling()))
