@@ -1,15 +1,16 @@
-//! A way through a btree that is kept for later.
+//! A position in a btree that is kept for later.
 
 use xfs_buffer::Buffer;
 use xfs_format::btree::BtreeFormat;
 
 use crate::path::Path;
 
-/// Where an editor or a cursor of a group's btree stood, with the blocks above it. Who goes on from
-/// there, and stays in the leaf, reads nothing from the root on, and allocates nothing.
+/// The position of an editor or a cursor in the btree of a group, with the blocks above it. An
+/// operation that continues from there and stays in the leaf reads no block from the root down and
+/// allocates nothing.
 ///
-/// It tells the truth for as long as the btree changes by nobody but the editor that is made of it:
-/// whoever may change the btree keeps the one spot of it, or gives it up.
+/// The saved path is valid only while no other editor changes the btree. Code that may change the
+/// btree therefore keeps its only saved path, or drops it.
 pub struct SavedPath<F: BtreeFormat, B = Buffer>(pub(crate) Path<F, B>);
 
 impl<F: BtreeFormat, B> core::fmt::Debug for SavedPath<F, B> {

@@ -14,13 +14,13 @@ pub(super) const MAX_ENTRY_BYTES: usize = 40;
 /// Bytes of the longest pointer.
 const MAX_POINTER_BYTES: usize = 8;
 
-/// The keys of one child as a node holds them, at the front.
+/// The keys of one child as a node holds them, at the front of the array.
 pub(super) type NodeKey = [u8; MAX_ENTRY_BYTES];
 
-/// What goes into one block as one entry.
+/// One entry of a block.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// What a node above holds for the entry alone.
+    /// The keys that a node above holds for this entry alone.
     pub(super) key: NodeKey,
     /// The record, or the keys of the child.
     body: [u8; MAX_ENTRY_BYTES],
@@ -55,7 +55,7 @@ impl Entry {
     }
 }
 
-/// Values of one width that lie one after the other in a block.
+/// Values of one width that lie one after another in a block.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     start: usize,
@@ -68,14 +68,14 @@ impl Column {
     }
 }
 
-/// How the entries of a block of one level lie.
+/// The positions of the entries in a block of one level.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntryLayout {
-    /// The most entries.
+    /// The largest number of entries.
     pub(super) max: usize,
-    /// The fewest of a block that is not the root.
+    /// The smallest number of entries of a block that is not the root.
     pub(super) min: usize,
-    /// Records, or keys and pointers. A leaf has a second column of no width.
+    /// Records, or keys and pointers. A leaf has a second column of width 0.
     columns: [Column; 2],
 }
 
@@ -99,7 +99,8 @@ impl EntryLayout {
         self.columns.into_iter().enumerate().filter(|(_, column)| column.width != 0)
     }
 
-    /// Puts an entry before entry `index` of a block that has `count` of them, and room.
+    /// Inserts an entry before entry `index` of a block that has `count` entries, and room for one
+    /// more.
     pub(super) fn open_entry<S: Store>(
         &self,
         store: &mut S,
@@ -119,7 +120,7 @@ impl EntryLayout {
         set_count(store, block, count + 1)
     }
 
-    /// Takes entry `index` out of a block that has `count` of them.
+    /// Removes entry `index` from a block that has `count` entries.
     pub(super) fn close_entry<S: Store>(
         &self,
         store: &mut S,
@@ -129,7 +130,7 @@ impl EntryLayout {
     ) -> Result<()> {
         assert!(index < count);
         for (_, column) in self.columns() {
-            // Nothing moves where the last entry goes; what was there is left behind the rest.
+            // Removing the last entry moves nothing; its bytes stay after the rest.
             let behind = column.range(index..count);
             if index + 1 < count {
                 store.change(block, behind, |bytes| bytes.copy_within(column.width.., 0))?;
@@ -138,7 +139,7 @@ impl EntryLayout {
         set_count(store, block, count - 1)
     }
 
-    /// Puts the keys of a child of a node in the place of those that it has.
+    /// Replaces the keys of a child of a node.
     pub(super) fn put_key<S: Store>(
         &self,
         store: &mut S,
@@ -151,7 +152,8 @@ impl EntryLayout {
         store.change(block, range, |bytes| copy_front(bytes, key, column.width))
     }
 
-    /// Puts all entries of two neighbours into the left one. The right one keeps its bytes: it goes.
+    /// Moves all entries of two neighbours into the left one. The right one keeps its bytes,
+    /// because it is freed.
     pub(super) fn gather<S: Store>(
         &self,
         store: &mut S,
@@ -170,8 +172,9 @@ impl EntryLayout {
         set_count(store, pair.left, total)
     }
 
-    /// Deals the entries of two neighbours out anew, with one more before entry `extra.0` of both
-    /// together, so that `left_count` lie in the left one. Only bytes that differ are written.
+    /// Redistributes the entries of two neighbours so that `left_count` lie in the left one.
+    /// `extra` is one more entry, inserted before entry `extra.0` of both together. Only bytes that
+    /// differ are written.
     pub(super) fn deal<S: Store>(
         &self,
         store: &mut S,
@@ -202,7 +205,7 @@ impl EntryLayout {
     }
 }
 
-/// Two neighbours and how many entries each has.
+/// Two neighbours and the number of entries in each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Neighbours<'a, B> {
     pub(super) left: &'a B,
@@ -223,7 +226,7 @@ fn set_count<S: Store>(store: &mut S, block: &S::Block, count: usize) -> Result<
     store.change(block, range, |bytes| bytes.copy_from_slice(&count.to_be_bytes()))
 }
 
-/// Makes `new` of what starts at `start`, and writes no more than what differs.
+/// Replaces the bytes from `start` on with `new`, and writes only the range that differs.
 fn overwrite<S: Store>(store: &mut S, block: &S::Block, start: usize, new: &[u8]) -> Result<()> {
     let (first, last) = {
         let bytes = block.bytes();

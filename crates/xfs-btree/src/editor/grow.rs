@@ -1,4 +1,4 @@
-//! Making room: into a sibling, into a new block, under a new root.
+//! Making room: in a sibling, in a new block, under a new root.
 
 use xfs_buffer::Result;
 use xfs_format::btree::{
@@ -16,20 +16,20 @@ use crate::root::{ForkRoot, TopRoot};
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// A sibling is filled up only if at least one in so many of its places is free: otherwise the same
-/// two blocks would be dealt out again at every insertion.
+/// A sibling takes entries only if at least one in `FREE_PART` of its places is free. Otherwise the
+/// same two blocks would be redistributed at every insertion.
 const FREE_PART: usize = 8;
 /// Bytes of the longer header.
 const MAX_HEADER_BYTES: usize = 72;
 
-/// A block that has been claimed and has a header.
+/// A claimed block with a header.
 struct NewBlock<B> {
     number: u64,
     at: DiskAddr,
     buffer: B,
 }
 
-/// What the header of a new block is to say.
+/// The contents of the header of a new block.
 struct Header {
     level: u32,
     left: Option<u64>,
@@ -37,8 +37,8 @@ struct Header {
 }
 
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
-    /// Puts an entry before entry `index` of the block at `depth`, and makes room first where there
-    /// is none. Returns whether the path may have been left behind.
+    /// Inserts an entry before entry `index` of the block at `depth`, and makes room first where
+    /// there is none. Returns whether the path may be out of date.
     pub(super) fn insert_entry(
         &mut self,
         mut depth: usize,
@@ -46,7 +46,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         mut entry: Entry,
     ) -> Result<bool> {
         let mut restructured = false;
-        // Each round is one level further up, or adds the one level that there is above.
+        // Each round moves up one level, or adds the root above the top level once.
         loop {
             let shape = self.shape(self.level(depth));
             let step = self.path_block_mut(depth);
@@ -80,7 +80,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    /// Deals the entries of a full block, and one more, out to it and a sibling that has room.
+    /// Redistributes the entries of a full block, and one more, between it and a sibling that has
+    /// room.
     fn fill_sibling(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<bool> {
         let Some((own, siblings)) = self.parent(depth) else { return Ok(false) };
         let shape = self.shape(self.level(depth));
@@ -102,8 +103,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(false)
     }
 
-    /// Deals the entries of two neighbours out anew, the first of which is child `index` of its
-    /// parent, and mends the keys above.
+    /// Redistributes the entries of two neighbours, and updates the keys above. The first neighbour
+    /// is child `index` of its parent.
     pub(super) fn redistribute(
         &mut self,
         depth: usize,
@@ -139,8 +140,9 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.path.read_child(&self.store, depth, &child, Towards::First)
     }
 
-    /// Splits the full block at `depth`, with one more entry before entry `index`, and returns the
-    /// entry of the new block for the parent: right behind the old one's.
+    /// Splits the full block at `depth`, with one more entry before entry `index`. Returns the
+    /// entry of the new block for the parent, which belongs directly after the entry of the old
+    /// block.
     fn split(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<Entry> {
         let level = self.level(depth);
         let shape = self.shape(level);
@@ -172,13 +174,14 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(Entry::of_child(self.node_key(&right)?, block, F::KIND.layout()))
     }
 
-    /// The block after this one on its level, by its own account.
+    /// The right sibling that the block itself names.
     fn right_sibling(&self, step: &PathBlock<F::Key, S::Block>) -> Result<Option<u64>> {
         let bytes = step.buffer.bytes();
         Ok(BtreeBlock::decode(&bytes, F::KIND, step.at)?.right_sibling())
     }
 
-    /// Reads the block after block `left`, which must be of this btree and level, and name `left`.
+    /// Reads the right sibling of block `left`. It must be of this btree and level, and name
+    /// `left`.
     pub(super) fn read_right_neighbour(
         &self,
         number: u64,
@@ -208,7 +211,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(buffer)
     }
 
-    /// Makes a block name another neighbour, on the side that `range` is of.
+    /// Changes the sibling that a block names, on the side that `range` selects.
     pub(super) fn set_sibling(
         &mut self,
         block: &S::Block,
@@ -221,7 +224,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.store.change(block, range(layout), |bytes| bytes.copy_from_slice(pointer))
     }
 
-    /// A new block near block `near`, with a header and no entries.
+    /// Claims a new block near block `near`, with a header and no entries.
     fn claim(&mut self, near: u64, header: &Header) -> Result<NewBlock<S::Block>> {
         let number = self.store.allocate(near)?;
         let outside = || corrupt(DiskAddr::NULL, BtreeCheck::Outside);
@@ -231,11 +234,11 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(NewBlock { number, at, buffer })
     }
 
-    /// Puts a new root above the one that is full. The path then goes through it.
+    /// Adds a new root above the full one. The path then goes through it.
     fn grow_root(&mut self) -> Result<()> {
         let geometry = self.store.geometry();
         let (levels, max) = (self.path.levels, F::KIND.max_levels(geometry));
-        let level = u32::try_from(levels).expect("a btree is not that high");
+        let level = u32::try_from(levels).expect("the levels of a btree fit");
         let old = self.path_block(0).clone();
         if level >= max {
             return Err(corrupt(old.at, BtreeCheck::Level { level, max: max - 1 }).into());
@@ -252,9 +255,9 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// Puts a child behind the one that the path goes through into the root in the inode. If that
-    /// is full its children go into a new block first, which the path then goes through; returned is
-    /// where in it the entry belongs.
+    /// Inserts a child into the root in the inode, after the child that the path goes through. If
+    /// the root is full its children move into a new block first, and the path then goes through
+    /// that block. In that case the method returns the index of the entry in the new block.
     fn insert_child_of_inode(&mut self, entry: &Entry) -> Result<Option<usize>> {
         let place = self.path.top.index + 1;
         let owner = InodeNumber(self.path.owner);
@@ -279,12 +282,12 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     }
 }
 
-/// Puts the children of a root in an inode into one new block, and the block into the root, which
-/// then has room for `capacity` children.
+/// Moves the children of a root in an inode into one new block, and puts that block into the root,
+/// which then has room for `capacity` children.
 ///
 /// # Errors
 ///
-/// The store's; a btree that would become too high.
+/// Errors of the store, or a btree that would become too high.
 pub(crate) fn push_down<S: Store>(
     store: &mut S,
     inode: InodeNumber,
@@ -297,11 +300,11 @@ pub(crate) fn push_down<S: Store>(
     Ok(())
 }
 
-/// Makes a btree of the extents of a fork, which have been a list in the inode.
+/// Builds a btree from the extents of a fork, which have been a list in the inode.
 ///
 /// # Errors
 ///
-/// The store's; extents that are not in order.
+/// Errors of the store, or extents that are out of order.
 pub(crate) fn build<S: Store>(
     store: &mut S,
     inode: InodeNumber,
@@ -383,7 +386,7 @@ fn claim_block<S: Store>(
     let buffer = store.claim(identity.address, identity.kind)?;
     let header = BtreeHeader {
         identity,
-        level: u16::try_from(header.level).expect("a btree is not that high"),
+        level: u16::try_from(header.level).expect("the level of a btree fits"),
         count: 0,
         left: header.left,
         right: header.right,

@@ -12,8 +12,8 @@ use crate::source::TreeBlock;
 use crate::store::Store;
 
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
-    /// What a parent is to hold for a block: its lowest key, and the highest below it where the
-    /// kind has that (I2).
+    /// The keys that a parent must hold for a block: the lowest, and the highest below it where the
+    /// kind has high keys (I2).
     pub(super) fn node_key(&self, step: &PathBlock<F::Key, S::Block>) -> Result<NodeKey> {
         let bytes = step.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, step.at)?;
@@ -52,8 +52,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(key)
     }
 
-    /// Which child of its parent the block at `depth` is, and how many there are; `None` for a root
-    /// in a block.
+    /// The index of the block at `depth` in its parent, and the number of the parent's children.
+    /// `None` for a root in a block.
     pub(super) fn parent(&self, depth: usize) -> Option<(usize, usize)> {
         match (depth.checked_sub(1), &self.path.top.root) {
             (Some(above), _) => {
@@ -85,8 +85,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(key)
     }
 
-    /// Makes `key` what the parent of the block at `depth` holds for its child `index`. Returns
-    /// whether it was another.
+    /// Sets the keys that the parent of the block at `depth` holds for its child `index`. Returns
+    /// whether they have changed.
     pub(super) fn set_parent_key(
         &mut self,
         depth: usize,
@@ -111,7 +111,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(true)
     }
 
-    /// Makes the keys of the block at `depth` anew, in its parent and, as long as they change, in
+    /// Recomputes the keys of the block at `depth` in its parent and, as long as they change, in
     /// the parents above.
     pub(super) fn refresh_keys(&mut self, depth: usize) -> Result<()> {
         for depth in (0..=depth).rev() {
@@ -124,8 +124,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// Takes entry `index` of the block at `depth`, which is new or has another key, into the keys
-    /// of the parents. Nothing else of the block has to be looked at, as a highest key only rises.
+    /// Updates the keys of the parents for entry `index` of the block at `depth`, which is new or
+    /// has a new key. No other entry of the block has to be read, as a highest key only rises.
     pub(super) fn raise_keys(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<()> {
         let has_high_keys = F::KIND.layout().has_high_keys;
         let mut is_first = index == 0;
@@ -152,7 +152,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// Whether the parent of the leaf at `depth` holds nothing above `high`.
+    /// Whether the parent of the leaf at `depth` holds no key above `high`.
     pub(super) fn is_highest(&self, depth: usize, high: F::Key) -> Result<bool> {
         let Some((index, _)) = self.parent(depth) else { return Ok(false) };
         let mut key = self.parent_key(depth, index)?;
@@ -161,12 +161,12 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     }
 }
 
-/// The file block that a key of an extent btree is.
+/// The file block that a key of an extent btree holds.
 pub(super) fn file_block_of(key: &NodeKey) -> FileBlock {
     FileBlock(key.first_chunk().map_or(0, |raw| u64::from_be_bytes(*raw)))
 }
 
-/// The low and the high key; the second has no bytes where the kind has none.
+/// The low and the high key; the high key is empty where the kind has none.
 fn halves<F: BtreeFormat>(key: &mut NodeKey) -> (&mut [u8], &mut [u8]) {
     let layout = F::KIND.layout();
     let (keys, _) = key.split_at_mut(layout.node_key_bytes());

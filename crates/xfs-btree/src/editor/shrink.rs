@@ -1,4 +1,4 @@
-//! Taking entries out: filling up from a sibling, joining with one, a lower root.
+//! Removing entries: refilling from a sibling, joining with one, lowering the root.
 
 use xfs_buffer::Result;
 use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, BtreeLayout};
@@ -10,17 +10,16 @@ use crate::root::TopRoot;
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// What became of a block that had too few entries.
+/// The result of a rebalance of a block that had too few entries.
 enum Rebalanced {
-    /// It has enough now, or is one that may have few.
+    /// The block has enough entries now, or may have few.
     Enough,
-    /// It or its sibling has gone: the parent has one child less.
+    /// The block or its sibling was freed: the parent has one child less.
     Joined,
 }
 
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
-    /// Takes out the record that the path leads to, `record`. Returns whether the path may have
-    /// been left behind.
+    /// Removes `record`, which the path leads to. Returns whether the path may be out of date.
     pub(super) fn remove_record(&mut self, record: &F::Record) -> Result<bool> {
         let leaf = self.path.levels - 1;
         let index = self.path_block(leaf).index;
@@ -40,7 +39,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             return Ok(false);
         }
         let mut depth = leaf;
-        // Each round is one level further up.
+        // Each round moves up one level.
         while let Rebalanced::Joined = self.rebalance(depth)? {
             let Some(above) = depth.checked_sub(1) else { break };
             depth = above;
@@ -48,7 +47,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(true)
     }
 
-    /// Takes entry `index` out of the block at `depth`, and nothing more.
+    /// Removes entry `index` from the block at `depth`, and nothing more.
     fn close(&mut self, depth: usize, index: usize) -> Result<()> {
         let shape = self.shape(self.level(depth));
         let step = self.path_block_mut(depth);
@@ -57,7 +56,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         shape.close_entry(&mut self.store, &buffer, index, count)
     }
 
-    /// Sees to it that the block at `depth`, which has lost an entry, has enough (I1).
+    /// Restores the minimum of entries in the block at `depth`, which has lost one (I1).
     fn rebalance(&mut self, depth: usize) -> Result<Rebalanced> {
         let Some((own, siblings)) = self.parent(depth) else {
             self.lower_root()?;
@@ -72,8 +71,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             return Ok(Rebalanced::Enough);
         }
         let sibling = own.checked_sub(1).unwrap_or(own + 1);
-        // The sibling's checks compare it with the parent's keys, which those of a block that has
-        // lost its first entry must not be ahead of.
+        // Reading the sibling checks its keys against the parent's. The parent's key for a block
+        // that has lost its first entry must be correct before that.
         self.refresh_keys(depth)?;
         let other = self.sibling(depth, sibling)?;
         let step = self.path_block(depth).clone();
@@ -88,8 +87,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(Rebalanced::Joined)
     }
 
-    /// Puts the entries of two neighbours into the left one, which is child `index` of its parent,
-    /// and takes the right one out.
+    /// Moves the entries of two neighbours into the left one, which is child `index` of its parent,
+    /// and frees the right one.
     fn join(
         &mut self,
         depth: usize,
@@ -149,7 +148,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// Takes the children of a node that is the only child of the root in the inode into that root,
+    /// Moves the children of a node that is the only child of the root in the inode into that root,
     /// as long as there is room.
     fn pull_up(&mut self) -> Result<()> {
         loop {
