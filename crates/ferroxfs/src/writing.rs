@@ -371,7 +371,7 @@ impl Writing {
         let unfreed = parts.table.take_failure();
         let lost = parts.unsettled.take_failure();
         let journal = Arc::clone(&parts.journal);
-        let discarded = xfs_alloc::discard_the_rest(&journal);
+        let discarded = xfs_alloc::discard_remaining(&journal);
         drop(parts);
         let ended = match unfreed {
             None => journal.unmount(),

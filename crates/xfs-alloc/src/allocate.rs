@@ -26,13 +26,13 @@ use xfs_format::{AgNumber, FsBlock, Geometry};
 use xfs_trans::Transaction;
 
 use crate::deferred::BlockExtent;
-use crate::group::{Found, GroupSpace, Near, Wanted};
+use crate::group::{GroupRequest, GroupSpace, Near, SearchResult};
 use crate::owner::{ExtentOwner, Purpose};
 use crate::space::Space;
 
 /// Where blocks are to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum AllocationTarget {
     /// From this block on, or not at all.
     Exact(FsBlock),
     /// As near to this block as its group allows, or else in another group.
@@ -49,8 +49,8 @@ pub enum Target {
 #[doc(alias = "xfs_alloc_arg")]
 #[derive(Clone, Copy, Debug)]
 pub struct SpaceRequest {
-    target: Target,
-    wanted: Wanted,
+    target: AllocationTarget,
+    wanted: GroupRequest,
 }
 
 impl SpaceRequest {
@@ -61,10 +61,10 @@ impl SpaceRequest {
     ///
     /// If nothing is asked for, or the two are the wrong way round.
     #[must_use]
-    pub const fn new(target: Target, minimum: u32, maximum: u32) -> Self {
+    pub const fn new(target: AllocationTarget, minimum: u32, maximum: u32) -> Self {
         assert!(minimum > 0, "something is asked for");
         assert!(minimum <= maximum, "from the minimum to the maximum");
-        Self { target, wanted: Wanted::blocks(minimum, maximum) }
+        Self { target, wanted: GroupRequest::blocks(minimum, maximum) }
     }
 
     /// For metadata, with its reverse mapping.
@@ -117,7 +117,7 @@ enum Patience {
 }
 
 /// What a group has.
-enum Answer {
+enum GroupOutcome {
     Extent(BlockExtent),
     Nothing,
     /// It could not be asked.
@@ -143,18 +143,18 @@ pub fn allocate_extent(
         (group, block.0)
     };
     let (first, near, is_everywhere) = match request.target {
-        Target::Exact(block) => {
+        AllocationTarget::Exact(block) => {
             let (group, block) = of_block(block);
             (group, Near::Exactly(block), false)
         }
-        Target::Near(block) | Target::NearInGroup(block) => {
+        AllocationTarget::Near(block) | AllocationTarget::NearInGroup(block) => {
             let (group, block) = of_block(block);
-            (group, Near::Block(block), matches!(request.target, Target::Near(_)))
+            (group, Near::Block(block), matches!(request.target, AllocationTarget::Near(_)))
         }
-        Target::Group(group) => (group, Near::Anywhere, false),
-        Target::FromGroup(group) => (group, Near::Anywhere, true),
+        AllocationTarget::Group(group) => (group, Near::Anywhere, false),
+        AllocationTarget::FromGroup(group) => (group, Near::Anywhere, true),
     };
-    let at_home = Wanted { near, ..request.wanted };
+    let at_home = GroupRequest { near, ..request.wanted };
     if !is_everywhere {
         return insist(tx, || std::iter::once((first, at_home)));
     }
@@ -162,7 +162,7 @@ pub fn allocate_extent(
     let wanted = |total: u32| {
         from_group(geometry, first).map(move |group| {
             let near = if group == first { near } else { Near::Anywhere };
-            (group, Wanted { near, total, ..request.wanted })
+            (group, GroupRequest { near, total, ..request.wanted })
         })
     };
     for patience in [Patience::Try, Patience::Wait] {
@@ -172,7 +172,7 @@ pub fn allocate_extent(
             if summary.longest_free_blocks < wanted.minimum {
                 continue;
             }
-            if let Answer::Extent(found) = allocate_in(tx, group, &wanted, patience)? {
+            if let GroupOutcome::Extent(found) = allocate_in(tx, group, &wanted, patience)? {
                 return Ok(Some(found));
             }
         }
@@ -187,7 +187,7 @@ fn from_group(geometry: &Geometry, first: AgNumber) -> impl Iterator<Item = AgNu
 }
 
 /// Asks these groups until one has what is wanted, or all have been asked and have not.
-fn insist<I: Iterator<Item = (AgNumber, Wanted)>>(
+fn insist<I: Iterator<Item = (AgNumber, GroupRequest)>>(
     tx: &mut Transaction<'_>,
     groups: impl Fn() -> I,
 ) -> Result<Option<BlockExtent>> {
@@ -196,9 +196,9 @@ fn insist<I: Iterator<Item = (AgNumber, Wanted)>>(
         let mut is_held = false;
         for (group, wanted) in groups() {
             match allocate_in(tx, group, &wanted, Patience::Wait)? {
-                Answer::Extent(found) => return Ok(Some(found)),
-                Answer::Nothing => {}
-                Answer::Held => is_held = true,
+                GroupOutcome::Extent(found) => return Ok(Some(found)),
+                GroupOutcome::Nothing => {}
+                GroupOutcome::Held => is_held = true,
             }
         }
         if !is_held || Instant::now() >= end {
@@ -213,25 +213,25 @@ fn insist<I: Iterator<Item = (AgNumber, Wanted)>>(
 fn allocate_in(
     tx: &mut Transaction<'_>,
     number: AgNumber,
-    wanted: &Wanted,
+    wanted: &GroupRequest,
     patience: Patience,
-) -> Result<Answer> {
+) -> Result<GroupOutcome> {
     let opened = match patience {
         Patience::Try => GroupSpace::try_open(tx, number)?,
         Patience::Wait => GroupSpace::open(tx, number)?,
     };
-    let Some(mut group) = opened else { return Ok(Answer::Held) };
+    let Some(mut group) = opened else { return Ok(GroupOutcome::Held) };
     let mut found = group.allocate(tx, wanted)?;
-    if found == Found::Busy && patience != Patience::Try && group.await_busy(tx)? {
+    if found == SearchResult::Busy && patience != Patience::Try && group.await_busy(tx)? {
         found = group.allocate(tx, wanted)?;
     }
-    if let Found::Extent { range, .. } = found {
+    if let SearchResult::Extent { range, .. } = found {
         let extent = group.extent(tx, range);
         group.close(tx);
-        Ok(Answer::Extent(extent))
+        Ok(GroupOutcome::Extent(extent))
     } else {
         // Nothing of the group is needed any more, unless its free list was filled.
         group.leave(tx);
-        Ok(Answer::Nothing)
+        Ok(GroupOutcome::Nothing)
     }
 }

@@ -90,7 +90,7 @@ fn out_of_range(geometry: &Geometry, extent: BlockExtent) -> Corruption {
 
 /// Whose blocks are freed.
 #[derive(Clone, Copy, Debug)]
-enum Freed {
+enum FreedOwner {
     /// These; `None`: of a file, whose mapping is gone already.
     Of(Option<ExtentOwner>),
     /// The log does not say.
@@ -101,7 +101,7 @@ enum Freed {
 #[derive(Debug)]
 pub(crate) struct FreeWork {
     extent: BlockExtent,
-    owner: Freed,
+    owner: FreedOwner,
     /// `None`: from the free list, where it counted as free.
     purpose: Option<Purpose>,
 }
@@ -110,7 +110,7 @@ impl FreeWork {
     /// A block of a btree that the group keeps blocks back for.
     pub(crate) const fn metadata(block: FsBlock, owner: ExtentOwner) -> Self {
         let extent = BlockExtent { start: block, length_blocks: 1 };
-        Self { extent, owner: Freed::Of(Some(owner)), purpose: Some(Purpose::Metadata) }
+        Self { extent, owner: FreedOwner::Of(Some(owner)), purpose: Some(Purpose::Metadata) }
     }
 
     /// A block that the free list of a group has too many.
@@ -135,8 +135,8 @@ impl Deferred for FreeWork {
             return Ok(Finish::Again(self));
         };
         match self.owner {
-            Freed::Of(owner) => group.free(tx, range, (owner, self.purpose))?,
-            Freed::Unknown => group.free_unknown(tx, range)?,
+            FreedOwner::Of(owner) => group.free(tx, range, (owner, self.purpose))?,
+            FreedOwner::Unknown => group.free_unknown(tx, range)?,
         }
         group.close(tx);
         Ok(Finish::Done)
@@ -236,7 +236,7 @@ pub fn defer_free(
     purpose: Purpose,
 ) {
     let purpose = Some(purpose);
-    tx.defer(FreeWork { extent, owner: Freed::Of(owner), purpose }.boxed());
+    tx.defer(FreeWork { extent, owner: FreedOwner::Of(owner), purpose }.boxed());
 }
 
 /// Adds blocks of a file to the reverse map, if the volume has one.
@@ -332,7 +332,7 @@ fn resume_free(geometry: &Geometry, free: &ExtentFree) -> Result<FreeWork> {
     let ExtentFree { start, length_blocks } = *free;
     let extent = BlockExtent { start, length_blocks };
     checked(geometry, extent)?;
-    Ok(FreeWork { extent, owner: Freed::Unknown, purpose: Some(Purpose::File) })
+    Ok(FreeWork { extent, owner: FreedOwner::Unknown, purpose: Some(Purpose::File) })
 }
 
 fn resume_map(geometry: &Geometry, change: &RmapExtent) -> Result<MapWork> {

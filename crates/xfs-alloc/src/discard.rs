@@ -50,17 +50,17 @@ pub fn discard_free_space(
 
 /// Lets whatever is freed from now on be discarded once that is durable, before it is used again.
 #[doc(alias = "XFS_MOUNT_DISCARD")]
-pub fn discard_what_is_freed(journal: &Journal) {
+pub fn enable_discard(journal: &Journal) {
     Space::of(journal).set_discards();
 }
 
 /// Discards what has been freed and is durable, in groups that nobody has come to since. Without
-/// [`discard_what_is_freed`] there is nothing to do.
+/// [`enable_discard`] there is nothing to do.
 ///
 /// # Errors
 ///
 /// What stopped the log; what reading the headers meets.
-pub fn discard_the_rest(journal: &Arc<Journal>) -> Result<()> {
+pub fn discard_remaining(journal: &Arc<Journal>) -> Result<()> {
     if !Space::of(journal).discards() {
         return Ok(());
     }

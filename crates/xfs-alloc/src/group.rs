@@ -41,7 +41,7 @@ use xfs_trans::Transaction;
 
 pub(crate) use refcounts::CountChange;
 pub(crate) use reverse_map::Mapping;
-pub(crate) use search::{Found, Near, Wanted};
+pub(crate) use search::{GroupRequest, Near, SearchResult};
 
 use crate::deferred::BlockExtent;
 use crate::owner::{ExtentOwner, Purpose};
@@ -112,15 +112,19 @@ impl GroupSpace {
     }
 
     /// Takes the blocks for `wanted`, if the group has them. The free list is filled first.
-    pub(crate) fn allocate(&mut self, tx: &mut Transaction<'_>, wanted: &Wanted) -> Result<Found> {
+    pub(crate) fn allocate(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        wanted: &GroupRequest,
+    ) -> Result<SearchResult> {
         if self.affordable(wanted).is_none() {
-            return Ok(Found::Nothing);
+            return Ok(SearchResult::Nothing);
         }
         self.fill_free_list(tx)?;
         // Filling the list has taken blocks and may have made a btree higher.
-        let Some(wanted) = self.affordable(wanted) else { return Ok(Found::Nothing) };
+        let Some(wanted) = self.affordable(wanted) else { return Ok(SearchResult::Nothing) };
         let found = self.search(tx, &wanted)?;
-        if let Found::Extent { from, range } = &found {
+        if let SearchResult::Extent { from, range } = &found {
             self.take_free(tx, *from, range.clone())?;
             if let Some(owner) = wanted.owner {
                 self.add_mapping(tx, &Mapping::owned(owner, range.clone()))?;

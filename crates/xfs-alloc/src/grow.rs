@@ -30,7 +30,7 @@ use zerocopy::FromBytes;
 
 use crate::group::GroupSpace;
 use crate::inodes::extend_groups;
-use crate::open::{Opened, open_space};
+use crate::open::{OpenedSpace, open_space};
 use crate::space::Space;
 
 /// Makes the volume as large as `geometry` says, which differs from what it has in the blocks and
@@ -55,7 +55,7 @@ pub fn grow(journal: &Arc<Journal>, geometry: &Geometry) -> Result<Result<()>> {
     let was = open_space(journal.cache(), &with(before))?;
     write_new_groups(journal, &superblock)?;
     change_groups(journal, before, geometry)?;
-    take_in(journal, &superblock, &was).inspect_err(|_| {
+    refresh(journal, &superblock, &was).inspect_err(|_| {
         // The groups in memory are not those of the volume: nobody may go on with them.
         let _ = journal.shut_down(xfs_log::Shutdown::Flush);
     })?;
@@ -114,9 +114,9 @@ fn change_in(tx: &mut Transaction<'_>, before: &Geometry, geometry: &Geometry) -
 
 /// Has what is kept in memory follow: the groups as if the volume had just been opened, the counts by what
 /// has been added. Who has blocks in hand, for what is not done yet, may give them back afterwards.
-fn take_in(journal: &Journal, superblock: &Superblock, was: &Opened) -> Result<()> {
-    let Opened { space, counts, pool } = open_space(journal.cache(), superblock)?;
-    Space::of(journal).take_in(space);
+fn refresh(journal: &Journal, superblock: &Superblock, was: &OpenedSpace) -> Result<()> {
+    let OpenedSpace { space, counts, pool } = open_space(journal.cache(), superblock)?;
+    Space::of(journal).refresh(space);
     extend_groups(journal);
     let added = |now: u64, was: u64| now.wrapping_sub(was).cast_signed();
     journal.count_growth(added(counts.free_blocks, was.counts.free_blocks), added(pool, was.pool));

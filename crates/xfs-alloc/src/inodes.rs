@@ -40,7 +40,7 @@ mod unlinked;
 
 pub use allocate::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
 pub use bulk::latched_inode_chunks;
-pub use free::{Freed, Standing, free_inode};
+pub use free::{FreedInode, LinkState, free_inode};
 pub use lookup::{chunks_freed, latched_inode_state};
 pub(crate) use state::extend_groups;
 pub use unlinked::{

@@ -34,20 +34,20 @@ mod owner;
 mod sharing;
 mod space;
 
-pub use allocate::{SpaceRequest, Target, allocate_extent};
+pub use allocate::{AllocationTarget, SpaceRequest, allocate_extent};
 pub use counters::VolumeCounters;
 pub use deferred::{
     BlockExtent, FileMapping, defer_convert, defer_free, defer_map, defer_share, defer_stage,
     defer_unmap, defer_unshare, defer_unstage, resume,
 };
-pub use discard::{discard_free_space, discard_the_rest, discard_what_is_freed};
+pub use discard::{discard_free_space, discard_remaining, enable_discard};
 pub use grow::grow;
 pub use headers::{AgHeaders, read_agf, read_agi, read_free_list};
 pub use inode_chunks::{InodeState, find_chunk, inode_chunks, inode_state};
 pub use inodes::{
-    AllocatedInode, Freed, InodePurpose, Standing, UnlinkedList, add_unlinked, allocate_inode,
-    chunks_freed, clear_unlinked_list, free_inode, inode_blocks, latched_inode_chunks,
-    latched_inode_state, remove_unlinked, unlinked_lists,
+    AllocatedInode, FreedInode, InodePurpose, LinkState, UnlinkedList, add_unlinked,
+    allocate_inode, chunks_freed, clear_unlinked_list, free_inode, inode_blocks,
+    latched_inode_chunks, latched_inode_state, remove_unlinked, unlinked_lists,
 };
 pub use leftovers::recover_leftovers;
 pub use open::{available_blocks, open_journal};

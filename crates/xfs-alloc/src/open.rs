@@ -21,7 +21,8 @@ use crate::counters::VolumeCounters;
 use crate::headers::AgHeaders;
 use crate::space::Space;
 use crate::space::reservation::{
-    Demand, Reserves, Visible, counted_free_inode_blocks, free_space_btree_blocks, pool, set_aside,
+    ReserveDemand, Reserves, VisibleBlocks, counted_free_inode_blocks, free_space_btree_blocks,
+    pool, set_aside,
 };
 
 /// Opens the journal of a volume whose log has been recovered, and the allocator with it.
@@ -35,7 +36,7 @@ pub fn open_journal(
     log: Log,
     superblock: &Superblock,
 ) -> Result<Arc<Journal>> {
-    let Opened { space, counts, pool } = open_space(&cache, superblock)?;
+    let OpenedSpace { space, counts, pool } = open_space(&cache, superblock)?;
     let journal = Journal::open(cache, log, superblock, counts);
     journal.set_pool(pool);
     let of_journal = journal.extension(|| space);
@@ -61,7 +62,7 @@ fn counts_for_disk(cache: &BufferCache) -> Result<Counts> {
 }
 
 /// What the headers of all groups come to.
-pub(crate) struct Opened {
+pub(crate) struct OpenedSpace {
     pub(crate) space: Space,
     /// What users see.
     pub(crate) counts: Counts,
@@ -69,7 +70,7 @@ pub(crate) struct Opened {
     pub(crate) pool: u64,
 }
 
-pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result<Opened> {
+pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result<OpenedSpace> {
     let geometry = cache.geometry();
     let mut counters = VolumeCounters::default();
     let mut unavailable = set_aside(geometry);
@@ -79,10 +80,10 @@ pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result
         counters = counters.plus(&headers);
         unavailable += u64::from(free_space_btree_blocks(&headers.agf));
         let free_inode_blocks = free_inode_blocks(cache, &headers.agi)?;
-        let demand = Demand::new(superblock, &headers.agf, free_inode_blocks);
+        let demand = ReserveDemand::new(superblock, &headers.agf, free_inode_blocks);
         groups.push((headers.agf, demand));
     }
-    let mut visible = Visible::new(counters.free_blocks, unavailable, pool(geometry));
+    let mut visible = VisibleBlocks::new(counters.free_blocks, unavailable, pool(geometry));
     let reserved: Vec<(Agf, Reserves)> = groups
         .into_iter()
         .map(|(agf, demand)| (agf, Reserves::set_up(&demand, &mut visible)))
@@ -92,7 +93,7 @@ pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result
         inodes: counters.inodes,
         free_inodes: counters.free_inodes,
     };
-    Ok(Opened { space: Space::new(geometry, reserved), counts, pool: visible.pool() })
+    Ok(OpenedSpace { space: Space::new(geometry, reserved), counts, pool: visible.pool() })
 }
 
 /// The size of the free inode btree, counted where the header does not say it.

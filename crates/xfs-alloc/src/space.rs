@@ -107,10 +107,10 @@ impl Space {
 
     /// The volume has grown and was counted anew, with nothing under way: its groups keep back what
     /// `fresh` says, and those that they had not are added.
-    pub(crate) fn take_in(&self, fresh: Self) {
+    pub(crate) fn refresh(&self, fresh: Self) {
         let known = self.groups.len();
         for (state, fresh) in self.groups.iter().zip(fresh.groups.iter()) {
-            state.take_in(fresh);
+            state.refresh(fresh);
         }
         self.groups.extend(fresh.groups.iter().skip(known).map(Arc::clone));
     }
@@ -135,7 +135,7 @@ impl GroupState {
         self.inner.lock()
     }
 
-    fn take_in(&self, fresh: &Self) {
+    fn refresh(&self, fresh: &Self) {
         let reserves = fresh.lock().reserves;
         let mut inner = self.lock();
         inner.reserves = reserves;

@@ -38,7 +38,7 @@ impl Devices {
             journal.start_upkeep(upkeep).map_err(OpenError::Threads)?;
         }
         if options.discards {
-            xfs_alloc::discard_what_is_freed(&journal);
+            xfs_alloc::enable_discard(&journal);
         }
         let index = options.inode_index;
         let table = Table::new(Arc::clone(&journal), options.cached_inodes, index);

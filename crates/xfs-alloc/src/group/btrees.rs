@@ -19,7 +19,7 @@ use xfs_format::{AgBlock, Structure};
 use xfs_trans::Transaction;
 
 use super::GroupSpace;
-use super::search::{Found, Near, Wanted};
+use super::search::{GroupRequest, Near, SearchResult};
 use crate::deferred::FreeWork;
 use crate::owner::{ExtentOwner, Purpose};
 use crate::space::reservation::Account;
@@ -154,19 +154,19 @@ impl GroupBtree for Refcounts {
     }
 
     fn claim(group: &mut GroupSpace, tx: &mut Transaction<'_>, near: u32) -> Result<u32> {
-        let wanted = Wanted {
+        let wanted = GroupRequest {
             near: Near::Block(near),
             owner: Some(ExtentOwner::REFCOUNT_BTREE),
             purpose: Some(Purpose::Metadata),
-            ..Wanted::blocks(1, 1)
+            ..GroupRequest::blocks(1, 1)
         };
         match group.allocate(tx, &wanted)? {
-            Found::Extent { range, .. } => {
+            SearchResult::Extent { range, .. } => {
                 group.agf.refcount_blocks += 1;
                 Ok(range.start)
             }
             // The btree stays half changed: no ordinary lack of space.
-            Found::Nothing | Found::Busy => Err(xfs_buffer::Error::Shutdown),
+            SearchResult::Nothing | SearchResult::Busy => Err(xfs_buffer::Error::Shutdown),
         }
     }
 

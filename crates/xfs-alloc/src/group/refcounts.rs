@@ -23,7 +23,7 @@ const RECORDS_PER_STEP: usize = 16;
 
 /// What a step has done.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CountProgress {
     /// Blocks that nobody refers to any more.
     pub(crate) unreferenced: Vec<Range<u32>>,
     /// What the step has not come to.
@@ -38,7 +38,7 @@ impl GroupSpace {
         tx: &mut Transaction<'_>,
         change: CountChange,
         range: Range<u32>,
-    ) -> Result<Counted> {
+    ) -> Result<CountProgress> {
         let (old, end) = self.touched_counts(tx, change.domain(), range.clone())?;
         let step = range.start..end;
         let adjusted = adjust::adjust(&old, change, step).map_err(|wrong| {
@@ -47,7 +47,7 @@ impl GroupSpace {
         })?;
         self.replace_counts(tx, &old, &adjusted.records)?;
         let rest = (end < range.end).then_some(end..range.end);
-        Ok(Counted { unreferenced: adjusted.unreferenced, rest })
+        Ok(CountProgress { unreferenced: adjusted.unreferenced, rest })
     }
 
     /// The records that overlap or touch a range, and how far the step goes if they are many.

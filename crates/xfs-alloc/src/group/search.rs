@@ -44,7 +44,7 @@ pub(crate) enum Near {
 
 /// An allocation inside one group.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct GroupRequest {
     pub(crate) near: Near,
     pub(crate) minimum: u32,
     pub(crate) maximum: u32,
@@ -59,7 +59,7 @@ pub(crate) struct Wanted {
     pub(crate) total: u32,
 }
 
-impl Wanted {
+impl GroupRequest {
     /// So many blocks anywhere, for contents of a file.
     pub(crate) const fn blocks(minimum: u32, maximum: u32) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl Wanted {
 
 /// What a search has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum SearchResult {
     /// These blocks of this free extent.
     Extent { from: FreeSpace, range: Range<u32> },
     /// Not now: blocks that would do are busy.
@@ -95,7 +95,7 @@ impl GroupSpace {
     /// What the group can give of `wanted` without eating into what it keeps back for its btrees
     /// and its free list. `None`: not even the minimum.
     #[doc(alias = "xfs_alloc_space_available")]
-    pub(super) fn affordable(&self, wanted: &Wanted) -> Option<Wanted> {
+    pub(super) fn affordable(&self, wanted: &GroupRequest) -> Option<GroupRequest> {
         let agf = &self.agf;
         let account = (wanted.purpose == Some(Purpose::Metadata)).then_some(Account::Metadata);
         let kept = self.state.lock().reserves.kept_from(account);
@@ -113,11 +113,15 @@ impl GroupSpace {
         let available = u32::try_from(budget.checked_sub(spoken_for)?).unwrap_or(u32::MAX);
         let least = wanted.least();
         (least <= longest && least.max(wanted.total) <= available)
-            .then(|| Wanted { maximum: wanted.maximum.min(available), ..*wanted })
+            .then(|| GroupRequest { maximum: wanted.maximum.min(available), ..*wanted })
     }
 
     /// The blocks that `wanted` gets.
-    pub(super) fn search(&self, tx: &Transaction<'_>, wanted: &Wanted) -> Result<Found> {
+    pub(super) fn search(
+        &self,
+        tx: &Transaction<'_>,
+        wanted: &GroupRequest,
+    ) -> Result<SearchResult> {
         let search = Search::new(tx, self);
         let found = match wanted.near {
             Near::Exactly(block) => return search.exactly(block, wanted),
@@ -158,18 +162,18 @@ impl<'s> Search<'s> {
         Cursor::new(self.cache, self.group.number, self.group.agf.free_space_by_size)
     }
 
-    fn result(&self, found: Option<Candidate>) -> Found {
+    fn result(&self, found: Option<Candidate>) -> SearchResult {
         match found {
-            Some((from, range)) => Found::Extent { from, range },
-            None if self.met_busy.get() => Found::Busy,
-            None => Found::Nothing,
+            Some((from, range)) => SearchResult::Extent { from, range },
+            None if self.met_busy.get() => SearchResult::Busy,
+            None => SearchResult::Nothing,
         }
     }
 
     /// Blocks for the free list: a whole extent of the right length or less, best one that is not
     /// busy.
     pub(super) fn for_free_list(&self, missing: u32) -> Result<Option<Candidate>> {
-        let wanted = Wanted { purpose: None, ..Wanted::blocks(1, missing) };
+        let wanted = GroupRequest { purpose: None, ..GroupRequest::blocks(1, missing) };
         if let Some(found) = self.long_enough(&wanted)? {
             return Ok(Some(found));
         }
@@ -180,10 +184,10 @@ impl<'s> Search<'s> {
         Ok(busy.map(|from| (from, from.start.0..from.start.0 + from.count.min(missing))))
     }
 
-    fn exactly(&self, block: u32, wanted: &Wanted) -> Result<Found> {
+    fn exactly(&self, block: u32, wanted: &GroupRequest) -> Result<SearchResult> {
         let from = self.by_block()?.seek(Seek::AtOrBefore(AgBlock(block)))?;
         let Some(from) = from.filter(|from| from.end().0 > block) else {
-            return Ok(Found::Nothing);
+            return Ok(SearchResult::Nothing);
         };
         let parts = self.usable(from);
         let part = parts.into_iter().find(|part| part.contains(&block));
@@ -193,7 +197,7 @@ impl<'s> Search<'s> {
     }
 
     /// The nearest extent that gives all that is wanted, not too far away.
-    fn nearby(&self, block: u32, wanted: &Wanted) -> Result<Option<Candidate>> {
+    fn nearby(&self, block: u32, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let (mut left, mut right) = (self.by_block()?, self.by_block()?);
         let mut before = left.seek(Seek::AtOrBefore(AgBlock(block)))?;
         let mut after = right.seek(Seek::AtOrAfter(AgBlock(block.saturating_add(1))))?;
@@ -218,7 +222,7 @@ impl<'s> Search<'s> {
     }
 
     /// The shortest extent that gives all that is wanted.
-    fn long_enough(&self, wanted: &Wanted) -> Result<Option<Candidate>> {
+    fn long_enough(&self, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let least = wanted.maximum.saturating_add(wanted.alignment - 1);
         let mut cursor = self.by_size()?;
         let mut next = cursor.seek(Seek::AtOrAfter((least, AgBlock(0))))?;
@@ -235,7 +239,7 @@ impl<'s> Search<'s> {
     }
 
     /// The longest piece that there is.
-    fn longest(&self, wanted: &Wanted) -> Result<Option<Candidate>> {
+    fn longest(&self, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let mut best: Option<Candidate> = None;
         let mut cursor = self.by_size()?;
         let mut next = cursor.last()?;
@@ -262,7 +266,7 @@ impl<'s> Search<'s> {
     }
 
     /// The best blocks of one free extent.
-    fn fit(&self, from: FreeSpace, wanted: &Wanted) -> Option<Candidate> {
+    fn fit(&self, from: FreeSpace, wanted: &GroupRequest) -> Option<Candidate> {
         let target = match wanted.near {
             Near::Anywhere => None,
             Near::Exactly(block) | Near::Block(block) => Some(block),
@@ -279,7 +283,7 @@ impl<'s> Search<'s> {
 
 /// Where in a stretch of free blocks an allocation goes: aligned, as long as wanted, and as near to
 /// `target` as that allows.
-fn place(part: Range<u32>, wanted: &Wanted, target: Option<u32>) -> Option<Range<u32>> {
+fn place(part: Range<u32>, wanted: &GroupRequest, target: Option<u32>) -> Option<Range<u32>> {
     let alignment = wanted.alignment.max(1);
     let first = part.start.checked_next_multiple_of(alignment)?;
     let longest = part.end.checked_sub(first)?.min(wanted.maximum);

@@ -50,7 +50,7 @@ pub fn inode_blocks(geometry: &Geometry) -> u64 {
 }
 
 /// What became of the search in one group.
-enum Answer {
+enum InodeOutcome {
     Taken(AgInode),
     /// It has no free inode and no room for a chunk.
     Full,
@@ -88,9 +88,9 @@ pub fn allocate_inode(
             continue;
         }
         match allocate_in(tx, number, near.filter(|_| number == home))? {
-            Answer::Taken(inode) => return taken(tx, number, inode),
-            Answer::Busy => passed_over = true,
-            Answer::Full => {}
+            InodeOutcome::Taken(inode) => return taken(tx, number, inode),
+            InodeOutcome::Busy => passed_over = true,
+            InodeOutcome::Full => {}
         }
     }
     if !passed_over {
@@ -99,7 +99,9 @@ pub fn allocate_inode(
     // Now in order and by waiting, which a step may do that holds no header yet.
     tx.roll()?;
     for number in (0..groups).map(AgNumber) {
-        if let Answer::Taken(inode) = allocate_in(tx, number, near.filter(|_| number == home))? {
+        if let InodeOutcome::Taken(inode) =
+            allocate_in(tx, number, near.filter(|_| number == home))?
+        {
             return taken(tx, number, inode);
         }
     }
@@ -141,12 +143,12 @@ fn allocate_in(
     tx: &mut Transaction<'_>,
     number: AgNumber,
     near: Option<AgInode>,
-) -> Result<Answer> {
-    let Some(mut group) = GroupInodes::open(tx, number)? else { return Ok(Answer::Busy) };
+) -> Result<InodeOutcome> {
+    let Some(mut group) = GroupInodes::open(tx, number)? else { return Ok(InodeOutcome::Busy) };
     if group.agi.free_count == 0 {
         if !group.add_chunk(tx)? {
             group.leave(tx);
-            return Ok(Answer::Full);
+            return Ok(InodeOutcome::Full);
         }
         group.store(tx);
         tx.hold(&group.header);
@@ -156,7 +158,7 @@ fn allocate_in(
     }
     let inode = group.take_inode(tx, near)?;
     group.close(tx);
-    Ok(Answer::Taken(inode))
+    Ok(InodeOutcome::Taken(inode))
 }
 
 impl<'journal> GroupInodes<'journal> {

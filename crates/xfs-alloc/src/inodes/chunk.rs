@@ -15,7 +15,7 @@ use xfs_format::{AgBlock, AgInode, BlockKind, FsBlock};
 use xfs_trans::Transaction;
 
 use super::group::GroupInodes;
-use crate::allocate::{SpaceRequest, Target, allocate_extent};
+use crate::allocate::{AllocationTarget, SpaceRequest, allocate_extent};
 use crate::deferred::{BlockExtent, defer_free};
 use crate::owner::ExtentOwner;
 
@@ -23,7 +23,7 @@ use crate::owner::ExtentOwner;
 const MOST_ALLOWED_CHUNKS: u64 = 16;
 
 /// Blocks for inodes.
-struct Room {
+struct ChunkBlocks {
     start: AgBlock,
     length_blocks: u32,
     /// They are a part of a chunk only.
@@ -41,7 +41,7 @@ impl<'journal> GroupInodes<'journal> {
         if tx.blocks_left() < super::inode_blocks(geometry) || !self.may_grow(tx, count) {
             return Ok(false);
         }
-        let Some(room) = self.find_room(tx)? else { return Ok(false) };
+        let Some(room) = self.allocate_blocks(tx)? else { return Ok(false) };
         let count = room.length_blocks << geometry.inodes_per_block_log;
         let first = AgInode(room.start.0 << geometry.inodes_per_block_log);
         self.write_inodes(tx, &room)?;
@@ -79,10 +79,10 @@ impl<'journal> GroupInodes<'journal> {
     }
 
     /// Blocks for a chunk: right behind the newest one, or near the inode btree, or fewer of them.
-    fn find_room(&self, tx: &mut Transaction<'journal>) -> Result<Option<Room>> {
+    fn allocate_blocks(&self, tx: &mut Transaction<'journal>) -> Result<Option<ChunkBlocks>> {
         let geometry = tx.geometry();
         let (blocks, alignment) = (geometry.chunk_blocks(), geometry.inode_alignment_blocks);
-        let request = |target: Target, blocks: u32, alignment: u32| {
+        let request = |target: AllocationTarget, blocks: u32, alignment: u32| {
             SpaceRequest::new(target, blocks, blocks)
                 .with_owner(ExtentOwner::INODES)
                 .with_alignment(alignment.max(1))
@@ -90,17 +90,17 @@ impl<'journal> GroupInodes<'journal> {
                 .with_minimum_left(BtreeKind::Inode.max_levels(geometry))
         };
         let in_group = |block: AgBlock| geometry.join_block(self.number, block);
-        let near = Target::NearInGroup(in_group(self.agi.inode_btree.block));
+        let near = AllocationTarget::NearInGroup(in_group(self.agi.inode_btree.block));
         let behind = self.agi.newest_inode.and_then(|newest| {
             let next = geometry.ag_inode_block(newest).checked_add(blocks)?;
             geometry.contains_ag_block(self.number, next).then_some(in_group(next))
         });
-        let whole = |start: FsBlock| Room {
+        let whole = |start: FsBlock| ChunkBlocks {
             start: geometry.split_block(start).unwrap_or_default().1,
             length_blocks: blocks,
             is_sparse: false,
         };
-        for target in behind.map(Target::Exact).into_iter().chain([near]) {
+        for target in behind.map(AllocationTarget::Exact).into_iter().chain([near]) {
             if let Some(extent) = allocate_extent(tx, &request(target, blocks, alignment))? {
                 return Ok(Some(whole(extent.start)));
             }
@@ -110,14 +110,18 @@ impl<'journal> GroupInodes<'journal> {
             return Ok(None);
         }
         match allocate_extent(tx, &request(near, part, part))? {
-            Some(extent) => Ok(self.sparse_room(tx, extent)),
+            Some(extent) => Ok(self.sparse_blocks(tx, extent)),
             None => Ok(None),
         }
     }
 
     /// Blocks for part of a chunk, unless the chunk that they would be part of reaches out of the
     /// group or lies at its start, where inode 0 would be: then they go back.
-    fn sparse_room(&self, tx: &mut Transaction<'journal>, extent: BlockExtent) -> Option<Room> {
+    fn sparse_blocks(
+        &self,
+        tx: &mut Transaction<'journal>,
+        extent: BlockExtent,
+    ) -> Option<ChunkBlocks> {
         let geometry = tx.geometry();
         let alignment = geometry.inode_alignment_blocks.max(1);
         let (_, start) = geometry.split_block(extent.start)?;
@@ -125,7 +129,7 @@ impl<'journal> GroupInodes<'journal> {
         let end = u64::from(chunk) + u64::from(geometry.chunk_blocks());
         if chunk != 0 && end <= u64::from(self.agi.length_blocks) {
             let length_blocks = extent.length_blocks;
-            return Some(Room { start, length_blocks, is_sparse: true });
+            return Some(ChunkBlocks { start, length_blocks, is_sparse: true });
         }
         defer_free(tx, extent, Some(ExtentOwner::INODES), crate::owner::Purpose::File);
         None
@@ -133,7 +137,7 @@ impl<'journal> GroupInodes<'journal> {
 
     /// Makes free inodes of blocks.
     #[doc(alias = "xfs_ialloc_inode_init")]
-    fn write_inodes(&self, tx: &mut Transaction<'journal>, room: &Room) -> Result<()> {
+    fn write_inodes(&self, tx: &mut Transaction<'journal>, room: &ChunkBlocks) -> Result<()> {
         let geometry = tx.geometry();
         let generation = self.new_generation(tx, room.start);
         let cluster_blocks = geometry.cluster_blocks();

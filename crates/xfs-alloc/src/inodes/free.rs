@@ -18,7 +18,7 @@ use crate::owner::{ExtentOwner, Purpose};
 
 /// What went with an inode that was freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freed {
+pub enum FreedInode {
     /// Nothing: its number waits for another file.
     Inode,
     /// Its whole chunk, which had no other inode in use. The number means nothing any more.
@@ -27,7 +27,7 @@ pub enum Freed {
 
 /// Where an inode stands that is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum LinkState {
     /// On its unlinked list.
     Unlinked,
     /// On none: its last name goes in this step, behind this call (see the lock order of the module).
@@ -49,10 +49,10 @@ pub fn free_inode(
     tx: &mut Transaction<'_>,
     record: &Arc<InodeRecord>,
     core: &InodeCore,
-    standing: Standing,
-) -> Result<Freed> {
+    state: LinkState,
+) -> Result<FreedInode> {
     let (mut group, inode) = GroupInodes::of_inode(tx, record.number())?;
-    if standing == Standing::Unlinked {
+    if state == LinkState::Unlinked {
         // Before anything is changed: whoever meets damage here leaves this inode alone and goes on.
         let found = group.in_chunks(tx, |chunks| chunks.seek(Seek::AtOrBefore(inode)))?;
         in_use(found, inode).map_err(|check| group.corrupt(check))?;
@@ -65,13 +65,13 @@ pub fn free_inode(
     if ends(tx.geometry(), left) {
         group.remove_chunk(tx, chunk)?;
         group.close(tx);
-        return Ok(Freed::Chunk);
+        return Ok(FreedInode::Chunk);
     }
     group.replace_in_free_chunks(tx, chunk, left)?;
     group.agi.free_count += 1;
     tx.count_inodes(0, 1);
     group.close(tx);
-    Ok(Freed::Inode)
+    Ok(FreedInode::Inode)
 }
 
 /// Whether a chunk goes that would be left like this. Where a block holds more than one chunk, it could

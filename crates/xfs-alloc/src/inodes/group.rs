@@ -14,7 +14,7 @@ use xfs_format::{
 use xfs_trans::Transaction;
 
 use super::state::{GroupState, InodeGroups, SavedPaths};
-use crate::allocate::{SpaceRequest, Target, allocate_extent};
+use crate::allocate::{AllocationTarget, SpaceRequest, allocate_extent};
 use crate::deferred::{BlockExtent, defer_free};
 use crate::owner::{ExtentOwner, Purpose};
 
@@ -247,7 +247,7 @@ impl AgiAnchor<'_> {
 
 impl Anchor for AgiAnchor<'_> {
     fn claim_block(&mut self, tx: &mut Transaction<'_>, near: u64) -> Result<u64> {
-        let target = Target::NearInGroup(self.fs_block(tx, near));
+        let target = AllocationTarget::NearInGroup(self.fs_block(tx, near));
         let request = SpaceRequest::new(target, 1, 1)
             .with_owner(ExtentOwner::INODE_BTREE)
             .with_purpose(self.purpose());

@@ -55,7 +55,7 @@ pub(super) struct GroupState {
     /// Used by who holds the latch of the AGI, which stands for all blocks on the way to them.
     paths: Mutex<SavedPaths, Group>,
     /// Whether the two above are kept.
-    remembers: bool,
+    keeps_buffers: bool,
 }
 
 impl InodeGroups {
@@ -89,7 +89,7 @@ impl InodeGroups {
 
     /// The header of a group, which may be latched by somebody.
     pub(super) fn header(journal: &Journal, number: AgNumber) -> Result<Buffer> {
-        let known = Self::of(journal).group(number).filter(|state| state.remembers);
+        let known = Self::of(journal).group(number).filter(|state| state.keeps_buffers);
         if let Some(header) = known.and_then(|state| state.header.value()) {
             return Ok(header.clone());
         }
@@ -128,7 +128,7 @@ impl GroupState {
             before: Mutex::new(HashMap::new()),
             header: SetOnce::new(),
             paths: Mutex::new(SavedPaths::default()),
-            remembers: u64::from(geometry.ag_count) * group_bytes <= MOST_KEPT_BYTES,
+            keeps_buffers: u64::from(geometry.ag_count) * group_bytes <= MOST_KEPT_BYTES,
         })
     }
 
@@ -139,7 +139,7 @@ impl GroupState {
 
     /// Keeps paths for the next one. The caller still has the AGI latched.
     pub(super) fn keep_paths(&self, paths: SavedPaths) {
-        if self.remembers {
+        if self.keeps_buffers {
             *self.paths.lock() = paths;
         }
     }

@@ -16,11 +16,11 @@ use xfs_trans::{InodeRecord, Journal, testing};
 
 use super::group::GroupInodes;
 use super::{
-    Freed, InodePurpose, Standing, add_unlinked, allocate_inode, free_inode, inode_blocks,
+    FreedInode, InodePurpose, LinkState, add_unlinked, allocate_inode, free_inode, inode_blocks,
     remove_unlinked, unlinked_lists,
 };
 use crate::{
-    AgHeaders, BlockExtent, ExtentOwner, Purpose, SpaceRequest, Target, allocate_extent,
+    AgHeaders, AllocationTarget, BlockExtent, ExtentOwner, Purpose, SpaceRequest, allocate_extent,
     open_journal,
 };
 
@@ -70,10 +70,10 @@ fn make(journal: &Arc<Journal>, parent: InodeNumber, purpose: InodePurpose) -> R
     Ok(made.number())
 }
 
-fn free(journal: &Arc<Journal>, record: &Arc<InodeRecord>) -> Result<Freed> {
+fn free(journal: &Arc<Journal>, record: &Arc<InodeRecord>) -> Result<FreedInode> {
     let mut tx = journal.begin(TransactionKind::FreeInode, 0)?;
     tx.join(record);
-    let freed = free_inode(&mut tx, record, &record.core()?, Standing::Unlinked)?;
+    let freed = free_inode(&mut tx, record, &record.core()?, LinkState::Unlinked)?;
     tx.commit()?;
     Ok(freed)
 }
@@ -164,7 +164,7 @@ fn of_mkfs(cache: &BufferCache) -> BTreeSet<InodeNumber> {
 }
 
 /// A volume and the inodes that are taken on it.
-struct Trial {
+struct TestVolume {
     device: SharedDevice,
     journal: Arc<Journal>,
     random: Prng,
@@ -175,7 +175,7 @@ struct Trial {
     generations: BTreeSet<(InodeNumber, u32)>,
 }
 
-impl Trial {
+impl TestVolume {
     fn new(seed: u64, bytes: u64, options: &str) -> Self {
         let device = testing::make_sized(bytes, options);
         let journal = open(&device);
@@ -273,20 +273,20 @@ impl Trial {
 fn check_random(options: &str) {
     let seeds = if std::env::var_os("FERROXFS_LONG").is_some() { 20 } else { 1 };
     for seed in 0..seeds {
-        let mut trial = Trial::new(seed, VOLUME_BYTES, options);
-        trial.run(1200, 8);
-        trial.check();
-        trial.crash();
-        trial.run(800, 2);
-        trial.check();
-        trial.crash();
-        let journal = Arc::clone(&trial.journal);
+        let mut volume = TestVolume::new(seed, VOLUME_BYTES, options);
+        volume.run(1200, 8);
+        volume.check();
+        volume.crash();
+        volume.run(800, 2);
+        volume.check();
+        volume.crash();
+        let journal = Arc::clone(&volume.journal);
         assert_eq!(journal.counts().inodes, counted(&journal).0);
         assert_eq!(journal.counts().free_inodes, counted(&journal).1);
         drop(journal);
-        while trial.free() {}
-        trial.check();
-        trial.unmount();
+        while volume.free() {}
+        volume.check();
+        volume.unmount();
     }
 }
 
@@ -315,12 +315,12 @@ fn volumes_without_some_of_the_btrees() {
 
 #[test]
 fn one_block_of_many_chunks() {
-    let mut trial = Trial::new(3, 2 * VOLUME_BYTES, "-b size=65536 -l size=80m");
-    trial.run(1000, 8);
-    trial.check();
-    while trial.free() {}
-    trial.check();
-    trial.unmount();
+    let mut volume = TestVolume::new(3, 2 * VOLUME_BYTES, "-b size=65536 -l size=80m");
+    volume.run(1000, 8);
+    volume.check();
+    while volume.free() {}
+    volume.check();
+    volume.unmount();
 }
 
 #[test]
@@ -445,7 +445,7 @@ fn fill_but_for_parts(journal: &Arc<Journal>) -> Vec<BlockExtent> {
     for (purpose, blocks) in [(Purpose::File, 4), (Purpose::Metadata, 0)] {
         loop {
             let Ok(mut tx) = journal.begin(TransactionKind::Write, blocks) else { break };
-            let request = SpaceRequest::new(Target::Group(AgNumber(0)), 4, 4)
+            let request = SpaceRequest::new(AllocationTarget::Group(AgNumber(0)), 4, 4)
                 .with_alignment(4)
                 .with_purpose(purpose)
                 .with_owner(ExtentOwner::STAGING);
@@ -496,7 +496,7 @@ fn fill(journal: &Arc<Journal>) {
     {
         loop {
             let Ok(mut tx) = journal.begin(TransactionKind::Write, reserved) else { break };
-            let request = SpaceRequest::new(Target::Group(AgNumber(0)), 1, most)
+            let request = SpaceRequest::new(AllocationTarget::Group(AgNumber(0)), 1, most)
                 .with_purpose(purpose)
                 .with_owner(ExtentOwner::STAGING);
             let extent = allocate_extent(&mut tx, &request).unwrap();

@@ -24,7 +24,7 @@ use std::ops::Range;
 type Ticket = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Busy {
+struct BusyExtent {
     end: u32,
     ticket: Ticket,
 }
@@ -33,7 +33,7 @@ struct Busy {
 #[doc(alias = "xfs_extent_busy")]
 #[derive(Debug, Default)]
 pub(crate) struct BusyExtents {
-    by_start: BTreeMap<u32, Busy>,
+    by_start: BTreeMap<u32, BusyExtent>,
     /// What was given up, in the order in which it was: to forget it without looking at the rest.
     in_order: VecDeque<(Range<u32>, Ticket)>,
     /// The checkpoints of tickets whose transactions have committed, in order (I2).
@@ -51,7 +51,7 @@ impl BusyExtents {
     /// Marks blocks that a transaction has freed, or taken from one of the files that shared them.
     pub(crate) fn insert(&mut self, range: Range<u32>, ticket: Ticket) {
         self.remove(range.clone());
-        self.by_start.insert(range.start, Busy { end: range.end, ticket });
+        self.by_start.insert(range.start, BusyExtent { end: range.end, ticket });
         self.in_order.push_back((range, ticket));
     }
 
@@ -131,7 +131,7 @@ impl BusyExtents {
         for (start, busy) in touched.into_iter().filter(|(_, busy)| busy.end > range.start) {
             self.by_start.remove(&start);
             if start < range.start {
-                self.by_start.insert(start, Busy { end: range.start, ..busy });
+                self.by_start.insert(start, BusyExtent { end: range.start, ..busy });
             }
             if busy.end > range.end {
                 self.by_start.insert(range.end, busy);

@@ -57,13 +57,13 @@ impl Reserve {
 
 /// What the btrees of a group can grow to, and what they have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Demand {
+pub(crate) struct ReserveDemand {
     pub(crate) refcount: Reserve,
     pub(crate) free_inodes: Reserve,
     pub(crate) reverse_map: Reserve,
 }
 
-impl Demand {
+impl ReserveDemand {
     /// `free_inode_blocks` is the size of the free inode btree, which not every volume counts.
     pub(crate) fn new(superblock: &Superblock, agf: &Agf, free_inode_blocks: u32) -> Self {
         let geometry = &superblock.geometry;
@@ -145,13 +145,13 @@ pub(crate) fn free_space_btree_blocks(agf: &Agf) -> u32 {
 
 /// What users see as free of the blocks that the headers count as free.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Visible {
+pub(crate) struct VisibleBlocks {
     free: u64,
     unavailable: u64,
     pool: u64,
 }
 
-impl Visible {
+impl VisibleBlocks {
     /// `free` as the headers count it, `unavailable` what is not to be reserved by anybody. The pool
     /// is taken out, or what there is of it.
     pub(crate) fn new(free: u64, unavailable: u64, pool: u64) -> Self {
@@ -190,8 +190,8 @@ pub(crate) struct Reserves {
 impl Reserves {
     /// Sets up the accounts of a group. Volumes may have got the free inode btree when there was no
     /// account for it yet; those go without it where space is short.
-    pub(crate) fn set_up(demand: &Demand, visible: &mut Visible) -> Self {
-        let Demand { refcount, free_inodes, reverse_map } = *demand;
+    pub(crate) fn set_up(demand: &ReserveDemand, visible: &mut VisibleBlocks) -> Self {
+        let ReserveDemand { refcount, free_inodes, reverse_map } = *demand;
         let both = Reserve {
             asked: refcount.asked + free_inodes.asked,
             left: refcount.left + free_inodes.left,

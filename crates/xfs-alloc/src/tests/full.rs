@@ -10,10 +10,10 @@ use xfs_trans::testing::make_sized;
 use xfs_trans::{Journal, Transaction};
 
 use super::model::Model;
-use super::space::{Bench, GEOMETRIES, MIB};
+use super::space::{GEOMETRIES, MIB, TestVolume};
 use crate::testing::open;
 use crate::{
-    BlockExtent, FileMapping, Purpose, SpaceRequest, Target, allocate_extent, defer_free,
+    AllocationTarget, BlockExtent, FileMapping, Purpose, SpaceRequest, allocate_extent, defer_free,
     defer_map, defer_unmap,
 };
 
@@ -44,7 +44,7 @@ impl<'a> Filler<'a> {
                 }
                 Err(error) => panic!("{error}"),
             };
-            let request = SpaceRequest::new(Target::FromGroup(self.group), 1, most);
+            let request = SpaceRequest::new(AllocationTarget::FromGroup(self.group), 1, most);
             let Some(extent) = allocate_extent(&mut tx, &request).unwrap() else {
                 tx.commit().unwrap();
                 most /= 2;
@@ -80,18 +80,18 @@ impl<'a> Filler<'a> {
 #[test]
 fn a_full_volume_says_so_and_can_be_emptied() {
     for (bytes, options) in GEOMETRIES {
-        let mut bench = Bench::new(11, bytes, options);
-        let journal = Arc::clone(&bench.journal);
+        let mut volume = TestVolume::new(11, bytes, options);
+        let journal = Arc::clone(&volume.journal);
         let free = journal.counts().free_blocks;
         let mut filler = Filler::new(&journal, 0);
         filler.fill(2000);
-        bench.model.mappings.clone_from(&filler.mappings);
-        bench.check();
+        volume.model.mappings.clone_from(&filler.mappings);
+        volume.check();
         let left = journal.counts().free_blocks;
         assert!(left < free / 50, "{left} of {free} blocks are left on {options}");
         filler.empty();
-        bench.model.mappings.clear();
-        bench.check();
+        volume.model.mappings.clear();
+        volume.check();
         assert_eq!(journal.counts().free_blocks, free, "{options}");
     }
 }
@@ -134,7 +134,7 @@ fn a_lower_group_is_waited_for() {
     let journal = open(&make_sized(64 * MIB, "-d agcount=2"), 1);
     let begin = || journal.begin(TransactionKind::Write, 64).unwrap();
     let take = |tx: &mut Transaction<'_>, group| {
-        let request = SpaceRequest::new(Target::Group(AgNumber(group)), 1, 1);
+        let request = SpaceRequest::new(AllocationTarget::Group(AgNumber(group)), 1, 1);
         allocate_extent(tx, &request).unwrap().expect("the group has room")
     };
     let both_hold = Barrier::new(2);

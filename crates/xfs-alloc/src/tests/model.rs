@@ -29,7 +29,7 @@ pub(super) struct Model {
 }
 
 /// All that hangs from one AGF, as it is.
-struct Found {
+struct FoundBlocks {
     free: BTreeSet<u32>,
     listed: BTreeSet<u32>,
     by_group: BTreeSet<u32>,
@@ -58,7 +58,7 @@ fn blocks_of(
     blocks
 }
 
-impl Found {
+impl FoundBlocks {
     fn read(cache: &BufferCache, headers: &AgHeaders) -> Self {
         let group = headers.group();
         let agf = &headers.agf;
@@ -97,7 +97,7 @@ impl Model {
         let mut model = Self::default();
         for group in cache.geometry().groups() {
             let headers = AgHeaders::read(cache, group).unwrap();
-            let found = Found::read(cache, &headers);
+            let found = FoundBlocks::read(cache, &headers);
             let sets = [&found.free, &found.listed, &found.by_group, &found.by_refcount];
             let taken = |block: &u32| !sets.iter().any(|set| set.contains(block));
             model.fixed.insert(group, (0..headers.agf.length_blocks).filter(taken).collect());
@@ -127,7 +127,7 @@ impl Model {
     pub(super) fn check(&self, cache: &BufferCache) {
         for group in cache.geometry().groups() {
             let headers = AgHeaders::read(cache, group).unwrap();
-            let found = Found::read(cache, &headers);
+            let found = FoundBlocks::read(cache, &headers);
             let uses = self.uses(cache, group);
             self.check_partition(cache, &headers, &found, &uses);
             self.check_reverse_map(cache, &headers, &found, &uses);
@@ -157,7 +157,7 @@ impl Model {
         &self,
         cache: &BufferCache,
         headers: &AgHeaders,
-        found: &Found,
+        found: &FoundBlocks,
         uses: &BTreeMap<u32, BTreeSet<Use>>,
     ) {
         let group = headers.group();
@@ -185,7 +185,7 @@ impl Model {
         &self,
         cache: &BufferCache,
         headers: &AgHeaders,
-        found: &Found,
+        found: &FoundBlocks,
         uses: &BTreeMap<u32, BTreeSet<Use>>,
     ) {
         let group = headers.group();

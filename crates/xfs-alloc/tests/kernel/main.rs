@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use xfs_alloc::{
-    InodePurpose, Standing, VolumeCounters, add_unlinked, allocate_inode, free_inode, inode_blocks,
-    open_journal, unlinked_lists,
+    InodePurpose, LinkState, VolumeCounters, add_unlinked, allocate_inode, free_inode,
+    inode_blocks, open_journal, unlinked_lists,
 };
 use xfs_buffer::{BufferCache, Error, PosixError, Result};
 use xfs_device::{FileDevice, OpenOptions, SharedDevice};
@@ -187,6 +187,6 @@ fn free(journal: &Arc<Journal>, inode: InodeNumber) -> Result<()> {
     let record = journal.inode(inode)?;
     let mut tx = journal.begin(TransactionKind::FreeInode, 0)?;
     tx.join(&record);
-    free_inode(&mut tx, &record, &record.core()?, Standing::Unlinked)?;
+    free_inode(&mut tx, &record, &record.core()?, LinkState::Unlinked)?;
     tx.commit().map(drop)
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use xfs_alloc::{
-    BlockExtent, Purpose, SpaceRequest, Target, allocate_extent, defer_free, defer_stage,
+    AllocationTarget, BlockExtent, Purpose, SpaceRequest, allocate_extent, defer_free, defer_stage,
     defer_unstage, recover_leftovers,
 };
 use xfs_buffer::Result;
@@ -98,7 +98,7 @@ fn stage_and_unstage(journal: &Arc<Journal>) -> Result<u64> {
         let group = AgNumber(random.within(0..groups) as u32);
         let most = random.within(1..24) as u32;
         let mut tx = journal.begin(TransactionKind::Write, u64::from(most) + SPARE_BLOCKS)?;
-        let request = SpaceRequest::new(Target::FromGroup(group), 1, most);
+        let request = SpaceRequest::new(AllocationTarget::FromGroup(group), 1, most);
         if let Some(extent) = allocate_extent(&mut tx, &request)? {
             defer_stage(&mut tx, extent);
             staged.push(extent);

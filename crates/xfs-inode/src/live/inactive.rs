@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use xfs_alloc::{Standing, free_inode};
+use xfs_alloc::{LinkState, free_inode};
 use xfs_buffer::{PosixError, Result};
 use xfs_format::attr::leaf::AttrLeafHeaderDisk;
 use xfs_format::dabtree::{NODE_MAGIC, Node, magic};
@@ -59,7 +59,7 @@ impl Live {
             |tx| {
                 tx.join(self.record());
                 let core = self.inode().core().clone();
-                free_inode(tx, self.record(), &core, Standing::Unlinked).map(|_| ())
+                free_inode(tx, self.record(), &core, LinkState::Unlinked).map(|_| ())
             },
         )
     }
@@ -83,7 +83,7 @@ impl Live {
     pub fn free_with_name(&self, tx: &mut Transaction<'_>) -> Result<()> {
         assert!(self.is_bare(), "what has blocks goes by the unlinked list");
         let core = self.inode().core().clone();
-        free_inode(tx, self.record(), &core, Standing::Named).map(|_| ())
+        free_inode(tx, self.record(), &core, LinkState::Named).map(|_| ())
     }
 
     fn free_contents(&self, journal: &Arc<Journal>) -> Result<()> {

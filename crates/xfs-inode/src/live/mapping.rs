@@ -14,7 +14,7 @@
 //! The form follows from the count alone, as verifiers want it.
 
 use xfs_alloc::{
-    BlockExtent, ExtentOwner, Purpose, SpaceRequest, Target, allocate_extent, defer_free,
+    AllocationTarget, BlockExtent, ExtentOwner, Purpose, SpaceRequest, allocate_extent, defer_free,
 };
 use xfs_btree::{Anchor, Anchored, Editor, ForkRoot, Root};
 use xfs_buffer::{Error, Result};
@@ -70,7 +70,8 @@ struct ForkAnchor {
 
 impl Anchor for ForkAnchor {
     fn claim_block(&mut self, tx: &mut Transaction<'_>, near: u64) -> Result<u64> {
-        let request = SpaceRequest::new(Target::Near(FsBlock(near)), 1, 1).with_owner(self.owner);
+        let request =
+            SpaceRequest::new(AllocationTarget::Near(FsBlock(near)), 1, 1).with_owner(self.owner);
         // The transaction has reserved it. Without it the btree stays half changed, which must not
         // be taken for an ordinary lack of space.
         let block = allocate_extent(tx, &request)?.ok_or(Error::Shutdown)?;

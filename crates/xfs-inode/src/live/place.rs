@@ -7,7 +7,7 @@
 //! its directory. The end of a file on a volume of stripes grows where it ends, or else from the
 //! start of a stripe unit on. A file whose extents are to be large gets whole units, if there are any.
 
-use xfs_alloc::{SpaceRequest, Target};
+use xfs_alloc::{AllocationTarget, SpaceRequest};
 use xfs_format::inode::{FileType, ForkKind, InodeFlags};
 use xfs_format::{FileBlock, FsBlock, Geometry};
 use xfs_trans::Journal;
@@ -26,8 +26,13 @@ impl Live {
 
     /// Where blocks for `at` are best: behind those before it, else near the inode.
     #[doc(alias = "xfs_bmap_btalloc")]
-    pub(crate) fn place_for(&self, geometry: &Geometry, fork: ForkKind, at: FileBlock) -> Target {
-        Target::Near(self.block_behind(geometry, fork, at).map_or_else(
+    pub(crate) fn place_for(
+        &self,
+        geometry: &Geometry,
+        fork: ForkKind,
+        at: FileBlock,
+    ) -> AllocationTarget {
+        AllocationTarget::Near(self.block_behind(geometry, fork, at).map_or_else(
             || {
                 let inode = geometry.split_inode(self.number());
                 inode.map_or(FsBlock(0), |(group, inode)| {
@@ -69,7 +74,7 @@ impl Live {
         let onwards = self.block_behind(geometry, fork, at).filter(|(_, goes_on)| *goes_on);
         let exactly = onwards
             .filter(|_| at_end)
-            .map(|(block, _)| SpaceRequest::new(Target::Exact(block), unit, wanted));
+            .map(|(block, _)| SpaceRequest::new(AllocationTarget::Exact(block), unit, wanted));
         let striped = at_end.then(|| SpaceRequest::new(place, unit, wanted).with_alignment(unit));
         let hint = if is_contents { self.extent_size_hint() } else { 0 };
         let whole = (1 < hint && hint <= wanted)

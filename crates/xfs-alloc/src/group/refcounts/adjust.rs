@@ -1,12 +1,12 @@
 //! What becomes of reference counts when a range gets one more, or one fewer: a pure function.
 //!
-//! Owns: the counts block by block, and their shape as records. Does **not** own the btree.
+//! Owns: the counts block by block, and their builder as records. Does **not** own the btree.
 //!
 //! # Invariants
 //!
 //! - **I1** Blocks with the count that needs no record have none: one reference among shared
 //!   blocks, none among those set aside.
-//! - **I2** Two records that touch have different counts: the shape of the records follows from the
+//! - **I2** Two records that touch have different counts: the builder of the records follows from the
 //!   counts of the blocks alone. A checker that derives them from the reverse map finds the same.
 
 use std::ops::Range;
@@ -69,7 +69,7 @@ pub(super) struct Adjusted {
 
 /// A block whose count cannot change as asked.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
+pub(super) struct InvalidChange {
     pub(super) start: u32,
     pub(super) references: u32,
 }
@@ -79,42 +79,42 @@ pub(super) fn adjust(
     old: &[Refcount],
     change: CountChange,
     range: Range<u32>,
-) -> Result<Adjusted, Wrong> {
-    let mut shape = Shape { change, records: Vec::new(), unreferenced: Vec::new() };
+) -> Result<Adjusted, InvalidChange> {
+    let mut builder = RecordBuilder { change, records: Vec::new(), unreferenced: Vec::new() };
     let mut from = range.start;
     for record in old {
         let Range { start, end } = record.start.0..record.end().0;
-        shape.keep(start..end.min(range.start), record.references);
+        builder.keep(start..end.min(range.start), record.references);
         let inside = start.max(range.start)..end.min(range.end);
         if !inside.is_empty() {
-            shape.change(from..inside.start, change.base())?;
+            builder.change(from..inside.start, change.base())?;
             from = inside.end;
-            shape.change(inside, record.references)?;
+            builder.change(inside, record.references)?;
         } else if start >= range.end {
-            shape.change(from..range.end, change.base())?;
+            builder.change(from..range.end, change.base())?;
             from = range.end;
         }
         if end > range.end {
-            shape.keep(start.max(range.end)..end, record.references);
+            builder.keep(start.max(range.end)..end, record.references);
         }
     }
-    shape.change(from..range.end, change.base())?;
-    Ok(Adjusted { records: shape.records, unreferenced: shape.unreferenced })
+    builder.change(from..range.end, change.base())?;
+    Ok(Adjusted { records: builder.records, unreferenced: builder.unreferenced })
 }
 
 /// Records as they grow, in order.
-struct Shape {
+struct RecordBuilder {
     change: CountChange,
     records: Vec<Refcount>,
     unreferenced: Vec<Range<u32>>,
 }
 
-impl Shape {
-    fn change(&mut self, range: Range<u32>, references: u32) -> Result<(), Wrong> {
+impl RecordBuilder {
+    fn change(&mut self, range: Range<u32>, references: u32) -> Result<(), InvalidChange> {
         if range.is_empty() {
             return Ok(());
         }
-        let wrong = Wrong { start: range.start, references };
+        let wrong = InvalidChange { start: range.start, references };
         let references = self.change.apply(references).ok_or(wrong)?;
         if self.change == CountChange::Decrease && references == 0 {
             self.unreferenced.push(range);

@@ -9,7 +9,7 @@ fn check_place(
     at: Option<Range<u32>>,
 ) {
     let (minimum, maximum, alignment) = wanted;
-    let wanted = Wanted { alignment, ..Wanted::blocks(minimum, maximum) };
+    let wanted = GroupRequest { alignment, ..GroupRequest::blocks(minimum, maximum) };
     assert_eq!(place(part.clone(), &wanted, target), at, "{part:?} {wanted:?} {target:?}");
 }
 

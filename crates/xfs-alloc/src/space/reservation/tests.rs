@@ -17,12 +17,12 @@ fn an_account_gives_what_it_has_and_takes_what_is_its_own() {
 
 #[test]
 fn accounts_are_hidden_while_there_is_room() {
-    let demand = |refcount, free_inodes, reverse_map| Demand {
+    let demand = |refcount, free_inodes, reverse_map| ReserveDemand {
         refcount: Reserve::new(refcount, 1),
         free_inodes: Reserve::new(free_inodes, 1),
         reverse_map: Reserve::new(reverse_map, 1),
     };
-    let mut visible = Visible::new(1000, 16, 50);
+    let mut visible = VisibleBlocks::new(1000, 16, 50);
     assert_eq!(visible.blocks(), 934);
     let reserves = Reserves::set_up(&demand(101, 51, 200), &mut visible);
     assert_eq!(visible.blocks(), 934 - 150 - 200);
@@ -33,7 +33,7 @@ fn accounts_are_hidden_while_there_is_room() {
     let reserves = Reserves::set_up(&demand(101, 901, 500), &mut visible);
     assert_eq!((reserves.metadata.left, reserves.reverse_map.left), (100, 0));
     // The pool helps out.
-    let mut visible = Visible::new(1000, 16, 500);
+    let mut visible = VisibleBlocks::new(1000, 16, 500);
     assert!(visible.hide(484));
     assert!(visible.hide(499));
     assert!(!visible.hide(2));

@@ -82,9 +82,9 @@ fn blocks_set_aside_have_one_record_for_each_stretch() {
     let cut = adjusted(&[record(1, 10)], CountChange::Unstage, 5..9);
     assert_eq!(cut, [record(1, 4), record(9, 2)]);
     let wrong = adjust(&[record(1, 4)], CountChange::Stage, 4..6).unwrap_err();
-    assert_eq!(wrong, Wrong { start: 4, references: 1 });
+    assert_eq!(wrong, InvalidChange { start: 4, references: 1 });
     let wrong = adjust(&[record(1, 4)], CountChange::Unstage, 4..6).unwrap_err();
-    assert_eq!(wrong, Wrong { start: 5, references: 0 });
+    assert_eq!(wrong, InvalidChange { start: 5, references: 0 });
 }
 
 #[test]
