@@ -1,11 +1,11 @@
 //! Opening the allocator with the journal of a volume.
 //!
-//! Owns: summing the headers of all groups, sizing what each keeps back, and the numbers that the
-//! journal starts with and that the superblock gets in the end. Does **not** own recovery: the log
-//! has been replayed.
+//! Owns: summing the headers of all groups, sizing the reserves of each, the counters that the
+//! journal starts with, and those that the superblock gets in the end. Does **not** own recovery:
+//! the log has been replayed.
 //!
-//! The counters of the superblock are believed by nobody here: those of the groups are the truth,
-//! and the headers have to be read in any case.
+//! The counters of the superblock are not used. Those of the groups are the truth, and the headers
+//! have to be read in any case.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::space::reservation::{
 ///
 /// # Errors
 ///
-/// The device's error, or a header that cannot be believed.
+/// The device's error, or a corrupt header.
 #[doc(alias = "xfs_fs_reserve_ag_blocks")]
 pub fn open_journal(
     cache: Arc<BufferCache>,
@@ -45,8 +45,8 @@ pub fn open_journal(
     Ok(journal)
 }
 
-/// The free blocks that files can have, as `statfs` shows them on a volume that is mounted to be
-/// written to.
+/// Returns the free blocks that files can use, as `statfs` shows them on a volume that is mounted
+/// read-write.
 ///
 /// # Errors
 ///
@@ -55,18 +55,18 @@ pub fn available_blocks(cache: &BufferCache, superblock: &Superblock) -> Result<
     open_space(cache, superblock).map(|opened| opened.counts.free_blocks)
 }
 
-/// What the superblock has to say: the sums of the groups' headers.
+/// The counters for the superblock: the sums of the groups' headers.
 fn counts_for_disk(cache: &BufferCache) -> Result<Counts> {
     let VolumeCounters { inodes, free_inodes, free_blocks } = VolumeCounters::sum(cache)?;
     Ok(Counts { free_blocks, inodes, free_inodes })
 }
 
-/// What the headers of all groups come to.
+/// The state computed from the headers of all groups.
 pub(crate) struct OpenedSpace {
     pub(crate) space: Space,
-    /// What users see.
+    /// The counts that users see.
     pub(crate) counts: Counts,
-    /// Kept for what may not fail.
+    /// Blocks kept for operations that may not fail.
     pub(crate) pool: u64,
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result
     Ok(OpenedSpace { space: Space::new(geometry, reserved), counts, pool: visible.pool() })
 }
 
-/// The size of the free inode btree, counted where the header does not say it.
+/// The size of the free inode btree, counted block by block where the header does not hold it.
 fn free_inode_blocks(cache: &BufferCache, agi: &Agi) -> Result<u32> {
     match (counted_free_inode_blocks(agi), agi.free_inode_btree) {
         (Some(blocks), _) => Ok(blocks),
@@ -120,7 +120,7 @@ fn count_blocks(
     while let Some(first) = leftmost.take() {
         let mut next = Some(first);
         while let Some(block) = next {
-            // A ring of siblings would go on for ever.
+            // A ring of siblings would never end.
             if !group.contains_block(block) || blocks >= group.length_blocks() {
                 return Err(outside().into());
             }

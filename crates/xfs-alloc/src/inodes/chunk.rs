@@ -1,8 +1,8 @@
 //! Making chunks of inodes.
 //!
-//! The inodes of a new chunk are not logged one by one. One item says that the blocks became
-//! inodes, and their buffers are ordered: the log's tail does not pass the item before they are
-//! written.
+//! The inodes of a new chunk are not logged one by one. One item records that the blocks became
+//! inodes, and their buffers are ordered: the log's tail does not pass the item before the buffers
+//! are written.
 
 use xfs_buffer::Result;
 use xfs_format::agi::AgiCheck;
@@ -19,20 +19,21 @@ use crate::allocate::{AllocationTarget, SpaceRequest, allocate_extent};
 use crate::deferred::{BlockExtent, defer_free};
 use crate::owner::ExtentOwner;
 
-/// Chunks that a group may make at most before the number of the volume's inodes is asked for.
+/// The largest number of chunks that a group may make before the volume's inode count is read
+/// again.
 const MOST_ALLOWED_CHUNKS: u64 = 16;
 
 /// Blocks for inodes.
 struct ChunkBlocks {
     start: AgBlock,
     length_blocks: u32,
-    /// They are a part of a chunk only.
+    /// They are only a part of a chunk.
     is_sparse: bool,
 }
 
 impl<'journal> GroupInodes<'journal> {
-    /// Makes a chunk of free inodes, or part of one where there is no room for a whole one. `false`
-    /// if there is no room at all, or the volume has as many inodes as it may have.
+    /// Makes a chunk of free inodes, or part of one where there is no room for a whole chunk.
+    /// Returns `false` if there is no room at all, or the volume has reached its inode limit.
     #[doc(alias = "xfs_ialloc_ag_alloc")]
     pub(super) fn add_chunk(&mut self, tx: &mut Transaction<'journal>) -> Result<bool> {
         let geometry = tx.geometry();
@@ -60,11 +61,11 @@ impl<'journal> GroupInodes<'journal> {
         Ok(true)
     }
 
-    /// Whether the volume may have so many more inodes.
+    /// Whether the volume may have `count` more inodes.
     ///
-    /// Far below the limit a group is allowed some chunks at once, so that the volume's number is
-    /// not asked for each time. What a group has not made of them when others come to the limit it
-    /// still may: by so little the limit, which is a wish, can be passed.
+    /// Far below the limit a group gets an allowance of some chunks at once, so that the volume's
+    /// count is not read each time. A group may still use its allowance when other groups have
+    /// reached the limit. The limit is advisory, and can be exceeded by that little.
     fn may_grow(&self, tx: &Transaction<'_>, count: u32) -> bool {
         let (geometry, journal) = (tx.geometry(), tx.journal());
         let limit = journal.superblock().inode_limit(geometry.data_blocks);
@@ -78,7 +79,8 @@ impl<'journal> GroupInodes<'journal> {
         left > 0
     }
 
-    /// Blocks for a chunk: right behind the newest one, or near the inode btree, or fewer of them.
+    /// Allocates the blocks of a chunk: directly after the newest one, or near the inode btree, or
+    /// only part of a chunk.
     fn allocate_blocks(&self, tx: &mut Transaction<'journal>) -> Result<Option<ChunkBlocks>> {
         let geometry = tx.geometry();
         let (blocks, alignment) = (geometry.chunk_blocks(), geometry.inode_alignment_blocks);
@@ -115,8 +117,8 @@ impl<'journal> GroupInodes<'journal> {
         }
     }
 
-    /// Blocks for part of a chunk, unless the chunk that they would be part of reaches out of the
-    /// group or lies at its start, where inode 0 would be: then they go back.
+    /// Accepts blocks for part of a chunk, unless that chunk would reach past the end of the group
+    /// or lie at its start, where inode 0 would be. In these cases the blocks are freed again.
     fn sparse_blocks(
         &self,
         tx: &mut Transaction<'journal>,
@@ -135,7 +137,7 @@ impl<'journal> GroupInodes<'journal> {
         None
     }
 
-    /// Makes free inodes of blocks.
+    /// Initializes blocks as free inodes.
     #[doc(alias = "xfs_ialloc_inode_init")]
     fn write_inodes(&self, tx: &mut Transaction<'journal>, room: &ChunkBlocks) -> Result<()> {
         let geometry = tx.geometry();
@@ -162,9 +164,10 @@ impl<'journal> GroupInodes<'journal> {
         Ok(())
     }
 
-    /// The generation of the inodes of a new chunk. Chunks come and go, and a number must not come
-    /// back with a generation that a file has had, which others may hold a handle of. What goes into
-    /// it is of the volume, so that the same steps make the same volume.
+    /// The generation of the inodes of a new chunk. Chunks are freed and made again. An inode
+    /// number must not return with a generation that an earlier file had, as a client may hold a
+    /// handle of that file. The generation depends only on the volume, so that the same operations
+    /// produce the same volume.
     fn new_generation(&self, tx: &Transaction<'_>, start: AgBlock) -> u32 {
         let (high, low) = tx.geometry().meta_uuid.as_u64_pair();
         let place = u64::from(self.number.0) << 32 | u64::from(start.0);
@@ -182,7 +185,8 @@ impl<'journal> GroupInodes<'journal> {
         self.in_free_chunks(tx, |chunks| chunks.insert(chunk)).map(drop)
     }
 
-    /// Adds inodes from `first` on to the chunk that they are part of, and returns its first one.
+    /// Adds inodes from `first` on to the chunk that they belong to, and returns the chunk's first
+    /// inode.
     #[doc(alias = "xfs_inobt_insert_sprec")]
     fn insert_sparse(
         &mut self,

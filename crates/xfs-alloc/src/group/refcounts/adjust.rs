@@ -1,20 +1,21 @@
-//! What becomes of reference counts when a range gets one more, or one fewer: a pure function.
+//! The reference counts after a range gets one more reference, or one fewer: a pure function.
 //!
-//! Owns: the counts block by block, and their builder as records. Does **not** own the btree.
+//! Owns: the counts block by block, and the records that describe them. Does **not** own the btree.
 //!
 //! # Invariants
 //!
-//! - **I1** Blocks with the count that needs no record have none: one reference among shared
-//!   blocks, none among those set aside.
-//! - **I2** Two records that touch have different counts: the builder of the records follows from the
-//!   counts of the blocks alone. A checker that derives them from the reverse map finds the same.
+//! - **I1** Blocks with the default count have no record: one reference among shared blocks, none
+//!   among staged ones.
+//! - **I2** Two records that touch have different counts. The records therefore follow from the
+//!   counts of the blocks alone, and a checker that derives them from the reverse map finds the
+//!   same.
 
 use std::ops::Range;
 
 use xfs_format::AgBlock;
 use xfs_format::refcount::{Refcount, RefcountDomain};
 
-/// So many references that nobody counts any more.
+/// The count at which a block is no longer changed, because it cannot rise further.
 const SATURATED: u32 = u32::MAX;
 
 /// A change of the counts of a range.
@@ -24,14 +25,14 @@ pub(crate) enum CountChange {
     Increase,
     /// One file fewer has them.
     Decrease,
-    /// They are set aside for copy-on-write.
+    /// They are staged for copy-on-write.
     Stage,
-    /// They no longer are.
+    /// They are no longer staged.
     Unstage,
 }
 
 impl CountChange {
-    /// Which records it concerns.
+    /// The kind of records that the change concerns.
     pub(crate) const fn domain(self) -> RefcountDomain {
         match self {
             Self::Increase | Self::Decrease => RefcountDomain::Shared,
@@ -47,7 +48,7 @@ impl CountChange {
         }
     }
 
-    /// The count after the change; `None` if there cannot be such a change.
+    /// The count after the change; `None` if the change is invalid.
     fn apply(self, references: u32) -> Option<u32> {
         match self {
             Self::Increase | Self::Decrease if references == SATURATED => Some(SATURATED),
@@ -63,11 +64,11 @@ impl CountChange {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Adjusted {
     pub(super) records: Vec<Refcount>,
-    /// Blocks that nobody refers to any more.
+    /// Blocks without any reference left.
     pub(super) unreferenced: Vec<Range<u32>>,
 }
 
-/// A block whose count cannot change as asked.
+/// A block whose count does not allow the change.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct InvalidChange {
     pub(super) start: u32,
@@ -102,7 +103,7 @@ pub(super) fn adjust(
     Ok(Adjusted { records: builder.records, unreferenced: builder.unreferenced })
 }
 
-/// Records as they grow, in order.
+/// Builds the records after the change, in order.
 struct RecordBuilder {
     change: CountChange,
     records: Vec<Refcount>,
