@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | [`FreeWork`] | extent free | one extent |
 //! | [`MapWork`] | reverse map | one mapping |
-//! | [`CountWork`] | reference counts | the records that one step may change; the rest is requeued |
+//! | [`CountWork`] | reference counts | the records of one step; the rest is requeued |
 //!
 //! A step latches the header of its group. The group may lie below another group that the step has
 //! latched, and another thread may hold it. Then the work is requeued in a step of its own: no

@@ -1,7 +1,8 @@
-//! The state that an intent to convert a reverse mapping carries: what the mapping will be.
+//! The state that an intent to convert a reverse mapping carries: the state after the conversion.
 //!
-//! The kernel reads it so. With the other state in it our own recovery could still come out right, since
-//! it would misread what it has miswritten; so the bits are spelt out here.
+//! The kernel reads the intent this way. Our own recovery would undo a wrong state that our own
+//! code has written, so a test of recovery alone could pass. The bits are therefore written out
+//! here.
 
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{AgNumber, FileBlock, FsBlock, InodeNumber};
@@ -26,7 +27,7 @@ fn part(whole: &FileMapping, from: u32, to: u32) -> FileMapping {
     }
 }
 
-/// Converts the middle of a mapping, and crashes when that is promised and not done.
+/// Converts the middle of a mapping, and crashes when the conversion is promised and not done.
 fn check(options: &str, is_unwritten: bool, expected_flags: u32) {
     let mut volume = TestVolume::new(0, 64 * MIB, options);
     let mut whole = FileMapping {
@@ -66,13 +67,13 @@ fn check(options: &str, is_unwritten: bool, expected_flags: u32) {
     ];
     volume.model.check(journal.cache());
     journal.unmount().unwrap();
-    // The chain itself, where nothing crashed, does the same.
+    // The chain without a crash has the same result.
     tx.commit().unwrap();
     volume.model.check(volume.journal.cache());
 }
 
 #[test]
-fn an_intent_to_convert_carries_the_state_that_it_leads_to() {
+fn intent_to_convert_carries_the_state_after_it() {
     for (options, convert) in [
         ("-b size=4k -d agcount=2 -m rmapbt=1,reflink=0", 5),
         ("-b size=4k -d agcount=2 -m rmapbt=1,reflink=1", 6),

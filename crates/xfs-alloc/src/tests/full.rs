@@ -17,7 +17,7 @@ use crate::{
     defer_map, defer_unmap,
 };
 
-/// One thread's file, which takes what it can get.
+/// One thread's file, which takes as many blocks as it can get.
 struct Filler<'a> {
     journal: &'a Arc<Journal>,
     inode: InodeNumber,
@@ -78,7 +78,7 @@ impl<'a> Filler<'a> {
 }
 
 #[test]
-fn a_full_volume_says_so_and_can_be_emptied() {
+fn full_volume_reports_no_space_and_can_be_emptied() {
     for (bytes, options) in GEOMETRIES {
         let mut volume = TestVolume::new(11, bytes, options);
         let journal = Arc::clone(&volume.journal);
@@ -97,7 +97,7 @@ fn a_full_volume_says_so_and_can_be_emptied() {
 }
 
 #[test]
-fn threads_fill_a_volume_and_empty_it() {
+fn volume_filled_and_emptied_by_threads_equals_the_model() {
     for options in ["-b size=1k -d agcount=3 -m rmapbt=1", "-b size=4k -d agcount=2 -m rmapbt=0"] {
         let device = make_sized(64 * MIB, options);
         let journal = open(&device, 1);
@@ -127,9 +127,9 @@ fn threads_fill_a_volume_and_empty_it() {
     }
 }
 
-/// Who holds the header of a lower group gives it back, though it may wait for a slow device first.
+/// The holder of a lower group's header releases it, though it may wait for a slow device first.
 #[test]
-fn a_lower_group_is_waited_for() {
+fn allocation_in_a_held_lower_group_succeeds_after_its_release() {
     const SLOW: Duration = Duration::from_millis(400);
     let journal = open(&make_sized(64 * MIB, "-d agcount=2"), 1);
     let begin = || journal.begin(TransactionKind::Write, 64).unwrap();

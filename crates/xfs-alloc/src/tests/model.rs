@@ -1,4 +1,4 @@
-//! What a volume's space should look like: extents of files that do not exist, kept in a list, and
+//! The expected use of a volume's space: extents of files that do not exist, kept in a list, and
 //! the comparison of every btree of every group with it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,23 +12,23 @@ use xfs_format::{AgBlock, AgNumber, BlockKind, FsBlock};
 
 use crate::{AgHeaders, FileMapping, read_free_list};
 
-/// One block of a file: inode, attribute fork, place in it, unwritten.
+/// One block of a file: inode, attribute fork, offset, unwritten.
 type Use = (u64, bool, u64, bool);
 
-/// What should own every block that is not the volume's own.
+/// The expected owners of all blocks that are not the volume's own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
-    /// Mappings of files, none of which need be whole records.
+    /// Mappings of files. A mapping need not be a whole record.
     pub(super) mappings: Vec<FileMapping>,
     /// Blocks of the btree of a fork.
     pub(super) metadata: Vec<(u64, FsBlock)>,
-    /// Set aside for copy-on-write.
+    /// Extents staged for copy-on-write.
     pub(super) staged: Vec<(FsBlock, u32)>,
-    /// Blocks of each group that mkfs has used for what is no btree of the AGF.
+    /// Blocks of each group that mkfs has used for anything except a btree of the AGF.
     fixed: BTreeMap<AgNumber, BTreeSet<u32>>,
 }
 
-/// All that hangs from one AGF, as it is.
+/// The actual contents of an AGF's btrees and free list.
 struct FoundBlocks {
     free: BTreeSet<u32>,
     listed: BTreeSet<u32>,
@@ -92,7 +92,7 @@ impl FoundBlocks {
 }
 
 impl Model {
-    /// The model of a volume as mkfs has made it.
+    /// Creates the model of a volume as mkfs has made it.
     pub(super) fn new(cache: &BufferCache) -> Self {
         let mut model = Self::default();
         for group in cache.geometry().groups() {
@@ -105,7 +105,7 @@ impl Model {
         model
     }
 
-    /// How many files use each block, and which.
+    /// The uses of each block by files.
     fn uses(&self, cache: &BufferCache, group: AgNumber) -> BTreeMap<u32, BTreeSet<Use>> {
         let mut uses: BTreeMap<u32, BTreeSet<Use>> = BTreeMap::new();
         for mapping in &self.mappings {
@@ -152,7 +152,7 @@ impl Model {
         blocks.filter_map(|(_, block)| self.in_group(cache, group, *block)).collect()
     }
 
-    /// Every block is in exactly one place.
+    /// Checks that every block is in exactly one place.
     fn check_partition(
         &self,
         cache: &BufferCache,
@@ -219,7 +219,7 @@ impl Model {
         assert_eq!(of_refcount, found.by_refcount);
         assert_eq!(staged, self.staged_in(cache, group), "staged in {group}");
         assert_eq!(metadata, self.metadata_in(cache, group));
-        // The root directory and its like have blocks of their own on no new volume.
+        // On a new volume the root directory and the other inodes have no blocks of their own.
         assert_eq!(mapped, *uses, "mappings of {group}");
         for (index, left) in records.iter().enumerate() {
             let is_continued = records[index + 1..].iter().any(|right| {

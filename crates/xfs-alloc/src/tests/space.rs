@@ -19,17 +19,17 @@ use crate::{
 };
 
 pub(super) const MIB: u64 = 1 << 20;
-/// Blocks that the btrees of a group may take beyond what is asked for.
+/// Blocks that the btrees of a group may take in addition to the requested ones.
 const SPARE_BLOCKS: u64 = 64;
 
-/// A volume, and what should be on it.
+/// A volume, and its expected contents.
 pub(super) struct TestVolume {
     pub(super) device: SharedDevice,
     pub(super) journal: Arc<Journal>,
     pub(super) model: Model,
     random: Prng,
     shares: bool,
-    /// The first of the inodes whose extents these are.
+    /// The first of the inodes that own these extents.
     first_inode: u64,
 }
 
@@ -79,7 +79,7 @@ impl TestVolume {
         InodeNumber(self.first_inode + self.below(6) as u64)
     }
 
-    /// A place in a fork that no mapping of the model has, often right behind the last.
+    /// An offset in a fork that no mapping of the model has, often directly after the last.
     fn offset(&mut self, inode: InodeNumber) -> FileBlock {
         let mappings = self.model.mappings.iter().filter(|mapping| mapping.inode == inode);
         let ends = mappings.map(|mapping| mapping.offset.0 + u64::from(mapping.length_blocks));
@@ -112,7 +112,7 @@ impl TestVolume {
         true
     }
 
-    /// Some of a mapping's blocks, and what is left of it.
+    /// Cuts a part out of a random mapping, and keeps the rest in the model.
     fn cut(&mut self) -> Option<FileMapping> {
         if self.model.mappings.is_empty() {
             return None;
@@ -230,7 +230,7 @@ impl TestVolume {
         }
     }
 
-    /// Compares everything with the model, and the counters with what opening counts.
+    /// Compares the volume with the model, and the counters with those of a new mount.
     pub(super) fn check(&self) {
         self.model.check(self.journal.cache());
         let superblock = self.journal.superblock();
@@ -238,7 +238,7 @@ impl TestVolume {
         assert_eq!(self.journal.counts(), counts);
     }
 
-    /// Compares what a crash right now would leave, once recovered, with the model.
+    /// Compares the state after a crash at this moment and its recovery with the model.
     fn check_crashed(&self) {
         self.journal.force_all().unwrap();
         let device = crashed(&self.device);
@@ -259,7 +259,7 @@ pub(super) const GEOMETRIES: [(u64, &str); 5] = [
 ];
 
 #[test]
-fn random_changes_agree_with_the_model() {
+fn space_changed_at_random_equals_the_model() {
     let is_long = std::env::var_os("FERROXFS_LONG").is_some();
     let seeds = if is_long { 60 } else { GEOMETRIES.len() };
     for (seed, (bytes, options)) in (0..seeds).zip(GEOMETRIES.into_iter().cycle()) {
@@ -275,7 +275,7 @@ fn random_changes_agree_with_the_model() {
             }
         }
         let TestVolume { device, journal, mut model, .. } = volume;
-        // Nobody takes over what is set aside once the volume is opened anew.
+        // After a new mount no file owns the staged blocks.
         assert_eq!(
             recover_leftovers(&journal).unwrap(),
             model.staged.drain(..).map(|(_, count)| u64::from(count)).sum::<u64>()
@@ -293,7 +293,7 @@ fn random_changes_agree_with_the_model() {
 fn small_extents_make_every_btree_grow_and_shrink() {
     let mut volume = TestVolume::new(7, 64 * MIB, "-b size=1k -d agcount=2 -m rmapbt=1,reflink=1");
     let inode = InodeNumber(volume.journal.superblock().root_inode.0 + 3);
-    // Every second block of a stretch, so that nothing joins; some of them shared.
+    // Every second block of a stretch, so that no extents join; some of them shared.
     let request = SpaceRequest::new(AllocationTarget::Group(AgNumber(1)), 4000, 4000);
     let mut tx = volume.begin(4000).unwrap();
     let extent = allocate_extent(&mut tx, &request).unwrap().unwrap();
@@ -345,7 +345,7 @@ fn small_extents_make_every_btree_grow_and_shrink() {
 }
 
 #[test]
-fn what_was_freed_is_not_given_out_before_it_is_durable() {
+fn freed_blocks_are_not_allocated_before_the_free_is_durable() {
     let mut volume = TestVolume::new(3, 64 * MIB, "-b size=4k -d agcount=2");
     assert!(volume.allocate());
     let part = volume.model.mappings.pop().unwrap();
@@ -355,7 +355,7 @@ fn what_was_freed_is_not_given_out_before_it_is_durable() {
     defer_unshare(&mut tx, extent);
     let freed = tx.commit().unwrap();
     assert!(volume.journal.log().durable_sequence() < freed.sequence);
-    // Asked for exactly these blocks, the allocator has the log written first.
+    // The allocator forces the log before it returns exactly these blocks.
     let request = SpaceRequest::new(AllocationTarget::Exact(part.start), 1, part.length_blocks);
     let mut tx = volume.begin(part.length_blocks).unwrap();
     assert_eq!(allocate_extent(&mut tx, &request).unwrap(), Some(extent));
@@ -366,7 +366,7 @@ fn what_was_freed_is_not_given_out_before_it_is_durable() {
     volume.check();
 }
 
-/// Does what intents promise, as recovery would.
+/// Does the work of intents, as recovery would.
 pub(super) fn finish(journal: &Arc<Journal>, open: &[OpenIntent]) {
     let captured: Vec<_> = open
         .iter()
@@ -383,7 +383,7 @@ pub(super) fn finish(journal: &Arc<Journal>, open: &[OpenIntent]) {
 }
 
 #[test]
-fn intents_that_a_crash_leaves_open_are_finished() {
+fn intents_left_open_by_a_crash_are_finished() {
     for seed in 0..8 {
         let mut volume =
             TestVolume::new(seed, 64 * MIB, "-b size=4k -d agcount=2 -m rmapbt=1,reflink=1");
@@ -394,7 +394,7 @@ fn intents_that_a_crash_leaves_open_are_finished() {
         if part.is_attr {
             continue;
         }
-        // The first step is durable, the others are not: the transaction is never finished.
+        // Only the first step is durable: the transaction is never finished.
         let mut tx = volume.journal.begin(TransactionKind::Truncate, 0).unwrap();
         let copy = FileMapping { inode: InodeNumber(part.inode.0 + 20), ..part };
         defer_unmap(&mut tx, &part);
@@ -418,9 +418,9 @@ fn intents_that_a_crash_leaves_open_are_finished() {
     }
 }
 
-/// Threads that each keep files of their own, in a volume that they fill together.
+/// Threads that each have their own files, in a volume that they fill together.
 #[test]
-fn threads_share_a_volume() {
+fn volume_changed_by_threads_equals_the_model() {
     let device = make_sized(96 * MIB, "-b size=4k -d agcount=4 -m rmapbt=1,reflink=1");
     let journal = open(&device, 1);
     let fresh = Model::new(journal.cache());

@@ -1,4 +1,4 @@
-//! Free space as the kernel counts it, and blocks set aside for copy-on-write that a crash leaves.
+//! Free space as the kernel counts it, and staged blocks that a crash leaves.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use xfs_trans::Journal;
 
 use super::{failed, open_volume};
 
-/// Extents set aside on each volume.
+/// The number of extents staged on each volume.
 const ROUNDS: usize = 1200;
 /// Blocks that the btrees of a group may take for one of them.
 const SPARE_BLOCKS: u64 = 64;
 
-/// What `statfs` shows as free.
+/// The free blocks that `statfs` shows.
 fn kernel_free_blocks(image: &Image) -> Result<u64, TrialError> {
     let mount = image.mount(&[])?;
     let output = Command::new("stat").args(["-f", "-c", "%f"]).arg(mount.path()).output();
@@ -42,7 +42,7 @@ fn check_free_blocks(image: &Image) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// A volume shows as much free space as when the kernel has mounted it.
+/// Checks that a volume shows the same free space as under the kernel.
 pub(crate) fn check_statfs(geometry: &Geometry, is_filled: bool) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
@@ -53,7 +53,7 @@ pub(crate) fn check_statfs(geometry: &Geometry, is_filled: bool) -> Result<(), T
     check_free_blocks(&image)
 }
 
-/// Sets blocks aside and gives some back; what is left at a crash the kernel frees, or we do.
+/// Stages blocks and unstages some. After a crash the kernel frees the rest, or ferroxfs does.
 pub(crate) fn check_leftovers(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
@@ -80,7 +80,7 @@ pub(crate) fn check_leftovers(geometry: &Geometry) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Returns how many blocks stay set aside.
+/// Returns the number of blocks that stay staged.
 fn stage_and_unstage(journal: &Arc<Journal>) -> Result<u64> {
     let mut random = Prng::new(5);
     let mut staged: Vec<BlockExtent> = Vec::new();

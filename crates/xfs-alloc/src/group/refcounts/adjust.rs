@@ -15,7 +15,7 @@ use std::ops::Range;
 use xfs_format::AgBlock;
 use xfs_format::refcount::{Refcount, RefcountDomain};
 
-/// The count at which a block is no longer changed, because it cannot rise further.
+/// The saturated count, which no longer changes.
 const SATURATED: u32 = u32::MAX;
 
 /// A change of the counts of a range.
