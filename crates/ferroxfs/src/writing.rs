@@ -448,7 +448,7 @@ fn end<'journal, T>(
 fn join_all<const N: usize>(tx: &mut Transaction<'_>, mut entries: [&Entry; N]) {
     entries.sort_by_key(|entry| entry.number());
     for entry in entries {
-        tx.join(entry.live().record());
+        tx.join(entry.live().log_item());
     }
 }
 

@@ -4,7 +4,7 @@
 //! in transactions. Does **not** own: what one block holds (`xfs-format`), where the blocks lie and
 //! link targets (`xfs-inode`), permissions, link counts and time stamps, or a cache of names.
 //!
-//! Who reads takes an [`Inode`](xfs_inode::Inode), who changes a [`Live`](xfs_inode::Live) and a
+//! Who reads takes an [`Inode`](xfs_inode::Inode), who changes a [`LiveInode`](xfs_inode::LiveInode) and a
 //! transaction. The design of the writing side stands in docs/internals/names.md.
 //!
 //! # Invariants

@@ -3,7 +3,7 @@
 //! Owns: reading an inode by number, and access to what it holds. Does **not** own: a cache of
 //! inodes, or their locks.
 //!
-//! An inode never changes after it was read, unless it is the view of a [`Live`](crate::Live) one;
+//! An inode never changes after it was read, unless it is the view of a [`LiveInode`](crate::LiveInode) one;
 //! the map of a btree fork is loaded on first use.
 
 use xfs_alloc::{InodeState, inode_state};

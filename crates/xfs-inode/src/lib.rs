@@ -1,7 +1,7 @@
 //! In-core inodes, forks and extent maps: from a number to the bytes of a file.
 //!
 //! Owns: [`Inode`], its two [`Fork`]s, the map from file blocks to blocks of the volume; reading and,
-//! through [`Live`], changing of file data, of link targets and of metadata blocks that lie in a fork;
+//! through [`LiveInode`], changing of file data, of link targets and of metadata blocks that lie in a fork;
 //! the end of a file. Does **not** own: what those metadata blocks mean (directories and attributes
 //! are above), names, or a cache of inodes. How files are changed stands in docs/internals/files.md.
 //!
@@ -40,7 +40,7 @@ pub use fork::{BtreeFork, Fork};
 pub use fork_block::BlockShape;
 pub use inode::Inode;
 pub use live::{
-    ExchangedRange, KeepSize, Live, LiveInode, MapRequest, NewInode, SharedRange, WriteTerms,
-    map_blocks, map_blocks_at_worst, new_attribute_room, resume,
+    ExchangedRange, InodeGuard, KeepSize, LiveInode, MapRequest, NewInode, SharedRange,
+    WriteOptions, map_blocks, map_blocks_at_worst, new_attribute_room, resume,
 };
 pub use map_counts::{MapCounts, MapUse};

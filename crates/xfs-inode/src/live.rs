@@ -1,12 +1,12 @@
 //! An inode that can be changed.
 //!
-//! Owns: [`Live`], which keeps the view that readers have ([`Inode`]) in step with what the log has
+//! Owns: [`LiveInode`], which keeps the view that readers have ([`Inode`]) in step with what the log has
 //! (an [`InodeRecord`]), and making an inode of one just allocated. Does **not** own: a cache of
-//! inodes (there is one `Live` for each record, which is for the layer above to hold to), names, or
+//! inodes (there is one `LiveInode` for each record, which is for the layer above to hold to), names, or
 //! the lock that keeps reads and writes of file data apart.
 //!
 //! ```text
-//!            Live ──────── Arc<InodeRecord>     latch; while it is not in place core and fork bytes, as
+//!            LiveInode ──────── Arc<InodeRecord>     latch; while it is not in place core and fork bytes, as
 //!              │                                they are logged
 //!              └── RwLock<Inode>                core, forks, extent maps, as they are read
 //! ```
@@ -14,9 +14,9 @@
 //! # Invariants
 //!
 //! - **I1** A change is made under the record's exclusive latch, which its transaction holds, and by
-//!   [`Live::update`], which changes both sides. So both say the same whenever the latch is free. The record of an inode that is in place
+//!   [`LiveInode::update`], which changes both sides. So both say the same whenever the latch is free. The record of an inode that is in place
 //!   knows nothing of it, and is told again by the first change.
-//! - **I2** What is logged can be encoded: [`Live::update`] moves times into the range of their form.
+//! - **I2** What is logged can be encoded: [`LiveInode::update`] moves times into the range of their form.
 //! - **I3** The view's lock is held for writing only while the change is made: not over I/O, an
 //!   allocation, or another lock than the record's own. Readers hold it at most while they read.
 //!
@@ -47,7 +47,7 @@ pub use map::{MapRequest, map_blocks, map_blocks_at_worst};
 pub use range::KeepSize;
 pub use resume::resume;
 pub use share::SharedRange;
-pub use write::WriteTerms;
+pub use write::WriteOptions;
 
 use core::ops::Deref;
 use std::sync::Arc;
@@ -71,8 +71,8 @@ use known::KnownBlocks;
 
 /// An inode that can be changed, with its log record.
 #[doc(alias = "xfs_inode")]
-pub struct Live {
-    record: Arc<InodeRecord>,
+pub struct LiveInode {
+    log_item: Arc<InodeRecord>,
     view: RwLock<Inode, Object>,
     known: KnownBlocks,
     /// The checkpoint of the last change that reading the contents needs, or of a later one. [`NOT_LOOKED_UP`] from
@@ -85,12 +85,12 @@ const NOT_LOOKED_UP: u64 = u64::MAX;
 
 // There are as many as inodes in memory.
 #[cfg(not(shuttle))]
-const _: () = assert!(size_of::<Live>() <= 304);
+const _: () = assert!(size_of::<LiveInode>() <= 304);
 
 /// The inode as readers see it. Let go of it before the inode is changed.
-pub struct LiveInode<'a>(RwLockReadGuard<'a, Inode>);
+pub struct InodeGuard<'a>(RwLockReadGuard<'a, Inode>);
 
-impl Deref for LiveInode<'_> {
+impl Deref for InodeGuard<'_> {
     type Target = Inode;
 
     fn deref(&self) -> &Inode {
@@ -209,10 +209,15 @@ impl NewInode {
     }
 }
 
-impl Live {
+impl LiveInode {
     fn new(record: Arc<InodeRecord>, view: Inode, needed_sequence: u64) -> Self {
         let needed_sequence = AtomicU64::new(needed_sequence);
-        Self { record, view: RwLock::new(view), known: KnownBlocks::default(), needed_sequence }
+        Self {
+            log_item: record,
+            view: RwLock::new(view),
+            known: KnownBlocks::default(),
+            needed_sequence,
+        }
     }
 
     /// What nobody is changing.
@@ -288,22 +293,22 @@ impl Live {
 
     /// What the log knows of it: its latch, and what was logged.
     #[must_use]
-    pub fn record(&self) -> &Arc<InodeRecord> {
-        &self.record
+    pub fn log_item(&self) -> &Arc<InodeRecord> {
+        &self.log_item
     }
 
     /// Its number.
     #[must_use]
     pub fn number(&self) -> InodeNumber {
-        self.record.number()
+        self.log_item.number()
     }
 
     /// The inode as it is now. Who needs several answers that go together holds the record's latch.
     ///
     /// A thread that holds the guard must not ask for a second one, nor change the inode.
     #[must_use]
-    pub fn inode(&self) -> LiveInode<'_> {
-        LiveInode(self.view.read())
+    pub fn inode(&self) -> InodeGuard<'_> {
+        InodeGuard(self.view.read())
     }
 
     /// Changes fields of the core; those that the forks decide (formats, counts, blocks, the offset
@@ -338,8 +343,8 @@ impl Live {
         touched: Touched,
         f: impl FnOnce(&mut Inode) -> R,
     ) -> R {
-        tx.join(&self.record);
-        let is_first = !tx.has_changed(&self.record);
+        tx.join(&self.log_item);
+        let is_first = !tx.has_changed(&self.log_item);
         if !matches!(touched, Touched::Times | Touched::Core) {
             self.known.forget();
         }
@@ -359,7 +364,7 @@ impl Live {
         core.change_count = core.change_count.wrapping_add(is_first.into());
         let inode = &*view;
         tx.change_inode(
-            &self.record,
+            &self.log_item,
             logged_fields(inode, touched),
             || image_of(inode),
             |image| {
@@ -388,19 +393,19 @@ impl Live {
         }
         // Up to the last change, not to the one that is needed: a checkpoint that is just being written may have
         // flushed the device before the bytes came, and only behind that one they are flushed again.
-        journal.force(self.record.sequence())
+        journal.force(self.log_item.sequence())
     }
 
     fn needed_sequence(&self) -> u64 {
         // Whoever changes the inode has its latch until that is committed.
-        let _latch = self.record.latch().shared();
+        let _latch = self.log_item.latch().shared();
         self.look_up_needed()
     }
 
     fn look_up_needed(&self) -> u64 {
         match self.needed_sequence.load(Ordering::Relaxed) {
             NOT_LOOKED_UP => {
-                let sequence = self.record.sequence();
+                let sequence = self.log_item.sequence();
                 self.needed_sequence.store(sequence, Ordering::Relaxed);
                 sequence
             }

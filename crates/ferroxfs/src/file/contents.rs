@@ -38,7 +38,7 @@ use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::extent::MAX_EXTENT_BLOCKS;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
-use xfs_inode::{BlockRange, Inode, WriteTerms, map_blocks_at_worst};
+use xfs_inode::{BlockRange, Inode, WriteOptions, map_blocks_at_worst};
 use xfs_locks::{Breaker, OpenMode};
 use xfs_sync::{AtomicU32, Mutex, Object, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use xfs_trans::Earmark;
@@ -259,7 +259,7 @@ impl<'a> OpenContents<'a> {
         };
         let _reading = self.read(meets)?;
         self.parts.note_map_read();
-        let _latch = self.entry.live().record().latch().shared();
+        let _latch = self.entry.live().log_item().latch().shared();
         read(&self.entry.live().inode())
     }
 
@@ -404,8 +404,8 @@ impl<'a> OpenContents<'a> {
         let end = offset + bytes.len() as u64;
         let ahead_blocks = if goes_on { self.ahead(end) } else { 0 };
         let written = self.parts.with_room(|| {
-            let terms = WriteTerms { ahead_blocks, ..WriteTerms::at(now) };
-            live.write_on(journal, (offset, bytes), terms)
+            let terms = WriteOptions { ahead_blocks, ..WriteOptions::at(now) };
+            live.write_with(journal, (offset, bytes), terms)
         });
         self.note_ahead(false);
         written
@@ -416,9 +416,9 @@ impl<'a> OpenContents<'a> {
     fn flush(&self, state: &mut State, ahead_blocks: u64) -> Result<Vec<u8>> {
         let Some(buffered) = state.buffered.take() else { return Ok(Vec::new()) };
         let Buffered { offset, mut bytes, now, earmark, claimed_bytes, .. } = *buffered;
-        let terms = WriteTerms { now, earmark, ahead_blocks };
+        let terms = WriteOptions { now, earmark, ahead_blocks };
         let shown_blocks = self.blocks() + buffered.needed_blocks;
-        let written = self.entry.live().write_on(&self.parts.journal, (offset, &bytes), terms);
+        let written = self.entry.live().write_with(&self.parts.journal, (offset, &bytes), terms);
         let flushed = match written {
             Ok(count) if count == bytes.len() => Ok(()),
             Ok(_) => Err(PosixError::NoSpace.into()),

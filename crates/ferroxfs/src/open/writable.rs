@@ -9,7 +9,7 @@ use xfs_format::log_item::AttrOperation;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::superblock::{Access, Superblock};
 use xfs_format::{AgNumber, Geometry};
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_log::{
     FreedInodes, Intent, IntentRecovery, Log, LogConfig, RecoveryError, Replayed, Summary,
     finish_intents,
@@ -173,7 +173,7 @@ impl Finisher<'_> {
         let mut is_broken = list.damage.is_some();
         done.damaged += u64::from(is_broken);
         for (number, rest) in list.inodes.iter().zip((0..list.inodes.len()).rev()) {
-            let live = match Live::load(self.journal, *number) {
+            let live = match LiveInode::load(self.journal, *number) {
                 Ok(live) => Arc::new(live),
                 Err(error @ (BufferError::Io(_) | BufferError::Shutdown)) => return Err(error),
                 Err(_) => {
@@ -215,7 +215,7 @@ fn works(journal: &Arc<Journal>, open: &OpenIntent) -> BufferResult<Vec<Box<dyn 
                 works.extend(xfs_inode::resume(journal, promise)?);
             }
             Promise::Attr(attribute) => {
-                let live = Arc::new(Live::load(journal, attribute.inode)?);
+                let live = Arc::new(LiveInode::load(journal, attribute.inode)?);
                 works.extend(xfs_dir::resume_attribute(&live, attribute));
             }
             _ => works.extend(xfs_alloc::resume(journal.geometry(), promise)?),
@@ -232,7 +232,7 @@ fn budget(journal: &Journal, promises: &[Promise]) -> (TransactionKind, u64) {
             (TransactionKind::SetAttr, attribute_blocks(geometry, attribute))
         }
         Some(Promise::Map(_) | Promise::Exchange(_)) => {
-            let blocks = Live::grow_blocks(geometry, xfs_format::inode::ForkKind::Data, 1);
+            let blocks = LiveInode::grow_blocks(geometry, xfs_format::inode::ForkKind::Data, 1);
             (TransactionKind::Truncate, blocks)
         }
         _ => (TransactionKind::Truncate, 0),

@@ -6,7 +6,7 @@ use xfs_alloc::{InodeState, chunks_freed, latched_inode_state};
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::agi::AgiCheck;
 use xfs_format::{Corruption, Geometry, InodeNumber, Place, Structure};
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_trans::{InodeCluster, InodeImage, InodeRecord, Journal};
 
 use super::entry::Inode;
@@ -63,7 +63,7 @@ pub(crate) trait Store: Send + Sync {
 }
 
 impl Store for Arc<Journal> {
-    type Inode = Live;
+    type Inode = LiveInode;
 
     fn groups(&self) -> usize {
         self.geometry().groups().count()
@@ -79,7 +79,7 @@ impl Store for Arc<Journal> {
         &self,
         number: InodeNumber,
         near: &mut Self::Near,
-        put: impl FnOnce(Arc<Live>) -> R,
+        put: impl FnOnce(Arc<LiveInode>) -> R,
     ) -> Result<Option<R>> {
         let known = near.take_if(|near| near.cluster.holds(self, number));
         let was_near = known.is_some();
@@ -99,7 +99,11 @@ impl Store for Arc<Journal> {
         }
     }
 
-    fn load_together<R>(&self, wanted: Wanted, put: impl FnOnce(&[Arc<Live>]) -> R) -> Option<R> {
+    fn load_together<R>(
+        &self,
+        wanted: Wanted,
+        put: impl FnOnce(&[Arc<LiveInode>]) -> R,
+    ) -> Option<R> {
         // Before any latch: who holds one does not wait for the device here.
         let clusters = clusters(self, wanted);
         let mut shared = Shared(Vec::with_capacity(wanted.inodes.count_ones() as usize));
@@ -114,7 +118,7 @@ impl Store for Arc<Journal> {
         (chunks_freed(self, wanted.first) == wanted.freed).then(|| put(&shared.0))
     }
 
-    fn inactivate(&self, inode: &Arc<Live>) -> Result<()> {
+    fn inactivate(&self, inode: &Arc<LiveInode>) -> Result<()> {
         inode.inactivate(self)
     }
 
@@ -152,14 +156,14 @@ fn clusters(journal: &Journal, wanted: Wanted) -> Vec<(InodeCluster, InodeNumber
 }
 
 /// Inodes whose latches are shared as long as this is there.
-struct Shared(Vec<Arc<Live>>);
+struct Shared(Vec<Arc<LiveInode>>);
 
 impl Shared {
     /// One more, whose latch is shared, if it is an inode with a name.
     fn add(&mut self, geometry: &Geometry, record: Arc<InodeRecord>, image: Option<InodeImage>) {
         let live = match image {
-            Some(image) => Live::of_image(Arc::clone(&record), image, geometry),
-            None if record.is_live() => Live::of_record(Arc::clone(&record), geometry),
+            Some(image) => LiveInode::of_image(Arc::clone(&record), image, geometry),
+            None if record.is_live() => LiveInode::of_record(Arc::clone(&record), geometry),
             None => Err(PosixError::NotFound.into()),
         };
         match live {
@@ -171,7 +175,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.0.iter().for_each(|live| live.record().latch().unlock_shared());
+        self.0.iter().for_each(|live| live.log_item().latch().unlock_shared());
     }
 }
 
@@ -180,7 +184,7 @@ fn load<R>(
     journal: &Journal,
     cluster: &InodeCluster,
     (number, freed): (InodeNumber, u64),
-    put: impl FnOnce(Arc<Live>) -> R,
+    put: impl FnOnce(Arc<LiveInode>) -> R,
 ) -> Result<Option<R>> {
     // Shared until the inode is in the table: a transaction that makes a file of this number, or
     // frees it, comes before or after, and never meets a second inode in memory.
@@ -189,7 +193,7 @@ fn load<R>(
     if !record.is_live() || chunks_freed(journal, number) != freed {
         return Ok(None);
     }
-    let live = Live::of_record(Arc::clone(&record), journal.geometry())?;
+    let live = LiveInode::of_record(Arc::clone(&record), journal.geometry())?;
     // Those without a name are in the table, or wait on their list for the next recovery.
     if live.inode().core().nlink == 0 {
         return Err(PosixError::NotFound.into());

@@ -222,7 +222,7 @@ impl Acting<'_> {
             core.change_time = now;
         });
         if child.live().inode().core().nlink == 0 {
-            xfs_alloc::add_unlinked(tx, child.live().record())?;
+            xfs_alloc::add_unlinked(tx, child.live().log_item())?;
         }
         Ok(())
     }

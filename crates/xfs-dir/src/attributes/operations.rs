@@ -8,7 +8,7 @@ use xfs_format::attr::leaf::is_local;
 use xfs_format::attr::{MAX_VALUE, Namespace};
 use xfs_format::directory::MAX_NAME;
 use xfs_format::inode::{ForkKind, InodeCore};
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_trans::Transaction;
 
 use super::change::{AttributeChange, Key};
@@ -60,7 +60,7 @@ const TREE_BLOCKS: u64 = 5;
 #[doc(alias = "xfs_attr_set")]
 pub fn set_attribute(
     tx: &mut Transaction<'_>,
-    file: &Arc<Live>,
+    file: &Arc<LiveInode>,
     attribute: &NewAttribute<'_>,
     mode: SetMode,
 ) -> Result<()> {
@@ -68,14 +68,14 @@ pub fn set_attribute(
 }
 
 /// The same, and `change` of the inode's core in the one step of the chain that puts the attribute: after
-/// a crash both are there, or neither. The forks' own fields are not the caller's ([`Live::change`]).
+/// a crash both are there, or neither. The forks' own fields are not the caller's ([`LiveInode::change`]).
 ///
 /// # Errors
 ///
 /// As [`set_attribute`].
 pub fn set_attribute_along(
     tx: &mut Transaction<'_>,
-    file: &Arc<Live>,
+    file: &Arc<LiveInode>,
     attribute: &NewAttribute<'_>,
     mode: SetMode,
     change: impl FnOnce(&mut InodeCore) + Send + 'static,
@@ -108,7 +108,7 @@ pub fn set_attribute_along(
 /// As [`set_attribute`].
 pub fn set_attribute_on_new(
     tx: &mut Transaction<'_>,
-    file: &Arc<Live>,
+    file: &Arc<LiveInode>,
     attribute: &NewAttribute<'_>,
 ) -> Result<()> {
     let NewAttribute { namespace, name, value } = *attribute;
@@ -129,7 +129,7 @@ pub fn set_attribute_on_new(
 #[doc(alias = "XFS_ATTRUPDATE_REMOVE")]
 pub fn remove_attribute(
     tx: &mut Transaction<'_>,
-    file: &Arc<Live>,
+    file: &Arc<LiveInode>,
     namespace: Namespace,
     name: &[u8],
 ) -> Result<()> {
@@ -146,12 +146,12 @@ pub fn remove_attribute(
 #[doc(alias = "xfs_attr_calc_size")]
 #[must_use]
 pub fn attribute_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usize) -> u64 {
-    let one = Live::grow_blocks(geometry, ForkKind::Attr, 1);
+    let one = LiveInode::grow_blocks(geometry, ForkKind::Attr, 1);
     let value = u64::from(attribute_value_blocks(geometry, name_bytes, value_bytes));
     // A btree block of the map holds far more than 16 extents, if each block were one.
     let maps = if value == 0 { 0 } else { one * (2 + value / 16) };
     // To make room for the fork, a short directory moves to a block.
-    let fork = Live::grow_blocks(geometry, ForkKind::Data, 1 << geometry.directory_block_log);
+    let fork = LiveInode::grow_blocks(geometry, ForkKind::Data, 1 << geometry.directory_block_log);
     2 * TREE_BLOCKS * one + fork + value + maps
 }
 
@@ -167,10 +167,10 @@ fn attribute_value_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: u
 /// Blocks to reserve for an attribute that is removed: what is given back may split the map.
 #[must_use]
 pub fn attribute_removal_blocks(geometry: &Geometry) -> u64 {
-    Live::grow_blocks(geometry, ForkKind::Attr, 1)
+    LiveInode::grow_blocks(geometry, ForkKind::Attr, 1)
 }
 
-fn is_there(tx: &mut Transaction<'_>, file: &Arc<Live>, key: &Key<'_>) -> Result<bool> {
+fn is_there(tx: &mut Transaction<'_>, file: &Arc<LiveInode>, key: &Key<'_>) -> Result<bool> {
     let mut store = LiveFork::new(tx, file, ForkKind::Attr);
     Ok(AttributeChange::new(&mut store).find(key)?.is_some())
 }

@@ -6,7 +6,7 @@ use xfs_format::attr::{AttrCheck, RemoteBlock};
 use xfs_format::extent::ExtentCheck;
 use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, Corruption, DiskAddr, FileBlock, Lsn, Place, Structure};
-use xfs_inode::{BlockShape, Live, Mapping};
+use xfs_inode::{BlockShape, LiveInode, Mapping};
 
 use super::Attributes;
 use crate::dabtree::{place, verify_owner};

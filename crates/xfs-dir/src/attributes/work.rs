@@ -27,7 +27,7 @@ use xfs_format::attr::leaf::is_local;
 use xfs_format::attr::{AttrEntry, AttrValue, Namespace, RemoteBlock};
 use xfs_format::inode::{ForkKind, InodeCore};
 use xfs_format::log_item::AttrOperation;
-use xfs_inode::{BlockRange, Live};
+use xfs_inode::{BlockRange, LiveInode};
 use xfs_trans::{AttrPromise, Deferred, Finish, Promise, Transaction};
 
 use super::change::{AttributeChange, Key, Run};
@@ -76,7 +76,7 @@ enum Stage {
 
 /// A change of an attribute.
 pub(crate) struct AttributeWork {
-    file: Arc<Live>,
+    file: Arc<LiveInode>,
     /// What is taken away, if it is there.
     old: Option<OwnedAttribute>,
     /// What is put.
@@ -89,7 +89,7 @@ pub(crate) struct AttributeWork {
 impl AttributeWork {
     /// Takes `old` away, if it is there, and puts `new`.
     pub(crate) fn new(
-        file: &Arc<Live>,
+        file: &Arc<LiveInode>,
         old: Option<OwnedAttribute>,
         new: Option<OwnedAttribute>,
     ) -> Box<Self> {
@@ -292,7 +292,7 @@ impl Deferred for AttributeWork {
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
-        tx.join(self.file.record());
+        tx.join(self.file.log_item());
         match self.stage {
             Stage::Change => self.change(tx, None),
             Stage::Map { first, rest } => {
@@ -315,7 +315,7 @@ impl Deferred for AttributeWork {
 /// `None` for a promise that is not of this file: of another inode, or of one that had the number
 /// before.
 #[must_use]
-pub fn resume_attribute(file: &Arc<Live>, promise: &AttrPromise) -> Option<Box<dyn Deferred>> {
+pub fn resume_attribute(file: &Arc<LiveInode>, promise: &AttrPromise) -> Option<Box<dyn Deferred>> {
     let AttrPromise { operation, filter, name, new_name, value, new_value, .. } = promise;
     let generation = file.inode().core().generation;
     let is_same = !operation.is_parent() || generation == promise.generation;

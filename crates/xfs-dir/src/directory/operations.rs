@@ -9,7 +9,7 @@ use xfs_buffer::{Buffer, Result};
 use xfs_format::directory::EntryType;
 use xfs_format::inode::ForkKind;
 use xfs_format::{Geometry, InodeNumber};
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_trans::Transaction;
 
 use super::change::{DirectoryChange, NewEntry, Spot};
@@ -27,7 +27,7 @@ const TREE_BLOCKS: u64 = 5;
 #[doc(alias = "xfs_dir_init")]
 pub fn init_directory(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
+    directory: &Arc<LiveInode>,
     parent: InodeNumber,
 ) -> Result<()> {
     DirectoryChange::new(&mut fork(tx, directory)).initialise(parent)
@@ -44,7 +44,7 @@ pub fn init_directory(
 #[doc(alias = "xfs_dir_createname")]
 pub fn add_entry(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
+    directory: &Arc<LiveInode>,
     entry: &NewEntry<'_>,
 ) -> Result<()> {
     DirectoryChange::new(&mut fork(tx, directory)).add(entry)
@@ -58,7 +58,7 @@ pub fn add_entry(
 #[doc(alias = "xfs_dir_removename")]
 pub fn remove_entry(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
+    directory: &Arc<LiveInode>,
     name: &[u8],
 ) -> Result<(InodeNumber, EntryType)> {
     DirectoryChange::new(&mut fork(tx, directory)).remove(name)
@@ -90,7 +90,7 @@ impl EntryPlace<'_> {
 /// As [`find_entry`].
 pub fn seek_entry<'n>(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
+    directory: &Arc<LiveInode>,
     name: &'n [u8],
 ) -> Result<EntryPlace<'n>> {
     let spot = DirectoryChange::new(&mut fork(tx, directory)).seek(name)?;
@@ -105,7 +105,7 @@ pub fn seek_entry<'n>(
 /// As [`add_entry`].
 pub fn add_entry_at(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
+    directory: &Arc<LiveInode>,
     place: EntryPlace<'_>,
     (inode, entry_type): (InodeNumber, EntryType),
 ) -> Result<()> {
@@ -124,7 +124,7 @@ pub fn add_entry_at(
 /// As [`remove_entry`].
 pub fn remove_entry_at(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
+    directory: &Arc<LiveInode>,
     place: EntryPlace<'_>,
 ) -> Result<(InodeNumber, EntryType)> {
     let EntryPlace { name, step, spot, .. } = place;
@@ -143,7 +143,7 @@ pub fn remove_entry_at(
 #[doc(alias = "xfs_dir_replace")]
 pub fn replace_entry(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
+    directory: &Arc<LiveInode>,
     entry: &NewEntry<'_>,
 ) -> Result<InodeNumber> {
     DirectoryChange::new(&mut fork(tx, directory)).replace(entry)
@@ -157,7 +157,7 @@ pub fn replace_entry(
 /// failed.
 pub fn find_entry(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
+    directory: &Arc<LiveInode>,
     name: &[u8],
 ) -> Result<Option<(InodeNumber, EntryType)>> {
     DirectoryChange::new(&mut fork(tx, directory)).find(name)
@@ -169,7 +169,7 @@ pub fn find_entry(
 ///
 /// The device's error, or the check that failed.
 #[doc(alias = "xfs_dir_isempty")]
-pub fn directory_is_empty(tx: &mut Transaction<'_>, directory: &Arc<Live>) -> Result<bool> {
+pub fn directory_is_empty(tx: &mut Transaction<'_>, directory: &Arc<LiveInode>) -> Result<bool> {
     DirectoryChange::new(&mut fork(tx, directory)).is_empty()
 }
 
@@ -179,19 +179,19 @@ pub fn directory_is_empty(tx: &mut Transaction<'_>, directory: &Arc<Live>) -> Re
 #[must_use]
 pub fn blocks_to_add(geometry: &Geometry) -> u64 {
     let length = 1 << geometry.directory_block_log;
-    (TREE_BLOCKS + 2) * Live::grow_blocks(geometry, ForkKind::Data, length)
+    (TREE_BLOCKS + 2) * LiveInode::grow_blocks(geometry, ForkKind::Data, length)
 }
 
 /// Blocks to reserve for one entry that is removed: what is given back may split the map.
 #[doc(alias = "XFS_DIRREMOVE_SPACE_RES")]
 #[must_use]
 pub fn blocks_to_remove(geometry: &Geometry) -> u64 {
-    Live::grow_blocks(geometry, ForkKind::Data, 1)
+    LiveInode::grow_blocks(geometry, ForkKind::Data, 1)
 }
 
 fn fork<'a, 'journal>(
     tx: &'a mut Transaction<'journal>,
-    directory: &'a Arc<Live>,
+    directory: &'a Arc<LiveInode>,
 ) -> LiveFork<'a, 'journal> {
     LiveFork::new(tx, directory, ForkKind::Data)
 }

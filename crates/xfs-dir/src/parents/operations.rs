@@ -12,7 +12,7 @@ use xfs_format::attr::{AttrEntry, AttrValue, Namespace, short_form};
 use xfs_format::inode::ForkKind;
 use xfs_format::parent::ParentDisk;
 use xfs_format::{Geometry, InodeNumber};
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_trans::Transaction;
 use zerocopy::IntoBytes;
 
@@ -38,7 +38,7 @@ pub enum ParentPath {
 #[doc(alias = "xfs_parent_addname")]
 pub fn add_parent(
     tx: &mut Transaction<'_>,
-    child: &Arc<Live>,
+    child: &Arc<LiveInode>,
     link: &ParentLink,
     path: ParentPath,
 ) -> Result<()> {
@@ -53,7 +53,7 @@ pub fn add_parent(
 #[doc(alias = "xfs_parent_removename")]
 pub fn remove_parent(
     tx: &mut Transaction<'_>,
-    child: &Arc<Live>,
+    child: &Arc<LiveInode>,
     link: &ParentLink,
     path: ParentPath,
 ) -> Result<()> {
@@ -68,7 +68,7 @@ pub fn remove_parent(
 #[doc(alias = "xfs_parent_replacename")]
 pub fn replace_parent(
     tx: &mut Transaction<'_>,
-    child: &Arc<Live>,
+    child: &Arc<LiveInode>,
     old: &ParentLink,
     new: &ParentLink,
     path: ParentPath,
@@ -96,7 +96,7 @@ pub fn parent_blocks(geometry: &Geometry, name_bytes: usize) -> u64 {
 
 fn change(
     tx: &mut Transaction<'_>,
-    child: &Arc<Live>,
+    child: &Arc<LiveInode>,
     (old, new): (Option<&ParentLink>, Option<&ParentLink>),
     path: ParentPath,
 ) -> Result<()> {
@@ -117,7 +117,7 @@ fn change(
             return Ok(());
         }
     }
-    tx.join(child.record());
+    tx.join(child.log_item());
     tx.defer(AttributeWork::new(child, old.map(attribute), new.map(attribute)));
     Ok(())
 }

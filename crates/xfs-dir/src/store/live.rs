@@ -8,7 +8,7 @@ use xfs_format::features::VersionFlags;
 use xfs_format::inode::{FileType, ForkKind, InodeCore};
 use xfs_format::superblock::SuperblockDisk;
 use xfs_format::{BlockKind, DiskAddr, FileBlock, Geometry, IncompatFeatures, InodeNumber, attr};
-use xfs_inode::{BlockRange, BlockShape, Fork, Live, MapRequest};
+use xfs_inode::{BlockRange, BlockShape, Fork, LiveInode, MapRequest};
 use xfs_sync::{AtomicBool, Ordering, Volume};
 use xfs_trans::Transaction;
 
@@ -19,7 +19,7 @@ use crate::edit::BlockEdit;
 /// One fork of `inode`, joined to `tx`.
 pub(crate) struct LiveFork<'a, 'journal> {
     tx: &'a mut Transaction<'journal>,
-    inode: &'a Arc<Live>,
+    inode: &'a Arc<LiveInode>,
     fork: ForkKind,
     geometry: &'journal Geometry,
 }
@@ -27,10 +27,10 @@ pub(crate) struct LiveFork<'a, 'journal> {
 impl<'a, 'journal> LiveFork<'a, 'journal> {
     pub(crate) fn new(
         tx: &'a mut Transaction<'journal>,
-        inode: &'a Arc<Live>,
+        inode: &'a Arc<LiveInode>,
         fork: ForkKind,
     ) -> Self {
-        tx.join(inode.record());
+        tx.join(inode.log_item());
         let geometry = tx.geometry();
         Self { tx, inode, fork, geometry }
     }
@@ -50,7 +50,7 @@ impl<'a, 'journal> LiveFork<'a, 'journal> {
         note_attributes(self.tx)
     }
 
-    /// Changes fields of the core, those that are the caller's ([`Live::change`]).
+    /// Changes fields of the core, those that are the caller's ([`LiveInode::change`]).
     pub(crate) fn change_core(&mut self, change: impl FnOnce(&mut InodeCore)) {
         self.inode.change(self.tx, change);
     }

@@ -16,7 +16,7 @@ use xfs_dir::{
     resume_attribute, set_attribute,
 };
 use xfs_format::reservation::TransactionKind;
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_testkit::CowDevice;
 use xfs_trans::testing::{Parts, crashed, make_sized, parts, recovered_parts, superblock};
 use xfs_trans::{Journal, OpenIntent, Promise};
@@ -67,12 +67,12 @@ fn extents_that_cannot_be_counted_are_refused_before_anything_is_done() {
     const MOST: u32 = (1 << 15) - 1;
     let device = make_sized(VOLUME_BYTES, "-b size=1k -i nrext64=0");
     let journal = journal(parts(&device, 0));
-    let root = Arc::new(Live::load(&journal, journal.superblock().root_inode).unwrap());
+    let root = Arc::new(LiveInode::load(&journal, journal.superblock().root_inode).unwrap());
     let set = |name: &[u8], value: &[u8]| {
         let geometry = journal.geometry();
         let blocks = attribute_blocks(geometry, name.len(), value.len());
         let mut tx = journal.begin(TransactionKind::SetAttr, blocks).unwrap();
-        tx.join(root.record());
+        tx.join(root.log_item());
         let attribute = NewAttribute { namespace: Namespace::Trusted, name, value };
         match set_attribute(&mut tx, &root, &attribute, SetMode::Either) {
             Ok(()) => tx.commit().map(drop),
@@ -86,7 +86,7 @@ fn extents_that_cannot_be_counted_are_refused_before_anything_is_done() {
     set(b"in blocks of its own", &[2; 40_000]).unwrap();
     let count = |extents: u32| {
         let mut tx = journal.begin(TransactionKind::ChangeInode, 0).unwrap();
-        tx.join(root.record());
+        tx.join(root.log_item());
         let before =
             root.change(&mut tx, |core| std::mem::replace(&mut core.attr_extents, extents));
         tx.commit().unwrap();
@@ -146,7 +146,7 @@ fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
         for promise in intent.promises() {
             let work = match promise {
                 Promise::Attr(attribute) => {
-                    let file = Arc::new(Live::load(journal, attribute.inode).unwrap());
+                    let file = Arc::new(LiveInode::load(journal, attribute.inode).unwrap());
                     resume_attribute(&file, attribute)
                 }
                 promise => xfs_alloc::resume(journal.geometry(), promise).unwrap(),

@@ -23,7 +23,7 @@ use xfs_format::inode::{FileType, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
-use xfs_inode::{Inode, Live, NewInode, new_attribute_room};
+use xfs_inode::{Inode, LiveInode, NewInode, new_attribute_room};
 use xfs_testkit::Prng;
 use xfs_trans::{Journal, Transaction};
 
@@ -32,7 +32,7 @@ type Attrs = BTreeMap<(Namespace, Name), Vec<u8>>;
 
 /// A file or a directory, as the model has it.
 struct Node {
-    live: Arc<Live>,
+    live: Arc<LiveInode>,
     is_directory: bool,
     entries: BTreeMap<Name, u64>,
     attributes: Attrs,
@@ -66,7 +66,7 @@ impl Names {
     /// Over an empty volume.
     pub(crate) fn new(journal: &Arc<Journal>, seed: u64, path: ParentPath) -> Self {
         let root = journal.superblock().root_inode;
-        let live = Arc::new(Live::load(journal, root).unwrap());
+        let live = Arc::new(LiveInode::load(journal, root).unwrap());
         let node = Node {
             live,
             is_directory: true,
@@ -167,7 +167,7 @@ impl Names {
         let blocks =
             inode_blocks(geometry) + blocks_to_add(geometry) + parent_blocks(geometry, name.len());
         let mut tx = journal.begin(TransactionKind::Create, blocks)?;
-        tx.join(live.record());
+        tx.join(live.log_item());
         let place = seek_entry(&mut tx, &live, &name)?;
         assert_eq!(place.meaning(), None);
         self.may_roll(&mut tx)?;
@@ -185,7 +185,7 @@ impl Names {
         let is_born_with_it = first.is_some();
         let mut new = new_inode(&made, directory, self.has_parents());
         new.attributes = first;
-        let child = Arc::new(Live::create(&mut tx, new)?);
+        let child = Arc::new(LiveInode::create(&mut tx, new)?);
         let entry_type = entry_type(directory);
         if directory {
             init_directory(&mut tx, &child, live.number())?;
@@ -258,7 +258,7 @@ impl Names {
         Some((parent, name.clone(), *child))
     }
 
-    fn live(&self, number: u64) -> Arc<Live> {
+    fn live(&self, number: u64) -> Arc<LiveInode> {
         Arc::clone(&self.model.nodes[&number].live)
     }
 
@@ -286,7 +286,7 @@ impl Names {
         node.change(&mut tx, |core| core.nlink -= gone);
         let is_last = node.inode().core().nlink == 0;
         if is_last {
-            add_unlinked(&mut tx, node.record())?;
+            add_unlinked(&mut tx, node.log_item())?;
         }
         if self.has_parents() {
             remove_parent(&mut tx, &node, &self.link(parent, &name), self.path)?;
@@ -394,7 +394,7 @@ impl Names {
         let blocks = attribute_blocks(geometry, name.len(), value.len());
         let mut tx = journal.begin(TransactionKind::SetAttr, blocks)?;
         let live = self.live(file);
-        tx.join(live.record());
+        tx.join(live.log_item());
         let attribute = NewAttribute { namespace, name: &name, value: &value };
         let known = &self.model.nodes[&file].attributes;
         let mode = match known.contains_key(&(namespace, name.clone())) {
@@ -422,7 +422,7 @@ impl Names {
         let blocks = attribute_removal_blocks(journal.geometry());
         let mut tx = journal.begin(TransactionKind::RemoveAttr, blocks)?;
         let live = self.live(file);
-        tx.join(live.record());
+        tx.join(live.log_item());
         remove_attribute(&mut tx, &live, namespace, &name)?;
         tx.commit()?;
         self.model.nodes.get_mut(&file).unwrap().attributes.remove(&(namespace, name));
@@ -550,11 +550,11 @@ fn kept_attributes(journal: &Journal, number: InodeNumber) -> Attrs {
 }
 
 /// Two inodes and more are latched in ascending order.
-fn join(tx: &mut Transaction<'_>, files: &[&Arc<Live>]) {
+fn join(tx: &mut Transaction<'_>, files: &[&Arc<LiveInode>]) {
     let mut files = files.to_vec();
     files.sort_by_key(|file| file.number());
     for file in files {
-        tx.join(file.record());
+        tx.join(file.log_item());
     }
 }
 

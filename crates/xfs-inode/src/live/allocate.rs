@@ -15,14 +15,14 @@ use xfs_format::inode::{ForkKind, InodeFlags};
 use xfs_format::timestamp::Timestamp;
 use xfs_trans::{Earmark, Journal};
 
-use super::Live;
+use super::LiveInode;
 use super::map::map_blocks;
 use super::range::KeepSize;
-use super::write::{WriteTerms, blocks_of, check_end};
+use super::write::{WriteOptions, blocks_of, check_end};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
-impl Live {
+impl LiveInode {
     /// Allocates what is a hole in a range, unwritten: all of it, or nothing where the volume is full.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Live {
         check_end(journal.geometry(), range.end, 0)?;
         let blocks = blocks_of(journal.geometry(), range.start, range.end);
         let earmark = self.earmark_holes(journal, blocks)?;
-        let mut writer = self.writer(journal, WriteTerms { earmark, ..WriteTerms::at(now) });
+        let mut writer = self.writer(journal, WriteOptions { earmark, ..WriteOptions::at(now) });
         let size = self.inode().core().size;
         if keep_size == KeepSize::No && range.end > size {
             self.zero_written(journal, size, range.end, now)?;

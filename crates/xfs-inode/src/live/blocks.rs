@@ -8,12 +8,12 @@ use xfs_format::inode::ForkKind;
 use xfs_format::{FileBlock, Geometry};
 use xfs_trans::Transaction;
 
-use super::Live;
+use super::LiveInode;
 use super::map::{MapRequest, map_blocks};
 use crate::edit::BlockRange;
 use crate::fork_block::{BlockShape, fork_pieces};
 
-impl Live {
+impl LiveInode {
     /// The metadata block of a fork that starts at `at`, joined to the transaction.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ impl Live {
         at: FileBlock,
         shape: BlockShape,
     ) -> Result<Buffer> {
-        tx.join(self.record());
+        tx.join(self.log_item());
         if fork == ForkKind::Data
             && let Some(buffer) = self.join_known(tx, at, shape)
         {

@@ -22,11 +22,11 @@ use super::data::{self, Piece, clip};
 use super::map::map_blocks;
 use super::remap::{MapWork, defer_map_work};
 use super::write::{CHUNK_BYTES, SizeRule, Writer, blocks_of};
-use super::{Live, step};
+use super::{LiveInode, step};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
-impl Live {
+impl LiveInode {
     /// Whether the head of an extent is shared, and how much of it. If it is not, it can be written to.
     pub(super) fn sharing(&self, journal: &Journal, extent: Extent) -> Result<(bool, Extent)> {
         if !self.shares(ForkKind::Data) {

@@ -21,7 +21,7 @@ use xfs_trans::{Deferred, Finish, Journal, Promise, Transaction};
 use super::map::map_blocks;
 use super::share::join_two;
 use super::write::check_end;
-use super::{Live, step};
+use super::{LiveInode, step};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
@@ -37,7 +37,7 @@ pub struct ExchangedRange {
     pub length_bytes: Option<u64>,
 }
 
-impl Live {
+impl LiveInode {
     /// Exchanges a range of two files, all of it or nothing. It is durable when this returns.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Live {
 /// What is still to be exchanged.
 #[doc(alias = "xfs_exchmaps_intent")]
 struct ExchangeWork {
-    files: [Arc<Live>; 2],
+    files: [Arc<LiveInode>; 2],
     generations: [u32; 2],
     fork: ForkKind,
     starts: [FileBlock; 2],
@@ -92,7 +92,11 @@ struct ExchangeWork {
 }
 
 impl ExchangeWork {
-    fn new(geometry: &Geometry, files: [&Arc<Live>; 2], range: ExchangedRange) -> Result<Self> {
+    fn new(
+        geometry: &Geometry,
+        files: [&Arc<LiveInode>; 2],
+        range: ExchangedRange,
+    ) -> Result<Self> {
         let invalid = || PosixError::InvalidArgument;
         let ExchangedRange { starts, length_bytes } = range;
         let [left, right] = files;
@@ -257,9 +261,12 @@ pub(super) fn resume_exchange(
     intent: &ExchangeIntent,
 ) -> Result<Box<dyn Deferred>> {
     let [left, right] = intent.inodes;
-    let left_file = Arc::new(Live::load(journal, left)?);
-    let right_file =
-        if left == right { Arc::clone(&left_file) } else { Arc::new(Live::load(journal, right)?) };
+    let left_file = Arc::new(LiveInode::load(journal, left)?);
+    let right_file = if left == right {
+        Arc::clone(&left_file)
+    } else {
+        Arc::new(LiveInode::load(journal, right)?)
+    };
     let files = [left_file, right_file];
     let generations = files.each_ref().map(|live| live.inode().core().generation);
     if generations != intent.generations {

@@ -23,7 +23,7 @@ use xfs_format::{BlockKind, FileBlock, Place};
 use xfs_trans::{Journal, Transaction};
 
 use super::range::LIMIT;
-use super::{Live, step};
+use super::{LiveInode, step};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 use crate::fork::Fork;
@@ -38,7 +38,7 @@ const EMPTY_MODE: u16 = 0o100_000;
 /// Blocks of a fork that have buffers, by the file block where each starts.
 type Buffered = BTreeSet<FileBlock>;
 
-impl Live {
+impl LiveInode {
     /// Frees what an inode without links has, and the inode. It is on an unlinked list.
     ///
     /// # Errors
@@ -57,9 +57,9 @@ impl Live {
             TransactionKind::FreeInode,
             xfs_alloc::inode_blocks(journal.geometry()),
             |tx| {
-                tx.join(self.record());
+                tx.join(self.log_item());
                 let core = self.inode().core().clone();
-                free_inode(tx, self.record(), &core, LinkState::Unlinked).map(|_| ())
+                free_inode(tx, self.log_item(), &core, LinkState::Unlinked).map(|_| ())
             },
         )
     }
@@ -75,7 +75,7 @@ impl Live {
 
     /// Frees a bare inode that nobody uses, in the transaction that removes its last name: before the
     /// name, since freeing it latches the header of its group. What it says of its parents goes with
-    /// it. This `Live` stands for nothing any more.
+    /// it. This `LiveInode` stands for nothing any more.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl Live {
     pub fn free_with_name(&self, tx: &mut Transaction<'_>) -> Result<()> {
         assert!(self.is_bare(), "what has blocks goes by the unlinked list");
         let core = self.inode().core().clone();
-        free_inode(tx, self.record(), &core, LinkState::Named).map(|_| ())
+        free_inode(tx, self.log_item(), &core, LinkState::Named).map(|_| ())
     }
 
     fn free_contents(&self, journal: &Arc<Journal>) -> Result<()> {
@@ -131,7 +131,7 @@ impl Live {
             step::run(journal, TransactionKind::Truncate, 0, |tx| self.empty_attr_root(tx))?;
         }
         step::run(journal, TransactionKind::Truncate, 0, |tx| {
-            tx.join(self.record());
+            tx.join(self.log_item());
             self.drop_blocks(tx, (ForkKind::Attr, BlockKind::Attr), &tree)?;
             if matches!(self.inode().fork(ForkKind::Attr), Fork::Absent) {
                 return Ok(());

@@ -10,14 +10,14 @@ use xfs_format::inode::{FORK_OFFSET_BYTES, FileType, ForkFormat, ForkKind};
 use xfs_trans::Transaction;
 
 use super::mapping::ForkForm;
-use super::{Live, Touched};
+use super::{LiveInode, Touched};
 use crate::edit::Change;
 use crate::extent_map::ExtentMap;
 use crate::fork::{BtreeFork, Fork, corrupt};
 use crate::fork_room::{self, DataUse};
 use crate::inode::Inode;
 
-impl Live {
+impl LiveInode {
     /// The most bytes that a fork can hold in the inode now. For attributes: with their fork moved
     /// as far as the data fork allows.
     #[must_use]
@@ -90,7 +90,7 @@ impl Live {
     /// [`map`](Self::map): extents of the data fork may have to move out of the inode.
     #[doc(alias = "xfs_bmap_add_attrfork")]
     pub fn add_attr_fork(&self, tx: &mut Transaction<'_>, needed_bytes: usize) -> Result<()> {
-        tx.join(self.record());
+        tx.join(self.log_item());
         let (offset, target) = {
             let inode = self.inode();
             if inode.core().has_attr_fork() {

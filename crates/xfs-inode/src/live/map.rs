@@ -21,7 +21,7 @@ use xfs_format::superblock::Unsupported;
 use xfs_format::{FileBlock, Geometry};
 use xfs_trans::Transaction;
 
-use super::Live;
+use super::LiveInode;
 use crate::edit::{BlockRange, Target, plan};
 use crate::extent_map::Mapping;
 use crate::map_counts::{MapCounts, MapUse};
@@ -41,7 +41,7 @@ pub struct MapRequest {
     pub unwritten: bool,
 }
 
-impl Live {
+impl LiveInode {
     /// What is at the start of a range: the part of it that one extent covers, allocated if it was
     /// a hole. The transaction's reservation has to hold as many blocks as are wanted, and those
     /// that [`map_blocks`] says; less is allocated if less is left.
@@ -232,7 +232,7 @@ impl Live {
         fork: ForkKind,
         block: FileBlock,
     ) -> Result<Mapping> {
-        tx.join(self.record());
+        tx.join(self.log_item());
         let inode = self.inode();
         if fork == ForkKind::Data && inode.core().is_realtime() {
             return Err(Unsupported::RealtimeData.into());

@@ -25,7 +25,7 @@ use xfs_format::{BlockKind, Corruption, FsBlock, Geometry, InodeNumber, Place, S
 use xfs_trans::Transaction;
 
 use super::local::bad_root;
-use super::{Live, Touched};
+use super::{LiveInode, Touched};
 use crate::edit::{Change, Step};
 use crate::extent_map::ExtentMap;
 use crate::fork::{BtreeFork, Fork};
@@ -97,7 +97,7 @@ impl Anchor for ForkAnchor {
 /// The root that a fork has afterwards, and how many blocks more its btree has.
 type Rebuilt = (Option<ForkRoot>, i64);
 
-impl Live {
+impl LiveInode {
     /// Applies a change whose extents take `blocks` blocks more than before. The map is loaded.
     pub(crate) fn change_map(
         &self,

@@ -12,9 +12,9 @@ use xfs_format::inode::{FileType, ForkKind, InodeFlags};
 use xfs_format::{FileBlock, FsBlock, Geometry};
 use xfs_trans::Journal;
 
-use super::Live;
+use super::LiveInode;
 
-impl Live {
+impl LiveInode {
     /// In which the file's blocks are allocated, if it says so: a number of blocks, else 0.
     #[doc(alias = "xfs_get_extsz_hint")]
     pub(super) fn extent_size_hint(&self) -> u32 {

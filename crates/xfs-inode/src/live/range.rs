@@ -21,8 +21,8 @@ use xfs_format::{FileBlock, Geometry};
 use xfs_trans::{Journal, Transaction};
 
 use super::map::map_blocks;
-use super::write::{WriteTerms, blocks_of, check_end};
-use super::{Live, step};
+use super::write::{WriteOptions, blocks_of, check_end};
+use super::{LiveInode, step};
 use crate::edit::BlockRange;
 
 /// Whether the size of a file may grow.
@@ -35,7 +35,7 @@ pub enum KeepSize {
     No,
 }
 
-impl Live {
+impl LiveInode {
     /// Makes the file `size` bytes long. What is behind is freed; what is new reads as zeros.
     ///
     /// # Errors
@@ -185,7 +185,7 @@ impl Live {
         self.check_regular()?;
         check_end(journal.geometry(), range.end, 0)?;
         let blocks = blocks_of(journal.geometry(), range.start, range.end);
-        let mut writer = self.writer(journal, WriteTerms::at(now));
+        let mut writer = self.writer(journal, WriteOptions::at(now));
         let mut rest = blocks;
         while let Some(shared) = self.first_shared(journal, rest)? {
             rest = BlockRange::between(writer.copy_shared(&shared)?, blocks.end());

@@ -15,7 +15,7 @@ use xfs_format::log_item::MapExtent;
 use xfs_format::{Corruption, InodeNumber, Place, Structure, extent::ExtentCheck};
 use xfs_trans::{Deferred, Finish, Journal, Promise, Transaction};
 
-use super::Live;
+use super::LiveInode;
 
 /// What is done, in the low byte of the flags.
 const MAP: u32 = 1;
@@ -27,7 +27,7 @@ const UNWRITTEN: u32 = 1 << 30;
 
 /// Whose map it is.
 enum MappedFile {
-    Live(Arc<Live>),
+    Live(Arc<LiveInode>),
     /// It is loaded when the work is done: other promises of the same chain change it before.
     Number(InodeNumber),
 }
@@ -40,10 +40,10 @@ impl MappedFile {
         }
     }
 
-    fn load(self, journal: &Journal) -> Result<Arc<Live>> {
+    fn load(self, journal: &Journal) -> Result<Arc<LiveInode>> {
         match self {
             Self::Live(live) => Ok(live),
-            Self::Number(number) => Ok(Arc::new(Live::load(journal, number)?)),
+            Self::Number(number) => Ok(Arc::new(LiveInode::load(journal, number)?)),
         }
     }
 }
@@ -59,12 +59,12 @@ pub(super) struct MapWork {
 
 impl MapWork {
     /// Mapping `extent`, whose place is a hole by then.
-    pub(super) fn map(live: &Arc<Live>, fork: ForkKind, extent: &Extent) -> Self {
+    pub(super) fn map(live: &Arc<LiveInode>, fork: ForkKind, extent: &Extent) -> Self {
         Self { file: MappedFile::Live(Arc::clone(live)), fork, extent: *extent, is_map: true }
     }
 
     /// Unmapping `extent`. Its blocks stay.
-    pub(super) fn unmap(live: &Arc<Live>, fork: ForkKind, extent: &Extent) -> Self {
+    pub(super) fn unmap(live: &Arc<LiveInode>, fork: ForkKind, extent: &Extent) -> Self {
         Self { file: MappedFile::Live(Arc::clone(live)), fork, extent: *extent, is_map: false }
     }
 }
@@ -95,7 +95,7 @@ impl Deferred for MapWork {
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
         let Self { file, fork, extent, is_map } = *self;
         let live = file.load(tx.journal())?;
-        tx.join(live.record());
+        tx.join(live.log_item());
         live.load_map(tx.cache(), fork)?;
         if is_map {
             live.put_extent(tx, fork, &extent)?;

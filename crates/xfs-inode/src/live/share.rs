@@ -24,7 +24,7 @@ use super::copy::blocks;
 use super::map::map_blocks;
 use super::remap::{MapWork, defer_map_work};
 use super::write::check_end;
-use super::{Live, step};
+use super::{LiveInode, step};
 use crate::edit::BlockRange;
 
 /// A range of a file that is to be another's too.
@@ -39,7 +39,7 @@ pub struct SharedRange {
     pub length_bytes: u64,
 }
 
-impl Live {
+impl LiveInode {
     /// Lets a range of `destination` be a range of `source`, by the same blocks. The files may be
     /// the same one, if the ranges are apart.
     ///
@@ -210,7 +210,11 @@ impl Live {
 
 /// The hint for the size of copies that a file takes which becomes all that another one is, if it has none.
 #[doc(alias = "xfs_reflink_update_dest")]
-fn hint_to_hand_on(source: &Live, destination: &Live, shared: SharedRange) -> Option<u32> {
+fn hint_to_hand_on(
+    source: &LiveInode,
+    destination: &LiveInode,
+    shared: SharedRange,
+) -> Option<u32> {
     let SharedRange { from, to, length_bytes } = shared;
     let (inode, own) = (source.inode(), destination.inode());
     let is_whole = (from, to) == (0, 0)
@@ -222,7 +226,11 @@ fn hint_to_hand_on(source: &Live, destination: &Live, shared: SharedRange) -> Op
 }
 
 /// Marks both files as such that may share blocks.
-fn set_sharing(journal: &Arc<Journal>, left: &Arc<Live>, right: &Arc<Live>) -> Result<()> {
+fn set_sharing(
+    journal: &Arc<Journal>,
+    left: &Arc<LiveInode>,
+    right: &Arc<LiveInode>,
+) -> Result<()> {
     if left.shares(ForkKind::Data) && right.shares(ForkKind::Data) {
         return Ok(());
     }
@@ -238,9 +246,9 @@ fn set_sharing(journal: &Arc<Journal>, left: &Arc<Live>, right: &Arc<Live>) -> R
 }
 
 /// Joins two files in the order of their numbers; they may be one.
-pub(super) fn join_two(tx: &mut Transaction<'_>, left: &Arc<Live>, right: &Arc<Live>) {
+pub(super) fn join_two(tx: &mut Transaction<'_>, left: &Arc<LiveInode>, right: &Arc<LiveInode>) {
     let (first, second) =
         if left.number() <= right.number() { (left, right) } else { (right, left) };
-    tx.join(first.record());
-    tx.join(second.record());
+    tx.join(first.log_item());
+    tx.join(second.log_item());
 }

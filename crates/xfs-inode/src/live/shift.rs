@@ -21,10 +21,10 @@ use xfs_trans::{Journal, Transaction};
 use super::map::map_blocks;
 use super::range::{LIMIT, whole_blocks};
 use super::write::check_end;
-use super::{Live, step};
+use super::{LiveInode, step};
 use crate::edit::BlockRange;
 
-impl Live {
+impl LiveInode {
     /// Takes a range out of the file: what is behind it moves up to its start. Space behind the end goes.
     ///
     /// # Errors

@@ -6,12 +6,12 @@ use xfs_format::symlink::{MAX_TARGET_BYTES, SYMLINK_HEADER_BYTES, encode_header}
 use xfs_format::{BlockKind, FileBlock, Geometry};
 use xfs_trans::Transaction;
 
-use super::Live;
+use super::LiveInode;
 use super::map::map_blocks;
 use crate::extent_map::Mapping;
 use crate::fork_block::BlockShape;
 
-impl Live {
+impl LiveInode {
     /// Gives a link that was just made its target: in the inode if it fits there, else in blocks.
     ///
     /// # Errors

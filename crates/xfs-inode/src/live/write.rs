@@ -29,7 +29,7 @@ use xfs_trans::{Earmark, Journal, Transaction};
 
 use super::data::{self, Piece, clip};
 use super::map::{MapRequest, map_blocks};
-use super::{Live, Touched, step};
+use super::{LiveInode, Touched, step};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 use crate::map_counts::{MapCounts, MapUse};
@@ -42,7 +42,7 @@ const SMALL_BYTES: u64 = 1 << 16;
 
 /// How a write is made.
 #[derive(Debug)]
-pub struct WriteTerms {
+pub struct WriteOptions {
     /// The time that the file gets.
     pub now: Timestamp,
     /// Blocks that were set aside for it; what is left of them is free again afterwards.
@@ -52,7 +52,7 @@ pub struct WriteTerms {
     pub ahead_blocks: u64,
 }
 
-impl WriteTerms {
+impl WriteOptions {
     /// For a write that nothing was prepared for.
     #[must_use]
     pub fn at(now: Timestamp) -> Self {
@@ -76,7 +76,7 @@ impl SizeRule {
 
 /// A write on its way.
 pub(super) struct Writer<'a> {
-    pub(super) live: &'a Arc<Live>,
+    pub(super) live: &'a Arc<LiveInode>,
     pub(super) journal: &'a Arc<Journal>,
     pub(super) now: Timestamp,
     pub(super) earmark: Earmark,
@@ -89,7 +89,7 @@ impl Drop for Writer<'_> {
     }
 }
 
-impl Live {
+impl LiveInode {
     /// Writes `bytes` at byte `offset`, and returns how many were written: fewer only if space ran
     /// out behind them. They are durable after a force of the log; so is the size.
     ///
@@ -104,7 +104,7 @@ impl Live {
         bytes: &[u8],
         now: Timestamp,
     ) -> Result<usize> {
-        self.write_on(journal, (offset, bytes), WriteTerms::at(now))
+        self.write_with(journal, (offset, bytes), WriteOptions::at(now))
     }
 
     /// The same, on terms.
@@ -112,11 +112,11 @@ impl Live {
     /// # Errors
     ///
     /// As [`write_at`](Self::write_at).
-    pub fn write_on(
+    pub fn write_with(
         self: &Arc<Self>,
         journal: &Arc<Journal>,
         (offset, bytes): (u64, &[u8]),
-        terms: WriteTerms,
+        terms: WriteOptions,
     ) -> Result<usize> {
         let mut writer = self.writer(journal, terms);
         self.check_write(journal, offset, bytes.len() as u64)?;
@@ -146,13 +146,13 @@ impl Live {
         to: u64,
         now: Timestamp,
     ) -> Result<()> {
-        self.writer(journal, WriteTerms::at(now)).zero(from, to)
+        self.writer(journal, WriteOptions::at(now)).zero(from, to)
     }
 
     pub(super) fn writer<'a>(
         self: &'a Arc<Self>,
         journal: &'a Arc<Journal>,
-        WriteTerms { now, earmark, ahead_blocks }: WriteTerms,
+        WriteOptions { now, earmark, ahead_blocks }: WriteOptions,
     ) -> Writer<'a> {
         Writer { live: self, journal, now, earmark, ahead_blocks }
     }
@@ -192,7 +192,7 @@ impl Live {
 
     /// The contents have changed; the size is at least `end`.
     pub(super) fn wrote(&self, tx: &mut Transaction<'_>, end: Option<u64>, now: Timestamp) {
-        tx.join(&self.record);
+        tx.join(&self.log_item);
         let grows = end.is_some_and(|end| end > self.inode().core().size);
         let touched = if grows { Touched::Core } else { Touched::Times };
         self.update(tx, touched, |inode| {

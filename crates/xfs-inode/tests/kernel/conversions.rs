@@ -65,7 +65,7 @@ fn convert<T>(
     }
     let blocks = map_blocks(journal.geometry(), ForkKind::Data);
     let mut tx = journal.begin(TransactionKind::Write, blocks)?;
-    tx.join(file.record());
+    tx.join(file.log_item());
     file.convert(&mut tx, MIDDLE, becomes == Becomes::Unwritten)?;
     tx.roll()?;
     journal.force_all()?;

@@ -19,7 +19,7 @@ use xfs_device::{BlockDevice, FileDevice, OpenOptions, SharedDevice};
 use xfs_format::inode::{FileType, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
-use xfs_inode::{ExchangedRange, Fork, Inode, KeepSize, Live, NewInode, SharedRange};
+use xfs_inode::{ExchangedRange, Fork, Inode, KeepSize, LiveInode, NewInode, SharedRange};
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, ready_with_programs};
 use xfs_testkit::{Atomicity, PowerCuts, Prng, RecordingDevice};
@@ -124,7 +124,7 @@ fn judge(image: &Image) -> Result<(), TrialError> {
 struct Work<'a> {
     journal: &'a Arc<Journal>,
     random: Prng,
-    files: Vec<Arc<Live>>,
+    files: Vec<Arc<LiveInode>>,
     block: u64,
 }
 
@@ -161,11 +161,11 @@ impl<'a> Work<'a> {
             9 => left.insert(journal, range, now),
             10 => {
                 let shared = SharedRange { from: start, to, length_bytes };
-                Live::reflink(journal, &left, &right, shared, now)
+                LiveInode::reflink(journal, &left, &right, shared, now)
             }
             _ => {
                 let range = ExchangedRange { starts: [start, to], length_bytes: None };
-                Live::exchange(journal, [&left, &right], range, now)
+                LiveInode::exchange(journal, [&left, &right], range, now)
             }
         };
         match done {
@@ -179,7 +179,7 @@ impl<'a> Work<'a> {
     }
 }
 
-fn create(journal: &Arc<Journal>, root: xfs_format::InodeNumber) -> Result<Arc<Live>> {
+fn create(journal: &Arc<Journal>, root: xfs_format::InodeNumber) -> Result<Arc<LiveInode>> {
     let blocks = inode_blocks(journal.geometry());
     let mut tx = journal.begin(TransactionKind::CreateUnnamed, blocks)?;
     let allocated = allocate_inode(&mut tx, root, InodePurpose::File)?;
@@ -199,8 +199,8 @@ fn create(journal: &Arc<Journal>, root: xfs_format::InodeNumber) -> Result<Arc<L
         attr_room: false,
         attributes: None,
     };
-    let live = Live::create(&mut tx, made)?;
-    add_unlinked(&mut tx, live.record())?;
+    let live = LiveInode::create(&mut tx, made)?;
+    add_unlinked(&mut tx, live.log_item())?;
     tx.commit()?;
     Ok(Arc::new(live))
 }

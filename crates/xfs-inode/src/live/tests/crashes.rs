@@ -12,7 +12,7 @@ use super::files::Work;
 use super::volume::{Volume, fresh_cache, now, seeds};
 use crate::Inode;
 use crate::live::write::CHUNK_BYTES;
-use crate::live::{ExchangedRange, KeepSize, Live, SharedRange};
+use crate::live::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 
 /// What free blocks hold.
 const POISON: u8 = 0xee;
@@ -122,7 +122,7 @@ fn check_cuts(options: &str, seed: u64, (steps, cuts): (usize, u64)) {
 
 /// What is written to one file after `act`, and a crash that keeps the data and loses the log: the other
 /// file shows none of it.
-fn check_stranger(act: impl FnOnce(&Arc<Journal>, [&Arc<Live>; 2])) {
+fn check_stranger(act: impl FnOnce(&Arc<Journal>, [&Arc<LiveInode>; 2])) {
     const BYTES: usize = 4 * 4096;
     let device = Arc::new(CowDevice::new(testing::make_with("-i exchange=1")));
     let volume = Volume::of_threads(device.clone(), 0);
@@ -141,7 +141,7 @@ fn check_stranger(act: impl FnOnce(&Arc<Journal>, [&Arc<Live>; 2])) {
 fn what_two_files_shared_is_not_overwritten_too_early() {
     check_stranger(|journal, [left, right]| {
         let all = SharedRange { from: 0, to: 0, length_bytes: 4 * 4096 };
-        Live::reflink(journal, left, right, all, now()).unwrap();
+        LiveInode::reflink(journal, left, right, all, now()).unwrap();
         journal.force_all().unwrap();
         // The other has the blocks alone now.
         left.write_at(journal, 0, &[4; 4 * 4096], now()).unwrap();
@@ -153,7 +153,7 @@ fn what_two_files_exchanged_is_not_overwritten_too_early() {
     check_stranger(|journal, files| {
         journal.force_all().unwrap();
         let all = ExchangedRange { starts: [0; 2], length_bytes: None };
-        Live::exchange(journal, files, all, now()).unwrap();
+        LiveInode::exchange(journal, files, all, now()).unwrap();
     });
 }
 

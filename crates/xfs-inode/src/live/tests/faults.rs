@@ -10,18 +10,18 @@ use xfs_trans::Journal;
 use xfs_trans::testing;
 
 use super::volume::{Volume, now};
-use crate::live::{ExchangedRange, KeepSize, Live, SharedRange};
+use crate::live::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 
 /// Something of everything, on two files.
-fn work(journal: &Arc<Journal>, [left, right]: [&Arc<Live>; 2]) -> Result<()> {
+fn work(journal: &Arc<Journal>, [left, right]: [&Arc<LiveInode>; 2]) -> Result<()> {
     let whole = SharedRange { from: 0, to: 0, length_bytes: 128 << 10 };
     left.write_at(journal, 0, &vec![1; 128 << 10], now())?;
-    Live::reflink(journal, left, right, whole, now())?;
+    LiveInode::reflink(journal, left, right, whole, now())?;
     left.write_at(journal, 5000, &vec![2; 20_000], now())?;
     journal.force_all()?;
     right.punch(journal, 8192..40_960, now())?;
     right.insert(journal, 16_384..32_768, now())?;
-    Live::exchange(
+    LiveInode::exchange(
         journal,
         [left, right],
         ExchangedRange { starts: [0; 2], length_bytes: None },

@@ -6,11 +6,11 @@ use xfs_buffer::{Error, PosixError};
 use xfs_testkit::Prng;
 
 use super::volume::{Volume, now, seeds};
-use crate::live::{ExchangedRange, KeepSize, Live, SharedRange};
+use crate::live::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 
 /// A file and what it should hold.
 pub(super) struct Pair {
-    pub(super) live: Arc<Live>,
+    pub(super) live: Arc<LiveInode>,
     pub(super) model: Vec<u8>,
 }
 
@@ -147,7 +147,7 @@ impl Work {
         let bytes = self.files[source].model.get(start..end).map(<[u8]>::to_vec);
         let apart = source != index || start.abs_diff(to) >= length;
         let (from, into) = (&self.files[source].live, &self.files[index].live);
-        let done = Live::reflink(&self.volume.journal, from, into, shared, now());
+        let done = LiveInode::reflink(&self.volume.journal, from, into, shared, now());
         let is_possible = bytes.is_some() && apart && self.volume_shares();
         assert_eq!(done.is_ok(), is_possible, "{done:?}");
         if let (Ok(()), Some(bytes)) = (done, bytes) {
@@ -173,7 +173,7 @@ impl Work {
             false => ExchangedRange { starts: [start as u64; 2], length_bytes },
         };
         let files = [&self.files[index].live, &self.files[other].live];
-        let done = Live::exchange(&self.volume.journal, files, range, now());
+        let done = LiveInode::exchange(&self.volume.journal, files, range, now());
         let inside = self.files[index].model.len() >= end && self.files[other].model.len() >= end;
         let has_feature =
             self.volume.journal.geometry().has_incompat(xfs_format::IncompatFeatures::EXCHRANGE);
@@ -212,7 +212,7 @@ fn check_random(options: &str, seed: u64, steps: usize) {
     // What the files have is free again when they are gone.
     let volume = Volume::of(device);
     for (number, _) in numbers {
-        let live = Arc::new(Live::load(&volume.journal, number).unwrap());
+        let live = Arc::new(LiveInode::load(&volume.journal, number).unwrap());
         live.inactivate(&volume.journal).unwrap();
     }
     volume.unmount();

@@ -10,10 +10,10 @@ use xfs_trans::Transaction;
 use super::volume::{Volume, now};
 use crate::edit::BlockRange;
 use crate::fork_block::BlockShape;
-use crate::live::{Live, MapRequest, step};
+use crate::live::{LiveInode, MapRequest, step};
 
-fn map(volume: &Volume, live: &Live, at: u64, length: u64) -> Extent {
-    let blocks = length + Live::grow_blocks(volume.journal.geometry(), ForkKind::Data, 1);
+fn map(volume: &Volume, live: &LiveInode, at: u64, length: u64) -> Extent {
+    let blocks = length + LiveInode::grow_blocks(volume.journal.geometry(), ForkKind::Data, 1);
     let range = BlockRange { start: FileBlock(at), length_blocks: length };
     let request = MapRequest { fork: ForkKind::Data, range, unwritten: true };
     step::run(&volume.journal, TransactionKind::Write, blocks, |tx| live.map(tx, &request)).unwrap()
@@ -57,7 +57,7 @@ fn attributes_take_room_from_data() {
         for index in 0..extents {
             map(&volume, &live, 2 * index, 1);
         }
-        let blocks = Live::grow_blocks(&geometry, ForkKind::Data, 4);
+        let blocks = LiveInode::grow_blocks(&geometry, ForkKind::Data, 4);
         step::run(&volume.journal, TransactionKind::AddAttrFork, blocks, |tx| {
             live.add_attr_fork(tx, 60)
         })
@@ -87,10 +87,10 @@ fn metadata_blocks_come_and_go() {
     let volume = Volume::new("-b size=1024 -n size=8192 -l size=16m");
     let live = volume.create(FileType::Directory.mode_bits() | 0o755, true);
     let shape = BlockShape { length_blocks: 8, kind: BlockKind::DirectoryData };
-    let blocks = Live::grow_blocks(volume.journal.geometry(), ForkKind::Data, 8);
+    let blocks = LiveInode::grow_blocks(volume.journal.geometry(), ForkKind::Data, 8);
     for at in [0, 16, 8] {
         step::run(&volume.journal, TransactionKind::MakeDirectory, blocks, |tx| {
-            tx.join(live.record());
+            tx.join(live.log_item());
             let buffer = live.grow_fork(tx, ForkKind::Data, FileBlock(at), shape)?;
             assert_eq!(buffer.length_bytes(), 8192);
             let free = live.first_unused(tx, ForkKind::Data, FileBlock(0), 8)?;
@@ -110,10 +110,10 @@ fn a_block_is_looked_up_once_and_again_when_it_has_moved() {
     let volume = Volume::new("-l size=16m");
     let live = volume.create(FileType::Directory.mode_bits() | 0o755, true);
     let shape = BlockShape { length_blocks: 1, kind: BlockKind::DirectoryData };
-    let blocks = 3 * Live::grow_blocks(volume.journal.geometry(), ForkKind::Data, 1);
+    let blocks = 3 * LiveInode::grow_blocks(volume.journal.geometry(), ForkKind::Data, 1);
     let run = |act: &mut dyn FnMut(&mut Transaction<'_>) -> Result<Buffer>| {
         step::run(&volume.journal, TransactionKind::MakeDirectory, blocks, |tx| {
-            tx.join(live.record());
+            tx.join(live.log_item());
             act(tx)
         })
         .unwrap()
@@ -155,7 +155,7 @@ fn targets_of_every_length() {
         for length in [1, 100, 336, 337, 900, 968, 969, 1023, 1024] {
             let live = volume.create(FileType::Symlink.mode_bits() | 0o777, false);
             let target: Vec<u8> = (0..length).map(|index| b'a' + (index % 26) as u8).collect();
-            let blocks = Live::target_blocks(volume.journal.geometry(), length);
+            let blocks = LiveInode::target_blocks(volume.journal.geometry(), length);
             step::run(&volume.journal, TransactionKind::Symlink, blocks, |tx| {
                 live.set_target(tx, &target)
             })
@@ -183,7 +183,7 @@ fn a_long_target_moves_out_for_attributes() {
     for length in [100, 200, 330] {
         let live = volume.create(FileType::Symlink.mode_bits() | 0o777, false);
         let target = vec![b't'; length];
-        let blocks = Live::target_blocks(&geometry, length) + 10;
+        let blocks = LiveInode::target_blocks(&geometry, length) + 10;
         step::run(&volume.journal, TransactionKind::Symlink, blocks, |tx| {
             live.set_target(tx, &target)
         })

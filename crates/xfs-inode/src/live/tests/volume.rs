@@ -12,7 +12,7 @@ use xfs_format::timestamp::Timestamp;
 use xfs_trans::{Journal, testing};
 
 use crate::check::check_volume;
-use crate::live::{Live, NewInode, resume, step};
+use crate::live::{LiveInode, NewInode, resume, step};
 
 pub(super) struct Volume {
     pub(super) device: SharedDevice,
@@ -69,7 +69,7 @@ impl Volume {
     }
 
     /// A new file without a name.
-    pub(super) fn create(&self, mode: u16, attr_room: bool) -> Arc<Live> {
+    pub(super) fn create(&self, mode: u16, attr_room: bool) -> Arc<LiveInode> {
         let blocks = inode_blocks(self.journal.geometry());
         let parent = testing::superblock(&self.device).root_inode;
         step::run(&self.journal, TransactionKind::CreateUnnamed, blocks, |tx| {
@@ -90,14 +90,14 @@ impl Volume {
                 attr_room,
                 attributes: None,
             };
-            let live = Live::create(tx, made)?;
-            add_unlinked(tx, live.record())?;
+            let live = LiveInode::create(tx, made)?;
+            add_unlinked(tx, live.log_item())?;
             Ok(Arc::new(live))
         })
         .unwrap()
     }
 
-    pub(super) fn file(&self) -> Arc<Live> {
+    pub(super) fn file(&self) -> Arc<LiveInode> {
         self.create(FileType::Regular.mode_bits() | 0o644, false)
     }
 
