@@ -7,7 +7,7 @@
 //! | work | intent | one step does |
 //! |---|---|---|
 //! | [`FreeWork`] | extent free | one extent |
-//! | [`MapWork`] | reverse map | one mapping |
+//! | [`RmapWork`] | reverse map | one mapping |
 //! | [`CountWork`] | reference counts | the records of one step; the rest is requeued |
 //!
 //! A step latches the header of its group. The group may lie below another group that the step has
@@ -33,7 +33,7 @@ use xfs_format::{
 };
 use xfs_trans::{Deferred, Finish, Promise, Transaction};
 
-use crate::group::{CountChange, GroupSpace, Mapping};
+use crate::group::{CountChange, GroupSpace, OwnedExtent};
 use crate::owner::{ExtentOwner, Purpose};
 
 /// A range of blocks of the volume, inside one group.
@@ -146,13 +146,13 @@ impl Deferred for FreeWork {
 
 /// A change of the reverse map.
 #[derive(Debug)]
-struct MapWork {
+struct RmapWork {
     action: RmapAction,
     owner: ExtentOwner,
     extent: BlockExtent,
 }
 
-impl Deferred for MapWork {
+impl Deferred for RmapWork {
     fn promise(&self) -> Option<Promise> {
         let BlockExtent { start, length_blocks } = self.extent;
         let ExtentOwner { owner, offset, flags } = self.owner;
@@ -166,7 +166,7 @@ impl Deferred for MapWork {
             return Ok(Finish::Again(self));
         };
         group.fill_free_list(tx)?;
-        let mapping = Mapping::owned(self.owner, range);
+        let mapping = OwnedExtent::new(self.owner, range);
         match self.action {
             RmapAction::Map | RmapAction::MapShared | RmapAction::Allocate => {
                 group.add_mapping(tx, &mapping)?;
@@ -270,10 +270,10 @@ fn defer_mapping(tx: &mut Transaction<'_>, mapping: &FileMapping, actions: [Rmap
     let FileMapping { inode, offset, start, length_blocks, .. } = *mapping;
     let owner = ExtentOwner { owner: RmapOwner::Inode(inode), offset, flags };
     let extent = BlockExtent { start, length_blocks };
-    defer_map_work(tx, MapWork { action, owner, extent });
+    defer_map_work(tx, RmapWork { action, owner, extent });
 }
 
-fn defer_map_work(tx: &mut Transaction<'_>, work: MapWork) {
+fn defer_map_work(tx: &mut Transaction<'_>, work: RmapWork) {
     if tx.geometry().has_ro_compat(RoCompatFeatures::RMAPBT) {
         tx.defer(Box::new(work));
     }
@@ -296,14 +296,14 @@ pub fn defer_unshare(tx: &mut Transaction<'_>, extent: BlockExtent) {
 pub fn defer_stage(tx: &mut Transaction<'_>, extent: BlockExtent) {
     defer_count(tx, CountChange::Stage, extent);
     let owner = ExtentOwner::STAGING;
-    defer_map_work(tx, MapWork { action: RmapAction::Allocate, owner, extent });
+    defer_map_work(tx, RmapWork { action: RmapAction::Allocate, owner, extent });
 }
 
 /// Unstages blocks. The caller maps them into a file next, or frees them.
 #[doc(alias = "xfs_refcount_free_cow_extent")]
 pub fn defer_unstage(tx: &mut Transaction<'_>, extent: BlockExtent) {
     let owner = ExtentOwner::STAGING;
-    defer_map_work(tx, MapWork { action: RmapAction::Free, owner, extent });
+    defer_map_work(tx, RmapWork { action: RmapAction::Free, owner, extent });
     defer_count(tx, CountChange::Unstage, extent);
 }
 
@@ -336,7 +336,7 @@ fn resume_free(geometry: &Geometry, free: &ExtentFree) -> Result<FreeWork> {
     Ok(FreeWork { extent, owner: FreedOwner::Unknown, purpose: Some(Purpose::File) })
 }
 
-fn resume_map(geometry: &Geometry, change: &RmapExtent) -> Result<MapWork> {
+fn resume_map(geometry: &Geometry, change: &RmapExtent) -> Result<RmapWork> {
     let RmapExtent { owner, start, offset, length_blocks, flags } = *change;
     let extent = BlockExtent { start, length_blocks };
     let place = place_of(geometry, start);
@@ -354,7 +354,7 @@ fn resume_map(geometry: &Geometry, change: &RmapExtent) -> Result<MapWork> {
     if offset.0 >> 54 != 0 || (!has_offset && offset.0 != 0) {
         return Err(wrong(LogItemCheck::OutOfRange { field: "offset", value: offset.0 }).into());
     }
-    Ok(MapWork { action, owner: ExtentOwner { owner, offset, flags: map_flags }, extent })
+    Ok(RmapWork { action, owner: ExtentOwner { owner, offset, flags: map_flags }, extent })
 }
 
 fn resume_count(geometry: &Geometry, change: &RefcountExtent) -> Result<CountWork> {

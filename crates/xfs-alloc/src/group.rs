@@ -41,7 +41,7 @@ use xfs_format::{
 use xfs_trans::Transaction;
 
 pub(crate) use refcounts::CountChange;
-pub(crate) use reverse_map::Mapping;
+pub(crate) use reverse_map::OwnedExtent;
 pub(crate) use search::{GroupRequest, Near, SearchResult};
 
 use crate::deferred::BlockExtent;
@@ -129,7 +129,7 @@ impl GroupSpace {
         if let SearchResult::Extent { from, range } = &found {
             self.take_free(tx, *from, range.clone())?;
             if let Some(owner) = wanted.owner {
-                self.add_mapping(tx, &Mapping::owned(owner, range.clone()))?;
+                self.add_mapping(tx, &OwnedExtent::new(owner, range.clone()))?;
             }
             self.count_taken(tx, wanted.purpose, range.end - range.start);
         }
@@ -145,7 +145,7 @@ impl GroupSpace {
     ) -> Result<()> {
         self.fill_free_list(tx)?;
         if let Some(owner) = owner {
-            self.remove_mapping(tx, &Mapping::owned(owner, range.clone()))?;
+            self.remove_mapping(tx, &OwnedExtent::new(owner, range.clone()))?;
         }
         self.give_free(tx, range.clone())?;
         self.mark_busy(tx, range.clone());

@@ -26,14 +26,14 @@ type Use = (u64, u64);
 
 /// What all inodes of a volume say.
 #[derive(Default)]
-struct Found {
+struct BlockUsers {
     /// Users of each block that belongs to a file.
     uses: BTreeMap<u64, BTreeSet<Use>>,
     /// How many places of files each block has.
     counts: BTreeMap<u64, u32>,
 }
 
-impl Found {
+impl BlockUsers {
     fn add(&mut self, block: FsBlock, owner: InodeNumber, word: u64) {
         assert!(
             self.uses.entry(block.0).or_default().insert((owner.0, word)),
@@ -45,7 +45,7 @@ impl Found {
 
 /// Checks that the volume in `cache` holds together.
 pub(crate) fn check_volume(cache: &BufferCache) {
-    let mut found = Found::default();
+    let mut found = BlockUsers::default();
     for group in cache.geometry().groups() {
         for chunk in inode_chunks(cache, group).unwrap() {
             let chunk = chunk.unwrap();
@@ -65,7 +65,7 @@ pub(crate) fn check_volume(cache: &BufferCache) {
 }
 
 /// An inode on itself, and who it says has which blocks.
-fn check_inode(cache: &BufferCache, number: InodeNumber, found: &mut Found) {
+fn check_inode(cache: &BufferCache, number: InodeNumber, found: &mut BlockUsers) {
     let inode = Inode::read(cache, number).unwrap_or_else(|error| panic!("{number}: {error}"));
     let mut blocks = 0;
     for kind in [ForkKind::Data, ForkKind::Attr] {
@@ -138,7 +138,7 @@ fn records<F: xfs_format::btree::BtreeFormat>(cursor: Cursor<'_, F>) -> Vec<F::R
 }
 
 /// The btrees of a group against each other and against the inodes.
-fn check_group(cache: &BufferCache, group: AgNumber, found: &Found) {
+fn check_group(cache: &BufferCache, group: AgNumber, found: &BlockUsers) {
     let geometry = cache.geometry();
     let headers = AgHeaders::read(cache, group).unwrap();
     headers.verify_counters(cache).unwrap_or_else(|error| panic!("{group}: {error}"));
@@ -170,7 +170,7 @@ fn check_group(cache: &BufferCache, group: AgNumber, found: &Found) {
     check_refcounts(cache, &headers, found);
 }
 
-fn check_reverse_map(cache: &BufferCache, headers: &AgHeaders, found: &Found) {
+fn check_reverse_map(cache: &BufferCache, headers: &AgHeaders, found: &BlockUsers) {
     let (geometry, group) = (cache.geometry(), headers.group());
     let Some(cursor) = headers.reverse_map(cache).unwrap() else { return };
     let mut mapped: BTreeMap<u64, BTreeSet<Use>> = BTreeMap::new();
@@ -195,7 +195,7 @@ fn check_reverse_map(cache: &BufferCache, headers: &AgHeaders, found: &Found) {
     assert_eq!(extra.map(|block| (block, &mapped[block])), None, "{group}: mapped to nobody");
 }
 
-fn check_refcounts(cache: &BufferCache, headers: &AgHeaders, found: &Found) {
+fn check_refcounts(cache: &BufferCache, headers: &AgHeaders, found: &BlockUsers) {
     let (geometry, group) = (cache.geometry(), headers.group());
     let Some(cursor) = headers.refcounts(cache).unwrap() else { return };
     let mut counted = BTreeMap::new();

@@ -53,7 +53,7 @@ impl Inode {
     /// # Errors
     ///
     /// As [`read_at`](Self::read_at).
-    pub fn place(
+    pub fn device_range(
         &self,
         cache: &BufferCache,
         offset: u64,

@@ -70,12 +70,12 @@ impl BlockRange {
     pub fn cut(&self, extent: &Extent) -> Option<Extent> {
         let start = extent.file_block.max(self.start);
         let end = extent.end().min(self.end());
-        piece(extent, start, end)
+        part_of(extent, start, end)
     }
 }
 
 /// The part of `extent` from `start` to before `end`, which lie in it or at its ends.
-fn piece(extent: &Extent, start: FileBlock, end: FileBlock) -> Option<Extent> {
+fn part_of(extent: &Extent, start: FileBlock, end: FileBlock) -> Option<Extent> {
     let length_blocks = end.0.checked_sub(start.0).filter(|length| *length != 0)?;
     let skipped = start.0.checked_sub(extent.file_block.0)?;
     Some(Extent {
@@ -88,7 +88,7 @@ fn piece(extent: &Extent, start: FileBlock, end: FileBlock) -> Option<Extent> {
 
 /// What a range of a fork is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum NewMapping {
     /// A hole.
     Hole,
     /// On these blocks.
@@ -107,7 +107,7 @@ pub(crate) enum Target {
 
 /// Extents that go, and those that come in their place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct MapChange {
     /// Extents of the map, next to each other.
     pub(crate) old: Vec<Extent>,
     /// What stands there afterwards.
@@ -116,7 +116,7 @@ pub(crate) struct Change {
 
 /// One step of a btree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum RecordEdit {
     Remove(Extent),
     Update { old: Extent, new: Extent },
     Insert(Extent),
@@ -124,7 +124,7 @@ pub(crate) enum Step {
 
 /// What has to change so that `range` becomes `target`. Neighbours that then go on where the range
 /// ends become one extent with it.
-pub(crate) fn plan(map: &ExtentMap, range: BlockRange, target: Target) -> Change {
+pub(crate) fn plan(map: &ExtentMap, range: BlockRange, target: NewMapping) -> MapChange {
     let (start, end) = (range.start, range.end());
     // One block more on each side, for the neighbours.
     let from = FileBlock(start.0.saturating_sub(1));
@@ -132,22 +132,22 @@ pub(crate) fn plan(map: &ExtentMap, range: BlockRange, target: Target) -> Change
     let old: Vec<_> = map.iter_from(from).take_while(touches).copied().collect();
     let mut new = Vec::with_capacity(old.len() + 2);
     let heads =
-        old.iter().filter_map(|extent| piece(extent, extent.file_block, extent.end().min(start)));
+        old.iter().filter_map(|extent| part_of(extent, extent.file_block, extent.end().min(start)));
     heads.for_each(|head| push(&mut new, head));
     match target {
-        Target::Hole => {}
-        Target::Blocks { start: blocks, unwritten } => {
+        NewMapping::Hole => {}
+        NewMapping::Blocks { start: blocks, unwritten } => {
             push_run(&mut new, range, blocks, unwritten);
         }
-        Target::Converted { unwritten } => {
+        NewMapping::Converted { unwritten } => {
             let inside = old.iter().filter_map(|extent| range.cut(extent));
             inside.for_each(|inside| push(&mut new, Extent { unwritten, ..inside }));
         }
     }
     let tails =
-        old.iter().filter_map(|extent| piece(extent, extent.file_block.max(end), extent.end()));
+        old.iter().filter_map(|extent| part_of(extent, extent.file_block.max(end), extent.end()));
     tails.for_each(|tail| push(&mut new, tail));
-    Change { old, new }.trimmed()
+    MapChange { old, new }.trimmed()
 }
 
 /// Appends a run of blocks, which may be longer than an extent can be.
@@ -184,7 +184,7 @@ fn push(extents: &mut Vec<Extent>, extent: Extent) {
     extents.push(extent);
 }
 
-impl Change {
+impl MapChange {
     /// Without what is the same before and after at either end.
     fn trimmed(mut self) -> Self {
         let same = self.old.iter().zip(&self.new).take_while(|(old, new)| old == new).count();
@@ -209,18 +209,18 @@ impl Change {
 
     /// The steps of a btree, in an order in which records never overlap (I2): what goes, what gets
     /// shorter, what gets longer, what comes.
-    pub(crate) fn steps(&self) -> Vec<Step> {
+    pub(crate) fn record_edits(&self) -> Vec<RecordEdit> {
         let pairs = self.pairs();
         let mut steps = Vec::with_capacity(self.old.len() + self.new.len());
         let gone = self.old.iter().filter(|old| !pairs.iter().any(|(paired, _)| paired == *old));
-        steps.extend(gone.map(|old| Step::Remove(*old)));
+        steps.extend(gone.map(|old| RecordEdit::Remove(*old)));
         let shrinks = |(old, new): &&(Extent, Extent)| contains(old, new);
         let changed = pairs.iter().filter(|(old, new)| old != new);
         let (shrunk, grown): (Vec<_>, Vec<_>) = changed.partition(shrinks);
         let updates = shrunk.into_iter().chain(grown);
-        steps.extend(updates.map(|&(old, new)| Step::Update { old, new }));
+        steps.extend(updates.map(|&(old, new)| RecordEdit::Update { old, new }));
         let come = self.new.iter().filter(|new| !pairs.iter().any(|(_, paired)| paired == *new));
-        steps.extend(come.map(|new| Step::Insert(*new)));
+        steps.extend(come.map(|new| RecordEdit::Insert(*new)));
         steps
     }
 

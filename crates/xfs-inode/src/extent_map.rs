@@ -62,7 +62,7 @@ pub struct ExtentMap {
 
 /// Where an extent is, or would be.
 #[derive(Clone, Copy)]
-struct Position {
+struct MapPosition {
     chunk: usize,
     index: usize,
 }
@@ -102,7 +102,7 @@ impl ExtentMap {
 
     /// The extents that end behind `block`, in file order.
     pub fn iter_from(&self, block: FileBlock) -> impl Iterator<Item = &Extent> + '_ {
-        let Position { chunk, index } = self.position(block);
+        let MapPosition { chunk, index } = self.position(block);
         let (first, rest) = self.chunks.get(chunk..).and_then(|rest| rest.split_first()).unzip();
         let first = first.and_then(|first| first.get(index..)).unwrap_or_default();
         first.iter().chain(rest.unwrap_or_default().iter().flatten())
@@ -179,12 +179,12 @@ impl ExtentMap {
         self.count = self.count + new.len() - old.len();
     }
 
-    fn extent_at(&self, at: Position) -> Option<&Extent> {
+    fn extent_at(&self, at: MapPosition) -> Option<&Extent> {
         self.chunks.get(at.chunk).and_then(|chunk| chunk.get(at.index))
     }
 
     /// The first extent that ends behind `block`, or the place behind the last extent.
-    fn position(&self, block: FileBlock) -> Position {
+    fn position(&self, block: FileBlock) -> MapPosition {
         let ends_before = |extent: &Extent| extent.end() <= block;
         let chunk = match &*self.chunks {
             // Most maps are short.
@@ -192,12 +192,12 @@ impl ExtentMap {
             all => all.partition_point(|chunk| chunk.last().is_some_and(ends_before)),
         };
         let index = self.chunks.get(chunk).map_or(0, |chunk| chunk.partition_point(ends_before));
-        Position { chunk, index }
+        MapPosition { chunk, index }
     }
 
     /// What follows a place where extents were taken out moves up to it (I1), as long as the place
     /// is at the end of its chunk.
-    fn join(&mut self, at: Position) {
+    fn join(&mut self, at: MapPosition) {
         let Some(chunk) = self.chunks.get(at.chunk) else { return };
         if chunk.len() > at.index {
             return;
@@ -219,7 +219,7 @@ impl ExtentMap {
     }
 
     /// Moves the head of the next chunk to the end of this one, to where the place is.
-    fn rotate(&mut self, at: Position) {
+    fn rotate(&mut self, at: MapPosition) {
         let Some((chunk, [next, ..])) =
             self.chunks.get_mut(at.chunk..).and_then(<[_]>::split_first_mut)
         else {
@@ -232,7 +232,7 @@ impl ExtentMap {
         }
     }
 
-    fn insert(&mut self, at: Position, new: &[Extent]) {
+    fn insert(&mut self, at: MapPosition, new: &[Extent]) {
         if new.is_empty() {
             return;
         }
@@ -240,11 +240,11 @@ impl ExtentMap {
         let at = match at.chunk == self.chunks.len() {
             true if self.chunks.is_empty() => {
                 self.chunks.push(Vec::new());
-                Position { chunk: 0, index: 0 }
+                MapPosition { chunk: 0, index: 0 }
             }
             true => {
                 let chunk = self.chunks.len() - 1;
-                Position { chunk, index: self.chunks.last().map_or(0, Vec::len) }
+                MapPosition { chunk, index: self.chunks.last().map_or(0, Vec::len) }
             }
             false => at,
         };

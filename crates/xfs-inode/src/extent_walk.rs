@@ -17,11 +17,11 @@ use crate::fork::{Fork, corrupt};
 use crate::inode::Inode;
 
 /// The extents of a fork, in file order.
-pub struct Extents<'a>(Source<'a>);
+pub struct Extents<'a>(ExtentSource<'a>);
 
-enum Source<'a> {
+enum ExtentSource<'a> {
     Map(Box<dyn Iterator<Item = &'a Extent> + 'a>),
-    Walk(Box<Walk<'a>>),
+    LeafWalk(Box<LeafWalk<'a>>),
 }
 
 impl Iterator for Extents<'_> {
@@ -29,8 +29,8 @@ impl Iterator for Extents<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
-            Source::Map(extents) => extents.next().copied().map(Ok),
-            Source::Walk(walk) => walk.next_extent(),
+            ExtentSource::Map(extents) => extents.next().copied().map(Ok),
+            ExtentSource::LeafWalk(walk) => walk.next_extent(),
         }
     }
 }
@@ -40,17 +40,22 @@ impl Inode {
     /// leaf by leaf. After an error nothing more comes.
     pub fn extents<'a>(&'a self, cache: &'a BufferCache, kind: ForkKind) -> Extents<'a> {
         Extents(match self.fork(kind) {
-            Fork::Extents(map) => Source::Map(Box::new(map.iter())),
+            Fork::Extents(map) => ExtentSource::Map(Box::new(map.iter())),
             Fork::Btree(btree) => match btree.map.value() {
-                Some(map) => Source::Map(Box::new(map.iter())),
-                None => Source::Walk(Box::new(Walk::new(self.core(), kind, cache, btree.root()))),
+                Some(map) => ExtentSource::Map(Box::new(map.iter())),
+                None => ExtentSource::LeafWalk(Box::new(LeafWalk::new(
+                    self.core(),
+                    kind,
+                    cache,
+                    btree.root(),
+                ))),
             },
-            _ => Source::Map(Box::new([].iter())),
+            _ => ExtentSource::Map(Box::new([].iter())),
         })
     }
 }
 
-struct Walk<'a> {
+struct LeafWalk<'a> {
     core: &'a InodeCore,
     rules: ExtentRules<'a>,
     expected: u64,
@@ -62,7 +67,7 @@ struct Walk<'a> {
     index: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> LeafWalk<'a> {
     fn new(core: &'a InodeCore, kind: ForkKind, cache: &'a BufferCache, root: &[u8]) -> Self {
         let root = ExtentRoot::decode(root).map_err(|check| corrupt(core, check).into());
         let cursor = root.and_then(|root| Cursor::in_fork(cache, core.number, &root));

@@ -35,18 +35,18 @@ impl Inode {
         first: FileBlock,
         shape: BlockShape,
     ) -> Result<Buffer> {
-        cache.read_mapped(&fork_pieces(self, cache, (fork, first), shape)?, shape.kind)
+        cache.read_mapped(&fork_block_extents(self, cache, (fork, first), shape)?, shape.kind)
     }
 }
 
 /// Where a block lies. Nearly all of them are in one piece, which takes no memory to say.
 #[derive(Debug)]
-pub(crate) enum Pieces {
+pub(crate) enum BlockExtents {
     One([BufferExtent; 1]),
     Several(Vec<BufferExtent>),
 }
 
-impl Deref for Pieces {
+impl Deref for BlockExtents {
     type Target = [BufferExtent];
 
     fn deref(&self) -> &[BufferExtent] {
@@ -58,12 +58,12 @@ impl Deref for Pieces {
 }
 
 /// Where the block of a fork that starts at a file block lies.
-pub(crate) fn fork_pieces(
+pub(crate) fn fork_block_extents(
     inode: &Inode,
     cache: &BufferCache,
     (fork, first): (ForkKind, FileBlock),
     shape: BlockShape,
-) -> Result<Pieces> {
+) -> Result<BlockExtents> {
     let map = inode.extent_map(cache, fork)?;
     map_blocks(map, first, shape.length_blocks, cache.geometry()).map_err(|check| {
         let place = match fork {
@@ -80,7 +80,7 @@ fn map_blocks(
     first: FileBlock,
     length_blocks: u32,
     geometry: &Geometry,
-) -> core::result::Result<Pieces, ExtentCheck> {
+) -> core::result::Result<BlockExtents, ExtentCheck> {
     let mut left = u64::from(length_blocks);
     let mut file_block = first;
     let mut next = || {
@@ -98,7 +98,7 @@ fn map_blocks(
     };
     let (first, mut is_last) = next()?;
     if is_last {
-        return Ok(Pieces::One([first]));
+        return Ok(BlockExtents::One([first]));
     }
     let mut pieces = vec![first];
     while !is_last {
@@ -106,7 +106,7 @@ fn map_blocks(
         (piece, is_last) = next()?;
         pieces.push(piece);
     }
-    Ok(Pieces::Several(pieces))
+    Ok(BlockExtents::Several(pieces))
 }
 
 #[cfg(test)]

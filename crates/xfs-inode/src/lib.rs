@@ -29,7 +29,7 @@ mod fork_room;
 mod inode;
 mod live;
 mod map_counts;
-mod target;
+mod symlink;
 #[cfg(test)]
 mod testing;
 

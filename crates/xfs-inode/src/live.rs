@@ -23,23 +23,23 @@
 //! Lock order: the record's latch, then buffers of groups and blocks, then the view.
 
 mod allocate;
+mod allocation_target;
 mod blocks;
 mod copy;
 mod data;
 mod exchange;
 mod inactive;
-mod known;
 mod local;
 mod map;
 mod mapping;
-mod place;
 mod range;
+mod recent_buffers;
 mod remap;
 mod resume;
 mod share;
 mod shift;
-mod step;
-mod target;
+mod symlink;
+mod with_transaction;
 mod write;
 
 pub use exchange::ExchangedRange;
@@ -67,14 +67,14 @@ use xfs_trans::{ForkBytes, InodeImage, InodeRecord, Journal, Transaction};
 use crate::fork::Fork;
 use crate::fork_room::{literal_bytes, usual_offset};
 use crate::inode::Inode;
-use known::KnownBlocks;
+use recent_buffers::RecentBuffers;
 
 /// An inode that can be changed, with its log record.
 #[doc(alias = "xfs_inode")]
 pub struct LiveInode {
     log_item: Arc<InodeRecord>,
     view: RwLock<Inode, Object>,
-    known: KnownBlocks,
+    recent: RecentBuffers,
     /// The checkpoint of the last change that reading the contents needs, or of a later one. [`NOT_LOOKED_UP`] from
     /// such a change on until somebody asks, or times change. Written by who has the record's latch.
     needed_sequence: AtomicU64<Object>,
@@ -215,7 +215,7 @@ impl LiveInode {
         Self {
             log_item: record,
             view: RwLock::new(view),
-            known: KnownBlocks::default(),
+            recent: RecentBuffers::default(),
             needed_sequence,
         }
     }
@@ -346,7 +346,7 @@ impl LiveInode {
         tx.join(&self.log_item);
         let is_first = !tx.has_changed(&self.log_item);
         if !matches!(touched, Touched::Times | Touched::Core) {
-            self.known.forget();
+            self.recent.forget();
         }
         if touched != Touched::Times {
             self.needed_sequence.store(NOT_LOOKED_UP, Ordering::Relaxed);

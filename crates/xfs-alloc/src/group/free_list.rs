@@ -18,7 +18,7 @@ use xfs_format::{BlockKind, Structure};
 use xfs_trans::Transaction;
 
 use super::GroupSpace;
-use super::reverse_map::Mapping;
+use super::reverse_map::OwnedExtent;
 use super::search::Search;
 use crate::deferred::FreeWork;
 use crate::owner::ExtentOwner;
@@ -58,7 +58,7 @@ impl GroupSpace {
             };
             let (from, range) = found;
             self.take_free(tx, from, range.clone())?;
-            self.add_mapping(tx, &Mapping::owned(ExtentOwner::GROUP, range.clone()))?;
+            self.add_mapping(tx, &OwnedExtent::new(ExtentOwner::GROUP, range.clone()))?;
             for block in range {
                 self.put_on_list(tx, block)?;
             }

@@ -36,11 +36,11 @@ use crate::owner::ExtentOwner;
 
 /// Blocks of the group and their owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mapping(Rmap);
+pub(crate) struct OwnedExtent(Rmap);
 
-impl Mapping {
+impl OwnedExtent {
     /// A mapping of `range` to `owner`.
-    pub(crate) fn owned(owner: ExtentOwner, range: Range<u32>) -> Self {
+    pub(crate) fn new(owner: ExtentOwner, range: Range<u32>) -> Self {
         let ExtentOwner { owner, offset, flags } = owner;
         let (start, count) = (AgBlock(range.start), range.end - range.start);
         Self(Rmap { start, count, owner, offset, flags })
@@ -91,7 +91,11 @@ fn continues(left: &Rmap, right: &Rmap) -> bool {
 impl GroupSpace {
     /// Adds a mapping. Does nothing on volumes without a reverse map.
     #[doc(alias = "xfs_rmap_map")]
-    pub(crate) fn add_mapping(&mut self, tx: &mut Transaction<'_>, new: &Mapping) -> Result<()> {
+    pub(crate) fn add_mapping(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        new: &OwnedExtent,
+    ) -> Result<()> {
         if !self.has::<ReverseMap>() {
             return Ok(());
         }
@@ -116,7 +120,11 @@ impl GroupSpace {
 
     /// Removes a mapping. Does nothing on volumes without a reverse map.
     #[doc(alias = "xfs_rmap_unmap")]
-    pub(crate) fn remove_mapping(&mut self, tx: &mut Transaction<'_>, old: &Mapping) -> Result<()> {
+    pub(crate) fn remove_mapping(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        old: &OwnedExtent,
+    ) -> Result<()> {
         if !self.has::<ReverseMap>() {
             return Ok(());
         }
@@ -154,9 +162,9 @@ impl GroupSpace {
     pub(crate) fn convert_mapping(
         &mut self,
         tx: &mut Transaction<'_>,
-        new: &Mapping,
+        new: &OwnedExtent,
     ) -> Result<()> {
-        let old = Mapping(Rmap {
+        let old = OwnedExtent(Rmap {
             flags: new.0.flags.symmetric_difference(RmapFlags::UNWRITTEN),
             ..new.0
         });

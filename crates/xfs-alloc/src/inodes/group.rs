@@ -13,7 +13,7 @@ use xfs_format::{
 };
 use xfs_trans::Transaction;
 
-use super::state::{GroupState, InodeGroups, SavedPaths};
+use super::state::{InodeGroupState, InodeGroups, SavedPaths};
 use crate::allocate::{AllocationTarget, SpaceRequest, allocate_extent};
 use crate::deferred::{BlockExtent, defer_free};
 use crate::owner::{ExtentOwner, Purpose};
@@ -27,7 +27,7 @@ pub(super) struct GroupInodes<'journal> {
     pub(super) agi: AgiFields,
     /// The fields as the buffer holds them.
     stored: AgiFields,
-    pub(super) state: &'journal GroupState,
+    pub(super) state: &'journal InodeGroupState,
     paths: SavedPaths,
 }
 

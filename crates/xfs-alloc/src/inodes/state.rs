@@ -23,7 +23,7 @@ const MOST_KEPT_BYTES: u64 = 16 << 20;
 
 /// The inodes of a volume.
 pub(super) struct InodeGroups {
-    groups: Growing<CachePadded<GroupState>, Volume>,
+    groups: Growing<CachePadded<InodeGroupState>, Volume>,
     /// The group of the next directory, by slot.
     #[doc(alias = "m_agirotor")]
     rotors: Slots<AtomicU32<Slot>>,
@@ -38,7 +38,7 @@ pub(super) struct SavedPaths {
 }
 
 /// The inodes of one group.
-pub(super) struct GroupState {
+pub(super) struct InodeGroupState {
     /// The last known number of free inodes.
     free_count: AtomicU32<Group>,
     /// Chunks made since the volume was opened.
@@ -75,7 +75,7 @@ impl InodeGroups {
             slot += 1;
             AtomicU32::new(slot - 1)
         };
-        let groups = geometry.groups().map(|_| GroupState::new(geometry)).collect();
+        let groups = geometry.groups().map(|_| InodeGroupState::new(geometry)).collect();
         let rotors = match rotors {
             Some(count) => Slots::with_count(count, &mut rotor),
             None => Slots::new(&mut rotor),
@@ -84,7 +84,7 @@ impl InodeGroups {
     }
 
     /// The state of a group, if the group exists.
-    pub(super) fn group(&self, group: AgNumber) -> Option<&GroupState> {
+    pub(super) fn group(&self, group: AgNumber) -> Option<&InodeGroupState> {
         self.groups.get(group.0 as usize).map(|state| &**state)
     }
 
@@ -115,10 +115,10 @@ impl InodeGroups {
 pub(crate) fn extend_groups(journal: &Journal) {
     let groups = &InodeGroups::of(journal).groups;
     let new = journal.geometry().groups().skip(groups.len());
-    groups.extend(new.map(|_| GroupState::new(journal.geometry())));
+    groups.extend(new.map(|_| InodeGroupState::new(journal.geometry())));
 }
 
-impl GroupState {
+impl InodeGroupState {
     fn new(geometry: &Geometry) -> CachePadded<Self> {
         let group_bytes = u64::from(geometry.block_size) * KEPT_BLOCKS;
         CachePadded::new(Self {

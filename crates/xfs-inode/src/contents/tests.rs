@@ -51,7 +51,7 @@ fn the_end_of_the_file() {
 fn bytes_of_one_written_extent_have_a_place() {
     let volume = Volume::new();
     let (inode, cache) = (volume.read(HOLES).unwrap(), volume.cache());
-    let place = |offset, length| inode.place(&cache, offset, length).unwrap();
+    let place = |offset, length| inode.device_range(&cache, offset, length).unwrap();
     for (offset, length, byte) in [(0, 1024, b'A'), (1000, 24, b'A'), (5 * KIB, 1024, b'B')] {
         let place = place(offset, length).expect("written");
         assert_eq!(place.end - place.start, length as u64);
@@ -65,7 +65,7 @@ fn bytes_of_one_written_extent_have_a_place() {
     {
         assert_eq!(place(offset, length), None, "{length} at {offset}");
     }
-    assert!(volume.read(DIRECTORY).unwrap().place(&cache, 0, 1).is_err());
+    assert!(volume.read(DIRECTORY).unwrap().device_range(&cache, 0, 1).is_err());
 }
 
 #[test]

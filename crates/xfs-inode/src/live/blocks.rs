@@ -11,7 +11,7 @@ use xfs_trans::Transaction;
 use super::LiveInode;
 use super::map::{MapRequest, map_blocks};
 use crate::edit::BlockRange;
-use crate::fork_block::{BlockShape, fork_pieces};
+use crate::fork_block::{BlockShape, fork_block_extents};
 
 impl LiveInode {
     /// The metadata block of a fork that starts at `at`, joined to the transaction.
@@ -29,28 +29,28 @@ impl LiveInode {
     ) -> Result<Buffer> {
         tx.join(self.log_item());
         if fork == ForkKind::Data
-            && let Some(buffer) = self.join_known(tx, at, shape)
+            && let Some(buffer) = self.join_recent(tx, at, shape)
         {
             return Ok(buffer);
         }
-        let pieces = fork_pieces(&self.inode(), tx.cache(), (fork, at), shape)?;
+        let pieces = fork_block_extents(&self.inode(), tx.cache(), (fork, at), shape)?;
         let buffer = tx.read_mapped(&pieces, shape.kind)?;
         if fork == ForkKind::Data {
-            self.known.note(at, &buffer);
+            self.recent.remember(at, &buffer);
         }
         Ok(buffer)
     }
 
     /// The block at `at` of the data fork, joined, if it is known. What the image says to be several things
     /// at once may have become another one: then who looks it up finds out.
-    fn join_known(
+    fn join_recent(
         &self,
         tx: &mut Transaction<'_>,
         at: FileBlock,
         shape: BlockShape,
     ) -> Option<Buffer> {
         let is_wanted = |buffer: &Buffer| buffer.kind() == shape.kind;
-        let buffer = self.known.find(at).filter(is_wanted)?;
+        let buffer = self.recent.find(at).filter(is_wanted)?;
         tx.join_buffer(&buffer).ok()?;
         // What was joined before, and is not released here, has not become another one since.
         if is_wanted(&buffer) {
@@ -85,7 +85,7 @@ impl LiveInode {
         at: FileBlock,
         shape: BlockShape,
     ) -> Result<Buffer> {
-        let pieces = fork_pieces(&self.inode(), tx.cache(), (fork, at), shape)?;
+        let pieces = fork_block_extents(&self.inode(), tx.cache(), (fork, at), shape)?;
         tx.claim_mapped(&pieces, shape.kind)
     }
 

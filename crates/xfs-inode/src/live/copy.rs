@@ -18,11 +18,14 @@ use xfs_format::inode::{ForkKind, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_trans::Journal;
 
-use super::data::{self, Piece, clip};
+use super::LiveInode;
+use super::data::{self, FileBytes, clip};
 use super::map::map_blocks;
 use super::remap::{MapWork, defer_map_work};
+use super::with_transaction::{
+    with_allocation_transaction, with_pool_transaction, with_transaction,
+};
 use super::write::{CHUNK_BYTES, SizeRule, Writer, blocks_of};
-use super::{LiveInode, step};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
@@ -43,7 +46,7 @@ impl Writer<'_> {
     pub(super) fn write_copy(
         &mut self,
         shared: Extent,
-        piece: Piece<'_>,
+        piece: FileBytes<'_>,
         size: SizeRule,
     ) -> Result<usize> {
         let shared = self.around(shared, piece)?;
@@ -71,7 +74,7 @@ impl Writer<'_> {
         let shared = Extent { length_blocks: shared.length_blocks.min(most), ..*shared };
         let copy = self.stage(&shared)?;
         let old = Extent { length_blocks: copy.length_blocks, ..shared };
-        if let Err(error) = self.fill_copy(&old, &copy, Piece { offset: 0, bytes: &[] }) {
+        if let Err(error) = self.fill_copy(&old, &copy, FileBytes { offset: 0, bytes: &[] }) {
             self.unstage(&copy)?;
             return Err(error);
         }
@@ -81,7 +84,7 @@ impl Writer<'_> {
 
     /// Widens a stretch of shared blocks from those that a piece is written to, to what the file
     /// wants to be copied at once.
-    fn around(&self, shared: Extent, piece: Piece<'_>) -> Result<Extent> {
+    fn around(&self, shared: Extent, piece: FileBytes<'_>) -> Result<Extent> {
         let geometry = self.journal.geometry();
         let written = blocks_of(geometry, piece.offset, piece.end());
         let (hint, mapping) = {
@@ -105,7 +108,7 @@ impl Writer<'_> {
     }
 
     /// Writes a copy: what `old` holds, and a piece of it anew.
-    fn fill_copy(&self, old: &Extent, copy: &Extent, piece: Piece<'_>) -> Result<()> {
+    fn fill_copy(&self, old: &Extent, copy: &Extent, piece: FileBytes<'_>) -> Result<()> {
         let (cache, geometry) = (self.journal.cache(), self.journal.geometry());
         let written = match piece.bytes.is_empty() {
             true => BlockRange { start: old.end(), length_blocks: 0 },
@@ -129,8 +132,8 @@ impl Writer<'_> {
         let mut wanted = old.length_blocks;
         loop {
             let blocks = u64::from(wanted) + overhead;
-            let staged = step::run_allocation(journal, (blocks, &mut self.earmark), |tx| {
-                let place = live.place_for(tx.geometry(), ForkKind::Data, old.file_block);
+            let staged = with_allocation_transaction(journal, (blocks, &mut self.earmark), |tx| {
+                let place = live.allocation_target(tx.geometry(), ForkKind::Data, old.file_block);
                 let request = SpaceRequest::new(place, 1, wanted);
                 let space = allocate_extent(tx, &request)?.ok_or(PosixError::NoSpace)?;
                 let (start, length_blocks) = (space.start, space.length_blocks);
@@ -148,7 +151,7 @@ impl Writer<'_> {
 
     /// Gives staged blocks back.
     fn unstage(&self, copy: &Extent) -> Result<()> {
-        step::run(self.journal, TransactionKind::Write, 0, |tx| {
+        with_transaction(self.journal, TransactionKind::Write, 0, |tx| {
             defer_unstage(tx, blocks(copy));
             defer_free(tx, blocks(copy), None, Purpose::File);
             Ok(())
@@ -161,7 +164,7 @@ impl Writer<'_> {
     fn take_over(&mut self, copy: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);
         let reserved = 2 * map_blocks(self.journal.geometry(), ForkKind::Data);
-        step::run_from_pool(self.journal, (reserved, &mut self.earmark), |tx| {
+        with_pool_transaction(self.journal, (reserved, &mut self.earmark), |tx| {
             let mapping = live.find_joined(tx, ForkKind::Data, copy.file_block)?;
             let Mapping::Extent(old) = mapping else {
                 return Err(PosixError::InvalidArgument.into());

@@ -13,14 +13,14 @@ use crate::edit::BlockRange;
 
 /// A piece of a file's bytes on its way to the device.
 #[derive(Clone, Copy)]
-pub(super) struct Piece<'a> {
+pub(super) struct FileBytes<'a> {
     /// Where it is in the file.
     pub(super) offset: u64,
     /// What to write.
     pub(super) bytes: &'a [u8],
 }
 
-impl Piece<'_> {
+impl FileBytes<'_> {
     /// The first byte after it.
     pub(super) const fn end(&self) -> u64 {
         self.offset.saturating_add(self.bytes.len() as u64)
@@ -28,14 +28,18 @@ impl Piece<'_> {
 }
 
 /// The part of `piece` that lies in `extent`.
-pub(super) fn clip<'a>(piece: Piece<'a>, extent: &Extent, geometry: &Geometry) -> Piece<'a> {
+pub(super) fn clip<'a>(
+    piece: FileBytes<'a>,
+    extent: &Extent,
+    geometry: &Geometry,
+) -> FileBytes<'a> {
     let start = geometry.blocks_to_bytes(extent.file_block.0).unwrap_or(u64::MAX);
     let end = geometry.blocks_to_bytes(extent.end().0).unwrap_or(u64::MAX);
     let from = start.saturating_sub(piece.offset);
     let to = end.saturating_sub(piece.offset).min(piece.bytes.len() as u64);
     let bytes = usize::try_from(from).ok().zip(usize::try_from(to).ok());
     let bytes = bytes.and_then(|(from, to)| piece.bytes.get(from..to)).unwrap_or_default();
-    Piece { offset: piece.offset.max(start), bytes }
+    FileBytes { offset: piece.offset.max(start), bytes }
 }
 
 /// Where byte `offset` of a file lies, which is in `extent`.
@@ -50,7 +54,7 @@ fn failed(operation: &'static str, offset: u64, length: usize, source: std::io::
 }
 
 /// Writes a piece that lies in an extent.
-pub(super) fn write(cache: &BufferCache, extent: &Extent, piece: Piece<'_>) -> Result<()> {
+pub(super) fn write(cache: &BufferCache, extent: &Extent, piece: FileBytes<'_>) -> Result<()> {
     if piece.bytes.is_empty() {
         return Ok(());
     }
@@ -86,7 +90,7 @@ pub(super) fn copy(
     while at < end {
         bytes.resize(usize::try_from(end - at).map_or(CHUNK_BYTES, |all| all.min(CHUNK_BYTES)), 0);
         read(cache, from, at, &mut bytes)?;
-        write(cache, to, Piece { offset: at, bytes: &bytes })?;
+        write(cache, to, FileBytes { offset: at, bytes: &bytes })?;
         at += bytes.len() as u64;
     }
     Ok(())
@@ -98,7 +102,7 @@ pub(super) fn copy(
 pub(super) fn write_whole_blocks(
     cache: &BufferCache,
     extent: &Extent,
-    piece: Piece<'_>,
+    piece: FileBytes<'_>,
     old: Option<&Extent>,
 ) -> Result<()> {
     let size = u64::from(cache.geometry().block_size);
@@ -108,27 +112,27 @@ pub(super) fn write_whole_blocks(
     if head != 0 {
         let length = rest.bytes.len().min((size - head) as usize);
         let (bytes, behind) = rest.bytes.split_at_checked(length).unwrap_or_default();
-        write_block(cache, extent, Piece { bytes, ..rest }, old)?;
-        rest = Piece { offset: rest.offset + bytes.len() as u64, bytes: behind };
+        write_block(cache, extent, FileBytes { bytes, ..rest }, old)?;
+        rest = FileBytes { offset: rest.offset + bytes.len() as u64, bytes: behind };
     }
     if rest.bytes.is_empty() {
         return Ok(());
     }
     let tail = (rest.end() % size) as usize;
     let (whole, bytes) = rest.bytes.split_at_checked(rest.bytes.len() - tail).unwrap_or_default();
-    write(cache, extent, Piece { bytes: whole, ..rest })?;
+    write(cache, extent, FileBytes { bytes: whole, ..rest })?;
     if bytes.is_empty() {
         return Ok(());
     }
     let offset = rest.offset + whole.len() as u64;
-    write_block(cache, extent, Piece { offset, bytes }, old)
+    write_block(cache, extent, FileBytes { offset, bytes }, old)
 }
 
 /// Writes the block that a piece lies in.
 fn write_block(
     cache: &BufferCache,
     extent: &Extent,
-    piece: Piece<'_>,
+    piece: FileBytes<'_>,
     old: Option<&Extent>,
 ) -> Result<()> {
     let size = cache.geometry().block_size as usize;
@@ -140,5 +144,5 @@ fn write_block(
     let within = (piece.offset - start) as usize;
     let place = block.get_mut(within..within + piece.bytes.len());
     place.ok_or(PosixError::InvalidArgument)?.copy_from_slice(piece.bytes);
-    write(cache, extent, Piece { offset: start, bytes: &block })
+    write(cache, extent, FileBytes { offset: start, bytes: &block })
 }

@@ -18,10 +18,11 @@ use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry, IncompatFeatures};
 use xfs_trans::{Deferred, Finish, Journal, Promise, Transaction};
 
+use super::LiveInode;
 use super::map::map_blocks;
 use super::share::join_two;
+use super::with_transaction::with_transaction;
 use super::write::check_end;
-use super::{LiveInode, step};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
@@ -63,7 +64,7 @@ impl LiveInode {
             return Ok(());
         }
         let blocks = work.blocks(journal)?;
-        step::run(journal, TransactionKind::Write, blocks, |tx| {
+        with_transaction(journal, TransactionKind::Write, blocks, |tx| {
             join_two(tx, left, right);
             let shares = left.shares(ForkKind::Data) || right.shares(ForkKind::Data);
             for live in files {

@@ -22,8 +22,9 @@ use xfs_format::reservation::TransactionKind;
 use xfs_format::{BlockKind, FileBlock, Place};
 use xfs_trans::{Journal, Transaction};
 
+use super::LiveInode;
 use super::range::LIMIT;
-use super::{LiveInode, step};
+use super::with_transaction::with_transaction;
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 use crate::fork::Fork;
@@ -52,7 +53,7 @@ impl LiveInode {
         }
         self.free_contents(journal)?;
         self.free_attributes(journal)?;
-        step::run(
+        with_transaction(
             journal,
             TransactionKind::FreeInode,
             xfs_alloc::inode_blocks(journal.geometry()),
@@ -95,7 +96,7 @@ impl LiveInode {
         if !has_map {
             return Ok(());
         }
-        step::run(journal, TransactionKind::Truncate, 0, |tx| {
+        with_transaction(journal, TransactionKind::Truncate, 0, |tx| {
             self.change(tx, |core| {
                 core.size = 0;
                 // There is no link without a target: recovery would not read it.
@@ -128,9 +129,9 @@ impl LiveInode {
         }
         let tree = self.attr_tree(journal)?;
         if tree.contains(&FileBlock(0)) && !self.has_only_attr_root(journal)? {
-            step::run(journal, TransactionKind::Truncate, 0, |tx| self.empty_attr_root(tx))?;
+            with_transaction(journal, TransactionKind::Truncate, 0, |tx| self.empty_attr_root(tx))?;
         }
-        step::run(journal, TransactionKind::Truncate, 0, |tx| {
+        with_transaction(journal, TransactionKind::Truncate, 0, |tx| {
             tx.join(self.log_item());
             self.drop_blocks(tx, (ForkKind::Attr, BlockKind::Attr), &tree)?;
             if matches!(self.inode().fork(ForkKind::Attr), Fork::Absent) {

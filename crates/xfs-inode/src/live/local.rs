@@ -11,7 +11,7 @@ use xfs_trans::Transaction;
 
 use super::mapping::ForkForm;
 use super::{LiveInode, Touched};
-use crate::edit::Change;
+use crate::edit::MapChange;
 use crate::extent_map::ExtentMap;
 use crate::fork::{BtreeFork, Fork, corrupt};
 use crate::fork_room::{self, DataUse};
@@ -173,7 +173,7 @@ impl LiveInode {
         match form.root {
             None if form.count * xfs_format::extent::EXTENT_BYTES > bytes && form.has_extents => {
                 let form = ForkForm { bytes, ..form };
-                self.change_form(tx, ForkKind::Data, form, (&Change::default(), 0))
+                self.change_form(tx, ForkKind::Data, form, (&MapChange::default(), 0))
             }
             _ => Ok(()),
         }

@@ -22,7 +22,7 @@ use xfs_format::{FileBlock, Geometry};
 use xfs_trans::Transaction;
 
 use super::LiveInode;
-use crate::edit::{BlockRange, Target, plan};
+use crate::edit::{BlockRange, NewMapping, plan};
 use crate::extent_map::Mapping;
 use crate::map_counts::{MapCounts, MapUse};
 
@@ -97,7 +97,7 @@ impl LiveInode {
         fork: ForkKind,
         extent: &Extent,
     ) -> Result<()> {
-        let target = Target::Blocks { start: extent.start, unwritten: extent.unwritten };
+        let target = NewMapping::Blocks { start: extent.start, unwritten: extent.unwritten };
         let change = {
             let inode = self.inode();
             let map = inode.extent_map(tx.cache(), fork)?;
@@ -119,7 +119,7 @@ impl LiveInode {
         let change = {
             let inode = self.inode();
             let map = inode.extent_map(tx.cache(), fork)?;
-            plan(map, BlockRange::of(extent), Target::Hole)
+            plan(map, BlockRange::of(extent), NewMapping::Hole)
         };
         self.change_map(tx, fork, &change, -i64::from(extent.length_blocks))?;
         MapCounts::of(tx.journal()).note(MapUse::Deletion);
@@ -151,7 +151,7 @@ impl LiveInode {
             else {
                 return Ok(range.end());
             };
-            (extent, plan(map, BlockRange::of(&extent), Target::Converted { unwritten }))
+            (extent, plan(map, BlockRange::of(&extent), NewMapping::Converted { unwritten }))
         };
         self.check_growth(fork, change.growth())?;
         self.change_map(tx, fork, &change, 0)?;

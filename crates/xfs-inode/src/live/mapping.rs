@@ -1,6 +1,6 @@
 //! A change of a map, in memory and on disk together.
 //!
-//! Owns: applying a [`Change`] to the fork in whichever form it is, and moving it between the list
+//! Owns: applying a [`MapChange`] to the fork in whichever form it is, and moving it between the list
 //! in the inode and the btree, either way. Does **not** own: what the change is for, or the blocks
 //! of the extents themselves; those of the btree it allocates and frees.
 //!
@@ -26,7 +26,7 @@ use xfs_trans::Transaction;
 
 use super::local::bad_root;
 use super::{LiveInode, Touched};
-use crate::edit::{Change, Step};
+use crate::edit::{MapChange, RecordEdit};
 use crate::extent_map::ExtentMap;
 use crate::fork::{BtreeFork, Fork};
 use crate::fork_room::{fork_bytes, root_capacity};
@@ -103,7 +103,7 @@ impl LiveInode {
         &self,
         tx: &mut Transaction<'_>,
         kind: ForkKind,
-        change: &Change,
+        change: &MapChange,
         blocks: i64,
     ) -> Result<()> {
         if change.is_empty() {
@@ -119,7 +119,7 @@ impl LiveInode {
         tx: &mut Transaction<'_>,
         kind: ForkKind,
         form: ForkForm,
-        (change, blocks): (&Change, i64),
+        (change, blocks): (&MapChange, i64),
     ) -> Result<()> {
         let count = form.count.saturating_add_signed(change.growth() as isize);
         let fits = count.saturating_mul(xfs_format::extent::EXTENT_BYTES) <= form.bytes;
@@ -145,7 +145,7 @@ impl LiveInode {
         &self,
         tx: &mut Transaction<'_>,
         kind: ForkKind,
-        change: &Change,
+        change: &MapChange,
         capacity: usize,
     ) -> Result<Rebuilt> {
         let mut map = self.inode().fork(kind).loaded_map().cloned().unwrap_or_default();
@@ -180,14 +180,14 @@ impl LiveInode {
         tx: &mut Transaction<'_>,
         kind: ForkKind,
         root: ForkRoot,
-        change: &Change,
+        change: &MapChange,
     ) -> Result<Rebuilt> {
         let store = Anchored { tx, anchor: self.anchor(kind) };
         let mut editor = Editor::<Extents, _>::in_fork(store, self.number(), root.clone())?;
-        for step in change.steps() {
+        for step in change.record_edits() {
             let at = match step {
-                Step::Remove(old) | Step::Update { old, .. } => Some(old),
-                Step::Insert(_) => None,
+                RecordEdit::Remove(old) | RecordEdit::Update { old, .. } => Some(old),
+                RecordEdit::Insert(_) => None,
             };
             if let Some(old) = at {
                 let found = editor.find(old.file_block)?;
@@ -196,9 +196,9 @@ impl LiveInode {
                 }
             }
             match step {
-                Step::Remove(_) => drop(editor.remove()?),
-                Step::Update { new, .. } => editor.update(new)?,
-                Step::Insert(new) => editor.insert(new)?,
+                RecordEdit::Remove(_) => drop(editor.remove()?),
+                RecordEdit::Update { new, .. } => editor.update(new)?,
+                RecordEdit::Insert(new) => editor.insert(new)?,
             }
         }
         let anchor = editor.into_store().anchor;
@@ -223,7 +223,7 @@ impl LiveInode {
 }
 
 /// Makes the change in the view.
-fn put_change(inode: &mut Inode, kind: ForkKind, change: &Change, root: Option<ForkRoot>) {
+fn put_change(inode: &mut Inode, kind: ForkKind, change: &MapChange, root: Option<ForkRoot>) {
     let (core, fork) = inode.parts_mut(kind);
     let mut map = match core::mem::replace(fork, Fork::Absent) {
         Fork::Extents(map) => map,

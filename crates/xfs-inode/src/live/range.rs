@@ -20,9 +20,10 @@ use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
 use xfs_trans::{Journal, Transaction};
 
+use super::LiveInode;
 use super::map::map_blocks;
+use super::with_transaction::with_transaction;
 use super::write::{WriteOptions, blocks_of, check_end};
-use super::{LiveInode, step};
 use crate::edit::BlockRange;
 
 /// Whether the size of a file may grow.
@@ -60,7 +61,7 @@ impl LiveInode {
         if size > old {
             return self.change_alone(journal, now, |core| core.size = size);
         }
-        step::run(journal, TransactionKind::Truncate, 0, |tx| {
+        with_transaction(journal, TransactionKind::Truncate, 0, |tx| {
             self.change(tx, |core| core.size = size);
             self.touch(tx, now);
             let first = FileBlock(size.div_ceil(block));
@@ -105,7 +106,7 @@ impl LiveInode {
         if !self.ends_past_size(journal.geometry()) {
             return Ok(());
         }
-        step::run(journal, TransactionKind::Truncate, 0, |tx| {
+        with_transaction(journal, TransactionKind::Truncate, 0, |tx| {
             let size = self.inode().core().size;
             let first = FileBlock(size.div_ceil(journal.geometry().block_size.into()));
             self.unmap_all(tx, ForkKind::Data, BlockRange::between(first, LIMIT))
@@ -224,7 +225,7 @@ impl LiveInode {
         }
         // Without the flag blocks are written in place: no crash may make others their owners again.
         journal.force_all()?;
-        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+        with_transaction(journal, TransactionKind::ChangeInode, 0, |tx| {
             self.change(tx, |core| core.flags2.remove(InodeFlags2::REFLINK));
             Ok(())
         })
@@ -236,7 +237,7 @@ impl LiveInode {
         let blocks = map_blocks(journal.geometry(), ForkKind::Data);
         let mut rest = Some(range).filter(|range| !range.is_empty());
         while let Some(range) = rest {
-            rest = step::run(journal, TransactionKind::Truncate, blocks, |tx| {
+            rest = with_transaction(journal, TransactionKind::Truncate, blocks, |tx| {
                 self.unmap(tx, ForkKind::Data, range)
             })?;
         }
@@ -268,7 +269,7 @@ impl LiveInode {
         now: Timestamp,
         f: impl FnOnce(&mut InodeCore),
     ) -> Result<()> {
-        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+        with_transaction(journal, TransactionKind::ChangeInode, 0, |tx| {
             self.change(tx, f);
             self.touch(tx, now);
             Ok(())

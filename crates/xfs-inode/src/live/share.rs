@@ -20,11 +20,12 @@ use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, RoCompatFeatures};
 use xfs_trans::{Journal, Transaction};
 
+use super::LiveInode;
 use super::copy::blocks;
 use super::map::map_blocks;
 use super::remap::{MapWork, defer_map_work};
+use super::with_transaction::with_transaction;
 use super::write::check_end;
-use super::{LiveInode, step};
 use crate::edit::BlockRange;
 
 /// A range of a file that is to be another's too.
@@ -112,7 +113,7 @@ impl LiveInode {
             }
             next = piece.end();
         }
-        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+        with_transaction(journal, TransactionKind::ChangeInode, 0, |tx| {
             let end = shared.to + shared.length_bytes;
             destination.change(tx, |core| {
                 core.size = core.size.max(end);
@@ -192,7 +193,7 @@ impl LiveInode {
         new: Extent,
     ) -> Result<()> {
         let reserved = 2 * map_blocks(journal.geometry(), ForkKind::Data);
-        step::run(journal, TransactionKind::Write, reserved, |tx| {
+        with_transaction(journal, TransactionKind::Write, reserved, |tx| {
             self.find_joined(tx, ForkKind::Data, new.file_block)?;
             self.check_growth(ForkKind::Data, 2)?;
             if let Some(old) = old {
@@ -234,7 +235,7 @@ fn set_sharing(
     if left.shares(ForkKind::Data) && right.shares(ForkKind::Data) {
         return Ok(());
     }
-    step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+    with_transaction(journal, TransactionKind::ChangeInode, 0, |tx| {
         join_two(tx, left, right);
         for live in [left, right] {
             if !live.shares(ForkKind::Data) {

@@ -18,10 +18,11 @@ use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
 use xfs_trans::{Journal, Transaction};
 
+use super::LiveInode;
 use super::map::map_blocks;
 use super::range::{LIMIT, whole_blocks};
+use super::with_transaction::with_transaction;
 use super::write::check_end;
-use super::{LiveInode, step};
 use crate::edit::BlockRange;
 
 impl LiveInode {
@@ -112,7 +113,7 @@ impl LiveInode {
     fn shift_extent(&self, journal: &Arc<Journal>, extent: &Extent, to: FileBlock) -> Result<()> {
         // One of the two changes may cut an extent in two.
         let blocks = 2 * map_blocks(journal.geometry(), ForkKind::Data);
-        step::run(journal, TransactionKind::Write, blocks, |tx| self.shift(tx, extent, to))
+        with_transaction(journal, TransactionKind::Write, blocks, |tx| self.shift(tx, extent, to))
     }
 
     fn shift(&self, tx: &mut Transaction<'_>, extent: &Extent, to: FileBlock) -> Result<()> {

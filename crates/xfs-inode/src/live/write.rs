@@ -27,9 +27,12 @@ use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
 use xfs_trans::{Earmark, Journal, Transaction};
 
-use super::data::{self, Piece, clip};
+use super::data::{self, FileBytes, clip};
 use super::map::{MapRequest, map_blocks};
-use super::{LiveInode, Touched, step};
+use super::with_transaction::{
+    with_allocation_transaction, with_pool_transaction, with_transaction,
+};
+use super::{LiveInode, Touched};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 use crate::map_counts::{MapCounts, MapUse};
@@ -69,7 +72,7 @@ pub(super) enum SizeRule {
 
 impl SizeRule {
     /// The least size of the file once a piece is in it.
-    pub(super) fn end(self, piece: Piece<'_>) -> Option<u64> {
+    pub(super) fn end(self, piece: FileBytes<'_>) -> Option<u64> {
         (self == Self::Grows).then_some(piece.end())
     }
 }
@@ -124,13 +127,13 @@ impl LiveInode {
         if offset > size && !bytes.is_empty() {
             writer.zero(size, offset)?;
         }
-        let mut rest = Piece { offset, bytes };
+        let mut rest = FileBytes { offset, bytes };
         while !rest.bytes.is_empty() {
             let written = match writer.write(rest, SizeRule::Grows) {
                 Err(Error::Posix(PosixError::NoSpace)) if rest.offset != offset => break,
                 written => written?,
             };
-            rest = Piece {
+            rest = FileBytes {
                 offset: rest.offset + written as u64,
                 bytes: rest.bytes.get(written..).unwrap_or_default(),
             };
@@ -207,7 +210,7 @@ impl LiveInode {
 
 impl Writer<'_> {
     /// Writes the head of a piece, as far as one extent goes.
-    pub(super) fn write(&mut self, piece: Piece<'_>, size: SizeRule) -> Result<usize> {
+    pub(super) fn write(&mut self, piece: FileBytes<'_>, size: SizeRule) -> Result<usize> {
         let geometry = self.journal.geometry();
         let range = blocks_of(geometry, piece.offset, piece.end());
         if let Mapping::Hole { end, .. } = self.find(range.start)? {
@@ -234,7 +237,7 @@ impl Writer<'_> {
         let piece = clip(piece, &extent, geometry);
         data::write(self.journal.cache(), &extent, piece)?;
         if size == SizeRule::Grows {
-            step::run(self.journal, TransactionKind::ChangeInode, 0, |tx| {
+            with_transaction(self.journal, TransactionKind::ChangeInode, 0, |tx| {
                 self.live.wrote(tx, Some(piece.end()), self.now);
                 Ok(())
             })?;
@@ -270,11 +273,11 @@ impl Writer<'_> {
 
     /// Allocates the head of a small hole and writes its data in one transaction, which is ended
     /// only then: no log record can show the blocks before a flush that follows the data.
-    fn write_small(&mut self, hole: BlockRange, piece: Piece<'_>) -> Result<usize> {
+    fn write_small(&mut self, hole: BlockRange, piece: FileBytes<'_>) -> Result<usize> {
         let (live, now) = (self.live, self.now);
         let blocks = hole.length_blocks + map_blocks(self.journal.geometry(), ForkKind::Data);
         let reserved = (blocks, &mut self.earmark);
-        let (written, length) = step::run_allocation(self.journal, reserved, |tx| {
+        let (written, length) = with_allocation_transaction(self.journal, reserved, |tx| {
             MapCounts::of(tx.journal()).note(MapUse::Write);
             let extent = live.take_space(tx, ForkKind::Data, hole)?;
             let piece = clip(piece, &extent, tx.geometry());
@@ -298,8 +301,9 @@ impl Writer<'_> {
         loop {
             let request = MapRequest { fork: ForkKind::Data, range, unwritten: true };
             let reserved = (range.length_blocks + overhead, &mut self.earmark);
-            let mapped =
-                step::run_allocation(self.journal, reserved, |tx| self.live.map(tx, &request));
+            let mapped = with_allocation_transaction(self.journal, reserved, |tx| {
+                self.live.map(tx, &request)
+            });
             range = match mapped {
                 // A volume that is nearly full has room for what is needed, or for a part of it.
                 Err(Error::Posix(PosixError::NoSpace))
@@ -329,7 +333,7 @@ impl Writer<'_> {
     fn show(&mut self, extent: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);
         let blocks = map_blocks(self.journal.geometry(), ForkKind::Data);
-        step::run_from_pool(self.journal, (blocks, &mut self.earmark), |tx| {
+        with_pool_transaction(self.journal, (blocks, &mut self.earmark), |tx| {
             live.convert(tx, BlockRange::of(extent), false)?;
             live.wrote(tx, end, now);
             Ok(())
@@ -361,7 +365,7 @@ impl Writer<'_> {
             let room = CHUNK_BYTES - at as usize % CHUNK_BYTES;
             let length = usize::try_from(end - at).map_or(room, |all| all.min(room));
             let bytes = zeros.get(..length).unwrap_or(&zeros);
-            at += self.write(Piece { offset: at, bytes }, SizeRule::Stays)? as u64;
+            at += self.write(FileBytes { offset: at, bytes }, SizeRule::Stays)? as u64;
         }
         Ok(())
     }

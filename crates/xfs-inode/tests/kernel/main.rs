@@ -76,7 +76,7 @@ fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     let Parts { cache, log, superblock: _ } = parts(&device, 0);
     let sound = superblock(&device);
     let journal = open_journal(cache, log, &sound).map_err(failed)?;
-    let mut work = Work::new(&journal, sound.root_inode, seed).map_err(failed)?;
+    let mut work = RandomWork::new(&journal, sound.root_inode, seed).map_err(failed)?;
     for _ in 0..STEPS {
         work.step().map_err(failed)?;
     }
@@ -121,14 +121,14 @@ fn judge(image: &Image) -> Result<(), TrialError> {
 }
 
 /// Files without names that are changed at random.
-struct Work<'a> {
+struct RandomWork<'a> {
     journal: &'a Arc<Journal>,
     random: Prng,
     files: Vec<Arc<LiveInode>>,
     block: u64,
 }
 
-impl<'a> Work<'a> {
+impl<'a> RandomWork<'a> {
     fn new(journal: &'a Arc<Journal>, root: xfs_format::InodeNumber, seed: u64) -> Result<Self> {
         let block = journal.geometry().block_size.into();
         let files = (0..3).map(|_| create(journal, root)).collect::<Result<_>>()?;

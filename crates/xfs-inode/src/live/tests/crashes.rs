@@ -8,7 +8,7 @@ use xfs_format::InodeNumber;
 use xfs_testkit::{Atomicity, CowDevice, PowerCuts, RecordingDevice, Request};
 use xfs_trans::{Journal, testing};
 
-use super::files::Work;
+use super::files::RandomWork;
 use super::volume::{Volume, fresh_cache, now, seeds};
 use crate::Inode;
 use crate::live::write::CHUNK_BYTES;
@@ -77,7 +77,7 @@ fn check_cuts(options: &str, seed: u64, (steps, cuts): (usize, u64)) {
     poison(&fresh);
     let recorded = Arc::new(RecordingDevice::new(fresh));
     let device: SharedDevice = recorded.clone();
-    let mut work = Work::new(Volume::of_threads(Arc::clone(&device), 0), seed);
+    let mut work = RandomWork::new(Volume::of_threads(Arc::clone(&device), 0), seed);
     work.volume.journal.force_all().unwrap();
     let created = recorded.position();
     let mut forced = Vec::new();

@@ -9,12 +9,12 @@ use super::volume::{Volume, now, seeds};
 use crate::live::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 
 /// A file and what it should hold.
-pub(super) struct Pair {
+pub(super) struct ModelledFile {
     pub(super) live: Arc<LiveInode>,
     pub(super) model: Vec<u8>,
 }
 
-impl Pair {
+impl ModelledFile {
     fn check(&self, volume: &Volume, what: &str) {
         let mut bytes = vec![0x55; self.model.len() + 3];
         let read = self.live.inode().read_at(volume.journal.cache(), 0, &mut bytes).unwrap();
@@ -32,19 +32,20 @@ impl Pair {
 }
 
 /// A volume with files that are changed at random.
-pub(super) struct Work {
+pub(super) struct RandomWork {
     pub(super) volume: Volume,
     pub(super) random: Prng,
-    pub(super) files: Vec<Pair>,
+    pub(super) files: Vec<ModelledFile>,
     block: usize,
 }
 
 const FILE_BYTES: usize = 300 << 10;
 
-impl Work {
+impl RandomWork {
     pub(super) fn new(volume: Volume, seed: u64) -> Self {
         let block = volume.journal.geometry().block_size as usize;
-        let files = (0..3).map(|_| Pair { live: volume.file(), model: Vec::new() }).collect();
+        let files =
+            (0..3).map(|_| ModelledFile { live: volume.file(), model: Vec::new() }).collect();
         Self { volume, random: Prng::new(seed), files, block }
     }
 
@@ -192,16 +193,16 @@ impl Work {
 }
 
 fn check_random(options: &str, seed: u64, steps: usize) {
-    let mut work = Work::new(Volume::new(options), seed);
+    let mut work = RandomWork::new(Volume::new(options), seed);
     for step in 0..steps {
         let what = format!("{options}, seed {seed}, step {step}: {}", work.step());
         for pair in &work.files {
             pair.check(&work.volume, &what);
         }
     }
-    let Work { volume, files, .. } = work;
+    let RandomWork { volume, files, .. } = work;
     let numbers: Vec<_> =
-        files.into_iter().map(|Pair { live, model }| (live.number(), model)).collect();
+        files.into_iter().map(|ModelledFile { live, model }| (live.number(), model)).collect();
     let (device, cache) = volume.unmount();
     for (number, model) in &numbers {
         let inode = crate::Inode::read(&cache, *number).unwrap();

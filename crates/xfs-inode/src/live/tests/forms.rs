@@ -16,7 +16,8 @@ fn map(volume: &Volume, live: &LiveInode, at: u64, length: u64) -> Extent {
     let blocks = length + LiveInode::grow_blocks(volume.journal.geometry(), ForkKind::Data, 1);
     let range = BlockRange { start: FileBlock(at), length_blocks: length };
     let request = MapRequest { fork: ForkKind::Data, range, unwritten: true };
-    step::run(&volume.journal, TransactionKind::Write, blocks, |tx| live.map(tx, &request)).unwrap()
+    with_transaction(&volume.journal, TransactionKind::Write, blocks, |tx| live.map(tx, &request))
+        .unwrap()
 }
 
 #[test]
@@ -58,20 +59,20 @@ fn attributes_take_room_from_data() {
             map(&volume, &live, 2 * index, 1);
         }
         let blocks = LiveInode::grow_blocks(&geometry, ForkKind::Data, 4);
-        step::run(&volume.journal, TransactionKind::AddAttrFork, blocks, |tx| {
+        with_transaction(&volume.journal, TransactionKind::AddAttrFork, blocks, |tx| {
             live.add_attr_fork(tx, 60)
         })
         .unwrap();
         let room = live.local_room(&geometry, ForkKind::Attr);
         assert!(room >= 60, "{extents}: {room}");
-        step::run(&volume.journal, TransactionKind::SetAttr, blocks, |tx| {
+        with_transaction(&volume.journal, TransactionKind::SetAttr, blocks, |tx| {
             live.set_local(tx, ForkKind::Attr, &vec![7; room])
         })
         .unwrap();
         assert_eq!(live.inode().core().attr_format, ForkFormat::Local);
         assert_eq!(live.inode().core().extents, extents);
         map(&volume, &live, 2 * extents, 1);
-        step::run(&volume.journal, TransactionKind::SetAttr, blocks, |tx| {
+        with_transaction(&volume.journal, TransactionKind::SetAttr, blocks, |tx| {
             live.set_empty_extents(tx, ForkKind::Attr)?;
             live.remove_attr_fork(tx)
         })
@@ -89,7 +90,7 @@ fn metadata_blocks_come_and_go() {
     let shape = BlockShape { length_blocks: 8, kind: BlockKind::DirectoryData };
     let blocks = LiveInode::grow_blocks(volume.journal.geometry(), ForkKind::Data, 8);
     for at in [0, 16, 8] {
-        step::run(&volume.journal, TransactionKind::MakeDirectory, blocks, |tx| {
+        with_transaction(&volume.journal, TransactionKind::MakeDirectory, blocks, |tx| {
             tx.join(live.log_item());
             let buffer = live.grow_fork(tx, ForkKind::Data, FileBlock(at), shape)?;
             assert_eq!(buffer.length_bytes(), 8192);
@@ -112,7 +113,7 @@ fn a_block_is_looked_up_once_and_again_when_it_has_moved() {
     let shape = BlockShape { length_blocks: 1, kind: BlockKind::DirectoryData };
     let blocks = 3 * LiveInode::grow_blocks(volume.journal.geometry(), ForkKind::Data, 1);
     let run = |act: &mut dyn FnMut(&mut Transaction<'_>) -> Result<Buffer>| {
-        step::run(&volume.journal, TransactionKind::MakeDirectory, blocks, |tx| {
+        with_transaction(&volume.journal, TransactionKind::MakeDirectory, blocks, |tx| {
             tx.join(live.log_item());
             act(tx)
         })
@@ -138,7 +139,7 @@ fn a_block_is_looked_up_once_and_again_when_it_has_moved() {
         live.shrink_fork(tx, ForkKind::Data, first, &buffer)?;
         Ok(buffer)
     });
-    assert!(live.known.find(first).is_none(), "it is forgotten with the change of the map");
+    assert!(live.recent.find(first).is_none(), "it is forgotten with the change of the map");
     volume.journal.force_all().unwrap();
     assert_eq!(grow(1).at(), made.at());
     let moved = grow(0);
@@ -156,7 +157,7 @@ fn targets_of_every_length() {
             let live = volume.create(FileType::Symlink.mode_bits() | 0o777, false);
             let target: Vec<u8> = (0..length).map(|index| b'a' + (index % 26) as u8).collect();
             let blocks = LiveInode::target_blocks(volume.journal.geometry(), length);
-            step::run(&volume.journal, TransactionKind::Symlink, blocks, |tx| {
+            with_transaction(&volume.journal, TransactionKind::Symlink, blocks, |tx| {
                 live.set_target(tx, &target)
             })
             .unwrap();
@@ -184,11 +185,11 @@ fn a_long_target_moves_out_for_attributes() {
         let live = volume.create(FileType::Symlink.mode_bits() | 0o777, false);
         let target = vec![b't'; length];
         let blocks = LiveInode::target_blocks(&geometry, length) + 10;
-        step::run(&volume.journal, TransactionKind::Symlink, blocks, |tx| {
+        with_transaction(&volume.journal, TransactionKind::Symlink, blocks, |tx| {
             live.set_target(tx, &target)
         })
         .unwrap();
-        step::run(&volume.journal, TransactionKind::AddAttrFork, blocks, |tx| {
+        with_transaction(&volume.journal, TransactionKind::AddAttrFork, blocks, |tx| {
             live.add_attr_fork(tx, 200)?;
             live.set_local(tx, ForkKind::Attr, &[5; 140])
         })

@@ -72,7 +72,7 @@ impl Volume {
     pub(super) fn create(&self, mode: u16, attr_room: bool) -> Arc<LiveInode> {
         let blocks = inode_blocks(self.journal.geometry());
         let parent = testing::superblock(&self.device).root_inode;
-        step::run(&self.journal, TransactionKind::CreateUnnamed, blocks, |tx| {
+        with_transaction(&self.journal, TransactionKind::CreateUnnamed, blocks, |tx| {
             let allocated = allocate_inode(tx, parent, InodePurpose::File)?;
             let made = NewInode {
                 inode: allocated,

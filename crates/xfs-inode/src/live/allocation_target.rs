@@ -26,13 +26,13 @@ impl LiveInode {
 
     /// Where blocks for `at` are best: behind those before it, else near the inode.
     #[doc(alias = "xfs_bmap_btalloc")]
-    pub(crate) fn place_for(
+    pub(crate) fn allocation_target(
         &self,
         geometry: &Geometry,
         fork: ForkKind,
         at: FileBlock,
     ) -> AllocationTarget {
-        AllocationTarget::Near(self.block_behind(geometry, fork, at).map_or_else(
+        AllocationTarget::Near(self.block_after(geometry, fork, at).map_or_else(
             || {
                 let inode = geometry.split_inode(self.number());
                 inode.map_or(FsBlock(0), |(group, inode)| {
@@ -44,7 +44,7 @@ impl LiveInode {
     }
 
     /// The block behind the extent before `at`, and whether it is the one that `at` would have.
-    fn block_behind(
+    fn block_after(
         &self,
         geometry: &Geometry,
         fork: ForkKind,
@@ -67,11 +67,11 @@ impl LiveInode {
         wanted: u32,
     ) -> impl Iterator<Item = SpaceRequest> {
         let geometry = journal.geometry();
-        let place = self.place_for(geometry, fork, at);
+        let place = self.allocation_target(geometry, fork, at);
         let is_contents = fork == ForkKind::Data && self.inode().file_type() == FileType::Regular;
         let unit = journal.superblock().stripe_unit_blocks;
         let at_end = is_contents && unit > 1 && wanted >= unit && self.is_end(at);
-        let onwards = self.block_behind(geometry, fork, at).filter(|(_, goes_on)| *goes_on);
+        let onwards = self.block_after(geometry, fork, at).filter(|(_, goes_on)| *goes_on);
         let exactly = onwards
             .filter(|_| at_end)
             .map(|(block, _)| SpaceRequest::new(AllocationTarget::Exact(block), unit, wanted));

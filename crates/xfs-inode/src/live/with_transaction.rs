@@ -8,7 +8,7 @@ use xfs_trans::{Earmark, Journal, RestOfBlocks, Transaction};
 
 /// Runs `work` in a transaction of its own, which is committed if it succeeds. If it fails, the
 /// transaction is cancelled: with something changed already that shuts the volume down.
-pub(crate) fn run<R>(
+pub(crate) fn with_transaction<R>(
     journal: &Arc<Journal>,
     kind: TransactionKind,
     blocks: u64,
@@ -17,9 +17,9 @@ pub(crate) fn run<R>(
     end(journal.begin(kind, blocks)?, work)
 }
 
-/// As [`run`], to show data that has been written: it may take the blocks that a full volume keeps
+/// As [`with_transaction`], to show data that has been written: it may take the blocks that a full volume keeps
 /// for such ends.
-pub(crate) fn run_from_pool<R>(
+pub(crate) fn with_pool_transaction<R>(
     journal: &Arc<Journal>,
     (blocks, earmark): (u64, &mut Earmark),
     work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
@@ -50,9 +50,9 @@ fn end<'journal, R>(
     }
 }
 
-/// As [`run`], for `work` that does nothing before it has allocated. Finding no space may have filled
+/// As [`with_transaction`], for `work` that does nothing before it has allocated. Finding no space may have filled
 /// the free lists of groups: that is committed, since nothing is wrong with it.
-pub(crate) fn run_allocation<R>(
+pub(crate) fn with_allocation_transaction<R>(
     journal: &Arc<Journal>,
     (blocks, earmark): (u64, &mut Earmark),
     work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,

@@ -13,30 +13,30 @@ use xfs_format::FileBlock;
 use xfs_sync::{Mutex, Object};
 
 /// How many blocks are known at most; a power of two.
-const PLACES: usize = 16;
+const SLOTS: usize = 16;
 
 /// The index of names starts at block 2^23 of 4 KiB, the list of free space at twice that. Their first
-/// blocks are used as often as the first one of the names, and get other places.
+/// blocks are used as often as the first one of the names, and get other slots.
 const PART_BITS: u32 = 23;
 
-type Places = [Option<(FileBlock, WeakBuffer)>; PLACES];
+type Slots = [Option<(FileBlock, WeakBuffer)>; SLOTS];
 
 /// The blocks of a directory that were used last. What is no directory takes no memory for them.
 #[derive(Default)]
-pub(super) struct KnownBlocks(Mutex<Option<Box<Places>>, Object>);
+pub(super) struct RecentBuffers(Mutex<Option<Box<Slots>>, Object>);
 
-impl KnownBlocks {
+impl RecentBuffers {
     /// The buffer of the block at `at`, if it is known and in memory.
     pub(super) fn find(&self, at: FileBlock) -> Option<Buffer> {
-        let places = self.0.lock();
-        let (known, buffer) = places.as_ref()?.get(place(at))?.as_ref()?;
+        let slots = self.0.lock();
+        let (known, buffer) = slots.as_ref()?.get(slot(at))?.as_ref()?;
         if *known == at { buffer.upgrade() } else { None }
     }
 
     /// Notes the buffer of a block, in place of another block's.
-    pub(super) fn note(&self, at: FileBlock, buffer: &Buffer) {
-        let mut places = self.0.lock();
-        if let Some(known) = places.get_or_insert_default().get_mut(place(at)) {
+    pub(super) fn remember(&self, at: FileBlock, buffer: &Buffer) {
+        let mut slots = self.0.lock();
+        if let Some(known) = slots.get_or_insert_default().get_mut(slot(at)) {
             *known = Some((at, buffer.downgrade()));
         }
     }
@@ -47,6 +47,6 @@ impl KnownBlocks {
     }
 }
 
-const fn place(at: FileBlock) -> usize {
-    (at.0 ^ at.0 >> PART_BITS) as usize % PLACES
+const fn slot(at: FileBlock) -> usize {
+    (at.0 ^ at.0 >> PART_BITS) as usize % SLOTS
 }
