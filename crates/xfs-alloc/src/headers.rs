@@ -27,7 +27,7 @@ pub fn read_agf(cache: &BufferCache, group: AgNumber) -> Result<Agf> {
 ///
 /// # Errors
 ///
-/// As [`read_agf`].
+/// The errors of [`read_agf`].
 pub fn read_agi(cache: &BufferCache, group: AgNumber) -> Result<Agi> {
     let at = cache.geometry().header_disk_addr(group, AGI_SECTOR);
     read_header(cache, at, BlockKind::Agi, |bytes, geometry| Agi::decode(bytes, at, geometry))
@@ -104,7 +104,7 @@ impl AgHeaders {
     ///
     /// # Errors
     ///
-    /// As [`free_space`](Self::free_space).
+    /// The errors of [`free_space`](Self::free_space).
     pub fn free_space_by_size<'a>(
         &self,
         cache: &'a BufferCache,
@@ -116,7 +116,7 @@ impl AgHeaders {
     ///
     /// # Errors
     ///
-    /// As [`free_space`](Self::free_space).
+    /// The errors of [`free_space`](Self::free_space).
     pub fn inode_chunks<'a>(&self, cache: &'a BufferCache) -> Result<Cursor<'a, InodeChunks>> {
         Cursor::new(cache, self.group(), self.agi.inode_btree)
     }
@@ -125,7 +125,7 @@ impl AgHeaders {
     ///
     /// # Errors
     ///
-    /// As [`free_space`](Self::free_space).
+    /// The errors of [`free_space`](Self::free_space).
     pub fn free_inode_chunks<'a>(
         &self,
         cache: &'a BufferCache,
@@ -138,7 +138,7 @@ impl AgHeaders {
     ///
     /// # Errors
     ///
-    /// As [`free_space`](Self::free_space).
+    /// The errors of [`free_space`](Self::free_space).
     pub fn reverse_map<'a>(
         &self,
         cache: &'a BufferCache,
@@ -152,7 +152,7 @@ impl AgHeaders {
     ///
     /// # Errors
     ///
-    /// As [`free_space`](Self::free_space).
+    /// The errors of [`free_space`](Self::free_space).
     pub fn refcounts<'a>(&self, cache: &'a BufferCache) -> Result<Option<Cursor<'a, Refcounts>>> {
         let root = self.agf.refcount;
         root.map(|root| Cursor::new(cache, self.group(), root)).transpose()

@@ -50,7 +50,7 @@ pub fn find_chunk(
 ///
 /// # Errors
 ///
-/// As [`find_chunk`].
+/// The errors of [`find_chunk`].
 pub fn inode_state(cache: &BufferCache, inode: InodeNumber) -> Result<InodeState> {
     let Some((group, inode)) = cache.geometry().split_inode(inode) else {
         return Ok(InodeState::Absent);

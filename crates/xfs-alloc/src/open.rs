@@ -50,7 +50,7 @@ pub fn open_journal(
 ///
 /// # Errors
 ///
-/// As [`open_journal`].
+/// The errors of [`open_journal`].
 pub fn available_blocks(cache: &BufferCache, superblock: &Superblock) -> Result<u64> {
     open_space(cache, superblock).map(|opened| opened.counts.free_blocks)
 }

@@ -46,7 +46,7 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn resume(
         cache: &'a BufferCache,
         group: AgNumber,
@@ -79,7 +79,7 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
     ///
     /// # Errors
     ///
-    /// As [`advance`](Self::advance).
+    /// The errors of [`advance`](Self::advance).
     pub fn first(&mut self) -> Result<Option<F::Record>> {
         self.path.first(self.cache)
     }
@@ -88,7 +88,7 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
     ///
     /// # Errors
     ///
-    /// As [`advance`](Self::advance).
+    /// The errors of [`advance`](Self::advance).
     pub fn last(&mut self) -> Result<Option<F::Record>> {
         self.path.last(self.cache)
     }
@@ -98,7 +98,7 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
     ///
     /// # Errors
     ///
-    /// As [`advance`](Self::advance).
+    /// The errors of [`advance`](Self::advance).
     pub fn seek(&mut self, seek: Seek<F::Key>) -> Result<Option<F::Record>> {
         self.path.seek(self.cache, seek)
     }
@@ -118,7 +118,7 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
     ///
     /// # Errors
     ///
-    /// As [`advance`](Self::advance).
+    /// The errors of [`advance`](Self::advance).
     pub fn retreat(&mut self) -> Result<Option<F::Record>> {
         self.path.retreat(self.cache)
     }

@@ -69,7 +69,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn resume(
         store: S,
         group: AgNumber,
@@ -112,7 +112,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// As [`first`](Self::first).
+    /// The errors of [`first`](Self::first).
     pub fn last(&mut self) -> Result<Option<F::Record>> {
         self.path.last(&self.store)
     }
@@ -121,7 +121,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// As [`first`](Self::first).
+    /// The errors of [`first`](Self::first).
     pub fn seek(&mut self, seek: Seek<F::Key>) -> Result<Option<F::Record>> {
         self.path.seek(&self.store, seek)
     }
@@ -130,7 +130,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// As [`first`](Self::first).
+    /// The errors of [`first`](Self::first).
     pub fn find(&mut self, key: F::Key) -> Result<Option<F::Record>> {
         let found = self.seek(Seek::AtOrBefore(key))?;
         Ok(found.filter(|record| F::key(record) == key))
@@ -140,7 +140,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// As [`first`](Self::first).
+    /// The errors of [`first`](Self::first).
     pub fn advance(&mut self) -> Result<Option<F::Record>> {
         self.path.advance(&self.store)
     }
@@ -149,7 +149,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// As [`first`](Self::first).
+    /// The errors of [`first`](Self::first).
     pub fn retreat(&mut self) -> Result<Option<F::Record>> {
         self.path.retreat(&self.store)
     }
@@ -181,7 +181,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// As [`insert`](Self::insert).
+    /// The errors of [`insert`](Self::insert).
     ///
     /// # Panics
     ///
@@ -251,7 +251,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Panics
     ///
-    /// As [`update`](Self::update).
+    /// In the cases of [`update`](Self::update).
     pub fn remove(&mut self) -> Result<F::Record> {
         let record = self.record()?.expect("an editor stands on the record that it takes out");
         let leaf = self.path.levels - 1;

@@ -26,7 +26,7 @@ impl ForkRoot {
     ///
     /// # Errors
     ///
-    /// As [`ExtentRoot::decode`].
+    /// The errors of [`ExtentRoot::decode`].
     pub fn decode(fork: &[u8]) -> Result<Self, ExtentCheck> {
         Ok(Self::new(&ExtentRoot::decode(fork)?, ExtentRoot::capacity(fork.len())))
     }

@@ -1,11 +1,12 @@
-//! The extents of a fork one after the other, without loading all of a btree.
+//! The extents of a fork in order, without loading a whole btree.
 //!
-//! Owns: the rules of the fork, and the count of its extents. Does **not** own: the descent through
-//! the btree, which is [`xfs_btree`]'s.
+//! Owns: the rules of the fork, and the count of its extents. Does **not** own the descent through
+//! the btree ([`xfs_btree`]).
 //!
 //! # Invariants
 //!
-//! - **I1** At most as many extents come out as the inode says; fewer are an error at the end.
+//! - **I1** The walk returns at most as many extents as the inode counts; fewer are an error at the
+//!   end.
 
 use xfs_btree::{Cursor, Leaves};
 use xfs_buffer::{BufferCache, Result};
@@ -36,8 +37,8 @@ impl Iterator for Extents<'_> {
 }
 
 impl Inode {
-    /// The extents of a fork, in file order; none for a fork that has no extents. A btree is read
-    /// leaf by leaf. After an error nothing more comes.
+    /// Returns the extents of a fork in file order. A btree is read leaf by leaf. The iterator ends
+    /// after an error.
     pub fn extents<'a>(&'a self, cache: &'a BufferCache, kind: ForkKind) -> Extents<'a> {
         Extents(match self.fork(kind) {
             Fork::Extents(map) => ExtentSource::Map(Box::new(map.iter())),
@@ -60,10 +61,10 @@ struct LeafWalk<'a> {
     rules: ExtentRules<'a>,
     expected: u64,
     found: u64,
-    /// Or what was wrong with the root; `None` once the walk is over.
+    /// The leaves, or the error of the root; `None` once the walk is over.
     leaves: Option<Result<Leaves<'a, Format>>>,
     leaf: Vec<Extent>,
-    /// The next extent of the leaf.
+    /// The index of the next extent of the leaf.
     index: usize,
 }
 

@@ -10,22 +10,22 @@ use xfs_format::{BlockKind, Corruption, FileBlock, Geometry, Place, Structure};
 use crate::extent_map::ExtentMap;
 use crate::inode::Inode;
 
-/// How long a metadata block of a fork is, and what it holds.
+/// The length and the kind of a metadata block of a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockShape {
-    /// Its length: 1 but for directories, whose blocks may be of several filesystem blocks.
+    /// The length: 1 except for directories, whose blocks may consist of several filesystem blocks.
     pub length_blocks: u32,
-    /// What it is verified as.
+    /// The kind that the block is verified as.
     pub kind: BlockKind,
 }
 
 impl Inode {
-    /// The metadata block of a fork that starts at `first`. Its filesystem blocks may be apart on
-    /// the volume.
+    /// Reads the metadata block of a fork that starts at `first`. Its filesystem blocks may be
+    /// scattered over the volume.
     ///
     /// # Errors
     ///
-    /// [`ExtentCheck::NotMapped`] where one of them does not exist; the device's error; the check
+    /// [`ExtentCheck::NotMapped`] if one of the blocks is not mapped; the device's error; the check
     /// that failed.
     #[doc(alias = "xfs_da_read_buf")]
     pub fn read_fork_block(
@@ -39,7 +39,7 @@ impl Inode {
     }
 }
 
-/// Where a block lies. Nearly all of them are in one piece, which takes no memory to say.
+/// The disk addresses of a block. Nearly all blocks are contiguous, which takes no allocation.
 #[derive(Debug)]
 pub(crate) enum BlockExtents {
     One([BufferExtent; 1]),
@@ -57,7 +57,7 @@ impl Deref for BlockExtents {
     }
 }
 
-/// Where the block of a fork that starts at a file block lies.
+/// Finds the disk addresses of the block of a fork that starts at a file block.
 pub(crate) fn fork_block_extents(
     inode: &Inode,
     cache: &BufferCache,
@@ -74,7 +74,8 @@ pub(crate) fn fork_block_extents(
     })
 }
 
-/// Where `length_blocks` blocks from `first` on lie, each neighbour in one piece.
+/// Finds the disk addresses of `length_blocks` blocks from `first` on. Contiguous blocks are one
+/// extent.
 fn map_blocks(
     map: &ExtentMap,
     first: FileBlock,

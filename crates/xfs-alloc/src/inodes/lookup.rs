@@ -33,7 +33,7 @@ pub fn chunks_freed(journal: &Journal, inode: InodeNumber) -> u64 {
 ///
 /// # Errors
 ///
-/// As [`inode_state`](crate::inode_state).
+/// The errors of [`inode_state`](crate::inode_state).
 pub fn latched_inode_state(journal: &Journal, inode: InodeNumber) -> Result<InodeState> {
     let Some((group, inode)) = journal.geometry().split_inode(inode) else {
         return Ok(InodeState::Absent);

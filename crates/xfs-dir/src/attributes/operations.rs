@@ -72,7 +72,7 @@ pub fn set_attribute(
 ///
 /// # Errors
 ///
-/// As [`set_attribute`].
+/// The errors of [`set_attribute`].
 pub fn set_attribute_along(
     tx: &mut Transaction<'_>,
     file: &Arc<LiveInode>,
@@ -105,7 +105,7 @@ pub fn set_attribute_along(
 ///
 /// # Errors
 ///
-/// As [`set_attribute`].
+/// The errors of [`set_attribute`].
 pub fn set_attribute_on_new(
     tx: &mut Transaction<'_>,
     file: &Arc<LiveInode>,

@@ -87,7 +87,7 @@ impl EntryPlace<'_> {
 ///
 /// # Errors
 ///
-/// As [`find_entry`].
+/// The errors of [`find_entry`].
 pub fn seek_entry<'n>(
     tx: &mut Transaction<'_>,
     directory: &Arc<LiveInode>,
@@ -102,7 +102,7 @@ pub fn seek_entry<'n>(
 ///
 /// # Errors
 ///
-/// As [`add_entry`].
+/// The errors of [`add_entry`].
 pub fn add_entry_at(
     tx: &mut Transaction<'_>,
     directory: &Arc<LiveInode>,
@@ -121,7 +121,7 @@ pub fn add_entry_at(
 ///
 /// # Errors
 ///
-/// As [`remove_entry`].
+/// The errors of [`remove_entry`].
 pub fn remove_entry_at(
     tx: &mut Transaction<'_>,
     directory: &Arc<LiveInode>,

@@ -49,7 +49,7 @@ pub fn add_parent(
 ///
 /// # Errors
 ///
-/// As [`add_parent`].
+/// The errors of [`add_parent`].
 #[doc(alias = "xfs_parent_removename")]
 pub fn remove_parent(
     tx: &mut Transaction<'_>,
@@ -64,7 +64,7 @@ pub fn remove_parent(
 ///
 /// # Errors
 ///
-/// As [`add_parent`].
+/// The errors of [`add_parent`].
 #[doc(alias = "xfs_parent_replacename")]
 pub fn replace_parent(
     tx: &mut Transaction<'_>,

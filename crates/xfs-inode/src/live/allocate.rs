@@ -1,11 +1,11 @@
-//! Setting space aside for a range of a file.
+//! Preallocating space for a range of a file.
 //!
-//! Owns: that it is done for the whole range or for nothing of it. Does **not** own: how a hole is
-//! allocated ([`write`](super::write)), permission, or the lock of the file's contents.
+//! Owns: the guarantee that the whole range is allocated or nothing. Does **not** own the
+//! allocation of a hole ([`write`](super::write)), permission, or the lock of the file's contents.
 //!
-//! Blocks for all holes are taken from the counters before the first is allocated, so a volume that has
-//! too few refuses at once. What the map's btree takes beyond that is known only as it grows: where
-//! that is missing, the holes become holes again.
+//! Blocks for all holes are taken from the counters before the first is allocated, so a volume with
+//! too few blocks refuses at once. The additional blocks of the map's btree are known only as it
+//! grows. If these run out, the allocated holes are freed again.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -23,11 +23,12 @@ use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
 impl LiveInode {
-    /// Allocates what is a hole in a range, unwritten: all of it, or nothing where the volume is full.
+    /// Allocates the holes in a range as unwritten extents: all of them, or none if the volume is
+    /// full.
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at).
+    /// The errors of [`write_at`](Self::write_at).
     #[doc(alias = "xfs_alloc_file_space")]
     pub fn allocate(
         self: &Arc<Self>,
@@ -45,7 +46,7 @@ impl LiveInode {
         if keep_size == KeepSize::No && range.end > size {
             self.zero_written(journal, size, range.end, now)?;
         }
-        // With a hint more than the range is allocated: what its first and last unit have.
+        // With an extent size hint more than the range is allocated: its first and last whole unit.
         let stretched = blocks.aligned(self.extent_size_hint().into());
         let holes = self.holes(journal, stretched)?;
         match writer.fill_holes(blocks) {
@@ -66,7 +67,7 @@ impl LiveInode {
         })
     }
 
-    /// Takes blocks for every hole of a range, and for the map where the last of them ends up.
+    /// Reserves blocks for every hole of a range, and for the growth of the map by one extent.
     fn earmark_holes(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<Earmark> {
         let holes = self.holes(journal, range)?;
         if holes.is_empty() {
@@ -77,7 +78,7 @@ impl LiveInode {
         journal.earmark(lengths.fold(overhead, u64::saturating_add))
     }
 
-    /// The holes of a range.
+    /// Returns the holes of a range.
     fn holes(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<Vec<BlockRange>> {
         let inode = self.inode();
         let map = inode.extent_map(journal.cache(), ForkKind::Data)?;

@@ -1,11 +1,12 @@
-//! Where the blocks of a fork are best.
+//! The preferred position of a fork's blocks.
 //!
-//! Owns: what is asked of the allocator, and in which order. Does **not** own the search for free
-//! space (`xfs-alloc`).
+//! Owns: the requests to the allocator, and their order. Does **not** own the search for free space
+//! (`xfs-alloc`).
 //!
-//! Blocks go behind those before them in the file; the first ones near the inode, which is near
-//! its directory. The end of a file on a volume of stripes grows where it ends, or else from the
-//! start of a stripe unit on. A file whose extents are to be large gets whole units, if there are any.
+//! Blocks go after the preceding blocks of the file. The first ones go near the inode, which is
+//! near its directory. On a volume with stripes the end of a file is extended where it ends, or
+//! else from the start of a stripe unit on. A file with an extent size hint gets whole units, if
+//! there are any.
 
 use xfs_alloc::{AllocationTarget, SpaceRequest};
 use xfs_format::inode::{FileType, ForkKind, InodeFlags};
@@ -15,7 +16,8 @@ use xfs_trans::Journal;
 use super::LiveInode;
 
 impl LiveInode {
-    /// In which the file's blocks are allocated, if it says so: a number of blocks, else 0.
+    /// The unit in blocks in which the file's space is allocated, or 0 if the file has no such
+    /// hint.
     #[doc(alias = "xfs_get_extsz_hint")]
     pub(super) fn extent_size_hint(&self) -> u32 {
         let inode = self.inode();
@@ -24,7 +26,8 @@ impl LiveInode {
         if is_set { core.extent_size_hint_blocks } else { 0 }
     }
 
-    /// Where blocks for `at` are best: behind those before it, else near the inode.
+    /// The preferred position of blocks for `at`: after the preceding extent, or else near the
+    /// inode.
     #[doc(alias = "xfs_bmap_btalloc")]
     pub(crate) fn allocation_target(
         &self,
@@ -43,7 +46,7 @@ impl LiveInode {
         ))
     }
 
-    /// The block behind the extent before `at`, and whether it is the one that `at` would have.
+    /// The block after the extent before `at`, and whether `at` directly follows that extent.
     fn block_after(
         &self,
         geometry: &Geometry,
@@ -56,8 +59,8 @@ impl LiveInode {
         geometry.split_block(next).map(|_| (next, before.end() == at))
     }
 
-    /// What is asked for, one after the other, to get up to `wanted` blocks for a hole that starts
-    /// at `at`. The map has been loaded.
+    /// The requests, in order, for up to `wanted` blocks in a hole that starts at `at`. The map has
+    /// been loaded.
     #[doc(alias = "xfs_bmap_btalloc_at_eof")]
     pub(super) fn requests(
         &self,
@@ -83,7 +86,7 @@ impl LiveInode {
         exactly.into_iter().chain(striped).chain(whole).chain([any])
     }
 
-    /// Whether nothing is mapped from a block on.
+    /// Whether nothing is mapped from block `at` on.
     fn is_end(&self, at: FileBlock) -> bool {
         let inode = self.inode();
         let map = inode.fork(ForkKind::Data).loaded_map();

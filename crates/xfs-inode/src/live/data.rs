@@ -1,7 +1,7 @@
 //! Bytes of extents on the device.
 //!
 //! Owns: reading and writing bytes of an extent, whole blocks at the edges of a write. Does **not**
-//! own: which extent, or when its bytes become those of the file.
+//! own the choice of the extent, or the time when its bytes become visible in the file.
 
 use xfs_buffer::{BufferCache, IoError, PosixError, Result};
 use xfs_device::Durability;
@@ -11,12 +11,12 @@ use xfs_format::{BASIC_BLOCK_BYTES, DiskAddr, FileBlock, Geometry};
 use super::write::CHUNK_BYTES;
 use crate::edit::BlockRange;
 
-/// A piece of a file's bytes on its way to the device.
+/// Bytes of a file to be written to the device.
 #[derive(Clone, Copy)]
 pub(super) struct FileBytes<'a> {
-    /// Where it is in the file.
+    /// The offset in the file.
     pub(super) offset: u64,
-    /// What to write.
+    /// The bytes.
     pub(super) bytes: &'a [u8],
 }
 
@@ -42,7 +42,7 @@ pub(super) fn clip<'a>(
     FileBytes { offset: piece.offset.max(start), bytes }
 }
 
-/// Where byte `offset` of a file lies, which is in `extent`.
+/// The address on the device of byte `offset` of a file, which lies in `extent`.
 fn address(extent: &Extent, offset: u64, geometry: &Geometry) -> Option<u64> {
     let start = geometry.block_disk_addr(extent.start).and_then(DiskAddr::byte_offset)?;
     start.checked_add(offset.checked_sub(geometry.blocks_to_bytes(extent.file_block.0)?)?)
@@ -96,9 +96,9 @@ pub(super) fn copy(
     Ok(())
 }
 
-/// Writes a piece into blocks that hold nothing of the file yet: the rest of the first and of the
-/// last block is what `old` says, zeros where it says nothing. Without that, what an earlier owner
-/// left there would be the file's.
+/// Writes a piece to blocks that hold no contents of the file yet. The rest of the first and of the
+/// last block is copied from `old`, or zero if there is no `old`. Otherwise the contents of an
+/// earlier owner would become visible in the file.
 pub(super) fn write_whole_blocks(
     cache: &BufferCache,
     extent: &Extent,
@@ -107,7 +107,8 @@ pub(super) fn write_whole_blocks(
 ) -> Result<()> {
     let size = u64::from(cache.geometry().block_size);
     let mut rest = piece;
-    // The head, up to the end of its block, and the tail from the start of its own.
+    // The head up to the end of its block, then the whole blocks, then the tail from the start of
+    // its block.
     let head = rest.offset % size;
     if head != 0 {
         let length = rest.bytes.len().min((size - head) as usize);
@@ -128,7 +129,7 @@ pub(super) fn write_whole_blocks(
     write_block(cache, extent, FileBytes { offset, bytes }, old)
 }
 
-/// Writes the block that a piece lies in.
+/// Writes the block that contains a piece.
 fn write_block(
     cache: &BufferCache,
     extent: &Extent,

@@ -1,8 +1,8 @@
-//! A change of a map, in memory and on disk together.
+//! Changes of a map, in memory and on disk together.
 //!
-//! Owns: applying a [`MapChange`] to the fork in whichever form it is, and moving it between the list
-//! in the inode and the btree, either way. Does **not** own: what the change is for, or the blocks
-//! of the extents themselves; those of the btree it allocates and frees.
+//! Owns: applying a [`MapChange`] to a fork in any form, converting the fork between the list in
+//! the inode and the btree, and allocating and freeing the btree's blocks. Does **not** own the
+//! purpose of the change, or the blocks of the extents themselves.
 //!
 //! ```text
 //!            count > what fits: build a leaf, root in the inode
@@ -11,7 +11,7 @@
 //!            count fits again: the only leaf is freed
 //! ```
 //!
-//! The form follows from the count alone, as verifiers want it.
+//! The form follows from the count alone, as verifiers require.
 
 use xfs_alloc::{
     AllocationTarget, BlockExtent, ExtentOwner, Purpose, SpaceRequest, allocate_extent, defer_free,
@@ -35,13 +35,13 @@ use crate::inode::Inode;
 /// The form of a fork.
 #[derive(Clone, Debug)]
 pub(super) struct ForkForm {
-    /// The root, if it is a btree.
+    /// The root, if the fork is a btree.
     pub(super) root: Option<ForkRoot>,
-    /// Extents that the fork has.
+    /// The number of extents.
     pub(super) count: usize,
-    /// Bytes that it has in the inode.
+    /// The bytes of the fork in the inode.
     pub(super) bytes: usize,
-    /// Whether it is of extents at all.
+    /// Whether the fork holds extents at all.
     pub(super) has_extents: bool,
 }
 
@@ -60,11 +60,11 @@ impl ForkForm {
     }
 }
 
-/// Where the blocks of a fork's btree come from.
+/// The source of a fork's btree blocks.
 struct ForkAnchor {
     owner: ExtentOwner,
     root: Option<ForkRoot>,
-    /// Blocks that the btree has more than before.
+    /// The number of blocks by which the btree has grown.
     blocks: i64,
 }
 
@@ -72,8 +72,8 @@ impl Anchor for ForkAnchor {
     fn claim_block(&mut self, tx: &mut Transaction<'_>, near: u64) -> Result<u64> {
         let request =
             SpaceRequest::new(AllocationTarget::Near(FsBlock(near)), 1, 1).with_owner(self.owner);
-        // The transaction has reserved it. Without it the btree stays half changed, which must not
-        // be taken for an ordinary lack of space.
+        // The transaction has reserved the block. Without it the btree stays half changed, which
+        // must not look like an ordinary lack of space.
         let block = allocate_extent(tx, &request)?.ok_or(Error::Shutdown)?;
         self.blocks += 1;
         Ok(block.start.0)
@@ -94,11 +94,11 @@ impl Anchor for ForkAnchor {
     }
 }
 
-/// The root that a fork has afterwards, and how many blocks more its btree has.
+/// The new root of a fork, and the number of blocks by which its btree has grown.
 type Rebuilt = (Option<ForkRoot>, i64);
 
 impl LiveInode {
-    /// Applies a change whose extents take `blocks` blocks more than before. The map is loaded.
+    /// Applies a change whose extents have `blocks` more blocks than before. The map is loaded.
     pub(crate) fn change_map(
         &self,
         tx: &mut Transaction<'_>,
@@ -113,7 +113,8 @@ impl LiveInode {
         self.change_form(tx, kind, form, (change, blocks))
     }
 
-    /// As [`change_map`](Self::change_map), in a fork of another length than it has now.
+    /// Applies a change as [`change_map`](Self::change_map) does, to a fork whose length also
+    /// changes.
     pub(super) fn change_form(
         &self,
         tx: &mut Transaction<'_>,
@@ -140,7 +141,7 @@ impl LiveInode {
         ForkAnchor { owner, root: None, blocks: 0 }
     }
 
-    /// Moves the extents out of the inode, with the change made.
+    /// Moves the extents, with the change applied, out of the inode.
     fn build_btree(
         &self,
         tx: &mut Transaction<'_>,
@@ -156,7 +157,7 @@ impl LiveInode {
         Ok((Some(root), store.anchor.blocks))
     }
 
-    /// Frees the btree, whose extents fit the inode: then it has one leaf.
+    /// Frees the btree because its extents fit the inode. It must have one leaf.
     fn drop_btree(&self, tx: &mut Transaction<'_>, kind: ForkKind, root: &ForkRoot) -> Result<i64> {
         if root.level != 1 {
             return Err(bad_root(&self.inode(), ExtentCheck::RootLevel { level: root.level }));
@@ -205,7 +206,7 @@ impl LiveInode {
         Ok((Some(anchor.root.unwrap_or(root)), anchor.blocks))
     }
 
-    /// Puts the children of the data fork's root into a block of their own.
+    /// Moves the children of the data fork's root into a block of their own.
     pub(super) fn push_root_down(
         &self,
         tx: &mut Transaction<'_>,
@@ -222,7 +223,7 @@ impl LiveInode {
     }
 }
 
-/// Makes the change in the view.
+/// Applies the change to the view.
 fn put_change(inode: &mut Inode, kind: ForkKind, change: &MapChange, root: Option<ForkRoot>) {
     let (core, fork) = inode.parts_mut(kind);
     let mut map = match core::mem::replace(fork, Fork::Absent) {
@@ -247,7 +248,7 @@ fn put_change(inode: &mut Inode, kind: ForkKind, change: &MapChange, root: Optio
     }
 }
 
-/// Adds to the blocks that the inode has.
+/// Adds to the inode's count of blocks.
 fn count_blocks(core: &mut InodeCore, blocks: i64) -> Result<()> {
     let Some(sum) = core.blocks.checked_add_signed(blocks) else {
         let (extents, attr_extents, blocks) = (core.extents, core.attr_extents, core.blocks);
@@ -258,8 +259,8 @@ fn count_blocks(core: &mut InodeCore, blocks: i64) -> Result<()> {
     Ok(())
 }
 
-/// The map in memory was read from the btree that does not have this extent: blocks that change
-/// under us, or two trees in one.
+/// The map in memory was read from the btree, but the btree does not have this extent. Either the
+/// blocks have changed on the device, or two trees share blocks.
 fn not_in_btree(inode: InodeNumber, extent: &Extent) -> Error {
     let check = ExtentCheck::NotMapped { file_block: extent.file_block };
     Corruption::new(Structure::Extent, Place::Inode(inode), check).into()

@@ -1,39 +1,39 @@
-//! Which buffers hold the blocks of a directory that were used last.
+//! The buffers of a directory's most recently used blocks.
 //!
-//! Owns: the way from a file block to its buffer past the extent map and the table of buffers. Does
-//! **not** own the buffers: they leave memory as if nobody knew them.
+//! Owns: a lookup from a file block to its buffer that bypasses the extent map and the buffer
+//! cache's table. Does **not** own the buffers: a remembered buffer can be evicted like any other.
 //!
 //! # Invariants
 //!
-//! - **I1** What is known is as the map has it: it is noted and asked for under the exclusive latch of
-//!   the inode, and all of it is forgotten with each change of a fork.
+//! - **I1** A remembered buffer agrees with the extent map. It is stored and looked up under the
+//!   exclusive latch of the inode, and every change of a fork drops all of them.
 
 use xfs_buffer::{Buffer, WeakBuffer};
 use xfs_format::FileBlock;
 use xfs_sync::{Mutex, Object};
 
-/// How many blocks are known at most; a power of two.
+/// The largest number of remembered blocks; a power of two.
 const SLOTS: usize = 16;
 
-/// The index of names starts at block 2^23 of 4 KiB, the list of free space at twice that. Their first
-/// blocks are used as often as the first one of the names, and get other slots.
+/// The leaf index starts at block 2^23 of 4 KiB, the free index at twice that. Their first blocks
+/// are used as often as the first data block, and must get other slots.
 const PART_BITS: u32 = 23;
 
 type Slots = [Option<(FileBlock, WeakBuffer)>; SLOTS];
 
-/// The blocks of a directory that were used last. What is no directory takes no memory for them.
+/// The most recently used blocks of a directory. Other files take no memory for them.
 #[derive(Default)]
 pub(super) struct RecentBuffers(Mutex<Option<Box<Slots>>, Object>);
 
 impl RecentBuffers {
-    /// The buffer of the block at `at`, if it is known and in memory.
+    /// Returns the buffer of the block at `at`, if it is remembered and in memory.
     pub(super) fn find(&self, at: FileBlock) -> Option<Buffer> {
         let slots = self.0.lock();
         let (known, buffer) = slots.as_ref()?.get(slot(at))?.as_ref()?;
         if *known == at { buffer.upgrade() } else { None }
     }
 
-    /// Notes the buffer of a block, in place of another block's.
+    /// Remembers the buffer of a block, in place of another block's.
     pub(super) fn remember(&self, at: FileBlock, buffer: &Buffer) {
         let mut slots = self.0.lock();
         if let Some(known) = slots.get_or_insert_default().get_mut(slot(at)) {
@@ -41,7 +41,7 @@ impl RecentBuffers {
         }
     }
 
-    /// Forgets all of them: a fork has changed.
+    /// Drops all of them, because a fork has changed.
     pub(super) fn forget(&self) {
         *self.0.lock() = None;
     }

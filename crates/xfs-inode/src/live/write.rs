@@ -1,21 +1,21 @@
 //! Writing the bytes of a file.
 //!
-//! Owns: the order of space, data and size. Does **not** own: joining small writes to large ones,
-//! which is for who keeps files open, the lock that keeps reads and writes of a file apart, which the
-//! caller holds exclusively, or copies of shared blocks ([`copy`](super::copy)).
+//! Owns: the order of space, data and size. Does **not** own joining small writes to large ones
+//! (the layer that keeps files open does), the lock that keeps reads and writes of a file apart
+//! (the caller holds it exclusively), or copies of shared blocks ([`copy`](super::copy)).
 //!
 //! # What a crash leaves
 //!
-//! | where the bytes go | steps | after a crash between them |
+//! | target of the bytes | steps | after a crash between them |
 //! |---|---|---|
-//! | a hole | allocate unwritten; data; convert, with the size | zeros, or nothing past the old end |
+//! | a hole | allocate unwritten; data; convert, with size | zeros, or nothing past the old end |
 //! | a small hole | allocate; data; map, with the size, in the same transaction | a hole |
 //! | unwritten blocks | data; convert, with the size | zeros |
 //! | blocks of its own | data; size | old or new bytes, sector by sector |
 //! | shared blocks | stage a copy; data; remap | the old bytes; the copy is freed at recovery |
 //!
-//! A transaction's record in the log is written behind a flush of the device. So what a conversion
-//! or a remapping shows was durable before it.
+//! A transaction's record in the log is written after a flush of the device. So the data that a
+//! conversion or a remapping makes visible was durable before.
 
 use std::sync::Arc;
 
@@ -37,33 +37,33 @@ use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 use crate::map_counts::{MapCounts, MapUse};
 
-/// Zeros, or bytes of a copy, that are handled at once.
+/// The number of zeros, or bytes of a copy, that are written at once.
 pub(super) const CHUNK_BYTES: usize = 1 << 16;
-/// Data that is written while its transaction waits, with the header of a group latched: more of it
-/// is worth two transactions.
+/// The size up to which data is written during its transaction, with the header of a group latched.
+/// For more data two transactions are better.
 const SMALL_BYTES: u64 = 1 << 16;
 
-/// How a write is made.
+/// The options of a write.
 #[derive(Debug)]
 pub struct WriteOptions {
-    /// The time that the file gets.
+    /// The new modification time of the file.
     pub now: Timestamp,
-    /// Blocks that were set aside for it; what is left of them is free again afterwards.
+    /// Blocks that were reserved for the write; the rest of them is released afterwards.
     pub earmark: Earmark,
-    /// Blocks to allocate past what is written, at the end of the file and where there is room:
-    /// more will be written there soon.
+    /// Blocks to allocate past the written range, at the end of the file and as far as there is
+    /// room, because more will be written there soon.
     pub ahead_blocks: u64,
 }
 
 impl WriteOptions {
-    /// For a write that nothing was prepared for.
+    /// The options of a write without any preparation.
     #[must_use]
     pub fn at(now: Timestamp) -> Self {
         Self { now, earmark: Earmark::default(), ahead_blocks: 0 }
     }
 }
 
-/// Whether what is written may move the end of the file.
+/// Whether the write may move the end of the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SizeRule {
     Grows,
@@ -71,13 +71,13 @@ pub(super) enum SizeRule {
 }
 
 impl SizeRule {
-    /// The least size of the file once a piece is in it.
+    /// The smallest size of the file after a piece was written.
     pub(super) fn end(self, piece: FileBytes<'_>) -> Option<u64> {
         (self == Self::Grows).then_some(piece.end())
     }
 }
 
-/// A write on its way.
+/// A write in progress.
 pub(super) struct Writer<'a> {
     pub(super) live: &'a Arc<LiveInode>,
     pub(super) journal: &'a Arc<Journal>,
@@ -93,13 +93,13 @@ impl Drop for Writer<'_> {
 }
 
 impl LiveInode {
-    /// Writes `bytes` at byte `offset`, and returns how many were written: fewer only if space ran
-    /// out behind them. They are durable after a force of the log; so is the size.
+    /// Writes `bytes` at byte `offset`, and returns the number of bytes written. It is smaller only
+    /// if space ran out. The bytes and the size are durable after a force of the log.
     ///
     /// # Errors
     ///
     /// [`PosixError::NoSpace`], [`PosixError::FileTooLarge`]; [`PosixError::IsDirectory`] and
-    /// [`PosixError::InvalidArgument`] for what is no regular file; the device's error.
+    /// [`PosixError::InvalidArgument`] if this is not a regular file; the device's error.
     pub fn write_at(
         self: &Arc<Self>,
         journal: &Arc<Journal>,
@@ -110,11 +110,11 @@ impl LiveInode {
         self.write_with(journal, (offset, bytes), WriteOptions::at(now))
     }
 
-    /// The same, on terms.
+    /// Writes as [`write_at`](Self::write_at) does, with options.
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at).
+    /// The errors of [`write_at`](Self::write_at).
     pub fn write_with(
         self: &Arc<Self>,
         journal: &Arc<Journal>,
@@ -141,7 +141,7 @@ impl LiveInode {
         Ok((rest.offset - offset) as usize)
     }
 
-    /// Writes zeros over what is written from byte `from` to byte `to`. The size stays.
+    /// Zeroes the written extents from byte `from` up to byte `to`. The size stays.
     pub(super) fn zero_written(
         self: &Arc<Self>,
         journal: &Arc<Journal>,
@@ -160,7 +160,7 @@ impl LiveInode {
         Writer { live: self, journal, now, earmark, ahead_blocks }
     }
 
-    /// Whether a write of so many bytes at `offset` can be made at all.
+    /// Refuses a write of `length` bytes at `offset` that can never be made.
     ///
     /// # Errors
     ///
@@ -170,11 +170,12 @@ impl LiveInode {
         check_end(journal.geometry(), offset, length)
     }
 
-    /// How many blocks of a range a write may have to allocate: holes, and what may be shared.
+    /// The number of blocks of a range that a write may have to allocate: holes, and blocks that
+    /// may be shared.
     ///
     /// # Errors
     ///
-    /// What the map fails to load with.
+    /// The errors of loading the map.
     pub fn blocks_to_write(&self, journal: &Journal, range: BlockRange) -> Result<u64> {
         let inode = self.inode();
         let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
@@ -193,7 +194,7 @@ impl LiveInode {
         Ok(blocks)
     }
 
-    /// The contents have changed; the size is at least `end`.
+    /// Updates times and size after the contents have changed. The size is at least `end`.
     pub(super) fn wrote(&self, tx: &mut Transaction<'_>, end: Option<u64>, now: Timestamp) {
         tx.join(&self.log_item);
         let grows = end.is_some_and(|end| end > self.inode().core().size);
@@ -202,14 +203,14 @@ impl LiveInode {
             let core = inode.core_mut();
             core.size = core.size.max(end.unwrap_or(0));
             core.modify_time = now;
-            // Bytes that were kept back come after a change that was made later.
+            // Buffered bytes may arrive after a later change of the inode.
             core.change_time = core.change_time.max(now);
         });
     }
 }
 
 impl Writer<'_> {
-    /// Writes the head of a piece, as far as one extent goes.
+    /// Writes the head of a piece, up to the end of one extent.
     pub(super) fn write(&mut self, piece: FileBytes<'_>, size: SizeRule) -> Result<usize> {
         let geometry = self.journal.geometry();
         let range = blocks_of(geometry, piece.offset, piece.end());
@@ -217,7 +218,7 @@ impl Writer<'_> {
             let hole = BlockRange::between(range.start, end.min(range.end()));
             if self.is_small(hole) {
                 match self.write_small(hole, piece) {
-                    // For a part of it there may be room.
+                    // There may be room for a part of the hole.
                     Err(Error::Posix(PosixError::NoSpace)) if hole.length_blocks > 1 => {}
                     written => return written,
                 }
@@ -249,7 +250,7 @@ impl Writer<'_> {
         self.live.inode().find(self.journal.cache(), ForkKind::Data, block)
     }
 
-    /// What the start of a range is mapped to, as far as that goes in the range. A hole is allocated.
+    /// Returns the mapping of the start of a range, cut to the range. A hole is allocated.
     fn mapped(&mut self, range: BlockRange) -> Result<Extent> {
         loop {
             match self.find(range.start)? {
@@ -265,14 +266,15 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether a hole is so small that allocating it and mapping its data is one transaction.
+    /// Whether a hole is small enough for one transaction that allocates it and maps its data.
     fn is_small(&self, hole: BlockRange) -> bool {
         let most = (SMALL_BYTES >> self.journal.geometry().block_log).max(1);
         hole.length_blocks <= most && self.ahead_blocks == 0 && self.live.extent_size_hint() == 0
     }
 
-    /// Allocates the head of a small hole and writes its data in one transaction, which is ended
-    /// only then: no log record can show the blocks before a flush that follows the data.
+    /// Allocates the head of a small hole and writes its data in one transaction, which commits
+    /// after the write. No log record can make the blocks visible before the flush that follows the
+    /// data.
     fn write_small(&mut self, hole: BlockRange, piece: FileBytes<'_>) -> Result<usize> {
         let (live, now) = (self.live, self.now);
         let blocks = hole.length_blocks + map_blocks(self.journal.geometry(), ForkKind::Data);
@@ -282,7 +284,7 @@ impl Writer<'_> {
             let extent = live.take_space(tx, ForkKind::Data, hole)?;
             let piece = clip(piece, &extent, tx.geometry());
             let written = data::write_whole_blocks(tx.cache(), &extent, piece, None);
-            // What cannot be written reads as zeros.
+            // Blocks that could not be written read as zeros.
             let unwritten = written.is_err();
             live.put_extent(tx, ForkKind::Data, &Extent { unwritten, ..extent })?;
             if !unwritten {
@@ -293,8 +295,8 @@ impl Writer<'_> {
         written.map(|()| length)
     }
 
-    /// Allocates blocks of a hole, unwritten: those from the start of `wanted` on, or some before
-    /// them if the file's extents are to be large.
+    /// Allocates blocks of a hole as unwritten, from the start of `wanted` on. With an extent size
+    /// hint the allocation may start before that.
     fn allocate(&mut self, wanted: BlockRange, hole: BlockRange) -> Result<()> {
         let mut range = self.stretched(wanted, hole);
         let overhead = map_blocks(self.journal.geometry(), ForkKind::Data);
@@ -305,7 +307,7 @@ impl Writer<'_> {
                 self.live.map(tx, &request)
             });
             range = match mapped {
-                // A volume that is nearly full has room for what is needed, or for a part of it.
+                // A nearly full volume may have room for the wanted range, or for half of it.
                 Err(Error::Posix(PosixError::NoSpace))
                     if range.length_blocks > 1 && !self.journal.is_shut_down() =>
                 {
@@ -317,8 +319,8 @@ impl Writer<'_> {
         }
     }
 
-    /// A range that is to be allocated, larger by what the file's hint asks for and by what is wanted
-    /// ahead. It stays in the hole.
+    /// Extends a range to be allocated by the file's extent size hint and by the blocks ahead. The
+    /// result stays in the hole.
     fn stretched(&self, wanted: BlockRange, hole: BlockRange) -> BlockRange {
         let mut range = wanted.aligned(self.live.extent_size_hint().into());
         if hole.end().0 >= FILE_BLOCK_LIMIT {
@@ -329,7 +331,8 @@ impl Writer<'_> {
         BlockRange { length_blocks: range.length_blocks.min(MAX_EXTENT_BLOCKS.into()), ..range }
     }
 
-    /// Lets the data of an unwritten extent be read. The size is at least `end` afterwards.
+    /// Converts an unwritten extent after its data was written. The size is at least `end`
+    /// afterwards.
     fn show(&mut self, extent: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);
         let blocks = map_blocks(self.journal.geometry(), ForkKind::Data);
@@ -340,7 +343,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Allocates what is a hole in a range, unwritten.
+    /// Allocates the holes of a range as unwritten extents.
     pub(super) fn fill_holes(&mut self, range: BlockRange) -> Result<()> {
         let mut next = range.start;
         while next < range.end() {
@@ -349,7 +352,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes zeros over what is written from byte `from` to byte `to`. The size stays.
+    /// Zeroes the written extents from byte `from` up to byte `to`. The size stays.
     pub(super) fn zero(&mut self, from: u64, to: u64) -> Result<()> {
         let zeros = [0; CHUNK_BYTES];
         let geometry = self.journal.geometry();
@@ -361,7 +364,8 @@ impl Writer<'_> {
                 at = end;
                 continue;
             }
-            // Not to the middle of a sector: a crash between two writes would leave it half old.
+            // A piece must not end inside a sector: a crash between two writes would leave the
+            // sector half old.
             let room = CHUNK_BYTES - at as usize % CHUNK_BYTES;
             let length = usize::try_from(end - at).map_or(room, |all| all.min(room));
             let bytes = zeros.get(..length).unwrap_or(&zeros);
@@ -371,13 +375,13 @@ impl Writer<'_> {
     }
 }
 
-/// Blocks that hold the bytes from `start` to before `end`.
+/// The blocks that hold the bytes from `start` up to `end`.
 pub(super) fn blocks_of(geometry: &Geometry, start: u64, end: u64) -> BlockRange {
     let last = geometry.file_block(end.saturating_sub(1));
     BlockRange::between(geometry.file_block(start), FileBlock(last.0.saturating_add(1)))
 }
 
-/// Refuses bytes past the end of what a file can have.
+/// Refuses bytes past the largest end of a file.
 pub(super) fn check_end(geometry: &Geometry, offset: u64, length: u64) -> Result<()> {
     let end = offset.checked_add(length).filter(|end| i64::try_from(*end).is_ok());
     let fits = end.is_some_and(|end| geometry.file_block(end).0 < FILE_BLOCK_LIMIT);
