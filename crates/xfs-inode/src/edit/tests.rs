@@ -1,4 +1,5 @@
-//! Every kind of change against a model of single blocks, and the steps against a sorted list.
+//! Every kind of change against a model of single blocks, and the record edits against a sorted
+//! list.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ fn check(old: &[Extent], change: (BlockRange, NewMapping), expected: &[Extent]) 
 }
 
 #[test]
-fn a_hole_is_filled_and_becomes_one_with_its_neighbours() {
+fn allocation_into_a_hole_joins_its_neighbours() {
     let blocks = |start| NewMapping::Blocks { start: FsBlock(start), unwritten: false };
     check(&[], (range(3, 2), blocks(10)), &[extent(3, 10, 2, false)]);
     let left = extent(0, 10, 3, false);
@@ -42,7 +43,7 @@ fn a_hole_is_filled_and_becomes_one_with_its_neighbours() {
 }
 
 #[test]
-fn a_conversion_splits_and_joins() {
+fn conversion_splits_and_joins_extents() {
     let written = NewMapping::Converted { unwritten: false };
     let (all, whole) = (extent(0, 10, 9, true), extent(0, 10, 9, false));
     check(&[all], (range(0, 9), written), &[whole]);
@@ -55,7 +56,7 @@ fn a_conversion_splits_and_joins() {
 }
 
 #[test]
-fn unmapping_cuts() {
+fn unmapping_cuts_extents() {
     let all = extent(0, 10, 9, false);
     check(
         &[all],
@@ -66,7 +67,7 @@ fn unmapping_cuts() {
     check(&[all], (range(9, 9), NewMapping::Hole), &[all]);
 }
 
-/// A btree's leaf as far as order goes: no step may make two records overlap.
+/// Applies an edit to a sorted list, as to a btree's leaf. No edit may make two records overlap.
 fn follow(records: &mut BTreeMap<u64, Extent>, step: RecordEdit) {
     match step {
         RecordEdit::Remove(old) => assert_eq!(records.remove(&old.file_block.0), Some(old)),
@@ -85,7 +86,7 @@ fn follow(records: &mut BTreeMap<u64, Extent>, step: RecordEdit) {
 }
 
 #[test]
-fn random_changes_against_single_blocks() {
+fn random_changes_equal_a_model_of_single_blocks() {
     const BLOCKS: u64 = 3000;
     for seed in 0..4 {
         let mut numbers = Prng::new(0xed17 + seed);
@@ -101,7 +102,7 @@ fn random_changes_against_single_blocks() {
             let target = match below(6) {
                 0 => NewMapping::Hole,
                 1 | 2 => NewMapping::Converted { unwritten },
-                // Often where a neighbour's blocks go on.
+                // Often contiguous with a neighbour's blocks.
                 3 => NewMapping::Blocks { start: FsBlock(100_000 + start), unwritten },
                 _ => NewMapping::Blocks { start: FsBlock(1 + below(1 << 30)), unwritten },
             };
@@ -137,7 +138,7 @@ fn random_changes_against_single_blocks() {
 }
 
 #[test]
-fn a_large_map_is_not_moved_for_each_change() {
+fn change_of_a_large_map_moves_few_extents() {
     // Quadratic work would take minutes here.
     let mut map = ExtentMap::default();
     for index in 0..200_000_u64 {

@@ -1,5 +1,5 @@
-//! Files that we change, cut off at random moments: the kernel replays our log, keeps the promises
-//! that are open in it, and frees the files, which have no names; `xfs_repair -n` finds nothing.
+//! Files that ferroxfs changes, cut off at random moments. The kernel replays the log, finishes its
+//! open intents, and frees the files, which have no names; `xfs_repair -n` finds nothing.
 //!
 //! `FERROXFS_LONG=1` cuts thirty times as often.
 
@@ -90,7 +90,7 @@ fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Puts what a device holds into the file of an image.
+/// Writes the contents of a device to the file of an image.
 fn write_image(device: &dyn BlockDevice, image: &Image) -> Result<(), TrialError> {
     let file = HostOptions::new().write(true).open(&image.data).map_err(failed)?;
     file.set_len(0).and_then(|()| file.set_len(device.length_bytes())).map_err(failed)?;
@@ -106,7 +106,7 @@ fn write_image(device: &dyn BlockDevice, image: &Image) -> Result<(), TrialError
     Ok(())
 }
 
-/// Has the kernel recover the image, and xfs_repair and our own checks look at what it made of it.
+/// Lets the kernel recover the image, then checks the result with xfs_repair and our own checks.
 fn judge(image: &Image) -> Result<(), TrialError> {
     image.mount(&[])?.unmount()?;
     if let Some(findings) = image.findings()? {

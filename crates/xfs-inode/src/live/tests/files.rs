@@ -8,7 +8,7 @@ use xfs_testkit::Prng;
 use super::volume::{Volume, now, seeds};
 use crate::live::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 
-/// A file and what it should hold.
+/// A file and its expected contents.
 pub(super) struct ModelledFile {
     pub(super) live: Arc<LiveInode>,
     pub(super) model: Vec<u8>,
@@ -61,7 +61,7 @@ impl RandomWork {
         (start * self.block, (start + length) * self.block)
     }
 
-    /// One operation on one file. Returns what it was.
+    /// Performs one operation on one file, and returns its description.
     pub(super) fn step(&mut self) -> String {
         let index = self.random.within(0..self.files.len());
         let (start, end) = self.range();
@@ -210,7 +210,7 @@ fn check_random(options: &str, seed: u64, steps: usize) {
         assert_eq!(inode.read_at(&cache, 0, &mut bytes).unwrap(), model.len());
         assert!(bytes == *model, "{number} on disk, seed {seed}");
     }
-    // What the files have is free again when they are gone.
+    // The blocks of the files are free again after the files are freed.
     let volume = Volume::of(device);
     for (number, _) in numbers {
         let live = Arc::new(LiveInode::load(&volume.journal, number).unwrap());
@@ -220,22 +220,22 @@ fn check_random(options: &str, seed: u64, steps: usize) {
 }
 
 #[test]
-fn random_operations_on_small_blocks() {
+fn random_operations_on_small_blocks_equal_the_model() {
     seeds(1000).for_each(|seed| check_random("-b size=1024 -l size=16m", seed, 150));
 }
 
 #[test]
-fn random_operations_on_usual_blocks() {
+fn random_operations_on_default_blocks_equal_the_model() {
     seeds(2000).for_each(|seed| check_random("-l size=16m", seed, 150));
 }
 
 #[test]
-fn random_operations_without_reverse_map_and_sharing() {
+fn random_operations_without_reverse_map_and_sharing_equal_the_model() {
     seeds(3000).for_each(|seed| check_random("-m reflink=0,rmapbt=0 -l size=16m", seed, 120));
 }
 
 #[test]
-fn a_full_volume_says_so_and_goes_on() {
+fn full_volume_reports_no_space_and_stays_usable() {
     for options in ["-b size=1024 -l size=16m", "-l size=16m"] {
         let volume = Volume::new(options);
         let files: Vec<_> = (0..2).map(|_| volume.file()).collect();

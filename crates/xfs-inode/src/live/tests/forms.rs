@@ -1,4 +1,4 @@
-//! Forms of forks, and where the attribute fork starts.
+//! Forms of forks, and the offset of the attribute fork.
 
 use xfs_buffer::{Buffer, Result};
 use xfs_format::extent::Extent;
@@ -21,7 +21,7 @@ fn map(volume: &Volume, live: &LiveInode, at: u64, length: u64) -> Extent {
 }
 
 #[test]
-fn a_list_becomes_a_btree_and_a_list_again() {
+fn extent_list_becomes_a_btree_and_a_list_again() {
     let geometries =
         ["-b size=1024 -l size=16m", "-l size=16m", "-i size=2048 -l size=16m", "-b size=65536"];
     for options in geometries {
@@ -32,7 +32,7 @@ fn a_list_becomes_a_btree_and_a_list_again() {
         }
         assert_eq!(live.inode().core().data_format, ForkFormat::Btree);
         assert_eq!(live.inode().core().extents, 700);
-        // More than fit an inode of 2 KiB, then fewer than fit one of 512 bytes.
+        // More extents than fit an inode of 2 KiB, then fewer than fit one of 512 bytes.
         for kept in [150, 20] {
             let rest = BlockRange { start: FileBlock(2 * kept), length_blocks: 10_000 };
             live.free_range(&volume.journal, rest).unwrap();
@@ -50,7 +50,7 @@ fn a_list_becomes_a_btree_and_a_list_again() {
 }
 
 #[test]
-fn attributes_take_room_from_data() {
+fn attributes_in_the_inode_move_data_out() {
     let volume = Volume::new("-l size=16m");
     let geometry = volume.journal.geometry().clone();
     for extents in [0_u64, 5, 15, 20, 60, 3000] {
@@ -84,7 +84,7 @@ fn attributes_take_room_from_data() {
 }
 
 #[test]
-fn metadata_blocks_come_and_go() {
+fn metadata_blocks_are_allocated_and_freed() {
     let volume = Volume::new("-b size=1024 -n size=8192 -l size=16m");
     let live = volume.create(FileType::Directory.mode_bits() | 0o755, true);
     let shape = BlockShape { length_blocks: 8, kind: BlockKind::DirectoryData };
@@ -107,7 +107,7 @@ fn metadata_blocks_come_and_go() {
 }
 
 #[test]
-fn a_block_is_looked_up_once_and_again_when_it_has_moved() {
+fn remembered_block_is_looked_up_again_after_it_has_moved() {
     let volume = Volume::new("-l size=16m");
     let live = volume.create(FileType::Directory.mode_bits() | 0o755, true);
     let shape = BlockShape { length_blocks: 1, kind: BlockKind::DirectoryData };
@@ -133,7 +133,7 @@ fn a_block_is_looked_up_once_and_again_when_it_has_moved() {
     assert_eq!(read(), made);
     let before = hits();
     assert_eq!((read(), hits()), (made.clone(), before), "it is known");
-    // It goes, and what it was is taken by another one before it comes back.
+    // The block is freed, and its disk block is allocated again for another one before it returns.
     run(&mut |tx| {
         let buffer = live.fork_block(tx, ForkKind::Data, first, shape)?;
         live.shrink_fork(tx, ForkKind::Data, first, &buffer)?;
@@ -144,12 +144,12 @@ fn a_block_is_looked_up_once_and_again_when_it_has_moved() {
     assert_eq!(grow(1).at(), made.at());
     let moved = grow(0);
     assert_ne!(moved.at(), made.at());
-    // What is in them is no directory: the volume is not unmounted, which would write it.
+    // The blocks hold no directory: the volume is not unmounted, which would write them.
     assert_eq!(read(), moved);
 }
 
 #[test]
-fn targets_of_every_length() {
+fn link_targets_of_every_length_are_read_back() {
     for options in ["-b size=1024 -l size=16m", "-l size=16m"] {
         let volume = Volume::new(options);
         let mut links = Vec::new();
@@ -178,7 +178,7 @@ fn targets_of_every_length() {
 }
 
 #[test]
-fn a_long_target_moves_out_for_attributes() {
+fn long_link_target_moves_out_for_attributes() {
     let volume = Volume::new("-l size=16m");
     let geometry = volume.journal.geometry().clone();
     for length in [100, 200, 330] {
@@ -201,7 +201,7 @@ fn a_long_target_moves_out_for_attributes() {
 }
 
 #[test]
-fn a_write_behind_the_end_leaves_a_hole() {
+fn write_past_the_end_leaves_a_hole() {
     let volume = Volume::new("-l size=16m");
     let live = volume.file();
     live.write_at(&volume.journal, 100_000, b"end", now()).unwrap();

@@ -1,4 +1,4 @@
-//! Several threads, each with files of its own, on one volume.
+//! Several threads, each with its own files, on one volume.
 
 use std::sync::Arc;
 use std::thread;
@@ -34,7 +34,7 @@ fn work(volume: &Volume, files: [&Arc<LiveInode>; 2], seed: u64) {
 }
 
 #[test]
-fn four_threads() {
+fn files_changed_by_four_threads_equal_their_models() {
     for options in ["-b size=1024 -l size=16m", "-d agcount=2 -l size=16m"] {
         let volume = Volume::new(options);
         thread::scope(|scope| {

@@ -38,14 +38,14 @@ impl Volume {
         Self::of_threads(device, 1)
     }
 
-    /// With so many threads that write checkpoints.
+    /// Opens a volume with `threads` threads that write checkpoints.
     pub(super) fn of_threads(device: SharedDevice, threads: usize) -> Self {
         let testing::Parts { cache, log, superblock } = testing::parts(&device, threads);
         let journal = open_journal(cache, log, &superblock).unwrap();
         Self { device, journal }
     }
 
-    /// A volume after a crash, with all promises kept.
+    /// Recovers a volume after a crash, and finishes its intents.
     pub(super) fn recover(device: SharedDevice) -> Self {
         let (parts, replayed) = testing::recovered_parts(&device);
         let testing::Parts { cache, log, superblock } = parts;
@@ -101,7 +101,7 @@ impl Volume {
         self.create(FileType::Regular.mode_bits() | 0o644, false)
     }
 
-    /// A cache that knows nothing yet, after a log force and everything written in place.
+    /// Returns an empty cache, after a log force and after everything was written in place.
     pub(super) fn unmount(self) -> (SharedDevice, BufferCache) {
         self.journal.unmount().unwrap();
         assert!(testing::is_clean(&self.device));
