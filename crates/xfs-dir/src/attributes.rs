@@ -19,9 +19,9 @@ use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, Corruption, FileBlock, Place};
 use xfs_inode::{Fork, Inode};
 
-use crate::dabtree::{Chain, Leaf, Leaves, Tree};
+use crate::dabtree::{CycleDetector, Leaf, Leaves, Tree};
 
-pub(crate) use change::{AttributeChange, Key};
+pub(crate) use change::{AttributeChange, AttributeKey};
 pub use linux::{linux_names, split_linux_name};
 pub use operations::{
     NewAttribute, SetMode, attribute_blocks, attribute_removal_blocks, remove_attribute,
@@ -49,12 +49,12 @@ pub struct AttributeName {
 }
 
 /// A value, or where it is.
-enum Found {
+enum ValueLocation {
     Local(Vec<u8>),
     Remote { first_block: FileBlock, length_bytes: u32 },
 }
 
-impl From<AttrValue<'_>> for Found {
+impl From<AttrValue<'_>> for ValueLocation {
     fn from(value: AttrValue<'_>) -> Self {
         match value {
             AttrValue::Local(value) => Self::Local(value.to_vec()),
@@ -102,8 +102,8 @@ impl<'a> Attributes<'a> {
             _ => self.find_in_leaves(namespace, name)?,
         };
         match found {
-            Some(Found::Local(value)) => Ok(Some(value)),
-            Some(Found::Remote { first_block, length_bytes }) => {
+            Some(ValueLocation::Local(value)) => Ok(Some(value)),
+            Some(ValueLocation::Remote { first_block, length_bytes }) => {
                 self.read_remote(first_block, length_bytes).map(Some)
             }
             None => Ok(None),
@@ -111,10 +111,10 @@ impl<'a> Attributes<'a> {
     }
 
     /// Attributes whose names have the same hash may spread over several leaves.
-    fn find_in_leaves(&self, namespace: Namespace, name: &[u8]) -> Result<Option<Found>> {
+    fn find_in_leaves(&self, namespace: Namespace, name: &[u8]) -> Result<Option<ValueLocation>> {
         let (tree, hash) = (self.tree(), name_hash(name));
         let mut leaf = tree.find_leaf(hash)?;
-        let mut chain = Chain::new(leaf.block);
+        let mut cycle = CycleDetector::new(leaf.block);
         loop {
             let bytes = leaf.buffer.bytes();
             let decoded = AttrLeaf::decode(&bytes, tree.place(leaf.block))?;
@@ -123,7 +123,7 @@ impl<'a> Attributes<'a> {
             }
             let goes_on = decoded.hash_range().is_none_or(|(_, last)| last == hash);
             let Some(next) = decoded.forward().filter(|_| goes_on) else { return Ok(None) };
-            chain.advance(&tree, next)?;
+            cycle.advance(&tree, next)?;
             drop(bytes);
             leaf = tree.read_sibling(next, hash)?;
         }
@@ -266,7 +266,7 @@ fn find<'e>(
     entries: impl Iterator<Item = Result<AttrEntry<'e>, Corruption>>,
     namespace: Namespace,
     name: &[u8],
-) -> Result<Option<Found>> {
+) -> Result<Option<ValueLocation>> {
     for entry in entries {
         let entry = entry?;
         if entry.namespace == namespace && entry.name == name {

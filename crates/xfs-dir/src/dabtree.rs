@@ -26,7 +26,7 @@ pub(crate) struct Tree<'a> {
 
 /// Which leaf follows another, as the nodes above say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum NextLeaf {
     /// None: this is the last.
     Edge,
     /// This one, which has the same parent.
@@ -35,7 +35,7 @@ enum Next {
     Beyond,
 }
 
-impl Next {
+impl NextLeaf {
     fn verify(self, bytes: &[u8]) -> Result<(), DaBtreeCheck> {
         let found = dabtree::forward(bytes);
         let (found, expected) = match (self, found) {
@@ -58,7 +58,7 @@ pub(crate) struct Leaf {
 }
 
 /// A block of the tree by what it is.
-enum Step {
+enum TreeBlock {
     Node { level: u16, children: Vec<Child> },
     Leaf(Leaf),
 }
@@ -79,7 +79,7 @@ impl<'a> Tree<'a> {
     /// The first leaf that may hold this hash: the last one, where all hashes are below it.
     pub(crate) fn find_leaf(&self, hash: u32) -> Result<Leaf> {
         let (mut block, mut level) = (self.root, None);
-        let (mut bounds, mut next) = (Bounds { lowest: 0, last: None }, Next::Edge);
+        let (mut bounds, mut next) = (Bounds { lowest: 0, last: None }, NextLeaf::Edge);
         loop {
             let buffer = self.read(block)?;
             let bytes = buffer.bytes();
@@ -96,10 +96,10 @@ impl<'a> Tree<'a> {
             let child =
                 |index: usize| entries.get(index).map(|entry| FileBlock(entry.before.get().into()));
             next = match child(index + 1) {
-                Some(sibling) if node.level() == 1 => Next::Block(sibling),
-                Some(_) => Next::Beyond,
-                None if next == Next::Edge => Next::Edge,
-                None => Next::Beyond,
+                Some(sibling) if node.level() == 1 => NextLeaf::Block(sibling),
+                Some(_) => NextLeaf::Beyond,
+                None if next == NextLeaf::Edge => NextLeaf::Edge,
+                None => NextLeaf::Beyond,
             };
             bounds = Bounds::of_child(bounds.lowest, entries, index);
             level = Some(node.level() - 1);
@@ -152,7 +152,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn step(&self, child: Child, expected: Option<u16>) -> Result<(Step, Result<()>)> {
+    fn step(&self, child: Child, expected: Option<u16>) -> Result<(TreeBlock, Result<()>)> {
         let Child { block, bounds } = child;
         let buffer = self.read(block)?;
         let bytes = buffer.bytes();
@@ -160,14 +160,14 @@ impl<'a> Tree<'a> {
         let verdict = bounds.verify(&bytes, self.place(block)).map_err(Into::into);
         let Some(node) = node else {
             drop(bytes);
-            return Ok((Step::Leaf(Leaf { block, buffer }), verdict));
+            return Ok((TreeBlock::Leaf(Leaf { block, buffer }), verdict));
         };
         let (level, entries) = (node.level(), node.entries());
         let children = entries.iter().enumerate().rev().map(|(index, entry)| Child {
             block: FileBlock(entry.before.get().into()),
             bounds: Bounds::of_child(bounds.lowest, entries, index),
         });
-        Ok((Step::Node { level, children: children.collect() }, verdict))
+        Ok((TreeBlock::Node { level, children: children.collect() }, verdict))
     }
 
     fn structure(&self) -> Structure {
@@ -217,12 +217,12 @@ impl Iterator for Leaves<'_> {
                 Err(error) => return Some(Err(error)),
             };
             match (step, verdict) {
-                (Step::Leaf(leaf), Ok(())) => return Some(Ok(leaf)),
-                (Step::Leaf(leaf), Err(error)) => {
+                (TreeBlock::Leaf(leaf), Ok(())) => return Some(Ok(leaf)),
+                (TreeBlock::Leaf(leaf), Err(error)) => {
                     self.held = Some(leaf);
                     return Some(Err(error));
                 }
-                (Step::Node { level, children }, verdict) => {
+                (TreeBlock::Node { level, children }, verdict) => {
                     self.levels.push((Some(level - 1), children));
                     if let Err(error) = verdict {
                         return Some(Err(error));
@@ -235,13 +235,13 @@ impl Iterator for Leaves<'_> {
 
 /// Finds a cycle in a chain of sibling pointers without remembering the chain: each block is
 /// compared with one that is left behind, ever further apart (Brent).
-pub(crate) struct Chain {
+pub(crate) struct CycleDetector {
     marked: FileBlock,
     visited: u64,
     next_mark: u64,
 }
 
-impl Chain {
+impl CycleDetector {
     pub(crate) fn new(start: FileBlock) -> Self {
         Self { marked: start, visited: 1, next_mark: 1 }
     }

@@ -27,7 +27,7 @@ pub(crate) use change::DirectoryChange;
 pub use change::NewEntry;
 pub use entries::{DirEntry, Entries, Position};
 pub use operations::{
-    EntryPlace, add_entry, add_entry_at, blocks_to_add, blocks_to_remove, directory_is_empty,
+    EntryLocation, add_entry, add_entry_at, blocks_to_add, blocks_to_remove, directory_is_empty,
     find_entry, init_directory, remove_entry, remove_entry_at, replace_entry, seek_entry,
 };
 

@@ -11,13 +11,13 @@ use std::ops::Range;
 /// The bytes of a block that its transaction may change.
 pub(crate) struct BlockEdit<'b> {
     bytes: &'b mut [u8],
-    touched: Touched,
+    touched: TouchedRanges,
 }
 
 /// What of a block has changed: ranges that may touch, in the order of the changes. No more than that: what
 /// a transaction may log is little beside a large block.
 #[derive(Default)]
-pub(crate) struct Touched {
+pub(crate) struct TouchedRanges {
     /// Most edits touch no more places: they need no memory for that.
     first: [Range<u32>; FEW],
     count: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Touched {
 
 const FEW: usize = 6;
 
-impl Touched {
+impl TouchedRanges {
     fn add(&mut self, start: usize, end: usize) {
         let (start, end) = (start as u32, end as u32);
         let last = match self.more.last_mut() {
@@ -59,7 +59,7 @@ impl Touched {
 impl<'b> BlockEdit<'b> {
     /// The block in `bytes`, nothing of which has changed.
     pub(crate) fn new(bytes: &'b mut [u8]) -> Self {
-        Self { bytes, touched: Touched::default() }
+        Self { bytes, touched: TouchedRanges::default() }
     }
 
     /// The whole block as it is now.
@@ -73,7 +73,7 @@ impl<'b> BlockEdit<'b> {
     }
 
     /// What has changed.
-    pub(crate) fn into_touched(self) -> Touched {
+    pub(crate) fn into_touched(self) -> TouchedRanges {
         self.touched
     }
 

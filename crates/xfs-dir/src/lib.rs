@@ -35,9 +35,9 @@ pub use attributes::{
     set_attribute_along, set_attribute_on_new, split_linux_name,
 };
 pub use directory::{
-    Audit, DirEntry, Directory, Entries, EntryPlace, NewEntry, Position, add_entry, add_entry_at,
-    blocks_to_add, blocks_to_remove, directory_is_empty, find_entry, init_directory, remove_entry,
-    remove_entry_at, replace_entry, seek_entry,
+    Audit, DirEntry, Directory, Entries, EntryLocation, NewEntry, Position, add_entry,
+    add_entry_at, blocks_to_add, blocks_to_remove, directory_is_empty, find_entry, init_directory,
+    remove_entry, remove_entry_at, replace_entry, seek_entry,
 };
 pub use parents::{
     ParentLink, ParentPath, Parents, add_parent, first_parent, parent_blocks, remove_parent,

@@ -31,7 +31,7 @@ pub(crate) struct TreeShape {
 
 /// A node on the way to a leaf.
 #[derive(Clone)]
-pub(crate) struct Step<B> {
+pub(crate) struct PathNode<B> {
     at: FileBlock,
     block: B,
     /// Which entry leads on.
@@ -40,10 +40,10 @@ pub(crate) struct Step<B> {
 
 /// The way from the root to a leaf.
 #[derive(Clone)]
-pub(crate) struct Path<B> {
+pub(crate) struct TreePath<B> {
     shape: TreeShape,
     /// From the root down.
-    nodes: Vec<Step<B>>,
+    nodes: Vec<PathNode<B>>,
     /// The leaf.
     pub(crate) at: FileBlock,
     pub(crate) leaf: B,
@@ -58,7 +58,7 @@ pub(crate) enum Side {
     Right,
 }
 
-impl<B: Clone> Path<B> {
+impl<B: Clone> TreePath<B> {
     /// The way to the first leaf that may hold `hash`, or to the last leaf.
     pub(crate) fn descend<S: ForkStore<Block = B>>(
         store: &mut S,
@@ -112,7 +112,7 @@ impl<B: Clone> Path<B> {
             let Some((found, index, child)) = step else { return Ok(()) };
             let block = read_child(store, self.shape, &self.leaf, index)?;
             let node = std::mem::replace(&mut self.leaf, block);
-            self.nodes.push(Step { at: self.at, block: node, index });
+            self.nodes.push(PathNode { at: self.at, block: node, index });
             self.at = child;
             level = Some(found - 1);
         }
@@ -153,11 +153,11 @@ impl<B: Clone> Path<B> {
     }
 
     /// The node `height` levels above the leaf's parent.
-    fn step(&self, height: usize) -> Option<&Step<B>> {
+    fn step(&self, height: usize) -> Option<&PathNode<B>> {
         self.nodes.len().checked_sub(height + 1).and_then(|index| self.nodes.get(index))
     }
 
-    fn step_mut(&mut self, height: usize) -> &mut Step<B> {
+    fn step_mut(&mut self, height: usize) -> &mut PathNode<B> {
         let index = self.nodes.len().checked_sub(height + 1);
         let step = index.and_then(|index| self.nodes.get_mut(index));
         step.expect("who asks knows that there are as many levels")
@@ -285,7 +285,7 @@ impl<B: Clone> Path<B> {
             Some(step) => (step.at, step.block) = (at, block),
             None => (self.at, self.leaf) = (at, block),
         }
-        let step = Step { at: self.shape.root, block: root, index: 0 };
+        let step = PathNode { at: self.shape.root, block: root, index: 0 };
         self.nodes.insert(0, step);
         Ok(())
     }
@@ -404,16 +404,16 @@ fn new_block<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<(FileBlock
 }
 
 /// What the common header of a block says about it.
-pub(crate) struct Identity {
+pub(crate) struct TreeIdentity {
     pub(crate) address: u64,
     pub(crate) owner: u64,
     pub(crate) uuid: [u8; 16],
 }
 
 /// The identity of a block of this fork.
-pub(crate) fn identity<S: ForkStore>(store: &S, block: &S::Block) -> Identity {
+pub(crate) fn identity<S: ForkStore>(store: &S, block: &S::Block) -> TreeIdentity {
     let uuid = store.geometry().meta_uuid.into_bytes();
-    Identity { address: store.address(block).0, owner: store.number().0, uuid }
+    TreeIdentity { address: store.address(block).0, owner: store.number().0, uuid }
 }
 
 pub(crate) use node::put_identity;

@@ -49,7 +49,7 @@ pub(crate) trait Inode: Send + Sync + 'static {
     fn has_name(&self) -> bool;
 }
 
-impl Inode for Live {
+impl Inode for LiveInode {
     fn number(&self) -> InodeNumber {
         self.number()
     }

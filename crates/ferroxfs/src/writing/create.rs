@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xfs_alloc::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
 use xfs_buffer::{Error, PosixError, Result};
-use xfs_dir::{EntryPlace, ParentLink, ParentPath};
+use xfs_dir::{EntryLocation, ParentLink, ParentPath};
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{DeviceNumber, FileType, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
@@ -229,7 +229,7 @@ impl Acting<'_> {
         tx: &mut Transaction<'_>,
         directory: &Entry,
         name: &'n [u8],
-    ) -> Result<EntryPlace<'n>> {
+    ) -> Result<EntryLocation<'n>> {
         check_is_directory(directory)?;
         self.check(directory, Access::EXECUTE)?;
         let place = xfs_dir::seek_entry(tx, directory.live(), name)?;
@@ -315,7 +315,7 @@ impl Acting<'_> {
         tx: &mut Transaction<'_>,
         directory: &Entry,
         live: &Arc<LiveInode>,
-        place: EntryPlace<'_>,
+        place: EntryLocation<'_>,
     ) -> Result<()> {
         let (file_type, now) = {
             let inode = live.inode();

@@ -29,7 +29,7 @@ use xfs_format::{BlockKind, FileBlock};
 use zerocopy::FromBytes;
 
 use crate::store::{Contents, ForkStore};
-use crate::tree::{self, Path, Side, TreeShape};
+use crate::tree::{self, Side, TreePath, TreeShape};
 
 use leaf::RawEntry;
 use short_form::ShortAttributes;
@@ -43,14 +43,14 @@ const SHAPE: TreeShape = TreeShape { root: FileBlock(0), kind: BlockKind::Attr }
 
 /// By what an attribute is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key<'a> {
+pub(crate) struct AttributeKey<'a> {
     pub(crate) namespace: Namespace,
     pub(crate) name: &'a [u8],
     /// Parent pointers of one name differ by value.
     pub(crate) value: &'a [u8],
 }
 
-impl Key<'_> {
+impl AttributeKey<'_> {
     fn hash(&self) -> u32 {
         let hash = name_hash(self.name);
         match (self.namespace, ParentDisk::ref_from_bytes(self.value)) {
@@ -74,20 +74,20 @@ impl Key<'_> {
 
 /// Blocks of the fork that hold a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct ValueBlocks {
     pub(crate) first: FileBlock,
     pub(crate) length_bytes: u32,
 }
 
 /// An attribute that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundAttribute {
     /// Where its value lies, if not beside its name.
-    pub(crate) run: Option<Run>,
+    pub(crate) run: Option<ValueBlocks>,
 }
 
 /// The way to an attribute, its place in the leaf, and where its value lies.
-type InTree<B> = (Path<B>, usize, Option<Run>);
+type InTree<B> = (TreePath<B>, usize, Option<ValueBlocks>);
 
 /// An attribute fork that is changed in a transaction.
 pub(crate) struct AttributeChange<'s, S: ForkStore> {
@@ -100,16 +100,16 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     }
 
     /// Whether the attribute is there.
-    pub(crate) fn find(&mut self, key: &Key<'_>) -> Result<Option<Found>> {
+    pub(crate) fn find(&mut self, key: &AttributeKey<'_>) -> Result<Option<FoundAttribute>> {
         match self.store.contents()? {
             Contents::Absent | Contents::NoBlocks => Ok(None),
             Contents::Inline(bytes) => {
                 let short = ShortAttributes::decode(&bytes, self.store.inode_place())?;
-                Ok(short.find(key).map(|_| Found { run: None }))
+                Ok(short.find(key).map(|_| FoundAttribute { run: None }))
             }
             Contents::Blocks => {
                 let found = self.find_in_tree(key)?;
-                Ok(found.map(|(_, _, run)| Found { run }))
+                Ok(found.map(|(_, _, run)| FoundAttribute { run }))
             }
         }
     }
@@ -118,7 +118,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     /// the attributes are not there or the inode has no room.
     pub(crate) fn change_short(
         &mut self,
-        old: Option<&Key<'_>>,
+        old: Option<&AttributeKey<'_>>,
         new: Option<&AttrEntry<'_>>,
     ) -> Result<bool> {
         let contents = self.store.contents()?;
@@ -166,16 +166,16 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     /// Returns where the value of the old one lies.
     pub(crate) fn exchange(
         &mut self,
-        old: Option<&Key<'_>>,
+        old: Option<&AttributeKey<'_>>,
         new: &AttrEntry<'_>,
-    ) -> Result<Option<Run>> {
+    ) -> Result<Option<ValueBlocks>> {
         let entry = raw(new);
         let found = match old {
             Some(old) => self.find_in_tree(old)?,
             None => None,
         };
         let Some((path, index, run)) = found else {
-            let path = Path::descend(self.store, SHAPE, entry.hash)?;
+            let path = TreePath::descend(self.store, SHAPE, entry.hash)?;
             return self.insert(path, &entry).map(|()| None);
         };
         // The new one takes the place of the old, so that the leaf is never empty in between.
@@ -186,13 +186,13 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     }
 
     /// Takes an attribute away, in leaves. Returns whether it was there and where its value lies.
-    pub(crate) fn remove(&mut self, key: &Key<'_>) -> Result<Option<Found>> {
+    pub(crate) fn remove(&mut self, key: &AttributeKey<'_>) -> Result<Option<FoundAttribute>> {
         let Some((path, index, run)) = self.find_in_tree(key)? else { return Ok(None) };
         let place = self.store.place(path.at);
         self.store.edit(&path.leaf, |edit| leaf::remove(edit, index, place))?;
         path.fix_hashes(self.store);
         self.join_leaf(path)?;
-        Ok(Some(Found { run }))
+        Ok(Some(FoundAttribute { run }))
     }
 
     /// Goes back to the inode if it has room for all attributes and no value has blocks; a fork
@@ -228,9 +228,9 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     /// The attribute of this key, in leaves.
     ///
     /// Attributes whose names have one hash may spread over several leaves.
-    fn find_in_tree(&mut self, key: &Key<'_>) -> Result<Option<InTree<S::Block>>> {
+    fn find_in_tree(&mut self, key: &AttributeKey<'_>) -> Result<Option<InTree<S::Block>>> {
         let hash = key.hash();
-        let mut path = Path::descend(self.store, SHAPE, hash)?;
+        let mut path = TreePath::descend(self.store, SHAPE, hash)?;
         loop {
             let place = self.store.place(path.at);
             let (found, goes_on) = self.store.view(&path.leaf, |bytes| -> Result<_> {
@@ -253,7 +253,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     }
 
     /// Puts an entry into the leaf where it belongs.
-    fn insert(&mut self, path: Path<S::Block>, entry: &RawEntry) -> Result<()> {
+    fn insert(&mut self, path: TreePath<S::Block>, entry: &RawEntry) -> Result<()> {
         let place = self.store.place(path.at);
         if self.store.edit(&path.leaf, |edit| leaf::insert(edit, entry, place))? {
             path.fix_hashes(self.store);
@@ -264,7 +264,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
 
     /// Makes a leaf two that share its entries and a new one; or three, where a long entry has no
     /// room beside those before it nor those behind it.
-    fn split_leaf(&mut self, mut path: Path<S::Block>, entry: &RawEntry) -> Result<()> {
+    fn split_leaf(&mut self, mut path: TreePath<S::Block>, entry: &RawEntry) -> Result<()> {
         let (place, bytes) = (self.store.place(path.at), self.store.geometry().block_size as usize);
         let mut entries = self.store.view(&path.leaf, |bytes| leaf::entries(bytes, place))?;
         let position = entries.partition_point(|other| other.hash < entry.hash);
@@ -282,7 +282,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     /// Puts a new leaf behind that of the path, which keeps `left` if that is given.
     fn put_right(
         &mut self,
-        path: &mut Path<S::Block>,
+        path: &mut TreePath<S::Block>,
         left: Option<&[RawEntry]>,
         right: &[RawEntry],
     ) -> Result<()> {
@@ -296,7 +296,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     }
 
     /// Joins a leaf that has become sparse with a neighbour, or removes an empty one.
-    fn join_leaf(&mut self, path: Path<S::Block>) -> Result<()> {
+    fn join_leaf(&mut self, path: TreePath<S::Block>) -> Result<()> {
         if path.is_root() {
             return Ok(());
         }
@@ -353,16 +353,16 @@ fn raw(entry: &AttrEntry<'_>) -> RawEntry {
         AttrValue::Local(value) => value,
         AttrValue::Remote { .. } => &[],
     };
-    let hash = Key { namespace: entry.namespace, name: entry.name, value }.hash();
+    let hash = AttributeKey { namespace: entry.namespace, name: entry.name, value }.hash();
     let (name, flags) = encode_name(entry);
     RawEntry { hash, flags: flags.bits(), name }
 }
 
-fn run_of(entry: &AttrEntry<'_>) -> Option<Run> {
+fn run_of(entry: &AttrEntry<'_>) -> Option<ValueBlocks> {
     match entry.value {
         AttrValue::Local(_) => None,
         AttrValue::Remote { first_block, length_bytes } => {
-            Some(Run { first: first_block, length_bytes })
+            Some(ValueBlocks { first: first_block, length_bytes })
         }
     }
 }

@@ -11,7 +11,7 @@ use xfs_format::inode::{ForkKind, InodeCore};
 use xfs_inode::LiveInode;
 use xfs_trans::Transaction;
 
-use super::change::{AttributeChange, Key};
+use super::change::{AttributeChange, AttributeKey};
 use super::work::{AttributeWork, OwnedAttribute, value_blocks};
 use crate::store::live::LiveFork;
 
@@ -85,7 +85,7 @@ pub fn set_attribute_along(
     if value.len() > MAX_VALUE as usize {
         return Err(PosixError::ValueTooLong.into());
     }
-    let is_there = is_there(tx, file, &Key { namespace, name, value })?;
+    let is_there = is_there(tx, file, &AttributeKey { namespace, name, value })?;
     match mode {
         SetMode::Create if is_there => return Err(PosixError::Exists.into()),
         SetMode::Replace if !is_there => return Err(PosixError::NoAttribute.into()),
@@ -134,7 +134,7 @@ pub fn remove_attribute(
     name: &[u8],
 ) -> Result<()> {
     verify_name(namespace, name)?;
-    if !is_there(tx, file, &Key { namespace, name, value: &[] })? {
+    if !is_there(tx, file, &AttributeKey { namespace, name, value: &[] })? {
         return Err(PosixError::NoAttribute.into());
     }
     let old = OwnedAttribute { namespace, name: name.into(), value: Box::default() };
@@ -170,7 +170,11 @@ pub fn attribute_removal_blocks(geometry: &Geometry) -> u64 {
     LiveInode::grow_blocks(geometry, ForkKind::Attr, 1)
 }
 
-fn is_there(tx: &mut Transaction<'_>, file: &Arc<LiveInode>, key: &Key<'_>) -> Result<bool> {
+fn is_there(
+    tx: &mut Transaction<'_>,
+    file: &Arc<LiveInode>,
+    key: &AttributeKey<'_>,
+) -> Result<bool> {
     let mut store = LiveFork::new(tx, file, ForkKind::Attr);
     Ok(AttributeChange::new(&mut store).find(key)?.is_some())
 }

@@ -72,7 +72,7 @@ impl Attributes<'_> {
 #[doc(alias = "xfs_attr_rmtval_set_value")]
 pub(super) fn write(
     cache: &BufferCache,
-    file: &Live,
+    file: &LiveInode,
     first: FileBlock,
     value: &[u8],
 ) -> Result<()> {
@@ -110,7 +110,7 @@ pub(super) fn write(
 /// Where up to `blocks` blocks of the fork from `block` on lie together, and the block behind them.
 fn run_at(
     cache: &BufferCache,
-    file: &Live,
+    file: &LiveInode,
     block: FileBlock,
     blocks: u64,
 ) -> Result<(BufferExtent, FileBlock)> {

@@ -30,7 +30,7 @@ use xfs_format::log_item::AttrOperation;
 use xfs_inode::{BlockRange, LiveInode};
 use xfs_trans::{AttrPromise, Deferred, Finish, Promise, Transaction};
 
-use super::change::{AttributeChange, Key, Run};
+use super::change::{AttributeChange, AttributeKey, ValueBlocks};
 use super::remote;
 use crate::store::live::LiveFork;
 use crate::store::{Contents, ForkStore};
@@ -44,8 +44,8 @@ pub(crate) struct OwnedAttribute {
 }
 
 impl OwnedAttribute {
-    pub(crate) fn key(&self) -> Key<'_> {
-        Key { namespace: self.namespace, name: &self.name, value: &self.value }
+    pub(crate) fn key(&self) -> AttributeKey<'_> {
+        AttributeKey { namespace: self.namespace, name: &self.name, value: &self.value }
     }
 
     /// The attribute with its value beside its name, wherever it will be.
@@ -253,7 +253,7 @@ impl AttributeWork {
 const SHORT_HEADER: usize = 4;
 const SHORT_ENTRY: usize = 3;
 
-fn release(run: Run, block_size: u32) -> Stage {
+fn release(run: ValueBlocks, block_size: u32) -> Stage {
     let length_blocks = value_blocks(block_size, run.length_bytes).into();
     Stage::Release(BlockRange { start: run.first, length_blocks })
 }

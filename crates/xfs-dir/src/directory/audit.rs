@@ -111,7 +111,7 @@ impl Directory<'_> {
         }
         let before = findings.len();
         let mut indexed = Digest::default();
-        let mut run = Run { hash: 0, cookies: Vec::new() };
+        let mut run = SameHash { hash: 0, cookies: Vec::new() };
         for leaf in self.index().leaves() {
             let leaf = match leaf {
                 Ok(leaf) => leaf,
@@ -144,7 +144,7 @@ impl Directory<'_> {
 
     /// Finds the names that are twice among entries of one hash, and empties the run. A damaged block is found by
     /// the listing, or by the sum.
-    fn compare_names(&self, run: &mut Run, audit: &mut Audit) -> Result<()> {
+    fn compare_names(&self, run: &mut SameHash, audit: &mut Audit) -> Result<()> {
         let mut cookies = std::mem::take(&mut run.cookies);
         if cookies.len() < 2 {
             return Ok(());
@@ -214,7 +214,7 @@ fn unless_corrupt<T>(read: Result<T>) -> Result<Option<T>> {
 }
 
 /// Entries of one hash, in the order of the index.
-struct Run {
+struct SameHash {
     hash: u32,
     cookies: Vec<Cookie>,
 }

@@ -37,9 +37,9 @@ use xfs_format::directory::{
 use xfs_format::{BlockKind, Corruption, FileBlock, InodeNumber, Structure, dabtree};
 
 use crate::store::{Contents, ForkStore};
-use crate::tree::{Path, TreeShape};
+use crate::tree::{TreePath, TreeShape};
 
-use find::Found;
+use find::FoundEntry;
 use short_form::Short;
 
 /// An entry to be put into a directory.
@@ -74,16 +74,16 @@ enum Form<B> {
 }
 
 /// Where the search for a name ended: in the form that the directory has, with the entry if there is one.
-pub(crate) enum Spot<B> {
+pub(crate) enum EntrySearch<B> {
     /// Which entry it is.
     Short(Short, Option<usize>),
-    Block(B, Option<Found<B>>),
-    Leaf(B, Option<Found<B>>),
+    Block(B, Option<FoundEntry<B>>),
+    Leaf(B, Option<FoundEntry<B>>),
     /// The way to the leaf that holds the entry, or would.
-    Node(Path<B>, Option<Found<B>>),
+    Node(TreePath<B>, Option<FoundEntry<B>>),
 }
 
-impl<B> Spot<B> {
+impl<B> EntrySearch<B> {
     /// Whether there is an entry.
     fn is_taken(&self) -> bool {
         match self {
@@ -129,86 +129,90 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
 
     /// The inode that a name stands for.
     pub(crate) fn find(&mut self, name: &[u8]) -> Result<Option<(InodeNumber, EntryType)>> {
-        let spot = self.seek(name)?;
-        Ok(spot.meaning(self.store.number(), name))
+        let search = self.seek(name)?;
+        Ok(search.meaning(self.store.number(), name))
     }
 
     /// Where the entry of a name is, or would be. That holds until the directory is changed.
-    pub(crate) fn seek(&mut self, name: &[u8]) -> Result<Spot<S::Block>> {
+    pub(crate) fn seek(&mut self, name: &[u8]) -> Result<EntrySearch<S::Block>> {
         if name.len() > MAX_NAME {
             return Err(PosixError::NameTooLong.into());
         }
         Ok(match self.form()? {
             Form::Short(short) => {
                 let index = short.find(name);
-                Spot::Short(short, index)
+                EntrySearch::Short(short, index)
             }
             Form::Block(block) => {
                 let found = self.find_in_block(&block, name)?;
-                Spot::Block(block, found)
+                EntrySearch::Block(block, found)
             }
             Form::Leaf(leaf) => {
                 let found = self.find_in_leaf(&leaf, name)?;
-                Spot::Leaf(leaf, found)
+                EntrySearch::Leaf(leaf, found)
             }
             Form::Node(root) => {
                 let (found, path) = self.find_in_tree(root, name)?;
-                Spot::Node(path, found)
+                EntrySearch::Node(path, found)
             }
         })
     }
 
     /// Adds an entry.
     pub(crate) fn add(&mut self, entry: &NewEntry<'_>) -> Result<()> {
-        let spot = self.seek(entry.name)?;
-        self.add_at(spot, entry)
+        let search = self.seek(entry.name)?;
+        self.add_at(search, entry)
     }
 
     /// Adds an entry where its name was looked for.
-    pub(crate) fn add_at(&mut self, spot: Spot<S::Block>, entry: &NewEntry<'_>) -> Result<()> {
+    pub(crate) fn add_at(
+        &mut self,
+        search: EntrySearch<S::Block>,
+        entry: &NewEntry<'_>,
+    ) -> Result<()> {
         verify_new_name(entry.name)?;
-        if spot.is_taken() {
+        if search.is_taken() {
             return Err(PosixError::Exists.into());
         }
-        match spot {
-            Spot::Short(short, _) => self.add_to_short(short, entry),
-            Spot::Block(block, _) => self.add_to_block(&block, entry),
-            Spot::Leaf(leaf, _) => self.add_to_leaf(&leaf, entry),
-            Spot::Node(path, _) => self.add_to_tree(path, entry),
+        match search {
+            EntrySearch::Short(short, _) => self.add_to_short(short, entry),
+            EntrySearch::Block(block, _) => self.add_to_block(&block, entry),
+            EntrySearch::Leaf(leaf, _) => self.add_to_leaf(&leaf, entry),
+            EntrySearch::Node(path, _) => self.add_to_tree(path, entry),
         }
     }
 
     /// Removes an entry; returns what it named.
     pub(crate) fn remove(&mut self, name: &[u8]) -> Result<(InodeNumber, EntryType)> {
-        let spot = self.seek(name)?;
-        self.remove_at(name, spot)
+        let search = self.seek(name)?;
+        self.remove_at(name, search)
     }
 
     /// Removes an entry where its name was looked for; returns what it named.
     pub(crate) fn remove_at(
         &mut self,
         name: &[u8],
-        spot: Spot<S::Block>,
+        search: EntrySearch<S::Block>,
     ) -> Result<(InodeNumber, EntryType)> {
         verify_new_name(name)?;
         let missing = || PosixError::NotFound;
-        let found = match spot {
-            Spot::Short(mut short, index) => {
+        let found = match search {
+            EntrySearch::Short(mut short, index) => {
                 let entry = short.entries.remove(index.ok_or_else(missing)?);
                 self.store.set_local(&short.encode())?;
                 return Ok((entry.inode, entry.entry_type));
             }
-            Spot::Block(block, found) => {
+            EntrySearch::Block(block, found) => {
                 let found = found.ok_or_else(missing)?;
                 self.remove_from_block(&block, &found)?;
                 found
             }
-            Spot::Leaf(leaf, found) => {
+            EntrySearch::Leaf(leaf, found) => {
                 let found = found.ok_or_else(missing)?;
                 self.remove_from_leaf(&leaf, &found)?;
                 found
             }
-            Spot::Node(path, found) => {
+            EntrySearch::Node(path, found) => {
                 let found = found.ok_or_else(missing)?;
                 self.remove_from_tree(path, &found)?;
                 found
@@ -223,8 +227,10 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
             verify_new_name(entry.name)?;
         }
         let found = match self.seek(entry.name)? {
-            Spot::Short(short, _) => return self.replace_in_short(short, entry),
-            Spot::Block(_, found) | Spot::Leaf(_, found) | Spot::Node(_, found) => found,
+            EntrySearch::Short(short, _) => return self.replace_in_short(short, entry),
+            EntrySearch::Block(_, found)
+            | EntrySearch::Leaf(_, found)
+            | EntrySearch::Node(_, found) => found,
         };
         let found = found.ok_or(PosixError::NotFound)?;
         let offset = found.cookie.offset() as usize % self.block_bytes;
@@ -239,19 +245,21 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         Ok(match self.form()? {
             Form::Short(short) => short.entries.is_empty(),
             Form::Block(block) => {
-                self.store.view(&block, |bytes| block::Layout::of(bytes).live()) == 2
+                self.store.view(&block, |bytes| block::BlockLayout::of(bytes).live()) == 2
             }
-            Form::Leaf(leaf) => self.store.view(&leaf, |bytes| leaf::Counts::of(bytes).live()) == 2,
+            Form::Leaf(leaf) => {
+                self.store.view(&leaf, |bytes| leaf::LeafCounts::of(bytes).live()) == 2
+            }
             Form::Node(root) => self.is_empty_tree(root)?,
         })
     }
 
     /// Ours shrinks as soon as it can; where another has left a tree, two entries may be all of it.
     fn is_empty_tree(&mut self, root: S::Block) -> Result<bool> {
-        let mut path = Path::descend_from(self.store, self.tree_shape(), root, 0)?;
+        let mut path = TreePath::descend_from(self.store, self.tree_shape(), root, 0)?;
         let mut live = 0;
         loop {
-            live += self.store.view(&path.leaf, |bytes| leaf::Counts::of(bytes).live());
+            live += self.store.view(&path.leaf, |bytes| leaf::LeafCounts::of(bytes).live());
             if live > 2 || !path.advance(self.store)? {
                 return Ok(live == 2);
             }
@@ -299,8 +307,8 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
     }
 
     /// What a data block or a block of the free index says about itself.
-    fn identity(&self, block: &S::Block) -> data::Identity {
-        data::Identity {
+    fn identity(&self, block: &S::Block) -> data::BlockIdentity {
+        data::BlockIdentity {
             address: self.store.address(block),
             owner: self.store.number(),
             uuid: self.store.geometry().meta_uuid.into_bytes(),

@@ -39,7 +39,7 @@ impl From<Entry<'_>> for DirEntry {
 pub struct Position {
     from: Cookie,
     /// `None` before the first step, which depends on the form of the directory.
-    next: Option<Step>,
+    next: Option<ListingStep>,
 }
 
 impl Position {
@@ -55,7 +55,7 @@ impl Position {
 
 /// What an iteration does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ListingStep {
     /// All of it.
     ShortForm,
     /// The size, and then the data blocks from this one on.
@@ -66,10 +66,10 @@ pub(super) enum Step {
 
 impl Directory<'_> {
     /// The first step of an iteration from `from`.
-    pub(super) fn first_step(&self, from: Cookie) -> Option<Step> {
+    pub(super) fn first_step(&self, from: Cookie) -> Option<ListingStep> {
         Some(match self.inode.fork(ForkKind::Data) {
-            Fork::Local(_) => Step::ShortForm,
-            _ => Step::Size(from.offset() / self.block_size()),
+            Fork::Local(_) => ListingStep::ShortForm,
+            _ => ListingStep::Size(from.offset() / self.block_size()),
         })
     }
 
@@ -94,26 +94,26 @@ impl Directory<'_> {
     /// Takes a step; returns the next one.
     pub(super) fn visit_step(
         &self,
-        step: Step,
+        step: ListingStep,
         from: Cookie,
         visit: &mut Visitor<'_>,
-    ) -> ControlFlow<(), Option<Step>> {
+    ) -> ControlFlow<(), Option<ListingStep>> {
         match step {
-            Step::ShortForm => {
+            ListingStep::ShortForm => {
                 self.visit_short_form(from, visit)?;
                 ControlFlow::Continue(None)
             }
-            Step::Size(index) => {
+            ListingStep::Size(index) => {
                 if let Err(error) = self.verify_size() {
                     visit(Err(error))?;
                 }
-                ControlFlow::Continue(Some(Step::Block(index)))
+                ControlFlow::Continue(Some(ListingStep::Block(index)))
             }
-            Step::Block(index) => match self.next_data_block(index) {
+            ListingStep::Block(index) => match self.next_data_block(index) {
                 Ok(None) => ControlFlow::Continue(None),
                 Ok(Some(index)) => {
                     self.visit_block(index, from, visit)?;
-                    ControlFlow::Continue(Some(Step::Block(index + 1)))
+                    ControlFlow::Continue(Some(ListingStep::Block(index + 1)))
                 }
                 Err(error) => {
                     visit(Err(error))?;

@@ -8,7 +8,7 @@ use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, InodeNumber};
 
 use super::Directory;
-use crate::dabtree::{Chain, Tree};
+use crate::dabtree::{CycleDetector, Tree};
 
 impl<'a> Directory<'a> {
     pub(super) fn index(&self) -> Tree<'a> {
@@ -26,7 +26,7 @@ impl<'a> Directory<'a> {
     pub(super) fn find_in_index(&self, name: &[u8]) -> Result<Option<(InodeNumber, EntryType)>> {
         let (tree, hash) = (self.index(), name_hash(name));
         let mut leaf = tree.find_leaf(hash)?;
-        let mut chain = Chain::new(leaf.block);
+        let mut cycle = CycleDetector::new(leaf.block);
         let mut candidates = Candidates { directory: self, name, last: None };
         loop {
             let bytes = leaf.buffer.bytes();
@@ -38,7 +38,7 @@ impl<'a> Directory<'a> {
             }
             let goes_on = decoded.entries().last().is_none_or(|last| last.hash.get() == hash);
             let Some(next) = decoded.forward().filter(|_| goes_on) else { return Ok(None) };
-            chain.advance(&tree, next)?;
+            cycle.advance(&tree, next)?;
             drop(bytes);
             leaf = tree.read_sibling(next, hash)?;
         }

@@ -12,7 +12,7 @@ use xfs_format::{Geometry, InodeNumber};
 use xfs_inode::LiveInode;
 use xfs_trans::Transaction;
 
-use super::change::{DirectoryChange, NewEntry, Spot};
+use super::change::{DirectoryChange, EntrySearch, NewEntry};
 use crate::store::live::LiveFork;
 
 /// Blocks of the tree that one change may add: one on each level, for names and for free space.
@@ -66,15 +66,15 @@ pub fn remove_entry(
 
 /// What a name stood for when it was looked for in a transaction, and where its entry is or would be: so
 /// that adding or removing it needs no second search.
-pub struct EntryPlace<'n> {
+pub struct EntryLocation<'n> {
     name: &'n [u8],
     meaning: Option<(InodeNumber, EntryType)>,
     /// In which step of its transaction it was looked for: the blocks are given back with the step.
     step: u64,
-    spot: Spot<Buffer>,
+    search: EntrySearch<Buffer>,
 }
 
-impl EntryPlace<'_> {
+impl EntryLocation<'_> {
     /// What the name stands for.
     #[must_use]
     pub const fn meaning(&self) -> Option<(InodeNumber, EntryType)> {
@@ -92,10 +92,10 @@ pub fn seek_entry<'n>(
     tx: &mut Transaction<'_>,
     directory: &Arc<LiveInode>,
     name: &'n [u8],
-) -> Result<EntryPlace<'n>> {
-    let spot = DirectoryChange::new(&mut fork(tx, directory)).seek(name)?;
-    let meaning = spot.meaning(directory.number(), name);
-    Ok(EntryPlace { name, meaning, step: tx.step(), spot })
+) -> Result<EntryLocation<'n>> {
+    let search = DirectoryChange::new(&mut fork(tx, directory)).seek(name)?;
+    let meaning = search.meaning(directory.number(), name);
+    Ok(EntryLocation { name, meaning, step: tx.step(), search })
 }
 
 /// As [`add_entry`], where the name was looked for.
@@ -106,15 +106,15 @@ pub fn seek_entry<'n>(
 pub fn add_entry_at(
     tx: &mut Transaction<'_>,
     directory: &Arc<LiveInode>,
-    place: EntryPlace<'_>,
+    place: EntryLocation<'_>,
     (inode, entry_type): (InodeNumber, EntryType),
 ) -> Result<()> {
-    let EntryPlace { name, step, spot, .. } = place;
+    let EntryLocation { name, step, search, .. } = place;
     let entry = NewEntry { name, inode, entry_type };
     let is_valid = step == tx.step();
     let mut fork = fork(tx, directory);
     let mut change = DirectoryChange::new(&mut fork);
-    if is_valid { change.add_at(spot, &entry) } else { change.add(&entry) }
+    if is_valid { change.add_at(search, &entry) } else { change.add(&entry) }
 }
 
 /// As [`remove_entry`], where the name was looked for.
@@ -125,13 +125,13 @@ pub fn add_entry_at(
 pub fn remove_entry_at(
     tx: &mut Transaction<'_>,
     directory: &Arc<LiveInode>,
-    place: EntryPlace<'_>,
+    place: EntryLocation<'_>,
 ) -> Result<(InodeNumber, EntryType)> {
-    let EntryPlace { name, step, spot, .. } = place;
+    let EntryLocation { name, step, search, .. } = place;
     let is_valid = step == tx.step();
     let mut fork = fork(tx, directory);
     let mut change = DirectoryChange::new(&mut fork);
-    if is_valid { change.remove_at(name, spot) } else { change.remove(name) }
+    if is_valid { change.remove_at(name, search) } else { change.remove(name) }
 }
 
 /// Makes an entry name another inode; returns the one that it named. The name `..` changes the

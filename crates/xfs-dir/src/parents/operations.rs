@@ -17,7 +17,9 @@ use xfs_trans::Transaction;
 use zerocopy::IntoBytes;
 
 use super::ParentLink;
-use crate::attributes::{AttributeChange, AttributeWork, Key, OwnedAttribute, attribute_blocks};
+use crate::attributes::{
+    AttributeChange, AttributeKey, AttributeWork, OwnedAttribute, attribute_blocks,
+};
 use crate::store::live::LiveFork;
 
 /// Which way a parent pointer changes.
@@ -103,7 +105,7 @@ fn change(
     if path == ParentPath::Direct {
         let mut store = LiveFork::new(tx, child, ForkKind::Attr);
         let values = (old.map(value), new.map(value));
-        let key = old.zip(values.0.as_ref()).map(|(link, value)| Key {
+        let key = old.zip(values.0.as_ref()).map(|(link, value)| AttributeKey {
             namespace: Namespace::Parent,
             name: &link.name,
             value: value.as_bytes(),

@@ -6,7 +6,7 @@ use xfs_format::attr::leaf::{AttrLeafHeaderDisk, LEAF_MAGIC};
 use xfs_format::dabtree::{self, DaHeaderDisk, NODE_MAGIC, NodeEntryDisk, NodeHeaderDisk};
 use xfs_format::{DiskAddr, FileBlock};
 
-use super::Identity;
+use super::TreeIdentity;
 use crate::bounds::Bounds;
 use crate::edit::{BlockEdit, u16_at, u32_at};
 
@@ -90,7 +90,7 @@ pub(super) fn truncate(edit: &mut BlockEdit<'_>, kept: usize) {
 /// Makes a new node of the entries of `source` from `first` on, on the same level.
 pub(super) fn initialise(
     edit: &mut BlockEdit<'_>,
-    identity: &Identity,
+    identity: &TreeIdentity,
     source: &[u8],
     first: usize,
 ) {
@@ -104,7 +104,7 @@ pub(super) fn initialise(
 /// Makes the block a root with one child.
 pub(super) fn make_root(
     edit: &mut BlockEdit<'_>,
-    identity: &Identity,
+    identity: &TreeIdentity,
     level: u16,
     (hash, child): (u32, FileBlock),
 ) {
@@ -114,14 +114,14 @@ pub(super) fn make_root(
     edit.put_u32(HEADER + 4, child.0 as u32);
 }
 
-fn put_header(edit: &mut BlockEdit<'_>, identity: &Identity, level: u16, count: usize) {
+fn put_header(edit: &mut BlockEdit<'_>, identity: &TreeIdentity, level: u16, count: usize) {
     put_identity(edit, NODE_MAGIC, identity);
     edit.put_u16(COUNT, count as u16);
     edit.put_u16(offset_of!(NodeHeaderDisk, level), level);
 }
 
 /// Puts the common header of a new block; the chain is left alone.
-pub(crate) fn put_identity(edit: &mut BlockEdit<'_>, magic: u16, identity: &Identity) {
+pub(crate) fn put_identity(edit: &mut BlockEdit<'_>, magic: u16, identity: &TreeIdentity) {
     edit.put_u16(offset_of!(DaHeaderDisk, magic), magic);
     edit.put_u64(offset_of!(DaHeaderDisk, block), identity.address);
     edit.put(offset_of!(DaHeaderDisk, uuid), &identity.uuid);

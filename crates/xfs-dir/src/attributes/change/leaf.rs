@@ -15,7 +15,7 @@ use xfs_format::attr::AttrLeaf;
 use xfs_format::attr::leaf::{AttrFreeDisk, AttrLeafEntryDisk, AttrLeafHeaderDisk, LEAF_MAGIC};
 
 use crate::edit::{BlockEdit, u16_at};
-use crate::tree::{Identity, put_identity};
+use crate::tree::{TreeIdentity, put_identity};
 
 const COUNT: usize = offset_of!(AttrLeafHeaderDisk, count);
 const USED: usize = offset_of!(AttrLeafHeaderDisk, used_bytes);
@@ -48,7 +48,7 @@ pub(super) const fn capacity(block_bytes: usize) -> usize {
 
 /// The counts of a leaf.
 #[derive(Clone, Copy, Debug)]
-struct Counts {
+struct AttrLeafCounts {
     count: usize,
     /// Bytes of the names.
     used: usize,
@@ -56,7 +56,7 @@ struct Counts {
     first_used: usize,
 }
 
-impl Counts {
+impl AttrLeafCounts {
     fn of(bytes: &[u8]) -> Self {
         let first_used = match u16_at(bytes, FIRST_USED) {
             0 => 1 << 16,
@@ -86,18 +86,18 @@ impl Counts {
 
 /// How many entries there are.
 pub(super) fn count(bytes: &[u8]) -> usize {
-    Counts::of(bytes).count
+    AttrLeafCounts::of(bytes).count
 }
 
 /// Bytes that entries take, holes not counted.
 pub(super) fn used(bytes: &[u8]) -> usize {
-    let counts = Counts::of(bytes);
+    let counts = AttrLeafCounts::of(bytes);
     counts.used + ENTRY * counts.count
 }
 
 /// Puts an entry, if there is room for it, packing the leaf if need be.
 pub(super) fn insert(edit: &mut BlockEdit<'_>, entry: &RawEntry, place: Place) -> Result<bool> {
-    let counts = Counts::of(edit.bytes());
+    let counts = AttrLeafCounts::of(edit.bytes());
     if used(edit.bytes()) + entry.length() > capacity(edit.length()) {
         return Ok(false);
     }
@@ -105,7 +105,7 @@ pub(super) fn insert(edit: &mut BlockEdit<'_>, entry: &RawEntry, place: Place) -
         let entries = entries(edit.bytes(), place)?;
         rebuild(edit, &entries);
     }
-    let mut counts = Counts::of(edit.bytes());
+    let mut counts = AttrLeafCounts::of(edit.bytes());
     let position = position(edit.bytes(), entry.hash, place)?;
     let at = TABLE + ENTRY * position;
     edit.shift(at..counts.table_end(), at + ENTRY);
@@ -116,7 +116,7 @@ pub(super) fn insert(edit: &mut BlockEdit<'_>, entry: &RawEntry, place: Place) -
 }
 
 /// Puts a name below the others and its entry at `at`.
-fn put(edit: &mut BlockEdit<'_>, counts: &mut Counts, at: usize, entry: &RawEntry) {
+fn put(edit: &mut BlockEdit<'_>, counts: &mut AttrLeafCounts, at: usize, entry: &RawEntry) {
     counts.first_used -= entry.name.len();
     counts.used += entry.name.len();
     edit.put(counts.first_used, &entry.name);
@@ -132,7 +132,7 @@ fn position(bytes: &[u8], hash: u32, place: Place) -> Result<usize> {
 
 /// Removes the entry at `index`, which was found there.
 pub(super) fn remove(edit: &mut BlockEdit<'_>, index: usize, place: Place) -> Result<()> {
-    let mut counts = Counts::of(edit.bytes());
+    let mut counts = AttrLeafCounts::of(edit.bytes());
     let name = AttrLeaf::decode(edit.bytes(), place)?.name_range(index)?;
     let at = TABLE + ENTRY * index;
     edit.shift(at + ENTRY..counts.table_end(), at);
@@ -164,7 +164,7 @@ pub(super) fn entries(bytes: &[u8], place: Place) -> Result<Vec<RawEntry>> {
 pub(super) fn rebuild(edit: &mut BlockEdit<'_>, entries: &[RawEntry]) {
     let end = edit.length();
     edit.clear(TABLE..end);
-    let mut counts = Counts { count: entries.len(), used: 0, first_used: end };
+    let mut counts = AttrLeafCounts { count: entries.len(), used: 0, first_used: end };
     for (index, entry) in entries.iter().enumerate() {
         put(edit, &mut counts, TABLE + ENTRY * index, entry);
     }
@@ -172,7 +172,7 @@ pub(super) fn rebuild(edit: &mut BlockEdit<'_>, entries: &[RawEntry]) {
 }
 
 /// Makes a new leaf of these entries; its place in the chain of leaves is left alone.
-pub(super) fn initialise(edit: &mut BlockEdit<'_>, identity: &Identity, entries: &[RawEntry]) {
+pub(super) fn initialise(edit: &mut BlockEdit<'_>, identity: &TreeIdentity, entries: &[RawEntry]) {
     put_identity(edit, LEAF_MAGIC, identity);
     rebuild(edit, entries);
 }

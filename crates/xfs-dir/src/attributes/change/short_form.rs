@@ -5,7 +5,7 @@ use xfs_format::Place;
 use xfs_format::attr::short_form::encode;
 use xfs_format::attr::{AttrEntry, AttrShortForm, AttrValue};
 
-use super::Key;
+use super::AttributeKey;
 
 /// Names and values of this many bytes and more have no place in the short form.
 #[doc(alias = "XFS_ATTR_SF_ENTSIZE_MAX")]
@@ -36,7 +36,7 @@ impl<'a> ShortAttributes<'a> {
         &self.entries
     }
 
-    pub(super) fn find(&self, key: &Key<'_>) -> Option<usize> {
+    pub(super) fn find(&self, key: &AttributeKey<'_>) -> Option<usize> {
         self.entries.iter().position(|entry| key.is(entry))
     }
 

@@ -9,7 +9,7 @@ use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, FileBlock, InodeNumber, Place};
 use xfs_testkit::Prng;
 
-use super::{AttributeChange, Key, Run, leaf};
+use super::{AttributeChange, AttributeKey, ValueBlocks, leaf};
 use crate::fixture::collide;
 use crate::store::memory::{MemoryFork, geometry};
 use crate::store::{Contents, ForkStore};
@@ -25,12 +25,16 @@ fn fork(block_log: u8) -> MemoryFork {
     fork
 }
 
-fn key<'a>(namespace: Namespace, name: &'a [u8], value: &'a [u8]) -> Key<'a> {
-    Key { namespace, name, value }
+fn key<'a>(namespace: Namespace, name: &'a [u8], value: &'a [u8]) -> AttributeKey<'a> {
+    AttributeKey { namespace, name, value }
 }
 
 /// What the steps of a change do, without their transactions; remote values have no blocks here.
-fn set(fork: &mut MemoryFork, old: Option<&Key<'_>>, new: &Key<'_>) -> Option<Run> {
+fn set(
+    fork: &mut MemoryFork,
+    old: Option<&AttributeKey<'_>>,
+    new: &AttributeKey<'_>,
+) -> Option<ValueBlocks> {
     let block_size = fork.geometry().block_size as usize;
     let value = if is_local(new.name.len(), new.value.len(), block_size) {
         AttrValue::Local(new.value)
@@ -51,7 +55,7 @@ fn set(fork: &mut MemoryFork, old: Option<&Key<'_>>, new: &Key<'_>) -> Option<Ru
     run
 }
 
-fn remove(fork: &mut MemoryFork, key: &Key<'_>) -> Option<Run> {
+fn remove(fork: &mut MemoryFork, key: &AttributeKey<'_>) -> Option<ValueBlocks> {
     let mut change = AttributeChange::new(fork);
     if change.change_short(Some(key), None).unwrap() {
         return None;

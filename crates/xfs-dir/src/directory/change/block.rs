@@ -8,7 +8,7 @@ use std::ops::Range;
 use xfs_format::directory::data::{BLOCK_MAGIC, BlockTailDisk, DATA_HEADER, DataHeaderDisk};
 use xfs_format::directory::{Cookie, name_hash};
 
-use super::index::{CompactTo, ENTRY, Run};
+use super::index::{CompactTo, ENTRY, HashRun};
 use super::{NewEntry, data};
 use crate::edit::{BlockEdit, u32_at};
 
@@ -16,19 +16,19 @@ const TAIL: usize = size_of::<BlockTailDisk>();
 
 /// Where the index of a block form lies.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
+pub(super) struct BlockLayout {
     tail: usize,
-    pub(super) run: Run,
+    pub(super) run: HashRun,
     pub(super) stale: usize,
 }
 
-impl Layout {
+impl BlockLayout {
     /// The layout of a block that was verified.
     pub(super) fn of(bytes: &[u8]) -> Self {
         let tail = bytes.len() - TAIL;
         let count = u32_at(bytes, tail + offset_of!(BlockTailDisk, count)) as usize;
         let stale = u32_at(bytes, tail + offset_of!(BlockTailDisk, stale)) as usize;
-        Self { tail, run: Run { base: tail - ENTRY * count, count }, stale }
+        Self { tail, run: HashRun { base: tail - ENTRY * count, count }, stale }
     }
 
     /// Entries that are there, `.` and `..` among them.
@@ -43,17 +43,17 @@ impl Layout {
 }
 
 /// Where an entry of `length` bytes goes, if the index is as large as it will be.
-struct Room {
+struct EntryRoom {
     /// The free record that gives a place to the index entry, unless a stale one does.
     before_index: Option<Range<usize>>,
     /// The free record that takes the entry.
     free: Range<usize>,
 }
 
-fn find_room(bytes: &[u8], layout: &Layout, length: usize) -> Option<Room> {
+fn find_room(bytes: &[u8], layout: &BlockLayout, length: usize) -> Option<EntryRoom> {
     if layout.stale != 0 {
         let free = data::longest(bytes);
-        return (free.len() >= length).then_some(Room { before_index: None, free });
+        return (free.len() >= length).then_some(EntryRoom { before_index: None, free });
     }
     let before_index = data::free_before(bytes, layout.run.base)?;
     let left = before_index.start..before_index.end - ENTRY;
@@ -62,13 +62,13 @@ fn find_room(bytes: &[u8], layout: &Layout, length: usize) -> Option<Room> {
     } else {
         data::listed(bytes).find(|free| *free != before_index && free.len() >= length)?
     };
-    Some(Room { before_index: Some(before_index), free })
+    Some(EntryRoom { before_index: Some(before_index), free })
 }
 
 /// Adds an entry. `None` if there is no room for it, nothing having changed.
 pub(super) fn add(edit: &mut BlockEdit<'_>, entry: &NewEntry<'_>) -> Option<Cookie> {
     let length = data::length_of(entry.name);
-    let mut layout = Layout::of(edit.bytes());
+    let mut layout = BlockLayout::of(edit.bytes());
     let room = match find_room(edit.bytes(), &layout, length) {
         Some(room) => room,
         None => {
@@ -85,7 +85,7 @@ pub(super) fn add(edit: &mut BlockEdit<'_>, entry: &NewEntry<'_>) -> Option<Cook
     let cookie = Cookie((room.free.start >> 3) as u32);
     if let Some(free) = room.before_index {
         let position = layout.run.position(edit.bytes(), hash);
-        let grown = Run { base: layout.run.base - ENTRY, count: layout.run.count + 1 };
+        let grown = HashRun { base: layout.run.base - ENTRY, count: layout.run.count + 1 };
         data::cut(edit, free, grown.base..layout.run.base, grown.base);
         edit.shift(layout.run.bytes_of(0..position), grown.base);
         grown.put(edit, position, hash, cookie);
@@ -101,11 +101,11 @@ pub(super) fn add(edit: &mut BlockEdit<'_>, entry: &NewEntry<'_>) -> Option<Cook
 }
 
 /// Gives the space of stale index entries back to the records.
-fn compact(edit: &mut BlockEdit<'_>) -> Layout {
-    let old = Layout::of(edit.bytes());
+fn compact(edit: &mut BlockEdit<'_>) -> BlockLayout {
+    let old = BlockLayout::of(edit.bytes());
     let live = old.run.compact(edit, CompactTo::End);
     let base = old.tail - ENTRY * live;
-    let layout = Layout { run: Run { base, count: live }, stale: 0, ..old };
+    let layout = BlockLayout { run: HashRun { base, count: live }, stale: 0, ..old };
     data::free(edit, old.run.base..base, base);
     layout.store(edit);
     layout
@@ -113,7 +113,7 @@ fn compact(edit: &mut BlockEdit<'_>) -> Layout {
 
 /// Removes the entry at `cookie`. `false` if the index does not hold it, nothing having changed.
 pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
-    let mut layout = Layout::of(edit.bytes());
+    let mut layout = BlockLayout::of(edit.bytes());
     let Some(index) = layout.run.find(edit.bytes(), hash, cookie) else { return false };
     let record = data::entry_range(edit.bytes(), cookie.offset() as usize);
     layout.run.make_stale(edit, index);
@@ -126,7 +126,7 @@ pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> boo
 /// Makes a new block of the block form.
 pub(super) fn initialise(
     edit: &mut BlockEdit<'_>,
-    identity: &data::Identity,
+    identity: &data::BlockIdentity,
     entries: &[(usize, NewEntry<'_>)],
 ) {
     let tail = edit.length() - TAIL;
@@ -144,11 +144,11 @@ pub(super) fn initialise(
 /// Writes an index of live entries, sorted by hash, and its tail.
 fn put_index(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     let tail = edit.length() - TAIL;
-    let run = Run { base: tail - ENTRY * entries.len(), count: entries.len() };
+    let run = HashRun { base: tail - ENTRY * entries.len(), count: entries.len() };
     for (index, (hash, cookie)) in entries.iter().enumerate() {
         run.put(edit, index, *hash, Cookie(*cookie));
     }
-    Layout { tail, run, stale: 0 }.store(edit);
+    BlockLayout { tail, run, stale: 0 }.store(edit);
 }
 
 /// Makes the only data block of another form one of the block form, if the index of `entries`,
@@ -166,7 +166,7 @@ pub(super) fn from_data(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) -> boo
 
 /// Makes a block of the block form a data block; the space of its index becomes free.
 pub(super) fn into_data(edit: &mut BlockEdit<'_>, magic: u32) {
-    let (base, end) = (Layout::of(edit.bytes()).run.base, edit.length());
+    let (base, end) = (BlockLayout::of(edit.bytes()).run.base, edit.length());
     edit.put_u32(offset_of!(DataHeaderDisk, magic), magic);
     data::free(edit, base..end, end);
 }

@@ -6,11 +6,11 @@ use xfs_format::directory::leaf::LEAF1_MAGIC;
 use xfs_format::directory::{DataBlock, EntryType, ShortForm};
 use xfs_format::{BlockKind, dabtree};
 
-use super::find::Found;
+use super::find::FoundEntry;
 use super::short_form::{Short, ShortEntry};
 use super::{DirectoryChange, Form, NewEntry, block, data, leaf};
 use crate::store::ForkStore;
-use crate::tree::{self, Path};
+use crate::tree::{self, TreePath};
 
 /// Bytes of the header of a short form, and of its shortest entry.
 const SHORT_HEADER: usize = 6;
@@ -95,7 +95,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         let root = self.tree_shape().root;
         let leaf = self.store.grow(root, BlockKind::DirectoryIndex)?;
         let entries: Vec<_> = self.store.view(block, |bytes| {
-            super::index::live(block::Layout::of(bytes).run.entries(bytes)).collect()
+            super::index::live(block::BlockLayout::of(bytes).run.entries(bytes)).collect()
         });
         let best = self.store.edit(block, |edit| {
             block::into_data(edit, DATA_MAGIC);
@@ -111,11 +111,15 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     }
 
     /// Makes the only leaf the root of a tree; returns the way to the leaf for `hash`, itself.
-    pub(super) fn leaf_to_node(&mut self, leaf: &S::Block, hash: u32) -> Result<Path<S::Block>> {
+    pub(super) fn leaf_to_node(
+        &mut self,
+        leaf: &S::Block,
+        hash: u32,
+    ) -> Result<TreePath<S::Block>> {
         let lengths: Vec<u16> = self.store.view(leaf, |bytes| leaf::lengths(bytes).collect());
         self.make_free(&lengths)?;
         self.store.edit(leaf, leaf::into_tree_leaf);
-        Path::descend(self.store, self.tree_shape(), hash)
+        TreePath::descend(self.store, self.tree_shape(), hash)
     }
 
     /// Goes back to the leaf form if one leaf can hold all, and further if that is possible.
@@ -126,7 +130,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         if self.store.view(&leaf, is_node) {
             return Ok(());
         }
-        let live = self.store.view(&leaf, |bytes| leaf::Counts::of(bytes).live());
+        let live = self.store.view(&leaf, |bytes| leaf::LeafCounts::of(bytes).live());
         if !leaf::fits_only_leaf(self.block_bytes, live, 1) {
             return Ok(());
         }
@@ -145,7 +149,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     /// Goes back to the block form if the one data block has room for the index, and further if
     /// that is possible.
     pub(super) fn leaf_to_block(&mut self, leaf: &S::Block) -> Result<()> {
-        let counts = self.store.view(leaf, leaf::Counts::of);
+        let counts = self.store.view(leaf, leaf::LeafCounts::of);
         if counts.lengths != 1 || self.store.size() != self.block_bytes as u64 {
             return Ok(());
         }
@@ -164,7 +168,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     pub(super) fn remove_from_block(
         &mut self,
         block: &S::Block,
-        found: &Found<S::Block>,
+        found: &FoundEntry<S::Block>,
     ) -> Result<()> {
         let (hash, cookie) = (found.hash, found.cookie);
         let removed = self.store.edit(block, |edit| block::remove(edit, hash, cookie));
@@ -174,7 +178,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
 
     /// Goes back to the short form if the inode has room for the entries.
     fn block_to_short(&mut self, block: &S::Block) -> Result<()> {
-        let live = self.store.view(block, |bytes| block::Layout::of(bytes).live());
+        let live = self.store.view(block, |bytes| block::BlockLayout::of(bytes).live());
         let room = self.store.local_room();
         if SHORT_HEADER + SHORT_ENTRY * live.saturating_sub(2) > room {
             return Ok(());

@@ -143,7 +143,12 @@ pub(super) fn free_before(bytes: &[u8], end: usize) -> Option<Free> {
 }
 
 /// Makes the block one free record up to `end`, with a header.
-pub(super) fn initialise(edit: &mut BlockEdit<'_>, magic: u32, identity: &Identity, end: usize) {
+pub(super) fn initialise(
+    edit: &mut BlockEdit<'_>,
+    magic: u32,
+    identity: &BlockIdentity,
+    end: usize,
+) {
     edit.clear(0..DATA_HEADER);
     edit.put_u32(offset_of!(DataHeaderDisk, magic), magic);
     identity.store(edit);
@@ -155,13 +160,13 @@ pub(super) fn initialise(edit: &mut BlockEdit<'_>, magic: u32, identity: &Identi
 }
 
 /// What a directory block says about itself.
-pub(super) struct Identity {
+pub(super) struct BlockIdentity {
     pub(super) address: DiskAddr,
     pub(super) owner: InodeNumber,
     pub(super) uuid: [u8; 16],
 }
 
-impl Identity {
+impl BlockIdentity {
     /// Puts it into a data block or a block of the free index.
     pub(super) fn store(&self, edit: &mut BlockEdit<'_>) {
         edit.put_u64(offset_of!(DataHeaderDisk, block), self.address.0);

@@ -6,10 +6,10 @@ use xfs_format::{InodeNumber, Place};
 
 use super::DirectoryChange;
 use crate::store::ForkStore;
-use crate::tree::Path;
+use crate::tree::TreePath;
 
 /// An entry that was found.
-pub(crate) struct Found<B> {
+pub(crate) struct FoundEntry<B> {
     pub(super) hash: u32,
     pub(super) cookie: Cookie,
     pub(super) inode: InodeNumber,
@@ -19,7 +19,7 @@ pub(crate) struct Found<B> {
 }
 
 /// The entry that was found, if there is one, and the way to its leaf.
-pub(super) type InTree<B> = (Option<Found<B>>, Path<B>);
+pub(super) type InTree<B> = (Option<FoundEntry<B>>, TreePath<B>);
 
 /// The entries of one hash in a leaf.
 struct Candidates {
@@ -42,7 +42,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         &mut self,
         block: &S::Block,
         name: &[u8],
-    ) -> Result<Option<Found<S::Block>>> {
+    ) -> Result<Option<FoundEntry<S::Block>>> {
         let place = self.store.place(self.data_at(0));
         let found = self.store.view(block, |bytes| -> Result<_> {
             let decoded = DataBlock::decode(bytes, 0, place)?;
@@ -53,7 +53,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             Ok(entry.map(|entry| (entry.cookie, entry.inode, entry.entry_type)))
         })?;
         let hash = name_hash(name);
-        Ok(found.map(|(cookie, inode, entry_type)| Found {
+        Ok(found.map(|(cookie, inode, entry_type)| FoundEntry {
             hash,
             cookie,
             inode,
@@ -67,7 +67,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         &mut self,
         leaf: &S::Block,
         name: &[u8],
-    ) -> Result<Option<Found<S::Block>>> {
+    ) -> Result<Option<FoundEntry<S::Block>>> {
         let hash = name_hash(name);
         let candidates = self.candidates(leaf, self.store.inode_place(), hash)?;
         self.find_among(candidates.cookies(), hash, name)
@@ -92,7 +92,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         cookies: impl Iterator<Item = Cookie>,
         hash: u32,
         name: &[u8],
-    ) -> Result<Option<Found<S::Block>>> {
+    ) -> Result<Option<FoundEntry<S::Block>>> {
         for cookie in cookies {
             if let Some(found) = self.find_at(hash, cookie, name)? {
                 return Ok(Some(found));
@@ -107,7 +107,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         hash: u32,
         cookie: Cookie,
         name: &[u8],
-    ) -> Result<Option<Found<S::Block>>> {
+    ) -> Result<Option<FoundEntry<S::Block>>> {
         let index = cookie.offset() / self.block_bytes as u64;
         let data = self.read_data(index)?;
         let place = self.store.place(self.data_at(index));
@@ -124,7 +124,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             }
             Ok((entry.name == name).then_some((entry.inode, entry.entry_type)))
         })?;
-        Ok(found.map(|(inode, entry_type)| Found { hash, cookie, inode, entry_type, data }))
+        Ok(found.map(|(inode, entry_type)| FoundEntry { hash, cookie, inode, entry_type, data }))
     }
 
     /// The entry of this name, in the node form, and the way to its leaf; without an entry, the way
@@ -133,7 +133,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     /// Entries whose names have one hash may spread over several leaves.
     pub(super) fn find_in_tree(&mut self, root: S::Block, name: &[u8]) -> Result<InTree<S::Block>> {
         let hash = name_hash(name);
-        let mut path = Path::descend_from(self.store, self.tree_shape(), root, hash)?;
+        let mut path = TreePath::descend_from(self.store, self.tree_shape(), root, hash)?;
         let mut has_moved = false;
         loop {
             let candidates = self.candidates(&path.leaf, self.store.place(path.at), hash)?;
@@ -147,7 +147,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             has_moved = true;
         }
         if has_moved {
-            path = Path::descend(self.store, self.tree_shape(), hash)?;
+            path = TreePath::descend(self.store, self.tree_shape(), hash)?;
         }
         Ok((None, path))
     }

@@ -22,7 +22,7 @@ const USED: usize = offset_of!(FreeHeaderDisk, used);
 
 /// Where the length of a data block stands.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct FreeSlot {
     at: FileBlock,
     index: usize,
     /// The data block of the first length in that block.
@@ -56,15 +56,15 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.store.read_owned(at, BlockKind::DirectoryFree).map(Some)
     }
 
-    fn slot(&self, data_block: u64) -> Slot {
+    fn slot(&self, data_block: u64) -> FreeSlot {
         let (number, index) =
             (data_block / self.free_capacity(), data_block % self.free_capacity());
         let first = number * self.free_capacity();
-        Slot { at: self.free_block_at(number), index: index as usize, first }
+        FreeSlot { at: self.free_block_at(number), index: index as usize, first }
     }
 
     /// A data block with a free record of `length` bytes, or else the first place for a new one.
-    pub(super) fn find_free(&mut self, length: usize) -> Result<FreeFound<S::Block>> {
+    pub(super) fn find_free(&mut self, length: usize) -> Result<FreeSearch<S::Block>> {
         let blocks = self.free_blocks()?;
         if let Some(found) = self.find_free_at_end(blocks, length)? {
             return Ok(found);
@@ -85,11 +85,11 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
                 Ok((found, gap.or((!is_full).then_some(lengths.len()))))
             })?;
             if let Some(index) = found {
-                return Ok(FreeFound::Block(first + index as u64, block));
+                return Ok(FreeSearch::Block(first + index as u64, block));
             }
             hole = hole.or(gap.map(|index| first + index as u64));
         }
-        Ok(FreeFound::New(hole.unwrap_or(blocks * self.free_capacity())))
+        Ok(FreeSearch::New(hole.unwrap_or(blocks * self.free_capacity())))
     }
 
     /// The last data block, if it has room: a directory that grows has its room there, so that the
@@ -98,7 +98,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         &mut self,
         blocks: u64,
         length: usize,
-    ) -> Result<Option<FreeFound<S::Block>>> {
+    ) -> Result<Option<FreeSearch<S::Block>>> {
         let Some(last) = blocks.checked_sub(1) else { return Ok(None) };
         let block = self.store.read_owned(self.free_block_at(last), BlockKind::DirectoryFree)?;
         let index = self.store.view(&block, |bytes| {
@@ -106,7 +106,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             fits(u16_at(bytes, BASE + LENGTH * index as usize), length).then_some(index)
         });
         let first = last * self.free_capacity();
-        Ok(index.map(|index| FreeFound::Block(first + u64::from(index), block)))
+        Ok(index.map(|index| FreeSearch::Block(first + u64::from(index), block)))
     }
 
     /// Makes the block of the index that says something about this data block, if it is missing.
@@ -185,7 +185,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
 }
 
 /// What a search for room ended with.
-pub(super) enum FreeFound<B> {
+pub(super) enum FreeSearch<B> {
     /// This data block has room, as this block of the index says.
     Block(u64, B),
     /// None has; here is the first place for another.
@@ -196,7 +196,7 @@ pub(super) fn fits(best: u16, length: usize) -> bool {
     best != NULL_OFFSET && usize::from(best) >= length
 }
 
-fn initialise(edit: &mut BlockEdit<'_>, first: u64, identity: &data::Identity) {
+fn initialise(edit: &mut BlockEdit<'_>, first: u64, identity: &data::BlockIdentity) {
     edit.put_u32(0, FREE_MAGIC);
     identity.store(edit);
     edit.put_u32(FIRST, first as u32);

@@ -15,12 +15,12 @@ pub(super) const ENTRY: usize = size_of::<HashEntryDisk>();
 
 /// Where the entries lie in their block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
+pub(super) struct HashRun {
     pub(super) base: usize,
     pub(super) count: usize,
 }
 
-impl Run {
+impl HashRun {
     /// The entries.
     pub(super) fn entries(self, bytes: &[u8]) -> &[HashEntryDisk] {
         let run =

@@ -9,9 +9,9 @@ use xfs_format::dabtree::{self, DaHeaderDisk};
 use xfs_format::directory::leaf::{LEAF1_MAGIC, LEAFN_MAGIC, LeafHeaderDisk};
 use xfs_format::directory::{Cookie, NULL_OFFSET};
 
-use super::index::{self, CompactTo, ENTRY, Run};
+use super::index::{self, CompactTo, ENTRY, HashRun};
 use crate::edit::{BlockEdit, u16_at, u32_at};
-use crate::tree::{Identity, put_identity};
+use crate::tree::{TreeIdentity, put_identity};
 
 const COUNT: usize = offset_of!(LeafHeaderDisk, count);
 const STALE: usize = offset_of!(LeafHeaderDisk, stale);
@@ -31,8 +31,8 @@ pub(super) const fn fits_only_leaf(block_bytes: usize, entries: usize, lengths: 
 
 /// The counts of a leaf that was verified.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counts {
-    pub(super) run: Run,
+pub(super) struct LeafCounts {
+    pub(super) run: HashRun,
     pub(super) stale: usize,
     /// Best free lengths, in an only leaf.
     pub(super) lengths: usize,
@@ -40,9 +40,9 @@ pub(super) struct Counts {
     block_bytes: usize,
 }
 
-impl Counts {
+impl LeafCounts {
     pub(super) fn of(bytes: &[u8]) -> Self {
-        let run = Run { base: BASE, count: u16_at(bytes, COUNT).into() };
+        let run = HashRun { base: BASE, count: u16_at(bytes, COUNT).into() };
         let is_only = dabtree::magic(bytes) == Some(LEAF1_MAGIC);
         let lengths = if is_only { u32_at(bytes, bytes.len() - TAIL) as usize } else { 0 };
         let stale = u16_at(bytes, STALE).into();
@@ -79,7 +79,7 @@ impl Counts {
 }
 
 /// Makes a new leaf without entries.
-pub(super) fn initialise(edit: &mut BlockEdit<'_>, magic: u16, identity: &Identity) {
+pub(super) fn initialise(edit: &mut BlockEdit<'_>, magic: u16, identity: &TreeIdentity) {
     put_identity(edit, magic, identity);
     put_counts(edit, 0, 0);
 }
@@ -91,7 +91,7 @@ fn put_counts(edit: &mut BlockEdit<'_>, count: usize, stale: usize) {
 
 /// Puts an entry, for which there is room.
 pub(super) fn insert(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) {
-    let Counts { run, stale, .. } = Counts::of(edit.bytes());
+    let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     if stale != 0 {
         let reused = run.reuse_stale(edit, hash, cookie);
         assert!(reused, "the count of stale entries was verified");
@@ -106,7 +106,7 @@ pub(super) fn insert(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) {
 
 /// Makes an entry stale. `false` if the leaf does not hold it.
 pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
-    let Counts { run, stale, .. } = Counts::of(edit.bytes());
+    let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     let Some(index) = run.find(edit.bytes(), hash, cookie) else { return false };
     run.make_stale(edit, index);
     edit.put_u16(STALE, stale as u16 + 1);
@@ -115,7 +115,7 @@ pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> boo
 
 /// Removes the stale entries.
 pub(super) fn compact(edit: &mut BlockEdit<'_>) {
-    let Counts { run, stale, .. } = Counts::of(edit.bytes());
+    let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     if stale != 0 {
         let live = run.compact(edit, CompactTo::Start);
         put_counts(edit, live, 0);
@@ -124,7 +124,7 @@ pub(super) fn compact(edit: &mut BlockEdit<'_>) {
 
 /// Appends entries, sorted and not below those that are there.
 pub(super) fn append(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
-    let Counts { run, stale, .. } = Counts::of(edit.bytes());
+    let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     for (index, (hash, cookie)) in (run.count..).zip(entries) {
         run.put(edit, index, *hash, Cookie(*cookie));
     }
@@ -133,7 +133,7 @@ pub(super) fn append(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
 
 /// Puts entries, sorted and not above those that are there, before them. None is stale.
 pub(super) fn prepend(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
-    let Counts { run, stale, .. } = Counts::of(edit.bytes());
+    let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     edit.shift(run.bytes_of(0..run.count), run.base + ENTRY * entries.len());
     for (index, (hash, cookie)) in entries.iter().enumerate() {
         run.put(edit, index, *hash, Cookie(*cookie));
@@ -143,7 +143,7 @@ pub(super) fn prepend(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
 
 /// Takes the upper half of the entries out of a leaf without stale ones.
 pub(super) fn take_upper_half(edit: &mut BlockEdit<'_>) -> Vec<(u32, u32)> {
-    let Counts { run, .. } = Counts::of(edit.bytes());
+    let LeafCounts { run, .. } = LeafCounts::of(edit.bytes());
     let kept = run.count / 2;
     let upper = run.entries(edit.bytes()).get(kept..).unwrap_or_default();
     let upper = index::live(upper).collect();
@@ -153,18 +153,18 @@ pub(super) fn take_upper_half(edit: &mut BlockEdit<'_>) -> Vec<(u32, u32)> {
 
 /// Hash and cookie of the entries that are not stale.
 pub(super) fn live_entries(bytes: &[u8]) -> Vec<(u32, u32)> {
-    index::live(Counts::of(bytes).run.entries(bytes)).collect()
+    index::live(LeafCounts::of(bytes).run.entries(bytes)).collect()
 }
 
 /// The best free length of each data block, in an only leaf.
 pub(super) fn lengths(bytes: &[u8]) -> impl Iterator<Item = u16> {
-    let counts = Counts::of(bytes);
+    let counts = LeafCounts::of(bytes);
     (0..counts.lengths).map(move |index| u16_at(bytes, counts.length_at(index)))
 }
 
 /// Sets the best free length of a data block, in an only leaf.
 pub(super) fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
-    let at = Counts::of(edit.bytes()).length_at(index);
+    let at = LeafCounts::of(edit.bytes()).length_at(index);
     if edit.u16_at(at) != length {
         edit.put_u16(at, length);
     }
@@ -172,7 +172,7 @@ pub(super) fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
 
 /// Makes room for the best free length of one more data block, in an only leaf that has it.
 pub(super) fn add_length(edit: &mut BlockEdit<'_>, length: u16) {
-    let counts = Counts::of(edit.bytes());
+    let counts = LeafCounts::of(edit.bytes());
     let (start, end) = (counts.length_at(0), edit.length() - TAIL);
     edit.shift(start..end, start - size_of::<u16>());
     edit.put_u16(end - size_of::<u16>(), length);
@@ -182,7 +182,7 @@ pub(super) fn add_length(edit: &mut BlockEdit<'_>, length: u16) {
 /// Drops the best free lengths of data blocks at the end that are not there; returns how many
 /// are left.
 pub(super) fn trim_lengths(edit: &mut BlockEdit<'_>) -> usize {
-    let counts = Counts::of(edit.bytes());
+    let counts = LeafCounts::of(edit.bytes());
     let last = lengths(edit.bytes()).collect::<Vec<_>>();
     let kept = last.iter().rposition(|length| *length != NULL_OFFSET).map_or(0, |last| last + 1);
     let start = counts.length_at(0);
@@ -208,7 +208,7 @@ pub(super) fn into_only_leaf(edit: &mut BlockEdit<'_>, lengths: &[u16]) {
 /// Puts the best free lengths of all data blocks at the end of an only leaf.
 pub(super) fn put_lengths(edit: &mut BlockEdit<'_>, lengths: &[u16]) {
     edit.put_u32(edit.length() - TAIL, lengths.len() as u32);
-    let counts = Counts::of(edit.bytes());
+    let counts = LeafCounts::of(edit.bytes());
     for (index, length) in lengths.iter().enumerate() {
         edit.put_u16(counts.length_at(index), *length);
     }

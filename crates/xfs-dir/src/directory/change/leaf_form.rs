@@ -7,7 +7,7 @@ use xfs_format::BlockKind;
 use xfs_format::directory::data::{DATA_MAGIC, DataHeaderDisk};
 use xfs_format::directory::{DirectoryCheck, NULL_OFFSET, name_hash};
 
-use super::find::Found;
+use super::find::FoundEntry;
 use super::free::fits;
 use super::{DirectoryChange, NewEntry, data, leaf};
 use crate::store::ForkStore;
@@ -19,10 +19,10 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         let (room, hole, known) = self.store.view(leaf, |bytes| {
             let room = leaf::lengths(bytes).position(|best| fits(best, length));
             let hole = leaf::lengths(bytes).position(|best| best == NULL_OFFSET);
-            (room, hole, leaf::Counts::of(bytes).lengths)
+            (room, hole, leaf::LeafCounts::of(bytes).lengths)
         });
         let more = usize::from(room.or(hole).is_none());
-        let counts = self.store.view(leaf, leaf::Counts::of);
+        let counts = self.store.view(leaf, leaf::LeafCounts::of);
         if !counts.has_room(more) {
             if !counts.has_room_compacted(more) {
                 let path = self.leaf_to_node(leaf, name_hash(entry.name))?;
@@ -93,10 +93,10 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     pub(super) fn remove_from_leaf(
         &mut self,
         leaf: &S::Block,
-        found: &Found<S::Block>,
+        found: &FoundEntry<S::Block>,
     ) -> Result<()> {
         let index = found.cookie.offset() / self.block_bytes as u64;
-        let known = self.store.view(leaf, |bytes| leaf::Counts::of(bytes).lengths);
+        let known = self.store.view(leaf, |bytes| leaf::LeafCounts::of(bytes).lengths);
         if index as usize >= known {
             let check = DirectoryCheck::FreeMissing { index };
             return Err(self.corrupt(self.tree_shape().root, check));
@@ -115,7 +115,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     }
 
     /// Frees the record of an entry; returns the longest free record of its block.
-    pub(super) fn free_entry(&mut self, found: &Found<S::Block>) -> u16 {
+    pub(super) fn free_entry(&mut self, found: &FoundEntry<S::Block>) -> u16 {
         let offset = found.cookie.offset() as usize % self.block_bytes;
         let end = self.block_bytes;
         self.store.edit(&found.data, |edit| {

@@ -4,11 +4,11 @@ use xfs_buffer::Result;
 use xfs_format::directory::leaf::LEAFN_MAGIC;
 use xfs_format::directory::name_hash;
 
-use super::find::Found;
-use super::free::FreeFound;
+use super::find::FoundEntry;
+use super::free::FreeSearch;
 use super::{DirectoryChange, NewEntry, data, leaf};
 use crate::store::ForkStore;
-use crate::tree::{self, Path, Side};
+use crate::tree::{self, Side, TreePath};
 
 /// A leaf asks to be joined with a neighbour when less than this much of it is in use.
 const SPARSE_PERCENT: usize = 37;
@@ -17,15 +17,19 @@ const JOINED_PERCENT: usize = 75;
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
     /// Adds an entry in the node form. The path leads to the leaf where it belongs.
-    pub(super) fn add_to_tree(&mut self, path: Path<S::Block>, entry: &NewEntry<'_>) -> Result<()> {
+    pub(super) fn add_to_tree(
+        &mut self,
+        path: TreePath<S::Block>,
+        entry: &NewEntry<'_>,
+    ) -> Result<()> {
         let (index, offset) = match self.find_free(data::length_of(entry.name))? {
-            FreeFound::Block(index, free) => {
+            FreeSearch::Block(index, free) => {
                 let data = self.read_data(index)?;
                 let (offset, best) = self.put_in_data(&data, index, entry)?;
                 self.set_free_in(&free, index, best);
                 (index, offset)
             }
-            FreeFound::New(index) => {
+            FreeSearch::New(index) => {
                 let data = self.grow_data(index)?;
                 self.ensure_free(index)?;
                 let (offset, best) = self.put_in_data(&data, index, entry)?;
@@ -39,10 +43,10 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
 
     fn insert_in_tree(
         &mut self,
-        mut path: Path<S::Block>,
+        mut path: TreePath<S::Block>,
         (hash, cookie): (u32, u32),
     ) -> Result<()> {
-        let counts = self.store.view(&path.leaf, leaf::Counts::of);
+        let counts = self.store.view(&path.leaf, leaf::LeafCounts::of);
         if !counts.has_room(0) {
             self.split_leaf(&mut path, hash)?;
         }
@@ -54,7 +58,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     }
 
     /// Makes a full leaf without stale entries two; the path goes on to the one where `hash` belongs.
-    fn split_leaf(&mut self, path: &mut Path<S::Block>, hash: u32) -> Result<()> {
+    fn split_leaf(&mut self, path: &mut TreePath<S::Block>, hash: u32) -> Result<()> {
         let (right_at, right) = path.grow_right(self.store)?;
         let identity = tree::identity(self.store, &right);
         let upper = self.store.edit(&path.leaf.clone(), leaf::take_upper_half);
@@ -72,8 +76,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     /// Removes an entry in the node form.
     pub(super) fn remove_from_tree(
         &mut self,
-        path: Path<S::Block>,
-        found: &Found<S::Block>,
+        path: TreePath<S::Block>,
+        found: &FoundEntry<S::Block>,
     ) -> Result<()> {
         let index = found.cookie.offset() / self.block_bytes as u64;
         let best = self.free_entry(found);
@@ -91,11 +95,11 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     }
 
     /// Joins a leaf that has become sparse with a neighbour, or removes an empty one.
-    fn join_leaf(&mut self, path: Path<S::Block>) -> Result<()> {
+    fn join_leaf(&mut self, path: TreePath<S::Block>) -> Result<()> {
         if path.is_root() {
             return Ok(());
         }
-        let live = self.store.view(&path.leaf, |bytes| leaf::Counts::of(bytes).live());
+        let live = self.store.view(&path.leaf, |bytes| leaf::LeafCounts::of(bytes).live());
         let capacity = leaf::capacity(self.block_bytes);
         if live * 100 >= capacity * SPARSE_PERCENT {
             return Ok(());
@@ -105,7 +109,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         }
         for side in [Side::Left, Side::Right] {
             let Some(neighbour) = path.neighbour(self.store, side)? else { continue };
-            let other = self.store.view(&neighbour.leaf, |bytes| leaf::Counts::of(bytes).live());
+            let other =
+                self.store.view(&neighbour.leaf, |bytes| leaf::LeafCounts::of(bytes).live());
             if (live + other) * 100 > capacity * JOINED_PERCENT {
                 continue;
             }

@@ -1,12 +1,12 @@
 use xfs_format::directory::Cookie;
 use xfs_testkit::Prng;
 
-use super::{CompactTo, Run};
+use super::{CompactTo, HashRun};
 use crate::edit::{BlockEdit, u32_at};
 
-fn run(entries: &[(u32, u32)]) -> (Vec<u8>, Run) {
+fn run(entries: &[(u32, u32)]) -> (Vec<u8>, HashRun) {
     let mut bytes = vec![0; 16 + 8 * entries.len()];
-    let run = Run { base: 8, count: entries.len() };
+    let run = HashRun { base: 8, count: entries.len() };
     let mut edit = BlockEdit::new(&mut bytes);
     for (index, (hash, cookie)) in entries.iter().enumerate() {
         run.put(&mut edit, index, *hash, Cookie(*cookie));
@@ -14,7 +14,7 @@ fn run(entries: &[(u32, u32)]) -> (Vec<u8>, Run) {
     (bytes, run)
 }
 
-fn entries(bytes: &[u8], run: Run) -> Vec<(u32, u32)> {
+fn entries(bytes: &[u8], run: HashRun) -> Vec<(u32, u32)> {
     run.entries(bytes).iter().map(|entry| (entry.hash.get(), entry.cookie.get())).collect()
 }
 
