@@ -1,7 +1,7 @@
 //! Extended attributes.
 //!
-//! Owns: lookup of a value and iteration over the names, in every form, and what Linux calls them.
-//! Does **not** own: who may see which namespace.
+//! Owns: lookup of a value and iteration over the names, in every form, and the names that Linux
+//! uses. Does **not** own the permission to see a namespace.
 
 mod change;
 mod linux;
@@ -48,7 +48,7 @@ pub struct AttributeName {
     pub length_bytes: u32,
 }
 
-/// A value, or where it is.
+/// The value of an attribute, or the location of a remote value.
 enum ValueLocation {
     Local(Vec<u8>),
     Remote { first_block: FileBlock, length_bytes: u32 },
@@ -66,13 +66,13 @@ impl From<AttrValue<'_>> for ValueLocation {
 }
 
 impl<'a> Attributes<'a> {
-    /// The attributes of `inode`.
+    /// Creates a view of the attributes of `inode`.
     #[must_use]
     pub fn new(cache: &'a BufferCache, inode: &'a Inode) -> Self {
         Self { cache, inode }
     }
 
-    /// The value of an attribute.
+    /// Returns the value of an attribute.
     ///
     /// # Errors
     ///
@@ -82,13 +82,14 @@ impl<'a> Attributes<'a> {
         self.find(namespace, name)?.ok_or(PosixError::NoAttribute.into())
     }
 
-    /// The value of an attribute, if there is such an attribute.
+    /// Returns the value of an attribute, if the attribute exists.
     ///
     /// # Errors
     ///
     /// The device's error, or the check that failed.
     pub fn find(&self, namespace: Namespace, name: &[u8]) -> Result<Option<Vec<u8>>> {
-        // Parent pointers of one name differ by value and are hashed otherwise: they are no map.
+        // Parent pointers of one name differ by value and have another hash: they are not a map by
+        // name.
         if namespace == Namespace::Parent {
             return Err(PosixError::InvalidArgument.into());
         }
@@ -110,7 +111,8 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Attributes whose names have the same hash may spread over several leaves.
+    /// Searches the leaves. Attributes whose names have the same hash may spread over several
+    /// leaves.
     fn find_in_leaves(&self, namespace: Namespace, name: &[u8]) -> Result<Option<ValueLocation>> {
         let (tree, hash) = (self.tree(), name_hash(name));
         let mut leaf = tree.find_leaf(hash)?;
@@ -140,7 +142,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Whether there is no fork, or one without blocks.
+    /// Whether the fork does not exist, or has no blocks.
     fn is_empty(&self) -> Result<bool> {
         Ok(self.inode.extent_map(self.cache, ForkKind::Attr)?.is_empty())
     }
@@ -149,10 +151,11 @@ impl<'a> Attributes<'a> {
         Place::Inode(self.inode.number())
     }
 
-    /// Hands every attribute to `visit`, parent pointers too, until it breaks off. Copies nothing.
-    /// A block that cannot be read is one error; the others follow.
+    /// Passes every attribute, including parent pointers, to `visit`, until the visitor breaks.
+    /// Copies nothing. A block that cannot be read is one error; the others follow.
     ///
-    /// The visitor runs while the block is held for reading: it must not wait for a writer of it.
+    /// The visitor runs while the block is latched for reading: it must not wait for a writer of
+    /// the block.
     pub fn visit(
         &self,
         visit: &mut dyn FnMut(Result<AttrEntry<'_>>) -> ControlFlow<()>,
@@ -176,7 +179,7 @@ impl<'a> Attributes<'a> {
         })
     }
 
-    /// An iterator over the names, parent pointers not among them; as [`visit`](Self::visit), but
+    /// Returns an iterator over the names, without parent pointers. Unlike [`visit`](Self::visit)
     /// it keeps copies, of one block at a time.
     #[must_use]
     pub fn names(&self) -> AttributeNames<'a> {
@@ -193,7 +196,7 @@ impl AttributeName {
     }
 }
 
-/// Iterator over the names of attributes.
+/// An iterator over the names of attributes.
 pub struct AttributeNames<'a> {
     batches: Batches<'a, AttributeName>,
 }
@@ -206,14 +209,14 @@ impl Iterator for AttributeNames<'_> {
     }
 }
 
-/// The attributes that an iteration has still to visit.
+/// The attributes that an iteration has not visited yet.
 enum Blocks<'a> {
     Nothing,
     ShortForm(&'a [u8]),
     Leaves(Leaves<'a>),
 }
 
-/// What an iteration hands to its visitor, and whether the visitor wants more.
+/// The visitor of an iteration. It returns whether the iteration continues.
 type Visitor<'v> = dyn FnMut(Result<AttrEntry<'_>>) -> ControlFlow<()> + 'v;
 
 impl Blocks<'_> {
@@ -243,7 +246,7 @@ fn visit_short_form(bytes: &[u8], place: Place, visit: &mut Visitor<'_>) -> Cont
         Ok(form) => form,
         Err(corruption) => return visit(Err(corruption.into())),
     };
-    // The check of the whole form finds what is wrong with an entry too.
+    // The verification of the whole form also finds errors in single entries.
     for entry in form.entries().map_while(Result::ok) {
         visit(Ok(entry))?;
     }
@@ -261,7 +264,7 @@ fn visit_leaf(leaf: &Leaf, place: Place, visit: &mut Visitor<'_>) -> ControlFlow
     }
 }
 
-/// The value of the attribute of this name among `entries`.
+/// Returns the value of the attribute with this name among `entries`.
 fn find<'e>(
     entries: impl Iterator<Item = Result<AttrEntry<'e>, Corruption>>,
     namespace: Namespace,
@@ -276,10 +279,10 @@ fn find<'e>(
     Ok(None)
 }
 
-/// What is kept of an attribute, if anything is.
+/// Converts an attribute to the item that an iteration keeps, if any.
 type Keep<T> = fn(&AttrEntry<'_>, Place) -> Option<Result<T>>;
 
-/// Copies of what is kept of the attributes of one block, block after block.
+/// The kept items of the attributes, one block at a time.
 pub(crate) struct Batches<'a, T> {
     attributes: Attributes<'a>,
     keep: Keep<T>,

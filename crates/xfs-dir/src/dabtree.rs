@@ -1,6 +1,7 @@
 //! The walk through the btree over name hashes, in a directory's or an attribute fork.
 //!
-//! Owns: the way from the root to leaves, and that it ends. Does **not** own: what is in a leaf.
+//! Owns: the path from the root to leaves, and the guarantee that a walk ends. Does **not** own the
+//! contents of a leaf.
 
 use std::collections::HashSet;
 
@@ -24,12 +25,12 @@ pub(crate) struct Tree<'a> {
     pub(crate) block_kind: BlockKind,
 }
 
-/// Which leaf follows another, as the nodes above say.
+/// The leaf after another, according to the nodes above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextLeaf {
-    /// None: this is the last.
+    /// None: this is the last leaf.
     Edge,
-    /// This one, which has the same parent.
+    /// This leaf, which has the same parent.
     Block(FileBlock),
     /// A leaf of another parent.
     Beyond,
@@ -51,19 +52,19 @@ impl NextLeaf {
     }
 }
 
-/// A leaf and where in the fork it lies.
+/// A leaf and its position in the fork.
 pub(crate) struct Leaf {
     pub(crate) block: FileBlock,
     pub(crate) buffer: Buffer,
 }
 
-/// A block of the tree by what it is.
+/// A decoded block of the tree.
 enum TreeBlock {
     Node { level: u16, children: Vec<Child> },
     Leaf(Leaf),
 }
 
-/// A block that is still to be read, and what its parent says of it.
+/// A block that is not read yet, with its parent's facts about it.
 #[derive(Clone, Copy)]
 struct Child {
     block: FileBlock,
@@ -71,12 +72,12 @@ struct Child {
 }
 
 impl<'a> Tree<'a> {
-    /// The place of a block in the fork, for messages.
+    /// The address of a block in the fork, for messages.
     pub(crate) fn place(&self, block: FileBlock) -> Place {
         place(self.inode, self.fork, block)
     }
 
-    /// The first leaf that may hold this hash: the last one, where all hashes are below it.
+    /// Finds the first leaf that may hold this hash: the last leaf, if all hashes are lower.
     pub(crate) fn find_leaf(&self, hash: u32) -> Result<Leaf> {
         let (mut block, mut level) = (self.root, None);
         let (mut bounds, mut next) = (Bounds { lowest: 0, last: None }, NextLeaf::Edge);
@@ -107,7 +108,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The leaf at `block`, to which the sibling pointer of a leaf leads that ends with this hash.
+    /// Reads the leaf at `block`, which is the right sibling of a leaf that ends with this hash.
     pub(crate) fn read_sibling(&self, block: FileBlock, hash: u32) -> Result<Leaf> {
         let buffer = self.read(block)?;
         self.verify_level(&buffer.bytes(), block, Some(0))?;
@@ -115,8 +116,8 @@ impl<'a> Tree<'a> {
         Ok(Leaf { block, buffer })
     }
 
-    /// All leaves, by hash. A block that cannot be read is an error; the others follow. A block whose hashes are not
-    /// those that its parent says is an error, and follows too.
+    /// Returns all leaves, by hash. A block that cannot be read is an error; the others follow. A
+    /// block whose hashes contradict its parent is returned after its error.
     pub(crate) fn leaves(self) -> Leaves<'a> {
         let root = Child { block: self.root, bounds: Bounds { lowest: 0, last: None } };
         let levels = vec![(None, vec![root])];
@@ -131,8 +132,8 @@ impl<'a> Tree<'a> {
         Ok(buffer)
     }
 
-    /// The node that a block is, `None` for a leaf. Its parent, if there is one, knows the level already.
-    /// A leaf has 0.
+    /// Decodes a block as a node; returns `None` for a leaf. If the parent has named the level,
+    /// checks it. A leaf has level 0.
     fn verify_level<'b>(
         &self,
         bytes: &'b [u8],
@@ -182,14 +183,14 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Iterator over the leaves of a tree.
+/// An iterator over the leaves of a tree.
 pub(crate) struct Leaves<'a> {
     tree: Tree<'a>,
     visited: HashSet<FileBlock>,
-    /// For each level from the root down: the level that its blocks must have, if known, and
-    /// those still to visit, last first.
+    /// For each level from the root down: the level of its blocks, if known, and the blocks still
+    /// to visit, last first.
     levels: Vec<(Option<u16>, Vec<Child>)>,
-    /// A leaf of which an error has been returned, and which follows.
+    /// A leaf whose error has been returned, and which is returned next.
     held: Option<Leaf>,
 }
 
@@ -233,8 +234,8 @@ impl Iterator for Leaves<'_> {
     }
 }
 
-/// Finds a cycle in a chain of sibling pointers without remembering the chain: each block is
-/// compared with one that is left behind, ever further apart (Brent).
+/// Detects a cycle in a chain of sibling pointers without storing the chain. Each block is compared
+/// with a marked one, and the mark moves at ever larger distances (Brent's algorithm).
 pub(crate) struct CycleDetector {
     marked: FileBlock,
     visited: u64,
@@ -246,7 +247,7 @@ impl CycleDetector {
         Self { marked: start, visited: 1, next_mark: 1 }
     }
 
-    /// Says that the chain goes on to `block`.
+    /// Advances to `block`, the next of the chain.
     pub(crate) fn advance(&mut self, tree: &Tree<'_>, block: FileBlock) -> Result<()> {
         if block == self.marked {
             let check = DaBtreeCheck::Cycle { visited: self.visited };
@@ -261,7 +262,7 @@ impl CycleDetector {
     }
 }
 
-/// A place in a fork.
+/// The address of a block in a fork.
 pub(crate) fn place(inode: &Inode, fork: ForkKind, block: FileBlock) -> Place {
     match fork {
         ForkKind::Data => Place::Data(inode.number(), block),

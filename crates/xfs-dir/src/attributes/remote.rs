@@ -1,4 +1,4 @@
-//! Values that lie in blocks of their own.
+//! Values in blocks of their own.
 
 use xfs_buffer::{BufferCache, BufferExtent, Result};
 use xfs_format::attr::remote::{self, RemoteIdentity};
@@ -12,10 +12,10 @@ use super::Attributes;
 use crate::dabtree::{place, verify_owner};
 
 impl Attributes<'_> {
-    /// The value of `length_bytes`, which its entry bounds, from `first_block` of the fork on.
+    /// Reads a value of `length_bytes`, which its entry limits, from `first_block` of the fork on.
     ///
-    /// The blocks follow each other in the fork; on the volume they may be apart, and each extent
-    /// of them is read as one buffer.
+    /// The blocks are contiguous in the fork, but may be scattered over the volume. Each extent is
+    /// read as one buffer.
     pub(super) fn read_remote(&self, first_block: FileBlock, length_bytes: u32) -> Result<Vec<u8>> {
         let block_size = self.cache.geometry().block_size;
         let length = length_bytes as usize;
@@ -27,7 +27,7 @@ impl Attributes<'_> {
             let mapping = self.inode.find(self.cache, ForkKind::Attr, block)?;
             let mapped = match mapping {
                 Mapping::Extent(extent) => extent.end().0.saturating_sub(block.0),
-                // Reading the one block says that it is missing.
+                // The read of this one block reports that it is not mapped.
                 Mapping::Hole { .. } => 1,
             };
             let count = needed.min(u32::try_from(mapped).unwrap_or(u32::MAX));
@@ -37,7 +37,7 @@ impl Attributes<'_> {
         Ok(value)
     }
 
-    /// Appends the pieces in `count` blocks that lie together.
+    /// Appends the pieces in `count` contiguous blocks.
     fn read_pieces(
         &self,
         (first, count): (FileBlock, u32),
@@ -65,10 +65,10 @@ impl Attributes<'_> {
     }
 }
 
-/// Writes a value into blocks of the attribute fork that nothing names yet, from `first` on.
+/// Writes a value to blocks of the attribute fork that nothing names yet, from `first` on.
 ///
-/// It goes straight to the device, past the log: the flush that precedes the commit record of the
-/// transaction that names it makes it durable before its name is.
+/// It goes directly to the device, not through the log. The transaction that names the value is
+/// committed after a flush, which makes the value durable before its name.
 #[doc(alias = "xfs_attr_rmtval_set_value")]
 pub(super) fn write(
     cache: &BufferCache,
@@ -97,7 +97,7 @@ pub(super) fn write(
                 }
             }
             drop(bytes);
-            // It was never logged, so that no place in the log goes with it.
+            // The block was never logged, so it has no LSN.
             cache.write(&buffer, Lsn(0))
         };
         buffer.unlatch();
@@ -107,7 +107,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Where up to `blocks` blocks of the fork from `block` on lie together, and the block behind them.
+/// Returns up to `blocks` contiguous blocks of the fork from `block` on, and the block after them.
 fn run_at(
     cache: &BufferCache,
     file: &LiveInode,

@@ -1,7 +1,7 @@
 //! Changing a directory: adding, removing and retargeting entries, in every form.
 //!
-//! Owns: which form a directory has and when it takes another. Does **not** own: link counts, time
-//! stamps and parent pointers of the inodes that entries name.
+//! Owns: the form of a directory and the conversions between forms. Does **not** own link counts,
+//! time stamps and parent pointers of the named inodes.
 //!
 //! ```text
 //!             add                     add                 add
@@ -12,11 +12,11 @@
 //!
 //! # Invariants
 //!
-//! - **I1** What can be refused is refused before the first change: a name that exists or does not,
-//!   a name that is too long.
-//! - **I2** A cookie stays with its entry through all forms.
-//! - **I3** The blocks of one change are all joined to one transaction, so that a crash shows all of
-//!   it or nothing.
+//! - **I1** Everything that can be refused is refused before the first change: a name that exists
+//!   or does not exist, a name that is too long.
+//! - **I2** An entry keeps its cookie through all forms.
+//! - **I3** All blocks of one change are joined to one transaction, so that a crash shows all of
+//!   the change or nothing.
 
 mod block;
 mod convert;
@@ -42,18 +42,18 @@ use crate::tree::{TreePath, TreeShape};
 use find::FoundEntry;
 use short_form::Short;
 
-/// An entry to be put into a directory.
+/// An entry to add to a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewEntry<'a> {
     /// The name.
     pub name: &'a [u8],
-    /// The inode it names.
+    /// The inode that the entry names.
     pub inode: InodeNumber,
     /// The type of that inode.
     pub entry_type: EntryType,
 }
 
-/// A directory that is changed in a transaction.
+/// A directory that a transaction changes.
 pub(crate) struct DirectoryChange<'s, S: ForkStore> {
     store: &'s mut S,
     /// Bytes of a directory block.
@@ -62,10 +62,10 @@ pub(crate) struct DirectoryChange<'s, S: ForkStore> {
     blocks: u32,
 }
 
-/// The form of a directory, with what tells it.
+/// The form of a directory, with its decisive block.
 enum Form<B> {
     Short(Short),
-    /// The one block.
+    /// The only block.
     Block(B),
     /// The only leaf.
     Leaf(B),
@@ -73,18 +73,18 @@ enum Form<B> {
     Node(B),
 }
 
-/// Where the search for a name ended: in the form that the directory has, with the entry if there is one.
+/// The result of the search for a name, in the directory's form, with the entry if it exists.
 pub(crate) enum EntrySearch<B> {
-    /// Which entry it is.
+    /// The index of the entry.
     Short(Short, Option<usize>),
     Block(B, Option<FoundEntry<B>>),
     Leaf(B, Option<FoundEntry<B>>),
-    /// The way to the leaf that holds the entry, or would.
+    /// The path to the leaf that holds the entry, or would hold it.
     Node(TreePath<B>, Option<FoundEntry<B>>),
 }
 
 impl<B> EntrySearch<B> {
-    /// Whether there is an entry.
+    /// Whether the entry exists.
     fn is_taken(&self) -> bool {
         match self {
             Self::Short(_, index) => index.is_some(),
@@ -92,7 +92,7 @@ impl<B> EntrySearch<B> {
         }
     }
 
-    /// What the name that was looked for stands for, in directory `number`.
+    /// The inode and the type of the name, in directory `number`.
     pub(crate) fn meaning(
         &self,
         number: InodeNumber,
@@ -121,19 +121,20 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         Self { store, block_bytes, blocks }
     }
 
-    /// Makes an empty directory of a new inode.
+    /// Initializes the empty directory of a new inode.
     pub(crate) fn initialise(&mut self, parent: InodeNumber) -> Result<()> {
         let short = Short { parent, entries: Vec::new() };
         self.store.set_local(&short.encode())
     }
 
-    /// The inode that a name stands for.
+    /// Returns the inode that a name stands for.
     pub(crate) fn find(&mut self, name: &[u8]) -> Result<Option<(InodeNumber, EntryType)>> {
         let search = self.seek(name)?;
         Ok(search.meaning(self.store.number(), name))
     }
 
-    /// Where the entry of a name is, or would be. That holds until the directory is changed.
+    /// Searches for the entry of a name, or its position. The result is valid until the directory
+    /// changes.
     pub(crate) fn seek(&mut self, name: &[u8]) -> Result<EntrySearch<S::Block>> {
         if name.len() > MAX_NAME {
             return Err(PosixError::NameTooLong.into());
@@ -164,7 +165,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         self.add_at(search, entry)
     }
 
-    /// Adds an entry where its name was looked for.
+    /// Adds an entry at the position that a search found.
     pub(crate) fn add_at(
         &mut self,
         search: EntrySearch<S::Block>,
@@ -182,13 +183,13 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         }
     }
 
-    /// Removes an entry; returns what it named.
+    /// Removes an entry; returns the inode that it named.
     pub(crate) fn remove(&mut self, name: &[u8]) -> Result<(InodeNumber, EntryType)> {
         let search = self.seek(name)?;
         self.remove_at(name, search)
     }
 
-    /// Removes an entry where its name was looked for; returns what it named.
+    /// Removes the entry that a search found; returns the inode that it named.
     pub(crate) fn remove_at(
         &mut self,
         name: &[u8],
@@ -221,7 +222,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         Ok((found.inode, found.entry_type))
     }
 
-    /// Makes an entry name another inode; returns which it named. `..` may be named, `.` not.
+    /// Changes the inode that an entry names; returns the old one. `..` is allowed, `.` is not.
     pub(crate) fn replace(&mut self, entry: &NewEntry<'_>) -> Result<InodeNumber> {
         if entry.name != b".." {
             verify_new_name(entry.name)?;
@@ -240,7 +241,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         Ok(found.inode)
     }
 
-    /// Whether there is no entry but `.` and `..`.
+    /// Whether there is no entry except `.` and `..`.
     pub(crate) fn is_empty(&mut self) -> Result<bool> {
         Ok(match self.form()? {
             Form::Short(short) => short.entries.is_empty(),
@@ -254,7 +255,8 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         })
     }
 
-    /// Ours shrinks as soon as it can; where another has left a tree, two entries may be all of it.
+    /// ferroxfs shrinks a directory at once, but a tree that another implementation wrote may hold
+    /// only `.` and `..`.
     fn is_empty_tree(&mut self, root: S::Block) -> Result<bool> {
         let mut path = TreePath::descend_from(self.store, self.tree_shape(), root, 0)?;
         let mut live = 0;
@@ -288,7 +290,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         }
     }
 
-    /// Where the last block of the fork ends.
+    /// The end of the last block of the fork.
     fn ends_at(&mut self) -> Result<FileBlock> {
         self.store.last_before(FileBlock(u64::MAX))
     }
@@ -301,12 +303,12 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         FileBlock(index * u64::from(self.blocks))
     }
 
-    /// Data block `index`.
+    /// Reads data block `index`.
     fn read_data(&mut self, index: u64) -> Result<S::Block> {
         self.store.read_owned(self.data_at(index), BlockKind::DirectoryData)
     }
 
-    /// What a data block or a block of the free index says about itself.
+    /// The header fields of a data block or a block of the free index that identify it.
     fn identity(&self, block: &S::Block) -> data::BlockIdentity {
         data::BlockIdentity {
             address: self.store.address(block),
@@ -315,7 +317,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         }
     }
 
-    /// A finding about the block at `at`.
+    /// A corruption of the block at `at`.
     #[cold]
     fn corrupt(&self, at: FileBlock, check: DirectoryCheck) -> Error {
         Corruption::new(Structure::Directory, self.store.place(at), check).into()

@@ -22,7 +22,7 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// Entries whose names have the same hash may spread over several leaves.
+    /// Finds a name. Entries whose names have the same hash may spread over several leaves.
     pub(super) fn find_in_index(&self, name: &[u8]) -> Result<Option<(InodeNumber, EntryType)>> {
         let (tree, hash) = (self.index(), name_hash(name));
         let mut leaf = tree.find_leaf(hash)?;
@@ -45,7 +45,7 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// The entries of one hash, compared by name. Keeps the last data block, because neighbours in the
+/// Compares the entries of one hash by name. Keeps the last data block, because neighbours in the
 /// index often share it.
 struct Candidates<'d, 'a> {
     directory: &'d Directory<'a>,

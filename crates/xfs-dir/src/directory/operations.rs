@@ -1,7 +1,7 @@
-//! Changing a directory in a transaction: what the layers above call.
+//! Changing a directory in a transaction: the functions for the layers above.
 //!
-//! The caller joins the directory, changes link counts and time stamps, keeps parent pointers, and
-//! reserves the blocks ([`blocks_to_add`], [`blocks_to_remove`]).
+//! The caller joins the directory, changes link counts and time stamps, maintains parent pointers,
+//! and reserves the blocks ([`blocks_to_add`], [`blocks_to_remove`]).
 
 use std::sync::Arc;
 
@@ -15,15 +15,16 @@ use xfs_trans::Transaction;
 use super::change::{DirectoryChange, EntrySearch, NewEntry};
 use crate::store::live::LiveFork;
 
-/// Blocks of the tree that one change may add: one on each level, for names and for free space.
+/// The number of tree blocks that one change may add: one on each level, for names and for free
+/// space.
 #[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
 const TREE_BLOCKS: u64 = 5;
 
-/// Makes the contents of a new directory: nothing but its parent.
+/// Initializes the contents of a new directory, which are only its parent.
 ///
 /// # Errors
 ///
-/// What the inode's fork may fail with.
+/// The errors of changing the inode's fork.
 #[doc(alias = "xfs_dir_init")]
 pub fn init_directory(
     tx: &mut Transaction<'_>,
@@ -38,9 +39,9 @@ pub fn init_directory(
 /// # Errors
 ///
 /// [`Exists`](xfs_buffer::PosixError::Exists), [`NameTooLong`](xfs_buffer::PosixError::NameTooLong)
-/// and [`InvalidArgument`](xfs_buffer::PosixError::InvalidArgument) for a name that cannot be one,
-/// with nothing changed. Else the device's error, or the check that failed: the transaction must be
-/// cancelled.
+/// and [`InvalidArgument`](xfs_buffer::PosixError::InvalidArgument) for an invalid name, with
+/// nothing changed. Otherwise the device's error, or the check that failed; the transaction must
+/// then be cancelled.
 #[doc(alias = "xfs_dir_createname")]
 pub fn add_entry(
     tx: &mut Transaction<'_>,
@@ -50,11 +51,11 @@ pub fn add_entry(
     DirectoryChange::new(&mut fork(tx, directory)).add(entry)
 }
 
-/// Removes an entry; returns what it named.
+/// Removes an entry; returns the inode that it named.
 ///
 /// # Errors
 ///
-/// [`NotFound`](xfs_buffer::PosixError::NotFound); else as [`add_entry`].
+/// [`NotFound`](xfs_buffer::PosixError::NotFound), or the errors of [`add_entry`].
 #[doc(alias = "xfs_dir_removename")]
 pub fn remove_entry(
     tx: &mut Transaction<'_>,
@@ -64,25 +65,26 @@ pub fn remove_entry(
     DirectoryChange::new(&mut fork(tx, directory)).remove(name)
 }
 
-/// What a name stood for when it was looked for in a transaction, and where its entry is or would be: so
-/// that adding or removing it needs no second search.
+/// The result of a search for a name in a transaction: its inode, and the position of its entry.
+/// Adding or removing the entry then needs no second search.
 pub struct EntryLocation<'n> {
     name: &'n [u8],
     meaning: Option<(InodeNumber, EntryType)>,
-    /// In which step of its transaction it was looked for: the blocks are given back with the step.
+    /// The step of the transaction in which the search was made: the blocks are released with the
+    /// step.
     step: u64,
     search: EntrySearch<Buffer>,
 }
 
 impl EntryLocation<'_> {
-    /// What the name stands for.
+    /// The inode and the type that the name stands for.
     #[must_use]
     pub const fn meaning(&self) -> Option<(InodeNumber, EntryType)> {
         self.meaning
     }
 }
 
-/// Looks for a name that may be added or removed next, in the same transaction. Nothing else may change
+/// Searches for a name that the same transaction may add or remove next. Nothing else may change
 /// the directory meanwhile.
 ///
 /// # Errors
@@ -98,7 +100,7 @@ pub fn seek_entry<'n>(
     Ok(EntryLocation { name, meaning, step: tx.step(), search })
 }
 
-/// As [`add_entry`], where the name was looked for.
+/// Adds an entry as [`add_entry`] does, at a position that was searched.
 ///
 /// # Errors
 ///
@@ -117,7 +119,7 @@ pub fn add_entry_at(
     if is_valid { change.add_at(search, &entry) } else { change.add(&entry) }
 }
 
-/// As [`remove_entry`], where the name was looked for.
+/// Removes an entry as [`remove_entry`] does, at a position that was searched.
 ///
 /// # Errors
 ///
@@ -134,12 +136,11 @@ pub fn remove_entry_at(
     if is_valid { change.remove_at(name, search) } else { change.remove(name) }
 }
 
-/// Makes an entry name another inode; returns the one that it named. The name `..` changes the
-/// parent.
+/// Changes the inode that an entry names; returns the old one. The name `..` changes the parent.
 ///
 /// # Errors
 ///
-/// [`NotFound`](xfs_buffer::PosixError::NotFound); else as [`add_entry`].
+/// [`NotFound`](xfs_buffer::PosixError::NotFound), or the errors of [`add_entry`].
 #[doc(alias = "xfs_dir_replace")]
 pub fn replace_entry(
     tx: &mut Transaction<'_>,
@@ -149,7 +150,7 @@ pub fn replace_entry(
     DirectoryChange::new(&mut fork(tx, directory)).replace(entry)
 }
 
-/// What a name stands for, as this transaction sees it.
+/// Returns the inode and the type of a name, as this transaction sees it.
 ///
 /// # Errors
 ///
@@ -163,7 +164,7 @@ pub fn find_entry(
     DirectoryChange::new(&mut fork(tx, directory)).find(name)
 }
 
-/// Whether a directory holds nothing but `.` and `..`.
+/// Whether a directory holds no entry except `.` and `..`.
 ///
 /// # Errors
 ///
@@ -173,8 +174,8 @@ pub fn directory_is_empty(tx: &mut Transaction<'_>, directory: &Arc<LiveInode>) 
     DirectoryChange::new(&mut fork(tx, directory)).is_empty()
 }
 
-/// Blocks to reserve for one entry that is added: a data block, a block of the free index, and a
-/// split of the tree from leaf to root, each with what its place in the map may take.
+/// The number of blocks to reserve for adding an entry: a data block, a block of the free index,
+/// and a split of the tree from leaf to root, each with the growth of the map.
 #[doc(alias = "XFS_DIRENTER_SPACE_RES")]
 #[must_use]
 pub fn blocks_to_add(geometry: &Geometry) -> u64 {
@@ -182,7 +183,7 @@ pub fn blocks_to_add(geometry: &Geometry) -> u64 {
     (TREE_BLOCKS + 2) * LiveInode::grow_blocks(geometry, ForkKind::Data, length)
 }
 
-/// Blocks to reserve for one entry that is removed: what is given back may split the map.
+/// The number of blocks to reserve for removing an entry: freeing blocks may split the map.
 #[doc(alias = "XFS_DIRREMOVE_SPACE_RES")]
 #[must_use]
 pub fn blocks_to_remove(geometry: &Geometry) -> u64 {

@@ -1,11 +1,11 @@
 //! Edits of one leaf of attributes.
 //!
-//! Owns: the table of entries, the names behind it and the counts between them. Does **not** own:
-//! which leaf, and the tree above.
+//! Owns: the table of entries, the names after it and the counts. Does **not** own the choice of
+//! the leaf, and the tree above.
 //!
-//! The space that a removed name leaves among others is lost until the leaf is packed. The leaf
-//! names one free range, the gap between table and names, and says that there are holes where the
-//! names take more room than they have bytes.
+//! The space of a removed name between others is lost until the leaf is packed. The leaf names one
+//! free range, the gap between table and names. Its holes flag is set if the names occupy more
+//! space than they have bytes.
 
 use std::mem::offset_of;
 
@@ -25,7 +25,7 @@ const FREE: usize = offset_of!(AttrLeafHeaderDisk, free);
 const TABLE: usize = size_of::<AttrLeafHeaderDisk>();
 const ENTRY: usize = size_of::<AttrLeafEntryDisk>();
 
-/// An entry with its name, as it is moved between leaves.
+/// An entry with its name, in the form in which it moves between leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RawEntry {
     pub(super) hash: u32,
@@ -35,13 +35,13 @@ pub(super) struct RawEntry {
 }
 
 impl RawEntry {
-    /// Bytes that it takes in a leaf.
+    /// The bytes of the entry in a leaf.
     pub(super) fn length(&self) -> usize {
         ENTRY + self.name.len()
     }
 }
 
-/// Bytes for entries in a leaf.
+/// The bytes for entries in a leaf.
 pub(super) const fn capacity(block_bytes: usize) -> usize {
     block_bytes - TABLE
 }
@@ -50,9 +50,9 @@ pub(super) const fn capacity(block_bytes: usize) -> usize {
 #[derive(Clone, Copy, Debug)]
 struct AttrLeafCounts {
     count: usize,
-    /// Bytes of the names.
+    /// The bytes of all names.
     used: usize,
-    /// Where the lowest name starts.
+    /// The start of the lowest name.
     first_used: usize,
 }
 
@@ -73,7 +73,7 @@ impl AttrLeafCounts {
     fn store(self, edit: &mut BlockEdit<'_>) {
         edit.put_u16(COUNT, self.count as u16);
         edit.put_u16(USED, self.used as u16);
-        // The end of the largest block has no number: 0 stands for it.
+        // The end of the largest block does not fit 16 bits: 0 stands for it.
         edit.put_u16(FIRST_USED, self.first_used as u16);
         edit.put_u8(HOLES, u8::from(self.used != edit.length() - self.first_used));
         let gap = self.first_used - self.table_end();
@@ -84,18 +84,18 @@ impl AttrLeafCounts {
     }
 }
 
-/// How many entries there are.
+/// The number of entries.
 pub(super) fn count(bytes: &[u8]) -> usize {
     AttrLeafCounts::of(bytes).count
 }
 
-/// Bytes that entries take, holes not counted.
+/// The bytes of the entries, without holes.
 pub(super) fn used(bytes: &[u8]) -> usize {
     let counts = AttrLeafCounts::of(bytes);
     counts.used + ENTRY * counts.count
 }
 
-/// Puts an entry, if there is room for it, packing the leaf if need be.
+/// Inserts an entry if there is room for it. Packs the leaf if necessary.
 pub(super) fn insert(edit: &mut BlockEdit<'_>, entry: &RawEntry, place: Place) -> Result<bool> {
     let counts = AttrLeafCounts::of(edit.bytes());
     if used(edit.bytes()) + entry.length() > capacity(edit.length()) {
@@ -115,7 +115,7 @@ pub(super) fn insert(edit: &mut BlockEdit<'_>, entry: &RawEntry, place: Place) -
     Ok(true)
 }
 
-/// Puts a name below the others and its entry at `at`.
+/// Writes a name below the others and its entry at `at`.
 fn put(edit: &mut BlockEdit<'_>, counts: &mut AttrLeafCounts, at: usize, entry: &RawEntry) {
     counts.first_used -= entry.name.len();
     counts.used += entry.name.len();
@@ -149,7 +149,7 @@ pub(super) fn remove(edit: &mut BlockEdit<'_>, index: usize, place: Place) -> Re
     Ok(())
 }
 
-/// All entries, with those being made or removed.
+/// Returns all entries, including incomplete ones.
 pub(super) fn entries(bytes: &[u8], place: Place) -> Result<Vec<RawEntry>> {
     let leaf = AttrLeaf::decode(bytes, place)?;
     let mut entries = Vec::with_capacity(leaf.table().len() + 1);
@@ -160,7 +160,7 @@ pub(super) fn entries(bytes: &[u8], place: Place) -> Result<Vec<RawEntry>> {
     Ok(entries)
 }
 
-/// Makes the leaf hold these entries, sorted by hash, without holes. They fit.
+/// Rewrites the leaf with these entries, which are sorted by hash and fit, without holes.
 pub(super) fn rebuild(edit: &mut BlockEdit<'_>, entries: &[RawEntry]) {
     let end = edit.length();
     edit.clear(TABLE..end);
@@ -171,7 +171,7 @@ pub(super) fn rebuild(edit: &mut BlockEdit<'_>, entries: &[RawEntry]) {
     counts.store(edit);
 }
 
-/// Makes a new leaf of these entries; its place in the chain of leaves is left alone.
+/// Initializes a new leaf with these entries. Its links to siblings are not changed.
 pub(super) fn initialise(edit: &mut BlockEdit<'_>, identity: &TreeIdentity, entries: &[RawEntry]) {
     put_identity(edit, LEAF_MAGIC, identity);
     rebuild(edit, entries);

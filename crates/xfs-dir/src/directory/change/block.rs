@@ -1,6 +1,6 @@
 //! The block form: entries and their index in one block, growing towards each other.
 //!
-//! Owns: the border between records and index. Does **not** own: the records (`data`).
+//! Owns: the border between records and index. Does **not** own the records (`data`).
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::edit::{BlockEdit, u32_at};
 
 const TAIL: usize = size_of::<BlockTailDisk>();
 
-/// Where the index of a block form lies.
+/// The position of the index in the block form.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockLayout {
     tail: usize,
@@ -23,7 +23,7 @@ pub(super) struct BlockLayout {
 }
 
 impl BlockLayout {
-    /// The layout of a block that was verified.
+    /// Reads the layout of a verified block.
     pub(super) fn of(bytes: &[u8]) -> Self {
         let tail = bytes.len() - TAIL;
         let count = u32_at(bytes, tail + offset_of!(BlockTailDisk, count)) as usize;
@@ -31,7 +31,7 @@ impl BlockLayout {
         Self { tail, run: HashRun { base: tail - ENTRY * count, count }, stale }
     }
 
-    /// Entries that are there, `.` and `..` among them.
+    /// The number of live entries, including `.` and `..`.
     pub(super) fn live(&self) -> usize {
         self.run.count - self.stale
     }
@@ -42,9 +42,9 @@ impl BlockLayout {
     }
 }
 
-/// Where an entry of `length` bytes goes, if the index is as large as it will be.
+/// The position of an entry of `length` bytes, given the size that the index will have.
 struct EntryRoom {
-    /// The free record that gives a place to the index entry, unless a stale one does.
+    /// The free record that makes room for the index entry, unless a stale one is reused.
     before_index: Option<Range<usize>>,
     /// The free record that takes the entry.
     free: Range<usize>,
@@ -65,7 +65,7 @@ fn find_room(bytes: &[u8], layout: &BlockLayout, length: usize) -> Option<EntryR
     Some(EntryRoom { before_index: Some(before_index), free })
 }
 
-/// Adds an entry. `None` if there is no room for it, nothing having changed.
+/// Adds an entry. Returns `None`, with nothing changed, if there is no room for it.
 pub(super) fn add(edit: &mut BlockEdit<'_>, entry: &NewEntry<'_>) -> Option<Cookie> {
     let length = data::length_of(entry.name);
     let mut layout = BlockLayout::of(edit.bytes());
@@ -100,7 +100,7 @@ pub(super) fn add(edit: &mut BlockEdit<'_>, entry: &NewEntry<'_>) -> Option<Cook
     Some(cookie)
 }
 
-/// Gives the space of stale index entries back to the records.
+/// Returns the space of stale index entries to the records.
 fn compact(edit: &mut BlockEdit<'_>) -> BlockLayout {
     let old = BlockLayout::of(edit.bytes());
     let live = old.run.compact(edit, CompactTo::End);
@@ -111,7 +111,8 @@ fn compact(edit: &mut BlockEdit<'_>) -> BlockLayout {
     layout
 }
 
-/// Removes the entry at `cookie`. `false` if the index does not hold it, nothing having changed.
+/// Removes the entry at `cookie`. Returns `false`, with nothing changed, if the index does not hold
+/// it.
 pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
     let mut layout = BlockLayout::of(edit.bytes());
     let Some(index) = layout.run.find(edit.bytes(), hash, cookie) else { return false };
@@ -123,7 +124,7 @@ pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> boo
     true
 }
 
-/// Makes a new block of the block form.
+/// Initializes a new block in block form.
 pub(super) fn initialise(
     edit: &mut BlockEdit<'_>,
     identity: &data::BlockIdentity,
@@ -151,8 +152,8 @@ fn put_index(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     BlockLayout { tail, run, stale: 0 }.store(edit);
 }
 
-/// Makes the only data block of another form one of the block form, if the index of `entries`,
-/// sorted by hash, has room at its end.
+/// Converts the only data block of another form to the block form, if the index of `entries`,
+/// sorted by hash, fits at its end.
 pub(super) fn from_data(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) -> bool {
     let end = edit.length();
     let base = end - TAIL - ENTRY * entries.len();
@@ -164,7 +165,7 @@ pub(super) fn from_data(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) -> boo
     true
 }
 
-/// Makes a block of the block form a data block; the space of its index becomes free.
+/// Converts a block in block form to a data block. The space of its index becomes free.
 pub(super) fn into_data(edit: &mut BlockEdit<'_>, magic: u32) {
     let (base, end) = (BlockLayout::of(edit.bytes()).run.base, edit.length());
     edit.put_u32(offset_of!(DataHeaderDisk, magic), magic);

@@ -1,4 +1,4 @@
-//! From one form of a directory to the next, up and down.
+//! Conversions between the forms of a directory, up and down.
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::directory::data::{DATA_HEADER, DATA_MAGIC, entry_length};
@@ -12,7 +12,7 @@ use super::{DirectoryChange, Form, NewEntry, block, data, leaf};
 use crate::store::ForkStore;
 use crate::tree::{self, TreePath};
 
-/// Bytes of the header of a short form, and of its shortest entry.
+/// The bytes of the header of a short form, and of its shortest entry.
 const SHORT_HEADER: usize = 6;
 const SHORT_ENTRY: usize = 9;
 
@@ -30,8 +30,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.add_to_block(&block, entry)
     }
 
-    /// Makes an entry of the short form name another inode. A first inode number of more than 32
-    /// bits makes all entries longer.
+    /// Changes the inode that an entry of the short form names. The first inode number of more than
+    /// 32 bits makes all entries longer.
     pub(super) fn replace_in_short(
         &mut self,
         short: Short,
@@ -56,7 +56,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(before)
     }
 
-    /// Gives up the short form, so that the inode has room for something else.
+    /// Converts a short form to a block, to make room in the inode.
     pub(crate) fn leave_short_form(&mut self) -> Result<()> {
         if let Form::Short(short) = self.form()? {
             self.short_to_block(&short)?;
@@ -110,7 +110,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(leaf)
     }
 
-    /// Makes the only leaf the root of a tree; returns the way to the leaf for `hash`, itself.
+    /// Makes the only leaf the root of a tree. Returns the path to the leaf for `hash`, which is
+    /// that leaf.
     pub(super) fn leaf_to_node(
         &mut self,
         leaf: &S::Block,
@@ -122,7 +123,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         TreePath::descend(self.store, self.tree_shape(), hash)
     }
 
-    /// Goes back to the leaf form if one leaf can hold all, and further if that is possible.
+    /// Converts back to the leaf form if one leaf can hold everything, and further if possible.
     pub(super) fn node_to_leaf(&mut self) -> Result<()> {
         let root = self.tree_shape().root;
         let leaf = self.store.read_owned(root, BlockKind::DirectoryIndex)?;
@@ -146,8 +147,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.leaf_to_block(&leaf)
     }
 
-    /// Goes back to the block form if the one data block has room for the index, and further if
-    /// that is possible.
+    /// Converts back to the block form if the only data block has room for the index, and further
+    /// if possible.
     pub(super) fn leaf_to_block(&mut self, leaf: &S::Block) -> Result<()> {
         let counts = self.store.view(leaf, leaf::LeafCounts::of);
         if counts.lengths != 1 || self.store.size() != self.block_bytes as u64 {
@@ -176,7 +177,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.block_to_short(block)
     }
 
-    /// Goes back to the short form if the inode has room for the entries.
+    /// Converts back to the short form if the inode has room for the entries.
     fn block_to_short(&mut self, block: &S::Block) -> Result<()> {
         let live = self.store.view(block, |bytes| block::BlockLayout::of(bytes).live());
         let room = self.store.local_room();

@@ -1,4 +1,4 @@
-//! Finding an entry that is to be changed: where it lies, and the block that holds it.
+//! Finding an entry to change: its position, and the block that holds it.
 
 use xfs_buffer::Result;
 use xfs_format::directory::{Cookie, DataBlock, DirectoryCheck, EntryType, LeafBlock, name_hash};
@@ -18,15 +18,15 @@ pub(crate) struct FoundEntry<B> {
     pub(super) data: B,
 }
 
-/// The entry that was found, if there is one, and the way to its leaf.
+/// The entry, if it was found, and the path to its leaf.
 pub(super) type InTree<B> = (Option<FoundEntry<B>>, TreePath<B>);
 
 /// The entries of one hash in a leaf.
 struct Candidates {
-    /// Nearly always the only one, which takes no memory to keep.
+    /// Nearly always the only one; storing it takes no allocation.
     first: Option<Cookie>,
     others: Vec<Cookie>,
-    /// Whether there may be more of them in the next leaf.
+    /// Whether the next leaf may hold more of them.
     goes_on: bool,
 }
 
@@ -37,7 +37,7 @@ impl Candidates {
 }
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
-    /// The entry of this name, in the block form.
+    /// Finds the entry of a name in the block form.
     pub(super) fn find_in_block(
         &mut self,
         block: &S::Block,
@@ -62,7 +62,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         }))
     }
 
-    /// The entry of this name, by the only leaf.
+    /// Finds the entry of a name through the only leaf.
     pub(super) fn find_in_leaf(
         &mut self,
         leaf: &S::Block,
@@ -73,7 +73,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.find_among(candidates.cookies(), hash, name)
     }
 
-    /// What a leaf says of a hash.
+    /// Returns a leaf's entries for a hash.
     fn candidates(&self, leaf: &S::Block, place: Place, hash: u32) -> Result<Candidates> {
         self.store.view(leaf, |bytes| -> Result<_> {
             let leaf = LeafBlock::decode(bytes, place)?;
@@ -101,7 +101,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(None)
     }
 
-    /// The entry at `cookie`, if it has this name.
+    /// Returns the entry at `cookie`, if it has this name.
     fn find_at(
         &mut self,
         hash: u32,
@@ -127,10 +127,10 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(found.map(|(inode, entry_type)| FoundEntry { hash, cookie, inode, entry_type, data }))
     }
 
-    /// The entry of this name, in the node form, and the way to its leaf; without an entry, the way
-    /// to the leaf where it belongs.
+    /// Finds the entry of a name in the node form, and the path to its leaf. Without an entry the
+    /// path leads to the leaf where it belongs.
     ///
-    /// Entries whose names have one hash may spread over several leaves.
+    /// Entries whose names have the same hash may spread over several leaves.
     pub(super) fn find_in_tree(&mut self, root: S::Block, name: &[u8]) -> Result<InTree<S::Block>> {
         let hash = name_hash(name);
         let mut path = TreePath::descend_from(self.store, self.tree_shape(), root, hash)?;

@@ -1,7 +1,7 @@
 //! Edits of one leaf of the hash index, of either kind.
 //!
-//! Owns: entries and counts, and the best free lengths at the end of an only leaf. Does **not** own:
-//! which leaf, and the tree above.
+//! Owns: entries and counts, and the best free lengths at the end of an only leaf. Does **not** own
+//! the choice of the leaf, and the tree above.
 
 use std::mem::offset_of;
 
@@ -19,22 +19,22 @@ const BASE: usize = size_of::<LeafHeaderDisk>();
 /// The count of best free lengths, the last bytes of an only leaf.
 const TAIL: usize = size_of::<u32>();
 
-/// Entries of a leaf below nodes.
+/// The number of entries in a leaf below nodes.
 pub(super) const fn capacity(block_bytes: usize) -> usize {
     (block_bytes - BASE) / ENTRY
 }
 
-/// Whether an only leaf has room for these many entries and best free lengths.
+/// Whether an only leaf has room for this number of entries and best free lengths.
 pub(super) const fn fits_only_leaf(block_bytes: usize, entries: usize, lengths: usize) -> bool {
     BASE + ENTRY * entries + size_of::<u16>() * lengths + TAIL <= block_bytes
 }
 
-/// The counts of a leaf that was verified.
+/// The counts of a verified leaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeafCounts {
     pub(super) run: HashRun,
     pub(super) stale: usize,
-    /// Best free lengths, in an only leaf.
+    /// The number of best free lengths, in an only leaf.
     pub(super) lengths: usize,
     is_only: bool,
     block_bytes: usize,
@@ -53,14 +53,14 @@ impl LeafCounts {
         self.run.count - self.stale
     }
 
-    /// Whether one more entry has room, and `lengths` more best free lengths, with the stale
-    /// entries as they are.
+    /// Whether there is room for one more entry, and `lengths` more best free lengths, without
+    /// removing stale entries.
     pub(super) const fn has_room(&self, lengths: usize) -> bool {
         let entries = self.run.count + if self.stale == 0 { 1 } else { 0 };
         self.fits(entries, lengths)
     }
 
-    /// The same with all stale entries gone.
+    /// Whether there is room after all stale entries are removed.
     pub(super) const fn has_room_compacted(&self, lengths: usize) -> bool {
         self.fits(self.live() + 1, lengths)
     }
@@ -78,7 +78,7 @@ impl LeafCounts {
     }
 }
 
-/// Makes a new leaf without entries.
+/// Initializes a new leaf without entries.
 pub(super) fn initialise(edit: &mut BlockEdit<'_>, magic: u16, identity: &TreeIdentity) {
     put_identity(edit, magic, identity);
     put_counts(edit, 0, 0);
@@ -89,7 +89,7 @@ fn put_counts(edit: &mut BlockEdit<'_>, count: usize, stale: usize) {
     edit.put_u16(STALE, stale as u16);
 }
 
-/// Puts an entry, for which there is room.
+/// Inserts an entry, for which there is room.
 pub(super) fn insert(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) {
     let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     if stale != 0 {
@@ -104,7 +104,7 @@ pub(super) fn insert(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) {
     edit.put_u16(COUNT, run.count as u16 + 1);
 }
 
-/// Makes an entry stale. `false` if the leaf does not hold it.
+/// Marks an entry as stale. Returns `false` if the leaf does not hold it.
 pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
     let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     let Some(index) = run.find(edit.bytes(), hash, cookie) else { return false };
@@ -122,7 +122,7 @@ pub(super) fn compact(edit: &mut BlockEdit<'_>) {
     }
 }
 
-/// Appends entries, sorted and not below those that are there.
+/// Appends entries, sorted and not below the existing ones.
 pub(super) fn append(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     for (index, (hash, cookie)) in (run.count..).zip(entries) {
@@ -131,7 +131,7 @@ pub(super) fn append(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     put_counts(edit, run.count + entries.len(), stale);
 }
 
-/// Puts entries, sorted and not above those that are there, before them. None is stale.
+/// Inserts entries, sorted and not above the existing ones, before them. None is stale.
 pub(super) fn prepend(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     edit.shift(run.bytes_of(0..run.count), run.base + ENTRY * entries.len());
@@ -141,7 +141,7 @@ pub(super) fn prepend(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     put_counts(edit, run.count + entries.len(), stale);
 }
 
-/// Takes the upper half of the entries out of a leaf without stale ones.
+/// Removes the upper half of the entries from a leaf without stale ones, and returns it.
 pub(super) fn take_upper_half(edit: &mut BlockEdit<'_>) -> Vec<(u32, u32)> {
     let LeafCounts { run, .. } = LeafCounts::of(edit.bytes());
     let kept = run.count / 2;
@@ -151,7 +151,7 @@ pub(super) fn take_upper_half(edit: &mut BlockEdit<'_>) -> Vec<(u32, u32)> {
     upper
 }
 
-/// Hash and cookie of the entries that are not stale.
+/// The hash and cookie of the live entries.
 pub(super) fn live_entries(bytes: &[u8]) -> Vec<(u32, u32)> {
     index::live(LeafCounts::of(bytes).run.entries(bytes)).collect()
 }
@@ -170,7 +170,7 @@ pub(super) fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
     }
 }
 
-/// Makes room for the best free length of one more data block, in an only leaf that has it.
+/// Adds the best free length of one more data block to an only leaf that has room.
 pub(super) fn add_length(edit: &mut BlockEdit<'_>, length: u16) {
     let counts = LeafCounts::of(edit.bytes());
     let (start, end) = (counts.length_at(0), edit.length() - TAIL);
@@ -179,8 +179,7 @@ pub(super) fn add_length(edit: &mut BlockEdit<'_>, length: u16) {
     edit.put_u32(end, counts.lengths as u32 + 1);
 }
 
-/// Drops the best free lengths of data blocks at the end that are not there; returns how many
-/// are left.
+/// Drops the best free lengths of missing data blocks at the end; returns the number that is left.
 pub(super) fn trim_lengths(edit: &mut BlockEdit<'_>) -> usize {
     let counts = LeafCounts::of(edit.bytes());
     let last = lengths(edit.bytes()).collect::<Vec<_>>();
@@ -194,18 +193,18 @@ pub(super) fn trim_lengths(edit: &mut BlockEdit<'_>) -> usize {
     kept
 }
 
-/// Makes an only leaf one that lies below nodes.
+/// Converts an only leaf to one below nodes.
 pub(super) fn into_tree_leaf(edit: &mut BlockEdit<'_>) {
     edit.put_u16(offset_of!(DaHeaderDisk, magic), LEAFN_MAGIC);
 }
 
-/// Makes a leaf without stale entries an only leaf; there is room for the lengths.
+/// Converts a leaf without stale entries to an only leaf; there is room for the lengths.
 pub(super) fn into_only_leaf(edit: &mut BlockEdit<'_>, lengths: &[u16]) {
     edit.put_u16(offset_of!(DaHeaderDisk, magic), LEAF1_MAGIC);
     put_lengths(edit, lengths);
 }
 
-/// Puts the best free lengths of all data blocks at the end of an only leaf.
+/// Writes the best free lengths of all data blocks at the end of an only leaf.
 pub(super) fn put_lengths(edit: &mut BlockEdit<'_>, lengths: &[u16]) {
     edit.put_u32(edit.length() - TAIL, lengths.len() as u32);
     let counts = LeafCounts::of(edit.bytes());

@@ -1,4 +1,4 @@
-//! The leaf form: data blocks, and one leaf that also knows how much room each of them has.
+//! The leaf form: data blocks, and one leaf that also holds the room of each of them.
 
 use std::mem::offset_of;
 
@@ -48,9 +48,9 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Makes data block `index`, all free. The directory is as large as its last data block says.
+    /// Creates data block `index`, all free. The size of the directory follows its last data block.
     pub(super) fn grow_data(&mut self, index: u64) -> Result<S::Block> {
-        // The last cookie of the block must be one.
+        // The last offset of the block must have a cookie.
         self.cookie(index, self.block_bytes - 1)?;
         let at = self.data_at(index);
         if self.store.first_unused(at, self.blocks)? != at {
@@ -66,8 +66,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(data)
     }
 
-    /// Puts an entry into a data block that should have room for it; returns where it lies and what
-    /// the longest free record is now.
+    /// Writes an entry to a data block that should have room for it. Returns its offset, and the
+    /// length of the longest free record after that.
     pub(super) fn put_in_data(
         &mut self,
         data: &S::Block,
@@ -76,7 +76,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     ) -> Result<(usize, u16)> {
         let free = self.store.view(data, data::longest);
         if free.len() < data::length_of(entry.name) {
-            // The index lied: a block of the disk's, so it is not our mistake.
+            // The index was wrong. It came from disk, so this is corruption.
             let (offset, length) = (free.start, free.len() as u16);
             let check = DirectoryCheck::FreeNotListed { offset, length };
             return Err(self.corrupt(self.data_at(index), check));
@@ -103,7 +103,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         }
         let best = self.free_entry(found);
         self.store.edit(leaf, |edit| leaf::remove(edit, found.hash, found.cookie));
-        // The first data block holds `.` and `..`, so that it is never all free.
+        // The first data block holds `.` and `..`, so it is never all free.
         let goes = index != 0 && self.is_all_free(&found.data);
         let best = if goes { NULL_OFFSET } else { best };
         self.store.edit(leaf, |edit| leaf::set_length(edit, index as usize, best));
@@ -129,7 +129,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.store.view(block, |bytes| data::is_all_free(bytes, self.block_bytes))
     }
 
-    /// Gives a data block back. If it was the last, the directory ends with the one before.
+    /// Frees a data block. If it was the last, the directory then ends with the previous one.
     pub(super) fn shrink_data(&mut self, index: u64, block: &S::Block) -> Result<()> {
         self.store.shrink(self.data_at(index), block)?;
         if self.store.size() == (index + 1) * self.block_bytes as u64 {
@@ -139,7 +139,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// The magic number of a data block of the leaf and node forms.
+    /// Whether a data block has the magic number of the leaf and node forms.
     pub(super) fn verify_data_magic(&self, block: &S::Block) -> bool {
         let at = offset_of!(DataHeaderDisk, magic);
         self.store.view(block, |bytes| crate::edit::u32_at(bytes, at)) == DATA_MAGIC

@@ -10,9 +10,10 @@ use super::{DirectoryChange, NewEntry, data, leaf};
 use crate::store::ForkStore;
 use crate::tree::{self, Side, TreePath};
 
-/// A leaf asks to be joined with a neighbour when less than this much of it is in use.
+/// A leaf is joined with a neighbour when it is less full than this.
 const SPARSE_PERCENT: usize = 37;
-/// Neighbours become one if that is at most this full: the next entry must not split it again.
+/// Neighbours are joined if the result is at most this full, so that the next insertion does not
+/// split it again.
 const JOINED_PERCENT: usize = 75;
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
@@ -57,7 +58,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Makes a full leaf without stale entries two; the path goes on to the one where `hash` belongs.
+    /// Splits a full leaf without stale entries. The path then leads to the leaf where `hash`
+    /// belongs.
     fn split_leaf(&mut self, path: &mut TreePath<S::Block>, hash: u32) -> Result<()> {
         let (right_at, right) = path.grow_right(self.store)?;
         let identity = tree::identity(self.store, &right);
@@ -94,7 +96,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.node_to_leaf()
     }
 
-    /// Joins a leaf that has become sparse with a neighbour, or removes an empty one.
+    /// Joins a sparse leaf with a neighbour, or removes an empty leaf.
     fn join_leaf(&mut self, path: TreePath<S::Block>) -> Result<()> {
         if path.is_root() {
             return Ok(());
