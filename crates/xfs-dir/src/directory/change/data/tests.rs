@@ -64,7 +64,7 @@ fn check_block(seed: u64, block_log: u8, steps: usize) {
 }
 
 #[test]
-fn records_tile_the_block() {
+fn records_after_random_changes_tile_the_block() {
     for (seed, block_log) in [(1, 10), (2, 10), (3, 12), (4, 12), (5, 16)] {
         check_block(seed, block_log, 2000);
     }
