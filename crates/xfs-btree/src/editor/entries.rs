@@ -175,7 +175,7 @@ impl EntryLayout {
     /// Redistributes the entries of two neighbours so that `left_count` lie in the left one.
     /// `extra` is one more entry, inserted before entry `extra.0` of both together. Only bytes that
     /// differ are written.
-    pub(super) fn deal<S: Store>(
+    pub(super) fn redistribute<S: Store>(
         &self,
         store: &mut S,
         pair: &Neighbours<'_, S::Block>,

@@ -10,7 +10,8 @@ use xfs_trans::Transaction;
 use super::volume::{Volume, now};
 use crate::edit::BlockRange;
 use crate::fork_block::BlockShape;
-use crate::live::{LiveInode, MapRequest, step};
+use crate::live::with_transaction::with_transaction;
+use crate::live::{LiveInode, MapRequest};
 
 fn map(volume: &Volume, live: &LiveInode, at: u64, length: u64) -> Extent {
     let blocks = length + LiveInode::grow_blocks(volume.journal.geometry(), ForkKind::Data, 1);

@@ -12,7 +12,8 @@ use xfs_format::timestamp::Timestamp;
 use xfs_trans::{Journal, testing};
 
 use crate::check::check_volume;
-use crate::live::{LiveInode, NewInode, resume, step};
+use crate::live::with_transaction::with_transaction;
+use crate::live::{LiveInode, NewInode, resume};
 
 pub(super) struct Volume {
     pub(super) device: SharedDevice,
