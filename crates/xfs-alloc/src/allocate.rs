@@ -141,17 +141,15 @@ pub fn allocate_extent(
     request: &SpaceRequest,
 ) -> Result<Option<BlockExtent>> {
     let geometry = tx.geometry();
-    let of_block = |block: FsBlock| {
-        let (group, block) = geometry.split_block(block).unwrap_or_default();
-        (group, block.0)
-    };
+    let of_block = |block: FsBlock| geometry.split_block(block).map(|(group, at)| (group, at.0));
     let (first, near, is_everywhere) = match request.target {
         AllocationTarget::Exact(block) => {
-            let (group, block) = of_block(block);
+            let Some((group, block)) = of_block(block) else { return Ok(None) };
             (group, Near::Exactly(block), false)
         }
         AllocationTarget::Near(block) | AllocationTarget::NearInGroup(block) => {
-            let (group, block) = of_block(block);
+            // A hint outside the volume counts as its first block.
+            let (group, block) = of_block(block).unwrap_or((AgNumber(0), 0));
             (group, Near::Block(block), matches!(request.target, AllocationTarget::Near(_)))
         }
         AllocationTarget::Group(group) => (group, Near::Anywhere, false),

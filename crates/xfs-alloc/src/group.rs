@@ -103,12 +103,17 @@ impl GroupSpace {
     /// Writes the fields back. The latch stays with the transaction.
     pub(crate) fn close(self, tx: &mut Transaction<'_>) {
         tx.mark_group(self.number);
+        debug_assert_eq!(
+            Agf::decode(&self.header.bytes(), self.header.at(), tx.geometry()).ok().as_ref(),
+            Some(&self.stored),
+            "I1: nothing writes the fields to the buffer in between"
+        );
         if self.agf == self.stored {
             return;
         }
         let mut bytes = [0; size_of::<xfs_format::agf::AgfDisk>()];
         self.agf.encode(tx.geometry(), &mut bytes);
-        let changed = bytes.get(CHANGING_BYTES).unwrap_or_default();
+        let changed = bytes.get(CHANGING_BYTES).expect("the fields lie inside an AGF");
         tx.change(&self.header, CHANGING_BYTES, |fields| fields.copy_from_slice(changed));
         self.state.publish(&self.agf);
     }
@@ -168,13 +173,12 @@ impl GroupSpace {
     ) -> Result<()> {
         let length_blocks = geometry.ag_length(self.number);
         let added = self.agf.length_blocks..length_blocks;
-        self.agf.length_blocks = length_blocks;
+        (self.agf.length_blocks, self.stored.length_blocks) = (length_blocks, length_blocks);
         let headers = [agi, &self.header];
         let mut locked = headers.map(Buffer::bytes_mut);
         for bytes in &mut locked {
-            if let Some(field) = bytes.get_mut(LENGTH_BYTES) {
-                field.copy_from_slice(&length_blocks.to_be_bytes());
-            }
+            let field = bytes.get_mut(LENGTH_BYTES).expect("a header sector holds a length");
+            field.copy_from_slice(&length_blocks.to_be_bytes());
         }
         tx.cache().set_geometry(geometry.clone());
         drop(locked);

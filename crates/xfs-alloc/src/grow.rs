@@ -100,10 +100,10 @@ fn change_in(tx: &mut Transaction<'_>, before: &Geometry, geometry: &Geometry) -
     let agi = tx.read(agi_at, sector, BlockKind::Agi)?;
     let group = GroupSpace::open(tx, last)?.ok_or_else(|| outside(last))?;
     tx.change(&superblock, 0..size_of::<SuperblockDisk>(), |bytes| {
-        if let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(bytes) {
-            disk.ag_count = geometry.ag_count.into();
-            disk.data_blocks = geometry.data_blocks.into();
-        }
+        let (disk, _) = SuperblockDisk::mut_from_prefix(bytes)
+            .unwrap_or_else(|_| unreachable!("the range has the size of a superblock"));
+        disk.ag_count = geometry.ag_count.into();
+        disk.data_blocks = geometry.data_blocks.into();
     });
     // From here on headers are verified against the new sizes. The headers that differ from those
     // on the device stay in memory until they are written.
@@ -132,7 +132,7 @@ fn update_copies(journal: &Arc<Journal>, geometry: &Geometry) -> Result<()> {
         let buffer =
             journal.cache().read(DiskAddr(0), geometry.sector_size, BlockKind::Superblock)?;
         let bytes = buffer.bytes();
-        bytes.get(..size_of::<SuperblockDisk>()).unwrap_or_default().to_vec()
+        bytes.get(..size_of::<SuperblockDisk>()).expect("a sector holds a superblock").to_vec()
     };
     let mut updated = Ok(());
     for number in geometry.groups().skip(1) {

@@ -41,6 +41,9 @@ use crate::store::Store;
 use entries::{Entry, EntryLayout, MAX_ENTRY_BYTES};
 pub(crate) use grow::{build, push_down};
 
+/// Names the invariant of a record that the path, or a neighbour of its position, leads to.
+const IN_LEAF: &str = "the index is below the leaf's count of records";
+
 /// A position in a btree that can be changed.
 ///
 /// After an error the btree may be half changed. The caller must give up its changes, and drop the
@@ -236,7 +239,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         F::encode_record(record, self.store.geometry(), encoded);
         let start = layout.header_bytes() + index * layout.record_bytes;
         let Some(leaf) = self.path.leaf() else {
-            unreachable!("I1: an editor that writes has descended to a leaf")
+            unreachable!("an editor that writes has descended to a leaf")
         };
         let range = start..start + layout.record_bytes;
         self.store.change(&leaf.buffer, range, |bytes| bytes.copy_from_slice(encoded))
@@ -328,7 +331,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
         let group = self.path.group(self.store.geometry());
         let at = |index| {
-            let record = F::decode_record(block.record(index).unwrap_or_default(), &group);
+            let record = F::decode_record(block.record(index).expect(IN_LEAF), &group);
             record.map_err(|check| corrupt(leaf.at, check))
         };
         let index = before.map_or(0, |before| before + 1);

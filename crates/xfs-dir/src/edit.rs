@@ -138,6 +138,11 @@ impl<'b> BlockEdit<'b> {
     }
 }
 
+/// Reads a byte of a decoded block, which contains it.
+pub(crate) fn u8_at(bytes: &[u8], at: usize) -> u8 {
+    *bytes.get(at).expect("the field lies inside its block")
+}
+
 /// Reads 16 bits of a decoded block, which contains them.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     let field = bytes.get(at..).and_then(<[u8]>::first_chunk);

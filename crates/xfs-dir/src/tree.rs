@@ -141,7 +141,7 @@ impl<B: Clone> TreePath<B> {
         }
         let kept = self.nodes.len() - found;
         self.nodes.truncate(kept);
-        let Some(step) = self.nodes.last_mut() else { return Ok(false) };
+        let step = self.nodes.last_mut().expect("the node found above is kept");
         step.index += 1;
         let index = step.index;
         let child = store.view(&step.block, |bytes| node::child(bytes, index));

@@ -28,13 +28,13 @@ impl Inode {
         let map = self.contents_map(cache)?;
         let left = usize::try_from(self.core().size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let wanted = buffer.len().min(left);
-        let mut rest = buffer.get_mut(..wanted).unwrap_or_default();
+        let mut rest = buffer.split_at_mut(wanted).0;
         let mut at = offset;
         while !rest.is_empty() {
             let mapping = map.find(cache.geometry().file_block(at));
             let here = bytes_until(mapping.end(), at, cache.geometry());
             let here = usize::try_from(here).unwrap_or(usize::MAX).min(rest.len());
-            let (piece, behind) = rest.split_at_mut_checked(here).unwrap_or_default();
+            let (piece, behind) = rest.split_at_mut(here);
             match mapping {
                 Mapping::Extent(extent) if !extent.unwritten => {
                     self.read_extent(cache, &extent, at, piece)?;

@@ -23,6 +23,9 @@ const CHUNK_EXTENTS: usize = 256;
 /// Adjacent chunks that are shorter than this together are joined.
 const JOIN_EXTENTS: usize = CHUNK_EXTENTS / 2;
 
+/// The invariant of every position that a change uses.
+const IN_MAP: &str = "a position lies in a chunk of the map";
+
 /// The mapping of a block of a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
@@ -174,11 +177,10 @@ impl ExtentMap {
         let mut left = old;
         while let Some(extent) = left.first() {
             assert!(self.extent_at(at) == Some(extent), "I2: the plan names what the map holds");
-            let chunk = self.chunks.get_mut(at.chunk).map(|chunk| {
-                let end = (at.index + left.len()).min(chunk.len());
-                chunk.drain(at.index..end).count()
-            });
-            left = left.get(chunk.unwrap_or(left.len())..).unwrap_or_default();
+            let chunk = self.chunks.get_mut(at.chunk).expect(IN_MAP);
+            let end = (at.index + left.len()).min(chunk.len());
+            let removed = chunk.drain(at.index..end).count();
+            left = left.split_at(removed).1;
             self.join(at);
         }
         self.insert(at, new);
@@ -205,7 +207,7 @@ impl ExtentMap {
     /// Restores I1 after extents were removed at `at`. If `at` is the end of its chunk, extents of
     /// the next chunk move there.
     fn join(&mut self, at: MapPosition) {
-        let Some(chunk) = self.chunks.get(at.chunk) else { return };
+        let chunk = self.chunks.get(at.chunk).expect(IN_MAP);
         if chunk.len() > at.index {
             return;
         }
@@ -214,9 +216,7 @@ impl ExtentMap {
         match next {
             Some(next) if length == 0 || length + next <= JOIN_EXTENTS => {
                 let next = self.chunks.remove(at.chunk + 1);
-                if let Some(chunk) = self.chunks.get_mut(at.chunk) {
-                    chunk.extend(next);
-                }
+                self.chunks.get_mut(at.chunk).expect(IN_MAP).extend(next);
             }
             None if length == 0 => drop(self.chunks.remove(at.chunk)),
             // The next chunk starts with the rest of the old extents.
@@ -230,7 +230,7 @@ impl ExtentMap {
         let Some((chunk, [next, ..])) =
             self.chunks.get_mut(at.chunk..).and_then(<[_]>::split_first_mut)
         else {
-            return;
+            unreachable!("{IN_MAP}, and another chunk follows")
         };
         let half = next.len().div_ceil(2).min(CHUNK_EXTENTS.saturating_sub(chunk.len()));
         chunk.extend(next.drain(..half));
@@ -255,7 +255,7 @@ impl ExtentMap {
             }
             false => at,
         };
-        let Some(chunk) = self.chunks.get_mut(at.chunk) else { return };
+        let chunk = self.chunks.get_mut(at.chunk).expect(IN_MAP);
         chunk.splice(at.index..at.index, new.iter().copied());
         if chunk.len() > CHUNK_EXTENTS {
             let whole = core::mem::take(chunk);

@@ -85,7 +85,7 @@ impl GroupSpace {
 
 impl<F: GroupBtree> Anchor for InGroup<'_, F> {
     fn claim_block(&mut self, tx: &mut Transaction<'_>, near: u64) -> Result<u64> {
-        let near = u32::try_from(near).unwrap_or(0);
+        let near = u32::try_from(near).expect("a block of a group has 32 bits");
         F::claim(self.group, tx, near).map(u64::from)
     }
 
@@ -96,9 +96,10 @@ impl<F: GroupBtree> Anchor for InGroup<'_, F> {
     }
 
     fn set_root(&mut self, _tx: &mut Transaction<'_>, root: Root<'_>) -> Result<()> {
-        if let (Root::Block(root), Some(field)) = (root, F::root(self.group)) {
-            *field = root;
-        }
+        let (Root::Block(root), Some(field)) = (root, F::root(self.group)) else {
+            unreachable!("the root of a btree that is edited is in the AGF")
+        };
+        *field = root;
         Ok(())
     }
 }

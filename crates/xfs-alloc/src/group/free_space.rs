@@ -116,7 +116,8 @@ impl GroupSpace {
                 if right.is_some() {
                     editor.remove()?;
                 }
-                editor.find(left.start)?;
+                let found = editor.find(left.start)?;
+                assert!(found == Some(left), "I1: the btree changes only under this latch");
                 editor.update(joined)?;
             }
             (None, Some(_)) => editor.update(joined)?,

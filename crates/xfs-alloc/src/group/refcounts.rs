@@ -17,6 +17,7 @@ use xfs_trans::Transaction;
 pub(crate) use adjust::CountChange;
 
 use super::GroupSpace;
+use super::btrees::GroupEditor;
 
 /// The number of records that one step reads. It writes at most twice as many, in neighbouring
 /// leaves.
@@ -95,9 +96,8 @@ impl GroupSpace {
             records.iter().any(|record: &Refcount| record.start == start)
         };
         let mut editor = self.edit::<Refcounts>(tx)?;
-        let find = |record: &Refcount| (record.domain, record.start);
         for record in old.iter().filter(|record| !starts_in(new, record.start)) {
-            editor.find(find(record))?;
+            find(&mut editor, record)?;
             editor.remove()?;
         }
         // Kept records are changed to their new length first, so that none overlaps a record that
@@ -106,7 +106,7 @@ impl GroupSpace {
         let (kept, added): (Vec<&Refcount>, Vec<_>) =
             changed.partition(|record| starts_in(old, record.start));
         for record in kept {
-            editor.find(find(record))?;
+            find(&mut editor, record)?;
             editor.update(*record)?;
         }
         for record in added {
@@ -114,4 +114,11 @@ impl GroupSpace {
         }
         Ok(())
     }
+}
+
+/// Moves to a record whose start was read under the same latch.
+fn find(editor: &mut GroupEditor<'_, '_, Refcounts>, record: &Refcount) -> Result<()> {
+    let found = editor.find((record.domain, record.start))?;
+    assert!(found.is_some(), "the reference counts change only under this latch");
+    Ok(())
 }

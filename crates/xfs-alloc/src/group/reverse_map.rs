@@ -234,7 +234,7 @@ fn part_behind(new: &Rmap) -> u64 {
 /// Moves to a record that was found under the same latch.
 fn find(editor: &mut GroupEditor<'_, '_, ReverseMap>, record: &Rmap) -> Result<()> {
     let found = editor.find(ReverseMap::key(record))?;
-    assert!(found.is_some(), "I1: no other thread changes the reverse map under this latch");
+    assert!(found.is_some(), "the reverse map changes only under this latch");
     Ok(())
 }
 

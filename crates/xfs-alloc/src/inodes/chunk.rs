@@ -98,7 +98,7 @@ impl<'journal> GroupInodes<'journal> {
             geometry.contains_ag_block(self.number, next).then_some(in_group(next))
         });
         let whole = |start: FsBlock| ChunkBlocks {
-            start: geometry.split_block(start).unwrap_or_default().1,
+            start: geometry.split_block(start).expect("allocated blocks lie in the volume").1,
             length_blocks: blocks,
             is_sparse: false,
         };

@@ -140,7 +140,7 @@ impl<'journal> GroupInodes<'journal> {
     /// The head of the unlinked list `bucket`.
     pub(super) fn unlinked_head(&self, bucket: usize) -> Option<AgInode> {
         let bytes = self.header.bytes();
-        decode_unlinked(bytes.get(unlinked_range(bucket)).unwrap_or_default())
+        decode_unlinked(bytes.get(unlinked_range(bucket)).expect("a header holds 64 list heads"))
     }
 
     /// Sets the head of the unlinked list `bucket`.
@@ -240,7 +240,7 @@ impl AgiAnchor<'_> {
     }
 
     fn fs_block(&self, tx: &Transaction<'_>, block: u64) -> FsBlock {
-        let block = AgBlock(u32::try_from(block).unwrap_or(u32::MAX));
+        let block = AgBlock(u32::try_from(block).expect("a block of a group has 32 bits"));
         tx.geometry().join_block(self.number, block)
     }
 }
@@ -258,7 +258,8 @@ impl Anchor for AgiAnchor<'_> {
             *blocks += 1;
         }
         let split = tx.geometry().split_block(extent.start);
-        Ok(split.map_or(u64::MAX, |(_, block)| block.0.into()))
+        let (_, block) = split.expect("allocated blocks lie in the volume");
+        Ok(block.0.into())
     }
 
     fn free_block(&mut self, tx: &mut Transaction<'_>, block: u64) -> Result<()> {

@@ -114,12 +114,11 @@ fn follow(
 /// Errors of reading.
 #[doc(alias = "xlog_recover_clear_agi_bucket")]
 pub fn clear_unlinked_list(tx: &mut Transaction<'_>, group: AgNumber, bucket: usize) -> Result<()> {
+    assert!(bucket < UNLINKED_BUCKETS, "a group has 64 unlinked lists");
     let Some(group) = GroupInodes::open(tx, group)? else {
         unreachable!("the transaction has latched no other group")
     };
-    if bucket < UNLINKED_BUCKETS {
-        group.set_unlinked_head(tx, bucket, None);
-    }
+    group.set_unlinked_head(tx, bucket, None);
     group.close(tx);
     Ok(())
 }
@@ -204,7 +203,8 @@ impl<'journal> GroupInodes<'journal> {
         };
         // The inode on disk must verify even if only this field is written.
         seal(&mut slot, lsn);
-        let link = slot.get(LINK_OFFSET..LINK_OFFSET + LINK_BYTES).unwrap_or_default();
+        let link =
+            slot.get(LINK_OFFSET..LINK_OFFSET + LINK_BYTES).expect("an inode holds its link");
         let range = start + LINK_OFFSET..start + LINK_OFFSET + LINK_BYTES;
         tx.change(&buffer, range, |bytes| bytes.copy_from_slice(link));
         Ok(())

@@ -11,6 +11,9 @@ use crate::store::Store;
 
 /// Bytes of the longest record, and of the keys of one child.
 pub(super) const MAX_ENTRY_BYTES: usize = 40;
+/// The invariant of every range of entries here: the verifier of a block limits its count, and the
+/// editor checks that there is room before it adds entries.
+const IN_BLOCK: &str = "the entries that a block counts lie inside it";
 /// Bytes of the longest pointer.
 const MAX_POINTER_BYTES: usize = 8;
 
@@ -46,7 +49,8 @@ impl Entry {
 
     /// The keys and the block of a child of a node.
     pub(super) fn child(&self, layout: &BtreeLayout) -> (NodeKey, u64) {
-        (self.key, layout.decode_pointer(&self.pointer).unwrap_or(u64::MAX))
+        let block = layout.decode_pointer(&self.pointer);
+        (self.key, block.expect("the entry of a child points to its block"))
     }
 
     /// A child of a node.
@@ -164,7 +168,7 @@ impl EntryLayout {
         for (_, column) in self.columns() {
             let moved = {
                 let bytes = pair.right.bytes();
-                bytes.get(column.range(0..pair.right_count)).unwrap_or_default().to_vec()
+                bytes.get(column.range(0..pair.right_count)).expect(IN_BLOCK).to_vec()
             };
             let range = column.range(pair.left_count..total);
             store.change(pair.left, range, |bytes| bytes.copy_from_slice(&moved))?;
@@ -189,7 +193,7 @@ impl EntryLayout {
             let mut all = Vec::with_capacity(total * column.width);
             for (block, count) in [(pair.left, pair.left_count), (pair.right, pair.right_count)] {
                 let bytes = block.bytes();
-                all.extend_from_slice(bytes.get(column.range(0..count)).unwrap_or_default());
+                all.extend_from_slice(bytes.get(column.range(0..count)).expect(IN_BLOCK));
             }
             if let Some((index, entry)) = extra {
                 let part = if number == 0 { &entry.body[..] } else { &entry.pointer[..] };
@@ -215,9 +219,8 @@ pub(super) struct Neighbours<'a, B> {
 }
 
 fn copy_front(bytes: &mut [u8], part: &[u8], width: usize) {
-    if let (Some(bytes), Some(part)) = (bytes.get_mut(..width), part.get(..width)) {
-        bytes.copy_from_slice(part);
-    }
+    let (front, part) = (bytes.get_mut(..width), part.get(..width));
+    front.expect(IN_BLOCK).copy_from_slice(part.expect("an entry is as wide as its column"));
 }
 
 fn set_count<S: Store>(store: &mut S, block: &S::Block, count: usize) -> Result<()> {
@@ -230,12 +233,12 @@ fn set_count<S: Store>(store: &mut S, block: &S::Block, count: usize) -> Result<
 fn overwrite<S: Store>(store: &mut S, block: &S::Block, start: usize, new: &[u8]) -> Result<()> {
     let (first, last) = {
         let bytes = block.bytes();
-        let old = bytes.get(start..).unwrap_or_default();
+        let old = bytes.get(start..start + new.len()).expect(IN_BLOCK);
         let differs = |(old, new): (&u8, &u8)| old != new;
         let Some(first) = old.iter().zip(new).position(differs) else { return Ok(()) };
         let last = old.iter().zip(new).enumerate().rev().find(|(_, pair)| differs(*pair));
         (first, last.map_or(first, |(last, _)| last))
     };
-    let part = new.get(first..=last).unwrap_or_default();
+    let part = new.get(first..=last).expect("both positions are of new bytes");
     store.change(block, start + first..start + last + 1, |bytes| bytes.copy_from_slice(part))
 }

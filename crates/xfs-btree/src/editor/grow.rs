@@ -19,6 +19,8 @@ use crate::store::Store;
 /// A sibling takes entries only if at least one in `FREE_PART` of its places is free. Otherwise the
 /// same two blocks would be redistributed at every insertion.
 const FREE_PART: usize = 8;
+/// A root moves its children down only if it has too many of them.
+const HAS_CHILDREN: &str = "a root that is moved down has children";
 /// Bytes of the longer header.
 const MAX_HEADER_BYTES: usize = 72;
 
@@ -261,7 +263,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     fn insert_child_of_inode(&mut self, entry: &Entry) -> Result<Option<usize>> {
         let place = self.path.top.index + 1;
         let owner = InodeNumber(self.path.owner);
-        let near = self.path.top.block(0).unwrap_or_default();
+        let near = self.path.top.block(0).expect("a child of the root was split");
         let TopRoot::Inode(root) = &mut self.path.top.root else {
             unreachable!("a root in a block has no parent, so it was put under a new one");
         };
@@ -294,7 +296,7 @@ pub(crate) fn push_down<S: Store>(
     root: &mut ForkRoot,
     capacity: usize,
 ) -> Result<()> {
-    let near = root.children.first().map_or(0, |(_, child)| child.0);
+    let (_, FsBlock(near)) = *root.children.first().expect(HAS_CHILDREN);
     push_children_down(store, inode, root, near)?;
     root.capacity = capacity;
     Ok(())
@@ -371,7 +373,7 @@ fn push_children_down<S: Store>(
         let entry = Entry::of_child(key, child.0, kind.layout());
         shape.open_entry(store, &buffer, (index, index), &entry)?;
     }
-    let lowest = root.children.first().map_or_else(Default::default, |(lowest, _)| *lowest);
+    let (lowest, _) = *root.children.first().expect(HAS_CHILDREN);
     root.children = vec![(lowest, FsBlock(number))];
     root.level += 1;
     Ok(NewBlock { number, at, buffer })

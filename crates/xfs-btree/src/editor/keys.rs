@@ -11,6 +11,11 @@ use crate::root::TopRoot;
 use crate::source::TreeBlock;
 use crate::store::Store;
 
+/// A root in a block has no parent whose keys could change.
+const NO_PARENT: &str = "a root in a block has no parent";
+/// The path and its siblings lead through children that the root has.
+const IS_CHILD: &str = "the index is that of a child of the root";
+
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
     /// The keys that a parent must hold for a block: the lowest, and the highest below it where the
     /// kind has high keys (I2).
@@ -20,7 +25,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let mut key = [0; MAX_ENTRY_BYTES];
         let (low, high) = halves::<F>(&mut key);
         if !block.is_leaf() {
-            copy(low, block.key(0).unwrap_or_default());
+            let empty = || corrupt(step.at, BtreeCheck::EmptyLeaf);
+            copy(low, block.key(0).ok_or_else(empty)?);
             let highs = (0..block.count()).filter_map(|index| block.high_key(index));
             if let Some(highest) = highs.max_by_key(|high| F::decode_key(high)) {
                 copy(high, highest);
@@ -69,19 +75,20 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     fn parent_key(&self, depth: usize, index: usize) -> Result<NodeKey> {
         let mut key = [0; MAX_ENTRY_BYTES];
         let Some(above) = depth.checked_sub(1) else {
-            if let TopRoot::Inode(root) = &self.path.top.root
-                && let Some((file_block, _)) = root.children.get(index)
-            {
-                copy(&mut key, &file_block.0.to_be_bytes());
-            }
+            let TopRoot::Inode(root) = &self.path.top.root else { unreachable!("{NO_PARENT}") };
+            let (file_block, _) = root.children.get(index).expect(IS_CHILD);
+            copy(&mut key, &file_block.0.to_be_bytes());
             return Ok(key);
         };
         let parent = self.path_block(above);
         let bytes = parent.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, parent.at)?;
         let (low, high) = halves::<F>(&mut key);
-        copy(low, block.key(index).unwrap_or_default());
-        copy(high, block.high_key(index).unwrap_or_default());
+        let missing = || corrupt(parent.at, BtreeCheck::Pointer { index, pointer: u64::MAX });
+        copy(low, block.key(index).ok_or_else(missing)?);
+        if !high.is_empty() {
+            copy(high, block.high_key(index).ok_or_else(missing)?);
+        }
         Ok(key)
     }
 
@@ -97,12 +104,9 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             return Ok(false);
         }
         let Some(above) = depth.checked_sub(1) else {
-            if let TopRoot::Inode(root) = &mut self.path.top.root
-                && let Some((file_block, _)) = root.children.get_mut(index)
-            {
-                *file_block = file_block_of(key);
-                self.root_changed = true;
-            }
+            let TopRoot::Inode(root) = &mut self.path.top.root else { unreachable!("{NO_PARENT}") };
+            root.children.get_mut(index).expect(IS_CHILD).0 = file_block_of(key);
+            self.root_changed = true;
             return Ok(true);
         };
         let shape = self.shape(self.level(above));
@@ -163,7 +167,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
 
 /// The file block that a key of an extent btree holds.
 pub(super) fn file_block_of(key: &NodeKey) -> FileBlock {
-    FileBlock(key.first_chunk().map_or(0, |raw| u64::from_be_bytes(*raw)))
+    let raw = key.first_chunk().expect("a node key is longer than a file block");
+    FileBlock(u64::from_be_bytes(*raw))
 }
 
 /// The low and the high key; the high key is empty where the kind has none.
@@ -175,6 +180,7 @@ fn halves<F: BtreeFormat>(key: &mut NodeKey) -> (&mut [u8], &mut [u8]) {
 
 /// Copies `from` to the front of `into`, which is as long or longer.
 fn copy(into: &mut [u8], from: &[u8]) {
+    assert!(from.len() <= into.len(), "a key fits its field");
     for (byte, new) in into.iter_mut().zip(from) {
         *byte = *new;
     }

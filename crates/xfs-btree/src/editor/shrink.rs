@@ -121,10 +121,11 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         match depth.checked_sub(1) {
             Some(above) => self.close(above, index + 1),
             None => {
-                if let TopRoot::Inode(root) = &mut self.path.top.root {
-                    root.children.remove(index + 1);
-                    self.root_changed = true;
-                }
+                let TopRoot::Inode(root) = &mut self.path.top.root else {
+                    unreachable!("a root in a block has no neighbour to be joined with")
+                };
+                root.children.remove(index + 1);
+                self.root_changed = true;
                 self.pull_up()
             }
         }
@@ -138,10 +139,12 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
         let child = {
             let bytes = root.buffer.bytes();
-            BtreeBlock::decode(&bytes, F::KIND, root.at)?.pointer(0)
+            let missing = BtreeCheck::Pointer { index: 0, pointer: u64::MAX };
+            let child = BtreeBlock::decode(&bytes, F::KIND, root.at)?.pointer(0);
+            child.ok_or_else(|| corrupt(root.at, missing))?
         };
         self.store.free(root.block, &root.buffer)?;
-        self.path.top.root = TopRoot::Header(child.unwrap_or(u64::MAX));
+        self.path.top.root = TopRoot::Header(child);
         self.path.steps.remove(0);
         self.path.levels -= 1;
         self.root_changed = true;

@@ -90,11 +90,11 @@ pub(super) fn write(
             let identity = RemoteIdentity { owner: file.number(), uuid: geometry.meta_uuid };
             let blocks = bytes.chunks_mut(geometry.block_size as usize);
             for (index, bytes) in (0..).zip(blocks) {
-                if let Some((number, piece)) = pieces.next() {
-                    let at = DiskAddr(extent.at.0 + index * step);
-                    let offset = (number * capacity) as u32;
-                    remote::encode(bytes, at, &identity, (offset, piece));
-                }
+                let next = pieces.next();
+                let (number, piece) = next.expect("no more blocks than pieces are written");
+                let at = DiskAddr(extent.at.0 + index * step);
+                let offset = (number * capacity) as u32;
+                remote::encode(bytes, at, &identity, (offset, piece));
             }
             drop(bytes);
             // The block was never logged, so it has no LSN.

@@ -303,9 +303,8 @@ impl Deferred for AttributeWork {
                 self.map(&mut LiveFork::new(tx, &file, ForkKind::Attr), rest, first)
             }
             Stage::Write(first) => {
-                if let Some(new) = &self.new {
-                    remote::write(tx.cache(), &self.file, first, &new.value)?;
-                }
+                let new = self.new.as_ref().expect("blocks are mapped for a new value only");
+                remote::write(tx.cache(), &self.file, first, &new.value)?;
                 self.change(tx, Some(first))
             }
             Stage::Release(range) => self.release(tx, range),

@@ -87,9 +87,8 @@ fn note_attributes(tx: &mut Transaction<'_>) -> Result<()> {
     if let Some(buffer) = tx.try_read(DiskAddr(0), length_bytes, BlockKind::Superblock)? {
         let field = offset_of!(SuperblockDisk, version);
         tx.change(&buffer, field..field + size_of::<u16>(), |version| {
-            if let Some(low) = version.last_mut() {
-                *low |= VersionFlags::ATTR.bits() as u8;
-            }
+            *version.last_mut().expect("the version has two bytes") |=
+                VersionFlags::ATTR.bits() as u8;
         });
         noted.0.store(true, Ordering::Relaxed);
     }

@@ -84,8 +84,9 @@ pub(super) fn copy(
     range: BlockRange,
 ) -> Result<()> {
     let geometry = cache.geometry();
-    let bytes_of = |block: FileBlock| geometry.blocks_to_bytes(block.0).unwrap_or(u64::MAX);
-    let (mut at, end) = (bytes_of(range.start), bytes_of(range.end()));
+    let bytes_of = |block: FileBlock| geometry.blocks_to_bytes(block.0);
+    let ends = bytes_of(range.start).zip(bytes_of(range.end()));
+    let (mut at, end) = ends.ok_or(PosixError::FileTooLarge)?;
     let mut bytes = Vec::new();
     while at < end {
         bytes.resize(usize::try_from(end - at).map_or(CHUNK_BYTES, |all| all.min(CHUNK_BYTES)), 0);
@@ -112,7 +113,7 @@ pub(super) fn write_whole_blocks(
     let head = rest.offset % size;
     if head != 0 {
         let length = rest.bytes.len().min((size - head) as usize);
-        let (bytes, behind) = rest.bytes.split_at_checked(length).unwrap_or_default();
+        let (bytes, behind) = rest.bytes.split_at(length);
         write_block(cache, extent, FileBytes { bytes, ..rest }, old)?;
         rest = FileBytes { offset: rest.offset + bytes.len() as u64, bytes: behind };
     }
@@ -120,7 +121,7 @@ pub(super) fn write_whole_blocks(
         return Ok(());
     }
     let tail = (rest.end() % size) as usize;
-    let (whole, bytes) = rest.bytes.split_at_checked(rest.bytes.len() - tail).unwrap_or_default();
+    let (whole, bytes) = rest.bytes.split_at(rest.bytes.len() - tail);
     write(cache, extent, FileBytes { bytes: whole, ..rest })?;
     if bytes.is_empty() {
         return Ok(());

@@ -204,8 +204,9 @@ fn data_use(inode: &Inode) -> DataUse {
         Fork::Local(bytes) => bytes.len(),
         Fork::Extents(map) => map.count() * xfs_format::extent::EXTENT_BYTES,
         Fork::Btree(btree) => {
-            let children = ForkRoot::decode(btree.root()).map_or(0, |root| root.children.len());
-            fork_room::root_bytes(children)
+            // A root that cannot be decoded keeps all of its room: the change that needs some fails.
+            let root = ForkRoot::decode(btree.root());
+            root.map_or(btree.root().len(), |root| fork_room::root_bytes(root.children.len()))
         }
         Fork::Absent | Fork::Device | Fork::MetadataBtree => 0,
     };
@@ -220,8 +221,8 @@ fn put_root(inode: &mut Inode, root: Option<ForkRoot>) {
         Fork::Btree(btree) => btree.into_map(),
         _ => None,
     };
-    assert!(map.is_some(), "the map was loaded before the root was changed");
-    *fork = Fork::Btree(Box::new(BtreeFork::of_root(&root, map.unwrap_or_default())));
+    let map = map.expect("the map was loaded before the root was changed");
+    *fork = Fork::Btree(Box::new(BtreeFork::of_root(&root, map)));
 }
 
 /// A corruption of the root of a fork's btree.

@@ -27,7 +27,6 @@ use xfs_trans::Transaction;
 use super::local::bad_root;
 use super::{LiveInode, Touched};
 use crate::edit::{MapChange, RecordEdit};
-use crate::extent_map::ExtentMap;
 use crate::fork::{BtreeFork, Fork};
 use crate::fork_room::{fork_bytes, root_capacity};
 use crate::inode::Inode;
@@ -87,9 +86,10 @@ impl Anchor for ForkAnchor {
     }
 
     fn set_root(&mut self, _tx: &mut Transaction<'_>, root: Root<'_>) -> Result<()> {
-        if let Root::Fork(root) = root {
-            self.root = Some(root.clone());
-        }
+        let Root::Fork(root) = root else {
+            unreachable!("the root of a fork's btree is in the inode")
+        };
+        self.root = Some(root.clone());
         Ok(())
     }
 }
@@ -149,7 +149,8 @@ impl LiveInode {
         change: &MapChange,
         capacity: usize,
     ) -> Result<Rebuilt> {
-        let mut map = self.inode().fork(kind).loaded_map().cloned().unwrap_or_default();
+        let map = self.inode().fork(kind).loaded_map().cloned();
+        let mut map = map.expect("extents in the inode are in memory");
         map.replace(&change.old, &change.new);
         let extents: Vec<Extent> = map.iter().copied().collect();
         let mut store = Anchored { tx, anchor: self.anchor(kind) };
@@ -228,12 +229,8 @@ fn put_change(inode: &mut Inode, kind: ForkKind, change: &MapChange, root: Optio
     let (core, fork) = inode.parts_mut(kind);
     let mut map = match core::mem::replace(fork, Fork::Absent) {
         Fork::Extents(map) => map,
-        Fork::Btree(btree) => {
-            let map = btree.into_map();
-            assert!(map.is_some(), "the map was loaded before it was changed");
-            map.unwrap_or_default()
-        }
-        _ => ExtentMap::default(),
+        Fork::Btree(btree) => btree.into_map().expect("the map was loaded before the change"),
+        other => unreachable!("a fork whose map changes holds extents, not {other:?}"),
     };
     map.replace(&change.old, &change.new);
     let format = if root.is_some() { ForkFormat::Btree } else { ForkFormat::Extents };

@@ -36,9 +36,8 @@ impl RecentBuffers {
     /// Remembers the buffer of a block, in place of another block's.
     pub(super) fn remember(&self, at: FileBlock, buffer: &Buffer) {
         let mut slots = self.0.lock();
-        if let Some(known) = slots.get_or_insert_default().get_mut(slot(at)) {
-            *known = Some((at, buffer.downgrade()));
-        }
+        let known = slots.get_or_insert_default().get_mut(slot(at));
+        *known.expect("a slot is below SLOTS") = Some((at, buffer.downgrade()));
     }
 
     /// Drops all of them, because a fork has changed.

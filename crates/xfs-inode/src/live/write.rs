@@ -135,7 +135,7 @@ impl LiveInode {
             };
             rest = FileBytes {
                 offset: rest.offset + written as u64,
-                bytes: rest.bytes.get(written..).unwrap_or_default(),
+                bytes: rest.bytes.split_at(written).1,
             };
         }
         Ok((rest.offset - offset) as usize)
@@ -368,7 +368,7 @@ impl Writer<'_> {
             // sector half old.
             let room = CHUNK_BYTES - at as usize % CHUNK_BYTES;
             let length = usize::try_from(end - at).map_or(room, |all| all.min(room));
-            let bytes = zeros.get(..length).unwrap_or(&zeros);
+            let (bytes, _) = zeros.split_at(length);
             at += self.write(FileBytes { offset: at, bytes }, SizeRule::Stays)? as u64;
         }
         Ok(())

@@ -154,7 +154,8 @@ pub(super) fn entries(bytes: &[u8], place: Place) -> Result<Vec<RawEntry>> {
     let leaf = AttrLeaf::decode(bytes, place)?;
     let mut entries = Vec::with_capacity(leaf.table().len() + 1);
     for (index, entry) in leaf.table().iter().enumerate() {
-        let name = bytes.get(leaf.name_range(index)?).unwrap_or_default().to_vec();
+        let name = bytes.get(leaf.name_range(index)?);
+        let name = name.expect("the range of a name lies inside its leaf").to_vec();
         entries.push(RawEntry { hash: entry.hash.get(), flags: entry.flags, name });
     }
     Ok(entries)

@@ -16,7 +16,7 @@ use xfs_format::directory::{ALIGNMENT, EntryType};
 use xfs_format::{DiskAddr, InodeNumber};
 
 use super::NewEntry;
-use crate::edit::{BlockEdit, u16_at};
+use crate::edit::{BlockEdit, u8_at, u16_at};
 
 const TABLE: usize = offset_of!(DataHeaderDisk, best_free);
 const TABLE_SIZE: usize = 3;
@@ -112,7 +112,7 @@ fn record_length(bytes: &[u8], offset: usize) -> usize {
     if u16_at(bytes, offset) == FREE_TAG {
         return u16_at(bytes, offset + 2).into();
     }
-    entry_length(bytes.get(offset + 8).copied().unwrap_or_default().into())
+    entry_length(u8_at(bytes, offset + 8).into())
 }
 
 /// The free records of the table, longest first.
@@ -257,7 +257,7 @@ pub(super) fn retarget(
     inode: InodeNumber,
     entry_type: EntryType,
 ) {
-    let name_length: usize = edit.bytes().get(offset + 8).copied().unwrap_or_default().into();
+    let name_length = usize::from(u8_at(edit.bytes(), offset + 8));
     edit.put_u64(offset, inode.0);
     edit.put_u8(offset + 9 + name_length, entry_type.to_disk());
 }

@@ -145,7 +145,7 @@ pub(super) fn prepend(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
 pub(super) fn take_upper_half(edit: &mut BlockEdit<'_>) -> Vec<(u32, u32)> {
     let LeafCounts { run, .. } = LeafCounts::of(edit.bytes());
     let kept = run.count / 2;
-    let upper = run.entries(edit.bytes()).get(kept..).unwrap_or_default();
+    let (_, upper) = run.entries(edit.bytes()).split_at(kept);
     let upper = index::live(upper).collect();
     put_counts(edit, kept, 0);
     upper

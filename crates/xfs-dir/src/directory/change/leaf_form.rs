@@ -102,7 +102,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             return Err(self.corrupt(self.tree_shape().root, check));
         }
         let best = self.free_entry(found);
-        self.store.edit(leaf, |edit| leaf::remove(edit, found.hash, found.cookie));
+        let removed = self.store.edit(leaf, |edit| leaf::remove(edit, found.hash, found.cookie));
+        assert!(removed, "the entry was found by this index");
         // The first data block holds `.` and `..`, so it is never all free.
         let goes = index != 0 && self.is_all_free(&found.data);
         let best = if goes { NULL_OFFSET } else { best };

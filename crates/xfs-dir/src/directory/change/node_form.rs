@@ -91,7 +91,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             self.set_free(index, best)?;
         }
         let block = path.leaf.clone();
-        self.store.edit(&block, |edit| leaf::remove(edit, found.hash, found.cookie));
+        let removed = self.store.edit(&block, |edit| leaf::remove(edit, found.hash, found.cookie));
+        assert!(removed, "the entry was found by this index");
         self.join_leaf(path)?;
         self.node_to_leaf()
     }
