@@ -291,18 +291,18 @@ impl<F: BtreeFormat> Walk<'_, F> {
         let block = BtreeBlock::decode(&bytes, F::KIND, at).unwrap();
         assert_eq!((block.level(), block.owner()), (level, self.store.owner()));
         let min = F::KIND.layout().min_entries(level, geometry.block_size);
-        assert!(may_be_few || block.count() >= min, "{} entries", block.count());
+        assert!(may_be_few || block.count() >= min, "I1: {} entries", block.count());
         if level == 0 {
             return self.visit_records(&block);
         }
-        assert!(block.count() > 1, "a node with an only child");
+        assert!(block.count() > 1, "I1: a node with an only child");
         let (mut low, mut high) = (None, None);
         for index in 0..block.count() {
             let child = block.pointer(index).unwrap();
             let (child_low, child_high) = self.visit(child, level - 1, false).unwrap();
-            assert_eq!(block.key(index).unwrap(), child_low, "key {index} of {number}");
+            assert_eq!(block.key(index).unwrap(), child_low, "I2: key {index} of {number}");
             if let Some(found) = block.high_key(index) {
-                assert_eq!(found, child_high, "high key {index} of {number}");
+                assert_eq!(found, child_high, "I2: high key {index} of {number}");
             }
             low.get_or_insert(child_low);
             high = highest::<F>(high, child_high);

@@ -88,7 +88,7 @@ pub(crate) trait ForkStore {
         Place::Inode(self.number())
     }
 
-    /// Reads a block and checks its owner.
+    /// Reads a block and checks its owner (I1 of the crate).
     fn read_owned(&mut self, at: FileBlock, kind: BlockKind) -> Result<Self::Block> {
         let block = self.read(at, kind)?;
         let owner = self.view(&block, |bytes| owner(bytes, kind));

@@ -291,7 +291,7 @@ impl<B: Clone> TreePath<B> {
         Ok(())
     }
 
-    /// Updates the hashes above the leaf after its last entry changed.
+    /// Updates the hashes above the leaf after its last entry changed (I2).
     pub(crate) fn fix_hashes<S: ForkStore<Block = B>>(&self, store: &mut S) {
         self.fix_hashes_from(store, 0);
     }
@@ -329,7 +329,7 @@ impl<B: Clone> TreePath<B> {
                 self.fix_hashes_from(store, 0);
                 break;
             }
-            assert!(!self.nodes.is_empty(), "the root of a tree has a child");
+            assert!(!self.nodes.is_empty(), "I3: the root of a tree has a child");
             gone = (step.at, step.block);
         }
         collapse(store, self.shape)
@@ -351,7 +351,7 @@ fn read_child<S: ForkStore>(
     Ok(child)
 }
 
-/// Moves the contents of an only child of the root into the root, as long as there is one.
+/// Moves the contents of an only child of the root into the root (I1), as long as there is one.
 fn collapse<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<()> {
     for _ in 0..MAX_DEPTH {
         let root = store.read_owned(shape.root, shape.kind)?;

@@ -255,6 +255,12 @@ impl ExtentMap {
             }
             false => at,
         };
+        let next = self.extent_at(at).or_else(|| self.chunks.get(at.chunk + 1)?.first());
+        let last = new.last().expect("not empty, as checked above");
+        assert!(
+            next.is_none_or(|next| last.end() <= next.file_block),
+            "I2: new extents end before the next one"
+        );
         let chunk = self.chunks.get_mut(at.chunk).expect(IN_MAP);
         chunk.splice(at.index..at.index, new.iter().copied());
         if chunk.len() > CHUNK_EXTENTS {

@@ -360,6 +360,7 @@ impl LiveInode {
             // times.
             self.look_up_needed();
         }
+        // I3: until the end of this function, which neither waits nor allocates blocks.
         let mut view = self.view.write();
         // Also before the change: a misfit hint counts as absent, and would reappear when the
         // realtime flag is removed.
@@ -452,7 +453,7 @@ fn fit_times(core: &mut InodeCore, geometry: &Geometry) {
     if geometry.has_incompat(IncompatFeatures::BIGTIME) {
         core.flags2 |= InodeFlags2::BIGTIME;
     }
-    core.clamp_times();
+    core.clamp_times(); // I2
 }
 
 /// The fields to log for a change of these forks.

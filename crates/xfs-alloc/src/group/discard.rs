@@ -51,6 +51,7 @@ impl GroupSpace {
             };
             let inside = free.start.0.max(range.start)..free.end().0.min(range.end);
             if !inside.is_empty() {
+                // I1: the extent is free by the btree, and these parts are not busy.
                 let usable: Vec<_> = self.state.lock().busy.usable(inside).collect();
                 for part in usable.into_iter().filter(|part| part.len() as u64 >= minimum.into()) {
                     self.discard(tx, &part)?;
@@ -82,6 +83,7 @@ impl GroupSpace {
         }
     }
 
+    /// Discards blocks. `self` keeps the header latched meanwhile (I2).
     fn discard(&self, tx: &Transaction<'_>, part: &Range<u32>) -> Result<()> {
         let geometry = tx.geometry();
         let at = geometry.ag_block_disk_addr(self.number, AgBlock(part.start));

@@ -65,7 +65,7 @@ impl GroupSpace {
         }
     }
 
-    /// Removes the block at the head of the list.
+    /// Removes the block at the head of the list. An empty list breaks I2 of the group.
     #[doc(alias = "xfs_alloc_get_freelist")]
     pub(super) fn take_from_list(&mut self, tx: &mut Transaction<'_>) -> Result<u32> {
         let list = self.list(tx)?;

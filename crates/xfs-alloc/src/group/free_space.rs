@@ -88,6 +88,7 @@ impl GroupSpace {
         for record in new.iter().flatten() {
             editor.insert(*record)?;
         }
+        // I2: the list of extents has changed only here since the last time.
         let longest = editor.last()?.map_or(0, |record| record.count);
         drop(editor);
         self.agf.longest_free_blocks = longest;
@@ -131,7 +132,7 @@ impl GroupSpace {
     }
 }
 
-/// The two btrees disagree about an extent.
+/// The two btrees disagree about an extent (I1).
 #[cold]
 fn disagree(group: AgNumber, record: FreeSpace) -> Error {
     let check = FreeSpaceCheck::Disagree { start: record.start.0, count: record.count };

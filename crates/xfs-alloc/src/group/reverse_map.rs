@@ -80,7 +80,7 @@ fn covers(record: &Rmap, wanted: &Rmap) -> bool {
             || wanted.offset.0 == record.offset.0 + u64::from(wanted.start.0 - record.start.0))
 }
 
-/// Whether the blocks and offsets of `right` continue those of `left`, in the same state.
+/// Whether the blocks and offsets of `right` continue those of `left`, in the same state (I1).
 fn continues(left: &Rmap, right: &Rmap) -> bool {
     left.end() == right.start
         && left.owner == right.owner
@@ -131,6 +131,7 @@ impl GroupSpace {
         let old = old.0;
         let record = self.find_covering(tx, &old)?;
         let record = record.filter(|record| record.flags == old.flags);
+        // I2: no such mapping is an error.
         let record = record.ok_or_else(|| missing(self.number, &old))?;
         self.cut_mapping(tx, &record, old.start.0..old.end().0)
     }

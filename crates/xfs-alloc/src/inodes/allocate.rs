@@ -152,6 +152,7 @@ fn allocate_in(
         }
         group.store(tx);
         tx.hold(&group.header);
+        // I3: the chunk is committed before one of its inodes is taken.
         tx.roll()?;
         tx.unhold(&group.header);
         tx.mark_group(number);

@@ -138,7 +138,7 @@ impl InodeGroupState {
         std::mem::take(&mut *self.paths.lock())
     }
 
-    /// Keeps the paths for the next user. The caller still has the AGI latched.
+    /// Keeps the paths for the next user (I5). The caller still has the AGI latched.
     pub(super) fn keep_paths(&self, paths: SavedPaths) {
         if self.keeps_buffers {
             *self.paths.lock() = paths;

@@ -91,7 +91,7 @@ fn check(cache: &BufferCache, unlinked: &BTreeSet<InodeNumber>, named: &BTreeSet
         if let Some(free) = headers.free_inode_chunks(cache).unwrap() {
             let free: Vec<InodeChunk> = free.records().map(Result::unwrap).collect();
             let expected = chunks.iter().filter(|chunk| chunk.free_count != 0);
-            assert!(free.iter().eq(expected), "the inode btrees differ in group {number}");
+            assert!(free.iter().eq(expected), "I2: the inode btrees differ in group {number}");
         }
         for chunk in &chunks {
             check_chunk(cache, number, chunk, &(unlinked | named));
@@ -102,7 +102,7 @@ fn check(cache: &BufferCache, unlinked: &BTreeSet<InodeNumber>, named: &BTreeSet
             on_lists.extend(list.inodes);
         }
     }
-    assert_eq!(on_lists, *unlinked);
+    assert_eq!(on_lists, *unlinked, "I4: every inode without a name is on a list");
 }
 
 fn check_chunk(
@@ -297,6 +297,7 @@ fn counted(journal: &Journal) -> (u64, u64) {
     (counters.inodes, counters.free_inodes)
 }
 
+/// I2 and I4, also after a crash.
 #[test]
 fn inodes_allocated_and_freed_at_random_pass_the_check() {
     check_random("-l size=16m");
@@ -324,6 +325,7 @@ fn inodes_in_blocks_of_many_chunks_pass_the_check() {
     volume.unmount();
 }
 
+/// I1 and I5: the threads share the groups and their paths.
 #[test]
 fn threads_that_allocate_and_free_inodes_at_once_pass_the_check() {
     let device = testing::make_with("-l size=16m");

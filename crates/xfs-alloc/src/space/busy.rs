@@ -123,7 +123,7 @@ impl BusyExtents {
         })
     }
 
-    /// Removes a range, and keeps the entries on both sides of it.
+    /// Removes a range, and keeps the entries on both sides of it (I1).
     fn remove(&mut self, range: Range<u32>) {
         let before = self.by_start.range(..range.start).next_back();
         let inside = self.by_start.range(range.clone());

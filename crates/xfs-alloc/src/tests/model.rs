@@ -68,7 +68,7 @@ impl FoundBlocks {
         let by_size = headers.free_space_by_size(cache).unwrap().records();
         let mut by_size: Vec<_> = by_size.map(Result::unwrap).collect();
         by_size.sort_by_key(|record| record.start);
-        assert_eq!(by_block, by_size, "free space of {group}");
+        assert_eq!(by_block, by_size, "I1: free space of {group}");
         let free = by_block.iter().flat_map(|record| record.start.0..record.end().0).collect();
         let listed: Vec<_> = read_free_list(cache, agf).unwrap();
         let listed: BTreeSet<u32> = listed.iter().map(|block| block.0).collect();
@@ -178,7 +178,7 @@ impl Model {
             places[*block as usize] += 1;
         }
         let wrong = places.iter().position(|count| *count != 1);
-        assert_eq!(wrong, None, "a block of {group} is not in exactly one place");
+        assert_eq!(wrong, None, "I3: a block of {group} is not in exactly one place");
     }
 
     fn check_reverse_map(
@@ -229,7 +229,7 @@ impl Model {
                     && (right.owner, right.flags) == (left.owner, left.flags)
                     && (!has_offset || right.offset.0 == left.offset.0 + u64::from(left.count))
             });
-            assert!(!is_continued, "{left:?} of {group} is continued");
+            assert!(!is_continued, "I1: {left:?} of {group} is continued");
         }
     }
 
@@ -249,7 +249,7 @@ impl Model {
         let mut last = None;
         for record in counts.records().map(Result::unwrap) {
             let key = (record.domain, record.start, record.references);
-            assert_ne!(last, Some(key), "two records of {group} could be one: {record:?}");
+            assert_ne!(last, Some(key), "I2: two records of {group} could be one: {record:?}");
             last = Some((record.domain, record.end(), record.references));
             for block in record.start.0..record.end().0 {
                 match record.domain {
@@ -258,7 +258,7 @@ impl Model {
                 }
             }
         }
-        assert_eq!(shared, expected, "counts of {group}");
+        assert_eq!(shared, expected, "I1: counts of {group}");
         assert_eq!(staged, self.staged_in(cache, group));
     }
 }

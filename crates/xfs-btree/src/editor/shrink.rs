@@ -70,6 +70,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             }
             return Ok(Rebalanced::Enough);
         }
+        // I4: `own` and `sibling` are children of one parent.
         let sibling = own.checked_sub(1).unwrap_or(own + 1);
         // Reading the sibling checks its keys against the parent's. The parent's key for a block
         // that has lost its first entry must be correct before that.

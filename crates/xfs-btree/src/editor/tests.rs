@@ -309,6 +309,7 @@ fn insertions_in_order_fill_the_blocks() {
     }
 }
 
+/// I3 of the editor.
 #[test]
 fn update_in_place_writes_only_its_record() {
     let mut editor = filled(10, 0..1000);
@@ -319,6 +320,7 @@ fn update_in_place_writes_only_its_record() {
     assert_eq!(changes.iter().map(|(_, range)| range.len()).collect::<Vec<_>>(), [8]);
 }
 
+/// I3 of the crate: reading a block would allocate.
 #[test]
 fn editor_resumed_in_the_same_leaf_reads_no_block() {
     let store = MemoryStore::new(geometry(9), InodeChunks::KIND);
@@ -368,6 +370,7 @@ fn saved_path_under_another_root_is_dropped() {
     assert_eq!(editor.first().unwrap().unwrap().start, AgBlock(100));
 }
 
+/// I3 of the editor.
 #[test]
 fn insertion_with_room_writes_one_block() {
     let mut editor = filled(10, (0..500).map(|place| 2 * place));

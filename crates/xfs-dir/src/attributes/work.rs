@@ -242,6 +242,7 @@ impl AttributeWork {
         Ok(self.again(stage))
     }
 
+    /// Frees blocks that no attribute names any more (I2 of the changes).
     fn release(self: Box<Self>, tx: &mut Transaction<'_>, range: BlockRange) -> Result<Finish> {
         if let Some(rest) = self.file.unmap(tx, ForkKind::Attr, range)? {
             return Ok(self.again(Stage::Release(rest)));
@@ -304,6 +305,7 @@ impl Deferred for AttributeWork {
             }
             Stage::Write(first) => {
                 let new = self.new.as_ref().expect("blocks are mapped for a new value only");
+                // I1 of the changes: before the transaction step that names the value.
                 remote::write(tx.cache(), &self.file, first, &new.value)?;
                 self.change(tx, Some(first))
             }

@@ -104,6 +104,7 @@ fn visit_ends_when_the_visitor_breaks() {
     }
 }
 
+/// I3 of the crate.
 #[test]
 fn damaged_block_hides_only_its_own_entries() {
     let mut image = golden();
@@ -134,6 +135,7 @@ fn damaged_index_hides_no_entry_from_a_listing() {
     assert!(matches!(found, Err(Error::Corrupt(_))));
 }
 
+/// I1 of the crate.
 #[test]
 fn blocks_of_another_directory_are_refused() {
     let mut image = golden();
@@ -158,6 +160,7 @@ fn blocks_of_another_form_are_refused() {
     assert_eq!(list(&image, "leaf").1.len(), 1);
 }
 
+/// I2 of the crate.
 #[test]
 fn nodes_with_wrong_pointers_are_refused() {
     let name = b"a-longer-node-entry-1";
@@ -180,6 +183,7 @@ fn nodes_with_wrong_pointers_are_refused() {
     check_children(u32::MAX, None);
 }
 
+/// I2 of the crate.
 #[test]
 fn leaves_in_a_cycle_are_refused() {
     let mut image = golden();
@@ -318,6 +322,7 @@ fn audit_of_a_sound_directory_finds_nothing() {
     }
 }
 
+/// I4 of the crate.
 #[test]
 fn exchanged_index_leaves_are_corruption_and_not_a_missing_name() {
     let mut image = golden();
@@ -344,6 +349,7 @@ fn exchanged_index_leaves_are_corruption_and_not_a_missing_name() {
     assert_eq!(list(&image, "node").0, all);
 }
 
+/// I4 of the crate.
 #[test]
 fn leaves_that_name_a_wrong_next_leaf_are_refused() {
     for (next, is_last) in [(0, false), (1, false), (7, true)] {

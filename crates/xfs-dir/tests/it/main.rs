@@ -61,7 +61,7 @@ fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
     checked.check(&cache_of(&device));
 }
 
-/// The chain of an attribute cannot be undone once it has begun.
+/// The chain of an attribute cannot be undone once it has begun (I5 of the crate).
 #[test]
 fn attribute_with_uncountable_extents_is_refused_before_any_change() {
     const MOST: u32 = (1 << 15) - 1;
@@ -164,7 +164,8 @@ fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
 }
 
 /// Cuts the power between the steps of chains, with the intents of parent pointers open. Recovery
-/// finishes them.
+/// finishes them. Of each change of a directory or an attribute there is all or nothing (I3 and I1
+/// of the changes).
 fn check_intents(seed: u64, options: &str, steps: usize) {
     let device = Arc::new(CowDevice::new(make_sized(VOLUME_BYTES, options)));
     let shared: SharedDevice = Arc::clone(&device) as _;

@@ -119,6 +119,11 @@ fn random_changes_equal_a_model_of_single_blocks() {
                 };
             }
             let change = plan(&map, range(start, length), target);
+            for block in change.new.iter().flat_map(|new| new.file_block.0..new.end().0) {
+                let is_old = |old: &Extent| (old.file_block.0..old.end().0).contains(&block);
+                let is_covered = (start..start + length).contains(&block);
+                assert!(is_covered || change.old.iter().any(is_old), "I1: {change:?}");
+            }
             for step in change.record_edits() {
                 follow(&mut records, step);
             }

@@ -80,6 +80,7 @@ fn btree_of_two_levels_is_walked() {
     assert_eq!(extents[29].file_block, FileBlock(200));
 }
 
+/// I1.
 #[test]
 fn counts_that_differ_from_the_inode_are_refused() {
     let volume = Volume::new();
@@ -108,6 +109,7 @@ fn levels_that_do_not_fall_are_refused() {
     check_walk(&volume, BtreeCheck::LevelOnPath { found: 2, expected: 1 });
 }
 
+/// I3 of the crate.
 #[test]
 fn block_with_two_parents_is_refused() {
     let volume = Volume::new();

@@ -204,7 +204,7 @@ fn data_use(inode: &Inode) -> DataUse {
         Fork::Local(bytes) => bytes.len(),
         Fork::Extents(map) => map.count() * xfs_format::extent::EXTENT_BYTES,
         Fork::Btree(btree) => {
-            // A root that cannot be decoded keeps all of its room: the change that needs some fails.
+            // A root that cannot be decoded keeps its room: the change that needs some fails.
             let root = ForkRoot::decode(btree.root());
             root.map_or(btree.root().len(), |root| fork_room::root_bytes(root.children.len()))
         }

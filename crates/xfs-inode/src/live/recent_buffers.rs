@@ -40,7 +40,7 @@ impl RecentBuffers {
         *known.expect("a slot is below SLOTS") = Some((at, buffer.downgrade()));
     }
 
-    /// Drops all of them, because a fork has changed.
+    /// Drops all of them, because a fork has changed (I1).
     pub(super) fn forget(&self) {
         *self.0.lock() = None;
     }

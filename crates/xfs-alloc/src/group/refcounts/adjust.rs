@@ -125,6 +125,8 @@ impl RecordBuilder {
         Ok(())
     }
 
+    /// Appends blocks without a record if they have the default count (I1), as part of the last
+    /// record if they have its count (I2).
     fn keep(&mut self, range: Range<u32>, references: u32) {
         if range.is_empty() || references == self.change.base() {
             return;

@@ -76,7 +76,7 @@ fn busy_extents_equal_a_table_of_blocks() {
                 found[part.start as usize..part.end as usize].fill(true);
             }
             for (block, usable) in found.into_iter().enumerate() {
-                assert_eq!(usable, table[block] <= durable, "block {block}, seed {seed}");
+                assert_eq!(usable, table[block] <= durable, "I1: block {block}, seed {seed}");
             }
         }
     }

@@ -117,7 +117,8 @@ fn walk(
     let node = Node::decode(bytes, PLACE).unwrap();
     for entry in node.entries() {
         let child = FileBlock(entry.before.get().into());
-        assert_eq!(walk(blocks, child, Some(node.level() - 1), leaves), entry.hash.get());
+        let highest = walk(blocks, child, Some(node.level() - 1), leaves);
+        assert_eq!(highest, entry.hash.get(), "I2 of the tree");
     }
     node.entries().last().unwrap().hash.get()
 }

@@ -172,6 +172,7 @@ fn names_of_one_hash_over_several_leaves_are_found() {
     }
 }
 
+/// I2.
 #[test]
 fn cookies_stay_through_every_form() {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
@@ -225,6 +226,7 @@ fn parent_is_replaced_in_every_form() {
     }
 }
 
+/// I1.
 #[test]
 fn refused_change_changes_nothing() {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());

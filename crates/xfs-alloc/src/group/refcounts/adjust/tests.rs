@@ -62,6 +62,7 @@ fn adjusted_counts_equal_a_table_of_blocks() {
             };
             let reach = span(&old);
             expected.retain(|record| record.start.0 >= reach.start && record.end().0 <= reach.end);
+            // I1 and I2: the table alone decides.
             assert_eq!(found.records, expected, "seed {seed}: {old:?} {change:?} {range:?}");
         }
     }

@@ -108,7 +108,7 @@ fn walk(
     for entry in node.entries() {
         let child = FileBlock(entry.before.get().into());
         let highest = walk(blocks, child, Some(node.level() - 1), leaves);
-        assert_eq!(highest, entry.hash.get());
+        assert_eq!(highest, entry.hash.get(), "I2 of the tree");
     }
     node.entries().last().unwrap().hash.get()
 }
