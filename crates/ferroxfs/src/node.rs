@@ -10,7 +10,7 @@ use xfs_buffer::{BufferCache, PosixError};
 use xfs_dir::{Cookie, Directory};
 use xfs_format::InodeNumber;
 use xfs_format::inode::{FileType, ForkKind};
-use xfs_inode::{Inode, LiveInode};
+use xfs_inode::{Inode, InodeGuard};
 use xfs_sync::{Object, SharedLatch};
 
 use crate::acl::{Acl, AclKind};
@@ -54,7 +54,7 @@ pub struct InodeView<'a>(View<'a>);
 
 enum View<'a> {
     Still(&'a Inode),
-    Live { inode: LiveInode<'a>, _latch: SharedLatch<'a, Object> },
+    Live { inode: InodeGuard<'a>, _latch: SharedLatch<'a, Object> },
 }
 
 impl Deref for InodeView<'_> {
@@ -215,7 +215,7 @@ impl Node {
             Source::Still(_, inode) => View::Still(inode),
             Source::Live(user) => {
                 let live = user.entry().live();
-                let latch = live.record().latch().shared();
+                let latch = live.log_item().latch().shared();
                 View::Live { inode: live.inode(), _latch: latch }
             }
         })

@@ -25,7 +25,7 @@
 use std::sync::Arc;
 
 use xfs_format::InodeNumber;
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_locks::SlotTally;
 use xfs_sync::{Mutex, Slot, Slots};
 use xfs_trans::Journal;
@@ -36,7 +36,7 @@ use crate::table::{Entry, Inode, Keep, Store, Table};
 const PLACES: usize = 64;
 
 /// One use of an inode, by all handles that were made on one slot.
-pub(crate) struct SlotUse<I = Live> {
+pub(crate) struct SlotUse<I = LiveInode> {
     entry: Arc<Entry<I>>,
     /// Those of the handles that are open files.
     tally: Arc<SlotTally>,

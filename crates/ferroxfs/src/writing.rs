@@ -371,7 +371,7 @@ impl Writing {
         let unfreed = parts.table.take_failure();
         let lost = parts.unsettled.take_failure();
         let journal = Arc::clone(&parts.journal);
-        let discarded = xfs_alloc::discard_the_rest(&journal);
+        let discarded = xfs_alloc::discard_remaining(&journal);
         drop(parts);
         let ended = match unfreed {
             None => journal.unmount(),
@@ -448,7 +448,7 @@ fn end<'journal, T>(
 fn join_all<const N: usize>(tx: &mut Transaction<'_>, mut entries: [&Entry; N]) {
     entries.sort_by_key(|entry| entry.number());
     for entry in entries {
-        tx.join(entry.live().record());
+        tx.join(entry.live().log_item());
     }
 }
 

@@ -1,23 +1,25 @@
-//! Which group an allocation is made in.
+//! The choice of the group that an allocation is made in.
 //!
-//! Owns: the request, the order in which groups are tried, and waiting for busy blocks. Does **not**
-//! own what happens inside a group ([`GroupSpace`]).
+//! Owns: the request, the order in which groups are tried, and the wait for busy blocks. Does
+//! **not** own what happens inside a group ([`GroupSpace`]).
 //!
 //! # The order
 //!
-//! From the group that is asked for to the last one, then from the first. Three times round, each time
-//! content with less:
+//! The groups are tried from the requested one to the last one, then from the first. There are
+//! three rounds, each with weaker demands:
 //!
-//! 1. A group must have all that the transaction may yet need, so that it does not have to go to a
-//!    second group half way. Nobody is waited for: a group whose header somebody holds is passed
-//!    over, so that writers who come together spread out.
-//! 2. The same, and held headers are waited for.
-//! 3. A group must have what is asked for. As long as one could not be asked, this goes on.
+//! 1. A group must have everything that the transaction may still need, so that the transaction
+//!    does not have to go to a second group half way. A group whose header another thread holds is
+//!    skipped without a wait, so that concurrent writers spread over the groups.
+//! 2. The same, but the thread waits for held headers.
+//! 3. A group must have only what is requested. The round is repeated as long as a group could not
+//!    be asked.
 //!
-//! Waiting is safe for groups at or above the highest whose header the step keeps. One below is only
-//! tried: its holder may be waiting for ours. That is so where two steps each need a second group, which
-//! takes a volume without a group that has all that a step may need; nobody could go on then, and one of
-//! them is refused after [`PATIENCE`].
+//! Waiting is safe for groups at or above the highest group whose header the step keeps. A lower
+//! group is only tried, because its holder may be waiting for our group. Two steps can be in that
+//! state at once if each needs a second group, which happens only on a volume where no group has
+//! everything that a step may need. Neither could continue then, so one of them is refused after
+//! [`PATIENCE`].
 
 use std::time::{Duration, Instant};
 
@@ -26,13 +28,13 @@ use xfs_format::{AgNumber, FsBlock, Geometry};
 use xfs_trans::Transaction;
 
 use crate::deferred::BlockExtent;
-use crate::group::{Found, GroupSpace, Near, Wanted};
+use crate::group::{GroupRequest, GroupSpace, Near, SearchResult};
 use crate::owner::{ExtentOwner, Purpose};
 use crate::space::Space;
 
-/// Where blocks are to be.
+/// The place where blocks should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum AllocationTarget {
     /// From this block on, or not at all.
     Exact(FsBlock),
     /// As near to this block as its group allows, or else in another group.
@@ -45,55 +47,56 @@ pub enum Target {
     FromGroup(AgNumber),
 }
 
-/// What is to be allocated.
+/// A request for blocks.
 #[doc(alias = "xfs_alloc_arg")]
 #[derive(Clone, Copy, Debug)]
 pub struct SpaceRequest {
-    target: Target,
-    wanted: Wanted,
+    target: AllocationTarget,
+    wanted: GroupRequest,
 }
 
 impl SpaceRequest {
-    /// Between `minimum` and `maximum` blocks for the contents of a file, as many as can be. Their
-    /// mapping is the caller's to defer.
+    /// Requests between `minimum` and `maximum` blocks for the contents of a file, as many as
+    /// possible. The caller defers their mapping.
     ///
     /// # Panics
     ///
-    /// If nothing is asked for, or the two are the wrong way round.
+    /// If `minimum` is 0 or greater than `maximum`.
     #[must_use]
-    pub const fn new(target: Target, minimum: u32, maximum: u32) -> Self {
+    pub const fn new(target: AllocationTarget, minimum: u32, maximum: u32) -> Self {
         assert!(minimum > 0, "something is asked for");
         assert!(minimum <= maximum, "from the minimum to the maximum");
-        Self { target, wanted: Wanted::blocks(minimum, maximum) }
+        Self { target, wanted: GroupRequest::blocks(minimum, maximum) }
     }
 
-    /// For metadata, with its reverse mapping.
+    /// Requests blocks for metadata, with their reverse mapping.
     #[must_use]
     pub const fn with_owner(mut self, owner: ExtentOwner) -> Self {
         self.wanted.owner = Some(owner);
         self
     }
 
-    /// On this account.
+    /// Sets the account that the blocks are taken from.
     #[must_use]
     pub const fn with_purpose(mut self, purpose: Purpose) -> Self {
         self.wanted.purpose = Some(purpose);
         self
     }
 
-    /// The first block is a multiple of this, counted in its group.
+    /// Requires the first block to be a multiple of `alignment`, counted in its group.
     ///
     /// # Panics
     ///
-    /// If it is 0.
+    /// If `alignment` is 0.
     #[must_use]
     pub const fn with_alignment(mut self, alignment: u32) -> Self {
-        assert!(alignment > 0, "1 is no alignment");
+        assert!(alignment > 0, "an alignment is at least 1");
         self.wanted.alignment = alignment;
         self
     }
 
-    /// So many blocks must stay free in the group, for what the transaction allocates next.
+    /// Requires `minimum_left` blocks to stay free in the group, for later allocations of the
+    /// transaction.
     #[must_use]
     pub const fn with_minimum_left(mut self, minimum_left: u32) -> Self {
         self.wanted.minimum_left = minimum_left;
@@ -101,60 +104,58 @@ impl SpaceRequest {
     }
 }
 
-/// How long groups are asked that somebody else holds. A holder in its own time has long given them back:
-/// it waits for the device and the log at the most.
+/// The time for which groups that another thread holds are tried again. A holder gives its group
+/// back long before that: it waits at most for the device and the log.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long between two rounds.
+/// The time between two rounds.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What to do about a group whose header somebody else holds.
+/// The treatment of a group whose header another thread holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patience {
-    /// Pass over it.
+    /// Skip it.
     Try,
-    /// Wait, if it does not lie below one that the step keeps.
+    /// Wait, unless the group lies below one that the step keeps.
     Wait,
 }
 
-/// What a group has.
-enum Answer {
+/// The result of an attempt in one group.
+enum GroupOutcome {
     Extent(BlockExtent),
     Nothing,
-    /// It could not be asked.
+    /// Another thread holds the group, so it could not be asked.
     Held,
 }
 
-/// Allocates blocks. `None` if there are none such; then the free list of a group may have been
+/// Allocates blocks. Returns `None` if there are none; then the free list of a group may have been
 /// filled, but nothing else has changed.
 ///
 /// The transaction has reserved the blocks; they are counted here.
 ///
 /// # Errors
 ///
-/// What reading the btrees of a group meets, or what stopped the log.
+/// Errors of reading the btrees of a group, or the error that stopped the log.
 #[doc(alias = "xfs_alloc_vextent")]
 pub fn allocate_extent(
     tx: &mut Transaction<'_>,
     request: &SpaceRequest,
 ) -> Result<Option<BlockExtent>> {
     let geometry = tx.geometry();
-    let of_block = |block: FsBlock| {
-        let (group, block) = geometry.split_block(block).unwrap_or_default();
-        (group, block.0)
-    };
+    let of_block = |block: FsBlock| geometry.split_block(block).map(|(group, at)| (group, at.0));
     let (first, near, is_everywhere) = match request.target {
-        Target::Exact(block) => {
-            let (group, block) = of_block(block);
+        AllocationTarget::Exact(block) => {
+            let Some((group, block)) = of_block(block) else { return Ok(None) };
             (group, Near::Exactly(block), false)
         }
-        Target::Near(block) | Target::NearInGroup(block) => {
-            let (group, block) = of_block(block);
-            (group, Near::Block(block), matches!(request.target, Target::Near(_)))
+        AllocationTarget::Near(block) | AllocationTarget::NearInGroup(block) => {
+            // A hint outside the volume counts as its first block.
+            let (group, block) = of_block(block).unwrap_or((AgNumber(0), 0));
+            (group, Near::Block(block), matches!(request.target, AllocationTarget::Near(_)))
         }
-        Target::Group(group) => (group, Near::Anywhere, false),
-        Target::FromGroup(group) => (group, Near::Anywhere, true),
+        AllocationTarget::Group(group) => (group, Near::Anywhere, false),
+        AllocationTarget::FromGroup(group) => (group, Near::Anywhere, true),
     };
-    let at_home = Wanted { near, ..request.wanted };
+    let at_home = GroupRequest { near, ..request.wanted };
     if !is_everywhere {
         return insist(tx, || std::iter::once((first, at_home)));
     }
@@ -162,17 +163,18 @@ pub fn allocate_extent(
     let wanted = |total: u32| {
         from_group(geometry, first).map(move |group| {
             let near = if group == first { near } else { Near::Anywhere };
-            (group, Wanted { near, total, ..request.wanted })
+            (group, GroupRequest { near, total, ..request.wanted })
         })
     };
     for patience in [Patience::Try, Patience::Wait] {
         for (group, wanted) in wanted(left) {
-            // A group that looks too full may still have it; it is asked in the end.
+            // The summary may be out of date: a group that looks too full is still asked in the
+            // last round.
             let summary = Space::of(tx.journal()).summary(group);
             if summary.longest_free_blocks < wanted.minimum {
                 continue;
             }
-            if let Answer::Extent(found) = allocate_in(tx, group, &wanted, patience)? {
+            if let GroupOutcome::Extent(found) = allocate_in(tx, group, &wanted, patience)? {
                 return Ok(Some(found));
             }
         }
@@ -180,14 +182,14 @@ pub fn allocate_extent(
     insist(tx, || wanted(0))
 }
 
-/// All groups, from this one round to it.
+/// All groups, starting with `first`.
 fn from_group(geometry: &Geometry, first: AgNumber) -> impl Iterator<Item = AgNumber> {
     let groups = geometry.ag_count;
     (0..groups).map(move |index| AgNumber((first.0 % groups + index) % groups))
 }
 
-/// Asks these groups until one has what is wanted, or all have been asked and have not.
-fn insist<I: Iterator<Item = (AgNumber, Wanted)>>(
+/// Asks these groups until one has the blocks, or all have been asked.
+fn insist<I: Iterator<Item = (AgNumber, GroupRequest)>>(
     tx: &mut Transaction<'_>,
     groups: impl Fn() -> I,
 ) -> Result<Option<BlockExtent>> {
@@ -196,9 +198,9 @@ fn insist<I: Iterator<Item = (AgNumber, Wanted)>>(
         let mut is_held = false;
         for (group, wanted) in groups() {
             match allocate_in(tx, group, &wanted, Patience::Wait)? {
-                Answer::Extent(found) => return Ok(Some(found)),
-                Answer::Nothing => {}
-                Answer::Held => is_held = true,
+                GroupOutcome::Extent(found) => return Ok(Some(found)),
+                GroupOutcome::Nothing => {}
+                GroupOutcome::Held => is_held = true,
             }
         }
         if !is_held || Instant::now() >= end {
@@ -208,30 +210,30 @@ fn insist<I: Iterator<Item = (AgNumber, Wanted)>>(
     }
 }
 
-/// Allocates in one group. If only busy blocks are left, the log is forced and they are asked for
-/// once more.
+/// Allocates in one group. If only busy blocks are left, the log is forced and the search is
+/// repeated once.
 fn allocate_in(
     tx: &mut Transaction<'_>,
     number: AgNumber,
-    wanted: &Wanted,
+    wanted: &GroupRequest,
     patience: Patience,
-) -> Result<Answer> {
+) -> Result<GroupOutcome> {
     let opened = match patience {
         Patience::Try => GroupSpace::try_open(tx, number)?,
         Patience::Wait => GroupSpace::open(tx, number)?,
     };
-    let Some(mut group) = opened else { return Ok(Answer::Held) };
+    let Some(mut group) = opened else { return Ok(GroupOutcome::Held) };
     let mut found = group.allocate(tx, wanted)?;
-    if found == Found::Busy && patience != Patience::Try && group.await_busy(tx)? {
+    if found == SearchResult::Busy && patience != Patience::Try && group.await_busy(tx)? {
         found = group.allocate(tx, wanted)?;
     }
-    if let Found::Extent { range, .. } = found {
+    if let SearchResult::Extent { range, .. } = found {
         let extent = group.extent(tx, range);
         group.close(tx);
-        Ok(Answer::Extent(extent))
+        Ok(GroupOutcome::Extent(extent))
     } else {
         // Nothing of the group is needed any more, unless its free list was filled.
         group.leave(tx);
-        Ok(Answer::Nothing)
+        Ok(GroupOutcome::Nothing)
     }
 }

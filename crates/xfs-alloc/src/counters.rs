@@ -1,21 +1,22 @@
-//! The counters of the superblock, taken from the headers of the groups.
+//! The counters of the superblock, computed from the headers of the groups.
 //!
-//! The superblock's own are written only now and then; after a crash these are the truth.
+//! The superblock's own counters are written only from time to time. After a crash the headers of
+//! the groups are the truth.
 
 use xfs_buffer::{BufferCache, Result};
 
 use crate::headers::AgHeaders;
 
-/// Inodes and free space of a volume, as its groups have them.
+/// Inodes and free space of a volume, as the headers of its groups count them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeCounters {
     /// Inodes on disk, free ones included.
     #[doc(alias = "icount")]
     pub inodes: u64,
-    /// Free inodes among them.
+    /// The number of free inodes among them.
     #[doc(alias = "ifree")]
     pub free_inodes: u64,
-    /// Free blocks. Those that hold the free-space btrees and the free lists count as free: they
+    /// Free blocks. The blocks of the free-space btrees and of the free lists count as free: they
     /// are given back as the space fills up.
     #[doc(alias = "fdblocks")]
     pub free_blocks: u64,
@@ -26,7 +27,7 @@ impl VolumeCounters {
     ///
     /// # Errors
     ///
-    /// The device's error, or a header that cannot be believed.
+    /// The device's error, or a corrupt header.
     pub fn sum(cache: &BufferCache) -> Result<Self> {
         cache.geometry().groups().try_fold(Self::default(), |sum, group| {
             let headers = AgHeaders::read(cache, group)?;
@@ -34,8 +35,8 @@ impl VolumeCounters {
         })
     }
 
-    /// With one more group. No sum overflows: a group has at most 2³⁰ blocks, and each counter at most
-    /// as many.
+    /// Returns the sums with one more group. No sum overflows: a group has at most 2³⁰ blocks, and
+    /// each counter is at most that.
     #[must_use]
     pub fn plus(self, headers: &AgHeaders) -> Self {
         let AgHeaders { agf, agi } = headers;

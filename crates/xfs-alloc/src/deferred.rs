@@ -1,23 +1,24 @@
-//! Changes of space that are promised in one step and made in a later one.
+//! Changes of space that one step promises and a later step makes.
 //!
-//! Owns: freeing extents, changes of the reverse map and of reference counts as deferred work, what
-//! their intents say, and going on with intents that a crash has left open. Does **not** own the
-//! order of the work or the intents' items: that is the transaction's.
+//! Owns: freeing extents, changes of the reverse map and of reference counts as deferred work, the
+//! contents of their intents, and resuming intents that a crash has left open. Does **not** own the
+//! order of the work or the intents' items: the transaction does.
 //!
 //! | work | intent | one step does |
 //! |---|---|---|
 //! | [`FreeWork`] | extent free | one extent |
-//! | [`MapWork`] | reverse map | one mapping |
-//! | [`CountWork`] | reference counts | as many records as a step may change; the rest comes again |
+//! | [`RmapWork`] | reverse map | one mapping |
+//! | [`CountWork`] | reference counts | the records of one step; the rest is requeued |
 //!
-//! A step latches the header of its group. If that lies below another group's that the step has
-//! latched, and somebody else holds it, the work comes again in a step of its own: nobody waits
-//! against the order of groups.
+//! A step latches the header of its group. The group may lie below another group that the step has
+//! latched, and another thread may hold it. Then the work is requeued in a step of its own: no
+//! thread waits against the order of groups.
 //!
 //! # What a crash may do
 //!
-//! Before the step is durable its intent is, so recovery does the work; after it the completion is,
-//! so nothing is left to do. Intents that recovery finds are believed no more than other bytes.
+//! Until the step is durable its intent is durable, so recovery does the work. After that the
+//! completion is durable, so no work is left. Intents that recovery finds are checked like all
+//! bytes from disk.
 
 use std::ops::Range;
 
@@ -27,37 +28,37 @@ use xfs_format::log_item::{
 };
 use xfs_format::rmap::{RmapFlags, RmapOwner};
 use xfs_format::{
-    AgNumber, Corruption, FileBlock, FsBlock, Geometry, Group, InodeNumber, RoCompatFeatures,
-    Structure, StructureAddress,
+    AgNumber, Corruption, FileBlock, FsBlock, Geometry, Group, InodeNumber, Place,
+    RoCompatFeatures, Structure,
 };
-use xfs_trans::{Deferred, Finish, IntentPayload, Transaction};
+use xfs_trans::{Deferred, Finish, Promise, Transaction};
 
-use crate::group::{CountChange, GroupSpace, Mapping};
+use crate::group::{CountChange, GroupSpace, OwnedExtent};
 use crate::owner::{ExtentOwner, Purpose};
 
-/// Blocks of the volume, inside one group.
+/// A range of blocks of the volume, inside one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockExtent {
     /// First block.
     pub start: FsBlock,
-    /// How many.
+    /// The number of blocks.
     pub length_blocks: u32,
 }
 
-/// Blocks of a file, as its map has them.
+/// A range of blocks of a file, as the file's extent map holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileMapping {
-    /// Which file.
+    /// The file.
     pub inode: InodeNumber,
-    /// In the attribute fork.
+    /// The blocks belong to the attribute fork.
     pub is_attr: bool,
     /// The file may share blocks with others.
     pub shares: bool,
-    /// Where in the fork.
+    /// The position in the fork.
     pub offset: FileBlock,
     /// First block.
     pub start: FsBlock,
-    /// How many.
+    /// The number of blocks.
     pub length_blocks: u32,
     /// Allocated, but reads as zeros.
     pub is_unwritten: bool,
@@ -72,14 +73,14 @@ fn in_group(geometry: &Geometry, extent: BlockExtent) -> Option<(AgNumber, Range
         .then(|| (number, block.0..block.0 + extent.length_blocks))
 }
 
-/// As [`in_group`], and an error if there are no such blocks.
+/// Computes [`in_group`], and returns an error if there are no such blocks.
 fn checked(geometry: &Geometry, extent: BlockExtent) -> Result<(AgNumber, Range<u32>)> {
     in_group(geometry, extent).ok_or_else(|| out_of_range(geometry, extent).into())
 }
 
-/// The group that an address names, whether there is such a group or not.
-fn place_of(geometry: &Geometry, start: FsBlock) -> StructureAddress {
-    StructureAddress::Group(AgNumber((start.0 >> geometry.ag_blocks_log) as u32))
+/// The group that an address names, whether the group exists or not.
+fn place_of(geometry: &Geometry, start: FsBlock) -> Place {
+    Place::Group(AgNumber((start.0 >> geometry.ag_blocks_log) as u32))
 }
 
 #[cold]
@@ -88,32 +89,32 @@ fn out_of_range(geometry: &Geometry, extent: BlockExtent) -> Corruption {
     Corruption::new(Structure::LogItem, place_of(geometry, extent.start), check)
 }
 
-/// Whose blocks are freed.
+/// The owner of the blocks that are freed.
 #[derive(Clone, Copy, Debug)]
-enum Freed {
-    /// These; `None`: of a file, whose mapping is gone already.
+enum FreedOwner {
+    /// This owner; `None` for blocks of a file, whose mapping has been removed already.
     Of(Option<ExtentOwner>),
-    /// The log does not say.
+    /// The log does not name the owner.
     Unknown,
 }
 
-/// An extent that will be free.
+/// An extent to be freed.
 #[derive(Debug)]
 pub(crate) struct FreeWork {
     extent: BlockExtent,
-    owner: Freed,
-    /// `None`: from the free list, where it counted as free.
+    owner: FreedOwner,
+    /// `None`: from the free list, where the block counted as free.
     purpose: Option<Purpose>,
 }
 
 impl FreeWork {
-    /// A block of a btree that the group keeps blocks back for.
+    /// A block of a btree that the group holds a reserve for.
     pub(crate) const fn metadata(block: FsBlock, owner: ExtentOwner) -> Self {
         let extent = BlockExtent { start: block, length_blocks: 1 };
-        Self { extent, owner: Freed::Of(Some(owner)), purpose: Some(Purpose::Metadata) }
+        Self { extent, owner: FreedOwner::Of(Some(owner)), purpose: Some(Purpose::Metadata) }
     }
 
-    /// A block that the free list of a group has too many.
+    /// A block that the free list of a group has in excess.
     pub(crate) const fn of_free_list(block: FsBlock) -> Self {
         Self { purpose: None, ..Self::metadata(block, ExtentOwner::GROUP) }
     }
@@ -124,9 +125,9 @@ impl FreeWork {
 }
 
 impl Deferred for FreeWork {
-    fn intent_payload(&self) -> Option<IntentPayload> {
+    fn promise(&self) -> Option<Promise> {
         let BlockExtent { start, length_blocks } = self.extent;
-        Some(IntentPayload::ExtentFree(ExtentFree { start, length_blocks }))
+        Some(Promise::ExtentFree(ExtentFree { start, length_blocks }))
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
@@ -135,8 +136,8 @@ impl Deferred for FreeWork {
             return Ok(Finish::Again(self));
         };
         match self.owner {
-            Freed::Of(owner) => group.free(tx, range, (owner, self.purpose))?,
-            Freed::Unknown => group.free_unknown(tx, range)?,
+            FreedOwner::Of(owner) => group.free(tx, range, (owner, self.purpose))?,
+            FreedOwner::Unknown => group.free_unknown(tx, range)?,
         }
         group.close(tx);
         Ok(Finish::Done)
@@ -145,18 +146,18 @@ impl Deferred for FreeWork {
 
 /// A change of the reverse map.
 #[derive(Debug)]
-struct MapWork {
+struct RmapWork {
     action: RmapAction,
     owner: ExtentOwner,
     extent: BlockExtent,
 }
 
-impl Deferred for MapWork {
-    fn intent_payload(&self) -> Option<IntentPayload> {
+impl Deferred for RmapWork {
+    fn promise(&self) -> Option<Promise> {
         let BlockExtent { start, length_blocks } = self.extent;
         let ExtentOwner { owner, offset, flags } = self.owner;
         let (owner, flags) = (owner.to_raw(), self.action.encode(flags));
-        Some(IntentPayload::Rmap(RmapExtent { owner, start, offset, length_blocks, flags }))
+        Some(Promise::Rmap(RmapExtent { owner, start, offset, length_blocks, flags }))
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
@@ -165,7 +166,7 @@ impl Deferred for MapWork {
             return Ok(Finish::Again(self));
         };
         group.fill_free_list(tx)?;
-        let mapping = Mapping::owned(self.owner, range);
+        let mapping = OwnedExtent::new(self.owner, range);
         match self.action {
             RmapAction::Map | RmapAction::MapShared | RmapAction::Allocate => {
                 group.add_mapping(tx, &mapping)?;
@@ -190,7 +191,7 @@ struct CountWork {
 }
 
 impl Deferred for CountWork {
-    fn intent_payload(&self) -> Option<IntentPayload> {
+    fn promise(&self) -> Option<Promise> {
         let BlockExtent { start, length_blocks } = self.extent;
         let action = match self.change {
             CountChange::Increase => RefcountAction::Increase,
@@ -198,11 +199,7 @@ impl Deferred for CountWork {
             CountChange::Stage => RefcountAction::Stage,
             CountChange::Unstage => RefcountAction::Unstage,
         };
-        Some(IntentPayload::Refcount(RefcountExtent {
-            start,
-            length_blocks,
-            flags: action.encode(),
-        }))
+        Some(Promise::Refcount(RefcountExtent { start, length_blocks, flags: action.encode() }))
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
@@ -229,9 +226,9 @@ impl Deferred for CountWork {
     }
 }
 
-/// Frees blocks in a later step. Blocks of metadata have an `owner`, whose reverse mapping goes with
-/// them; buffers over them have been invalidated. Blocks of a file (`None`) have been unmapped
-/// before.
+/// Frees blocks in a later step. Blocks of metadata have an `owner`, whose reverse mapping is
+/// removed with them; their buffers have been invalidated. Blocks of a file (`None`) have been
+/// unmapped before.
 #[doc(alias = "xfs_free_extent_later")]
 pub fn defer_free(
     tx: &mut Transaction<'_>,
@@ -240,7 +237,7 @@ pub fn defer_free(
     purpose: Purpose,
 ) {
     let purpose = Some(purpose);
-    tx.defer(FreeWork { extent, owner: Freed::Of(owner), purpose }.boxed());
+    tx.defer(FreeWork { extent, owner: FreedOwner::Of(owner), purpose }.boxed());
 }
 
 /// Adds blocks of a file to the reverse map, if the volume has one.
@@ -249,14 +246,14 @@ pub fn defer_map(tx: &mut Transaction<'_>, mapping: &FileMapping) {
     defer_mapping(tx, mapping, [RmapAction::Map, RmapAction::MapShared]);
 }
 
-/// Takes blocks of a file out of the reverse map, if the volume has one.
+/// Removes blocks of a file from the reverse map, if the volume has one.
 #[doc(alias = "xfs_rmap_unmap_extent")]
 pub fn defer_unmap(tx: &mut Transaction<'_>, mapping: &FileMapping) {
     defer_mapping(tx, mapping, [RmapAction::Unmap, RmapAction::UnmapShared]);
 }
 
-/// Turns blocks of a file from written to unwritten in the reverse map, or back. `mapping` is as it
-/// was before; the intent says what it will be.
+/// Converts blocks of a file from written to unwritten in the reverse map, or back. `mapping` is
+/// the state before; the intent holds the state after.
 #[doc(alias = "xfs_rmap_convert_extent")]
 pub fn defer_convert(tx: &mut Transaction<'_>, mapping: &FileMapping) {
     let new = FileMapping { is_unwritten: !mapping.is_unwritten, ..*mapping };
@@ -273,40 +270,40 @@ fn defer_mapping(tx: &mut Transaction<'_>, mapping: &FileMapping, actions: [Rmap
     let FileMapping { inode, offset, start, length_blocks, .. } = *mapping;
     let owner = ExtentOwner { owner: RmapOwner::Inode(inode), offset, flags };
     let extent = BlockExtent { start, length_blocks };
-    defer_map_work(tx, MapWork { action, owner, extent });
+    defer_map_work(tx, RmapWork { action, owner, extent });
 }
 
-fn defer_map_work(tx: &mut Transaction<'_>, work: MapWork) {
+fn defer_map_work(tx: &mut Transaction<'_>, work: RmapWork) {
     if tx.geometry().has_ro_compat(RoCompatFeatures::RMAPBT) {
         tx.defer(Box::new(work));
     }
 }
 
-/// One more file has these blocks.
+/// Adds one reference to these blocks: one more file has them.
 #[doc(alias = "xfs_refcount_increase_extent")]
 pub fn defer_share(tx: &mut Transaction<'_>, extent: BlockExtent) {
     defer_count(tx, CountChange::Increase, extent);
 }
 
-/// One file fewer has these blocks; what nobody has any more is freed.
+/// Removes one reference from these blocks. Blocks without any reference left are freed.
 #[doc(alias = "xfs_refcount_decrease_extent")]
 pub fn defer_unshare(tx: &mut Transaction<'_>, extent: BlockExtent) {
     defer_count(tx, CountChange::Decrease, extent);
 }
 
-/// Blocks just allocated are set aside for copy-on-write: a crash gives them back.
+/// Stages newly allocated blocks for copy-on-write. After a crash, recovery frees them.
 #[doc(alias = "xfs_refcount_alloc_cow_extent")]
 pub fn defer_stage(tx: &mut Transaction<'_>, extent: BlockExtent) {
     defer_count(tx, CountChange::Stage, extent);
     let owner = ExtentOwner::STAGING;
-    defer_map_work(tx, MapWork { action: RmapAction::Allocate, owner, extent });
+    defer_map_work(tx, RmapWork { action: RmapAction::Allocate, owner, extent });
 }
 
-/// Blocks are no longer set aside. They are mapped into a file next, or freed.
+/// Unstages blocks. The caller maps them into a file next, or frees them.
 #[doc(alias = "xfs_refcount_free_cow_extent")]
 pub fn defer_unstage(tx: &mut Transaction<'_>, extent: BlockExtent) {
     let owner = ExtentOwner::STAGING;
-    defer_map_work(tx, MapWork { action: RmapAction::Free, owner, extent });
+    defer_map_work(tx, RmapWork { action: RmapAction::Free, owner, extent });
     defer_count(tx, CountChange::Unstage, extent);
 }
 
@@ -316,20 +313,18 @@ fn defer_count(tx: &mut Transaction<'_>, change: CountChange, extent: BlockExten
     }
 }
 
-/// The work of an intent that a crash has left open, if it is one of space: extents to free,
-/// changes of the reverse map or of reference counts.
+/// Returns the work of an intent that a crash has left open, if the intent concerns space: extents
+/// to free, changes of the reverse map or of reference counts.
 ///
 /// # Errors
 ///
-/// An intent that cannot be of this volume.
-pub fn resume(geometry: &Geometry, promise: &IntentPayload) -> Result<Option<Box<dyn Deferred>>> {
+/// An intent that is invalid on this volume.
+pub fn resume(geometry: &Geometry, promise: &Promise) -> Result<Option<Box<dyn Deferred>>> {
     let work: Box<dyn Deferred> = match promise {
-        IntentPayload::ExtentFree(free) => Box::new(resume_free(geometry, free)?),
-        IntentPayload::Rmap(change) => Box::new(resume_map(geometry, change)?),
-        IntentPayload::Refcount(change) => Box::new(resume_count(geometry, change)?),
-        IntentPayload::Map(_) | IntentPayload::Attr(_) | IntentPayload::Exchange(_) => {
-            return Ok(None);
-        }
+        Promise::ExtentFree(free) => Box::new(resume_free(geometry, free)?),
+        Promise::Rmap(change) => Box::new(resume_map(geometry, change)?),
+        Promise::Refcount(change) => Box::new(resume_count(geometry, change)?),
+        Promise::Map(_) | Promise::Attr(_) | Promise::Exchange(_) => return Ok(None),
     };
     Ok(Some(work))
 }
@@ -338,10 +333,10 @@ fn resume_free(geometry: &Geometry, free: &ExtentFree) -> Result<FreeWork> {
     let ExtentFree { start, length_blocks } = *free;
     let extent = BlockExtent { start, length_blocks };
     checked(geometry, extent)?;
-    Ok(FreeWork { extent, owner: Freed::Unknown, purpose: Some(Purpose::File) })
+    Ok(FreeWork { extent, owner: FreedOwner::Unknown, purpose: Some(Purpose::File) })
 }
 
-fn resume_map(geometry: &Geometry, change: &RmapExtent) -> Result<MapWork> {
+fn resume_map(geometry: &Geometry, change: &RmapExtent) -> Result<RmapWork> {
     let RmapExtent { owner, start, offset, length_blocks, flags } = *change;
     let extent = BlockExtent { start, length_blocks };
     let place = place_of(geometry, start);
@@ -359,7 +354,7 @@ fn resume_map(geometry: &Geometry, change: &RmapExtent) -> Result<MapWork> {
     if offset.0 >> 54 != 0 || (!has_offset && offset.0 != 0) {
         return Err(wrong(LogItemCheck::OutOfRange { field: "offset", value: offset.0 }).into());
     }
-    Ok(MapWork { action, owner: ExtentOwner { owner, offset, flags: map_flags }, extent })
+    Ok(RmapWork { action, owner: ExtentOwner { owner, offset, flags: map_flags }, extent })
 }
 
 fn resume_count(geometry: &Geometry, change: &RefcountExtent) -> Result<CountWork> {

@@ -1,6 +1,7 @@
-//! Telling the device what is free, on request.
+//! Discarding free blocks of a volume on request.
 //!
-//! Owns: going over the groups. Does **not** own: what may be discarded (`group/discard.rs`).
+//! Owns: the loop over the groups. Does **not** own which blocks may be discarded
+//! (`group/discard.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,21 +14,22 @@ use xfs_trans::Journal;
 use crate::group::GroupSpace;
 use crate::space::Space;
 
-/// Discards what is free among these blocks of the volume, which are counted from its start on, in
-/// pieces of at least `minimum_blocks`. Returns how many blocks that were.
+/// Discards free extents within a range of blocks of the volume, in pieces of at least
+/// `minimum_blocks`. Returns the number of blocks discarded.
 ///
-/// Others can allocate meanwhile: a group is held for a few extents at a time.
+/// Other threads can allocate meanwhile: a group is held for a few extents at a time.
 ///
 /// # Errors
 ///
-/// What the device says to a discard; what stopped the log; what reading the btrees meets.
+/// The device's error for a discard, the error that stopped the log, or errors of reading the
+/// btrees.
 #[doc(alias = "xfs_ioc_trim")]
 pub fn discard_free_space(
     journal: &Arc<Journal>,
     blocks: Range<u64>,
     minimum_blocks: u32,
 ) -> Result<u64> {
-    // What was freed a moment ago can be discarded too.
+    // Blocks that were freed a moment ago can then be discarded too.
     journal.force_all()?;
     let geometry = journal.geometry();
     let mut discarded = 0;
@@ -48,19 +50,20 @@ pub fn discard_free_space(
     Ok(discarded)
 }
 
-/// Lets whatever is freed from now on be discarded once that is durable, before it is used again.
+/// Enables discards of freed blocks: once a free is durable, the blocks are discarded before they
+/// are used again.
 #[doc(alias = "XFS_MOUNT_DISCARD")]
-pub fn discard_what_is_freed(journal: &Journal) {
+pub fn enable_discard(journal: &Journal) {
     Space::of(journal).set_discards();
 }
 
-/// Discards what has been freed and is durable, in groups that nobody has come to since. Without
-/// [`discard_what_is_freed`] there is nothing to do.
+/// Discards freed blocks whose free is durable, in the groups that no thread has latched since.
+/// Without [`enable_discard`] this does nothing.
 ///
 /// # Errors
 ///
-/// What stopped the log; what reading the headers meets.
-pub fn discard_the_rest(journal: &Arc<Journal>) -> Result<()> {
+/// The error that stopped the log, or errors of reading the headers.
+pub fn discard_remaining(journal: &Arc<Journal>) -> Result<()> {
     if !Space::of(journal).discards() {
         return Ok(());
     }
@@ -68,7 +71,7 @@ pub fn discard_the_rest(journal: &Arc<Journal>) -> Result<()> {
     journal.geometry().groups().try_for_each(|number| with_group(journal, number, |_, _| Ok(())))
 }
 
-/// Latches a group, in a transaction that changes nothing.
+/// Latches a group in a transaction that changes nothing.
 fn with_group<R>(
     journal: &Arc<Journal>,
     number: AgNumber,
@@ -76,7 +79,7 @@ fn with_group<R>(
 ) -> Result<R> {
     let mut tx = journal.begin(TransactionKind::ChangeInode, 0)?;
     let group = loop {
-        // It has latched no other, so it waits for this one.
+        // The transaction has latched no other group, so it may wait for this one.
         if let Some(group) = GroupSpace::open(&mut tx, number)? {
             break group;
         }

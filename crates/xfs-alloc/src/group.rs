@@ -1,25 +1,26 @@
 //! The space of one group while a transaction works on it.
 //!
-//! Owns: the AGF, latched, with its decoded fields, from the first look to their way back into the
-//! buffer; and the count of blocks that an allocation takes from the transaction or from the
-//! group's reserves. Does **not** own which extent is taken ([`search`]), the records
+//! Owns: the latched AGF with its decoded fields, from the first access until they are written back
+//! to the buffer; and the count of blocks that an allocation takes from the transaction or from the
+//! group's reserves. Does **not** own the choice of the extent ([`search`]), the records
 //! ([`free_space`], [`reverse_map`], [`refcounts`]), or the free list ([`free_list`]).
 //!
 //! # Invariants
 //!
 //! - **I1** Between [`GroupSpace::open`] and [`GroupSpace::close`] the fields here are newer than
 //!   the buffer's. No btree of the group is reached through the buffer in between.
-//! - **I2** The free list holds what the btrees can take in one change of free space
-//!   ([`free_list::needed`]) before each change that may make them grow. A btree that finds the list
+//! - **I2** Before each change that may make the btrees grow, the free list holds the blocks that
+//!   they can take in one change of free space ([`free_list::needed`]). A btree that finds the list
 //!   empty is therefore a damaged volume.
 //! - **I3** Each block is in one of: the free-space btrees, the free list, a btree, an owner's
-//!   extent. Who moves it changes both sides in one transaction step.
+//!   extent. Code that moves a block changes both sides in one transaction step.
 //!
 //! # Lock order
 //!
 //! AGI before AGF of a group, groups ascending within a step; the header of a group below the
 //! highest that the step has latched is only tried. Everything below the AGF (free list, btree
-//! blocks) is the holder's alone and is latched as it is changed, so that it is written whole.
+//! blocks) belongs to the holder of its latch, and is latched when it is changed, so that it is
+//! written whole.
 
 mod btrees;
 mod discard;
@@ -41,17 +42,18 @@ use xfs_format::{
 use xfs_trans::Transaction;
 
 pub(crate) use refcounts::CountChange;
-pub(crate) use reverse_map::Mapping;
-pub(crate) use search::{Found, Near, Wanted};
+pub(crate) use reverse_map::OwnedExtent;
+pub(crate) use search::{GroupRequest, Near, SearchResult};
 
 use crate::deferred::BlockExtent;
 use crate::owner::{ExtentOwner, Purpose};
 use crate::space::reservation::Account;
 use crate::space::{GroupState, Space};
 
-/// The fields of an AGF that change: the roots to the levels of the reference counts'.
+/// The range of the fields of an AGF that change: from the roots to the level of the reference
+/// counts' btree.
 const CHANGING_BYTES: Range<usize> = 16..96;
-/// The length of the group, in the header of its space and in that of its inodes.
+/// The length of the group, in the AGF and in the AGI.
 const LENGTH_BYTES: Range<usize> = 12..16;
 
 /// The space of one group, its header latched by a transaction.
@@ -59,16 +61,16 @@ pub(crate) struct GroupSpace {
     number: AgNumber,
     header: Buffer,
     agf: Agf,
-    /// As the buffer has it.
+    /// The fields as the buffer holds them.
     stored: Agf,
     state: Arc<GroupState>,
-    /// Under which what this step frees here is busy.
+    /// The ticket of the extents that this step frees here; they are busy under it.
     ticket: Option<u64>,
 }
 
 impl GroupSpace {
-    /// Latches the header of a group. `None`: it lies below another that this step has latched, and
-    /// somebody else holds it.
+    /// Latches the header of a group. Returns `None` if the group lies below another that this step
+    /// has latched, and another thread holds it.
     pub(crate) fn open(tx: &mut Transaction<'_>, number: AgNumber) -> Result<Option<Self>> {
         if tx.group_mark().is_some_and(|mark| number < mark) {
             return Self::try_open(tx, number);
@@ -78,7 +80,7 @@ impl GroupSpace {
         Self::latched(tx, number, header).map(Some)
     }
 
-    /// Latches the header of a group if nobody else holds it.
+    /// Latches the header of a group if no other thread holds it.
     pub(crate) fn try_open(tx: &mut Transaction<'_>, number: AgNumber) -> Result<Option<Self>> {
         let (at, bytes) = Self::place(tx, number);
         let header = tx.try_read(at, bytes, BlockKind::Agf)?;
@@ -102,36 +104,45 @@ impl GroupSpace {
     /// Writes the fields back. The latch stays with the transaction.
     pub(crate) fn close(self, tx: &mut Transaction<'_>) {
         tx.mark_group(self.number);
+        debug_assert_eq!(
+            Agf::decode(&self.header.bytes(), self.header.at(), tx.geometry()).ok().as_ref(),
+            Some(&self.stored),
+            "I1: nothing writes the fields to the buffer in between"
+        );
         if self.agf == self.stored {
             return;
         }
         let mut bytes = [0; size_of::<xfs_format::agf::AgfDisk>()];
         self.agf.encode(tx.geometry(), &mut bytes);
-        let changed = bytes.get(CHANGING_BYTES).unwrap_or_default();
+        let changed = bytes.get(CHANGING_BYTES).expect("the fields lie inside an AGF");
         tx.change(&self.header, CHANGING_BYTES, |fields| fields.copy_from_slice(changed));
         self.state.publish(&self.agf);
     }
 
-    /// Takes the blocks for `wanted`, if the group has them. The free list is filled first.
-    pub(crate) fn allocate(&mut self, tx: &mut Transaction<'_>, wanted: &Wanted) -> Result<Found> {
+    /// Allocates the blocks for `wanted`, if the group has them. The free list is filled first.
+    pub(crate) fn allocate(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        wanted: &GroupRequest,
+    ) -> Result<SearchResult> {
         if self.affordable(wanted).is_none() {
-            return Ok(Found::Nothing);
+            return Ok(SearchResult::Nothing);
         }
         self.fill_free_list(tx)?;
-        // Filling the list has taken blocks and may have made a btree higher.
-        let Some(wanted) = self.affordable(wanted) else { return Ok(Found::Nothing) };
+        // Filling the list has taken blocks and may have added a level to a btree.
+        let Some(wanted) = self.affordable(wanted) else { return Ok(SearchResult::Nothing) };
         let found = self.search(tx, &wanted)?;
-        if let Found::Extent { from, range } = &found {
+        if let SearchResult::Extent { from, range } = &found {
             self.take_free(tx, *from, range.clone())?;
             if let Some(owner) = wanted.owner {
-                self.add_mapping(tx, &Mapping::owned(owner, range.clone()))?;
+                self.add_mapping(tx, &OwnedExtent::new(owner, range.clone()))?;
             }
             self.count_taken(tx, wanted.purpose, range.end - range.start);
         }
         Ok(found)
     }
 
-    /// Gives blocks back. They stay busy until this step is durable.
+    /// Frees blocks. They stay busy until this step is durable.
     pub(crate) fn free(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -140,7 +151,7 @@ impl GroupSpace {
     ) -> Result<()> {
         self.fill_free_list(tx)?;
         if let Some(owner) = owner {
-            self.remove_mapping(tx, &Mapping::owned(owner, range.clone()))?;
+            self.remove_mapping(tx, &OwnedExtent::new(owner, range.clone()))?;
         }
         self.give_free(tx, range.clone())?;
         self.mark_busy(tx, range.clone());
@@ -148,11 +159,12 @@ impl GroupSpace {
         Ok(())
     }
 
-    /// Makes the group as long as `geometry` says, which becomes that of the volume; what it gets is free.
-    /// `agi` is its other header. It counts nowhere: whoever has the volume grow counts anew.
+    /// Extends the group to the length in `geometry`, which becomes the geometry of the volume. The
+    /// added blocks are free. `agi` is the group's other header. No counter changes here: the
+    /// caller that grows the volume counts again.
     ///
-    /// Headers and geometry change under the locks of the headers' bytes: who reads one there has a
-    /// geometry that goes with it, or sees that there is a newer one.
+    /// Headers and geometry change under the locks of the headers' bytes. A reader of such a header
+    /// either has the geometry that matches it, or sees that there is a newer one.
     #[doc(alias = "xfs_ag_extend_space")]
     pub(crate) fn extend(
         mut self,
@@ -162,13 +174,12 @@ impl GroupSpace {
     ) -> Result<()> {
         let length_blocks = geometry.ag_length(self.number);
         let added = self.agf.length_blocks..length_blocks;
-        self.agf.length_blocks = length_blocks;
+        (self.agf.length_blocks, self.stored.length_blocks) = (length_blocks, length_blocks);
         let headers = [agi, &self.header];
         let mut locked = headers.map(Buffer::bytes_mut);
         for bytes in &mut locked {
-            if let Some(field) = bytes.get_mut(LENGTH_BYTES) {
-                field.copy_from_slice(&length_blocks.to_be_bytes());
-            }
+            let field = bytes.get_mut(LENGTH_BYTES).expect("a header sector holds a length");
+            field.copy_from_slice(&length_blocks.to_be_bytes());
         }
         tx.cache().set_geometry(geometry.clone());
         drop(locked);
@@ -181,8 +192,8 @@ impl GroupSpace {
         Ok(())
     }
 
-    /// Gives blocks back whose owner is not known: an intent to free them was left open by a crash.
-    /// Blocks of a file have no mapping any more; those of metadata lose theirs here.
+    /// Frees blocks whose owner is unknown: a crash has left an intent to free them open. Blocks of
+    /// a file have no mapping any more; the mapping of metadata is removed here.
     pub(crate) fn free_unknown(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -193,8 +204,8 @@ impl GroupSpace {
         self.free(tx, range, (None, Some(Purpose::File)))
     }
 
-    /// Waits until what others have freed here is durable. `false` if only this step's own frees
-    /// are in the way.
+    /// Waits until all frees of other transactions in this group are durable. Returns `false` if
+    /// the busy blocks are only this step's own.
     ///
     /// The header stays latched meanwhile. The log does not need it to write a checkpoint.
     pub(crate) fn await_busy(&self, tx: &Transaction<'_>) -> Result<bool> {
@@ -204,7 +215,7 @@ impl GroupSpace {
         Ok(true)
     }
 
-    /// Forgets what is no longer busy, and discards it if it is to be.
+    /// Removes the extents that are no longer busy, and discards them if discards are enabled.
     fn expire_busy(&self, tx: &Transaction<'_>) {
         let mut inner = self.state.lock();
         if inner.busy.is_empty() {
@@ -217,7 +228,7 @@ impl GroupSpace {
         }
     }
 
-    /// Closes the group, and gives its latch back if nothing in it has changed.
+    /// Closes the group, and releases its latch if nothing in it has changed.
     pub(crate) fn leave(self, tx: &mut Transaction<'_>) {
         if self.agf == self.stored {
             tx.release(&self.header);
@@ -226,7 +237,8 @@ impl GroupSpace {
         }
     }
 
-    /// Marks blocks that this step has freed, or that it has taken from one of several files.
+    /// Marks blocks as busy that this step has freed, or has taken from one of the files that
+    /// shared them.
     pub(crate) fn mark_busy(&mut self, tx: &mut Transaction<'_>, range: Range<u32>) {
         let ticket = *self.ticket.get_or_insert_with(|| {
             let ticket = self.state.lock().busy.issue_ticket();
@@ -260,15 +272,15 @@ impl GroupSpace {
         }
     }
 
-    /// Takes blocks that nobody has reserved out of the volume's count. They are there: the group
-    /// has them. If the count has not, because others have reserved them, the debt is remembered.
+    /// Takes blocks that no transaction has reserved from the volume's count. The group has them.
+    /// If the count does not, because they are reserved elsewhere, the debt is recorded.
     fn count_unreserved(&self, tx: &Transaction<'_>, blocks: u64) {
         if blocks != 0 && tx.journal().count_free_blocks(-blocks.cast_signed()).is_err() {
             self.state.lock().unpaid_blocks += blocks;
         }
     }
 
-    /// The other way: pays what is owed first.
+    /// Returns such blocks to the count, and pays the debt first.
     fn return_unreserved(&self, tx: &Transaction<'_>, blocks: u64) -> Result<()> {
         let mut inner = self.state.lock();
         let owed = inner.unpaid_blocks.min(blocks);
@@ -277,13 +289,13 @@ impl GroupSpace {
         tx.journal().count_free_blocks((blocks - owed).cast_signed())
     }
 
-    /// Blocks of the group as the volume counts them.
+    /// Converts blocks of the group to blocks of the volume.
     pub(crate) fn extent(&self, tx: &Transaction<'_>, range: Range<u32>) -> BlockExtent {
         let length_blocks = range.end - range.start;
         BlockExtent { start: self.fs_block(tx, range.start), length_blocks }
     }
 
-    /// The block of the volume for one of the group.
+    /// Converts a block of the group to a block of the volume.
     fn fs_block(&self, tx: &Transaction<'_>, block: u32) -> FsBlock {
         tx.geometry().join_block(self.number, AgBlock(block))
     }

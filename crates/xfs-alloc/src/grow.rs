@@ -1,19 +1,21 @@
-//! A volume that gets more blocks.
+//! Growing a volume.
 //!
-//! Owns: what becomes of its groups, on disk and in memory, and the crash argument. Does **not** own: how many
-//! blocks it may get, and that nobody else is at work (the caller has the journal
+//! Owns: the changes of the volume's groups, on disk and in memory, and the crash argument. Does
+//! **not** own the new size, nor the exclusion of other work (the caller has the journal
 //! [frozen](Journal::freeze)).
 //!
 //! # Crash argument
 //!
-//! 1. The headers of new groups are written behind the end of the volume and flushed. Nobody looks there.
-//! 2. One transaction changes the superblock, and makes the last of the old groups as long as it has to
-//!    be, what it gets being free. So before it is durable there are the old groups, and after that all.
-//!    The superblock comes first in it: whoever replays the log must know how long a group is before
-//!    he looks at its headers.
-//! 3. Then the copies of the superblock follow, which nobody reads but who repairs the volume.
+//! 1. The headers of new groups are written after the end of the volume and flushed. Nothing reads
+//!    them there.
+//! 2. One transaction changes the superblock, and extends the last of the old groups; the added
+//!    blocks are free. Before it is durable the volume has its old groups, and after that all
+//!    groups. The superblock comes first in the transaction: a log replay must know the length of a
+//!    group before it verifies the group's headers.
+//! 3. Then the copies of the superblock are updated. Only repair tools read them.
 //!
-//! The free blocks of the superblock follow when the log is covered or ended; recovery sums them anew.
+//! The superblock's count of free blocks is updated when the log is covered or ended; recovery
+//! computes it from the groups.
 
 use std::sync::Arc;
 
@@ -30,16 +32,17 @@ use zerocopy::FromBytes;
 
 use crate::group::GroupSpace;
 use crate::inodes::extend_groups;
-use crate::open::{Opened, open_space};
+use crate::open::{OpenedSpace, open_space};
 use crate::space::Space;
 
-/// Makes the volume as large as `geometry` says, which differs from what it has in the blocks and
-/// groups alone. One that is as large already, because somebody else was first, is left. Durable on return. Copies of the superblock that cannot be changed are
-/// left, and the first error of them is returned apart.
+/// Grows the volume to `geometry`, which differs from the volume's geometry only in its blocks and
+/// groups. Does nothing if another thread has grown the volume to that size already. The growth is
+/// durable on return. Copies of the superblock that cannot be changed are left as they are, and the
+/// first error of them is the inner result.
 ///
 /// # Errors
 ///
-/// What the device says, or headers that cannot be believed: the volume is as it was. What stopped the log
+/// The device's error, or a corrupt header: the volume is unchanged. An error that stopped the log
 /// after that: the volume is shut down, and has grown if the change is durable.
 #[doc(alias = "xfs_growfs_data")]
 pub fn grow(journal: &Arc<Journal>, geometry: &Geometry) -> Result<Result<()>> {
@@ -55,8 +58,8 @@ pub fn grow(journal: &Arc<Journal>, geometry: &Geometry) -> Result<Result<()>> {
     let was = open_space(journal.cache(), &with(before))?;
     write_new_groups(journal, &superblock)?;
     change_groups(journal, before, geometry)?;
-    take_in(journal, &superblock, &was).inspect_err(|_| {
-        // The groups in memory are not those of the volume: nobody may go on with them.
+    refresh(journal, &superblock, &was).inspect_err(|_| {
+        // The groups in memory do not match the volume: no thread may continue with them.
         let _ = journal.shut_down(xfs_log::Shutdown::Flush);
     })?;
     Ok(update_copies(journal, geometry))
@@ -97,13 +100,13 @@ fn change_in(tx: &mut Transaction<'_>, before: &Geometry, geometry: &Geometry) -
     let agi = tx.read(agi_at, sector, BlockKind::Agi)?;
     let group = GroupSpace::open(tx, last)?.ok_or_else(|| outside(last))?;
     tx.change(&superblock, 0..size_of::<SuperblockDisk>(), |bytes| {
-        if let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(bytes) {
-            disk.ag_count = geometry.ag_count.into();
-            disk.data_blocks = geometry.data_blocks.into();
-        }
+        let (disk, _) = SuperblockDisk::mut_from_prefix(bytes)
+            .unwrap_or_else(|_| unreachable!("the range has the size of a superblock"));
+        disk.ag_count = geometry.ag_count.into();
+        disk.data_blocks = geometry.data_blocks.into();
     });
-    // From here on what is read is compared with the new sizes. The headers that differ from what is on
-    // the device stay in memory until they are there.
+    // From here on headers are verified against the new sizes. The headers that differ from those
+    // on the device stay in memory until they are written.
     if geometry.ag_length(last) > before.ag_length(last) {
         return group.extend(tx, &agi, geometry);
     }
@@ -112,24 +115,24 @@ fn change_in(tx: &mut Transaction<'_>, before: &Geometry, geometry: &Geometry) -
     Ok(())
 }
 
-/// Has what is kept in memory follow: the groups as if the volume had just been opened, the counts by what
-/// has been added. Who has blocks in hand, for what is not done yet, may give them back afterwards.
-fn take_in(journal: &Journal, superblock: &Superblock, was: &Opened) -> Result<()> {
-    let Opened { space, counts, pool } = open_space(journal.cache(), superblock)?;
-    Space::of(journal).take_in(space);
+/// Updates the state in memory: the groups as if the volume had just been opened, the counts by the
+/// difference. A thread that holds reserved blocks can still give them back afterwards.
+fn refresh(journal: &Journal, superblock: &Superblock, was: &OpenedSpace) -> Result<()> {
+    let OpenedSpace { space, counts, pool } = open_space(journal.cache(), superblock)?;
+    Space::of(journal).refresh(space);
     extend_groups(journal);
     let added = |now: u64, was: u64| now.wrapping_sub(was).cast_signed();
     journal.count_growth(added(counts.free_blocks, was.counts.free_blocks), added(pool, was.pool));
     Ok(())
 }
 
-/// Step 3. A copy that is damaged does not keep the others from following.
+/// Step 3. A damaged copy does not prevent the update of the others.
 fn update_copies(journal: &Arc<Journal>, geometry: &Geometry) -> Result<()> {
     let primary = {
         let buffer =
             journal.cache().read(DiskAddr(0), geometry.sector_size, BlockKind::Superblock)?;
         let bytes = buffer.bytes();
-        bytes.get(..size_of::<SuperblockDisk>()).unwrap_or_default().to_vec()
+        bytes.get(..size_of::<SuperblockDisk>()).expect("a sector holds a superblock").to_vec()
     };
     let mut updated = Ok(());
     for number in geometry.groups().skip(1) {

@@ -1,4 +1,4 @@
-//! The headers of a group, and the way from them to its btrees.
+//! The headers of a group, and the roots of its btrees in them.
 
 use xfs_btree::Cursor;
 use xfs_buffer::{BufferCache, Result};
@@ -18,7 +18,7 @@ use xfs_format::{
 ///
 /// # Errors
 ///
-/// The device's error, or a header that cannot be believed.
+/// The device's error, or a corrupt header.
 pub fn read_agf(cache: &BufferCache, group: AgNumber) -> Result<Agf> {
     let at = cache.geometry().header_disk_addr(group, AGF_SECTOR);
     read_header(cache, at, BlockKind::Agf, |bytes, geometry| Agf::decode(bytes, at, geometry))
@@ -28,14 +28,14 @@ pub fn read_agf(cache: &BufferCache, group: AgNumber) -> Result<Agf> {
 ///
 /// # Errors
 ///
-/// As [`read_agf`].
+/// The errors of [`read_agf`].
 pub fn read_agi(cache: &BufferCache, group: AgNumber) -> Result<Agi> {
     let at = cache.geometry().header_disk_addr(group, AGI_SECTOR);
     read_header(cache, at, BlockKind::Agi, |bytes, geometry| Agi::decode(bytes, at, geometry))
 }
 
-/// Reads a header that says how long its group is. The volume may grow meanwhile: then the sizes to
-/// compare it with were older than the header.
+/// Reads a header that holds the length of its group. If the volume has grown meanwhile, the
+/// geometry to verify it with was older than the header, so the header is decoded again.
 fn read_header<T>(
     cache: &BufferCache,
     at: DiskAddr,
@@ -67,7 +67,7 @@ pub fn read_free_list(cache: &BufferCache, agf: &Agf) -> Result<Vec<AgBlock>> {
     Ok(list.blocks(agf.free_list)?.collect::<Result<_, _>>()?)
 }
 
-/// The two headers of a group that its btrees hang from.
+/// The two headers of a group that hold the roots of its btrees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgHeaders {
     /// Free space, reverse map, reference counts.
@@ -80,7 +80,7 @@ impl AgHeaders {
     /// Reads both headers.
     ///
     /// # Errors
-    ///
+    /// The number of the group.
     /// As [`read_agf`].
     pub fn read(cache: &BufferCache, group: AgNumber) -> Result<Self> {
         Ok(Self { agf: read_agf(cache, group)?, agi: read_agi(cache, group)? })
@@ -92,20 +92,20 @@ impl AgHeaders {
         self.agf.group
     }
 
-    /// Free extents in the order of their blocks.
+    /// Returns the free extents in the order of their blocks.
     ///
     /// # Errors
     ///
-    /// A root that cannot be one. Reading comes later.
+    /// The root is invalid. Blocks are read later.
     pub fn free_space<'a>(&self, cache: &'a BufferCache) -> Result<Cursor<'a, FreeSpaceByBlock>> {
         Cursor::new(cache, self.group(), self.agf.free_space_by_block)
     }
 
-    /// Free extents in the order of their lengths.
+    /// Returns the free extents in the order of their lengths.
     ///
     /// # Errors
     ///
-    /// As [`free_space`](Self::free_space).
+    /// The errors of [`free_space`](Self::free_space).
     pub fn free_space_by_size<'a>(
         &self,
         cache: &'a BufferCache,
@@ -113,20 +113,20 @@ impl AgHeaders {
         Cursor::new(cache, self.group(), self.agf.free_space_by_size)
     }
 
-    /// Inode chunks, in the order in which they lie on disk.
+    /// Returns the inode chunks in disk order.
     ///
     /// # Errors
     ///
-    /// As [`free_space`](Self::free_space).
+    /// The errors of [`free_space`](Self::free_space).
     pub fn inode_chunks<'a>(&self, cache: &'a BufferCache) -> Result<Cursor<'a, InodeChunks>> {
         Cursor::new(cache, self.group(), self.agi.inode_btree)
     }
 
-    /// Inode chunks that have free inodes; `None` on volumes without that btree.
+    /// Returns the inode chunks that have free inodes; `None` on volumes without that btree.
     ///
     /// # Errors
     ///
-    /// As [`free_space`](Self::free_space).
+    /// The errors of [`free_space`](Self::free_space).
     pub fn free_inode_chunks<'a>(
         &self,
         cache: &'a BufferCache,
@@ -135,11 +135,11 @@ impl AgHeaders {
         root.map(|root| Cursor::new(cache, self.group(), root)).transpose()
     }
 
-    /// Extents and their owners; `None` on volumes without a reverse map.
+    /// Returns extents and their owners; `None` on volumes without a reverse map.
     ///
     /// # Errors
     ///
-    /// As [`free_space`](Self::free_space).
+    /// The errors of [`free_space`](Self::free_space).
     pub fn reverse_map<'a>(
         &self,
         cache: &'a BufferCache,
@@ -148,12 +148,12 @@ impl AgHeaders {
         root.map(|root| Cursor::new(cache, self.group(), root)).transpose()
     }
 
-    /// Extents with more than one reference, and those set aside for copy-on-write; `None` on
+    /// Returns extents with more than one reference, and those staged for copy-on-write; `None` on
     /// volumes without shared extents.
     ///
     /// # Errors
     ///
-    /// As [`free_space`](Self::free_space).
+    /// The errors of [`free_space`](Self::free_space).
     pub fn refcounts<'a>(&self, cache: &'a BufferCache) -> Result<Option<Cursor<'a, Refcounts>>> {
         let root = self.agf.refcount;
         root.map(|root| Cursor::new(cache, self.group(), root)).transpose()
@@ -163,7 +163,7 @@ impl AgHeaders {
     ///
     /// # Errors
     ///
-    /// As a walk of each btree; then the first counter that is wrong.
+    /// The errors of a walk of each btree; then the first wrong counter.
     pub fn verify_counters(&self, cache: &BufferCache) -> Result<()> {
         self.verify_free_space(cache)?;
         self.verify_inodes(cache)

@@ -1,4 +1,4 @@
-//! Which inode numbers of a volume are in use.
+//! The state of inode numbers, from the inode btree.
 
 use xfs_btree::{Cursor, Records, Seek};
 use xfs_buffer::{BufferCache, Result};
@@ -7,10 +7,10 @@ use xfs_format::{AgInode, AgNumber, InodeNumber};
 
 use crate::headers::read_agi;
 
-/// What the inode btree says of an inode number.
+/// The state of an inode number in the inode btree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InodeState {
-    /// No space on disk: outside the volume, outside every chunk, or in the hole of a sparse one.
+    /// Not on disk: outside the volume, outside every chunk, or in the hole of a sparse chunk.
     Absent,
     /// On disk, not in use.
     Free,
@@ -18,23 +18,23 @@ pub enum InodeState {
     Allocated,
 }
 
-/// The inode chunks of a group, in the order in which they lie on disk. Only the inode header and
-/// the inode btree are read.
+/// Returns the inode chunks of a group in disk order. Reads only the inode header and the inode
+/// btree.
 ///
 /// # Errors
 ///
-/// The device's error, or a header that cannot be believed. Each chunk can fail on its own; the
-/// walk then goes on behind what could not be read.
+/// The device's error, or a corrupt header. Each chunk can fail on its own; the walk then continues
+/// after the block that could not be read.
 pub fn inode_chunks(cache: &BufferCache, group: AgNumber) -> Result<Records<'_, InodeChunks>> {
     let agi = read_agi(cache, group)?;
     Ok(Cursor::new(cache, group, agi.inode_btree)?.records())
 }
 
-/// The chunk that an inode number of a group belongs to.
+/// Finds the chunk of an inode number of a group.
 ///
 /// # Errors
 ///
-/// The device's error, or a block on the way that cannot be believed.
+/// The device's error, or a corrupt block on the path.
 pub fn find_chunk(
     cache: &BufferCache,
     group: AgNumber,
@@ -46,11 +46,11 @@ pub fn find_chunk(
     Ok(found.filter(|chunk| chunk.position(inode).is_some()))
 }
 
-/// What the inode btree says of an inode number, whatever that number.
+/// Returns the state of any inode number in the inode btree.
 ///
 /// # Errors
 ///
-/// As [`find_chunk`].
+/// The errors of [`find_chunk`].
 pub fn inode_state(cache: &BufferCache, inode: InodeNumber) -> Result<InodeState> {
     let Some((group, inode)) = cache.geometry().split_inode(inode) else {
         return Ok(InodeState::Absent);
@@ -59,7 +59,7 @@ pub fn inode_state(cache: &BufferCache, inode: InodeNumber) -> Result<InodeState
     Ok(chunk.map_or(InodeState::Absent, |chunk| state_in(&chunk, inode)))
 }
 
-/// What a chunk says of an inode.
+/// Returns the state of an inode of a chunk.
 pub(crate) fn state_in(chunk: &InodeChunk, inode: AgInode) -> InodeState {
     let bit = chunk.position(inode).map_or(0, |position| 1_u64 << position);
     if chunk.allocated() & bit != 0 {

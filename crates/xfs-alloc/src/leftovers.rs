@@ -1,7 +1,7 @@
-//! Blocks that copy-on-write had set aside when a crash came.
+//! Blocks that were staged for copy-on-write when a crash came.
 //!
 //! Owns: freeing them, after all intents of the log have been finished. Does **not** own the blocks
-//! that a file still has set aside: nobody has one when this runs.
+//! that a file still has staged: no file is open when this runs.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::deferred::{BlockExtent, defer_free, defer_unstage};
 use crate::headers::read_agf;
 use crate::owner::Purpose;
 
-/// Frees all blocks that are set aside for copy-on-write, and returns how many there were.
+/// Frees all blocks that are staged for copy-on-write, and returns their number.
 ///
 /// # Errors
 ///
-/// What reading the btrees meets, or what stopped the log.
+/// Errors of reading the btrees, or the error that stopped the log.
 #[doc(alias = "xfs_refcount_recover_cow_leftovers")]
 pub fn recover_leftovers(journal: &Arc<Journal>) -> Result<u64> {
     let mut freed = 0;
@@ -38,7 +38,7 @@ pub fn recover_leftovers(journal: &Arc<Journal>) -> Result<u64> {
     Ok(freed)
 }
 
-/// The first extent of a group that is set aside. Each one found is gone when the next is looked for.
+/// The first staged extent of a group. Each extent is freed before the next search.
 fn first_staged(journal: &Journal, group: AgNumber) -> Result<Option<Refcount>> {
     let cache = journal.cache();
     let Some(root) = read_agf(cache, group)?.refcount else { return Ok(None) };

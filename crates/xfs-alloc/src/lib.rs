@@ -1,23 +1,22 @@
 //! Allocation groups: headers, free space, inode chunks, reverse map, reference counts.
 //!
-//! Owns: the btrees of a group, reading and changing them; which blocks and inodes an allocation
-//! gets; what each group keeps back for its btrees; and the counters that follow. Does **not** own
-//! btrees as such ([`xfs_btree`]), transactions ([`xfs_trans`]), or the inodes themselves.
+//! Owns: reading and changing the btrees of a group; the choice of blocks and inodes; the reserves
+//! of each group for its btrees; and the counters. Does **not** own btrees as such ([`xfs_btree`]),
+//! transactions ([`xfs_trans`]), or the inodes themselves.
 //!
-//! | what | where |
+//! | task | items |
 //! |---|---|
-//! | headers and what hangs from them, to read | [`AgHeaders`], [`sharing_run`], [`inode_state`] |
+//! | reading headers and their btrees | [`AgHeaders`], [`sharing_run`], [`inode_state`] |
 //! | opening for writing | [`open_journal`], [`Space`] |
-//! | taking blocks | [`allocate_extent`] |
-//! | giving blocks back, mapping, counting references | [`defer_free`], [`defer_map`], [`defer_share`] |
-//! | more blocks | [`grow()`] |
+//! | allocating blocks | [`allocate_extent`] |
+//! | freeing, mapping, counting references | [`defer_free`], [`defer_map`], [`defer_share`] |
+//! | growing the volume | [`grow()`] |
 //! | after a crash | [`resume`], [`recover_leftovers`] |
 //!
-//! Records and blocks are checked where they are decoded and joined. What takes a whole walk, the
-//! comparison of a header's counters with the records that they count, is
-//! [`AgHeaders::verify_counters`] and is done only when asked for.
+//! Records and blocks are verified where they are decoded and joined. Comparing a header's counters
+//! with the records takes a whole walk; [`AgHeaders::verify_counters`] does it on request.
 //!
-//! The design of the writing side stands in docs/internals/space.md.
+//! The design of the writing side is in docs/internals/space.md.
 
 mod allocate;
 mod counters;
@@ -34,20 +33,20 @@ mod owner;
 mod sharing;
 mod space;
 
-pub use allocate::{SpaceRequest, Target, allocate_extent};
+pub use allocate::{AllocationTarget, SpaceRequest, allocate_extent};
 pub use counters::VolumeCounters;
 pub use deferred::{
     BlockExtent, FileMapping, defer_convert, defer_free, defer_map, defer_share, defer_stage,
     defer_unmap, defer_unshare, defer_unstage, resume,
 };
-pub use discard::{discard_free_space, discard_the_rest, discard_what_is_freed};
+pub use discard::{discard_free_space, discard_remaining, enable_discard};
 pub use grow::grow;
 pub use headers::{AgHeaders, read_agf, read_agi, read_free_list};
 pub use inode_chunks::{InodeState, find_chunk, inode_chunks, inode_state};
 pub use inodes::{
-    AllocatedInode, Freed, InodePurpose, Standing, UnlinkedList, add_unlinked, allocate_inode,
-    chunks_freed, clear_unlinked_list, free_inode, inode_blocks, latched_inode_chunks,
-    latched_inode_state, remove_unlinked, unlinked_lists,
+    AllocatedInode, FreedInode, InodePurpose, LinkState, UnlinkedList, add_unlinked,
+    allocate_inode, chunks_freed, clear_unlinked_list, free_inode, inode_blocks,
+    latched_inode_chunks, latched_inode_state, remove_unlinked, unlinked_lists,
 };
 pub use leftovers::recover_leftovers;
 pub use open::{available_blocks, open_journal};

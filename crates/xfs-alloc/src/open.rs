@@ -1,11 +1,11 @@
 //! Opening the allocator with the journal of a volume.
 //!
-//! Owns: summing the headers of all groups, sizing what each keeps back, and the numbers that the
-//! journal starts with and that the superblock gets in the end. Does **not** own recovery: the log
-//! has been replayed.
+//! Owns: summing the headers of all groups, sizing the reserves of each, the counters that the
+//! journal starts with, and those that the superblock gets in the end. Does **not** own recovery:
+//! the log has been replayed.
 //!
-//! The counters of the superblock are believed by nobody here: those of the groups are the truth,
-//! and the headers have to be read in any case.
+//! The counters of the superblock are not used. Those of the groups are the truth, and the headers
+//! have to be read in any case.
 
 use std::sync::Arc;
 
@@ -23,21 +23,22 @@ use crate::counters::VolumeCounters;
 use crate::headers::AgHeaders;
 use crate::space::Space;
 use crate::space::reservation::{
-    Demand, Reserves, Visible, counted_free_inode_blocks, free_space_btree_blocks, pool, set_aside,
+    ReserveDemand, Reserves, VisibleBlocks, counted_free_inode_blocks, free_space_btree_blocks,
+    pool, set_aside,
 };
 
 /// Opens the journal of a volume whose log has been recovered, and the allocator with it.
 ///
 /// # Errors
 ///
-/// The device's error, or a header that cannot be believed.
+/// The device's error, or a corrupt header.
 #[doc(alias = "xfs_fs_reserve_ag_blocks")]
 pub fn open_journal(
     cache: Arc<BufferCache>,
     log: Log,
     superblock: &Superblock,
 ) -> Result<Arc<Journal>> {
-    let Opened { space, counts, pool } = open_space(&cache, superblock)?;
+    let OpenedSpace { space, counts, pool } = open_space(&cache, superblock)?;
     let journal = Journal::open(cache, log, superblock, counts);
     journal.set_pool(pool);
     let of_journal = journal.extension(|| space);
@@ -46,32 +47,32 @@ pub fn open_journal(
     Ok(journal)
 }
 
-/// The free blocks that files can have, as `statfs` shows them on a volume that is mounted to be
-/// written to.
+/// Returns the free blocks that files can use, as `statfs` shows them on a volume that is mounted
+/// read-write.
 ///
 /// # Errors
 ///
-/// As [`open_journal`].
+/// The errors of [`open_journal`].
 pub fn available_blocks(cache: &BufferCache, superblock: &Superblock) -> Result<u64> {
     open_space(cache, superblock).map(|opened| opened.counts.free_blocks)
 }
 
-/// What the superblock has to say: the sums of the groups' headers.
+/// The counters for the superblock: the sums of the groups' headers.
 fn counts_for_disk(cache: &BufferCache) -> Result<Counts> {
     let VolumeCounters { inodes, free_inodes, free_blocks } = VolumeCounters::sum(cache)?;
     Ok(Counts { free_blocks, inodes, free_inodes })
 }
 
-/// What the headers of all groups come to.
-pub(crate) struct Opened {
+/// The state computed from the headers of all groups.
+pub(crate) struct OpenedSpace {
     pub(crate) space: Space,
-    /// What users see.
+    /// The counts that users see.
     pub(crate) counts: Counts,
-    /// Kept for what may not fail.
+    /// Blocks kept for operations that may not fail.
     pub(crate) pool: u64,
 }
 
-pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result<Opened> {
+pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result<OpenedSpace> {
     let geometry = cache.geometry();
     let mut counters = VolumeCounters::default();
     let mut unavailable = set_aside(geometry);
@@ -81,10 +82,10 @@ pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result
         counters = counters.plus(&headers);
         unavailable += u64::from(free_space_btree_blocks(&headers.agf));
         let free_inode_blocks = free_inode_blocks(cache, &headers.agi)?;
-        let demand = Demand::new(superblock, &headers.agf, free_inode_blocks);
+        let demand = ReserveDemand::new(superblock, &headers.agf, free_inode_blocks);
         groups.push((headers.agf, demand));
     }
-    let mut visible = Visible::new(counters.free_blocks, unavailable, pool(geometry));
+    let mut visible = VisibleBlocks::new(counters.free_blocks, unavailable, pool(geometry));
     let reserved: Vec<(Agf, Reserves)> = groups
         .into_iter()
         .map(|(agf, demand)| (agf, Reserves::set_up(&demand, &mut visible)))
@@ -94,10 +95,10 @@ pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result
         inodes: counters.inodes,
         free_inodes: counters.free_inodes,
     };
-    Ok(Opened { space: Space::new(geometry, reserved), counts, pool: visible.pool() })
+    Ok(OpenedSpace { space: Space::new(geometry, reserved), counts, pool: visible.pool() })
 }
 
-/// The size of the free inode btree, counted where the header does not say it.
+/// The size of the free inode btree, counted block by block where the header does not hold it.
 fn free_inode_blocks(cache: &BufferCache, agi: &Agi) -> Result<u32> {
     match (counted_free_inode_blocks(agi), agi.free_inode_btree) {
         (Some(blocks), _) => Ok(blocks),
@@ -122,7 +123,7 @@ fn count_blocks(
     while let Some(first) = leftmost.take() {
         let mut next = Some(first);
         while let Some(block) = next {
-            // A ring of siblings would go on for ever.
+            // A ring of siblings would never end.
             if !group.contains_block(block) || blocks >= group.length_blocks() {
                 return Err(outside().into());
             }

@@ -1,17 +1,17 @@
-//! Whose blocks are taken or freed, and on whose account.
+//! The owner of allocated or freed blocks, and the account that they belong to.
 
 use xfs_format::rmap::{RmapFlags, RmapOwner};
 use xfs_format::{FileBlock, InodeNumber};
 
-/// The owner of metadata blocks, as the reverse map has it.
+/// The owner of metadata blocks, as the reverse map records it.
 #[doc(alias = "xfs_owner_info")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExtentOwner {
-    /// Who.
+    /// The owner.
     pub owner: RmapOwner,
-    /// Which block of the fork the first one is; 0 for all but contents of files.
+    /// The offset of the first block in its fork; 0 for everything except contents of files.
     pub offset: FileBlock,
-    /// How they are used.
+    /// The use of the blocks.
     pub flags: RmapFlags,
 }
 
@@ -43,12 +43,12 @@ impl ExtentOwner {
     }
 }
 
-/// On whose account blocks are taken and given back.
+/// The account that blocks are taken from and given back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// The transaction has reserved them: contents of files, btrees of forks, inode chunks, the
     /// inode btree.
     File,
-    /// The free inode btree and the reference counts: the group has kept blocks back for them.
+    /// The free inode btree and the reference counts: the group holds a reserve for them.
     Metadata,
 }

@@ -1,4 +1,4 @@
-//! Which blocks several files share.
+//! Blocks that several files share.
 
 use xfs_btree::{Cursor, Seek};
 use xfs_buffer::{BufferCache, PosixError, Result};
@@ -10,21 +10,21 @@ use xfs_trans::Journal;
 use crate::headers::read_agf;
 use crate::space::Space;
 
-/// Blocks that are alike in whether they are shared.
+/// A run of blocks that are all shared or all unshared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharingRun {
     /// Whether more than one file, or more than one place of a file, uses each of them.
     pub shared: bool,
-    /// How many, at least 1.
+    /// The number of blocks, at least 1.
     pub length_blocks: u32,
 }
 
-/// The longest run of blocks from `start` on, at most `length_blocks`, that are all shared or all
-/// not. Nothing is shared on a volume without reference counts.
+/// Returns the longest run of blocks from `start` on, at most `length_blocks`, that are all shared
+/// or all unshared. Nothing is shared on a volume without reference counts.
 ///
 /// # Errors
 ///
-/// The device's error, or a block on the way that cannot be believed.
+/// The device's error, or a corrupt block on the path.
 #[doc(alias = "xfs_refcount_find_shared")]
 pub fn sharing_run(cache: &BufferCache, start: FsBlock, length_blocks: u32) -> Result<SharingRun> {
     let unshared = SharingRun { shared: false, length_blocks };
@@ -39,7 +39,7 @@ pub fn sharing_run(cache: &BufferCache, start: FsBlock, length_blocks: u32) -> R
             Ok(SharingRun { shared: true, length_blocks: shared_end.min(end).0 - block.0 })
         }
         None => {
-            // A cursor that found nothing before the block stands before the first record.
+            // A cursor that found nothing before the block is before the first record.
             let next = if before.is_some() { cursor.advance()? } else { cursor.first()? };
             let next = next.filter(|record| record.domain == RefcountDomain::Shared);
             let next_start = next.map_or(end, |record| record.start.min(end));
@@ -48,13 +48,13 @@ pub fn sharing_run(cache: &BufferCache, start: FsBlock, length_blocks: u32) -> R
     }
 }
 
-/// As [`sharing_run`], for who is going to write to blocks in place that are not shared. Where a crash
-/// could still give them back to a file that shared them, this waits until it cannot: what is written
-/// to them before that would show in that file.
+/// Returns a [`sharing_run`] for a caller that will overwrite unshared blocks in place. If a crash
+/// could still give such a block back to a file that shared it, this waits until it cannot.
+/// Otherwise the new contents could appear in that file.
 ///
 /// # Errors
 ///
-/// As [`sharing_run`]; what stopped the log.
+/// The errors of [`sharing_run`], or the error that stopped the log.
 pub fn overwritable_run(
     journal: &Journal,
     start: FsBlock,
@@ -66,7 +66,7 @@ pub fn overwritable_run(
     };
     let at = geometry.header_disk_addr(group, AGF_SECTOR);
     let header = cache.read(at, geometry.sector_size, BlockKind::Agf)?;
-    // Nobody changes the counts of the group while its header is latched.
+    // No thread changes the counts of the group while its header is latched.
     header.latch();
     let run = sharing_run(cache, start, length_blocks);
     let run = run.map(|run| {
@@ -76,7 +76,7 @@ pub fn overwritable_run(
     });
     header.unlatch();
     let (run, sequence) = run?;
-    // It is forgotten only when somebody allocates in the group.
+    // Expired entries are removed only when a thread latches the group's space.
     let durable = journal.log().durable_sequence();
     sequence
         .filter(|sequence| *sequence > durable)
@@ -84,7 +84,7 @@ pub fn overwritable_run(
     Ok(run)
 }
 
-/// Follows records without a gap between them, whatever their counts, until `limit`.
+/// Follows records without a gap between them, whatever their counts, up to `limit`.
 fn end_of_sharing(
     cursor: &mut Cursor<'_, Refcounts>,
     first: Refcount,

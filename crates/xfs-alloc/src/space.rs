@@ -1,18 +1,18 @@
-//! What the allocator keeps in memory of a volume that is open for writing.
+//! The allocator's state in memory of a volume that is mounted read-write.
 //!
-//! Owns: for each group its busy extents, its reserves, and a summary by which others choose a
+//! Owns: for each group its busy extents, its reserves, and a summary that lets threads choose a
 //! group without touching its header. Does **not** own free space itself: that is on disk, under
 //! the latch of the group's AGF.
 //!
 //! # What is shared
 //!
-//! Nothing of the whole volume. Each group has a state of its own, in scope
-//! [`Group`], which is changed only by who holds the latch of its AGF.
+//! Nothing of the whole volume. Each group has a state of its own, in scope [`Group`], which only
+//! the holder of the latch of its AGF changes.
 //!
 //! # Lock order
 //!
-//! The latch of a group's AGF, then the lock of its state, which is held for a few lines and under
-//! which nothing is read, written or waited for.
+//! The latch of a group's AGF, then the lock of its state. The lock is held for a few lines, and
+//! nothing is read, written or waited for under it.
 
 pub(crate) mod busy;
 pub(crate) mod reservation;
@@ -22,18 +22,18 @@ use std::sync::Arc;
 use xfs_format::agf::Agf;
 use xfs_format::reservation::BtreeHeights;
 use xfs_format::{AgNumber, Geometry};
-use xfs_sync::{AppendOnlyVec, AtomicBool, AtomicU64, Group, Mutex, MutexGuard, Ordering, Volume};
+use xfs_sync::{AtomicBool, AtomicU64, Group, Growing, Mutex, MutexGuard, Ordering, Volume};
 use xfs_trans::Journal;
 
 use busy::BusyExtents;
 use reservation::{Account, Reserves};
 
-/// Free space of a group, roughly: taken without its latch, so it may have changed since.
+/// An estimate of the free space of a group, taken without its latch. It may have changed since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupSummary {
-    /// Free blocks that are not kept back for the group's own btrees.
+    /// Free blocks outside the reserves for the group's own btrees.
     pub free_blocks: u32,
-    /// The longest free extent.
+    /// The length of the longest free extent.
     pub longest_free_blocks: u32,
 }
 
@@ -41,34 +41,34 @@ pub struct GroupSummary {
 #[doc(alias = "xfs_perag")]
 #[derive(Debug)]
 pub struct Space {
-    groups: AppendOnlyVec<Arc<GroupState>, Volume>,
-    /// What is freed is discarded on the device. Set when the volume is opened, if at all.
+    groups: Growing<Arc<GroupState>, Volume>,
+    /// Freed extents are discarded on the device. Set when the volume is opened, if at all.
     discards: AtomicBool<Volume>,
 }
 
 /// The allocator's state of one group.
 #[derive(Debug)]
 pub(crate) struct GroupState {
-    /// How high the btrees can grow.
+    /// The maximum heights of the btrees.
     pub(crate) heights: BtreeHeights,
     /// Free blocks in the high half, the longest extent in the low one.
     summary: AtomicU64<Group>,
     inner: Mutex<Inner, Group>,
 }
 
-/// What the lock of a group's state protects.
+/// The state that the lock of a group protects.
 #[derive(Debug, Default)]
 pub(crate) struct Inner {
-    /// Freed, and not durable yet.
+    /// Extents whose free is not durable yet.
     pub(crate) busy: BusyExtents,
-    /// Kept back for btrees.
+    /// Blocks reserved for btrees.
     pub(crate) reserves: Reserves,
-    /// Blocks by which a btree has grown although the volume's count had none left to give.
+    /// Blocks by which a btree has grown although the volume's count had none left.
     pub(crate) unpaid_blocks: u64,
 }
 
 impl Space {
-    /// The state of a volume with these groups.
+    /// Creates the state of a volume with these groups.
     pub(crate) fn new(
         geometry: &Geometry,
         groups: impl IntoIterator<Item = (Agf, Reserves)>,
@@ -84,7 +84,7 @@ impl Space {
         Self { groups, discards: AtomicBool::new(false) }
     }
 
-    /// The state of the volume that this journal is of.
+    /// The state of this journal's volume.
     ///
     /// # Panics
     ///
@@ -94,23 +94,23 @@ impl Space {
         journal.extension(|| unreachable!("the journal was opened without its allocator"))
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub(crate) fn groups(&self) -> usize {
         self.groups.len()
     }
 
-    /// How much free space a group has, without waiting for anybody.
+    /// Returns an estimate of a group's free space, without waiting.
     #[must_use]
     pub fn summary(&self, group: AgNumber) -> GroupSummary {
         self.group(group).map(|state| state.summary()).unwrap_or_default()
     }
 
-    /// The volume has grown and was counted anew, with nothing under way: its groups keep back what
-    /// `fresh` says, and those that they had not are added.
-    pub(crate) fn take_in(&self, fresh: Self) {
+    /// Takes over the state of a volume that has grown and was counted again while no operation was
+    /// in progress: existing groups get the reserves of `fresh`, and its new groups are added.
+    pub(crate) fn refresh(&self, fresh: Self) {
         let known = self.groups.len();
         for (state, fresh) in self.groups.iter().zip(fresh.groups.iter()) {
-            state.take_in(fresh);
+            state.refresh(fresh);
         }
         self.groups.extend(fresh.groups.iter().skip(known).map(Arc::clone));
     }
@@ -123,28 +123,28 @@ impl Space {
         self.discards.load(Ordering::Acquire)
     }
 
-    /// The state of a group, if there is such a group.
+    /// The state of a group, if the group exists.
     pub(crate) fn group(&self, group: AgNumber) -> Option<&Arc<GroupState>> {
         self.groups.get(group.0 as usize)
     }
 }
 
 impl GroupState {
-    /// Locks what only the holder of the AGF changes.
+    /// Locks the state that only the holder of the AGF changes.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()
     }
 
-    fn take_in(&self, fresh: &Self) {
+    fn refresh(&self, fresh: &Self) {
         let reserves = fresh.lock().reserves;
         let mut inner = self.lock();
         inner.reserves = reserves;
-        // The volume's count is new, and owes nothing.
+        // The volume's count is new, and has no debt.
         inner.unpaid_blocks = 0;
         self.summary.store(fresh.summary.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Makes the numbers of a header visible to those who choose a group.
+    /// Publishes the numbers of a header to threads that choose a group.
     pub(crate) fn publish(&self, agf: &Agf) {
         let kept = self.lock().reserves.kept_from(None);
         let free = u64::from(agf.free_blocks.saturating_sub(kept));
@@ -156,8 +156,8 @@ impl GroupState {
         GroupSummary { free_blocks: (packed >> 32) as u32, longest_free_blocks: packed as u32 }
     }
 
-    /// Takes blocks out of an account, or puts them back; returns how many the account did not
-    /// have, or never had.
+    /// Takes blocks from an account, or puts them back. Returns the number of blocks that the
+    /// account did not have, or that never belonged to it.
     pub(crate) fn draw(&self, account: Account, blocks: u32) -> u32 {
         self.lock().reserves.account(account).draw(blocks)
     }

@@ -1,4 +1,4 @@
-//! The golden image: its btrees against each other, and headers and blocks with fields changed.
+//! The golden image: its btrees against each other, and its headers and blocks with changed fields.
 
 mod conversions;
 mod full;
@@ -51,7 +51,7 @@ fn with_field(
 }
 
 #[test]
-fn counters_of_headers_are_those_of_the_records() {
+fn counters_of_headers_equal_the_records() {
     let image = golden();
     let cache = cache(&image);
     for group in cache.geometry().groups() {
@@ -60,7 +60,7 @@ fn counters_of_headers_are_those_of_the_records() {
 }
 
 #[test]
-fn counters_of_groups_add_up_to_those_of_the_superblock() {
+fn counters_of_groups_add_up_to_the_superblock() {
     let image = golden();
     let sector = image.bytes(DiskAddr(0), 512).unwrap();
     let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
@@ -96,7 +96,7 @@ fn wrong_counters_are_found_by_counting() {
     assert_eq!(counted(verify(&image)), ("free inodes", -1));
 }
 
-/// What the btrees of a group say of one block.
+/// The facts that the btrees of a group give about one block.
 #[derive(Clone, Default)]
 struct BlockUse {
     free: u32,
@@ -204,14 +204,14 @@ fn inode_states_are_those_of_the_chunks() {
 }
 
 #[test]
-fn blocks_that_do_not_verify_are_errors_not_gaps() {
+fn blocks_that_fail_verification_are_errors_and_not_gaps() {
     let mut image = golden();
     let geometry = image.geometry();
     let group = AgNumber(0);
     let root = AgHeaders::read(&cache(&image), group).unwrap().agi.inode_btree;
     let at = geometry.ag_block_disk_addr(group, root.block);
     let size = geometry.block_size as usize;
-    // Without its checksum mended, then with an owner that it does not belong to.
+    // First with a wrong checksum, then with a foreign owner.
     let mut torn = image.bytes(at, size).unwrap();
     torn[70] ^= 1;
     image.replace(at, &torn);
@@ -224,7 +224,7 @@ fn blocks_that_do_not_verify_are_errors_not_gaps() {
     assert_eq!(check_of(&error), Check::ForeignOwner { found: 9, expected: 0 });
 }
 
-/// Walks everything that hangs from the headers of a group, as far as it goes.
+/// Walks all btrees of a group as far as it can.
 fn walk(cache: &BufferCache, group: AgNumber) -> Result<usize, Error> {
     let headers = AgHeaders::read(cache, group)?;
     let mut steps = read_free_list(cache, &headers.agf)?.len();
@@ -238,7 +238,7 @@ fn walk(cache: &BufferCache, group: AgNumber) -> Result<usize, Error> {
 }
 
 #[test]
-fn mutations_end_in_an_error_or_in_a_bounded_walk() {
+fn walks_of_mutated_images_end_in_an_error_or_are_bounded() {
     let whole = golden();
     let geometry = whole.geometry();
     let group = AgNumber(0);

@@ -11,40 +11,40 @@ use crate::root::Root;
 use crate::source::Source;
 use crate::store::Store;
 
-/// What one btree hangs from: where its root is kept and its blocks come from.
+/// The place where one btree is attached: it keeps the root and supplies the blocks.
 ///
-/// Whoever edits holds the latch of what the root stands in, the header of the group or the inode.
-/// It stands for all blocks of the btree: they are read without latches, and latched as they
-/// change.
+/// The editing thread holds the latch of the object that contains the root: the header of the
+/// group, or the inode. That latch covers all blocks of the btree. They are read without latches,
+/// and latched when they change.
 pub trait Anchor {
-    /// Takes space for one more block near block `near`, and returns its number: of a block of the
-    /// group, or of the volume for a fork's btree. The btree itself must not change meanwhile.
+    /// Allocates one more block near block `near` and returns its number, relative to the group, or
+    /// to the volume for a fork's btree. The btree itself must not change meanwhile.
     ///
     /// # Errors
     ///
-    /// The allocator's. That there is space is for the caller of the editor to have made sure of.
+    /// Errors of the allocator. The caller of the editor has made sure that there is space.
     fn claim_block(&mut self, tx: &mut Transaction<'_>, near: u64) -> Result<u64>;
 
-    /// Gives back the space of a block that has left the btree. Its buffer is invalid already.
+    /// Frees the space of a block that has left the btree. Its buffer is invalid already.
     ///
     /// # Errors
     ///
-    /// The allocator's.
+    /// Errors of the allocator.
     fn free_block(&mut self, tx: &mut Transaction<'_>, block: u64) -> Result<()>;
 
-    /// Keeps the root, which has changed.
+    /// Stores the root, which has changed.
     ///
     /// # Errors
     ///
-    /// What changing its place meets.
+    /// Errors of writing to the object that contains the root.
     fn set_root(&mut self, tx: &mut Transaction<'_>, root: Root<'_>) -> Result<()>;
 }
 
 /// The blocks of a btree in a transaction.
 pub struct Anchored<'t, 'journal, A> {
-    /// What the changes belong to.
+    /// The transaction that the changes belong to.
     pub tx: &'t mut Transaction<'journal>,
-    /// What the btree hangs from.
+    /// The place where the btree is attached.
     pub anchor: A,
 }
 

@@ -1,4 +1,4 @@
-//! A place in a btree.
+//! A position in a btree.
 
 use xfs_buffer::{Buffer, BufferCache, Result};
 use xfs_format::agf::BtreeRoot;
@@ -9,133 +9,134 @@ use xfs_format::{AgNumber, Check, Corruption, InodeNumber, Structure, StructureA
 use crate::path::{Direction, Path};
 use crate::records::{Leaves, Records};
 use crate::root::ForkRoot;
-use crate::spot::Spot;
+use crate::saved_path::SavedPath;
 
-/// Which record to look for.
+/// The record that a seek looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek<K> {
-    /// The last one whose key is not above this.
+    /// The last record whose key is at most this.
     #[doc(alias = "XFS_LOOKUP_LE")]
     AtOrBefore(K),
-    /// The first one whose key is not below this.
+    /// The first record whose key is at least this.
     #[doc(alias = "XFS_LOOKUP_GE")]
     AtOrAfter(K),
 }
 
-/// A place in a btree: a record, and the blocks from the root down to it.
+/// A position in a btree: a record, and the blocks from the root down to it.
 ///
-/// After an error the cursor stands on the block that could not be read or believed. Moving on
-/// skips all that is below it, so that a damaged btree can be read as far as it is whole.
+/// After an error the cursor stands on the block that could not be read or failed its checks. The
+/// next move skips everything below that block, so that the intact part of a damaged btree can be
+/// read.
 pub struct Cursor<'a, F: BtreeFormat> {
     cache: &'a BufferCache,
     path: Path<F, Buffer>,
 }
 
 impl<'a, F: BtreeFormat> Cursor<'a, F> {
-    /// A cursor in a btree of an allocation group; it stands nowhere yet.
+    /// Creates a cursor in a btree of an allocation group. It has no position yet.
     ///
     /// # Errors
     ///
-    /// There must be such a group.
+    /// Fails if the group does not exist, or the root's level is impossible.
     pub fn new(cache: &'a BufferCache, group: AgNumber, root: BtreeRoot) -> Result<Self> {
         Ok(Self { cache, path: Path::in_group(cache.geometry(), group, root)? })
     }
 
-    /// A cursor that stands where one stood, as
-    /// [`Editor::resume`](crate::Editor::resume).
+    /// Creates a cursor at a saved position, as [`Editor::resume`](crate::Editor::resume).
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn resume(
         cache: &'a BufferCache,
         group: AgNumber,
         root: BtreeRoot,
-        spot: Option<Spot<F>>,
+        saved: Option<SavedPath<F>>,
     ) -> Result<Self> {
-        match spot {
-            Some(Spot(path)) if path.is_in(group, root) => Ok(Self { cache, path }),
+        match saved {
+            Some(SavedPath(path)) if path.is_in(group, root) => Ok(Self { cache, path }),
             _ => Self::new(cache, group, root),
         }
     }
 
-    /// Where the cursor stands, to go on from there. No error may have come from it.
+    /// Returns the position of the cursor, to continue from there. The cursor must not have
+    /// returned an error.
     #[must_use]
-    pub fn leave(self) -> Spot<F> {
-        Spot(self.path)
+    pub fn leave(self) -> SavedPath<F> {
+        SavedPath(self.path)
     }
 
-    /// The record that the cursor stands on, if it stands on one.
+    /// The record at the position, if there is one.
     ///
     /// # Errors
     ///
-    /// A record that cannot be believed.
+    /// The record is corrupt.
     pub fn record(&self) -> Result<Option<F::Record>> {
         self.path.record(self.cache.geometry())
     }
 
-    /// Goes to the first record of the btree.
+    /// Moves to the first record of the btree.
     ///
     /// # Errors
     ///
-    /// As [`advance`](Self::advance).
+    /// The errors of [`advance`](Self::advance).
     pub fn first(&mut self) -> Result<Option<F::Record>> {
         self.path.first(self.cache)
     }
 
-    /// Goes to the last record of the btree.
+    /// Moves to the last record of the btree.
     ///
     /// # Errors
     ///
-    /// As [`advance`](Self::advance).
+    /// The errors of [`advance`](Self::advance).
     pub fn last(&mut self) -> Result<Option<F::Record>> {
         self.path.last(self.cache)
     }
 
-    /// Goes to the record asked for and returns it; `None` if there is none on that side. Then the
-    /// cursor stands on the first record, or on the last, if the btree has any.
+    /// Moves to the record asked for and returns it. Returns `None` if there is none on that side;
+    /// the cursor then stands on the first record, or on the last, if the btree has any.
     ///
     /// # Errors
     ///
-    /// As [`advance`](Self::advance).
+    /// The errors of [`advance`](Self::advance).
     pub fn seek(&mut self, seek: Seek<F::Key>) -> Result<Option<F::Record>> {
         self.path.seek(self.cache, seek)
     }
 
-    /// Goes to the next record and returns it; `None` at the end, where the cursor stays. A cursor
-    /// that stands nowhere yet goes to the first.
+    /// Moves to the next record and returns it. Returns `None` at the end, where the cursor stays.
+    /// A cursor without a position moves to the first record.
     ///
     /// # Errors
     ///
-    /// The device's error, or a block that cannot be believed.
+    /// The device's error, or a corrupt block.
     pub fn advance(&mut self) -> Result<Option<F::Record>> {
         self.path.advance(self.cache)
     }
 
-    /// Goes to the record before and returns it; `None` at the start, where the cursor stays. A
-    /// cursor that stands nowhere yet goes to the last.
+    /// Moves to the previous record and returns it. Returns `None` at the start, where the cursor
+    /// stays. A cursor without a position moves to the last record.
     ///
     /// # Errors
     ///
-    /// As [`advance`](Self::advance).
+    /// The errors of [`advance`](Self::advance).
     pub fn retreat(&mut self) -> Result<Option<F::Record>> {
         self.path.retreat(self.cache)
     }
 
-    /// The records from where the cursor stands, or all of them if it stands nowhere yet.
+    /// The records from the position on, or all of them if the cursor has no position.
     #[must_use]
     pub fn records(self) -> Records<'a, F> {
         Records::new(self)
     }
 
-    /// The same, one leaf at a time.
+    /// The same records, one leaf at a time.
     #[must_use]
     pub fn leaves(self) -> Leaves<'a, F> {
         Leaves::new(self)
     }
 
-    /// Goes to the first leaf, if the cursor stands nowhere yet, or to the next one. `false` at the
-    /// end.
+    /// Moves to the first leaf if the cursor has no position, or else to the next leaf. Returns
+    /// `false` at the end.
     pub(crate) fn next_leaf(&mut self) -> Result<bool> {
         if self.path.is_started() {
             return self.path.shift(self.cache, Direction::Forward);
@@ -148,18 +149,18 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         self.path.is_started()
     }
 
-    /// Decodes the records of the leaf from the one that the cursor stands on.
+    /// Decodes the records of the leaf from the position on.
     pub(crate) fn read_leaf(&self, into: &mut Vec<F::Record>) -> Result<()> {
         self.path.read_leaf(self.cache.geometry(), into)
     }
 }
 
 impl<'a> Cursor<'a, Extents> {
-    /// A cursor in the extents of a fork of `inode`, whose root stands in the inode.
+    /// Creates a cursor in the extents of a fork of `inode`, whose root lies in the inode.
     ///
     /// # Errors
     ///
-    /// The root must be one that [`ExtentRoot::verify`] passes.
+    /// Fails if [`ExtentRoot::verify`] refuses the root.
     pub fn in_fork(
         cache: &'a BufferCache,
         inode: InodeNumber,

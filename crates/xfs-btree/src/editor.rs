@@ -1,26 +1,26 @@
 //! Changing a btree.
 //!
-//! Owns: putting records in, changing them and taking them out, with all that follows in the
-//! blocks: order, splits and joins, the keys of parents, siblings, the height. Does **not** own
-//! where blocks come from and where the root is kept ([`Store`]), nor what records mean.
+//! Owns: inserting, updating and removing records, and everything that follows in the blocks:
+//! order, splits and joins, the keys of parents, siblings, the height. Does **not** own where
+//! blocks come from and where the root is kept ([`Store`]), nor what records mean.
 //!
 //! # Invariants
 //!
-//! - **I1** A block that is not the root is at least half full; a node that is a root in a block has
-//!   two children or more. Only an only child of the root in an inode may be emptier.
-//! - **I2** The keys that a node holds for a child are the child's: its lowest, and in the reverse
-//!   map the highest that anything below it covers, which need not be that of its last record.
-//! - **I3** A change in a leaf with room writes the records behind it, the count, and parents only
-//!   where their keys change (I2). An update in place writes the record and nothing else.
-//! - **I4** Blocks are split, filled up and joined with siblings below the same parent only, so that
+//! - **I1** A block that is not the root is at least half full. A node that is a root in a block
+//!   has two children or more. Only an only child of the root in an inode may hold fewer entries.
+//! - **I2** A node holds for each child the child's own keys: the lowest, and in the reverse map
+//!   the highest that anything below it covers. The highest need not belong to the last record.
+//! - **I3** A change in a leaf with room writes the records after it, the count, and the parents
+//!   only where their keys change (I2). An update in place writes only the record.
+//! - **I4** Blocks are split, refilled and joined only with siblings below the same parent, so that
 //!   one parent holds both keys.
 //!
-//! What changes more than one leaf is rare, one in some dozens of edits. After that the path is
-//! made anew from the root, rather than mended.
+//! Changes of more than one leaf are rare, one in some dozens of edits. After such a change the
+//! path is rebuilt from the root, not adjusted.
 //!
 //! # When a crash comes
 //!
-//! The store makes all the changes of an edit one transaction; there is no state between.
+//! The store makes all changes of an edit one transaction; there is no state between.
 
 mod entries;
 mod grow;
@@ -33,135 +33,140 @@ use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, Extents};
 use xfs_format::{AgBlock, AgNumber, InodeNumber};
 
 use crate::cursor::Seek;
-use crate::path::{Direction, Path, Step, corrupt};
+use crate::path::{Direction, Path, PathBlock, corrupt};
 use crate::root::{ForkRoot, Root, TopRoot};
+use crate::saved_path::SavedPath;
 use crate::source::TreeBlock;
-use crate::spot::Spot;
 use crate::store::Store;
-use entries::{Entry, MAX_ENTRY_BYTES, Shape};
+use entries::{Entry, EntryLayout, MAX_ENTRY_BYTES};
 pub(crate) use grow::{build, push_down};
 
-/// A place in a btree that can be changed.
+/// Names the invariant of a record that the path, or a neighbour of its position, leads to.
+const IN_LEAF: &str = "the index is below the leaf's count of records";
+
+/// A position in a btree that can be changed.
 ///
-/// After an error the btree may be half changed: its changes must be given up, and the editor too.
+/// After an error the btree may be half changed. The caller must give up its changes, and drop the
+/// editor.
 pub struct Editor<F: BtreeFormat, S: Store> {
     store: S,
     path: Path<F, S::Block>,
-    /// The root is another one than the store has been told.
+    /// The root has changed and the store does not know it yet.
     root_changed: bool,
 }
 
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
-    /// An editor of a btree of an allocation group; it stands nowhere yet.
+    /// Creates an editor of a btree of an allocation group. It has no position yet.
     ///
     /// # Errors
     ///
-    /// There must be such a group, and a root of a height that can be.
+    /// Fails if the group does not exist, or the root's level is impossible.
     pub fn new(store: S, group: AgNumber, root: BtreeRoot) -> Result<Self> {
         let path = Path::in_group(store.geometry(), group, root)?;
         Ok(Self { store, path, root_changed: false })
     }
 
-    /// An editor that stands where another one of the same btree stood, which was the last that has
-    /// changed it; or nowhere, if that one was not kept or the root is another by now.
+    /// Creates an editor at the saved position of another editor of the same btree, which must be
+    /// the last one that changed the btree. Without a saved position, or if the root has changed
+    /// since, the editor has no position.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn resume(
         store: S,
         group: AgNumber,
         root: BtreeRoot,
-        spot: Option<Spot<F, S::Block>>,
+        saved: Option<SavedPath<F, S::Block>>,
     ) -> Result<Self> {
-        match spot {
-            Some(Spot(path)) if path.is_in(group, root) => {
+        match saved {
+            Some(SavedPath(path)) if path.is_in(group, root) => {
                 Ok(Self { store, path, root_changed: false })
             }
             _ => Self::new(store, group, root),
         }
     }
 
-    /// Gives the store back, and where the editor stands, to go on from there. No error may have come
-    /// from it.
-    pub fn leave(self) -> (S, Spot<F, S::Block>) {
-        (self.store, Spot(self.path))
+    /// Returns the store and the position, to continue from there. The editor must not have
+    /// returned an error.
+    pub fn leave(self) -> (S, SavedPath<F, S::Block>) {
+        (self.store, SavedPath(self.path))
     }
 
-    /// The record that the editor stands on, if it stands on one.
+    /// The record at the position, if there is one.
     ///
     /// # Errors
     ///
-    /// A record that cannot be believed.
+    /// The record is corrupt.
     pub fn record(&self) -> Result<Option<F::Record>> {
         self.path.record(self.store.geometry())
     }
 
-    /// Goes to the first record of the btree.
+    /// Moves to the first record of the btree.
     ///
     /// # Errors
     ///
-    /// The device's error, or a block that cannot be believed.
+    /// The device's error, or a corrupt block.
     pub fn first(&mut self) -> Result<Option<F::Record>> {
         self.path.first(&self.store)
     }
 
-    /// Goes to the last record of the btree.
+    /// Moves to the last record of the btree.
     ///
     /// # Errors
     ///
-    /// As [`first`](Self::first).
+    /// The errors of [`first`](Self::first).
     pub fn last(&mut self) -> Result<Option<F::Record>> {
         self.path.last(&self.store)
     }
 
-    /// Goes to the record asked for, as [`Cursor::seek`](crate::Cursor::seek).
+    /// Moves to the record asked for, as [`Cursor::seek`](crate::Cursor::seek).
     ///
     /// # Errors
     ///
-    /// As [`first`](Self::first).
+    /// The errors of [`first`](Self::first).
     pub fn seek(&mut self, seek: Seek<F::Key>) -> Result<Option<F::Record>> {
         self.path.seek(&self.store, seek)
     }
 
-    /// Goes to the record of this very key, if there is one.
+    /// Moves to the record with exactly this key, if there is one.
     ///
     /// # Errors
     ///
-    /// As [`first`](Self::first).
+    /// The errors of [`first`](Self::first).
     pub fn find(&mut self, key: F::Key) -> Result<Option<F::Record>> {
         let found = self.seek(Seek::AtOrBefore(key))?;
         Ok(found.filter(|record| F::key(record) == key))
     }
 
-    /// Goes to the next record, as [`Cursor::advance`](crate::Cursor::advance).
+    /// Moves to the next record, as [`Cursor::advance`](crate::Cursor::advance).
     ///
     /// # Errors
     ///
-    /// As [`first`](Self::first).
+    /// The errors of [`first`](Self::first).
     pub fn advance(&mut self) -> Result<Option<F::Record>> {
         self.path.advance(&self.store)
     }
 
-    /// Goes to the record before, as [`Cursor::retreat`](crate::Cursor::retreat).
+    /// Moves to the previous record, as [`Cursor::retreat`](crate::Cursor::retreat).
     ///
     /// # Errors
     ///
-    /// As [`first`](Self::first).
+    /// The errors of [`first`](Self::first).
     pub fn retreat(&mut self) -> Result<Option<F::Record>> {
         self.path.retreat(&self.store)
     }
 
-    /// Puts a record in where its key belongs, wherever the editor stands, which stands on it
-    /// afterwards. That is quick if it stands in the right leaf already.
+    /// Inserts a record where its key belongs and moves to it. The insertion is fast if the editor
+    /// is in the right leaf already.
     ///
     /// # Errors
     ///
-    /// As [`first`](Self::first), and the store's. A record of this key, or one that this one may
-    /// not stand beside, is corruption; then nothing has changed.
+    /// As [`first`](Self::first), and the store's. It is corruption if there is a record of this
+    /// key, or if the record overlaps a neighbour; then nothing has changed.
     pub fn insert(&mut self, record: F::Record) -> Result<()> {
         let key = F::key(&record);
-        let index = self.place_of(key)?;
+        let index = self.position_of(key)?;
         self.verify_neighbours(&record, index.checked_sub(1), index)?;
         let entry = Entry::of_record::<F>(&record, self.store.geometry());
         let leaf = self.path.levels - 1;
@@ -169,32 +174,32 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             self.path.forget();
             self.path.go_towards(&self.store, key)?;
         } else {
-            self.step_mut(leaf).index = index;
+            self.path_block_mut(leaf).index = index;
         }
         self.keep_root()
     }
 
-    /// Puts `record` in the place of the one that the editor stands on. Its key may be another as
-    /// long as it stays between the neighbours'.
+    /// Replaces the record at the position with `record`. The key may change as long as it stays
+    /// between the keys of the neighbours.
     ///
     /// # Errors
     ///
-    /// As [`insert`](Self::insert).
+    /// The errors of [`insert`](Self::insert).
     ///
     /// # Panics
     ///
-    /// If the editor stands on no record: the caller has looked at it.
+    /// If there is no record at the position: the caller must have looked at it.
     pub fn update(&mut self, record: F::Record) -> Result<()> {
         let leaf = self.path.levels - 1;
-        let (index, count) = (self.step(leaf).index, self.step(leaf).count);
+        let (index, count) = (self.path_block(leaf).index, self.path_block(leaf).count);
         assert!(index < count, "an editor stands on the record that it changes");
         if !self.stays_in_place(&record, index)? {
             self.verify_neighbours(&record, index.checked_sub(1), index + 1)?;
         } else if !F::KIND.layout().has_high_keys {
-            // Nothing above tells more of the record than its key.
+            // The parents hold nothing of the record except its key.
             return self.put_record(&record, index);
         }
-        // Only a high key tells more of a record than where it lies.
+        // Only a high key depends on more of a record than its key.
         let old = match F::KIND.layout().has_high_keys {
             true => self.record()?,
             false => None,
@@ -212,12 +217,13 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.keep_root()
     }
 
-    /// Whether a record covers as much as the one at `index` of the leaf, at the same key.
+    /// Whether `record` has the same key as the record at `index` of the leaf, and covers no other
+    /// range.
     fn stays_in_place(&self, record: &F::Record, index: usize) -> Result<bool> {
         if !F::KEY_TELLS_ALL {
             return Ok(false);
         }
-        let leaf = self.step(self.path.levels - 1);
+        let leaf = self.path_block(self.path.levels - 1);
         let bytes = leaf.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
         let group = self.path.group(self.store.geometry());
@@ -225,7 +231,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(old.map_err(|check| corrupt(leaf.at, check))? == F::key(record))
     }
 
-    /// Writes a record into its place in the leaf.
+    /// Writes a record at `index` of the leaf.
     fn put_record(&mut self, record: &F::Record, index: usize) -> Result<()> {
         let layout = F::KIND.layout();
         let mut room = [0; MAX_ENTRY_BYTES];
@@ -233,14 +239,14 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         F::encode_record(record, self.store.geometry(), encoded);
         let start = layout.header_bytes() + index * layout.record_bytes;
         let Some(leaf) = self.path.leaf() else {
-            unreachable!("whoever edits has descended to a leaf")
+            unreachable!("an editor that writes has descended to a leaf")
         };
         let range = start..start + layout.record_bytes;
         self.store.change(&leaf.buffer, range, |bytes| bytes.copy_from_slice(encoded))
     }
 
-    /// Takes out the record that the editor stands on, and goes to the next one. At the end it
-    /// stands on no record.
+    /// Removes the record at the position and moves to the next one. At the end there is no record
+    /// at the position.
     ///
     /// # Errors
     ///
@@ -248,39 +254,39 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Panics
     ///
-    /// As [`update`](Self::update).
+    /// In the cases of [`update`](Self::update).
     pub fn remove(&mut self) -> Result<F::Record> {
         let record = self.record()?.expect("an editor stands on the record that it takes out");
         let leaf = self.path.levels - 1;
-        let is_last = self.step(leaf).index + 1 == self.step(leaf).count;
+        let is_last = self.path_block(leaf).index + 1 == self.path_block(leaf).count;
         let restructured = self.remove_record(&record)?;
         if restructured {
             self.path.forget();
-            self.seek_behind(F::key(&record))?;
-        } else if is_last && self.step(leaf).count != 0 {
-            // The path stands behind its leaf; if there is no other leaf it stays there.
+            self.seek_after(F::key(&record))?;
+        } else if is_last && self.path_block(leaf).count != 0 {
+            // The path stands after its leaf; if there is no other leaf it stays there.
             self.path.shift(&self.store, Direction::Forward)?;
         }
         self.keep_root()?;
         Ok(record)
     }
 
-    /// Where the blocks are kept.
+    /// The store of the blocks.
     pub const fn store(&self) -> &S {
         &self.store
     }
 
-    /// Where the blocks are kept. Who changes this btree through it must give the editor up.
+    /// The store of the blocks. A caller that changes this btree through it must drop the editor.
     pub const fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
 
-    /// Gives the store back.
+    /// Returns the store.
     pub fn into_store(self) -> S {
         self.store
     }
 
-    /// The root in the inode, of a fork's btree.
+    /// The root in the inode of a fork's btree.
     pub const fn fork_root(&self) -> Option<&ForkRoot> {
         match &self.path.top.root {
             TopRoot::Inode(root) => Some(root),
@@ -288,8 +294,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    /// Goes to the first record whose key is above `key`, or behind the last.
-    fn seek_behind(&mut self, key: F::Key) -> Result<()> {
+    /// Moves to the first record whose key is above `key`, or after the last record.
+    fn seek_after(&mut self, key: F::Key) -> Result<()> {
         if self.seek(Seek::AtOrAfter(key))?.is_none()
             && let Some(leaf) = self.path.leaf_mut()
         {
@@ -298,10 +304,10 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// Goes to the leaf that `key` belongs in, and says where in it.
-    fn place_of(&mut self, key: F::Key) -> Result<usize> {
+    /// Moves to the leaf that `key` belongs in, and returns the index there.
+    fn position_of(&mut self, key: F::Key) -> Result<usize> {
         self.path.go_towards(&self.store, key)?;
-        let leaf = self.step(self.path.levels - 1);
+        let leaf = self.path_block(self.path.levels - 1);
         if leaf.count == 0 {
             return Ok(0);
         }
@@ -309,23 +315,23 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
         let group = self.path.group(self.store.geometry());
         let found = Path::<F, S::Block>::entry_key(&group, &block, leaf.index);
-        let is_behind = found.map_err(|check| corrupt(leaf.at, check))? <= key;
-        Ok(leaf.index + usize::from(is_behind))
+        let is_after = found.map_err(|check| corrupt(leaf.at, check))? <= key;
+        Ok(leaf.index + usize::from(is_after))
     }
 
-    /// Checks that `record` may stand between two others of the leaf, where there are any.
+    /// Checks that `record` may lie between its two neighbours in the leaf, where they exist.
     fn verify_neighbours(
         &self,
         record: &F::Record,
         before: Option<usize>,
         after: usize,
     ) -> Result<()> {
-        let leaf = self.step(self.path.levels - 1);
+        let leaf = self.path_block(self.path.levels - 1);
         let bytes = leaf.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
         let group = self.path.group(self.store.geometry());
         let at = |index| {
-            let record = F::decode_record(block.record(index).unwrap_or_default(), &group);
+            let record = F::decode_record(block.record(index).expect(IN_LEAF), &group);
             record.map_err(|check| corrupt(leaf.at, check))
         };
         let index = before.map_or(0, |before| before + 1);
@@ -335,14 +341,14 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         {
             return out_of_order();
         }
-        let is_behind = leaf.upper.is_some_and(|upper| F::key(record) >= upper);
-        if is_behind || (after < leaf.count && !F::may_follow(&at(after)?, record)) {
+        let is_after = leaf.upper.is_some_and(|upper| F::key(record) >= upper);
+        if is_after || (after < leaf.count && !F::may_follow(&at(after)?, record)) {
             return out_of_order();
         }
         Ok(())
     }
 
-    /// Tells the store of another root.
+    /// Passes a changed root to the store.
     fn keep_root(&mut self) -> Result<()> {
         if !self.root_changed {
             return Ok(());
@@ -351,7 +357,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         match &self.path.top.root {
             TopRoot::Header(block) => {
                 let block = u32::try_from(*block).expect("a block of a group has 32 bits");
-                let levels = u32::try_from(self.path.levels).expect("a btree is not that high");
+                let levels = u32::try_from(self.path.levels).expect("the levels of a btree fit");
                 let root = BtreeRoot { block: AgBlock(block), levels };
                 self.store.set_root(Root::Block(root))
             }
@@ -359,36 +365,36 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    /// A block on the path, which is complete.
-    #[expect(clippy::indexing_slicing, reason = "whoever edits has descended to a leaf")]
-    fn step(&self, depth: usize) -> &Step<F::Key, S::Block> {
+    /// A block on the path, which must be complete.
+    #[expect(clippy::indexing_slicing, reason = "an editor that writes has descended to a leaf")]
+    fn path_block(&self, depth: usize) -> &PathBlock<F::Key, S::Block> {
         &self.path.steps[depth]
     }
 
-    #[expect(clippy::indexing_slicing, reason = "whoever edits has descended to a leaf")]
-    fn step_mut(&mut self, depth: usize) -> &mut Step<F::Key, S::Block> {
+    #[expect(clippy::indexing_slicing, reason = "an editor that writes has descended to a leaf")]
+    fn path_block_mut(&mut self, depth: usize) -> &mut PathBlock<F::Key, S::Block> {
         &mut self.path.steps[depth]
     }
 
-    /// How far above the leaves.
+    /// The level of a block: how far above the leaves it is.
     fn level(&self, depth: usize) -> u32 {
-        u32::try_from(self.path.levels - 1 - depth).expect("a btree is not that high")
+        u32::try_from(self.path.levels - 1 - depth).expect("the levels of a btree fit")
     }
 
-    fn shape(&self, level: u32) -> Shape {
-        Shape::new(F::KIND.layout(), level, self.store.geometry().block_size)
+    fn shape(&self, level: u32) -> EntryLayout {
+        EntryLayout::new(F::KIND.layout(), level, self.store.geometry().block_size)
     }
 }
 
 impl<S: Store> Editor<Extents, S> {
-    /// An editor of the extents of a fork of `inode`, whose root stands in the inode.
+    /// Creates an editor of the extents of a fork of `inode`, whose root lies in the inode.
     ///
-    /// The last record of the btree cannot be taken out: a fork that has room for its few extents
+    /// The last record of the btree cannot be removed: a fork that has room for its few extents
     /// takes another form before that.
     ///
     /// # Errors
     ///
-    /// None so far: the root was checked when it was decoded.
+    /// None at present: the root was checked when it was decoded.
     pub fn in_fork(store: S, inode: InodeNumber, root: ForkRoot) -> Result<Self> {
         Ok(Self { store, path: Path::in_inode(inode, root), root_changed: false })
     }

@@ -27,7 +27,7 @@ const SUPERBLOCK: &[u8] =
     include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/groups/aged.headers"));
 const GROUP: AgNumber = AgNumber(0);
 pub(crate) const INODE: InodeNumber = InodeNumber(8192);
-/// Blocks before it belong to headers and records.
+/// Lower blocks belong to headers and records.
 const FIRST_BLOCK: u64 = 900_000;
 const GROUP_BLOCKS_LOG: u8 = 20;
 
@@ -48,7 +48,7 @@ pub(crate) fn geometry(block_log: u8) -> Geometry {
     }
 }
 
-/// A block in memory. Changing it while somebody reads it is an error of the test's subject.
+/// A block in memory. The code under test must not change it while it reads it; `RefCell` panics.
 #[derive(Clone)]
 pub(crate) struct MemoryBlock {
     at: DiskAddr,
@@ -70,12 +70,12 @@ pub(crate) struct MemoryStore {
     next: u64,
     pub(crate) root: BtreeRoot,
     pub(crate) fork: Option<ForkRoot>,
-    /// How many blocks were read.
+    /// The number of blocks read.
     pub(crate) reads: Cell<usize>,
-    /// What was changed: block and bytes.
+    /// The changes: block and range of bytes.
     pub(crate) changes: Vec<(DiskAddr, Range<usize>)>,
-    /// Blocks that have not been read since they were damaged. Once anything is damaged, what would
-    /// be a mistake of the editor's may be the damage, and is an error.
+    /// Blocks that have not been read since they were damaged. After any damage, a state that would
+    /// be a bug of the editor may be the damage, and is an error.
     unread: Option<RefCell<BTreeSet<DiskAddr>>>,
 }
 
@@ -103,7 +103,7 @@ impl MemoryStore {
         }
     }
 
-    /// Changes bytes of some block. All blocks count as on disk from then on.
+    /// Changes bytes of a random block. All blocks count as on disk from then on.
     pub(crate) fn damage(&mut self, random: &mut Prng) {
         let index = random.within(0..self.blocks.len());
         let (_, block) = self.blocks.iter().nth(index).expect("a btree has a block");
@@ -111,26 +111,26 @@ impl MemoryStore {
         self.unread = Some(RefCell::new(self.blocks.keys().copied().collect()));
     }
 
-    /// What is expected unless the volume is damaged.
+    /// Asserts a condition that holds in every undamaged btree; in a damaged one returns an error.
     fn expect(&self, holds: bool, at: DiskAddr) -> Result<()> {
-        assert!(holds || self.unread.is_some(), "a mistake at {at}");
+        assert!(holds || self.unread.is_some(), "the editor broke a rule at {at}");
         if holds { Ok(()) } else { Err(corrupt(at, BtreeCheck::Outside).into()) }
     }
 
-    /// Verifies a block as the buffer cache does, when it is read from disk and then never again.
+    /// Verifies a block as the buffer cache does: at its first read from disk and never again.
     fn verify(&self, at: DiskAddr, block: &MemoryBlock) -> Result<()> {
         let Some(unread) = &self.unread else { return Ok(()) };
         if !unread.borrow_mut().remove(&at) {
             return Ok(());
         }
         let kind = BlockKind::Btree(self.kind);
-        // The damage may be of the kind that comes with a good checksum.
+        // The damage may carry a correct checksum.
         kind.seal(&mut block.content.borrow_mut(), Lsn(0));
         let context = VerifyContext { geometry: &self.geometry, log_head: None };
         Ok(kind.verify(&block.content.borrow(), at, &context)?)
     }
 
-    /// The store of the btree of a fork that has had these extents in the inode.
+    /// The store of the btree of a fork whose extents were a list in the inode before.
     pub(crate) fn of_fork(geometry: Geometry, extents: &[Extent], capacity: usize) -> Self {
         let mut store = Self::without_blocks(geometry, BtreeKind::Extent);
         store.fork = Some(ForkRoot::build(&mut store, INODE, extents, capacity).unwrap());
@@ -160,17 +160,17 @@ impl MemoryStore {
         }
     }
 
-    /// How many blocks the btree has.
+    /// The number of blocks in the btree.
     pub(crate) fn block_count(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Bytes that were written since this was last asked.
+    /// Returns the ranges of bytes written since the last call.
     pub(crate) fn take_changes(&mut self) -> Vec<(DiskAddr, Range<usize>)> {
         std::mem::take(&mut self.changes)
     }
 
-    /// Checks the whole btree: that it holds `expected`, and everything that blocks promise.
+    /// Checks the whole btree: it holds `expected`, and every block keeps the rules.
     pub(crate) fn check<F: BtreeFormat>(&self, expected: &[F::Record]) {
         let mut walk = Walk::<F> { store: self, leaves: Vec::new(), levels: BTreeMap::new() };
         match &self.fork {
@@ -220,7 +220,7 @@ impl Source for MemoryStore {
         self.reads.set(self.reads.get() + 1);
         let found = self.blocks.get(&at);
         self.expect(found.is_some(), at)?;
-        let block = found.expect("just looked at");
+        let block = found.expect("presence was checked above");
         self.verify(at, block)?;
         Ok(block.clone())
     }
@@ -270,7 +270,7 @@ impl Store for MemoryStore {
     }
 }
 
-/// Low and high keys of what is below a block, as a node holds them.
+/// The low and high keys of everything below a block, as a node holds them.
 type Keys = (Vec<u8>, Vec<u8>);
 
 struct Walk<'a, F: BtreeFormat> {
@@ -292,18 +292,18 @@ impl<F: BtreeFormat> Walk<'_, F> {
         let block = BtreeBlock::decode(&bytes, F::KIND, at).unwrap();
         assert_eq!((block.level(), block.owner()), (level, self.store.owner()));
         let min = F::KIND.layout().min_entries(level, geometry.block_size);
-        assert!(may_be_few || block.count() >= min, "{} entries", block.count());
+        assert!(may_be_few || block.count() >= min, "I1: {} entries", block.count());
         if level == 0 {
             return self.visit_records(&block);
         }
-        assert!(block.count() > 1, "a node with an only child");
+        assert!(block.count() > 1, "I1: a node with an only child");
         let (mut low, mut high) = (None, None);
         for index in 0..block.count() {
             let child = block.pointer(index).unwrap();
             let (child_low, child_high) = self.visit(child, level - 1, false).unwrap();
-            assert_eq!(block.key(index).unwrap(), child_low, "key {index} of {number}");
+            assert_eq!(block.key(index).unwrap(), child_low, "I2: key {index} of {number}");
             if let Some(found) = block.high_key(index) {
-                assert_eq!(found, child_high, "high key {index} of {number}");
+                assert_eq!(found, child_high, "I2: high key {index} of {number}");
             }
             low.get_or_insert(child_low);
             high = highest::<F>(high, child_high);

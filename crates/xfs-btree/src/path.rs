@@ -1,8 +1,8 @@
-//! The way from the root of a btree to one record.
+//! The path from the root of a btree to one record.
 //!
-//! Owns: the blocks on the way, moving from record to record, and every check that joins one block
-//! to another. Does **not** own where blocks come from: each call that may read one is handed the
-//! [`Source`].
+//! Owns: the blocks on the path, moving from record to record, and every check that relates one
+//! block to another. Does **not** own where blocks come from: each call that may read a block is
+//! given the [`Source`].
 
 mod descent;
 
@@ -22,43 +22,43 @@ pub(crate) use descent::{Direction, Towards};
 
 /// A record, and the blocks from the root down to it.
 ///
-/// After an error it ends at the block that could not be read or believed. Moving on skips all
-/// that is below that block.
+/// After an error the path ends at the block that could not be read or failed its checks. The next
+/// move skips everything below that block.
 pub(crate) struct Path<F: BtreeFormat, B> {
-    /// The group that the btree belongs to; without meaning for a fork's.
+    /// The group that the btree belongs to; unused for a fork's btree.
     group: AgNumber,
-    /// What its blocks must name as their owner.
+    /// The owner that its blocks must name.
     pub(crate) owner: u64,
     /// Levels in blocks: one less than the btree has if its root is in an inode.
     pub(crate) levels: usize,
     pub(crate) top: Top,
     /// The root, or the child of the root in the inode, first; the leaf last. Shorter than
     /// `levels` before the first move and after an error.
-    pub(crate) steps: Vec<Step<F::Key, B>>,
+    pub(crate) steps: Vec<PathBlock<F::Key, B>>,
     is_started: bool,
 }
 
 /// One block on the path.
 #[derive(Clone, Debug)]
-pub(crate) struct Step<K, B> {
+pub(crate) struct PathBlock<K, B> {
     pub(crate) buffer: B,
-    /// Its number, in the form of the btree's pointers.
+    /// The block's number, in the form of the btree's pointers.
     pub(crate) block: u64,
     pub(crate) at: DiskAddr,
-    /// The child that the path goes on to; in a leaf, the record.
+    /// The child that the path continues to; in a leaf, the record.
     pub(crate) index: usize,
-    /// How many children or records there are.
+    /// The number of children or records.
     pub(crate) count: usize,
-    /// Keys at and below are under this; `None` at the right edge.
+    /// All keys in and below the block are lower than this; `None` at the right edge.
     pub(crate) upper: Option<K>,
 }
 
 impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
-    /// A path in a btree of an allocation group; it leads nowhere yet.
+    /// Creates a path in a btree of an allocation group. It has no blocks yet.
     ///
     /// # Errors
     ///
-    /// There must be such a group, and a root of a height that can be.
+    /// Fails if the group does not exist, or the root's level is impossible.
     pub(crate) fn in_group(
         geometry: &Geometry,
         group: AgNumber,
@@ -75,7 +75,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Ok(Self::start(group, group.0.into(), root.levels as usize, top))
     }
 
-    /// A path in the btree of a fork of `inode`; it leads nowhere yet.
+    /// Creates a path in the btree of a fork of `inode`. It has no blocks yet.
     pub(crate) fn in_inode(inode: InodeNumber, root: ForkRoot) -> Self {
         let levels = root.level.into();
         Self::start(AgNumber(0), inode.0, levels, Top::new(TopRoot::Inode(root)))
@@ -86,7 +86,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Self { group, owner, levels, top, steps, is_started: false }
     }
 
-    /// The record that the path leads to, if it leads to one.
+    /// The record at the end of the path, if there is one.
     pub(crate) fn record(&self, geometry: &Geometry) -> Result<Option<F::Record>> {
         match self.leaf() {
             Some(leaf) if leaf.index < leaf.count => {
@@ -114,8 +114,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         seek: Seek<F::Key>,
     ) -> Result<Option<F::Record>> {
         let (Seek::AtOrBefore(key) | Seek::AtOrAfter(key)) = seek;
-        // The way ends on the last record that is not above the key, or else on the first one of the
-        // leaf.
+        // The path ends on the last record whose key is at most `key`, or else on the first record
+        // of the leaf.
         let decode = |record: &[u8], group: &Group<'_>| F::decode_record(record, group);
         let found = match self.move_in_leaf(source.geometry(), key, decode)? {
             Some(record) => Some(record),
@@ -133,8 +133,9 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         }
     }
 
-    /// Goes to the leaf that `key` belongs in: to the last record that is not above it, or to the
-    /// first. Where the path leads to that leaf already, nothing above it is looked at.
+    /// Moves to the leaf that `key` belongs in: to the last record whose key is at most `key`, or
+    /// else to the first record. If the path leads to that leaf already, no block above is looked
+    /// at.
     pub(crate) fn go_towards(
         &mut self,
         source: &impl Source<Block = B>,
@@ -147,8 +148,9 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         self.descend(source, 0, Towards::Key(key))
     }
 
-    /// Goes to where in the leaf that the path leads to a descent towards `key` would end, if it surely is
-    /// the leaf for it, and looks at the record there.
+    /// Moves within the current leaf to the record where a descent towards `key` would end, and
+    /// applies `look` to that record. Returns `None` without a move if the leaf may not be the
+    /// right one.
     fn move_in_leaf<R>(
         &mut self,
         geometry: &Geometry,
@@ -178,12 +180,13 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Ok(Some(seen))
     }
 
-    /// The blocks of the path may not be those of the btree any more: the next way starts at the root.
+    /// Drops the blocks of the path, which may no longer belong to the btree. The next move starts
+    /// at the root.
     pub(crate) fn forget(&mut self) {
         self.steps.clear();
     }
 
-    /// Whether this is a path in the btree of a group that has this root.
+    /// Whether this is a path in the btree of `group` with this root.
     pub(crate) fn is_in(&self, group: AgNumber, root: BtreeRoot) -> bool {
         let TopRoot::Header(block) = &self.top.root else { return false };
         let is_root = *block == u64::from(root.block.0) && self.levels == root.levels as usize;
@@ -218,12 +221,12 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         if moved { self.record(source.geometry()) } else { Ok(None) }
     }
 
-    /// Whether the path has been moved at all.
+    /// Whether the path has been moved since it was created.
     pub(crate) const fn is_started(&self) -> bool {
         self.is_started
     }
 
-    /// Decodes the records of the leaf from the one that the path leads to.
+    /// Decodes the records of the leaf from the position on.
     pub(crate) fn read_leaf(&self, geometry: &Geometry, into: &mut Vec<F::Record>) -> Result<()> {
         let Some(leaf) = self.leaf() else { return Ok(()) };
         let bytes = leaf.buffer.bytes();
@@ -242,18 +245,18 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         self.is_started = true;
     }
 
-    pub(crate) fn leaf(&self) -> Option<&Step<F::Key, B>> {
+    pub(crate) fn leaf(&self) -> Option<&PathBlock<F::Key, B>> {
         self.steps.get(self.levels.checked_sub(1)?)
     }
 
-    pub(crate) fn leaf_mut(&mut self) -> Option<&mut Step<F::Key, B>> {
+    pub(crate) fn leaf_mut(&mut self) -> Option<&mut PathBlock<F::Key, B>> {
         self.steps.get_mut(self.levels.checked_sub(1)?)
     }
 
     pub(crate) fn record_at(
         &self,
         geometry: &Geometry,
-        leaf: &Step<F::Key, B>,
+        leaf: &PathBlock<F::Key, B>,
         index: usize,
     ) -> Result<F::Record> {
         let bytes = leaf.buffer.bytes();
@@ -264,10 +267,10 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     }
 
     pub(crate) fn group<'a>(&self, geometry: &'a Geometry) -> Group<'a> {
-        Group::new(geometry, self.group).expect("the path was made for a group that exists")
+        Group::new(geometry, self.group).expect("a path is created for an existing group only")
     }
 
-    /// Where a block of the btree lies, or `None` if there is no such block.
+    /// The address of a block of the btree, or `None` if the number is outside the volume.
     pub(crate) fn disk_addr(&self, geometry: &Geometry, block: u64) -> Option<DiskAddr> {
         match F::KIND.layout().form {
             PointerForm::Short => {

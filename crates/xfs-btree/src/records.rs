@@ -5,9 +5,9 @@ use xfs_format::btree::BtreeFormat;
 
 use crate::cursor::Cursor;
 
-/// The records from some place of a btree on.
+/// The records of a btree from some position on.
 ///
-/// After an error it goes on behind what could not be read.
+/// After an error the iterator continues after the block that could not be read.
 pub struct Records<'a, F: BtreeFormat> {
     leaves: Leaves<'a, F>,
     leaf: Vec<F::Record>,
@@ -38,10 +38,10 @@ impl<F: BtreeFormat> Iterator for Records<'_, F> {
     }
 }
 
-/// The leaves from some place of a btree on.
+/// The leaves of a btree from some position on.
 pub struct Leaves<'a, F: BtreeFormat> {
     cursor: Cursor<'a, F>,
-    /// The cursor was placed by somebody else: its leaf has not been handed out.
+    /// The cursor had a position already: the records of its leaf have not been returned yet.
     is_fresh: bool,
 }
 
@@ -51,12 +51,12 @@ impl<'a, F: BtreeFormat> Leaves<'a, F> {
         Self { cursor, is_fresh }
     }
 
-    /// Puts the records of the next leaf into `records`, in place of what is there. `false` at the
-    /// end; then there are none.
+    /// Replaces the contents of `records` with the records of the next leaf. Returns `false`, and
+    /// no records, at the end.
     ///
     /// # Errors
     ///
-    /// The device's error, or a block that cannot be believed. The next call goes on behind it.
+    /// The device's error, or a corrupt block. The next call continues after it.
     pub fn read_next(&mut self, records: &mut Vec<F::Record>) -> Result<bool> {
         records.clear();
         let is_placed = if self.is_fresh { true } else { self.cursor.next_leaf()? };

@@ -1,4 +1,4 @@
-//! Where a btree starts: in the header of a group, or in an inode.
+//! The root of a btree: in the header of a group, or in an inode.
 
 use xfs_buffer::Result;
 use xfs_format::agf::BtreeRoot;
@@ -13,20 +13,20 @@ use crate::store::Store;
 #[doc(alias = "if_broot")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForkRoot {
-    /// Levels below it; at least 1.
+    /// The number of levels below the root; at least 1.
     pub level: u16,
-    /// The first file block under each child, and where the child lies.
+    /// The first file block under each child, and the block of the child.
     pub children: Vec<(FileBlock, FsBlock)>,
-    /// How many children the fork has room for.
+    /// The number of children that the fork has room for.
     pub capacity: usize,
 }
 
 impl ForkRoot {
-    /// Decodes the root in the bytes of a fork, all of them.
+    /// Decodes the root from all bytes of a fork.
     ///
     /// # Errors
     ///
-    /// As [`ExtentRoot::decode`].
+    /// The errors of [`ExtentRoot::decode`].
     pub fn decode(fork: &[u8]) -> Result<Self, ExtentCheck> {
         Ok(Self::new(&ExtentRoot::decode(fork)?, ExtentRoot::capacity(fork.len())))
     }
@@ -35,12 +35,13 @@ impl ForkRoot {
         Self { level: root.level(), children: root.iter().collect(), capacity }
     }
 
-    /// Makes a btree of the extents of a fork, at least one and in order, which have been a list in
-    /// the inode. The fork has room for `capacity` children.
+    /// Builds a btree from the extents of a fork, which have been a list in the inode. There must
+    /// be at least one extent, and they must be in order. The fork has room for `capacity`
+    /// children.
     ///
     /// # Errors
     ///
-    /// The store's; extents that are not in order.
+    /// Errors of the store, or extents that are out of order.
     pub fn build<S: Store>(
         store: &mut S,
         inode: InodeNumber,
@@ -50,12 +51,12 @@ impl ForkRoot {
         build(store, inode, extents, capacity)
     }
 
-    /// Puts the children into one new block, and that block into the root, which then needs room
-    /// for no more than one: `capacity` is what it has now.
+    /// Moves the children into one new block, and puts that block into the root. The root then
+    /// needs room for only one child; `capacity` is the room that it has now.
     ///
     /// # Errors
     ///
-    /// The store's; a btree that would become too high.
+    /// Errors of the store, or a btree that would become too high.
     pub fn push_down<S: Store>(
         &mut self,
         store: &mut S,
@@ -65,17 +66,17 @@ impl ForkRoot {
         push_down(store, inode, self, capacity)
     }
 
-    /// Writes the root into the bytes of a fork, all of them.
+    /// Writes the root to all bytes of a fork.
     ///
     /// # Panics
     ///
-    /// If the fork has room for fewer children than there are.
+    /// If the fork has room for fewer children than the root has.
     pub fn encode(&self, fork: &mut [u8]) {
         encode_extent_root(self.level, &self.children, fork);
     }
 }
 
-/// What stands above the highest block.
+/// The root above the highest block.
 #[derive(Clone, Copy, Debug)]
 pub enum Root<'a> {
     /// A pointer in the header of a group.
@@ -84,7 +85,8 @@ pub enum Root<'a> {
     Fork(&'a ForkRoot),
 }
 
-/// What stands above the highest block of a path, and the child that the path goes on to.
+/// The root above the highest block of a path, and the index of the child that the path continues
+/// to.
 #[derive(Debug)]
 pub(crate) struct Top {
     pub(crate) root: TopRoot,
@@ -102,7 +104,7 @@ impl Top {
         Self { root, index: 0 }
     }
 
-    /// How many children.
+    /// The number of children.
     pub(crate) const fn count(&self) -> usize {
         match &self.root {
             TopRoot::Header(_) => 1,
@@ -110,7 +112,7 @@ impl Top {
         }
     }
 
-    /// The lowest key below a child, where one is named.
+    /// The lowest key below a child, where the root names one.
     pub(crate) fn key<F: BtreeFormat>(&self, index: usize) -> Option<F::Key> {
         match &self.root {
             TopRoot::Header(_) => None,
@@ -121,7 +123,7 @@ impl Top {
         }
     }
 
-    /// Where a child is.
+    /// The block of a child.
     pub(crate) fn block(&self, index: usize) -> Option<u64> {
         match &self.root {
             TopRoot::Header(block) => (index == 0).then_some(*block),
@@ -129,7 +131,7 @@ impl Top {
         }
     }
 
-    /// The last child whose key is not above this, or else the first.
+    /// The last child whose key is at most `key`, or else the first.
     pub(crate) fn towards<F: BtreeFormat>(&self, key: F::Key) -> usize {
         match &self.root {
             TopRoot::Header(_) => 0,

@@ -17,7 +17,7 @@ const SUPERBLOCK: &[u8] =
 /// The first block of a sample; the others follow, level by level from the leaves up.
 pub(crate) const FIRST_BLOCK: u64 = 100;
 
-/// What goes into a sample.
+/// The contents of a sample.
 pub(crate) struct Contents {
     pub(crate) kind: BtreeKind,
     pub(crate) owner: u64,
@@ -68,7 +68,7 @@ impl Sample {
         }
     }
 
-    /// A block of the level under way, with its siblings.
+    /// Builds a block of the current level, with its siblings.
     fn empty_block(&self, first: u64, block: u64, count: u64) -> Vec<u8> {
         let mut bytes = vec![0; self.geometry.block_size as usize];
         bytes[..4].copy_from_slice(&self.kind.layout().magic.to_be_bytes());
@@ -88,7 +88,7 @@ impl Sample {
         bytes
     }
 
-    /// Address, UUID, owner and entries.
+    /// Writes address, UUID, owner and entries.
     fn fill(&self, bytes: &mut [u8], owner: u64, entries: &[(Vec<u8>, Vec<u8>)]) {
         let layout = self.kind.layout();
         let uuid = *self.geometry.meta_uuid.as_bytes();
@@ -134,7 +134,7 @@ impl Sample {
         self.device.write_at(self.offset(block), bytes, Durability::Cached).unwrap();
     }
 
-    /// Changes a block and mends its checksum.
+    /// Changes a block and updates its checksum.
     pub(crate) fn edit(&self, block: u64, change: impl FnOnce(&mut [u8])) {
         let mut bytes = vec![0; self.geometry.block_size as usize];
         self.device.read_at(self.offset(block), &mut bytes).unwrap();
@@ -142,20 +142,20 @@ impl Sample {
         self.write(block, &mut bytes);
     }
 
-    /// A cache that has read nothing yet.
+    /// Returns a cache that has read nothing yet.
     pub(crate) fn cache(&self) -> BufferCache {
         let device: Arc<dyn BlockDevice> = Arc::clone(&self.device) as _;
         BufferCache::new(device, Arc::clone(&self.geometry), 1 << 20)
     }
 
-    /// The root, as a header of the group would have it.
+    /// The root, as a header of the group would hold it.
     pub(crate) fn root(&self) -> BtreeRoot {
         let (block, _) = self.levels.last().unwrap()[0];
         let levels = u32::try_from(self.levels.len()).unwrap();
         BtreeRoot { block: AgBlock(u32::try_from(block).unwrap()), levels }
     }
 
-    /// The group that it lies in.
+    /// The group of the btree.
     pub(crate) const fn group(&self) -> AgNumber {
         AgNumber(0)
     }

@@ -1,4 +1,4 @@
-//! Where a btree's blocks come from.
+//! The source of a btree's blocks.
 
 use std::ops::Deref;
 
@@ -6,13 +6,13 @@ use xfs_buffer::{Buffer, BufferCache, Result};
 use xfs_format::btree::BtreeKind;
 use xfs_format::{BlockKind, DiskAddr, Geometry};
 
-/// A block of a btree in memory. Cloning it is cheap and shares the bytes.
+/// A block of a btree in memory. A clone is cheap and shares the bytes.
 pub trait TreeBlock: Clone {
-    /// The contents, held for reading until they are dropped.
+    /// Returns the contents, latched for reading until the guard is dropped.
     fn bytes(&self) -> impl Deref<Target = [u8]>;
 }
 
-/// Where a btree's blocks are read from.
+/// The source that a btree's blocks are read from.
 pub trait Source {
     /// A block in memory.
     type Block: TreeBlock;
@@ -20,11 +20,11 @@ pub trait Source {
     /// Sizes of the volume.
     fn geometry(&self) -> &Geometry;
 
-    /// The block at `at`, verified as one of `kind`.
+    /// Reads the block at `at` and verifies it as one of `kind`.
     ///
     /// # Errors
     ///
-    /// The device's error, or a block that cannot be believed.
+    /// The device's error, or a corrupt block.
     fn read_block(&self, at: DiskAddr, kind: BtreeKind) -> Result<Self::Block>;
 }
 

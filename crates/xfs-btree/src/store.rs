@@ -1,4 +1,4 @@
-//! Where a btree that is edited keeps its blocks.
+//! The store of a btree that is edited.
 
 use std::ops::Range;
 
@@ -9,15 +9,15 @@ use xfs_format::btree::BtreeKind;
 use crate::root::Root;
 use crate::source::Source;
 
-/// Where a btree that is edited keeps its blocks and its root.
+/// The store of the blocks and the root of a btree that is edited.
 ///
-/// After an error nothing is taken back: who owns the store gives up all of its changes.
+/// After an error nothing is undone: the owner of the store gives up all of its changes.
 pub trait Store: Source {
-    /// Changes bytes `range` of a block. `change` is handed those bytes and no others.
+    /// Changes bytes `range` of a block. `change` receives exactly those bytes.
     ///
     /// # Errors
     ///
-    /// The store's own.
+    /// Errors of the store.
     fn change(
         &mut self,
         block: &Self::Block,
@@ -25,33 +25,33 @@ pub trait Store: Source {
         change: impl FnOnce(&mut [u8]),
     ) -> Result<()>;
 
-    /// Takes space for one more block, near block `near`, and returns its number in the form of the
+    /// Allocates one more block, near block `near`, and returns its number in the form of the
     /// btree's pointers. The btree itself must not change meanwhile.
     ///
     /// # Errors
     ///
-    /// The store's own; no space is one that the caller of the editor should have ruled out.
+    /// Errors of the store. The caller of the editor should have made sure that there is space.
     fn allocate(&mut self, near: u64) -> Result<u64>;
 
-    /// A block of zeros at `at`, which has just been allocated.
+    /// Returns a block of zeros at `at`, which has just been allocated.
     ///
     /// # Errors
     ///
-    /// The store's own.
+    /// Errors of the store.
     fn claim(&mut self, at: DiskAddr, kind: BtreeKind) -> Result<Self::Block>;
 
-    /// Gives a block back that has left the btree.
+    /// Frees a block that has left the btree.
     ///
     /// # Errors
     ///
-    /// The store's own.
+    /// Errors of the store.
     fn free(&mut self, number: u64, block: &Self::Block) -> Result<()>;
 
-    /// Keeps the root, which has changed.
+    /// Stores the root, which has changed.
     ///
     /// # Errors
     ///
-    /// The store's own.
+    /// Errors of the store.
     fn set_root(&mut self, root: Root<'_>) -> Result<()>;
 }
 

@@ -1,7 +1,7 @@
 //! Extended attributes.
 //!
-//! Owns: lookup of a value and iteration over the names, in every form, and what Linux calls them.
-//! Does **not** own: who may see which namespace.
+//! Owns: lookup of a value and iteration over the names, in every form, and the names that Linux
+//! uses. Does **not** own the permission to see a namespace.
 
 mod change;
 mod linux;
@@ -16,12 +16,12 @@ use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::attr::{AttrEntry, AttrLeaf, AttrShortForm, AttrValue, Namespace};
 use xfs_format::directory::name_hash;
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, Corruption, FileBlock, StructureAddress};
+use xfs_format::{BlockKind, Corruption, FileBlock, Place};
 use xfs_inode::{Fork, Inode};
 
-use crate::dabtree::{Chain, Leaf, Leaves, Tree};
+use crate::dabtree::{CycleDetector, Leaf, Leaves, Tree};
 
-pub(crate) use change::{AttributeChange, Key};
+pub(crate) use change::{AttributeChange, AttributeKey};
 pub use linux::{linux_names, split_linux_name};
 pub use operations::{
     NewAttribute, SetMode, attribute_blocks, attribute_removal_blocks, remove_attribute,
@@ -48,13 +48,13 @@ pub struct AttributeName {
     pub length_bytes: u32,
 }
 
-/// A value, or where it is.
-enum Found {
+/// The value of an attribute, or the location of a remote value.
+enum ValueLocation {
     Local(Vec<u8>),
     Remote { first_block: FileBlock, length_bytes: u32 },
 }
 
-impl From<AttrValue<'_>> for Found {
+impl From<AttrValue<'_>> for ValueLocation {
     fn from(value: AttrValue<'_>) -> Self {
         match value {
             AttrValue::Local(value) => Self::Local(value.to_vec()),
@@ -66,13 +66,13 @@ impl From<AttrValue<'_>> for Found {
 }
 
 impl<'a> Attributes<'a> {
-    /// The attributes of `inode`.
+    /// Creates a view of the attributes of `inode`.
     #[must_use]
     pub fn new(cache: &'a BufferCache, inode: &'a Inode) -> Self {
         Self { cache, inode }
     }
 
-    /// The value of an attribute.
+    /// Returns the value of an attribute.
     ///
     /// # Errors
     ///
@@ -82,13 +82,14 @@ impl<'a> Attributes<'a> {
         self.find(namespace, name)?.ok_or(PosixError::NoAttribute.into())
     }
 
-    /// The value of an attribute, if there is such an attribute.
+    /// Returns the value of an attribute, if the attribute exists.
     ///
     /// # Errors
     ///
     /// The device's error, or the check that failed.
     pub fn find(&self, namespace: Namespace, name: &[u8]) -> Result<Option<Vec<u8>>> {
-        // Parent pointers of one name differ by value and are hashed otherwise: they are no map.
+        // Parent pointers of one name differ by value and have another hash: they are not a map by
+        // name.
         if namespace == Namespace::Parent {
             return Err(PosixError::InvalidArgument.into());
         }
@@ -102,19 +103,20 @@ impl<'a> Attributes<'a> {
             _ => self.find_in_leaves(namespace, name)?,
         };
         match found {
-            Some(Found::Local(value)) => Ok(Some(value)),
-            Some(Found::Remote { first_block, length_bytes }) => {
+            Some(ValueLocation::Local(value)) => Ok(Some(value)),
+            Some(ValueLocation::Remote { first_block, length_bytes }) => {
                 self.read_remote(first_block, length_bytes).map(Some)
             }
             None => Ok(None),
         }
     }
 
-    /// Attributes whose names have the same hash may spread over several leaves.
-    fn find_in_leaves(&self, namespace: Namespace, name: &[u8]) -> Result<Option<Found>> {
+    /// Searches the leaves. Attributes whose names have the same hash may spread over several
+    /// leaves.
+    fn find_in_leaves(&self, namespace: Namespace, name: &[u8]) -> Result<Option<ValueLocation>> {
         let (tree, hash) = (self.tree(), name_hash(name));
         let mut leaf = tree.find_leaf(hash)?;
-        let mut chain = Chain::new(leaf.block);
+        let mut cycle = CycleDetector::new(leaf.block);
         loop {
             let bytes = leaf.buffer.bytes();
             let decoded = AttrLeaf::decode(&bytes, tree.place(leaf.block))?;
@@ -123,7 +125,7 @@ impl<'a> Attributes<'a> {
             }
             let goes_on = decoded.hash_range().is_none_or(|(_, last)| last == hash);
             let Some(next) = decoded.forward().filter(|_| goes_on) else { return Ok(None) };
-            chain.advance(&tree, next)?;
+            cycle.advance(&tree, next)?;
             drop(bytes);
             leaf = tree.read_sibling(next, hash)?;
         }
@@ -140,19 +142,20 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Whether there is no fork, or one without blocks.
+    /// Whether the fork does not exist, or has no blocks.
     fn is_empty(&self) -> Result<bool> {
         Ok(self.inode.extent_map(self.cache, ForkKind::Attr)?.is_empty())
     }
 
-    fn inode_place(&self) -> StructureAddress {
-        StructureAddress::Inode(self.inode.number())
+    fn inode_place(&self) -> Place {
+        Place::Inode(self.inode.number())
     }
 
-    /// Hands every attribute to `visit`, parent pointers too, until it breaks off. Copies nothing.
-    /// A block that cannot be read is one error; the others follow.
+    /// Passes every attribute, including parent pointers, to `visit`, until the visitor breaks.
+    /// Copies nothing. A block that cannot be read is one error; the others follow.
     ///
-    /// The visitor runs while the block is held for reading: it must not wait for a writer of it.
+    /// The visitor runs while the block is latched for reading: it must not wait for a writer of
+    /// the block.
     pub fn visit(
         &self,
         visit: &mut dyn FnMut(Result<AttrEntry<'_>>) -> ControlFlow<()>,
@@ -176,7 +179,7 @@ impl<'a> Attributes<'a> {
         })
     }
 
-    /// An iterator over the names, parent pointers not among them; as [`visit`](Self::visit), but
+    /// Returns an iterator over the names, without parent pointers. Unlike [`visit`](Self::visit)
     /// it keeps copies, of one block at a time.
     #[must_use]
     pub fn names(&self) -> AttributeNames<'a> {
@@ -185,7 +188,7 @@ impl<'a> Attributes<'a> {
 }
 
 impl AttributeName {
-    fn from_entry(entry: &AttrEntry<'_>, _: StructureAddress) -> Option<Result<Self>> {
+    fn from_entry(entry: &AttrEntry<'_>, _: Place) -> Option<Result<Self>> {
         let AttrEntry { namespace, name, value } = *entry;
         let length_bytes = value.length_bytes();
         (namespace != Namespace::Parent)
@@ -193,7 +196,7 @@ impl AttributeName {
     }
 }
 
-/// Iterator over the names of attributes.
+/// An iterator over the names of attributes.
 pub struct AttributeNames<'a> {
     batches: Batches<'a, AttributeName>,
 }
@@ -206,14 +209,14 @@ impl Iterator for AttributeNames<'_> {
     }
 }
 
-/// The attributes that an iteration has still to visit.
+/// The attributes that an iteration has not visited yet.
 enum Blocks<'a> {
     Nothing,
     ShortForm(&'a [u8]),
     Leaves(Leaves<'a>),
 }
 
-/// What an iteration hands to its visitor, and whether the visitor wants more.
+/// The visitor of an iteration. It returns whether the iteration continues.
 type Visitor<'v> = dyn FnMut(Result<AttrEntry<'_>>) -> ControlFlow<()> + 'v;
 
 impl Blocks<'_> {
@@ -238,16 +241,12 @@ impl Blocks<'_> {
     }
 }
 
-fn visit_short_form(
-    bytes: &[u8],
-    place: StructureAddress,
-    visit: &mut Visitor<'_>,
-) -> ControlFlow<()> {
+fn visit_short_form(bytes: &[u8], place: Place, visit: &mut Visitor<'_>) -> ControlFlow<()> {
     let form = match AttrShortForm::decode(bytes, place) {
         Ok(form) => form,
         Err(corruption) => return visit(Err(corruption.into())),
     };
-    // The check of the whole form finds what is wrong with an entry too.
+    // The verification of the whole form also finds errors in single entries.
     for entry in form.entries().map_while(Result::ok) {
         visit(Ok(entry))?;
     }
@@ -257,7 +256,7 @@ fn visit_short_form(
     }
 }
 
-fn visit_leaf(leaf: &Leaf, place: StructureAddress, visit: &mut Visitor<'_>) -> ControlFlow<()> {
+fn visit_leaf(leaf: &Leaf, place: Place, visit: &mut Visitor<'_>) -> ControlFlow<()> {
     let bytes = leaf.buffer.bytes();
     match AttrLeaf::decode(&bytes, place) {
         Ok(leaf) => leaf.entries().try_for_each(|entry| visit(entry.map_err(Into::into))),
@@ -265,12 +264,12 @@ fn visit_leaf(leaf: &Leaf, place: StructureAddress, visit: &mut Visitor<'_>) -> 
     }
 }
 
-/// The value of the attribute of this name among `entries`.
+/// Returns the value of the attribute with this name among `entries`.
 fn find<'e>(
     entries: impl Iterator<Item = Result<AttrEntry<'e>, Corruption>>,
     namespace: Namespace,
     name: &[u8],
-) -> Result<Option<Found>> {
+) -> Result<Option<ValueLocation>> {
     for entry in entries {
         let entry = entry?;
         if entry.namespace == namespace && entry.name == name {
@@ -280,10 +279,10 @@ fn find<'e>(
     Ok(None)
 }
 
-/// What is kept of an attribute, if anything is.
-type Keep<T> = fn(&AttrEntry<'_>, StructureAddress) -> Option<Result<T>>;
+/// Converts an attribute to the item that an iteration keeps, if any.
+type Keep<T> = fn(&AttrEntry<'_>, Place) -> Option<Result<T>>;
 
-/// Copies of what is kept of the attributes of one block, block after block.
+/// The kept items of the attributes, one block at a time.
 pub(crate) struct Batches<'a, T> {
     attributes: Attributes<'a>,
     keep: Keep<T>,

@@ -1,35 +1,36 @@
-//! What a node of the tree says of the hashes of its children, and whether a child agrees.
+//! The limits that a node sets for the hashes of its children, and their check.
 //!
-//! The verifier of a block knows the block alone. Two leaves that were exchanged, with right checksums, pass it, and a
-//! lookup in them would find nothing and call that an answer.
+//! The verifier of a block sees only that block. Two leaves that were exchanged, with correct
+//! checksums, pass it. A lookup in them would find nothing and take that for an answer.
 
 use xfs_format::attr::AttrLeaf;
 use xfs_format::attr::leaf::LEAF_MAGIC;
-use xfs_format::dabtree::{self, DaBtreeCheck, DaNode, NODE_MAGIC, NodeEntryDisk};
+use xfs_format::dabtree::{self, DaBtreeCheck, NODE_MAGIC, Node, NodeEntryDisk};
 use xfs_format::directory::LeafBlock;
 use xfs_format::directory::leaf::{LEAF1_MAGIC, LEAFN_MAGIC};
-use xfs_format::{Corruption, Structure, StructureAddress};
+use xfs_format::{Corruption, Place, Structure};
 
-/// The hashes that a child must have. A leaf that lost its last entry may say nothing: there the parent keeps the hash
-/// that it had.
+/// The hashes that a child must have. A leaf that lost its last entry may have any last hash: the
+/// parent keeps its old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// The first hash is not below this.
+    /// The lowest first hash.
     pub(crate) lowest: u32,
-    /// The last hash, where a parent says it.
+    /// The last hash, if a parent names it.
     pub(crate) last: Option<u32>,
 }
 
 impl Bounds {
-    /// What the node with these entries, whose own first hash is not below `lowest`, says of a child.
+    /// The bounds of child `index` of a node with these entries, whose own first hash is at least
+    /// `lowest`.
     pub(crate) fn of_child(lowest: u32, entries: &[NodeEntryDisk], index: usize) -> Self {
         let hash = |index: usize| entries.get(index).map(|entry| entry.hash.get());
         let before = index.checked_sub(1).and_then(hash);
         Self { lowest: before.unwrap_or(lowest), last: hash(index) }
     }
 
-    /// Checks a block of the tree, which was verified.
-    pub(crate) fn verify(self, bytes: &[u8], place: StructureAddress) -> Result<(), Corruption> {
+    /// Checks a block of the tree that was verified.
+    pub(crate) fn verify(self, bytes: &[u8], place: Place) -> Result<(), Corruption> {
         let Some((first, last)) = hash_range(bytes, place)? else { return Ok(()) };
         let corrupt = |check| Err(Corruption::new(Structure::DaBtree, place, check));
         if first < self.lowest {
@@ -44,11 +45,11 @@ impl Bounds {
     }
 }
 
-/// The first and the last hash of a block of the tree, `None` for one without entries.
-fn hash_range(bytes: &[u8], place: StructureAddress) -> Result<Option<(u32, u32)>, Corruption> {
+/// The first and the last hash of a block of the tree, `None` if it has no entries.
+fn hash_range(bytes: &[u8], place: Place) -> Result<Option<(u32, u32)>, Corruption> {
     Ok(match dabtree::magic(bytes) {
         Some(NODE_MAGIC) => {
-            let entries = DaNode::decode(bytes, place)?.entries();
+            let entries = Node::decode(bytes, place)?.entries();
             entries.first().zip(entries.last()).map(|(a, b)| (a.hash.get(), b.hash.get()))
         }
         Some(LEAF_MAGIC) => AttrLeaf::decode(bytes, place)?.hash_range(),
@@ -56,7 +57,7 @@ fn hash_range(bytes: &[u8], place: StructureAddress) -> Result<Option<(u32, u32)
             let entries = LeafBlock::decode(bytes, place)?.entries();
             entries.first().zip(entries.last()).map(|(a, b)| (a.hash.get(), b.hash.get()))
         }
-        // Decoding it as a leaf says what is wrong.
+        // Decoding the block as a leaf reports the error.
         _ => None,
     })
 }

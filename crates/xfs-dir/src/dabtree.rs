@@ -1,15 +1,14 @@
 //! The walk through the btree over name hashes, in a directory's or an attribute fork.
 //!
-//! Owns: the way from the root to leaves, and that it ends. Does **not** own: what is in a leaf.
+//! Owns: the path from the root to leaves, and the guarantee that a walk ends. Does **not** own the
+//! contents of a leaf.
 
 use std::collections::HashSet;
 
 use xfs_buffer::{Buffer, BufferCache, Result};
-use xfs_format::dabtree::{self, DaBtreeCheck, DaNode, NODE_MAGIC};
+use xfs_format::dabtree::{self, DaBtreeCheck, NODE_MAGIC, Node};
 use xfs_format::inode::ForkKind;
-use xfs_format::{
-    BlockKind, Check, Corruption, FileBlock, InodeNumber, Structure, StructureAddress,
-};
+use xfs_format::{BlockKind, Check, Corruption, FileBlock, InodeNumber, Place, Structure};
 use xfs_inode::{BlockShape, Inode};
 
 use crate::bounds::Bounds;
@@ -26,18 +25,18 @@ pub(crate) struct Tree<'a> {
     pub(crate) block_kind: BlockKind,
 }
 
-/// Which leaf follows another, as the nodes above say.
+/// The leaf after another, according to the nodes above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    /// None: this is the last.
+enum NextLeaf {
+    /// None: this is the last leaf.
     Edge,
-    /// This one, which has the same parent.
+    /// This leaf, which has the same parent.
     Block(FileBlock),
     /// A leaf of another parent.
     Beyond,
 }
 
-impl Next {
+impl NextLeaf {
     fn verify(self, bytes: &[u8]) -> Result<(), DaBtreeCheck> {
         let found = dabtree::forward(bytes);
         let (found, expected) = match (self, found) {
@@ -53,19 +52,19 @@ impl Next {
     }
 }
 
-/// A leaf and where in the fork it lies.
+/// A leaf and its position in the fork.
 pub(crate) struct Leaf {
     pub(crate) block: FileBlock,
     pub(crate) buffer: Buffer,
 }
 
-/// A block of the tree by what it is.
-enum Step {
+/// A decoded block of the tree.
+enum TreeBlock {
     Node { level: u16, children: Vec<Child> },
     Leaf(Leaf),
 }
 
-/// A block that is still to be read, and what its parent says of it.
+/// A block that is not read yet, with its parent's facts about it.
 #[derive(Clone, Copy)]
 struct Child {
     block: FileBlock,
@@ -73,15 +72,15 @@ struct Child {
 }
 
 impl<'a> Tree<'a> {
-    /// The place of a block in the fork, for messages.
-    pub(crate) fn place(&self, block: FileBlock) -> StructureAddress {
+    /// The address of a block in the fork, for messages.
+    pub(crate) fn place(&self, block: FileBlock) -> Place {
         place(self.inode, self.fork, block)
     }
 
-    /// The first leaf that may hold this hash: the last one, where all hashes are below it.
+    /// Finds the first leaf that may hold this hash: the last leaf, if all hashes are lower.
     pub(crate) fn find_leaf(&self, hash: u32) -> Result<Leaf> {
         let (mut block, mut level) = (self.root, None);
-        let (mut bounds, mut next) = (Bounds { lowest: 0, last: None }, Next::Edge);
+        let (mut bounds, mut next) = (Bounds { lowest: 0, last: None }, NextLeaf::Edge);
         loop {
             let buffer = self.read(block)?;
             let bytes = buffer.bytes();
@@ -98,10 +97,10 @@ impl<'a> Tree<'a> {
             let child =
                 |index: usize| entries.get(index).map(|entry| FileBlock(entry.before.get().into()));
             next = match child(index + 1) {
-                Some(sibling) if node.level() == 1 => Next::Block(sibling),
-                Some(_) => Next::Beyond,
-                None if next == Next::Edge => Next::Edge,
-                None => Next::Beyond,
+                Some(sibling) if node.level() == 1 => NextLeaf::Block(sibling),
+                Some(_) => NextLeaf::Beyond,
+                None if next == NextLeaf::Edge => NextLeaf::Edge,
+                None => NextLeaf::Beyond,
             };
             bounds = Bounds::of_child(bounds.lowest, entries, index);
             level = Some(node.level() - 1);
@@ -109,7 +108,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The leaf at `block`, to which the sibling pointer of a leaf leads that ends with this hash.
+    /// Reads the leaf at `block`, which is the right sibling of a leaf that ends with this hash.
     pub(crate) fn read_sibling(&self, block: FileBlock, hash: u32) -> Result<Leaf> {
         let buffer = self.read(block)?;
         self.verify_level(&buffer.bytes(), block, Some(0))?;
@@ -117,8 +116,8 @@ impl<'a> Tree<'a> {
         Ok(Leaf { block, buffer })
     }
 
-    /// All leaves, by hash. A block that cannot be read is an error; the others follow. A block whose hashes are not
-    /// those that its parent says is an error, and follows too.
+    /// Returns all leaves, by hash. A block that cannot be read is an error; the others follow. A
+    /// block whose hashes contradict its parent is returned after its error.
     pub(crate) fn leaves(self) -> Leaves<'a> {
         let root = Child { block: self.root, bounds: Bounds { lowest: 0, last: None } };
         let levels = vec![(None, vec![root])];
@@ -133,19 +132,19 @@ impl<'a> Tree<'a> {
         Ok(buffer)
     }
 
-    /// The node that a block is, `None` for a leaf. Its parent, if there is one, knows the level already.
-    /// A leaf has 0.
+    /// Decodes a block as a node; returns `None` for a leaf. If the parent has named the level,
+    /// checks it. A leaf has level 0.
     fn verify_level<'b>(
         &self,
         bytes: &'b [u8],
         block: FileBlock,
         expected: Option<u16>,
-    ) -> Result<Option<DaNode<'b>>> {
+    ) -> Result<Option<Node<'b>>> {
         let node = match dabtree::magic(bytes) {
-            Some(NODE_MAGIC) => Some(DaNode::decode(bytes, self.place(block))?),
+            Some(NODE_MAGIC) => Some(Node::decode(bytes, self.place(block))?),
             _ => None,
         };
-        let found = node.as_ref().map_or(0, DaNode::level);
+        let found = node.as_ref().map_or(0, Node::level);
         match expected {
             Some(expected) if found != expected => {
                 Err(self.corrupt(block, DaBtreeCheck::LevelBelow { found, expected }).into())
@@ -154,7 +153,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn step(&self, child: Child, expected: Option<u16>) -> Result<(Step, Result<()>)> {
+    fn step(&self, child: Child, expected: Option<u16>) -> Result<(TreeBlock, Result<()>)> {
         let Child { block, bounds } = child;
         let buffer = self.read(block)?;
         let bytes = buffer.bytes();
@@ -162,14 +161,14 @@ impl<'a> Tree<'a> {
         let verdict = bounds.verify(&bytes, self.place(block)).map_err(Into::into);
         let Some(node) = node else {
             drop(bytes);
-            return Ok((Step::Leaf(Leaf { block, buffer }), verdict));
+            return Ok((TreeBlock::Leaf(Leaf { block, buffer }), verdict));
         };
         let (level, entries) = (node.level(), node.entries());
         let children = entries.iter().enumerate().rev().map(|(index, entry)| Child {
             block: FileBlock(entry.before.get().into()),
             bounds: Bounds::of_child(bounds.lowest, entries, index),
         });
-        Ok((Step::Node { level, children: children.collect() }, verdict))
+        Ok((TreeBlock::Node { level, children: children.collect() }, verdict))
     }
 
     fn structure(&self) -> Structure {
@@ -184,14 +183,14 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Iterator over the leaves of a tree.
+/// An iterator over the leaves of a tree.
 pub(crate) struct Leaves<'a> {
     tree: Tree<'a>,
     visited: HashSet<FileBlock>,
-    /// For each level from the root down: the level that its blocks must have, if known, and
-    /// those still to visit, last first.
+    /// For each level from the root down: the level of its blocks, if known, and the blocks still
+    /// to visit, last first.
     levels: Vec<(Option<u16>, Vec<Child>)>,
-    /// A leaf of which an error has been returned, and which follows.
+    /// A leaf whose error has been returned, and which is returned next.
     held: Option<Leaf>,
 }
 
@@ -219,12 +218,12 @@ impl Iterator for Leaves<'_> {
                 Err(error) => return Some(Err(error)),
             };
             match (step, verdict) {
-                (Step::Leaf(leaf), Ok(())) => return Some(Ok(leaf)),
-                (Step::Leaf(leaf), Err(error)) => {
+                (TreeBlock::Leaf(leaf), Ok(())) => return Some(Ok(leaf)),
+                (TreeBlock::Leaf(leaf), Err(error)) => {
                     self.held = Some(leaf);
                     return Some(Err(error));
                 }
-                (Step::Node { level, children }, verdict) => {
+                (TreeBlock::Node { level, children }, verdict) => {
                     self.levels.push((Some(level - 1), children));
                     if let Err(error) = verdict {
                         return Some(Err(error));
@@ -235,20 +234,20 @@ impl Iterator for Leaves<'_> {
     }
 }
 
-/// Finds a cycle in a chain of sibling pointers without remembering the chain: each block is
-/// compared with one that is left behind, ever further apart (Brent).
-pub(crate) struct Chain {
+/// Detects a cycle in a chain of sibling pointers without storing the chain. Each block is compared
+/// with a marked one, and the mark moves at ever larger distances (Brent's algorithm).
+pub(crate) struct CycleDetector {
     marked: FileBlock,
     visited: u64,
     next_mark: u64,
 }
 
-impl Chain {
+impl CycleDetector {
     pub(crate) fn new(start: FileBlock) -> Self {
         Self { marked: start, visited: 1, next_mark: 1 }
     }
 
-    /// Says that the chain goes on to `block`.
+    /// Advances to `block`, the next of the chain.
     pub(crate) fn advance(&mut self, tree: &Tree<'_>, block: FileBlock) -> Result<()> {
         if block == self.marked {
             let check = DaBtreeCheck::Cycle { visited: self.visited };
@@ -263,11 +262,11 @@ impl Chain {
     }
 }
 
-/// A place in a fork.
-pub(crate) fn place(inode: &Inode, fork: ForkKind, block: FileBlock) -> StructureAddress {
+/// The address of a block in a fork.
+pub(crate) fn place(inode: &Inode, fork: ForkKind, block: FileBlock) -> Place {
     match fork {
-        ForkKind::Data => StructureAddress::Data(inode.number(), block),
-        ForkKind::Attr => StructureAddress::Attr(inode.number(), block),
+        ForkKind::Data => Place::Data(inode.number(), block),
+        ForkKind::Attr => Place::Attr(inode.number(), block),
     }
 }
 
@@ -276,7 +275,7 @@ pub(crate) fn verify_owner(
     owner: Option<InodeNumber>,
     inode: &Inode,
     structure: Structure,
-    place: StructureAddress,
+    place: Place,
 ) -> Result<()> {
     match owner {
         Some(owner) if owner != inode.number() => {

@@ -1,7 +1,7 @@
 //! Directories.
 //!
-//! Owns: lookup of a name, the parent, and iteration. Does **not** own: the order that users see
-//! beyond the cookie, or a cache of names.
+//! Owns: lookup of a name, the parent, and iteration. Does **not** own the order of entries beyond
+//! the cookie, or a cache of names.
 
 mod audit;
 mod change;
@@ -27,14 +27,14 @@ pub(crate) use change::DirectoryChange;
 pub use change::NewEntry;
 pub use entries::{DirEntry, Entries, Position};
 pub use operations::{
-    EntryPlace, add_entry, add_entry_at, blocks_to_add, blocks_to_remove, directory_is_empty,
+    EntryLocation, add_entry, add_entry_at, blocks_to_add, blocks_to_remove, directory_is_empty,
     find_entry, init_directory, remove_entry, remove_entry_at, replace_entry, seek_entry,
 };
 
-/// What an iteration hands to its visitor, and whether the visitor wants more.
+/// The visitor of an iteration. It returns whether the iteration continues.
 type Visitor<'v> = dyn FnMut(Result<Entry<'_>>) -> ControlFlow<()> + 'v;
 
-/// A directory, over its inode.
+/// A view of a directory inode.
 #[derive(Clone, Copy)]
 pub struct Directory<'a> {
     cache: &'a BufferCache,
@@ -42,7 +42,7 @@ pub struct Directory<'a> {
 }
 
 impl<'a> Directory<'a> {
-    /// The directory that `inode` is.
+    /// Creates a view of the directory `inode`.
     ///
     /// # Errors
     ///
@@ -54,8 +54,8 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// The inode that `name` stands for, and its type as far as the entry says it. `.` and `..` are
-    /// names like others.
+    /// Returns the inode of `name`, and its type if the entry holds it. `.` and `..` are names like
+    /// others.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl<'a> Directory<'a> {
         found.ok_or_else(|| PosixError::NotFound.into())
     }
 
-    /// The parent directory; the root is its own.
+    /// Returns the parent directory. The root is its own parent.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl<'a> Directory<'a> {
         Ok(!map.is_empty() && map.end().0 <= u64::from(self.blocks()))
     }
 
-    /// Filesystem blocks in a directory block.
+    /// The number of filesystem blocks in a directory block.
     fn blocks(&self) -> u32 {
         1 << self.cache.geometry().directory_block_log
     }
@@ -121,12 +121,12 @@ impl<'a> Directory<'a> {
         self.cache.geometry().directory_block_size().into()
     }
 
-    /// The first block in the fork of directory block `index`.
+    /// The first file block of directory block `index`.
     fn file_block(&self, index: u64) -> FileBlock {
         FileBlock(index.saturating_mul(self.blocks().into()))
     }
 
-    /// The first data block from `index` on that has a place on the volume.
+    /// The first mapped data block from `index` on.
     fn next_data_block(&self, index: u64) -> Result<Option<u64>> {
         let map = self.inode.extent_map(self.cache, ForkKind::Data)?;
         let start = self.file_block(index);
@@ -139,13 +139,13 @@ impl<'a> Directory<'a> {
         Ok(block.map(|block| block.0 / u64::from(self.blocks())))
     }
 
-    /// The buffer of data block `index`.
+    /// Reads data block `index`.
     fn read_data(&self, index: u64) -> Result<Buffer> {
         let shape = BlockShape { length_blocks: self.blocks(), kind: BlockKind::DirectoryData };
         self.inode.read_fork_block(self.cache, ForkKind::Data, self.file_block(index), shape)
     }
 
-    /// The data block in the bytes of its buffer, if it is this directory's and of its form.
+    /// Decodes a data block, and checks that it belongs to this directory and has its form.
     fn decode_data<'b>(&self, bytes: &'b [u8], index: u64) -> Result<DataBlock<'b>> {
         let place = self.data_place(index);
         let block = DataBlock::decode(bytes, index.saturating_mul(self.block_size()), place)?;
@@ -156,7 +156,7 @@ impl<'a> Directory<'a> {
         Ok(block)
     }
 
-    /// Checks that the size goes with the data blocks.
+    /// Checks the size against the data blocks.
     fn verify_size(&self) -> Result<()> {
         let map = self.inode.extent_map(self.cache, ForkKind::Data)?;
         let (size, block_size) = (self.inode.core().size, self.block_size());
@@ -186,10 +186,12 @@ impl<'a> Directory<'a> {
         Corruption::new(Structure::Directory, place, check)
     }
 
-    /// Hands every entry from `from` on to `visit`, by cookie, with `.` and `..`, until it breaks
-    /// off. Copies nothing. A block that cannot be read is one error; those behind it follow.
+    /// Passes every entry from `from` on to `visit`, in the order of cookies, including `.` and
+    /// `..`, until the visitor breaks. Copies nothing. A block that cannot be read is one error;
+    /// the blocks after it follow.
     ///
-    /// The visitor runs while the block is held for reading: it must not wait for a writer of it.
+    /// The visitor runs while the block is latched for reading: it must not wait for a writer of
+    /// the block.
     pub fn visit(
         &self,
         from: Cookie,
@@ -202,8 +204,8 @@ impl<'a> Directory<'a> {
         ControlFlow::Continue(())
     }
 
-    /// An iterator over the entries from `from` on; as [`visit`](Self::visit), but it keeps copies,
-    /// of one block at a time.
+    /// Returns an iterator over the entries from `from` on. Unlike [`visit`](Self::visit) it keeps
+    /// copies, of one block at a time.
     #[must_use]
     pub fn entries_from(&self, from: Cookie) -> Entries<'a> {
         Entries::new(*self, from)

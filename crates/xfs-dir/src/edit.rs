@@ -1,24 +1,24 @@
-//! Changing the bytes of one metadata block in place, and which of them changed.
+//! Changing the bytes of one metadata block in place, and recording the changed ranges.
 //!
-//! Owns: writing of big-endian fields, and the ranges that the log has to hear of. Does **not** own:
-//! what the bytes mean.
+//! Owns: writing of big-endian fields, and the ranges to log. Does **not** own the meaning of the
+//! bytes.
 //!
-//! Whoever edits has decoded the block first: a place that lies outside of it is our mistake, not
-//! the disk's.
+//! The editing code has decoded the block first. A position outside the block is therefore a bug,
+//! not corruption.
 
 use std::ops::Range;
 
 /// The bytes of a block that its transaction may change.
 pub(crate) struct BlockEdit<'b> {
     bytes: &'b mut [u8],
-    touched: Touched,
+    touched: TouchedRanges,
 }
 
-/// What of a block has changed: ranges that may touch, in the order of the changes. No more than that: what
-/// a transaction may log is little beside a large block.
+/// The changed ranges of a block, in the order of the changes. They may touch. Their total must
+/// stay small: a transaction may log only a little of a large block.
 #[derive(Default)]
-pub(crate) struct Touched {
-    /// Most edits touch no more places: they need no memory for that.
+pub(crate) struct TouchedRanges {
+    /// Most edits touch no more ranges than these, and then need no allocation.
     first: [Range<u32>; FEW],
     count: usize,
     more: Vec<Range<u32>>,
@@ -26,7 +26,7 @@ pub(crate) struct Touched {
 
 const FEW: usize = 6;
 
-impl Touched {
+impl TouchedRanges {
     fn add(&mut self, start: usize, end: usize) {
         let (start, end) = (start as u32, end as u32);
         let last = match self.more.last_mut() {
@@ -57,23 +57,23 @@ impl Touched {
 }
 
 impl<'b> BlockEdit<'b> {
-    /// The block in `bytes`, nothing of which has changed.
+    /// Creates an edit of the block in `bytes`, without changes.
     pub(crate) fn new(bytes: &'b mut [u8]) -> Self {
-        Self { bytes, touched: Touched::default() }
+        Self { bytes, touched: TouchedRanges::default() }
     }
 
-    /// The whole block as it is now.
+    /// The present contents of the whole block.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes
     }
 
-    /// Its length.
+    /// The length of the block.
     pub(crate) fn length(&self) -> usize {
         self.bytes.len()
     }
 
-    /// What has changed.
-    pub(crate) fn into_touched(self) -> Touched {
+    /// Returns the changed ranges.
+    pub(crate) fn into_touched(self) -> TouchedRanges {
         self.touched
     }
 
@@ -82,27 +82,27 @@ impl<'b> BlockEdit<'b> {
         self.bytes.get_mut(range).expect("an edit lies inside its block")
     }
 
-    /// Puts `source` at `at`.
+    /// Writes `source` at `at`.
     pub(crate) fn put(&mut self, at: usize, source: &[u8]) {
         self.slice(at..at + source.len()).copy_from_slice(source);
     }
 
-    /// Puts a byte.
+    /// Writes a byte.
     pub(crate) fn put_u8(&mut self, at: usize, value: u8) {
         self.put(at, &[value]);
     }
 
-    /// Puts 16 bits.
+    /// Writes 16 bits.
     pub(crate) fn put_u16(&mut self, at: usize, value: u16) {
         self.put(at, &value.to_be_bytes());
     }
 
-    /// Puts 32 bits.
+    /// Writes 32 bits.
     pub(crate) fn put_u32(&mut self, at: usize, value: u32) {
         self.put(at, &value.to_be_bytes());
     }
 
-    /// Puts 64 bits.
+    /// Writes 64 bits.
     pub(crate) fn put_u64(&mut self, at: usize, value: u64) {
         self.put(at, &value.to_be_bytes());
     }
@@ -114,7 +114,7 @@ impl<'b> BlockEdit<'b> {
         }
         let (start, end) = (source.start.min(to), source.end.max(to + source.len()));
         let touched = to..to + source.len();
-        // The hull holds source and target; only the target has changed.
+        // The hull contains source and target; only the target has changed.
         let hull = self.bytes.get_mut(start..end).expect("an edit lies inside its block");
         hull.copy_within(source.start - start..source.end - start, to - start);
         self.slice(touched);
@@ -127,24 +127,29 @@ impl<'b> BlockEdit<'b> {
         }
     }
 
-    /// 16 bits of the block.
+    /// Reads 16 bits of the block.
     pub(crate) fn u16_at(&self, at: usize) -> u16 {
         u16_at(self.bytes, at)
     }
 
-    /// 32 bits of the block.
+    /// Reads 32 bits of the block.
     pub(crate) fn u32_at(&self, at: usize) -> u32 {
         u32_at(self.bytes, at)
     }
 }
 
-/// 16 bits of a block that was decoded, so that they lie inside of it.
+/// Reads a byte of a decoded block, which contains it.
+pub(crate) fn u8_at(bytes: &[u8], at: usize) -> u8 {
+    *bytes.get(at).expect("the field lies inside its block")
+}
+
+/// Reads 16 bits of a decoded block, which contains them.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     let field = bytes.get(at..).and_then(<[u8]>::first_chunk);
     u16::from_be_bytes(*field.expect("the field lies inside its block"))
 }
 
-/// 32 bits of a block that was decoded, so that they lie inside of it.
+/// Reads 32 bits of a decoded block, which contains them.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let field = bytes.get(at..).and_then(<[u8]>::first_chunk);
     u32::from_be_bytes(*field.expect("the field lies inside its block"))

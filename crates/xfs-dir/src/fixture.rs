@@ -1,4 +1,4 @@
-//! The golden image as a volume, and ways to its inodes and blocks.
+//! The golden image as a volume, and access to its inodes and blocks.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) fn lookup(cache: &BufferCache, image: &Image, path: &str) -> Result<I
     Ok(inode)
 }
 
-/// A block of a fork of the inode at `path`: where it lies, its length, its kind.
+/// A block of a fork of the inode at `path`: its address, length and kind.
 pub(crate) struct ForkBlock {
     pub(crate) at: DiskAddr,
     pub(crate) length: usize,
@@ -51,12 +51,12 @@ impl ForkBlock {
         Self { at, length: length as usize, kind }
     }
 
-    /// Changes the block and mends its checksum.
+    /// Changes the block and updates its checksum.
     pub(crate) fn edit(&self, image: &mut Image, change: impl FnOnce(&mut [u8])) {
         image.edit(self.at, self.length, self.kind, change);
     }
 
-    /// Makes the block unreadable: its checksum does not hold.
+    /// Makes the block unreadable: its checksum becomes wrong.
     pub(crate) fn damage(&self, image: &mut Image) {
         let mut sector = image.bytes(self.at, 512).unwrap();
         sector[200] ^= 0xff;
@@ -75,8 +75,8 @@ pub(crate) fn put_u32(bytes: &mut [u8], offset: usize, words: &[u32]) {
     }
 }
 
-/// Another name with the same hash: a bit more in one byte, the same bit after the rotation by 7
-/// in the next.
+/// Returns another name with the same hash: one bit differs in one byte, and the same bit after the
+/// rotation by 7 differs in the next.
 pub(crate) fn collide(name: &[u8]) -> Vec<u8> {
     let mut other = name.to_vec();
     other[0] ^= 0x01;

@@ -1,22 +1,25 @@
 //! Directories, extended attributes and parent pointers: from names to inodes and values.
 //!
 //! Owns: search and iteration in every form, over the blocks of an inode's forks, and changing them
-//! in transactions. Does **not** own: what one block holds (`xfs-format`), where the blocks lie and
-//! link targets (`xfs-inode`), permissions, link counts and time stamps, or a cache of names.
+//! in transactions. Does **not** own the contents of one block (`xfs-format`), the mapping of
+//! blocks and link targets (`xfs-inode`), permissions, link counts and time stamps, or a cache of
+//! names.
 //!
-//! Who reads takes an [`Inode`](xfs_inode::Inode), who changes a [`Live`](xfs_inode::Live) and a
-//! transaction. The design of the writing side stands in docs/internals/names.md.
+//! Reading functions take an [`Inode`](xfs_inode::Inode), changing functions a
+//! [`LiveInode`](xfs_inode::LiveInode) and a transaction. The design of the writing side is in
+//! docs/internals/names.md.
 //!
 //! # Invariants
 //!
-//! - **I1** Every block says whose it is; one that belongs to another inode is an error.
-//! - **I2** Whatever the blocks hold, a search or an iteration ends: levels fall by one from a node
-//!   to its child, no leaf is walked twice, and each step needs a block that passed its verifier.
+//! - **I1** Every block names its owner; a block of another inode is an error.
+//! - **I2** A search or an iteration ends, whatever the blocks contain. Levels fall by one from a
+//!   node to its child, no leaf is walked twice, and each step needs a verified block.
 //! - **I3** An iteration does not end at damage: a block that cannot be read is one error, and the
-//!   blocks behind it follow.
-//! - **I4** A block is believed only where its hashes are those that its parent says, and a leaf only where its next
-//!   leaf is the one that the parents say: a search finds nothing only where nothing is.
-//! - **I5** What can be refused is refused before the first change.
+//!   blocks after it follow.
+//! - **I4** A block is accepted only if it has the hashes that its parent names, and a leaf only if
+//!   it names the next leaf that the parents name. So a search finds nothing only if there is
+//!   nothing.
+//! - **I5** Everything that can be refused is refused before the first change.
 
 mod attributes;
 mod bounds;
@@ -35,9 +38,9 @@ pub use attributes::{
     set_attribute_along, set_attribute_on_new, split_linux_name,
 };
 pub use directory::{
-    Audit, DirEntry, Directory, Entries, EntryPlace, NewEntry, Position, add_entry, add_entry_at,
-    blocks_to_add, blocks_to_remove, directory_is_empty, find_entry, init_directory, remove_entry,
-    remove_entry_at, replace_entry, seek_entry,
+    Audit, DirEntry, Directory, Entries, EntryLocation, NewEntry, Position, add_entry,
+    add_entry_at, blocks_to_add, blocks_to_remove, directory_is_empty, find_entry, init_directory,
+    remove_entry, remove_entry_at, replace_entry, seek_entry,
 };
 pub use parents::{
     ParentLink, ParentPath, Parents, add_parent, first_parent, parent_blocks, remove_parent,

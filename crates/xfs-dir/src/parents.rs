@@ -1,7 +1,8 @@
 //! Parent pointers: the directories that an inode is in, and its names there.
 //!
-//! Owns: iteration over one inode's, and keeping them in step with the directories (`operations`). Does **not** own: paths, or whether the pointers are true; the
-//! entry in the directory decides.
+//! Owns: iteration over the parent pointers of one inode, and keeping them consistent with the
+//! directories (`operations`). Does **not** own paths, or the truth of a pointer: the entry in the
+//! directory decides.
 
 mod operations;
 
@@ -22,20 +23,21 @@ pub use operations::{
 pub struct ParentLink {
     /// The directory.
     pub inode: InodeNumber,
-    /// The directory's generation: a directory of another one is not meant.
+    /// The directory's generation. A directory with another generation is a different one.
     pub generation: u32,
-    /// The name in it.
+    /// The name in the directory.
     pub name: Box<[u8]>,
 }
 
-/// Iterator over the parent pointers of an inode, one for each of its links. A volume without them
-/// has none, and so does the root.
+/// An iterator over the parent pointers of an inode, one for each of its links. A volume without
+/// the feature has none, and so has the root.
 pub struct Parents<'a> {
     batches: Batches<'a, ParentLink>,
 }
 
 impl<'a> Parents<'a> {
-    /// The parent pointers of `inode`. A block that cannot be read is one error; the others follow.
+    /// Creates the iterator over `inode`'s parent pointers. A block that cannot be read is one
+    /// error; the others follow.
     #[must_use]
     pub fn new(cache: &'a BufferCache, inode: &'a Inode) -> Self {
         Self { batches: Batches::new(Attributes::new(cache, inode), link) }

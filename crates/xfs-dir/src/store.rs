@@ -1,8 +1,8 @@
-//! What a change of names needs from the layers below: one fork of one inode, in a transaction.
+//! The interface of name changes to the layers below: one fork of one inode, in a transaction.
 //!
-//! Owns: the trait, and the names of places in messages. Does **not** own: transactions and extent
-//! maps; [`live`] connects them. Tests keep a fork in memory instead, so that every form of a
-//! directory is changed and checked without a volume.
+//! Owns: the trait, and block addresses in messages. Does **not** own transactions and extent maps;
+//! [`live`] connects them. Tests use a fork in memory instead, so that every form of a directory is
+//! changed and checked without a volume.
 
 pub(crate) mod live;
 #[cfg(test)]
@@ -12,19 +12,17 @@ use std::sync::Arc;
 
 use xfs_buffer::Result;
 use xfs_format::inode::ForkKind;
-use xfs_format::{
-    BlockKind, Check, Corruption, DiskAddr, FileBlock, Geometry, InodeNumber, StructureAddress,
-};
+use xfs_format::{BlockKind, Check, Corruption, DiskAddr, FileBlock, Geometry, InodeNumber, Place};
 
 use crate::edit::BlockEdit;
 
-/// Where the contents of a fork are.
+/// The location of a fork's contents.
 pub(crate) enum Contents {
-    /// There is no fork.
+    /// The fork does not exist.
     Absent,
     /// In the inode.
     Inline(Arc<[u8]>),
-    /// In blocks, of which there are none.
+    /// In blocks, but the fork has none.
     NoBlocks,
     /// In blocks.
     Blocks,
@@ -32,65 +30,65 @@ pub(crate) enum Contents {
 
 /// One fork of an inode that is joined to a transaction.
 ///
-/// Blocks are named by the file block at which they start. Directory blocks are as long as the
-/// volume says, blocks of attributes one filesystem block.
+/// A block is identified by its first file block. Directory blocks have the length that the volume
+/// defines, blocks of attributes have one filesystem block.
 pub(crate) trait ForkStore {
-    /// A block that was read.
+    /// A block in memory.
     type Block: Clone;
 
-    /// Which fork it is.
+    /// The kind of the fork.
     fn fork(&self) -> ForkKind;
-    /// Whose it is.
+    /// The inode of the fork.
     fn number(&self) -> InodeNumber;
     /// Sizes of the volume.
     fn geometry(&self) -> &Geometry;
-    /// Where the contents are.
+    /// Returns the location of the contents.
     fn contents(&mut self) -> Result<Contents>;
-    /// Bytes that may lie in the inode.
+    /// The number of bytes that fit the inode.
     fn local_room(&self) -> usize;
-    /// Puts `bytes` into the inode. There are no blocks any more.
+    /// Stores `bytes` in the inode. The fork has no blocks any more.
     fn set_local(&mut self, bytes: &[u8]) -> Result<()>;
-    /// Drops what lies in the inode; blocks may follow.
+    /// Drops the contents in the inode; blocks may follow.
     fn set_empty(&mut self) -> Result<()>;
-    /// Makes the fork, if there is none, with room for some bytes.
+    /// Creates the fork, if it does not exist, with room for `bytes`.
     fn make_fork(&mut self, bytes: usize) -> Result<()>;
-    /// Removes the fork. It has no blocks.
+    /// Removes the fork, which has no blocks.
     fn remove_fork(&mut self) -> Result<()>;
     /// The size of the file.
     fn size(&self) -> u64;
-    /// Sets it.
+    /// Sets the size of the file.
     fn set_size(&mut self, bytes: u64);
-    /// The block at `at`, verified.
+    /// Reads and verifies the block at `at`.
     fn read(&mut self, at: FileBlock, kind: BlockKind) -> Result<Self::Block>;
-    /// A new block at `at`, all zeros. Out of space, nothing has changed.
+    /// Allocates a new block of zeros at `at`. Changes nothing if there is no space.
     fn grow(&mut self, at: FileBlock, kind: BlockKind) -> Result<Self::Block>;
-    /// Gives the space of a block back.
+    /// Frees a block.
     fn shrink(&mut self, at: FileBlock, block: &Self::Block) -> Result<()>;
     /// The lowest hole of `blocks` filesystem blocks from `from` on.
     fn first_unused(&mut self, from: FileBlock, blocks: u32) -> Result<FileBlock>;
     /// The end of the last mapping below `limit`, 0 if there is none.
     fn last_before(&mut self, limit: FileBlock) -> Result<FileBlock>;
-    /// Where a block lies on the volume.
+    /// The address of a block on the volume.
     fn address(&self, block: &Self::Block) -> DiskAddr;
-    /// Looks at a block.
+    /// Passes the contents of a block to `look`.
     fn view<R>(&self, block: &Self::Block, look: impl FnOnce(&[u8]) -> R) -> R;
     /// Changes a block.
     fn edit<R>(&mut self, block: &Self::Block, change: impl FnOnce(&mut BlockEdit<'_>) -> R) -> R;
 
-    /// The place of a block in the fork, for messages.
-    fn place(&self, block: FileBlock) -> StructureAddress {
+    /// The address of a block in the fork, for messages.
+    fn place(&self, block: FileBlock) -> Place {
         match self.fork() {
-            ForkKind::Data => StructureAddress::Data(self.number(), block),
-            ForkKind::Attr => StructureAddress::Attr(self.number(), block),
+            ForkKind::Data => Place::Data(self.number(), block),
+            ForkKind::Attr => Place::Attr(self.number(), block),
         }
     }
 
-    /// The place of the inode, for messages.
-    fn inode_place(&self) -> StructureAddress {
-        StructureAddress::Inode(self.number())
+    /// The address of the inode, for messages.
+    fn inode_place(&self) -> Place {
+        Place::Inode(self.number())
     }
 
-    /// Reads a block and checks whose it is.
+    /// Reads a block and checks its owner (I1 of the crate).
     fn read_owned(&mut self, at: FileBlock, kind: BlockKind) -> Result<Self::Block> {
         let block = self.read(at, kind)?;
         let owner = self.view(&block, |bytes| owner(bytes, kind));
@@ -104,8 +102,8 @@ pub(crate) trait ForkStore {
     }
 }
 
-/// Byte offset of the owner in data and free-index blocks; the others have it where
-/// [`xfs_format::dabtree::owner`] finds it.
+/// The offset of the owner in data and free-index blocks. [`xfs_format::dabtree::owner`] finds it
+/// in the others.
 const DATA_OWNER: usize = std::mem::offset_of!(xfs_format::directory::data::DataHeaderDisk, owner);
 
 fn owner(bytes: &[u8], kind: BlockKind) -> Option<InodeNumber> {
@@ -118,7 +116,7 @@ fn owner(bytes: &[u8], kind: BlockKind) -> Option<InodeNumber> {
     }
 }
 
-/// Filesystem blocks in a block of this kind.
+/// The number of filesystem blocks in a block of this kind.
 pub(crate) fn length_blocks(geometry: &Geometry, kind: BlockKind) -> u32 {
     match kind {
         BlockKind::DirectoryData | BlockKind::DirectoryIndex | BlockKind::DirectoryFree => {

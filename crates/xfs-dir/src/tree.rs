@@ -1,16 +1,16 @@
 //! Changing the btree over name hashes that directories and attribute forks share.
 //!
-//! Owns: the way from the root to a leaf, room for one more leaf, removal of a leaf, the hashes of
-//! the nodes and the chains of siblings. Does **not** own: what a leaf holds: who changes leaves
-//! says which leaf became two, or none.
+//! Owns: the path from the root to a leaf, adding and removing a leaf, the hashes of the nodes and
+//! the sibling links. Does **not** own the contents of a leaf: the code that changes leaves reports
+//! that a leaf was split or is empty.
 //!
 //! # Invariants
 //!
-//! - **I1** The root stays at its block. It grows by moving its contents to a new block below it,
-//!   and shrinks by taking back those of an only child.
-//! - **I2** The hash of an entry is the highest in its child; blocks of one level are chained in the
+//! - **I1** The root stays at its block. The tree grows by moving the root's contents to a new
+//!   block below it, and shrinks by moving those of an only child back.
+//! - **I2** The hash of an entry is the highest in its child; blocks of one level are linked in the
 //!   order of their hashes.
-//! - **I3** A node that loses its last entry goes; one that is only sparse stays.
+//! - **I3** A node that loses its last entry is freed; a sparse node stays.
 
 mod node;
 
@@ -22,44 +22,44 @@ use xfs_format::{BlockKind, Corruption, FileBlock, Structure};
 use crate::edit::u32_at;
 use crate::store::{ForkStore, length_blocks};
 
-/// Which tree of an inode.
+/// The tree of an inode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TreeShape {
     pub(crate) root: FileBlock,
     pub(crate) kind: BlockKind,
 }
 
-/// A node on the way to a leaf.
+/// A node on the path to a leaf.
 #[derive(Clone)]
-pub(crate) struct Step<B> {
+pub(crate) struct PathNode<B> {
     at: FileBlock,
     block: B,
-    /// Which entry leads on.
+    /// The entry that leads to the next block of the path.
     index: usize,
 }
 
-/// The way from the root to a leaf.
+/// The path from the root to a leaf.
 #[derive(Clone)]
-pub(crate) struct Path<B> {
+pub(crate) struct TreePath<B> {
     shape: TreeShape,
     /// From the root down.
-    nodes: Vec<Step<B>>,
+    nodes: Vec<PathNode<B>>,
     /// The leaf.
     pub(crate) at: FileBlock,
     pub(crate) leaf: B,
-    /// Leaves that the path has led to.
+    /// The number of leaves that the path has led to.
     visited: u64,
 }
 
-/// Which neighbour of a leaf.
+/// The side of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Left,
     Right,
 }
 
-impl<B: Clone> Path<B> {
-    /// The way to the first leaf that may hold `hash`, or to the last leaf.
+impl<B: Clone> TreePath<B> {
+    /// Descends to the first leaf that may hold `hash`, or to the last leaf.
     pub(crate) fn descend<S: ForkStore<Block = B>>(
         store: &mut S,
         shape: TreeShape,
@@ -69,7 +69,7 @@ impl<B: Clone> Path<B> {
         Self::descend_from(store, shape, root, hash)
     }
 
-    /// As [`descend`](Self::descend), from the root that was read already.
+    /// Descends as [`descend`](Self::descend) does, from a root that was read already.
     pub(crate) fn descend_from<S: ForkStore<Block = B>>(
         store: &mut S,
         shape: TreeShape,
@@ -83,8 +83,8 @@ impl<B: Clone> Path<B> {
         Ok(path)
     }
 
-    /// Goes on from the block at the end of the path, which has `level` if that is known, down to a
-    /// leaf.
+    /// Continues from the block at the end of the path down to a leaf. The block must have `level`,
+    /// if that is known.
     fn continue_down<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
@@ -112,7 +112,7 @@ impl<B: Clone> Path<B> {
             let Some((found, index, child)) = step else { return Ok(()) };
             let block = read_child(store, self.shape, &self.leaf, index)?;
             let node = std::mem::replace(&mut self.leaf, block);
-            self.nodes.push(Step { at: self.at, block: node, index });
+            self.nodes.push(PathNode { at: self.at, block: node, index });
             self.at = child;
             level = Some(found - 1);
         }
@@ -123,7 +123,7 @@ impl<B: Clone> Path<B> {
         self.nodes.is_empty()
     }
 
-    /// Goes on to the next leaf by hash. `false` at the end, where the path is as it was.
+    /// Moves to the next leaf by hash. Returns `false`, with the path unchanged, at the end.
     pub(crate) fn advance<S: ForkStore<Block = B>>(&mut self, store: &mut S) -> Result<bool> {
         let mut height = 0;
         let found = loop {
@@ -141,7 +141,7 @@ impl<B: Clone> Path<B> {
         }
         let kept = self.nodes.len() - found;
         self.nodes.truncate(kept);
-        let Some(step) = self.nodes.last_mut() else { return Ok(false) };
+        let step = self.nodes.last_mut().expect("the node found above is kept");
         step.index += 1;
         let index = step.index;
         let child = store.view(&step.block, |bytes| node::child(bytes, index));
@@ -153,14 +153,14 @@ impl<B: Clone> Path<B> {
     }
 
     /// The node `height` levels above the leaf's parent.
-    fn step(&self, height: usize) -> Option<&Step<B>> {
+    fn step(&self, height: usize) -> Option<&PathNode<B>> {
         self.nodes.len().checked_sub(height + 1).and_then(|index| self.nodes.get(index))
     }
 
-    fn step_mut(&mut self, height: usize) -> &mut Step<B> {
+    fn step_mut(&mut self, height: usize) -> &mut PathNode<B> {
         let index = self.nodes.len().checked_sub(height + 1);
         let step = index.and_then(|index| self.nodes.get_mut(index));
-        step.expect("who asks knows that there are as many levels")
+        step.expect("the caller names a level of the path")
     }
 
     /// The neighbour of the leaf below the same node.
@@ -185,8 +185,8 @@ impl<B: Clone> Path<B> {
         Ok(Some(path))
     }
 
-    /// Makes a new block, chained behind the leaf. Its contents are the caller's, but for the
-    /// common header; then [`insert_right`](Self::insert_right) follows.
+    /// Creates a new block, linked after the leaf. The caller writes its contents except the common
+    /// header, and then calls [`insert_right`](Self::insert_right).
     pub(crate) fn grow_right<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
@@ -199,8 +199,8 @@ impl<B: Clone> Path<B> {
         Ok((at, block))
     }
 
-    /// Says that the leaf became two: itself and the block `right` behind it. The path goes on
-    /// leading to the leaf.
+    /// Adds the block `right`, which was split from the leaf, to the tree. The path still leads to
+    /// the leaf.
     pub(crate) fn insert_right<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
@@ -210,14 +210,14 @@ impl<B: Clone> Path<B> {
         self.insert_child(store, 0, (left_hash, right_hash, right_at))
     }
 
-    /// Leads the path to the leaf behind, which [`insert_right`](Self::insert_right) made known.
+    /// Moves the path to the right leaf, which [`insert_right`](Self::insert_right) added.
     pub(crate) fn go_right(&mut self, at: FileBlock, block: B) {
         self.step_mut(0).index += 1;
         self.at = at;
         self.leaf = block;
     }
 
-    /// Puts a new child behind the one that the node at `height` leads to.
+    /// Inserts a new child after the one that the node at `height` leads to.
     fn insert_child<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
@@ -239,7 +239,7 @@ impl<B: Clone> Path<B> {
         Ok(())
     }
 
-    /// Makes the node at `height` two, and leads the path to the half that it went through.
+    /// Splits the node at `height`. The path leads through the half that holds its entry.
     fn split_node<S: ForkStore<Block = B>>(&mut self, store: &mut S, height: usize) -> Result<()> {
         if height + 1 == self.nodes.len() {
             self.deepen(store)?;
@@ -265,7 +265,8 @@ impl<B: Clone> Path<B> {
         Ok(())
     }
 
-    /// Moves what lies in the root to a new block, which becomes the only child of the root (I1).
+    /// Moves the contents of the root to a new block, which becomes the only child of the root
+    /// (I1).
     fn deepen<S: ForkStore<Block = B>>(&mut self, store: &mut S) -> Result<()> {
         let level = self.nodes.len() as u16;
         if level >= MAX_DEPTH {
@@ -285,12 +286,12 @@ impl<B: Clone> Path<B> {
             Some(step) => (step.at, step.block) = (at, block),
             None => (self.at, self.leaf) = (at, block),
         }
-        let step = Step { at: self.shape.root, block: root, index: 0 };
+        let step = PathNode { at: self.shape.root, block: root, index: 0 };
         self.nodes.insert(0, step);
         Ok(())
     }
 
-    /// Brings the hashes above the leaf up to date after its last entry changed.
+    /// Updates the hashes above the leaf after its last entry changed (I2).
     pub(crate) fn fix_hashes<S: ForkStore<Block = B>>(&self, store: &mut S) {
         self.fix_hashes_from(store, 0);
     }
@@ -313,8 +314,8 @@ impl<B: Clone> Path<B> {
         }
     }
 
-    /// Removes the leaf, which holds nothing that is still wanted and is not the root, and with it
-    /// the nodes that it leaves empty. An only child of the root moves into the root.
+    /// Removes the leaf, which has no needed entries and is not the root, and the nodes that become
+    /// empty. An only child of the root moves into the root.
     pub(crate) fn remove_leaf<S: ForkStore<Block = B>>(mut self, store: &mut S) -> Result<()> {
         let mut gone = (self.at, self.leaf.clone());
         while let Some(step) = self.nodes.pop() {
@@ -323,19 +324,19 @@ impl<B: Clone> Path<B> {
             store.edit(&step.block, |edit| node::remove(edit, step.index));
             let left = store.view(&step.block, node::count);
             if left != 0 {
-                // The path now ends at the node: its last hash may have been that of the child.
+                // The path now ends at the node, whose last hash may have been that of the child.
                 (self.at, self.leaf) = (step.at, step.block);
                 self.fix_hashes_from(store, 0);
                 break;
             }
-            assert!(!self.nodes.is_empty(), "the root of a tree has a child");
+            assert!(!self.nodes.is_empty(), "I3: the root of a tree has a child");
             gone = (step.at, step.block);
         }
         collapse(store, self.shape)
     }
 }
 
-/// Reads the child that entry `index` of a node leads to, and checks that its hashes are those that the node says.
+/// Reads the child at entry `index` of a node, and checks its hashes against the node.
 fn read_child<S: ForkStore>(
     store: &mut S,
     shape: TreeShape,
@@ -350,7 +351,7 @@ fn read_child<S: ForkStore>(
     Ok(child)
 }
 
-/// As long as the root is a node with one child, takes the child's contents into the root.
+/// Moves the contents of an only child of the root into the root (I1), as long as there is one.
 fn collapse<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<()> {
     for _ in 0..MAX_DEPTH {
         let root = store.read_owned(shape.root, shape.kind)?;
@@ -386,7 +387,7 @@ fn verify_below<S: ForkStore>(
     Err(Corruption::new(Structure::DaBtree, store.place(at), check).into())
 }
 
-/// More blocks than these the tree cannot have.
+/// An upper limit for the number of blocks of the tree.
 fn most_blocks<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<u64> {
     let limit = match shape.kind {
         BlockKind::DirectoryIndex => free_start(store.geometry()),
@@ -395,30 +396,30 @@ fn most_blocks<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<u64> {
     Ok(store.last_before(limit)?.0.saturating_sub(shape.root.0))
 }
 
-/// A new block of the tree, in the lowest hole behind the root. Its own address and owner are the
-/// caller's to put in, with [`identity`].
+/// Allocates a new block of the tree, in the lowest hole after the root. The caller writes its
+/// address and owner, with [`identity`].
 fn new_block<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<(FileBlock, S::Block)> {
     let length = length_blocks(store.geometry(), shape.kind);
     let at = store.first_unused(shape.root, length)?;
     Ok((at, store.grow(at, shape.kind)?))
 }
 
-/// What the common header of a block says about it.
-pub(crate) struct Identity {
+/// The fields of the common header that identify a block.
+pub(crate) struct TreeIdentity {
     pub(crate) address: u64,
     pub(crate) owner: u64,
     pub(crate) uuid: [u8; 16],
 }
 
 /// The identity of a block of this fork.
-pub(crate) fn identity<S: ForkStore>(store: &S, block: &S::Block) -> Identity {
+pub(crate) fn identity<S: ForkStore>(store: &S, block: &S::Block) -> TreeIdentity {
     let uuid = store.geometry().meta_uuid.into_bytes();
-    Identity { address: store.address(block).0, owner: store.number().0, uuid }
+    TreeIdentity { address: store.address(block).0, owner: store.number().0, uuid }
 }
 
 pub(crate) use node::put_identity;
 
-/// Chains `new` behind `left`, on the same level.
+/// Links `new` after `left`, on the same level.
 fn chain_behind<S: ForkStore>(
     store: &mut S,
     shape: TreeShape,
@@ -438,7 +439,7 @@ fn chain_behind<S: ForkStore>(
     Ok(())
 }
 
-/// Takes a block out of the chain of its level.
+/// Unlinks a block from its level.
 fn unchain<S: ForkStore>(store: &mut S, shape: TreeShape, block: &S::Block) -> Result<()> {
     let (next, previous) =
         store.view(block, |bytes| (u32_at(bytes, node::FORWARD), u32_at(bytes, node::BACK)));
@@ -452,7 +453,7 @@ fn unchain<S: ForkStore>(store: &mut S, shape: TreeShape, block: &S::Block) -> R
     Ok(())
 }
 
-/// The highest hash in a node or leaf that has entries, else 0.
+/// The highest hash in a node or leaf; 0 if it has no entries.
 fn last_hash<S: ForkStore>(store: &S, block: &S::Block) -> u32 {
     store.view(block, node::last_hash)
 }

@@ -1,9 +1,9 @@
-//! Checking a whole volume against itself, for the tests of this crate.
+//! The check of a whole volume against itself, for the tests of this crate.
 //!
 //! Owns: the comparison of every inode's maps with free space, reverse map and reference counts,
-//! block by block. Does **not** own: names, link counts, or what attributes hold.
+//! block by block. Does **not** own names, link counts, or the contents of attributes.
 //!
-//! Everything is read through a cache of its own, so what is checked is what lies on the device.
+//! Everything is read through a cache of its own, so the check sees the contents of the device.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![allow(clippy::indexing_slicing, reason = "what fails here fails the test")]
 #![allow(clippy::panic, reason = "what fails here fails the test")]
@@ -21,19 +21,19 @@ use xfs_format::{AgNumber, BlockKind, FsBlock, Geometry, InodeNumber};
 
 use crate::{Fork, Inode};
 
-/// Who uses a block of a file: inode, and offset with the flags of the reverse map.
+/// A user of a block: the inode, and the offset with the flags of the reverse map.
 type Use = (u64, u64);
 
-/// What all inodes of a volume say.
+/// The blocks that all inodes of a volume name.
 #[derive(Default)]
-struct Found {
-    /// Users of each block that belongs to a file.
+struct BlockUsers {
+    /// The users of each block that belongs to a file.
     uses: BTreeMap<u64, BTreeSet<Use>>,
-    /// How many places of files each block has.
+    /// The number of uses of each block by files.
     counts: BTreeMap<u64, u32>,
 }
 
-impl Found {
+impl BlockUsers {
     fn add(&mut self, block: FsBlock, owner: InodeNumber, word: u64) {
         assert!(
             self.uses.entry(block.0).or_default().insert((owner.0, word)),
@@ -43,9 +43,9 @@ impl Found {
     }
 }
 
-/// Checks that the volume in `cache` holds together.
+/// Checks that the volume in `cache` is consistent.
 pub(crate) fn check_volume(cache: &BufferCache) {
-    let mut found = Found::default();
+    let mut found = BlockUsers::default();
     for group in cache.geometry().groups() {
         for chunk in inode_chunks(cache, group).unwrap() {
             let chunk = chunk.unwrap();
@@ -64,8 +64,8 @@ pub(crate) fn check_volume(cache: &BufferCache) {
     }
 }
 
-/// An inode on itself, and who it says has which blocks.
-fn check_inode(cache: &BufferCache, number: InodeNumber, found: &mut Found) {
+/// Checks an inode by itself, and records the blocks that it names.
+fn check_inode(cache: &BufferCache, number: InodeNumber, found: &mut BlockUsers) {
     let inode = Inode::read(cache, number).unwrap_or_else(|error| panic!("{number}: {error}"));
     let mut blocks = 0;
     for kind in [ForkKind::Data, ForkKind::Attr] {
@@ -76,7 +76,7 @@ fn check_inode(cache: &BufferCache, number: InodeNumber, found: &mut Found) {
             let goes_on = left.end() == right.file_block
                 && left.start.0 + u64::from(left.length_blocks) == right.start.0
                 && left.unwritten == right.unwritten;
-            assert!(!goes_on, "{number}: {left:?} and {right:?} are one extent");
+            assert!(!goes_on, "{number}: {left:?} and {right:?} must be one extent");
         }
         for extent in map.iter() {
             let state = if extent.unwritten { RmapFlags::UNWRITTEN } else { RmapFlags::empty() };
@@ -98,7 +98,8 @@ fn check_inode(cache: &BufferCache, number: InodeNumber, found: &mut Found) {
     assert_eq!(inode.core().blocks, blocks, "{number}: blocks of the inode");
 }
 
-/// The blocks of a fork's btree, each at least half full unless it has no neighbours.
+/// Returns the blocks of a fork's btree. Each must be at least half full unless it has no
+/// neighbours.
 fn btree_blocks(
     cache: &BufferCache,
     owner: InodeNumber,
@@ -137,8 +138,8 @@ fn records<F: xfs_format::btree::BtreeFormat>(cursor: Cursor<'_, F>) -> Vec<F::R
     cursor.records().map(|record| record.unwrap()).collect()
 }
 
-/// The btrees of a group against each other and against the inodes.
-fn check_group(cache: &BufferCache, group: AgNumber, found: &Found) {
+/// Checks the btrees of a group against each other and against the inodes.
+fn check_group(cache: &BufferCache, group: AgNumber, found: &BlockUsers) {
     let geometry = cache.geometry();
     let headers = AgHeaders::read(cache, group).unwrap();
     headers.verify_counters(cache).unwrap_or_else(|error| panic!("{group}: {error}"));
@@ -170,7 +171,7 @@ fn check_group(cache: &BufferCache, group: AgNumber, found: &Found) {
     check_refcounts(cache, &headers, found);
 }
 
-fn check_reverse_map(cache: &BufferCache, headers: &AgHeaders, found: &Found) {
+fn check_reverse_map(cache: &BufferCache, headers: &AgHeaders, found: &BlockUsers) {
     let (geometry, group) = (cache.geometry(), headers.group());
     let Some(cursor) = headers.reverse_map(cache).unwrap() else { return };
     let mut mapped: BTreeMap<u64, BTreeSet<Use>> = BTreeMap::new();
@@ -192,10 +193,10 @@ fn check_reverse_map(cache: &BufferCache, headers: &AgHeaders, found: &Found) {
         assert_eq!(mapped.get(block), Some(uses), "{group}: the reverse map of block {block}");
     }
     let extra = mapped.keys().find(|block| !expected.contains_key(block));
-    assert_eq!(extra.map(|block| (block, &mapped[block])), None, "{group}: mapped to nobody");
+    assert_eq!(extra.map(|block| (block, &mapped[block])), None, "{group}: mapped to no file");
 }
 
-fn check_refcounts(cache: &BufferCache, headers: &AgHeaders, found: &Found) {
+fn check_refcounts(cache: &BufferCache, headers: &AgHeaders, found: &BlockUsers) {
     let (geometry, group) = (cache.geometry(), headers.group());
     let Some(cursor) = headers.refcounts(cache).unwrap() else { return };
     let mut counted = BTreeMap::new();
@@ -204,10 +205,10 @@ fn check_refcounts(cache: &BufferCache, headers: &AgHeaders, found: &Found) {
         let [left, right] = pair else { unreachable!() };
         let goes_on = (left.domain, left.references) == (right.domain, right.references)
             && left.end() == right.start;
-        assert!(!goes_on, "{group}: {left:?} and {right:?} are one");
+        assert!(!goes_on, "{group}: {left:?} and {right:?} must be one record");
     }
     for record in all {
-        assert_eq!(record.domain, RefcountDomain::Shared, "{group}: {record:?} was left behind");
+        assert_eq!(record.domain, RefcountDomain::Shared, "{group}: {record:?} is still staged");
         for index in 0..record.count {
             counted.insert(join(geometry, group, record.start.0 + index), record.references);
         }

@@ -1,7 +1,7 @@
 //! The bytes of a regular file.
 //!
 //! Owns: positional reads over written extents, unwritten ones and holes, and the search for data
-//! and holes. Does **not** own: a cache of file data. Bytes go from the device to the caller, in one
+//! and holes. Does **not** own a cache of file data. Bytes go from the device to the caller, in one
 //! request per extent.
 
 use std::ops::Range;
@@ -17,24 +17,24 @@ use crate::fork::corrupt;
 use crate::inode::Inode;
 
 impl Inode {
-    /// Reads from byte `offset` on. Returns how many bytes were read: fewer than asked for only at
-    /// the end of the file.
+    /// Reads from byte `offset` on, and returns the number of bytes read. The number is smaller
+    /// than requested only at the end of the file.
     ///
     /// # Errors
     ///
-    /// [`PosixError::IsDirectory`] or [`PosixError::InvalidArgument`] for what is no regular file;
-    /// [`Unsupported::RealtimeData`]; the device's error; the check that failed.
+    /// [`PosixError::IsDirectory`] or [`PosixError::InvalidArgument`] if this is not a regular
+    /// file; [`Unsupported::RealtimeData`]; the device's error; the check that failed.
     pub fn read_at(&self, cache: &BufferCache, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let map = self.contents_map(cache)?;
         let left = usize::try_from(self.core().size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let wanted = buffer.len().min(left);
-        let mut rest = buffer.get_mut(..wanted).unwrap_or_default();
+        let mut rest = buffer.split_at_mut(wanted).0;
         let mut at = offset;
         while !rest.is_empty() {
             let mapping = map.find(cache.geometry().file_block(at));
             let here = bytes_until(mapping.end(), at, cache.geometry());
             let here = usize::try_from(here).unwrap_or(usize::MAX).min(rest.len());
-            let (piece, behind) = rest.split_at_mut_checked(here).unwrap_or_default();
+            let (piece, behind) = rest.split_at_mut(here);
             match mapping {
                 Mapping::Extent(extent) if !extent.unwritten => {
                     self.read_extent(cache, &extent, at, piece)?;
@@ -47,13 +47,13 @@ impl Inode {
         Ok(wanted)
     }
 
-    /// Where on the device lie the bytes that [`read_at`](Self::read_at) would read: `None` unless they are
-    /// in one extent that is written.
+    /// Returns the range on the device of the bytes that [`read_at`](Self::read_at) would read, if
+    /// they lie in one written extent.
     ///
     /// # Errors
     ///
-    /// As [`read_at`](Self::read_at).
-    pub fn place(
+    /// The errors of [`read_at`](Self::read_at).
+    pub fn device_range(
         &self,
         cache: &BufferCache,
         offset: u64,
@@ -71,23 +71,23 @@ impl Inode {
         Ok(start.checked_add(wanted).map(|end| start..end))
     }
 
-    /// The first byte at or after `offset` that is not in a hole, or `None` if there is none before
-    /// the end of the file. Unwritten extents count as holes.
+    /// Returns the first byte at or after `offset` that is not in a hole, or `None` if there is
+    /// none before the end of the file. Unwritten extents count as holes.
     ///
     /// # Errors
     ///
-    /// As [`read_at`](Self::read_at).
+    /// The errors of [`read_at`](Self::read_at).
     #[doc(alias = "SEEK_DATA")]
     pub fn seek_data(&self, cache: &BufferCache, offset: u64) -> Result<Option<u64>> {
         self.seek(cache, offset, true)
     }
 
-    /// The first byte at or after `offset` that is in a hole, or the end of the file; `None` if
-    /// `offset` is not before the end.
+    /// Returns the first byte at or after `offset` that is in a hole, or the end of the file.
+    /// Returns `None` if `offset` is not before the end.
     ///
     /// # Errors
     ///
-    /// As [`read_at`](Self::read_at).
+    /// The errors of [`read_at`](Self::read_at).
     #[doc(alias = "SEEK_HOLE")]
     pub fn seek_hole(&self, cache: &BufferCache, offset: u64) -> Result<Option<u64>> {
         let size = self.core().size;
@@ -114,7 +114,7 @@ impl Inode {
         Ok(None)
     }
 
-    /// The map of the data fork, if this is a file whose bytes can be read.
+    /// The map of the data fork, if this is a regular file that can be read.
     fn contents_map(&self, cache: &BufferCache) -> Result<&ExtentMap> {
         match self.file_type() {
             FileType::Regular if self.core().is_realtime() => Err(Unsupported::RealtimeData.into()),
@@ -140,7 +140,7 @@ impl Inode {
         })
     }
 
-    /// Where byte `at` of the file lies, which is in `extent`.
+    /// The address on the device of byte `at` of the file, which lies in `extent`.
     fn address(&self, geometry: &Geometry, extent: &Extent, at: u64) -> Result<u64> {
         let outside = || {
             let (file_block, start) = (extent.file_block, extent.start);
@@ -157,7 +157,7 @@ impl Inode {
     }
 }
 
-/// Bytes from offset `at` to the start of block `end`; at least 1, so that a loop ends.
+/// Bytes from offset `at` to the start of block `end`; at least 1, so that every loop ends.
 fn bytes_until(end: FileBlock, at: u64, geometry: &Geometry) -> u64 {
     let end = geometry.blocks_to_bytes(end.0).unwrap_or(u64::MAX);
     end.saturating_sub(at).max(1)

@@ -1,18 +1,18 @@
-//! Plans of changes to a map: which extents go, and which come in their place.
+//! Plans of changes to a map: the extents to remove, and those that replace them.
 //!
-//! Owns: splitting, merging and replacing extents as a pure function of the map, and the steps by
-//! which a btree follows. Does **not** own: the map itself, the blocks, or writing anything.
+//! Owns: splitting, merging and replacing extents as a pure function of the map, and the edits of a
+//! btree's records that follow. Does **not** own the map itself, the blocks, or writing anything.
 //!
-//! One function is all there is: [`plan`] says what a range of the fork shall be, whatever was there
-//! before. Allocation into a hole, conversion of unwritten extents, remapping and unmapping are the
-//! same change with other targets.
+//! There is only one function: [`plan`] computes the change that gives a range of the fork a new
+//! mapping, whatever was there before. Allocation into a hole, conversion of unwritten extents,
+//! remapping and unmapping are the same change with different new mappings.
 //!
 //! # Invariants
 //!
-//! - **I1** The old extents of a plan are next to each other in the map, and the new ones cover
-//!   nothing outside the range that the old ones and the target cover.
-//! - **I2** Applied one after the other, the steps never make two records overlap, so that the btree
-//!   may check its neighbours at each of them.
+//! - **I1** The old extents of a plan are adjacent in the map. The new ones cover nothing outside
+//!   the range that the old ones and the planned range cover.
+//! - **I2** Applied in order, the record edits never make two records overlap, so the btree can
+//!   check its neighbours at each of them.
 
 use xfs_format::FileBlock;
 use xfs_format::FsBlock;
@@ -25,24 +25,24 @@ use crate::extent_map::ExtentMap;
 pub struct BlockRange {
     /// The first block.
     pub start: FileBlock,
-    /// How many.
+    /// The number of blocks.
     pub length_blocks: u64,
 }
 
 impl BlockRange {
-    /// From `start` to before `end`; empty if that is not behind it.
+    /// Creates the range from `start` up to `end`, exclusive; empty if `end` is not after `start`.
     #[must_use]
     pub const fn between(start: FileBlock, end: FileBlock) -> Self {
         Self { start, length_blocks: end.0.saturating_sub(start.0) }
     }
 
-    /// The range of an extent.
+    /// Creates the range of an extent.
     #[must_use]
     pub const fn of(extent: &Extent) -> Self {
         Self { start: extent.file_block, length_blocks: extent.length_blocks as u64 }
     }
 
-    /// The first block after it.
+    /// The first block after the range.
     #[must_use]
     pub const fn end(&self) -> FileBlock {
         FileBlock(self.start.0.saturating_add(self.length_blocks))
@@ -54,7 +54,8 @@ impl BlockRange {
         self.length_blocks == 0
     }
 
-    /// The smallest range around it that starts and ends at multiples of `unit_blocks`; itself for 0.
+    /// The smallest range around this one that starts and ends at multiples of `unit_blocks`; this
+    /// range itself for 0.
     #[must_use]
     pub fn aligned(&self, unit_blocks: u64) -> Self {
         if unit_blocks <= 1 {
@@ -70,12 +71,12 @@ impl BlockRange {
     pub fn cut(&self, extent: &Extent) -> Option<Extent> {
         let start = extent.file_block.max(self.start);
         let end = extent.end().min(self.end());
-        piece(extent, start, end)
+        part_of(extent, start, end)
     }
 }
 
-/// The part of `extent` from `start` to before `end`, which lie in it or at its ends.
-fn piece(extent: &Extent, start: FileBlock, end: FileBlock) -> Option<Extent> {
+/// The part of `extent` from `start` up to `end`, exclusive. Both lie in it or at its ends.
+fn part_of(extent: &Extent, start: FileBlock, end: FileBlock) -> Option<Extent> {
     let length_blocks = end.0.checked_sub(start.0).filter(|length| *length != 0)?;
     let skipped = start.0.checked_sub(extent.file_block.0)?;
     Some(Extent {
@@ -86,71 +87,71 @@ fn piece(extent: &Extent, start: FileBlock, end: FileBlock) -> Option<Extent> {
     })
 }
 
-/// What a range of a fork is to be.
+/// The new mapping of a range of a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum NewMapping {
     /// A hole.
     Hole,
-    /// On these blocks.
+    /// These blocks.
     Blocks {
-        /// Where the range starts on the volume.
+        /// The first block on the volume.
         start: FsBlock,
-        /// Whether it reads as zeros.
+        /// The range reads as zeros.
         unwritten: bool,
     },
-    /// Where it is, but written or not. Holes stay holes.
+    /// The present blocks, in another state. Holes stay holes.
     Converted {
-        /// Whether it reads as zeros.
+        /// The range reads as zeros.
         unwritten: bool,
     },
 }
 
-/// Extents that go, and those that come in their place.
+/// Extents to remove from a map, and those that replace them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Change {
-    /// Extents of the map, next to each other.
+pub(crate) struct MapChange {
+    /// Adjacent extents of the map.
     pub(crate) old: Vec<Extent>,
-    /// What stands there afterwards.
+    /// The extents that replace them.
     pub(crate) new: Vec<Extent>,
 }
 
-/// One step of a btree.
+/// One edit of a btree's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum RecordEdit {
     Remove(Extent),
     Update { old: Extent, new: Extent },
     Insert(Extent),
 }
 
-/// What has to change so that `range` becomes `target`. Neighbours that then go on where the range
-/// ends become one extent with it.
-pub(crate) fn plan(map: &ExtentMap, range: BlockRange, target: Target) -> Change {
+/// Plans the change that gives `range` the mapping `target`. Neighbours that are contiguous with
+/// the range afterwards become one extent with it.
+pub(crate) fn plan(map: &ExtentMap, range: BlockRange, target: NewMapping) -> MapChange {
     let (start, end) = (range.start, range.end());
-    // One block more on each side, for the neighbours.
+    // One more block on each side, for the neighbours.
     let from = FileBlock(start.0.saturating_sub(1));
     let touches = |extent: &&Extent| extent.file_block <= end;
     let old: Vec<_> = map.iter_from(from).take_while(touches).copied().collect();
     let mut new = Vec::with_capacity(old.len() + 2);
     let heads =
-        old.iter().filter_map(|extent| piece(extent, extent.file_block, extent.end().min(start)));
+        old.iter().filter_map(|extent| part_of(extent, extent.file_block, extent.end().min(start)));
     heads.for_each(|head| push(&mut new, head));
     match target {
-        Target::Hole => {}
-        Target::Blocks { start: blocks, unwritten } => {
+        NewMapping::Hole => {}
+        NewMapping::Blocks { start: blocks, unwritten } => {
             push_run(&mut new, range, blocks, unwritten);
         }
-        Target::Converted { unwritten } => {
+        NewMapping::Converted { unwritten } => {
             let inside = old.iter().filter_map(|extent| range.cut(extent));
             inside.for_each(|inside| push(&mut new, Extent { unwritten, ..inside }));
         }
     }
     let tails =
-        old.iter().filter_map(|extent| piece(extent, extent.file_block.max(end), extent.end()));
+        old.iter().filter_map(|extent| part_of(extent, extent.file_block.max(end), extent.end()));
     tails.for_each(|tail| push(&mut new, tail));
-    Change { old, new }.trimmed()
+    MapChange { old, new }.trimmed()
 }
 
-/// Appends a run of blocks, which may be longer than an extent can be.
+/// Appends a run of blocks, which may be longer than the longest extent.
 fn push_run(extents: &mut Vec<Extent>, range: BlockRange, start: FsBlock, unwritten: bool) {
     let mut done = 0;
     while done < range.length_blocks {
@@ -168,7 +169,7 @@ fn push_run(extents: &mut Vec<Extent>, range: BlockRange, start: FsBlock, unwrit
     }
 }
 
-/// Appends an extent, as part of the last one where it goes on there.
+/// Appends an extent, as part of the last one if they are contiguous.
 fn push(extents: &mut Vec<Extent>, extent: Extent) {
     if let Some(last) = extents.last_mut() {
         let length_blocks = u64::from(last.length_blocks) + u64::from(extent.length_blocks);
@@ -184,8 +185,8 @@ fn push(extents: &mut Vec<Extent>, extent: Extent) {
     extents.push(extent);
 }
 
-impl Change {
-    /// Without what is the same before and after at either end.
+impl MapChange {
+    /// Drops the extents that are equal before and after at either end.
     fn trimmed(mut self) -> Self {
         let same = self.old.iter().zip(&self.new).take_while(|(old, new)| old == new).count();
         self.old.drain(..same);
@@ -202,30 +203,31 @@ impl Change {
         self.old.is_empty() && self.new.is_empty()
     }
 
-    /// How many extents there are more afterwards.
+    /// The number of extents that the change adds.
     pub(crate) fn growth(&self) -> i64 {
         self.new.len() as i64 - self.old.len() as i64
     }
 
-    /// The steps of a btree, in an order in which records never overlap (I2): what goes, what gets
-    /// shorter, what gets longer, what comes.
-    pub(crate) fn steps(&self) -> Vec<Step> {
+    /// The edits of a btree, in an order in which records never overlap (I2): removals, shortened
+    /// records, extended records, insertions.
+    pub(crate) fn record_edits(&self) -> Vec<RecordEdit> {
         let pairs = self.pairs();
         let mut steps = Vec::with_capacity(self.old.len() + self.new.len());
         let gone = self.old.iter().filter(|old| !pairs.iter().any(|(paired, _)| paired == *old));
-        steps.extend(gone.map(|old| Step::Remove(*old)));
+        steps.extend(gone.map(|old| RecordEdit::Remove(*old)));
         let shrinks = |(old, new): &&(Extent, Extent)| contains(old, new);
         let changed = pairs.iter().filter(|(old, new)| old != new);
         let (shrunk, grown): (Vec<_>, Vec<_>) = changed.partition(shrinks);
         let updates = shrunk.into_iter().chain(grown);
-        steps.extend(updates.map(|&(old, new)| Step::Update { old, new }));
+        steps.extend(updates.map(|&(old, new)| RecordEdit::Update { old, new }));
         let come = self.new.iter().filter(|new| !pairs.iter().any(|(_, paired)| paired == *new));
-        steps.extend(come.map(|new| Step::Insert(*new)));
+        steps.extend(come.map(|new| RecordEdit::Insert(*new)));
         steps
     }
 
-    /// Old extents with the new ones that their records become: in order, if there are as many and
-    /// each only gets shorter or longer; else those that start at the same block.
+    /// Pairs old extents with the new ones that their records become. They are paired in order if
+    /// their numbers are equal and each extent only gets shorter or longer. Otherwise extents that
+    /// start at the same block are paired.
     fn pairs(&self) -> Vec<(Extent, Extent)> {
         let in_order = self.old.iter().copied().zip(self.new.iter().copied());
         let fits = |(old, new): (Extent, Extent)| contains(&old, &new) || contains(&new, &old);
@@ -240,7 +242,7 @@ impl Change {
     }
 }
 
-/// Whether `inner` covers no block of the file that `outer` does not.
+/// Whether `outer` covers every block of the file that `inner` covers.
 fn contains(outer: &Extent, inner: &Extent) -> bool {
     inner.file_block >= outer.file_block && inner.end() <= outer.end()
 }

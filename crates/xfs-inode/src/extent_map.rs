@@ -1,11 +1,11 @@
 //! The map from blocks of a fork to blocks of the volume.
 //!
-//! Owns: the extents of one fork in memory, lookup by file block, and replacing a few of them by
-//! others. Does **not** own: where they come from, their checks, or what a change means
+//! Owns: the extents of one fork in memory, lookup by file block, and replacing some extents by
+//! others. Does **not** own their source, their checks, or the meaning of a change
 //! ([`edit`](crate::edit) plans it).
 //!
-//! The extents lie in chunks of bounded length, so that a change in a map of a million extents moves
-//! a few hundred of them, not all.
+//! The extents lie in chunks of bounded length, so that a change in a map of a million extents
+//! moves only a few hundred.
 //!
 //! # Invariants
 //!
@@ -17,27 +17,32 @@ use core::iter;
 use xfs_format::FileBlock;
 use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
 
-/// Extents of a full chunk. A search looks at the logarithm of it, a change moves half of it.
+/// The number of extents in a full chunk. A search reads the logarithm of it, a change moves half
+/// of it.
 const CHUNK_EXTENTS: usize = 256;
-/// Neighbours that are together shorter than this become one chunk.
+/// Adjacent chunks that are shorter than this together are joined.
 const JOIN_EXTENTS: usize = CHUNK_EXTENTS / 2;
 
-/// What is at a block of a fork.
+/// The invariant of every position that a change uses.
+const IN_MAP: &str = "a position lies in a chunk of the map";
+
+/// The mapping of a block of a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// Blocks of the volume. The whole extent: it may start before the block that was asked for.
+    /// Blocks of the volume. This is the whole extent, which may start before the block that was
+    /// looked up.
     Extent(Extent),
-    /// Nothing.
+    /// A hole.
     Hole {
-        /// The first block after the extent before.
+        /// The first block after the preceding extent.
         start: FileBlock,
-        /// The first block of the extent after, or the end of what a file can have.
+        /// The first block of the following extent, or the largest end of a file.
         end: FileBlock,
     },
 }
 
 impl Mapping {
-    /// The first block after it.
+    /// The first block after the mapping.
     #[must_use]
     pub const fn end(&self) -> FileBlock {
         match self {
@@ -46,7 +51,7 @@ impl Mapping {
         }
     }
 
-    /// Whether reading it gives bytes of the volume, not zeros.
+    /// Whether a read returns bytes of the volume, not zeros.
     #[must_use]
     pub const fn is_written(&self) -> bool {
         matches!(self, Self::Extent(Extent { unwritten: false, .. }))
@@ -60,20 +65,23 @@ pub struct ExtentMap {
     count: usize,
 }
 
-/// Where an extent is, or would be.
+/// The position of an extent, or of a gap before an extent.
 #[derive(Clone, Copy)]
-struct Position {
+struct MapPosition {
     chunk: usize,
     index: usize,
 }
 
 impl ExtentMap {
-    /// Of a fork without extents.
+    /// The map of a fork without extents.
     pub(crate) const EMPTY: &'static Self = &Self { chunks: Vec::new(), count: 0 };
 
-    /// Takes extents that were checked: in order, and not overlapping.
+    /// Creates a map from verified extents: in order, and not overlapping.
     pub(crate) fn from_verified(extents: Vec<Extent>) -> Self {
-        debug_assert!(extents.is_sorted_by(|left, right| left.end() <= right.file_block), "I2");
+        debug_assert!(
+            extents.is_sorted_by(|left, right| left.end() <= right.file_block),
+            "I2: extents are in order"
+        );
         let count = extents.len();
         let chunks = match count {
             0 => Vec::new(),
@@ -83,13 +91,13 @@ impl ExtentMap {
         Self { chunks, count }
     }
 
-    /// How many extents there are.
+    /// The number of extents.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether the map has no extents.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
@@ -100,15 +108,15 @@ impl ExtentMap {
         self.chunks.iter().flatten()
     }
 
-    /// The extents that end behind `block`, in file order.
+    /// The extents that end after `block`, in file order.
     pub fn iter_from(&self, block: FileBlock) -> impl Iterator<Item = &Extent> + '_ {
-        let Position { chunk, index } = self.position(block);
+        let MapPosition { chunk, index } = self.position(block);
         let (first, rest) = self.chunks.get(chunk..).and_then(|rest| rest.split_first()).unzip();
         let first = first.and_then(|first| first.get(index..)).unwrap_or_default();
         first.iter().chain(rest.unwrap_or_default().iter().flatten())
     }
 
-    /// Where the last extent ends, 0 if there is none.
+    /// The end of the last extent, 0 if there is none.
     #[must_use]
     pub fn end(&self) -> FileBlock {
         let last = self.chunks.last().and_then(|chunk| chunk.last());
@@ -124,14 +132,14 @@ impl ExtentMap {
         chunk.get(chunk.partition_point(starts_before).checked_sub(1)?).copied()
     }
 
-    /// The extent that `block` is in, if it is in one.
+    /// The extent that contains `block`, if there is one.
     #[inline]
     #[must_use]
     pub fn extent_over(&self, block: FileBlock) -> Option<&Extent> {
         self.extent_at(self.position(block)).filter(|extent| extent.file_block <= block)
     }
 
-    /// What is at `block`.
+    /// The mapping of `block`.
     #[must_use]
     pub fn find(&self, block: FileBlock) -> Mapping {
         let next = self.extent_at(self.position(block));
@@ -144,7 +152,7 @@ impl ExtentMap {
         }
     }
 
-    /// What is at `block` and behind it, piece by piece to the end of what a file can have.
+    /// The mappings from `block` on, up to the largest end of a file.
     pub fn mappings_from(&self, block: FileBlock) -> impl Iterator<Item = Mapping> + '_ {
         let mut next = block;
         iter::from_fn(move || {
@@ -156,35 +164,36 @@ impl ExtentMap {
         })
     }
 
-    /// Puts `new` in the place of `old`, which are extents of this map next to each other. Where
-    /// `old` is empty, `new` goes into a hole.
+    /// Replaces `old`, which are adjacent extents of this map, with `new`. If `old` is empty, `new`
+    /// goes into a hole.
     ///
     /// # Panics
     ///
-    /// If `old` is not in the map, or `new` overlaps what stays: the plan was for another map.
+    /// If `old` is not in the map, or `new` overlaps the remaining extents: the plan was made for
+    /// another map.
     pub(crate) fn replace(&mut self, old: &[Extent], new: &[Extent]) {
         let Some(first) = old.first().or(new.first()) else { return };
         let at = self.position(first.file_block);
         let mut left = old;
         while let Some(extent) = left.first() {
             assert!(self.extent_at(at) == Some(extent), "I2: the plan names what the map holds");
-            let chunk = self.chunks.get_mut(at.chunk).map(|chunk| {
-                let end = (at.index + left.len()).min(chunk.len());
-                chunk.drain(at.index..end).count()
-            });
-            left = left.get(chunk.unwrap_or(left.len())..).unwrap_or_default();
+            let chunk = self.chunks.get_mut(at.chunk).expect(IN_MAP);
+            let end = (at.index + left.len()).min(chunk.len());
+            let removed = chunk.drain(at.index..end).count();
+            left = left.split_at(removed).1;
             self.join(at);
         }
         self.insert(at, new);
         self.count = self.count + new.len() - old.len();
     }
 
-    fn extent_at(&self, at: Position) -> Option<&Extent> {
+    fn extent_at(&self, at: MapPosition) -> Option<&Extent> {
         self.chunks.get(at.chunk).and_then(|chunk| chunk.get(at.index))
     }
 
-    /// The first extent that ends behind `block`, or the place behind the last extent.
-    fn position(&self, block: FileBlock) -> Position {
+    /// The position of the first extent that ends after `block`, or the position after the last
+    /// extent.
+    fn position(&self, block: FileBlock) -> MapPosition {
         let ends_before = |extent: &Extent| extent.end() <= block;
         let chunk = match &*self.chunks {
             // Most maps are short.
@@ -192,13 +201,13 @@ impl ExtentMap {
             all => all.partition_point(|chunk| chunk.last().is_some_and(ends_before)),
         };
         let index = self.chunks.get(chunk).map_or(0, |chunk| chunk.partition_point(ends_before));
-        Position { chunk, index }
+        MapPosition { chunk, index }
     }
 
-    /// What follows a place where extents were taken out moves up to it (I1), as long as the place
-    /// is at the end of its chunk.
-    fn join(&mut self, at: Position) {
-        let Some(chunk) = self.chunks.get(at.chunk) else { return };
+    /// Restores I1 after extents were removed at `at`. If `at` is the end of its chunk, extents of
+    /// the next chunk move there.
+    fn join(&mut self, at: MapPosition) {
+        let chunk = self.chunks.get(at.chunk).expect(IN_MAP);
         if chunk.len() > at.index {
             return;
         }
@@ -207,23 +216,21 @@ impl ExtentMap {
         match next {
             Some(next) if length == 0 || length + next <= JOIN_EXTENTS => {
                 let next = self.chunks.remove(at.chunk + 1);
-                if let Some(chunk) = self.chunks.get_mut(at.chunk) {
-                    chunk.extend(next);
-                }
+                self.chunks.get_mut(at.chunk).expect(IN_MAP).extend(next);
             }
             None if length == 0 => drop(self.chunks.remove(at.chunk)),
-            // The rest of the old extents stands at the head of the next chunk.
+            // The next chunk starts with the rest of the old extents.
             Some(_) => self.rotate(at),
             None => {}
         }
     }
 
-    /// Moves the head of the next chunk to the end of this one, to where the place is.
-    fn rotate(&mut self, at: Position) {
+    /// Moves the head of the next chunk to the end of this one, which is at `at`.
+    fn rotate(&mut self, at: MapPosition) {
         let Some((chunk, [next, ..])) =
             self.chunks.get_mut(at.chunk..).and_then(<[_]>::split_first_mut)
         else {
-            return;
+            unreachable!("{IN_MAP}, and another chunk follows")
         };
         let half = next.len().div_ceil(2).min(CHUNK_EXTENTS.saturating_sub(chunk.len()));
         chunk.extend(next.drain(..half));
@@ -232,23 +239,29 @@ impl ExtentMap {
         }
     }
 
-    fn insert(&mut self, at: Position, new: &[Extent]) {
+    fn insert(&mut self, at: MapPosition, new: &[Extent]) {
         if new.is_empty() {
             return;
         }
-        // A place behind the end of everything is at the end of the last chunk.
+        // The position after all extents becomes the end of the last chunk.
         let at = match at.chunk == self.chunks.len() {
             true if self.chunks.is_empty() => {
                 self.chunks.push(Vec::new());
-                Position { chunk: 0, index: 0 }
+                MapPosition { chunk: 0, index: 0 }
             }
             true => {
                 let chunk = self.chunks.len() - 1;
-                Position { chunk, index: self.chunks.last().map_or(0, Vec::len) }
+                MapPosition { chunk, index: self.chunks.last().map_or(0, Vec::len) }
             }
             false => at,
         };
-        let Some(chunk) = self.chunks.get_mut(at.chunk) else { return };
+        let next = self.extent_at(at).or_else(|| self.chunks.get(at.chunk + 1)?.first());
+        let last = new.last().expect("not empty, as checked above");
+        assert!(
+            next.is_none_or(|next| last.end() <= next.file_block),
+            "I2: new extents end before the next one"
+        );
+        let chunk = self.chunks.get_mut(at.chunk).expect(IN_MAP);
         chunk.splice(at.index..at.index, new.iter().copied());
         if chunk.len() > CHUNK_EXTENTS {
             let whole = core::mem::take(chunk);
@@ -257,7 +270,7 @@ impl ExtentMap {
         }
     }
 
-    /// Whether the chunks are as they have to be.
+    /// Checks the invariants of the chunks.
     #[cfg(test)]
     pub(crate) fn check(&self) {
         assert!(self.chunks.iter().all(|chunk| (1..=CHUNK_EXTENTS).contains(&chunk.len())), "I1");

@@ -1,11 +1,12 @@
-//! The extents of a fork one after the other, without loading all of a btree.
+//! The extents of a fork in order, without loading a whole btree.
 //!
-//! Owns: the rules of the fork, and the count of its extents. Does **not** own: the descent through
-//! the btree, which is [`xfs_btree`]'s.
+//! Owns: the rules of the fork, and the count of its extents. Does **not** own the descent through
+//! the btree ([`xfs_btree`]).
 //!
 //! # Invariants
 //!
-//! - **I1** At most as many extents come out as the inode says; fewer are an error at the end.
+//! - **I1** The walk returns at most as many extents as the inode counts; fewer are an error at the
+//!   end.
 
 use xfs_btree::{Cursor, Leaves};
 use xfs_buffer::{BufferCache, Result};
@@ -17,11 +18,11 @@ use crate::fork::{Fork, corrupt};
 use crate::inode::Inode;
 
 /// The extents of a fork, in file order.
-pub struct Extents<'a>(Source<'a>);
+pub struct Extents<'a>(ExtentSource<'a>);
 
-enum Source<'a> {
+enum ExtentSource<'a> {
     Map(Box<dyn Iterator<Item = &'a Extent> + 'a>),
-    Walk(Box<Walk<'a>>),
+    LeafWalk(Box<LeafWalk<'a>>),
 }
 
 impl Iterator for Extents<'_> {
@@ -29,40 +30,45 @@ impl Iterator for Extents<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
-            Source::Map(extents) => extents.next().copied().map(Ok),
-            Source::Walk(walk) => walk.next_extent(),
+            ExtentSource::Map(extents) => extents.next().copied().map(Ok),
+            ExtentSource::LeafWalk(walk) => walk.next_extent(),
         }
     }
 }
 
 impl Inode {
-    /// The extents of a fork, in file order; none for a fork that has no extents. A btree is read
-    /// leaf by leaf. After an error nothing more comes.
+    /// Returns the extents of a fork in file order. A btree is read leaf by leaf. The iterator ends
+    /// after an error.
     pub fn extents<'a>(&'a self, cache: &'a BufferCache, kind: ForkKind) -> Extents<'a> {
         Extents(match self.fork(kind) {
-            Fork::Extents(map) => Source::Map(Box::new(map.iter())),
+            Fork::Extents(map) => ExtentSource::Map(Box::new(map.iter())),
             Fork::Btree(btree) => match btree.map.value() {
-                Some(map) => Source::Map(Box::new(map.iter())),
-                None => Source::Walk(Box::new(Walk::new(self.core(), kind, cache, btree.root()))),
+                Some(map) => ExtentSource::Map(Box::new(map.iter())),
+                None => ExtentSource::LeafWalk(Box::new(LeafWalk::new(
+                    self.core(),
+                    kind,
+                    cache,
+                    btree.root(),
+                ))),
             },
-            _ => Source::Map(Box::new([].iter())),
+            _ => ExtentSource::Map(Box::new([].iter())),
         })
     }
 }
 
-struct Walk<'a> {
+struct LeafWalk<'a> {
     core: &'a InodeCore,
     rules: ExtentRules<'a>,
     expected: u64,
     found: u64,
-    /// Or what was wrong with the root; `None` once the walk is over.
+    /// The leaves, or the error of the root; `None` once the walk is over.
     leaves: Option<Result<Leaves<'a, Format>>>,
     leaf: Vec<Extent>,
-    /// The next extent of the leaf.
+    /// The index of the next extent of the leaf.
     index: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> LeafWalk<'a> {
     fn new(core: &'a InodeCore, kind: ForkKind, cache: &'a BufferCache, root: &[u8]) -> Self {
         let root = ExtentRoot::decode(root).map_err(|check| corrupt(core, check).into());
         let cursor = root.and_then(|root| Cursor::in_fork(cache, core.number, &root));

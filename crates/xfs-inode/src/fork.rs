@@ -1,7 +1,7 @@
 //! One fork of an inode in memory.
 //!
-//! Owns: the five forms, and decoding them from the inode's bytes. Does **not** own: reading the
-//! blocks of an extent btree.
+//! Owns: the forms of a fork, and decoding them from the inode's bytes. Does **not** own reading
+//! the blocks of an extent btree.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use zerocopy::IntoBytes;
 use crate::extent_map::ExtentMap;
 use crate::fork_room;
 
-/// What a fork holds.
+/// The contents of a fork.
 #[derive(Debug)]
 pub enum Fork {
-    /// There is no such fork.
+    /// The fork does not exist.
     Absent,
-    /// A device number, or the nothing that pipes and sockets have.
+    /// A device number; empty for pipes and sockets.
     Device,
-    /// The contents themselves.
+    /// The contents themselves, in the inode.
     Local(Arc<[u8]>),
     /// Few extents.
     Extents(ExtentMap),
     /// Many extents, in a btree.
     Btree(Box<BtreeFork>),
-    /// The root of a btree that is not of extents: a metadata inode of the realtime section.
+    /// The root of a btree that holds no extents: a metadata inode of the realtime section.
     MetadataBtree,
 }
 
@@ -60,7 +60,7 @@ impl Fork {
         Self::decode_room(inode::fork(bytes, core, kind), core, kind, geometry)
     }
 
-    /// Decodes the bytes that a fork has in its inode. What is behind the used ones may be missing.
+    /// Decodes the bytes that a fork has in its inode. Unused bytes at the end may be missing.
     pub(crate) fn decode_room(
         fork: &[u8],
         core: &InodeCore,
@@ -88,7 +88,8 @@ impl Fork {
         })
     }
 
-    /// As [`decode_room`](Self::decode_room), of the used bytes, which need not be copied.
+    /// Decodes the used bytes of a fork as [`decode_room`](Self::decode_room) does, but need not
+    /// copy them.
     pub(crate) fn from_bytes(
         bytes: ForkBytes,
         core: &InodeCore,
@@ -110,8 +111,8 @@ impl Fork {
         }
     }
 
-    /// The used bytes of the fork as they lie in the inode; all of them for the root of a btree,
-    /// whose parts lie where its room says.
+    /// Encodes the used bytes of the fork as they lie in the inode. For the root of a btree these
+    /// are all bytes, because the positions of its parts depend on the size of the fork.
     pub(crate) fn encode(&self) -> ForkBytes {
         match self {
             Self::Absent | Self::Device | Self::MetadataBtree => ForkBytes::NONE,
@@ -120,7 +121,7 @@ impl Fork {
             Self::Extents(map) => {
                 let mut bytes = Vec::with_capacity(map.count() * EXTENT_BYTES);
                 for extent in map.iter() {
-                    // A map holds what was verified or allocated, and both fit a record.
+                    // A map holds verified or allocated extents, and both fit a record.
                     assert!(extent.encode().is_some(), "an extent of the map fits its record");
                     extent.encode().iter().for_each(|disk| bytes.extend(disk.as_bytes()));
                 }
@@ -131,20 +132,21 @@ impl Fork {
 }
 
 impl BtreeFork {
-    /// A root with its map.
+    /// Creates the fork from a root and its map.
     pub(crate) fn of_root(root: &ForkRoot, map: ExtentMap) -> Self {
         let mut bytes = vec![0; fork_room::root_bytes(root.capacity)];
         root.encode(&mut bytes);
         Self { root: bytes.into(), map: SetOnce::holding(map) }
     }
 
-    /// The map, if it was loaded.
+    /// Returns the map, if it was loaded.
     pub(crate) fn into_map(self) -> Option<ExtentMap> {
         self.map.into_inner()
     }
 }
 
-/// The data fork holds as many bytes as the inode has; the attribute fork says inside how many.
+/// The contents of a fork in the inode. A data fork has the size of the file; an attribute fork
+/// holds its own size.
 fn local_contents<'a>(fork: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [u8] {
     let size = usize::try_from(core.size).unwrap_or(usize::MAX);
     match kind {
@@ -153,7 +155,7 @@ fn local_contents<'a>(fork: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [
     }
 }
 
-/// A finding about the extents of an inode.
+/// A corruption of the extents of an inode.
 pub(crate) fn corrupt(core: &InodeCore, check: impl Into<Check>) -> Corruption {
     Corruption::new(Structure::Extent, StructureAddress::Inode(core.number), check)
 }

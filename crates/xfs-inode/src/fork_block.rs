@@ -10,22 +10,22 @@ use xfs_format::{BlockKind, Corruption, FileBlock, Geometry, Structure, Structur
 use crate::extent_map::ExtentMap;
 use crate::inode::Inode;
 
-/// How long a metadata block of a fork is, and what it holds.
+/// The length and the kind of a metadata block of a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockShape {
-    /// Its length: 1 but for directories, whose blocks may be of several filesystem blocks.
+    /// The length: 1 except for directories, whose blocks may consist of several filesystem blocks.
     pub length_blocks: u32,
-    /// What it is verified as.
+    /// The kind that the block is verified as.
     pub kind: BlockKind,
 }
 
 impl Inode {
-    /// The metadata block of a fork that starts at `first`. Its filesystem blocks may be apart on
-    /// the volume.
+    /// Reads the metadata block of a fork that starts at `first`. Its filesystem blocks may be
+    /// scattered over the volume.
     ///
     /// # Errors
     ///
-    /// [`ExtentCheck::NotMapped`] where one of them does not exist; the device's error; the check
+    /// [`ExtentCheck::NotMapped`] if one of the blocks is not mapped; the device's error; the check
     /// that failed.
     #[doc(alias = "xfs_da_read_buf")]
     pub fn read_fork_block(
@@ -35,18 +35,18 @@ impl Inode {
         first: FileBlock,
         shape: BlockShape,
     ) -> Result<Buffer> {
-        cache.read_mapped(&fork_pieces(self, cache, (fork, first), shape)?, shape.kind)
+        cache.read_mapped(&fork_block_extents(self, cache, (fork, first), shape)?, shape.kind)
     }
 }
 
-/// Where a block lies. Nearly all of them are in one piece, which takes no memory to say.
+/// The disk addresses of a block. Nearly all blocks are contiguous, which takes no allocation.
 #[derive(Debug)]
-pub(crate) enum Pieces {
+pub(crate) enum BlockExtents {
     One([BufferExtent; 1]),
     Several(Vec<BufferExtent>),
 }
 
-impl Deref for Pieces {
+impl Deref for BlockExtents {
     type Target = [BufferExtent];
 
     fn deref(&self) -> &[BufferExtent] {
@@ -57,13 +57,13 @@ impl Deref for Pieces {
     }
 }
 
-/// Where the block of a fork that starts at a file block lies.
-pub(crate) fn fork_pieces(
+/// Finds the disk addresses of the block of a fork that starts at a file block.
+pub(crate) fn fork_block_extents(
     inode: &Inode,
     cache: &BufferCache,
     (fork, first): (ForkKind, FileBlock),
     shape: BlockShape,
-) -> Result<Pieces> {
+) -> Result<BlockExtents> {
     let map = inode.extent_map(cache, fork)?;
     map_blocks(map, first, shape.length_blocks, cache.geometry()).map_err(|check| {
         let place = match fork {
@@ -74,13 +74,14 @@ pub(crate) fn fork_pieces(
     })
 }
 
-/// Where `length_blocks` blocks from `first` on lie, each neighbour in one piece.
+/// Finds the disk addresses of `length_blocks` blocks from `first` on. Contiguous blocks are one
+/// extent.
 fn map_blocks(
     map: &ExtentMap,
     first: FileBlock,
     length_blocks: u32,
     geometry: &Geometry,
-) -> core::result::Result<Pieces, ExtentCheck> {
+) -> core::result::Result<BlockExtents, ExtentCheck> {
     let mut left = u64::from(length_blocks);
     let mut file_block = first;
     let mut next = || {
@@ -98,7 +99,7 @@ fn map_blocks(
     };
     let (first, mut is_last) = next()?;
     if is_last {
-        return Ok(Pieces::One([first]));
+        return Ok(BlockExtents::One([first]));
     }
     let mut pieces = vec![first];
     while !is_last {
@@ -106,7 +107,7 @@ fn map_blocks(
         (piece, is_last) = next()?;
         pieces.push(piece);
     }
-    Ok(Pieces::Several(pieces))
+    Ok(BlockExtents::Several(pieces))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! How the bytes behind the core are divided between the two forks.
+//! The division of the inode's literal bytes between the two forks.
 //!
-//! Owns: where the attribute fork may start, and what fits each side of it. Does **not** own: moving
-//! it, which may have to change the form of a fork ([`live`](crate::live)).
+//! Owns: the offsets at which the attribute fork may start, and the contents that fit on each side.
+//! Does **not** own moving the fork, which may change the form of a fork ([`live`](crate::live)).
 //!
 //! ```text
 //! 0            8·offset                          literal bytes
@@ -10,8 +10,8 @@
 //!   of 3 children       of 2 children
 //! ```
 //!
-//! Data keeps room for a root of three children, attributes for one of two, so that either can
-//! become a btree whatever the other does.
+//! Data keeps room for a root of three children, attributes for one of two, so that each fork can
+//! become a btree whatever the other contains.
 
 use xfs_format::Geometry;
 use xfs_format::extent::{EXTENT_BYTES, EXTENT_ROOT_HEADER_BYTES};
@@ -23,20 +23,21 @@ const DATA_ROOT_CHILDREN: usize = 3;
 /// Children of the smallest root of an attribute fork.
 #[doc(alias = "MINABTPTRS")]
 const ATTR_ROOT_CHILDREN: usize = 2;
-/// Where attributes start of which nothing is known yet: behind room for this many children.
+/// The default room before the attribute fork, as the number of children that a root there can
+/// have.
 const USUAL_CHILDREN: usize = 6 * ATTR_ROOT_CHILDREN;
-/// Inodes below this size keep the smallest room for attributes.
+/// Inodes below this size have the smallest room for attributes.
 const SMALL_INODE_BYTES: u32 = 512;
-/// Where attributes start behind a device number.
+/// The offset of attributes after a device number.
 const DEVICE_OFFSET: u8 = 1;
 
-/// Bytes of both forks.
+/// The bytes of both forks.
 #[doc(alias = "XFS_LITINO")]
 pub(crate) fn literal_bytes(geometry: &Geometry) -> usize {
     (geometry.inode_size as usize).saturating_sub(CORE_BYTES)
 }
 
-/// Bytes that a fork has.
+/// The bytes of a fork.
 #[doc(alias = "XFS_IFORK_SIZE")]
 pub(crate) fn fork_bytes(core: &InodeCore, kind: ForkKind, geometry: &Geometry) -> usize {
     let (literal, offset) = (literal_bytes(geometry), offset_bytes(core.fork_offset));
@@ -48,12 +49,12 @@ pub(crate) fn fork_bytes(core: &InodeCore, kind: ForkKind, geometry: &Geometry) 
     }
 }
 
-/// Children that the root of a fork of `bytes` bytes can have.
+/// The number of children in the root of a fork of `bytes` bytes.
 pub(crate) const fn root_capacity(bytes: usize) -> usize {
     bytes.saturating_sub(EXTENT_ROOT_HEADER_BYTES) / EXTENT_BYTES
 }
 
-/// Bytes of a root with this many children.
+/// The bytes of a root with this many children.
 pub(crate) const fn root_bytes(children: usize) -> usize {
     EXTENT_ROOT_HEADER_BYTES + children * EXTENT_BYTES
 }
@@ -62,7 +63,7 @@ const fn offset_bytes(offset: u8) -> usize {
     offset as usize * FORK_OFFSET_BYTES
 }
 
-/// Where attributes start of which nothing is known yet.
+/// The offset of the attribute fork if nothing is known about the attributes yet.
 #[doc(alias = "xfs_default_attroffset")]
 pub(crate) fn usual_offset(format: ForkFormat, geometry: &Geometry) -> u8 {
     let bytes = if format == ForkFormat::Device {
@@ -75,21 +76,21 @@ pub(crate) fn usual_offset(format: ForkFormat, geometry: &Geometry) -> u8 {
     (bytes / FORK_OFFSET_BYTES) as u8
 }
 
-/// What a data fork holds, as far as it decides where attributes may start.
+/// The facts about a data fork that limit the offset of the attribute fork.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataUse {
-    /// How it is stored.
+    /// The format of the data fork.
     pub(crate) format: ForkFormat,
-    /// Bytes in line: contents, records, or the root that is in use.
+    /// The bytes in the inode: contents, records, or the used part of the root.
     pub(crate) bytes: usize,
 }
 
-/// The lowest offset that leaves the data fork what it needs; `None` where it may not move.
+/// The lowest offset that leaves the data fork enough room; `None` if the offset may not change.
 fn lowest_offset(core: &InodeCore, data: DataUse, geometry: &Geometry) -> Option<usize> {
     let needed = match data.format {
         ForkFormat::Device => return Some(usize::from(DEVICE_OFFSET)),
         ForkFormat::Btree if core.has_attr_fork() => return None,
-        // So many extents become a btree, of which only the root stays.
+        // Too many extents for this room become a btree, of which only the root stays.
         ForkFormat::Extents
             if !core.has_attr_fork()
                 && data.bytes > offset_bytes(usual_offset(data.format, geometry)) =>
@@ -101,8 +102,8 @@ fn lowest_offset(core: &InodeCore, data: DataUse, geometry: &Geometry) -> Option
     Some(needed.max(root_bytes(DATA_ROOT_CHILDREN)).div_ceil(FORK_OFFSET_BYTES))
 }
 
-/// Where the attribute fork has to start to hold `attr_bytes` bytes: where it does already, if they
-/// fit; else as far back as they allow. `None` if that leaves too little for data.
+/// The offset at which the attribute fork holds `attr_bytes` bytes: the present one if they fit
+/// there, or else the highest at which they fit. `None` if that leaves too little for data.
 #[doc(alias = "xfs_attr_shortform_bytesfit")]
 pub(crate) fn offset_for(
     core: &InodeCore,
@@ -127,7 +128,7 @@ pub(crate) fn offset_for(
     (offset >= lowest).then_some(offset as u8)
 }
 
-/// The most bytes that attributes in line can have, wherever their fork starts then.
+/// The largest number of bytes of attributes in the inode, at the best offset.
 pub(crate) fn attr_room(core: &InodeCore, data: DataUse, geometry: &Geometry) -> usize {
     let now = fork_bytes(core, ForkKind::Attr, geometry);
     let most = lowest_offset(core, data, geometry)

@@ -1,10 +1,10 @@
 //! The in-core inode.
 //!
-//! Owns: reading an inode by number, and access to what it holds. Does **not** own: a cache of
+//! Owns: reading an inode by number, and access to its contents. Does **not** own a cache of
 //! inodes, or their locks.
 //!
-//! An inode never changes after it was read, unless it is the view of a [`Live`](crate::Live) one;
-//! the map of a btree fork is loaded on first use.
+//! An inode never changes after it was read, unless it is the view of a
+//! [`LiveInode`](crate::LiveInode). The map of a btree fork is loaded on first use.
 
 use xfs_alloc::{InodeState, inode_state};
 use xfs_buffer::{Buffer, BufferCache, Error, PosixError, Result};
@@ -46,7 +46,8 @@ impl Inode {
             Self::decode(inode, number, &cache.verify_context())
         };
         let mut outcome = decode(cache.read(at, length_bytes, kind)?);
-        // The verifier of a cluster leaves inodes to us, and so the second look at a live volume.
+        // The verifier of a cluster does not check its inodes. The second read on a live volume is
+        // therefore done here.
         for _ in 0..cache.rereads() {
             if !matches!(outcome, Err(Error::Corrupt(_))) {
                 break;
@@ -56,8 +57,8 @@ impl Inode {
         outcome
     }
 
-    /// As [`read`](Self::read) of each, in the same order. A cluster is asked for once for inodes that come one after the
-    /// other.
+    /// Reads several inodes in order, as [`read`](Self::read) does. Consecutive inodes of one
+    /// cluster take one lookup of the cluster.
     pub fn read_each(cache: &BufferCache, numbers: &[InodeNumber]) -> Vec<Result<Self>> {
         let mut last: Option<(DiskAddr, Buffer)> = None;
         let mut read = |number: InodeNumber| {
@@ -72,7 +73,7 @@ impl Inode {
             drop(bytes);
             last = Some((place.cluster, cluster));
             match outcome {
-                // It may have been written just then.
+                // Another thread may have been writing the cluster.
                 Err(Error::Corrupt(_)) if cache.rereads() > 0 => Self::read(cache, number),
                 outcome => outcome,
             }
@@ -102,13 +103,14 @@ impl Inode {
         Ok(Self { core, file_type, data, attr })
     }
 
-    /// Reads inode `number`, which comes from somewhere else than this volume's own structures: from
-    /// a user, or from a file handle. The inode btree is asked first, because a file may hold bytes
-    /// that look like an inode.
+    /// Reads inode `number`, which comes from outside this volume's own structures: from a user, or
+    /// from a file handle. The inode btree is asked first, because a file may contain bytes that
+    /// look like an inode.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotFound`] for a number that is not in use; else as [`read`](Self::read).
+    /// [`PosixError::NotFound`] for a number that is not in use, or the errors of
+    /// [`read`](Self::read).
     #[doc(alias = "XFS_IGET_UNTRUSTED")]
     pub fn read_untrusted(cache: &BufferCache, number: InodeNumber) -> Result<Self> {
         match inode_state(cache, number)? {
@@ -117,11 +119,11 @@ impl Inode {
         }
     }
 
-    /// Reads inode `number` if it still is the one that had this generation.
+    /// Reads inode `number` if it still has this generation.
     ///
     /// # Errors
     ///
-    /// [`PosixError::Stale`] if it is not in use or has another generation; else as
+    /// [`PosixError::Stale`] if the inode is not in use or has another generation, or the errors of
     /// [`read`](Self::read).
     pub fn read_generation(
         cache: &BufferCache,
@@ -135,7 +137,7 @@ impl Inode {
         }
     }
 
-    /// The inode of which a log item had this image.
+    /// Creates the inode from the image in a log item.
     pub(crate) fn from_image(image: InodeImage, geometry: &Geometry) -> Result<Self> {
         let InodeImage { core, data, attr } = image;
         let file_type = core.file_type().ok_or(PosixError::NotFound)?;
@@ -144,7 +146,7 @@ impl Inode {
         Ok(Self { core, file_type, data, attr })
     }
 
-    /// The core and a fork, to be changed together.
+    /// The core and a fork, for a change of both.
     pub(crate) const fn parts_mut(&mut self, kind: ForkKind) -> (&mut InodeCore, &mut Fork) {
         match kind {
             ForkKind::Data => (&mut self.core, &mut self.data),
@@ -152,30 +154,30 @@ impl Inode {
         }
     }
 
-    /// The core, to be changed.
+    /// The core, for a change.
     pub(crate) const fn core_mut(&mut self) -> &mut InodeCore {
         &mut self.core
     }
 
-    /// Everything but the forks.
+    /// The core: everything except the forks.
     #[must_use]
     pub const fn core(&self) -> &InodeCore {
         &self.core
     }
 
-    /// Its number.
+    /// The inode number.
     #[must_use]
     pub const fn number(&self) -> InodeNumber {
         self.core.number
     }
 
-    /// What kind of file it is.
+    /// The type of the file.
     #[must_use]
     pub const fn file_type(&self) -> FileType {
         self.file_type
     }
 
-    /// One of its forks.
+    /// A fork of the inode.
     #[must_use]
     pub const fn fork(&self, kind: ForkKind) -> &Fork {
         match kind {
@@ -184,8 +186,8 @@ impl Inode {
         }
     }
 
-    /// The map of a fork; empty for one that has no extents. The first call for a fork in btree
-    /// form reads the whole btree.
+    /// The map of a fork; empty if the fork has no extents. The first call for a fork in btree form
+    /// reads the whole btree.
     ///
     /// # Errors
     ///
@@ -199,7 +201,7 @@ impl Inode {
                 }
                 let extents = self.extents(cache, kind).collect::<Result<Vec<_>>>()?;
                 let map = ExtentMap::from_verified(extents);
-                // Another thread may have been faster; its map is the same.
+                // Another thread may have loaded the same map first.
                 Ok(btree.map.value_or_init(|| map))
             }
             Fork::Absent | Fork::Device | Fork::Local(_) | Fork::MetadataBtree => {
@@ -208,11 +210,11 @@ impl Inode {
         }
     }
 
-    /// What is at `block` of a fork.
+    /// The mapping of `block` of a fork.
     ///
     /// # Errors
     ///
-    /// As [`extent_map`](Self::extent_map).
+    /// The errors of [`extent_map`](Self::extent_map).
     pub fn find(&self, cache: &BufferCache, kind: ForkKind, block: FileBlock) -> Result<Mapping> {
         Ok(self.extent_map(cache, kind)?.find(block))
     }

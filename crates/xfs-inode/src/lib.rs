@@ -1,21 +1,23 @@
 //! In-core inodes, forks and extent maps: from a number to the bytes of a file.
 //!
-//! Owns: [`Inode`], its two [`Fork`]s, the map from file blocks to blocks of the volume; reading and,
-//! through [`Live`], changing of file data, of link targets and of metadata blocks that lie in a fork;
-//! the end of a file. Does **not** own: what those metadata blocks mean (directories and attributes
-//! are above), names, or a cache of inodes. How files are changed stands in docs/internals/files.md.
+//! Owns: [`Inode`], its two [`Fork`]s, and the map from file blocks to blocks of the volume. Owns
+//! reading and, through [`LiveInode`], changing of file data, of link targets and of metadata
+//! blocks in a fork, and the freeing of a file. Does **not** own the meaning of those metadata
+//! blocks (directories and attributes are in the layer above), names, or a cache of inodes. The
+//! changes of files are described in docs/internals/files.md.
 //!
-//! Nothing here is shared by a volume: an inode holds no reference to the buffer cache, it is handed
-//! one with each call. A reference in every inode would be one count that all CPUs write whenever
-//! an inode comes or goes.
+//! Nothing here is shared by a volume: an inode holds no reference to the buffer cache, but
+//! receives one with each call. A reference in every inode would be one counter that all CPUs write
+//! whenever an inode is loaded or dropped.
 //!
 //! # Invariants
 //!
 //! - **I1** An [`Inode`] was verified, and is not free.
 //! - **I2** The extents of an [`ExtentMap`] are in file order, do not overlap, and lie inside the
 //!   volume, so that reading through it needs no further checks.
-//! - **I3** The work to load a map is bounded by the btree blocks that exist: the keys of a level
-//!   rise strictly, so no block is visited twice, and no more records are kept than the inode says.
+//! - **I3** The work to load a map is bounded by the number of btree blocks. The keys of a level
+//!   rise strictly, so no block is visited twice, and no more records are kept than the inode
+//!   counts.
 
 #[cfg(test)]
 mod check;
@@ -29,7 +31,7 @@ mod fork_room;
 mod inode;
 mod live;
 mod map_counts;
-mod target;
+mod symlink;
 #[cfg(test)]
 mod testing;
 
@@ -40,7 +42,7 @@ pub use fork::{BtreeFork, Fork};
 pub use fork_block::BlockShape;
 pub use inode::Inode;
 pub use live::{
-    ExchangedRange, KeepSize, Live, LiveInode, MapRequest, NewInode, SharedRange, WriteTerms,
-    map_blocks, map_blocks_at_worst, new_attribute_room, resume,
+    ExchangedRange, InodeGuard, KeepSize, LiveInode, MapRequest, NewInode, SharedRange,
+    WriteOptions, map_blocks, map_blocks_at_worst, new_attribute_room, resume,
 };
 pub use map_counts::{MapCounts, MapUse};

@@ -1,45 +1,48 @@
 //! An inode that can be changed.
 //!
-//! Owns: [`Live`], which keeps the view that readers have ([`Inode`]) in step with what the log has
-//! (an [`InodeRecord`]), and making an inode of one just allocated. Does **not** own: a cache of
-//! inodes (there is one `Live` for each record, which is for the layer above to hold to), names, or
-//! the lock that keeps reads and writes of file data apart.
+//! Owns: [`LiveInode`], which keeps the view of readers ([`Inode`]) consistent with the log's state
+//! (an [`InodeRecord`]), and initializing a newly allocated inode. Does **not** own a cache of
+//! inodes (the layer above keeps exactly one `LiveInode` for each record), names, or the lock that
+//! keeps reads and writes of file data apart.
 //!
 //! ```text
-//!            Live ──────── Arc<InodeRecord>     latch; while it is not in place core and fork bytes, as
-//!              │                                they are logged
-//!              └── RwLock<Inode>                core, forks, extent maps, as they are read
+//!            LiveInode ────── Arc<InodeRecord>    latch; core and fork bytes as they are logged,
+//!              │                                   unless the inode is in place
+//!              └── RwLock<Inode>                   core, forks, extent maps, as they are read
 //! ```
 //!
 //! # Invariants
 //!
-//! - **I1** A change is made under the record's exclusive latch, which its transaction holds, and by
-//!   [`Live::update`], which changes both sides. So both say the same whenever the latch is free. The record of an inode that is in place
-//!   knows nothing of it, and is told again by the first change.
-//! - **I2** What is logged can be encoded: [`Live::update`] moves times into the range of their form.
-//! - **I3** The view's lock is held for writing only while the change is made: not over I/O, an
-//!   allocation, or another lock than the record's own. Readers hold it at most while they read.
+//! - **I1** A change is made under the record's exclusive latch, which its transaction holds, and
+//!   through [`LiveInode::update`], which changes both sides. So both sides agree whenever the
+//!   latch is free. The record of an inode that has been written in place holds no copy of it; the
+//!   first change gives it one.
+//! - **I2** Everything that is logged can be encoded: [`LiveInode::update`] clamps times to the
+//!   range of their format.
+//! - **I3** The view's lock is held for writing only while the change is made: not during I/O, an
+//!   allocation, or the acquisition of another lock than the record's own. Readers hold it only
+//!   while they read.
 //!
 //! Lock order: the record's latch, then buffers of groups and blocks, then the view.
 
 mod allocate;
+mod allocation_target;
 mod blocks;
 mod copy;
 mod data;
 mod exchange;
 mod inactive;
-mod known;
 mod local;
 mod map;
 mod mapping;
-mod place;
 mod range;
+mod recent_buffers;
 mod remap;
 mod resume;
 mod share;
 mod shift;
-mod step;
-mod target;
+mod symlink;
+mod with_transaction;
 mod write;
 
 pub use exchange::ExchangedRange;
@@ -47,7 +50,7 @@ pub use map::{MapRequest, map_blocks, map_blocks_at_worst};
 pub use range::KeepSize;
 pub use resume::resume;
 pub use share::SharedRange;
-pub use write::WriteTerms;
+pub use write::WriteOptions;
 
 use core::ops::Deref;
 use std::sync::Arc;
@@ -67,30 +70,31 @@ use xfs_trans::{ForkBytes, InodeImage, InodeRecord, Journal, Transaction};
 use crate::fork::Fork;
 use crate::fork_room::{literal_bytes, usual_offset};
 use crate::inode::Inode;
-use known::KnownBlocks;
+use recent_buffers::RecentBuffers;
 
 /// An inode that can be changed, with its log record.
 #[doc(alias = "xfs_inode")]
-pub struct Live {
-    record: Arc<InodeRecord>,
+pub struct LiveInode {
+    log_item: Arc<InodeRecord>,
     view: RwLock<Inode, Object>,
-    known: KnownBlocks,
-    /// The checkpoint of the last change that reading the contents needs, or of a later one. [`NOT_LOOKED_UP`] from
-    /// such a change on until somebody asks, or times change. Written by who has the record's latch.
+    recent: RecentBuffers,
+    /// The checkpoint of the last change that a reader of the contents needs, or a later one.
+    /// [`NOT_LOOKED_UP`] from such a change until the next query or the next change of times.
+    /// Written by the holder of the record's latch.
     needed_sequence: AtomicU64<Object>,
 }
 
-/// The record knows.
+/// The sequence has to be looked up in the record.
 const NOT_LOOKED_UP: u64 = u64::MAX;
 
-// There are as many as inodes in memory.
+// Every cached inode has one.
 #[cfg(not(shuttle))]
-const _: () = assert!(size_of::<Live>() <= 304);
+const _: () = assert!(size_of::<LiveInode>() <= 304);
 
-/// The inode as readers see it. Let go of it before the inode is changed.
-pub struct LiveInode<'a>(RwLockReadGuard<'a, Inode>);
+/// The inode as readers see it. The holder must drop it before it changes the inode.
+pub struct InodeGuard<'a>(RwLockReadGuard<'a, Inode>);
 
-impl Deref for LiveInode<'_> {
+impl Deref for InodeGuard<'_> {
     type Target = Inode;
 
     fn deref(&self) -> &Inode {
@@ -98,10 +102,10 @@ impl Deref for LiveInode<'_> {
     }
 }
 
-/// Which forks a change touches, besides the core.
+/// The forks that a change touches, in addition to the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touched {
-    /// Not even that: only times in it, which nobody needs who reads the contents.
+    /// Only times in the core. A reader of the contents does not need them.
     Times,
     Core,
     Fork(ForkKind),
@@ -118,10 +122,10 @@ impl Touched {
     }
 }
 
-/// What a new inode starts with.
+/// The initial state of a new inode.
 #[derive(Clone, Debug)]
 pub struct NewInode {
-    /// What was allocated for it.
+    /// The inode that was allocated.
     pub inode: AllocatedInode,
     /// Type and permissions.
     pub mode: u16,
@@ -131,34 +135,34 @@ pub struct NewInode {
     pub gid: u32,
     /// Project.
     pub project_id: u32,
-    /// Links; 0 for a file without a name.
+    /// The link count; 0 for a file without a name.
     pub nlink: u32,
     /// All four time stamps.
     pub now: Timestamp,
-    /// Flags that it inherits.
+    /// Flags that the inode inherits.
     pub flags: InodeFlags,
-    /// More of them. Those that say how the inode is stored are added.
+    /// More inherited flags. The flags of the storage format are added.
     pub flags2: InodeFlags2,
-    /// Hint in blocks, with its flag.
+    /// Extent size hint in blocks, with its flag.
     pub extent_size_hint_blocks: u32,
-    /// Hint in blocks, with its flag.
+    /// Extent size hint for copies in blocks, with its flag.
     pub cow_extent_size_hint_blocks: u32,
-    /// Of a device file.
+    /// The device number of a device file.
     pub rdev: Option<DeviceNumber>,
-    /// Whether it gets an attribute fork at once: it will have attributes soon.
+    /// Whether the inode gets an attribute fork at once, because it will have attributes soon.
     pub attr_room: bool,
-    /// What that fork holds from the start, in short form. No more than [`new_attribute_room`].
+    /// The initial contents of that fork, in short form. At most [`new_attribute_room`] bytes.
     pub attributes: Option<Arc<[u8]>>,
 }
 
-/// Bytes of attributes that a new file of this type can start with.
+/// The largest number of bytes of attributes in a new file of this type.
 #[must_use]
 pub fn new_attribute_room(file_type: FileType, geometry: &Geometry) -> usize {
     let offset = usual_offset(data_format(file_type), geometry);
     literal_bytes(geometry).saturating_sub(usize::from(offset) * FORK_OFFSET_BYTES)
 }
 
-/// How the data fork of a new file is stored.
+/// The format of a new file's data fork.
 const fn data_format(file_type: FileType) -> ForkFormat {
     match file_type {
         FileType::Regular | FileType::Directory | FileType::Symlink => ForkFormat::Extents,
@@ -167,7 +171,7 @@ const fn data_format(file_type: FileType) -> ForkFormat {
 }
 
 impl NewInode {
-    /// The core, in place of that of the free inode `old`.
+    /// The core that replaces the core of the free inode `old`.
     fn core(&self, old: &InodeCore, file_type: FileType, geometry: &Geometry) -> InodeCore {
         let data_format = data_format(file_type);
         let attr_format = match self.attributes {
@@ -209,19 +213,24 @@ impl NewInode {
     }
 }
 
-impl Live {
+impl LiveInode {
     fn new(record: Arc<InodeRecord>, view: Inode, needed_sequence: u64) -> Self {
         let needed_sequence = AtomicU64::new(needed_sequence);
-        Self { record, view: RwLock::new(view), known: KnownBlocks::default(), needed_sequence }
+        Self {
+            log_item: record,
+            view: RwLock::new(view),
+            recent: RecentBuffers::default(),
+            needed_sequence,
+        }
     }
 
-    /// What nobody is changing.
+    /// Creates the inode from a record that no transaction is changing.
     fn loaded(record: Arc<InodeRecord>, view: Inode) -> Self {
         let sequence = record.sequence();
         Self::new(record, view, sequence)
     }
 
-    /// Takes inode `number` from its record. An unlinked one is taken too.
+    /// Loads inode `number` from its record, also if it is unlinked.
     ///
     /// # Errors
     ///
@@ -233,7 +242,7 @@ impl Live {
         Ok(Self::loaded(record, view))
     }
 
-    /// As [`load`](Self::load), from a record that the caller has.
+    /// Loads an inode from its record, as [`load`](Self::load).
     ///
     /// # Errors
     ///
@@ -243,11 +252,12 @@ impl Live {
         Ok(Arc::new(Self::loaded(record, view)))
     }
 
-    /// The same of the image that came with the record, whose latch has been shared since.
+    /// Loads an inode from the image that came with the record. The caller has held the record's
+    /// latch shared since then.
     ///
     /// # Errors
     ///
-    /// As [`of_record`](Self::of_record).
+    /// The errors of [`of_record`](Self::of_record).
     pub fn of_image(
         record: Arc<InodeRecord>,
         image: InodeImage,
@@ -257,7 +267,7 @@ impl Live {
         Ok(Arc::new(Self::loaded(record, view)))
     }
 
-    /// Makes a file of an inode that was just allocated. Its record is joined.
+    /// Initializes a newly allocated inode as a file. Joins its record.
     ///
     /// # Errors
     ///
@@ -286,33 +296,33 @@ impl Live {
         Ok(Self::new(record, view, NOT_LOOKED_UP))
     }
 
-    /// What the log knows of it: its latch, and what was logged.
+    /// The log's state of the inode: its latch, and the logged contents.
     #[must_use]
-    pub fn record(&self) -> &Arc<InodeRecord> {
-        &self.record
+    pub fn log_item(&self) -> &Arc<InodeRecord> {
+        &self.log_item
     }
 
-    /// Its number.
+    /// The inode number.
     #[must_use]
     pub fn number(&self) -> InodeNumber {
-        self.record.number()
+        self.log_item.number()
     }
 
-    /// The inode as it is now. Who needs several answers that go together holds the record's latch.
+    /// The present inode. A caller that needs several consistent answers holds the record's latch.
     ///
     /// A thread that holds the guard must not ask for a second one, nor change the inode.
     #[must_use]
-    pub fn inode(&self) -> LiveInode<'_> {
-        LiveInode(self.view.read())
+    pub fn inode(&self) -> InodeGuard<'_> {
+        InodeGuard(self.view.read())
     }
 
-    /// Changes fields of the core; those that the forks decide (formats, counts, blocks, the offset
-    /// of the attribute fork) are not the caller's.
+    /// Changes fields of the core. The caller must not change those that depend on the forks:
+    /// formats, counts, blocks, the offset of the attribute fork.
     pub fn change<R>(&self, tx: &mut Transaction<'_>, f: impl FnOnce(&mut InodeCore) -> R) -> R {
         self.update(tx, Touched::Core, |inode| f(inode.core_mut()))
     }
 
-    /// Changes times alone: [`sync_contents`](Self::sync_contents) does not make them durable.
+    /// Changes only times. [`sync_contents`](Self::sync_contents) does not make them durable.
     #[doc(alias = "XFS_ILOG_TIMESTAMP")]
     pub fn change_times<R>(
         &self,
@@ -322,7 +332,7 @@ impl Live {
         self.update(tx, Touched::Times, |inode| f(inode.core_mut()))
     }
 
-    /// Notes that the contents have changed.
+    /// Updates the times after a change of the contents.
     pub(crate) fn touch(&self, tx: &mut Transaction<'_>, now: Timestamp) {
         self.change(tx, |core| {
             core.modify_time = now;
@@ -330,27 +340,30 @@ impl Live {
         });
     }
 
-    /// Changes the view, and the record with it (I1). The record is joined if it is not yet. The
-    /// inode's count of changes rises with the first one of a transaction.
+    /// Changes the view, and the record with it (I1). Joins the record if necessary. The inode's
+    /// change count rises with the first change of a transaction.
     pub(crate) fn update<R>(
         &self,
         tx: &mut Transaction<'_>,
         touched: Touched,
         f: impl FnOnce(&mut Inode) -> R,
     ) -> R {
-        tx.join(&self.record);
-        let is_first = !tx.has_changed(&self.record);
+        tx.join(&self.log_item);
+        let is_first = !tx.has_changed(&self.log_item);
         if !matches!(touched, Touched::Times | Touched::Core) {
-            self.known.forget();
+            self.recent.forget();
         }
         if touched != Touched::Times {
             self.needed_sequence.store(NOT_LOOKED_UP, Ordering::Relaxed);
         } else if is_first {
-            // What came before is committed; the record will say when these times were.
+            // Earlier changes are committed. The record will later return the sequence of these
+            // times.
             self.look_up_needed();
         }
+        // I3: until the end of this function, which neither waits nor allocates blocks.
         let mut view = self.view.write();
-        // First too: it counts as none, and would come back where the wish for a realtime device is taken away.
+        // Also before the change: a misfit hint counts as absent, and would reappear when the
+        // realtime flag is removed.
         view.core_mut().drop_misfit_hints(tx.geometry());
         let answer = f(&mut view);
         let core = view.core_mut();
@@ -359,7 +372,7 @@ impl Live {
         core.change_count = core.change_count.wrapping_add(is_first.into());
         let inode = &*view;
         tx.change_inode(
-            &self.record,
+            &self.log_item,
             logged_fields(inode, touched),
             || image_of(inode),
             |image| {
@@ -375,32 +388,32 @@ impl Live {
         answer
     }
 
-    /// Makes durable what the contents consist of: their bytes, which the caller has written to the device, where they
-    /// lie, and the size.
+    /// Makes the contents durable: the bytes, which the caller has written to the device, their
+    /// mapping, and the size.
     ///
     /// # Errors
     ///
-    /// What stopped the log.
+    /// The error that stopped the log.
     #[doc(alias = "xfs_fsync_seq")]
     pub fn sync_contents(&self, journal: &Journal) -> Result<()> {
         if self.needed_sequence() <= journal.durable_sequence() {
             return journal.flush_device();
         }
-        // Up to the last change, not to the one that is needed: a checkpoint that is just being written may have
-        // flushed the device before the bytes came, and only behind that one they are flushed again.
-        journal.force(self.record.sequence())
+        // Forces the last change, not only the needed one. A checkpoint that is being written may
+        // have flushed the device before the bytes arrived. Only the next checkpoint flushes them.
+        journal.force(self.log_item.sequence())
     }
 
     fn needed_sequence(&self) -> u64 {
-        // Whoever changes the inode has its latch until that is committed.
-        let _latch = self.record.latch().shared();
+        // A transaction that changes the inode holds its latch until the change is committed.
+        let _latch = self.log_item.latch().shared();
         self.look_up_needed()
     }
 
     fn look_up_needed(&self) -> u64 {
         match self.needed_sequence.load(Ordering::Relaxed) {
             NOT_LOOKED_UP => {
-                let sequence = self.record.sequence();
+                let sequence = self.log_item.sequence();
                 self.needed_sequence.store(sequence, Ordering::Relaxed);
                 sequence
             }
@@ -408,13 +421,14 @@ impl Live {
         }
     }
 
-    /// Brings the map of a fork into memory, from where all changes of it start.
+    /// Loads the map of a fork, which every change of the fork requires.
     pub(crate) fn load_map(&self, cache: &BufferCache, kind: ForkKind) -> Result<()> {
         self.inode().extent_map(cache, kind).map(|_| ())
     }
 }
 
-/// An inode as it is read, from its record, which need not know it any more while it is in place.
+/// Decodes an inode from its record. The record may then drop its copy, while the inode is in
+/// place.
 #[inline]
 fn view_of(record: &InodeRecord, geometry: &Geometry) -> Result<Inode> {
     view_of_image(record.take_image()?, geometry)
@@ -427,21 +441,22 @@ fn view_of_image(image: InodeImage, geometry: &Geometry) -> Result<Inode> {
     Inode::from_image(image, geometry)
 }
 
-/// An inode as it is logged, from its view.
+/// Encodes a view as an inode is logged.
 fn image_of(view: &Inode) -> InodeImage {
     let [data, attr] = [ForkKind::Data, ForkKind::Attr].map(|kind| view.fork(kind).encode());
     InodeImage { core: view.core().clone(), data, attr }
 }
 
-/// Gives the inode times that its form can hold, the newer form where the volume has it.
+/// Clamps the times of an inode to the range of their format. Selects the newer format where the
+/// volume has it.
 fn fit_times(core: &mut InodeCore, geometry: &Geometry) {
     if geometry.has_incompat(IncompatFeatures::BIGTIME) {
         core.flags2 |= InodeFlags2::BIGTIME;
     }
-    core.clamp_times();
+    core.clamp_times(); // I2
 }
 
-/// What is logged of an inode of which these forks change.
+/// The fields to log for a change of these forks.
 fn logged_fields(inode: &Inode, touched: Touched) -> LoggedFields {
     let mut fields = LoggedFields::CORE;
     if touched.includes(ForkKind::Data) {

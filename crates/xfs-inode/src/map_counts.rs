@@ -1,47 +1,47 @@
-//! What has been done to the maps of a volume's files, counted by slot.
+//! Counters of operations on the maps of a volume's files, by slot.
 
 use xfs_sync::SlotCounters;
 use xfs_trans::Journal;
 
-/// What is counted.
+/// The counted operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapUse {
-    /// Somebody asked where contents are, to read them.
+    /// A lookup of the mapping of contents, for a read.
     #[doc(alias = "xs_blk_mapr")]
     Read,
-    /// Blocks were asked for, for a range of a fork, or were converted.
+    /// An allocation of blocks for a range of a fork, or a conversion.
     #[doc(alias = "xs_blk_mapw")]
     Write,
-    /// A range of a fork was to be unmapped, a step of it.
+    /// A step of unmapping a range of a fork.
     #[doc(alias = "xs_blk_unmap")]
     Unmap,
-    /// An extent came into a map.
+    /// An extent was added to a map.
     #[doc(alias = "xs_add_exlist")]
     Insertion,
-    /// An extent, or a part of one, went out of a map.
+    /// An extent, or a part of one, was removed from a map.
     #[doc(alias = "xs_del_exlist")]
     Deletion,
 }
 
 const KINDS: usize = MapUse::Deletion as usize + 1;
 
-/// Counters of everything in [`MapUse`].
+/// The counters of all operations in [`MapUse`].
 #[derive(Default)]
 pub struct MapCounts(SlotCounters<KINDS>);
 
 impl MapCounts {
-    /// Those of a volume.
+    /// The counters of a volume.
     #[must_use]
     pub fn of(journal: &Journal) -> &Self {
         journal.extension(Self::default)
     }
 
-    /// Notes that it has been done.
+    /// Counts one operation.
     pub fn note(&self, what: MapUse) {
         self.0.add(what as usize, 1);
     }
 
-    /// How often that has been done.
+    /// The number of such operations.
     #[must_use]
     pub fn sum(&self, what: MapUse) -> u64 {
         self.0.sum(what as usize)

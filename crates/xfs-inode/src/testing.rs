@@ -1,7 +1,7 @@
 //! A volume in memory, put together from the records in `testdata/inodes`.
 //!
-//! Blocks of 1 KiB and inodes of 512 bytes, all in the first group: inode N lies at byte N · 512 and
-//! block N at byte N · 1024.
+//! Blocks of 1 KiB and inodes of 512 bytes, all in the first group: inode N lies at byte N · 512
+//! and block N at byte N · 1024.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) const ALL: [&[u8]; 9] =
 pub(crate) const FRAGMENTS_LEAF: &[u8] = golden!("fragments.block");
 pub(crate) const LONG_LINK_BLOCK: &[u8] = golden!("longlink.block");
 
-/// What an unwritten block holds on the device: nobody may ever see it.
+/// The contents of an unwritten block on the device. No file may ever show them.
 pub(crate) const STALE: u8 = 0xee;
 
 /// The number that a record carries.
@@ -42,7 +42,7 @@ pub(crate) fn number(record: &[u8]) -> InodeNumber {
     InodeNumber(u64::from_be_bytes(record[152..160].try_into().unwrap()))
 }
 
-/// An inode with bytes at offsets replaced, and its checksum mended.
+/// An inode with bytes at offsets replaced, and its checksum updated.
 pub(crate) fn changed(record: &[u8], changes: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = record.to_vec();
     for (offset, new) in changes {
@@ -86,13 +86,13 @@ impl Volume {
         self.put(number(record).0 * 512, record);
     }
 
-    /// Puts a block where it says that it lives: the address is at `field`.
+    /// Writes a block to the address that it holds itself, at `field`.
     fn put_block(&self, block: &[u8], field: usize) {
         let address = u64::from_be_bytes(block[field..field + 8].try_into().unwrap());
         self.put(address * 512, block);
     }
 
-    /// Puts a block of an extent btree at block `at`: level, count, entries, and the inode it is of.
+    /// Writes a block of an extent btree to block `at`: level, count, entries, and its inode.
     pub(crate) fn put_btree_block(&self, at: u64, (level, count): (u16, u16), entries: &[u8]) {
         let mut block = FRAGMENTS_LEAF.to_vec();
         block[4..6].copy_from_slice(&level.to_be_bytes());
@@ -112,7 +112,7 @@ impl Volume {
         }
     }
 
-    /// Puts a block of an extent btree at block `at`, with its checksum mended.
+    /// Writes a block of an extent btree to block `at`, with its checksum updated.
     pub(crate) fn put_changed_block(&self, at: u64, block: &[u8], changes: &[(usize, &[u8])]) {
         let mut block = block.to_vec();
         for (offset, new) in changes {
@@ -122,7 +122,7 @@ impl Volume {
         self.put(at * 1024, &block);
     }
 
-    /// A cache that knows nothing yet.
+    /// An empty cache.
     pub(crate) fn cache(&self) -> BufferCache {
         let device: Arc<dyn BlockDevice> = self.device.clone();
         BufferCache::new(device, self.geometry.clone(), 1 << 16)
@@ -133,7 +133,7 @@ impl Volume {
     }
 }
 
-/// The check that a corruption names.
+/// Returns the check of a corruption.
 pub(crate) fn failed_check<T>(result: Result<T, Error>) -> Check {
     match result {
         Err(Error::Corrupt(corruption)) => corruption.check().clone(),

@@ -150,7 +150,7 @@ impl File {
         let contents = parts.contents(entry);
         let _contents = (kind == LeaseKind::Layout).then(|| contents.unchanging());
         // Who changes names or attributes has looked for delegations under the latch.
-        let _latch = entry.live().record().latch().shared();
+        let _latch = entry.live().log_item().latch().shared();
         let may = description
             .user()
             .share()

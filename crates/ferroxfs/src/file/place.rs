@@ -62,7 +62,7 @@ impl File {
         self.check_alignment(offset, length)?;
         let cache = self.node.cache();
         let lend = |inode: &Inode| {
-            let place = inode.place(cache, offset, length)?;
+            let place = inode.device_range(cache, offset, length)?;
             Ok(place.map(|place| {
                 let length = (place.end - place.start) as usize;
                 let _lending = Lending::begin();

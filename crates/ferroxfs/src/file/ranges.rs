@@ -7,7 +7,7 @@ use xfs_buffer::PosixError;
 use xfs_format::IncompatFeatures;
 use xfs_format::inode::ForkKind;
 use xfs_format::reservation::TransactionKind;
-use xfs_inode::{ExchangedRange, KeepSize, Live, SharedRange};
+use xfs_inode::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 use xfs_sync::RwLockWriteGuard;
 
 use super::File;
@@ -145,10 +145,10 @@ impl File {
         };
         let range = SharedRange { from, to, length_bytes };
         self.shed_privileges_for(&parts, || {
-            Live::check_share(&parts.journal, there.live(), here.live(), range)
+            LiveInode::check_share(&parts.journal, there.live(), here.live(), range)
         })?;
         let (journal, now) = (&parts.journal, parts.clock.now());
-        parts.with_room(|| Live::reflink(journal, there.live(), here.live(), range, now))?;
+        parts.with_room(|| LiveInode::reflink(journal, there.live(), here.live(), range, now))?;
         parts.notify(here, WatchEvents::MODIFY);
         Ok(())
     }
@@ -171,7 +171,7 @@ impl File {
         let _contents = settle_both(&parts, here, there)?;
         check_mutable(&here.core())?;
         let range = SharedRange { from, to, length_bytes };
-        Live::check_share(&parts.journal, there.live(), here.live(), range)?;
+        LiveInode::check_share(&parts.journal, there.live(), here.live(), range)?;
         // Unlike a clone it changes nothing, so both ranges must be there.
         if to.checked_add(length_bytes).is_none_or(|end| end > here.core().size) {
             return Err(PosixError::InvalidArgument.into());
@@ -180,7 +180,7 @@ impl File {
             return Ok(false);
         }
         let journal = &parts.journal;
-        parts.with_room(|| Live::share_equal(journal, there.live(), here.live(), range))?;
+        parts.with_room(|| LiveInode::share_equal(journal, there.live(), here.live(), range))?;
         Ok(true)
     }
 
@@ -218,7 +218,7 @@ impl File {
         let range = ExchangedRange { starts: [here_at, there_at], length_bytes };
         let files = [here.live(), there.live()];
         let now = parts.clock.now();
-        parts.with_room(|| Live::exchange(&parts.journal, files, range, now))?;
+        parts.with_room(|| LiveInode::exchange(&parts.journal, files, range, now))?;
         parts.notify(here, WatchEvents::MODIFY);
         parts.notify(there, WatchEvents::MODIFY);
         Ok(())
@@ -274,7 +274,7 @@ fn check_exchangeable(parts: &Parts) -> Result<()> {
 /// Sees that the steps of a move have room. It cannot be done again as a whole: each step reserves the
 /// same, and gives back what it has not used.
 fn make_room_to_move(parts: &Parts) -> Result<()> {
-    let blocks = Live::grow_blocks(parts.geometry(), ForkKind::Data, 2);
+    let blocks = LiveInode::grow_blocks(parts.geometry(), ForkKind::Data, 2);
     parts.begin(TransactionKind::Write, blocks)?.cancel();
     Ok(())
 }

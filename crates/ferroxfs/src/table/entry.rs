@@ -26,7 +26,7 @@ use xfs_dir::Directory;
 use xfs_format::InodeNumber;
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{FileType, InodeCore};
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_locks::{FileLocks, LockState};
 use xfs_sync::{Mutex, Object, SetOnce};
 use xfs_trans::Journal;
@@ -49,7 +49,7 @@ pub(crate) trait Inode: Send + Sync + 'static {
     fn has_name(&self) -> bool;
 }
 
-impl Inode for Live {
+impl Inode for LiveInode {
     fn number(&self) -> InodeNumber {
         self.number()
     }
@@ -64,7 +64,7 @@ impl Inode for Live {
 }
 
 /// An inode in memory.
-pub(crate) struct Entry<I = Live> {
+pub(crate) struct Entry<I = LiveInode> {
     /// What everybody reads, on a cache line that hardly anybody writes.
     hints: Hints<I>,
     locks: LockState,
@@ -422,7 +422,7 @@ impl Entry {
         name: &[u8],
         note: impl FnOnce(Option<InodeNumber>),
     ) -> Result<(InodeNumber, EntryType)> {
-        let _shared = self.live().record().latch().shared();
+        let _shared = self.live().log_item().latch().shared();
         let inode = self.live().inode();
         let directory = Directory::new(journal.cache(), &inode)?;
         if name == b".." {

@@ -370,7 +370,7 @@ impl Walk<'_> {
 fn metadata(parts: &Parts, entry: &Entry) -> Metadata {
     let buffered = entry.known_contents().and_then(Contents::shown);
     let live = entry.live();
-    let _latch = live.record().latch().shared();
+    let _latch = live.log_item().latch().shared();
     let mut metadata = Metadata::new(&live.inode(), parts.geometry());
     if let Some(buffered) = buffered {
         buffered.add_to(&mut metadata, parts.geometry());

@@ -76,7 +76,7 @@ impl<'a> Acting<'a> {
         if self.who.somebody().is_none() || !directory.is_directory() {
             return Ok(());
         }
-        let _latch = directory.live().record().latch().shared();
+        let _latch = directory.live().log_item().latch().shared();
         self.check(directory, Access::EXECUTE)
     }
 

@@ -69,7 +69,7 @@ impl Acting<'_> {
         let (name, value) = (attribute.name.len(), attribute.value.len());
         let blocks = xfs_dir::attribute_blocks(geometry, name, value);
         let mut tx = self.with_room(|| self.journal.begin(TransactionKind::SetAttr, blocks))?;
-        tx.join(file.live().record());
+        tx.join(file.live().log_item());
         let mode_after = purpose.changed_mode(&file.core(), self.who);
         let now = self.clock.now();
         file.forget_rights();
@@ -126,7 +126,7 @@ impl Acting<'_> {
         let blocks = xfs_dir::attribute_blocks(self.geometry(), name.len(), 0);
         self.undelegated(&[file], || {
             self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
-                tx.join(file.live().record());
+                tx.join(file.live().log_item());
                 self.check_attribute(file, (namespace, name), Purpose::Value)?;
                 check_undelegated(file)?;
                 if !take_attribute(tx, file, namespace, name)? {
@@ -150,7 +150,7 @@ impl Acting<'_> {
 
     /// Whether the file has capabilities that whoever executes it gets.
     pub(crate) fn is_capable(&self, file: &Entry) -> Result<bool> {
-        let _latch = file.live().record().latch().shared();
+        let _latch = file.live().log_item().latch().shared();
         is_capable(&self.journal, file)
     }
 
@@ -168,7 +168,7 @@ impl Acting<'_> {
         }
         let blocks = xfs_dir::attribute_blocks(self.geometry(), CAPABILITIES.len(), 0);
         let has_changed = self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
-            tx.join(file.live().record());
+            tx.join(file.live().log_item());
             let core = file.core();
             check_not_immutable(&core)?;
             let was_capable =

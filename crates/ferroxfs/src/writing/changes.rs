@@ -79,7 +79,7 @@ impl Acting<'_> {
             return Ok(());
         }
         let is_capable = {
-            let _latch = file.live().record().latch().shared();
+            let _latch = file.live().log_item().latch().shared();
             check_mutable(&file.core())?;
             self.who.check_change(&file.core(), changes)?;
             is_capable(&self.journal, file)?
@@ -92,7 +92,7 @@ impl Acting<'_> {
         self.contents(file).write_back()?;
         self.undelegated(&[file], || {
             self.transact(TransactionKind::ChangeInode, 0, |tx| {
-                tx.join(file.live().record());
+                tx.join(file.live().log_item());
                 check_not_immutable(&file.core())?;
                 if self.who.somebody().is_some() {
                     self.who.check_touch(self.journal.cache(), &file.live().inode())?;
@@ -111,7 +111,7 @@ impl Acting<'_> {
 
     fn change_file(&self, file: &Entry, changes: &Changes) -> Result<()> {
         self.transact_with_lists(TransactionKind::ChangeInode, 0, |tx, room| {
-            tx.join(file.live().record());
+            tx.join(file.live().log_item());
             let core = file.core();
             if !changes.are_settings_alone() {
                 check_mutable(&core)?;
@@ -144,7 +144,7 @@ impl Acting<'_> {
     /// Sets the time of the last access, and nothing else: for who may read the file.
     pub(crate) fn note_access(&self, file: &Entry, time: Timestamp) -> Result<()> {
         self.transact(TransactionKind::ChangeInode, 0, |tx| {
-            tx.join(file.live().record());
+            tx.join(file.live().log_item());
             self.check(file, Access::READ)?;
             file.live().change_times(tx, |core| core.access_time = time);
             Ok(())
@@ -162,7 +162,7 @@ impl Acting<'_> {
         // What is written later would give the file its own time.
         self.contents(file).write_back()?;
         self.transact(TransactionKind::ChangeInode, 0, |tx| {
-            tx.join(file.live().record());
+            tx.join(file.live().log_item());
             self.check(file, Access::WRITE)?;
             file.live().change_times(tx, |core| {
                 (core.modify_time, core.change_time) = (modified, changed);
@@ -228,7 +228,7 @@ impl Parts {
     /// Makes what has been changed in this inode durable.
     pub(crate) fn sync(&self, file: &Arc<Entry>) -> Result<()> {
         self.contents(file).flush_for_sync()?;
-        self.journal.force(file.live().record().sequence())?;
+        self.journal.force(file.live().log_item().sequence())?;
         self.check_length()
     }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use xfs_alloc::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
 use xfs_buffer::{Error, PosixError, Result};
-use xfs_dir::{EntryPlace, ParentLink, ParentPath};
+use xfs_dir::{EntryLocation, ParentLink, ParentPath};
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{DeviceNumber, FileType, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{Geometry, InodeNumber};
-use xfs_inode::{Live, NewInode, new_attribute_room};
+use xfs_inode::{LiveInode, NewInode, new_attribute_room};
 use xfs_trans::Transaction;
 
 use super::access::check_not_immutable;
@@ -146,7 +146,7 @@ impl Acting<'_> {
             + self.reserves.parent
             + self.target_blocks(kind);
         let made = self.transact_with_lists(kind.transaction(), blocks, |tx, room| {
-            tx.join(directory.live().record());
+            tx.join(directory.live().log_item());
             let place = self.check_is_free(tx, directory, name)?;
             self.check_adds(directory)?;
             self.who.check_kind(kind)?;
@@ -208,7 +208,7 @@ impl Acting<'_> {
         let blocks = inode_blocks(self.geometry());
         let made =
             self.transact_with_lists(TransactionKind::CreateUnnamed, blocks, |tx, room| {
-                tx.join(directory.live().record());
+                tx.join(directory.live().log_item());
                 check_is_directory(directory)?;
                 let birth = birth(tx)?;
                 if let Some(needed) = birth.lists.lacks_room(room) {
@@ -217,7 +217,7 @@ impl Acting<'_> {
                 let Some(live) = self.make_inode(tx, directory, birth)? else {
                     return Ok(Attempt::Done(None));
                 };
-                xfs_alloc::add_unlinked(tx, live.record())?;
+                xfs_alloc::add_unlinked(tx, live.log_item())?;
                 self.table.insert(live).map(|entry| Attempt::Done(Some(entry)))
             })?;
         made.inspect(|entry| entry.set_ready()).ok_or(PosixError::NoSpace.into())
@@ -229,7 +229,7 @@ impl Acting<'_> {
         tx: &mut Transaction<'_>,
         directory: &Entry,
         name: &'n [u8],
-    ) -> Result<EntryPlace<'n>> {
+    ) -> Result<EntryLocation<'n>> {
         check_is_directory(directory)?;
         self.check(directory, Access::EXECUTE)?;
         let place = xfs_dir::seek_entry(tx, directory.live(), name)?;
@@ -248,7 +248,7 @@ impl Acting<'_> {
 
     fn target_blocks(&self, kind: &NewKind<'_>) -> u64 {
         match kind {
-            NewKind::Symlink(target) => Live::target_blocks(self.geometry(), target.len()),
+            NewKind::Symlink(target) => LiveInode::target_blocks(self.geometry(), target.len()),
             _ => 0,
         }
     }
@@ -272,7 +272,7 @@ impl Acting<'_> {
         tx: &mut Transaction<'_>,
         directory: &Entry,
         birth: Birth<'_>,
-    ) -> Result<Option<Arc<Live>>> {
+    ) -> Result<Option<Arc<LiveInode>>> {
         let Birth { kind, creation, lists, nlink, parent: attributes } = birth;
         let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
         let is_directory = *kind == NewKind::Directory;
@@ -299,7 +299,7 @@ impl Acting<'_> {
             attr_room: self.has_parents() || !lists.is_empty(),
             attributes,
         };
-        let live = Arc::new(Live::create(tx, made)?);
+        let live = Arc::new(LiveInode::create(tx, made)?);
         match kind {
             NewKind::Directory => xfs_dir::init_directory(tx, &live, directory.number())?,
             NewKind::Symlink(target) => live.set_target(tx, target)?,
@@ -314,8 +314,8 @@ impl Acting<'_> {
         &self,
         tx: &mut Transaction<'_>,
         directory: &Entry,
-        live: &Arc<Live>,
-        place: EntryPlace<'_>,
+        live: &Arc<LiveInode>,
+        place: EntryLocation<'_>,
     ) -> Result<()> {
         let (file_type, now) = {
             let inode = live.inode();
@@ -334,7 +334,7 @@ impl Acting<'_> {
     pub(super) fn add_parent(
         &self,
         tx: &mut Transaction<'_>,
-        live: &Arc<Live>,
+        live: &Arc<LiveInode>,
         directory: &Entry,
         name: &[u8],
     ) -> Result<()> {

@@ -32,7 +32,7 @@ impl Acting<'_> {
             check_project(&directory.core(), &core)?;
             // Its list is in a certain group, so this comes before what can choose its group.
             if core.nlink == 0 {
-                xfs_alloc::remove_unlinked(tx, file.live().record())?;
+                xfs_alloc::remove_unlinked(tx, file.live().log_item())?;
                 file.set_awaits_name(false);
             }
             let entry_type = EntryType::of(file.live().inode().file_type());

@@ -12,7 +12,7 @@ use xfs_dir::{NewAttribute, SetMode};
 use xfs_format::attr::Namespace;
 use xfs_format::inode::{FileType, InodeCore};
 use xfs_format::reservation::TransactionKind;
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_trans::Transaction;
 
 use super::access::check_mutable;
@@ -94,7 +94,7 @@ impl NewLists {
     pub(super) fn set_along(
         &self,
         tx: &mut Transaction<'_>,
-        file: &Arc<Live>,
+        file: &Arc<LiveInode>,
         change: impl FnOnce(&mut InodeCore) + Send + 'static,
     ) -> Result<()> {
         let Some(value) = &self.access else {
@@ -106,7 +106,7 @@ impl NewLists {
     }
 
     /// Sets them on a file that is just being made: in this step as far as the inode has room.
-    pub(super) fn set(&self, tx: &mut Transaction<'_>, file: &Arc<Live>) -> Result<()> {
+    pub(super) fn set(&self, tx: &mut Transaction<'_>, file: &Arc<LiveInode>) -> Result<()> {
         let lists = [(AclKind::Access, &self.access), (AclKind::Default, &self.default)];
         for (kind, value) in lists {
             let Some(value) = value else { continue };
@@ -178,7 +178,7 @@ impl Acting<'_> {
             let encoded = list.encode();
             if encoded.is_err() {
                 // It takes more on disk than in the hands of who sets it, which is looked at after he may.
-                let _latch = file.live().record().latch().shared();
+                let _latch = file.live().log_item().latch().shared();
                 self.check_attribute(file, (Namespace::Trusted, kind.name()), purpose)?;
             }
             let value = encoded?;
@@ -193,7 +193,7 @@ impl Acting<'_> {
     fn remove_acl(&self, file: &Entry, kind: AclKind, purpose: Purpose) -> Result<()> {
         let blocks = xfs_dir::attribute_blocks(self.geometry(), kind.name().len(), 0);
         self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
-            tx.join(file.live().record());
+            tx.join(file.live().log_item());
             self.check_attribute(file, (Namespace::Trusted, kind.name()), purpose)?;
             check_undelegated(file)?;
             let was_there = take_attribute(tx, file, Namespace::Trusted, kind.name())?;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError, Result};
-use xfs_dir::EntryPlace;
+use xfs_dir::EntryLocation;
 use xfs_format::InodeNumber;
 use xfs_format::reservation::TransactionKind;
 use xfs_trans::Transaction;
@@ -168,7 +168,7 @@ impl Acting<'_> {
         &self,
         tx: &mut Transaction<'_>,
         request: &Request<'a>,
-    ) -> Result<Option<EntryPlace<'a>>> {
+    ) -> Result<Option<EntryLocation<'a>>> {
         let Request { directory, name, child, removal } = *request;
         join_all(tx, [directory, child]);
         check_is_directory(directory)?;
@@ -192,7 +192,7 @@ impl Acting<'_> {
         &self,
         tx: &mut Transaction<'_>,
         request: &Request<'_>,
-        place: EntryPlace<'_>,
+        place: EntryLocation<'_>,
     ) -> Result<()> {
         let Request { directory, name, removal, .. } = *request;
         self.names.forget(directory.number(), name);
@@ -222,7 +222,7 @@ impl Acting<'_> {
             core.change_time = now;
         });
         if child.live().inode().core().nlink == 0 {
-            xfs_alloc::add_unlinked(tx, child.live().record())?;
+            xfs_alloc::add_unlinked(tx, child.live().log_item())?;
         }
         Ok(())
     }

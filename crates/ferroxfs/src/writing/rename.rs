@@ -351,7 +351,7 @@ impl Acting<'_> {
     ) -> Result<()> {
         let named = |tx: &mut Transaction<'_>| match whiteout {
             Some(whiteout) => {
-                xfs_alloc::remove_unlinked(tx, whiteout.live().record())?;
+                xfs_alloc::remove_unlinked(tx, whiteout.live().log_item())?;
                 whiteout.live().change(tx, |core| core.nlink = 1);
                 Ok(())
             }
@@ -417,7 +417,7 @@ fn join_known(tx: &mut Transaction<'_>, rename: &Move<'_>) {
     entries.extend(whiteout);
     entries.sort_by_key(|entry| entry.number());
     for entry in entries {
-        tx.join(entry.live().record());
+        tx.join(entry.live().log_item());
     }
 }
 

@@ -218,7 +218,7 @@ fn who_looks_up_what_goes_meets_nothing() {
                         match parts.look_up(root, b"one") {
                             Ok(found) => {
                                 // What somebody holds is not freed, whatever became of its name.
-                                assert!(!found.live().record().core().unwrap().is_free());
+                                assert!(!found.live().log_item().core().unwrap().is_free());
                                 parts.finish_with(found);
                             }
                             Err(error) => break error,

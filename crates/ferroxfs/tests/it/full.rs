@@ -12,7 +12,7 @@ use xfs_dir::{ParentLink, ParentPath, remove_entry, remove_parent};
 use xfs_format::InodeNumber;
 use xfs_format::inode::ForkKind;
 use xfs_format::reservation::TransactionKind;
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_testkit::CowDevice;
 use xfs_trans::testing::{JournalParts, make_sized, parts};
 
@@ -235,20 +235,20 @@ fn cut_with_promises(device: &Arc<CowDevice>, folder: InodeNumber, files: &[Inod
     let shared: SharedDevice = Arc::clone(device) as _;
     let JournalParts { cache, log, superblock } = parts(&shared, 0);
     let journal = xfs_alloc::open_journal(cache, log, &superblock).unwrap();
-    let folder = Arc::new(Live::load(&journal, folder).unwrap());
+    let folder = Arc::new(LiveInode::load(&journal, folder).unwrap());
     let generation = folder.inode().core().generation;
     let mut chains = Vec::new();
     for (number, file) in files.iter().enumerate() {
-        let file = Arc::new(Live::load(&journal, *file).unwrap());
+        let file = Arc::new(LiveInode::load(&journal, *file).unwrap());
         let name = format!("link {number}").into_bytes();
         let mut tx = journal.begin(TransactionKind::Remove, 20).unwrap();
-        tx.join(folder.record());
-        tx.join(file.record());
+        tx.join(folder.log_item());
+        tx.join(file.log_item());
         remove_entry(&mut tx, &folder, &name).unwrap();
         file.change(&mut tx, |core| core.nlink -= 1);
         let link = ParentLink { inode: folder.number(), generation, name: name.into() };
         remove_parent(&mut tx, &file, &link, ParentPath::Intents).unwrap();
-        tx.leave(folder.record());
+        tx.leave(folder.log_item());
         tx.roll().unwrap();
         chains.push(tx);
     }

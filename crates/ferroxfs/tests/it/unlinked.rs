@@ -8,7 +8,7 @@ use xfs_device::{Durability, SharedDevice};
 use xfs_dir::remove_entry;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{Geometry, InodeNumber};
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_testkit::CowDevice;
 use xfs_trans::Journal;
 use xfs_trans::testing::{JournalParts, make_with, parts, superblock};
@@ -30,13 +30,13 @@ fn journal(device: &SharedDevice) -> Arc<Journal> {
 /// Takes the names of files away as if somebody had them open, and writes everything in place.
 fn unlink(device: &SharedDevice, files: &[InodeNumber]) {
     let journal = journal(device);
-    let root = Arc::new(Live::load(&journal, superblock(device).root_inode).unwrap());
+    let root = Arc::new(LiveInode::load(&journal, superblock(device).root_inode).unwrap());
     for (number, inode) in files.iter().enumerate() {
-        let live = Live::load(&journal, *inode).unwrap();
+        let live = LiveInode::load(&journal, *inode).unwrap();
         let mut tx = journal.begin(TransactionKind::Remove, 20).unwrap();
-        tx.join(root.record());
-        tx.join(live.record());
-        add_unlinked(&mut tx, live.record()).unwrap();
+        tx.join(root.log_item());
+        tx.join(live.log_item());
+        add_unlinked(&mut tx, live.log_item()).unwrap();
         remove_entry(&mut tx, &root, format!("file {number}").as_bytes()).unwrap();
         live.change(&mut tx, |core| core.nlink = 0);
         tx.commit().unwrap();
@@ -47,9 +47,9 @@ fn unlink(device: &SharedDevice, files: &[InodeNumber]) {
 /// Leaves a log with a change of the root in it.
 fn crash(device: &SharedDevice) {
     let journal = journal(device);
-    let root = Live::load(&journal, superblock(device).root_inode).unwrap();
+    let root = LiveInode::load(&journal, superblock(device).root_inode).unwrap();
     let mut tx = journal.begin(TransactionKind::ChangeInode, 0).unwrap();
-    tx.join(root.record());
+    tx.join(root.log_item());
     root.change(&mut tx, |core| core.mode = 0o40_700);
     tx.commit().unwrap();
     journal.force_all().unwrap();

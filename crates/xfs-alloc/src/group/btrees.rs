@@ -1,4 +1,4 @@
-//! The btrees of a group that hang from its AGF: where their blocks come from and go to.
+//! The btrees of a group whose roots are in its AGF: where their blocks come from and go to.
 //!
 //! | btree | its blocks | counted in |
 //! |---|---|---|
@@ -19,20 +19,20 @@ use xfs_format::{AgBlock, Structure};
 use xfs_trans::Transaction;
 
 use super::GroupSpace;
-use super::search::{Found, Near, Wanted};
+use super::search::{GroupRequest, Near, SearchResult};
 use crate::deferred::FreeWork;
 use crate::owner::{ExtentOwner, Purpose};
 use crate::space::reservation::Account;
 
-/// A btree whose root stands in the AGF.
+/// A btree whose root is in the AGF.
 pub(super) trait GroupBtree: BtreeFormat + Sized {
-    /// Where the AGF keeps its root; `None` if the volume does not have the btree.
+    /// The root in the AGF; `None` if the volume does not have the btree.
     fn root(group: &mut GroupSpace) -> Option<&mut BtreeRoot>;
     fn claim(group: &mut GroupSpace, tx: &mut Transaction<'_>, near: u32) -> Result<u32>;
     fn give_back(group: &mut GroupSpace, tx: &mut Transaction<'_>, block: u32) -> Result<()>;
 }
 
-/// What a btree's editor needs of the group.
+/// The part of a group that the editor of a btree needs.
 pub(super) struct InGroup<'g, F> {
     group: &'g mut GroupSpace,
     format: PhantomData<F>,
@@ -42,7 +42,8 @@ pub(super) struct InGroup<'g, F> {
 pub(super) type GroupEditor<'e, 'journal, F> = Editor<F, Anchored<'e, 'journal, InGroup<'e, F>>>;
 
 impl GroupSpace {
-    /// An editor of one btree. While it is open only other btrees of the group can be edited.
+    /// Creates an editor of one btree. While it is open only other btrees of the group can be
+    /// edited.
     pub(super) fn edit<'e, 'journal, F: GroupBtree>(
         &'e mut self,
         tx: &'e mut Transaction<'journal>,
@@ -72,7 +73,7 @@ impl GroupSpace {
         Ok(())
     }
 
-    /// One less, of a count that comes from disk.
+    /// Returns `count - 1`, for a count that comes from disk.
     fn fewer(&self, count: u32) -> Result<u32> {
         let (what, length) = ("a btree", self.agf.length_blocks);
         count.checked_sub(1).ok_or_else(|| {
@@ -84,7 +85,7 @@ impl GroupSpace {
 
 impl<F: GroupBtree> Anchor for InGroup<'_, F> {
     fn claim_block(&mut self, tx: &mut Transaction<'_>, near: u64) -> Result<u64> {
-        let near = u32::try_from(near).unwrap_or(0);
+        let near = u32::try_from(near).expect("a block of a group has 32 bits");
         F::claim(self.group, tx, near).map(u64::from)
     }
 
@@ -95,9 +96,10 @@ impl<F: GroupBtree> Anchor for InGroup<'_, F> {
     }
 
     fn set_root(&mut self, _tx: &mut Transaction<'_>, root: Root<'_>) -> Result<()> {
-        if let (Root::Block(root), Some(field)) = (root, F::root(self.group)) {
-            *field = root;
-        }
+        let (Root::Block(root), Some(field)) = (root, F::root(self.group)) else {
+            unreachable!("the root of a btree that is edited is in the AGF")
+        };
+        *field = root;
         Ok(())
     }
 }
@@ -109,7 +111,7 @@ macro_rules! free_space_btree {
                 Some(&mut group.agf.$field)
             }
 
-            // Users see the free-space btrees' own blocks as used, beyond their roots.
+            // Users see the blocks of the free-space btrees as used, except the roots.
             fn claim(group: &mut GroupSpace, tx: &mut Transaction<'_>, _near: u32) -> Result<u32> {
                 group.count_unreserved(tx, 1);
                 group.claim_listed(tx)
@@ -154,19 +156,20 @@ impl GroupBtree for Refcounts {
     }
 
     fn claim(group: &mut GroupSpace, tx: &mut Transaction<'_>, near: u32) -> Result<u32> {
-        let wanted = Wanted {
+        let wanted = GroupRequest {
             near: Near::Block(near),
             owner: Some(ExtentOwner::REFCOUNT_BTREE),
             purpose: Some(Purpose::Metadata),
-            ..Wanted::blocks(1, 1)
+            ..GroupRequest::blocks(1, 1)
         };
         match group.allocate(tx, &wanted)? {
-            Found::Extent { range, .. } => {
+            SearchResult::Extent { range, .. } => {
                 group.agf.refcount_blocks += 1;
                 Ok(range.start)
             }
-            // The btree stays half changed: no ordinary lack of space.
-            Found::Nothing | Found::Busy => Err(xfs_buffer::Error::Shutdown),
+            // The btree stays half changed, so this must not be reported as an ordinary lack of
+            // space.
+            SearchResult::Nothing | SearchResult::Busy => Err(xfs_buffer::Error::Shutdown),
         }
     }
 

@@ -1,13 +1,14 @@
-//! Telling the device which blocks of a group are free.
+//! Discarding free blocks of a group.
 //!
-//! Owns: which blocks. Does **not** own: when; and a device that cannot do it does nothing.
+//! Owns: the choice of the blocks. Does **not** own the time. On a device without discards nothing
+//! happens.
 //!
 //! # Invariants
 //!
-//! - **I1** What is discarded is free now, by the btree, and not busy: its free is durable. Blocks that
-//!   were busy may have gone to the free list and into a btree since, so the btree is asked.
-//! - **I2** The group's header is latched meanwhile, so nobody takes the blocks before the discard has
-//!   returned.
+//! - **I1** A discarded block is free now, by the btree, and not busy: its free is durable. Blocks
+//!   that were busy may have moved to the free list and into a btree since, so the btree is asked.
+//! - **I2** The group's header is latched meanwhile, so no thread allocates the blocks before the
+//!   discard has returned.
 
 use std::ops::Range;
 
@@ -19,19 +20,19 @@ use xfs_trans::Transaction;
 use super::GroupSpace;
 use super::search::Search;
 
-/// Free extents that are looked at before others get their turn with the group.
+/// The number of free extents that are examined before the group is released to other threads.
 const TURN_EXTENTS: usize = 64;
 
-/// What came of a turn.
+/// The result of one turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Discarded {
     pub(crate) blocks: u64,
-    /// Where to go on; `None` when the range is done.
+    /// The block to continue from; `None` when the range is done.
     pub(crate) next: Option<u32>,
 }
 
 impl GroupSpace {
-    /// Discards what is free in a range of the group, in pieces of at least `minimum` blocks.
+    /// Discards the free blocks in a range of the group, in pieces of at least `minimum` blocks.
     pub(crate) fn discard_free(
         &self,
         tx: &Transaction<'_>,
@@ -50,6 +51,7 @@ impl GroupSpace {
             };
             let inside = free.start.0.max(range.start)..free.end().0.min(range.end);
             if !inside.is_empty() {
+                // I1: the extent is free by the btree, and these parts are not busy.
                 let usable: Vec<_> = self.state.lock().busy.usable(inside).collect();
                 for part in usable.into_iter().filter(|part| part.len() as u64 >= minimum.into()) {
                     self.discard(tx, &part)?;
@@ -61,8 +63,8 @@ impl GroupSpace {
         Ok(Discarded { blocks, next: next.map(|free| free.start.0) })
     }
 
-    /// Discards what has just become durable as free, as far as it still is. It is no harm if that
-    /// cannot be done.
+    /// Discards extents whose free has just become durable, as far as they are still free. Errors
+    /// are ignored: a discard is only a hint.
     pub(super) fn discard_expired(&self, tx: &Transaction<'_>, mut expired: Vec<Range<u32>>) {
         expired.sort_by_key(|range| range.start);
         expired.dedup_by(|next, last| {
@@ -81,6 +83,7 @@ impl GroupSpace {
         }
     }
 
+    /// Discards blocks. `self` keeps the header latched meanwhile (I2).
     fn discard(&self, tx: &Transaction<'_>, part: &Range<u32>) -> Result<()> {
         let geometry = tx.geometry();
         let at = geometry.ag_block_disk_addr(self.number, AgBlock(part.start));

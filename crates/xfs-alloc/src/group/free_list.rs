@@ -1,14 +1,14 @@
-//! The free list of a group: blocks that its btrees grow into and shrink out of.
+//! The free list of a group: the reserve of blocks that its btrees grow from and shrink to.
 //!
-//! Owns: taking from the list and putting onto it, how long it must be, and bringing it to that
-//! length. Does **not** own which btree counts the block, or the format of the list.
+//! Owns: taking from the list and adding to it, its required length, and filling it to that length.
+//! Does **not** own which btree counts the block, or the format of the list.
 //!
 //! A change of free space can make the free-space btrees grow, and growing takes free space. The
-//! list breaks that circle: it is filled before, with as many blocks as the btrees can take in the
-//! worst case, and a btree takes its block from there.
+//! list breaks that circle. It is filled before the change with as many blocks as the btrees can
+//! take in the worst case, and a btree takes its block from there.
 //!
-//! Blocks on the list may be busy: what uses them is metadata, which is written in place only after
-//! its checkpoint, and that is never older than the one which freed the block.
+//! Blocks on the list may be busy. They are used for metadata, which is written in place only after
+//! its checkpoint, and that checkpoint is never older than the one that freed the block.
 
 use xfs_buffer::{Buffer, Result};
 use xfs_format::agf::Agf;
@@ -18,15 +18,15 @@ use xfs_format::{BlockKind, Structure};
 use xfs_trans::Transaction;
 
 use super::GroupSpace;
-use super::reverse_map::Mapping;
+use super::reverse_map::OwnedExtent;
 use super::search::Search;
 use crate::deferred::FreeWork;
 use crate::owner::ExtentOwner;
 
 /// Blocks that the list of a group must hold before a change of its free space.
 ///
-/// Each btree may split from the leaf to the root and get a new root; then, while the list is
-/// filled again, it may split once more up to that root.
+/// Each btree may split from the leaf to the root and get a new root. It may then split once more,
+/// up to that root, while the list is filled again.
 #[doc(alias = "xfs_alloc_min_freelist")]
 pub(crate) fn needed(agf: &Agf, most: &BtreeHeights) -> u32 {
     let levels = |levels: u32, most: u32| 2 * (levels + 1).min(most).max(1) - 2;
@@ -37,8 +37,8 @@ pub(crate) fn needed(agf: &Agf, most: &BtreeHeights) -> u32 {
 }
 
 impl GroupSpace {
-    /// Brings the free list to its length: blocks too many are freed in a later step, missing ones
-    /// are allocated, as far as there are any.
+    /// Brings the free list to its required length. Excess blocks are freed in a later step;
+    /// missing ones are allocated, as far as the group has any.
     #[doc(alias = "xfs_alloc_fix_freelist")]
     pub(crate) fn fill_free_list(&mut self, tx: &mut Transaction<'_>) -> Result<()> {
         while self.agf.free_list.count > needed(&self.agf, &self.state.heights) {
@@ -47,7 +47,7 @@ impl GroupSpace {
             tx.defer(FreeWork::of_free_list(block).boxed());
         }
         loop {
-            // Taking blocks can make the btrees higher, and the list longer with them.
+            // Taking blocks can add levels to the btrees, and a higher btree needs a longer list.
             let missing =
                 needed(&self.agf, &self.state.heights).saturating_sub(self.agf.free_list.count);
             if missing == 0 {
@@ -58,14 +58,14 @@ impl GroupSpace {
             };
             let (from, range) = found;
             self.take_free(tx, from, range.clone())?;
-            self.add_mapping(tx, &Mapping::owned(ExtentOwner::GROUP, range.clone()))?;
+            self.add_mapping(tx, &OwnedExtent::new(ExtentOwner::GROUP, range.clone()))?;
             for block in range {
                 self.put_on_list(tx, block)?;
             }
         }
     }
 
-    /// Takes the block at the head of the list.
+    /// Removes the block at the head of the list. An empty list breaks I2 of the group.
     #[doc(alias = "xfs_alloc_get_freelist")]
     pub(super) fn take_from_list(&mut self, tx: &mut Transaction<'_>) -> Result<u32> {
         let list = self.list(tx)?;
@@ -82,7 +82,7 @@ impl GroupSpace {
         Ok(block.0)
     }
 
-    /// Puts a block at the tail of the list.
+    /// Adds a block at the tail of the list.
     #[doc(alias = "xfs_alloc_put_freelist")]
     pub(super) fn put_on_list(&mut self, tx: &mut Transaction<'_>, block: u32) -> Result<()> {
         let at = tx.geometry().header_disk_addr(self.number, AGFL_SECTOR);
@@ -101,7 +101,7 @@ impl GroupSpace {
         Ok(())
     }
 
-    /// The list's buffer, to look at: the header's latch protects it.
+    /// The list's buffer, for reading: the header's latch protects it.
     fn list(&self, tx: &Transaction<'_>) -> Result<Buffer> {
         let geometry = tx.geometry();
         let at = geometry.header_disk_addr(self.number, AGFL_SECTOR);

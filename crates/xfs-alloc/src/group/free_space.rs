@@ -1,12 +1,13 @@
 //! Both free-space btrees of a group, changed together.
 //!
-//! Owns: cutting blocks out of a free extent, and joining freed blocks with what is free beside
-//! them. Does **not** own which extent, or what becomes of the blocks.
+//! Owns: cutting blocks out of a free extent, and joining freed blocks with adjacent free extents.
+//! Does **not** own the choice of the extent, or the use of the blocks.
 //!
 //! # Invariants
 //!
-//! - **I1** Both btrees hold the same extents, no two of which touch.
-//! - **I2** `free_blocks` is their sum, `longest_free_blocks` the last of the btree by size.
+//! - **I1** Both btrees hold the same extents, and no two extents touch.
+//! - **I2** `free_blocks` is the sum of the extents, `longest_free_blocks` the last of the btree by
+//!   size.
 
 use std::ops::Range;
 
@@ -32,9 +33,9 @@ impl GroupSpace {
         from: FreeSpace,
         range: Range<u32>,
     ) -> Result<()> {
-        assert!(from.start.0 <= range.start, "the blocks lie in the extent");
-        assert!(range.start < range.end, "there are blocks to take");
-        assert!(range.end <= from.end().0, "the blocks lie in the extent");
+        assert!(from.start.0 <= range.start, "I3: the blocks lie in the free extent");
+        assert!(range.start < range.end, "at least one block is taken");
+        assert!(range.end <= from.end().0, "I3: the blocks lie in the free extent");
         let rest = [from.start.0..range.start, range.end..from.end().0];
         let mut rest = rest.into_iter().filter(|part| !part.is_empty()).map(extent);
         let parts = [rest.next(), rest.next()];
@@ -69,7 +70,7 @@ impl GroupSpace {
         }
     }
 
-    /// Takes records out of the btree by size and puts others in.
+    /// Replaces records of the btree by size.
     fn replace_by_size(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -87,13 +88,14 @@ impl GroupSpace {
         for record in new.iter().flatten() {
             editor.insert(*record)?;
         }
+        // I2: the list of extents has changed only here since the last time.
         let longest = editor.last()?.map_or(0, |record| record.count);
         drop(editor);
         self.agf.longest_free_blocks = longest;
         Ok(())
     }
 
-    /// Joins freed blocks with the free extents beside them.
+    /// Joins freed blocks with the adjacent free extents.
     #[doc(alias = "xfs_free_ag_extent")]
     pub(super) fn give_free(&mut self, tx: &mut Transaction<'_>, range: Range<u32>) -> Result<()> {
         let freed = extent(range.clone());
@@ -115,7 +117,8 @@ impl GroupSpace {
                 if right.is_some() {
                     editor.remove()?;
                 }
-                editor.find(left.start)?;
+                let found = editor.find(left.start)?;
+                assert!(found == Some(left), "I1: the btree changes only under this latch");
                 editor.update(joined)?;
             }
             (None, Some(_)) => editor.update(joined)?,
@@ -129,7 +132,7 @@ impl GroupSpace {
     }
 }
 
-/// The btrees do not agree about an extent.
+/// The two btrees disagree about an extent (I1).
 #[cold]
 fn disagree(group: AgNumber, record: FreeSpace) -> Error {
     let check = FreeSpaceCheck::Disagree { start: record.start.0, count: record.count };

@@ -1,8 +1,8 @@
 //! The reference counts of a group: one more or one fewer for a range, a step at a time.
 //!
 //! Owns: reading the records that a change concerns, as many as one step may change, and writing
-//! what becomes of them ([`adjust`]). Does **not** own freeing what nobody refers to any more: it
-//! says which blocks those are.
+//! the resulting records ([`adjust`]). Does **not** own freeing blocks without references: it
+//! returns them.
 
 mod adjust;
 
@@ -17,16 +17,18 @@ use xfs_trans::Transaction;
 pub(crate) use adjust::CountChange;
 
 use super::GroupSpace;
+use super::btrees::GroupEditor;
 
-/// Records that one step reads. It writes at most twice as many, in neighbouring leaves.
+/// The number of records that one step reads. It writes at most twice as many, in neighbouring
+/// leaves.
 const RECORDS_PER_STEP: usize = 16;
 
-/// What a step has done.
+/// The result of one step.
 #[derive(Debug)]
-pub(crate) struct Counted {
-    /// Blocks that nobody refers to any more.
+pub(crate) struct CountProgress {
+    /// Blocks without any reference left.
     pub(crate) unreferenced: Vec<Range<u32>>,
-    /// What the step has not come to.
+    /// The part of the range that the step has not reached.
     pub(crate) rest: Option<Range<u32>>,
 }
 
@@ -38,7 +40,7 @@ impl GroupSpace {
         tx: &mut Transaction<'_>,
         change: CountChange,
         range: Range<u32>,
-    ) -> Result<Counted> {
+    ) -> Result<CountProgress> {
         let (old, end) = self.touched_counts(tx, change.domain(), range.clone())?;
         let step = range.start..end;
         let adjusted = adjust::adjust(&old, change, step).map_err(|wrong| {
@@ -47,10 +49,10 @@ impl GroupSpace {
         })?;
         self.replace_counts(tx, &old, &adjusted.records)?;
         let rest = (end < range.end).then_some(end..range.end);
-        Ok(Counted { unreferenced: adjusted.unreferenced, rest })
+        Ok(CountProgress { unreferenced: adjusted.unreferenced, rest })
     }
 
-    /// The records that overlap or touch a range, and how far the step goes if they are many.
+    /// The records that overlap or touch a range, and the end of the step if there are many.
     fn touched_counts(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -59,7 +61,7 @@ impl GroupSpace {
     ) -> Result<(Vec<Refcount>, u32)> {
         let mut editor = self.edit::<Refcounts>(tx)?;
         let mut records = Vec::new();
-        // What ends where the range starts may be joined with it.
+        // A record that ends where the range starts may be joined with it.
         let just_before = AgBlock(range.start.saturating_sub(1));
         let before = editor.seek(Seek::AtOrBefore((domain, just_before)))?;
         let before =
@@ -72,7 +74,8 @@ impl GroupSpace {
             if record.start.0 > range.end {
                 break;
             }
-            // What only touches the end is always read: the last blocks may become part of it.
+            // A record that only touches the end is always read: the last blocks may become part of
+            // it.
             if records.len() >= RECORDS_PER_STEP && record.start.0 < range.end {
                 return Ok((records, record.start.0));
             }
@@ -82,7 +85,7 @@ impl GroupSpace {
         Ok((records, range.end))
     }
 
-    /// Makes the records of a stretch what they should be, touching those only that differ.
+    /// Replaces the records of a stretch, and writes only those that differ.
     fn replace_counts(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -93,18 +96,17 @@ impl GroupSpace {
             records.iter().any(|record: &Refcount| record.start == start)
         };
         let mut editor = self.edit::<Refcounts>(tx)?;
-        let find = |record: &Refcount| (record.domain, record.start);
         for record in old.iter().filter(|record| !starts_in(new, record.start)) {
-            editor.find(find(record))?;
+            find(&mut editor, record)?;
             editor.remove()?;
         }
-        // Kept records are brought to their new length first, so that none reaches into the place
-        // of one that is inserted.
+        // Kept records are changed to their new length first, so that none overlaps a record that
+        // is inserted.
         let changed = new.iter().filter(|record| !old.contains(record));
         let (kept, added): (Vec<&Refcount>, Vec<_>) =
             changed.partition(|record| starts_in(old, record.start));
         for record in kept {
-            editor.find(find(record))?;
+            find(&mut editor, record)?;
             editor.update(*record)?;
         }
         for record in added {
@@ -112,4 +114,11 @@ impl GroupSpace {
         }
         Ok(())
     }
+}
+
+/// Moves to a record whose start was read under the same latch.
+fn find(editor: &mut GroupEditor<'_, '_, Refcounts>, record: &Refcount) -> Result<()> {
+    let found = editor.find((record.domain, record.start))?;
+    assert!(found.is_some(), "the reference counts change only under this latch");
+    Ok(())
 }

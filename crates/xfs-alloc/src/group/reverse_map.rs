@@ -1,21 +1,23 @@
-//! The reverse map of a group: mappings added, removed, and turned between written and unwritten.
+//! The reverse map of a group: adding, removing and converting mappings between written and
+//! unwritten.
 //!
-//! Owns: finding the record that a mapping belongs to, joining a new one with what continues it on
-//! both sides, and cutting one out of a longer record. Does **not** own when that happens: for
-//! metadata with the allocation, for files in a step of its own, promised in the log.
+//! Owns: finding the record that a mapping belongs to, joining a new mapping with its continuation
+//! on both sides, and cutting a mapping out of a longer record. Does **not** own the time of the
+//! change: metadata changes with the allocation, a file's mappings in a step of their own, promised
+//! in the log.
 //!
 //! # Invariants
 //!
-//! - **I1** Two records of one owner, in the same state, of which one continues the other on disk
+//! - **I1** Two records of one owner in the same state, of which one continues the other on disk
 //!   and in the file, are one record.
-//! - **I2** A record that is taken out covers what is removed whole, in the same state. Anything
-//!   else is a damaged volume, or a change that has been made already.
+//! - **I2** A removed mapping lies whole inside one record, in the same state. Anything else is a
+//!   damaged volume, or a change that has been made already.
 //!
 //! # Where blocks are shared
 //!
 //! Records of several owners may cover one block, so the record that covers it need not be the last
-//! one that starts at or before it. It is looked for by its key first, which is right almost always,
-//! and then among all records that overlap the block ([`overlap`]).
+//! one that starts at or before it. The search tries the key first, which almost always succeeds,
+//! and then all records that overlap the block ([`overlap`]).
 
 mod overlap;
 
@@ -32,32 +34,32 @@ use super::GroupSpace;
 use super::btrees::GroupEditor;
 use crate::owner::ExtentOwner;
 
-/// Blocks of the group and what owns them.
+/// Blocks of the group and their owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mapping(Rmap);
+pub(crate) struct OwnedExtent(Rmap);
 
-impl Mapping {
-    /// Blocks with this owner.
-    pub(crate) fn owned(owner: ExtentOwner, range: Range<u32>) -> Self {
+impl OwnedExtent {
+    /// A mapping of `range` to `owner`.
+    pub(crate) fn new(owner: ExtentOwner, range: Range<u32>) -> Self {
         let ExtentOwner { owner, offset, flags } = owner;
         let (start, count) = (AgBlock(range.start), range.end - range.start);
         Self(Rmap { start, count, owner, offset, flags })
     }
 }
 
-/// Whether the owner's blocks have places in a fork.
+/// Whether the owner's blocks have offsets in a fork.
 fn has_offset(record: &Rmap) -> bool {
     matches!(record.owner, RmapOwner::Inode(_)) && !record.flags.contains(RmapFlags::FORK_BTREE)
 }
 
-/// The flags that tell two uses by one owner apart whatever their state.
+/// The flags that distinguish two uses by one owner, whatever their state.
 const USE: RmapFlags = RmapFlags::ATTR.union(RmapFlags::FORK_BTREE);
 
 fn same_use(one: &Rmap, other: &Rmap) -> bool {
     one.owner == other.owner && one.flags.intersection(USE) == other.flags.intersection(USE)
 }
 
-/// The part of a record from block `start` to `end`.
+/// The part of a record that lies in `range`.
 fn part(record: &Rmap, range: Range<u32>) -> Option<Rmap> {
     let skipped = u64::from(range.start - record.start.0);
     let offset = if has_offset(record) { record.offset.0 + skipped } else { 0 };
@@ -78,7 +80,7 @@ fn covers(record: &Rmap, wanted: &Rmap) -> bool {
             || wanted.offset.0 == record.offset.0 + u64::from(wanted.start.0 - record.start.0))
 }
 
-/// Whether the blocks and places of `right` follow those of `left`, in the same state.
+/// Whether the blocks and offsets of `right` continue those of `left`, in the same state (I1).
 fn continues(left: &Rmap, right: &Rmap) -> bool {
     left.end() == right.start
         && left.owner == right.owner
@@ -87,9 +89,13 @@ fn continues(left: &Rmap, right: &Rmap) -> bool {
 }
 
 impl GroupSpace {
-    /// Adds a mapping. Nothing is done on volumes without a reverse map.
+    /// Adds a mapping. Does nothing on volumes without a reverse map.
     #[doc(alias = "xfs_rmap_map")]
-    pub(crate) fn add_mapping(&mut self, tx: &mut Transaction<'_>, new: &Mapping) -> Result<()> {
+    pub(crate) fn add_mapping(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        new: &OwnedExtent,
+    ) -> Result<()> {
         if !self.has::<ReverseMap>() {
             return Ok(());
         }
@@ -112,21 +118,27 @@ impl GroupSpace {
         }
     }
 
-    /// Removes a mapping. Nothing is done on volumes without a reverse map.
+    /// Removes a mapping. Does nothing on volumes without a reverse map.
     #[doc(alias = "xfs_rmap_unmap")]
-    pub(crate) fn remove_mapping(&mut self, tx: &mut Transaction<'_>, old: &Mapping) -> Result<()> {
+    pub(crate) fn remove_mapping(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        old: &OwnedExtent,
+    ) -> Result<()> {
         if !self.has::<ReverseMap>() {
             return Ok(());
         }
         let old = old.0;
         let record = self.find_covering(tx, &old)?;
         let record = record.filter(|record| record.flags == old.flags);
+        // I2: no such mapping is an error.
         let record = record.ok_or_else(|| missing(self.number, &old))?;
         self.cut_mapping(tx, &record, old.start.0..old.end().0)
     }
 
-    /// Removes whatever mapping of one owner covers these blocks, if any does: the recovery of an
-    /// intent to free them does not know whose they were, or whether that part was done.
+    /// Removes the mapping of one owner that covers these blocks, if there is one. The recovery of
+    /// an intent to free them knows neither the owner, nor whether the mapping was removed before
+    /// the crash.
     pub(crate) fn remove_any_mapping(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -146,14 +158,14 @@ impl GroupSpace {
         }
     }
 
-    /// Turns a mapping from written to unwritten, or back. `new` is in the state afterwards.
+    /// Converts a mapping from written to unwritten, or back. `new` is the state afterwards.
     #[doc(alias = "xfs_rmap_convert")]
     pub(crate) fn convert_mapping(
         &mut self,
         tx: &mut Transaction<'_>,
-        new: &Mapping,
+        new: &OwnedExtent,
     ) -> Result<()> {
-        let old = Mapping(Rmap {
+        let old = OwnedExtent(Rmap {
             flags: new.0.flags.symmetric_difference(RmapFlags::UNWRITTEN),
             ..new.0
         });
@@ -161,7 +173,7 @@ impl GroupSpace {
         self.add_mapping(tx, new)
     }
 
-    /// Takes `range` out of a record that covers it.
+    /// Removes `range` from a record that covers it.
     fn cut_mapping(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -178,7 +190,8 @@ impl GroupSpace {
                 editor.remove()?;
             }
         }
-        // Where blocks are shared, records of others may stand between the old key and the tail's.
+        // Where blocks are shared, records of other owners may lie between the old key and the
+        // tail's.
         tail.map_or(Ok(()), |tail| editor.insert(tail))
     }
 
@@ -196,7 +209,7 @@ impl GroupSpace {
         Ok(found.filter(|left| continues(left, new)))
     }
 
-    /// The record that covers a mapping, in whatever state it is.
+    /// The record that covers a mapping, in any state.
     fn find_covering(&mut self, tx: &mut Transaction<'_>, wanted: &Rmap) -> Result<Option<Rmap>> {
         let mut editor = self.edit::<ReverseMap>(tx)?;
         let found = editor.seek(Seek::AtOrBefore(ReverseMap::key(wanted)))?;
@@ -204,7 +217,7 @@ impl GroupSpace {
         if let Some(found) = found.filter(|record| covers(record, wanted)) {
             return Ok(Some(found));
         }
-        // Without sharing, what starts last before a block is all that can cover it.
+        // Without sharing, only the last record that starts at or before the block can cover it.
         if self.agf.refcount.is_none() || !has_offset(wanted) {
             return Ok(None);
         }
@@ -213,16 +226,16 @@ impl GroupSpace {
     }
 }
 
-/// Offset and flags, as a key has them, of the block behind a mapping.
+/// Offset and flags, as a key holds them, of the block after a mapping.
 fn part_behind(new: &Rmap) -> u64 {
     let blocks = if has_offset(new) { u64::from(new.count) } else { 0 };
     ReverseMap::key(new).offset + blocks
 }
 
-/// Goes to a record that was there a moment ago.
+/// Moves to a record that was found under the same latch.
 fn find(editor: &mut GroupEditor<'_, '_, ReverseMap>, record: &Rmap) -> Result<()> {
     let found = editor.find(ReverseMap::key(record))?;
-    assert!(found.is_some(), "nobody else changes the reverse map under this latch");
+    assert!(found.is_some(), "the reverse map changes only under this latch");
     Ok(())
 }
 

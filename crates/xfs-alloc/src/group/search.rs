@@ -1,17 +1,17 @@
-//! Which free blocks of a group an allocation gets.
+//! The choice of the free blocks of a group that an allocation gets.
 //!
-//! Owns: the question whether a group can afford an allocation, and the walk along the free-space
-//! btrees for the best place. Does **not** own taking the blocks: nothing is changed here.
+//! Owns: the check whether a group can afford an allocation, and the walk along the free-space
+//! btrees for the best position. Does **not** own taking the blocks: nothing is changed here.
 //!
 //! # The order of the search
 //!
-//! 1. Near a block: outwards from it along the btree by block, for as long as [`NEARBY`] says, the
-//!    first extent that gives all that is wanted; of those to both sides the nearer.
-//! 2. The shortest extent that gives all that is wanted, by the btree by size.
+//! 1. Near a block: outwards from it along the btree by block, over at most [`NEARBY`] extents, the
+//!    first extent that gives the maximum; of two on both sides the nearer.
+//! 2. The shortest extent that gives the maximum, by the btree by size.
 //! 3. The longest piece that gives at least the minimum, from the long end of the btree by size.
 //!
-//! Blocks that are busy are left out of every extent. If the search ends with nothing and busy
-//! blocks were in its way, it says so, and its caller waits for the log.
+//! Busy blocks are left out of every extent. If the search finds nothing and has met busy blocks,
+//! it returns [`SearchResult::Busy`], and its caller waits for the log.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -26,41 +26,42 @@ use super::{GroupSpace, free_list};
 use crate::owner::{ExtentOwner, Purpose};
 use crate::space::reservation::Account;
 
-/// How many extents are looked at on the way outwards from a block.
+/// The number of extents that are examined on the way outwards from a block.
 const NEARBY: u32 = 64;
-/// How many extents that are long enough are tried before any piece is taken.
+/// The number of extents of sufficient length that are tried before a shorter piece is taken.
 const LONG_ENOUGH: u32 = 64;
 
-/// Where in the group.
+/// The requested position in the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Near {
     /// Anywhere.
     Anywhere,
     /// From this block on, or not at all.
     Exactly(u32),
-    /// As near to this block as can be.
+    /// As near to this block as possible.
     Block(u32),
 }
 
 /// An allocation inside one group.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct GroupRequest {
     pub(crate) near: Near,
     pub(crate) minimum: u32,
     pub(crate) maximum: u32,
-    /// Of the first block in the group; at least 1.
+    /// The alignment of the first block, counted in the group; at least 1.
     pub(crate) alignment: u32,
     pub(crate) owner: Option<ExtentOwner>,
-    /// `None`: for the free list, whose blocks go on counting as free.
+    /// `None`: for the free list, whose blocks continue to count as free.
     pub(crate) purpose: Option<Purpose>,
-    /// Blocks that must stay free for what the transaction allocates next.
+    /// Blocks that must stay free for later allocations of the transaction.
     pub(crate) minimum_left: u32,
-    /// What the group must be able to give in all: what the transaction may yet need.
+    /// Blocks that the group must be able to give in total: everything that the transaction may
+    /// still need.
     pub(crate) total: u32,
 }
 
-impl Wanted {
-    /// So many blocks anywhere, for contents of a file.
+impl GroupRequest {
+    /// A request for blocks at any position, for contents of a file.
     pub(crate) const fn blocks(minimum: u32, maximum: u32) -> Self {
         Self {
             near: Near::Anywhere,
@@ -74,34 +75,35 @@ impl Wanted {
         }
     }
 
-    /// Blocks that a free extent must have so that the minimum fits wherever it starts.
+    /// The length of a free extent in which the minimum fits at any alignment of its start.
     const fn least(&self) -> u32 {
         self.minimum.saturating_add(self.alignment - 1)
     }
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// These blocks of this free extent.
+pub(crate) enum SearchResult {
+    /// A range of blocks in this free extent.
     Extent { from: FreeSpace, range: Range<u32> },
-    /// Not now: blocks that would do are busy.
+    /// Nothing at present: suitable blocks are busy.
     Busy,
     /// Nothing.
     Nothing,
 }
 
 impl GroupSpace {
-    /// What the group can give of `wanted` without eating into what it keeps back for its btrees
-    /// and its free list. `None`: not even the minimum.
+    /// Reduces `wanted` to the blocks that the group can give without using its reserves for btrees
+    /// and the free list. `None` if it cannot give even the minimum.
     #[doc(alias = "xfs_alloc_space_available")]
-    pub(super) fn affordable(&self, wanted: &Wanted) -> Option<Wanted> {
+    pub(super) fn affordable(&self, wanted: &GroupRequest) -> Option<GroupRequest> {
         let agf = &self.agf;
         let account = (wanted.purpose == Some(Purpose::Metadata)).then_some(Account::Metadata);
         let kept = self.state.lock().reserves.kept_from(account);
         let needed = free_list::needed(agf, &self.state.heights);
         let listed = agf.free_list.count;
-        // The list is filled, and reserves are kept, out of the longest extent if need be.
+        // The blocks for the free list and the reserves come from the longest extent if the others
+        // are too short.
         let others = agf.free_blocks - agf.longest_free_blocks.min(agf.free_blocks);
         let taken = needed.saturating_sub(listed) + kept.saturating_sub(others);
         let longest = match agf.longest_free_blocks.checked_sub(taken) {
@@ -113,11 +115,15 @@ impl GroupSpace {
         let available = u32::try_from(budget.checked_sub(spoken_for)?).unwrap_or(u32::MAX);
         let least = wanted.least();
         (least <= longest && least.max(wanted.total) <= available)
-            .then(|| Wanted { maximum: wanted.maximum.min(available), ..*wanted })
+            .then(|| GroupRequest { maximum: wanted.maximum.min(available), ..*wanted })
     }
 
-    /// The blocks that `wanted` gets.
-    pub(super) fn search(&self, tx: &Transaction<'_>, wanted: &Wanted) -> Result<Found> {
+    /// Searches for the blocks of a request.
+    pub(super) fn search(
+        &self,
+        tx: &Transaction<'_>,
+        wanted: &GroupRequest,
+    ) -> Result<SearchResult> {
         let search = Search::new(tx, self);
         let found = match wanted.near {
             Near::Exactly(block) => return search.exactly(block, wanted),
@@ -135,11 +141,11 @@ impl GroupSpace {
     }
 }
 
-/// The parts that a search reads.
+/// The state of a search.
 pub(super) struct Search<'s> {
     cache: &'s BufferCache,
     group: &'s GroupSpace,
-    /// Busy blocks were in the way.
+    /// The search has met busy blocks.
     met_busy: Cell<bool>,
 }
 
@@ -158,18 +164,18 @@ impl<'s> Search<'s> {
         Cursor::new(self.cache, self.group.number, self.group.agf.free_space_by_size)
     }
 
-    fn result(&self, found: Option<Candidate>) -> Found {
+    fn result(&self, found: Option<Candidate>) -> SearchResult {
         match found {
-            Some((from, range)) => Found::Extent { from, range },
-            None if self.met_busy.get() => Found::Busy,
-            None => Found::Nothing,
+            Some((from, range)) => SearchResult::Extent { from, range },
+            None if self.met_busy.get() => SearchResult::Busy,
+            None => SearchResult::Nothing,
         }
     }
 
-    /// Blocks for the free list: a whole extent of the right length or less, best one that is not
+    /// Blocks for the free list: an extent of at most the missing number of blocks, preferably not
     /// busy.
     pub(super) fn for_free_list(&self, missing: u32) -> Result<Option<Candidate>> {
-        let wanted = Wanted { purpose: None, ..Wanted::blocks(1, missing) };
+        let wanted = GroupRequest { purpose: None, ..GroupRequest::blocks(1, missing) };
         if let Some(found) = self.long_enough(&wanted)? {
             return Ok(Some(found));
         }
@@ -180,10 +186,10 @@ impl<'s> Search<'s> {
         Ok(busy.map(|from| (from, from.start.0..from.start.0 + from.count.min(missing))))
     }
 
-    fn exactly(&self, block: u32, wanted: &Wanted) -> Result<Found> {
+    fn exactly(&self, block: u32, wanted: &GroupRequest) -> Result<SearchResult> {
         let from = self.by_block()?.seek(Seek::AtOrBefore(AgBlock(block)))?;
         let Some(from) = from.filter(|from| from.end().0 > block) else {
-            return Ok(Found::Nothing);
+            return Ok(SearchResult::Nothing);
         };
         let parts = self.usable(from);
         let part = parts.into_iter().find(|part| part.contains(&block));
@@ -192,8 +198,8 @@ impl<'s> Search<'s> {
         Ok(self.result(range.map(|range| (from, range))))
     }
 
-    /// The nearest extent that gives all that is wanted, not too far away.
-    fn nearby(&self, block: u32, wanted: &Wanted) -> Result<Option<Candidate>> {
+    /// The nearest extent that gives the maximum, within [`NEARBY`] extents.
+    fn nearby(&self, block: u32, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let (mut left, mut right) = (self.by_block()?, self.by_block()?);
         let mut before = left.seek(Seek::AtOrBefore(AgBlock(block)))?;
         let mut after = right.seek(Seek::AtOrAfter(AgBlock(block.saturating_add(1))))?;
@@ -217,8 +223,8 @@ impl<'s> Search<'s> {
         Ok(None)
     }
 
-    /// The shortest extent that gives all that is wanted.
-    fn long_enough(&self, wanted: &Wanted) -> Result<Option<Candidate>> {
+    /// The shortest extent that gives the maximum.
+    fn long_enough(&self, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let least = wanted.maximum.saturating_add(wanted.alignment - 1);
         let mut cursor = self.by_size()?;
         let mut next = cursor.seek(Seek::AtOrAfter((least, AgBlock(0))))?;
@@ -234,8 +240,8 @@ impl<'s> Search<'s> {
         Ok(None)
     }
 
-    /// The longest piece that there is.
-    fn longest(&self, wanted: &Wanted) -> Result<Option<Candidate>> {
+    /// The longest piece in the group.
+    fn longest(&self, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let mut best: Option<Candidate> = None;
         let mut cursor = self.by_size()?;
         let mut next = cursor.last()?;
@@ -262,7 +268,7 @@ impl<'s> Search<'s> {
     }
 
     /// The best blocks of one free extent.
-    fn fit(&self, from: FreeSpace, wanted: &Wanted) -> Option<Candidate> {
+    fn fit(&self, from: FreeSpace, wanted: &GroupRequest) -> Option<Candidate> {
         let target = match wanted.near {
             Near::Anywhere => None,
             Near::Exactly(block) | Near::Block(block) => Some(block),
@@ -277,16 +283,16 @@ impl<'s> Search<'s> {
     }
 }
 
-/// Where in a stretch of free blocks an allocation goes: aligned, as long as wanted, and as near to
-/// `target` as that allows.
-fn place(part: Range<u32>, wanted: &Wanted, target: Option<u32>) -> Option<Range<u32>> {
+/// The position of an allocation within a stretch of free blocks: aligned, as long as requested,
+/// and as near to `target` as possible.
+fn place(part: Range<u32>, wanted: &GroupRequest, target: Option<u32>) -> Option<Range<u32>> {
     let alignment = wanted.alignment.max(1);
     let first = part.start.checked_next_multiple_of(alignment)?;
     let longest = part.end.checked_sub(first)?.min(wanted.maximum);
     if longest < wanted.minimum || longest == 0 {
         return None;
     }
-    // The last start that still leaves room for all of it.
+    // The last start that leaves room for the whole length.
     let last = (part.end - longest) / alignment * alignment;
     let start = match target {
         Some(target) if target > first => (target / alignment * alignment).clamp(first, last),

@@ -1,4 +1,4 @@
-//! Taking an inode.
+//! Allocating an inode.
 
 use std::sync::Arc;
 
@@ -14,33 +14,33 @@ use super::group::{ChunkEditor, GroupInodes};
 use super::state::InodeGroups;
 use crate::space::Space;
 
-/// What an inode is taken for.
+/// The use that an inode is allocated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InodePurpose {
-    /// A directory: it starts a place of its own.
+    /// A directory: it goes to the next group in turn.
     Directory,
     /// Anything else: it lies near its directory.
     File,
 }
 
-/// An inode that has been taken.
+/// An inode that has been allocated.
 #[derive(Clone, Debug)]
 pub struct AllocatedInode {
-    /// Its record, which is not joined.
+    /// The inode's record, which is not joined.
     pub record: Arc<InodeRecord>,
-    /// The generation that it had as a free inode, which no file of this number has had.
+    /// The generation that it had as a free inode. No file with this number has had it.
     pub generation: u32,
 }
 
 impl AllocatedInode {
-    /// Its number.
+    /// The inode number.
     #[must_use]
     pub fn number(&self) -> InodeNumber {
         self.record.number()
     }
 }
 
-/// The blocks that taking an inode may use: to be reserved with the transaction.
+/// The number of blocks that allocating an inode may use, to be reserved with the transaction.
 #[doc(alias = "XFS_IALLOC_SPACE_RES")]
 #[must_use]
 pub fn inode_blocks(geometry: &Geometry) -> u64 {
@@ -49,25 +49,25 @@ pub fn inode_blocks(geometry: &Geometry) -> u64 {
     u64::from(geometry.chunk_blocks()) + btrees * u64::from(levels - 1)
 }
 
-/// What became of the search in one group.
-enum Answer {
+/// The result of the search in one group.
+enum InodeOutcome {
     Taken(AgInode),
     /// It has no free inode and no room for a chunk.
     Full,
-    /// Somebody holds it, and it may not be waited for.
+    /// Another thread holds the group, and the step may not wait for it.
     Busy,
 }
 
-/// Takes an inode for a file or directory in `parent`.
+/// Allocates an inode for a file or directory in `parent`.
 ///
-/// A chunk that has to be made first ends a step of the transaction (I3 of the module): what else
-/// the caller has joined must be meant to stay, as inodes do.
+/// If a chunk has to be made first, that ends a step of the transaction (I3 of the module). All
+/// other objects that the caller has joined must therefore stay joined across steps, as inodes do.
 ///
 /// # Errors
 ///
-/// `NoSpace` if no group has a free inode or room for more: then the free lists of groups may have
-/// been filled, but nothing else has changed. What reading meets; `Shutdown` where a btree of inodes
-/// has to grow and cannot.
+/// `NoSpace` if no group has a free inode or room for more. Then the free lists of groups may have
+/// been filled, but nothing else has changed. `Shutdown` if a btree of inodes has to grow and
+/// cannot. Errors of reading.
 #[doc(alias = "xfs_dialloc")]
 pub fn allocate_inode(
     tx: &mut Transaction<'_>,
@@ -88,26 +88,28 @@ pub fn allocate_inode(
             continue;
         }
         match allocate_in(tx, number, near.filter(|_| number == home))? {
-            Answer::Taken(inode) => return taken(tx, number, inode),
-            Answer::Busy => passed_over = true,
-            Answer::Full => {}
+            InodeOutcome::Taken(inode) => return taken(tx, number, inode),
+            InodeOutcome::Busy => passed_over = true,
+            InodeOutcome::Full => {}
         }
     }
     if !passed_over {
         return Err(PosixError::NoSpace.into());
     }
-    // Now in order and by waiting, which a step may do that holds no header yet.
+    // The second round is in order and waits, which a step may do that holds no header yet.
     tx.roll()?;
     for number in (0..groups).map(AgNumber) {
-        if let Answer::Taken(inode) = allocate_in(tx, number, near.filter(|_| number == home))? {
+        if let InodeOutcome::Taken(inode) =
+            allocate_in(tx, number, near.filter(|_| number == home))?
+        {
             return taken(tx, number, inode);
         }
     }
     Err(PosixError::NoSpace.into())
 }
 
-/// Whether a group looks as if it had an inode, or room for a chunk, and a block for what the inode
-/// will hold; without asking it.
+/// Whether a group appears to have an inode, or room for a chunk, and a block for the inode's
+/// contents. Does not latch the group.
 #[doc(alias = "xfs_dialloc_good_ag")]
 fn looks_promising(tx: &Transaction<'_>, number: AgNumber) -> bool {
     let geometry = tx.geometry();
@@ -137,31 +139,32 @@ fn taken(tx: &Transaction<'_>, group: AgNumber, inode: AgInode) -> Result<Alloca
     Ok(AllocatedInode { record, generation })
 }
 
-/// Takes an inode of one group, if it has one or has room to make some.
+/// Allocates an inode of one group, if it has a free one or has room to make some.
 fn allocate_in(
     tx: &mut Transaction<'_>,
     number: AgNumber,
     near: Option<AgInode>,
-) -> Result<Answer> {
-    let Some(mut group) = GroupInodes::open(tx, number)? else { return Ok(Answer::Busy) };
+) -> Result<InodeOutcome> {
+    let Some(mut group) = GroupInodes::open(tx, number)? else { return Ok(InodeOutcome::Busy) };
     if group.agi.free_count == 0 {
         if !group.add_chunk(tx)? {
             group.leave(tx);
-            return Ok(Answer::Full);
+            return Ok(InodeOutcome::Full);
         }
         group.store(tx);
         tx.hold(&group.header);
+        // I3: the chunk is committed before one of its inodes is taken.
         tx.roll()?;
         tx.unhold(&group.header);
         tx.mark_group(number);
     }
     let inode = group.take_inode(tx, near)?;
     group.close(tx);
-    Ok(Answer::Taken(inode))
+    Ok(InodeOutcome::Taken(inode))
 }
 
 impl<'journal> GroupInodes<'journal> {
-    /// Takes one of the free inodes that there are, near `near`.
+    /// Takes one of the existing free inodes, near `near`.
     fn take_inode(
         &mut self,
         tx: &mut Transaction<'journal>,
@@ -195,8 +198,8 @@ impl<'journal> GroupInodes<'journal> {
         Ok(AgInode(chunk.start.0 + position))
     }
 
-    /// A chunk with a free inode, where only the btree of all chunks can be asked: from `near` on,
-    /// then from the first one.
+    /// Searches the btree of all chunks for a chunk with a free inode, where there is no btree of
+    /// free ones: from `near` on, then from the first chunk.
     fn search_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,
@@ -227,13 +230,13 @@ impl<'journal> GroupInodes<'journal> {
     }
 }
 
-/// Goes to the chunk with a free inode that is nearest to `near`, on either side.
+/// Moves to the chunk with a free inode that is nearest to `near`, on either side.
 #[doc(alias = "xfs_dialloc_ag_finobt_near")]
 fn nearest(
     chunks: &mut ChunkEditor<'_, '_, FreeInodeChunks>,
     near: AgInode,
 ) -> Result<Option<InodeChunk>> {
-    // Where there is none before, the editor stands on the first one.
+    // If there is none before, the editor is at the first chunk.
     let Some(before) = chunks.seek(Seek::AtOrBefore(near))? else { return chunks.record() };
     if before.position(near).is_some() {
         return Ok(Some(before));
@@ -247,7 +250,7 @@ fn nearest(
     }
 }
 
-/// Goes to the newest chunk, if it has a free inode, or else to the first that has.
+/// Moves to the newest chunk, if it has a free inode, or else to the first chunk that has.
 #[doc(alias = "xfs_dialloc_ag_finobt_newino")]
 fn newest_or_first(
     chunks: &mut ChunkEditor<'_, '_, FreeInodeChunks>,

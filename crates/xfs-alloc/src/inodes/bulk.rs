@@ -1,4 +1,4 @@
-//! The chunks of a group from a place on, of a volume that others change meanwhile.
+//! The chunks of a group from an inode on, while other threads change the volume.
 
 use xfs_btree::{Cursor, Seek};
 use xfs_buffer::Result;
@@ -9,13 +9,13 @@ use xfs_trans::Journal;
 use super::state::InodeGroups;
 use crate::headers::read_agi;
 
-/// Adds to `chunks` up to `most` chunks of a group that start at `from` or behind it, or of which
-/// `from` is an inode. They are as they were together at one moment. Waits for the latch of the AGI: the
-/// caller holds none.
+/// Appends up to `most` chunks of a group to `chunks`: those that start at `from` or after it, and
+/// the one that contains `from`. They are a consistent snapshot of one moment. Waits for the latch
+/// of the AGI; the caller must hold none.
 ///
 /// # Errors
 ///
-/// The device's error, or a block on the way that cannot be believed.
+/// The device's error, or a corrupt block on the path.
 pub fn latched_inode_chunks(
     journal: &Journal,
     group: AgNumber,

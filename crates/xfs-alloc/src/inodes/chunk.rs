@@ -1,8 +1,8 @@
 //! Making chunks of inodes.
 //!
-//! The inodes of a new chunk are not logged one by one. One item says that the blocks became
-//! inodes, and their buffers are ordered: the log's tail does not pass the item before they are
-//! written.
+//! The inodes of a new chunk are not logged one by one. One item records that the blocks became
+//! inodes, and their buffers are ordered: the log's tail does not pass the item before the buffers
+//! are written.
 
 use xfs_buffer::Result;
 use xfs_format::agi::AgiCheck;
@@ -15,24 +15,25 @@ use xfs_format::{AgBlock, AgInode, BlockKind, FsBlock};
 use xfs_trans::Transaction;
 
 use super::group::GroupInodes;
-use crate::allocate::{SpaceRequest, Target, allocate_extent};
+use crate::allocate::{AllocationTarget, SpaceRequest, allocate_extent};
 use crate::deferred::{BlockExtent, defer_free};
 use crate::owner::ExtentOwner;
 
-/// Chunks that a group may make at most before the number of the volume's inodes is asked for.
+/// The largest number of chunks that a group may make before the volume's inode count is read
+/// again.
 const MOST_ALLOWED_CHUNKS: u64 = 16;
 
 /// Blocks for inodes.
-struct Room {
+struct ChunkBlocks {
     start: AgBlock,
     length_blocks: u32,
-    /// They are a part of a chunk only.
+    /// They are only a part of a chunk.
     is_sparse: bool,
 }
 
 impl<'journal> GroupInodes<'journal> {
-    /// Makes a chunk of free inodes, or part of one where there is no room for a whole one. `false`
-    /// if there is no room at all, or the volume has as many inodes as it may have.
+    /// Makes a chunk of free inodes, or part of one where there is no room for a whole chunk.
+    /// Returns `false` if there is no room at all, or the volume has reached its inode limit.
     #[doc(alias = "xfs_ialloc_ag_alloc")]
     pub(super) fn add_chunk(&mut self, tx: &mut Transaction<'journal>) -> Result<bool> {
         let geometry = tx.geometry();
@@ -41,7 +42,7 @@ impl<'journal> GroupInodes<'journal> {
         if tx.blocks_left() < super::inode_blocks(geometry) || !self.may_grow(tx, count) {
             return Ok(false);
         }
-        let Some(room) = self.find_room(tx)? else { return Ok(false) };
+        let Some(room) = self.allocate_blocks(tx)? else { return Ok(false) };
         let count = room.length_blocks << geometry.inodes_per_block_log;
         let first = AgInode(room.start.0 << geometry.inodes_per_block_log);
         self.write_inodes(tx, &room)?;
@@ -60,11 +61,11 @@ impl<'journal> GroupInodes<'journal> {
         Ok(true)
     }
 
-    /// Whether the volume may have so many more inodes.
+    /// Whether the volume may have `count` more inodes.
     ///
-    /// Far below the limit a group is allowed some chunks at once, so that the volume's number is
-    /// not asked for each time. What a group has not made of them when others come to the limit it
-    /// still may: by so little the limit, which is a wish, can be passed.
+    /// Far below the limit a group gets an allowance of some chunks at once, so that the volume's
+    /// count is not read each time. A group may still use its allowance when other groups have
+    /// reached the limit. The limit is advisory, and can be exceeded by that little.
     fn may_grow(&self, tx: &Transaction<'_>, count: u32) -> bool {
         let (geometry, journal) = (tx.geometry(), tx.journal());
         let limit = journal.superblock().inode_limit(geometry.data_blocks);
@@ -78,11 +79,12 @@ impl<'journal> GroupInodes<'journal> {
         left > 0
     }
 
-    /// Blocks for a chunk: right behind the newest one, or near the inode btree, or fewer of them.
-    fn find_room(&self, tx: &mut Transaction<'journal>) -> Result<Option<Room>> {
+    /// Allocates the blocks of a chunk: directly after the newest one, or near the inode btree, or
+    /// only part of a chunk.
+    fn allocate_blocks(&self, tx: &mut Transaction<'journal>) -> Result<Option<ChunkBlocks>> {
         let geometry = tx.geometry();
         let (blocks, alignment) = (geometry.chunk_blocks(), geometry.inode_alignment_blocks);
-        let request = |target: Target, blocks: u32, alignment: u32| {
+        let request = |target: AllocationTarget, blocks: u32, alignment: u32| {
             SpaceRequest::new(target, blocks, blocks)
                 .with_owner(ExtentOwner::INODES)
                 .with_alignment(alignment.max(1))
@@ -90,17 +92,17 @@ impl<'journal> GroupInodes<'journal> {
                 .with_minimum_left(BtreeKind::Inode.max_levels(geometry))
         };
         let in_group = |block: AgBlock| geometry.join_block(self.number, block);
-        let near = Target::NearInGroup(in_group(self.agi.inode_btree.block));
+        let near = AllocationTarget::NearInGroup(in_group(self.agi.inode_btree.block));
         let behind = self.agi.newest_inode.and_then(|newest| {
             let next = geometry.ag_inode_block(newest).checked_add(blocks)?;
             geometry.contains_ag_block(self.number, next).then_some(in_group(next))
         });
-        let whole = |start: FsBlock| Room {
-            start: geometry.split_block(start).unwrap_or_default().1,
+        let whole = |start: FsBlock| ChunkBlocks {
+            start: geometry.split_block(start).expect("allocated blocks lie in the volume").1,
             length_blocks: blocks,
             is_sparse: false,
         };
-        for target in behind.map(Target::Exact).into_iter().chain([near]) {
+        for target in behind.map(AllocationTarget::Exact).into_iter().chain([near]) {
             if let Some(extent) = allocate_extent(tx, &request(target, blocks, alignment))? {
                 return Ok(Some(whole(extent.start)));
             }
@@ -110,14 +112,18 @@ impl<'journal> GroupInodes<'journal> {
             return Ok(None);
         }
         match allocate_extent(tx, &request(near, part, part))? {
-            Some(extent) => Ok(self.sparse_room(tx, extent)),
+            Some(extent) => Ok(self.sparse_blocks(tx, extent)),
             None => Ok(None),
         }
     }
 
-    /// Blocks for part of a chunk, unless the chunk that they would be part of reaches out of the
-    /// group or lies at its start, where inode 0 would be: then they go back.
-    fn sparse_room(&self, tx: &mut Transaction<'journal>, extent: BlockExtent) -> Option<Room> {
+    /// Accepts blocks for part of a chunk, unless that chunk would reach past the end of the group
+    /// or lie at its start, where inode 0 would be. In these cases the blocks are freed again.
+    fn sparse_blocks(
+        &self,
+        tx: &mut Transaction<'journal>,
+        extent: BlockExtent,
+    ) -> Option<ChunkBlocks> {
         let geometry = tx.geometry();
         let alignment = geometry.inode_alignment_blocks.max(1);
         let (_, start) = geometry.split_block(extent.start)?;
@@ -125,15 +131,15 @@ impl<'journal> GroupInodes<'journal> {
         let end = u64::from(chunk) + u64::from(geometry.chunk_blocks());
         if chunk != 0 && end <= u64::from(self.agi.length_blocks) {
             let length_blocks = extent.length_blocks;
-            return Some(Room { start, length_blocks, is_sparse: true });
+            return Some(ChunkBlocks { start, length_blocks, is_sparse: true });
         }
         defer_free(tx, extent, Some(ExtentOwner::INODES), crate::owner::Purpose::File);
         None
     }
 
-    /// Makes free inodes of blocks.
+    /// Initializes blocks as free inodes.
     #[doc(alias = "xfs_ialloc_inode_init")]
-    fn write_inodes(&self, tx: &mut Transaction<'journal>, room: &Room) -> Result<()> {
+    fn write_inodes(&self, tx: &mut Transaction<'journal>, room: &ChunkBlocks) -> Result<()> {
         let geometry = tx.geometry();
         let generation = self.new_generation(tx, room.start);
         let cluster_blocks = geometry.cluster_blocks();
@@ -158,9 +164,10 @@ impl<'journal> GroupInodes<'journal> {
         Ok(())
     }
 
-    /// The generation of the inodes of a new chunk. Chunks come and go, and a number must not come
-    /// back with a generation that a file has had, which others may hold a handle of. What goes into
-    /// it is of the volume, so that the same steps make the same volume.
+    /// The generation of the inodes of a new chunk. Chunks are freed and made again. An inode
+    /// number must not return with a generation that an earlier file had, as a client may hold a
+    /// handle of that file. The generation depends only on the volume, so that the same operations
+    /// produce the same volume.
     fn new_generation(&self, tx: &Transaction<'_>, start: AgBlock) -> u32 {
         let (high, low) = tx.geometry().meta_uuid.as_u64_pair();
         let place = u64::from(self.number.0) << 32 | u64::from(start.0);
@@ -178,7 +185,8 @@ impl<'journal> GroupInodes<'journal> {
         self.in_free_chunks(tx, |chunks| chunks.insert(chunk)).map(drop)
     }
 
-    /// Adds inodes from `first` on to the chunk that they are part of, and returns its first one.
+    /// Adds inodes from `first` on to the chunk that they belong to, and returns the chunk's first
+    /// inode.
     #[doc(alias = "xfs_inobt_insert_sprec")]
     fn insert_sparse(
         &mut self,

@@ -1,4 +1,4 @@
-//! Giving an inode back.
+//! Freeing an inode.
 
 use std::sync::Arc;
 
@@ -16,30 +16,31 @@ use super::group::GroupInodes;
 use crate::deferred::{BlockExtent, defer_free};
 use crate::owner::{ExtentOwner, Purpose};
 
-/// What went with an inode that was freed.
+/// The extent of a free: the inode alone, or its chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freed {
-    /// Nothing: its number waits for another file.
+pub enum FreedInode {
+    /// Only the inode: its number can be allocated again.
     Inode,
-    /// Its whole chunk, which had no other inode in use. The number means nothing any more.
+    /// The whole chunk, which had no other inode in use. The number is no longer valid.
     Chunk,
 }
 
-/// Where an inode stands that is freed.
+/// The state of an inode that is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum LinkState {
     /// On its unlinked list.
     Unlinked,
-    /// On none: its last name goes in this step, behind this call (see the lock order of the module).
+    /// On no list: its last name is removed in this step, after this call (see the lock order of
+    /// the module).
     Named,
 }
 
-/// Frees an inode that is joined and has no blocks. If it stands on an unlinked list it goes from
-/// there. It is given back after this step. `core` is that of its view.
+/// Frees an inode that is joined and has no blocks, and removes it from its unlinked list if it is
+/// on one. The inode is released after this step. `core` is that of its view.
 ///
 /// # Errors
 ///
-/// What reading meets; btrees or a list that do not know the inode.
+/// Errors of reading; btrees or a list that do not contain the inode.
 ///
 /// # Panics
 ///
@@ -49,11 +50,11 @@ pub fn free_inode(
     tx: &mut Transaction<'_>,
     record: &Arc<InodeRecord>,
     core: &InodeCore,
-    standing: Standing,
-) -> Result<Freed> {
+    state: LinkState,
+) -> Result<FreedInode> {
     let (mut group, inode) = GroupInodes::of_inode(tx, record.number())?;
-    if standing == Standing::Unlinked {
-        // Before anything is changed: whoever meets damage here leaves this inode alone and goes on.
+    if state == LinkState::Unlinked {
+        // Before any change: a caller that meets damage here can skip this inode and continue.
         let found = group.in_chunks(tx, |chunks| chunks.seek(Seek::AtOrBefore(inode)))?;
         in_use(found, inode).map_err(|check| group.corrupt(check))?;
         group.unlink(tx, inode)?;
@@ -65,23 +66,23 @@ pub fn free_inode(
     if ends(tx.geometry(), left) {
         group.remove_chunk(tx, chunk)?;
         group.close(tx);
-        return Ok(Freed::Chunk);
+        return Ok(FreedInode::Chunk);
     }
     group.replace_in_free_chunks(tx, chunk, left)?;
     group.agi.free_count += 1;
     tx.count_inodes(0, 1);
     group.close(tx);
-    Ok(Freed::Inode)
+    Ok(FreedInode::Inode)
 }
 
-/// Whether a chunk goes that would be left like this. Where a block holds more than one chunk, it could
-/// be freed only with all of them.
+/// Whether a chunk is freed when `left` is its state. Where a block holds more than one chunk, a
+/// chunk alone cannot be freed.
 fn ends(geometry: &Geometry, left: InodeChunk) -> bool {
     let is_block_of_many = 1 << geometry.inodes_per_block_log > INODES_PER_CHUNK;
     left.free_count == left.count && !is_block_of_many
 }
 
-/// The place of an inode in the chunk that was found for it.
+/// The position of an inode in the chunk that was found for it.
 fn in_use(found: Option<InodeChunk>, inode: AgInode) -> Result<(InodeChunk, u32), AgiCheck> {
     let place = found.and_then(|chunk| Some((chunk, chunk.position(inode)?)));
     let (chunk, position) = place.ok_or(AgiCheck::NoChunk { inode: inode.0 })?;
@@ -91,14 +92,14 @@ fn in_use(found: Option<InodeChunk>, inode: AgInode) -> Result<(InodeChunk, u32)
     }
 }
 
-/// Makes a free inode of an image.
+/// Turns an inode image into that of a free inode.
 #[doc(alias = "xfs_inode_uninit")]
 fn clear(image: &mut InodeImage) {
     let core = &mut image.core;
     core.mode = 0;
     core.nlink = 0;
     core.flags = InodeFlags::empty();
-    // How times and counters are stored stays as it is.
+    // The flags for the format of times and counters stay.
     core.flags2 &= InodeFlags2::BIGTIME | InodeFlags2::NREXT64;
     core.fork_offset = 0;
     core.data_format = ForkFormat::Extents;
@@ -110,8 +111,8 @@ fn clear(image: &mut InodeImage) {
 }
 
 impl<'journal> GroupInodes<'journal> {
-    /// Finds the chunk of an inode that is freed, and says so in the btree of all chunks at once,
-    /// unless the chunk [`ends`]. Returns the record as it was and as it is to be.
+    /// Finds the chunk of an inode that is freed, and updates the btree of all chunks at once,
+    /// unless the chunk [`ends`]. Returns the record before and after.
     fn free_in_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,
@@ -133,7 +134,7 @@ impl<'journal> GroupInodes<'journal> {
         found.map_err(|check| self.corrupt(check))
     }
 
-    /// Frees the blocks of a chunk, of whose inodes one was in use until now.
+    /// Frees the blocks of a chunk whose last used inode has just been freed.
     #[doc(alias = "xfs_ifree_cluster")]
     fn remove_chunk(&mut self, tx: &mut Transaction<'journal>, chunk: InodeChunk) -> Result<()> {
         self.remove_record(tx, chunk)?;
@@ -181,7 +182,7 @@ impl<'journal> GroupInodes<'journal> {
         Ok(())
     }
 
-    /// The buffers of a chunk's clusters are of no use any more, nor are inodes in memory.
+    /// Marks the buffers of a chunk's clusters stale, and with them its inodes in memory.
     fn stale_clusters(&self, tx: &mut Transaction<'journal>, chunk: InodeChunk) -> Result<()> {
         let geometry = tx.geometry();
         let cluster_blocks = geometry.cluster_blocks();

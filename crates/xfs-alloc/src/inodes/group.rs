@@ -13,8 +13,8 @@ use xfs_format::{
 };
 use xfs_trans::Transaction;
 
-use super::state::{GroupState, InodeGroups, Spots};
-use crate::allocate::{SpaceRequest, Target, allocate_extent};
+use super::state::{InodeGroupState, InodeGroups, SavedPaths};
+use crate::allocate::{AllocationTarget, SpaceRequest, allocate_extent};
 use crate::deferred::{BlockExtent, defer_free};
 use crate::owner::{ExtentOwner, Purpose};
 
@@ -25,18 +25,18 @@ pub(super) struct GroupInodes<'journal> {
     pub(super) number: AgNumber,
     pub(super) header: Buffer,
     pub(super) agi: AgiFields,
-    /// As the buffer has it.
+    /// The fields as the buffer holds them.
     stored: AgiFields,
-    pub(super) state: &'journal GroupState,
-    spots: Spots,
+    pub(super) state: &'journal InodeGroupState,
+    paths: SavedPaths,
 }
 
 /// An editor of one of the two btrees.
 pub(super) type ChunkEditor<'t, 'journal, F> = Editor<F, Anchored<'t, 'journal, AgiAnchor<'t>>>;
 
 impl<'journal> GroupInodes<'journal> {
-    /// Latches the header of a group. `None`: it lies below another that this step has latched, and
-    /// somebody else holds it.
+    /// Latches the header of a group. Returns `None` if the group lies below another that this step
+    /// has latched, and another thread holds it.
     pub(super) fn open(tx: &mut Transaction<'journal>, number: AgNumber) -> Result<Option<Self>> {
         if tx.group_mark().is_none_or(|mark| number >= mark) {
             return Self::wait(tx, number).map(Some);
@@ -46,7 +46,7 @@ impl<'journal> GroupInodes<'journal> {
         header.map(|header| Self::latched(tx, number, header)).transpose()
     }
 
-    /// Latches the header of a group, whoever has to be waited for.
+    /// Latches the header of a group, and waits for it in any case.
     fn wait(tx: &mut Transaction<'journal>, number: AgNumber) -> Result<Self> {
         let header = InodeGroups::header(tx.journal(), number)?;
         tx.join_buffer(&header)?;
@@ -59,16 +59,16 @@ impl<'journal> GroupInodes<'journal> {
         let state = InodeGroups::of(tx.journal()).group(number);
         let state = state.ok_or_else(|| corrupt(number, BtreeCheck::Outside))?;
         state.publish(&agi);
-        let spots = state.take_spots();
-        Ok(Self { number, header, stored: agi, agi, state, spots })
+        let paths = state.take_paths();
+        Ok(Self { number, header, stored: agi, agi, state, paths })
     }
 
     /// Latches the header of the group that an inode lies in.
     ///
     /// A transaction that has latched a header of a higher group, but has changed nothing, ends its
-    /// step before it waits. One that has changed something cannot: what it does to the inode must
-    /// be one with that. It waits all the same, so callers come here before they touch anything
-    /// else of a group.
+    /// step before it waits. A transaction that has changed something cannot: its change of the
+    /// inode must be atomic with that. It waits anyway, so callers come here before they latch any
+    /// other header of a group.
     pub(super) fn of_inode(
         tx: &mut Transaction<'journal>,
         inode: InodeNumber,
@@ -86,7 +86,7 @@ impl<'journal> GroupInodes<'journal> {
         Ok((Self::wait(tx, number)?, inode))
     }
 
-    /// Writes the fields back that have changed. Work on the group goes on.
+    /// Writes back the fields that have changed. Work on the group continues.
     pub(super) fn store(&mut self, tx: &mut Transaction<'_>) {
         for (range, new) in self.agi.changes_since(&self.stored) {
             tx.change(&self.header, range, |bytes| bytes.copy_from_slice(&new));
@@ -95,56 +95,56 @@ impl<'journal> GroupInodes<'journal> {
         self.state.publish(&self.agi);
     }
 
-    /// Writes the fields back that have changed, and keeps the spots in the btrees for who comes next.
-    /// The latch stays with the transaction.
+    /// Writes back the fields that have changed, and keeps the paths in the btrees for the next
+    /// user. The latch stays with the transaction.
     pub(super) fn close(mut self, tx: &mut Transaction<'_>) {
         self.store(tx);
-        self.state.keep_spots(self.spots);
+        self.state.keep_paths(self.paths);
     }
 
-    /// Gives the latch back if nothing has changed.
+    /// Releases the latch if nothing has changed.
     pub(super) fn leave(self, tx: &mut Transaction<'_>) {
         let header = self.header.clone();
         self.close(tx);
         tx.release(&header);
     }
 
-    /// Works on the btree of all chunks. After an error the place in it is not kept.
+    /// Works on the btree of all chunks. After an error the path in it is not kept.
     pub(super) fn in_chunks<R>(
         &mut self,
         tx: &mut Transaction<'journal>,
         work: impl FnOnce(&mut ChunkEditor<'_, 'journal, InodeChunks>) -> Result<R>,
     ) -> Result<R> {
-        let (root, spot) = (self.agi.inode_btree, self.spots.chunks.take());
+        let (root, saved) = (self.agi.inode_btree, self.paths.chunks.take());
         let anchor = AgiAnchor { number: self.number, agi: &mut self.agi, kind: BtreeKind::Inode };
-        let mut editor = Editor::resume(Anchored { tx, anchor }, self.number, root, spot)?;
+        let mut editor = Editor::resume(Anchored { tx, anchor }, self.number, root, saved)?;
         let done = work(&mut editor)?;
-        self.spots.chunks = Some(editor.leave().1);
+        self.paths.chunks = Some(editor.leave().1);
         Ok(done)
     }
 
-    /// The same of the btree of chunks with a free inode; `None` if the volume does not have it.
+    /// Works on the btree of chunks with a free inode; `None` if the volume does not have it.
     pub(super) fn in_free_chunks<R>(
         &mut self,
         tx: &mut Transaction<'journal>,
         work: impl FnOnce(&mut ChunkEditor<'_, 'journal, FreeInodeChunks>) -> Result<R>,
     ) -> Result<Option<R>> {
         let Some(root) = self.agi.free_inode_btree else { return Ok(None) };
-        let (kind, spot) = (BtreeKind::FreeInode, self.spots.free_chunks.take());
+        let (kind, saved) = (BtreeKind::FreeInode, self.paths.free_chunks.take());
         let anchor = AgiAnchor { number: self.number, agi: &mut self.agi, kind };
-        let mut editor = Editor::resume(Anchored { tx, anchor }, self.number, root, spot)?;
+        let mut editor = Editor::resume(Anchored { tx, anchor }, self.number, root, saved)?;
         let done = work(&mut editor)?;
-        self.spots.free_chunks = Some(editor.leave().1);
+        self.paths.free_chunks = Some(editor.leave().1);
         Ok(Some(done))
     }
 
-    /// What is where the first inode of the unlinked list `bucket` is named.
+    /// The head of the unlinked list `bucket`.
     pub(super) fn unlinked_head(&self, bucket: usize) -> Option<AgInode> {
         let bytes = self.header.bytes();
-        decode_unlinked(bytes.get(unlinked_range(bucket)).unwrap_or_default())
+        decode_unlinked(bytes.get(unlinked_range(bucket)).expect("a header holds 64 list heads"))
     }
 
-    /// Makes `first` the first inode of the unlinked list `bucket`.
+    /// Sets the head of the unlinked list `bucket`.
     pub(super) fn set_unlinked_head(
         &self,
         tx: &mut Transaction<'_>,
@@ -155,8 +155,8 @@ impl<'journal> GroupInodes<'journal> {
         tx.change(&self.header, unlinked_range(bucket), |bytes| bytes.copy_from_slice(&new));
     }
 
-    /// Makes `new` of the record of a chunk, which is `old`, in the btree of those with a free inode: the
-    /// other one has it already (I2).
+    /// Replaces the record of a chunk, which is `old`, in the btree of chunks with a free inode.
+    /// The other btree has been changed already (I2).
     pub(super) fn replace_in_free_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,
@@ -181,7 +181,7 @@ impl<'journal> GroupInodes<'journal> {
         }
     }
 
-    /// Makes `new` of a record in the btree of all chunks alone: the other one has it already.
+    /// Replaces a record in the btree of all chunks. The other btree has been changed already.
     pub(super) fn replace_in_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,
@@ -198,14 +198,14 @@ impl<'journal> GroupInodes<'journal> {
         }
     }
 
-    /// A finding about this group's inodes.
+    /// A corruption of this group's inodes.
     #[cold]
     pub(super) fn corrupt(&self, check: impl Into<Check>) -> xfs_buffer::Error {
         corrupt(self.number, check).into()
     }
 }
 
-/// Where the header of a group lies, and how long it is.
+/// The address and the length of the header of a group.
 fn place(tx: &Transaction<'_>, number: AgNumber) -> (DiskAddr, u32) {
     let geometry = tx.geometry();
     (geometry.header_disk_addr(number, AGI_SECTOR), geometry.sector_size)
@@ -216,7 +216,7 @@ fn corrupt(group: AgNumber, check: impl Into<Check>) -> Corruption {
     Corruption::new(Structure::Agi, StructureAddress::Group(group), check)
 }
 
-/// One of the two btrees in its header.
+/// The place of one of the two btrees in its header.
 pub(super) struct AgiAnchor<'t> {
     number: AgNumber,
     agi: &'t mut AgiFields,
@@ -224,8 +224,8 @@ pub(super) struct AgiAnchor<'t> {
 }
 
 impl AgiAnchor<'_> {
-    /// The group keeps blocks back for the free-inode btree. Those of the other one are part of
-    /// what a transaction that makes inodes reserves.
+    /// The account of the btree's blocks. The group holds a reserve for the free-inode btree. The
+    /// blocks of the other btree are part of the reservation of a transaction that makes inodes.
     fn purpose(&self) -> Purpose {
         match self.kind {
             BtreeKind::FreeInode => Purpose::Metadata,
@@ -241,25 +241,26 @@ impl AgiAnchor<'_> {
     }
 
     fn fs_block(&self, tx: &Transaction<'_>, block: u64) -> FsBlock {
-        let block = AgBlock(u32::try_from(block).unwrap_or(u32::MAX));
+        let block = AgBlock(u32::try_from(block).expect("a block of a group has 32 bits"));
         tx.geometry().join_block(self.number, block)
     }
 }
 
 impl Anchor for AgiAnchor<'_> {
     fn claim_block(&mut self, tx: &mut Transaction<'_>, near: u64) -> Result<u64> {
-        let target = Target::NearInGroup(self.fs_block(tx, near));
+        let target = AllocationTarget::NearInGroup(self.fs_block(tx, near));
         let request = SpaceRequest::new(target, 1, 1)
             .with_owner(ExtentOwner::INODE_BTREE)
             .with_purpose(self.purpose());
-        // Without it the btree stays half changed, which must not be taken for an ordinary lack of
-        // space: that is committed.
+        // Without the block the btree stays half changed. That must not look like an ordinary lack
+        // of space, after which the transaction is committed.
         let extent = allocate_extent(tx, &request)?.ok_or(xfs_buffer::Error::Shutdown)?;
         if let Some(blocks) = self.blocks() {
             *blocks += 1;
         }
         let split = tx.geometry().split_block(extent.start);
-        Ok(split.map_or(u64::MAX, |(_, block)| block.0.into()))
+        let (_, block) = split.expect("allocated blocks lie in the volume");
+        Ok(block.0.into())
     }
 
     fn free_block(&mut self, tx: &mut Transaction<'_>, block: u64) -> Result<()> {
@@ -267,7 +268,7 @@ impl Anchor for AgiAnchor<'_> {
         defer_free(tx, extent, Some(ExtentOwner::INODE_BTREE), self.purpose());
         let number = self.number;
         if let Some(blocks) = self.blocks() {
-            // The header's count is an allegation.
+            // The header's count comes from disk.
             let fewer = blocks.checked_sub(1);
             *blocks = fewer.ok_or_else(|| corrupt(number, BtreeCheck::Outside))?;
         }

@@ -1,13 +1,13 @@
-//! Whether a number that was found earlier still means an inode.
+//! The check whether an inode number that was found earlier is still valid.
 //!
-//! Who lists a directory has numbers, and no latch. When such a number is used at last, its chunk may
-//! have been given back, and the blocks may hold anything: the inode as it was, which nobody has
-//! written since, or what they have become. So bytes alone say nothing; the inode btree does.
+//! A reader of a directory has numbers, and no latch. When it uses such a number, its chunk may
+//! have been freed. The blocks may then hold anything: the old inode, which nothing has overwritten
+//! since, or other contents. The bytes alone prove nothing; the inode btree does.
 //!
-//! As long as no chunk of a group is given back, nothing of it has to be asked. Who reads an inode
-//! notes [`chunks_freed`] first, then asks [`latched_inode_state`] unless that is 0, and believes what
-//! was read if the number is still the same once the inode is latched: the last inode of a chunk is
-//! latched by who gives the chunk back.
+//! As long as no chunk of a group has been freed, the btree does not have to be asked. A reader of
+//! an inode notes [`chunks_freed`] first, then asks [`latched_inode_state`] unless that number is
+//! 0. The inode is valid if the number is still the same once the inode is latched, because the
+//! thread that frees a chunk latches its last inode.
 
 use xfs_btree::{Cursor, Seek};
 use xfs_buffer::{Buffer, Result};
@@ -20,7 +20,7 @@ use xfs_trans::Journal;
 use super::state::InodeGroups;
 use crate::inode_chunks::{InodeState, state_in};
 
-/// How many chunks of the group of this inode have been given back since the volume was opened.
+/// The number of chunks of this inode's group that have been freed since the volume was opened.
 #[must_use]
 pub fn chunks_freed(journal: &Journal, inode: InodeNumber) -> u64 {
     let group = journal.geometry().split_inode(inode).map(|(group, _)| group);
@@ -28,12 +28,12 @@ pub fn chunks_freed(journal: &Journal, inode: InodeNumber) -> u64 {
     state.map_or(0, |state| state.chunks_freed())
 }
 
-/// What the inode btree says of an inode number, on a volume that others change meanwhile. Waits for
-/// the latch of the AGI: the caller holds none.
+/// Returns the state of an inode number in the inode btree, while other threads change the volume.
+/// Waits for the latch of the AGI; the caller must hold none.
 ///
 /// # Errors
 ///
-/// As [`inode_state`](crate::inode_state).
+/// The errors of [`inode_state`](crate::inode_state).
 pub fn latched_inode_state(journal: &Journal, inode: InodeNumber) -> Result<InodeState> {
     let Some((group, inode)) = journal.geometry().split_inode(inode) else {
         return Ok(InodeState::Absent);
@@ -45,8 +45,7 @@ pub fn latched_inode_state(journal: &Journal, inode: InodeNumber) -> Result<Inod
     Ok(found?.map_or(InodeState::Absent, |chunk| state_in(&chunk, inode)))
 }
 
-/// The chunk that an inode number of a group belongs to, if it belongs to one: from the place where
-/// somebody last was in the btree.
+/// Finds the chunk of an inode number of a group, starting at the last saved path in the btree.
 fn find_latched(
     journal: &Journal,
     header: &Buffer,
@@ -57,11 +56,11 @@ fn find_latched(
         || Corruption::new(Structure::Agi, StructureAddress::Group(group), BtreeCheck::Outside);
     let state = InodeGroups::of(journal).group(group).ok_or_else(outside)?;
     let agi = AgiFields::decode(&header.bytes(), header.at(), journal.geometry())?;
-    let mut spots = state.take_spots();
-    let spot = spots.chunks.take();
-    let mut cursor = Cursor::resume(journal.cache(), group, agi.inode_btree, spot)?;
+    let mut paths = state.take_paths();
+    let saved = paths.chunks.take();
+    let mut cursor = Cursor::resume(journal.cache(), group, agi.inode_btree, saved)?;
     let found = cursor.seek(Seek::AtOrBefore(inode))?;
-    spots.chunks = Some(cursor.leave());
-    state.keep_spots(spots);
+    paths.chunks = Some(cursor.leave());
+    state.keep_paths(paths);
     Ok(found.filter(|chunk| chunk.position(inode).is_some()))
 }

@@ -1,80 +1,81 @@
-//! What is kept in memory of the inodes of a volume that is open for writing.
+//! The state in memory of the inodes of a volume that is mounted read-write.
 
 use std::collections::HashMap;
 
-use xfs_btree::Spot;
+use xfs_btree::SavedPath;
 use xfs_buffer::{Buffer, Result};
 use xfs_format::agi::{AGI_SECTOR, AgiFields};
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunks};
 use xfs_format::{AgInode, AgNumber, BlockKind, Geometry};
 use xfs_sync::{
-    AppendOnlyVec, AtomicU32, AtomicU64, CachePadded, Group, Mutex, Ordering, SetOnce, Slot, Slots,
+    AtomicU32, AtomicU64, CachePadded, Group, Growing, Mutex, Ordering, SetOnce, Slot, Slots,
     Volume,
 };
 use xfs_trans::Journal;
 
-/// Nobody has looked at the group yet.
+/// The count of free inodes is not known yet.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Blocks of a group that are kept in memory with the spots in its btrees, if these are high.
+/// The estimated number of blocks that the saved paths of one group keep in memory.
 const KEPT_BLOCKS: u64 = 8;
-/// A volume of so many groups that they would keep more than this does without.
+/// The memory limit for saved paths. A volume with too many groups for it keeps none.
 const MOST_KEPT_BYTES: u64 = 16 << 20;
 
 /// The inodes of a volume.
 pub(super) struct InodeGroups {
-    groups: AppendOnlyVec<CachePadded<GroupState>, Volume>,
-    /// Where the next directory goes, by slot.
+    groups: Growing<CachePadded<InodeGroupState>, Volume>,
+    /// The group of the next directory, by slot.
     #[doc(alias = "m_agirotor")]
     rotors: Slots<AtomicU32<Slot>>,
 }
 
-/// Where somebody last was in the btrees of a group. Whoever takes them may change the btrees; who does
-/// not put them back, because of an error, has the next one start at the roots.
+/// The last positions in the btrees of a group. A thread that takes them may change the btrees. If
+/// it fails and does not put them back, the next user starts at the roots.
 #[derive(Default)]
-pub(super) struct Spots {
-    pub(super) chunks: Option<Spot<InodeChunks>>,
-    pub(super) free_chunks: Option<Spot<FreeInodeChunks>>,
+pub(super) struct SavedPaths {
+    pub(super) chunks: Option<SavedPath<InodeChunks>>,
+    pub(super) free_chunks: Option<SavedPath<FreeInodeChunks>>,
 }
 
 /// The inodes of one group.
-pub(super) struct GroupState {
-    /// How many are free, as it was last known.
+pub(super) struct InodeGroupState {
+    /// The last known number of free inodes.
     free_count: AtomicU32<Group>,
     /// Chunks made since the volume was opened.
     chunks_made: AtomicU32<Group>,
-    /// Chunks given back since then.
+    /// Chunks freed since then.
     chunks_freed: AtomicU64<Group>,
-    /// Chunks that may be made before the volume's number of inodes has to be looked at. Changed by
-    /// who holds the latch of the AGI.
+    /// The number of chunks that may be made before the volume's inode count has to be read again.
+    /// Changed by the holder of the latch of the AGI.
     allowance: AtomicU32<Group>,
-    /// For inodes on an unlinked list, the one before. Not all of them need be here.
+    /// The predecessor of inodes on an unlinked list, as far as it is known.
     before: Mutex<HashMap<AgInode, AgInode>, Group>,
-    /// The AGI, which is never freed, once somebody has asked for it.
+    /// The AGI's buffer, once it has been read. It is never freed.
     header: SetOnce<Buffer, Group>,
-    /// Used by who holds the latch of the AGI, which stands for all blocks on the way to them.
-    spots: Mutex<Spots, Group>,
-    /// Whether the two above are kept.
-    remembers: bool,
+    /// Used by the holder of the latch of the AGI, which protects all blocks on these paths.
+    paths: Mutex<SavedPaths, Group>,
+    /// Whether `header` and `paths` are kept.
+    keeps_buffers: bool,
 }
 
 impl InodeGroups {
-    /// The state of the volume that this journal is of.
+    /// The state of this journal's volume.
     pub(super) fn of(journal: &Journal) -> &Self {
-        // With several rotors the group of a directory would depend on how many processors there are.
+        // With several rotors the group of a directory would depend on the number of processors.
         let rotors = journal.log().is_by_count().then_some(1);
         journal.extension(|| Self::new(journal.geometry(), rotors))
     }
 
-    /// With so many rotors, or one for each slot.
+    /// Creates the state with `rotors` rotors, or one for each slot.
     fn new(geometry: &Geometry, rotors: Option<usize>) -> Self {
-        // Slots start apart, so that threads that begin together do not meet in one group.
+        // Slots start at different groups, so that threads that start together do not meet in one
+        // group.
         let mut slot = 0;
         let mut rotor = || {
             slot += 1;
             AtomicU32::new(slot - 1)
         };
-        let groups = geometry.groups().map(|_| GroupState::new(geometry)).collect();
+        let groups = geometry.groups().map(|_| InodeGroupState::new(geometry)).collect();
         let rotors = match rotors {
             Some(count) => Slots::with_count(count, &mut rotor),
             None => Slots::new(&mut rotor),
@@ -82,14 +83,14 @@ impl InodeGroups {
         Self { groups, rotors }
     }
 
-    /// The state of a group, if there is such a group.
-    pub(super) fn group(&self, group: AgNumber) -> Option<&GroupState> {
+    /// The state of a group, if the group exists.
+    pub(super) fn group(&self, group: AgNumber) -> Option<&InodeGroupState> {
         self.groups.get(group.0 as usize).map(|state| &**state)
     }
 
-    /// The header of a group, which may be latched by somebody.
+    /// The header of a group, which another thread may have latched.
     pub(super) fn header(journal: &Journal, number: AgNumber) -> Result<Buffer> {
-        let known = Self::of(journal).group(number).filter(|state| state.remembers);
+        let known = Self::of(journal).group(number).filter(|state| state.keeps_buffers);
         if let Some(header) = known.and_then(|state| state.header.value()) {
             return Ok(header.clone());
         }
@@ -97,7 +98,7 @@ impl InodeGroups {
         let at = geometry.header_disk_addr(number, AGI_SECTOR);
         let header = journal.cache().read(at, geometry.sector_size, BlockKind::Agi)?;
         if let Some(state) = known {
-            // Somebody may have been faster, with the same buffer.
+            // Another thread may have stored the same buffer first.
             let _ = state.header.set(header.clone());
         }
         Ok(header)
@@ -110,14 +111,14 @@ impl InodeGroups {
     }
 }
 
-/// The volume has got more groups.
+/// Adds state for the groups by which the volume has grown.
 pub(crate) fn extend_groups(journal: &Journal) {
     let groups = &InodeGroups::of(journal).groups;
     let new = journal.geometry().groups().skip(groups.len());
-    groups.extend(new.map(|_| GroupState::new(journal.geometry())));
+    groups.extend(new.map(|_| InodeGroupState::new(journal.geometry())));
 }
 
-impl GroupState {
+impl InodeGroupState {
     fn new(geometry: &Geometry) -> CachePadded<Self> {
         let group_bytes = u64::from(geometry.block_size) * KEPT_BLOCKS;
         CachePadded::new(Self {
@@ -127,30 +128,31 @@ impl GroupState {
             allowance: AtomicU32::new(0),
             before: Mutex::new(HashMap::new()),
             header: SetOnce::new(),
-            spots: Mutex::new(Spots::default()),
-            remembers: u64::from(geometry.ag_count) * group_bytes <= MOST_KEPT_BYTES,
+            paths: Mutex::new(SavedPaths::default()),
+            keeps_buffers: u64::from(geometry.ag_count) * group_bytes <= MOST_KEPT_BYTES,
         })
     }
 
-    /// The spots in the btrees, for who has latched the AGI.
-    pub(super) fn take_spots(&self) -> Spots {
-        std::mem::take(&mut *self.spots.lock())
+    /// Takes the paths in the btrees. The caller has the AGI latched.
+    pub(super) fn take_paths(&self) -> SavedPaths {
+        std::mem::take(&mut *self.paths.lock())
     }
 
-    /// Keeps spots for the next one. The caller still has the AGI latched.
-    pub(super) fn keep_spots(&self, spots: Spots) {
-        if self.remembers {
-            *self.spots.lock() = spots;
+    /// Keeps the paths for the next user (I5). The caller still has the AGI latched.
+    pub(super) fn keep_paths(&self, paths: SavedPaths) {
+        if self.keeps_buffers {
+            *self.paths.lock() = paths;
         }
     }
 
-    /// Whether there was a free inode when somebody last looked, or nobody has looked yet.
+    /// Whether the group had a free inode when its count was last published, or the count is
+    /// unknown.
     pub(super) fn may_have_free(&self) -> bool {
         self.free_count.load(Ordering::Relaxed) != 0
     }
 
-    /// Makes the numbers of a header visible to those who choose a group. Written only if they have
-    /// changed to or from none at all: nobody asks for more.
+    /// Publishes the count of a header to threads that choose a group. Written only if it changes
+    /// from or to zero: nothing else is asked of it.
     pub(super) fn publish(&self, agi: &AgiFields) {
         let known = self.free_count.load(Ordering::Relaxed);
         if known == UNKNOWN || (known == 0) != (agi.free_count == 0) {
@@ -158,22 +160,22 @@ impl GroupState {
         }
     }
 
-    /// A number that no chunk of the group has had since the volume was opened.
+    /// Returns a number that no chunk of the group has had since the volume was opened.
     pub(super) fn count_chunk(&self) -> u32 {
         self.chunks_made.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Notes that a chunk is given back: before its clusters are, and by who holds the AGI.
+    /// Counts a freed chunk. The holder of the AGI calls this before the clusters are freed.
     pub(super) fn count_freed_chunk(&self) {
         self.chunks_freed.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// How many chunks have been given back since the volume was opened.
+    /// The number of chunks freed since the volume was opened.
     pub(super) fn chunks_freed(&self) -> u64 {
         self.chunks_freed.load(Ordering::Acquire)
     }
 
-    /// Takes one chunk of what the group may make without asking. `false` if it has to ask.
+    /// Takes one chunk from the group's allowance. Returns `false` if the allowance is used up.
     pub(super) fn take_allowance(&self) -> bool {
         let left = self.allowance.load(Ordering::Relaxed).checked_sub(1);
         if let Some(left) = left {
@@ -182,17 +184,17 @@ impl GroupState {
         left.is_some()
     }
 
-    /// Lets the group make so many more chunks without asking.
+    /// Sets the group's allowance of chunks.
     pub(super) fn set_allowance(&self, chunks: u32) {
         self.allowance.store(chunks, Ordering::Relaxed);
     }
 
-    /// Notes that `before` comes right before `inode` on an unlinked list.
+    /// Records that `before` precedes `inode` on an unlinked list.
     pub(super) fn set_before(&self, inode: AgInode, before: AgInode) {
         self.before.lock().insert(inode, before);
     }
 
-    /// Forgets what came before `inode`, and returns it.
+    /// Removes the recorded predecessor of `inode`, and returns it.
     pub(super) fn take_before(&self, inode: AgInode) -> Option<AgInode> {
         self.before.lock().remove(&inode)
     }

@@ -1,4 +1,5 @@
-//! Inodes taken and freed at random on volumes in memory, and everything that must hold of them.
+//! Inodes allocated and freed at random on volumes in memory, and the check of everything that must
+//! hold of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,11 +17,11 @@ use xfs_trans::{InodeRecord, Journal, testing};
 
 use super::group::GroupInodes;
 use super::{
-    Freed, InodePurpose, Standing, add_unlinked, allocate_inode, free_inode, inode_blocks,
+    FreedInode, InodePurpose, LinkState, add_unlinked, allocate_inode, free_inode, inode_blocks,
     remove_unlinked, unlinked_lists,
 };
 use crate::{
-    AgHeaders, BlockExtent, ExtentOwner, Purpose, SpaceRequest, Target, allocate_extent,
+    AgHeaders, AllocationTarget, BlockExtent, ExtentOwner, Purpose, SpaceRequest, allocate_extent,
     open_journal,
 };
 
@@ -40,10 +41,10 @@ fn recover(device: &SharedDevice) -> Arc<Journal> {
     journal
 }
 
-/// An inode in use, without a name: on an unlinked list.
+/// Allocates an inode without a name: it is on an unlinked list.
 fn make(journal: &Arc<Journal>, parent: InodeNumber, purpose: InodePurpose) -> Result<InodeNumber> {
     let blocks = inode_blocks(journal.geometry());
-    // A volume that is full may still have free inodes.
+    // A full volume may still have free inodes.
     let kind = TransactionKind::CreateUnnamed;
     let mut tx = journal.begin(kind, blocks).or_else(|_| journal.begin(kind, 0))?;
     let made = match allocate_inode(&mut tx, parent, purpose) {
@@ -70,15 +71,15 @@ fn make(journal: &Arc<Journal>, parent: InodeNumber, purpose: InodePurpose) -> R
     Ok(made.number())
 }
 
-fn free(journal: &Arc<Journal>, record: &Arc<InodeRecord>) -> Result<Freed> {
+fn free(journal: &Arc<Journal>, record: &Arc<InodeRecord>) -> Result<FreedInode> {
     let mut tx = journal.begin(TransactionKind::FreeInode, 0)?;
     tx.join(record);
-    let freed = free_inode(&mut tx, record, &record.core()?, Standing::Unlinked)?;
+    let freed = free_inode(&mut tx, record, &record.core()?, LinkState::Unlinked)?;
     tx.commit()?;
     Ok(freed)
 }
 
-/// What must hold of the inodes of a volume of which these, and those of mkfs, are in use.
+/// Checks the inodes of a volume in which exactly these, and those of mkfs, are in use.
 fn check(cache: &BufferCache, unlinked: &BTreeSet<InodeNumber>, named: &BTreeSet<InodeNumber>) {
     let geometry = cache.geometry();
     let mut on_lists = BTreeSet::new();
@@ -90,7 +91,7 @@ fn check(cache: &BufferCache, unlinked: &BTreeSet<InodeNumber>, named: &BTreeSet
         if let Some(free) = headers.free_inode_chunks(cache).unwrap() {
             let free: Vec<InodeChunk> = free.records().map(Result::unwrap).collect();
             let expected = chunks.iter().filter(|chunk| chunk.free_count != 0);
-            assert!(free.iter().eq(expected), "the inode btrees differ in group {number}");
+            assert!(free.iter().eq(expected), "I2: the inode btrees differ in group {number}");
         }
         for chunk in &chunks {
             check_chunk(cache, number, chunk, &(unlinked | named));
@@ -101,7 +102,7 @@ fn check(cache: &BufferCache, unlinked: &BTreeSet<InodeNumber>, named: &BTreeSet
             on_lists.extend(list.inodes);
         }
     }
-    assert_eq!(on_lists, *unlinked);
+    assert_eq!(on_lists, *unlinked, "I4: every inode without a name is on a list");
 }
 
 fn check_chunk(
@@ -126,7 +127,7 @@ fn check_chunk(
     }
 }
 
-/// Chunks and inode btrees are what the reverse map says they are.
+/// Checks chunks and inode btrees against the reverse map.
 fn check_owners(cache: &BufferCache, headers: &AgHeaders, chunks: &[InodeChunk]) {
     let Some(map) = headers.reverse_map(cache).unwrap() else { return };
     let log = cache.geometry().inodes_per_block_log;
@@ -150,7 +151,7 @@ fn check_owners(cache: &BufferCache, headers: &AgHeaders, chunks: &[InodeChunk])
     }
 }
 
-/// The inodes that a new volume has.
+/// The inodes of a new volume.
 fn of_mkfs(cache: &BufferCache) -> BTreeSet<InodeNumber> {
     let mut found = BTreeSet::new();
     for group in cache.geometry().groups() {
@@ -163,19 +164,19 @@ fn of_mkfs(cache: &BufferCache) -> BTreeSet<InodeNumber> {
     found
 }
 
-/// A volume and the inodes that are taken on it.
-struct Trial {
+/// A volume and the inodes that are allocated on it.
+struct TestVolume {
     device: SharedDevice,
     journal: Arc<Journal>,
     random: Prng,
     named: BTreeSet<InodeNumber>,
     unlinked: BTreeSet<InodeNumber>,
-    /// Records that are kept in memory, as open files are.
+    /// Records that are kept in memory, like those of open files.
     held: BTreeMap<InodeNumber, Arc<InodeRecord>>,
     generations: BTreeSet<(InodeNumber, u32)>,
 }
 
-impl Trial {
+impl TestVolume {
     fn new(seed: u64, bytes: u64, options: &str) -> Self {
         let device = testing::make_sized(bytes, options);
         let journal = open(&device);
@@ -225,7 +226,7 @@ impl Trial {
         true
     }
 
-    /// Gives an inode a name, so to say, or takes it away again.
+    /// Gives a random inode a name, in that it leaves or joins an unlinked list.
     fn rename(&mut self) {
         let Some(number) = self.any_unlinked() else { return };
         let record = self.journal.inode(number).unwrap();
@@ -254,7 +255,7 @@ impl Trial {
         check(self.journal.cache(), &self.unlinked, &self.named);
     }
 
-    /// Everything that is durable is there after a crash.
+    /// Checks that everything durable is present after a crash.
     fn crash(&self) {
         self.journal.force_all().unwrap();
         let copy = testing::crashed(&self.device);
@@ -273,20 +274,20 @@ impl Trial {
 fn check_random(options: &str) {
     let seeds = if std::env::var_os("FERROXFS_LONG").is_some() { 20 } else { 1 };
     for seed in 0..seeds {
-        let mut trial = Trial::new(seed, VOLUME_BYTES, options);
-        trial.run(1200, 8);
-        trial.check();
-        trial.crash();
-        trial.run(800, 2);
-        trial.check();
-        trial.crash();
-        let journal = Arc::clone(&trial.journal);
+        let mut volume = TestVolume::new(seed, VOLUME_BYTES, options);
+        volume.run(1200, 8);
+        volume.check();
+        volume.crash();
+        volume.run(800, 2);
+        volume.check();
+        volume.crash();
+        let journal = Arc::clone(&volume.journal);
         assert_eq!(journal.counts().inodes, counted(&journal).0);
         assert_eq!(journal.counts().free_inodes, counted(&journal).1);
         drop(journal);
-        while trial.free() {}
-        trial.check();
-        trial.unmount();
+        while volume.free() {}
+        volume.check();
+        volume.unmount();
     }
 }
 
@@ -296,35 +297,37 @@ fn counted(journal: &Journal) -> (u64, u64) {
     (counters.inodes, counters.free_inodes)
 }
 
+/// I2 and I4, also after a crash.
 #[test]
-fn inodes_taken_and_freed_at_random() {
+fn inodes_allocated_and_freed_at_random_pass_the_check() {
     check_random("-l size=16m");
 }
 
 #[test]
-fn blocks_and_inodes_of_other_sizes() {
+fn inodes_of_other_block_and_inode_sizes_pass_the_check() {
     check_random("-b size=1024 -l size=16m");
     check_random("-i size=2048 -l size=16m");
 }
 
 #[test]
-fn volumes_without_some_of_the_btrees() {
+fn inodes_without_optional_btrees_pass_the_check() {
     check_random("-m finobt=0,rmapbt=0,reflink=0,inobtcount=0 -l size=16m");
     check_random("-i sparse=0 -l size=16m");
 }
 
 #[test]
-fn one_block_of_many_chunks() {
-    let mut trial = Trial::new(3, 2 * VOLUME_BYTES, "-b size=65536 -l size=80m");
-    trial.run(1000, 8);
-    trial.check();
-    while trial.free() {}
-    trial.check();
-    trial.unmount();
+fn inodes_in_blocks_of_many_chunks_pass_the_check() {
+    let mut volume = TestVolume::new(3, 2 * VOLUME_BYTES, "-b size=65536 -l size=80m");
+    volume.run(1000, 8);
+    volume.check();
+    while volume.free() {}
+    volume.check();
+    volume.unmount();
 }
 
+/// I1 and I5: the threads share the groups and their paths.
 #[test]
-fn threads_take_and_free_at_once() {
+fn threads_that_allocate_and_free_inodes_at_once_pass_the_check() {
     let device = testing::make_with("-l size=16m");
     let testing::JournalParts { cache, log, superblock } = testing::parts(&device, 1);
     let journal = open_journal(cache, log, &superblock).unwrap();
@@ -345,7 +348,7 @@ fn threads_take_and_free_at_once() {
     journal.unmount().unwrap();
 }
 
-/// What one of several threads does; returns what it leaves in use.
+/// Allocates and frees inodes as one of several threads; returns those left in use.
 fn take_and_free(journal: &Arc<Journal>, random: &mut Prng) -> BTreeSet<InodeNumber> {
     let mut own = BTreeSet::new();
     let root = journal.superblock().root_inode;
@@ -367,7 +370,7 @@ fn take_and_free(journal: &Arc<Journal>, random: &mut Prng) -> BTreeSet<InodeNum
 }
 
 #[test]
-fn directories_go_from_group_to_group_and_files_stay() {
+fn directories_rotate_over_groups_and_files_stay() {
     let device = testing::make();
     let journal = open(&device);
     let root = journal.superblock().root_inode;
@@ -383,7 +386,7 @@ fn directories_go_from_group_to_group_and_files_stay() {
 }
 
 #[test]
-fn an_inode_is_near_its_directory() {
+fn inode_of_a_file_lies_near_its_directory() {
     let device = testing::make();
     let journal = open(&device);
     let root = journal.superblock().root_inode;
@@ -395,7 +398,7 @@ fn an_inode_is_near_its_directory() {
 }
 
 #[test]
-fn chunks_are_made_in_parts_where_there_is_no_room() {
+fn chunks_without_room_for_a_whole_one_are_sparse() {
     // A chunk takes 8 blocks, a part of one 4.
     let device = testing::make_sized(40 << 20, "-d agcount=1 -l size=10m");
     let journal = open(&device);
@@ -407,12 +410,12 @@ fn chunks_are_made_in_parts_where_there_is_no_room() {
         let chunks = crate::inode_chunks(cache, AgNumber(0)).unwrap().map(Result::unwrap);
         chunks.filter(InodeChunk::is_sparse).count()
     };
-    // Some room for whole chunks is left, of what the group keeps back.
+    // Some room for whole chunks is left: the group's reserve.
     make_many(&journal, u32::MAX, &mut unlinked);
     let parts = sparse(journal.cache());
     assert!(parts > 10, "{parts} chunks in parts");
     check(journal.cache(), &unlinked, &named);
-    // The other half of each joins the first.
+    // The other half of each chunk joins the first.
     free_parts(&journal, &other_parts);
     make_many(&journal, u32::MAX, &mut unlinked);
     assert!(sparse(journal.cache()) < parts / 2, "{parts} chunks in parts");
@@ -438,14 +441,14 @@ fn make_many(journal: &Arc<Journal>, count: u32, made: &mut BTreeSet<InodeNumber
     }
 }
 
-/// Takes all space in pieces of 4 blocks, what the group keeps back for itself too, then gives
-/// every other of some back. Returns the others.
+/// Takes all space in pieces of 4 blocks, including the group's reserve, then frees every second
+/// one of some. Returns the others.
 fn fill_but_for_parts(journal: &Arc<Journal>) -> Vec<BlockExtent> {
     let mut extents = Vec::new();
     for (purpose, blocks) in [(Purpose::File, 4), (Purpose::Metadata, 0)] {
         loop {
             let Ok(mut tx) = journal.begin(TransactionKind::Write, blocks) else { break };
-            let request = SpaceRequest::new(Target::Group(AgNumber(0)), 4, 4)
+            let request = SpaceRequest::new(AllocationTarget::Group(AgNumber(0)), 4, 4)
                 .with_alignment(4)
                 .with_purpose(purpose)
                 .with_owner(ExtentOwner::STAGING);
@@ -471,7 +474,7 @@ fn free_parts(journal: &Arc<Journal>, extents: &[BlockExtent]) {
 }
 
 #[test]
-fn a_btree_that_cannot_grow_is_no_lack_of_space() {
+fn inode_btree_that_cannot_grow_is_a_shutdown_and_not_no_space() {
     let device = testing::make_sized(40 << 20, "-d agcount=1 -l size=10m");
     let journal = open(&device);
     fill(&journal);
@@ -481,7 +484,7 @@ fn a_btree_that_cannot_grow_is_no_lack_of_space() {
     let mut inserted = starts.map(|start| {
         group.in_chunks(&mut tx, |chunks| chunks.insert(InodeChunk::of_free(start, 0, 64)))
     });
-    // The caller commits what ends in a lack of space, which this must not be.
+    // After a lack of space the caller commits, so this error must be another one.
     let error = inserted.find_map(Result::err).expect("there are more chunks than a block holds");
     assert!(matches!(error, Error::Shutdown), "{error}");
     drop(inserted);
@@ -489,14 +492,14 @@ fn a_btree_that_cannot_grow_is_no_lack_of_space() {
     assert!(journal.is_shut_down());
 }
 
-/// Takes all space, what the group keeps back for itself too.
+/// Takes all space, including the group's reserve.
 fn fill(journal: &Arc<Journal>) {
     for (purpose, reserved, most) in
         [(Purpose::File, 64, 64), (Purpose::File, 1, 1), (Purpose::Metadata, 0, 1)]
     {
         loop {
             let Ok(mut tx) = journal.begin(TransactionKind::Write, reserved) else { break };
-            let request = SpaceRequest::new(Target::Group(AgNumber(0)), 1, most)
+            let request = SpaceRequest::new(AllocationTarget::Group(AgNumber(0)), 1, most)
                 .with_purpose(purpose)
                 .with_owner(ExtentOwner::STAGING);
             let extent = allocate_extent(&mut tx, &request).unwrap();
@@ -509,7 +512,7 @@ fn fill(journal: &Arc<Journal>) {
 }
 
 #[test]
-fn a_damaged_list_is_told_and_can_be_emptied() {
+fn damaged_unlinked_list_is_reported_and_can_be_emptied() {
     let device = testing::make();
     let journal = open(&device);
     let root = journal.superblock().root_inode;
@@ -521,7 +524,7 @@ fn a_damaged_list_is_told_and_can_be_emptied() {
     let cache = journal.cache();
     let buffer = cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster).unwrap();
     buffer.latch();
-    // It names itself as the next one.
+    // The inode names itself as its successor.
     let link = place.offset_bytes as usize + super::unlinked::LINK_OFFSET;
     buffer.bytes_mut()[link..link + 4].copy_from_slice(&inode.0.to_be_bytes());
     buffer.unlatch();
@@ -535,8 +538,8 @@ fn a_damaged_list_is_told_and_can_be_emptied() {
 }
 
 #[test]
-fn inodes_take_no_more_than_their_part_of_a_volume() {
-    // One in a hundred of 19,200 blocks: 24 chunks of 8.
+fn inodes_stop_at_the_limit_of_the_volume() {
+    // 1 % of 19,200 blocks is room for 24 chunks of 8 blocks.
     let device = testing::make_sized(75 << 20, "-i maxpct=1 -l size=10m");
     let journal = open(&device);
     let mut made = BTreeSet::new();
@@ -546,18 +549,18 @@ fn inodes_take_no_more_than_their_part_of_a_volume() {
     assert_eq!(made.len() + of_mkfs_count(), 24 * 64);
 }
 
-/// Root directory and the two inodes of the realtime section.
+/// The root directory and the two inodes of the realtime section.
 const fn of_mkfs_count() -> usize {
     3
 }
 
-/// What taking and freeing an inode writes that those who do so in other groups write too, with
-/// everything that it brings about: chunks, their space, the log.
+/// Writes to shared state by allocating and freeing inodes, including chunks, their space and the
+/// log. Threads that do the same in other groups write that state too.
 #[cfg(feature = "count")]
 #[test]
-fn taking_an_inode_seldom_writes_what_the_volume_shares() {
+fn inode_allocation_seldom_writes_state_shared_by_the_volume() {
     const INODES: u64 = 2048;
-    // On a log that is small beside them slots keep no log space of their own.
+    // On a small log slots keep no log space of their own.
     let device = testing::make_sized(1 << 30, "-l size=128m");
     let testing::JournalParts { cache, log, superblock } = testing::parts(&device, 1);
     let journal = open_journal(cache, log, &superblock).unwrap();
@@ -573,7 +576,7 @@ fn taking_an_inode_seldom_writes_what_the_volume_shares() {
 }
 
 #[test]
-fn the_order_of_chunk_records_is_that_of_inodes() {
+fn chunk_records_are_ordered_by_inode() {
     let chunk = |start| InodeChunk::of_free(AgInode(start), 0, 64);
     assert!(InodeChunks::may_follow(&chunk(128), &chunk(64)));
     assert!(!InodeChunks::may_follow(&chunk(127), &chunk(64)));

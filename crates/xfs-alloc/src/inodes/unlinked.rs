@@ -1,16 +1,16 @@
 //! The lists of unlinked inodes.
 //!
-//! An inode without a name that is not free yet stands on one of the 64 lists of its group, by the
-//! remainder of its number. The AGI names the first one of each list; each inode names the next, in
-//! a field of its own in the buffer of its cluster, which is logged through that buffer and not
-//! with the inode. So the list can be changed without holding the inodes on it.
+//! An inode that has no name and is not freed yet is on one of the 64 lists of its group, chosen by
+//! the remainder of its number. The AGI names the first inode of each list. Each inode names the
+//! next in a field in the buffer of its cluster, which is logged through that buffer and not with
+//! the inode. The list can therefore be changed without holding the inodes on it.
 //!
 //! ```text
 //! AGI bucket 5 ──► inode 69 ──► inode 5 ──► inode 133 ──► null
 //! ```
 //!
-//! The way back, which only memory has, saves a walk from the first one when an inode in the middle
-//! leaves; where it is not known the walk is made.
+//! The back link exists only in memory. It saves a walk from the head when an inode in the middle
+//! leaves the list. Where it is unknown the walk is made.
 
 use std::sync::Arc;
 
@@ -26,27 +26,27 @@ use zerocopy::FromBytes;
 use super::group::GroupInodes;
 use crate::headers::read_agi;
 
-/// Where in an inode the next one of its list is named, and the checksum behind that.
+/// The offset in an inode of the link to the next one of its list, followed by the checksum.
 pub(super) const LINK_OFFSET: usize = core::mem::offset_of!(InodeDisk, next_unlinked);
 const LINK_BYTES: usize = 8;
 
 /// One list of unlinked inodes.
 #[derive(Debug)]
 pub struct UnlinkedList {
-    /// Which of the lists of its group.
+    /// The number of the list in its group.
     pub bucket: usize,
     /// The inodes on it, as far as it can be followed.
     pub inodes: Vec<InodeNumber>,
-    /// Why it cannot be followed further; `None` if it was followed to its end.
+    /// The reason why the list cannot be followed further; `None` if it was followed to its end.
     pub damage: Option<xfs_buffer::Error>,
 }
 
-/// Puts an inode that is joined on the unlinked list where it belongs: its last name goes in this
-/// transaction, behind this call (see the lock order of the module).
+/// Adds an inode that is joined to its unlinked list. Its last name is removed in this transaction,
+/// after this call (see the lock order of the module).
 ///
 /// # Errors
 ///
-/// What reading meets; a list that does not start with an inode that could be on it.
+/// Errors of reading; a list whose head cannot be on it.
 #[doc(alias = "xfs_iunlink")]
 pub fn add_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Result<()> {
     let (group, inode) = GroupInodes::of_inode(tx, record.number())?;
@@ -63,11 +63,11 @@ pub fn add_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Resu
     Ok(())
 }
 
-/// Takes an inode that is joined off its unlinked list, because it gets a name: behind this call.
+/// Removes an inode that is joined from its unlinked list, because it gets a name after this call.
 ///
 /// # Errors
 ///
-/// What reading meets; a list that does not have the inode.
+/// Errors of reading; a list that does not contain the inode.
 #[doc(alias = "xfs_iunlink_remove")]
 pub fn remove_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Result<()> {
     let (group, inode) = GroupInodes::of_inode(tx, record.number())?;
@@ -76,11 +76,11 @@ pub fn remove_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> R
     Ok(())
 }
 
-/// The unlinked lists of a group that are not empty. What is damaged ends its list.
+/// Returns the unlinked lists of a group that are not empty. Damage ends a list.
 ///
 /// # Errors
 ///
-/// An AGI that cannot be read or believed.
+/// An AGI that cannot be read or is corrupt.
 pub fn unlinked_lists(cache: &BufferCache, group: AgNumber) -> Result<Vec<UnlinkedList>> {
     let agi = read_agi(cache, group)?;
     let list = |(bucket, first)| {
@@ -99,7 +99,7 @@ fn follow(
 ) -> Result<()> {
     let mut next = Some(first);
     while let Some(inode) = next {
-        // A list cannot be longer than there are inodes; one that is goes round in circles.
+        // A list cannot be longer than the number of inodes; a longer one is a cycle.
         if inodes.len() >= agi.count as usize {
             return Err(not_on_list(agi.group, inode).into());
         }
@@ -109,25 +109,24 @@ fn follow(
     Ok(())
 }
 
-/// Empties a list that is damaged. What is on it stays unused until the volume is repaired.
+/// Empties a damaged list. The inodes on it stay unused until the volume is repaired.
 ///
 /// # Errors
 ///
-/// What reading meets.
+/// Errors of reading.
 #[doc(alias = "xlog_recover_clear_agi_bucket")]
 pub fn clear_unlinked_list(tx: &mut Transaction<'_>, group: AgNumber, bucket: usize) -> Result<()> {
+    assert!(bucket < UNLINKED_BUCKETS, "a group has 64 unlinked lists");
     let Some(group) = GroupInodes::open(tx, group)? else {
         unreachable!("the transaction has latched no other group")
     };
-    if bucket < UNLINKED_BUCKETS {
-        group.set_unlinked_head(tx, bucket, None);
-    }
+    group.set_unlinked_head(tx, bucket, None);
     group.close(tx);
     Ok(())
 }
 
 impl<'journal> GroupInodes<'journal> {
-    /// Takes an inode off its list.
+    /// Removes an inode from its list.
     pub(super) fn unlink(&self, tx: &mut Transaction<'journal>, inode: AgInode) -> Result<()> {
         let next = next_of(tx.cache(), self.number, inode)?;
         let known = self.state.take_before(inode);
@@ -140,7 +139,7 @@ impl<'journal> GroupInodes<'journal> {
             Some(before)
         };
         if let Some(next) = next {
-            // The first of a list has none before it.
+            // The head of a list has no predecessor.
             self.state.take_before(next);
             if let Some(before) = before {
                 self.state.set_before(next, before);
@@ -155,7 +154,7 @@ impl<'journal> GroupInodes<'journal> {
         Ok(())
     }
 
-    /// The inode that names `inode` as the next one.
+    /// The inode that names `inode` as its successor.
     fn find_before(
         &self,
         tx: &Transaction<'_>,
@@ -178,7 +177,7 @@ impl<'journal> GroupInodes<'journal> {
         Err(not_on_list(self.number, inode).into())
     }
 
-    /// Makes `inode` name `next` as the next one of its list, in the buffer of its cluster.
+    /// Sets the successor of `inode` on its list, in the buffer of its cluster.
     #[doc(alias = "xfs_iunlink_log_dinode")]
     fn set_next(
         &self,
@@ -204,16 +203,17 @@ impl<'journal> GroupInodes<'journal> {
             }
             Err(_) => return Err(outside().into()),
         };
-        // What is in place must pass as an inode even if only this is written.
+        // The inode on disk must verify even if only this field is written.
         seal(&mut slot, lsn);
-        let link = slot.get(LINK_OFFSET..LINK_OFFSET + LINK_BYTES).unwrap_or_default();
+        let link =
+            slot.get(LINK_OFFSET..LINK_OFFSET + LINK_BYTES).expect("an inode holds its link");
         let range = start + LINK_OFFSET..start + LINK_OFFSET + LINK_BYTES;
         tx.change(&buffer, range, |bytes| bytes.copy_from_slice(link));
         Ok(())
     }
 }
 
-/// The inode that comes after `inode` on its list.
+/// The successor of `inode` on its list.
 fn next_of(cache: &BufferCache, group: AgNumber, inode: AgInode) -> Result<Option<AgInode>> {
     let geometry = cache.geometry();
     let number = geometry.join_inode(group, inode);

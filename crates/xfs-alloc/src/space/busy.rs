@@ -1,30 +1,30 @@
-//! Extents that a file has given up and that may not be written to yet.
+//! Extents that a file has given up and that must not be overwritten yet.
 //!
-//! Owns: the extents of one group that a file had until a transaction that is not durable yet. They
-//! are free, or another file that shared them has them alone. Does **not** own when a checkpoint is
-//! durable: the log says.
+//! Owns: the extents of one group that belonged to a file until a transaction that is not durable
+//! yet. They are free, or belong to only one of the files that shared them. Does **not** own the
+//! time when a checkpoint is durable: the log reports it.
 //!
-//! If the space of a file were given to another before the checkpoint that frees it is on disk, a
-//! crash could bring the first file back, with the data of the second in it. The same goes for a block
-//! that two files shared and one has left, when the other writes to it in place. So each such extent
-//! stays here until the log has written the checkpoint of its transaction.
+//! Suppose that the space of a file is given to a second file before the checkpoint that frees it
+//! is on disk. A crash could then bring the first file back with the second file's data. The same
+//! holds for a block that two files shared and one has left, when the other overwrites it in place.
+//! So each such extent stays here until the log has written the checkpoint of its transaction.
 //!
 //! # Invariants
 //!
-//! - **I1** Extents do not overlap: what is freed again replaces what was here, as the later
-//!   checkpoint is the one to wait for.
+//! - **I1** Extents do not overlap: a block that is freed again replaces its earlier entry, as the
+//!   later checkpoint is the one to wait for.
 //! - **I2** A ticket is issued, and gets its sequence, while one transaction holds the latch of the
-//!   group's AGF. So sequences rise with tickets, and who reads under that latch sees its own
-//!   pending extents and nobody else's.
+//!   group's AGF. So sequences rise with tickets, and a reader under that latch sees no pending
+//!   extents except its own.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// Told apart by tickets: one for each transaction step that frees something in the group.
+/// Numbers the transaction steps that free extents in the group.
 type Ticket = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Busy {
+struct BusyExtent {
     end: u32,
     ticket: Ticket,
 }
@@ -33,16 +33,17 @@ struct Busy {
 #[doc(alias = "xfs_extent_busy")]
 #[derive(Debug, Default)]
 pub(crate) struct BusyExtents {
-    by_start: BTreeMap<u32, Busy>,
-    /// What was given up, in the order in which it was: to forget it without looking at the rest.
+    by_start: BTreeMap<u32, BusyExtent>,
+    /// The extents in the order in which they were given up, so that expiry looks only at the
+    /// front.
     in_order: VecDeque<(Range<u32>, Ticket)>,
-    /// The checkpoints of tickets whose transactions have committed, in order (I2).
+    /// The checkpoints of the tickets whose transactions have committed, in order (I2).
     settled: VecDeque<(Ticket, u64)>,
     last_ticket: Ticket,
 }
 
 impl BusyExtents {
-    /// A ticket for a transaction step that is about to free something.
+    /// Issues a ticket for a transaction step that is about to free an extent.
     pub(crate) fn issue_ticket(&mut self) -> Ticket {
         self.last_ticket += 1;
         self.last_ticket
@@ -51,21 +52,21 @@ impl BusyExtents {
     /// Marks blocks that a transaction has freed, or taken from one of the files that shared them.
     pub(crate) fn insert(&mut self, range: Range<u32>, ticket: Ticket) {
         self.remove(range.clone());
-        self.by_start.insert(range.start, Busy { end: range.end, ticket });
+        self.by_start.insert(range.start, BusyExtent { end: range.end, ticket });
         self.in_order.push_back((range, ticket));
     }
 
-    /// The transaction with this ticket has committed into checkpoint `sequence`.
+    /// Records that the transaction with this ticket has committed into checkpoint `sequence`.
     pub(crate) fn settle(&mut self, ticket: Ticket, sequence: u64) {
         if let Some((last_ticket, last_sequence)) = self.settled.back().copied() {
-            assert!(last_ticket < ticket, "I2");
-            assert!(last_sequence <= sequence, "I2");
+            assert!(last_ticket < ticket, "I2: tickets settle in the order of their issue");
+            assert!(last_sequence <= sequence, "I2: sequences rise with tickets");
         }
         self.settled.push_back((ticket, sequence));
     }
 
-    /// Forgets what is durable, and returns it. It was free when it became busy; since then it may
-    /// have been used for metadata.
+    /// Removes and returns the extents that are durable. Each was free when it became busy. Since
+    /// then it may have been used for metadata.
     pub(crate) fn expire(&mut self, durable: u64) -> Vec<Range<u32>> {
         let (mut expired, mut forgotten) = (0, Vec::new());
         while let Some((ticket, _)) =
@@ -76,7 +77,7 @@ impl BusyExtents {
         while let Some((range, ticket)) =
             self.in_order.pop_front_if(|(_, ticket)| *ticket <= expired)
         {
-            // Parts of it may have been freed again since; those belong to another ticket.
+            // Parts of the range may have been freed again since; those belong to another ticket.
             let inside = self.by_start.range(range).filter(|(_, busy)| busy.ticket == ticket);
             let first = forgotten.len();
             forgotten.extend(inside.map(|(start, busy)| *start..busy.end));
@@ -87,18 +88,18 @@ impl BusyExtents {
         forgotten
     }
 
-    /// Whether nothing is busy.
+    /// Whether no extent is busy.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_start.is_empty()
     }
 
-    /// The checkpoint to wait for; `None` if only a transaction under way holds blocks back.
+    /// The checkpoint to wait for; `None` if only a transaction in progress holds blocks back.
     pub(crate) fn last_sequence(&self) -> Option<u64> {
         self.settled.back().map(|(_, sequence)| *sequence)
     }
 
-    /// The checkpoint to wait for before anything is written to these blocks, if there is one: that of
-    /// the one of them which was given up last.
+    /// The checkpoint to wait for before these blocks are overwritten, if there is one: that of the
+    /// block which was given up last.
     pub(crate) fn sequence_of(&self, range: Range<u32>) -> Option<u64> {
         let before = self.by_start.range(..range.start).next_back();
         let before = before.filter(|(_, busy)| busy.end > range.start);
@@ -108,7 +109,7 @@ impl BusyExtents {
         self.settled.get(place).map(|(_, sequence)| *sequence)
     }
 
-    /// The parts of a free extent that may be used, in order.
+    /// The usable parts of a free extent, in order.
     pub(crate) fn usable(&self, extent: Range<u32>) -> impl Iterator<Item = Range<u32>> {
         let mut from = extent.start;
         if let Some((_, busy)) = self.by_start.range(..extent.start).next_back() {
@@ -122,7 +123,7 @@ impl BusyExtents {
         })
     }
 
-    /// Takes a range out, keeping what lies on both sides of it.
+    /// Removes a range, and keeps the entries on both sides of it (I1).
     fn remove(&mut self, range: Range<u32>) {
         let before = self.by_start.range(..range.start).next_back();
         let inside = self.by_start.range(range.clone());
@@ -131,7 +132,7 @@ impl BusyExtents {
         for (start, busy) in touched.into_iter().filter(|(_, busy)| busy.end > range.start) {
             self.by_start.remove(&start);
             if start < range.start {
-                self.by_start.insert(start, Busy { end: range.start, ..busy });
+                self.by_start.insert(start, BusyExtent { end: range.start, ..busy });
             }
             if busy.end > range.end {
                 self.by_start.insert(range.end, busy);

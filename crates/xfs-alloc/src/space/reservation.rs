@@ -1,13 +1,13 @@
-//! How many blocks of each group are kept back for its btrees.
+//! The blocks of each group that are reserved for its btrees.
 //!
-//! Owns: the sizes, computed as the kernel computes them, and the account of what is left. Does
-//! **not** own who may draw on it.
+//! Owns: the sizes, computed as the kernel computes them, and the accounts of unused blocks. Does
+//! **not** own who may draw on an account.
 //!
-//! A btree that cannot get a block in the middle of a change leaves no way but to shut the volume
-//! down. So each group keeps back what its free inode btree, its reference counts and its reverse
-//! map take when every block of the group is in them. Users do not see these blocks as free, and
-//! `statfs` must show the same number whoever has mounted the volume: that is why the sizes are not
-//! ours to choose.
+//! If a btree cannot get a block in the middle of a change, the volume has to be shut down. So each
+//! group reserves the blocks that its free inode btree, its reference counts and its reverse map
+//! would take if they held every block of the group. Users do not see these blocks as free.
+//! `statfs` must show the same number under ferroxfs and the kernel, so the sizes must be the
+//! kernel's.
 
 use xfs_format::agf::Agf;
 use xfs_format::agi::Agi;
@@ -15,7 +15,7 @@ use xfs_format::btree::BtreeKind;
 use xfs_format::geometry::{Geometry, INODES_PER_CHUNK};
 use xfs_format::{RoCompatFeatures, Superblock};
 
-/// Which account a btree draws on.
+/// The account that a btree draws on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Account {
     /// Free inode btree and reference counts. Their blocks count as used on disk.
@@ -24,30 +24,30 @@ pub(crate) enum Account {
     ReverseMap,
 }
 
-/// Blocks kept back for one account of a group.
+/// Blocks reserved for one account of a group.
 #[doc(alias = "xfs_ag_resv")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reserve {
-    /// What the btrees can grow to.
+    /// The size to which the btrees can grow.
     pub(crate) asked: u32,
-    /// What they have still to get.
+    /// The blocks that they have not taken yet.
     pub(crate) left: u32,
 }
 
 impl Reserve {
-    /// The account of btrees that can grow to `asked` blocks and have `used` of them.
+    /// Creates the account of btrees that can grow to `asked` blocks and have `used` of them.
     pub(crate) const fn new(asked: u32, used: u32) -> Self {
         Self { asked, left: asked.saturating_sub(used) }
     }
 
-    /// Takes blocks out; returns how many of them the account did not have.
+    /// Takes blocks out. Returns the number of blocks that the account did not have.
     pub(crate) fn draw(&mut self, blocks: u32) -> u32 {
         let drawn = blocks.min(self.left);
         self.left -= drawn;
         blocks - drawn
     }
 
-    /// Puts blocks back; returns how many of them were never the account's.
+    /// Puts blocks back. Returns the number of blocks that never belonged to the account.
     pub(crate) fn refill(&mut self, blocks: u32) -> u32 {
         let returned = blocks.min(self.asked - self.left);
         self.left += returned;
@@ -55,16 +55,17 @@ impl Reserve {
     }
 }
 
-/// What the btrees of a group can grow to, and what they have.
+/// The maximum size and the present size of a group's btrees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Demand {
+pub(crate) struct ReserveDemand {
     pub(crate) refcount: Reserve,
     pub(crate) free_inodes: Reserve,
     pub(crate) reverse_map: Reserve,
 }
 
-impl Demand {
-    /// `free_inode_blocks` is the size of the free inode btree, which not every volume counts.
+impl ReserveDemand {
+    /// Computes the demand of a group. `free_inode_blocks` is the size of the free inode btree,
+    /// which not every volume counts.
     pub(crate) fn new(superblock: &Superblock, agf: &Agf, free_inode_blocks: u32) -> Self {
         let geometry = &superblock.geometry;
         let blocks = usable_blocks(superblock, agf);
@@ -89,7 +90,7 @@ impl Demand {
     }
 }
 
-/// The size of the free inode btree, where the header of the group counts it.
+/// The size of the free inode btree, if the header of the group holds it.
 pub(crate) fn counted_free_inode_blocks(agi: &Agi) -> Option<u32> {
     match agi.free_inode_btree {
         None => Some(0),
@@ -97,7 +98,7 @@ pub(crate) fn counted_free_inode_blocks(agi: &Agi) -> Option<u32> {
     }
 }
 
-/// Blocks of a group without those of the log, which never become anything else.
+/// Blocks of a group without those of the log, which never have another use.
 fn usable_blocks(superblock: &Superblock, agf: &Agf) -> u32 {
     let log_group = superblock.geometry.split_block(superblock.log_start);
     let is_internal = superblock.log_start.0 != 0;
@@ -105,7 +106,7 @@ fn usable_blocks(superblock: &Superblock, agf: &Agf) -> u32 {
     agf.length_blocks.saturating_sub(if holds_log { superblock.log_blocks } else { 0 })
 }
 
-/// Blocks of a btree of this many records, all of its blocks half full.
+/// Blocks of a btree with `records` records, if all of its blocks are half full.
 #[doc(alias = "xfs_btree_calc_size")]
 fn btree_blocks(geometry: &Geometry, kind: BtreeKind, records: u64) -> u32 {
     let layout = kind.layout();
@@ -123,44 +124,44 @@ fn btree_blocks(geometry: &Geometry, kind: BtreeKind, records: u64) -> u32 {
 /// Blocks that each group needs so that its free-space btrees can always be changed once more.
 const SET_ASIDE_PER_GROUP: u64 = 8;
 
-/// Blocks of the whole volume that nobody may reserve.
+/// Blocks of the whole volume that cannot be reserved.
 #[doc(alias = "xfs_alloc_set_aside")]
 pub(crate) fn set_aside(geometry: &Geometry) -> u64 {
     u64::from(geometry.ag_count) * SET_ASIDE_PER_GROUP
 }
 
-/// The most blocks of the pool that is kept for operations which may not fail for want of space.
+/// The maximum size of the pool for operations that may not fail for lack of space.
 const POOL_BLOCKS: u64 = 8192;
 
-/// Blocks of that pool.
+/// The size of that pool.
 #[doc(alias = "xfs_default_resblks")]
 pub(crate) fn pool(geometry: &Geometry) -> u64 {
     (geometry.data_blocks / 20).min(POOL_BLOCKS)
 }
 
-/// Blocks of the free-space btrees of a group, the roots not counted. They count as free on disk.
+/// Blocks of the free-space btrees of a group, without the roots. They count as free on disk.
 pub(crate) fn free_space_btree_blocks(agf: &Agf) -> u32 {
     agf.btree_blocks.saturating_sub(agf.reverse_map_blocks.saturating_sub(1))
 }
 
-/// What users see as free of the blocks that the headers count as free.
+/// The part of the free blocks in the headers that users see as free.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Visible {
+pub(crate) struct VisibleBlocks {
     free: u64,
     unavailable: u64,
     pool: u64,
 }
 
-impl Visible {
-    /// `free` as the headers count it, `unavailable` what is not to be reserved by anybody. The pool
-    /// is taken out, or what there is of it.
+impl VisibleBlocks {
+    /// Creates the count from `free`, the blocks that the headers count, and `unavailable`, the
+    /// blocks that cannot be reserved. The pool is subtracted, as far as there are blocks for it.
     pub(crate) fn new(free: u64, unavailable: u64, pool: u64) -> Self {
         let pool = pool.min(free.saturating_sub(unavailable));
         Self { free: free - pool, unavailable, pool }
     }
 
-    /// Takes the blocks of a group's account out, from the pool if need be. `false` if there are not
-    /// as many; then the group goes without.
+    /// Subtracts the blocks of a group's account, from the pool if necessary. Returns `false` if
+    /// there are too few; then the group has no such account.
     #[must_use]
     pub(crate) fn hide(&mut self, blocks: u64) -> bool {
         let source = if blocks <= self.blocks() { &mut self.free } else { &mut self.pool };
@@ -169,18 +170,18 @@ impl Visible {
         rest.is_some()
     }
 
-    /// What is left of the pool.
+    /// The rest of the pool.
     pub(crate) const fn pool(&self) -> u64 {
         self.pool
     }
 
-    /// What `statfs` shows.
+    /// The number that `statfs` shows.
     pub(crate) const fn blocks(&self) -> u64 {
         self.free.saturating_sub(self.unavailable)
     }
 }
 
-/// A group's accounts, as far as the volume has the blocks for them.
+/// The accounts of a group, as far as the volume has blocks for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reserves {
     pub(crate) metadata: Reserve,
@@ -188,10 +189,10 @@ pub(crate) struct Reserves {
 }
 
 impl Reserves {
-    /// Sets up the accounts of a group. Volumes may have got the free inode btree when there was no
-    /// account for it yet; those go without it where space is short.
-    pub(crate) fn set_up(demand: &Demand, visible: &mut Visible) -> Self {
-        let Demand { refcount, free_inodes, reverse_map } = *demand;
+    /// Sets up the accounts of a group. A volume may have got its free inode btree before accounts
+    /// for it existed. Such a volume does without that account where space is short.
+    pub(crate) fn set_up(demand: &ReserveDemand, visible: &mut VisibleBlocks) -> Self {
+        let ReserveDemand { refcount, free_inodes, reverse_map } = *demand;
         let both = Reserve {
             asked: refcount.asked + free_inodes.asked,
             left: refcount.left + free_inodes.left,
@@ -199,8 +200,8 @@ impl Reserves {
         let granted =
             [both, refcount].into_iter().find(|reserve| visible.hide(reserve.left.into()));
         let mut reserves = Self { metadata: granted.unwrap_or_default(), ..Self::default() };
-        // Blocks of the reverse map are free on disk: all that it can take is hidden, the blocks
-        // that it has included.
+        // Blocks of the reverse map are free on disk: its whole maximum is subtracted, including
+        // the blocks that it has.
         if granted.is_some() && visible.hide(reverse_map.asked.into()) {
             reserves.reverse_map = reverse_map;
         }
@@ -214,7 +215,8 @@ impl Reserves {
         }
     }
 
-    /// Blocks of the group that are kept from an allocation, which may itself draw on one account.
+    /// Blocks of the group that an allocation may not use. The allocation may draw on one account
+    /// itself.
     pub(crate) fn kept_from(&self, own: Option<Account>) -> u32 {
         let kept = |account, reserve: Reserve| if own == Some(account) { 0 } else { reserve.left };
         kept(Account::Metadata, self.metadata) + kept(Account::ReverseMap, self.reverse_map)

@@ -1,16 +1,19 @@
-//! The state that an intent to convert a reverse mapping carries: what the mapping will be.
+//! The state that an intent to convert a reverse mapping carries: the state after the conversion.
 //!
-//! The kernel reads it so. With the other state in it our own recovery could still come out right, since
-//! it would misread what it has miswritten; so the bits are spelt out here.
+//! The kernel reads the intent this way. Our own recovery would undo a wrong state that our own
+//! code has written, so a test of recovery alone could pass. The bits are therefore written out
+//! here.
 
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{AgNumber, FileBlock, FsBlock, InodeNumber};
 use xfs_trans::IntentPayload;
 use xfs_trans::testing::crashed;
 
-use super::space::{Bench, MIB, finish};
+use super::space::{MIB, TestVolume, finish};
 use crate::testing::recover;
-use crate::{FileMapping, SpaceRequest, Target, allocate_extent, defer_convert, defer_map};
+use crate::{
+    AllocationTarget, FileMapping, SpaceRequest, allocate_extent, defer_convert, defer_map,
+};
 
 const BLOCKS: u32 = 9;
 const UNWRITTEN: u32 = 1 << 29;
@@ -24,11 +27,11 @@ fn part(whole: &FileMapping, from: u32, to: u32) -> FileMapping {
     }
 }
 
-/// Converts the middle of a mapping, and crashes when that is promised and not done.
+/// Converts the middle of a mapping, and crashes when the conversion is promised and not done.
 fn check(options: &str, is_unwritten: bool, expected_flags: u32) {
-    let mut bench = Bench::new(0, 64 * MIB, options);
+    let mut volume = TestVolume::new(0, 64 * MIB, options);
     let mut whole = FileMapping {
-        inode: InodeNumber(bench.journal.superblock().root_inode.0 + 3),
+        inode: InodeNumber(volume.journal.superblock().root_inode.0 + 3),
         is_attr: false,
         shares: options.contains("reflink=1"),
         offset: FileBlock(70),
@@ -36,18 +39,18 @@ fn check(options: &str, is_unwritten: bool, expected_flags: u32) {
         length_blocks: BLOCKS,
         is_unwritten,
     };
-    let request = SpaceRequest::new(Target::Group(AgNumber(1)), BLOCKS, BLOCKS);
-    let mut tx = bench.begin(BLOCKS).unwrap();
+    let request = SpaceRequest::new(AllocationTarget::Group(AgNumber(1)), BLOCKS, BLOCKS);
+    let mut tx = volume.begin(BLOCKS).unwrap();
     whole.start = allocate_extent(&mut tx, &request).unwrap().unwrap().start;
     defer_map(&mut tx, &whole);
     tx.commit().unwrap();
 
     let middle = part(&whole, 3, 5);
-    let mut tx = bench.journal.begin(TransactionKind::Write, 0).unwrap();
+    let mut tx = volume.journal.begin(TransactionKind::Write, 0).unwrap();
     defer_convert(&mut tx, &middle);
     tx.roll().unwrap();
-    bench.journal.force_all().unwrap();
-    let (journal, open) = recover(&crashed(&bench.device));
+    volume.journal.force_all().unwrap();
+    let (journal, open) = recover(&crashed(&volume.device));
     let [intent] = &open[..] else { panic!("{} intents are open", open.len()) };
     let [IntentPayload::Rmap(promised)] = intent.payloads() else {
         panic!("{:?}", intent.payloads())
@@ -56,23 +59,23 @@ fn check(options: &str, is_unwritten: bool, expected_flags: u32) {
     assert_eq!((promised.start, promised.length_blocks), (middle.start, middle.length_blocks));
     assert_eq!((promised.owner, promised.offset), (whole.inode.0, middle.offset));
 
-    bench.model.mappings.push(whole);
-    bench.model.check(journal.cache());
+    volume.model.mappings.push(whole);
+    volume.model.check(journal.cache());
     finish(&journal, &open);
-    bench.model.mappings = vec![
+    volume.model.mappings = vec![
         part(&whole, 0, 3),
         FileMapping { is_unwritten: !is_unwritten, ..middle },
         part(&whole, 5, BLOCKS),
     ];
-    bench.model.check(journal.cache());
+    volume.model.check(journal.cache());
     journal.unmount().unwrap();
-    // The chain itself, where nothing crashed, does the same.
+    // The chain without a crash has the same result.
     tx.commit().unwrap();
-    bench.model.check(bench.journal.cache());
+    volume.model.check(volume.journal.cache());
 }
 
 #[test]
-fn an_intent_to_convert_carries_the_state_that_it_leads_to() {
+fn intent_to_convert_carries_the_state_after_it() {
     for (options, convert) in [
         ("-b size=4k -d agcount=2 -m rmapbt=1,reflink=0", 5),
         ("-b size=4k -d agcount=2 -m rmapbt=1,reflink=1", 6),

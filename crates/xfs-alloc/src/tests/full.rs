@@ -10,14 +10,14 @@ use xfs_trans::testing::make_sized;
 use xfs_trans::{Journal, Transaction};
 
 use super::model::Model;
-use super::space::{Bench, GEOMETRIES, MIB};
+use super::space::{GEOMETRIES, MIB, TestVolume};
 use crate::testing::open;
 use crate::{
-    BlockExtent, FileMapping, Purpose, SpaceRequest, Target, allocate_extent, defer_free,
+    AllocationTarget, BlockExtent, FileMapping, Purpose, SpaceRequest, allocate_extent, defer_free,
     defer_map, defer_unmap,
 };
 
-/// One thread's file, which takes what it can get.
+/// One thread's file, which takes as many blocks as it can get.
 struct Filler<'a> {
     journal: &'a Arc<Journal>,
     inode: InodeNumber,
@@ -44,7 +44,7 @@ impl<'a> Filler<'a> {
                 }
                 Err(error) => panic!("{error}"),
             };
-            let request = SpaceRequest::new(Target::FromGroup(self.group), 1, most);
+            let request = SpaceRequest::new(AllocationTarget::FromGroup(self.group), 1, most);
             let Some(extent) = allocate_extent(&mut tx, &request).unwrap() else {
                 tx.commit().unwrap();
                 most /= 2;
@@ -78,26 +78,26 @@ impl<'a> Filler<'a> {
 }
 
 #[test]
-fn a_full_volume_says_so_and_can_be_emptied() {
+fn full_volume_reports_no_space_and_can_be_emptied() {
     for (bytes, options) in GEOMETRIES {
-        let mut bench = Bench::new(11, bytes, options);
-        let journal = Arc::clone(&bench.journal);
+        let mut volume = TestVolume::new(11, bytes, options);
+        let journal = Arc::clone(&volume.journal);
         let free = journal.counts().free_blocks;
         let mut filler = Filler::new(&journal, 0);
         filler.fill(2000);
-        bench.model.mappings.clone_from(&filler.mappings);
-        bench.check();
+        volume.model.mappings.clone_from(&filler.mappings);
+        volume.check();
         let left = journal.counts().free_blocks;
         assert!(left < free / 50, "{left} of {free} blocks are left on {options}");
         filler.empty();
-        bench.model.mappings.clear();
-        bench.check();
+        volume.model.mappings.clear();
+        volume.check();
         assert_eq!(journal.counts().free_blocks, free, "{options}");
     }
 }
 
 #[test]
-fn threads_fill_a_volume_and_empty_it() {
+fn volume_filled_and_emptied_by_threads_equals_the_model() {
     for options in ["-b size=1k -d agcount=3 -m rmapbt=1", "-b size=4k -d agcount=2 -m rmapbt=0"] {
         let device = make_sized(64 * MIB, options);
         let journal = open(&device, 1);
@@ -127,14 +127,14 @@ fn threads_fill_a_volume_and_empty_it() {
     }
 }
 
-/// Who holds the header of a lower group gives it back, though it may wait for a slow device first.
+/// The holder of a lower group's header releases it, though it may wait for a slow device first.
 #[test]
-fn a_lower_group_is_waited_for() {
+fn allocation_in_a_held_lower_group_succeeds_after_its_release() {
     const SLOW: Duration = Duration::from_millis(400);
     let journal = open(&make_sized(64 * MIB, "-d agcount=2"), 1);
     let begin = || journal.begin(TransactionKind::Write, 64).unwrap();
     let take = |tx: &mut Transaction<'_>, group| {
-        let request = SpaceRequest::new(Target::Group(AgNumber(group)), 1, 1);
+        let request = SpaceRequest::new(AllocationTarget::Group(AgNumber(group)), 1, 1);
         allocate_extent(tx, &request).unwrap().expect("the group has room")
     };
     let both_hold = Barrier::new(2);

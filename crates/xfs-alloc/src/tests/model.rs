@@ -1,4 +1,4 @@
-//! What a volume's space should look like: extents of files that do not exist, kept in a list, and
+//! The expected use of a volume's space: extents of files that do not exist, kept in a list, and
 //! the comparison of every btree of every group with it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,24 +12,24 @@ use xfs_format::{AgBlock, AgNumber, BlockKind, FsBlock};
 
 use crate::{AgHeaders, FileMapping, read_free_list};
 
-/// One block of a file: inode, attribute fork, place in it, unwritten.
+/// One block of a file: inode, attribute fork, offset, unwritten.
 type Use = (u64, bool, u64, bool);
 
-/// What should own every block that is not the volume's own.
+/// The expected owners of all blocks that are not the volume's own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
-    /// Mappings of files, none of which need be whole records.
+    /// Mappings of files. A mapping need not be a whole record.
     pub(super) mappings: Vec<FileMapping>,
     /// Blocks of the btree of a fork.
     pub(super) metadata: Vec<(u64, FsBlock)>,
-    /// Set aside for copy-on-write.
+    /// Extents staged for copy-on-write.
     pub(super) staged: Vec<(FsBlock, u32)>,
-    /// Blocks of each group that mkfs has used for what is no btree of the AGF.
+    /// Blocks of each group that mkfs has used for anything except a btree of the AGF.
     fixed: BTreeMap<AgNumber, BTreeSet<u32>>,
 }
 
-/// All that hangs from one AGF, as it is.
-struct Found {
+/// The actual contents of an AGF's btrees and free list.
+struct FoundBlocks {
     free: BTreeSet<u32>,
     listed: BTreeSet<u32>,
     by_group: BTreeSet<u32>,
@@ -58,7 +58,7 @@ fn blocks_of(
     blocks
 }
 
-impl Found {
+impl FoundBlocks {
     fn read(cache: &BufferCache, headers: &AgHeaders) -> Self {
         let group = headers.group();
         let agf = &headers.agf;
@@ -68,7 +68,7 @@ impl Found {
         let by_size = headers.free_space_by_size(cache).unwrap().records();
         let mut by_size: Vec<_> = by_size.map(Result::unwrap).collect();
         by_size.sort_by_key(|record| record.start);
-        assert_eq!(by_block, by_size, "free space of {group}");
+        assert_eq!(by_block, by_size, "I1: free space of {group}");
         let free = by_block.iter().flat_map(|record| record.start.0..record.end().0).collect();
         let listed: Vec<_> = read_free_list(cache, agf).unwrap();
         let listed: BTreeSet<u32> = listed.iter().map(|block| block.0).collect();
@@ -92,12 +92,12 @@ impl Found {
 }
 
 impl Model {
-    /// The model of a volume as mkfs has made it.
+    /// Creates the model of a volume as mkfs has made it.
     pub(super) fn new(cache: &BufferCache) -> Self {
         let mut model = Self::default();
         for group in cache.geometry().groups() {
             let headers = AgHeaders::read(cache, group).unwrap();
-            let found = Found::read(cache, &headers);
+            let found = FoundBlocks::read(cache, &headers);
             let sets = [&found.free, &found.listed, &found.by_group, &found.by_refcount];
             let taken = |block: &u32| !sets.iter().any(|set| set.contains(block));
             model.fixed.insert(group, (0..headers.agf.length_blocks).filter(taken).collect());
@@ -105,7 +105,7 @@ impl Model {
         model
     }
 
-    /// How many files use each block, and which.
+    /// The uses of each block by files.
     fn uses(&self, cache: &BufferCache, group: AgNumber) -> BTreeMap<u32, BTreeSet<Use>> {
         let mut uses: BTreeMap<u32, BTreeSet<Use>> = BTreeMap::new();
         for mapping in &self.mappings {
@@ -127,7 +127,7 @@ impl Model {
     pub(super) fn check(&self, cache: &BufferCache) {
         for group in cache.geometry().groups() {
             let headers = AgHeaders::read(cache, group).unwrap();
-            let found = Found::read(cache, &headers);
+            let found = FoundBlocks::read(cache, &headers);
             let uses = self.uses(cache, group);
             self.check_partition(cache, &headers, &found, &uses);
             self.check_reverse_map(cache, &headers, &found, &uses);
@@ -152,12 +152,12 @@ impl Model {
         blocks.filter_map(|(_, block)| self.in_group(cache, group, *block)).collect()
     }
 
-    /// Every block is in exactly one place.
+    /// Checks that every block is in exactly one place.
     fn check_partition(
         &self,
         cache: &BufferCache,
         headers: &AgHeaders,
-        found: &Found,
+        found: &FoundBlocks,
         uses: &BTreeMap<u32, BTreeSet<Use>>,
     ) {
         let group = headers.group();
@@ -178,14 +178,14 @@ impl Model {
             places[*block as usize] += 1;
         }
         let wrong = places.iter().position(|count| *count != 1);
-        assert_eq!(wrong, None, "a block of {group} is not in exactly one place");
+        assert_eq!(wrong, None, "I3: a block of {group} is not in exactly one place");
     }
 
     fn check_reverse_map(
         &self,
         cache: &BufferCache,
         headers: &AgHeaders,
-        found: &Found,
+        found: &FoundBlocks,
         uses: &BTreeMap<u32, BTreeSet<Use>>,
     ) {
         let group = headers.group();
@@ -219,7 +219,7 @@ impl Model {
         assert_eq!(of_refcount, found.by_refcount);
         assert_eq!(staged, self.staged_in(cache, group), "staged in {group}");
         assert_eq!(metadata, self.metadata_in(cache, group));
-        // The root directory and its like have blocks of their own on no new volume.
+        // On a new volume the root directory and the other inodes have no blocks of their own.
         assert_eq!(mapped, *uses, "mappings of {group}");
         for (index, left) in records.iter().enumerate() {
             let is_continued = records[index + 1..].iter().any(|right| {
@@ -229,7 +229,7 @@ impl Model {
                     && (right.owner, right.flags) == (left.owner, left.flags)
                     && (!has_offset || right.offset.0 == left.offset.0 + u64::from(left.count))
             });
-            assert!(!is_continued, "{left:?} of {group} is continued");
+            assert!(!is_continued, "I1: {left:?} of {group} is continued");
         }
     }
 
@@ -249,7 +249,7 @@ impl Model {
         let mut last = None;
         for record in counts.records().map(Result::unwrap) {
             let key = (record.domain, record.start, record.references);
-            assert_ne!(last, Some(key), "two records of {group} could be one: {record:?}");
+            assert_ne!(last, Some(key), "I2: two records of {group} could be one: {record:?}");
             last = Some((record.domain, record.end(), record.references));
             for block in record.start.0..record.end().0 {
                 match record.domain {
@@ -258,7 +258,7 @@ impl Model {
                 }
             }
         }
-        assert_eq!(shared, expected, "counts of {group}");
+        assert_eq!(shared, expected, "I1: counts of {group}");
         assert_eq!(staged, self.staged_in(cache, group));
     }
 }

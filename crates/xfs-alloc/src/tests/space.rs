@@ -13,27 +13,27 @@ use xfs_trans::{Journal, OpenIntent, Transaction};
 use super::model::Model;
 use crate::testing::{open, recover};
 use crate::{
-    BlockExtent, ExtentOwner, FileMapping, Purpose, SpaceRequest, Target, allocate_extent,
-    defer_convert, defer_free, defer_map, defer_share, defer_stage, defer_unmap, defer_unshare,
-    defer_unstage, recover_leftovers, resume,
+    AllocationTarget, BlockExtent, ExtentOwner, FileMapping, Purpose, SpaceRequest,
+    allocate_extent, defer_convert, defer_free, defer_map, defer_share, defer_stage, defer_unmap,
+    defer_unshare, defer_unstage, recover_leftovers, resume,
 };
 
 pub(super) const MIB: u64 = 1 << 20;
-/// Blocks that the btrees of a group may take beyond what is asked for.
+/// Blocks that the btrees of a group may take in addition to the requested ones.
 const SPARE_BLOCKS: u64 = 64;
 
-/// A volume, and what should be on it.
-pub(super) struct Bench {
+/// A volume, and its expected contents.
+pub(super) struct TestVolume {
     pub(super) device: SharedDevice,
     pub(super) journal: Arc<Journal>,
     pub(super) model: Model,
     random: Prng,
     shares: bool,
-    /// The first of the inodes whose extents these are.
+    /// The first of the inodes that own these extents.
     first_inode: u64,
 }
 
-impl Bench {
+impl TestVolume {
     pub(super) fn new(seed: u64, bytes: u64, options: &str) -> Self {
         let device = make_sized(bytes, options);
         let journal = open(&device, 0);
@@ -62,11 +62,11 @@ impl Bench {
         let group = AgNumber(self.below(groups as usize) as u32);
         let near = self.model.mappings.last().map(|mapping| mapping.start);
         let target = match (self.below(5), near) {
-            (0, Some(near)) => Target::Exact(FsBlock(near.0 + 1)),
-            (1, Some(near)) => Target::Near(near),
-            (2, Some(near)) => Target::NearInGroup(near),
-            (3, _) => Target::Group(group),
-            _ => Target::FromGroup(group),
+            (0, Some(near)) => AllocationTarget::Exact(FsBlock(near.0 + 1)),
+            (1, Some(near)) => AllocationTarget::Near(near),
+            (2, Some(near)) => AllocationTarget::NearInGroup(near),
+            (3, _) => AllocationTarget::Group(group),
+            _ => AllocationTarget::FromGroup(group),
         };
         let request = SpaceRequest::new(target, minimum, maximum);
         match self.below(4) {
@@ -79,7 +79,7 @@ impl Bench {
         InodeNumber(self.first_inode + self.below(6) as u64)
     }
 
-    /// A place in a fork that no mapping of the model has, often right behind the last.
+    /// An offset in a fork that no mapping of the model has, often directly after the last.
     fn offset(&mut self, inode: InodeNumber) -> FileBlock {
         let mappings = self.model.mappings.iter().filter(|mapping| mapping.inode == inode);
         let ends = mappings.map(|mapping| mapping.offset.0 + u64::from(mapping.length_blocks));
@@ -112,7 +112,7 @@ impl Bench {
         true
     }
 
-    /// Some of a mapping's blocks, and what is left of it.
+    /// Cuts a part out of a random mapping, and keeps the rest in the model.
     fn cut(&mut self) -> Option<FileMapping> {
         if self.model.mappings.is_empty() {
             return None;
@@ -211,7 +211,8 @@ impl Bench {
         }
         let inode = self.file();
         let owner = ExtentOwner::fork_btree(inode, false);
-        let request = SpaceRequest::new(Target::FromGroup(AgNumber(0)), 1, 1).with_owner(owner);
+        let request =
+            SpaceRequest::new(AllocationTarget::FromGroup(AgNumber(0)), 1, 1).with_owner(owner);
         let Some(mut tx) = self.begin(1) else { return };
         let found = allocate_extent(&mut tx, &request).unwrap();
         tx.commit().unwrap();
@@ -229,7 +230,7 @@ impl Bench {
         }
     }
 
-    /// Compares everything with the model, and the counters with what opening counts.
+    /// Compares the volume with the model, and the counters with those of a new mount.
     pub(super) fn check(&self) {
         self.model.check(self.journal.cache());
         let superblock = self.journal.superblock();
@@ -237,7 +238,7 @@ impl Bench {
         assert_eq!(self.journal.counts(), counts);
     }
 
-    /// Compares what a crash right now would leave, once recovered, with the model.
+    /// Compares the state after a crash at this moment and its recovery with the model.
     fn check_crashed(&self) {
         self.journal.force_all().unwrap();
         let device = crashed(&self.device);
@@ -258,23 +259,23 @@ pub(super) const GEOMETRIES: [(u64, &str); 5] = [
 ];
 
 #[test]
-fn random_changes_agree_with_the_model() {
+fn space_changed_at_random_equals_the_model() {
     let is_long = std::env::var_os("FERROXFS_LONG").is_some();
     let seeds = if is_long { 60 } else { GEOMETRIES.len() };
     for (seed, (bytes, options)) in (0..seeds).zip(GEOMETRIES.into_iter().cycle()) {
         println!("seed {seed}: {options}");
-        let mut bench = Bench::new(seed as u64, bytes, options);
+        let mut volume = TestVolume::new(seed as u64, bytes, options);
         for round in 0..6 {
             for _ in 0..60 {
-                bench.step();
+                volume.step();
             }
-            bench.check();
+            volume.check();
             if round % 3 == 2 {
-                bench.check_crashed();
+                volume.check_crashed();
             }
         }
-        let Bench { device, journal, mut model, .. } = bench;
-        // Nobody takes over what is set aside once the volume is opened anew.
+        let TestVolume { device, journal, mut model, .. } = volume;
+        // After a new mount no file owns the staged blocks.
         assert_eq!(
             recover_leftovers(&journal).unwrap(),
             model.staged.drain(..).map(|(_, count)| u64::from(count)).sum::<u64>()
@@ -290,11 +291,11 @@ fn random_changes_agree_with_the_model() {
 
 #[test]
 fn small_extents_make_every_btree_grow_and_shrink() {
-    let mut bench = Bench::new(7, 64 * MIB, "-b size=1k -d agcount=2 -m rmapbt=1,reflink=1");
-    let inode = InodeNumber(bench.journal.superblock().root_inode.0 + 3);
-    // Every second block of a stretch, so that nothing joins; some of them shared.
-    let request = SpaceRequest::new(Target::Group(AgNumber(1)), 4000, 4000);
-    let mut tx = bench.begin(4000).unwrap();
+    let mut volume = TestVolume::new(7, 64 * MIB, "-b size=1k -d agcount=2 -m rmapbt=1,reflink=1");
+    let inode = InodeNumber(volume.journal.superblock().root_inode.0 + 3);
+    // Every second block of a stretch, so that no extents join; some of them shared.
+    let request = SpaceRequest::new(AllocationTarget::Group(AgNumber(1)), 4000, 4000);
+    let mut tx = volume.begin(4000).unwrap();
     let extent = allocate_extent(&mut tx, &request).unwrap().unwrap();
     let whole = FileMapping {
         inode,
@@ -313,9 +314,9 @@ fn small_extents_make_every_btree_grow_and_shrink() {
         length_blocks: 1,
         ..whole
     };
-    bench.model.mappings.extend((0..4000).map(block));
+    volume.model.mappings.extend((0..4000).map(block));
     for index in (1..4000).step_by(2) {
-        let mut tx = bench.journal.begin(TransactionKind::Truncate, 0).unwrap();
+        let mut tx = volume.journal.begin(TransactionKind::Truncate, 0).unwrap();
         let (old, copy) =
             (block(index), FileMapping { inode: InodeNumber(inode.0 + 1), ..block(index - 1) });
         defer_unmap(&mut tx, &old);
@@ -323,49 +324,49 @@ fn small_extents_make_every_btree_grow_and_shrink() {
         defer_share(&mut tx, BlockExtent { start: copy.start, length_blocks: 1 });
         defer_map(&mut tx, &copy);
         tx.commit().unwrap();
-        bench.model.mappings.retain(|mapping| *mapping != old);
-        bench.model.mappings.push(copy);
+        volume.model.mappings.retain(|mapping| *mapping != old);
+        volume.model.mappings.push(copy);
     }
-    bench.check();
-    let agf = crate::read_agf(bench.journal.cache(), AgNumber(1)).unwrap();
+    volume.check();
+    let agf = crate::read_agf(volume.journal.cache(), AgNumber(1)).unwrap();
     assert!(agf.refcount.unwrap().levels > 1, "{agf:?}");
     assert!(agf.reverse_map.unwrap().levels > 1, "{agf:?}");
     assert!(agf.free_space_by_block.levels > 1, "{agf:?}");
-    while bench.model.mappings.len() > 1 {
-        let part = bench.model.mappings.pop().unwrap();
-        let mut tx = bench.journal.begin(TransactionKind::Truncate, 0).unwrap();
+    while volume.model.mappings.len() > 1 {
+        let part = volume.model.mappings.pop().unwrap();
+        let mut tx = volume.journal.begin(TransactionKind::Truncate, 0).unwrap();
         defer_unmap(&mut tx, &part);
         defer_unshare(&mut tx, BlockExtent { start: part.start, length_blocks: 1 });
         tx.commit().unwrap();
     }
-    bench.check();
-    let agf = crate::read_agf(bench.journal.cache(), AgNumber(1)).unwrap();
+    volume.check();
+    let agf = crate::read_agf(volume.journal.cache(), AgNumber(1)).unwrap();
     assert_eq!((agf.refcount.unwrap().levels, agf.free_space_by_block.levels), (1, 1), "{agf:?}");
 }
 
 #[test]
-fn what_was_freed_is_not_given_out_before_it_is_durable() {
-    let mut bench = Bench::new(3, 64 * MIB, "-b size=4k -d agcount=2");
-    assert!(bench.allocate());
-    let part = bench.model.mappings.pop().unwrap();
-    let mut tx = bench.journal.begin(TransactionKind::Truncate, 0).unwrap();
+fn freed_blocks_are_not_allocated_before_the_free_is_durable() {
+    let mut volume = TestVolume::new(3, 64 * MIB, "-b size=4k -d agcount=2");
+    assert!(volume.allocate());
+    let part = volume.model.mappings.pop().unwrap();
+    let mut tx = volume.journal.begin(TransactionKind::Truncate, 0).unwrap();
     defer_unmap(&mut tx, &part);
     let extent = BlockExtent { start: part.start, length_blocks: part.length_blocks };
     defer_unshare(&mut tx, extent);
     let freed = tx.commit().unwrap();
-    assert!(bench.journal.log().durable_sequence() < freed.sequence);
-    // Asked for exactly these blocks, the allocator has the log written first.
-    let request = SpaceRequest::new(Target::Exact(part.start), 1, part.length_blocks);
-    let mut tx = bench.begin(part.length_blocks).unwrap();
+    assert!(volume.journal.log().durable_sequence() < freed.sequence);
+    // The allocator forces the log before it returns exactly these blocks.
+    let request = SpaceRequest::new(AllocationTarget::Exact(part.start), 1, part.length_blocks);
+    let mut tx = volume.begin(part.length_blocks).unwrap();
     assert_eq!(allocate_extent(&mut tx, &request).unwrap(), Some(extent));
-    assert!(bench.journal.log().durable_sequence() >= freed.sequence);
+    assert!(volume.journal.log().durable_sequence() >= freed.sequence);
     defer_map(&mut tx, &part);
     tx.commit().unwrap();
-    bench.model.mappings.push(part);
-    bench.check();
+    volume.model.mappings.push(part);
+    volume.check();
 }
 
-/// Does what intents promise, as recovery would.
+/// Does the work of intents, as recovery would.
 pub(super) fn finish(journal: &Arc<Journal>, open: &[OpenIntent]) {
     let captured: Vec<_> = open
         .iter()
@@ -382,18 +383,19 @@ pub(super) fn finish(journal: &Arc<Journal>, open: &[OpenIntent]) {
 }
 
 #[test]
-fn intents_that_a_crash_leaves_open_are_finished() {
+fn intents_left_open_by_a_crash_are_finished() {
     for seed in 0..8 {
-        let mut bench = Bench::new(seed, 64 * MIB, "-b size=4k -d agcount=2 -m rmapbt=1,reflink=1");
+        let mut volume =
+            TestVolume::new(seed, 64 * MIB, "-b size=4k -d agcount=2 -m rmapbt=1,reflink=1");
         for _ in 0..20 {
-            bench.step();
+            volume.step();
         }
-        let Some(part) = bench.cut() else { continue };
+        let Some(part) = volume.cut() else { continue };
         if part.is_attr {
             continue;
         }
-        // The first step is durable, the others are not: the transaction is never finished.
-        let mut tx = bench.journal.begin(TransactionKind::Truncate, 0).unwrap();
+        // Only the first step is durable: the transaction is never finished.
+        let mut tx = volume.journal.begin(TransactionKind::Truncate, 0).unwrap();
         let copy = FileMapping { inode: InodeNumber(part.inode.0 + 20), ..part };
         defer_unmap(&mut tx, &part);
         defer_map(&mut tx, &copy);
@@ -403,12 +405,12 @@ fn intents_that_a_crash_leaves_open_are_finished() {
             BlockExtent { start: part.start, length_blocks: part.length_blocks },
         );
         tx.roll().unwrap();
-        bench.journal.force_all().unwrap();
-        let device = crashed(&bench.device);
+        volume.journal.force_all().unwrap();
+        let device = crashed(&volume.device);
         let (journal, open) = recover(&device);
         assert_eq!(open.len(), 2, "an intent of each kind");
         finish(&journal, &open);
-        let mut model = bench.model.clone();
+        let mut model = volume.model.clone();
         model.mappings.push(copy);
         model.check(journal.cache());
         journal.unmount().unwrap();
@@ -416,14 +418,14 @@ fn intents_that_a_crash_leaves_open_are_finished() {
     }
 }
 
-/// Threads that each keep files of their own, in a volume that they fill together.
+/// Threads that each have their own files, in a volume that they fill together.
 #[test]
-fn threads_share_a_volume() {
+fn volume_changed_by_threads_equals_the_model() {
     let device = make_sized(96 * MIB, "-b size=4k -d agcount=4 -m rmapbt=1,reflink=1");
     let journal = open(&device, 1);
     let fresh = Model::new(journal.cache());
     let run = |thread: u64| {
-        let mut bench = Bench {
+        let mut volume = TestVolume {
             device: Arc::clone(&device),
             journal: Arc::clone(&journal),
             model: fresh.clone(),
@@ -432,9 +434,9 @@ fn threads_share_a_volume() {
             first_inode: journal.superblock().root_inode.0 + 3 + 10 * thread,
         };
         for _ in 0..250 {
-            bench.step();
+            volume.step();
         }
-        bench.model
+        volume.model
     };
     let models: Vec<Model> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || run(thread))).collect();

@@ -1,8 +1,8 @@
-//! Inodes and space that we take and free, as the kernel and `xfs_repair` see them.
+//! Inodes and space that ferroxfs allocates and frees, checked by the kernel and `xfs_repair`.
 //!
-//! Inodes are taken without names, so that they stand on unlinked lists. What a crash then leaves
-//! is the kernel's to recover: it replays the log and frees every one of them, by our lists and our
-//! btrees. What we free ourselves must leave a volume in which `xfs_repair` finds nothing.
+//! Inodes are allocated without names, so they are on unlinked lists. After a crash the kernel
+//! recovers the volume: it replays the log and frees every such inode through the lists and btrees
+//! that ferroxfs wrote. After frees by ferroxfs itself `xfs_repair` must find nothing.
 
 mod space;
 
@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use xfs_alloc::{
-    InodePurpose, Standing, VolumeCounters, add_unlinked, allocate_inode, free_inode, inode_blocks,
-    open_journal, unlinked_lists,
+    InodePurpose, LinkState, VolumeCounters, add_unlinked, allocate_inode, free_inode,
+    inode_blocks, open_journal, unlinked_lists,
 };
 use xfs_buffer::{BufferCache, Error, PosixError, Result};
 use xfs_device::{FileDevice, OpenOptions, SharedDevice};
@@ -25,7 +25,7 @@ use xfs_oracle::{Geometry, Image, ready};
 use xfs_testkit::Prng;
 use xfs_trans::{Journal, testing};
 
-/// Inodes taken and freed on each volume.
+/// The number of allocations and frees on each volume.
 const ROUNDS: usize = 1500;
 const REGULAR: u16 = 0o100_600;
 
@@ -106,17 +106,17 @@ fn check_inodes(geometry: &Geometry) -> Result<(), TrialError> {
     check_clean(&image, in_use)?;
     crashed.mount(&[])?.unmount()?;
     check_clean(&crashed, in_use)?;
-    // The kernel goes on with what we have left.
+    // The kernel continues with the volume that ferroxfs has left.
     image.mount(&[])?.unmount()?;
     check_clean(&image, in_use)
 }
 
-/// Checks that so many inodes are in use, and that nothing is wrong.
+/// Checks that `in_use` inodes are in use, and that nothing is wrong.
 fn check_clean(image: &Image, in_use: u64) -> Result<(), TrialError> {
     if let Some(findings) = image.findings()? {
         return Err(failed(findings));
     }
-    // The kernel may not have let go of its loop device yet.
+    // The kernel may not have released its loop device yet.
     let device = open(&image.data, OpenOptions::read_only())?;
     let geometry = Arc::new(testing::superblock(&device).geometry);
     let cache = BufferCache::new(device, geometry, 4 << 20);
@@ -142,7 +142,7 @@ fn take_and_free(journal: &Arc<Journal>, inodes: &mut BTreeSet<InodeNumber>) -> 
     for round in 0..ROUNDS {
         let index = random.within(0..inodes.len());
         let any = inodes.iter().nth(index).copied();
-        // Chunks are freed too: the second half frees more than it takes.
+        // Chunks are freed too: the second half frees more than it allocates.
         let frees = random.within(0..10) < if round < ROUNDS / 2 { 2 } else { 7 };
         match any {
             Some(inode) if frees => {
@@ -161,7 +161,7 @@ fn take_and_free(journal: &Arc<Journal>, inodes: &mut BTreeSet<InodeNumber>) -> 
     Ok(())
 }
 
-/// Takes an inode that has no name; `None` if there is no room.
+/// Allocates an inode that has no name; `None` if there is no room.
 fn take(
     journal: &Arc<Journal>,
     parent: InodeNumber,
@@ -187,6 +187,6 @@ fn free(journal: &Arc<Journal>, inode: InodeNumber) -> Result<()> {
     let record = journal.inode(inode)?;
     let mut tx = journal.begin(TransactionKind::FreeInode, 0)?;
     tx.join(&record);
-    free_inode(&mut tx, &record, &record.core()?, Standing::Unlinked)?;
+    free_inode(&mut tx, &record, &record.core()?, LinkState::Unlinked)?;
     tx.commit().map(drop)
 }

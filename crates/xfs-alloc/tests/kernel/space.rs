@@ -1,10 +1,10 @@
-//! Free space as the kernel counts it, and blocks set aside for copy-on-write that a crash leaves.
+//! Free space as the kernel counts it, and staged blocks that a crash leaves.
 
 use std::process::Command;
 use std::sync::Arc;
 
 use xfs_alloc::{
-    BlockExtent, Purpose, SpaceRequest, Target, allocate_extent, defer_free, defer_stage,
+    AllocationTarget, BlockExtent, Purpose, SpaceRequest, allocate_extent, defer_free, defer_stage,
     defer_unstage, recover_leftovers,
 };
 use xfs_buffer::Result;
@@ -17,12 +17,12 @@ use xfs_trans::Journal;
 
 use super::{failed, open_volume};
 
-/// Extents set aside on each volume.
+/// The number of extents staged on each volume.
 const ROUNDS: usize = 1200;
 /// Blocks that the btrees of a group may take for one of them.
 const SPARE_BLOCKS: u64 = 64;
 
-/// What `statfs` shows as free.
+/// The free blocks that `statfs` shows.
 fn kernel_free_blocks(image: &Image) -> Result<u64, TrialError> {
     let mount = image.mount(&[])?;
     let output = Command::new("stat").args(["-f", "-c", "%f"]).arg(mount.path()).output();
@@ -42,7 +42,7 @@ fn check_free_blocks(image: &Image) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// A volume shows as much free space as when the kernel has mounted it.
+/// Checks that a volume shows the same free space as under the kernel.
 pub(crate) fn check_statfs(geometry: &Geometry, is_filled: bool) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
@@ -53,7 +53,7 @@ pub(crate) fn check_statfs(geometry: &Geometry, is_filled: bool) -> Result<(), T
     check_free_blocks(&image)
 }
 
-/// Sets blocks aside and gives some back; what is left at a crash the kernel frees, or we do.
+/// Stages blocks and unstages some. After a crash the kernel frees the rest, or ferroxfs does.
 pub(crate) fn check_leftovers(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
@@ -80,7 +80,7 @@ pub(crate) fn check_leftovers(geometry: &Geometry) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Returns how many blocks stay set aside.
+/// Returns the number of blocks that stay staged.
 fn stage_and_unstage(journal: &Arc<Journal>) -> Result<u64> {
     let mut random = Prng::new(5);
     let mut staged: Vec<BlockExtent> = Vec::new();
@@ -98,7 +98,7 @@ fn stage_and_unstage(journal: &Arc<Journal>) -> Result<u64> {
         let group = AgNumber(random.within(0..groups) as u32);
         let most = random.within(1..24) as u32;
         let mut tx = journal.begin(TransactionKind::Write, u64::from(most) + SPARE_BLOCKS)?;
-        let request = SpaceRequest::new(Target::FromGroup(group), 1, most);
+        let request = SpaceRequest::new(AllocationTarget::FromGroup(group), 1, most);
         if let Some(extent) = allocate_extent(&mut tx, &request)? {
             defer_stage(&mut tx, extent);
             staged.push(extent);

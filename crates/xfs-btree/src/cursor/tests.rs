@@ -38,7 +38,7 @@ fn check_of(error: &Error) -> Check {
     }
 }
 
-/// All records and all errors of a walk.
+/// Returns all records and all errors of a walk.
 fn walk(sample: &Sample) -> (Vec<FreeSpace>, Vec<Check>) {
     let cache = sample.cache();
     let (mut records, mut checks) = (Vec::new(), Vec::new());
@@ -57,7 +57,7 @@ const SHAPES: [(u32, usize); 8] =
     [(0, 4), (1, 4), (4, 4), (5, 4), (16, 4), (17, 4), (100, 3), (1000, 80)];
 
 #[test]
-fn walks_meet_every_record_once_in_order() {
+fn walk_returns_every_record_once_in_order() {
     for (count, fan) in SHAPES {
         let sample = free_space(count, fan);
         let expected: Vec<_> = (0..count).map(extent).collect();
@@ -72,7 +72,7 @@ fn walks_meet_every_record_once_in_order() {
 }
 
 #[test]
-fn leaves_come_whole() {
+fn leaves_are_returned_whole() {
     let sample = free_space(100, 3);
     let cache = sample.cache();
     let mut leaves = cursor(&sample, &cache).leaves();
@@ -86,7 +86,7 @@ fn leaves_come_whole() {
 }
 
 #[test]
-fn seeks_find_what_a_list_would() {
+fn seek_finds_the_same_record_as_a_list() {
     for (count, fan) in SHAPES {
         let sample = free_space(count, fan);
         let cache = sample.cache();
@@ -101,7 +101,7 @@ fn seeks_find_what_a_list_would() {
 }
 
 #[test]
-fn records_go_on_from_where_the_cursor_stands() {
+fn records_start_at_the_position_of_the_cursor() {
     let sample = free_space(100, 3);
     let cache = sample.cache();
     let mut cursor = cursor(&sample, &cache);
@@ -111,7 +111,7 @@ fn records_go_on_from_where_the_cursor_stands() {
 }
 
 #[test]
-fn cursor_turns_at_the_ends() {
+fn cursor_at_an_end_stays_and_turns() {
     let sample = free_space(10, 3);
     let cache = sample.cache();
     let mut cursor = cursor(&sample, &cache);
@@ -125,8 +125,8 @@ fn cursor_turns_at_the_ends() {
     assert_eq!(cursor.advance().unwrap(), Some(extent(1)));
 }
 
-/// Damages a block of a sample of 3 levels with 27 records in 9 leaves, and says which records are
-/// left and which check fails first.
+/// Damages a block of a sample of 3 levels with 27 records in 9 leaves. Checks how many records a
+/// walk still finds, and which check fails first.
 #[track_caller]
 fn check_damage(block: u64, change: impl FnOnce(&mut [u8]), left: usize, expected: Check) {
     let sample = free_space(27, 3);
@@ -135,7 +135,7 @@ fn check_damage(block: u64, change: impl FnOnce(&mut [u8]), left: usize, expecte
     let (records, checks) = walk(&sample);
     assert_eq!((records.len(), checks.first()), (left, Some(&expected)));
     assert!(records.is_sorted_by_key(|record| record.start));
-    // Each place where the walk fails is met from the other side too.
+    // A walk backwards also meets each damaged place, and must end.
     let cache = sample.cache();
     let mut cursor = cursor(&sample, &cache);
     let ends = (0..1000).any(|_| matches!(cursor.retreat(), Ok(None)));
@@ -150,7 +150,7 @@ const ROOT: u64 = FIRST_BLOCK + 12;
 const POINTERS: usize = 56 + 80 * 8;
 
 #[test]
-fn foreign_blocks_are_refused_and_passed_over() {
+fn foreign_blocks_are_refused_and_skipped() {
     let owner = Check::ForeignOwner { found: 1, expected: 0 };
     check_damage(LEAF, |leaf| leaf[51] = 1, 24, owner.clone());
     check_damage(NODE, |node| node[51] = 1, 18, owner.clone());
@@ -161,9 +161,11 @@ fn foreign_blocks_are_refused_and_passed_over() {
     check_damage(LEAF, |leaf| leaf[7] = 0, 24, Check::Btree(BtreeCheck::EmptyLeaf));
 }
 
+/// I1 and I2: a walk ends.
 #[test]
-fn pointers_that_go_back_end_the_subtree() {
-    // The second child of the root is the first one again, then the root itself, then a leaf.
+fn pointers_to_earlier_blocks_are_refused() {
+    // The second child of the root is first the first child again, then the root itself, then a
+    // leaf.
     let point = |to: u64| {
         move |root: &mut [u8]| {
             let to = u32::try_from(to).unwrap().to_be_bytes();
@@ -173,7 +175,7 @@ fn pointers_that_go_back_end_the_subtree() {
     let level = |found| Check::Btree(BtreeCheck::LevelOnPath { found, expected: 1 });
     let sibling =
         |side, found, expected| Check::Btree(BtreeCheck::SiblingOnPath { side, found, expected });
-    // The neighbours name the real second child, not what the root has in its place.
+    // The neighbours name the real second child, not the block that the root names instead.
     check_damage(ROOT, point(NODE - 1), 0, sibling("right", NODE, NODE - 1));
     check_damage(
         ROOT,
@@ -190,10 +192,11 @@ fn pointers_that_go_back_end_the_subtree() {
     assert_eq!((records.len(), &checks[0]), (18, &level(2)));
 }
 
+/// I2.
 #[test]
 fn keys_must_lie_between_those_of_the_parent() {
     let outside = |index| Check::Btree(BtreeCheck::OutsideParent { index });
-    // Record 3 in front of its leaf's key, and record 5 at the key of the next leaf.
+    // Record 3 lies below its leaf's key, and record 5 lies at the key of the next leaf.
     check_damage(
         LEAF,
         |leaf| leaf[56..60].copy_from_slice(&1029_u32.to_be_bytes()),
@@ -225,7 +228,7 @@ fn siblings_must_name_each_other() {
         24,
         sibling("right", u64::MAX, LEAF + 1),
     );
-    // The last leaf of a node must have a sibling beyond it, and that one must name it.
+    // The last leaf of a node must name a right sibling, and that sibling must name the leaf.
     let missing = Check::Btree(BtreeCheck::SiblingMissing { side: "right" });
     check_damage(LEAF + 1, |leaf| leaf[12..16].copy_from_slice(&[0xff; 4]), 24, missing);
     check_damage(
@@ -234,7 +237,7 @@ fn siblings_must_name_each_other() {
         24,
         sibling("right", LEAF + 5, LEAF + 2),
     );
-    // The edges of the btree have none.
+    // The blocks at the edges of the btree have no sibling there.
     check_damage(
         FIRST_BLOCK,
         |leaf| leaf[8..12].copy_from_slice(&name(LEAF)),
@@ -246,12 +249,12 @@ fn siblings_must_name_each_other() {
 #[test]
 fn records_of_two_leaves_must_not_overlap() {
     let order = Check::Btree(BtreeCheck::Order { index: 0 });
-    // The last extent of the leaf reaches the first one of the next.
+    // The last extent of the leaf touches the first one of the next leaf.
     check_damage(LEAF, |leaf| leaf[76..80].copy_from_slice(&10_u32.to_be_bytes()), 24, order);
 }
 
 #[test]
-fn roots_must_be_possible() {
+fn impossible_roots_are_refused() {
     let sample = free_space(1, 3);
     let cache = sample.cache();
     for levels in [0, 7, u32::MAX] {

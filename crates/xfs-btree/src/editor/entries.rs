@@ -11,16 +11,19 @@ use crate::store::Store;
 
 /// Bytes of the longest record, and of the keys of one child.
 pub(super) const MAX_ENTRY_BYTES: usize = 40;
+/// The invariant of every range of entries here: the verifier of a block limits its count, and the
+/// editor checks that there is room before it adds entries.
+const IN_BLOCK: &str = "the entries that a block counts lie inside it";
 /// Bytes of the longest pointer.
 const MAX_POINTER_BYTES: usize = 8;
 
-/// The keys of one child as a node holds them, at the front.
+/// The keys of one child as a node holds them, at the front of the array.
 pub(super) type NodeKey = [u8; MAX_ENTRY_BYTES];
 
-/// What goes into one block as one entry.
+/// One entry of a block.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// What a node above holds for the entry alone.
+    /// The keys that a node above holds for this entry alone.
     pub(super) key: NodeKey,
     /// The record, or the keys of the child.
     body: [u8; MAX_ENTRY_BYTES],
@@ -46,7 +49,8 @@ impl Entry {
 
     /// The keys and the block of a child of a node.
     pub(super) fn child(&self, layout: &BtreeLayout) -> (NodeKey, u64) {
-        (self.key, layout.decode_pointer(&self.pointer).unwrap_or(u64::MAX))
+        let block = layout.decode_pointer(&self.pointer);
+        (self.key, block.expect("the entry of a child points to its block"))
     }
 
     /// A child of a node.
@@ -55,7 +59,7 @@ impl Entry {
     }
 }
 
-/// Values of one width that lie one after the other in a block.
+/// Values of one width that lie one after another in a block.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     start: usize,
@@ -68,18 +72,18 @@ impl Column {
     }
 }
 
-/// How the entries of a block of one level lie.
+/// The positions of the entries in a block of one level.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    /// The most entries.
+pub(super) struct EntryLayout {
+    /// The largest number of entries.
     pub(super) max: usize,
-    /// The fewest of a block that is not the root.
+    /// The smallest number of entries of a block that is not the root.
     pub(super) min: usize,
-    /// Records, or keys and pointers. A leaf has a second column of no width.
+    /// Records, or keys and pointers. A leaf has a second column of width 0.
     columns: [Column; 2],
 }
 
-impl Shape {
+impl EntryLayout {
     pub(super) fn new(layout: &BtreeLayout, level: u32, block_size: u32) -> Self {
         let start = layout.header_bytes();
         let columns = if level == 0 {
@@ -99,7 +103,8 @@ impl Shape {
         self.columns.into_iter().enumerate().filter(|(_, column)| column.width != 0)
     }
 
-    /// Puts an entry before entry `index` of a block that has `count` of them, and room.
+    /// Inserts an entry before entry `index` of a block that has `count` entries, and room for one
+    /// more.
     pub(super) fn open_entry<S: Store>(
         &self,
         store: &mut S,
@@ -119,7 +124,7 @@ impl Shape {
         set_count(store, block, count + 1)
     }
 
-    /// Takes entry `index` out of a block that has `count` of them.
+    /// Removes entry `index` from a block that has `count` entries.
     pub(super) fn close_entry<S: Store>(
         &self,
         store: &mut S,
@@ -129,7 +134,7 @@ impl Shape {
     ) -> Result<()> {
         assert!(index < count);
         for (_, column) in self.columns() {
-            // Nothing moves where the last entry goes; what was there is left behind the rest.
+            // Removing the last entry moves nothing; its bytes stay after the rest.
             let behind = column.range(index..count);
             if index + 1 < count {
                 store.change(block, behind, |bytes| bytes.copy_within(column.width.., 0))?;
@@ -138,7 +143,7 @@ impl Shape {
         set_count(store, block, count - 1)
     }
 
-    /// Puts the keys of a child of a node in the place of those that it has.
+    /// Replaces the keys of a child of a node.
     pub(super) fn put_key<S: Store>(
         &self,
         store: &mut S,
@@ -151,14 +156,19 @@ impl Shape {
         store.change(block, range, |bytes| copy_front(bytes, key, column.width))
     }
 
-    /// Puts all entries of two neighbours into the left one. The right one keeps its bytes: it goes.
-    pub(super) fn gather<S: Store>(&self, store: &mut S, pair: &Pair<'_, S::Block>) -> Result<()> {
+    /// Moves all entries of two neighbours into the left one. The right one keeps its bytes,
+    /// because it is freed.
+    pub(super) fn gather<S: Store>(
+        &self,
+        store: &mut S,
+        pair: &Neighbours<'_, S::Block>,
+    ) -> Result<()> {
         let total = pair.left_count + pair.right_count;
         assert!(total <= self.max);
         for (_, column) in self.columns() {
             let moved = {
                 let bytes = pair.right.bytes();
-                bytes.get(column.range(0..pair.right_count)).unwrap_or_default().to_vec()
+                bytes.get(column.range(0..pair.right_count)).expect(IN_BLOCK).to_vec()
             };
             let range = column.range(pair.left_count..total);
             store.change(pair.left, range, |bytes| bytes.copy_from_slice(&moved))?;
@@ -166,12 +176,13 @@ impl Shape {
         set_count(store, pair.left, total)
     }
 
-    /// Deals the entries of two neighbours out anew, with one more before entry `extra.0` of both
-    /// together, so that `left_count` lie in the left one. Only bytes that differ are written.
-    pub(super) fn deal<S: Store>(
+    /// Redistributes the entries of two neighbours so that `left_count` lie in the left one.
+    /// `extra` is one more entry, inserted before entry `extra.0` of both together. Only bytes that
+    /// differ are written.
+    pub(super) fn redistribute<S: Store>(
         &self,
         store: &mut S,
-        pair: &Pair<'_, S::Block>,
+        pair: &Neighbours<'_, S::Block>,
         extra: Option<(usize, &Entry)>,
         left_count: usize,
     ) -> Result<()> {
@@ -182,7 +193,7 @@ impl Shape {
             let mut all = Vec::with_capacity(total * column.width);
             for (block, count) in [(pair.left, pair.left_count), (pair.right, pair.right_count)] {
                 let bytes = block.bytes();
-                all.extend_from_slice(bytes.get(column.range(0..count)).unwrap_or_default());
+                all.extend_from_slice(bytes.get(column.range(0..count)).expect(IN_BLOCK));
             }
             if let Some((index, entry)) = extra {
                 let part = if number == 0 { &entry.body[..] } else { &entry.pointer[..] };
@@ -198,9 +209,9 @@ impl Shape {
     }
 }
 
-/// Two neighbours and how many entries each has.
+/// Two neighbours and the number of entries in each.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pair<'a, B> {
+pub(super) struct Neighbours<'a, B> {
     pub(super) left: &'a B,
     pub(super) left_count: usize,
     pub(super) right: &'a B,
@@ -208,9 +219,8 @@ pub(super) struct Pair<'a, B> {
 }
 
 fn copy_front(bytes: &mut [u8], part: &[u8], width: usize) {
-    if let (Some(bytes), Some(part)) = (bytes.get_mut(..width), part.get(..width)) {
-        bytes.copy_from_slice(part);
-    }
+    let (front, part) = (bytes.get_mut(..width), part.get(..width));
+    front.expect(IN_BLOCK).copy_from_slice(part.expect("an entry is as wide as its column"));
 }
 
 fn set_count<S: Store>(store: &mut S, block: &S::Block, count: usize) -> Result<()> {
@@ -219,16 +229,16 @@ fn set_count<S: Store>(store: &mut S, block: &S::Block, count: usize) -> Result<
     store.change(block, range, |bytes| bytes.copy_from_slice(&count.to_be_bytes()))
 }
 
-/// Makes `new` of what starts at `start`, and writes no more than what differs.
+/// Replaces the bytes from `start` on with `new`, and writes only the range that differs.
 fn overwrite<S: Store>(store: &mut S, block: &S::Block, start: usize, new: &[u8]) -> Result<()> {
     let (first, last) = {
         let bytes = block.bytes();
-        let old = bytes.get(start..).unwrap_or_default();
+        let old = bytes.get(start..start + new.len()).expect(IN_BLOCK);
         let differs = |(old, new): (&u8, &u8)| old != new;
         let Some(first) = old.iter().zip(new).position(differs) else { return Ok(()) };
         let last = old.iter().zip(new).enumerate().rev().find(|(_, pair)| differs(*pair));
         (first, last.map_or(first, |(last, _)| last))
     };
-    let part = new.get(first..=last).unwrap_or_default();
+    let part = new.get(first..=last).expect("both positions are of new bytes");
     store.change(block, start + first..start + last + 1, |bytes| bytes.copy_from_slice(part))
 }

@@ -1,4 +1,4 @@
-//! Making room: into a sibling, into a new block, under a new root.
+//! Making room: in a sibling, in a new block, under a new root.
 
 use xfs_buffer::Result;
 use xfs_format::btree::{
@@ -9,27 +9,29 @@ use xfs_format::extent::{Extent, MAX_EXTENT_LEVELS};
 use xfs_format::{Check, DiskAddr, FsBlock, InodeNumber};
 
 use super::Editor;
-use super::entries::{Entry, MAX_ENTRY_BYTES, Pair, Shape};
+use super::entries::{Entry, EntryLayout, MAX_ENTRY_BYTES, Neighbours};
 use super::keys::file_block_of;
-use crate::path::{Step, Towards, corrupt};
+use crate::path::{PathBlock, Towards, corrupt};
 use crate::root::{ForkRoot, TopRoot};
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// A sibling is filled up only if at least one in so many of its places is free: otherwise the same
-/// two blocks would be dealt out again at every insertion.
+/// A sibling takes entries only if at least one in `FREE_PART` of its places is free. Otherwise the
+/// same two blocks would be redistributed at every insertion.
 const FREE_PART: usize = 8;
+/// A root moves its children down only if it has too many of them.
+const HAS_CHILDREN: &str = "a root that is moved down has children";
 /// Bytes of the longer header.
 const MAX_HEADER_BYTES: usize = 72;
 
-/// A block that has been claimed and has a header.
+/// A claimed block with a header.
 struct NewBlock<B> {
     number: u64,
     at: DiskAddr,
     buffer: B,
 }
 
-/// What the header of a new block is to say.
+/// The contents of the header of a new block.
 struct Header {
     level: u32,
     left: Option<u64>,
@@ -37,8 +39,8 @@ struct Header {
 }
 
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
-    /// Puts an entry before entry `index` of the block at `depth`, and makes room first where there
-    /// is none. Returns whether the path may have been left behind.
+    /// Inserts an entry before entry `index` of the block at `depth`, and makes room first where
+    /// there is none. Returns whether the path may be out of date.
     pub(super) fn insert_entry(
         &mut self,
         mut depth: usize,
@@ -46,10 +48,10 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         mut entry: Entry,
     ) -> Result<bool> {
         let mut restructured = false;
-        // Each round is one level further up, or adds the one level that there is above.
+        // Each round moves up one level, or adds the root above the top level once.
         loop {
             let shape = self.shape(self.level(depth));
-            let step = self.step_mut(depth);
+            let step = self.path_block_mut(depth);
             if step.count < shape.max {
                 let (buffer, count) = (step.buffer.clone(), step.count);
                 step.count += 1;
@@ -76,11 +78,12 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
                 continue;
             };
             depth = above;
-            index = self.step(depth).index + 1;
+            index = self.path_block(depth).index + 1;
         }
     }
 
-    /// Deals the entries of a full block, and one more, out to it and a sibling that has room.
+    /// Redistributes the entries of a full block, and one more, between it and a sibling that has
+    /// room.
     fn fill_sibling(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<bool> {
         let Some((own, siblings)) = self.parent(depth) else { return Ok(false) };
         let shape = self.shape(self.level(depth));
@@ -91,34 +94,34 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             if (shape.max - other.count) * FREE_PART < shape.max {
                 continue;
             }
-            let step = self.step(depth).clone();
+            let step = self.path_block(depth).clone();
             let offset = if sibling < own { other.count } else { 0 };
             let (left, right) = if sibling < own { (other, step) } else { (step, other) };
             let total = left.count + right.count + 1;
             let extra = Some((offset + index, entry));
-            self.deal(depth, own.min(sibling), &[left, right], (extra, total.div_ceil(2)))?;
+            self.redistribute(depth, own.min(sibling), &[left, right], (extra, total.div_ceil(2)))?;
             return Ok(true);
         }
         Ok(false)
     }
 
-    /// Deals the entries of two neighbours out anew, the first of which is child `index` of its
-    /// parent, and mends the keys above.
-    pub(super) fn deal(
+    /// Redistributes the entries of two neighbours, and updates the keys above. The first neighbour
+    /// is child `index` of its parent.
+    pub(super) fn redistribute(
         &mut self,
         depth: usize,
         index: usize,
-        [left, right]: &[Step<F::Key, S::Block>; 2],
+        [left, right]: &[PathBlock<F::Key, S::Block>; 2],
         (extra, left_count): (Option<(usize, &Entry)>, usize),
     ) -> Result<()> {
         let shape = self.shape(self.level(depth));
-        let pair = Pair {
+        let pair = Neighbours {
             left: &left.buffer,
             left_count: left.count,
             right: &right.buffer,
             right_count: right.count,
         };
-        shape.deal(&mut self.store, &pair, extra, left_count)?;
+        shape.redistribute(&mut self.store, &pair, extra, left_count)?;
         for (index, step) in [(index, left), (index + 1, right)] {
             let key = self.node_key(step)?;
             self.set_parent_key(depth, index, &key)?;
@@ -130,27 +133,36 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     }
 
     /// Reads child `index` of the parent of the block at `depth`, with all checks of a descent.
-    pub(super) fn sibling(&self, depth: usize, index: usize) -> Result<Step<F::Key, S::Block>> {
+    pub(super) fn sibling(
+        &self,
+        depth: usize,
+        index: usize,
+    ) -> Result<PathBlock<F::Key, S::Block>> {
         let child = self.path.child(depth, index)?;
         self.path.read_child(&self.store, depth, &child, Towards::First)
     }
 
-    /// Splits the full block at `depth`, with one more entry before entry `index`, and returns the
-    /// entry of the new block for the parent: right behind the old one's.
+    /// Splits the full block at `depth`, with one more entry before entry `index`. Returns the
+    /// entry of the new block for the parent, which belongs directly after the entry of the old
+    /// block.
     fn split(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<Entry> {
         let level = self.level(depth);
         let shape = self.shape(level);
-        let mut left = self.step(depth).clone();
+        let mut left = self.path_block(depth).clone();
         let right = self.right_sibling(&left)?;
         let new = self.claim(left.block, &Header { level, left: Some(left.block), right })?;
         let left_count = (left.count + 1).div_ceil(2);
-        let pair =
-            Pair { left: &left.buffer, left_count: left.count, right: &new.buffer, right_count: 0 };
-        shape.deal(&mut self.store, &pair, Some((index, entry)), left_count)?;
+        let pair = Neighbours {
+            left: &left.buffer,
+            left_count: left.count,
+            right: &new.buffer,
+            right_count: 0,
+        };
+        shape.redistribute(&mut self.store, &pair, Some((index, entry)), left_count)?;
         let buffer = left.buffer.clone();
         self.set_sibling(&buffer, BtreeLayout::right_sibling_range, Some(new.number))?;
         if let Some(right) = right {
-            let neighbour = self.read_beside(right, level, left.block)?;
+            let neighbour = self.read_right_neighbour(right, level, left.block)?;
             self.set_sibling(&neighbour, BtreeLayout::left_sibling_range, Some(new.number))?;
         }
         left.count = left_count;
@@ -159,18 +171,25 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             self.set_parent_key(depth, index, &key)?;
         }
         let (count, block) = (shape.max + 1 - left_count, new.number);
-        let right = Step { buffer: new.buffer, block, at: new.at, index: 0, count, upper: None };
+        let right =
+            PathBlock { buffer: new.buffer, block, at: new.at, index: 0, count, upper: None };
         Ok(Entry::of_child(self.node_key(&right)?, block, F::KIND.layout()))
     }
 
-    /// The block after this one on its level, by its own account.
-    fn right_sibling(&self, step: &Step<F::Key, S::Block>) -> Result<Option<u64>> {
+    /// The right sibling that the block itself names.
+    fn right_sibling(&self, step: &PathBlock<F::Key, S::Block>) -> Result<Option<u64>> {
         let bytes = step.buffer.bytes();
         Ok(BtreeBlock::decode(&bytes, F::KIND, step.at)?.right_sibling())
     }
 
-    /// Reads the block after block `left`, which must be of this btree and level, and name `left`.
-    pub(super) fn read_beside(&self, number: u64, level: u32, left: u64) -> Result<S::Block> {
+    /// Reads the right sibling of block `left`. It must be of this btree and level, and name
+    /// `left`.
+    pub(super) fn read_right_neighbour(
+        &self,
+        number: u64,
+        level: u32,
+        left: u64,
+    ) -> Result<S::Block> {
         let outside = || corrupt(DiskAddr::NULL, BtreeCheck::Sibling { sibling: number });
         let geometry = self.store.geometry();
         let at = self.path.disk_addr(geometry, number).ok_or_else(outside)?;
@@ -194,7 +213,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(buffer)
     }
 
-    /// Makes a block name another neighbour, on the side that `range` is of.
+    /// Changes the sibling that a block names, on the side that `range` selects.
     pub(super) fn set_sibling(
         &mut self,
         block: &S::Block,
@@ -207,7 +226,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.store.change(block, range(layout), |bytes| bytes.copy_from_slice(pointer))
     }
 
-    /// A new block near block `near`, with a header and no entries.
+    /// Claims a new block near block `near`, with a header and no entries.
     fn claim(&mut self, near: u64, header: &Header) -> Result<NewBlock<S::Block>> {
         let number = self.store.allocate(near)?;
         let outside = || corrupt(DiskAddr::NULL, BtreeCheck::Outside);
@@ -217,12 +236,12 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(NewBlock { number, at, buffer })
     }
 
-    /// Puts a new root above the one that is full. The path then goes through it.
+    /// Adds a new root above the full one. The path then goes through it.
     fn grow_root(&mut self) -> Result<()> {
         let geometry = self.store.geometry();
         let (levels, max) = (self.path.levels, F::KIND.max_levels(geometry));
-        let level = u32::try_from(levels).expect("a btree is not that high");
-        let old = self.step(0).clone();
+        let level = u32::try_from(levels).expect("the levels of a btree fit");
+        let old = self.path_block(0).clone();
         if level >= max {
             return Err(corrupt(old.at, BtreeCheck::Level { level, max: max - 1 }).into());
         }
@@ -230,7 +249,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let entry = Entry::of_child(self.node_key(&old)?, old.block, F::KIND.layout());
         self.shape(level).open_entry(&mut self.store, &new.buffer, (0, 0), &entry)?;
         let (at, block) = (new.at, new.number);
-        let step = Step { buffer: new.buffer, block, at, index: 0, count: 1, upper: None };
+        let step = PathBlock { buffer: new.buffer, block, at, index: 0, count: 1, upper: None };
         self.path.steps.insert(0, step);
         self.path.levels += 1;
         self.path.top.root = TopRoot::Header(block);
@@ -238,13 +257,13 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// Puts a child behind the one that the path goes through into the root in the inode. If that
-    /// is full its children go into a new block first, which the path then goes through; returned is
-    /// where in it the entry belongs.
+    /// Inserts a child into the root in the inode, after the child that the path goes through. If
+    /// the root is full its children move into a new block first, and the path then goes through
+    /// that block. In that case the method returns the index of the entry in the new block.
     fn insert_child_of_inode(&mut self, entry: &Entry) -> Result<Option<usize>> {
         let place = self.path.top.index + 1;
         let owner = InodeNumber(self.path.owner);
-        let near = self.path.top.block(0).unwrap_or_default();
+        let near = self.path.top.block(0).expect("a child of the root was split");
         let TopRoot::Inode(root) = &mut self.path.top.root else {
             unreachable!("a root in a block has no parent, so it was put under a new one");
         };
@@ -257,7 +276,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let count = root.children.len();
         let new = push_children_down(&mut self.store, owner, root, near)?;
         let (buffer, block, at) = (new.buffer, new.number, new.at);
-        let step = Step { buffer, block, at, index: place - 1, count, upper: None };
+        let step = PathBlock { buffer, block, at, index: place - 1, count, upper: None };
         self.path.steps.insert(0, step);
         self.path.levels += 1;
         self.path.top.index = 0;
@@ -265,29 +284,29 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     }
 }
 
-/// Puts the children of a root in an inode into one new block, and the block into the root, which
-/// then has room for `capacity` children.
+/// Moves the children of a root in an inode into one new block, and puts that block into the root,
+/// which then has room for `capacity` children.
 ///
 /// # Errors
 ///
-/// The store's; a btree that would become too high.
+/// Errors of the store, or a btree that would become too high.
 pub(crate) fn push_down<S: Store>(
     store: &mut S,
     inode: InodeNumber,
     root: &mut ForkRoot,
     capacity: usize,
 ) -> Result<()> {
-    let near = root.children.first().map_or(0, |(_, child)| child.0);
+    let (_, FsBlock(near)) = *root.children.first().expect(HAS_CHILDREN);
     push_children_down(store, inode, root, near)?;
     root.capacity = capacity;
     Ok(())
 }
 
-/// Makes a btree of the extents of a fork, which have been a list in the inode.
+/// Builds a btree from the extents of a fork, which have been a list in the inode.
 ///
 /// # Errors
 ///
-/// The store's; extents that are not in order.
+/// Errors of the store, or extents that are out of order.
 pub(crate) fn build<S: Store>(
     store: &mut S,
     inode: InodeNumber,
@@ -295,7 +314,7 @@ pub(crate) fn build<S: Store>(
     capacity: usize,
 ) -> Result<ForkRoot> {
     let (kind, block_size) = (BtreeKind::Extent, store.geometry().block_size);
-    let shape = Shape::new(kind.layout(), 0, block_size);
+    let shape = EntryLayout::new(kind.layout(), 0, block_size);
     let (in_leaf, behind) = extents.split_at(extents.len().min(shape.max));
     let Some(first) = in_leaf.first() else {
         return Err(corrupt(DiskAddr::NULL, BtreeCheck::EmptyLeaf).into());
@@ -347,14 +366,14 @@ fn push_children_down<S: Store>(
     }
     let (kind, level) = (BtreeKind::Extent, u32::from(root.level));
     let (number, at, buffer) = claim_for_inode(store, inode, level, near)?;
-    let shape = Shape::new(kind.layout(), level, store.geometry().block_size);
+    let shape = EntryLayout::new(kind.layout(), level, store.geometry().block_size);
     for (index, (file_block, child)) in root.children.iter().enumerate() {
         let mut key = [0; MAX_ENTRY_BYTES];
         key.split_at_mut(size_of::<u64>()).0.copy_from_slice(&file_block.0.to_be_bytes());
         let entry = Entry::of_child(key, child.0, kind.layout());
         shape.open_entry(store, &buffer, (index, index), &entry)?;
     }
-    let lowest = root.children.first().map_or_else(Default::default, |(lowest, _)| *lowest);
+    let (lowest, _) = *root.children.first().expect(HAS_CHILDREN);
     root.children = vec![(lowest, FsBlock(number))];
     root.level += 1;
     Ok(NewBlock { number, at, buffer })
@@ -369,7 +388,7 @@ fn claim_block<S: Store>(
     let buffer = store.claim(identity.address, identity.kind)?;
     let header = BtreeHeader {
         identity,
-        level: u16::try_from(header.level).expect("a btree is not that high"),
+        level: u16::try_from(header.level).expect("the level of a btree fits"),
         count: 0,
         left: header.left,
         right: header.right,

@@ -6,21 +6,27 @@ use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat};
 
 use super::Editor;
 use super::entries::{Entry, MAX_ENTRY_BYTES, NodeKey};
-use crate::path::{Step, corrupt};
+use crate::path::{PathBlock, corrupt};
 use crate::root::TopRoot;
 use crate::source::TreeBlock;
 use crate::store::Store;
 
+/// A root in a block has no parent whose keys could change.
+const NO_PARENT: &str = "a root in a block has no parent";
+/// The path and its siblings lead through children that the root has.
+const IS_CHILD: &str = "the index is that of a child of the root";
+
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
-    /// What a parent is to hold for a block: its lowest key, and the highest below it where the
-    /// kind has that (I2).
-    pub(super) fn node_key(&self, step: &Step<F::Key, S::Block>) -> Result<NodeKey> {
+    /// The keys that a parent must hold for a block: the lowest, and the highest below it where the
+    /// kind has high keys (I2).
+    pub(super) fn node_key(&self, step: &PathBlock<F::Key, S::Block>) -> Result<NodeKey> {
         let bytes = step.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, step.at)?;
         let mut key = [0; MAX_ENTRY_BYTES];
         let (low, high) = halves::<F>(&mut key);
         if !block.is_leaf() {
-            copy(low, block.key(0).unwrap_or_default());
+            let empty = || corrupt(step.at, BtreeCheck::EmptyLeaf);
+            copy(low, block.key(0).ok_or_else(empty)?);
             let highs = (0..block.count()).filter_map(|index| block.high_key(index));
             if let Some(highest) = highs.max_by_key(|high| F::decode_key(high)) {
                 copy(high, highest);
@@ -52,12 +58,12 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(key)
     }
 
-    /// Which child of its parent the block at `depth` is, and how many there are; `None` for a root
-    /// in a block.
+    /// The index of the block at `depth` in its parent, and the number of the parent's children.
+    /// `None` for a root in a block.
     pub(super) fn parent(&self, depth: usize) -> Option<(usize, usize)> {
         match (depth.checked_sub(1), &self.path.top.root) {
             (Some(above), _) => {
-                let parent = self.step(above);
+                let parent = self.path_block(above);
                 Some((parent.index, parent.count))
             }
             (None, TopRoot::Inode(root)) => Some((self.path.top.index, root.children.len())),
@@ -69,24 +75,25 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     fn parent_key(&self, depth: usize, index: usize) -> Result<NodeKey> {
         let mut key = [0; MAX_ENTRY_BYTES];
         let Some(above) = depth.checked_sub(1) else {
-            if let TopRoot::Inode(root) = &self.path.top.root
-                && let Some((file_block, _)) = root.children.get(index)
-            {
-                copy(&mut key, &file_block.0.to_be_bytes());
-            }
+            let TopRoot::Inode(root) = &self.path.top.root else { unreachable!("{NO_PARENT}") };
+            let (file_block, _) = root.children.get(index).expect(IS_CHILD);
+            copy(&mut key, &file_block.0.to_be_bytes());
             return Ok(key);
         };
-        let parent = self.step(above);
+        let parent = self.path_block(above);
         let bytes = parent.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, parent.at)?;
         let (low, high) = halves::<F>(&mut key);
-        copy(low, block.key(index).unwrap_or_default());
-        copy(high, block.high_key(index).unwrap_or_default());
+        let missing = || corrupt(parent.at, BtreeCheck::Pointer { index, pointer: u64::MAX });
+        copy(low, block.key(index).ok_or_else(missing)?);
+        if !high.is_empty() {
+            copy(high, block.high_key(index).ok_or_else(missing)?);
+        }
         Ok(key)
     }
 
-    /// Makes `key` what the parent of the block at `depth` holds for its child `index`. Returns
-    /// whether it was another.
+    /// Sets the keys that the parent of the block at `depth` holds for its child `index`. Returns
+    /// whether they have changed.
     pub(super) fn set_parent_key(
         &mut self,
         depth: usize,
@@ -97,26 +104,23 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             return Ok(false);
         }
         let Some(above) = depth.checked_sub(1) else {
-            if let TopRoot::Inode(root) = &mut self.path.top.root
-                && let Some((file_block, _)) = root.children.get_mut(index)
-            {
-                *file_block = file_block_of(key);
-                self.root_changed = true;
-            }
+            let TopRoot::Inode(root) = &mut self.path.top.root else { unreachable!("{NO_PARENT}") };
+            root.children.get_mut(index).expect(IS_CHILD).0 = file_block_of(key);
+            self.root_changed = true;
             return Ok(true);
         };
         let shape = self.shape(self.level(above));
-        let buffer = self.step(above).buffer.clone();
+        let buffer = self.path_block(above).buffer.clone();
         shape.put_key(&mut self.store, &buffer, index, key)?;
         Ok(true)
     }
 
-    /// Makes the keys of the block at `depth` anew, in its parent and, as long as they change, in
+    /// Recomputes the keys of the block at `depth` in its parent and, as long as they change, in
     /// the parents above.
     pub(super) fn refresh_keys(&mut self, depth: usize) -> Result<()> {
         for depth in (0..=depth).rev() {
             let Some((index, _)) = self.parent(depth) else { break };
-            let key = self.node_key(self.step(depth))?;
+            let key = self.node_key(self.path_block(depth))?;
             if !self.set_parent_key(depth, index, &key)? {
                 break;
             }
@@ -124,8 +128,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// Takes entry `index` of the block at `depth`, which is new or has another key, into the keys
-    /// of the parents. Nothing else of the block has to be looked at, as a highest key only rises.
+    /// Updates the keys of the parents for entry `index` of the block at `depth`, which is new or
+    /// has a new key. No other entry of the block has to be read, as a highest key only rises.
     pub(super) fn raise_keys(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<()> {
         let has_high_keys = F::KIND.layout().has_high_keys;
         let mut is_first = index == 0;
@@ -152,7 +156,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// Whether the parent of the leaf at `depth` holds nothing above `high`.
+    /// Whether the parent of the leaf at `depth` holds no key above `high`.
     pub(super) fn is_highest(&self, depth: usize, high: F::Key) -> Result<bool> {
         let Some((index, _)) = self.parent(depth) else { return Ok(false) };
         let mut key = self.parent_key(depth, index)?;
@@ -161,12 +165,13 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     }
 }
 
-/// The file block that a key of an extent btree is.
+/// The file block that a key of an extent btree holds.
 pub(super) fn file_block_of(key: &NodeKey) -> FileBlock {
-    FileBlock(key.first_chunk().map_or(0, |raw| u64::from_be_bytes(*raw)))
+    let raw = key.first_chunk().expect("a node key is longer than a file block");
+    FileBlock(u64::from_be_bytes(*raw))
 }
 
-/// The low and the high key; the second has no bytes where the kind has none.
+/// The low and the high key; the high key is empty where the kind has none.
 fn halves<F: BtreeFormat>(key: &mut NodeKey) -> (&mut [u8], &mut [u8]) {
     let layout = F::KIND.layout();
     let (keys, _) = key.split_at_mut(layout.node_key_bytes());
@@ -175,6 +180,7 @@ fn halves<F: BtreeFormat>(key: &mut NodeKey) -> (&mut [u8], &mut [u8]) {
 
 /// Copies `from` to the front of `into`, which is as long or longer.
 fn copy(into: &mut [u8], from: &[u8]) {
+    assert!(from.len() <= into.len(), "a key fits its field");
     for (byte, new) in into.iter_mut().zip(from) {
         *byte = *new;
     }

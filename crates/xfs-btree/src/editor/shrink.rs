@@ -1,37 +1,36 @@
-//! Taking entries out: filling up from a sibling, joining with one, a lower root.
+//! Removing entries: refilling from a sibling, joining with one, lowering the root.
 
 use xfs_buffer::Result;
 use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, BtreeLayout};
 use xfs_format::{FileBlock, FsBlock};
 
 use super::Editor;
-use crate::path::{Step, Towards, corrupt};
+use crate::path::{PathBlock, Towards, corrupt};
 use crate::root::TopRoot;
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// What became of a block that had too few entries.
-enum Mended {
-    /// It has enough now, or is one that may have few.
+/// The result of a rebalance of a block that had too few entries.
+enum Rebalanced {
+    /// The block has enough entries now, or may have few.
     Enough,
-    /// It or its sibling has gone: the parent has one child less.
+    /// The block or its sibling was freed: the parent has one child less.
     Joined,
 }
 
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
-    /// Takes out the record that the path leads to, `record`. Returns whether the path may have
-    /// been left behind.
+    /// Removes `record`, which the path leads to. Returns whether the path may be out of date.
     pub(super) fn remove_record(&mut self, record: &F::Record) -> Result<bool> {
         let leaf = self.path.levels - 1;
-        let index = self.step(leaf).index;
+        let index = self.path_block(leaf).index;
         let changes_high =
             F::KIND.layout().has_high_keys && self.is_highest(leaf, F::high_key(record))?;
         let parent = self.parent(leaf);
-        if self.step(leaf).count == 1 && parent.is_some() {
-            return Err(corrupt(self.step(leaf).at, BtreeCheck::EmptyLeaf).into());
+        if self.path_block(leaf).count == 1 && parent.is_some() {
+            return Err(corrupt(self.path_block(leaf).at, BtreeCheck::EmptyLeaf).into());
         }
         self.close(leaf, index)?;
-        let count = self.step(leaf).count;
+        let count = self.path_block(leaf).count;
         let may_be_few = parent.is_none_or(|(_, siblings)| siblings == 1);
         if count >= self.shape(0).min || may_be_few {
             if index == 0 || changes_high {
@@ -40,61 +39,62 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             return Ok(false);
         }
         let mut depth = leaf;
-        // Each round is one level further up.
-        while let Mended::Joined = self.mend(depth)? {
+        // Each round moves up one level.
+        while let Rebalanced::Joined = self.rebalance(depth)? {
             let Some(above) = depth.checked_sub(1) else { break };
             depth = above;
         }
         Ok(true)
     }
 
-    /// Takes entry `index` out of the block at `depth`, and nothing more.
+    /// Removes entry `index` from the block at `depth`, and nothing more.
     fn close(&mut self, depth: usize, index: usize) -> Result<()> {
         let shape = self.shape(self.level(depth));
-        let step = self.step_mut(depth);
+        let step = self.path_block_mut(depth);
         let (buffer, count) = (step.buffer.clone(), step.count);
         step.count -= 1;
         shape.close_entry(&mut self.store, &buffer, index, count)
     }
 
-    /// Sees to it that the block at `depth`, which has lost an entry, has enough (I1).
-    fn mend(&mut self, depth: usize) -> Result<Mended> {
+    /// Restores the minimum of entries in the block at `depth`, which has lost one (I1).
+    fn rebalance(&mut self, depth: usize) -> Result<Rebalanced> {
         let Some((own, siblings)) = self.parent(depth) else {
             self.lower_root()?;
-            return Ok(Mended::Enough);
+            return Ok(Rebalanced::Enough);
         };
         let shape = self.shape(self.level(depth));
-        if self.step(depth).count >= shape.min || siblings == 1 {
+        if self.path_block(depth).count >= shape.min || siblings == 1 {
             self.refresh_keys(depth)?;
             if depth == 0 {
                 self.pull_up()?;
             }
-            return Ok(Mended::Enough);
+            return Ok(Rebalanced::Enough);
         }
+        // I4: `own` and `sibling` are children of one parent.
         let sibling = own.checked_sub(1).unwrap_or(own + 1);
-        // The sibling's checks compare it with the parent's keys, which those of a block that has
-        // lost its first entry must not be ahead of.
+        // Reading the sibling checks its keys against the parent's. The parent's key for a block
+        // that has lost its first entry must be correct before that.
         self.refresh_keys(depth)?;
         let other = self.sibling(depth, sibling)?;
-        let step = self.step(depth).clone();
+        let step = self.path_block(depth).clone();
         let pair = if sibling < own { [other, step] } else { [step, other] };
         let total = pair[0].count + pair[1].count;
         let left = own.min(sibling);
         if total > shape.max {
-            self.deal(depth, left, &pair, (None, total.div_ceil(2)))?;
-            return Ok(Mended::Enough);
+            self.redistribute(depth, left, &pair, (None, total.div_ceil(2)))?;
+            return Ok(Rebalanced::Enough);
         }
         self.join(depth, left, &pair)?;
-        Ok(Mended::Joined)
+        Ok(Rebalanced::Joined)
     }
 
-    /// Puts the entries of two neighbours into the left one, which is child `index` of its parent,
-    /// and takes the right one out.
+    /// Moves the entries of two neighbours into the left one, which is child `index` of its parent,
+    /// and frees the right one.
     fn join(
         &mut self,
         depth: usize,
         index: usize,
-        [left, right]: &[Step<F::Key, S::Block>; 2],
+        [left, right]: &[PathBlock<F::Key, S::Block>; 2],
     ) -> Result<()> {
         let level = self.level(depth);
         let beyond = {
@@ -102,7 +102,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             BtreeBlock::decode(&bytes, F::KIND, right.at)?.right_sibling()
         };
         let shape = self.shape(level);
-        let pair = super::entries::Pair {
+        let pair = super::entries::Neighbours {
             left: &left.buffer,
             left_count: left.count,
             right: &right.buffer,
@@ -111,7 +111,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         shape.gather(&mut self.store, &pair)?;
         self.set_sibling(&left.buffer, BtreeLayout::right_sibling_range, beyond)?;
         if let Some(beyond) = beyond {
-            let neighbour = self.read_beside(beyond, level, right.block)?;
+            let neighbour = self.read_right_neighbour(beyond, level, right.block)?;
             self.set_sibling(&neighbour, BtreeLayout::left_sibling_range, Some(left.block))?;
         }
         self.store.free(right.block, &right.buffer)?;
@@ -122,10 +122,11 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         match depth.checked_sub(1) {
             Some(above) => self.close(above, index + 1),
             None => {
-                if let TopRoot::Inode(root) = &mut self.path.top.root {
-                    root.children.remove(index + 1);
-                    self.root_changed = true;
-                }
+                let TopRoot::Inode(root) = &mut self.path.top.root else {
+                    unreachable!("a root in a block has no neighbour to be joined with")
+                };
+                root.children.remove(index + 1);
+                self.root_changed = true;
                 self.pull_up()
             }
         }
@@ -133,23 +134,25 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
 
     /// Makes the only child of a root in a block the root.
     fn lower_root(&mut self) -> Result<()> {
-        let root = self.step(0).clone();
+        let root = self.path_block(0).clone();
         if self.path.levels == 1 || root.count != 1 {
             return Ok(());
         }
         let child = {
             let bytes = root.buffer.bytes();
-            BtreeBlock::decode(&bytes, F::KIND, root.at)?.pointer(0)
+            let missing = BtreeCheck::Pointer { index: 0, pointer: u64::MAX };
+            let child = BtreeBlock::decode(&bytes, F::KIND, root.at)?.pointer(0);
+            child.ok_or_else(|| corrupt(root.at, missing))?
         };
         self.store.free(root.block, &root.buffer)?;
-        self.path.top.root = TopRoot::Header(child.unwrap_or(u64::MAX));
+        self.path.top.root = TopRoot::Header(child);
         self.path.steps.remove(0);
         self.path.levels -= 1;
         self.root_changed = true;
         Ok(())
     }
 
-    /// Takes the children of a node that is the only child of the root in the inode into that root,
+    /// Moves the children of a node that is the only child of the root in the inode into that root,
     /// as long as there is room.
     fn pull_up(&mut self) -> Result<()> {
         loop {
@@ -174,7 +177,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    fn children_of(&self, node: &Step<F::Key, S::Block>) -> Result<Vec<(FileBlock, FsBlock)>> {
+    fn children_of(&self, node: &PathBlock<F::Key, S::Block>) -> Result<Vec<(FileBlock, FsBlock)>> {
         let bytes = node.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, node.at)?;
         let children = (0..block.count()).map(|index| {

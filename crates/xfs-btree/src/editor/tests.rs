@@ -1,4 +1,4 @@
-//! Every kind of btree edited at random, compared with a map and checked as a whole.
+//! Random edits of every kind of btree, compared with a map and checked as a whole.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use super::Editor;
 use crate::Seek;
 use crate::memory::{INODE, MemoryStore, geometry};
 
-/// A number from 0 on, below `limit`.
+/// A random number below `limit`.
 fn below(random: &mut Prng, limit: u32) -> u32 {
     random.within(0..limit as usize) as u32
 }
 
-/// So many seeds, and twenty times as many in the long form.
+/// `count` seeds, and twenty times as many in the long form.
 fn seeds(count: u64) -> std::ops::Range<u64> {
     let is_long = std::env::var_os("FERROXFS_LONG").is_some();
     0..if is_long { 20 * count } else { count }
@@ -29,7 +29,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 
 /// A kind of btree with a way to make records of it.
 trait Sample: BtreeFormat<Key: Ord> {
-    /// A record of place `place`, which any other place's may stand beside.
+    /// Returns a record for `place`, which never overlaps the record of another place.
     fn sample(place: u32, random: &mut Prng) -> Self::Record;
 }
 
@@ -105,35 +105,36 @@ fn editor_of<F: BtreeFormat>(store: MemoryStore) -> Editor<F, MemoryStore> {
     Editor::new(store, AgNumber(0), root).unwrap()
 }
 
-/// Which edits prevail.
+/// The kind of edit that is more frequent.
 #[derive(Clone, Copy, Debug)]
-enum Mood {
+enum EditBias {
     Grow,
     Shrink,
 }
 
-/// Another editor that goes on from where this one stands.
+/// Continues with another editor from the saved position of this one.
 fn resumed<F: BtreeFormat>(editor: Editor<F, MemoryStore>) -> Editor<F, MemoryStore> {
-    let (store, spot) = editor.leave();
+    let (store, saved) = editor.leave();
     let root = store.root;
-    Editor::resume(store, AgNumber(0), root, Some(spot)).unwrap()
+    Editor::resume(store, AgNumber(0), root, Some(saved)).unwrap()
 }
 
-/// One btree and the map that it must equal: by place, as places are in no kind's key order.
-struct Trial<F: Sample> {
+/// One btree and the map that it must equal. The map is keyed by place, because places are in no
+/// kind's key order.
+struct CheckedBtree<F: Sample> {
     editor: Editor<F, MemoryStore>,
     places: BTreeMap<u32, F::Record>,
     random: Prng,
-    /// The last record has to stay.
+    /// The last record must not be removed.
     keeps_one: bool,
 }
 
-impl<F: Sample> Trial<F> {
+impl<F: Sample> CheckedBtree<F> {
     fn new(editor: Editor<F, MemoryStore>, seed: u64, keeps_one: bool) -> Self {
         Self { editor, places: BTreeMap::new(), random: Prng::new(seed), keeps_one }
     }
 
-    /// Goes on with another editor, from where this one stands.
+    /// Continues with another editor from the saved position of this one.
     fn resume(&mut self) {
         let empty = editor_of(MemoryStore::new(geometry(9), F::KIND));
         self.editor = resumed(std::mem::replace(&mut self.editor, empty));
@@ -149,16 +150,16 @@ impl<F: Sample> Trial<F> {
         self.editor.store().check::<F>(&self.sorted());
     }
 
-    /// Makes a place other than it is: empty, filled, or filled otherwise.
-    fn edit(&mut self, place: u32, mood: Mood) {
+    /// Changes the state of a place: empties it, fills it, or replaces its record.
+    fn edit(&mut self, place: u32, bias: EditBias) {
         let wants = below(&mut self.random, 10);
         let known = self.places.get(&place).copied();
-        let removes = match mood {
-            Mood::Grow => wants < 2,
-            Mood::Shrink => wants < 9,
+        let removes = match bias {
+            EditBias::Grow => wants < 2,
+            EditBias::Shrink => wants < 9,
         };
         match known {
-            None if matches!(mood, Mood::Grow) || wants == 0 => {
+            None if matches!(bias, EditBias::Grow) || wants == 0 => {
                 let record = F::sample(place, &mut self.random);
                 self.editor.insert(record).unwrap();
                 assert_eq!(self.editor.record().unwrap(), Some(record));
@@ -179,7 +180,7 @@ impl<F: Sample> Trial<F> {
         }
     }
 
-    /// A record of another key stays only where its neighbours are those of the old one.
+    /// A record with another key stays in place only if its neighbours do not change.
     fn update(&mut self, place: u32, known: F::Record) {
         let changed = F::sample(place, &mut self.random);
         let (old, new) = (F::key(&known), F::key(&changed));
@@ -199,10 +200,10 @@ impl<F: Sample> Trial<F> {
         self.places.insert(place, changed);
     }
 
-    fn run(&mut self, rounds: u32, places: u32, mood: Mood) {
+    fn run(&mut self, rounds: u32, places: u32, bias: EditBias) {
         for round in 0..rounds {
             let place = below(&mut self.random, places);
-            self.edit(place, mood);
+            self.edit(place, bias);
             if self.editor.store().fork.is_none() && below(&mut self.random, 4) == 0 {
                 self.resume();
             }
@@ -217,27 +218,27 @@ impl<F: Sample> Trial<F> {
 fn check_random<F: Sample>(block_log: u8, places: u32) {
     for seed in seeds(1) {
         let store = MemoryStore::new(geometry(block_log), F::KIND);
-        let mut trial = Trial::new(editor_of::<F>(store), seed, false);
+        let mut btree = CheckedBtree::new(editor_of::<F>(store), seed, false);
         for _ in 0..2 {
-            trial.run(places * 3, places, Mood::Grow);
-            let levels = trial.editor.store().root.levels;
-            assert!(levels > 1, "a btree of {levels} levels says little");
-            trial.run(places * 6, places, Mood::Shrink);
+            btree.run(places * 3, places, EditBias::Grow);
+            let levels = btree.editor.store().root.levels;
+            assert!(levels > 1, "a btree of {levels} levels tests too little");
+            btree.run(places * 6, places, EditBias::Shrink);
         }
         for place in 0..places {
-            if let Some(known) = trial.places.remove(&place) {
-                trial.editor.find(F::key(&known)).unwrap();
-                trial.editor.remove().unwrap();
+            if let Some(known) = btree.places.remove(&place) {
+                btree.editor.find(F::key(&known)).unwrap();
+                btree.editor.remove().unwrap();
             }
         }
-        trial.check();
-        assert_eq!(trial.editor.store().root.levels, 1);
-        assert_eq!(trial.editor.store().block_count(), 1);
+        btree.check();
+        assert_eq!(btree.editor.store().root.levels, 1);
+        assert_eq!(btree.editor.store().block_count(), 1);
     }
 }
 
 #[test]
-fn small_blocks_edited_at_random() {
+fn btrees_of_small_blocks_edited_at_random_equal_a_map() {
     check_random::<FreeSpaceByBlock>(9, 2000);
     check_random::<FreeSpaceBySize>(9, 2000);
     check_random::<InodeChunks>(9, 2000);
@@ -247,7 +248,7 @@ fn small_blocks_edited_at_random() {
 }
 
 #[test]
-fn large_blocks_edited_at_random() {
+fn btrees_of_large_blocks_edited_at_random_equal_a_map() {
     check_random::<FreeSpaceByBlock>(12, 2000);
     check_random::<InodeChunks>(12, 1500);
     check_random::<ReverseMap>(12, 1500);
@@ -255,7 +256,7 @@ fn large_blocks_edited_at_random() {
 }
 
 #[test]
-fn forks_edited_at_random() {
+fn fork_btrees_edited_at_random_equal_a_map() {
     for (block_log, capacity, places) in [(9, 2, 1500), (9, 9, 1500), (10, 4, 2000), (12, 19, 2500)]
     {
         for seed in seeds(1) {
@@ -264,22 +265,22 @@ fn forks_edited_at_random() {
             let store = MemoryStore::of_fork(geometry(block_log), &[extent], capacity);
             let root = store.fork.clone().unwrap();
             let editor = Editor::<Extents, _>::in_fork(store, INODE, root).unwrap();
-            let mut trial = Trial::new(editor, seed, true);
-            trial.places.insert(0, extent);
-            trial.run(places * 3, places, Mood::Grow);
-            trial.run(places * 6, places, Mood::Shrink);
-            trial.run(places * 3, places, Mood::Grow);
+            let mut btree = CheckedBtree::new(editor, seed, true);
+            btree.places.insert(0, extent);
+            btree.run(places * 3, places, EditBias::Grow);
+            btree.run(places * 6, places, EditBias::Shrink);
+            btree.run(places * 3, places, EditBias::Grow);
             for place in 0..places {
-                if trial.places.len() > 1
-                    && let Some(known) = trial.places.remove(&place)
+                if btree.places.len() > 1
+                    && let Some(known) = btree.places.remove(&place)
                 {
-                    trial.editor.find(known.file_block).unwrap();
-                    trial.editor.remove().unwrap();
+                    btree.editor.find(known.file_block).unwrap();
+                    btree.editor.remove().unwrap();
                 }
             }
-            trial.check();
-            assert_eq!(trial.editor.store().fork.as_ref().unwrap().level, 1);
-            assert_eq!(trial.editor.store().block_count(), 1);
+            btree.check();
+            assert_eq!(btree.editor.store().fork.as_ref().unwrap().level, 1);
+            assert_eq!(btree.editor.store().block_count(), 1);
         }
     }
 }
@@ -297,7 +298,7 @@ fn filled(
 }
 
 #[test]
-fn records_in_order_fill_their_blocks() {
+fn insertions_in_order_fill_the_blocks() {
     // 121 records fit a leaf of 1 KiB.
     for order in [true, false] {
         let places: Vec<u32> = if order { (0..5000).collect() } else { (0..5000).rev().collect() };
@@ -308,8 +309,9 @@ fn records_in_order_fill_their_blocks() {
     }
 }
 
+/// I3 of the editor.
 #[test]
-fn an_update_writes_its_record_and_nothing_else() {
+fn update_in_place_writes_only_its_record() {
     let mut editor = filled(10, 0..1000);
     let found = editor.seek(Seek::AtOrAfter(AgBlock(100 + 10 * 500 + 1))).unwrap().unwrap();
     editor.store_mut().take_changes();
@@ -318,15 +320,16 @@ fn an_update_writes_its_record_and_nothing_else() {
     assert_eq!(changes.iter().map(|(_, range)| range.len()).collect::<Vec<_>>(), [8]);
 }
 
+/// I3 of the crate: reading a block would allocate.
 #[test]
-fn who_goes_on_in_the_same_leaf_reads_nothing() {
+fn editor_resumed_in_the_same_leaf_reads_no_block() {
     let store = MemoryStore::new(geometry(9), InodeChunks::KIND);
     let mut editor = editor_of::<InodeChunks>(store);
     for place in 0..2000 {
         editor.insert(chunk(2 * place, 1)).unwrap();
     }
     assert!(editor.store().root.levels >= 3);
-    // Numbers of a leaf in the middle, of the first and of what lies before the first, of the last.
+    // Places in a middle leaf, in the first leaf with the keys before it, and in the last leaf.
     for place in [1000, 0, 3998] {
         editor.find(chunk(place, 1).start).unwrap().unwrap();
         editor = resumed(editor);
@@ -352,23 +355,24 @@ fn who_goes_on_in_the_same_leaf_reads_nothing() {
 }
 
 #[test]
-fn a_spot_under_another_root_is_given_up() {
+fn saved_path_under_another_root_is_dropped() {
     let mut editor = filled(10, 0..1000);
     editor.first().unwrap();
-    let (store, spot) = editor.leave();
+    let (store, saved) = editor.leave();
     let other = MemoryStore::new(geometry(10), FreeSpaceByBlock::KIND);
     let root = other.root;
     assert_ne!(root, store.root);
-    let mut editor = Editor::resume(other, AgNumber(0), root, Some(spot)).unwrap();
+    let mut editor = Editor::resume(other, AgNumber(0), root, Some(saved)).unwrap();
     assert_eq!(editor.first().unwrap(), None, "the other one is empty");
-    let spot: Option<crate::Spot<FreeSpaceByBlock, _>> = None;
+    let saved: Option<crate::SavedPath<FreeSpaceByBlock, _>> = None;
     let root = store.root;
-    let mut editor = Editor::resume(store, AgNumber(0), root, spot).unwrap();
+    let mut editor = Editor::resume(store, AgNumber(0), root, saved).unwrap();
     assert_eq!(editor.first().unwrap().unwrap().start, AgBlock(100));
 }
 
+/// I3 of the editor.
 #[test]
-fn an_insertion_with_room_writes_one_block() {
+fn insertion_with_room_writes_one_block() {
     let mut editor = filled(10, (0..500).map(|place| 2 * place));
     editor.seek(Seek::AtOrAfter(AgBlock(100 + 20 * 100))).unwrap();
     editor.store_mut().take_changes();
@@ -379,10 +383,10 @@ fn an_insertion_with_room_writes_one_block() {
 }
 
 #[test]
-fn a_record_that_may_not_stand_there_changes_nothing() {
+fn insertion_of_an_overlapping_record_changes_nothing() {
     let mut editor = filled(10, 0..1000);
     let start = 100 + 10 * 500;
-    // The same key, one that touches what is before, one that touches what is behind.
+    // The same key, an extent that touches the previous one, an extent that touches the next one.
     for (start, count) in [(start, 1), (start - 5, 1), (start + 6, 4)] {
         editor.store_mut().take_changes();
         let error = editor.insert(FreeSpace { start: AgBlock(start), count }).unwrap_err();
@@ -393,7 +397,7 @@ fn a_record_that_may_not_stand_there_changes_nothing() {
 }
 
 #[test]
-fn an_editor_goes_on_from_where_it_removed() {
+fn editor_after_a_removal_continues_at_the_next_record() {
     let mut editor = filled(10, 0..1000);
     editor.first().unwrap();
     for place in 0..1000 {
@@ -403,7 +407,7 @@ fn an_editor_goes_on_from_where_it_removed() {
     editor.store().check::<FreeSpaceByBlock>(&[]);
 }
 
-/// A fork's btree of so many extents, which had room in the inode before.
+/// Builds a fork's btree of `count` extents, which were a list in the inode before.
 fn fork_of(count: u32, capacity: usize) -> (MemoryStore, Vec<Extent>) {
     let mut random = Prng::new(1);
     let extents: Vec<_> = (0..count).map(|place| Extents::sample(place, &mut random)).collect();
@@ -411,7 +415,7 @@ fn fork_of(count: u32, capacity: usize) -> (MemoryStore, Vec<Extent>) {
 }
 
 #[test]
-fn a_list_of_extents_becomes_a_btree() {
+fn list_of_extents_becomes_a_btree() {
     // 27 records fit a leaf.
     for (count, level) in [(1, 1), (27, 1), (28, 1), (400, 2)] {
         let (store, extents) = fork_of(count, 4);
@@ -421,7 +425,7 @@ fn a_list_of_extents_becomes_a_btree() {
 }
 
 #[test]
-fn a_root_in_an_inode_is_pushed_down() {
+fn root_in_an_inode_is_pushed_down() {
     let (mut store, extents) = fork_of(100, 4);
     let mut root = store.fork.take().unwrap();
     assert_eq!((root.level, root.children.len()), (1, 4));
@@ -435,29 +439,29 @@ fn a_root_in_an_inode_is_pushed_down() {
 }
 
 #[test]
-fn small_btrees_are_whole_after_every_edit() {
+fn small_btrees_pass_the_check_after_every_edit() {
     let store = MemoryStore::new(geometry(9), ReverseMap::KIND);
-    let mut trial = Trial::new(editor_of::<ReverseMap>(store), 5, false);
-    for mood in [Mood::Grow, Mood::Shrink, Mood::Grow, Mood::Shrink] {
+    let mut btree = CheckedBtree::new(editor_of::<ReverseMap>(store), 5, false);
+    for bias in [EditBias::Grow, EditBias::Shrink, EditBias::Grow, EditBias::Shrink] {
         for _ in 0..600 {
-            let place = below(&mut trial.random, 300);
-            trial.edit(place, mood);
-            trial.check();
+            let place = below(&mut btree.random, 300);
+            btree.edit(place, bias);
+            btree.check();
         }
     }
 }
 
-/// Edits a damaged btree until the damage is met. Nothing is promised of what comes out, but it
-/// comes out: no panic, no walk without end.
+/// Edits a damaged btree until an edit meets the damage. The result may be anything, but the edit
+/// returns: no panic, no endless walk.
 fn edit_damaged<F: Sample>(seed: u64) -> usize {
     let store = MemoryStore::new(geometry(9), F::KIND);
-    let mut trial = Trial::new(editor_of::<F>(store), seed, false);
+    let mut btree = CheckedBtree::new(editor_of::<F>(store), seed, false);
     for _ in 0..400 {
-        let place = below(&mut trial.random, 300);
-        trial.edit(place, Mood::Grow);
+        let place = below(&mut btree.random, 300);
+        btree.edit(place, EditBias::Grow);
     }
     let mut random = Prng::new(seed);
-    let mut store = trial.editor.into_store();
+    let mut store = btree.editor.into_store();
     store.damage(&mut random);
     let mut editor = editor_of::<F>(store);
     for round in 0..200 {
@@ -466,7 +470,7 @@ fn edit_damaged<F: Sample>(seed: u64) -> usize {
             Ok(Some(_)) if below(&mut random, 4) != 0 => editor.remove().map(drop),
             Ok(Some(_)) => editor.update(record),
             Ok(None) => match editor.insert(record) {
-                // It may not stand there; then nothing has changed.
+                // The record may overlap a neighbour; then nothing has changed.
                 Err(Error::Corrupt(found)) if is_order(found.check()) => Ok(()),
                 inserted => inserted,
             },
@@ -484,7 +488,7 @@ const fn is_order(check: &Check) -> bool {
 }
 
 #[test]
-fn damaged_btrees_end_in_errors() {
+fn edits_of_damaged_btrees_end_in_errors() {
     let mut met = 0;
     for seed in seeds(100) {
         let rounds = [

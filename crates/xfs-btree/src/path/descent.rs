@@ -1,4 +1,4 @@
-//! From a block to its child, and from a leaf to its neighbour, with the checks that join them.
+//! From a block to its child, and from a leaf to its neighbour, with the checks that relate them.
 
 use core::ops::Range;
 
@@ -6,28 +6,28 @@ use xfs_buffer::Result;
 use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat};
 use xfs_format::{Check, Corruption, DiskAddr, Geometry, Group};
 
-use super::{Path, Step, corrupt};
+use super::{Path, PathBlock, corrupt};
 use crate::source::{Source, TreeBlock};
 
-/// Where a descent goes in each block.
+/// The entry that a descent chooses in each block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Towards<K> {
-    /// To the first child and record.
+    /// The first child and record.
     First,
-    /// To the last ones.
+    /// The last ones.
     Last,
-    /// To the last ones that are not above this key, or the first if all are.
+    /// The last ones whose key is at most this, or the first if all keys are above.
     Key(K),
 }
 
-/// Which way along the leaves.
+/// The direction of a move along the leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Forward,
     Backward,
 }
 
-/// What a parent says of a child.
+/// The facts that a parent gives about a child.
 #[derive(Debug)]
 pub(crate) struct Child<K> {
     block: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Child<K> {
     right: Sibling,
 }
 
-/// What a block must have on one side.
+/// The sibling that a block must have on one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sibling {
     /// No block: this is the edge of the btree.
@@ -68,7 +68,7 @@ impl Sibling {
 }
 
 impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
-    /// Goes down to a leaf. `depth` blocks of the path are in place already.
+    /// Descends to a leaf. `depth` blocks of the path are in place already.
     pub(super) fn descend(
         &mut self,
         source: &impl Source<Block = B>,
@@ -88,13 +88,14 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Ok(())
     }
 
-    /// Goes to the next or previous leaf. `false` if there is none; then nothing changes.
+    /// Moves to the next or previous leaf. Returns `false` if there is none; then nothing changes.
     pub(crate) fn shift(
         &mut self,
         source: &impl Source<Block = B>,
         direction: Direction,
     ) -> Result<bool> {
-        // After an error the path ends above the block that failed: go on beside that one.
+        // After an error the path ends above the block that failed: continue with that block's
+        // neighbour.
         let deepest = self.steps.len().min(self.levels - 1);
         for depth in (0..=deepest).rev() {
             let (index, count) = match depth.checked_sub(1) {
@@ -141,7 +142,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Ok(())
     }
 
-    /// What the block above `depth` says of its child `index`.
+    /// The facts that the block above `depth` gives about its child `index`.
     pub(crate) fn child(&self, depth: usize, index: usize) -> Result<Child<F::Key>> {
         let Some(parent) = depth.checked_sub(1).and_then(|above| self.steps.get(above)) else {
             return Ok(self.top_child(index));
@@ -180,14 +181,14 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         }
     }
 
-    /// Reads a child and checks it against what its parent says (I1, I2).
+    /// Reads a child and checks it against its parent's facts (I1, I2).
     pub(crate) fn read_child(
         &self,
         source: &impl Source<Block = B>,
         depth: usize,
         child: &Child<F::Key>,
         towards: Towards<F::Key>,
-    ) -> Result<Step<F::Key, B>> {
+    ) -> Result<PathBlock<F::Key, B>> {
         let geometry = source.geometry();
         let outside = || corrupt(DiskAddr::NULL, BtreeCheck::Outside);
         let at = self.disk_addr(geometry, child.block).ok_or_else(outside)?;
@@ -210,7 +211,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         let index = self.choose(geometry, &block, (towards, at), child)?;
         let (count, upper) = (block.count(), child.upper);
         drop(bytes);
-        Ok(Step { buffer, block: child.block, at, index, count, upper })
+        Ok(PathBlock { buffer, block: child.block, at, index, count, upper })
     }
 
     fn verify_owner(&self, block: &BtreeBlock<'_>, at: DiskAddr) -> Result<(), Corruption> {
@@ -248,7 +249,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Ok(not_above(block.count(), target, key)?.saturating_sub(1))
     }
 
-    /// The key of entry `index`: of a record, or the lowest one below a child.
+    /// The key of entry `index`: of a record, or the lowest key below a child.
     pub(crate) fn entry_key(
         group: &Group<'_>,
         block: &BtreeBlock<'_>,
@@ -262,13 +263,14 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         key.ok_or_else(|| Check::from(BtreeCheck::Order { index }))
     }
 
-    /// Checks that each block below `depth` on the path and the one that the cursor has left behind
-    /// name each other, and that the records on both sides of the joint are in order.
+    /// Compares each block below `depth` on the path with the block that the cursor has just left
+    /// on the same level. They must name each other, and the records on both sides of the joint
+    /// must be in order.
     fn verify_joints(
         &self,
         geometry: &Geometry,
         depth: usize,
-        left_behind: &[Step<F::Key, B>],
+        left_behind: &[PathBlock<F::Key, B>],
         direction: Direction,
     ) -> Result<()> {
         let entered = self.steps.get(depth..).unwrap_or_default();
@@ -277,7 +279,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
                 Direction::Forward => (old, new),
                 Direction::Backward => (new, old),
             };
-            let names = |step: &Step<F::Key, B>| -> Result<(Option<u64>, Option<u64>)> {
+            let names = |step: &PathBlock<F::Key, B>| -> Result<(Option<u64>, Option<u64>)> {
                 let bytes = step.buffer.bytes();
                 let block = BtreeBlock::decode(&bytes, F::KIND, step.at)?;
                 Ok((block.left_sibling(), block.right_sibling()))
@@ -304,7 +306,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     }
 }
 
-/// How many of `count` entries, in order of their keys, are not above `target`.
+/// Counts the entries whose keys are at most `target`, of `count` entries in order.
 fn not_above<K: Ord, E>(
     count: usize,
     target: K,
@@ -313,8 +315,8 @@ fn not_above<K: Ord, E>(
     not_above_within(0..count, target, key)
 }
 
-/// As [`not_above`]. Where the entry at `guess` is the last of them, no others but the one behind it are
-/// looked at.
+/// Computes [`not_above`]. If the entry at `guess` is the last that is not above `target`, only
+/// that entry and the next one are read.
 pub(super) fn not_above_near<K: Ord + Copy, E>(
     count: usize,
     guess: usize,
@@ -334,13 +336,14 @@ pub(super) fn not_above_near<K: Ord + Copy, E>(
     not_above_within(behind + 1..count, target, key)
 }
 
-/// As [`not_above`], where those below `range` are not above, and those behind it are.
+/// Computes [`not_above`] when all entries before `range` are at most `target`, and all after it
+/// are above.
 fn not_above_within<K: Ord, E>(
     range: Range<usize>,
     target: K,
     key: impl Fn(usize) -> Result<K, E>,
 ) -> Result<usize, E> {
-    // The number lies in `low..=high`.
+    // The result lies in `low..=high`.
     let Range { start: mut low, end: mut high } = range;
     while low < high {
         let middle = low.midpoint(high);

@@ -1,7 +1,7 @@
 //! Changing the extended attributes of an inode, in every form.
 //!
-//! Owns: which form they have and when they take another. Does **not** own: the steps that a change
-//! takes in several transactions (`work`), and the blocks of remote values (`remote`).
+//! Owns: the form of the attributes and the conversions between forms. Does **not** own the steps
+//! of a change over several transactions (`work`), and the blocks of remote values (`remote`).
 //!
 //! ```text
 //!           insert                          insert
@@ -11,11 +11,11 @@
 //!
 //! # Invariants
 //!
-//! - **I1** An attribute is put, or taken away, or exchanged for another of its name, by one
-//!   transaction: no reader and no crash sees half of that. A value in blocks of its own is on the
-//!   disk before the transaction that names it.
-//! - **I2** Blocks that no attribute names are given back after it is gone. What a crash leaves of
-//!   them is space of this fork, which goes with the fork; nothing is marked incomplete.
+//! - **I1** One transaction inserts, removes or exchanges an attribute. No reader and no crash sees
+//!   half of it. A value in blocks of its own is on disk before the transaction that names it.
+//! - **I2** Blocks that no attribute names are freed after the attribute is gone. If a crash
+//!   prevents that, they stay mapped by this fork until the fork is freed. Nothing is marked
+//!   incomplete.
 
 mod leaf;
 mod short_form;
@@ -29,28 +29,29 @@ use xfs_format::{BlockKind, FileBlock};
 use zerocopy::FromBytes;
 
 use crate::store::{Contents, ForkStore};
-use crate::tree::{self, Path, Side, TreeShape};
+use crate::tree::{self, Side, TreePath, TreeShape};
 
 use leaf::RawEntry;
 use short_form::ShortAttributes;
 
-/// A leaf asks to be joined with a neighbour when less than this much of it is in use.
+/// A leaf is joined with a neighbour when it is less full than this.
 const SPARSE_PERCENT: usize = 37;
-/// Neighbours become one if that is at most this full: the next entry must not split it again.
+/// Neighbours are joined if the result is at most this full, so that the next insertion does not
+/// split it again.
 const JOINED_PERCENT: usize = 75;
 
 const SHAPE: TreeShape = TreeShape { root: FileBlock(0), kind: BlockKind::Attr };
 
-/// By what an attribute is found.
+/// The key by which an attribute is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key<'a> {
+pub(crate) struct AttributeKey<'a> {
     pub(crate) namespace: Namespace,
     pub(crate) name: &'a [u8],
     /// Parent pointers of one name differ by value.
     pub(crate) value: &'a [u8],
 }
 
-impl Key<'_> {
+impl AttributeKey<'_> {
     fn hash(&self) -> u32 {
         let hash = name_hash(self.name);
         match (self.namespace, ParentDisk::ref_from_bytes(self.value)) {
@@ -72,24 +73,24 @@ impl Key<'_> {
     }
 }
 
-/// Blocks of the fork that hold a value.
+/// The blocks of the fork that hold a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct ValueBlocks {
     pub(crate) first: FileBlock,
     pub(crate) length_bytes: u32,
 }
 
 /// An attribute that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// Where its value lies, if not beside its name.
-    pub(crate) run: Option<Run>,
+pub(crate) struct FoundAttribute {
+    /// The blocks of a value that does not lie beside its name.
+    pub(crate) run: Option<ValueBlocks>,
 }
 
-/// The way to an attribute, its place in the leaf, and where its value lies.
-type InTree<B> = (Path<B>, usize, Option<Run>);
+/// The path to an attribute, its index in the leaf, and the blocks of its value.
+type InTree<B> = (TreePath<B>, usize, Option<ValueBlocks>);
 
-/// An attribute fork that is changed in a transaction.
+/// An attribute fork that a transaction changes.
 pub(crate) struct AttributeChange<'s, S: ForkStore> {
     store: &'s mut S,
 }
@@ -99,26 +100,26 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         Self { store }
     }
 
-    /// Whether the attribute is there.
-    pub(crate) fn find(&mut self, key: &Key<'_>) -> Result<Option<Found>> {
+    /// Finds an attribute.
+    pub(crate) fn find(&mut self, key: &AttributeKey<'_>) -> Result<Option<FoundAttribute>> {
         match self.store.contents()? {
             Contents::Absent | Contents::NoBlocks => Ok(None),
             Contents::Inline(bytes) => {
                 let short = ShortAttributes::decode(&bytes, self.store.inode_place())?;
-                Ok(short.find(key).map(|_| Found { run: None }))
+                Ok(short.find(key).map(|_| FoundAttribute { run: None }))
             }
             Contents::Blocks => {
                 let found = self.find_in_tree(key)?;
-                Ok(found.map(|(_, _, run)| Found { run }))
+                Ok(found.map(|(_, _, run)| FoundAttribute { run }))
             }
         }
     }
 
-    /// Takes an attribute away and puts another, in the inode. `false`, and nothing has changed, if
-    /// the attributes are not there or the inode has no room.
+    /// Removes an attribute and inserts another, in the inode. Returns `false`, with nothing
+    /// changed, if the attributes are not in the inode or it has no room.
     pub(crate) fn change_short(
         &mut self,
-        old: Option<&Key<'_>>,
+        old: Option<&AttributeKey<'_>>,
         new: Option<&AttrEntry<'_>>,
     ) -> Result<bool> {
         let contents = self.store.contents()?;
@@ -145,7 +146,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         Ok(true)
     }
 
-    /// Moves attributes that lie in the inode to a leaf. A fork without blocks gets an empty one.
+    /// Moves the attributes in the inode to a leaf. A fork without blocks gets an empty leaf.
     pub(crate) fn short_to_leaf(&mut self) -> Result<()> {
         let mut entries = match self.store.contents()? {
             Contents::Inline(bytes) => {
@@ -162,41 +163,42 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         Ok(())
     }
 
-    /// Takes an attribute away, if it is there, and puts another of the same hash, in leaves.
-    /// Returns where the value of the old one lies.
+    /// Removes an attribute, if it exists, and inserts another with the same hash, in leaves.
+    /// Returns the blocks of the old value.
     pub(crate) fn exchange(
         &mut self,
-        old: Option<&Key<'_>>,
+        old: Option<&AttributeKey<'_>>,
         new: &AttrEntry<'_>,
-    ) -> Result<Option<Run>> {
+    ) -> Result<Option<ValueBlocks>> {
         let entry = raw(new);
         let found = match old {
             Some(old) => self.find_in_tree(old)?,
             None => None,
         };
         let Some((path, index, run)) = found else {
-            let path = Path::descend(self.store, SHAPE, entry.hash)?;
+            let path = TreePath::descend(self.store, SHAPE, entry.hash)?;
             return self.insert(path, &entry).map(|()| None);
         };
-        // The new one takes the place of the old, so that the leaf is never empty in between.
+        // The insertion follows at once, so that the leaf is never left empty.
         let place = self.store.place(path.at);
         self.store.edit(&path.leaf, |edit| leaf::remove(edit, index, place))?;
         self.insert(path, &entry)?;
         Ok(run)
     }
 
-    /// Takes an attribute away, in leaves. Returns whether it was there and where its value lies.
-    pub(crate) fn remove(&mut self, key: &Key<'_>) -> Result<Option<Found>> {
+    /// Removes an attribute from the leaves. Returns it, with the blocks of its value, if it
+    /// existed.
+    pub(crate) fn remove(&mut self, key: &AttributeKey<'_>) -> Result<Option<FoundAttribute>> {
         let Some((path, index, run)) = self.find_in_tree(key)? else { return Ok(None) };
         let place = self.store.place(path.at);
         self.store.edit(&path.leaf, |edit| leaf::remove(edit, index, place))?;
         path.fix_hashes(self.store);
         self.join_leaf(path)?;
-        Ok(Some(Found { run }))
+        Ok(Some(FoundAttribute { run }))
     }
 
-    /// Goes back to the inode if it has room for all attributes and no value has blocks; a fork
-    /// without attributes goes.
+    /// Moves the attributes back to the inode if they fit and no value has blocks. A fork without
+    /// attributes is removed.
     pub(crate) fn shrink(&mut self) -> Result<()> {
         let ends_at = self.store.last_before(FileBlock(u64::MAX))?;
         if ends_at != FileBlock(1) || !matches!(self.store.contents()?, Contents::Blocks) {
@@ -212,7 +214,8 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
                     return Ok(None);
                 }
             }
-            // What is being made or removed has no place in the short form.
+            // An incomplete attribute, which is being inserted or removed, is not allowed in the
+            // short form.
             let is_whole = short.len() == leaf.table().len();
             let bytes = short.encode().filter(|_| is_whole);
             Ok(bytes.map(|bytes| (bytes, short.is_empty())))
@@ -225,12 +228,12 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         if is_empty { self.store.remove_fork() } else { self.store.set_local(&bytes) }
     }
 
-    /// The attribute of this key, in leaves.
+    /// Finds the attribute with this key in the leaves.
     ///
-    /// Attributes whose names have one hash may spread over several leaves.
-    fn find_in_tree(&mut self, key: &Key<'_>) -> Result<Option<InTree<S::Block>>> {
+    /// Attributes whose names have the same hash may spread over several leaves.
+    fn find_in_tree(&mut self, key: &AttributeKey<'_>) -> Result<Option<InTree<S::Block>>> {
         let hash = key.hash();
-        let mut path = Path::descend(self.store, SHAPE, hash)?;
+        let mut path = TreePath::descend(self.store, SHAPE, hash)?;
         loop {
             let place = self.store.place(path.at);
             let (found, goes_on) = self.store.view(&path.leaf, |bytes| -> Result<_> {
@@ -252,8 +255,8 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         }
     }
 
-    /// Puts an entry into the leaf where it belongs.
-    fn insert(&mut self, path: Path<S::Block>, entry: &RawEntry) -> Result<()> {
+    /// Inserts an entry into its leaf, and splits the leaf if it is full.
+    fn insert(&mut self, path: TreePath<S::Block>, entry: &RawEntry) -> Result<()> {
         let place = self.store.place(path.at);
         if self.store.edit(&path.leaf, |edit| leaf::insert(edit, entry, place))? {
             path.fix_hashes(self.store);
@@ -262,9 +265,9 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         self.split_leaf(path, entry)
     }
 
-    /// Makes a leaf two that share its entries and a new one; or three, where a long entry has no
-    /// room beside those before it nor those behind it.
-    fn split_leaf(&mut self, mut path: Path<S::Block>, entry: &RawEntry) -> Result<()> {
+    /// Splits a leaf into two that share its entries and a new one. If a long entry fits neither
+    /// with the entries before it nor with those after it, the result is three leaves.
+    fn split_leaf(&mut self, mut path: TreePath<S::Block>, entry: &RawEntry) -> Result<()> {
         let (place, bytes) = (self.store.place(path.at), self.store.geometry().block_size as usize);
         let mut entries = self.store.view(&path.leaf, |bytes| leaf::entries(bytes, place))?;
         let position = entries.partition_point(|other| other.hash < entry.hash);
@@ -279,10 +282,10 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         self.put_right(&mut path, None, &middle)
     }
 
-    /// Puts a new leaf behind that of the path, which keeps `left` if that is given.
+    /// Adds a new leaf after the path's leaf. That leaf is rebuilt with `left` if given.
     fn put_right(
         &mut self,
-        path: &mut Path<S::Block>,
+        path: &mut TreePath<S::Block>,
         left: Option<&[RawEntry]>,
         right: &[RawEntry],
     ) -> Result<()> {
@@ -295,8 +298,8 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         path.insert_right(self.store, (at, &block))
     }
 
-    /// Joins a leaf that has become sparse with a neighbour, or removes an empty one.
-    fn join_leaf(&mut self, path: Path<S::Block>) -> Result<()> {
+    /// Joins a sparse leaf with a neighbour, or removes an empty leaf.
+    fn join_leaf(&mut self, path: TreePath<S::Block>) -> Result<()> {
         if path.is_root() {
             return Ok(());
         }
@@ -331,8 +334,8 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     }
 }
 
-/// How many entries the left of two leaves keeps, so that both are about as full; `None` if one of
-/// them would be too full whatever it keeps.
+/// Returns the number of entries to keep in the left of two leaves, so that both are about equally
+/// full. Returns `None` if one of them would be too full in any case.
 fn balance(entries: &[RawEntry], capacity: usize) -> Option<usize> {
     let total: usize = entries.iter().map(RawEntry::length).sum();
     let (mut best, mut left) = (None, 0);
@@ -353,16 +356,16 @@ fn raw(entry: &AttrEntry<'_>) -> RawEntry {
         AttrValue::Local(value) => value,
         AttrValue::Remote { .. } => &[],
     };
-    let hash = Key { namespace: entry.namespace, name: entry.name, value }.hash();
+    let hash = AttributeKey { namespace: entry.namespace, name: entry.name, value }.hash();
     let (name, flags) = encode_name(entry);
     RawEntry { hash, flags: flags.bits(), name }
 }
 
-fn run_of(entry: &AttrEntry<'_>) -> Option<Run> {
+fn run_of(entry: &AttrEntry<'_>) -> Option<ValueBlocks> {
     match entry.value {
         AttrValue::Local(_) => None,
         AttrValue::Remote { first_block, length_bytes } => {
-            Some(Run { first: first_block, length_bytes })
+            Some(ValueBlocks { first: first_block, length_bytes })
         }
     }
 }

@@ -1,7 +1,8 @@
-//! What Linux calls an attribute.
+//! The names of attributes in Linux.
 //!
-//! A namespace is a prefix. Two attributes of the trusted namespace hold access control lists;
-//! Linux lists each of them under both its names, first as the list that programs understand.
+//! A namespace is a prefix. Two attributes of the trusted namespace hold access control lists.
+//! Linux lists each of them under both its names: first the name of the list that programs
+//! understand.
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::acl::{self, ACCESS_NAME, DEFAULT_NAME};
@@ -12,8 +13,8 @@ use super::Attributes;
 const ACCESS: &[u8] = b"system.posix_acl_access";
 const DEFAULT: &[u8] = b"system.posix_acl_default";
 
-/// The names under which Linux lists an attribute to who may see all: none for a parent pointer,
-/// two for an access control list.
+/// Returns the names under which Linux lists an attribute to a privileged caller: none for a parent
+/// pointer, two for an access control list.
 pub fn linux_names(namespace: Namespace, name: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let list = match (namespace, name) {
         (Namespace::Trusted, ACCESS_NAME) => Some(ACCESS.to_vec()),
@@ -24,9 +25,10 @@ pub fn linux_names(namespace: Namespace, name: &[u8]) -> impl Iterator<Item = Ve
     list.into_iter().chain(plain)
 }
 
-/// The attribute that a name of Linux stands for, or `None` where XFS holds no such names.
+/// Returns the attribute for a Linux name, or `None` if XFS stores no such names.
 ///
-/// A prefix alone stands for an attribute without a name, which there cannot be. The value of an access control list has another form under its `system.` name; see
+/// A prefix alone stands for an attribute without a name, which cannot exist. The value of an
+/// access control list has another format under its `system.` name; see
 /// [`Attributes::lookup_linux`].
 #[must_use]
 pub fn split_linux_name(full: &[u8]) -> Option<(Namespace, &[u8])> {
@@ -50,11 +52,12 @@ fn prefix(namespace: Namespace) -> Option<&'static [u8]> {
 }
 
 impl Attributes<'_> {
-    /// The value that Linux shows under the name `full`, prefix included.
+    /// Returns the value that Linux shows under the name `full`, which includes the prefix.
     ///
     /// # Errors
     ///
-    /// As [`lookup`](Self::lookup), and [`InvalidArgument`](PosixError::InvalidArgument) for a prefix alone.
+    /// The errors of [`lookup`](Self::lookup), and [`InvalidArgument`](PosixError::InvalidArgument)
+    /// for a prefix alone.
     pub fn lookup_linux(&self, full: &[u8]) -> Result<Vec<u8>> {
         let (namespace, name) = split_linux_name(full).ok_or(PosixError::NoAttribute)?;
         if name.is_empty() {

@@ -1,21 +1,21 @@
-//! Values that lie in blocks of their own.
+//! Values in blocks of their own.
 
 use xfs_buffer::{BufferCache, BufferExtent, Result};
 use xfs_format::attr::remote::{self, RemoteIdentity};
 use xfs_format::attr::{AttrCheck, RemoteBlock};
 use xfs_format::extent::ExtentCheck;
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, Corruption, DiskAddr, FileBlock, Lsn, Structure, StructureAddress};
-use xfs_inode::{BlockShape, Live, Mapping};
+use xfs_format::{BlockKind, Corruption, DiskAddr, FileBlock, Lsn, Place, Structure};
+use xfs_inode::{BlockShape, LiveInode, Mapping};
 
 use super::Attributes;
 use crate::dabtree::{place, verify_owner};
 
 impl Attributes<'_> {
-    /// The value of `length_bytes`, which its entry bounds, from `first_block` of the fork on.
+    /// Reads a value of `length_bytes`, which its entry limits, from `first_block` of the fork on.
     ///
-    /// The blocks follow each other in the fork; on the volume they may be apart, and each extent
-    /// of them is read as one buffer.
+    /// The blocks are contiguous in the fork, but may be scattered over the volume. Each extent is
+    /// read as one buffer.
     pub(super) fn read_remote(&self, first_block: FileBlock, length_bytes: u32) -> Result<Vec<u8>> {
         let block_size = self.cache.geometry().block_size;
         let length = length_bytes as usize;
@@ -27,7 +27,7 @@ impl Attributes<'_> {
             let mapping = self.inode.find(self.cache, ForkKind::Attr, block)?;
             let mapped = match mapping {
                 Mapping::Extent(extent) => extent.end().0.saturating_sub(block.0),
-                // Reading the one block says that it is missing.
+                // The read of this one block reports that it is not mapped.
                 Mapping::Hole { .. } => 1,
             };
             let count = needed.min(u32::try_from(mapped).unwrap_or(u32::MAX));
@@ -37,7 +37,7 @@ impl Attributes<'_> {
         Ok(value)
     }
 
-    /// Appends the pieces in `count` blocks that lie together.
+    /// Appends the pieces in `count` contiguous blocks.
     fn read_pieces(
         &self,
         (first, count): (FileBlock, u32),
@@ -54,25 +54,25 @@ impl Attributes<'_> {
             verify_owner(Some(piece.owner()), self.inode, Structure::Attr, place)?;
             let wanted = value.len() as u32;
             let expected = (length as u32 - wanted).min(RemoteBlock::capacity(block_size));
-            let (offset, found) = (piece.offset(), piece.part().len() as u32);
+            let (offset, found) = (piece.offset(), piece.piece().len() as u32);
             if (offset, found) != (wanted, expected) {
                 let check = AttrCheck::RemotePiece { offset, bytes: found, wanted, expected };
                 return Err(Corruption::new(Structure::Attr, place, check).into());
             }
-            value.extend_from_slice(piece.part());
+            value.extend_from_slice(piece.piece());
         }
         Ok(())
     }
 }
 
-/// Writes a value into blocks of the attribute fork that nothing names yet, from `first` on.
+/// Writes a value to blocks of the attribute fork that nothing names yet, from `first` on.
 ///
-/// It goes straight to the device, past the log: the flush that precedes the commit record of the
-/// transaction that names it makes it durable before its name is.
+/// It goes directly to the device, not through the log. The transaction that names the value is
+/// committed after a flush, which makes the value durable before its name.
 #[doc(alias = "xfs_attr_rmtval_set_value")]
 pub(super) fn write(
     cache: &BufferCache,
-    file: &Live,
+    file: &LiveInode,
     first: FileBlock,
     value: &[u8],
 ) -> Result<()> {
@@ -90,14 +90,14 @@ pub(super) fn write(
             let identity = RemoteIdentity { owner: file.number(), uuid: geometry.meta_uuid };
             let blocks = bytes.chunks_mut(geometry.block_size as usize);
             for (index, bytes) in (0..).zip(blocks) {
-                if let Some((number, piece)) = pieces.next() {
-                    let at = DiskAddr(extent.at.0 + index * step);
-                    let offset = (number * capacity) as u32;
-                    remote::encode(bytes, at, &identity, (offset, piece));
-                }
+                let next = pieces.next();
+                let (number, piece) = next.expect("no more blocks than pieces are written");
+                let at = DiskAddr(extent.at.0 + index * step);
+                let offset = (number * capacity) as u32;
+                remote::encode(bytes, at, &identity, (offset, piece));
             }
             drop(bytes);
-            // It was never logged, so that no place in the log goes with it.
+            // The block was never logged, so it has no LSN.
             cache.write(&buffer, Lsn(0))
         };
         buffer.unlatch();
@@ -107,16 +107,16 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Where up to `blocks` blocks of the fork from `block` on lie together, and the block behind them.
+/// Returns up to `blocks` contiguous blocks of the fork from `block` on, and the block after them.
 fn run_at(
     cache: &BufferCache,
-    file: &Live,
+    file: &LiveInode,
     block: FileBlock,
     blocks: u64,
 ) -> Result<(BufferExtent, FileBlock)> {
     let geometry = cache.geometry();
     let not_mapped = || {
-        let place = StructureAddress::Attr(file.number(), block);
+        let place = Place::Attr(file.number(), block);
         let check = ExtentCheck::NotMapped { file_block: block };
         Corruption::new(Structure::Extent, place, check)
     };

@@ -1,4 +1,4 @@
-//! The attributes of the golden image, whole, damaged and made up.
+//! The attributes of the golden image, intact, damaged and made up.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +14,7 @@ use crate::fixture::{ForkBlock, collide, lookup, put_u32, volume};
 const ATTR: BlockKind = BlockKind::Attr;
 const REMOTE: BlockKind = BlockKind::AttrRemote;
 
-/// The names of a file's attributes, and what could not be read.
+/// Returns the names of a file's attributes, and the read errors.
 fn list(image: &Image, path: &str) -> (Vec<AttributeName>, Vec<Error>) {
     let cache = volume(image);
     let inode = lookup(&cache, image, path).unwrap();
@@ -58,7 +58,7 @@ fn check_file(path: &str, attributes: &[(String, String)]) {
 }
 
 #[test]
-fn every_form() {
+fn attributes_of_every_form_are_found() {
     let numbered = |name: &str, count: u32| -> Vec<_> {
         (1..=count).map(|n| (format!("{name}-{n}"), format!("value-{n}"))).collect()
     };
@@ -66,13 +66,13 @@ fn every_form() {
     check_file("attr-leaf", &numbered("leaf", 12));
     check_file("attr-node", &numbered("node-attribute", 120));
     check_file("attr-remote", &[("remote".into(), "v".repeat(3000))]);
-    // Only parent pointers, which are not attributes to anybody, in a tree of their own.
+    // Only parent pointers, which are not listed as attributes, in a tree of their own.
     check_file("short/a", &[]);
     check_file("short", &[]);
 }
 
 #[test]
-fn a_namespace_is_part_of_the_name() {
+fn lookup_in_another_namespace_finds_nothing() {
     let image = golden();
     let cache = volume(&image);
     let inode = lookup(&cache, &image, "attr-short").unwrap();
@@ -84,7 +84,7 @@ fn a_namespace_is_part_of_the_name() {
 }
 
 #[test]
-fn a_visitor_may_break_off() {
+fn visit_ends_when_the_visitor_breaks() {
     let image = golden();
     let cache = volume(&image);
     for path in ["attr-short", "attr-node"] {
@@ -98,8 +98,9 @@ fn a_visitor_may_break_off() {
     }
 }
 
+/// I3 of the crate.
 #[test]
-fn a_damaged_leaf_hides_only_itself() {
+fn damaged_leaf_hides_only_its_own_attributes() {
     let mut image = golden();
     let (all, _) = list(&image, "attr-node");
     ForkBlock::find(&image, "attr-node", ATTR, 2).damage(&mut image);
@@ -113,8 +114,9 @@ fn a_damaged_leaf_hides_only_itself() {
     }
 }
 
+/// I2 of the crate.
 #[test]
-fn nodes_that_lead_back_or_astray() {
+fn nodes_with_wrong_pointers_are_refused() {
     let check_children = |child: u32| {
         let mut image = golden();
         ForkBlock::find(&image, "attr-node", ATTR, 0).edit(&mut image, |bytes| {
@@ -125,7 +127,7 @@ fn nodes_that_lead_back_or_astray() {
         });
         list(&image, "attr-node")
     };
-    // Each child is the first leaf: it is read once.
+    // Each child is the first leaf, which is read once.
     let (names, errors) = check_children(1);
     assert!(!names.is_empty() && !errors.is_empty());
     for error in &errors {
@@ -136,12 +138,14 @@ fn nodes_that_lead_back_or_astray() {
     assert!(names.is_empty() && !errors.is_empty());
 }
 
+/// I2 of the crate.
 #[test]
-fn leaves_in_a_ring() {
+fn leaves_in_a_cycle_are_refused() {
     let mut image = golden();
     let name = b"one";
     let hash = xfs_format::directory::name_hash(name);
-    // A parent pointer's hash is not its name's, so these leaves pass with any one hash.
+    // The hash of a parent pointer is not that of its name, so these leaves pass with any common
+    // hash.
     let node = ForkBlock::find(&image, "short/a", ATTR, 0);
     let bytes = node.bytes(&image);
     let count = usize::from(u16::from_be_bytes([bytes[56], bytes[57]]));
@@ -170,7 +174,7 @@ fn leaves_in_a_ring() {
 }
 
 #[test]
-fn remote_values_that_do_not_hold() {
+fn corrupt_remote_values_are_refused() {
     let check = |block: u64, offset: usize, words: &[u32], expected: Check| {
         let mut image = golden();
         ForkBlock::find(&image, "attr-remote", REMOTE, block)
@@ -191,11 +195,11 @@ fn remote_values_that_do_not_hold() {
 }
 
 #[test]
-fn remote_values_of_other_lengths() {
+fn remote_values_of_wrong_lengths_are_refused() {
     let check = |length: u32, block: u32| {
         let mut image = golden();
         ForkBlock::find(&image, "attr-remote", ATTR, 0).edit(&mut image, |bytes| {
-            // The other entry is the parent pointer, which lies beside its name.
+            // The other entry is the parent pointer, whose value lies beside its name.
             let entry = if bytes[80 + 6] == 0 { 80 } else { 88 };
             let name = usize::from(u16::from_be_bytes([bytes[entry + 4], bytes[entry + 5]]));
             put_u32(bytes, name, &[block, length]);
@@ -211,7 +215,7 @@ fn remote_values_of_other_lengths() {
 }
 
 #[test]
-fn no_change_of_a_block_makes_it_panic() {
+fn read_of_a_mutated_block_does_not_panic() {
     let mut prng = Prng::new(0xa778_1b07);
     let blocks = [
         ("attr-node", ATTR, 0),
@@ -237,8 +241,9 @@ fn no_change_of_a_block_makes_it_panic() {
     }
 }
 
+/// I4 of the crate.
 #[test]
-fn exchanged_leaves_are_damage_and_not_a_missing_attribute() {
+fn exchanged_leaves_are_corruption_and_not_a_missing_attribute() {
     let mut image = golden();
     let (all, _) = list(&image, "attr-node");
     let node = ForkBlock::find(&image, "attr-node", ATTR, 0).bytes(&image);
@@ -251,7 +256,7 @@ fn exchanged_leaves_are_damage_and_not_a_missing_attribute() {
     let contents = [0, 1].map(|index| blocks[index].bytes(&image)[56..].to_vec());
     blocks[0].edit(&mut image, |bytes| bytes[56..].copy_from_slice(&contents[1]));
     blocks[1].edit(&mut image, |bytes| bytes[56..].copy_from_slice(&contents[0]));
-    // Every name is listed, and each of the two leaves is an error.
+    // Every name is listed, and each of the two leaves is reported as an error.
     let (names, errors) = list(&image, "attr-node");
     assert_eq!(names.len(), all.len());
     assert_eq!(errors.len(), 2, "{errors:?}");

@@ -1,6 +1,6 @@
-//! A change of an attribute in the steps that it takes, each a transaction of one chain.
+//! A change of an attribute in several steps, each a transaction of one chain.
 //!
-//! Owns: the steps, and what the intent of a parent pointer says. Does **not** own: the edits of a
+//! Owns: the steps, and the contents of a parent pointer's intent. Does **not** own the edits of a
 //! step ([`AttributeChange`]).
 //!
 //! ```text
@@ -12,12 +12,13 @@
 //!                     done ◄── shrink ◄── Release: give back the old value's blocks
 //! ```
 //!
-//! # Why a crash between two steps is no harm
+//! # Why a crash between two steps is harmless
 //!
-//! The one step that puts, exchanges or takes away is atomic. Before it there is a larger form that
-//! says the same, or blocks that nothing names; after it, blocks that nothing names. Such blocks
-//! belong to the fork and go with it. Parent pointers have to follow their directory entry, so that
-//! each step logs an intent for the rest: done again from the start, it finds what there is to do.
+//! The one step that inserts, exchanges or removes the attribute is atomic. Before it a crash
+//! leaves a larger form with the same contents, or blocks that nothing names; after it, blocks that
+//! nothing names. Such blocks belong to the fork and are freed with it. A parent pointer must
+//! follow its directory entry, so each step logs an intent for the rest. Recovery runs the change
+//! again from its start, and finds the work that is left.
 
 use std::sync::Arc;
 
@@ -27,10 +28,10 @@ use xfs_format::attr::leaf::is_local;
 use xfs_format::attr::{AttrEntry, AttrValue, Namespace, RemoteBlock};
 use xfs_format::inode::{ForkKind, InodeCore};
 use xfs_format::log_item::AttrOperation;
-use xfs_inode::{BlockRange, Live};
-use xfs_trans::{AttrPayload, Deferred, Finish, IntentPayload, Transaction};
+use xfs_inode::{BlockRange, LiveInode};
+use xfs_trans::{AttrPromise, Deferred, Finish, Promise, Transaction};
 
-use super::change::{AttributeChange, Key, Run};
+use super::change::{AttributeChange, AttributeKey, ValueBlocks};
 use super::remote;
 use crate::store::live::LiveFork;
 use crate::store::{Contents, ForkStore};
@@ -44,65 +45,67 @@ pub(crate) struct OwnedAttribute {
 }
 
 impl OwnedAttribute {
-    pub(crate) fn key(&self) -> Key<'_> {
-        Key { namespace: self.namespace, name: &self.name, value: &self.value }
+    pub(crate) fn key(&self) -> AttributeKey<'_> {
+        AttributeKey { namespace: self.namespace, name: &self.name, value: &self.value }
     }
 
-    /// The attribute with its value beside its name, wherever it will be.
+    /// The attribute with its value beside its name, even if the value will be remote.
     pub(crate) fn entry(&self) -> AttrEntry<'_> {
         let value = AttrValue::Local(&self.value);
         AttrEntry { namespace: self.namespace, name: &self.name, value }
     }
 }
 
-/// What changes in the inode's core together with an attribute.
+/// A change of the inode's core together with an attribute.
 pub(crate) type CoreChange = Box<dyn FnOnce(&mut InodeCore) + Send>;
 
-/// What comes next.
+/// The next step of the work.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Change,
-    /// Blocks for the value are mapped from `first` on; these are not yet. One extent is mapped a step, so that
-    /// what a step reserves does not follow from how long the value is and how free space is cut up.
+    /// Blocks for the value are mapped from `first` on; `rest` is not mapped yet. One extent is
+    /// mapped per step, so that the reservation of a step does not depend on the length of the
+    /// value and the fragmentation of free space.
     Map {
         first: FileBlock,
         rest: BlockRange,
     },
-    /// Blocks for the value have been mapped here.
+    /// Blocks for the value have been mapped from here on.
     Write(FileBlock),
-    /// These blocks of a value that nothing names any more are given back.
+    /// The blocks of a value that nothing names any more are freed.
     Release(BlockRange),
 }
 
 /// A change of an attribute.
 pub(crate) struct AttributeWork {
-    file: Arc<Live>,
-    /// What is taken away, if it is there.
+    file: Arc<LiveInode>,
+    /// The attribute to remove, if it exists.
     old: Option<OwnedAttribute>,
-    /// What is put.
+    /// The attribute to insert.
     new: Option<OwnedAttribute>,
-    /// What changes in the step that puts, exchanges or takes away: both are there after a crash, or neither.
+    /// The change of the core in the step that inserts, exchanges or removes. After a crash both
+    /// are present, or neither.
     along: Option<CoreChange>,
     stage: Stage,
 }
 
 impl AttributeWork {
-    /// Takes `old` away, if it is there, and puts `new`.
+    /// Creates work that removes `old`, if it exists, and inserts `new`.
     pub(crate) fn new(
-        file: &Arc<Live>,
+        file: &Arc<LiveInode>,
         old: Option<OwnedAttribute>,
         new: Option<OwnedAttribute>,
     ) -> Box<Self> {
         Box::new(Self { file: Arc::clone(file), old, new, along: None, stage: Stage::Change })
     }
 
-    /// The same, and changes the inode's core with it.
+    /// Adds a change of the inode's core.
     pub(crate) fn along(mut self: Box<Self>, change: CoreChange) -> Box<Self> {
         self.along = Some(change);
         self
     }
 
-    /// Does the first step now and has the others done later.
+    /// Does the first step now and defers the others.
     pub(crate) fn begin(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<()> {
         if let Finish::Again(rest) = self.finish(tx)? {
             tx.defer(rest);
@@ -110,8 +113,8 @@ impl AttributeWork {
         Ok(())
     }
 
-    /// Puts what is new into an inode that is just being made, if it has room there; else has all of it done
-    /// later: this step is as long as making the inode takes.
+    /// Inserts the new attribute into an inode that is being created, if it fits there. Otherwise
+    /// defers all of the work, because this step reserves only for creating the inode.
     pub(crate) fn begin_on_new(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<()> {
         let mut store = LiveFork::new(tx, &self.file, ForkKind::Attr);
         store.note_attributes()?;
@@ -127,7 +130,7 @@ impl AttributeWork {
         Finish::Again(self)
     }
 
-    /// The attribute has been put, exchanged or taken away: what goes along with it.
+    /// Applies the change of the core, after the attribute was inserted, exchanged or removed.
     fn change_core(&mut self, store: &mut LiveFork<'_, '_>) {
         if let Some(change) = self.along.take() {
             store.change_core(change);
@@ -188,8 +191,8 @@ impl AttributeWork {
         };
         let mut change = AttributeChange::new(store);
         if new.namespace == Namespace::Parent {
-            // Another hash, so perhaps another leaf: a step of its own. It is there already if
-            // recovery does a second time what a crash has cut short.
+            // The new pointer has another hash and perhaps another leaf, so it takes a step of its
+            // own. It exists already if recovery repeats a change after a crash.
             if let Some(old) = self.old.take() {
                 change.remove(&old.key())?;
                 change.shrink()?;
@@ -218,13 +221,13 @@ impl AttributeWork {
         self.change_core(store);
         match released {
             Some(run) => Ok(self.again(release(run, block_size))),
-            // What is put in place of another may be shorter.
+            // The replacement may be shorter.
             None if is_exchange => AttributeChange::new(store).shrink().map(|()| Finish::Done),
             None => Ok(Finish::Done),
         }
     }
 
-    /// Maps the next extent of a value that lies from `first` on.
+    /// Maps the next extent of a value that starts at `first`.
     fn map(
         self: Box<Self>,
         store: &mut LiveFork<'_, '_>,
@@ -239,6 +242,7 @@ impl AttributeWork {
         Ok(self.again(stage))
     }
 
+    /// Frees blocks that no attribute names any more (I2 of the changes).
     fn release(self: Box<Self>, tx: &mut Transaction<'_>, range: BlockRange) -> Result<Finish> {
         if let Some(rest) = self.file.unmap(tx, ForkKind::Attr, range)? {
             return Ok(self.again(Stage::Release(rest)));
@@ -249,24 +253,24 @@ impl AttributeWork {
     }
 }
 
-/// Bytes of the short form's header and of an entry's head.
+/// The bytes of the short form's header and of an entry's header.
 const SHORT_HEADER: usize = 4;
 const SHORT_ENTRY: usize = 3;
 
-fn release(run: Run, block_size: u32) -> Stage {
+fn release(run: ValueBlocks, block_size: u32) -> Stage {
     let length_blocks = value_blocks(block_size, run.length_bytes).into();
     Stage::Release(BlockRange { start: run.first, length_blocks })
 }
 
-/// Blocks that a value of so many bytes takes.
+/// The number of blocks of a value of `length_bytes`.
 pub(crate) fn value_blocks(block_size: u32, length_bytes: u32) -> u32 {
     length_bytes.div_ceil(RemoteBlock::capacity(block_size))
 }
 
 impl Deferred for AttributeWork {
-    /// Only parent pointers are promised: the change of a directory entry is in the log already, and
-    /// theirs has to follow.
-    fn intent_payload(&self) -> Option<IntentPayload> {
+    /// Only parent pointers have intents: the change of the directory entry is in the log already,
+    /// and the pointer must follow.
+    fn promise(&self) -> Option<Promise> {
         let sets = |attribute: &OwnedAttribute| attribute.namespace == Namespace::Parent;
         let (old, new) = (self.old.as_ref(), self.new.as_ref());
         let is_parent = old.or(new).is_some_and(sets);
@@ -279,7 +283,7 @@ impl Deferred for AttributeWork {
             (Some(old), None) => (AttrOperation::ParentRemove, old, None),
             (Some(old), Some(new)) => (AttrOperation::ParentReplace, old, Some(new)),
         };
-        Some(IntentPayload::Attr(Box::new(AttrPayload {
+        Some(Promise::Attr(Box::new(AttrPromise {
             inode: self.file.number(),
             generation: self.file.inode().core().generation,
             operation,
@@ -292,7 +296,7 @@ impl Deferred for AttributeWork {
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
-        tx.join(self.file.record());
+        tx.join(self.file.log_item());
         match self.stage {
             Stage::Change => self.change(tx, None),
             Stage::Map { first, rest } => {
@@ -300,9 +304,9 @@ impl Deferred for AttributeWork {
                 self.map(&mut LiveFork::new(tx, &file, ForkKind::Attr), rest, first)
             }
             Stage::Write(first) => {
-                if let Some(new) = &self.new {
-                    remote::write(tx.cache(), &self.file, first, &new.value)?;
-                }
+                let new = self.new.as_ref().expect("blocks are mapped for a new value only");
+                // I1 of the changes: before the transaction step that names the value.
+                remote::write(tx.cache(), &self.file, first, &new.value)?;
                 self.change(tx, Some(first))
             }
             Stage::Release(range) => self.release(tx, range),
@@ -310,13 +314,13 @@ impl Deferred for AttributeWork {
     }
 }
 
-/// The work that a promise of the log left open, on the file that it names.
+/// Returns the work that an intent in the log left open, for the file that it names.
 ///
-/// `None` for a promise that is not of this file: of another inode, or of one that had the number
-/// before.
+/// Returns `None` if the intent is not about this file: it names another inode, or an earlier file
+/// with this number.
 #[must_use]
-pub fn resume_attribute(file: &Arc<Live>, promise: &AttrPayload) -> Option<Box<dyn Deferred>> {
-    let AttrPayload { operation, filter, name, new_name, value, new_value, .. } = promise;
+pub fn resume_attribute(file: &Arc<LiveInode>, promise: &AttrPromise) -> Option<Box<dyn Deferred>> {
+    let AttrPromise { operation, filter, name, new_name, value, new_value, .. } = promise;
     let generation = file.inode().core().generation;
     let is_same = !operation.is_parent() || generation == promise.generation;
     if file.number() != promise.inode || !is_same {

@@ -1,42 +1,45 @@
-//! Whether a directory's entries and its index agree, and no name is there twice.
+//! The check that a directory's entries and its index agree, and that no name occurs twice.
 //!
-//! A listing reads the data blocks, a lookup reads the index. Where the two differ, a name that is listed is not found,
-//! or one that is found is not listed. An audit reads the index before a listing and counts the entries along with it.
+//! A listing reads the data blocks, a lookup reads the index. If they differ, a listed name is not
+//! found, or a found name is not listed. An audit reads the index before a listing, and counts the
+//! entries along with it.
 //!
 //! # Cost
 //!
-//! The index has 8 bytes for each entry, where data blocks have some 32, and is read once. Its entries are in the order
-//! of their hashes, so that a name that is there twice has neighbours of one hash; names are read for those alone. Both
-//! sides are compared by a count and a sum, which need no memory. Directories of one block or less have been compared by
-//! the verifier of that block.
+//! The index has 8 bytes for each entry, data blocks have about 32. The index is read once. Its
+//! entries are in the order of their hashes, so a duplicate name has a neighbour with the same
+//! hash, and only such names are read. Both sides are compared by a count and a sum, which need no
+//! memory. The verifier of a block has already compared directories of one block or less.
 //!
-//! An audit is for a directory that nobody changes: otherwise index and entries are read at different times.
+//! An audit requires a directory that does not change: otherwise index and entries are read at
+//! different times.
 
 use std::hash::{BuildHasher, RandomState};
 
 use xfs_buffer::{Error, Result};
 use xfs_format::directory::{
-    Cookie, DirectoryCheck, DuplicateName, LeafBlock, ShortForm, find_duplicate_names, name_hash,
+    Cookie, DirectoryCheck, Doubled, LeafBlock, ShortForm, find_doubled, name_hash,
 };
 use xfs_format::inode::ForkKind;
 use xfs_inode::Fork;
 
 use super::Directory;
 
-/// Most entries of one hash that are compared by name: 4 MiB. Honest directories have a few.
+/// The largest number of entries with one hash that are compared by name: 4 MiB. Normal directories
+/// have a few.
 const MOST_OF_ONE_HASH: usize = 1 << 18;
 
-/// What is known of a directory before its entries are listed.
+/// The facts about a directory that are known before its entries are listed.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
-    /// By cookie.
-    doubled: Vec<DuplicateName>,
-    /// What the index holds, where it lies in blocks of its own and could be read.
+    /// In the order of cookies.
+    doubled: Vec<Doubled>,
+    /// The digest of the index, if the index lies in blocks of its own and could be read.
     indexed: Option<Digest>,
     listed: Digest,
 }
 
-/// A number of entries, in any order.
+/// An order-independent digest of a set of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Digest {
     count: u64,
@@ -46,7 +49,7 @@ struct Digest {
 impl Digest {
     fn add(&mut self, hash: u32, cookie: Cookie) {
         self.count += 1;
-        // An odd factor loses no bit, and the shift lets high bits reach the low ones.
+        // An odd factor loses no bit, and the shift carries high bits to the low ones.
         let mixed =
             (u64::from(hash) << 32 | u64::from(cookie.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.sum = self.sum.wrapping_add(mixed ^ (mixed >> 29));
@@ -54,8 +57,8 @@ impl Digest {
 }
 
 impl Audit {
-    /// Counts an entry that was listed, `.` and `..` too. Says what is wrong with it, if its name belongs to an
-    /// earlier one.
+    /// Counts a listed entry, including `.` and `..`. Returns an error if an earlier entry has the
+    /// same name.
     pub fn see(&mut self, name: &[u8], cookie: Cookie) -> Option<DirectoryCheck> {
         if self.indexed.is_some() {
             self.listed.add(name_hash(name), cookie);
@@ -64,12 +67,12 @@ impl Audit {
         self.doubled.get(index).map(|doubled| doubled.check())
     }
 
-    /// Says that not every entry will be seen.
+    /// Records that the listing will not be complete.
     pub fn give_up(&mut self) {
         self.indexed = None;
     }
 
-    /// Whether index and entries differ, after every entry was seen.
+    /// Returns an error if index and entries differ. The caller has listed every entry.
     #[must_use]
     pub fn finish(&self) -> Option<DirectoryCheck> {
         let indexed = self.indexed.filter(|indexed| *indexed != self.listed)?;
@@ -78,7 +81,7 @@ impl Audit {
 }
 
 impl Directory<'_> {
-    /// Reads the index. What is wrong with it goes to `findings`; then index and entries are not compared.
+    /// Reads the index. Errors are added to `findings`; then index and entries are not compared.
     pub fn audit(&self, findings: &mut Vec<Error>) -> Audit {
         let mut audit = Audit::default();
         if let Err(error) = self.read_audit(&mut audit, findings) {
@@ -87,7 +90,7 @@ impl Directory<'_> {
         audit
     }
 
-    /// Whether the index lies in blocks of its own. A map that cannot be read has none.
+    /// Whether the index lies in blocks of its own. A map that cannot be read counts as none.
     #[must_use]
     pub fn has_index_blocks(&self) -> bool {
         let is_local = matches!(self.inode.fork(ForkKind::Data), Fork::Local(_));
@@ -96,22 +99,22 @@ impl Directory<'_> {
 
     fn read_audit(&self, audit: &mut Audit, findings: &mut Vec<Error>) -> Result<()> {
         if let Fork::Local(bytes) = self.inode.fork(ForkKind::Data) {
-            // A short form that cannot be read has no entries, and listing it says why.
+            // A corrupt short form has no entries, and listing it reports the error.
             let form = ShortForm::decode(bytes, self.inode_place());
-            audit.doubled = form.map_or_else(|_| Vec::new(), |form| form.duplicate_names());
+            audit.doubled = form.map_or_else(|_| Vec::new(), |form| form.doubled());
             return Ok(());
         }
         if self.is_block_form()? {
-            // A damaged block says so again when it is listed.
+            // Listing a damaged block reports the damage again.
             let Some(buffer) = unless_corrupt(self.read_data(0))? else { return Ok(()) };
             let bytes = buffer.bytes();
             audit.doubled =
-                self.decode_data(&bytes, 0).map_or_else(|_| Vec::new(), |b| b.duplicate_names());
+                self.decode_data(&bytes, 0).map_or_else(|_| Vec::new(), |b| b.doubled());
             return Ok(());
         }
         let before = findings.len();
         let mut indexed = Digest::default();
-        let mut run = Run { hash: 0, cookies: Vec::new() };
+        let mut run = SameHash { hash: 0, cookies: Vec::new() };
         for leaf in self.index().leaves() {
             let leaf = match leaf {
                 Ok(leaf) => leaf,
@@ -142,9 +145,9 @@ impl Directory<'_> {
         Ok(())
     }
 
-    /// Finds the names that are twice among entries of one hash, and empties the run. A damaged block is found by
-    /// the listing, or by the sum.
-    fn compare_names(&self, run: &mut Run, audit: &mut Audit) -> Result<()> {
+    /// Finds duplicate names among entries of one hash, and clears the run. Damaged blocks are
+    /// skipped: the listing, or the sum, reports them.
+    fn compare_names(&self, run: &mut SameHash, audit: &mut Audit) -> Result<()> {
         let mut cookies = std::mem::take(&mut run.cookies);
         if cookies.len() < 2 {
             return Ok(());
@@ -163,7 +166,7 @@ impl Directory<'_> {
                 names.extend(unless_corrupt(self.name_at(*cookie))?.map(|name| (name, *cookie)));
             }
             let names = names.iter().map(|(name, at)| (&**name, *at)).collect();
-            audit.doubled.extend(find_duplicate_names(names));
+            audit.doubled.extend(find_doubled(names));
         }
         Ok(())
     }
@@ -175,8 +178,8 @@ impl Directory<'_> {
         Ok(self.decode_data(&bytes, index)?.entry_at(cookie)?.name.into())
     }
 
-    /// Checks that a name that was not found is not there. A lookup believes the index; this reads every data block,
-    /// so it is for a name that a caller waits for, and not for each.
+    /// Checks that a name that was not found is not in the data blocks either. A lookup trusts the
+    /// index. This reads every data block, so it suits single lookups that a caller waits for.
     ///
     /// # Errors
     ///
@@ -204,7 +207,8 @@ impl Directory<'_> {
     }
 }
 
-/// `None` for damage, which the listing reports. A device that fails is an error at once: the next read may succeed.
+/// Returns `None` for damage, which the listing reports. A device error is returned at once,
+/// because the next read may succeed.
 fn unless_corrupt<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(value) => Ok(Some(value)),
@@ -213,8 +217,8 @@ fn unless_corrupt<T>(read: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Entries of one hash, in the order of the index.
-struct Run {
+/// Entries with one hash, in the order of the index.
+struct SameHash {
     hash: u32,
     cookies: Vec<Cookie>,
 }

@@ -1,7 +1,7 @@
 //! Changing a directory: adding, removing and retargeting entries, in every form.
 //!
-//! Owns: which form a directory has and when it takes another. Does **not** own: link counts, time
-//! stamps and parent pointers of the inodes that entries name.
+//! Owns: the form of a directory and the conversions between forms. Does **not** own link counts,
+//! time stamps and parent pointers of the named inodes.
 //!
 //! ```text
 //!             add                     add                 add
@@ -12,11 +12,11 @@
 //!
 //! # Invariants
 //!
-//! - **I1** What can be refused is refused before the first change: a name that exists or does not,
-//!   a name that is too long.
-//! - **I2** A cookie stays with its entry through all forms.
-//! - **I3** The blocks of one change are all joined to one transaction, so that a crash shows all of
-//!   it or nothing.
+//! - **I1** Everything that can be refused is refused before the first change: a name that exists
+//!   or does not exist, a name that is too long.
+//! - **I2** An entry keeps its cookie through all forms.
+//! - **I3** All blocks of one change are joined to one transaction, so that a crash shows all of
+//!   the change or nothing.
 
 mod block;
 mod convert;
@@ -37,23 +37,23 @@ use xfs_format::directory::{
 use xfs_format::{BlockKind, Corruption, FileBlock, InodeNumber, Structure, dabtree};
 
 use crate::store::{Contents, ForkStore};
-use crate::tree::{Path, TreeShape};
+use crate::tree::{TreePath, TreeShape};
 
-use find::Found;
+use find::FoundEntry;
 use short_form::Short;
 
-/// An entry to be put into a directory.
+/// An entry to add to a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewEntry<'a> {
     /// The name.
     pub name: &'a [u8],
-    /// The inode it names.
+    /// The inode that the entry names.
     pub inode: InodeNumber,
     /// The type of that inode.
     pub entry_type: EntryType,
 }
 
-/// A directory that is changed in a transaction.
+/// A directory that a transaction changes.
 pub(crate) struct DirectoryChange<'s, S: ForkStore> {
     store: &'s mut S,
     /// Bytes of a directory block.
@@ -62,10 +62,10 @@ pub(crate) struct DirectoryChange<'s, S: ForkStore> {
     blocks: u32,
 }
 
-/// The form of a directory, with what tells it.
+/// The form of a directory, with its decisive block.
 enum Form<B> {
     Short(Short),
-    /// The one block.
+    /// The only block.
     Block(B),
     /// The only leaf.
     Leaf(B),
@@ -73,18 +73,18 @@ enum Form<B> {
     Node(B),
 }
 
-/// Where the search for a name ended: in the form that the directory has, with the entry if there is one.
-pub(crate) enum Spot<B> {
-    /// Which entry it is.
+/// The result of the search for a name, in the directory's form, with the entry if it exists.
+pub(crate) enum EntrySearch<B> {
+    /// The index of the entry.
     Short(Short, Option<usize>),
-    Block(B, Option<Found<B>>),
-    Leaf(B, Option<Found<B>>),
-    /// The way to the leaf that holds the entry, or would.
-    Node(Path<B>, Option<Found<B>>),
+    Block(B, Option<FoundEntry<B>>),
+    Leaf(B, Option<FoundEntry<B>>),
+    /// The path to the leaf that holds the entry, or would hold it.
+    Node(TreePath<B>, Option<FoundEntry<B>>),
 }
 
-impl<B> Spot<B> {
-    /// Whether there is an entry.
+impl<B> EntrySearch<B> {
+    /// Whether the entry exists.
     fn is_taken(&self) -> bool {
         match self {
             Self::Short(_, index) => index.is_some(),
@@ -92,7 +92,7 @@ impl<B> Spot<B> {
         }
     }
 
-    /// What the name that was looked for stands for, in directory `number`.
+    /// The inode and the type of the name, in directory `number`.
     pub(crate) fn meaning(
         &self,
         number: InodeNumber,
@@ -121,94 +121,99 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         Self { store, block_bytes, blocks }
     }
 
-    /// Makes an empty directory of a new inode.
+    /// Initializes the empty directory of a new inode.
     pub(crate) fn initialise(&mut self, parent: InodeNumber) -> Result<()> {
         let short = Short { parent, entries: Vec::new() };
         self.store.set_local(&short.encode())
     }
 
-    /// The inode that a name stands for.
+    /// Returns the inode that a name stands for.
     pub(crate) fn find(&mut self, name: &[u8]) -> Result<Option<(InodeNumber, EntryType)>> {
-        let spot = self.seek(name)?;
-        Ok(spot.meaning(self.store.number(), name))
+        let search = self.seek(name)?;
+        Ok(search.meaning(self.store.number(), name))
     }
 
-    /// Where the entry of a name is, or would be. That holds until the directory is changed.
-    pub(crate) fn seek(&mut self, name: &[u8]) -> Result<Spot<S::Block>> {
+    /// Searches for the entry of a name, or its position. The result is valid until the directory
+    /// changes.
+    pub(crate) fn seek(&mut self, name: &[u8]) -> Result<EntrySearch<S::Block>> {
         if name.len() > MAX_NAME {
             return Err(PosixError::NameTooLong.into());
         }
         Ok(match self.form()? {
             Form::Short(short) => {
                 let index = short.find(name);
-                Spot::Short(short, index)
+                EntrySearch::Short(short, index)
             }
             Form::Block(block) => {
                 let found = self.find_in_block(&block, name)?;
-                Spot::Block(block, found)
+                EntrySearch::Block(block, found)
             }
             Form::Leaf(leaf) => {
                 let found = self.find_in_leaf(&leaf, name)?;
-                Spot::Leaf(leaf, found)
+                EntrySearch::Leaf(leaf, found)
             }
             Form::Node(root) => {
                 let (found, path) = self.find_in_tree(root, name)?;
-                Spot::Node(path, found)
+                EntrySearch::Node(path, found)
             }
         })
     }
 
     /// Adds an entry.
     pub(crate) fn add(&mut self, entry: &NewEntry<'_>) -> Result<()> {
-        let spot = self.seek(entry.name)?;
-        self.add_at(spot, entry)
+        let search = self.seek(entry.name)?;
+        self.add_at(search, entry)
     }
 
-    /// Adds an entry where its name was looked for.
-    pub(crate) fn add_at(&mut self, spot: Spot<S::Block>, entry: &NewEntry<'_>) -> Result<()> {
+    /// Adds an entry at the position that a search found.
+    pub(crate) fn add_at(
+        &mut self,
+        search: EntrySearch<S::Block>,
+        entry: &NewEntry<'_>,
+    ) -> Result<()> {
         verify_new_name(entry.name)?;
-        if spot.is_taken() {
+        if search.is_taken() {
             return Err(PosixError::Exists.into());
         }
-        match spot {
-            Spot::Short(short, _) => self.add_to_short(short, entry),
-            Spot::Block(block, _) => self.add_to_block(&block, entry),
-            Spot::Leaf(leaf, _) => self.add_to_leaf(&leaf, entry),
-            Spot::Node(path, _) => self.add_to_tree(path, entry),
+        match search {
+            EntrySearch::Short(short, _) => self.add_to_short(short, entry),
+            EntrySearch::Block(block, _) => self.add_to_block(&block, entry),
+            EntrySearch::Leaf(leaf, _) => self.add_to_leaf(&leaf, entry),
+            EntrySearch::Node(path, _) => self.add_to_tree(path, entry),
         }
     }
 
-    /// Removes an entry; returns what it named.
+    /// Removes an entry; returns the inode that it named.
     pub(crate) fn remove(&mut self, name: &[u8]) -> Result<(InodeNumber, EntryType)> {
-        let spot = self.seek(name)?;
-        self.remove_at(name, spot)
+        let search = self.seek(name)?;
+        self.remove_at(name, search)
     }
 
-    /// Removes an entry where its name was looked for; returns what it named.
+    /// Removes the entry that a search found; returns the inode that it named.
     pub(crate) fn remove_at(
         &mut self,
         name: &[u8],
-        spot: Spot<S::Block>,
+        search: EntrySearch<S::Block>,
     ) -> Result<(InodeNumber, EntryType)> {
         verify_new_name(name)?;
         let missing = || PosixError::NotFound;
-        let found = match spot {
-            Spot::Short(mut short, index) => {
+        let found = match search {
+            EntrySearch::Short(mut short, index) => {
                 let entry = short.entries.remove(index.ok_or_else(missing)?);
                 self.store.set_local(&short.encode())?;
                 return Ok((entry.inode, entry.entry_type));
             }
-            Spot::Block(block, found) => {
+            EntrySearch::Block(block, found) => {
                 let found = found.ok_or_else(missing)?;
                 self.remove_from_block(&block, &found)?;
                 found
             }
-            Spot::Leaf(leaf, found) => {
+            EntrySearch::Leaf(leaf, found) => {
                 let found = found.ok_or_else(missing)?;
                 self.remove_from_leaf(&leaf, &found)?;
                 found
             }
-            Spot::Node(path, found) => {
+            EntrySearch::Node(path, found) => {
                 let found = found.ok_or_else(missing)?;
                 self.remove_from_tree(path, &found)?;
                 found
@@ -217,14 +222,16 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         Ok((found.inode, found.entry_type))
     }
 
-    /// Makes an entry name another inode; returns which it named. `..` may be named, `.` not.
+    /// Changes the inode that an entry names; returns the old one. `..` is allowed, `.` is not.
     pub(crate) fn replace(&mut self, entry: &NewEntry<'_>) -> Result<InodeNumber> {
         if entry.name != b".." {
             verify_new_name(entry.name)?;
         }
         let found = match self.seek(entry.name)? {
-            Spot::Short(short, _) => return self.replace_in_short(short, entry),
-            Spot::Block(_, found) | Spot::Leaf(_, found) | Spot::Node(_, found) => found,
+            EntrySearch::Short(short, _) => return self.replace_in_short(short, entry),
+            EntrySearch::Block(_, found)
+            | EntrySearch::Leaf(_, found)
+            | EntrySearch::Node(_, found) => found,
         };
         let found = found.ok_or(PosixError::NotFound)?;
         let offset = found.cookie.offset() as usize % self.block_bytes;
@@ -234,24 +241,27 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         Ok(found.inode)
     }
 
-    /// Whether there is no entry but `.` and `..`.
+    /// Whether there is no entry except `.` and `..`.
     pub(crate) fn is_empty(&mut self) -> Result<bool> {
         Ok(match self.form()? {
             Form::Short(short) => short.entries.is_empty(),
             Form::Block(block) => {
-                self.store.view(&block, |bytes| block::Layout::of(bytes).live()) == 2
+                self.store.view(&block, |bytes| block::BlockLayout::of(bytes).live()) == 2
             }
-            Form::Leaf(leaf) => self.store.view(&leaf, |bytes| leaf::Counts::of(bytes).live()) == 2,
+            Form::Leaf(leaf) => {
+                self.store.view(&leaf, |bytes| leaf::LeafCounts::of(bytes).live()) == 2
+            }
             Form::Node(root) => self.is_empty_tree(root)?,
         })
     }
 
-    /// Ours shrinks as soon as it can; where another has left a tree, two entries may be all of it.
+    /// ferroxfs shrinks a directory at once, but a tree that another implementation wrote may hold
+    /// only `.` and `..`.
     fn is_empty_tree(&mut self, root: S::Block) -> Result<bool> {
-        let mut path = Path::descend_from(self.store, self.tree_shape(), root, 0)?;
+        let mut path = TreePath::descend_from(self.store, self.tree_shape(), root, 0)?;
         let mut live = 0;
         loop {
-            live += self.store.view(&path.leaf, |bytes| leaf::Counts::of(bytes).live());
+            live += self.store.view(&path.leaf, |bytes| leaf::LeafCounts::of(bytes).live());
             if live > 2 || !path.advance(self.store)? {
                 return Ok(live == 2);
             }
@@ -280,7 +290,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         }
     }
 
-    /// Where the last block of the fork ends.
+    /// The end of the last block of the fork.
     fn ends_at(&mut self) -> Result<FileBlock> {
         self.store.last_before(FileBlock(u64::MAX))
     }
@@ -293,21 +303,21 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         FileBlock(index * u64::from(self.blocks))
     }
 
-    /// Data block `index`.
+    /// Reads data block `index`.
     fn read_data(&mut self, index: u64) -> Result<S::Block> {
         self.store.read_owned(self.data_at(index), BlockKind::DirectoryData)
     }
 
-    /// What a data block or a block of the free index says about itself.
-    fn identity(&self, block: &S::Block) -> data::Identity {
-        data::Identity {
+    /// The header fields of a data block or a block of the free index that identify it.
+    fn identity(&self, block: &S::Block) -> data::BlockIdentity {
+        data::BlockIdentity {
             address: self.store.address(block),
             owner: self.store.number(),
             uuid: self.store.geometry().meta_uuid.into_bytes(),
         }
     }
 
-    /// A finding about the block at `at`.
+    /// A corruption of the block at `at`.
     #[cold]
     fn corrupt(&self, at: FileBlock, check: DirectoryCheck) -> Error {
         Corruption::new(Structure::Directory, self.store.place(at), check).into()

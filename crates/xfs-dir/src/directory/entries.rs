@@ -1,7 +1,7 @@
 //! Iteration over a directory.
 //!
-//! An iteration takes steps: the short form is one, each data block is one. The index is never
-//! read, so that a damaged one hides no entry.
+//! An iteration takes steps: the short form is one step, each data block is one. The index is never
+//! read, so a damaged index hides no entry.
 
 use std::ops::ControlFlow;
 use std::vec;
@@ -19,11 +19,11 @@ use super::{Directory, Visitor};
 pub struct DirEntry {
     /// The name.
     pub name: Box<[u8]>,
-    /// The inode it names.
+    /// The inode that the entry names.
     pub inode: InodeNumber,
     /// The type of that inode.
     pub entry_type: EntryType,
-    /// Where it lies; an iteration from [`Cookie::after`] goes on behind it.
+    /// The position of the entry. An iteration from [`Cookie::after`] continues after it.
     pub cookie: Cookie,
 }
 
@@ -34,12 +34,12 @@ impl From<Entry<'_>> for DirEntry {
     }
 }
 
-/// How far an iteration by [`Directory::read_batch`] has come.
+/// The position of an iteration by [`Directory::read_batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     from: Cookie,
     /// `None` before the first step, which depends on the form of the directory.
-    next: Option<Step>,
+    next: Option<ListingStep>,
 }
 
 impl Position {
@@ -53,12 +53,12 @@ impl Position {
     }
 }
 
-/// What an iteration does next.
+/// The next step of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// All of it.
+pub(super) enum ListingStep {
+    /// The whole short form.
     ShortForm,
-    /// The size, and then the data blocks from this one on.
+    /// The check of the size, and then the data blocks from this one on.
     Size(u64),
     /// The first data block from this one on.
     Block(u64),
@@ -66,15 +66,15 @@ pub(super) enum Step {
 
 impl Directory<'_> {
     /// The first step of an iteration from `from`.
-    pub(super) fn first_step(&self, from: Cookie) -> Option<Step> {
+    pub(super) fn first_step(&self, from: Cookie) -> Option<ListingStep> {
         Some(match self.inode.fork(ForkKind::Data) {
-            Fork::Local(_) => Step::ShortForm,
-            _ => Step::Size(from.offset() / self.block_size()),
+            Fork::Local(_) => ListingStep::ShortForm,
+            _ => ListingStep::Size(from.offset() / self.block_size()),
         })
     }
 
-    /// Appends copies of the entries of one block to `batch`; returns where to go on, or `None` at
-    /// the end. For an iterator that keeps the directory in another way than by reference.
+    /// Appends copies of the entries of one block to `batch`. Returns the next position, or `None`
+    /// at the end. This is for an iterator that does not hold the directory by reference.
     pub fn read_batch(
         &self,
         position: Position,
@@ -94,26 +94,26 @@ impl Directory<'_> {
     /// Takes a step; returns the next one.
     pub(super) fn visit_step(
         &self,
-        step: Step,
+        step: ListingStep,
         from: Cookie,
         visit: &mut Visitor<'_>,
-    ) -> ControlFlow<(), Option<Step>> {
+    ) -> ControlFlow<(), Option<ListingStep>> {
         match step {
-            Step::ShortForm => {
+            ListingStep::ShortForm => {
                 self.visit_short_form(from, visit)?;
                 ControlFlow::Continue(None)
             }
-            Step::Size(index) => {
+            ListingStep::Size(index) => {
                 if let Err(error) = self.verify_size() {
                     visit(Err(error))?;
                 }
-                ControlFlow::Continue(Some(Step::Block(index)))
+                ControlFlow::Continue(Some(ListingStep::Block(index)))
             }
-            Step::Block(index) => match self.next_data_block(index) {
+            ListingStep::Block(index) => match self.next_data_block(index) {
                 Ok(None) => ControlFlow::Continue(None),
                 Ok(Some(index)) => {
                     self.visit_block(index, from, visit)?;
-                    ControlFlow::Continue(Some(Step::Block(index + 1)))
+                    ControlFlow::Continue(Some(ListingStep::Block(index + 1)))
                 }
                 Err(error) => {
                     visit(Err(error))?;
@@ -138,7 +138,7 @@ impl Directory<'_> {
         let dots = dots.into_iter().map(|(name, inode, cookie)| {
             Ok(Entry { name, inode, entry_type: EntryType::Directory, cookie })
         });
-        // The check of the whole form finds what is wrong with an entry too.
+        // The verification of the whole form also finds errors in single entries.
         let sound = form.entries().map_while(Result::ok).map(Ok::<_, Error>);
         visit_from(dots.chain(sound), from, visit)?;
         match form.verify(self.cache.geometry()) {
@@ -181,7 +181,7 @@ fn visit_from<'e, E: Into<Error>>(
     ControlFlow::Continue(())
 }
 
-/// Iterator over the entries of a directory, which own their names.
+/// An iterator over the entries of a directory, which own their names.
 pub struct Entries<'a> {
     directory: Directory<'a>,
     position: Option<Position>,

@@ -8,7 +8,7 @@ use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, InodeNumber};
 
 use super::Directory;
-use crate::dabtree::{Chain, Tree};
+use crate::dabtree::{CycleDetector, Tree};
 
 impl<'a> Directory<'a> {
     pub(super) fn index(&self) -> Tree<'a> {
@@ -22,11 +22,11 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// Entries whose names have the same hash may spread over several leaves.
+    /// Finds a name. Entries whose names have the same hash may spread over several leaves.
     pub(super) fn find_in_index(&self, name: &[u8]) -> Result<Option<(InodeNumber, EntryType)>> {
         let (tree, hash) = (self.index(), name_hash(name));
         let mut leaf = tree.find_leaf(hash)?;
-        let mut chain = Chain::new(leaf.block);
+        let mut cycle = CycleDetector::new(leaf.block);
         let mut candidates = Candidates { directory: self, name, last: None };
         loop {
             let bytes = leaf.buffer.bytes();
@@ -38,14 +38,14 @@ impl<'a> Directory<'a> {
             }
             let goes_on = decoded.entries().last().is_none_or(|last| last.hash.get() == hash);
             let Some(next) = decoded.forward().filter(|_| goes_on) else { return Ok(None) };
-            chain.advance(&tree, next)?;
+            cycle.advance(&tree, next)?;
             drop(bytes);
             leaf = tree.read_sibling(next, hash)?;
         }
     }
 }
 
-/// The entries of one hash, compared by name. Keeps the last data block, because neighbours in the
+/// Compares the entries of one hash by name. Keeps the last data block, because neighbours in the
 /// index often share it.
 struct Candidates<'d, 'a> {
     directory: &'d Directory<'a>,

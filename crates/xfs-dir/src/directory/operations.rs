@@ -1,7 +1,7 @@
-//! Changing a directory in a transaction: what the layers above call.
+//! Changing a directory in a transaction: the functions for the layers above.
 //!
-//! The caller joins the directory, changes link counts and time stamps, keeps parent pointers, and
-//! reserves the blocks ([`blocks_to_add`], [`blocks_to_remove`]).
+//! The caller joins the directory, changes link counts and time stamps, maintains parent pointers,
+//! and reserves the blocks ([`blocks_to_add`], [`blocks_to_remove`]).
 
 use std::sync::Arc;
 
@@ -9,25 +9,26 @@ use xfs_buffer::{Buffer, Result};
 use xfs_format::directory::EntryType;
 use xfs_format::inode::ForkKind;
 use xfs_format::{Geometry, InodeNumber};
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_trans::Transaction;
 
-use super::change::{DirectoryChange, NewEntry, Spot};
+use super::change::{DirectoryChange, EntrySearch, NewEntry};
 use crate::store::live::LiveFork;
 
-/// Blocks of the tree that one change may add: one on each level, for names and for free space.
+/// The number of tree blocks that one change may add: one on each level, for names and for free
+/// space.
 #[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
 const TREE_BLOCKS: u64 = 5;
 
-/// Makes the contents of a new directory: nothing but its parent.
+/// Initializes the contents of a new directory, which are only its parent.
 ///
 /// # Errors
 ///
-/// What the inode's fork may fail with.
+/// The errors of changing the inode's fork.
 #[doc(alias = "xfs_dir_init")]
 pub fn init_directory(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
+    directory: &Arc<LiveInode>,
     parent: InodeNumber,
 ) -> Result<()> {
     DirectoryChange::new(&mut fork(tx, directory)).initialise(parent)
@@ -38,118 +39,118 @@ pub fn init_directory(
 /// # Errors
 ///
 /// [`Exists`](xfs_buffer::PosixError::Exists), [`NameTooLong`](xfs_buffer::PosixError::NameTooLong)
-/// and [`InvalidArgument`](xfs_buffer::PosixError::InvalidArgument) for a name that cannot be one,
-/// with nothing changed. Else the device's error, or the check that failed: the transaction must be
-/// cancelled.
+/// and [`InvalidArgument`](xfs_buffer::PosixError::InvalidArgument) for an invalid name, with
+/// nothing changed. Otherwise the device's error, or the check that failed; the transaction must
+/// then be cancelled.
 #[doc(alias = "xfs_dir_createname")]
 pub fn add_entry(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
+    directory: &Arc<LiveInode>,
     entry: &NewEntry<'_>,
 ) -> Result<()> {
     DirectoryChange::new(&mut fork(tx, directory)).add(entry)
 }
 
-/// Removes an entry; returns what it named.
+/// Removes an entry; returns the inode that it named.
 ///
 /// # Errors
 ///
-/// [`NotFound`](xfs_buffer::PosixError::NotFound); else as [`add_entry`].
+/// [`NotFound`](xfs_buffer::PosixError::NotFound), or the errors of [`add_entry`].
 #[doc(alias = "xfs_dir_removename")]
 pub fn remove_entry(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
+    directory: &Arc<LiveInode>,
     name: &[u8],
 ) -> Result<(InodeNumber, EntryType)> {
     DirectoryChange::new(&mut fork(tx, directory)).remove(name)
 }
 
-/// What a name stood for when it was looked for in a transaction, and where its entry is or would be: so
-/// that adding or removing it needs no second search.
-pub struct EntryPlace<'n> {
+/// The result of a search for a name in a transaction: its inode, and the position of its entry.
+/// Adding or removing the entry then needs no second search.
+pub struct EntryLocation<'n> {
     name: &'n [u8],
     meaning: Option<(InodeNumber, EntryType)>,
-    /// In which step of its transaction it was looked for: the blocks are given back with the step.
+    /// The step of the transaction in which the search was made: the blocks are released with the
+    /// step.
     step: u64,
-    spot: Spot<Buffer>,
+    search: EntrySearch<Buffer>,
 }
 
-impl EntryPlace<'_> {
-    /// What the name stands for.
+impl EntryLocation<'_> {
+    /// The inode and the type that the name stands for.
     #[must_use]
     pub const fn meaning(&self) -> Option<(InodeNumber, EntryType)> {
         self.meaning
     }
 }
 
-/// Looks for a name that may be added or removed next, in the same transaction. Nothing else may change
+/// Searches for a name that the same transaction may add or remove next. Nothing else may change
 /// the directory meanwhile.
 ///
 /// # Errors
 ///
-/// As [`find_entry`].
+/// The errors of [`find_entry`].
 pub fn seek_entry<'n>(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
+    directory: &Arc<LiveInode>,
     name: &'n [u8],
-) -> Result<EntryPlace<'n>> {
-    let spot = DirectoryChange::new(&mut fork(tx, directory)).seek(name)?;
-    let meaning = spot.meaning(directory.number(), name);
-    Ok(EntryPlace { name, meaning, step: tx.step(), spot })
+) -> Result<EntryLocation<'n>> {
+    let search = DirectoryChange::new(&mut fork(tx, directory)).seek(name)?;
+    let meaning = search.meaning(directory.number(), name);
+    Ok(EntryLocation { name, meaning, step: tx.step(), search })
 }
 
-/// As [`add_entry`], where the name was looked for.
+/// Adds an entry as [`add_entry`] does, at a position that was searched.
 ///
 /// # Errors
 ///
-/// As [`add_entry`].
+/// The errors of [`add_entry`].
 pub fn add_entry_at(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
-    place: EntryPlace<'_>,
+    directory: &Arc<LiveInode>,
+    place: EntryLocation<'_>,
     (inode, entry_type): (InodeNumber, EntryType),
 ) -> Result<()> {
-    let EntryPlace { name, step, spot, .. } = place;
+    let EntryLocation { name, step, search, .. } = place;
     let entry = NewEntry { name, inode, entry_type };
     let is_valid = step == tx.step();
     let mut fork = fork(tx, directory);
     let mut change = DirectoryChange::new(&mut fork);
-    if is_valid { change.add_at(spot, &entry) } else { change.add(&entry) }
+    if is_valid { change.add_at(search, &entry) } else { change.add(&entry) }
 }
 
-/// As [`remove_entry`], where the name was looked for.
+/// Removes an entry as [`remove_entry`] does, at a position that was searched.
 ///
 /// # Errors
 ///
-/// As [`remove_entry`].
+/// The errors of [`remove_entry`].
 pub fn remove_entry_at(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
-    place: EntryPlace<'_>,
+    directory: &Arc<LiveInode>,
+    place: EntryLocation<'_>,
 ) -> Result<(InodeNumber, EntryType)> {
-    let EntryPlace { name, step, spot, .. } = place;
+    let EntryLocation { name, step, search, .. } = place;
     let is_valid = step == tx.step();
     let mut fork = fork(tx, directory);
     let mut change = DirectoryChange::new(&mut fork);
-    if is_valid { change.remove_at(name, spot) } else { change.remove(name) }
+    if is_valid { change.remove_at(name, search) } else { change.remove(name) }
 }
 
-/// Makes an entry name another inode; returns the one that it named. The name `..` changes the
-/// parent.
+/// Changes the inode that an entry names; returns the old one. The name `..` changes the parent.
 ///
 /// # Errors
 ///
-/// [`NotFound`](xfs_buffer::PosixError::NotFound); else as [`add_entry`].
+/// [`NotFound`](xfs_buffer::PosixError::NotFound), or the errors of [`add_entry`].
 #[doc(alias = "xfs_dir_replace")]
 pub fn replace_entry(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
+    directory: &Arc<LiveInode>,
     entry: &NewEntry<'_>,
 ) -> Result<InodeNumber> {
     DirectoryChange::new(&mut fork(tx, directory)).replace(entry)
 }
 
-/// What a name stands for, as this transaction sees it.
+/// Returns the inode and the type of a name, as this transaction sees it.
 ///
 /// # Errors
 ///
@@ -157,41 +158,41 @@ pub fn replace_entry(
 /// failed.
 pub fn find_entry(
     tx: &mut Transaction<'_>,
-    directory: &Arc<Live>,
+    directory: &Arc<LiveInode>,
     name: &[u8],
 ) -> Result<Option<(InodeNumber, EntryType)>> {
     DirectoryChange::new(&mut fork(tx, directory)).find(name)
 }
 
-/// Whether a directory holds nothing but `.` and `..`.
+/// Whether a directory holds no entry except `.` and `..`.
 ///
 /// # Errors
 ///
 /// The device's error, or the check that failed.
 #[doc(alias = "xfs_dir_isempty")]
-pub fn directory_is_empty(tx: &mut Transaction<'_>, directory: &Arc<Live>) -> Result<bool> {
+pub fn directory_is_empty(tx: &mut Transaction<'_>, directory: &Arc<LiveInode>) -> Result<bool> {
     DirectoryChange::new(&mut fork(tx, directory)).is_empty()
 }
 
-/// Blocks to reserve for one entry that is added: a data block, a block of the free index, and a
-/// split of the tree from leaf to root, each with what its place in the map may take.
+/// The number of blocks to reserve for adding an entry: a data block, a block of the free index,
+/// and a split of the tree from leaf to root, each with the growth of the map.
 #[doc(alias = "XFS_DIRENTER_SPACE_RES")]
 #[must_use]
 pub fn blocks_to_add(geometry: &Geometry) -> u64 {
     let length = 1 << geometry.directory_block_log;
-    (TREE_BLOCKS + 2) * Live::grow_blocks(geometry, ForkKind::Data, length)
+    (TREE_BLOCKS + 2) * LiveInode::grow_blocks(geometry, ForkKind::Data, length)
 }
 
-/// Blocks to reserve for one entry that is removed: what is given back may split the map.
+/// The number of blocks to reserve for removing an entry: freeing blocks may split the map.
 #[doc(alias = "XFS_DIRREMOVE_SPACE_RES")]
 #[must_use]
 pub fn blocks_to_remove(geometry: &Geometry) -> u64 {
-    Live::grow_blocks(geometry, ForkKind::Data, 1)
+    LiveInode::grow_blocks(geometry, ForkKind::Data, 1)
 }
 
 fn fork<'a, 'journal>(
     tx: &'a mut Transaction<'journal>,
-    directory: &'a Arc<Live>,
+    directory: &'a Arc<LiveInode>,
 ) -> LiveFork<'a, 'journal> {
     LiveFork::new(tx, directory, ForkKind::Data)
 }

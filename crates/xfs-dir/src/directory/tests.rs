@@ -1,4 +1,4 @@
-//! The directories of the golden image, whole, damaged and made up.
+//! The directories of the golden image, intact, damaged and made up.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ const INDEX: BlockKind = BlockKind::DirectoryIndex;
 /// The golden image has blocks of 1 KiB, and directory blocks of four of them.
 const INDEX_BLOCK: u64 = INDEX_OFFSET >> 10;
 
-/// The entries of a directory, and what could not be read.
+/// Returns the entries of a directory, and the read errors.
 fn list(image: &Image, path: &str) -> (Vec<DirEntry>, Vec<Error>) {
     let cache = volume(image);
     let inode = lookup(&cache, image, path).unwrap();
@@ -42,8 +42,8 @@ fn check_corrupt(found: Result<EntryType, Error>, expected: impl Into<Check>) {
     }
 }
 
-/// What is true of every directory: iteration and lookup agree, and an iteration goes on from
-/// each cookie with what is behind it.
+/// Checks the rules of every directory. Iteration and lookup agree, and an iteration from each
+/// cookie continues with the entries after it.
 fn check_directory(path: &str, names: impl Iterator<Item = String>) {
     let image = golden();
     let (entries, errors) = list(&image, path);
@@ -74,7 +74,7 @@ fn check_directory(path: &str, names: impl Iterator<Item = String>) {
 }
 
 #[test]
-fn every_form() {
+fn directories_of_every_form_are_listed_and_looked_up() {
     let short = ["a", "bb", "ccc", "not-utf8-\u{fffd}\u{fffd}"].map(String::from);
     check_directory("short", short.into_iter());
     check_directory("block", (1..=60).map(|n| format!("block-{n}")));
@@ -84,13 +84,13 @@ fn every_form() {
 }
 
 #[test]
-fn a_file_is_no_directory() {
+fn directory_view_of_a_file_is_refused() {
     let found = find(&golden(), "short/a", b"x");
     assert!(matches!(found, Err(Error::Posix(PosixError::NotDirectory))));
 }
 
 #[test]
-fn a_visitor_may_break_off() {
+fn visit_ends_when_the_visitor_breaks() {
     let image = golden();
     let cache = volume(&image);
     for path in ["short", "block", "node"] {
@@ -104,8 +104,9 @@ fn a_visitor_may_break_off() {
     }
 }
 
+/// I3 of the crate.
 #[test]
-fn a_damaged_block_hides_only_itself() {
+fn damaged_block_hides_only_its_own_entries() {
     let mut image = golden();
     let (all, _) = list(&image, "leaf");
     ForkBlock::find(&image, "leaf", DATA, 4).damage(&mut image);
@@ -122,7 +123,7 @@ fn a_damaged_block_hides_only_itself() {
 }
 
 #[test]
-fn a_damaged_index_hides_nothing() {
+fn damaged_index_hides_no_entry_from_a_listing() {
     let mut image = golden();
     let (all, _) = list(&image, "node");
     ForkBlock::find(&image, "node", INDEX, INDEX_BLOCK).damage(&mut image);
@@ -134,8 +135,9 @@ fn a_damaged_index_hides_nothing() {
     assert!(matches!(found, Err(Error::Corrupt(_))));
 }
 
+/// I1 of the crate.
 #[test]
-fn blocks_of_another_directory() {
+fn blocks_of_another_directory_are_refused() {
     let mut image = golden();
     let block = ForkBlock::find(&image, "leaf", INDEX, INDEX_BLOCK);
     let own = u64::from_be_bytes(block.bytes(&image)[48..56].try_into().unwrap());
@@ -149,17 +151,18 @@ fn blocks_of_another_directory() {
 }
 
 #[test]
-fn blocks_of_another_form() {
+fn blocks_of_another_form_are_refused() {
     let mut image = golden();
-    // The first block of a leaf form as that of a block form without an index.
+    // Marks the first block of a leaf form as a block form without an index.
     ForkBlock::find(&image, "leaf", DATA, 0).edit(&mut image, |bytes| {
         bytes[..4].copy_from_slice(b"XDB3");
     });
     assert_eq!(list(&image, "leaf").1.len(), 1);
 }
 
+/// I2 of the crate.
 #[test]
-fn nodes_that_lead_back_or_astray() {
+fn nodes_with_wrong_pointers_are_refused() {
     let name = b"a-longer-node-entry-1";
     let root = INDEX_BLOCK as u32;
     let check_children = |child: u32, expected: Option<DaBtreeCheck>| {
@@ -180,8 +183,9 @@ fn nodes_that_lead_back_or_astray() {
     check_children(u32::MAX, None);
 }
 
+/// I2 of the crate.
 #[test]
-fn leaves_in_a_ring() {
+fn leaves_in_a_cycle_are_refused() {
     let mut image = golden();
     let name = b"a-longer-node-entry-1";
     let absent = collide(name);
@@ -193,13 +197,13 @@ fn leaves_in_a_ring() {
         .take_while(|child| *child != 0)
         .collect();
     assert!(children.len() >= 3);
-    // Every name has the hash that is looked for, and the last leaf leads to the second.
+    // Every name has the hash that is looked up, and the last leaf links to the second.
     for (index, child) in children.iter().enumerate() {
         let next = children.get(index + 1).unwrap_or(&children[1]);
         ForkBlock::find(&image, "node", INDEX, (*child).into()).edit(&mut image, |bytes| {
             put_u32(bytes, 0, &[*next]);
             let count = usize::from(u16::from_be_bytes([bytes[56], bytes[57]]));
-            // All of them are stale: none leads to an entry of another hash.
+            // All entries are stale: none leads to an entry with another hash.
             bytes[58..60].copy_from_slice(&(count as u16).to_be_bytes());
             for entry in 0..count {
                 put_u32(bytes, 64 + 8 * entry, &[hash, 0]);
@@ -220,7 +224,7 @@ fn leaves_in_a_ring() {
 }
 
 #[test]
-fn index_entries_that_lead_nowhere() {
+fn index_entries_with_wrong_cookies_are_refused() {
     for cookie in [1, 9, 0x0fff_ffff, u32::MAX] {
         let mut image = golden();
         ForkBlock::find(&image, "leaf", INDEX, INDEX_BLOCK).edit(&mut image, |bytes| {
@@ -234,7 +238,7 @@ fn index_entries_that_lead_nowhere() {
 }
 
 #[test]
-fn sizes_that_do_not_go_with_the_blocks() {
+fn sizes_that_differ_from_the_blocks_are_reported() {
     for size in [4096_u64, 1 << 40, u64::MAX >> 1] {
         let mut image = golden();
         let cache = volume(&image);
@@ -254,7 +258,7 @@ fn sizes_that_do_not_go_with_the_blocks() {
     }
 }
 
-/// Reads all there is to read of a directory, for the sake of not panicking.
+/// Reads everything in a directory, to check that nothing panics.
 fn exercise(cache: &BufferCache, image: &Image, path: &str) {
     let Ok(inode) = lookup(cache, image, path) else { return };
     let Ok(directory) = Directory::new(cache, &inode) else { return };
@@ -268,7 +272,7 @@ fn exercise(cache: &BufferCache, image: &Image, path: &str) {
 }
 
 #[test]
-fn no_change_of_a_block_makes_it_panic() {
+fn read_of_a_mutated_block_does_not_panic() {
     let mut prng = Prng::new(0xd1ec_7042);
     let blocks = [
         ("block", DATA, 0),
@@ -287,7 +291,7 @@ fn no_change_of_a_block_makes_it_panic() {
     }
 }
 
-/// Exchanges what two blocks hold, and leaves each its header. Both have right checksums then.
+/// Exchanges the contents of two blocks without their headers. Both have correct checksums then.
 fn exchange(image: &mut Image, path: &str, (one, other): (u64, u64), header: usize) {
     let blocks = [one, other].map(|block| ForkBlock::find(image, path, INDEX, block));
     let contents = [0, 1].map(|index| blocks[index].bytes(image)[header..].to_vec());
@@ -295,7 +299,7 @@ fn exchange(image: &mut Image, path: &str, (one, other): (u64, u64), header: usi
     blocks[1].edit(image, |bytes| bytes[header..].copy_from_slice(&contents[0]));
 }
 
-/// Audits a whole listing: what the index says first, and what the entries add.
+/// Audits a whole listing: first the errors of the index, then those of the entries.
 fn audit(image: &Image, path: &str) -> (Vec<Error>, Vec<DirectoryCheck>) {
     let cache = volume(image);
     let inode = lookup(&cache, image, path).unwrap();
@@ -318,8 +322,9 @@ fn audit_of_a_sound_directory_finds_nothing() {
     }
 }
 
+/// I4 of the crate.
 #[test]
-fn exchanged_index_leaves_are_damage_and_not_a_missing_name() {
+fn exchanged_index_leaves_are_corruption_and_not_a_missing_name() {
     let mut image = golden();
     let node = ForkBlock::find(&image, "node", INDEX, INDEX_BLOCK).bytes(&image);
     let child = |index: usize| {
@@ -344,8 +349,9 @@ fn exchanged_index_leaves_are_damage_and_not_a_missing_name() {
     assert_eq!(list(&image, "node").0, all);
 }
 
+/// I4 of the crate.
 #[test]
-fn leaves_that_name_another_next_leaf_are_damage() {
+fn leaves_that_name_a_wrong_next_leaf_are_refused() {
     for (next, is_last) in [(0, false), (1, false), (7, true)] {
         let mut image = golden();
         let node = ForkBlock::find(&image, "node", INDEX, INDEX_BLOCK).bytes(&image);
@@ -376,8 +382,8 @@ fn leaves_that_name_another_next_leaf_are_damage() {
 }
 
 #[test]
-fn name_that_is_there_twice_is_found_in_every_form() {
-    // Each directory holds names of one length, so that one can be written over another.
+fn duplicate_name_is_found_in_every_form() {
+    // All names of a directory have one length, so that one can be written over another.
     for (path, one, other) in [
         ("block", "block-21", "block-42"),
         ("leaf", "leaf-entry-121", "leaf-entry-142"),
@@ -405,7 +411,7 @@ fn name_that_is_there_twice_is_found_in_every_form() {
             assert_eq!(findings, [expected]);
             continue;
         }
-        // The index has the hash that the name had, so that it differs from the entries.
+        // The index has the hash of the old name, so it differs from the entries.
         assert!(
             matches!(findings.as_slice(), [DirectoryCheck::IndexDiffers { .. }]),
             "{findings:?}"
@@ -414,7 +420,7 @@ fn name_that_is_there_twice_is_found_in_every_form() {
             find(&image, path, lost.as_bytes()),
             DirectoryCheck::IndexTarget { hash: hashes[1], offset: second.offset() },
         );
-        // And with the index in step, the name is there twice.
+        // With a matching index the name is a duplicate.
         if path == "leaf" {
             ForkBlock::find(&image, path, INDEX, INDEX_BLOCK).edit(&mut image, |bytes| {
                 let count = usize::from(u16::from_be_bytes([bytes[56], bytes[57]]));
@@ -427,7 +433,7 @@ fn name_that_is_there_twice_is_found_in_every_form() {
     }
 }
 
-/// Gives the entry at `cookie` another hash in the index before `tail`, and sorts the index again.
+/// Changes the hash of the entry at `cookie` in the index before `tail`, and sorts the index again.
 fn move_hash(bytes: &mut [u8], tail: usize, hashes: [u32; 2], cookie: Cookie) {
     let count = u32::from_be_bytes(bytes[tail..tail + 4].try_into().unwrap()) as usize;
     move_hash_in(&mut bytes[tail - 8 * count..tail], hashes, cookie);
@@ -448,7 +454,7 @@ fn move_hash_in(index: &mut [u8], [new, old]: [u32; 2], cookie: Cookie) {
 }
 
 #[test]
-fn name_that_the_index_lost_is_damage_where_somebody_asks_for_it() {
+fn name_missing_from_the_index_is_corruption_when_it_is_verified() {
     let mut image = golden();
     let name = b"leaf-entry-77";
     let hash = xfs_format::directory::name_hash(name);

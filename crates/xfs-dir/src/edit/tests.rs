@@ -1,7 +1,7 @@
 use super::BlockEdit;
 
 #[test]
-fn what_changed_is_what_was_put() {
+fn edit_reports_the_written_ranges() {
     let mut bytes = [0_u8; 64];
     let mut edit = BlockEdit::new(&mut bytes);
     edit.put_u16(4, 0x0102);
@@ -17,7 +17,7 @@ fn what_changed_is_what_was_put() {
 }
 
 #[test]
-fn many_places_are_all_said() {
+fn edit_reports_many_ranges() {
     let mut bytes = [0_u8; 64];
     let mut edit = BlockEdit::new(&mut bytes);
     (0..10).for_each(|place| edit.put_u8(60 - 6 * place, 1));

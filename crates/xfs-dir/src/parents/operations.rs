@@ -1,9 +1,9 @@
-//! Keeping parent pointers: one comes with each link, goes with it, changes with it.
+//! Maintaining parent pointers: each is added, removed and changed with its link.
 //!
-//! **The short way.** As long as the attributes of the child lie in its inode, which is logged with
-//! the change of the directory anyway, the pointer changes there at once: the same number of
-//! transactions as on a volume without parent pointers. **The long way**, where they do not, or
-//! where the inode has no room: an intent in this transaction, and steps of the chain to follow.
+//! **The short way.** If the attributes of the child lie in its inode, the pointer changes there at
+//! once. The inode is logged with the change of the directory anyway, so there are as many
+//! transactions as on a volume without parent pointers. **The long way**, if they do not, or if the
+//! inode has no room: an intent in this transaction, and further steps of the chain.
 
 use std::sync::Arc;
 
@@ -12,21 +12,23 @@ use xfs_format::attr::{AttrEntry, AttrValue, Namespace, short_form};
 use xfs_format::inode::ForkKind;
 use xfs_format::parent::ParentDisk;
 use xfs_format::{Geometry, InodeNumber};
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_trans::Transaction;
 use zerocopy::IntoBytes;
 
 use super::ParentLink;
-use crate::attributes::{AttributeChange, AttributeWork, Key, OwnedAttribute, attribute_blocks};
+use crate::attributes::{
+    AttributeChange, AttributeKey, AttributeWork, OwnedAttribute, attribute_blocks,
+};
 use crate::store::live::LiveFork;
 
-/// Which way a parent pointer changes.
+/// The way in which a parent pointer changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ParentPath {
-    /// In the inode, where that is possible.
+    /// In the inode, if possible.
     #[default]
     Direct,
-    /// Always by an intent and a step of its own. For measuring what the short way saves.
+    /// Always by an intent and a step of its own. For benchmarks only.
     Intents,
 }
 
@@ -38,37 +40,37 @@ pub enum ParentPath {
 #[doc(alias = "xfs_parent_addname")]
 pub fn add_parent(
     tx: &mut Transaction<'_>,
-    child: &Arc<Live>,
+    child: &Arc<LiveInode>,
     link: &ParentLink,
     path: ParentPath,
 ) -> Result<()> {
     change(tx, child, (None, Some(link)), path)
 }
 
-/// Removes the parent pointer of a link that goes.
+/// Removes the parent pointer of a link that is removed.
 ///
 /// # Errors
 ///
-/// As [`add_parent`].
+/// The errors of [`add_parent`].
 #[doc(alias = "xfs_parent_removename")]
 pub fn remove_parent(
     tx: &mut Transaction<'_>,
-    child: &Arc<Live>,
+    child: &Arc<LiveInode>,
     link: &ParentLink,
     path: ParentPath,
 ) -> Result<()> {
     change(tx, child, (Some(link), None), path)
 }
 
-/// Makes the parent pointer of one link that of another.
+/// Replaces the parent pointer of one link with that of another.
 ///
 /// # Errors
 ///
-/// As [`add_parent`].
+/// The errors of [`add_parent`].
 #[doc(alias = "xfs_parent_replacename")]
 pub fn replace_parent(
     tx: &mut Transaction<'_>,
-    child: &Arc<Live>,
+    child: &Arc<LiveInode>,
     old: &ParentLink,
     new: &ParentLink,
     path: ParentPath,
@@ -76,8 +78,8 @@ pub fn replace_parent(
     change(tx, child, (Some(old), Some(new)), path)
 }
 
-/// The attributes of a new file that has this one parent pointer and nothing else, as its inode holds
-/// them: with these it is made in one go. `None` where they are longer than `room`.
+/// Encodes the attributes of a new file that has only this parent pointer, as its inode holds them,
+/// so that the file is created in one step. Returns `None` if they are longer than `room`.
 #[must_use]
 pub fn first_parent(
     (directory, generation): (InodeNumber, u32),
@@ -88,7 +90,7 @@ pub fn first_parent(
     short_form::encode_first((Namespace::Parent, name), value.as_bytes(), room)
 }
 
-/// Blocks to reserve for a parent pointer that takes the long way.
+/// The number of blocks to reserve for a parent pointer that takes the long way.
 #[must_use]
 pub fn parent_blocks(geometry: &Geometry, name_bytes: usize) -> u64 {
     attribute_blocks(geometry, name_bytes, size_of::<ParentDisk>())
@@ -96,14 +98,14 @@ pub fn parent_blocks(geometry: &Geometry, name_bytes: usize) -> u64 {
 
 fn change(
     tx: &mut Transaction<'_>,
-    child: &Arc<Live>,
+    child: &Arc<LiveInode>,
     (old, new): (Option<&ParentLink>, Option<&ParentLink>),
     path: ParentPath,
 ) -> Result<()> {
     if path == ParentPath::Direct {
         let mut store = LiveFork::new(tx, child, ForkKind::Attr);
         let values = (old.map(value), new.map(value));
-        let key = old.zip(values.0.as_ref()).map(|(link, value)| Key {
+        let key = old.zip(values.0.as_ref()).map(|(link, value)| AttributeKey {
             namespace: Namespace::Parent,
             name: &link.name,
             value: value.as_bytes(),
@@ -117,17 +119,17 @@ fn change(
             return Ok(());
         }
     }
-    tx.join(child.record());
+    tx.join(child.log_item());
     tx.defer(AttributeWork::new(child, old.map(attribute), new.map(attribute)));
     Ok(())
 }
 
-/// The value of the attribute that a parent pointer is.
+/// The value of a parent pointer's attribute.
 fn value(link: &ParentLink) -> ParentDisk {
     ParentDisk { inode: link.inode.0.into(), generation: link.generation.into() }
 }
 
-/// The attribute that a parent pointer is.
+/// The attribute of a parent pointer.
 fn attribute(link: &ParentLink) -> OwnedAttribute {
     OwnedAttribute {
         namespace: Namespace::Parent,

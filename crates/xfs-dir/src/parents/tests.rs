@@ -12,7 +12,7 @@ use crate::fixture::{ForkBlock, lookup, root, volume};
 use crate::{Cookie, Directory};
 
 #[test]
-fn every_entry_has_its_pointer() {
+fn every_entry_has_its_parent_pointer() {
     let image = golden();
     let cache = volume(&image);
     let mut links = BTreeMap::<_, Vec<_>>::new();
@@ -46,7 +46,7 @@ fn every_entry_has_its_pointer() {
 }
 
 #[test]
-fn a_damaged_leaf_hides_only_itself() {
+fn damaged_leaf_hides_only_its_own_pointers() {
     let mut image = golden();
     let count = |image: &Image| {
         let cache = volume(image);

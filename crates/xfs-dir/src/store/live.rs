@@ -8,7 +8,7 @@ use xfs_format::features::VersionFlags;
 use xfs_format::inode::{FileType, ForkKind, InodeCore};
 use xfs_format::superblock::SuperblockDisk;
 use xfs_format::{BlockKind, DiskAddr, FileBlock, Geometry, IncompatFeatures, InodeNumber, attr};
-use xfs_inode::{BlockRange, BlockShape, Fork, Live, MapRequest};
+use xfs_inode::{BlockRange, BlockShape, Fork, LiveInode, MapRequest};
 use xfs_sync::{AtomicBool, Ordering, Volume};
 use xfs_trans::Transaction;
 
@@ -19,7 +19,7 @@ use crate::edit::BlockEdit;
 /// One fork of `inode`, joined to `tx`.
 pub(crate) struct LiveFork<'a, 'journal> {
     tx: &'a mut Transaction<'journal>,
-    inode: &'a Arc<Live>,
+    inode: &'a Arc<LiveInode>,
     fork: ForkKind,
     geometry: &'journal Geometry,
 }
@@ -27,15 +27,15 @@ pub(crate) struct LiveFork<'a, 'journal> {
 impl<'a, 'journal> LiveFork<'a, 'journal> {
     pub(crate) fn new(
         tx: &'a mut Transaction<'journal>,
-        inode: &'a Arc<Live>,
+        inode: &'a Arc<LiveInode>,
         fork: ForkKind,
     ) -> Self {
-        tx.join(inode.record());
+        tx.join(inode.log_item());
         let geometry = tx.geometry();
         Self { tx, inode, fork, geometry }
     }
 
-    /// Maps one extent at the start of a hole, and returns what is left of that.
+    /// Maps one extent at the start of a hole, and returns the rest of the hole.
     pub(crate) fn map_head(&mut self, hole: BlockRange) -> Result<BlockRange> {
         if self.tx.blocks_left() < hole.length_blocks {
             return Err(PosixError::NoSpace.into());
@@ -45,12 +45,12 @@ impl<'a, 'journal> LiveFork<'a, 'journal> {
         Ok(BlockRange::between(extent.end(), hole.end()))
     }
 
-    /// Says that the inode will have attributes.
+    /// Sets the superblock's attribute flag.
     pub(crate) fn note_attributes(&mut self) -> Result<()> {
         note_attributes(self.tx)
     }
 
-    /// Changes fields of the core, those that are the caller's ([`Live::change`]).
+    /// Changes fields of the core that do not depend on the forks ([`LiveInode::change`]).
     pub(crate) fn change_core(&mut self, change: impl FnOnce(&mut InodeCore)) {
         self.inode.change(self.tx, change);
     }
@@ -66,13 +66,13 @@ impl<'a, 'journal> LiveFork<'a, 'journal> {
     }
 }
 
-/// Whether the superblock says that inodes have attributes.
+/// Whether the superblock's attribute flag is set.
 struct AttributesNoted(AtomicBool<Volume>);
 
-/// Notes in the superblock that inodes have attributes, when the first of them gets some.
+/// Sets the superblock's attribute flag, when the first inode gets attributes.
 ///
-/// Who holds the superblock may be waiting for what this transaction holds: then it is left alone,
-/// and the next fork that is made notes it. No reader depends on it.
+/// The holder of the superblock may be waiting for an object that this transaction holds. Then the
+/// flag stays as it is, and the next fork that is created sets it. No reader depends on it.
 #[doc(alias = "XFS_SB_VERSION_ATTRBIT")]
 fn note_attributes(tx: &mut Transaction<'_>) -> Result<()> {
     let journal = tx.journal();
@@ -87,9 +87,8 @@ fn note_attributes(tx: &mut Transaction<'_>) -> Result<()> {
     if let Some(buffer) = tx.try_read(DiskAddr(0), length_bytes, BlockKind::Superblock)? {
         let field = offset_of!(SuperblockDisk, version);
         tx.change(&buffer, field..field + size_of::<u16>(), |version| {
-            if let Some(low) = version.last_mut() {
-                *low |= VersionFlags::ATTR.bits() as u8;
-            }
+            *version.last_mut().expect("the version has two bytes") |=
+                VersionFlags::ATTR.bits() as u8;
         });
         noted.0.store(true, Ordering::Relaxed);
     }
@@ -135,7 +134,7 @@ impl ForkStore for LiveFork<'_, '_> {
         self.inode.set_empty_extents(self.tx, self.fork)
     }
 
-    /// A directory in short form may leave too little room: then it takes the block form.
+    /// A directory in short form may leave too little room. Then it is converted to the block form.
     fn make_fork(&mut self, bytes: usize) -> Result<()> {
         match self.inode.add_attr_fork(self.tx, bytes) {
             Err(Error::Posix(PosixError::NoSpace)) if self.is_short_directory() => {
@@ -147,8 +146,8 @@ impl ForkStore for LiveFork<'_, '_> {
         }
     }
 
-    /// On a volume with parent pointers the fork stays, empty: the next link will want it. It stays
-    /// too where the data fork's btree would have to take another root.
+    /// On a volume with parent pointers the fork stays, empty, because the next link will use it.
+    /// It also stays if the data fork is a btree, whose root would have to change.
     fn remove_fork(&mut self) -> Result<()> {
         let keeps = self.geometry.has_incompat(IncompatFeatures::PARENT)
             || matches!(self.inode.inode().fork(ForkKind::Data), Fork::Btree(_));

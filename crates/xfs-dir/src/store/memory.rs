@@ -1,4 +1,4 @@
-//! A fork that lies in memory, and a check of every block that a change leaves.
+//! A fork in memory, and a check of every block after each change.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use xfs_testkit::{Prng, golden};
 use super::{Contents, ForkStore, length_blocks};
 use crate::edit::BlockEdit;
 
-/// A block: where it lies in the fork, its kind, its bytes.
+/// A block: its position in the fork, its kind, its bytes.
 #[derive(Clone)]
 pub(crate) struct MemoryBlock {
     at: FileBlock,
@@ -34,10 +34,10 @@ pub(crate) struct MemoryFork {
     absent: bool,
     size: u64,
     pub(crate) room: usize,
-    /// How many filesystem blocks there may be.
+    /// The largest number of filesystem blocks.
     pub(crate) space: u64,
     blocks: BTreeMap<FileBlock, MemoryBlock>,
-    /// How much edits said that they changed.
+    /// The number of bytes that edits have reported as changed.
     pub(crate) bytes_touched: u64,
     edits: u64,
 }
@@ -89,7 +89,7 @@ impl MemoryFork {
         self.blocks.len()
     }
 
-    /// Changes a block behind the back of the code under test.
+    /// Changes a block without the code under test.
     pub(crate) fn damage(&self, at: FileBlock, change: impl FnOnce(&mut [u8])) {
         change(&mut self.blocks[&at].bytes.borrow_mut());
     }
@@ -98,12 +98,12 @@ impl MemoryFork {
         VerifyContext { geometry: &self.geometry, log_head: None }
     }
 
-    /// Changes a few bytes of some block, if its verifier does not notice.
+    /// Changes a few bytes of a random block, if its verifier does not notice.
     pub(crate) fn mutate(&self, random: &mut Prng) -> bool {
         let index = random.within(0..self.blocks.len());
         let Some((at, block)) = self.blocks.iter().nth(index) else { return false };
         let mut bytes = block.bytes.borrow().clone();
-        // Most of what matters is near the start or at the end.
+        // Most important fields are near the start or at the end.
         let (place, length) = (random.within(0..256), bytes.len());
         let place = if random.within(0..4) == 0 { length - 1 - place } else { place };
         bytes[place] = random.number() as u8;
@@ -134,7 +134,7 @@ impl MemoryFork {
     }
 }
 
-/// Where the tests pretend that a file block lies.
+/// The address that the tests assign to a file block.
 fn disk_address(at: FileBlock) -> DiskAddr {
     DiskAddr(at.0 * 8 + 8)
 }
@@ -210,7 +210,7 @@ impl ForkStore for MemoryFork {
             let check = ExtentCheck::NotMapped { file_block: at };
             return Err(Corruption::new(Structure::Extent, self.place(at), check).into());
         };
-        // A block of another kind is what a damaged pointer leads to.
+        // A damaged pointer may lead to a block of another kind.
         if block.kind != kind {
             kind.verify(&block.bytes.borrow(), disk_address(at), &self.context())?;
         }
@@ -266,7 +266,7 @@ impl ForkStore for MemoryFork {
     fn edit<R>(&mut self, block: &MemoryBlock, change: impl FnOnce(&mut BlockEdit<'_>) -> R) -> R {
         let mut bytes = block.bytes.borrow_mut();
         self.edits += 1;
-        // Copying the largest blocks each time would take longer than all else.
+        // Copying the largest blocks at each edit would take longer than everything else.
         let is_compared = bytes.len() <= 4096 || self.edits.is_multiple_of(16);
         let before = if is_compared { bytes.clone() } else { Vec::new() };
         let mut edit = BlockEdit::new(&mut bytes);
@@ -274,7 +274,7 @@ impl ForkStore for MemoryFork {
         let touched: Vec<_> = edit.into_touched().ranges().collect();
         self.bytes_touched += touched.iter().map(|range| range.len() as u64).sum::<u64>();
         if is_compared {
-            // What is not said to have changed has not.
+            // Bytes outside the reported ranges must not have changed.
             let mut replayed = before;
             for range in touched {
                 replayed[range.clone()].copy_from_slice(&bytes[range]);

@@ -6,7 +6,7 @@ use xfs_format::attr::leaf::{AttrLeafHeaderDisk, LEAF_MAGIC};
 use xfs_format::dabtree::{self, DaHeaderDisk, NODE_MAGIC, NodeEntryDisk, NodeHeaderDisk};
 use xfs_format::{DiskAddr, FileBlock};
 
-use super::Identity;
+use super::TreeIdentity;
 use crate::bounds::Bounds;
 use crate::edit::{BlockEdit, u16_at, u32_at};
 
@@ -17,7 +17,7 @@ const COUNT: usize = offset_of!(NodeHeaderDisk, count);
 const HEADER: usize = size_of::<NodeHeaderDisk>();
 const ENTRY: usize = size_of::<NodeEntryDisk>();
 
-/// Entries that a node of so many bytes holds.
+/// The number of entries in a node of `block_bytes`.
 pub(super) const fn capacity(block_bytes: usize) -> usize {
     (block_bytes - HEADER) / ENTRY
 }
@@ -42,14 +42,14 @@ pub(super) fn child(bytes: &[u8], index: usize) -> FileBlock {
     FileBlock(u32_at(bytes, HEADER + ENTRY * index + 4).into())
 }
 
-/// What a node says of the hashes of a child.
+/// The bounds that a node sets for the hashes of a child.
 pub(super) fn bounds(bytes: &[u8], index: usize) -> Bounds {
     let lowest = index.checked_sub(1).map_or(0, |before| hash(bytes, before));
     Bounds { lowest, last: Some(hash(bytes, index)) }
 }
 
-/// The highest hash in a node or in a leaf of either tree: all have their count at one place, and
-/// entries of 8 bytes that start with the hash.
+/// The highest hash in a node or in a leaf of either tree. All have their count at the same offset,
+/// and entries of 8 bytes that start with the hash.
 pub(super) fn last_hash(bytes: &[u8]) -> u32 {
     let base = match dabtree::magic(bytes) {
         Some(LEAF_MAGIC) => size_of::<AttrLeafHeaderDisk>(),
@@ -82,15 +82,15 @@ pub(super) fn remove(edit: &mut BlockEdit<'_>, index: usize) {
     edit.put_u16(COUNT, entries as u16 - 1);
 }
 
-/// Keeps the first entries only.
+/// Keeps only the first `kept` entries.
 pub(super) fn truncate(edit: &mut BlockEdit<'_>, kept: usize) {
     edit.put_u16(COUNT, kept as u16);
 }
 
-/// Makes a new node of the entries of `source` from `first` on, on the same level.
+/// Initializes a new node on the same level with the entries of `source` from `first` on.
 pub(super) fn initialise(
     edit: &mut BlockEdit<'_>,
-    identity: &Identity,
+    identity: &TreeIdentity,
     source: &[u8],
     first: usize,
 ) {
@@ -101,10 +101,10 @@ pub(super) fn initialise(
     edit.put(HEADER, moved.expect("the count was verified"));
 }
 
-/// Makes the block a root with one child.
+/// Initializes the block as a root with one child.
 pub(super) fn make_root(
     edit: &mut BlockEdit<'_>,
-    identity: &Identity,
+    identity: &TreeIdentity,
     level: u16,
     (hash, child): (u32, FileBlock),
 ) {
@@ -114,21 +114,21 @@ pub(super) fn make_root(
     edit.put_u32(HEADER + 4, child.0 as u32);
 }
 
-fn put_header(edit: &mut BlockEdit<'_>, identity: &Identity, level: u16, count: usize) {
+fn put_header(edit: &mut BlockEdit<'_>, identity: &TreeIdentity, level: u16, count: usize) {
     put_identity(edit, NODE_MAGIC, identity);
     edit.put_u16(COUNT, count as u16);
     edit.put_u16(offset_of!(NodeHeaderDisk, level), level);
 }
 
-/// Puts the common header of a new block; the chain is left alone.
-pub(crate) fn put_identity(edit: &mut BlockEdit<'_>, magic: u16, identity: &Identity) {
+/// Writes the common header of a new block, except its sibling links.
+pub(crate) fn put_identity(edit: &mut BlockEdit<'_>, magic: u16, identity: &TreeIdentity) {
     edit.put_u16(offset_of!(DaHeaderDisk, magic), magic);
     edit.put_u64(offset_of!(DaHeaderDisk, block), identity.address);
     edit.put(offset_of!(DaHeaderDisk, uuid), &identity.uuid);
     edit.put_u64(offset_of!(DaHeaderDisk, owner), identity.owner);
 }
 
-/// Says where the block lies, after its contents came from elsewhere.
+/// Sets the address of the block, after its contents were copied from another.
 pub(super) fn set_address(edit: &mut BlockEdit<'_>, address: DiskAddr) {
     edit.put_u64(offset_of!(DaHeaderDisk, block), address.0);
 }

@@ -1,5 +1,5 @@
-//! Names over real transactions, on volumes in memory: what was committed is what is read, by a
-//! cache that has seen none of it.
+//! Changes of names in real transactions, on volumes in memory. A new cache must read exactly the
+//! committed changes.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod names;
@@ -16,27 +16,27 @@ use xfs_dir::{
     resume_attribute, set_attribute,
 };
 use xfs_format::reservation::TransactionKind;
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_testkit::CowDevice;
-use xfs_trans::testing::{JournalParts, crashed, make_sized, parts, recovered_parts, superblock};
-use xfs_trans::{IntentPayload, Journal, OpenIntent};
+use xfs_trans::testing::{Parts, crashed, make_sized, parts, recovered_parts, superblock};
+use xfs_trans::{Journal, OpenIntent, Promise};
 
 use names::Names;
 
 const VOLUME_BYTES: u64 = 400 << 20;
 
-fn journal(parts: JournalParts) -> Arc<Journal> {
-    let JournalParts { cache, log, superblock } = parts;
+fn journal(parts: Parts) -> Arc<Journal> {
+    let Parts { cache, log, superblock } = parts;
     open_journal(cache, log, &superblock).unwrap()
 }
 
-/// A cache that has read nothing yet.
+/// Returns an empty cache.
 fn cache_of(device: &SharedDevice) -> BufferCache {
     let geometry = Arc::new(superblock(device).geometry);
     BufferCache::new(Arc::clone(device), geometry, 8 << 20)
 }
 
-/// Fills and empties a volume by turns. Half way it is cut off and recovered; at the end it is
+/// Fills and empties a volume alternately. Half way it is cut off and recovered; at the end it is
 /// unmounted.
 fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
     let device = make_sized(VOLUME_BYTES, options);
@@ -61,18 +61,18 @@ fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
     checked.check(&cache_of(&device));
 }
 
-/// The chain of an attribute has no way back once it has begun.
+/// The chain of an attribute cannot be undone once it has begun (I5 of the crate).
 #[test]
-fn extents_that_cannot_be_counted_are_refused_before_anything_is_done() {
+fn attribute_with_uncountable_extents_is_refused_before_any_change() {
     const MOST: u32 = (1 << 15) - 1;
     let device = make_sized(VOLUME_BYTES, "-b size=1k -i nrext64=0");
     let journal = journal(parts(&device, 0));
-    let root = Arc::new(Live::load(&journal, journal.superblock().root_inode).unwrap());
+    let root = Arc::new(LiveInode::load(&journal, journal.superblock().root_inode).unwrap());
     let set = |name: &[u8], value: &[u8]| {
         let geometry = journal.geometry();
         let blocks = attribute_blocks(geometry, name.len(), value.len());
         let mut tx = journal.begin(TransactionKind::SetAttr, blocks).unwrap();
-        tx.join(root.record());
+        tx.join(root.log_item());
         let attribute = NewAttribute { namespace: Namespace::Trusted, name, value };
         match set_attribute(&mut tx, &root, &attribute, SetMode::Either) {
             Ok(()) => tx.commit().map(drop),
@@ -86,7 +86,7 @@ fn extents_that_cannot_be_counted_are_refused_before_anything_is_done() {
     set(b"in blocks of its own", &[2; 40_000]).unwrap();
     let count = |extents: u32| {
         let mut tx = journal.begin(TransactionKind::ChangeInode, 0).unwrap();
-        tx.join(root.record());
+        tx.join(root.log_item());
         let before =
             root.change(&mut tx, |core| std::mem::replace(&mut core.attr_extents, extents));
         tx.commit().unwrap();
@@ -102,7 +102,8 @@ fn extents_that_cannot_be_counted_are_refused_before_anything_is_done() {
     journal.unmount().unwrap();
 }
 
-/// Fills a volume to its end, again and again: what has no room is refused, and nothing else happens.
+/// Fills a volume to its end several times. Operations without room are refused, and change
+/// nothing.
 fn check_full(seed: u64, volume_bytes: u64, options: &str) {
     let device = make_sized(volume_bytes, options);
     let journal = journal(parts(&device, 0));
@@ -133,7 +134,7 @@ fn check_full(seed: u64, volume_bytes: u64, options: &str) {
 }
 
 #[test]
-fn full_volumes() {
+fn changes_on_a_full_volume_are_refused_whole() {
     check_full(38, 40 << 20, "-n parent=1 -l size=16m");
     check_full(39, 60 << 20, "-b size=1024 -n parent=1,size=65536 -l size=22m");
 }
@@ -143,10 +144,10 @@ fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
     let mut captured = Vec::new();
     for intent in open {
         let mut works = Vec::new();
-        for promise in intent.payloads() {
+        for promise in intent.promises() {
             let work = match promise {
-                IntentPayload::Attr(attribute) => {
-                    let file = Arc::new(Live::load(journal, attribute.inode).unwrap());
+                Promise::Attr(attribute) => {
+                    let file = Arc::new(LiveInode::load(journal, attribute.inode).unwrap());
                     resume_attribute(&file, attribute)
                 }
                 promise => xfs_alloc::resume(journal.geometry(), promise).unwrap(),
@@ -162,8 +163,9 @@ fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
     }
 }
 
-/// Cuts the power between the steps of chains, with the intents of parent pointers open: recovery
-/// keeps what they promise.
+/// Cuts the power between the steps of chains, with the intents of parent pointers open. Recovery
+/// finishes them. Of each change of a directory or an attribute there is all or nothing (I3 and I1
+/// of the changes).
 fn check_intents(seed: u64, options: &str, steps: usize) {
     let device = Arc::new(CowDevice::new(make_sized(VOLUME_BYTES, options)));
     let shared: SharedDevice = Arc::clone(&device) as _;
@@ -181,7 +183,7 @@ fn check_intents(seed: u64, options: &str, steps: usize) {
         for fork in forks.take() {
             let fork: SharedDevice = Arc::new(fork);
             let (parts, replayed) = recovered_parts(&fork);
-            let JournalParts { cache, log, superblock } = parts;
+            let Parts { cache, log, superblock } = parts;
             let journal = open_journal(cache, log, &superblock).unwrap();
             let open = journal.adopt(&replayed).unwrap();
             intents += open.len();
@@ -194,32 +196,32 @@ fn check_intents(seed: u64, options: &str, steps: usize) {
 }
 
 #[test]
-fn promised_parents_are_kept() {
+fn parent_pointer_intents_are_finished_by_recovery() {
     check_intents(36, "-n parent=1 -l size=16m", 600);
     check_intents(37, "-b size=1024 -n parent=1 -l size=16m", 600);
 }
 
 #[test]
-fn common_volumes() {
+fn names_on_a_common_volume_equal_the_model() {
     check(31, "-n parent=0 -l size=16m", 3000, ParentPath::Direct);
 }
 
 #[test]
-fn parents_the_short_way() {
+fn parent_pointers_the_short_way_equal_the_model() {
     check(32, "-n parent=1 -l size=16m", 3000, ParentPath::Direct);
 }
 
 #[test]
-fn parents_the_long_way() {
+fn parent_pointers_the_long_way_equal_the_model() {
     check(33, "-n parent=1 -l size=16m", 3000, ParentPath::Intents);
 }
 
 #[test]
-fn small_blocks() {
+fn names_in_small_blocks_equal_the_model() {
     check(34, "-b size=1024 -n parent=1 -l size=16m", 4000, ParentPath::Direct);
 }
 
 #[test]
-fn large_directory_blocks() {
+fn names_in_large_directory_blocks_equal_the_model() {
     check(35, "-b size=1024 -n parent=1,size=65536 -l size=32m", 2500, ParentPath::Direct);
 }

@@ -1,5 +1,4 @@
-//! A seeded workload of names on a volume that is open for writing, and the model that says what
-//! must come of it.
+//! A seeded workload of names on a volume that is mounted read-write, and a model of the result.
 #![allow(
     clippy::indexing_slicing,
     clippy::panic,
@@ -23,20 +22,20 @@ use xfs_format::inode::{FileType, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
-use xfs_inode::{Inode, Live, NewInode, new_attribute_room};
+use xfs_inode::{Inode, LiveInode, NewInode, new_attribute_room};
 use xfs_testkit::Prng;
 use xfs_trans::{Journal, Transaction};
 
 type Name = Vec<u8>;
 type Attrs = BTreeMap<(Namespace, Name), Vec<u8>>;
 
-/// A file or a directory, as the model has it.
+/// A file or a directory of the model.
 struct Node {
-    live: Arc<Live>,
+    live: Arc<LiveInode>,
     is_directory: bool,
     entries: BTreeMap<Name, u64>,
     attributes: Attrs,
-    /// Directory and name of each link.
+    /// The directory and the name of each link.
     links: Vec<(u64, Name)>,
 }
 
@@ -46,14 +45,14 @@ pub(crate) struct Names {
     model: Model,
     random: Prng,
     path: ParentPath,
-    /// Whether chains that change attributes are cut too: they promise nothing, so that a crash may
-    /// leave what was there.
+    /// Whether chains that change attributes are cut too. They have no intents, so a crash may
+    /// leave the old attribute.
     pub(crate) cuts_values: bool,
-    /// Called between the steps of a chain, when what it promises is durable and not done.
+    /// Called between the steps of a chain, when its intent is durable and its work is not done.
     pub(crate) between_steps: Option<Box<dyn FnMut()>>,
 }
 
-/// What a volume must hold.
+/// The expected contents of a volume.
 pub(crate) struct Model {
     nodes: BTreeMap<u64, Node>,
     root: u64,
@@ -63,10 +62,10 @@ pub(crate) struct Model {
 const NAMESPACES: [Namespace; 3] = [Namespace::User, Namespace::Trusted, Namespace::Security];
 
 impl Names {
-    /// Over an empty volume.
+    /// Creates the model of an empty volume.
     pub(crate) fn new(journal: &Arc<Journal>, seed: u64, path: ParentPath) -> Self {
         let root = journal.superblock().root_inode;
-        let live = Arc::new(Live::load(journal, root).unwrap());
+        let live = Arc::new(LiveInode::load(journal, root).unwrap());
         let node = Node {
             live,
             is_directory: true,
@@ -97,7 +96,7 @@ impl Names {
         tx.commit().map(|_| ())
     }
 
-    /// Gives blocks back that were looked for, now and then.
+    /// Sometimes rolls the transaction, which releases the blocks of an earlier search.
     fn may_roll(&mut self, tx: &mut Transaction<'_>) -> Result<()> {
         if self.random.within(0..8) == 0 { tx.roll() } else { Ok(()) }
     }
@@ -137,7 +136,7 @@ impl Names {
         ParentLink { inode: live.number(), generation, name: name.into() }
     }
 
-    /// Does one operation; `grows` says whether the volume fills or empties.
+    /// Performs one operation. `grows` chooses whether the volume fills or empties.
     pub(crate) fn step(&mut self, grows: bool) -> Result<()> {
         let more = if grows { 55 } else { 15 };
         let choice = self.random.within(0..100);
@@ -167,7 +166,7 @@ impl Names {
         let blocks =
             inode_blocks(geometry) + blocks_to_add(geometry) + parent_blocks(geometry, name.len());
         let mut tx = journal.begin(TransactionKind::Create, blocks)?;
-        tx.join(live.record());
+        tx.join(live.log_item());
         let place = seek_entry(&mut tx, &live, &name)?;
         assert_eq!(place.meaning(), None);
         self.may_roll(&mut tx)?;
@@ -175,7 +174,7 @@ impl Names {
         let made = match allocate_inode(&mut tx, live.number(), purpose) {
             Ok(made) => made,
             Err(error) => {
-                // What has changed until here is only where free blocks are listed.
+                // Only the free lists have changed at this point.
                 self.commit(tx)?;
                 return Err(error);
             }
@@ -185,7 +184,7 @@ impl Names {
         let is_born_with_it = first.is_some();
         let mut new = new_inode(&made, directory, self.has_parents());
         new.attributes = first;
-        let child = Arc::new(Live::create(&mut tx, new)?);
+        let child = Arc::new(LiveInode::create(&mut tx, new)?);
         let entry_type = entry_type(directory);
         if directory {
             init_directory(&mut tx, &child, live.number())?;
@@ -208,8 +207,8 @@ impl Names {
         Ok(())
     }
 
-    /// What a file is made with that has its parent pointer from the start: every second one, where the
-    /// inode has room.
+    /// The initial attributes of a file that is created with its parent pointer: every second file,
+    /// if the inode has room.
     fn first_parent(
         &mut self,
         link: &ParentLink,
@@ -249,7 +248,7 @@ impl Names {
         Ok(())
     }
 
-    /// One of the links of a node that may go.
+    /// A random link of a node that may be removed.
     fn pick_link(&mut self) -> Option<(u64, Name, u64)> {
         let parent = self.pick(true)?;
         let entries = &self.model.nodes[&parent].entries;
@@ -258,7 +257,7 @@ impl Names {
         Some((parent, name.clone(), *child))
     }
 
-    fn live(&self, number: u64) -> Arc<Live> {
+    fn live(&self, number: u64) -> Arc<LiveInode> {
         Arc::clone(&self.model.nodes[&number].live)
     }
 
@@ -286,7 +285,7 @@ impl Names {
         node.change(&mut tx, |core| core.nlink -= gone);
         let is_last = node.inode().core().nlink == 0;
         if is_last {
-            add_unlinked(&mut tx, node.record())?;
+            add_unlinked(&mut tx, node.log_item())?;
         }
         if self.has_parents() {
             remove_parent(&mut tx, &node, &self.link(parent, &name), self.path)?;
@@ -306,7 +305,7 @@ impl Names {
         let Some((from, name, child)) = self.pick_link() else { return Ok(()) };
         let (Some(to), new_name) = (self.pick(true), self.name()) else { return Ok(()) };
         let is_directory = self.model.nodes[&child].is_directory;
-        // A directory does not go into itself, and the target is free.
+        // A directory is not moved into itself, and the target is free.
         if is_directory && self.is_below(to, child)
             || self.model.nodes[&to].entries.contains_key(&new_name)
         {
@@ -360,7 +359,7 @@ impl Names {
         let (namespace, name) = match known.get(self.random.within(0..known.len() + 4)) {
             Some(known) => known.clone(),
             None => {
-                // Linux has no attributes of more than 255 bytes with their prefix.
+                // Linux has no attributes with names longer than 255 bytes, including their prefix.
                 let mut name = self.name();
                 name.truncate(246);
                 (NAMESPACES[self.random.within(0..3)], name)
@@ -376,7 +375,7 @@ impl Names {
         self.set_value(file, (namespace, name), value)
     }
 
-    /// Sets a value of 60,000 bytes, of an attribute that is new.
+    /// Sets a value of 60,000 bytes for a new attribute.
     pub(crate) fn set_long(&mut self) -> Result<()> {
         let Some(file) = self.pick(false) else { return self.create(false) };
         let name = (0..16).map(|_| b'a' + self.random.within(0..26) as u8).collect();
@@ -394,7 +393,7 @@ impl Names {
         let blocks = attribute_blocks(geometry, name.len(), value.len());
         let mut tx = journal.begin(TransactionKind::SetAttr, blocks)?;
         let live = self.live(file);
-        tx.join(live.record());
+        tx.join(live.log_item());
         let attribute = NewAttribute { namespace, name: &name, value: &value };
         let known = &self.model.nodes[&file].attributes;
         let mode = match known.contains_key(&(namespace, name.clone())) {
@@ -422,19 +421,19 @@ impl Names {
         let blocks = attribute_removal_blocks(journal.geometry());
         let mut tx = journal.begin(TransactionKind::RemoveAttr, blocks)?;
         let live = self.live(file);
-        tx.join(live.record());
+        tx.join(live.log_item());
         remove_attribute(&mut tx, &live, namespace, &name)?;
         tx.commit()?;
         self.model.nodes.get_mut(&file).unwrap().attributes.remove(&(namespace, name));
         Ok(())
     }
 
-    /// What the volume must hold.
+    /// Returns the expected contents of the volume.
     pub(crate) fn model(&self) -> &Model {
         &self.model
     }
 
-    /// The same; the journal is let go.
+    /// Returns the expected contents, and drops the journal.
     pub(crate) fn into_model(self) -> Model {
         self.model
     }
@@ -448,7 +447,7 @@ impl Model {
         }
     }
 
-    /// The same of the volume that is open: its inodes are newer in memory.
+    /// Compares the mounted volume, whose inodes are newer in memory, with the model.
     pub(crate) fn check_open(&self, cache: &BufferCache) {
         for node in self.nodes.values() {
             self.check_node(cache, &node.live.inode(), node);
@@ -505,7 +504,7 @@ impl Model {
         }
     }
 
-    /// What others must show: for each inode its links, its entries, its attributes.
+    /// Returns the expected view of other readers: links, entries and attributes of each inode.
     #[allow(dead_code, reason = "one of two test programs asks others")]
     pub(crate) fn shown(&self) -> BTreeMap<u64, Shown> {
         let shown = |node: &Node| {
@@ -527,11 +526,11 @@ impl Model {
     }
 }
 
-/// What others must show of an inode.
+/// The expected view of an inode.
 #[allow(dead_code, reason = "one of two test programs asks others")]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// Of a file.
+    /// The link count of a file; 0 for a directory.
     pub(crate) links: usize,
     pub(crate) entries: BTreeMap<Name, u64>,
     pub(crate) attributes: BTreeMap<Name, Vec<u8>>,
@@ -549,12 +548,12 @@ fn kept_attributes(journal: &Journal, number: InodeNumber) -> Attrs {
         .collect()
 }
 
-/// Two inodes and more are latched in ascending order.
-fn join(tx: &mut Transaction<'_>, files: &[&Arc<Live>]) {
+/// Latches two or more inodes in ascending order.
+fn join(tx: &mut Transaction<'_>, files: &[&Arc<LiveInode>]) {
     let mut files = files.to_vec();
     files.sort_by_key(|file| file.number());
     for file in files {
-        tx.join(file.record());
+        tx.join(file.log_item());
     }
 }
 

@@ -1,4 +1,4 @@
-//! Names that we write, as others see them: `xfs_repair -n` finds nothing to say, and the kernel
+//! Names that ferroxfs writes, checked by others. `xfs_repair -n` finds nothing, and the kernel
 //! shows the paths, inodes and attributes of the model, after an unmount and after a crash.
 #![allow(clippy::indexing_slicing, reason = "what fails here fails the test")]
 
@@ -25,10 +25,10 @@ use xfs_trans::testing::{JournalParts, parts, superblock};
 
 use names::{Model, Names, Shown};
 
-/// Of each geometry, with each seed.
+/// The number of operations for each geometry and seed.
 const STEPS: usize = 2500;
 
-/// Chains that are cut between their steps, of each geometry.
+/// The number of chains that are cut between their steps, for each geometry.
 const CHAINS: usize = 12;
 
 fn main() -> ExitCode {
@@ -98,7 +98,7 @@ fn check(geometry: &Geometry, seed: u64, path: ParentPath, cut: bool) -> Result<
     judge(&image, &model, cut)
 }
 
-/// Cuts chains between their steps, with the intents of parent pointers open: the kernel finishes
+/// Cuts chains between their steps, with the intents of parent pointers open. The kernel finishes
 /// them.
 fn check_promises(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     ready()?;
@@ -145,8 +145,8 @@ fn device(image: &Image) -> Result<SharedDevice, TrialError> {
     Ok(Arc::new(FileDevice::open(&image.data, OpenOptions::read_write()).map_err(failed)?))
 }
 
-/// Has xfs_repair, the kernel and our own reader look at the image. What is still in its log the
-/// kernel replays first.
+/// Checks the image with xfs_repair, the kernel and our own reader. The kernel replays the log
+/// first.
 fn judge(image: &Image, model: &Model, replays: bool) -> Result<(), TrialError> {
     if replays {
         image.mount(&[])?.unmount()?;
@@ -167,8 +167,9 @@ fn judge(image: &Image, model: &Model, replays: bool) -> Result<(), TrialError> 
     Ok(())
 }
 
-/// Cuts chains that set long values after their blocks were mapped, before anything names them: the
-/// old attributes are there, nothing is to be repaired, and the kernel can change them further.
+/// Cuts chains that set long values after their blocks were mapped, before any name exists. The old
+/// attributes must be present, xfs_repair must find nothing, and the kernel must be able to change
+/// them further.
 fn check_half_set(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
     let folder = folder()?;
@@ -212,7 +213,7 @@ fn expect_sound(image: &Image) -> Result<(), TrialError> {
     }
 }
 
-/// Removes the user attributes of everything in the root, by the kernel.
+/// Removes the user attributes of everything in the root, through the kernel.
 fn remove_attributes(root: &Path) -> Result<(), TrialError> {
     for entry in std::fs::read_dir(root).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -226,7 +227,7 @@ fn remove_attributes(root: &Path) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Compares what the kernel shows with what it should.
+/// Compares the kernel's view with the expected one.
 fn compare(root: &Path, expected: &BTreeMap<u64, Shown>) -> Result<(), TrialError> {
     let tree = Tree::walk(root)?;
     let found: BTreeMap<u64, Shown> = tree

@@ -9,7 +9,7 @@ use crate::testing::{DIRECTORY, EMPTY, HOLES, LINK, Volume, changed};
 
 const KIB: u64 = 1024;
 
-/// What "holes" holds: a block of A, a hole, an unwritten block, a block of B, then nothing.
+/// The contents of "holes": a block of A, a hole, an unwritten block, a block of B, then a hole.
 fn expected_holes() -> Vec<u8> {
     let mut bytes = vec![0; 1 << 20];
     bytes[..1024].fill(b'A');
@@ -18,7 +18,7 @@ fn expected_holes() -> Vec<u8> {
 }
 
 #[test]
-fn every_offset_and_length() {
+fn read_at_every_offset_and_length_returns_the_bytes() {
     let volume = Volume::new();
     let (inode, cache) = (volume.read(HOLES).unwrap(), volume.cache());
     let expected = expected_holes();
@@ -36,7 +36,7 @@ fn every_offset_and_length() {
 }
 
 #[test]
-fn the_end_of_the_file() {
+fn read_past_the_end_returns_fewer_bytes() {
     let volume = Volume::new();
     let (inode, cache) = (volume.read(HOLES).unwrap(), volume.cache());
     let mut buffer = [0xff; 16];
@@ -48,10 +48,10 @@ fn the_end_of_the_file() {
 }
 
 #[test]
-fn bytes_of_one_written_extent_have_a_place() {
+fn bytes_of_one_written_extent_have_a_device_range() {
     let volume = Volume::new();
     let (inode, cache) = (volume.read(HOLES).unwrap(), volume.cache());
-    let place = |offset, length| inode.place(&cache, offset, length).unwrap();
+    let place = |offset, length| inode.device_range(&cache, offset, length).unwrap();
     for (offset, length, byte) in [(0, 1024, b'A'), (1000, 24, b'A'), (5 * KIB, 1024, b'B')] {
         let place = place(offset, length).expect("written");
         assert_eq!(place.end - place.start, length as u64);
@@ -59,17 +59,18 @@ fn bytes_of_one_written_extent_have_a_place() {
         cache.device().read_at(place.start, &mut bytes).unwrap();
         assert!(bytes.iter().all(|there| *there == byte), "{length} at {offset}");
     }
-    // Nothing, a hole behind them, a hole, unwritten blocks, the end, and far past it.
+    // An empty range, a range that reaches into a hole, a hole, unwritten blocks, the end, far past
+    // it.
     for (offset, length) in
         [(0, 0), (0, 1025), (KIB, 1), (4 * KIB, 1), (1 << 20, 1), (u64::MAX, usize::MAX)]
     {
         assert_eq!(place(offset, length), None, "{length} at {offset}");
     }
-    assert!(volume.read(DIRECTORY).unwrap().place(&cache, 0, 1).is_err());
+    assert!(volume.read(DIRECTORY).unwrap().device_range(&cache, 0, 1).is_err());
 }
 
 #[test]
-fn data_and_holes() {
+fn seek_finds_data_and_holes() {
     let volume = Volume::new();
     let (inode, cache) = (volume.read(HOLES).unwrap(), volume.cache());
     let check = |offset, data, hole| {
@@ -88,7 +89,7 @@ fn data_and_holes() {
 }
 
 #[test]
-fn a_hole_at_the_end_of_a_full_file_is_its_end() {
+fn seek_hole_in_a_full_file_returns_its_end() {
     let volume = Volume::new();
     volume.put_inode(&changed(HOLES, &[(56, &1000_u64.to_be_bytes())]));
     let (inode, cache) = (volume.read(HOLES).unwrap(), volume.cache());
@@ -97,7 +98,7 @@ fn a_hole_at_the_end_of_a_full_file_is_its_end() {
 }
 
 #[test]
-fn sizes_near_the_limit() {
+fn read_and_seek_near_the_largest_size_do_not_overflow() {
     let volume = Volume::new();
     let size = i64::MAX.cast_unsigned();
     volume.put_inode(&changed(EMPTY, &[(56, &size.to_be_bytes())]));
@@ -109,7 +110,7 @@ fn sizes_near_the_limit() {
     assert_eq!(inode.seek_data(&cache, 0).unwrap(), None);
     assert_eq!(inode.seek_hole(&cache, size - 1).unwrap(), Some(size - 1));
 
-    // The last block that a file can have is far behind the highest size.
+    // The largest block of a file lies far past its largest size.
     let last = Extent {
         file_block: FileBlock(FILE_BLOCK_LIMIT - 1),
         start: FsBlock(15),
@@ -127,7 +128,7 @@ fn sizes_near_the_limit() {
 }
 
 #[test]
-fn what_has_no_bytes() {
+fn read_of_a_file_without_bytes_is_refused() {
     let volume = Volume::new();
     let cache = volume.cache();
     let read = |record| volume.read(record).unwrap().read_at(&cache, 0, &mut [0]).unwrap_err();

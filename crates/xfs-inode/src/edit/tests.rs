@@ -1,4 +1,5 @@
-//! Every kind of change against a model of single blocks, and the steps against a sorted list.
+//! Every kind of change against a model of single blocks, and the record edits against a sorted
+//! list.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use xfs_format::extent::{Extent, MAX_EXTENT_BLOCKS};
 use xfs_format::{FileBlock, FsBlock};
 use xfs_testkit::Prng;
 
-use super::{BlockRange, Step, Target, plan};
+use super::{BlockRange, NewMapping, RecordEdit, plan};
 use crate::extent_map::ExtentMap;
 
 fn extent(file_block: u64, start: u64, length_blocks: u32, unwritten: bool) -> Extent {
@@ -18,7 +19,7 @@ fn range(start: u64, length_blocks: u64) -> BlockRange {
     BlockRange { start: FileBlock(start), length_blocks }
 }
 
-fn check(old: &[Extent], change: (BlockRange, Target), expected: &[Extent]) {
+fn check(old: &[Extent], change: (BlockRange, NewMapping), expected: &[Extent]) {
     let mut map = ExtentMap::from_verified(old.to_vec());
     let change = plan(&map, change.0, change.1);
     map.replace(&change.old, &change.new);
@@ -27,8 +28,8 @@ fn check(old: &[Extent], change: (BlockRange, Target), expected: &[Extent]) {
 }
 
 #[test]
-fn a_hole_is_filled_and_becomes_one_with_its_neighbours() {
-    let blocks = |start| Target::Blocks { start: FsBlock(start), unwritten: false };
+fn allocation_into_a_hole_joins_its_neighbours() {
+    let blocks = |start| NewMapping::Blocks { start: FsBlock(start), unwritten: false };
     check(&[], (range(3, 2), blocks(10)), &[extent(3, 10, 2, false)]);
     let left = extent(0, 10, 3, false);
     check(&[left], (range(3, 2), blocks(13)), &[extent(0, 10, 5, false)]);
@@ -42,8 +43,8 @@ fn a_hole_is_filled_and_becomes_one_with_its_neighbours() {
 }
 
 #[test]
-fn a_conversion_splits_and_joins() {
-    let written = Target::Converted { unwritten: false };
+fn conversion_splits_and_joins_extents() {
+    let written = NewMapping::Converted { unwritten: false };
     let (all, whole) = (extent(0, 10, 9, true), extent(0, 10, 9, false));
     check(&[all], (range(0, 9), written), &[whole]);
     let (head, tail) = (extent(0, 10, 3, true), extent(6, 16, 3, true));
@@ -55,24 +56,28 @@ fn a_conversion_splits_and_joins() {
 }
 
 #[test]
-fn unmapping_cuts() {
+fn unmapping_cuts_extents() {
     let all = extent(0, 10, 9, false);
-    check(&[all], (range(3, 3), Target::Hole), &[extent(0, 10, 3, false), extent(6, 16, 3, false)]);
-    check(&[all], (range(0, 9), Target::Hole), &[]);
-    check(&[all], (range(9, 9), Target::Hole), &[all]);
+    check(
+        &[all],
+        (range(3, 3), NewMapping::Hole),
+        &[extent(0, 10, 3, false), extent(6, 16, 3, false)],
+    );
+    check(&[all], (range(0, 9), NewMapping::Hole), &[]);
+    check(&[all], (range(9, 9), NewMapping::Hole), &[all]);
 }
 
-/// A btree's leaf as far as order goes: no step may make two records overlap.
-fn follow(records: &mut BTreeMap<u64, Extent>, step: Step) {
+/// Applies an edit to a sorted list, as to a btree's leaf. No edit may make two records overlap.
+fn follow(records: &mut BTreeMap<u64, Extent>, step: RecordEdit) {
     match step {
-        Step::Remove(old) => assert_eq!(records.remove(&old.file_block.0), Some(old)),
-        Step::Update { old, new } => {
+        RecordEdit::Remove(old) => assert_eq!(records.remove(&old.file_block.0), Some(old)),
+        RecordEdit::Update { old, new } => {
             let before = records.range(..old.file_block.0).next_back();
             assert!(before.is_none_or(|(_, before)| before.end() <= new.file_block), "{step:?}");
             assert_eq!(records.remove(&old.file_block.0), Some(old));
             assert_eq!(records.insert(new.file_block.0, new), None);
         }
-        Step::Insert(new) => assert_eq!(records.insert(new.file_block.0, new), None),
+        RecordEdit::Insert(new) => assert_eq!(records.insert(new.file_block.0, new), None),
     }
     assert!(
         records.values().is_sorted_by(|left, right| left.end() <= right.file_block),
@@ -81,7 +86,7 @@ fn follow(records: &mut BTreeMap<u64, Extent>, step: Step) {
 }
 
 #[test]
-fn random_changes_against_single_blocks() {
+fn random_changes_equal_a_model_of_single_blocks() {
     const BLOCKS: u64 = 3000;
     for seed in 0..4 {
         let mut numbers = Prng::new(0xed17 + seed);
@@ -95,24 +100,31 @@ fn random_changes_against_single_blocks() {
             let length = 1 + below(longest.min(BLOCKS - start));
             let unwritten = below(2) == 0;
             let target = match below(6) {
-                0 => Target::Hole,
-                1 | 2 => Target::Converted { unwritten },
-                // Often where a neighbour's blocks go on.
-                3 => Target::Blocks { start: FsBlock(100_000 + start), unwritten },
-                _ => Target::Blocks { start: FsBlock(1 + below(1 << 30)), unwritten },
+                0 => NewMapping::Hole,
+                1 | 2 => NewMapping::Converted { unwritten },
+                // Often contiguous with a neighbour's blocks.
+                3 => NewMapping::Blocks { start: FsBlock(100_000 + start), unwritten },
+                _ => NewMapping::Blocks { start: FsBlock(1 + below(1 << 30)), unwritten },
             };
             for (index, block) in (start..start + length).enumerate() {
                 let slot = &mut model[block as usize];
                 *slot = match target {
-                    Target::Hole => None,
-                    Target::Converted { unwritten } => slot.map(|(start, _)| (start, unwritten)),
-                    Target::Blocks { start, unwritten } => {
+                    NewMapping::Hole => None,
+                    NewMapping::Converted { unwritten } => {
+                        slot.map(|(start, _)| (start, unwritten))
+                    }
+                    NewMapping::Blocks { start, unwritten } => {
                         Some((start.0 + index as u64, unwritten))
                     }
                 };
             }
             let change = plan(&map, range(start, length), target);
-            for step in change.steps() {
+            for block in change.new.iter().flat_map(|new| new.file_block.0..new.end().0) {
+                let is_old = |old: &Extent| (old.file_block.0..old.end().0).contains(&block);
+                let is_covered = (start..start + length).contains(&block);
+                assert!(is_covered || change.old.iter().any(is_old), "I1: {change:?}");
+            }
+            for step in change.record_edits() {
                 follow(&mut records, step);
             }
             map.replace(&change.old, &change.new);
@@ -131,7 +143,7 @@ fn random_changes_against_single_blocks() {
 }
 
 #[test]
-fn a_large_map_is_not_moved_for_each_change() {
+fn change_of_a_large_map_moves_few_extents() {
     // Quadratic work would take minutes here.
     let mut map = ExtentMap::default();
     for index in 0..200_000_u64 {
@@ -139,14 +151,14 @@ fn a_large_map_is_not_moved_for_each_change() {
         let change = plan(
             &map,
             range(2 * at, 1),
-            Target::Blocks { start: FsBlock(7 * at + 1), unwritten: false },
+            NewMapping::Blocks { start: FsBlock(7 * at + 1), unwritten: false },
         );
         map.replace(&change.old, &change.new);
     }
     map.check();
     for index in 0..200_000_u64 {
         let at = index.wrapping_mul(0x85eb_ca6b) % 200_000;
-        let change = plan(&map, range(2 * at, 1), Target::Hole);
+        let change = plan(&map, range(2 * at, 1), NewMapping::Hole);
         map.replace(&change.old, &change.new);
     }
     map.check();

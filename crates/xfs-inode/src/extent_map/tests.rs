@@ -1,4 +1,4 @@
-//! Lookup at, before, between and behind extents.
+//! Lookup at, before, between and after extents.
 
 use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
 use xfs_format::{FileBlock, FsBlock};
@@ -21,7 +21,7 @@ fn hole(start: u64, end: FileBlock) -> Mapping {
 }
 
 #[test]
-fn find() {
+fn find_returns_the_extent_or_the_hole() {
     let (first, second) = (extent(2, 100, 3), extent(5, 200, 1));
     let last = extent(10, 300, 2);
     let map = ExtentMap::from_verified(vec![first, second, last]);
@@ -39,14 +39,14 @@ fn find() {
 }
 
 #[test]
-fn an_empty_map_is_one_hole() {
+fn empty_map_is_one_hole() {
     assert_eq!(ExtentMap::EMPTY.find(FileBlock(7)), hole(0, LIMIT));
     let all: Vec<_> = ExtentMap::EMPTY.mappings_from(FileBlock(7)).collect();
     assert_eq!(all, [hole(0, LIMIT)]);
 }
 
 #[test]
-fn mappings_go_on_to_the_limit() {
+fn mappings_end_at_the_largest_file_block() {
     let last = extent(FILE_BLOCK_LIMIT - 1, 9, 1);
     let map = ExtentMap::from_verified(vec![extent(0, 5, 1), last]);
     let all: Vec<_> = map.mappings_from(FileBlock(0)).collect();

@@ -1,4 +1,4 @@
-//! A btree that the kernel wrote, and trees that loop, lie or do not end.
+//! A btree that the kernel wrote, and trees that loop, contain wrong facts or do not end.
 
 use xfs_buffer::{Error, Result};
 use xfs_format::btree::BtreeCheck;
@@ -8,7 +8,7 @@ use xfs_format::{Check, FileBlock, FsBlock};
 
 use crate::testing::{FRAGMENTS, FRAGMENTS_LEAF, Volume, changed, failed_check, number};
 
-/// Where the kernel put the only leaf.
+/// The only leaf of the kernel's btree.
 const LEAF: u64 = 31;
 /// Offsets of level, count, first key and first pointer of the root in the inode.
 const ROOT_LEVEL: usize = 177;
@@ -54,7 +54,7 @@ fn leaf(extents: &[(u64, u64, u32)]) -> Vec<u8> {
 }
 
 #[test]
-fn the_kernels_btree() {
+fn btree_written_by_the_kernel_is_walked() {
     let volume = Volume::new();
     let extents = walk(&volume).unwrap();
     assert_eq!(extents.len(), 30);
@@ -62,12 +62,12 @@ fn the_kernels_btree() {
     assert!(extents.iter().zip(0..).all(|(extent, index)| extent.file_block.0 == 2 * index + 1));
     let (inode, cache) = (volume.read(FRAGMENTS).unwrap(), volume.cache());
     assert!(inode.extent_map(&cache, ForkKind::Data).unwrap().iter().eq(&extents));
-    // From here on the walk gives what was loaded.
+    // From here on the loaded map is walked.
     assert_eq!(inode.extents(&cache, ForkKind::Data).count(), 30);
 }
 
 #[test]
-fn a_second_level() {
+fn btree_of_two_levels_is_walked() {
     let volume = Volume::new();
     volume.put_inode(&changed(FRAGMENTS, &[(ROOT_LEVEL, &[2]), (ROOT_POINTERS, &be(&[40]))]));
     volume.put_btree_block(40, (1, 2), &node(&[(1, LEAF), (100, 41)]));
@@ -80,8 +80,9 @@ fn a_second_level() {
     assert_eq!(extents[29].file_block, FileBlock(200));
 }
 
+/// I1.
 #[test]
-fn counts_that_differ_from_the_inode() {
+fn counts_that_differ_from_the_inode_are_refused() {
     let volume = Volume::new();
     volume.put_inode(&changed(FRAGMENTS, &[(31, &[29])]));
     check_walk(&volume, ExtentCheck::Count { found: 30, expected: 29 });
@@ -90,7 +91,7 @@ fn counts_that_differ_from_the_inode() {
 }
 
 #[test]
-fn blocks_of_others() {
+fn blocks_of_another_owner_are_refused() {
     let volume = Volume::new();
     volume.put_changed_block(LEAF, FRAGMENTS_LEAF, &[(56, &be(&[99]))]);
     let expected = number(FRAGMENTS).0;
@@ -98,7 +99,7 @@ fn blocks_of_others() {
 }
 
 #[test]
-fn levels_that_do_not_fall() {
+fn levels_that_do_not_fall_are_refused() {
     let volume = Volume::new();
     volume.put_inode(&changed(FRAGMENTS, &[(ROOT_LEVEL, &[2])]));
     check_walk(&volume, BtreeCheck::LevelOnPath { found: 0, expected: 1 });
@@ -108,26 +109,27 @@ fn levels_that_do_not_fall() {
     check_walk(&volume, BtreeCheck::LevelOnPath { found: 2, expected: 1 });
 }
 
+/// I3 of the crate.
 #[test]
-fn a_block_with_two_parents() {
+fn block_with_two_parents_is_refused() {
     let volume = Volume::new();
     let changes: [(usize, &[u8]); 3] =
         [(ROOT_COUNT, &[2]), (ROOT_KEYS, &be(&[1, 1000])), (ROOT_POINTERS, &be(&[LEAF, LEAF]))];
     let more: [(usize, &[u8]); 1] = [(31, &[60])];
     let record = changed(&changed(FRAGMENTS, &changes), &more);
-    // Sixty extents need as many blocks.
+    // The count of 61 extents needs more blocks than there are.
     volume.put_inode(&changed(&record, &[(71, &[61])]));
     let found = u64::MAX;
     check_walk(&volume, BtreeCheck::SiblingOnPath { side: "right", found, expected: LEAF });
 }
 
 #[test]
-fn entries_outside_their_parent() {
+fn entries_outside_their_parent_are_refused() {
     let volume = Volume::new();
     let changes: [(usize, &[u8]); 3] =
         [(ROOT_COUNT, &[2]), (ROOT_KEYS, &be(&[1, 9])), (ROOT_POINTERS, &be(&[LEAF, 40]))];
     volume.put_inode(&changed(FRAGMENTS, &changes));
-    // Block 9 and those after it are the second child's.
+    // Block 9 and those after it belong to the second child.
     volume.put_btree_block(40, (0, 1), &leaf(&[(200, 700, 1)]));
     volume.join_btree_blocks(LEAF, 40);
     check_walk(&volume, BtreeCheck::OutsideParent { index: 29 });
@@ -137,7 +139,7 @@ fn entries_outside_their_parent() {
 }
 
 #[test]
-fn leaves_that_do_not_hold_together() {
+fn leaves_out_of_order_are_refused() {
     let volume = Volume::new();
     volume.put_btree_block(LEAF, (0, 0), &[]);
     check_walk(&volume, BtreeCheck::EmptyLeaf);
@@ -147,7 +149,7 @@ fn leaves_that_do_not_hold_together() {
 }
 
 #[test]
-fn nothing_comes_after_an_error() {
+fn walk_after_an_error_ends() {
     let volume = Volume::new();
     volume.put_btree_block(LEAF, (0, 0), &[]);
     let (inode, cache) = (volume.read(FRAGMENTS).unwrap(), volume.cache());

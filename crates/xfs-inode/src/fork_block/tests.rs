@@ -1,4 +1,4 @@
-//! Blocks of a fork, in one piece and in several.
+//! Contiguous and scattered blocks of a fork.
 
 use xfs_format::extent::ExtentCheck;
 use xfs_format::inode::ForkKind;
@@ -13,7 +13,7 @@ fn any(length_blocks: u32) -> BlockShape {
 }
 
 #[test]
-fn pieces_in_file_order() {
+fn scattered_block_is_read_in_file_order() {
     let volume = Volume::new();
     let (inode, cache) = (volume.read(HOLES).unwrap(), volume.cache());
     let read =
@@ -25,7 +25,7 @@ fn pieces_in_file_order() {
 }
 
 #[test]
-fn blocks_that_do_not_exist() {
+fn unmapped_blocks_are_refused() {
     let volume = Volume::new();
     let (inode, cache) = (volume.read(HOLES).unwrap(), volume.cache());
     let check = |first, count, missing| {

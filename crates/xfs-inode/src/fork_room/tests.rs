@@ -1,4 +1,4 @@
-//! Where attributes start, as the kernel places them on inodes of 512 bytes.
+//! The offsets of the attribute fork, as the kernel chooses them for inodes of 512 bytes.
 
 use xfs_format::inode::{ForkFormat, InodeCore};
 use xfs_format::{DiskAddr, Geometry, InodeNumber, StructureAddress, Superblock};
@@ -25,14 +25,14 @@ fn check(format: ForkFormat, data: (u8, usize), attr_bytes: usize, expected: Opt
 }
 
 #[test]
-fn the_usual_place() {
+fn default_offset_equals_the_kernels() {
     assert_eq!(usual_offset(ForkFormat::Extents, &geometry()), 24);
     assert_eq!(usual_offset(ForkFormat::Device, &geometry()), 1);
 }
 
 #[test]
-fn as_far_back_as_they_allow() {
-    // 336 bytes in all, of which attributes leave the rest to data.
+fn offset_is_as_high_as_the_attributes_allow() {
+    // 336 bytes in total; the attributes leave the rest to data.
     check(ForkFormat::Extents, (0, 0), 50, Some(35));
     check(ForkFormat::Extents, (0, 0), 4, Some(37));
     check(ForkFormat::Extents, (0, 16), 280, Some(7));
@@ -42,7 +42,7 @@ fn as_far_back_as_they_allow() {
 }
 
 #[test]
-fn what_fits_stays() {
+fn offset_of_attributes_that_fit_does_not_change() {
     check(ForkFormat::Extents, (24, 16), 144, Some(24));
     check(ForkFormat::Extents, (24, 16), 145, Some(23));
     check(ForkFormat::Extents, (24, 192), 145, None);
@@ -50,16 +50,16 @@ fn what_fits_stays() {
 }
 
 #[test]
-fn a_root_does_not_move() {
+fn offset_beside_a_btree_root_does_not_change() {
     check(ForkFormat::Btree, (24, 52), 144, Some(24));
     check(ForkFormat::Btree, (24, 52), 145, None);
     check(ForkFormat::Btree, (0, 68), 100, Some(29));
-    // So many extents become a root of the smallest size.
+    // 20 extents become a root of the smallest size.
     check(ForkFormat::Extents, (0, 320), 280, Some(7));
 }
 
 #[test]
-fn behind_a_device_number() {
+fn offset_after_a_device_number_is_fixed() {
     check(ForkFormat::Device, (0, 4), 328, Some(1));
     check(ForkFormat::Device, (0, 4), 329, None);
 }

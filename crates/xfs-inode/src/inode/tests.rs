@@ -1,4 +1,4 @@
-//! Reading by number: good, free, missing, and one bad inode among good ones.
+//! Reading by number: valid, free and missing inodes, and one corrupt inode among valid ones.
 
 use xfs_buffer::{Error, PosixError};
 use xfs_format::inode::{FileType, ForkKind};
@@ -12,7 +12,7 @@ use crate::testing::{
 };
 
 #[test]
-fn types_and_forks() {
+fn inodes_of_every_type_have_the_expected_forks() {
     let volume = Volume::new();
     let check = |record, file_type, is_as_expected: fn(&Fork, &Fork) -> bool| {
         let inode = volume.read(record).unwrap();
@@ -41,7 +41,7 @@ fn free_and_missing_inodes_are_not_found() {
 }
 
 #[test]
-fn a_bad_inode_does_not_hide_its_neighbours() {
+fn corrupt_inode_does_not_hide_its_neighbours() {
     let volume = Volume::new();
     volume.put(number(EMPTY).0 * 512 + 20, &[0xff]);
     assert!(matches!(failed_check(volume.read(EMPTY)), Check::Checksum { .. }));
@@ -50,7 +50,7 @@ fn a_bad_inode_does_not_hide_its_neighbours() {
 }
 
 #[test]
-fn neighbours_are_found_together_as_each_by_itself() {
+fn inodes_read_together_equal_inodes_read_alone() {
     let volume = Volume::new();
     volume.put(number(EMPTY).0 * 512 + 20, &[0xff]);
     let mut numbers: Vec<_> = ALL.iter().map(|record| number(record)).collect();
@@ -67,7 +67,7 @@ fn neighbours_are_found_together_as_each_by_itself() {
     }
 }
 
-/// Everything that can be done with an inode. Errors are fine, panics are not.
+/// Calls everything that can be done with an inode. Errors are allowed, panics are not.
 fn use_all(volume: &Volume, record: &[u8]) {
     let cache = volume.cache();
     let Ok(inode) = Inode::decode(record, number(record), &cache.verify_context()) else { return };
@@ -86,11 +86,11 @@ fn use_all(volume: &Volume, record: &[u8]) {
 }
 
 #[test]
-fn no_flipped_bit_of_an_inode_panics() {
+fn inode_with_a_flipped_bit_does_not_panic() {
     let volume = Volume::new();
     for record in ALL {
         for bit in 0..record.len() * 8 {
-            // The number and the UUID would only say that it is another inode.
+            // The number and the UUID would only make it another inode.
             if (152..176).contains(&(bit / 8)) {
                 continue;
             }
@@ -101,7 +101,7 @@ fn no_flipped_bit_of_an_inode_panics() {
 }
 
 #[test]
-fn no_flipped_bit_of_an_extent_leaf_panics() {
+fn extent_leaf_with_a_flipped_bit_does_not_panic() {
     let volume = Volume::new();
     for bit in 0..FRAGMENTS_LEAF.len() * 8 {
         let flipped = FRAGMENTS_LEAF[bit / 8] ^ (1 << (bit % 8));

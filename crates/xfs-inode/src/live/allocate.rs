@@ -1,11 +1,11 @@
-//! Setting space aside for a range of a file.
+//! Preallocating space for a range of a file.
 //!
-//! Owns: that it is done for the whole range or for nothing of it. Does **not** own: how a hole is
-//! allocated ([`write`](super::write)), permission, or the lock of the file's contents.
+//! Owns: the guarantee that the whole range is allocated or nothing. Does **not** own the
+//! allocation of a hole ([`write`](super::write)), permission, or the lock of the file's contents.
 //!
-//! Blocks for all holes are taken from the counters before the first is allocated, so a volume that has
-//! too few refuses at once. What the map's btree takes beyond that is known only as it grows: where
-//! that is missing, the holes become holes again.
+//! Blocks for all holes are taken from the counters before the first is allocated, so a volume with
+//! too few blocks refuses at once. The additional blocks of the map's btree are known only as it
+//! grows. If these run out, the allocated holes are freed again.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -13,21 +13,22 @@ use std::sync::Arc;
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::inode::{ForkKind, InodeFlags};
 use xfs_format::timestamp::Timestamp;
-use xfs_trans::{BlockReservation, Journal};
+use xfs_trans::{Earmark, Journal};
 
-use super::Live;
+use super::LiveInode;
 use super::map::map_blocks;
 use super::range::KeepSize;
-use super::write::{WriteTerms, blocks_of, check_end};
+use super::write::{WriteOptions, blocks_of, check_end};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
-impl Live {
-    /// Allocates what is a hole in a range, unwritten: all of it, or nothing where the volume is full.
+impl LiveInode {
+    /// Allocates the holes in a range as unwritten extents: all of them, or none if the volume is
+    /// full.
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at).
+    /// The errors of [`write_at`](Self::write_at).
     #[doc(alias = "xfs_alloc_file_space")]
     pub fn allocate(
         self: &Arc<Self>,
@@ -39,13 +40,13 @@ impl Live {
         self.check_regular()?;
         check_end(journal.geometry(), range.end, 0)?;
         let blocks = blocks_of(journal.geometry(), range.start, range.end);
-        let reservation = self.reserve_holes(journal, blocks)?;
-        let mut writer = self.writer(journal, WriteTerms { reservation, ..WriteTerms::at(now) });
+        let earmark = self.earmark_holes(journal, blocks)?;
+        let mut writer = self.writer(journal, WriteOptions { earmark, ..WriteOptions::at(now) });
         let size = self.inode().core().size;
         if keep_size == KeepSize::No && range.end > size {
             self.zero_written(journal, size, range.end, now)?;
         }
-        // With a hint more than the range is allocated: what its first and last unit have.
+        // With an extent size hint more than the range is allocated: its first and last whole unit.
         let stretched = blocks.aligned(self.extent_size_hint().into());
         let holes = self.holes(journal, stretched)?;
         match writer.fill_holes(blocks) {
@@ -66,18 +67,18 @@ impl Live {
         })
     }
 
-    /// Takes blocks for every hole of a range, and for the map where the last of them ends up.
-    fn reserve_holes(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<BlockReservation> {
+    /// Reserves blocks for every hole of a range, and for the growth of the map by one extent.
+    fn earmark_holes(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<Earmark> {
         let holes = self.holes(journal, range)?;
         if holes.is_empty() {
-            return Ok(BlockReservation::default());
+            return Ok(Earmark::default());
         }
         let overhead = map_blocks(journal.geometry(), ForkKind::Data);
         let lengths = holes.iter().map(|hole| hole.length_blocks);
-        journal.reserve_blocks(lengths.fold(overhead, u64::saturating_add))
+        journal.earmark(lengths.fold(overhead, u64::saturating_add))
     }
 
-    /// The holes of a range.
+    /// Returns the holes of a range.
     fn holes(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<Vec<BlockRange>> {
         let inode = self.inode();
         let map = inode.extent_map(journal.cache(), ForkKind::Data)?;

@@ -1,6 +1,6 @@
-//! Metadata blocks of a fork: those of directories, of attributes, and of long targets.
+//! Metadata blocks of a fork: those of directories, of attributes, and of long link targets.
 //!
-//! Owns: their space and their buffers. Does **not** own: what is in them.
+//! Owns: their space and their buffers. Does **not** own their contents.
 
 use xfs_buffer::{Buffer, PosixError, Result};
 use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
@@ -8,17 +8,17 @@ use xfs_format::inode::ForkKind;
 use xfs_format::{FileBlock, Geometry};
 use xfs_trans::Transaction;
 
-use super::Live;
+use super::LiveInode;
 use super::map::{MapRequest, map_blocks};
 use crate::edit::BlockRange;
-use crate::fork_block::{BlockShape, fork_pieces};
+use crate::fork_block::{BlockShape, fork_block_extents};
 
-impl Live {
-    /// The metadata block of a fork that starts at `at`, joined to the transaction.
+impl LiveInode {
+    /// Reads the metadata block of a fork that starts at `at`, and joins it to the transaction.
     ///
     /// # Errors
     ///
-    /// As [`Inode::read_fork_block`](crate::Inode::read_fork_block).
+    /// The errors of [`Inode::read_fork_block`](crate::Inode::read_fork_block).
     #[doc(alias = "xfs_da_read_buf")]
     pub fn fork_block(
         &self,
@@ -27,32 +27,34 @@ impl Live {
         at: FileBlock,
         shape: BlockShape,
     ) -> Result<Buffer> {
-        tx.join(self.record());
+        tx.join(self.log_item());
         if fork == ForkKind::Data
-            && let Some(buffer) = self.join_known(tx, at, shape)
+            && let Some(buffer) = self.join_recent(tx, at, shape)
         {
             return Ok(buffer);
         }
-        let pieces = fork_pieces(&self.inode(), tx.cache(), (fork, at), shape)?;
+        let pieces = fork_block_extents(&self.inode(), tx.cache(), (fork, at), shape)?;
         let buffer = tx.read_mapped(&pieces, shape.kind)?;
         if fork == ForkKind::Data {
-            self.known.note(at, &buffer);
+            self.recent.remember(at, &buffer);
         }
         Ok(buffer)
     }
 
-    /// The block at `at` of the data fork, joined, if it is known. What the image says to be several things
-    /// at once may have become another one: then who looks it up finds out.
-    fn join_known(
+    /// Joins the block at `at` of the data fork, if its buffer is remembered. In a corrupt image
+    /// two structures may claim one block, and its buffer may have another kind by now. Then this
+    /// returns `None`, and the full lookup reports the corruption.
+    fn join_recent(
         &self,
         tx: &mut Transaction<'_>,
         at: FileBlock,
         shape: BlockShape,
     ) -> Option<Buffer> {
         let is_wanted = |buffer: &Buffer| buffer.kind() == shape.kind;
-        let buffer = self.known.find(at).filter(is_wanted)?;
+        let buffer = self.recent.find(at).filter(is_wanted)?;
         tx.join_buffer(&buffer).ok()?;
-        // What was joined before, and is not released here, has not become another one since.
+        // A buffer that was joined before, and is not released here, cannot have changed its kind
+        // since.
         if is_wanted(&buffer) {
             return Some(buffer);
         }
@@ -60,11 +62,13 @@ impl Live {
         None
     }
 
-    /// A new metadata block at `at`: zeros, joined. Its blocks are in one piece if they can be.
+    /// Allocates a new metadata block at `at`: zeros, joined. Its filesystem blocks are contiguous
+    /// if possible.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`] and [`PosixError::FileTooLarge`] with nothing changed; else as [`map`](Self::map).
+    /// [`PosixError::NoSpace`] and [`PosixError::FileTooLarge`] with nothing changed, or the errors
+    /// of [`map`](Self::map).
     #[doc(alias = "xfs_da_grow_inode")]
     pub fn grow_fork(
         &self,
@@ -77,7 +81,7 @@ impl Live {
         self.claim_fork_block(tx, fork, at, shape)
     }
 
-    /// The buffer of a block that was just mapped: zeros, joined.
+    /// Claims the buffer of a block that was just mapped: zeros, joined.
     pub(super) fn claim_fork_block(
         &self,
         tx: &mut Transaction<'_>,
@@ -85,15 +89,15 @@ impl Live {
         at: FileBlock,
         shape: BlockShape,
     ) -> Result<Buffer> {
-        let pieces = fork_pieces(&self.inode(), tx.cache(), (fork, at), shape)?;
+        let pieces = fork_block_extents(&self.inode(), tx.cache(), (fork, at), shape)?;
         tx.claim_mapped(&pieces, shape.kind)
     }
 
-    /// Gives back the block at `at`, whose buffer is joined: nobody reads it again.
+    /// Frees the block at `at`, whose buffer is joined. The buffer becomes invalid.
     ///
     /// # Errors
     ///
-    /// As [`unmap`](Self::unmap).
+    /// The errors of [`unmap`](Self::unmap).
     #[doc(alias = "xfs_da_shrink_inode")]
     pub fn shrink_fork(
         &self,
@@ -111,11 +115,12 @@ impl Live {
         Ok(())
     }
 
-    /// Blocks for `blocks` file blocks from `at` on, which are a hole: written extents, in order.
+    /// Allocates blocks for `blocks` file blocks from `at` on, which are a hole. Returns written
+    /// extents, in order.
     ///
     /// # Errors
     ///
-    /// As [`grow_fork`](Self::grow_fork).
+    /// The errors of [`grow_fork`](Self::grow_fork).
     pub fn map_run(
         &self,
         tx: &mut Transaction<'_>,
@@ -126,7 +131,7 @@ impl Live {
         if tx.blocks_left() < u64::from(blocks) {
             return Err(PosixError::NoSpace.into());
         }
-        // Each of them may be an extent of its own.
+        // In the worst case each block is an extent of its own.
         self.check_growth(fork, blocks.into())?;
         let end = FileBlock(at.0.saturating_add(blocks.into()));
         let mut extents = Vec::new();
@@ -140,11 +145,11 @@ impl Live {
         Ok(extents)
     }
 
-    /// Gives back blocks that have no buffers: at most two extents.
+    /// Frees blocks that have no buffers: at most two extents.
     ///
     /// # Errors
     ///
-    /// [`PosixError::InvalidArgument`] for more of them; as [`unmap`](Self::unmap).
+    /// [`PosixError::InvalidArgument`] for more extents, or the errors of [`unmap`](Self::unmap).
     pub fn unmap_run(
         &self,
         tx: &mut Transaction<'_>,
@@ -159,11 +164,11 @@ impl Live {
         }
     }
 
-    /// The lowest hole of `blocks` file blocks at or after `from`.
+    /// Finds the lowest hole of `blocks` file blocks at or after `from`.
     ///
     /// # Errors
     ///
-    /// [`PosixError::FileTooLarge`] if there is none; as [`map`](Self::map).
+    /// [`PosixError::FileTooLarge`] if there is none, or the errors of [`map`](Self::map).
     #[doc(alias = "xfs_bmap_first_unused")]
     pub fn first_unused(
         &self,
@@ -187,11 +192,11 @@ impl Live {
         }
     }
 
-    /// Where the last mapping before `limit` ends, 0 if there is none.
+    /// Returns the end of the last mapping before `limit`, 0 if there is none.
     ///
     /// # Errors
     ///
-    /// As [`map`](Self::map).
+    /// The errors of [`map`](Self::map).
     #[doc(alias = "xfs_bmap_last_before")]
     pub fn last_before(
         &self,
@@ -208,11 +213,11 @@ impl Live {
         Ok(last.map_or(FileBlock(0), |extent| extent.end().min(limit)))
     }
 
-    /// Blocks that [`grow_fork`](Self::grow_fork) may take for a block of this many, those of the
-    /// map included.
+    /// The number of blocks that [`grow_fork`](Self::grow_fork) may take for a metadata block of
+    /// `blocks` blocks, including those of the map.
     #[must_use]
     pub fn grow_blocks(geometry: &Geometry, fork: ForkKind, blocks: u32) -> u64 {
-        // Each of the blocks may be an extent of its own.
+        // In the worst case each block is an extent of its own.
         u64::from(blocks) * (1 + map_blocks(geometry, fork))
     }
 }

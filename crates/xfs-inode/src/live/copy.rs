@@ -1,11 +1,11 @@
-//! Writing to blocks that have other owners too.
+//! Writing to shared blocks.
 //!
-//! Owns: the copy that takes their place. Does **not** own: the order of data and size elsewhere
+//! Owns: the copy that replaces them. Does **not** own the order of data and size in other cases
 //! ([`write`](super::write)).
 //!
 //! The copy is staged: until the file takes its blocks over they are in the staging domain of the
-//! reference counts, where recovery finds them and frees them. A file that wants large copies
-//! (its hint for them) gets the whole stretch around a small write copied at once.
+//! reference counts, where recovery finds and frees them. For a file with an extent size hint for
+//! copies, the whole unit around a small write is copied at once.
 
 use xfs_alloc::{
     BlockExtent, Purpose, SpaceRequest, allocate_extent, defer_free, defer_stage, defer_unshare,
@@ -18,16 +18,20 @@ use xfs_format::inode::{ForkKind, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_trans::Journal;
 
-use super::data::{self, Piece, clip};
+use super::LiveInode;
+use super::data::{self, FileBytes, clip};
 use super::map::map_blocks;
 use super::remap::{MapWork, defer_map_work};
+use super::with_transaction::{
+    with_allocation_transaction, with_pool_transaction, with_transaction,
+};
 use super::write::{CHUNK_BYTES, SizeRule, Writer, blocks_of};
-use super::{Live, step};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
-impl Live {
-    /// Whether the head of an extent is shared, and how much of it. If it is not, it can be written to.
+impl LiveInode {
+    /// Whether the head of an extent is shared, and the length of that run. An unshared run can be
+    /// overwritten in place.
     pub(super) fn sharing(&self, journal: &Journal, extent: Extent) -> Result<(bool, Extent)> {
         if !self.shares(ForkKind::Data) {
             return Ok((false, extent));
@@ -38,12 +42,12 @@ impl Live {
 }
 
 impl Writer<'_> {
-    /// Writes the head of a piece to a copy of shared blocks, which begin where the piece does or
-    /// before. Returns how much of the piece was written.
+    /// Writes the head of a piece to a copy of shared blocks, which begin at the piece or before
+    /// it. Returns the number of bytes of the piece that were written.
     pub(super) fn write_copy(
         &mut self,
         shared: Extent,
-        piece: Piece<'_>,
+        piece: FileBytes<'_>,
         size: SizeRule,
     ) -> Result<usize> {
         let shared = self.around(shared, piece)?;
@@ -51,12 +55,12 @@ impl Writer<'_> {
         let old = Extent { length_blocks: copy.length_blocks, ..shared };
         let piece = clip(piece, &old, self.journal.geometry());
         if piece.bytes.is_empty() {
-            // There was room for less than what lies before the piece.
+            // There was room for less than the blocks before the piece.
             self.unstage(&copy)?;
             return Err(PosixError::NoSpace.into());
         }
         if let Err(error) = self.fill_copy(&old, &copy, piece) {
-            // What cannot be given back now is found at the next recovery.
+            // Recovery frees the copy if this fails.
             self.unstage(&copy)?;
             return Err(error);
         }
@@ -64,14 +68,15 @@ impl Writer<'_> {
         Ok(piece.bytes.len())
     }
 
-    /// Copies shared blocks to blocks of their own, up to a chunk of them. Returns where that ends.
+    /// Copies shared blocks to blocks of the file's own, at most a chunk of them. Returns the end
+    /// of the copy.
     pub(super) fn copy_shared(&mut self, shared: &Extent) -> Result<FileBlock> {
         let geometry = self.journal.geometry();
         let most = (CHUNK_BYTES >> geometry.block_log).max(1) as u32;
         let shared = Extent { length_blocks: shared.length_blocks.min(most), ..*shared };
         let copy = self.stage(&shared)?;
         let old = Extent { length_blocks: copy.length_blocks, ..shared };
-        if let Err(error) = self.fill_copy(&old, &copy, Piece { offset: 0, bytes: &[] }) {
+        if let Err(error) = self.fill_copy(&old, &copy, FileBytes { offset: 0, bytes: &[] }) {
             self.unstage(&copy)?;
             return Err(error);
         }
@@ -79,9 +84,9 @@ impl Writer<'_> {
         Ok(copy.end())
     }
 
-    /// Widens a stretch of shared blocks from those that a piece is written to, to what the file
-    /// wants to be copied at once.
-    fn around(&self, shared: Extent, piece: Piece<'_>) -> Result<Extent> {
+    /// Widens a run of shared blocks around a piece to the whole unit that the file's hint asks
+    /// for.
+    fn around(&self, shared: Extent, piece: FileBytes<'_>) -> Result<Extent> {
         let geometry = self.journal.geometry();
         let written = blocks_of(geometry, piece.offset, piece.end());
         let (hint, mapping) = {
@@ -97,15 +102,15 @@ impl Writer<'_> {
         let Some(wide) = wanted.cut(&extent).filter(|_| hint > 1) else { return exactly() };
         match self.live.sharing(self.journal, wide)? {
             (true, wide) if wide.end() > written.start => Ok(wide),
-            // Sharing begins between the two.
+            // Sharing begins between the start of the unit and the piece.
             _ => BlockRange::between(written.start, wanted.end())
                 .cut(&shared)
                 .ok_or_else(|| PosixError::InvalidArgument.into()),
         }
     }
 
-    /// Writes a copy: what `old` holds, and a piece of it anew.
-    fn fill_copy(&self, old: &Extent, copy: &Extent, piece: Piece<'_>) -> Result<()> {
+    /// Fills a copy: with the contents of `old`, and with the new bytes of a piece.
+    fn fill_copy(&self, old: &Extent, copy: &Extent, piece: FileBytes<'_>) -> Result<()> {
         let (cache, geometry) = (self.journal.cache(), self.journal.geometry());
         let written = match piece.bytes.is_empty() {
             true => BlockRange { start: old.end(), length_blocks: 0 },
@@ -129,8 +134,8 @@ impl Writer<'_> {
         let mut wanted = old.length_blocks;
         loop {
             let blocks = u64::from(wanted) + overhead;
-            let staged = step::run_allocation(journal, (blocks, &mut self.reservation), |tx| {
-                let place = live.place_for(tx.geometry(), ForkKind::Data, old.file_block);
+            let staged = with_allocation_transaction(journal, (blocks, &mut self.earmark), |tx| {
+                let place = live.allocation_target(tx.geometry(), ForkKind::Data, old.file_block);
                 let request = SpaceRequest::new(place, 1, wanted);
                 let space = allocate_extent(tx, &request)?.ok_or(PosixError::NoSpace)?;
                 let (start, length_blocks) = (space.start, space.length_blocks);
@@ -146,22 +151,22 @@ impl Writer<'_> {
         }
     }
 
-    /// Gives staged blocks back.
+    /// Frees staged blocks.
     fn unstage(&self, copy: &Extent) -> Result<()> {
-        step::run(self.journal, TransactionKind::Write, 0, |tx| {
+        with_transaction(self.journal, TransactionKind::Write, 0, |tx| {
             defer_unstage(tx, blocks(copy));
             defer_free(tx, blocks(copy), None, Purpose::File);
             Ok(())
         })
     }
 
-    /// Puts staged blocks, which have been written, into the place of shared ones. The size is at
-    /// least `end` afterwards.
+    /// Replaces shared blocks with staged ones, which have been written. The size is at least `end`
+    /// afterwards.
     #[doc(alias = "xfs_reflink_end_cow")]
     fn take_over(&mut self, copy: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);
         let reserved = 2 * map_blocks(self.journal.geometry(), ForkKind::Data);
-        step::run_from_pool(self.journal, (reserved, &mut self.reservation), |tx| {
+        with_pool_transaction(self.journal, (reserved, &mut self.earmark), |tx| {
             let mapping = live.find_joined(tx, ForkKind::Data, copy.file_block)?;
             let Mapping::Extent(old) = mapping else {
                 return Err(PosixError::InvalidArgument.into());
@@ -179,7 +184,7 @@ impl Writer<'_> {
     }
 }
 
-/// The blocks of an extent, without what they are to the file.
+/// The blocks of an extent, without their position in the file.
 pub(super) const fn blocks(extent: &Extent) -> BlockExtent {
     BlockExtent { start: extent.start, length_blocks: extent.length_blocks }
 }

@@ -1,7 +1,7 @@
 //! Bytes of extents on the device.
 //!
 //! Owns: reading and writing bytes of an extent, whole blocks at the edges of a write. Does **not**
-//! own: which extent, or when its bytes become those of the file.
+//! own the choice of the extent, or the time when its bytes become visible in the file.
 
 use xfs_buffer::{BufferCache, IoError, PosixError, Result};
 use xfs_device::Durability;
@@ -11,16 +11,16 @@ use xfs_format::{BASIC_BLOCK_BYTES, DiskAddr, FileBlock, Geometry};
 use super::write::CHUNK_BYTES;
 use crate::edit::BlockRange;
 
-/// A piece of a file's bytes on its way to the device.
+/// Bytes of a file to be written to the device.
 #[derive(Clone, Copy)]
-pub(super) struct Piece<'a> {
-    /// Where it is in the file.
+pub(super) struct FileBytes<'a> {
+    /// The offset in the file.
     pub(super) offset: u64,
-    /// What to write.
+    /// The bytes.
     pub(super) bytes: &'a [u8],
 }
 
-impl Piece<'_> {
+impl FileBytes<'_> {
     /// The first byte after it.
     pub(super) const fn end(&self) -> u64 {
         self.offset.saturating_add(self.bytes.len() as u64)
@@ -28,17 +28,21 @@ impl Piece<'_> {
 }
 
 /// The part of `piece` that lies in `extent`.
-pub(super) fn clip<'a>(piece: Piece<'a>, extent: &Extent, geometry: &Geometry) -> Piece<'a> {
+pub(super) fn clip<'a>(
+    piece: FileBytes<'a>,
+    extent: &Extent,
+    geometry: &Geometry,
+) -> FileBytes<'a> {
     let start = geometry.blocks_to_bytes(extent.file_block.0).unwrap_or(u64::MAX);
     let end = geometry.blocks_to_bytes(extent.end().0).unwrap_or(u64::MAX);
     let from = start.saturating_sub(piece.offset);
     let to = end.saturating_sub(piece.offset).min(piece.bytes.len() as u64);
     let bytes = usize::try_from(from).ok().zip(usize::try_from(to).ok());
     let bytes = bytes.and_then(|(from, to)| piece.bytes.get(from..to)).unwrap_or_default();
-    Piece { offset: piece.offset.max(start), bytes }
+    FileBytes { offset: piece.offset.max(start), bytes }
 }
 
-/// Where byte `offset` of a file lies, which is in `extent`.
+/// The address on the device of byte `offset` of a file, which lies in `extent`.
 fn address(extent: &Extent, offset: u64, geometry: &Geometry) -> Option<u64> {
     let start = geometry.block_disk_addr(extent.start).and_then(DiskAddr::byte_offset)?;
     start.checked_add(offset.checked_sub(geometry.blocks_to_bytes(extent.file_block.0)?)?)
@@ -50,7 +54,7 @@ fn failed(operation: &'static str, offset: u64, length: usize, source: std::io::
 }
 
 /// Writes a piece that lies in an extent.
-pub(super) fn write(cache: &BufferCache, extent: &Extent, piece: Piece<'_>) -> Result<()> {
+pub(super) fn write(cache: &BufferCache, extent: &Extent, piece: FileBytes<'_>) -> Result<()> {
     if piece.bytes.is_empty() {
         return Ok(());
     }
@@ -80,55 +84,57 @@ pub(super) fn copy(
     range: BlockRange,
 ) -> Result<()> {
     let geometry = cache.geometry();
-    let bytes_of = |block: FileBlock| geometry.blocks_to_bytes(block.0).unwrap_or(u64::MAX);
-    let (mut at, end) = (bytes_of(range.start), bytes_of(range.end()));
+    let bytes_of = |block: FileBlock| geometry.blocks_to_bytes(block.0);
+    let ends = bytes_of(range.start).zip(bytes_of(range.end()));
+    let (mut at, end) = ends.ok_or(PosixError::FileTooLarge)?;
     let mut bytes = Vec::new();
     while at < end {
         bytes.resize(usize::try_from(end - at).map_or(CHUNK_BYTES, |all| all.min(CHUNK_BYTES)), 0);
         read(cache, from, at, &mut bytes)?;
-        write(cache, to, Piece { offset: at, bytes: &bytes })?;
+        write(cache, to, FileBytes { offset: at, bytes: &bytes })?;
         at += bytes.len() as u64;
     }
     Ok(())
 }
 
-/// Writes a piece into blocks that hold nothing of the file yet: the rest of the first and of the
-/// last block is what `old` says, zeros where it says nothing. Without that, what an earlier owner
-/// left there would be the file's.
+/// Writes a piece to blocks that hold no contents of the file yet. The rest of the first and of the
+/// last block is copied from `old`, or zero if there is no `old`. Otherwise the contents of an
+/// earlier owner would become visible in the file.
 pub(super) fn write_whole_blocks(
     cache: &BufferCache,
     extent: &Extent,
-    piece: Piece<'_>,
+    piece: FileBytes<'_>,
     old: Option<&Extent>,
 ) -> Result<()> {
     let size = u64::from(cache.geometry().block_size);
     let mut rest = piece;
-    // The head, up to the end of its block, and the tail from the start of its own.
+    // The head up to the end of its block, then the whole blocks, then the tail from the start of
+    // its block.
     let head = rest.offset % size;
     if head != 0 {
         let length = rest.bytes.len().min((size - head) as usize);
-        let (bytes, behind) = rest.bytes.split_at_checked(length).unwrap_or_default();
-        write_block(cache, extent, Piece { bytes, ..rest }, old)?;
-        rest = Piece { offset: rest.offset + bytes.len() as u64, bytes: behind };
+        let (bytes, behind) = rest.bytes.split_at(length);
+        write_block(cache, extent, FileBytes { bytes, ..rest }, old)?;
+        rest = FileBytes { offset: rest.offset + bytes.len() as u64, bytes: behind };
     }
     if rest.bytes.is_empty() {
         return Ok(());
     }
     let tail = (rest.end() % size) as usize;
-    let (whole, bytes) = rest.bytes.split_at_checked(rest.bytes.len() - tail).unwrap_or_default();
-    write(cache, extent, Piece { bytes: whole, ..rest })?;
+    let (whole, bytes) = rest.bytes.split_at(rest.bytes.len() - tail);
+    write(cache, extent, FileBytes { bytes: whole, ..rest })?;
     if bytes.is_empty() {
         return Ok(());
     }
     let offset = rest.offset + whole.len() as u64;
-    write_block(cache, extent, Piece { offset, bytes }, old)
+    write_block(cache, extent, FileBytes { offset, bytes }, old)
 }
 
-/// Writes the block that a piece lies in.
+/// Writes the block that contains a piece.
 fn write_block(
     cache: &BufferCache,
     extent: &Extent,
-    piece: Piece<'_>,
+    piece: FileBytes<'_>,
     old: Option<&Extent>,
 ) -> Result<()> {
     let size = cache.geometry().block_size as usize;
@@ -140,5 +146,5 @@ fn write_block(
     let within = (piece.offset - start) as usize;
     let place = block.get_mut(within..within + piece.bytes.len());
     place.ok_or(PosixError::InvalidArgument)?.copy_from_slice(piece.bytes);
-    write(cache, extent, Piece { offset: start, bytes: &block })
+    write(cache, extent, FileBytes { offset: start, bytes: &block })
 }

@@ -1,11 +1,11 @@
 //! Exchanging ranges of two files.
 //!
-//! Owns: the chain of steps, its promise, and taking it up after a crash. Does **not** own: the
-//! locks of the files, which the caller holds exclusively.
+//! Owns: the chain of steps, its intent, and resuming it after a crash. Does **not** own the locks
+//! of the files, which the caller holds exclusively.
 //!
-//! The intent names what is still to be exchanged. Each step exchanges one pair of mappings and puts
-//! a shorter intent in the place of the last: after a crash recovery goes on from there, so the whole
-//! range is exchanged or nothing of it.
+//! The intent names the range that is still to be exchanged. Each step exchanges one pair of
+//! mappings and replaces the intent with a shorter one. After a crash recovery continues from
+//! there, so the whole range is exchanged or nothing.
 
 use std::sync::Arc;
 
@@ -18,32 +18,35 @@ use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry, IncompatFeatures};
 use xfs_trans::{Deferred, Finish, IntentPayload, Journal, Transaction};
 
+use super::LiveInode;
 use super::map::map_blocks;
 use super::share::join_two;
+use super::with_transaction::with_transaction;
 use super::write::check_end;
-use super::{Live, step};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
-/// Pairs of mappings for which one split of each btree on the way is kept ready: a leaf takes more.
+/// The number of pairs of mappings for which one split of each btree is reserved. A leaf holds
+/// more.
 const PAIRS_PER_SPLIT: u64 = 16;
 
-/// Ranges that change places.
+/// Two ranges to be exchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangedRange {
-    /// Where it starts in each file, in bytes.
+    /// The start in each file, in bytes.
     pub starts: [u64; 2],
-    /// How long it is; `None` for all of both files from there on, with their sizes.
+    /// The length; `None` for everything from the starts to the ends of the files, with their
+    /// sizes.
     pub length_bytes: Option<u64>,
 }
 
-impl Live {
-    /// Exchanges a range of two files, all of it or nothing. It is durable when this returns.
+impl LiveInode {
+    /// Exchanges a range of two files, completely or not at all. The exchange is durable on return.
     ///
     /// # Errors
     ///
     /// [`PosixError::NotSupported`] on a volume without the feature;
-    /// [`PosixError::InvalidArgument`] for ranges that do not go together; as
+    /// [`PosixError::InvalidArgument`] for incompatible ranges; the errors of
     /// [`write_at`](Self::write_at).
     #[doc(alias = "xfs_exchange_range")]
     pub fn exchange(
@@ -63,7 +66,7 @@ impl Live {
             return Ok(());
         }
         let blocks = work.blocks(journal)?;
-        step::run(journal, TransactionKind::Write, blocks, |tx| {
+        with_transaction(journal, TransactionKind::Write, blocks, |tx| {
             join_two(tx, left, right);
             let shares = left.shares(ForkKind::Data) || right.shares(ForkKind::Data);
             for live in files {
@@ -74,15 +77,15 @@ impl Live {
             tx.defer(Box::new(work));
             Ok(())
         })?;
-        // A crash that took this back would show in each file what is written to the other from now on.
+        // If a crash undid the exchange, later writes to each file would appear in the other.
         journal.force_all()
     }
 }
 
-/// What is still to be exchanged.
+/// The rest of an exchange.
 #[doc(alias = "xfs_exchmaps_intent")]
 struct ExchangeWork {
-    files: [Arc<Live>; 2],
+    files: [Arc<LiveInode>; 2],
     generations: [u32; 2],
     fork: ForkKind,
     starts: [FileBlock; 2],
@@ -92,7 +95,11 @@ struct ExchangeWork {
 }
 
 impl ExchangeWork {
-    fn new(geometry: &Geometry, files: [&Arc<Live>; 2], range: ExchangedRange) -> Result<Self> {
+    fn new(
+        geometry: &Geometry,
+        files: [&Arc<LiveInode>; 2],
+        range: ExchangedRange,
+    ) -> Result<Self> {
         let invalid = || PosixError::InvalidArgument;
         let ExchangedRange { starts, length_bytes } = range;
         let [left, right] = files;
@@ -129,12 +136,12 @@ impl ExchangeWork {
             starts: starts.map(|start| geometry.file_block(start)),
             left_blocks: length.div_ceil(block),
             flags,
-            // What is behind the start of the one is behind that of the other afterwards.
+            // The bytes after the start of each file are after the start of the other afterwards.
             sizes: [left_start + right_rest, right_start + left_rest],
         })
     }
 
-    /// Blocks that the maps may take.
+    /// The number of blocks that the maps may take.
     fn blocks(&self, journal: &Arc<Journal>) -> Result<u64> {
         let mut pairs = 1;
         for (live, start) in self.files.iter().zip(self.starts) {
@@ -147,7 +154,7 @@ impl ExchangeWork {
         Ok(2 * splits * map_blocks(journal.geometry(), self.fork))
     }
 
-    /// What is at both places, in equal lengths, and how long that is.
+    /// The mappings at both starts, cut to equal lengths, and that length.
     fn next_pair(&self, tx: &mut Transaction<'_>) -> Result<([Option<Extent>; 2], u64)> {
         let mut length = self.left_blocks;
         let mut mappings = [None; 2];
@@ -189,7 +196,7 @@ impl ExchangeWork {
         self.left_blocks = self.left_blocks.saturating_sub(blocks);
     }
 
-    /// Whether a pair stays as it is.
+    /// Whether a pair stays unchanged.
     fn keeps(&self, [left, right]: &[Option<Extent>; 2]) -> bool {
         let is_written = |extent: &Option<Extent>| extent.is_some_and(|extent| !extent.unwritten);
         (left.is_none() && right.is_none())
@@ -247,19 +254,23 @@ impl Deferred for ExchangeWork {
     }
 }
 
-/// The work that an intent of the log promised (an XMI).
+/// Resumes the work of an exchange intent (XMI) in the log.
 ///
 /// # Errors
 ///
-/// [`PosixError::Stale`] where a file is another one by now; what loading the inodes fails with.
+/// [`PosixError::Stale`] if an inode number belongs to another file by now; the errors of loading
+/// the inodes.
 pub(super) fn resume_exchange(
     journal: &Arc<Journal>,
     intent: &ExchangeIntent,
 ) -> Result<Box<dyn Deferred>> {
     let [left, right] = intent.inodes;
-    let left_file = Arc::new(Live::load(journal, left)?);
-    let right_file =
-        if left == right { Arc::clone(&left_file) } else { Arc::new(Live::load(journal, right)?) };
+    let left_file = Arc::new(LiveInode::load(journal, left)?);
+    let right_file = if left == right {
+        Arc::clone(&left_file)
+    } else {
+        Arc::new(LiveInode::load(journal, right)?)
+    };
     let files = [left_file, right_file];
     let generations = files.each_ref().map(|live| live.inode().core().generation);
     if generations != intent.generations {

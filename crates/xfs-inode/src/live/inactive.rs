@@ -1,18 +1,20 @@
-//! The end of a file that has no name and no user any more.
+//! Freeing a file that has no name and no user any more.
 //!
-//! Owns: freeing all that it has, and then the inode. Does **not** own: knowing that nobody uses it.
+//! Owns: freeing its contents and attributes, and then the inode. Does **not** own the decision
+//! that the file is unused.
 //!
 //! # What a crash leaves
 //!
-//! The inode stays on its unlinked list until the very last step, so recovery finds it and comes
-//! here again. Metadata blocks are given up in the step that unmaps them, from the end of the fork
-//! on. The root of the attributes, at block 0, goes last, so it is emptied first: else it would point
-//! to what is gone already, and the kernel's recovery, which reads it, would leave the inode as it is.
+//! The inode stays on its unlinked list until the very last step, so recovery finds it and runs
+//! this code again. Metadata blocks are cancelled in the step that unmaps them, from the end of the
+//! fork on. The root of the attributes, at block 0, goes last, so it is emptied first. Otherwise it
+//! would point to freed blocks, and the kernel's recovery, which reads it, would leave the inode as
+//! it is.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use xfs_alloc::{Standing, free_inode};
+use xfs_alloc::{LinkState, free_inode};
 use xfs_buffer::{PosixError, Result};
 use xfs_format::attr::leaf::AttrLeafHeaderDisk;
 use xfs_format::dabtree::{DaNode, NODE_MAGIC, magic};
@@ -22,29 +24,31 @@ use xfs_format::reservation::TransactionKind;
 use xfs_format::{BlockKind, FileBlock, StructureAddress};
 use xfs_trans::{Journal, Transaction};
 
+use super::LiveInode;
 use super::range::LIMIT;
-use super::{Live, step};
+use super::with_transaction::with_transaction;
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 use crate::fork::Fork;
 use crate::fork_block::BlockShape;
 
-/// Blocks that one step gives up, where each may have a buffer.
+/// The number of blocks, each with a possible buffer, that one step frees.
 const STEP_BLOCKS: u32 = 16;
 
-/// A link becomes a regular file when its target goes.
+/// A link becomes a regular file when its target is freed.
 const EMPTY_MODE: u16 = 0o100_000;
 
-/// Blocks of a fork that have buffers, by the file block where each starts.
+/// The file blocks at which the buffers of a fork start.
 type Buffered = BTreeSet<FileBlock>;
 
-impl Live {
-    /// Frees what an inode without links has, and the inode. It is on an unlinked list.
+impl LiveInode {
+    /// Frees the contents and attributes of an inode without links, and the inode. It is on an
+    /// unlinked list.
     ///
     /// # Errors
     ///
-    /// [`PosixError::InvalidArgument`] for a file that has links; the device's error; the check that
-    /// failed.
+    /// [`PosixError::InvalidArgument`] for a file that has links; the device's error; the check
+    /// that failed.
     #[doc(alias = "xfs_inactive")]
     pub fn inactivate(self: &Arc<Self>, journal: &Arc<Journal>) -> Result<()> {
         if self.inode().core().nlink != 0 {
@@ -52,20 +56,20 @@ impl Live {
         }
         self.free_contents(journal)?;
         self.free_attributes(journal)?;
-        step::run(
+        with_transaction(
             journal,
             TransactionKind::FreeInode,
             xfs_alloc::inode_blocks(journal.geometry()),
             |tx| {
-                tx.join(self.record());
+                tx.join(self.log_item());
                 let core = self.inode().core().clone();
-                free_inode(tx, self.record(), &core, Standing::Unlinked).map(|_| ())
+                free_inode(tx, self.log_item(), &core, LinkState::Unlinked).map(|_| ())
             },
         )
     }
 
-    /// Whether it has nothing besides its inode, so that it can be freed with its last name:
-    /// [`free_with_name`](Self::free_with_name).
+    /// Whether the file has only its inode, so that it can be freed together with its last name:
+    /// see [`free_with_name`](Self::free_with_name).
     #[must_use]
     pub fn is_bare(&self) -> bool {
         let inode = self.inode();
@@ -73,17 +77,17 @@ impl Live {
         core.blocks == 0 && core.extents == 0 && core.attr_extents == 0
     }
 
-    /// Frees a bare inode that nobody uses, in the transaction that removes its last name: before the
-    /// name, since freeing it latches the header of its group. What it says of its parents goes with
-    /// it. This `Live` stands for nothing any more.
+    /// Frees an unused bare inode in the transaction that removes its last name. The caller does
+    /// this before it removes the name, because freeing latches the header of the inode's group.
+    /// The parent pointers are freed with the inode. This `LiveInode` is invalid afterwards.
     ///
     /// # Errors
     ///
-    /// The device's error; the check that failed: the transaction must be cancelled.
+    /// The device's error, or the check that failed. The transaction must be cancelled.
     pub fn free_with_name(&self, tx: &mut Transaction<'_>) -> Result<()> {
-        assert!(self.is_bare(), "what has blocks goes by the unlinked list");
+        assert!(self.is_bare(), "an inode with blocks is freed through the unlinked list");
         let core = self.inode().core().clone();
-        free_inode(tx, self.record(), &core, Standing::Named).map(|_| ())
+        free_inode(tx, self.log_item(), &core, LinkState::Named).map(|_| ())
     }
 
     fn free_contents(&self, journal: &Arc<Journal>) -> Result<()> {
@@ -95,10 +99,10 @@ impl Live {
         if !has_map {
             return Ok(());
         }
-        step::run(journal, TransactionKind::Truncate, 0, |tx| {
+        with_transaction(journal, TransactionKind::Truncate, 0, |tx| {
             self.change(tx, |core| {
                 core.size = 0;
-                // There is no link without a target: recovery would not read it.
+                // A link without a target is invalid: recovery would not read it.
                 if file_type == FileType::Symlink {
                     core.mode = EMPTY_MODE;
                 }
@@ -128,10 +132,10 @@ impl Live {
         }
         let tree = self.attr_tree(journal)?;
         if tree.contains(&FileBlock(0)) && !self.has_only_attr_root(journal)? {
-            step::run(journal, TransactionKind::Truncate, 0, |tx| self.empty_attr_root(tx))?;
+            with_transaction(journal, TransactionKind::Truncate, 0, |tx| self.empty_attr_root(tx))?;
         }
-        step::run(journal, TransactionKind::Truncate, 0, |tx| {
-            tx.join(self.record());
+        with_transaction(journal, TransactionKind::Truncate, 0, |tx| {
+            tx.join(self.log_item());
             self.drop_blocks(tx, (ForkKind::Attr, BlockKind::Attr), &tree)?;
             if matches!(self.inode().fork(ForkKind::Attr), Fork::Absent) {
                 return Ok(());
@@ -154,14 +158,14 @@ impl Live {
         Ok(())
     }
 
-    /// The blocks of the tree of attributes. What is not mapped any more was given up before a crash.
+    /// Returns the blocks of the attribute tree. An unmapped block was freed before a crash.
     fn attr_tree(&self, journal: &Arc<Journal>) -> Result<Buffered> {
         let shape = BlockShape { length_blocks: 1, kind: BlockKind::Attr };
         let (mut found, mut open) = (Buffered::new(), vec![FileBlock(0)]);
         while let Some(at) = open.pop() {
             let inode = self.inode();
             let mapping = inode.find(journal.cache(), ForkKind::Attr, at)?;
-            // A block that was seen is not seen again: a ring ends.
+            // A block that was seen before is skipped, so that a cycle ends.
             if !matches!(mapping, Mapping::Extent(_)) || !found.insert(at) {
                 continue;
             }
@@ -177,7 +181,7 @@ impl Live {
         Ok(found)
     }
 
-    /// Unmaps and frees a fork, with the buffers that lie in it.
+    /// Unmaps and frees a fork, with the buffers in it.
     fn drop_blocks(
         &self,
         tx: &mut Transaction<'_>,
@@ -187,7 +191,7 @@ impl Live {
         let mut rest = BlockRange::between(FileBlock(0), LIMIT);
         while let Some(extent) = self.last_in(tx.cache(), fork, rest)? {
             let piece = match kind {
-                // One buffer as long as the extent.
+                // One buffer of the same length as the extent.
                 BlockKind::Symlink => extent,
                 _ => last_blocks(&extent, STEP_BLOCKS),
             };

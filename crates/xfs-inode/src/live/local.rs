@@ -1,7 +1,7 @@
-//! What lies in the inode itself: short contents, and where the attribute fork starts.
+//! The contents of the inode itself: short contents, and the offset of the attribute fork.
 //!
-//! Owns: putting contents into the inode and taking them out, making, moving and removing the
-//! attribute fork. Does **not** own: what the contents mean.
+//! Owns: moving contents into and out of the inode; creating, moving and removing the attribute
+//! fork. Does **not** own the meaning of the contents.
 
 use xfs_btree::ForkRoot;
 use xfs_buffer::{PosixError, Result};
@@ -10,16 +10,16 @@ use xfs_format::inode::{FORK_OFFSET_BYTES, FileType, ForkFormat, ForkKind};
 use xfs_trans::Transaction;
 
 use super::mapping::ForkForm;
-use super::{Live, Touched};
-use crate::edit::Change;
+use super::{LiveInode, Touched};
+use crate::edit::MapChange;
 use crate::extent_map::ExtentMap;
 use crate::fork::{BtreeFork, Fork, corrupt};
 use crate::fork_room::{self, DataUse};
 use crate::inode::Inode;
 
-impl Live {
-    /// The most bytes that a fork can hold in the inode now. For attributes: with their fork moved
-    /// as far as the data fork allows.
+impl LiveInode {
+    /// The largest number of bytes that a fork can hold in the inode at present. For attributes: at
+    /// the lowest offset that the data fork allows.
     #[must_use]
     pub fn local_room(&self, geometry: &Geometry, kind: ForkKind) -> usize {
         let inode = self.inode();
@@ -29,14 +29,14 @@ impl Live {
         }
     }
 
-    /// Puts `bytes` into the inode in place of what the fork holds, which must be no extents. The
-    /// size of the file follows if it is the data fork; the attribute fork is made, or moved, as it
-    /// takes.
+    /// Replaces the contents of a fork with `bytes` in the inode. The fork must have no extents.
+    /// For the data fork the size of the file follows. The attribute fork is created or moved if
+    /// necessary.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`] for more than [`local_room`](Self::local_room), with nothing changed;
-    /// else what moving the fork may fail with.
+    /// [`PosixError::NoSpace`] for more than [`local_room`](Self::local_room), with nothing
+    /// changed; the errors of moving the fork.
     pub fn set_local(&self, tx: &mut Transaction<'_>, kind: ForkKind, bytes: &[u8]) -> Result<()> {
         if bytes.len() > self.local_room(tx.geometry(), kind) {
             return Err(PosixError::NoSpace.into());
@@ -59,11 +59,11 @@ impl Live {
         Ok(())
     }
 
-    /// Drops what lies in the inode: the fork has extents from here on, of which there are none.
+    /// Removes the contents in the inode. The fork is in extent form afterwards, without extents.
     ///
     /// # Errors
     ///
-    /// None today; the signature leaves room for them.
+    /// None at present; the signature leaves room for them.
     #[doc(alias = "xfs_bmap_local_to_extents_empty")]
     pub fn set_empty_extents(&self, tx: &mut Transaction<'_>, kind: ForkKind) -> Result<()> {
         self.update(tx, Touched::Fork(kind), |inode| {
@@ -80,17 +80,18 @@ impl Live {
         Ok(())
     }
 
-    /// Makes an attribute fork without extents, if there is none; one with room for `needed_bytes`
-    /// in line, where the data fork allows that.
+    /// Creates an attribute fork without extents, if there is none. It has room for `needed_bytes`
+    /// in the inode, if the data fork allows that.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`], with nothing changed, where contents in line leave no room: who knows
-    /// what they mean has to move them out first; the target of a link moves by itself. As
-    /// [`map`](Self::map): extents of the data fork may have to move out of the inode.
+    /// [`PosixError::NoSpace`], with nothing changed, if contents in the inode leave no room. The
+    /// layer that knows their meaning must move them out first; the target of a link is moved out
+    /// here. Also the errors of [`map`](Self::map), because extents of the data fork may have to
+    /// move out of the inode.
     #[doc(alias = "xfs_bmap_add_attrfork")]
     pub fn add_attr_fork(&self, tx: &mut Transaction<'_>, needed_bytes: usize) -> Result<()> {
-        tx.join(self.record());
+        tx.join(self.log_item());
         let (offset, target) = {
             let inode = self.inode();
             if inode.core().has_attr_fork() {
@@ -116,12 +117,12 @@ impl Live {
         self.move_attr_fork(tx, offset)
     }
 
-    /// Removes the attribute fork, which must have no extents. Beside the root of a btree it stays,
-    /// empty: the data fork would have to become a list for it.
+    /// Removes the attribute fork, which must have no extents. If the data fork is a btree, the
+    /// attribute fork stays, empty: otherwise the data fork would have to become a list.
     ///
     /// # Errors
     ///
-    /// None today; the signature leaves room for them.
+    /// None at present; the signature leaves room for them.
     #[doc(alias = "xfs_attr_fork_remove")]
     pub fn remove_attr_fork(&self, tx: &mut Transaction<'_>) -> Result<()> {
         self.update(tx, Touched::Fork(ForkKind::Attr), |inode| {
@@ -149,7 +150,7 @@ impl Live {
         if now == offset { Ok(()) } else { self.move_attr_fork(tx, offset) }
     }
 
-    /// Lets the attribute fork start at `offset`, and makes it if there is none.
+    /// Moves the start of the attribute fork to `offset`, and creates the fork if there is none.
     fn move_attr_fork(&self, tx: &mut Transaction<'_>, offset: u8) -> Result<()> {
         self.leave_room(tx, offset)?;
         let root = self.root_for_offset(tx, offset)?;
@@ -166,25 +167,26 @@ impl Live {
         Ok(())
     }
 
-    /// Moves extents of the data fork out of the inode where they do not fit before `offset`.
+    /// Moves the extents of the data fork out of the inode if they do not fit before `offset`.
     fn leave_room(&self, tx: &mut Transaction<'_>, offset: u8) -> Result<()> {
         let bytes = usize::from(offset) * FORK_OFFSET_BYTES;
         let form = ForkForm::of(&self.inode(), ForkKind::Data, tx.geometry())?;
         match form.root {
             None if form.count * xfs_format::extent::EXTENT_BYTES > bytes && form.has_extents => {
                 let form = ForkForm { bytes, ..form };
-                self.change_form(tx, ForkKind::Data, form, (&Change::default(), 0))
+                self.change_form(tx, ForkKind::Data, form, (&MapChange::default(), 0))
             }
             _ => Ok(()),
         }
     }
 
-    /// The root of the data fork as it lies before `offset`, deeper if it does not fit there.
+    /// The root of the data fork as it lies before `offset`, with one more level if it does not fit
+    /// there.
     fn root_for_offset(&self, tx: &mut Transaction<'_>, offset: u8) -> Result<Option<ForkRoot>> {
         let bytes = usize::from(offset) * FORK_OFFSET_BYTES;
         let form = ForkForm::of(&self.inode(), ForkKind::Data, tx.geometry())?;
         let Some(mut root) = form.root else { return Ok(None) };
-        // The map goes along with the root, and nobody may have asked for it yet.
+        // The map is replaced with the root, and may not have been loaded yet.
         self.load_map(tx.cache(), ForkKind::Data)?;
         let capacity = fork_room::root_capacity(bytes);
         if root.children.len() > capacity {
@@ -195,22 +197,23 @@ impl Live {
     }
 }
 
-/// What the data fork holds, as far as it decides where attributes may start.
+/// The facts about the data fork that limit the offset of the attribute fork.
 fn data_use(inode: &Inode) -> DataUse {
     let core = inode.core();
     let bytes = match inode.fork(ForkKind::Data) {
         Fork::Local(bytes) => bytes.len(),
         Fork::Extents(map) => map.count() * xfs_format::extent::EXTENT_BYTES,
         Fork::Btree(btree) => {
-            let children = ForkRoot::decode(btree.root()).map_or(0, |root| root.children.len());
-            fork_room::root_bytes(children)
+            // A root that cannot be decoded keeps its room: the change that needs some fails.
+            let root = ForkRoot::decode(btree.root());
+            root.map_or(btree.root().len(), |root| fork_room::root_bytes(root.children.len()))
         }
         Fork::Absent | Fork::Device | Fork::MetadataBtree => 0,
     };
     DataUse { format: core.data_format, bytes }
 }
 
-/// Puts a root of another capacity in the place of the data fork's.
+/// Replaces the data fork's root with one of another capacity.
 fn put_root(inode: &mut Inode, root: Option<ForkRoot>) {
     let (_, fork) = inode.parts_mut(ForkKind::Data);
     let Some(root) = root else { return };
@@ -218,11 +221,11 @@ fn put_root(inode: &mut Inode, root: Option<ForkRoot>) {
         Fork::Btree(btree) => btree.into_map(),
         _ => None,
     };
-    assert!(map.is_some(), "the map was loaded before the root was changed");
-    *fork = Fork::Btree(Box::new(BtreeFork::of_root(&root, map.unwrap_or_default())));
+    let map = map.expect("the map was loaded before the root was changed");
+    *fork = Fork::Btree(Box::new(BtreeFork::of_root(&root, map)));
 }
 
-/// A finding about the root of a fork's btree.
+/// A corruption of the root of a fork's btree.
 pub(super) fn bad_root(inode: &Inode, check: xfs_format::extent::ExtentCheck) -> xfs_buffer::Error {
     corrupt(inode.core(), check).into()
 }

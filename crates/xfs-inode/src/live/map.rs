@@ -1,9 +1,9 @@
 //! Mapping: blocks for a range of a fork, conversion, unmapping.
 //!
-//! Owns: one step of each, inside a transaction, with the reverse map, reference counts and space
-//! that go with it. Does **not** own: the chain of transactions that a long range takes, or data.
+//! Owns: one step of each inside a transaction, with the changes of the reverse map, reference
+//! counts and space. Does **not** own the chain of transactions for a long range, or data.
 //!
-//! Each step checks what can be refused before it changes anything.
+//! Each step makes all refusable checks before it changes anything.
 
 use xfs_alloc::{
     BlockExtent, FileMapping, Purpose, allocate_extent, defer_convert, defer_free, defer_map,
@@ -21,36 +21,36 @@ use xfs_format::superblock::Unsupported;
 use xfs_format::{FileBlock, Geometry};
 use xfs_trans::Transaction;
 
-use super::Live;
-use crate::edit::{BlockRange, Target, plan};
+use super::LiveInode;
+use crate::edit::{BlockRange, NewMapping, plan};
 use crate::extent_map::Mapping;
 use crate::map_counts::{MapCounts, MapUse};
 
-/// Extents that one step unmaps: as many as a reservation for truncation has room for.
+/// The number of extents that one step unmaps: as many as a reservation for truncation allows.
 #[doc(alias = "XFS_ITRUNC_MAX_EXTENTS")]
 const UNMAP_EXTENTS: usize = 2;
 
-/// Blocks that are wanted for a range of a fork.
+/// A request for blocks in a range of a fork.
 #[derive(Clone, Copy, Debug)]
 pub struct MapRequest {
-    /// Of which fork.
+    /// The fork.
     pub fork: ForkKind,
-    /// Where in it.
+    /// The range in the fork.
     pub range: BlockRange,
     /// Whether new blocks read as zeros until they are converted.
     pub unwritten: bool,
 }
 
-impl Live {
-    /// What is at the start of a range: the part of it that one extent covers, allocated if it was
-    /// a hole. The transaction's reservation has to hold as many blocks as are wanted, and those
-    /// that [`map_blocks`] says; less is allocated if less is left.
+impl LiveInode {
+    /// Returns the mapping of the start of a range: the part of it that one extent covers. A hole
+    /// is allocated. The transaction's reservation must hold the requested blocks and
+    /// [`map_blocks`] more. If less is left, less is allocated.
     ///
     /// # Errors
     ///
     /// [`PosixError::NoSpace`], [`PosixError::FileTooLarge`] with no change made;
     /// [`Unsupported::RealtimeData`]; the device's error; the check that failed;
-    /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown) where the map's btree cannot grow.
+    /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown) if the map's btree cannot grow.
     #[doc(alias = "xfs_bmapi_write")]
     pub fn map(&self, tx: &mut Transaction<'_>, request: &MapRequest) -> Result<Extent> {
         let MapRequest { fork, range, unwritten } = *request;
@@ -63,7 +63,7 @@ impl Live {
         Ok(extent)
     }
 
-    /// Takes blocks for the head of a range that is a hole, without mapping them.
+    /// Allocates blocks for the head of a range that is a hole, without mapping them.
     pub(super) fn take_space(
         &self,
         tx: &mut Transaction<'_>,
@@ -90,14 +90,14 @@ impl Live {
         Err(PosixError::NoSpace.into())
     }
 
-    /// Maps an extent into a hole: its blocks are the caller's, who has allocated them.
+    /// Maps an extent into a hole. The caller has allocated its blocks.
     pub(crate) fn put_extent(
         &self,
         tx: &mut Transaction<'_>,
         fork: ForkKind,
         extent: &Extent,
     ) -> Result<()> {
-        let target = Target::Blocks { start: extent.start, unwritten: extent.unwritten };
+        let target = NewMapping::Blocks { start: extent.start, unwritten: extent.unwritten };
         let change = {
             let inode = self.inode();
             let map = inode.extent_map(tx.cache(), fork)?;
@@ -109,7 +109,7 @@ impl Live {
         Ok(())
     }
 
-    /// Takes an extent, or a part of one, out of the map. Its blocks are the caller's then.
+    /// Removes an extent, or a part of one, from the map. The caller then owns its blocks.
     pub(crate) fn take_extent(
         &self,
         tx: &mut Transaction<'_>,
@@ -119,7 +119,7 @@ impl Live {
         let change = {
             let inode = self.inode();
             let map = inode.extent_map(tx.cache(), fork)?;
-            plan(map, BlockRange::of(extent), Target::Hole)
+            plan(map, BlockRange::of(extent), NewMapping::Hole)
         };
         self.change_map(tx, fork, &change, -i64::from(extent.length_blocks))?;
         MapCounts::of(tx.journal()).note(MapUse::Deletion);
@@ -127,12 +127,12 @@ impl Live {
         Ok(())
     }
 
-    /// Converts the first extent of a range that is in the other state, and returns where it ends;
-    /// the end of the range if there is none.
+    /// Converts the first extent of a range that is in the other state. Returns its end, or the end
+    /// of the range if there is no such extent.
     ///
     /// # Errors
     ///
-    /// As [`map`](Self::map).
+    /// The errors of [`map`](Self::map).
     #[doc(alias = "xfs_bmapi_convert_unwritten")]
     pub fn convert(
         &self,
@@ -151,7 +151,7 @@ impl Live {
             else {
                 return Ok(range.end());
             };
-            (extent, plan(map, BlockRange::of(&extent), Target::Converted { unwritten }))
+            (extent, plan(map, BlockRange::of(&extent), NewMapping::Converted { unwritten }))
         };
         self.check_growth(fork, change.growth())?;
         self.change_map(tx, fork, &change, 0)?;
@@ -159,12 +159,12 @@ impl Live {
         Ok(extent.end())
     }
 
-    /// Unmaps up to two extents at the end of a range and frees their blocks. Returns what is left
-    /// of the range, for the next step; `None` once nothing is mapped there.
+    /// Unmaps up to two extents at the end of a range and frees their blocks. Returns the rest of
+    /// the range for the next step, or `None` once nothing is mapped there.
     ///
     /// # Errors
     ///
-    /// As [`map`](Self::map).
+    /// The errors of [`map`](Self::map).
     #[doc(alias = "xfs_bunmapi")]
     pub fn unmap(
         &self,
@@ -178,7 +178,7 @@ impl Live {
         for _ in 0..UNMAP_EXTENTS {
             let Some(extent) = self.last_in(tx.cache(), fork, rest)? else { return Ok(None) };
             if extent.file_block > range.start {
-                // A hole in the middle of an extent makes two of it.
+                // A hole in the middle of an extent splits it into two.
                 self.check_growth(fork, 1)?;
             }
             self.take_extent(tx, fork, &extent)?;
@@ -188,7 +188,7 @@ impl Live {
         Ok(self.last_in(tx.cache(), fork, rest)?.map(|_| rest))
     }
 
-    /// The last extent of a range, as far as it lies in it.
+    /// The last extent of a range, cut to the range.
     pub(crate) fn last_in(
         &self,
         cache: &BufferCache,
@@ -200,8 +200,7 @@ impl Live {
         Ok(map.last_before(range.end()).and_then(|extent| range.cut(&extent)))
     }
 
-    /// What the start of a range of the contents is: as far as one extent or hole goes in it, and the
-    /// blocks there, if there are any.
+    /// The head of a range of the contents that is one extent or one hole, and its blocks, if any.
     pub(super) fn head_of(
         &self,
         cache: &BufferCache,
@@ -215,7 +214,7 @@ impl Live {
         })
     }
 
-    /// Gives back the blocks of an extent that was unmapped.
+    /// Frees the blocks of an extent that was unmapped.
     pub(crate) fn free_blocks(&self, tx: &mut Transaction<'_>, fork: ForkKind, extent: &Extent) {
         let blocks = BlockExtent { start: extent.start, length_blocks: extent.length_blocks };
         if self.shares(fork) {
@@ -232,7 +231,7 @@ impl Live {
         fork: ForkKind,
         block: FileBlock,
     ) -> Result<Mapping> {
-        tx.join(self.record());
+        tx.join(self.log_item());
         let inode = self.inode();
         if fork == ForkKind::Data && inode.core().is_realtime() {
             return Err(Unsupported::RealtimeData.into());
@@ -240,8 +239,8 @@ impl Live {
         inode.find(tx.cache(), fork, block)
     }
 
-    /// Refuses what would be more extents than the inode can count: before anything is changed, for all that an
-    /// operation may add.
+    /// Refuses a change after which the inode could not count its extents. The caller asks before
+    /// it changes anything, for all extents that its operation may add.
     ///
     /// # Errors
     ///
@@ -273,7 +272,7 @@ impl Live {
         }
     }
 
-    /// Refuses what is no regular file on the data device.
+    /// Refuses everything except a regular file on the data device.
     pub(crate) fn check_regular(&self) -> Result<()> {
         let inode = self.inode();
         match inode.file_type() {
@@ -287,7 +286,7 @@ impl Live {
     }
 }
 
-/// Extents that the counters of the inode can count.
+/// The largest number of extents that the inode can count.
 fn most_extents(core: &InodeCore, fork: ForkKind) -> u64 {
     match (fork, core.flags2.contains(InodeFlags2::NREXT64)) {
         (ForkKind::Data, true) => MAX_BIG_EXTENTS,
@@ -297,15 +296,16 @@ fn most_extents(core: &InodeCore, fork: ForkKind) -> u64 {
     }
 }
 
-/// Blocks that the map itself may take for one more extent: a split of each level of its btree.
+/// The number of blocks that the map itself may take for one more extent: a split of each level of
+/// its btree.
 #[doc(alias = "XFS_EXTENTADD_SPACE_RES")]
 #[must_use]
 pub fn map_blocks(geometry: &Geometry, fork: ForkKind) -> u64 {
     u64::from(BtreeHeights::of_extents(geometry, fork).saturating_sub(1))
 }
 
-/// Blocks that the map of a file may take for so many blocks more of its contents, were each of them an
-/// extent of its own.
+/// The number of blocks that the map of a file may take for `blocks` more blocks of contents, if
+/// each of them is an extent of its own.
 #[doc(alias = "xfs_bmap_worst_indlen")]
 #[must_use]
 pub fn map_blocks_at_worst(geometry: &Geometry, blocks: u64) -> u64 {

@@ -1,8 +1,8 @@
-//! A change of a map, in memory and on disk together.
+//! Changes of a map, in memory and on disk together.
 //!
-//! Owns: applying a [`Change`] to the fork in whichever form it is, and moving it between the list
-//! in the inode and the btree, either way. Does **not** own: what the change is for, or the blocks
-//! of the extents themselves; those of the btree it allocates and frees.
+//! Owns: applying a [`MapChange`] to a fork in any form, converting the fork between the list in
+//! the inode and the btree, and allocating and freeing the btree's blocks. Does **not** own the
+//! purpose of the change, or the blocks of the extents themselves.
 //!
 //! ```text
 //!            count > what fits: build a leaf, root in the inode
@@ -11,10 +11,10 @@
 //!            count fits again: the only leaf is freed
 //! ```
 //!
-//! The form follows from the count alone, as verifiers want it.
+//! The form follows from the count alone, as verifiers require.
 
 use xfs_alloc::{
-    BlockExtent, ExtentOwner, Purpose, SpaceRequest, Target, allocate_extent, defer_free,
+    AllocationTarget, BlockExtent, ExtentOwner, Purpose, SpaceRequest, allocate_extent, defer_free,
 };
 use xfs_btree::{Anchor, Anchored, Editor, ForkRoot, Root};
 use xfs_buffer::{Error, Result};
@@ -27,9 +27,8 @@ use xfs_format::{
 use xfs_trans::Transaction;
 
 use super::local::bad_root;
-use super::{Live, Touched};
-use crate::edit::{Change, Step};
-use crate::extent_map::ExtentMap;
+use super::{LiveInode, Touched};
+use crate::edit::{MapChange, RecordEdit};
 use crate::fork::{BtreeFork, Fork};
 use crate::fork_room::{fork_bytes, root_capacity};
 use crate::inode::Inode;
@@ -37,13 +36,13 @@ use crate::inode::Inode;
 /// The form of a fork.
 #[derive(Clone, Debug)]
 pub(super) struct ForkForm {
-    /// The root, if it is a btree.
+    /// The root, if the fork is a btree.
     pub(super) root: Option<ForkRoot>,
-    /// Extents that the fork has.
+    /// The number of extents.
     pub(super) count: usize,
-    /// Bytes that it has in the inode.
+    /// The bytes of the fork in the inode.
     pub(super) bytes: usize,
-    /// Whether it is of extents at all.
+    /// Whether the fork holds extents at all.
     pub(super) has_extents: bool,
 }
 
@@ -62,19 +61,20 @@ impl ForkForm {
     }
 }
 
-/// Where the blocks of a fork's btree come from.
+/// The source of a fork's btree blocks.
 struct ForkAnchor {
     owner: ExtentOwner,
     root: Option<ForkRoot>,
-    /// Blocks that the btree has more than before.
+    /// The number of blocks by which the btree has grown.
     blocks: i64,
 }
 
 impl Anchor for ForkAnchor {
     fn claim_block(&mut self, tx: &mut Transaction<'_>, near: u64) -> Result<u64> {
-        let request = SpaceRequest::new(Target::Near(FsBlock(near)), 1, 1).with_owner(self.owner);
-        // The transaction has reserved it. Without it the btree stays half changed, which must not
-        // be taken for an ordinary lack of space.
+        let request =
+            SpaceRequest::new(AllocationTarget::Near(FsBlock(near)), 1, 1).with_owner(self.owner);
+        // The transaction has reserved the block. Without it the btree stays half changed, which
+        // must not look like an ordinary lack of space.
         let block = allocate_extent(tx, &request)?.ok_or(Error::Shutdown)?;
         self.blocks += 1;
         Ok(block.start.0)
@@ -88,23 +88,24 @@ impl Anchor for ForkAnchor {
     }
 
     fn set_root(&mut self, _tx: &mut Transaction<'_>, root: Root<'_>) -> Result<()> {
-        if let Root::Fork(root) = root {
-            self.root = Some(root.clone());
-        }
+        let Root::Fork(root) = root else {
+            unreachable!("the root of a fork's btree is in the inode")
+        };
+        self.root = Some(root.clone());
         Ok(())
     }
 }
 
-/// The root that a fork has afterwards, and how many blocks more its btree has.
+/// The new root of a fork, and the number of blocks by which its btree has grown.
 type Rebuilt = (Option<ForkRoot>, i64);
 
-impl Live {
-    /// Applies a change whose extents take `blocks` blocks more than before. The map is loaded.
+impl LiveInode {
+    /// Applies a change whose extents have `blocks` more blocks than before. The map is loaded.
     pub(crate) fn change_map(
         &self,
         tx: &mut Transaction<'_>,
         kind: ForkKind,
-        change: &Change,
+        change: &MapChange,
         blocks: i64,
     ) -> Result<()> {
         if change.is_empty() {
@@ -114,13 +115,14 @@ impl Live {
         self.change_form(tx, kind, form, (change, blocks))
     }
 
-    /// As [`change_map`](Self::change_map), in a fork of another length than it has now.
+    /// Applies a change as [`change_map`](Self::change_map) does, to a fork whose length also
+    /// changes.
     pub(super) fn change_form(
         &self,
         tx: &mut Transaction<'_>,
         kind: ForkKind,
         form: ForkForm,
-        (change, blocks): (&Change, i64),
+        (change, blocks): (&MapChange, i64),
     ) -> Result<()> {
         let count = form.count.saturating_add_signed(change.growth() as isize);
         let fits = count.saturating_mul(xfs_format::extent::EXTENT_BYTES) <= form.bytes;
@@ -141,15 +143,16 @@ impl Live {
         ForkAnchor { owner, root: None, blocks: 0 }
     }
 
-    /// Moves the extents out of the inode, with the change made.
+    /// Moves the extents, with the change applied, out of the inode.
     fn build_btree(
         &self,
         tx: &mut Transaction<'_>,
         kind: ForkKind,
-        change: &Change,
+        change: &MapChange,
         capacity: usize,
     ) -> Result<Rebuilt> {
-        let mut map = self.inode().fork(kind).loaded_map().cloned().unwrap_or_default();
+        let map = self.inode().fork(kind).loaded_map().cloned();
+        let mut map = map.expect("extents in the inode are in memory");
         map.replace(&change.old, &change.new);
         let extents: Vec<Extent> = map.iter().copied().collect();
         let mut store = Anchored { tx, anchor: self.anchor(kind) };
@@ -157,7 +160,7 @@ impl Live {
         Ok((Some(root), store.anchor.blocks))
     }
 
-    /// Frees the btree, whose extents fit the inode: then it has one leaf.
+    /// Frees the btree because its extents fit the inode. It must have one leaf.
     fn drop_btree(&self, tx: &mut Transaction<'_>, kind: ForkKind, root: &ForkRoot) -> Result<i64> {
         if root.level != 1 {
             return Err(bad_root(&self.inode(), ExtentCheck::RootLevel { level: root.level }));
@@ -181,14 +184,14 @@ impl Live {
         tx: &mut Transaction<'_>,
         kind: ForkKind,
         root: ForkRoot,
-        change: &Change,
+        change: &MapChange,
     ) -> Result<Rebuilt> {
         let store = Anchored { tx, anchor: self.anchor(kind) };
         let mut editor = Editor::<Extents, _>::in_fork(store, self.number(), root.clone())?;
-        for step in change.steps() {
+        for step in change.record_edits() {
             let at = match step {
-                Step::Remove(old) | Step::Update { old, .. } => Some(old),
-                Step::Insert(_) => None,
+                RecordEdit::Remove(old) | RecordEdit::Update { old, .. } => Some(old),
+                RecordEdit::Insert(_) => None,
             };
             if let Some(old) = at {
                 let found = editor.find(old.file_block)?;
@@ -197,16 +200,16 @@ impl Live {
                 }
             }
             match step {
-                Step::Remove(_) => drop(editor.remove()?),
-                Step::Update { new, .. } => editor.update(new)?,
-                Step::Insert(new) => editor.insert(new)?,
+                RecordEdit::Remove(_) => drop(editor.remove()?),
+                RecordEdit::Update { new, .. } => editor.update(new)?,
+                RecordEdit::Insert(new) => editor.insert(new)?,
             }
         }
         let anchor = editor.into_store().anchor;
         Ok((Some(anchor.root.unwrap_or(root)), anchor.blocks))
     }
 
-    /// Puts the children of the data fork's root into a block of their own.
+    /// Moves the children of the data fork's root into a block of their own.
     pub(super) fn push_root_down(
         &self,
         tx: &mut Transaction<'_>,
@@ -223,17 +226,13 @@ impl Live {
     }
 }
 
-/// Makes the change in the view.
-fn put_change(inode: &mut Inode, kind: ForkKind, change: &Change, root: Option<ForkRoot>) {
+/// Applies the change to the view.
+fn put_change(inode: &mut Inode, kind: ForkKind, change: &MapChange, root: Option<ForkRoot>) {
     let (core, fork) = inode.parts_mut(kind);
     let mut map = match core::mem::replace(fork, Fork::Absent) {
         Fork::Extents(map) => map,
-        Fork::Btree(btree) => {
-            let map = btree.into_map();
-            assert!(map.is_some(), "the map was loaded before it was changed");
-            map.unwrap_or_default()
-        }
-        _ => ExtentMap::default(),
+        Fork::Btree(btree) => btree.into_map().expect("the map was loaded before the change"),
+        other => unreachable!("a fork whose map changes holds extents, not {other:?}"),
     };
     map.replace(&change.old, &change.new);
     let format = if root.is_some() { ForkFormat::Btree } else { ForkFormat::Extents };
@@ -248,7 +247,7 @@ fn put_change(inode: &mut Inode, kind: ForkKind, change: &Change, root: Option<F
     }
 }
 
-/// Adds to the blocks that the inode has.
+/// Adds to the inode's count of blocks.
 fn count_blocks(core: &mut InodeCore, blocks: i64) -> Result<()> {
     let Some(sum) = core.blocks.checked_add_signed(blocks) else {
         let (extents, attr_extents, blocks) = (core.extents, core.attr_extents, core.blocks);
@@ -261,8 +260,8 @@ fn count_blocks(core: &mut InodeCore, blocks: i64) -> Result<()> {
     Ok(())
 }
 
-/// The map in memory was read from the btree that does not have this extent: blocks that change
-/// under us, or two trees in one.
+/// The map in memory was read from the btree, but the btree does not have this extent. Either the
+/// blocks have changed on the device, or two trees share blocks.
 fn not_in_btree(inode: InodeNumber, extent: &Extent) -> Error {
     let check = ExtentCheck::NotMapped { file_block: extent.file_block };
     Corruption::new(Structure::Extent, StructureAddress::Inode(inode), check).into()

@@ -1,13 +1,14 @@
 //! Changes of whole ranges of a file: truncation, holes, zeros.
 //!
-//! Owns: the chains of transactions. Does **not** own: permission, or the lock that keeps them apart
-//! from reads and writes of the file, which the caller holds exclusively.
+//! Owns: the chains of transactions. Does **not** own permission, or the lock that excludes reads
+//! and writes of the file, which the caller holds exclusively.
 //!
 //! # What a crash leaves
 //!
-//! Truncation: the new size, and blocks past it that the next truncation or the file's end frees.
-//! All others, [setting aside](super::allocate) too: a part of the range is done, and the rest is as
-//! before. Bytes at the edges of a range, in blocks that stay, are zeros before anything else happens.
+//! Truncation: the new size, and blocks past it that the next truncation or the freeing of the file
+//! frees. All other operations, including [preallocation](super::allocate): a part of the range is
+//! done, and the rest is unchanged. Bytes at the edges of a range, in blocks that stay, are zeroed
+//! before anything else.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -20,9 +21,10 @@ use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
 use xfs_trans::{Journal, Transaction};
 
+use super::LiveInode;
 use super::map::map_blocks;
-use super::write::{WriteTerms, blocks_of, check_end};
-use super::{Live, step};
+use super::with_transaction::with_transaction;
+use super::write::{WriteOptions, blocks_of, check_end};
 use crate::edit::BlockRange;
 
 /// Whether the size of a file may grow.
@@ -35,13 +37,14 @@ pub enum KeepSize {
     No,
 }
 
-impl Live {
-    /// Makes the file `size` bytes long. What is behind is freed; what is new reads as zeros.
+impl LiveInode {
+    /// Sets the size of the file. Blocks past a smaller size are freed; a larger size reads as
+    /// zeros.
     ///
     /// # Errors
     ///
-    /// [`PosixError::FileTooLarge`]; [`PosixError::NoSpace`] where a shared block must be copied; as
-    /// [`write_at`](Self::write_at).
+    /// [`PosixError::FileTooLarge`]; [`PosixError::NoSpace`] if a shared block must be copied; the
+    /// errors of [`write_at`](Self::write_at).
     #[doc(alias = "xfs_setattr_size")]
     pub fn truncate(
         self: &Arc<Self>,
@@ -53,19 +56,19 @@ impl Live {
         check_end(journal.geometry(), size, 0)?;
         let old = self.inode().core().size;
         let block = u64::from(journal.geometry().block_size);
-        // The rest of the block at the end would show again when the file grows.
+        // The rest of the last block would become visible again when the file grows.
         let edge = size.min(old);
         let zero_end = if size > old { size } else { edge.next_multiple_of(block).min(old) };
         self.zero_written(journal, edge, zero_end.max(edge), now)?;
         if size > old {
             return self.change_alone(journal, now, |core| core.size = size);
         }
-        step::run(journal, TransactionKind::Truncate, 0, |tx| {
+        with_transaction(journal, TransactionKind::Truncate, 0, |tx| {
             self.change(tx, |core| core.size = size);
             self.touch(tx, now);
             let first = FileBlock(size.div_ceil(block));
             self.unmap_all(tx, ForkKind::Data, BlockRange::between(first, LIMIT))?;
-            // What has no blocks shares none.
+            // A file without blocks shares none.
             if self.shares(ForkKind::Data) && !self.reaches(0) {
                 self.change(tx, |core| core.flags2.remove(InodeFlags2::REFLINK));
             }
@@ -73,8 +76,8 @@ impl Live {
         })
     }
 
-    /// Whether something is mapped from a block of the file on. So it is said of a map that was not
-    /// loaded yet.
+    /// Whether anything is mapped from `block` on. Returns `true` if the map has not been loaded
+    /// yet.
     #[must_use]
     pub fn reaches(&self, block: u64) -> bool {
         let inode = self.inode();
@@ -82,38 +85,38 @@ impl Live {
         map.last_before(LIMIT).is_some_and(|last| last.end().0 > block)
     }
 
-    /// Whether blocks are mapped past the end that [`trim`](Self::trim) would free.
+    /// Whether blocks are mapped past the end of the file that [`trim`](Self::trim) would free.
     #[must_use]
     pub fn ends_past_size(&self, geometry: &Geometry) -> bool {
         let (size, flags) = {
             let inode = self.inode();
             (inode.core().size, inode.core().flags)
         };
-        // Space that was asked for stays, and what is only added to will need it.
+        // Preallocated space stays, and an append-only file will need it.
         let keeps = flags.intersects(InodeFlags::PREALLOC | InodeFlags::APPEND);
         !keeps && self.reaches(size.div_ceil(geometry.block_size.into()))
     }
 
-    /// Frees the blocks past the end of the file, unless they were asked for.
+    /// Frees the blocks past the end of the file, unless they were preallocated.
     ///
     /// # Errors
     ///
-    /// What stopped the log; what the volume holds may be corrupt.
+    /// The error that stopped the log; a corrupt volume.
     #[doc(alias = "xfs_free_eofblocks")]
     pub fn trim(&self, journal: &Arc<Journal>) -> Result<()> {
         self.load_map(journal.cache(), ForkKind::Data)?;
         if !self.ends_past_size(journal.geometry()) {
             return Ok(());
         }
-        step::run(journal, TransactionKind::Truncate, 0, |tx| {
+        with_transaction(journal, TransactionKind::Truncate, 0, |tx| {
             let size = self.inode().core().size;
             let first = FileBlock(size.div_ceil(journal.geometry().block_size.into()));
             self.unmap_all(tx, ForkKind::Data, BlockRange::between(first, LIMIT))
         })
     }
 
-    /// Unmaps a range in one chain of steps. Only for ranges to whose end nothing else is mapped, or
-    /// whose extents end in them: an extent that is cut in two may need blocks for the map.
+    /// Unmaps a range in one chain of steps. The range must reach the last mapping, or all of its
+    /// extents must end in it: splitting an extent may need blocks for the map.
     #[doc(alias = "xfs_itruncate_extents")]
     pub(super) fn unmap_all(
         &self,
@@ -129,11 +132,11 @@ impl Live {
         Ok(())
     }
 
-    /// Makes a hole of a range: whole blocks are freed, the rest of it is zeros. The size stays.
+    /// Punches a hole: frees whole blocks, and zeroes the rest of the range. The size stays.
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at).
+    /// The errors of [`write_at`](Self::write_at).
     #[doc(alias = "xfs_free_file_space")]
     pub fn punch(
         self: &Arc<Self>,
@@ -149,11 +152,11 @@ impl Live {
         self.change_alone(journal, now, |_| ())
     }
 
-    /// Lets a range read as zeros, on blocks of its own, unwritten where whole.
+    /// Makes a range read as zeros on allocated blocks. Whole blocks become unwritten.
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at).
+    /// The errors of [`write_at`](Self::write_at).
     #[doc(alias = "FALLOC_FL_ZERO_RANGE")]
     pub fn zero(
         self: &Arc<Self>,
@@ -170,11 +173,11 @@ impl Live {
         self.allocate(journal, range, keep_size, now)
     }
 
-    /// Gives a range blocks of its own, where it shares them with others.
+    /// Replaces the shared blocks of a range with blocks of the file's own.
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at).
+    /// The errors of [`write_at`](Self::write_at).
     #[doc(alias = "xfs_reflink_unshare")]
     pub fn unshare(
         self: &Arc<Self>,
@@ -185,7 +188,7 @@ impl Live {
         self.check_regular()?;
         check_end(journal.geometry(), range.end, 0)?;
         let blocks = blocks_of(journal.geometry(), range.start, range.end);
-        let mut writer = self.writer(journal, WriteTerms::at(now));
+        let mut writer = self.writer(journal, WriteOptions::at(now));
         let mut rest = blocks;
         while let Some(shared) = self.first_shared(journal, rest)? {
             rest = BlockRange::between(writer.copy_shared(&shared)?, blocks.end());
@@ -193,7 +196,7 @@ impl Live {
         self.forget_sharing(journal)
     }
 
-    /// The first blocks of a range that have other owners too, as far as they go on.
+    /// The first run of shared blocks in a range.
     fn first_shared(&self, journal: &Journal, range: BlockRange) -> Result<Option<Extent>> {
         let mut rest = range;
         while !rest.is_empty() && self.shares(ForkKind::Data) {
@@ -210,7 +213,7 @@ impl Live {
         Ok(None)
     }
 
-    /// Notes that the file shares nothing, if that is so.
+    /// Clears the sharing flag if the file shares no block any more.
     #[doc(alias = "xfs_reflink_try_clear_inode_flag")]
     fn forget_sharing(&self, journal: &Arc<Journal>) -> Result<()> {
         let end = {
@@ -222,28 +225,28 @@ impl Live {
         if !self.shares(ForkKind::Data) || self.first_shared(journal, all)?.is_some() {
             return Ok(());
         }
-        // Without the flag blocks are written in place: no crash may make others their owners again.
+        // Without the flag blocks are written in place. No crash may then restore an earlier owner.
         journal.force_all()?;
-        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+        with_transaction(journal, TransactionKind::ChangeInode, 0, |tx| {
             self.change(tx, |core| core.flags2.remove(InodeFlags2::REFLINK));
             Ok(())
         })
     }
 
-    /// Frees whole blocks, in a transaction for each two extents.
+    /// Frees whole blocks, in one transaction for every two extents.
     pub(super) fn free_range(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<()> {
-        // An extent that is cut in two is one more.
+        // Splitting an extent adds one.
         let blocks = map_blocks(journal.geometry(), ForkKind::Data);
         let mut rest = Some(range).filter(|range| !range.is_empty());
         while let Some(range) = rest {
-            rest = step::run(journal, TransactionKind::Truncate, blocks, |tx| {
+            rest = with_transaction(journal, TransactionKind::Truncate, blocks, |tx| {
                 self.unmap(tx, ForkKind::Data, range)
             })?;
         }
         Ok(())
     }
 
-    /// Zeros in those bytes of a range that lie in blocks which stay.
+    /// Zeroes the bytes of a range that lie in blocks which stay.
     pub(super) fn zero_edges(
         self: &Arc<Self>,
         journal: &Arc<Journal>,
@@ -261,14 +264,14 @@ impl Live {
         self.zero_written(journal, end, range.end, now)
     }
 
-    /// Changes the core in a transaction of its own, and notes that the contents have changed.
+    /// Changes the core in a transaction of its own, and updates the times of the contents.
     pub(super) fn change_alone(
         &self,
         journal: &Arc<Journal>,
         now: Timestamp,
         f: impl FnOnce(&mut InodeCore),
     ) -> Result<()> {
-        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+        with_transaction(journal, TransactionKind::ChangeInode, 0, |tx| {
             self.change(tx, f);
             self.touch(tx, now);
             Ok(())
@@ -276,10 +279,10 @@ impl Live {
     }
 }
 
-/// Where no file has blocks any more.
+/// The largest end of a file, in blocks.
 pub(super) const LIMIT: FileBlock = FileBlock(FILE_BLOCK_LIMIT);
 
-/// Blocks that lie in a range as a whole.
+/// The blocks that lie completely in a range.
 pub(super) fn whole_blocks(geometry: &Geometry, range: &Range<u64>) -> BlockRange {
     let first = range.start.div_ceil(geometry.block_size.into());
     BlockRange::between(FileBlock(first), geometry.file_block(range.end))

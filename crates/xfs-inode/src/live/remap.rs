@@ -1,10 +1,10 @@
-//! Promised changes of a file's map.
+//! Deferred changes of a file's map.
 //!
-//! Owns: mapping or unmapping one extent as deferred work with an intent, and taking that up after
-//! a crash. Does **not** own: the blocks, whose counts change by promises of their own in between.
+//! Owns: mapping or unmapping one extent as deferred work with an intent, and resuming it after a
+//! crash. Does **not** own the blocks, whose counts change by intents of their own in between.
 //!
-//! Where a file takes over blocks that others own, the map of it changes twice and reference counts
-//! change, too much for one step. Each is promised in the first one.
+//! When a file takes over shared blocks, its map changes twice and reference counts change, too
+//! much for one step. The first step promises all of these changes.
 
 use std::sync::Arc;
 
@@ -15,20 +15,21 @@ use xfs_format::log_item::MapExtent;
 use xfs_format::{Corruption, InodeNumber, Structure, StructureAddress, extent::ExtentCheck};
 use xfs_trans::{Deferred, Finish, Journal, Promise, Transaction};
 
-use super::Live;
+use super::LiveInode;
 
-/// What is done, in the low byte of the flags.
+/// The kind of the change, in the low byte of the flags.
 const MAP: u32 = 1;
 const UNMAP: u32 = 2;
 const KIND_MASK: u32 = 0xff;
-/// Which fork, and whether the extent is unwritten.
+/// The fork, and the state of the extent.
 const ATTR_FORK: u32 = 1 << 31;
 const UNWRITTEN: u32 = 1 << 30;
 
-/// Whose map it is.
+/// The file whose map changes.
 enum MappedFile {
-    Live(Arc<Live>),
-    /// It is loaded when the work is done: other promises of the same chain change it before.
+    Live(Arc<LiveInode>),
+    /// The file is loaded when the work is done, because other intents of the same chain change it
+    /// before.
     Number(InodeNumber),
 }
 
@@ -40,10 +41,10 @@ impl MappedFile {
         }
     }
 
-    fn load(self, journal: &Journal) -> Result<Arc<Live>> {
+    fn load(self, journal: &Journal) -> Result<Arc<LiveInode>> {
         match self {
             Self::Live(live) => Ok(live),
-            Self::Number(number) => Ok(Arc::new(Live::load(journal, number)?)),
+            Self::Number(number) => Ok(Arc::new(LiveInode::load(journal, number)?)),
         }
     }
 }
@@ -58,13 +59,13 @@ pub(super) struct MapWork {
 }
 
 impl MapWork {
-    /// Mapping `extent`, whose place is a hole by then.
-    pub(super) fn map(live: &Arc<Live>, fork: ForkKind, extent: &Extent) -> Self {
+    /// Creates the work of mapping `extent`. Its range must be a hole by then.
+    pub(super) fn map(live: &Arc<LiveInode>, fork: ForkKind, extent: &Extent) -> Self {
         Self { file: MappedFile::Live(Arc::clone(live)), fork, extent: *extent, is_map: true }
     }
 
-    /// Unmapping `extent`. Its blocks stay.
-    pub(super) fn unmap(live: &Arc<Live>, fork: ForkKind, extent: &Extent) -> Self {
+    /// Creates the work of unmapping `extent`. Its blocks stay allocated.
+    pub(super) fn unmap(live: &Arc<LiveInode>, fork: ForkKind, extent: &Extent) -> Self {
         Self { file: MappedFile::Live(Arc::clone(live)), fork, extent: *extent, is_map: false }
     }
 }
@@ -95,7 +96,7 @@ impl Deferred for MapWork {
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
         let Self { file, fork, extent, is_map } = *self;
         let live = file.load(tx.journal())?;
-        tx.join(live.record());
+        tx.join(live.log_item());
         live.load_map(tx.cache(), fork)?;
         if is_map {
             live.put_extent(tx, fork, &extent)?;
@@ -106,11 +107,11 @@ impl Deferred for MapWork {
     }
 }
 
-/// The work that an intent of the log promised (a BUI).
+/// Resumes the work of a mapping intent (BUI) in the log.
 ///
 /// # Errors
 ///
-/// An intent that promises nothing known.
+/// An intent of an unknown kind.
 pub(super) fn resume_map(intent: &MapExtent) -> Result<Box<dyn Deferred>> {
     let MapExtent { inode, start, offset: file_block, length_blocks, flags } = *intent;
     let extent = Extent { file_block, start, length_blocks, unwritten: flags & UNWRITTEN != 0 };

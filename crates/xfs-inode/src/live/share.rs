@@ -1,13 +1,13 @@
 //! Sharing blocks between files.
 //!
-//! Owns: letting a range of one file be that of another, by the same blocks. Does **not** own: the
-//! locks of the two files, which the caller holds exclusively, or comparing them first.
+//! Owns: replacing a range of one file with a range of another, on the same blocks. Does **not**
+//! own the locks of the two files, which the caller holds exclusively, or comparing them first.
 //!
 //! # What a crash leaves
 //!
-//! Each extent changes hands in one chain of promises: what was in its place is unmapped and given
-//! back, the blocks get one more owner, and they are mapped. A crash leaves a part of the range
-//! shared and the rest as it was; the size of the destination grows when all of it is there.
+//! Each extent is replaced in one chain of intents: the old extent is unmapped and freed, the
+//! shared blocks get one more owner, and they are mapped. A crash leaves a part of the range shared
+//! and the rest unchanged. The size of the destination grows after the last extent.
 
 use std::sync::Arc;
 
@@ -20,33 +20,34 @@ use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, RoCompatFeatures};
 use xfs_trans::{Journal, Transaction};
 
+use super::LiveInode;
 use super::copy::blocks;
 use super::map::map_blocks;
 use super::remap::{MapWork, defer_map_work};
+use super::with_transaction::with_transaction;
 use super::write::check_end;
-use super::{Live, step};
 use crate::edit::BlockRange;
 
-/// A range of a file that is to be another's too.
+/// A range of a file that another file will share.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedRange {
-    /// Where it starts in the source, in bytes.
+    /// The start in the source, in bytes.
     pub from: u64,
-    /// Where it goes in the destination.
+    /// The start in the destination, in bytes.
     pub to: u64,
-    /// How long it is. It may end inside a block only at the end of the source, and there only at or
-    /// behind the end of the destination.
+    /// The length. The range may end inside a block only at the end of the source, and there only
+    /// at or after the end of the destination.
     pub length_bytes: u64,
 }
 
-impl Live {
-    /// Lets a range of `destination` be a range of `source`, by the same blocks. The files may be
-    /// the same one, if the ranges are apart.
+impl LiveInode {
+    /// Replaces a range of `destination` with a range of `source`, on the same blocks. Both may be
+    /// the same file if the ranges do not overlap.
     ///
     /// # Errors
     ///
     /// [`PosixError::NotSupported`] on a volume without reference counts;
-    /// [`PosixError::InvalidArgument`] for ranges that do not go together; as
+    /// [`PosixError::InvalidArgument`] for incompatible ranges; the errors of
     /// [`write_at`](Self::write_at).
     #[doc(alias = "xfs_reflink_remap_range")]
     pub fn reflink(
@@ -59,12 +60,11 @@ impl Live {
         Self::share_range(journal, source, destination, shared, Some(now))
     }
 
-    /// The same for ranges that hold the same bytes: nothing changes that anybody could see, and no
-    /// time does.
+    /// Shares ranges that hold the same bytes. The contents and the times do not change.
     ///
     /// # Errors
     ///
-    /// As [`reflink`](Self::reflink).
+    /// The errors of [`reflink`](Self::reflink).
     #[doc(alias = "FIDEDUPERANGE")]
     pub fn share_equal(
         journal: &Arc<Journal>,
@@ -112,7 +112,7 @@ impl Live {
             }
             next = piece.end();
         }
-        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+        with_transaction(journal, TransactionKind::ChangeInode, 0, |tx| {
             let end = shared.to + shared.length_bytes;
             destination.change(tx, |core| {
                 core.size = core.size.max(end);
@@ -128,11 +128,12 @@ impl Live {
         })
     }
 
-    /// Refuses ranges that do not go together.
+    /// Refuses incompatible ranges.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotSupported`] and [`PosixError::InvalidArgument`], as [`reflink`](Self::reflink).
+    /// [`PosixError::NotSupported`] and [`PosixError::InvalidArgument`], like
+    /// [`reflink`](Self::reflink).
     pub fn check_share(
         journal: &Arc<Journal>,
         source: &Arc<Self>,
@@ -145,7 +146,7 @@ impl Live {
         }
         let SharedRange { from, to, length_bytes } = shared;
         let (source_size, size) = (source.inode().core().size, destination.inode().core().size);
-        // Of nothing, up to the end of the source, it does not matter where it is or goes.
+        // An empty range up to the end of the source is valid anywhere.
         if length_bytes == 0 && from <= source_size {
             return Ok(());
         }
@@ -165,8 +166,8 @@ impl Live {
         if fits { Ok(()) } else { Err(PosixError::InvalidArgument.into()) }
     }
 
-    /// Maps blocks that another file has, in place of whatever is there: piece by piece as the
-    /// extents of the destination lie, each in a chain of its own.
+    /// Maps blocks of another file, in place of the present mapping: one chain for each extent of
+    /// the destination.
     fn map_shared(self: &Arc<Self>, journal: &Arc<Journal>, extent: Extent) -> Result<()> {
         let all = BlockRange::of(&extent);
         let mut next = all.start;
@@ -182,8 +183,8 @@ impl Live {
         Ok(())
     }
 
-    /// Lets the blocks of `new` be the file's, and gives those of `old` back, which are in their
-    /// place: both or nothing.
+    /// Maps the blocks of `new` and frees those of `old`, which are in their place: both or
+    /// neither.
     #[doc(alias = "xfs_reflink_remap_extent")]
     fn remap(
         self: &Arc<Self>,
@@ -192,7 +193,7 @@ impl Live {
         new: Extent,
     ) -> Result<()> {
         let reserved = 2 * map_blocks(journal.geometry(), ForkKind::Data);
-        step::run(journal, TransactionKind::Write, reserved, |tx| {
+        with_transaction(journal, TransactionKind::Write, reserved, |tx| {
             self.find_joined(tx, ForkKind::Data, new.file_block)?;
             self.check_growth(ForkKind::Data, 2)?;
             if let Some(old) = old {
@@ -201,16 +202,21 @@ impl Live {
             }
             defer_share(tx, blocks(&new));
             defer_map_work(tx, MapWork::map(self, ForkKind::Data, &new));
-            // The intents are logged with the inode that they are about.
+            // The intents are logged with the inode that they concern.
             self.change(tx, |_| ());
             Ok(())
         })
     }
 }
 
-/// The hint for the size of copies that a file takes which becomes all that another one is, if it has none.
+/// The copy extent size hint of the source, if the source becomes the whole contents of a
+/// destination without such a hint.
 #[doc(alias = "xfs_reflink_update_dest")]
-fn hint_to_hand_on(source: &Live, destination: &Live, shared: SharedRange) -> Option<u32> {
+fn hint_to_hand_on(
+    source: &LiveInode,
+    destination: &LiveInode,
+    shared: SharedRange,
+) -> Option<u32> {
     let SharedRange { from, to, length_bytes } = shared;
     let (inode, own) = (source.inode(), destination.inode());
     let is_whole = (from, to) == (0, 0)
@@ -221,12 +227,16 @@ fn hint_to_hand_on(source: &Live, destination: &Live, shared: SharedRange) -> Op
     takes.then_some(inode.core().cow_extent_size_hint_blocks)
 }
 
-/// Marks both files as such that may share blocks.
-fn set_sharing(journal: &Arc<Journal>, left: &Arc<Live>, right: &Arc<Live>) -> Result<()> {
+/// Sets the sharing flag of both files.
+fn set_sharing(
+    journal: &Arc<Journal>,
+    left: &Arc<LiveInode>,
+    right: &Arc<LiveInode>,
+) -> Result<()> {
     if left.shares(ForkKind::Data) && right.shares(ForkKind::Data) {
         return Ok(());
     }
-    step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+    with_transaction(journal, TransactionKind::ChangeInode, 0, |tx| {
         join_two(tx, left, right);
         for live in [left, right] {
             if !live.shares(ForkKind::Data) {
@@ -237,10 +247,10 @@ fn set_sharing(journal: &Arc<Journal>, left: &Arc<Live>, right: &Arc<Live>) -> R
     })
 }
 
-/// Joins two files in the order of their numbers; they may be one.
-pub(super) fn join_two(tx: &mut Transaction<'_>, left: &Arc<Live>, right: &Arc<Live>) {
+/// Joins two files in the order of their numbers; both may be the same.
+pub(super) fn join_two(tx: &mut Transaction<'_>, left: &Arc<LiveInode>, right: &Arc<LiveInode>) {
     let (first, second) =
         if left.number() <= right.number() { (left, right) } else { (right, left) };
-    tx.join(first.record());
-    tx.join(second.record());
+    tx.join(first.log_item());
+    tx.join(second.log_item());
 }

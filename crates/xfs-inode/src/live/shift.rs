@@ -1,11 +1,12 @@
-//! Moving the end of a file towards its start, or away from it.
+//! Moving the tail of a file towards its start, or away from it.
 //!
-//! Owns: collapsing and inserting ranges of whole blocks. Does **not** own: the lock of the file,
+//! Owns: collapsing and inserting ranges of whole blocks. Does **not** own the lock of the file,
 //! which the caller holds exclusively.
 //!
-//! Each extent moves in a step of its own, in the direction in which there is room: towards the
-//! start from the first one on, away from it from the last one on. A crash leaves the extents behind
-//! some place moved and the others not, with a hole between them, as it does with the kernel.
+//! Each extent moves in a step of its own, in the order in which there is room: towards the start
+//! beginning with the first extent, away from it beginning with the last. A crash leaves the
+//! extents on one side of some position moved and the others not, with a hole in between, as in the
+//! kernel.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -18,19 +19,21 @@ use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
 use xfs_trans::{Journal, Transaction};
 
+use super::LiveInode;
 use super::map::map_blocks;
 use super::range::{LIMIT, whole_blocks};
+use super::with_transaction::with_transaction;
 use super::write::check_end;
-use super::{Live, step};
 use crate::edit::BlockRange;
 
-impl Live {
-    /// Takes a range out of the file: what is behind it moves up to its start. Space behind the end goes.
+impl LiveInode {
+    /// Removes a range from the file: the bytes after it move to its start. Frees the blocks past
+    /// the end.
     ///
     /// # Errors
     ///
     /// [`PosixError::InvalidArgument`] for a range that is not of whole blocks, or reaches the end;
-    /// as [`write_at`](Self::write_at).
+    /// the errors of [`write_at`](Self::write_at).
     #[doc(alias = "xfs_collapse_file_space")]
     pub fn collapse(
         self: &Arc<Self>,
@@ -56,12 +59,12 @@ impl Live {
         self.change_alone(journal, now, |core| core.size = size - (range.end - range.start))
     }
 
-    /// Puts a hole into the file: what is behind the start of the range moves to its end.
+    /// Inserts a hole: the bytes from the start of the range on move to its end.
     ///
     /// # Errors
     ///
-    /// [`PosixError::InvalidArgument`] for a range that is not of whole blocks, or starts at the end;
-    /// [`PosixError::FileTooLarge`]; as [`write_at`](Self::write_at).
+    /// [`PosixError::InvalidArgument`] for a range that is not of whole blocks, or starts at the
+    /// end; [`PosixError::FileTooLarge`]; the errors of [`write_at`](Self::write_at).
     #[doc(alias = "xfs_insert_file_space")]
     pub fn insert(
         self: &Arc<Self>,
@@ -79,7 +82,7 @@ impl Live {
         check_end(journal.geometry(), size, length)?;
         self.check_room_to_move(journal, whole)?;
         self.check_growth(ForkKind::Data, 1)?;
-        // The size first: what moves past the old one is the file's all the time.
+        // The size first: bytes that move past the old end must stay inside the file.
         self.change_alone(journal, now, |core| core.size = size + length)?;
         let mut rest = BlockRange::between(whole.start, LIMIT);
         while let Some(extent) = self.last_in(journal.cache(), ForkKind::Data, rest)? {
@@ -90,7 +93,7 @@ impl Live {
         Ok(())
     }
 
-    /// Refuses to move the last extent past what a file can have.
+    /// Refuses a move of the last extent past the largest end of a file.
     fn check_room_to_move(&self, journal: &Arc<Journal>, by: BlockRange) -> Result<()> {
         let inode = self.inode();
         let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
@@ -108,11 +111,11 @@ impl Live {
         Ok(map.iter_from(block).next().and_then(|extent| rest.cut(extent)))
     }
 
-    /// Maps the blocks of an extent, or of a part of one, elsewhere in the file.
+    /// Maps the blocks of an extent, or of a part of one, at another position in the file.
     fn shift_extent(&self, journal: &Arc<Journal>, extent: &Extent, to: FileBlock) -> Result<()> {
-        // One of the two changes may cut an extent in two.
+        // One of the two changes may split an extent.
         let blocks = 2 * map_blocks(journal.geometry(), ForkKind::Data);
-        step::run(journal, TransactionKind::Write, blocks, |tx| self.shift(tx, extent, to))
+        with_transaction(journal, TransactionKind::Write, blocks, |tx| self.shift(tx, extent, to))
     }
 
     fn shift(&self, tx: &mut Transaction<'_>, extent: &Extent, to: FileBlock) -> Result<()> {
@@ -122,7 +125,7 @@ impl Live {
     }
 }
 
-/// The blocks of a range that is of whole ones, and of some.
+/// The blocks of a nonempty range of whole blocks.
 fn aligned(geometry: &Geometry, range: &Range<u64>) -> Result<BlockRange> {
     let block = u64::from(geometry.block_size);
     let is_whole = range.start.is_multiple_of(block) && range.end.is_multiple_of(block);

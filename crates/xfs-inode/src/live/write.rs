@@ -1,21 +1,21 @@
 //! Writing the bytes of a file.
 //!
-//! Owns: the order of space, data and size. Does **not** own: joining small writes to large ones,
-//! which is for who keeps files open, the lock that keeps reads and writes of a file apart, which the
-//! caller holds exclusively, or copies of shared blocks ([`copy`](super::copy)).
+//! Owns: the order of space, data and size. Does **not** own joining small writes to large ones
+//! (the layer that keeps files open does), the lock that keeps reads and writes of a file apart
+//! (the caller holds it exclusively), or copies of shared blocks ([`copy`](super::copy)).
 //!
 //! # What a crash leaves
 //!
-//! | where the bytes go | steps | after a crash between them |
+//! | target of the bytes | steps | after a crash between them |
 //! |---|---|---|
-//! | a hole | allocate unwritten; data; convert, with the size | zeros, or nothing past the old end |
+//! | a hole | allocate unwritten; data; convert, with size | zeros, or nothing past the old end |
 //! | a small hole | allocate; data; map, with the size, in the same transaction | a hole |
 //! | unwritten blocks | data; convert, with the size | zeros |
 //! | blocks of its own | data; size | old or new bytes, sector by sector |
 //! | shared blocks | stage a copy; data; remap | the old bytes; the copy is freed at recovery |
 //!
-//! A transaction's record in the log is written behind a flush of the device. So what a conversion
-//! or a remapping shows was durable before it.
+//! A transaction's record in the log is written after a flush of the device. So the data that a
+//! conversion or a remapping makes visible was durable before.
 
 use std::sync::Arc;
 
@@ -25,42 +25,45 @@ use xfs_format::inode::{ForkKind, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
-use xfs_trans::{BlockReservation, Journal, Transaction};
+use xfs_trans::{Earmark, Journal, Transaction};
 
-use super::data::{self, Piece, clip};
+use super::data::{self, FileBytes, clip};
 use super::map::{MapRequest, map_blocks};
-use super::{Live, Touched, step};
+use super::with_transaction::{
+    with_allocation_transaction, with_pool_transaction, with_transaction,
+};
+use super::{LiveInode, Touched};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 use crate::map_counts::{MapCounts, MapUse};
 
-/// Zeros, or bytes of a copy, that are handled at once.
+/// The number of zeros, or bytes of a copy, that are written at once.
 pub(super) const CHUNK_BYTES: usize = 1 << 16;
-/// Data that is written while its transaction waits, with the header of a group latched: more of it
-/// is worth two transactions.
+/// The size up to which data is written during its transaction, with the header of a group latched.
+/// For more data two transactions are better.
 const SMALL_BYTES: u64 = 1 << 16;
 
-/// How a write is made.
+/// The options of a write.
 #[derive(Debug)]
-pub struct WriteTerms {
-    /// The time that the file gets.
+pub struct WriteOptions {
+    /// The new modification time of the file.
     pub now: Timestamp,
-    /// Blocks that were set aside for it; what is left of them is free again afterwards.
-    pub reservation: BlockReservation,
-    /// Blocks to allocate past what is written, at the end of the file and where there is room:
-    /// more will be written there soon.
+    /// Blocks that were reserved for the write; the rest of them is released afterwards.
+    pub earmark: Earmark,
+    /// Blocks to allocate past the written range, at the end of the file and as far as there is
+    /// room, because more will be written there soon.
     pub ahead_blocks: u64,
 }
 
-impl WriteTerms {
-    /// For a write that nothing was prepared for.
+impl WriteOptions {
+    /// The options of a write without any preparation.
     #[must_use]
     pub fn at(now: Timestamp) -> Self {
-        Self { now, reservation: BlockReservation::default(), ahead_blocks: 0 }
+        Self { now, earmark: Earmark::default(), ahead_blocks: 0 }
     }
 }
 
-/// Whether what is written may move the end of the file.
+/// Whether the write may move the end of the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SizeRule {
     Grows,
@@ -68,35 +71,35 @@ pub(super) enum SizeRule {
 }
 
 impl SizeRule {
-    /// The least size of the file once a piece is in it.
-    pub(super) fn end(self, piece: Piece<'_>) -> Option<u64> {
+    /// The smallest size of the file after a piece was written.
+    pub(super) fn end(self, piece: FileBytes<'_>) -> Option<u64> {
         (self == Self::Grows).then_some(piece.end())
     }
 }
 
-/// A write on its way.
+/// A write in progress.
 pub(super) struct Writer<'a> {
-    pub(super) live: &'a Arc<Live>,
+    pub(super) live: &'a Arc<LiveInode>,
     pub(super) journal: &'a Arc<Journal>,
     pub(super) now: Timestamp,
-    pub(super) reservation: BlockReservation,
+    pub(super) earmark: Earmark,
     ahead_blocks: u64,
 }
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        self.journal.release_blocks(core::mem::take(&mut self.reservation));
+        self.journal.give_up(core::mem::take(&mut self.earmark));
     }
 }
 
-impl Live {
-    /// Writes `bytes` at byte `offset`, and returns how many were written: fewer only if space ran
-    /// out behind them. They are durable after a force of the log; so is the size.
+impl LiveInode {
+    /// Writes `bytes` at byte `offset`, and returns the number of bytes written. It is smaller only
+    /// if space ran out. The bytes and the size are durable after a force of the log.
     ///
     /// # Errors
     ///
     /// [`PosixError::NoSpace`], [`PosixError::FileTooLarge`]; [`PosixError::IsDirectory`] and
-    /// [`PosixError::InvalidArgument`] for what is no regular file; the device's error.
+    /// [`PosixError::InvalidArgument`] if this is not a regular file; the device's error.
     pub fn write_at(
         self: &Arc<Self>,
         journal: &Arc<Journal>,
@@ -104,19 +107,19 @@ impl Live {
         bytes: &[u8],
         now: Timestamp,
     ) -> Result<usize> {
-        self.write_on(journal, (offset, bytes), WriteTerms::at(now))
+        self.write_with(journal, (offset, bytes), WriteOptions::at(now))
     }
 
-    /// The same, on terms.
+    /// Writes as [`write_at`](Self::write_at) does, with options.
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at).
-    pub fn write_on(
+    /// The errors of [`write_at`](Self::write_at).
+    pub fn write_with(
         self: &Arc<Self>,
         journal: &Arc<Journal>,
         (offset, bytes): (u64, &[u8]),
-        terms: WriteTerms,
+        terms: WriteOptions,
     ) -> Result<usize> {
         let mut writer = self.writer(journal, terms);
         self.check_write(journal, offset, bytes.len() as u64)?;
@@ -124,21 +127,21 @@ impl Live {
         if offset > size && !bytes.is_empty() {
             writer.zero(size, offset)?;
         }
-        let mut rest = Piece { offset, bytes };
+        let mut rest = FileBytes { offset, bytes };
         while !rest.bytes.is_empty() {
             let written = match writer.write(rest, SizeRule::Grows) {
                 Err(Error::Posix(PosixError::NoSpace)) if rest.offset != offset => break,
                 written => written?,
             };
-            rest = Piece {
+            rest = FileBytes {
                 offset: rest.offset + written as u64,
-                bytes: rest.bytes.get(written..).unwrap_or_default(),
+                bytes: rest.bytes.split_at(written).1,
             };
         }
         Ok((rest.offset - offset) as usize)
     }
 
-    /// Writes zeros over what is written from byte `from` to byte `to`. The size stays.
+    /// Zeroes the written extents from byte `from` up to byte `to`. The size stays.
     pub(super) fn zero_written(
         self: &Arc<Self>,
         journal: &Arc<Journal>,
@@ -146,18 +149,18 @@ impl Live {
         to: u64,
         now: Timestamp,
     ) -> Result<()> {
-        self.writer(journal, WriteTerms::at(now)).zero(from, to)
+        self.writer(journal, WriteOptions::at(now)).zero(from, to)
     }
 
     pub(super) fn writer<'a>(
         self: &'a Arc<Self>,
         journal: &'a Arc<Journal>,
-        WriteTerms { now, reservation, ahead_blocks }: WriteTerms,
+        WriteOptions { now, earmark, ahead_blocks }: WriteOptions,
     ) -> Writer<'a> {
-        Writer { live: self, journal, now, reservation, ahead_blocks }
+        Writer { live: self, journal, now, earmark, ahead_blocks }
     }
 
-    /// Whether a write of so many bytes at `offset` can be made at all.
+    /// Refuses a write of `length` bytes at `offset` that can never be made.
     ///
     /// # Errors
     ///
@@ -167,11 +170,12 @@ impl Live {
         check_end(journal.geometry(), offset, length)
     }
 
-    /// How many blocks of a range a write may have to allocate: holes, and what may be shared.
+    /// The number of blocks of a range that a write may have to allocate: holes, and blocks that
+    /// may be shared.
     ///
     /// # Errors
     ///
-    /// What the map fails to load with.
+    /// The errors of loading the map.
     pub fn blocks_to_write(&self, journal: &Journal, range: BlockRange) -> Result<u64> {
         let inode = self.inode();
         let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
@@ -190,31 +194,31 @@ impl Live {
         Ok(blocks)
     }
 
-    /// The contents have changed; the size is at least `end`.
+    /// Updates times and size after the contents have changed. The size is at least `end`.
     pub(super) fn wrote(&self, tx: &mut Transaction<'_>, end: Option<u64>, now: Timestamp) {
-        tx.join(&self.record);
+        tx.join(&self.log_item);
         let grows = end.is_some_and(|end| end > self.inode().core().size);
         let touched = if grows { Touched::Core } else { Touched::Times };
         self.update(tx, touched, |inode| {
             let core = inode.core_mut();
             core.size = core.size.max(end.unwrap_or(0));
             core.modify_time = now;
-            // Bytes that were kept back come after a change that was made later.
+            // Buffered bytes may arrive after a later change of the inode.
             core.change_time = core.change_time.max(now);
         });
     }
 }
 
 impl Writer<'_> {
-    /// Writes the head of a piece, as far as one extent goes.
-    pub(super) fn write(&mut self, piece: Piece<'_>, size: SizeRule) -> Result<usize> {
+    /// Writes the head of a piece, up to the end of one extent.
+    pub(super) fn write(&mut self, piece: FileBytes<'_>, size: SizeRule) -> Result<usize> {
         let geometry = self.journal.geometry();
         let range = blocks_of(geometry, piece.offset, piece.end());
         if let Mapping::Hole { end, .. } = self.find(range.start)? {
             let hole = BlockRange::between(range.start, end.min(range.end()));
             if self.is_small(hole) {
                 match self.write_small(hole, piece) {
-                    // For a part of it there may be room.
+                    // There may be room for a part of the hole.
                     Err(Error::Posix(PosixError::NoSpace)) if hole.length_blocks > 1 => {}
                     written => return written,
                 }
@@ -234,7 +238,7 @@ impl Writer<'_> {
         let piece = clip(piece, &extent, geometry);
         data::write(self.journal.cache(), &extent, piece)?;
         if size == SizeRule::Grows {
-            step::run(self.journal, TransactionKind::ChangeInode, 0, |tx| {
+            with_transaction(self.journal, TransactionKind::ChangeInode, 0, |tx| {
                 self.live.wrote(tx, Some(piece.end()), self.now);
                 Ok(())
             })?;
@@ -246,7 +250,7 @@ impl Writer<'_> {
         self.live.inode().find(self.journal.cache(), ForkKind::Data, block)
     }
 
-    /// What the start of a range is mapped to, as far as that goes in the range. A hole is allocated.
+    /// Returns the mapping of the start of a range, cut to the range. A hole is allocated.
     fn mapped(&mut self, range: BlockRange) -> Result<Extent> {
         loop {
             match self.find(range.start)? {
@@ -262,24 +266,25 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether a hole is so small that allocating it and mapping its data is one transaction.
+    /// Whether a hole is small enough for one transaction that allocates it and maps its data.
     fn is_small(&self, hole: BlockRange) -> bool {
         let most = (SMALL_BYTES >> self.journal.geometry().block_log).max(1);
         hole.length_blocks <= most && self.ahead_blocks == 0 && self.live.extent_size_hint() == 0
     }
 
-    /// Allocates the head of a small hole and writes its data in one transaction, which is ended
-    /// only then: no log record can show the blocks before a flush that follows the data.
-    fn write_small(&mut self, hole: BlockRange, piece: Piece<'_>) -> Result<usize> {
+    /// Allocates the head of a small hole and writes its data in one transaction, which commits
+    /// after the write. No log record can make the blocks visible before the flush that follows the
+    /// data.
+    fn write_small(&mut self, hole: BlockRange, piece: FileBytes<'_>) -> Result<usize> {
         let (live, now) = (self.live, self.now);
         let blocks = hole.length_blocks + map_blocks(self.journal.geometry(), ForkKind::Data);
-        let reserved = (blocks, &mut self.reservation);
-        let (written, length) = step::run_allocation(self.journal, reserved, |tx| {
+        let reserved = (blocks, &mut self.earmark);
+        let (written, length) = with_allocation_transaction(self.journal, reserved, |tx| {
             MapCounts::of(tx.journal()).note(MapUse::Write);
             let extent = live.take_space(tx, ForkKind::Data, hole)?;
             let piece = clip(piece, &extent, tx.geometry());
             let written = data::write_whole_blocks(tx.cache(), &extent, piece, None);
-            // What cannot be written reads as zeros.
+            // Blocks that could not be written read as zeros.
             let unwritten = written.is_err();
             live.put_extent(tx, ForkKind::Data, &Extent { unwritten, ..extent })?;
             if !unwritten {
@@ -290,18 +295,19 @@ impl Writer<'_> {
         written.map(|()| length)
     }
 
-    /// Allocates blocks of a hole, unwritten: those from the start of `wanted` on, or some before
-    /// them if the file's extents are to be large.
+    /// Allocates blocks of a hole as unwritten, from the start of `wanted` on. With an extent size
+    /// hint the allocation may start before that.
     fn allocate(&mut self, wanted: BlockRange, hole: BlockRange) -> Result<()> {
         let mut range = self.stretched(wanted, hole);
         let overhead = map_blocks(self.journal.geometry(), ForkKind::Data);
         loop {
             let request = MapRequest { fork: ForkKind::Data, range, unwritten: true };
-            let reserved = (range.length_blocks + overhead, &mut self.reservation);
-            let mapped =
-                step::run_allocation(self.journal, reserved, |tx| self.live.map(tx, &request));
+            let reserved = (range.length_blocks + overhead, &mut self.earmark);
+            let mapped = with_allocation_transaction(self.journal, reserved, |tx| {
+                self.live.map(tx, &request)
+            });
             range = match mapped {
-                // A volume that is nearly full has room for what is needed, or for a part of it.
+                // A nearly full volume may have room for the wanted range, or for half of it.
                 Err(Error::Posix(PosixError::NoSpace))
                     if range.length_blocks > 1 && !self.journal.is_shut_down() =>
                 {
@@ -313,8 +319,8 @@ impl Writer<'_> {
         }
     }
 
-    /// A range that is to be allocated, larger by what the file's hint asks for and by what is wanted
-    /// ahead. It stays in the hole.
+    /// Extends a range to be allocated by the file's extent size hint and by the blocks ahead. The
+    /// result stays in the hole.
     fn stretched(&self, wanted: BlockRange, hole: BlockRange) -> BlockRange {
         let mut range = wanted.aligned(self.live.extent_size_hint().into());
         if hole.end().0 >= FILE_BLOCK_LIMIT {
@@ -325,18 +331,19 @@ impl Writer<'_> {
         BlockRange { length_blocks: range.length_blocks.min(MAX_EXTENT_BLOCKS.into()), ..range }
     }
 
-    /// Lets the data of an unwritten extent be read. The size is at least `end` afterwards.
+    /// Converts an unwritten extent after its data was written. The size is at least `end`
+    /// afterwards.
     fn show(&mut self, extent: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);
         let blocks = map_blocks(self.journal.geometry(), ForkKind::Data);
-        step::run_from_pool(self.journal, (blocks, &mut self.reservation), |tx| {
+        with_pool_transaction(self.journal, (blocks, &mut self.earmark), |tx| {
             live.convert(tx, BlockRange::of(extent), false)?;
             live.wrote(tx, end, now);
             Ok(())
         })
     }
 
-    /// Allocates what is a hole in a range, unwritten.
+    /// Allocates the holes of a range as unwritten extents.
     pub(super) fn fill_holes(&mut self, range: BlockRange) -> Result<()> {
         let mut next = range.start;
         while next < range.end() {
@@ -345,7 +352,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes zeros over what is written from byte `from` to byte `to`. The size stays.
+    /// Zeroes the written extents from byte `from` up to byte `to`. The size stays.
     pub(super) fn zero(&mut self, from: u64, to: u64) -> Result<()> {
         let zeros = [0; CHUNK_BYTES];
         let geometry = self.journal.geometry();
@@ -357,23 +364,24 @@ impl Writer<'_> {
                 at = end;
                 continue;
             }
-            // Not to the middle of a sector: a crash between two writes would leave it half old.
+            // A piece must not end inside a sector: a crash between two writes would leave the
+            // sector half old.
             let room = CHUNK_BYTES - at as usize % CHUNK_BYTES;
             let length = usize::try_from(end - at).map_or(room, |all| all.min(room));
-            let bytes = zeros.get(..length).unwrap_or(&zeros);
-            at += self.write(Piece { offset: at, bytes }, SizeRule::Stays)? as u64;
+            let (bytes, _) = zeros.split_at(length);
+            at += self.write(FileBytes { offset: at, bytes }, SizeRule::Stays)? as u64;
         }
         Ok(())
     }
 }
 
-/// Blocks that hold the bytes from `start` to before `end`.
+/// The blocks that hold the bytes from `start` up to `end`.
 pub(super) fn blocks_of(geometry: &Geometry, start: u64, end: u64) -> BlockRange {
     let last = geometry.file_block(end.saturating_sub(1));
     BlockRange::between(geometry.file_block(start), FileBlock(last.0.saturating_add(1)))
 }
 
-/// Refuses bytes past the end of what a file can have.
+/// Refuses bytes past the largest end of a file.
 pub(super) fn check_end(geometry: &Geometry, offset: u64, length: u64) -> Result<()> {
     let end = offset.checked_add(length).filter(|end| i64::try_from(*end).is_ok());
     let fits = end.is_some_and(|end| geometry.file_block(end).0 < FILE_BLOCK_LIMIT);

@@ -19,8 +19,8 @@ fn numbers(cache: &BufferCache) -> Vec<(InodeNumber, bool)> {
     let geometry = cache.geometry();
     let mut numbers = Vec::new();
     for group in geometry.groups() {
-        for chunk in inode_chunks(cache, group).expect("the headers are good") {
-            let chunk = chunk.expect("the btree is good");
+        for chunk in inode_chunks(cache, group).expect("the headers are valid") {
+            let chunk = chunk.expect("the btree is valid");
             for index in (0..64).filter(|index| chunk.present() >> index & 1 != 0) {
                 let inode = chunk.start.checked_add(index).expect("a chunk does not wrap");
                 let is_used = chunk.allocated() >> index & 1 != 0;
@@ -34,7 +34,7 @@ fn numbers(cache: &BufferCache) -> Vec<(InodeNumber, bool)> {
 /// All inodes of a type that are in use.
 fn inodes(cache: &BufferCache, file_type: FileType) -> Vec<Inode> {
     let used = numbers(cache).into_iter().filter(|(_, is_used)| *is_used);
-    let inodes = used.map(|(number, _)| Inode::read(cache, number).expect("used inodes are good"));
+    let inodes = used.map(|(number, _)| Inode::read(cache, number).expect("used inodes are valid"));
     inodes.filter(|inode| inode.file_type() == file_type).collect()
 }
 
@@ -42,8 +42,9 @@ fn is_not_found<T>(result: Result<T, Error>) -> bool {
     matches!(result, Err(Error::Posix(PosixError::NotFound)))
 }
 
+/// I1 of the crate.
 #[test]
-fn used_inodes_are_read_and_free_ones_are_not_found() {
+fn used_inodes_are_read_and_free_inodes_are_not_found() {
     let cache = cache_of(golden());
     let numbers = numbers(&cache);
     assert!(numbers.iter().filter(|(_, is_used)| *is_used).count() > 500);
@@ -79,7 +80,7 @@ fn every_extent_is_listed_and_found() {
 }
 
 #[test]
-fn targets_in_and_outside_the_inode() {
+fn link_targets_in_and_outside_the_inode_are_read() {
     let cache = cache_of(golden());
     let links = inodes(&cache, FileType::Symlink);
     let targets = links.iter().map(|inode| inode.read_target(&cache).unwrap());
@@ -89,7 +90,7 @@ fn targets_in_and_outside_the_inode() {
 }
 
 #[test]
-fn the_bytes_of_a_file_are_those_of_its_blocks() {
+fn bytes_of_a_file_equal_its_blocks() {
     let cache = cache_of(golden());
     for inode in inodes(&cache, FileType::Regular) {
         let map = inode.extent_map(&cache, ForkKind::Data).unwrap();
@@ -111,7 +112,7 @@ fn the_bytes_of_a_file_are_those_of_its_blocks() {
 }
 
 #[test]
-fn a_generation_that_has_passed_is_stale() {
+fn old_generation_is_stale() {
     let cache = cache_of(golden());
     let numbers = numbers(&cache);
     let (used, _) = numbers.iter().find(|(_, is_used)| *is_used).unwrap();
@@ -125,7 +126,7 @@ fn a_generation_that_has_passed_is_stale() {
 }
 
 #[test]
-fn bytes_of_a_file_that_look_like_an_inode_are_none() {
+fn file_bytes_that_look_like_an_inode_are_not_found() {
     let mut image = golden();
     let cache = cache_of(image.clone());
     let geometry = cache.geometry();
@@ -137,7 +138,7 @@ fn bytes_of_a_file_that_look_like_an_inode_are_none() {
     else {
         panic!("the file has a first block");
     };
-    // The number that an inode at the start of the file's first block would have.
+    // The number of an inode at the start of the file's first block.
     let (group, block) = geometry.split_block(extent.start).unwrap();
     let forged = geometry.join_inode(group, (block.0 << geometry.inodes_per_block_log).into());
     let place = geometry.inode_location(source).unwrap();

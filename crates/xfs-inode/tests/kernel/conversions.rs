@@ -1,5 +1,5 @@
-//! A crash between the step that converts an extent in a file's map and the one that converts it in
-//! the reverse map: the kernel does the second by our intent, and both agree.
+//! A crash between the step that converts an extent in a file's map and the step that converts it
+//! in the reverse map. The kernel does the second from our intent, and both agree.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use xfs_trans::testing::{JournalParts, parts};
 use super::{create, failed, folder, judge};
 
 const FILE_BLOCKS: usize = 9;
-/// What is converted of them.
+/// The part that is converted.
 const MIDDLE: BlockRange = BlockRange { start: FileBlock(3), length_blocks: 2 };
 
-/// What the extent becomes.
+/// The state of the extent after the conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Becomes {
     Written,
@@ -48,7 +48,8 @@ pub(crate) fn check(geometry: &Geometry, becomes: Becomes) -> Result<(), TrialEr
     judge(&crashed)
 }
 
-/// Converts the middle of a file; gives what `crash` sees when that is promised and not done.
+/// Converts the middle of a file. Returns the result of `crash` when the conversion is promised and
+/// not done.
 fn convert<T>(
     journal: &Arc<Journal>,
     root: xfs_format::InodeNumber,
@@ -65,7 +66,7 @@ fn convert<T>(
     }
     let blocks = map_blocks(journal.geometry(), ForkKind::Data);
     let mut tx = journal.begin(TransactionKind::Write, blocks)?;
-    tx.join(file.record());
+    tx.join(file.log_item());
     file.convert(&mut tx, MIDDLE, becomes == Becomes::Unwritten)?;
     tx.roll()?;
     journal.force_all()?;

@@ -1,5 +1,5 @@
-//! Files that we change, cut off at random moments: the kernel replays our log, keeps the promises
-//! that are open in it, and frees the files, which have no names; `xfs_repair -n` finds nothing.
+//! Files that ferroxfs changes, cut off at random moments. The kernel replays the log, finishes its
+//! open intents, and frees the files, which have no names; `xfs_repair -n` finds nothing.
 //!
 //! `FERROXFS_LONG=1` cuts thirty times as often.
 
@@ -19,7 +19,7 @@ use xfs_device::{BlockDevice, FileDevice, OpenOptions, SharedDevice};
 use xfs_format::inode::{FileType, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
-use xfs_inode::{ExchangedRange, Fork, Inode, KeepSize, Live, NewInode, SharedRange};
+use xfs_inode::{ExchangedRange, Fork, Inode, KeepSize, LiveInode, NewInode, SharedRange};
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, ready_with_programs};
 use xfs_testkit::{Atomicity, PowerCuts, Prng, RecordingDevice};
@@ -76,7 +76,7 @@ fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     let JournalParts { cache, log, superblock: _ } = parts(&device, 0);
     let sound = superblock(&device);
     let journal = open_journal(cache, log, &sound).map_err(failed)?;
-    let mut work = Work::new(&journal, sound.root_inode, seed).map_err(failed)?;
+    let mut work = RandomWork::new(&journal, sound.root_inode, seed).map_err(failed)?;
     for _ in 0..STEPS {
         work.step().map_err(failed)?;
     }
@@ -90,7 +90,7 @@ fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Puts what a device holds into the file of an image.
+/// Writes the contents of a device to the file of an image.
 fn write_image(device: &dyn BlockDevice, image: &Image) -> Result<(), TrialError> {
     let file = HostOptions::new().write(true).open(&image.data).map_err(failed)?;
     file.set_len(0).and_then(|()| file.set_len(device.length_bytes())).map_err(failed)?;
@@ -106,7 +106,7 @@ fn write_image(device: &dyn BlockDevice, image: &Image) -> Result<(), TrialError
     Ok(())
 }
 
-/// Has the kernel recover the image, and xfs_repair and our own checks look at what it made of it.
+/// Lets the kernel recover the image, then checks the result with xfs_repair and our own checks.
 fn judge(image: &Image) -> Result<(), TrialError> {
     image.mount(&[])?.unmount()?;
     if let Some(findings) = image.findings()? {
@@ -121,14 +121,14 @@ fn judge(image: &Image) -> Result<(), TrialError> {
 }
 
 /// Files without names that are changed at random.
-struct Work<'a> {
+struct RandomWork<'a> {
     journal: &'a Arc<Journal>,
     random: Prng,
-    files: Vec<Arc<Live>>,
+    files: Vec<Arc<LiveInode>>,
     block: u64,
 }
 
-impl<'a> Work<'a> {
+impl<'a> RandomWork<'a> {
     fn new(journal: &'a Arc<Journal>, root: xfs_format::InodeNumber, seed: u64) -> Result<Self> {
         let block = journal.geometry().block_size.into();
         let files = (0..3).map(|_| create(journal, root)).collect::<Result<_>>()?;
@@ -161,11 +161,11 @@ impl<'a> Work<'a> {
             9 => left.insert(journal, range, now),
             10 => {
                 let shared = SharedRange { from: start, to, length_bytes };
-                Live::reflink(journal, &left, &right, shared, now)
+                LiveInode::reflink(journal, &left, &right, shared, now)
             }
             _ => {
                 let range = ExchangedRange { starts: [start, to], length_bytes: None };
-                Live::exchange(journal, [&left, &right], range, now)
+                LiveInode::exchange(journal, [&left, &right], range, now)
             }
         };
         match done {
@@ -179,7 +179,7 @@ impl<'a> Work<'a> {
     }
 }
 
-fn create(journal: &Arc<Journal>, root: xfs_format::InodeNumber) -> Result<Arc<Live>> {
+fn create(journal: &Arc<Journal>, root: xfs_format::InodeNumber) -> Result<Arc<LiveInode>> {
     let blocks = inode_blocks(journal.geometry());
     let mut tx = journal.begin(TransactionKind::CreateUnnamed, blocks)?;
     let allocated = allocate_inode(&mut tx, root, InodePurpose::File)?;
@@ -199,8 +199,8 @@ fn create(journal: &Arc<Journal>, root: xfs_format::InodeNumber) -> Result<Arc<L
         attr_room: false,
         attributes: None,
     };
-    let live = Live::create(&mut tx, made)?;
-    add_unlinked(&mut tx, live.record())?;
+    let live = LiveInode::create(&mut tx, made)?;
+    add_unlinked(&mut tx, live.log_item())?;
     tx.commit()?;
     Ok(Arc::new(live))
 }

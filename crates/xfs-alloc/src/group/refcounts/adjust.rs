@@ -1,20 +1,21 @@
-//! What becomes of reference counts when a range gets one more, or one fewer: a pure function.
+//! The reference counts after a range gets one more reference, or one fewer: a pure function.
 //!
-//! Owns: the counts block by block, and their shape as records. Does **not** own the btree.
+//! Owns: the counts block by block, and the records that describe them. Does **not** own the btree.
 //!
 //! # Invariants
 //!
-//! - **I1** Blocks with the count that needs no record have none: one reference among shared
-//!   blocks, none among those set aside.
-//! - **I2** Two records that touch have different counts: the shape of the records follows from the
-//!   counts of the blocks alone. A checker that derives them from the reverse map finds the same.
+//! - **I1** Blocks with the default count have no record: one reference among shared blocks, none
+//!   among staged ones.
+//! - **I2** Two records that touch have different counts. The records therefore follow from the
+//!   counts of the blocks alone, and a checker that derives them from the reverse map finds the
+//!   same.
 
 use std::ops::Range;
 
 use xfs_format::AgBlock;
 use xfs_format::refcount::{Refcount, RefcountDomain};
 
-/// So many references that nobody counts any more.
+/// The saturated count, which no longer changes.
 const SATURATED: u32 = u32::MAX;
 
 /// A change of the counts of a range.
@@ -24,14 +25,14 @@ pub(crate) enum CountChange {
     Increase,
     /// One file fewer has them.
     Decrease,
-    /// They are set aside for copy-on-write.
+    /// They are staged for copy-on-write.
     Stage,
-    /// They no longer are.
+    /// They are no longer staged.
     Unstage,
 }
 
 impl CountChange {
-    /// Which records it concerns.
+    /// The kind of records that the change concerns.
     pub(crate) const fn domain(self) -> RefcountDomain {
         match self {
             Self::Increase | Self::Decrease => RefcountDomain::Shared,
@@ -47,7 +48,7 @@ impl CountChange {
         }
     }
 
-    /// The count after the change; `None` if there cannot be such a change.
+    /// The count after the change; `None` if the change is invalid.
     fn apply(self, references: u32) -> Option<u32> {
         match self {
             Self::Increase | Self::Decrease if references == SATURATED => Some(SATURATED),
@@ -63,13 +64,13 @@ impl CountChange {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Adjusted {
     pub(super) records: Vec<Refcount>,
-    /// Blocks that nobody refers to any more.
+    /// Blocks without any reference left.
     pub(super) unreferenced: Vec<Range<u32>>,
 }
 
-/// A block whose count cannot change as asked.
+/// A block whose count does not allow the change.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
+pub(super) struct InvalidChange {
     pub(super) start: u32,
     pub(super) references: u32,
 }
@@ -79,42 +80,42 @@ pub(super) fn adjust(
     old: &[Refcount],
     change: CountChange,
     range: Range<u32>,
-) -> Result<Adjusted, Wrong> {
-    let mut shape = Shape { change, records: Vec::new(), unreferenced: Vec::new() };
+) -> Result<Adjusted, InvalidChange> {
+    let mut builder = RecordBuilder { change, records: Vec::new(), unreferenced: Vec::new() };
     let mut from = range.start;
     for record in old {
         let Range { start, end } = record.start.0..record.end().0;
-        shape.keep(start..end.min(range.start), record.references);
+        builder.keep(start..end.min(range.start), record.references);
         let inside = start.max(range.start)..end.min(range.end);
         if !inside.is_empty() {
-            shape.change(from..inside.start, change.base())?;
+            builder.change(from..inside.start, change.base())?;
             from = inside.end;
-            shape.change(inside, record.references)?;
+            builder.change(inside, record.references)?;
         } else if start >= range.end {
-            shape.change(from..range.end, change.base())?;
+            builder.change(from..range.end, change.base())?;
             from = range.end;
         }
         if end > range.end {
-            shape.keep(start.max(range.end)..end, record.references);
+            builder.keep(start.max(range.end)..end, record.references);
         }
     }
-    shape.change(from..range.end, change.base())?;
-    Ok(Adjusted { records: shape.records, unreferenced: shape.unreferenced })
+    builder.change(from..range.end, change.base())?;
+    Ok(Adjusted { records: builder.records, unreferenced: builder.unreferenced })
 }
 
-/// Records as they grow, in order.
-struct Shape {
+/// Builds the records after the change, in order.
+struct RecordBuilder {
     change: CountChange,
     records: Vec<Refcount>,
     unreferenced: Vec<Range<u32>>,
 }
 
-impl Shape {
-    fn change(&mut self, range: Range<u32>, references: u32) -> Result<(), Wrong> {
+impl RecordBuilder {
+    fn change(&mut self, range: Range<u32>, references: u32) -> Result<(), InvalidChange> {
         if range.is_empty() {
             return Ok(());
         }
-        let wrong = Wrong { start: range.start, references };
+        let wrong = InvalidChange { start: range.start, references };
         let references = self.change.apply(references).ok_or(wrong)?;
         if self.change == CountChange::Decrease && references == 0 {
             self.unreferenced.push(range);
@@ -124,6 +125,8 @@ impl Shape {
         Ok(())
     }
 
+    /// Appends blocks without a record if they have the default count (I1), as part of the last
+    /// record if they have its count (I2).
     fn keep(&mut self, range: Range<u32>, references: u32) {
         if range.is_empty() || references == self.change.base() {
             return;

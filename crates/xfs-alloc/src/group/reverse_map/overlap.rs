@@ -1,10 +1,11 @@
 //! All records of the reverse map that overlap a block.
 //!
-//! Owns: the walk down every branch whose keys enclose the block. Does **not** own what is looked
-//! for among the records.
+//! Owns: the walk down every branch whose keys enclose the block. Does **not** own the choice among
+//! the records.
 //!
 //! A node holds the lowest and the highest key of each child; a branch is entered if the block lies
-//! between them. Levels fall by one with each step and a node's children are each entered once, so
+//! between them. Levels fall by one with each step, and each child of a node is entered once, so
+//! the walk ends.
 //! the walk ends.
 
 use xfs_buffer::{BufferCache, Result};
@@ -15,7 +16,7 @@ use xfs_format::{
     AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, Group, Structure, StructureAddress,
 };
 
-/// The first record over `block` that is the one looked for.
+/// Returns the first record that overlaps `block` and passes `is_wanted`.
 #[doc(alias = "xfs_rmap_query_range")]
 pub(super) fn find(
     cache: &BufferCache,
@@ -75,7 +76,7 @@ fn find_in_leaf(
     Ok(None)
 }
 
-/// The children whose keys enclose the block.
+/// Pushes the children whose keys enclose the block.
 fn push_children(
     node: &BtreeBlock<'_>,
     block: AgBlock,

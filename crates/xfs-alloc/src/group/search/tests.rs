@@ -1,4 +1,4 @@
-//! Where in a stretch of free blocks an allocation goes.
+//! The position of an allocation within a stretch of free blocks.
 
 use super::*;
 
@@ -9,12 +9,12 @@ fn check_place(
     at: Option<Range<u32>>,
 ) {
     let (minimum, maximum, alignment) = wanted;
-    let wanted = Wanted { alignment, ..Wanted::blocks(minimum, maximum) };
+    let wanted = GroupRequest { alignment, ..GroupRequest::blocks(minimum, maximum) };
     assert_eq!(place(part.clone(), &wanted, target), at, "{part:?} {wanted:?} {target:?}");
 }
 
 #[test]
-fn blocks_lie_as_near_as_they_can() {
+fn allocation_lies_as_near_to_the_target_as_possible() {
     check_place(10..20, (1, 4, 1), None, Some(10..14));
     check_place(10..20, (1, 4, 1), Some(0), Some(10..14));
     check_place(10..20, (1, 4, 1), Some(13), Some(13..17));
@@ -26,7 +26,7 @@ fn blocks_lie_as_near_as_they_can() {
 }
 
 #[test]
-fn aligned_blocks_start_where_they_should() {
+fn allocation_with_alignment_starts_at_a_multiple() {
     check_place(10..30, (4, 8, 8), None, Some(16..24));
     check_place(10..30, (4, 8, 8), Some(29), Some(16..24));
     check_place(10..33, (4, 8, 8), Some(29), Some(24..32));

@@ -11,7 +11,7 @@ fn usable(busy: &BusyExtents, extent: Range<u32>) -> Vec<Range<u32>> {
 }
 
 #[test]
-fn what_is_freed_waits_for_its_checkpoint() {
+fn freed_blocks_are_busy_until_their_checkpoint() {
     let mut busy = BusyExtents::default();
     let ticket = busy.issue_ticket();
     busy.insert(10..15, ticket);
@@ -29,7 +29,7 @@ fn what_is_freed_waits_for_its_checkpoint() {
 }
 
 #[test]
-fn a_checkpoint_is_waited_for_where_a_block_is_busy() {
+fn sequence_of_busy_blocks_is_the_newest_checkpoint() {
     let mut busy = BusyExtents::default();
     let ticket = busy.issue_ticket();
     busy.insert(10..15, ticket);
@@ -38,7 +38,7 @@ fn a_checkpoint_is_waited_for_where_a_block_is_busy() {
     assert_eq!(busy.sequence_of(15..20), None);
     assert_eq!(busy.sequence_of(0..11), Some(7));
     assert_eq!(busy.sequence_of(12..13), Some(7));
-    // What was given up later elsewhere is another's to wait for.
+    // Blocks that were given up later elsewhere do not count here.
     let ticket = busy.issue_ticket();
     busy.insert(20..22, ticket);
     busy.settle(ticket, 9);
@@ -52,7 +52,7 @@ fn a_checkpoint_is_waited_for_where_a_block_is_busy() {
 }
 
 #[test]
-fn agrees_with_a_table_of_blocks() {
+fn busy_extents_equal_a_table_of_blocks() {
     for seed in 0..200 {
         let mut random = Prng::new(seed);
         let mut busy = BusyExtents::default();
@@ -76,7 +76,7 @@ fn agrees_with_a_table_of_blocks() {
                 found[part.start as usize..part.end as usize].fill(true);
             }
             for (block, usable) in found.into_iter().enumerate() {
-                assert_eq!(usable, table[block] <= durable, "block {block}, seed {seed}");
+                assert_eq!(usable, table[block] <= durable, "I1: block {block}, seed {seed}");
             }
         }
     }

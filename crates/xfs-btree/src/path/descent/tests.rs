@@ -3,7 +3,7 @@ use core::convert::Infallible;
 
 use super::{not_above, not_above_near};
 
-/// The number found, and how many keys were looked at.
+/// Returns the number found, and how many keys were read.
 fn near(keys: &[u32], guess: usize, target: u32) -> (usize, usize) {
     let looks = Cell::new(0);
     let key = |index: usize| {
@@ -15,7 +15,7 @@ fn near(keys: &[u32], guess: usize, target: u32) -> (usize, usize) {
 }
 
 #[test]
-fn a_guess_changes_no_answer() {
+fn guess_does_not_change_the_result() {
     for count in 0..9 {
         let keys: Vec<u32> = (0..count).map(|index| 10 * index + 10).collect();
         for target in 0..=10 * count + 15 {
@@ -30,7 +30,7 @@ fn a_guess_changes_no_answer() {
 }
 
 #[test]
-fn a_good_guess_looks_at_two_keys() {
+fn good_guess_reads_two_keys() {
     let keys: Vec<u32> = (0..250).collect();
     assert_eq!(near(&keys, 99, 99), (100, 2));
     assert_eq!(near(&keys, 249, 400), (250, 1));
@@ -38,7 +38,7 @@ fn a_good_guess_looks_at_two_keys() {
 }
 
 #[test]
-fn a_key_that_does_not_hold_is_an_error() {
+fn invalid_key_is_an_error() {
     let key = |index: usize| if index == 3 { Err(index) } else { Ok(index) };
     assert_eq!(not_above_near(5, 3, 4, key), Err(3));
     assert_eq!(not_above_near(5, 2, 4, key), Err(3));

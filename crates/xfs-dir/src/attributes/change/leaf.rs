@@ -1,21 +1,21 @@
 //! Edits of one leaf of attributes.
 //!
-//! Owns: the table of entries, the names behind it and the counts between them. Does **not** own:
-//! which leaf, and the tree above.
+//! Owns: the table of entries, the names after it and the counts. Does **not** own the choice of
+//! the leaf, and the tree above.
 //!
-//! The space that a removed name leaves among others is lost until the leaf is packed. The leaf
-//! names one free range, the gap between table and names, and says that there are holes where the
-//! names take more room than they have bytes.
+//! The space of a removed name between others is lost until the leaf is packed. The leaf names one
+//! free range, the gap between table and names. Its holes flag is set if the names occupy more
+//! space than they have bytes.
 
 use std::mem::offset_of;
 
 use xfs_buffer::Result;
-use xfs_format::StructureAddress;
+use xfs_format::Place;
 use xfs_format::attr::AttrLeaf;
 use xfs_format::attr::leaf::{AttrFreeDisk, AttrLeafEntryDisk, AttrLeafHeaderDisk, LEAF_MAGIC};
 
 use crate::edit::{BlockEdit, u16_at};
-use crate::tree::{Identity, put_identity};
+use crate::tree::{TreeIdentity, put_identity};
 
 const COUNT: usize = offset_of!(AttrLeafHeaderDisk, count);
 const USED: usize = offset_of!(AttrLeafHeaderDisk, used_bytes);
@@ -25,7 +25,7 @@ const FREE: usize = offset_of!(AttrLeafHeaderDisk, free);
 const TABLE: usize = size_of::<AttrLeafHeaderDisk>();
 const ENTRY: usize = size_of::<AttrLeafEntryDisk>();
 
-/// An entry with its name, as it is moved between leaves.
+/// An entry with its name, in the form in which it moves between leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RawEntry {
     pub(super) hash: u32,
@@ -35,28 +35,28 @@ pub(super) struct RawEntry {
 }
 
 impl RawEntry {
-    /// Bytes that it takes in a leaf.
+    /// The bytes of the entry in a leaf.
     pub(super) fn length(&self) -> usize {
         ENTRY + self.name.len()
     }
 }
 
-/// Bytes for entries in a leaf.
+/// The bytes for entries in a leaf.
 pub(super) const fn capacity(block_bytes: usize) -> usize {
     block_bytes - TABLE
 }
 
 /// The counts of a leaf.
 #[derive(Clone, Copy, Debug)]
-struct Counts {
+struct AttrLeafCounts {
     count: usize,
-    /// Bytes of the names.
+    /// The bytes of all names.
     used: usize,
-    /// Where the lowest name starts.
+    /// The start of the lowest name.
     first_used: usize,
 }
 
-impl Counts {
+impl AttrLeafCounts {
     fn of(bytes: &[u8]) -> Self {
         let first_used = match u16_at(bytes, FIRST_USED) {
             0 => 1 << 16,
@@ -73,7 +73,7 @@ impl Counts {
     fn store(self, edit: &mut BlockEdit<'_>) {
         edit.put_u16(COUNT, self.count as u16);
         edit.put_u16(USED, self.used as u16);
-        // The end of the largest block has no number: 0 stands for it.
+        // The end of the largest block does not fit 16 bits: 0 stands for it.
         edit.put_u16(FIRST_USED, self.first_used as u16);
         edit.put_u8(HOLES, u8::from(self.used != edit.length() - self.first_used));
         let gap = self.first_used - self.table_end();
@@ -84,24 +84,20 @@ impl Counts {
     }
 }
 
-/// How many entries there are.
+/// The number of entries.
 pub(super) fn count(bytes: &[u8]) -> usize {
-    Counts::of(bytes).count
+    AttrLeafCounts::of(bytes).count
 }
 
-/// Bytes that entries take, holes not counted.
+/// The bytes of the entries, without holes.
 pub(super) fn used(bytes: &[u8]) -> usize {
-    let counts = Counts::of(bytes);
+    let counts = AttrLeafCounts::of(bytes);
     counts.used + ENTRY * counts.count
 }
 
-/// Puts an entry, if there is room for it, packing the leaf if need be.
-pub(super) fn insert(
-    edit: &mut BlockEdit<'_>,
-    entry: &RawEntry,
-    place: StructureAddress,
-) -> Result<bool> {
-    let counts = Counts::of(edit.bytes());
+/// Inserts an entry if there is room for it. Packs the leaf if necessary.
+pub(super) fn insert(edit: &mut BlockEdit<'_>, entry: &RawEntry, place: Place) -> Result<bool> {
+    let counts = AttrLeafCounts::of(edit.bytes());
     if used(edit.bytes()) + entry.length() > capacity(edit.length()) {
         return Ok(false);
     }
@@ -109,7 +105,7 @@ pub(super) fn insert(
         let entries = entries(edit.bytes(), place)?;
         rebuild(edit, &entries);
     }
-    let mut counts = Counts::of(edit.bytes());
+    let mut counts = AttrLeafCounts::of(edit.bytes());
     let position = position(edit.bytes(), entry.hash, place)?;
     let at = TABLE + ENTRY * position;
     edit.shift(at..counts.table_end(), at + ENTRY);
@@ -119,8 +115,8 @@ pub(super) fn insert(
     Ok(true)
 }
 
-/// Puts a name below the others and its entry at `at`.
-fn put(edit: &mut BlockEdit<'_>, counts: &mut Counts, at: usize, entry: &RawEntry) {
+/// Writes a name below the others and its entry at `at`.
+fn put(edit: &mut BlockEdit<'_>, counts: &mut AttrLeafCounts, at: usize, entry: &RawEntry) {
     counts.first_used -= entry.name.len();
     counts.used += entry.name.len();
     edit.put(counts.first_used, &entry.name);
@@ -129,18 +125,14 @@ fn put(edit: &mut BlockEdit<'_>, counts: &mut Counts, at: usize, entry: &RawEntr
     edit.put(at + 6, &[entry.flags, 0]);
 }
 
-fn position(bytes: &[u8], hash: u32, place: StructureAddress) -> Result<usize> {
+fn position(bytes: &[u8], hash: u32, place: Place) -> Result<usize> {
     let table = AttrLeaf::decode(bytes, place)?.table();
     Ok(table.partition_point(|entry| entry.hash.get() < hash))
 }
 
 /// Removes the entry at `index`, which was found there.
-pub(super) fn remove(
-    edit: &mut BlockEdit<'_>,
-    index: usize,
-    place: StructureAddress,
-) -> Result<()> {
-    let mut counts = Counts::of(edit.bytes());
+pub(super) fn remove(edit: &mut BlockEdit<'_>, index: usize, place: Place) -> Result<()> {
+    let mut counts = AttrLeafCounts::of(edit.bytes());
     let name = AttrLeaf::decode(edit.bytes(), place)?.name_range(index)?;
     let at = TABLE + ENTRY * index;
     edit.shift(at + ENTRY..counts.table_end(), at);
@@ -157,30 +149,31 @@ pub(super) fn remove(
     Ok(())
 }
 
-/// All entries, with those being made or removed.
-pub(super) fn entries(bytes: &[u8], place: StructureAddress) -> Result<Vec<RawEntry>> {
+/// Returns all entries, including incomplete ones.
+pub(super) fn entries(bytes: &[u8], place: Place) -> Result<Vec<RawEntry>> {
     let leaf = AttrLeaf::decode(bytes, place)?;
     let mut entries = Vec::with_capacity(leaf.table().len() + 1);
     for (index, entry) in leaf.table().iter().enumerate() {
-        let name = bytes.get(leaf.name_range(index)?).unwrap_or_default().to_vec();
+        let name = bytes.get(leaf.name_range(index)?);
+        let name = name.expect("the range of a name lies inside its leaf").to_vec();
         entries.push(RawEntry { hash: entry.hash.get(), flags: entry.flags, name });
     }
     Ok(entries)
 }
 
-/// Makes the leaf hold these entries, sorted by hash, without holes. They fit.
+/// Rewrites the leaf with these entries, which are sorted by hash and fit, without holes.
 pub(super) fn rebuild(edit: &mut BlockEdit<'_>, entries: &[RawEntry]) {
     let end = edit.length();
     edit.clear(TABLE..end);
-    let mut counts = Counts { count: entries.len(), used: 0, first_used: end };
+    let mut counts = AttrLeafCounts { count: entries.len(), used: 0, first_used: end };
     for (index, entry) in entries.iter().enumerate() {
         put(edit, &mut counts, TABLE + ENTRY * index, entry);
     }
     counts.store(edit);
 }
 
-/// Makes a new leaf of these entries; its place in the chain of leaves is left alone.
-pub(super) fn initialise(edit: &mut BlockEdit<'_>, identity: &Identity, entries: &[RawEntry]) {
+/// Initializes a new leaf with these entries. Its links to siblings are not changed.
+pub(super) fn initialise(edit: &mut BlockEdit<'_>, identity: &TreeIdentity, entries: &[RawEntry]) {
     put_identity(edit, LEAF_MAGIC, identity);
     rebuild(edit, entries);
 }

@@ -1,17 +1,17 @@
-//! The short form: all attributes are written anew by each change, being a few hundred bytes.
+//! The short form: each change rewrites all attributes, which are a few hundred bytes.
 
 use xfs_buffer::Result;
 use xfs_format::StructureAddress;
 use xfs_format::attr::short_form::encode;
 use xfs_format::attr::{AttrEntry, AttrShortForm, AttrValue};
 
-use super::Key;
+use super::AttributeKey;
 
-/// Names and values of this many bytes and more have no place in the short form.
+/// Names and values of this length and more are not allowed in the short form.
 #[doc(alias = "XFS_ATTR_SF_ENTSIZE_MAX")]
 const LIMIT: usize = 255;
 
-/// The attributes of the short form, taken apart.
+/// The decoded attributes of the short form.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ShortAttributes<'a> {
     entries: Vec<AttrEntry<'a>>,
@@ -36,7 +36,7 @@ impl<'a> ShortAttributes<'a> {
         &self.entries
     }
 
-    pub(super) fn find(&self, key: &Key<'_>) -> Option<usize> {
+    pub(super) fn find(&self, key: &AttributeKey<'_>) -> Option<usize> {
         self.entries.iter().position(|entry| key.is(entry))
     }
 
@@ -44,7 +44,7 @@ impl<'a> ShortAttributes<'a> {
         self.entries.remove(index);
     }
 
-    /// Appends an attribute. `false` for one that has no place in any short form.
+    /// Appends an attribute. Returns `false` if it is too long for any short form.
     pub(super) fn push(&mut self, entry: &AttrEntry<'a>) -> bool {
         let has_place = match entry.value {
             AttrValue::Local(value) => value.len() < LIMIT && entry.name.len() < LIMIT,
@@ -56,7 +56,7 @@ impl<'a> ShortAttributes<'a> {
         has_place
     }
 
-    /// The bytes, or `None` for more attributes than the form can count.
+    /// Encodes the attributes. Returns `None` for more attributes than the form can count.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
         encode(&self.entries)
     }

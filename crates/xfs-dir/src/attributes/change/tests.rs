@@ -9,7 +9,7 @@ use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, FileBlock, InodeNumber, StructureAddress};
 use xfs_testkit::Prng;
 
-use super::{AttributeChange, Key, Run, leaf};
+use super::{AttributeChange, AttributeKey, ValueBlocks, leaf};
 use crate::fixture::collide;
 use crate::store::memory::{MemoryFork, geometry};
 use crate::store::{Contents, ForkStore};
@@ -25,12 +25,16 @@ fn fork(block_log: u8) -> MemoryFork {
     fork
 }
 
-fn key<'a>(namespace: Namespace, name: &'a [u8], value: &'a [u8]) -> Key<'a> {
-    Key { namespace, name, value }
+fn key<'a>(namespace: Namespace, name: &'a [u8], value: &'a [u8]) -> AttributeKey<'a> {
+    AttributeKey { namespace, name, value }
 }
 
-/// What the steps of a change do, without their transactions; remote values have no blocks here.
-fn set(fork: &mut MemoryFork, old: Option<&Key<'_>>, new: &Key<'_>) -> Option<Run> {
+/// Does the steps of a change without their transactions; remote values have no blocks here.
+fn set(
+    fork: &mut MemoryFork,
+    old: Option<&AttributeKey<'_>>,
+    new: &AttributeKey<'_>,
+) -> Option<ValueBlocks> {
     let block_size = fork.geometry().block_size as usize;
     let value = if is_local(new.name.len(), new.value.len(), block_size) {
         AttrValue::Local(new.value)
@@ -51,7 +55,7 @@ fn set(fork: &mut MemoryFork, old: Option<&Key<'_>>, new: &Key<'_>) -> Option<Ru
     run
 }
 
-fn remove(fork: &mut MemoryFork, key: &Key<'_>) -> Option<Run> {
+fn remove(fork: &mut MemoryFork, key: &AttributeKey<'_>) -> Option<ValueBlocks> {
     let mut change = AttributeChange::new(fork);
     if change.change_short(Some(key), None).unwrap() {
         return None;
@@ -113,7 +117,8 @@ fn walk(
     let node = DaNode::decode(bytes, PLACE).unwrap();
     for entry in node.entries() {
         let child = FileBlock(entry.before.get().into());
-        assert_eq!(walk(blocks, child, Some(node.level() - 1), leaves), entry.hash.get());
+        let highest = walk(blocks, child, Some(node.level() - 1), leaves);
+        assert_eq!(highest, entry.hash.get(), "I2 of the tree");
     }
     node.entries().last().unwrap().hash.get()
 }
@@ -170,24 +175,24 @@ fn check_random(seed: u64, block_log: u8, steps: usize, most: usize) {
 }
 
 #[test]
-fn small_blocks() {
+fn attributes_in_small_blocks_equal_a_map() {
     check_random(21, 10, 3000, 60);
     check_random(22, 10, 4000, 400);
 }
 
 #[test]
-fn common_blocks() {
+fn attributes_in_common_blocks_equal_a_map() {
     check_random(23, 12, 4000, 300);
 }
 
 #[test]
-fn the_largest_blocks() {
+fn attributes_in_the_largest_blocks_equal_a_map() {
     check_random(24, 16, 3000, 1200);
 }
 
-/// A long attribute between two that are long: none of two leaves has room for it.
+/// A long attribute between two long ones: no two leaves have room for all of them.
 #[test]
-fn three_leaves_of_one() {
+fn long_entry_between_long_ones_splits_a_leaf_into_three() {
     let (mut fork, mut model) = (fork(10), Model::new());
     let mut names: Vec<Vec<u8>> = (0..3).map(|index| vec![b'a', b'0' + index]).collect();
     names.sort_by_key(|name| xfs_format::directory::name_hash(name));
@@ -201,7 +206,7 @@ fn three_leaves_of_one() {
 }
 
 #[test]
-fn parents_of_one_name_differ_by_value() {
+fn parent_pointers_of_one_name_differ_by_value() {
     let mut fork = fork(10);
     let parent = |inode: u64| [&inode.to_be_bytes()[..], &7_u32.to_be_bytes()].concat();
     for inode in 0..200 {
@@ -219,14 +224,14 @@ fn parents_of_one_name_differ_by_value() {
 }
 
 #[test]
-fn a_leaf_counts_its_holes() {
+fn leaf_with_a_removed_name_reports_holes() {
     let mut fork = fork(12);
     for name in [b"one", b"two", b"six"] {
         set(&mut fork, None, &key(Namespace::User, name, &[b'v'; 300]));
     }
     let holes = |fork: &MemoryFork| fork.blocks_of(BlockKind::Attr)[0].1[62];
     assert_eq!(holes(&fork), 0);
-    // The lowest name is the last that was put; one above it leaves a hole.
+    // The lowest name was inserted last; removing a higher one leaves a hole.
     let old = key(Namespace::User, b"two", b"");
     set(&mut fork, Some(&old), &key(Namespace::User, b"two", &[b'w'; 310]));
     assert_eq!(holes(&fork), 1);
@@ -234,9 +239,9 @@ fn a_leaf_counts_its_holes() {
     assert_eq!(used, 3 * 8 + 2 * 308 + 316);
 }
 
-/// Whatever the blocks say, a change ends, with an error or without.
+/// A change ends, with or without an error, whatever the blocks contain.
 #[test]
-fn damage_that_no_verifier_sees() {
+fn change_of_damaged_attributes_ends() {
     let (mut errors, mut damaged) = (0, 0);
     for seed in 0..150 {
         let (mut random, mut fork) = (Prng::new(seed), fork(10));

@@ -14,7 +14,7 @@ fn names(namespace: Namespace, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn names_that_are_listed() {
+fn attributes_are_listed_under_their_linux_names() {
     assert_eq!(names(Namespace::User, "a.b"), ["user.a.b"]);
     assert_eq!(names(Namespace::Security, "capability"), ["security.capability"]);
     assert_eq!(names(Namespace::Trusted, "a"), ["trusted.a"]);
@@ -27,7 +27,7 @@ fn names_that_are_listed() {
 }
 
 #[test]
-fn names_that_are_looked_up() {
+fn linux_names_are_split_into_namespace_and_name() {
     let split = |full: &'static str| {
         split_linux_name(full.as_bytes())
             .map(|(namespace, name)| (namespace, str::from_utf8(name).unwrap()))
@@ -44,7 +44,7 @@ fn names_that_are_looked_up() {
 }
 
 #[test]
-fn access_lists_have_two_forms() {
+fn access_control_lists_have_a_value_for_each_name() {
     let image = golden();
     let cache = volume(&image);
     let inode = lookup(&cache, &image, "acl").unwrap();
@@ -52,7 +52,7 @@ fn access_lists_have_two_forms() {
     let raw = attributes.lookup_linux(b"trusted.SGI_ACL_FILE").unwrap();
     assert_eq!(raw, attributes.lookup(Namespace::Trusted, b"SGI_ACL_FILE").unwrap());
     let posix = attributes.lookup_linux(b"system.posix_acl_access").unwrap();
-    // A version of four bytes and eight for each entry, where XFS has a count and twelve.
+    // Linux has a version of four bytes and eight bytes for each entry; XFS has a count and twelve.
     assert_eq!((posix.len() - 4) / 8, (raw.len() - 4) / 12);
     assert_eq!(posix[..4], [2, 0, 0, 0]);
     let nameless = attributes.lookup_linux(b"user.");

@@ -1,6 +1,6 @@
 //! The block form: entries and their index in one block, growing towards each other.
 //!
-//! Owns: the border between records and index. Does **not** own: the records (`data`).
+//! Owns: the border between records and index. Does **not** own the records (`data`).
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -8,30 +8,30 @@ use std::ops::Range;
 use xfs_format::directory::data::{BLOCK_MAGIC, BlockTailDisk, DATA_HEADER, DataHeaderDisk};
 use xfs_format::directory::{Cookie, name_hash};
 
-use super::index::{CompactTo, ENTRY, Run};
+use super::index::{CompactTo, ENTRY, HashRun};
 use super::{NewEntry, data};
 use crate::edit::{BlockEdit, u32_at};
 
 const TAIL: usize = size_of::<BlockTailDisk>();
 
-/// Where the index of a block form lies.
+/// The position of the index in the block form.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
+pub(super) struct BlockLayout {
     tail: usize,
-    pub(super) run: Run,
+    pub(super) run: HashRun,
     pub(super) stale: usize,
 }
 
-impl Layout {
-    /// The layout of a block that was verified.
+impl BlockLayout {
+    /// Reads the layout of a verified block.
     pub(super) fn of(bytes: &[u8]) -> Self {
         let tail = bytes.len() - TAIL;
         let count = u32_at(bytes, tail + offset_of!(BlockTailDisk, count)) as usize;
         let stale = u32_at(bytes, tail + offset_of!(BlockTailDisk, stale)) as usize;
-        Self { tail, run: Run { base: tail - ENTRY * count, count }, stale }
+        Self { tail, run: HashRun { base: tail - ENTRY * count, count }, stale }
     }
 
-    /// Entries that are there, `.` and `..` among them.
+    /// The number of live entries, including `.` and `..`.
     pub(super) fn live(&self) -> usize {
         self.run.count - self.stale
     }
@@ -42,18 +42,18 @@ impl Layout {
     }
 }
 
-/// Where an entry of `length` bytes goes, if the index is as large as it will be.
-struct Room {
-    /// The free record that gives a place to the index entry, unless a stale one does.
+/// The position of an entry of `length` bytes, given the size that the index will have.
+struct EntryRoom {
+    /// The free record that makes room for the index entry, unless a stale one is reused.
     before_index: Option<Range<usize>>,
     /// The free record that takes the entry.
     free: Range<usize>,
 }
 
-fn find_room(bytes: &[u8], layout: &Layout, length: usize) -> Option<Room> {
+fn find_room(bytes: &[u8], layout: &BlockLayout, length: usize) -> Option<EntryRoom> {
     if layout.stale != 0 {
         let free = data::longest(bytes);
-        return (free.len() >= length).then_some(Room { before_index: None, free });
+        return (free.len() >= length).then_some(EntryRoom { before_index: None, free });
     }
     let before_index = data::free_before(bytes, layout.run.base)?;
     let left = before_index.start..before_index.end - ENTRY;
@@ -62,13 +62,13 @@ fn find_room(bytes: &[u8], layout: &Layout, length: usize) -> Option<Room> {
     } else {
         data::listed(bytes).find(|free| *free != before_index && free.len() >= length)?
     };
-    Some(Room { before_index: Some(before_index), free })
+    Some(EntryRoom { before_index: Some(before_index), free })
 }
 
-/// Adds an entry. `None` if there is no room for it, nothing having changed.
+/// Adds an entry. Returns `None`, with nothing changed, if there is no room for it.
 pub(super) fn add(edit: &mut BlockEdit<'_>, entry: &NewEntry<'_>) -> Option<Cookie> {
     let length = data::length_of(entry.name);
-    let mut layout = Layout::of(edit.bytes());
+    let mut layout = BlockLayout::of(edit.bytes());
     let room = match find_room(edit.bytes(), &layout, length) {
         Some(room) => room,
         None => {
@@ -85,7 +85,7 @@ pub(super) fn add(edit: &mut BlockEdit<'_>, entry: &NewEntry<'_>) -> Option<Cook
     let cookie = Cookie((room.free.start >> 3) as u32);
     if let Some(free) = room.before_index {
         let position = layout.run.position(edit.bytes(), hash);
-        let grown = Run { base: layout.run.base - ENTRY, count: layout.run.count + 1 };
+        let grown = HashRun { base: layout.run.base - ENTRY, count: layout.run.count + 1 };
         data::cut(edit, free, grown.base..layout.run.base, grown.base);
         edit.shift(layout.run.bytes_of(0..position), grown.base);
         grown.put(edit, position, hash, cookie);
@@ -100,20 +100,21 @@ pub(super) fn add(edit: &mut BlockEdit<'_>, entry: &NewEntry<'_>) -> Option<Cook
     Some(cookie)
 }
 
-/// Gives the space of stale index entries back to the records.
-fn compact(edit: &mut BlockEdit<'_>) -> Layout {
-    let old = Layout::of(edit.bytes());
+/// Returns the space of stale index entries to the records.
+fn compact(edit: &mut BlockEdit<'_>) -> BlockLayout {
+    let old = BlockLayout::of(edit.bytes());
     let live = old.run.compact(edit, CompactTo::End);
     let base = old.tail - ENTRY * live;
-    let layout = Layout { run: Run { base, count: live }, stale: 0, ..old };
+    let layout = BlockLayout { run: HashRun { base, count: live }, stale: 0, ..old };
     data::free(edit, old.run.base..base, base);
     layout.store(edit);
     layout
 }
 
-/// Removes the entry at `cookie`. `false` if the index does not hold it, nothing having changed.
+/// Removes the entry at `cookie`. Returns `false`, with nothing changed, if the index does not hold
+/// it.
 pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
-    let mut layout = Layout::of(edit.bytes());
+    let mut layout = BlockLayout::of(edit.bytes());
     let Some(index) = layout.run.find(edit.bytes(), hash, cookie) else { return false };
     let record = data::entry_range(edit.bytes(), cookie.offset() as usize);
     layout.run.make_stale(edit, index);
@@ -123,10 +124,10 @@ pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> boo
     true
 }
 
-/// Makes a new block of the block form.
+/// Initializes a new block in block form.
 pub(super) fn initialise(
     edit: &mut BlockEdit<'_>,
-    identity: &data::Identity,
+    identity: &data::BlockIdentity,
     entries: &[(usize, NewEntry<'_>)],
 ) {
     let tail = edit.length() - TAIL;
@@ -144,15 +145,15 @@ pub(super) fn initialise(
 /// Writes an index of live entries, sorted by hash, and its tail.
 fn put_index(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     let tail = edit.length() - TAIL;
-    let run = Run { base: tail - ENTRY * entries.len(), count: entries.len() };
+    let run = HashRun { base: tail - ENTRY * entries.len(), count: entries.len() };
     for (index, (hash, cookie)) in entries.iter().enumerate() {
         run.put(edit, index, *hash, Cookie(*cookie));
     }
-    Layout { tail, run, stale: 0 }.store(edit);
+    BlockLayout { tail, run, stale: 0 }.store(edit);
 }
 
-/// Makes the only data block of another form one of the block form, if the index of `entries`,
-/// sorted by hash, has room at its end.
+/// Converts the only data block of another form to the block form, if the index of `entries`,
+/// sorted by hash, fits at its end.
 pub(super) fn from_data(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) -> bool {
     let end = edit.length();
     let base = end - TAIL - ENTRY * entries.len();
@@ -164,9 +165,9 @@ pub(super) fn from_data(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) -> boo
     true
 }
 
-/// Makes a block of the block form a data block; the space of its index becomes free.
+/// Converts a block in block form to a data block. The space of its index becomes free.
 pub(super) fn into_data(edit: &mut BlockEdit<'_>, magic: u32) {
-    let (base, end) = (Layout::of(edit.bytes()).run.base, edit.length());
+    let (base, end) = (BlockLayout::of(edit.bytes()).run.base, edit.length());
     edit.put_u32(offset_of!(DataHeaderDisk, magic), magic);
     data::free(edit, base..end, end);
 }

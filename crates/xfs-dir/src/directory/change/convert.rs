@@ -1,4 +1,4 @@
-//! From one form of a directory to the next, up and down.
+//! Conversions between the forms of a directory, up and down.
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::directory::data::{DATA_HEADER, DATA_MAGIC, entry_length};
@@ -6,13 +6,13 @@ use xfs_format::directory::leaf::LEAF1_MAGIC;
 use xfs_format::directory::{DataBlock, EntryType, ShortForm};
 use xfs_format::{BlockKind, dabtree};
 
-use super::find::Found;
+use super::find::FoundEntry;
 use super::short_form::{Short, ShortEntry};
 use super::{DirectoryChange, Form, NewEntry, block, data, leaf};
 use crate::store::ForkStore;
-use crate::tree::{self, Path};
+use crate::tree::{self, TreePath};
 
-/// Bytes of the header of a short form, and of its shortest entry.
+/// The bytes of the header of a short form, and of its shortest entry.
 const SHORT_HEADER: usize = 6;
 const SHORT_ENTRY: usize = 9;
 
@@ -30,8 +30,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.add_to_block(&block, entry)
     }
 
-    /// Makes an entry of the short form name another inode. A first inode number of more than 32
-    /// bits makes all entries longer.
+    /// Changes the inode that an entry of the short form names. The first inode number of more than
+    /// 32 bits makes all entries longer.
     pub(super) fn replace_in_short(
         &mut self,
         short: Short,
@@ -56,7 +56,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(before)
     }
 
-    /// Gives up the short form, so that the inode has room for something else.
+    /// Converts a short form to a block, to make room in the inode.
     pub(crate) fn leave_short_form(&mut self) -> Result<()> {
         if let Form::Short(short) = self.form()? {
             self.short_to_block(&short)?;
@@ -95,7 +95,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         let root = self.tree_shape().root;
         let leaf = self.store.grow(root, BlockKind::DirectoryIndex)?;
         let entries: Vec<_> = self.store.view(block, |bytes| {
-            super::index::live(block::Layout::of(bytes).run.entries(bytes)).collect()
+            super::index::live(block::BlockLayout::of(bytes).run.entries(bytes)).collect()
         });
         let best = self.store.edit(block, |edit| {
             block::into_data(edit, DATA_MAGIC);
@@ -110,15 +110,20 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(leaf)
     }
 
-    /// Makes the only leaf the root of a tree; returns the way to the leaf for `hash`, itself.
-    pub(super) fn leaf_to_node(&mut self, leaf: &S::Block, hash: u32) -> Result<Path<S::Block>> {
+    /// Makes the only leaf the root of a tree. Returns the path to the leaf for `hash`, which is
+    /// that leaf.
+    pub(super) fn leaf_to_node(
+        &mut self,
+        leaf: &S::Block,
+        hash: u32,
+    ) -> Result<TreePath<S::Block>> {
         let lengths: Vec<u16> = self.store.view(leaf, |bytes| leaf::lengths(bytes).collect());
         self.make_free(&lengths)?;
         self.store.edit(leaf, leaf::into_tree_leaf);
-        Path::descend(self.store, self.tree_shape(), hash)
+        TreePath::descend(self.store, self.tree_shape(), hash)
     }
 
-    /// Goes back to the leaf form if one leaf can hold all, and further if that is possible.
+    /// Converts back to the leaf form if one leaf can hold everything, and further if possible.
     pub(super) fn node_to_leaf(&mut self) -> Result<()> {
         let root = self.tree_shape().root;
         let leaf = self.store.read_owned(root, BlockKind::DirectoryIndex)?;
@@ -126,7 +131,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         if self.store.view(&leaf, is_node) {
             return Ok(());
         }
-        let live = self.store.view(&leaf, |bytes| leaf::Counts::of(bytes).live());
+        let live = self.store.view(&leaf, |bytes| leaf::LeafCounts::of(bytes).live());
         if !leaf::fits_only_leaf(self.block_bytes, live, 1) {
             return Ok(());
         }
@@ -142,10 +147,10 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.leaf_to_block(&leaf)
     }
 
-    /// Goes back to the block form if the one data block has room for the index, and further if
-    /// that is possible.
+    /// Converts back to the block form if the only data block has room for the index, and further
+    /// if possible.
     pub(super) fn leaf_to_block(&mut self, leaf: &S::Block) -> Result<()> {
-        let counts = self.store.view(leaf, leaf::Counts::of);
+        let counts = self.store.view(leaf, leaf::LeafCounts::of);
         if counts.lengths != 1 || self.store.size() != self.block_bytes as u64 {
             return Ok(());
         }
@@ -164,7 +169,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     pub(super) fn remove_from_block(
         &mut self,
         block: &S::Block,
-        found: &Found<S::Block>,
+        found: &FoundEntry<S::Block>,
     ) -> Result<()> {
         let (hash, cookie) = (found.hash, found.cookie);
         let removed = self.store.edit(block, |edit| block::remove(edit, hash, cookie));
@@ -172,9 +177,9 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.block_to_short(block)
     }
 
-    /// Goes back to the short form if the inode has room for the entries.
+    /// Converts back to the short form if the inode has room for the entries.
     fn block_to_short(&mut self, block: &S::Block) -> Result<()> {
-        let live = self.store.view(block, |bytes| block::Layout::of(bytes).live());
+        let live = self.store.view(block, |bytes| block::BlockLayout::of(bytes).live());
         let room = self.store.local_room();
         if SHORT_HEADER + SHORT_ENTRY * live.saturating_sub(2) > room {
             return Ok(());

@@ -1,12 +1,12 @@
-//! Edits of the records of one data block: putting an entry, freeing one, and the table of the
+//! Edits of the records of one data block: inserting an entry, freeing one, and the table of the
 //! longest free records.
 //!
 //! Owns: the tiling of the block by records (I1 and I2 of `xfs_format::directory::data`). Does
-//! **not** own: the index that the block form keeps behind the records.
+//! **not** own the index that the block form keeps after the records.
 //!
-//! An edit writes the record that it makes, the ends of the free records around it and the table:
-//! nothing else of the block. Only where the table may have lost a record that it never listed are
-//! the records walked, and then they are only read.
+//! An edit writes the new record, the ends of the adjacent free records and the table, nothing else
+//! of the block. The records are walked, and only read, if a record that the table never listed may
+//! belong into it now.
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -16,17 +16,17 @@ use xfs_format::directory::{ALIGNMENT, EntryType};
 use xfs_format::{DiskAddr, InodeNumber};
 
 use super::NewEntry;
-use crate::edit::{BlockEdit, u16_at};
+use crate::edit::{BlockEdit, u8_at, u16_at};
 
 const TABLE: usize = offset_of!(DataHeaderDisk, best_free);
 const TABLE_SIZE: usize = 3;
 
-/// Bytes that the entry of a name takes.
+/// The bytes of the entry of a name.
 pub(super) const fn length_of(name: &[u8]) -> usize {
     entry_length(name.len())
 }
 
-/// A free record: where it starts and ends in the block.
+/// A free record: its range in the block.
 type Free = Range<usize>;
 
 /// The longest free records, longest first.
@@ -63,7 +63,7 @@ impl BestFree {
         shortest != 0
     }
 
-    /// Takes a record off the table, if it is there.
+    /// Removes a record from the table, if it is listed.
     fn remove(&mut self, offset: usize) -> bool {
         let is_it = |record: (u16, u16)| usize::from(record.0) == offset && record.1 != 0;
         let [first, second, third] = self.records;
@@ -79,11 +79,11 @@ impl BestFree {
         true
     }
 
-    /// Puts a record where its length belongs; the shortest falls off a full table.
+    /// Inserts a record by its length. The shortest drops out of a full table.
     fn insert(&mut self, free: &Free) {
         let new = (free.start as u16, free.len() as u16);
         let [first, second, third] = self.records;
-        // What is as long keeps its place, the others make room.
+        // Records of equal length keep their positions; shorter ones move down.
         self.records = match new.1 {
             length if length > first.1 => [new, first, second],
             length if length > second.1 => [first, new, second],
@@ -92,7 +92,7 @@ impl BestFree {
         };
     }
 
-    /// The table of the records up to `end`, by walking them.
+    /// Computes the table of the records up to `end`, by walking them.
     fn scan(bytes: &[u8], end: usize) -> Self {
         let mut table = Self::EMPTY;
         let mut offset = DATA_HEADER;
@@ -107,12 +107,12 @@ impl BestFree {
     }
 }
 
-/// The length of the record at `offset`, of a block that was verified.
+/// The length of the record at `offset` of a verified block.
 fn record_length(bytes: &[u8], offset: usize) -> usize {
     if u16_at(bytes, offset) == FREE_TAG {
         return u16_at(bytes, offset + 2).into();
     }
-    entry_length(bytes.get(offset + 8).copied().unwrap_or_default().into())
+    entry_length(u8_at(bytes, offset + 8).into())
 }
 
 /// The free records of the table, longest first.
@@ -142,8 +142,13 @@ pub(super) fn free_before(bytes: &[u8], end: usize) -> Option<Free> {
     (is_free && start + usize::from(u16_at(bytes, start + 2)) == end).then_some(start..end)
 }
 
-/// Makes the block one free record up to `end`, with a header.
-pub(super) fn initialise(edit: &mut BlockEdit<'_>, magic: u32, identity: &Identity, end: usize) {
+/// Initializes the block with a header and one free record up to `end`.
+pub(super) fn initialise(
+    edit: &mut BlockEdit<'_>,
+    magic: u32,
+    identity: &BlockIdentity,
+    end: usize,
+) {
     edit.clear(0..DATA_HEADER);
     edit.put_u32(offset_of!(DataHeaderDisk, magic), magic);
     identity.store(edit);
@@ -154,15 +159,15 @@ pub(super) fn initialise(edit: &mut BlockEdit<'_>, magic: u32, identity: &Identi
     table.store(edit);
 }
 
-/// What a directory block says about itself.
-pub(super) struct Identity {
+/// The header fields that identify a directory block.
+pub(super) struct BlockIdentity {
     pub(super) address: DiskAddr,
     pub(super) owner: InodeNumber,
     pub(super) uuid: [u8; 16],
 }
 
-impl Identity {
-    /// Puts it into a data block or a block of the free index.
+impl BlockIdentity {
+    /// Writes the fields to a data block or a block of the free index.
     pub(super) fn store(&self, edit: &mut BlockEdit<'_>) {
         edit.put_u64(offset_of!(DataHeaderDisk, block), self.address.0);
         edit.put(offset_of!(DataHeaderDisk, uuid), &self.uuid);
@@ -170,13 +175,13 @@ impl Identity {
     }
 }
 
-/// Puts an entry at the start of a free record, which is long enough.
+/// Writes an entry at the start of a free record, which is long enough.
 pub(super) fn put_entry(edit: &mut BlockEdit<'_>, free: Free, entry: &NewEntry<'_>, end: usize) {
     let used = free.start..free.start + length_of(entry.name);
     put_used(edit, free, used, entry, end);
 }
 
-/// Puts an entry inside a free record, at `used`.
+/// Writes an entry inside a free record, at `used`.
 pub(super) fn put_used(
     edit: &mut BlockEdit<'_>,
     free: Free,
@@ -195,8 +200,8 @@ pub(super) fn put_used(
     cut(edit, free, used, end);
 }
 
-/// Takes `used` out of a free record. The records end at `end`, and what is in `used` is a record
-/// of its own already, or behind `end`.
+/// Cuts `used` out of a free record. The records end at `end`. `used` is a record of its own
+/// already, or lies after `end`.
 pub(super) fn cut(edit: &mut BlockEdit<'_>, free: Free, used: Range<usize>, end: usize) {
     assert!(free.start <= used.start && used.end <= free.end);
     let mut table = BestFree::load(edit.bytes());
@@ -208,14 +213,14 @@ pub(super) fn cut(edit: &mut BlockEdit<'_>, free: Free, used: Range<usize>, end:
             table.insert(&rest);
         }
     }
-    // A record that was never listed may be longer than what is left of a listed one.
+    // A record that was never listed may be longer than the rest of a listed one.
     if was_full && was_listed {
         table = BestFree::scan(edit.bytes(), end);
     }
     table.store(edit);
 }
 
-/// Frees a record of a block whose records end at `end`, and joins it with free neighbours.
+/// Frees a record of a block whose records end at `end`, and joins it with adjacent free records.
 pub(super) fn free(edit: &mut BlockEdit<'_>, record: Range<usize>, end: usize) {
     assert!(record.len().is_multiple_of(ALIGNMENT));
     let mut table = BestFree::load(edit.bytes());
@@ -233,26 +238,26 @@ pub(super) fn free(edit: &mut BlockEdit<'_>, record: Range<usize>, end: usize) {
     }
     put_free(edit, &free);
     table.insert(&free);
-    // Two listed records became one: the place may belong to one that was never listed.
+    // Two listed records became one: a record that was never listed may belong into the table.
     if was_full && joined == 2 {
         table = BestFree::scan(edit.bytes(), end);
     }
     table.store(edit);
 }
 
-/// The entry at `offset`, of a block in which an entry was found there.
+/// The range of the entry at `offset`, which was found there.
 pub(super) fn entry_range(bytes: &[u8], offset: usize) -> Range<usize> {
     offset..offset + record_length(bytes, offset)
 }
 
-/// Makes the entry at `offset` name another inode.
+/// Changes the inode that the entry at `offset` names.
 pub(super) fn retarget(
     edit: &mut BlockEdit<'_>,
     offset: usize,
     inode: InodeNumber,
     entry_type: EntryType,
 ) {
-    let name_length: usize = edit.bytes().get(offset + 8).copied().unwrap_or_default().into();
+    let name_length = usize::from(u8_at(edit.bytes(), offset + 8));
     edit.put_u64(offset, inode.0);
     edit.put_u8(offset + 9 + name_length, entry_type.to_disk());
 }
@@ -263,7 +268,7 @@ fn put_free(edit: &mut BlockEdit<'_>, free: &Free) {
     edit.put_u16(free.end - 2, free.start as u16);
 }
 
-/// Lays out `entries`, sorted by offset, in a block that is all free up to `end`.
+/// Writes `entries`, sorted by offset, to a block that is free up to `end`.
 pub(super) fn put_all<'e>(
     edit: &mut BlockEdit<'_>,
     entries: impl Iterator<Item = (usize, NewEntry<'e>)>,

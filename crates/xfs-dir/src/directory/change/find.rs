@@ -1,15 +1,15 @@
-//! Finding an entry that is to be changed: where it lies, and the block that holds it.
+//! Finding an entry to change: its position, and the block that holds it.
 
 use xfs_buffer::Result;
 use xfs_format::directory::{Cookie, DataBlock, DirectoryCheck, EntryType, LeafBlock, name_hash};
-use xfs_format::{InodeNumber, StructureAddress};
+use xfs_format::{InodeNumber, Place};
 
 use super::DirectoryChange;
 use crate::store::ForkStore;
-use crate::tree::Path;
+use crate::tree::TreePath;
 
 /// An entry that was found.
-pub(crate) struct Found<B> {
+pub(crate) struct FoundEntry<B> {
     pub(super) hash: u32,
     pub(super) cookie: Cookie,
     pub(super) inode: InodeNumber,
@@ -18,15 +18,15 @@ pub(crate) struct Found<B> {
     pub(super) data: B,
 }
 
-/// The entry that was found, if there is one, and the way to its leaf.
-pub(super) type InTree<B> = (Option<Found<B>>, Path<B>);
+/// The entry, if it was found, and the path to its leaf.
+pub(super) type InTree<B> = (Option<FoundEntry<B>>, TreePath<B>);
 
 /// The entries of one hash in a leaf.
 struct Candidates {
-    /// Nearly always the only one, which takes no memory to keep.
+    /// Nearly always the only one; storing it takes no allocation.
     first: Option<Cookie>,
     others: Vec<Cookie>,
-    /// Whether there may be more of them in the next leaf.
+    /// Whether the next leaf may hold more of them.
     goes_on: bool,
 }
 
@@ -37,12 +37,12 @@ impl Candidates {
 }
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
-    /// The entry of this name, in the block form.
+    /// Finds the entry of a name in the block form.
     pub(super) fn find_in_block(
         &mut self,
         block: &S::Block,
         name: &[u8],
-    ) -> Result<Option<Found<S::Block>>> {
+    ) -> Result<Option<FoundEntry<S::Block>>> {
         let place = self.store.place(self.data_at(0));
         let found = self.store.view(block, |bytes| -> Result<_> {
             let decoded = DataBlock::decode(bytes, 0, place)?;
@@ -53,7 +53,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             Ok(entry.map(|entry| (entry.cookie, entry.inode, entry.entry_type)))
         })?;
         let hash = name_hash(name);
-        Ok(found.map(|(cookie, inode, entry_type)| Found {
+        Ok(found.map(|(cookie, inode, entry_type)| FoundEntry {
             hash,
             cookie,
             inode,
@@ -62,24 +62,19 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         }))
     }
 
-    /// The entry of this name, by the only leaf.
+    /// Finds the entry of a name through the only leaf.
     pub(super) fn find_in_leaf(
         &mut self,
         leaf: &S::Block,
         name: &[u8],
-    ) -> Result<Option<Found<S::Block>>> {
+    ) -> Result<Option<FoundEntry<S::Block>>> {
         let hash = name_hash(name);
         let candidates = self.candidates(leaf, self.store.inode_place(), hash)?;
         self.find_among(candidates.cookies(), hash, name)
     }
 
-    /// What a leaf says of a hash.
-    fn candidates(
-        &self,
-        leaf: &S::Block,
-        place: StructureAddress,
-        hash: u32,
-    ) -> Result<Candidates> {
+    /// Returns a leaf's entries for a hash.
+    fn candidates(&self, leaf: &S::Block, place: Place, hash: u32) -> Result<Candidates> {
         self.store.view(leaf, |bytes| -> Result<_> {
             let leaf = LeafBlock::decode(bytes, place)?;
             let mut cookies = leaf
@@ -97,7 +92,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         cookies: impl Iterator<Item = Cookie>,
         hash: u32,
         name: &[u8],
-    ) -> Result<Option<Found<S::Block>>> {
+    ) -> Result<Option<FoundEntry<S::Block>>> {
         for cookie in cookies {
             if let Some(found) = self.find_at(hash, cookie, name)? {
                 return Ok(Some(found));
@@ -106,13 +101,13 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(None)
     }
 
-    /// The entry at `cookie`, if it has this name.
+    /// Returns the entry at `cookie`, if it has this name.
     fn find_at(
         &mut self,
         hash: u32,
         cookie: Cookie,
         name: &[u8],
-    ) -> Result<Option<Found<S::Block>>> {
+    ) -> Result<Option<FoundEntry<S::Block>>> {
         let index = cookie.offset() / self.block_bytes as u64;
         let data = self.read_data(index)?;
         let place = self.store.place(self.data_at(index));
@@ -129,16 +124,16 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             }
             Ok((entry.name == name).then_some((entry.inode, entry.entry_type)))
         })?;
-        Ok(found.map(|(inode, entry_type)| Found { hash, cookie, inode, entry_type, data }))
+        Ok(found.map(|(inode, entry_type)| FoundEntry { hash, cookie, inode, entry_type, data }))
     }
 
-    /// The entry of this name, in the node form, and the way to its leaf; without an entry, the way
-    /// to the leaf where it belongs.
+    /// Finds the entry of a name in the node form, and the path to its leaf. Without an entry the
+    /// path leads to the leaf where it belongs.
     ///
-    /// Entries whose names have one hash may spread over several leaves.
+    /// Entries whose names have the same hash may spread over several leaves.
     pub(super) fn find_in_tree(&mut self, root: S::Block, name: &[u8]) -> Result<InTree<S::Block>> {
         let hash = name_hash(name);
-        let mut path = Path::descend_from(self.store, self.tree_shape(), root, hash)?;
+        let mut path = TreePath::descend_from(self.store, self.tree_shape(), root, hash)?;
         let mut has_moved = false;
         loop {
             let candidates = self.candidates(&path.leaf, self.store.place(path.at), hash)?;
@@ -152,7 +147,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             has_moved = true;
         }
         if has_moved {
-            path = Path::descend(self.store, self.tree_shape(), hash)?;
+            path = TreePath::descend(self.store, self.tree_shape(), hash)?;
         }
         Ok((None, path))
     }

@@ -1,6 +1,6 @@
-//! The free-space index of the node form: which data block has room for an entry.
+//! The free-space index of the node form: the room of each data block.
 //!
-//! Owns: its blocks and their counts. Does **not** own: the data blocks.
+//! Owns: its blocks and their counts. Does **not** own the data blocks.
 
 use std::mem::offset_of;
 
@@ -20,9 +20,9 @@ const FIRST: usize = offset_of!(FreeHeaderDisk, first);
 const COUNT: usize = offset_of!(FreeHeaderDisk, count);
 const USED: usize = offset_of!(FreeHeaderDisk, used);
 
-/// Where the length of a data block stands.
+/// The position of a data block's length in the index.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct FreeSlot {
     at: FileBlock,
     index: usize,
     /// The data block of the first length in that block.
@@ -30,7 +30,7 @@ struct Slot {
 }
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
-    /// Lengths in a block of the index.
+    /// The number of lengths in a block of the index.
     fn free_capacity(&self) -> u64 {
         ((self.block_bytes - BASE) / LENGTH) as u64
     }
@@ -40,14 +40,14 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         FileBlock(start.0 + number * u64::from(self.blocks))
     }
 
-    /// Blocks of the index, with those that are missing among them.
+    /// The number of blocks of the index, including missing ones.
     fn free_blocks(&mut self) -> Result<u64> {
         let end = self.store.last_before(FileBlock(u64::MAX))?;
         let start = free_start(self.store.geometry());
         Ok(end.0.saturating_sub(start.0) / u64::from(self.blocks))
     }
 
-    /// Reads a block of the index, if it is there.
+    /// Reads a block of the index, if it exists.
     fn read_free(&mut self, number: u64) -> Result<Option<S::Block>> {
         let at = self.free_block_at(number);
         if self.store.first_unused(at, 1)? == at {
@@ -56,15 +56,16 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.store.read_owned(at, BlockKind::DirectoryFree).map(Some)
     }
 
-    fn slot(&self, data_block: u64) -> Slot {
+    fn slot(&self, data_block: u64) -> FreeSlot {
         let (number, index) =
             (data_block / self.free_capacity(), data_block % self.free_capacity());
         let first = number * self.free_capacity();
-        Slot { at: self.free_block_at(number), index: index as usize, first }
+        FreeSlot { at: self.free_block_at(number), index: index as usize, first }
     }
 
-    /// A data block with a free record of `length` bytes, or else the first place for a new one.
-    pub(super) fn find_free(&mut self, length: usize) -> Result<FreeFound<S::Block>> {
+    /// Finds a data block with a free record of `length` bytes, or else the first index for a new
+    /// block.
+    pub(super) fn find_free(&mut self, length: usize) -> Result<FreeSearch<S::Block>> {
         let blocks = self.free_blocks()?;
         if let Some(found) = self.find_free_at_end(blocks, length)? {
             return Ok(found);
@@ -85,20 +86,20 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
                 Ok((found, gap.or((!is_full).then_some(lengths.len()))))
             })?;
             if let Some(index) = found {
-                return Ok(FreeFound::Block(first + index as u64, block));
+                return Ok(FreeSearch::Block(first + index as u64, block));
             }
             hole = hole.or(gap.map(|index| first + index as u64));
         }
-        Ok(FreeFound::New(hole.unwrap_or(blocks * self.free_capacity())))
+        Ok(FreeSearch::New(hole.unwrap_or(blocks * self.free_capacity())))
     }
 
-    /// The last data block, if it has room: a directory that grows has its room there, so that the
-    /// search need not begin at the start.
+    /// Checks the last data block first: a growing directory has its room there, so that the search
+    /// need not begin at the start.
     fn find_free_at_end(
         &mut self,
         blocks: u64,
         length: usize,
-    ) -> Result<Option<FreeFound<S::Block>>> {
+    ) -> Result<Option<FreeSearch<S::Block>>> {
         let Some(last) = blocks.checked_sub(1) else { return Ok(None) };
         let block = self.store.read_owned(self.free_block_at(last), BlockKind::DirectoryFree)?;
         let index = self.store.view(&block, |bytes| {
@@ -106,10 +107,10 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             fits(u16_at(bytes, BASE + LENGTH * index as usize), length).then_some(index)
         });
         let first = last * self.free_capacity();
-        Ok(index.map(|index| FreeFound::Block(first + u64::from(index), block)))
+        Ok(index.map(|index| FreeSearch::Block(first + u64::from(index), block)))
     }
 
-    /// Makes the block of the index that says something about this data block, if it is missing.
+    /// Creates the block of the index for this data block, if it is missing.
     pub(super) fn ensure_free(&mut self, data_block: u64) -> Result<()> {
         let slot = self.slot(data_block);
         if self.store.first_unused(slot.at, 1)? != slot.at {
@@ -121,7 +122,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Sets the length of a data block, which is there.
+    /// Sets the length of an existing data block.
     pub(super) fn set_free(&mut self, data_block: u64, length: u16) -> Result<()> {
         let at = self.slot(data_block).at;
         let block = self.store.read_owned(at, BlockKind::DirectoryFree)?;
@@ -129,13 +130,13 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// The same, in the block of the index that says something about this data block.
+    /// Sets the length of a data block, in its block of the index.
     pub(super) fn set_free_in(&mut self, block: &S::Block, data_block: u64, length: u16) {
         let index = self.slot(data_block).index;
         self.store.edit(block, |edit| set_length(edit, index, length));
     }
 
-    /// Says that a data block is gone. A block of the index without data blocks goes, too.
+    /// Marks a data block as removed. A block of the index without data blocks is freed.
     pub(super) fn clear_free(&mut self, data_block: u64) -> Result<()> {
         let slot = self.slot(data_block);
         let block = self.store.read_owned(slot.at, BlockKind::DirectoryFree)?;
@@ -150,7 +151,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Makes the first block of the index with the lengths of a leaf form.
+    /// Creates the first block of the index with the lengths of a leaf form.
     pub(super) fn make_free(&mut self, lengths: &[u16]) -> Result<()> {
         self.ensure_free(0)?;
         let block = self.store.read_owned(self.free_block_at(0), BlockKind::DirectoryFree)?;
@@ -165,7 +166,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// The lengths of all data blocks and their block, if one block of the index holds them.
+    /// Returns the lengths of all data blocks and their block, if one block of the index holds
+    /// them.
     pub(super) fn only_free(&mut self) -> Result<Option<(S::Block, Vec<u16>)>> {
         if self.free_blocks()? != 1 {
             return Ok(None);
@@ -178,17 +180,17 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(Some((block, lengths)))
     }
 
-    /// Gives the only block of the index back.
+    /// Frees the only block of the index.
     pub(super) fn drop_free(&mut self, block: &S::Block) -> Result<()> {
         self.store.shrink(self.free_block_at(0), block)
     }
 }
 
-/// What a search for room ended with.
-pub(super) enum FreeFound<B> {
-    /// This data block has room, as this block of the index says.
+/// The result of a search for room.
+pub(super) enum FreeSearch<B> {
+    /// This data block has room, according to this block of the index.
     Block(u64, B),
-    /// None has; here is the first place for another.
+    /// None has room; this is the first index for a new block.
     New(u64),
 }
 
@@ -196,13 +198,13 @@ pub(super) fn fits(best: u16, length: usize) -> bool {
     best != NULL_OFFSET && usize::from(best) >= length
 }
 
-fn initialise(edit: &mut BlockEdit<'_>, first: u64, identity: &data::Identity) {
+fn initialise(edit: &mut BlockEdit<'_>, first: u64, identity: &data::BlockIdentity) {
     edit.put_u32(0, FREE_MAGIC);
     identity.store(edit);
     edit.put_u32(FIRST, first as u32);
 }
 
-/// Sets a length; those between the last and a new one are of blocks that do not exist.
+/// Sets a length. Indexes between the last and a new one are marked as missing blocks.
 fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
     let count = edit.u32_at(COUNT) as usize;
     let at = BASE + LENGTH * index;
@@ -222,13 +224,13 @@ fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
     }
 }
 
-/// Whether there is a data block of this length.
+/// Whether the index holds a data block at `index`.
 fn has_length(bytes: &[u8], index: usize) -> bool {
     let count = u32_at(bytes, COUNT) as usize;
     index < count && u16_at(bytes, BASE + LENGTH * index) != NULL_OFFSET
 }
 
-/// Takes a length away, which is there; returns how many are left.
+/// Removes the length of an existing data block; returns the number that is left.
 fn clear_length(edit: &mut BlockEdit<'_>, index: usize) -> u32 {
     let mut count = edit.u32_at(COUNT) as usize;
     let used = edit.u32_at(USED) - 1;

@@ -1,7 +1,7 @@
 //! Edits of a sorted run of hash index entries, in a leaf or at the end of a block form.
 //!
-//! Owns: the place of a new entry and the reuse of stale ones. Does **not** own: the counts, which
-//! lie elsewhere in each form.
+//! Owns: the position of a new entry and the reuse of stale ones. Does **not** own the counts,
+//! which each form stores elsewhere.
 
 use std::ops::Range;
 
@@ -13,32 +13,32 @@ use crate::edit::{BlockEdit, u32_at};
 /// Bytes of an entry.
 pub(super) const ENTRY: usize = size_of::<HashEntryDisk>();
 
-/// Where the entries lie in their block.
+/// The position of the entries in their block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
+pub(super) struct HashRun {
     pub(super) base: usize,
     pub(super) count: usize,
 }
 
-impl Run {
-    /// The entries.
+impl HashRun {
+    /// Returns the entries.
     pub(super) fn entries(self, bytes: &[u8]) -> &[HashEntryDisk] {
         let run =
             bytes.get(self.bytes_of(0..self.count)).and_then(|run| <[_]>::ref_from_bytes(run).ok());
         run.expect("the entries lie inside their block")
     }
 
-    /// The bytes of some entries.
+    /// The byte range of some entries.
     pub(super) fn bytes_of(self, entries: Range<usize>) -> Range<usize> {
         self.base + ENTRY * entries.start..self.base + ENTRY * entries.end
     }
 
-    /// Where a new entry of this hash goes: before the first that is not below it.
+    /// The position of a new entry with this hash: before the first whose hash is not lower.
     pub(super) fn position(self, bytes: &[u8], hash: u32) -> usize {
         self.entries(bytes).partition_point(|entry| entry.hash.get() < hash)
     }
 
-    /// The stale entry nearest to `position`, so that the fewest entries move.
+    /// The stale entry nearest to `position`, so that as few entries as possible move.
     fn nearest_stale(self, bytes: &[u8], position: usize) -> Option<usize> {
         let entries = self.entries(bytes);
         let is_stale = |entry: &HashEntryDisk| entry.cookie.get() == 0;
@@ -54,7 +54,7 @@ impl Run {
         }
     }
 
-    /// Puts an entry in its place by using up the nearest stale one. `false` if none is stale.
+    /// Inserts an entry by reusing the nearest stale one. Returns `false` if none is stale.
     pub(super) fn reuse_stale(self, edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
         let position = self.position(edit.bytes(), hash);
         let Some(stale) = self.nearest_stale(edit.bytes(), position) else { return false };
@@ -69,13 +69,13 @@ impl Run {
         true
     }
 
-    /// Puts an entry at `index`.
+    /// Writes an entry at `index`.
     pub(super) fn put(self, edit: &mut BlockEdit<'_>, index: usize, hash: u32, cookie: Cookie) {
         let entry = u64::from(hash) << 32 | u64::from(cookie.0);
         edit.put_u64(self.base + ENTRY * index, entry);
     }
 
-    /// The entry of this hash and cookie.
+    /// Finds the entry with this hash and cookie.
     pub(super) fn find(self, bytes: &[u8], hash: u32, cookie: Cookie) -> Option<usize> {
         let first = self.position(bytes, hash);
         let rest = self.entries(bytes).get(first..)?;
@@ -83,13 +83,12 @@ impl Run {
         equal.zip(first..).find(|(entry, _)| entry.cookie.get() == cookie.0).map(|(_, index)| index)
     }
 
-    /// Makes an entry stale.
+    /// Marks an entry as stale.
     pub(super) fn make_stale(self, edit: &mut BlockEdit<'_>, index: usize) {
         edit.put_u32(self.base + ENTRY * index + 4, 0);
     }
 
-    /// Moves the live entries together, to the low end or, with `to_end`, to the high end.
-    /// Returns how many they are.
+    /// Moves the live entries together, to the start or the end of the run. Returns their number.
     pub(super) fn compact(self, edit: &mut BlockEdit<'_>, end: CompactTo) -> usize {
         let live: Vec<(u32, u32)> = live(self.entries(edit.bytes())).collect();
         let first = match end {
@@ -106,14 +105,14 @@ impl Run {
     }
 }
 
-/// Which end of the run the live entries are moved to.
+/// The end of the run to which live entries move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CompactTo {
     Start,
     End,
 }
 
-/// Hash and cookie of the entries that are not stale.
+/// The hash and cookie of the live entries.
 pub(super) fn live(entries: &[HashEntryDisk]) -> impl Iterator<Item = (u32, u32)> {
     let pairs = entries.iter().map(|entry| (entry.hash.get(), entry.cookie.get()));
     pairs.filter(|(_, cookie)| *cookie != 0)

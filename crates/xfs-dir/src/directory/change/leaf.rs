@@ -1,7 +1,7 @@
 //! Edits of one leaf of the hash index, of either kind.
 //!
-//! Owns: entries and counts, and the best free lengths at the end of an only leaf. Does **not** own:
-//! which leaf, and the tree above.
+//! Owns: entries and counts, and the best free lengths at the end of an only leaf. Does **not** own
+//! the choice of the leaf, and the tree above.
 
 use std::mem::offset_of;
 
@@ -9,9 +9,9 @@ use xfs_format::dabtree::{self, DaHeaderDisk};
 use xfs_format::directory::leaf::{LEAF1_MAGIC, LEAFN_MAGIC, LeafHeaderDisk};
 use xfs_format::directory::{Cookie, NULL_OFFSET};
 
-use super::index::{self, CompactTo, ENTRY, Run};
+use super::index::{self, CompactTo, ENTRY, HashRun};
 use crate::edit::{BlockEdit, u16_at, u32_at};
-use crate::tree::{Identity, put_identity};
+use crate::tree::{TreeIdentity, put_identity};
 
 const COUNT: usize = offset_of!(LeafHeaderDisk, count);
 const STALE: usize = offset_of!(LeafHeaderDisk, stale);
@@ -19,30 +19,30 @@ const BASE: usize = size_of::<LeafHeaderDisk>();
 /// The count of best free lengths, the last bytes of an only leaf.
 const TAIL: usize = size_of::<u32>();
 
-/// Entries of a leaf below nodes.
+/// The number of entries in a leaf below nodes.
 pub(super) const fn capacity(block_bytes: usize) -> usize {
     (block_bytes - BASE) / ENTRY
 }
 
-/// Whether an only leaf has room for these many entries and best free lengths.
+/// Whether an only leaf has room for this number of entries and best free lengths.
 pub(super) const fn fits_only_leaf(block_bytes: usize, entries: usize, lengths: usize) -> bool {
     BASE + ENTRY * entries + size_of::<u16>() * lengths + TAIL <= block_bytes
 }
 
-/// The counts of a leaf that was verified.
+/// The counts of a verified leaf.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counts {
-    pub(super) run: Run,
+pub(super) struct LeafCounts {
+    pub(super) run: HashRun,
     pub(super) stale: usize,
-    /// Best free lengths, in an only leaf.
+    /// The number of best free lengths, in an only leaf.
     pub(super) lengths: usize,
     is_only: bool,
     block_bytes: usize,
 }
 
-impl Counts {
+impl LeafCounts {
     pub(super) fn of(bytes: &[u8]) -> Self {
-        let run = Run { base: BASE, count: u16_at(bytes, COUNT).into() };
+        let run = HashRun { base: BASE, count: u16_at(bytes, COUNT).into() };
         let is_only = dabtree::magic(bytes) == Some(LEAF1_MAGIC);
         let lengths = if is_only { u32_at(bytes, bytes.len() - TAIL) as usize } else { 0 };
         let stale = u16_at(bytes, STALE).into();
@@ -53,14 +53,14 @@ impl Counts {
         self.run.count - self.stale
     }
 
-    /// Whether one more entry has room, and `lengths` more best free lengths, with the stale
-    /// entries as they are.
+    /// Whether there is room for one more entry, and `lengths` more best free lengths, without
+    /// removing stale entries.
     pub(super) const fn has_room(&self, lengths: usize) -> bool {
         let entries = self.run.count + if self.stale == 0 { 1 } else { 0 };
         self.fits(entries, lengths)
     }
 
-    /// The same with all stale entries gone.
+    /// Whether there is room after all stale entries are removed.
     pub(super) const fn has_room_compacted(&self, lengths: usize) -> bool {
         self.fits(self.live() + 1, lengths)
     }
@@ -78,8 +78,8 @@ impl Counts {
     }
 }
 
-/// Makes a new leaf without entries.
-pub(super) fn initialise(edit: &mut BlockEdit<'_>, magic: u16, identity: &Identity) {
+/// Initializes a new leaf without entries.
+pub(super) fn initialise(edit: &mut BlockEdit<'_>, magic: u16, identity: &TreeIdentity) {
     put_identity(edit, magic, identity);
     put_counts(edit, 0, 0);
 }
@@ -89,9 +89,9 @@ fn put_counts(edit: &mut BlockEdit<'_>, count: usize, stale: usize) {
     edit.put_u16(STALE, stale as u16);
 }
 
-/// Puts an entry, for which there is room.
+/// Inserts an entry, for which there is room.
 pub(super) fn insert(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) {
-    let Counts { run, stale, .. } = Counts::of(edit.bytes());
+    let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     if stale != 0 {
         let reused = run.reuse_stale(edit, hash, cookie);
         assert!(reused, "the count of stale entries was verified");
@@ -104,9 +104,9 @@ pub(super) fn insert(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) {
     edit.put_u16(COUNT, run.count as u16 + 1);
 }
 
-/// Makes an entry stale. `false` if the leaf does not hold it.
+/// Marks an entry as stale. Returns `false` if the leaf does not hold it.
 pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
-    let Counts { run, stale, .. } = Counts::of(edit.bytes());
+    let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     let Some(index) = run.find(edit.bytes(), hash, cookie) else { return false };
     run.make_stale(edit, index);
     edit.put_u16(STALE, stale as u16 + 1);
@@ -115,25 +115,25 @@ pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> boo
 
 /// Removes the stale entries.
 pub(super) fn compact(edit: &mut BlockEdit<'_>) {
-    let Counts { run, stale, .. } = Counts::of(edit.bytes());
+    let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     if stale != 0 {
         let live = run.compact(edit, CompactTo::Start);
         put_counts(edit, live, 0);
     }
 }
 
-/// Appends entries, sorted and not below those that are there.
+/// Appends entries, sorted and not below the existing ones.
 pub(super) fn append(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
-    let Counts { run, stale, .. } = Counts::of(edit.bytes());
+    let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     for (index, (hash, cookie)) in (run.count..).zip(entries) {
         run.put(edit, index, *hash, Cookie(*cookie));
     }
     put_counts(edit, run.count + entries.len(), stale);
 }
 
-/// Puts entries, sorted and not above those that are there, before them. None is stale.
+/// Inserts entries, sorted and not above the existing ones, before them. None is stale.
 pub(super) fn prepend(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
-    let Counts { run, stale, .. } = Counts::of(edit.bytes());
+    let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     edit.shift(run.bytes_of(0..run.count), run.base + ENTRY * entries.len());
     for (index, (hash, cookie)) in entries.iter().enumerate() {
         run.put(edit, index, *hash, Cookie(*cookie));
@@ -141,48 +141,47 @@ pub(super) fn prepend(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     put_counts(edit, run.count + entries.len(), stale);
 }
 
-/// Takes the upper half of the entries out of a leaf without stale ones.
+/// Removes the upper half of the entries from a leaf without stale ones, and returns it.
 pub(super) fn take_upper_half(edit: &mut BlockEdit<'_>) -> Vec<(u32, u32)> {
-    let Counts { run, .. } = Counts::of(edit.bytes());
+    let LeafCounts { run, .. } = LeafCounts::of(edit.bytes());
     let kept = run.count / 2;
-    let upper = run.entries(edit.bytes()).get(kept..).unwrap_or_default();
+    let (_, upper) = run.entries(edit.bytes()).split_at(kept);
     let upper = index::live(upper).collect();
     put_counts(edit, kept, 0);
     upper
 }
 
-/// Hash and cookie of the entries that are not stale.
+/// The hash and cookie of the live entries.
 pub(super) fn live_entries(bytes: &[u8]) -> Vec<(u32, u32)> {
-    index::live(Counts::of(bytes).run.entries(bytes)).collect()
+    index::live(LeafCounts::of(bytes).run.entries(bytes)).collect()
 }
 
 /// The best free length of each data block, in an only leaf.
 pub(super) fn lengths(bytes: &[u8]) -> impl Iterator<Item = u16> {
-    let counts = Counts::of(bytes);
+    let counts = LeafCounts::of(bytes);
     (0..counts.lengths).map(move |index| u16_at(bytes, counts.length_at(index)))
 }
 
 /// Sets the best free length of a data block, in an only leaf.
 pub(super) fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
-    let at = Counts::of(edit.bytes()).length_at(index);
+    let at = LeafCounts::of(edit.bytes()).length_at(index);
     if edit.u16_at(at) != length {
         edit.put_u16(at, length);
     }
 }
 
-/// Makes room for the best free length of one more data block, in an only leaf that has it.
+/// Adds the best free length of one more data block to an only leaf that has room.
 pub(super) fn add_length(edit: &mut BlockEdit<'_>, length: u16) {
-    let counts = Counts::of(edit.bytes());
+    let counts = LeafCounts::of(edit.bytes());
     let (start, end) = (counts.length_at(0), edit.length() - TAIL);
     edit.shift(start..end, start - size_of::<u16>());
     edit.put_u16(end - size_of::<u16>(), length);
     edit.put_u32(end, counts.lengths as u32 + 1);
 }
 
-/// Drops the best free lengths of data blocks at the end that are not there; returns how many
-/// are left.
+/// Drops the best free lengths of missing data blocks at the end; returns the number that is left.
 pub(super) fn trim_lengths(edit: &mut BlockEdit<'_>) -> usize {
-    let counts = Counts::of(edit.bytes());
+    let counts = LeafCounts::of(edit.bytes());
     let last = lengths(edit.bytes()).collect::<Vec<_>>();
     let kept = last.iter().rposition(|length| *length != NULL_OFFSET).map_or(0, |last| last + 1);
     let start = counts.length_at(0);
@@ -194,21 +193,21 @@ pub(super) fn trim_lengths(edit: &mut BlockEdit<'_>) -> usize {
     kept
 }
 
-/// Makes an only leaf one that lies below nodes.
+/// Converts an only leaf to one below nodes.
 pub(super) fn into_tree_leaf(edit: &mut BlockEdit<'_>) {
     edit.put_u16(offset_of!(DaHeaderDisk, magic), LEAFN_MAGIC);
 }
 
-/// Makes a leaf without stale entries an only leaf; there is room for the lengths.
+/// Converts a leaf without stale entries to an only leaf; there is room for the lengths.
 pub(super) fn into_only_leaf(edit: &mut BlockEdit<'_>, lengths: &[u16]) {
     edit.put_u16(offset_of!(DaHeaderDisk, magic), LEAF1_MAGIC);
     put_lengths(edit, lengths);
 }
 
-/// Puts the best free lengths of all data blocks at the end of an only leaf.
+/// Writes the best free lengths of all data blocks at the end of an only leaf.
 pub(super) fn put_lengths(edit: &mut BlockEdit<'_>, lengths: &[u16]) {
     edit.put_u32(edit.length() - TAIL, lengths.len() as u32);
-    let counts = Counts::of(edit.bytes());
+    let counts = LeafCounts::of(edit.bytes());
     for (index, length) in lengths.iter().enumerate() {
         edit.put_u16(counts.length_at(index), *length);
     }

@@ -1,4 +1,4 @@
-//! The leaf form: data blocks, and one leaf that also knows how much room each of them has.
+//! The leaf form: data blocks, and one leaf that also holds the room of each of them.
 
 use std::mem::offset_of;
 
@@ -7,7 +7,7 @@ use xfs_format::BlockKind;
 use xfs_format::directory::data::{DATA_MAGIC, DataHeaderDisk};
 use xfs_format::directory::{DirectoryCheck, NULL_OFFSET, name_hash};
 
-use super::find::Found;
+use super::find::FoundEntry;
 use super::free::fits;
 use super::{DirectoryChange, NewEntry, data, leaf};
 use crate::store::ForkStore;
@@ -19,10 +19,10 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         let (room, hole, known) = self.store.view(leaf, |bytes| {
             let room = leaf::lengths(bytes).position(|best| fits(best, length));
             let hole = leaf::lengths(bytes).position(|best| best == NULL_OFFSET);
-            (room, hole, leaf::Counts::of(bytes).lengths)
+            (room, hole, leaf::LeafCounts::of(bytes).lengths)
         });
         let more = usize::from(room.or(hole).is_none());
-        let counts = self.store.view(leaf, leaf::Counts::of);
+        let counts = self.store.view(leaf, leaf::LeafCounts::of);
         if !counts.has_room(more) {
             if !counts.has_room_compacted(more) {
                 let path = self.leaf_to_node(leaf, name_hash(entry.name))?;
@@ -48,9 +48,9 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Makes data block `index`, all free. The directory is as large as its last data block says.
+    /// Creates data block `index`, all free. The size of the directory follows its last data block.
     pub(super) fn grow_data(&mut self, index: u64) -> Result<S::Block> {
-        // The last cookie of the block must be one.
+        // The last offset of the block must have a cookie.
         self.cookie(index, self.block_bytes - 1)?;
         let at = self.data_at(index);
         if self.store.first_unused(at, self.blocks)? != at {
@@ -66,8 +66,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(data)
     }
 
-    /// Puts an entry into a data block that should have room for it; returns where it lies and what
-    /// the longest free record is now.
+    /// Writes an entry to a data block that should have room for it. Returns its offset, and the
+    /// length of the longest free record after that.
     pub(super) fn put_in_data(
         &mut self,
         data: &S::Block,
@@ -76,7 +76,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     ) -> Result<(usize, u16)> {
         let free = self.store.view(data, data::longest);
         if free.len() < data::length_of(entry.name) {
-            // The index lied: a block of the disk's, so it is not our mistake.
+            // The index was wrong. It came from disk, so this is corruption.
             let (offset, length) = (free.start, free.len() as u16);
             let check = DirectoryCheck::FreeNotListed { offset, length };
             return Err(self.corrupt(self.data_at(index), check));
@@ -93,17 +93,18 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     pub(super) fn remove_from_leaf(
         &mut self,
         leaf: &S::Block,
-        found: &Found<S::Block>,
+        found: &FoundEntry<S::Block>,
     ) -> Result<()> {
         let index = found.cookie.offset() / self.block_bytes as u64;
-        let known = self.store.view(leaf, |bytes| leaf::Counts::of(bytes).lengths);
+        let known = self.store.view(leaf, |bytes| leaf::LeafCounts::of(bytes).lengths);
         if index as usize >= known {
             let check = DirectoryCheck::FreeMissing { index };
             return Err(self.corrupt(self.tree_shape().root, check));
         }
         let best = self.free_entry(found);
-        self.store.edit(leaf, |edit| leaf::remove(edit, found.hash, found.cookie));
-        // The first data block holds `.` and `..`, so that it is never all free.
+        let removed = self.store.edit(leaf, |edit| leaf::remove(edit, found.hash, found.cookie));
+        assert!(removed, "the entry was found by this index");
+        // The first data block holds `.` and `..`, so it is never all free.
         let goes = index != 0 && self.is_all_free(&found.data);
         let best = if goes { NULL_OFFSET } else { best };
         self.store.edit(leaf, |edit| leaf::set_length(edit, index as usize, best));
@@ -115,7 +116,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     }
 
     /// Frees the record of an entry; returns the longest free record of its block.
-    pub(super) fn free_entry(&mut self, found: &Found<S::Block>) -> u16 {
+    pub(super) fn free_entry(&mut self, found: &FoundEntry<S::Block>) -> u16 {
         let offset = found.cookie.offset() as usize % self.block_bytes;
         let end = self.block_bytes;
         self.store.edit(&found.data, |edit| {
@@ -129,7 +130,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.store.view(block, |bytes| data::is_all_free(bytes, self.block_bytes))
     }
 
-    /// Gives a data block back. If it was the last, the directory ends with the one before.
+    /// Frees a data block. If it was the last, the directory then ends with the previous one.
     pub(super) fn shrink_data(&mut self, index: u64, block: &S::Block) -> Result<()> {
         self.store.shrink(self.data_at(index), block)?;
         if self.store.size() == (index + 1) * self.block_bytes as u64 {
@@ -139,7 +140,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// The magic number of a data block of the leaf and node forms.
+    /// Whether a data block has the magic number of the leaf and node forms.
     pub(super) fn verify_data_magic(&self, block: &S::Block) -> bool {
         let at = offset_of!(DataHeaderDisk, magic);
         self.store.view(block, |bytes| crate::edit::u32_at(bytes, at)) == DATA_MAGIC

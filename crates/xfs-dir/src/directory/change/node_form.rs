@@ -4,28 +4,33 @@ use xfs_buffer::Result;
 use xfs_format::directory::leaf::LEAFN_MAGIC;
 use xfs_format::directory::name_hash;
 
-use super::find::Found;
-use super::free::FreeFound;
+use super::find::FoundEntry;
+use super::free::FreeSearch;
 use super::{DirectoryChange, NewEntry, data, leaf};
 use crate::store::ForkStore;
-use crate::tree::{self, Path, Side};
+use crate::tree::{self, Side, TreePath};
 
-/// A leaf asks to be joined with a neighbour when less than this much of it is in use.
+/// A leaf is joined with a neighbour when it is less full than this.
 const SPARSE_PERCENT: usize = 37;
-/// Neighbours become one if that is at most this full: the next entry must not split it again.
+/// Neighbours are joined if the result is at most this full, so that the next insertion does not
+/// split it again.
 const JOINED_PERCENT: usize = 75;
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
     /// Adds an entry in the node form. The path leads to the leaf where it belongs.
-    pub(super) fn add_to_tree(&mut self, path: Path<S::Block>, entry: &NewEntry<'_>) -> Result<()> {
+    pub(super) fn add_to_tree(
+        &mut self,
+        path: TreePath<S::Block>,
+        entry: &NewEntry<'_>,
+    ) -> Result<()> {
         let (index, offset) = match self.find_free(data::length_of(entry.name))? {
-            FreeFound::Block(index, free) => {
+            FreeSearch::Block(index, free) => {
                 let data = self.read_data(index)?;
                 let (offset, best) = self.put_in_data(&data, index, entry)?;
                 self.set_free_in(&free, index, best);
                 (index, offset)
             }
-            FreeFound::New(index) => {
+            FreeSearch::New(index) => {
                 let data = self.grow_data(index)?;
                 self.ensure_free(index)?;
                 let (offset, best) = self.put_in_data(&data, index, entry)?;
@@ -39,10 +44,10 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
 
     fn insert_in_tree(
         &mut self,
-        mut path: Path<S::Block>,
+        mut path: TreePath<S::Block>,
         (hash, cookie): (u32, u32),
     ) -> Result<()> {
-        let counts = self.store.view(&path.leaf, leaf::Counts::of);
+        let counts = self.store.view(&path.leaf, leaf::LeafCounts::of);
         if !counts.has_room(0) {
             self.split_leaf(&mut path, hash)?;
         }
@@ -53,8 +58,9 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Makes a full leaf without stale entries two; the path goes on to the one where `hash` belongs.
-    fn split_leaf(&mut self, path: &mut Path<S::Block>, hash: u32) -> Result<()> {
+    /// Splits a full leaf without stale entries. The path then leads to the leaf where `hash`
+    /// belongs.
+    fn split_leaf(&mut self, path: &mut TreePath<S::Block>, hash: u32) -> Result<()> {
         let (right_at, right) = path.grow_right(self.store)?;
         let identity = tree::identity(self.store, &right);
         let upper = self.store.edit(&path.leaf.clone(), leaf::take_upper_half);
@@ -72,8 +78,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     /// Removes an entry in the node form.
     pub(super) fn remove_from_tree(
         &mut self,
-        path: Path<S::Block>,
-        found: &Found<S::Block>,
+        path: TreePath<S::Block>,
+        found: &FoundEntry<S::Block>,
     ) -> Result<()> {
         let index = found.cookie.offset() / self.block_bytes as u64;
         let best = self.free_entry(found);
@@ -85,17 +91,18 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             self.set_free(index, best)?;
         }
         let block = path.leaf.clone();
-        self.store.edit(&block, |edit| leaf::remove(edit, found.hash, found.cookie));
+        let removed = self.store.edit(&block, |edit| leaf::remove(edit, found.hash, found.cookie));
+        assert!(removed, "the entry was found by this index");
         self.join_leaf(path)?;
         self.node_to_leaf()
     }
 
-    /// Joins a leaf that has become sparse with a neighbour, or removes an empty one.
-    fn join_leaf(&mut self, path: Path<S::Block>) -> Result<()> {
+    /// Joins a sparse leaf with a neighbour, or removes an empty leaf.
+    fn join_leaf(&mut self, path: TreePath<S::Block>) -> Result<()> {
         if path.is_root() {
             return Ok(());
         }
-        let live = self.store.view(&path.leaf, |bytes| leaf::Counts::of(bytes).live());
+        let live = self.store.view(&path.leaf, |bytes| leaf::LeafCounts::of(bytes).live());
         let capacity = leaf::capacity(self.block_bytes);
         if live * 100 >= capacity * SPARSE_PERCENT {
             return Ok(());
@@ -105,7 +112,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         }
         for side in [Side::Left, Side::Right] {
             let Some(neighbour) = path.neighbour(self.store, side)? else { continue };
-            let other = self.store.view(&neighbour.leaf, |bytes| leaf::Counts::of(bytes).live());
+            let other =
+                self.store.view(&neighbour.leaf, |bytes| leaf::LeafCounts::of(bytes).live());
             if (live + other) * 100 > capacity * JOINED_PERCENT {
                 continue;
             }

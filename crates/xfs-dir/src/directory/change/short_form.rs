@@ -1,7 +1,7 @@
-//! The short form: the whole directory is written anew by each change, being a few hundred bytes.
+//! The short form: each change rewrites the whole directory, which is a few hundred bytes.
 //!
-//! Owns: the places that new entries would have in a data block (their cookies). Does **not** own:
-//! the bytes (`xfs_format::directory::short_form`).
+//! Owns: the positions that new entries would have in a data block (their cookies). Does **not**
+//! own the bytes (`xfs_format::directory::short_form`).
 
 use xfs_format::directory::short_form::{FIRST_OFFSET, encode};
 use xfs_format::directory::{Cookie, Entry, EntryType, ShortForm};
@@ -9,7 +9,7 @@ use xfs_format::{Geometry, InodeNumber, StructureAddress};
 
 use super::{NewEntry, data, index};
 
-/// Bytes at the end of a data block of the block form, behind its index.
+/// The bytes at the end of a block in block form, after its index.
 const TAIL: usize = 8;
 
 /// An entry that owns its name.
@@ -43,7 +43,7 @@ impl From<Entry<'_>> for ShortEntry {
     }
 }
 
-/// A directory in short form, taken apart.
+/// A decoded directory in short form.
 #[derive(Clone, Debug)]
 pub(crate) struct Short {
     pub(super) parent: InodeNumber,
@@ -73,8 +73,8 @@ impl Short {
         self.entries.iter().position(|entry| *entry.name == *name)
     }
 
-    /// Puts an entry behind the others, or into the first gap that is long enough. `false` if a
-    /// block of `block_bytes` would not hold them.
+    /// Adds an entry after the others, or in the first gap that is long enough. Returns `false` if
+    /// a block of `block_bytes` would not hold all entries.
     pub(super) fn insert(&mut self, entry: &NewEntry<'_>, block_bytes: usize) -> bool {
         let length = data::length_of(entry.name);
         let end = self.entries.last().map_or(FIRST_OFFSET, ShortEntry::end);

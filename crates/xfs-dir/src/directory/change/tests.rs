@@ -1,5 +1,5 @@
-//! Directories that grow and shrink through all forms, against a map, every block verified and
-//! every relation between blocks checked.
+//! Directories that grow and shrink through all forms, against a map. Every block is verified, and
+//! every relation between blocks is checked.
 
 mod check;
 
@@ -50,7 +50,7 @@ fn posix<T>(outcome: xfs_buffer::Result<T>) -> PosixError {
     }
 }
 
-/// Which forms were met: short, block, leaf, node, and nodes above nodes.
+/// The forms that occurred: short, block, leaf, node, and nodes above nodes.
 fn form(fork: &mut MemoryFork) -> usize {
     match DirectoryChange::new(fork).form().unwrap() {
         super::Form::Short(_) => 0,
@@ -67,7 +67,7 @@ fn random_name(random: &mut Prng, model: &Model) -> Vec<u8> {
         _ => random.within(3..16),
     };
     let mut name: Vec<u8> = (0..length).map(|_| b'a' + random.within(0..26) as u8).collect();
-    // A name with the hash of another, now and then.
+    // Sometimes a name with the hash of another.
     if random.within(0..4) == 0
         && let Some(other) = model.keys().nth(random.within(0..model.len().max(1)))
         && other.len() >= 2
@@ -77,7 +77,7 @@ fn random_name(random: &mut Prng, model: &Model) -> Vec<u8> {
     name
 }
 
-/// Changes a directory `steps` times, growing up to `most` entries and shrinking again.
+/// Changes a directory `steps` times, while it grows up to `most` entries and shrinks again.
 fn check_random(seed: u64, shape: (u8, u8), steps: usize, most: usize) {
     let mut random = Prng::new(seed);
     let (mut fork, mut model) = (directory(shape), Model::new());
@@ -124,30 +124,30 @@ fn check_random(seed: u64, shape: (u8, u8), steps: usize, most: usize) {
 }
 
 #[test]
-fn small_blocks() {
+fn directories_of_small_blocks_equal_a_map() {
     check_random(11, SHAPES[0], 3000, 300);
     check_random(12, SHAPES[0], 6000, 1500);
 }
 
 #[test]
-fn blocks_of_several_pieces() {
+fn directories_of_multi_block_blocks_equal_a_map() {
     check_random(13, SHAPES[1], 6000, 1200);
 }
 
 #[test]
-fn common_blocks() {
+fn directories_of_common_blocks_equal_a_map() {
     check_random(14, SHAPES[2], 6000, 1500);
 }
 
 #[test]
-fn the_largest_blocks() {
+fn directories_of_the_largest_blocks_equal_a_map() {
     check_random(15, SHAPES[3], 24_000, 9000);
     check_random(16, SHAPES[4], 24_000, 9000);
 }
 
-/// As many names of one hash as it takes to fill leaves with them.
+/// Enough names of one hash to fill several leaves.
 #[test]
-fn one_hash_over_several_leaves() {
+fn names_of_one_hash_over_several_leaves_are_found() {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
     // Eight pairs of bytes, each in two forms of one hash: 256 names.
     let name = |number: usize| -> Vec<u8> {
@@ -172,8 +172,9 @@ fn one_hash_over_several_leaves() {
     }
 }
 
+/// I2.
 #[test]
-fn cookies_outlive_every_form() {
+fn cookies_stay_through_every_form() {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
     add(&mut fork, &mut model, b"first", 200);
     add(&mut fork, &mut model, b"stays", 201);
@@ -193,7 +194,7 @@ fn cookies_outlive_every_form() {
 }
 
 #[test]
-fn a_wide_number_widens_the_short_form() {
+fn wide_inode_number_widens_the_short_form() {
     let (mut fork, mut model) = (directory(SHAPES[2]), Model::new());
     for number in 0..20 {
         add(&mut fork, &mut model, format!("name{number:02}").as_bytes(), 200);
@@ -211,7 +212,7 @@ fn a_wide_number_widens_the_short_form() {
 }
 
 #[test]
-fn the_parent_changes_in_every_form() {
+fn parent_is_replaced_in_every_form() {
     for entries in [0, 1, 30, 300, 2000] {
         let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
         for number in 0..entries {
@@ -225,8 +226,9 @@ fn the_parent_changes_in_every_form() {
     }
 }
 
+/// I1.
 #[test]
-fn what_is_refused_changes_nothing() {
+fn refused_change_changes_nothing() {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
     for number in 0..400 {
         let mut change = DirectoryChange::new(&mut fork);
@@ -244,9 +246,9 @@ fn what_is_refused_changes_nothing() {
     check::directory(&mut fork, &model, PARENT);
 }
 
-/// A create in a large directory logs a few hundred bytes, not blocks.
+/// Creating an entry in a large directory logs a few hundred bytes, not whole blocks.
 #[test]
-fn a_change_touches_little() {
+fn change_of_a_large_directory_touches_few_bytes() {
     let (mut fork, mut model) = (directory(SHAPES[2]), Model::new());
     for number in 0..20_000_u32 {
         let name = format!("file{:08x}", number.wrapping_mul(0x9e37_79b9));
@@ -258,13 +260,13 @@ fn a_change_touches_little() {
 }
 
 #[test]
-fn a_lying_index_is_an_error() {
+fn wrong_index_is_an_error() {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
     for number in 0..2000 {
         add(&mut fork, &mut model, format!("entry {number}").as_bytes(), 200);
     }
     let free = fork.blocks_of(BlockKind::DirectoryFree)[0].0;
-    // Every data block has all the room in the world.
+    // The index now claims that every data block has room.
     fork.damage(free, |bytes| {
         let count = u32::from_be_bytes(*bytes[52..].first_chunk().unwrap()) as usize;
         bytes[64..64 + 2 * count].as_chunks_mut().0.fill(1000_u16.to_be_bytes());
@@ -279,9 +281,9 @@ fn a_lying_index_is_an_error() {
     assert_ne!(foreign, FileBlock(0));
 }
 
-/// Whatever the blocks say, a change ends, with an error or without.
+/// A change ends, with or without an error, whatever the blocks contain.
 #[test]
-fn damage_that_no_verifier_sees() {
+fn change_of_a_damaged_directory_ends() {
     let (mut errors, mut damaged) = (0, 0);
     for seed in 0..120 {
         let mut random = Prng::new(seed);

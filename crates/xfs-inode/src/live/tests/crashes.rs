@@ -1,5 +1,5 @@
-//! Power cuts at random moments of the random work: the volume holds together, what was forced is
-//! there, and no file shows bytes that were never written to it.
+//! Power cuts at random moments of the random work. The volume stays consistent, forced changes are
+//! present, and no file shows bytes that were never written to it.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use xfs_format::InodeNumber;
 use xfs_testkit::{Atomicity, CowDevice, PowerCuts, RecordingDevice, Request};
 use xfs_trans::{Journal, testing};
 
-use super::files::Work;
+use super::files::RandomWork;
 use super::volume::{Volume, fresh_cache, now, seeds};
 use crate::Inode;
 use crate::live::write::CHUNK_BYTES;
-use crate::live::{ExchangedRange, KeepSize, Live, SharedRange};
+use crate::live::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 
-/// What free blocks hold.
+/// The contents of free blocks.
 const POISON: u8 = 0xee;
 
-/// What was durable from one position of the recording on.
+/// The state that was durable from one position of the recording on.
 struct Forced {
     position: usize,
     models: Vec<Vec<u8>>,
@@ -35,7 +35,7 @@ impl History {
         }
     }
 
-    /// A byte that the file never had: it was another's, or nobody's.
+    /// Returns the first byte that the file never had: it belonged to another file, or to none.
     fn stranger(&self, bytes: &[u8]) -> Option<usize> {
         let was_seen = |(at, byte): (usize, &u8)| {
             let seen = self.0.get(at);
@@ -45,7 +45,7 @@ impl History {
     }
 }
 
-/// Writes over all that is free: nobody may ever see it.
+/// Overwrites all free blocks with bytes that no file may ever show.
 fn poison(device: &SharedDevice) {
     let cache = fresh_cache(device);
     let geometry = cache.geometry();
@@ -77,7 +77,7 @@ fn check_cuts(options: &str, seed: u64, (steps, cuts): (usize, u64)) {
     poison(&fresh);
     let recorded = Arc::new(RecordingDevice::new(fresh));
     let device: SharedDevice = recorded.clone();
-    let mut work = Work::new(Volume::of_threads(Arc::clone(&device), 0), seed);
+    let mut work = RandomWork::new(Volume::of_threads(Arc::clone(&device), 0), seed);
     work.volume.journal.force_all().unwrap();
     let created = recorded.position();
     let mut forced = Vec::new();
@@ -113,16 +113,16 @@ fn check_cuts(options: &str, seed: u64, (steps, cuts): (usize, u64)) {
         }
     }
     for Forced { position, models } in forced.iter().rev().take(cuts as usize / 4 + 1) {
-        // Right behind a force everything is there, whatever else was on its way.
+        // Directly after a force everything is present, whatever was in progress.
         let cut = power.at(*position, 1).next().unwrap();
         let volume = Volume::recover(Arc::new(power.after(cut)));
         assert!(contents(volume, &numbers) == *models, "{options}, seed {seed}, cut {cut}");
     }
 }
 
-/// What is written to one file after `act`, and a crash that keeps the data and loses the log: the other
-/// file shows none of it.
-fn check_stranger(act: impl FnOnce(&Arc<Journal>, [&Arc<Live>; 2])) {
+/// Writes to one file after `act`, then crashes so that the data survives and the log is lost. The
+/// other file must show none of the data.
+fn check_stranger(act: impl FnOnce(&Arc<Journal>, [&Arc<LiveInode>; 2])) {
     const BYTES: usize = 4 * 4096;
     let device = Arc::new(CowDevice::new(testing::make_with("-i exchange=1")));
     let volume = Volume::of_threads(device.clone(), 0);
@@ -138,34 +138,34 @@ fn check_stranger(act: impl FnOnce(&Arc<Journal>, [&Arc<Live>; 2])) {
 }
 
 #[test]
-fn what_two_files_shared_is_not_overwritten_too_early() {
+fn blocks_shared_by_two_files_are_overwritten_only_after_a_force() {
     check_stranger(|journal, [left, right]| {
         let all = SharedRange { from: 0, to: 0, length_bytes: 4 * 4096 };
-        Live::reflink(journal, left, right, all, now()).unwrap();
+        LiveInode::reflink(journal, left, right, all, now()).unwrap();
         journal.force_all().unwrap();
-        // The other has the blocks alone now.
+        // The other file is now the only owner of the blocks.
         left.write_at(journal, 0, &[4; 4 * 4096], now()).unwrap();
     });
 }
 
 #[test]
-fn what_two_files_exchanged_is_not_overwritten_too_early() {
+fn blocks_exchanged_by_two_files_are_overwritten_only_after_a_force() {
     check_stranger(|journal, files| {
         journal.force_all().unwrap();
         let all = ExchangedRange { starts: [0; 2], length_bytes: None };
-        Live::exchange(journal, files, all, now()).unwrap();
+        LiveInode::exchange(journal, files, all, now()).unwrap();
     });
 }
 
 #[test]
-fn zeros_that_take_several_writes_write_no_sector_twice() {
+fn zeroing_in_several_writes_writes_no_sector_twice() {
     const SECTOR_BYTES: u64 = 512;
     let recorded = Arc::new(RecordingDevice::new(testing::make_with("-b size=65536")));
     let volume = Volume::of_threads(recorded.clone(), 0);
     let live = volume.file();
     live.write_at(&volume.journal, 0, &[1; 4 << 16], now()).unwrap();
     let before = recorded.position();
-    // Parts of two blocks, more than is written at once.
+    // Parts of two blocks, more than one write covers.
     live.zero(&volume.journal, 70_003..195_007, KeepSize::Yes, now()).unwrap();
     let recording = recorded.recording();
     let mut sectors: Vec<u64> = Vec::new();
@@ -182,11 +182,11 @@ fn zeros_that_take_several_writes_write_no_sector_twice() {
 }
 
 #[test]
-fn power_cuts_on_small_blocks() {
+fn power_cuts_on_small_blocks_leave_a_consistent_volume() {
     seeds(11000).for_each(|seed| check_cuts("-b size=1024 -l size=16m", seed, (60, 12)));
 }
 
 #[test]
-fn power_cuts_on_usual_blocks() {
+fn power_cuts_on_default_blocks_leave_a_consistent_volume() {
     seeds(12000).for_each(|seed| check_cuts("-l size=16m", seed, (60, 12)));
 }

@@ -1,5 +1,5 @@
-//! A device that fails at the n-th request, for n = 1, 2, 3, ...: the operation says so or the volume
-//! shuts down, and what is recovered from the device holds together.
+//! A device that fails at the n-th request, for n = 1, 2, 3, … The operation reports an error or
+//! the volume shuts down, and the volume recovered from the device is consistent.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use xfs_trans::Journal;
 use xfs_trans::testing;
 
 use super::volume::{Volume, now};
-use crate::live::{ExchangedRange, KeepSize, Live, SharedRange};
+use crate::live::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 
-/// Something of everything, on two files.
-fn work(journal: &Arc<Journal>, [left, right]: [&Arc<Live>; 2]) -> Result<()> {
+/// Performs every operation on two files.
+fn work(journal: &Arc<Journal>, [left, right]: [&Arc<LiveInode>; 2]) -> Result<()> {
     let whole = SharedRange { from: 0, to: 0, length_bytes: 128 << 10 };
     left.write_at(journal, 0, &vec![1; 128 << 10], now())?;
-    Live::reflink(journal, left, right, whole, now())?;
+    LiveInode::reflink(journal, left, right, whole, now())?;
     left.write_at(journal, 5000, &vec![2; 20_000], now())?;
     journal.force_all()?;
     right.punch(journal, 8192..40_960, now())?;
     right.insert(journal, 16_384..32_768, now())?;
-    Live::exchange(
+    LiveInode::exchange(
         journal,
         [left, right],
         ExchangedRange { starts: [0; 2], length_bytes: None },
@@ -45,7 +45,7 @@ fn check_fault(kind: RequestKind, index: u64) -> bool {
     let was_hit = failing.failures() > 0;
     assert!(done.is_ok() || was_hit, "{kind:?} {index}: {done:?}");
     failing.set_fault(None);
-    // What is on the device now is what a crash leaves.
+    // The device now has the state after a crash.
     let crashed = testing::crashed(&made);
     drop(volume);
     Volume::recover(crashed).unmount();
@@ -61,11 +61,11 @@ fn check_faults(kind: RequestKind) {
 }
 
 #[test]
-fn a_write_that_fails() {
+fn failed_write_is_reported_and_leaves_a_consistent_volume() {
     check_faults(RequestKind::Write);
 }
 
 #[test]
-fn a_flush_that_fails() {
+fn failed_flush_is_reported_and_leaves_a_consistent_volume() {
     check_faults(RequestKind::Flush);
 }

@@ -6,15 +6,15 @@ use xfs_buffer::{Error, PosixError};
 use xfs_testkit::Prng;
 
 use super::volume::{Volume, now, seeds};
-use crate::live::{ExchangedRange, KeepSize, Live, SharedRange};
+use crate::live::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 
-/// A file and what it should hold.
-pub(super) struct Pair {
-    pub(super) live: Arc<Live>,
+/// A file and its expected contents.
+pub(super) struct ModelledFile {
+    pub(super) live: Arc<LiveInode>,
     pub(super) model: Vec<u8>,
 }
 
-impl Pair {
+impl ModelledFile {
     fn check(&self, volume: &Volume, what: &str) {
         let mut bytes = vec![0x55; self.model.len() + 3];
         let read = self.live.inode().read_at(volume.journal.cache(), 0, &mut bytes).unwrap();
@@ -32,19 +32,20 @@ impl Pair {
 }
 
 /// A volume with files that are changed at random.
-pub(super) struct Work {
+pub(super) struct RandomWork {
     pub(super) volume: Volume,
     pub(super) random: Prng,
-    pub(super) files: Vec<Pair>,
+    pub(super) files: Vec<ModelledFile>,
     block: usize,
 }
 
 const FILE_BYTES: usize = 300 << 10;
 
-impl Work {
+impl RandomWork {
     pub(super) fn new(volume: Volume, seed: u64) -> Self {
         let block = volume.journal.geometry().block_size as usize;
-        let files = (0..3).map(|_| Pair { live: volume.file(), model: Vec::new() }).collect();
+        let files =
+            (0..3).map(|_| ModelledFile { live: volume.file(), model: Vec::new() }).collect();
         Self { volume, random: Prng::new(seed), files, block }
     }
 
@@ -60,7 +61,7 @@ impl Work {
         (start * self.block, (start + length) * self.block)
     }
 
-    /// One operation on one file. Returns what it was.
+    /// Performs one operation on one file, and returns its description.
     pub(super) fn step(&mut self) -> String {
         let index = self.random.within(0..self.files.len());
         let (start, end) = self.range();
@@ -147,7 +148,7 @@ impl Work {
         let bytes = self.files[source].model.get(start..end).map(<[u8]>::to_vec);
         let apart = source != index || start.abs_diff(to) >= length;
         let (from, into) = (&self.files[source].live, &self.files[index].live);
-        let done = Live::reflink(&self.volume.journal, from, into, shared, now());
+        let done = LiveInode::reflink(&self.volume.journal, from, into, shared, now());
         let is_possible = bytes.is_some() && apart && self.volume_shares();
         assert_eq!(done.is_ok(), is_possible, "{done:?}");
         if let (Ok(()), Some(bytes)) = (done, bytes) {
@@ -173,7 +174,7 @@ impl Work {
             false => ExchangedRange { starts: [start as u64; 2], length_bytes },
         };
         let files = [&self.files[index].live, &self.files[other].live];
-        let done = Live::exchange(&self.volume.journal, files, range, now());
+        let done = LiveInode::exchange(&self.volume.journal, files, range, now());
         let inside = self.files[index].model.len() >= end && self.files[other].model.len() >= end;
         let has_feature =
             self.volume.journal.geometry().has_incompat(xfs_format::IncompatFeatures::EXCHRANGE);
@@ -192,16 +193,16 @@ impl Work {
 }
 
 fn check_random(options: &str, seed: u64, steps: usize) {
-    let mut work = Work::new(Volume::new(options), seed);
+    let mut work = RandomWork::new(Volume::new(options), seed);
     for step in 0..steps {
         let what = format!("{options}, seed {seed}, step {step}: {}", work.step());
         for pair in &work.files {
             pair.check(&work.volume, &what);
         }
     }
-    let Work { volume, files, .. } = work;
+    let RandomWork { volume, files, .. } = work;
     let numbers: Vec<_> =
-        files.into_iter().map(|Pair { live, model }| (live.number(), model)).collect();
+        files.into_iter().map(|ModelledFile { live, model }| (live.number(), model)).collect();
     let (device, cache) = volume.unmount();
     for (number, model) in &numbers {
         let inode = crate::Inode::read(&cache, *number).unwrap();
@@ -209,32 +210,32 @@ fn check_random(options: &str, seed: u64, steps: usize) {
         assert_eq!(inode.read_at(&cache, 0, &mut bytes).unwrap(), model.len());
         assert!(bytes == *model, "{number} on disk, seed {seed}");
     }
-    // What the files have is free again when they are gone.
+    // The blocks of the files are free again after the files are freed.
     let volume = Volume::of(device);
     for (number, _) in numbers {
-        let live = Arc::new(Live::load(&volume.journal, number).unwrap());
+        let live = Arc::new(LiveInode::load(&volume.journal, number).unwrap());
         live.inactivate(&volume.journal).unwrap();
     }
     volume.unmount();
 }
 
 #[test]
-fn random_operations_on_small_blocks() {
+fn random_operations_on_small_blocks_equal_the_model() {
     seeds(1000).for_each(|seed| check_random("-b size=1024 -l size=16m", seed, 150));
 }
 
 #[test]
-fn random_operations_on_usual_blocks() {
+fn random_operations_on_default_blocks_equal_the_model() {
     seeds(2000).for_each(|seed| check_random("-l size=16m", seed, 150));
 }
 
 #[test]
-fn random_operations_without_reverse_map_and_sharing() {
+fn random_operations_without_reverse_map_and_sharing_equal_the_model() {
     seeds(3000).for_each(|seed| check_random("-m reflink=0,rmapbt=0 -l size=16m", seed, 120));
 }
 
 #[test]
-fn a_full_volume_says_so_and_goes_on() {
+fn full_volume_reports_no_space_and_stays_usable() {
     for options in ["-b size=1024 -l size=16m", "-l size=16m"] {
         let volume = Volume::new(options);
         let files: Vec<_> = (0..2).map(|_| volume.file()).collect();

@@ -1,4 +1,4 @@
-//! Forms of forks, and where the attribute fork starts.
+//! Forms of forks, and the offset of the attribute fork.
 
 use xfs_buffer::{Buffer, Result};
 use xfs_format::extent::Extent;
@@ -10,17 +10,19 @@ use xfs_trans::Transaction;
 use super::volume::{Volume, now};
 use crate::edit::BlockRange;
 use crate::fork_block::BlockShape;
-use crate::live::{Live, MapRequest, step};
+use crate::live::with_transaction::with_transaction;
+use crate::live::{LiveInode, MapRequest};
 
-fn map(volume: &Volume, live: &Live, at: u64, length: u64) -> Extent {
-    let blocks = length + Live::grow_blocks(volume.journal.geometry(), ForkKind::Data, 1);
+fn map(volume: &Volume, live: &LiveInode, at: u64, length: u64) -> Extent {
+    let blocks = length + LiveInode::grow_blocks(volume.journal.geometry(), ForkKind::Data, 1);
     let range = BlockRange { start: FileBlock(at), length_blocks: length };
     let request = MapRequest { fork: ForkKind::Data, range, unwritten: true };
-    step::run(&volume.journal, TransactionKind::Write, blocks, |tx| live.map(tx, &request)).unwrap()
+    with_transaction(&volume.journal, TransactionKind::Write, blocks, |tx| live.map(tx, &request))
+        .unwrap()
 }
 
 #[test]
-fn a_list_becomes_a_btree_and_a_list_again() {
+fn extent_list_becomes_a_btree_and_a_list_again() {
     let geometries =
         ["-b size=1024 -l size=16m", "-l size=16m", "-i size=2048 -l size=16m", "-b size=65536"];
     for options in geometries {
@@ -31,7 +33,7 @@ fn a_list_becomes_a_btree_and_a_list_again() {
         }
         assert_eq!(live.inode().core().data_format, ForkFormat::Btree);
         assert_eq!(live.inode().core().extents, 700);
-        // More than fit an inode of 2 KiB, then fewer than fit one of 512 bytes.
+        // More extents than fit an inode of 2 KiB, then fewer than fit one of 512 bytes.
         for kept in [150, 20] {
             let rest = BlockRange { start: FileBlock(2 * kept), length_blocks: 10_000 };
             live.free_range(&volume.journal, rest).unwrap();
@@ -49,7 +51,7 @@ fn a_list_becomes_a_btree_and_a_list_again() {
 }
 
 #[test]
-fn attributes_take_room_from_data() {
+fn attributes_in_the_inode_move_data_out() {
     let volume = Volume::new("-l size=16m");
     let geometry = volume.journal.geometry().clone();
     for extents in [0_u64, 5, 15, 20, 60, 3000] {
@@ -57,21 +59,21 @@ fn attributes_take_room_from_data() {
         for index in 0..extents {
             map(&volume, &live, 2 * index, 1);
         }
-        let blocks = Live::grow_blocks(&geometry, ForkKind::Data, 4);
-        step::run(&volume.journal, TransactionKind::AddAttrFork, blocks, |tx| {
+        let blocks = LiveInode::grow_blocks(&geometry, ForkKind::Data, 4);
+        with_transaction(&volume.journal, TransactionKind::AddAttrFork, blocks, |tx| {
             live.add_attr_fork(tx, 60)
         })
         .unwrap();
         let room = live.local_room(&geometry, ForkKind::Attr);
         assert!(room >= 60, "{extents}: {room}");
-        step::run(&volume.journal, TransactionKind::SetAttr, blocks, |tx| {
+        with_transaction(&volume.journal, TransactionKind::SetAttr, blocks, |tx| {
             live.set_local(tx, ForkKind::Attr, &vec![7; room])
         })
         .unwrap();
         assert_eq!(live.inode().core().attr_format, ForkFormat::Local);
         assert_eq!(live.inode().core().extents, extents);
         map(&volume, &live, 2 * extents, 1);
-        step::run(&volume.journal, TransactionKind::SetAttr, blocks, |tx| {
+        with_transaction(&volume.journal, TransactionKind::SetAttr, blocks, |tx| {
             live.set_empty_extents(tx, ForkKind::Attr)?;
             live.remove_attr_fork(tx)
         })
@@ -83,14 +85,14 @@ fn attributes_take_room_from_data() {
 }
 
 #[test]
-fn metadata_blocks_come_and_go() {
+fn metadata_blocks_are_allocated_and_freed() {
     let volume = Volume::new("-b size=1024 -n size=8192 -l size=16m");
     let live = volume.create(FileType::Directory.mode_bits() | 0o755, true);
     let shape = BlockShape { length_blocks: 8, kind: BlockKind::DirectoryData };
-    let blocks = Live::grow_blocks(volume.journal.geometry(), ForkKind::Data, 8);
+    let blocks = LiveInode::grow_blocks(volume.journal.geometry(), ForkKind::Data, 8);
     for at in [0, 16, 8] {
-        step::run(&volume.journal, TransactionKind::MakeDirectory, blocks, |tx| {
-            tx.join(live.record());
+        with_transaction(&volume.journal, TransactionKind::MakeDirectory, blocks, |tx| {
+            tx.join(live.log_item());
             let buffer = live.grow_fork(tx, ForkKind::Data, FileBlock(at), shape)?;
             assert_eq!(buffer.length_bytes(), 8192);
             let free = live.first_unused(tx, ForkKind::Data, FileBlock(0), 8)?;
@@ -105,15 +107,16 @@ fn metadata_blocks_come_and_go() {
     volume.unmount();
 }
 
+/// I1 of `recent_buffers`.
 #[test]
-fn a_block_is_looked_up_once_and_again_when_it_has_moved() {
+fn remembered_block_is_looked_up_again_after_it_has_moved() {
     let volume = Volume::new("-l size=16m");
     let live = volume.create(FileType::Directory.mode_bits() | 0o755, true);
     let shape = BlockShape { length_blocks: 1, kind: BlockKind::DirectoryData };
-    let blocks = 3 * Live::grow_blocks(volume.journal.geometry(), ForkKind::Data, 1);
+    let blocks = 3 * LiveInode::grow_blocks(volume.journal.geometry(), ForkKind::Data, 1);
     let run = |act: &mut dyn FnMut(&mut Transaction<'_>) -> Result<Buffer>| {
-        step::run(&volume.journal, TransactionKind::MakeDirectory, blocks, |tx| {
-            tx.join(live.record());
+        with_transaction(&volume.journal, TransactionKind::MakeDirectory, blocks, |tx| {
+            tx.join(live.log_item());
             act(tx)
         })
         .unwrap()
@@ -132,31 +135,31 @@ fn a_block_is_looked_up_once_and_again_when_it_has_moved() {
     assert_eq!(read(), made);
     let before = hits();
     assert_eq!((read(), hits()), (made.clone(), before), "it is known");
-    // It goes, and what it was is taken by another one before it comes back.
+    // The block is freed, and its disk block is allocated again for another one before it returns.
     run(&mut |tx| {
         let buffer = live.fork_block(tx, ForkKind::Data, first, shape)?;
         live.shrink_fork(tx, ForkKind::Data, first, &buffer)?;
         Ok(buffer)
     });
-    assert!(live.known.find(first).is_none(), "it is forgotten with the change of the map");
+    assert!(live.recent.find(first).is_none(), "it is forgotten with the change of the map");
     volume.journal.force_all().unwrap();
     assert_eq!(grow(1).at(), made.at());
     let moved = grow(0);
     assert_ne!(moved.at(), made.at());
-    // What is in them is no directory: the volume is not unmounted, which would write it.
+    // The blocks hold no directory: the volume is not unmounted, which would write them.
     assert_eq!(read(), moved);
 }
 
 #[test]
-fn targets_of_every_length() {
+fn link_targets_of_every_length_are_read_back() {
     for options in ["-b size=1024 -l size=16m", "-l size=16m"] {
         let volume = Volume::new(options);
         let mut links = Vec::new();
         for length in [1, 100, 336, 337, 900, 968, 969, 1023, 1024] {
             let live = volume.create(FileType::Symlink.mode_bits() | 0o777, false);
             let target: Vec<u8> = (0..length).map(|index| b'a' + (index % 26) as u8).collect();
-            let blocks = Live::target_blocks(volume.journal.geometry(), length);
-            step::run(&volume.journal, TransactionKind::Symlink, blocks, |tx| {
+            let blocks = LiveInode::target_blocks(volume.journal.geometry(), length);
+            with_transaction(&volume.journal, TransactionKind::Symlink, blocks, |tx| {
                 live.set_target(tx, &target)
             })
             .unwrap();
@@ -177,18 +180,18 @@ fn targets_of_every_length() {
 }
 
 #[test]
-fn a_long_target_moves_out_for_attributes() {
+fn long_link_target_moves_out_for_attributes() {
     let volume = Volume::new("-l size=16m");
     let geometry = volume.journal.geometry().clone();
     for length in [100, 200, 330] {
         let live = volume.create(FileType::Symlink.mode_bits() | 0o777, false);
         let target = vec![b't'; length];
-        let blocks = Live::target_blocks(&geometry, length) + 10;
-        step::run(&volume.journal, TransactionKind::Symlink, blocks, |tx| {
+        let blocks = LiveInode::target_blocks(&geometry, length) + 10;
+        with_transaction(&volume.journal, TransactionKind::Symlink, blocks, |tx| {
             live.set_target(tx, &target)
         })
         .unwrap();
-        step::run(&volume.journal, TransactionKind::AddAttrFork, blocks, |tx| {
+        with_transaction(&volume.journal, TransactionKind::AddAttrFork, blocks, |tx| {
             live.add_attr_fork(tx, 200)?;
             live.set_local(tx, ForkKind::Attr, &[5; 140])
         })
@@ -200,7 +203,7 @@ fn a_long_target_moves_out_for_attributes() {
 }
 
 #[test]
-fn a_write_behind_the_end_leaves_a_hole() {
+fn write_past_the_end_leaves_a_hole() {
     let volume = Volume::new("-l size=16m");
     let live = volume.file();
     live.write_at(&volume.journal, 100_000, b"end", now()).unwrap();

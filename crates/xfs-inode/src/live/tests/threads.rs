@@ -1,4 +1,4 @@
-//! Several threads, each with files of its own, on one volume.
+//! Several threads, each with its own files, on one volume.
 
 use std::sync::Arc;
 use std::thread;
@@ -6,12 +6,12 @@ use std::thread;
 use xfs_testkit::Prng;
 
 use super::volume::{Volume, now};
-use crate::live::{Live, SharedRange};
+use crate::live::{LiveInode, SharedRange};
 
 const THREADS: u64 = 4;
 const STEPS: usize = 60;
 
-fn work(volume: &Volume, files: [&Arc<Live>; 2], seed: u64) {
+fn work(volume: &Volume, files: [&Arc<LiveInode>; 2], seed: u64) {
     let (journal, mut random) = (&volume.journal, Prng::new(seed));
     for _ in 0..STEPS {
         let start = random.within(0..200) as u64 * 4096;
@@ -27,14 +27,14 @@ fn work(volume: &Volume, files: [&Arc<Live>; 2], seed: u64) {
             _ => {
                 let length_bytes = left.inode().core().size / 4096 * 4096;
                 let shared = SharedRange { from: 0, to: 0, length_bytes };
-                Live::reflink(journal, left, right, shared, now()).unwrap();
+                LiveInode::reflink(journal, left, right, shared, now()).unwrap();
             }
         }
     }
 }
 
 #[test]
-fn four_threads() {
+fn files_changed_by_four_threads_equal_their_models() {
     for options in ["-b size=1024 -l size=16m", "-d agcount=2 -l size=16m"] {
         let volume = Volume::new(options);
         thread::scope(|scope| {

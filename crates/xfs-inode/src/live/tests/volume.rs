@@ -12,7 +12,8 @@ use xfs_format::timestamp::Timestamp;
 use xfs_trans::{Journal, testing};
 
 use crate::check::check_volume;
-use crate::live::{Live, NewInode, resume, step};
+use crate::live::with_transaction::with_transaction;
+use crate::live::{LiveInode, NewInode, resume};
 
 pub(super) struct Volume {
     pub(super) device: SharedDevice,
@@ -38,14 +39,14 @@ impl Volume {
         Self::of_threads(device, 1)
     }
 
-    /// With so many threads that write checkpoints.
+    /// Opens a volume with `threads` threads that write checkpoints.
     pub(super) fn of_threads(device: SharedDevice, threads: usize) -> Self {
         let testing::JournalParts { cache, log, superblock } = testing::parts(&device, threads);
         let journal = open_journal(cache, log, &superblock).unwrap();
         Self { device, journal }
     }
 
-    /// A volume after a crash, with all promises kept.
+    /// Recovers a volume after a crash, and finishes its intents.
     pub(super) fn recover(device: SharedDevice) -> Self {
         let (parts, replayed) = testing::recovered_parts(&device);
         let testing::JournalParts { cache, log, superblock } = parts;
@@ -69,10 +70,10 @@ impl Volume {
     }
 
     /// A new file without a name.
-    pub(super) fn create(&self, mode: u16, attr_room: bool) -> Arc<Live> {
+    pub(super) fn create(&self, mode: u16, attr_room: bool) -> Arc<LiveInode> {
         let blocks = inode_blocks(self.journal.geometry());
         let parent = testing::superblock(&self.device).root_inode;
-        step::run(&self.journal, TransactionKind::CreateUnnamed, blocks, |tx| {
+        with_transaction(&self.journal, TransactionKind::CreateUnnamed, blocks, |tx| {
             let allocated = allocate_inode(tx, parent, InodePurpose::File)?;
             let made = NewInode {
                 inode: allocated,
@@ -90,18 +91,18 @@ impl Volume {
                 attr_room,
                 attributes: None,
             };
-            let live = Live::create(tx, made)?;
-            add_unlinked(tx, live.record())?;
+            let live = LiveInode::create(tx, made)?;
+            add_unlinked(tx, live.log_item())?;
             Ok(Arc::new(live))
         })
         .unwrap()
     }
 
-    pub(super) fn file(&self) -> Arc<Live> {
+    pub(super) fn file(&self) -> Arc<LiveInode> {
         self.create(FileType::Regular.mode_bits() | 0o644, false)
     }
 
-    /// A cache that knows nothing yet, after a log force and everything written in place.
+    /// Returns an empty cache, after a log force and after everything was written in place.
     pub(super) fn unmount(self) -> (SharedDevice, BufferCache) {
         self.journal.unmount().unwrap();
         assert!(testing::is_clean(&self.device));

@@ -6,7 +6,7 @@ use super::*;
 
 const BLOCKS: usize = 60;
 
-/// The records that a table of counts must have.
+/// The records that describe a table of counts.
 fn records_of(table: &[u32], domain: RefcountDomain, base: u32) -> Vec<Refcount> {
     let mut records: Vec<Refcount> = Vec::new();
     for (block, references) in (0..).zip(table.iter().copied()) {
@@ -27,10 +27,10 @@ fn touching(records: &[Refcount], range: &Range<u32>) -> Vec<Refcount> {
 }
 
 #[test]
-fn counts_agree_with_a_table_of_blocks() {
+fn adjusted_counts_equal_a_table_of_blocks() {
     for seed in 0..300 {
         let mut random = Prng::new(seed);
-        // What nobody refers to any more would be allocated again before it is shared again.
+        // A block without references must be allocated again before it can be shared again.
         let mut table = vec![1_u32; BLOCKS];
         for _ in 0..100 {
             let start = random.within(0..BLOCKS - 1);
@@ -51,10 +51,10 @@ fn counts_agree_with_a_table_of_blocks() {
                     *count = if goes_up { *count + 1 } else { *count - 1 };
                 }
             }
-            // Blocks that are freed have no record, as those with one reference.
+            // Freed blocks have no record, like blocks with one reference.
             let new = records_of(&table, RefcountDomain::Shared, 1);
             let mut expected = touching(&new, &range);
-            // A neighbour that has become part of a longer record was among the old ones.
+            // A neighbour that became part of a longer record was among the old records.
             let span = |records: &[Refcount]| {
                 let first = records.first().map_or(range.start, |record| record.start.0);
                 let last = records.last().map_or(range.end, |record| record.end().0);
@@ -62,13 +62,14 @@ fn counts_agree_with_a_table_of_blocks() {
             };
             let reach = span(&old);
             expected.retain(|record| record.start.0 >= reach.start && record.end().0 <= reach.end);
+            // I1 and I2: the table alone decides.
             assert_eq!(found.records, expected, "seed {seed}: {old:?} {change:?} {range:?}");
         }
     }
 }
 
 #[test]
-fn blocks_set_aside_have_one_record_for_each_stretch() {
+fn staged_blocks_have_one_record_for_each_stretch() {
     let record = |start, count| Refcount {
         domain: RefcountDomain::Staging,
         start: AgBlock(start),
@@ -82,13 +83,13 @@ fn blocks_set_aside_have_one_record_for_each_stretch() {
     let cut = adjusted(&[record(1, 10)], CountChange::Unstage, 5..9);
     assert_eq!(cut, [record(1, 4), record(9, 2)]);
     let wrong = adjust(&[record(1, 4)], CountChange::Stage, 4..6).unwrap_err();
-    assert_eq!(wrong, Wrong { start: 4, references: 1 });
+    assert_eq!(wrong, InvalidChange { start: 4, references: 1 });
     let wrong = adjust(&[record(1, 4)], CountChange::Unstage, 4..6).unwrap_err();
-    assert_eq!(wrong, Wrong { start: 5, references: 0 });
+    assert_eq!(wrong, InvalidChange { start: 5, references: 0 });
 }
 
 #[test]
-fn counts_that_nobody_counts_stay() {
+fn saturated_counts_do_not_change() {
     let domain = RefcountDomain::Shared;
     let full = Refcount { domain, start: AgBlock(3), count: 5, references: u32::MAX };
     for change in [CountChange::Increase, CountChange::Decrease] {

@@ -8,7 +8,7 @@ use xfs_format::{BlockKind, DiskAddr, InodeNumber, Lsn, VerifyContext};
 use xfs_testkit::Prng;
 
 use super::super::NewEntry;
-use super::{BestFree, Identity, entry_range, free, initialise, longest, put_entry};
+use super::{BestFree, BlockIdentity, entry_range, free, initialise, longest, put_entry};
 use crate::edit::BlockEdit;
 use crate::store::memory::geometry;
 
@@ -18,7 +18,7 @@ fn check_block(seed: u64, block_log: u8, steps: usize) {
     let mut random = Prng::new(seed);
     let mut bytes = vec![0; 1 << block_log];
     let end = bytes.len();
-    let identity = Identity {
+    let identity = BlockIdentity {
         address: DiskAddr(8),
         owner: InodeNumber(131),
         uuid: geometry.meta_uuid.into_bytes(),
@@ -64,7 +64,7 @@ fn check_block(seed: u64, block_log: u8, steps: usize) {
 }
 
 #[test]
-fn records_tile_the_block() {
+fn records_after_random_changes_tile_the_block() {
     for (seed, block_log) in [(1, 10), (2, 10), (3, 12), (4, 12), (5, 16)] {
         check_block(seed, block_log, 2000);
     }

@@ -1,12 +1,12 @@
 use xfs_format::directory::Cookie;
 use xfs_testkit::Prng;
 
-use super::{CompactTo, Run};
+use super::{CompactTo, HashRun};
 use crate::edit::{BlockEdit, u32_at};
 
-fn run(entries: &[(u32, u32)]) -> (Vec<u8>, Run) {
+fn run(entries: &[(u32, u32)]) -> (Vec<u8>, HashRun) {
     let mut bytes = vec![0; 16 + 8 * entries.len()];
-    let run = Run { base: 8, count: entries.len() };
+    let run = HashRun { base: 8, count: entries.len() };
     let mut edit = BlockEdit::new(&mut bytes);
     for (index, (hash, cookie)) in entries.iter().enumerate() {
         run.put(&mut edit, index, *hash, Cookie(*cookie));
@@ -14,7 +14,7 @@ fn run(entries: &[(u32, u32)]) -> (Vec<u8>, Run) {
     (bytes, run)
 }
 
-fn entries(bytes: &[u8], run: Run) -> Vec<(u32, u32)> {
+fn entries(bytes: &[u8], run: HashRun) -> Vec<(u32, u32)> {
     run.entries(bytes).iter().map(|entry| (entry.hash.get(), entry.cookie.get())).collect()
 }
 
@@ -26,7 +26,7 @@ fn check_reuse(before: &[(u32, u32)], new: (u32, u32), after: &[(u32, u32)]) {
 }
 
 #[test]
-fn the_nearest_stale_entry_is_used() {
+fn insertion_reuses_the_nearest_stale_entry() {
     check_reuse(&[(1, 0), (5, 9)], (5, 2), &[(5, 2), (5, 9)]);
     check_reuse(&[(1, 0), (2, 1), (5, 0)], (4, 3), &[(1, 0), (2, 1), (4, 3)]);
     check_reuse(&[(1, 0), (2, 1), (5, 4), (6, 0)], (5, 3), &[(1, 0), (2, 1), (5, 3), (5, 4)]);
@@ -36,7 +36,7 @@ fn the_nearest_stale_entry_is_used() {
 }
 
 #[test]
-fn order_holds_whatever_is_stale() {
+fn insertion_with_any_stale_entries_keeps_the_order() {
     let mut random = Prng::new(7);
     for _ in 0..500 {
         let count = random.within(1..20);
@@ -61,7 +61,7 @@ fn order_holds_whatever_is_stale() {
 }
 
 #[test]
-fn compaction_keeps_what_is_live() {
+fn compaction_keeps_the_live_entries() {
     let before = [(1, 0), (2, 1), (2, 0), (3, 2), (4, 0)];
     for (end, first) in [(CompactTo::Start, 0), (CompactTo::End, 3)] {
         let (mut bytes, run) = run(&before);

@@ -1,4 +1,4 @@
-//! What must hold between the blocks of a directory.
+//! The rules that must hold between the blocks of a directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ fn data_blocks(fork: &MemoryFork) -> Vec<(usize, Vec<u8>, u64)> {
     all.into_iter().map(|(at, bytes)| (place(at).0, bytes, place(at).1)).collect()
 }
 
-/// Everything that must hold.
+/// Checks all rules.
 pub(super) fn directory(fork: &mut MemoryFork, model: &Model, parent: InodeNumber) {
     fork.verify();
     for (name, expected) in model.iter().step_by(1 + model.len() / 50) {
@@ -108,7 +108,7 @@ fn walk(
     for entry in node.entries() {
         let child = FileBlock(entry.before.get().into());
         let highest = walk(blocks, child, Some(node.level() - 1), leaves);
-        assert_eq!(highest, entry.hash.get());
+        assert_eq!(highest, entry.hash.get(), "I2 of the tree");
     }
     node.entries().last().unwrap().hash.get()
 }

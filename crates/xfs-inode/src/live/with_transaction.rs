@@ -6,9 +6,9 @@ use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::reservation::TransactionKind;
 use xfs_trans::{BlockReservation, FallbackPool, Journal, Transaction};
 
-/// Runs `work` in a transaction of its own, which is committed if it succeeds. If it fails, the
-/// transaction is cancelled: with something changed already that shuts the volume down.
-pub(crate) fn run<R>(
+/// Runs `work` in a transaction of its own, which is committed if `work` succeeds. If it fails, the
+/// transaction is cancelled. A cancellation after a change shuts the volume down.
+pub(crate) fn with_transaction<R>(
     journal: &Arc<Journal>,
     kind: TransactionKind,
     blocks: u64,
@@ -17,9 +17,9 @@ pub(crate) fn run<R>(
     end(journal.begin(kind, blocks)?, work)
 }
 
-/// As [`run`], to show data that has been written: it may take the blocks that a full volume keeps
-/// for such ends.
-pub(crate) fn run_from_pool<R>(
+/// Runs `work` as [`with_transaction`] does, to make written data visible. The transaction may take
+/// blocks from the pool of a full volume.
+pub(crate) fn with_pool_transaction<R>(
     journal: &Arc<Journal>,
     (blocks, reservation): (u64, &mut BlockReservation),
     work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
@@ -50,9 +50,10 @@ fn end<'journal, R>(
     }
 }
 
-/// As [`run`], for `work` that does nothing before it has allocated. Finding no space may have filled
-/// the free lists of groups: that is committed, since nothing is wrong with it.
-pub(crate) fn run_allocation<R>(
+/// Runs `work` as [`with_transaction`] does. `work` must allocate before it changes anything. A
+/// failed allocation may have filled the free lists of groups; these consistent changes are
+/// committed.
+pub(crate) fn with_allocation_transaction<R>(
     journal: &Arc<Journal>,
     (blocks, reservation): (u64, &mut BlockReservation),
     work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,

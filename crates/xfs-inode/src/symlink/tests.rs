@@ -1,4 +1,4 @@
-//! Targets in the inode and in a block of their own, and pieces that are not of this link.
+//! Targets in the inode and in a block of their own, and pieces of another link.
 
 use xfs_buffer::{Error, PosixError};
 use xfs_format::extent::ExtentCheck;
@@ -26,7 +26,7 @@ fn check_block(changes: &[(usize, &[u8])], expected: impl Into<Check>) {
 }
 
 #[test]
-fn targets() {
+fn link_targets_are_read() {
     let volume = Volume::new();
     assert_eq!(target(&volume, LINK).unwrap(), b"target");
     assert_eq!(target(&volume, LONG_LINK).unwrap(), [b't'; 500]);
@@ -35,7 +35,7 @@ fn targets() {
 }
 
 #[test]
-fn pieces_that_do_not_hold() {
+fn corrupt_pieces_of_a_link_target_are_refused() {
     let expected = number(LONG_LINK).0;
     check_block(&[(32, &71_u64.to_be_bytes())], Check::ForeignOwner { found: 71, expected });
     check_block(&[(7, &[1])], SymlinkCheck::Offset { found: 1, expected: 0 });
@@ -45,7 +45,7 @@ fn pieces_that_do_not_hold() {
 }
 
 #[test]
-fn sizes_that_differ_from_the_pieces() {
+fn link_sizes_that_differ_from_the_pieces_are_refused() {
     let volume = Volume::new();
     volume.put_inode(&changed(LONG_LINK, &[(56, &499_u64.to_be_bytes())]));
     let expected = SymlinkCheck::Length { found: 500, expected: 499 };

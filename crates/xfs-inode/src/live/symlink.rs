@@ -6,18 +6,19 @@ use xfs_format::symlink::{MAX_TARGET_BYTES, SYMLINK_HEADER_BYTES, encode_header}
 use xfs_format::{BlockKind, FileBlock, Geometry};
 use xfs_trans::Transaction;
 
-use super::Live;
+use super::LiveInode;
 use super::map::map_blocks;
 use crate::extent_map::Mapping;
 use crate::fork_block::BlockShape;
 
-impl Live {
-    /// Gives a link that was just made its target: in the inode if it fits there, else in blocks.
+impl LiveInode {
+    /// Sets the target of a new link: in the inode if it fits there, or else in blocks.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NameTooLong`] for more than 1024 bytes, [`PosixError::InvalidArgument`] for none
-    /// or for one with a NUL byte, with nothing changed; as [`grow_fork`](Self::grow_fork).
+    /// [`PosixError::NameTooLong`] for more than 1024 bytes, [`PosixError::InvalidArgument`] for an
+    /// empty target or one with a NUL byte, with nothing changed; the errors of
+    /// [`grow_fork`](Self::grow_fork).
     #[doc(alias = "xfs_symlink_write_target")]
     pub fn set_target(&self, tx: &mut Transaction<'_>, target: &[u8]) -> Result<()> {
         if target.len() > MAX_TARGET_BYTES as usize {
@@ -33,7 +34,7 @@ impl Live {
         self.set_remote_target(tx, target)
     }
 
-    /// Puts the target into blocks, of which there are none yet.
+    /// Writes the target to blocks. The fork has none yet.
     pub(super) fn set_remote_target(&self, tx: &mut Transaction<'_>, target: &[u8]) -> Result<()> {
         let blocks = remote_blocks(tx.geometry(), target.len());
         self.map_run(tx, ForkKind::Data, FileBlock(0), blocks as u32)?;
@@ -43,7 +44,7 @@ impl Live {
             let Mapping::Extent(extent) = mapping else {
                 return Err(PosixError::InvalidArgument.into());
             };
-            // One buffer for each extent, with a header of its own.
+            // One buffer for each extent, with its own header.
             let offset = target.len() - rest.len();
             let room = ((extent.length_blocks as usize) << tx.geometry().block_log)
                 .saturating_sub(SYMLINK_HEADER_BYTES);
@@ -78,7 +79,7 @@ impl Live {
         Ok(())
     }
 
-    /// Blocks that the target of a link may take, those of the map included.
+    /// The number of blocks that the target of a link may take, including those of the map.
     #[must_use]
     pub fn target_blocks(geometry: &Geometry, bytes: usize) -> u64 {
         let blocks = remote_blocks(geometry, bytes);
@@ -86,7 +87,7 @@ impl Live {
     }
 }
 
-/// Blocks of a target, were each of them a piece of its own.
+/// The number of blocks of a target, if each of them is an extent of its own.
 #[doc(alias = "xfs_symlink_blocks")]
 fn remote_blocks(geometry: &Geometry, bytes: usize) -> u64 {
     let room = (geometry.block_size as usize).saturating_sub(SYMLINK_HEADER_BYTES).max(1);

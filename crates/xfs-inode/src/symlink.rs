@@ -1,7 +1,7 @@
 //! The target of a symbolic link.
 //!
-//! A target that does not fit the inode lies in blocks of its own, one buffer per extent, each with
-//! a header that says whose it is and which piece it holds.
+//! A target that does not fit the inode lies in blocks of its own. Each extent is one buffer, with
+//! a header that names its inode and its offset in the target.
 
 use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::extent::ExtentCheck;
@@ -15,12 +15,12 @@ use crate::fork_block::BlockShape;
 use crate::inode::Inode;
 
 impl Inode {
-    /// The target, as it was given: bytes without NUL, at most 1024 of them.
+    /// Reads the target, as it was given: bytes without NUL, at most 1024 of them.
     ///
     /// # Errors
     ///
-    /// [`PosixError::InvalidArgument`] for what is no symbolic link; the device's error; the check
-    /// that failed.
+    /// [`PosixError::InvalidArgument`] if this is not a symbolic link; the device's error; the
+    /// check that failed.
     #[doc(alias = "readlink")]
     pub fn read_target(&self, cache: &BufferCache) -> Result<Vec<u8>> {
         if self.file_type() != FileType::Symlink {
@@ -68,7 +68,7 @@ impl Inode {
         Ok(target)
     }
 
-    /// Whether a piece is one of this link, and the one that comes next.
+    /// Checks that a piece belongs to this link and is the next one.
     fn check_piece(&self, block: &SymlinkBlock<'_>, expected: u32) -> Result<()> {
         if block.owner != self.number() {
             let (found, expected) = (block.owner.0, self.number().0);

@@ -1,21 +1,23 @@
-//! Where the blocks of a fork are best.
+//! The preferred position of a fork's blocks.
 //!
-//! Owns: what is asked of the allocator, and in which order. Does **not** own the search for free
-//! space (`xfs-alloc`).
+//! Owns: the requests to the allocator, and their order. Does **not** own the search for free space
+//! (`xfs-alloc`).
 //!
-//! Blocks go behind those before them in the file; the first ones near the inode, which is near
-//! its directory. The end of a file on a volume of stripes grows where it ends, or else from the
-//! start of a stripe unit on. A file whose extents are to be large gets whole units, if there are any.
+//! Blocks go after the preceding blocks of the file. The first ones go near the inode, which is
+//! near its directory. On a volume with stripes the end of a file is extended where it ends, or
+//! else from the start of a stripe unit on. A file with an extent size hint gets whole units, if
+//! there are any.
 
-use xfs_alloc::{SpaceRequest, Target};
+use xfs_alloc::{AllocationTarget, SpaceRequest};
 use xfs_format::inode::{FileType, ForkKind, InodeFlags};
 use xfs_format::{FileBlock, FsBlock, Geometry};
 use xfs_trans::Journal;
 
-use super::Live;
+use super::LiveInode;
 
-impl Live {
-    /// In which the file's blocks are allocated, if it says so: a number of blocks, else 0.
+impl LiveInode {
+    /// The unit in blocks in which the file's space is allocated, or 0 if the file has no such
+    /// hint.
     #[doc(alias = "xfs_get_extsz_hint")]
     pub(super) fn extent_size_hint(&self) -> u32 {
         let inode = self.inode();
@@ -24,10 +26,16 @@ impl Live {
         if is_set { core.extent_size_hint_blocks } else { 0 }
     }
 
-    /// Where blocks for `at` are best: behind those before it, else near the inode.
+    /// The preferred position of blocks for `at`: after the preceding extent, or else near the
+    /// inode.
     #[doc(alias = "xfs_bmap_btalloc")]
-    pub(crate) fn place_for(&self, geometry: &Geometry, fork: ForkKind, at: FileBlock) -> Target {
-        Target::Near(self.block_behind(geometry, fork, at).map_or_else(
+    pub(crate) fn allocation_target(
+        &self,
+        geometry: &Geometry,
+        fork: ForkKind,
+        at: FileBlock,
+    ) -> AllocationTarget {
+        AllocationTarget::Near(self.block_after(geometry, fork, at).map_or_else(
             || {
                 let inode = geometry.split_inode(self.number());
                 inode.map_or(FsBlock(0), |(group, inode)| {
@@ -38,8 +46,8 @@ impl Live {
         ))
     }
 
-    /// The block behind the extent before `at`, and whether it is the one that `at` would have.
-    fn block_behind(
+    /// The block after the extent before `at`, and whether `at` directly follows that extent.
+    fn block_after(
         &self,
         geometry: &Geometry,
         fork: ForkKind,
@@ -51,8 +59,8 @@ impl Live {
         geometry.split_block(next).map(|_| (next, before.end() == at))
     }
 
-    /// What is asked for, one after the other, to get up to `wanted` blocks for a hole that starts
-    /// at `at`. The map has been loaded.
+    /// The requests, in order, for up to `wanted` blocks in a hole that starts at `at`. The map has
+    /// been loaded.
     #[doc(alias = "xfs_bmap_btalloc_at_eof")]
     pub(super) fn requests(
         &self,
@@ -62,14 +70,14 @@ impl Live {
         wanted: u32,
     ) -> impl Iterator<Item = SpaceRequest> {
         let geometry = journal.geometry();
-        let place = self.place_for(geometry, fork, at);
+        let place = self.allocation_target(geometry, fork, at);
         let is_contents = fork == ForkKind::Data && self.inode().file_type() == FileType::Regular;
         let unit = journal.superblock().stripe_unit_blocks;
         let at_end = is_contents && unit > 1 && wanted >= unit && self.is_end(at);
-        let onwards = self.block_behind(geometry, fork, at).filter(|(_, goes_on)| *goes_on);
+        let onwards = self.block_after(geometry, fork, at).filter(|(_, goes_on)| *goes_on);
         let exactly = onwards
             .filter(|_| at_end)
-            .map(|(block, _)| SpaceRequest::new(Target::Exact(block), unit, wanted));
+            .map(|(block, _)| SpaceRequest::new(AllocationTarget::Exact(block), unit, wanted));
         let striped = at_end.then(|| SpaceRequest::new(place, unit, wanted).with_alignment(unit));
         let hint = if is_contents { self.extent_size_hint() } else { 0 };
         let whole = (1 < hint && hint <= wanted)
@@ -78,7 +86,7 @@ impl Live {
         exactly.into_iter().chain(striped).chain(whole).chain([any])
     }
 
-    /// Whether nothing is mapped from a block on.
+    /// Whether nothing is mapped from block `at` on.
     fn is_end(&self, at: FileBlock) -> bool {
         let inode = self.inode();
         let map = inode.fork(ForkKind::Data).loaded_map();

@@ -1,0 +1,20 @@
+//! A position in a btree that is kept for later.
+
+use xfs_buffer::Buffer;
+use xfs_format::btree::BtreeFormat;
+
+use crate::path::Path;
+
+/// The position of an editor or a cursor in the btree of a group, with the blocks above it. An
+/// operation that continues from there and stays in the leaf reads no block from the root down and
+/// allocates nothing.
+///
+/// The saved path is valid only while no other editor changes the btree. Code that may change the
+/// btree therefore keeps its only saved path, or drops it.
+pub struct SavedPath<F: BtreeFormat, B = Buffer>(pub(crate) Path<F, B>);
+
+impl<F: BtreeFormat, B> core::fmt::Debug for SavedPath<F, B> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("SavedPath").finish_non_exhaustive()
+    }
+}

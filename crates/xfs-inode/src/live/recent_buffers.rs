@@ -1,0 +1,51 @@
+//! The buffers of a directory's most recently used blocks.
+//!
+//! Owns: a lookup from a file block to its buffer that bypasses the extent map and the buffer
+//! cache's table. Does **not** own the buffers: a remembered buffer can be evicted like any other.
+//!
+//! # Invariants
+//!
+//! - **I1** A remembered buffer agrees with the extent map. It is stored and looked up under the
+//!   exclusive latch of the inode, and every change of a fork drops all of them.
+
+use xfs_buffer::{Buffer, WeakBuffer};
+use xfs_format::FileBlock;
+use xfs_sync::{Mutex, Object};
+
+/// The largest number of remembered blocks; a power of two.
+const SLOTS: usize = 16;
+
+/// The leaf index starts at block 2^23 of 4 KiB, the free index at twice that. Their first blocks
+/// are used as often as the first data block, and must get other slots.
+const PART_BITS: u32 = 23;
+
+type Slots = [Option<(FileBlock, WeakBuffer)>; SLOTS];
+
+/// The most recently used blocks of a directory. Other files take no memory for them.
+#[derive(Default)]
+pub(super) struct RecentBuffers(Mutex<Option<Box<Slots>>, Object>);
+
+impl RecentBuffers {
+    /// Returns the buffer of the block at `at`, if it is remembered and in memory.
+    pub(super) fn find(&self, at: FileBlock) -> Option<Buffer> {
+        let slots = self.0.lock();
+        let (known, buffer) = slots.as_ref()?.get(slot(at))?.as_ref()?;
+        if *known == at { buffer.upgrade() } else { None }
+    }
+
+    /// Remembers the buffer of a block, in place of another block's.
+    pub(super) fn remember(&self, at: FileBlock, buffer: &Buffer) {
+        let mut slots = self.0.lock();
+        let known = slots.get_or_insert_default().get_mut(slot(at));
+        *known.expect("a slot is below SLOTS") = Some((at, buffer.downgrade()));
+    }
+
+    /// Drops all of them, because a fork has changed (I1).
+    pub(super) fn forget(&self) {
+        *self.0.lock() = None;
+    }
+}
+
+const fn slot(at: FileBlock) -> usize {
+    (at.0 ^ at.0 >> PART_BITS) as usize % SLOTS
+}
