@@ -30,7 +30,7 @@ pub enum MountError {
     },
     /// Nothing can be mounted there.
     #[error("{source}")]
-    Place {
+    MountPoint {
         /// The mount point.
         path: PathBuf,
         /// What the system call gave.
@@ -114,7 +114,7 @@ impl MountError {
                 Some("the setting kernel.io_uring_disabled or a container's filter forbids it")
             }
             // The others come to a request that was under way when the connection ended.
-            Self::Place { source, .. }
+            Self::MountPoint { source, .. }
                 if matches!(
                     Errno::from_io_error(source),
                     Some(Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED)

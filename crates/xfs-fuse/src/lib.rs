@@ -38,8 +38,8 @@ pub use server::{
 };
 pub use transport::wire::{InitFlags, Opcode, ROOT_NODE};
 pub use transport::{
-    Halter, Handler, MAX_WRITE_BYTES, MountFacts, MountedVolume, Outdater, Reply, Request, Session,
-    Unmount, Waited, is_mount_point, mounts, remount, source_of, sources, unmount,
+    Halter, Handler, Invalidator, MAX_WRITE_BYTES, MountFacts, MountedVolume, Reply, Request,
+    Session, Unmount, WaitOutcome, is_mount_point, mounts, remount, source_of, sources, unmount,
 };
 
 use transport::MountPoint;
@@ -52,12 +52,12 @@ pub struct Service {
     /// How many more take the places of those who wait for the volume's device.
     pub spare: usize,
     /// Where they come from.
-    pub channel: Channel,
+    pub channel: ChannelKind,
 }
 
 /// How requests come and answers go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Channel {
+pub enum ChannelKind {
     /// By read and write.
     #[default]
     Device,
@@ -91,8 +91,8 @@ impl<H: Handler> Mount<H> {
         service: Service,
     ) -> Result<Self, MountError> {
         let rings = match service.channel {
-            Channel::Device => Vec::new(),
-            Channel::IoUring => transport::rings(service.threads + service.spare)?,
+            ChannelKind::Device => Vec::new(),
+            ChannelKind::IoUring => transport::rings(service.threads + service.spare)?,
         };
         let (device, point) = MountPoint::mount(folder, facts, handler.checks())?;
         match Session::start(device, handler, service, rings, point.cleaner()) {
@@ -118,7 +118,7 @@ impl<H: Handler> Mount<H> {
     }
 
     /// Waits until it is unmounted or halted, at most this long.
-    pub fn wait(&self, timeout: Duration) -> Waited {
+    pub fn wait(&self, timeout: Duration) -> WaitOutcome {
         self.session.wait(timeout)
     }
 
@@ -165,7 +165,7 @@ impl<H: Handler> Mount<H> {
 
     /// Whether the kernel may hold what it has acknowledged.
     fn holds_back(&self) -> bool {
-        !self.session.is_broken() && !self.session.handler().unsettled().is_empty()
+        !self.session.is_broken() && !self.session.handler().unwritten_nodes().is_empty()
     }
 
     /// syncfs has the kernel send everything, times too, but does not wait for what it has sent. What

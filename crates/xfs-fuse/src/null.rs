@@ -52,7 +52,7 @@ impl Null {
 
     /// The same without any file.
     #[must_use]
-    pub fn anew(&self) -> Self {
+    pub fn without_files(&self) -> Self {
         Self::new(self.directories.len(), self.file_bytes)
     }
 

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use crate::server::{AccessTimes, Checks, Durability, Settings};
 use crate::transport::MountFacts;
-use crate::{Channel, Service};
+use crate::{ChannelKind, Service};
 
 /// The fewest threads that wait for requests, unless the options say: one may have to read from the device.
 const FEWEST_THREADS: usize = 2;
@@ -49,7 +49,7 @@ pub struct MountOptions {
     no_times: bool,
     no_directory_times: bool,
     threads: Option<usize>,
-    channel: Channel,
+    channel: ChannelKind,
     settings: Settings,
 }
 
@@ -256,7 +256,7 @@ impl MountOptions {
             "sync" => self.sync_all = true,
             "async" => self.sync_all = false,
             "wsync" | "dirsync" => self.sync_names = true,
-            "io_uring" => self.channel = Channel::IoUring,
+            "io_uring" => self.channel = ChannelKind::IoUring,
             "lazytime" => self.settings.lazy_times = true,
             "nolazytime" => self.settings.lazy_times = false,
             "writeback_cache" => self.settings.writeback = true,

@@ -6,7 +6,7 @@
 //!
 //! A node is an inode by its number, but for the root, which is node 1. There is no table of the nodes
 //! that the kernel knows: an inode that has a name is found by its number, and one that has lost its
-//! last is kept in [`Unnamed`] until the kernel forgets it, and in [`Handles`] while it is open. So nothing is kept for each node, and no
+//! last is kept in [`UnlinkedNodes`] until the kernel forgets it, and in [`Handles`] while it is open. So nothing is kept for each node, and no
 //! number is used anew while the kernel still means the file before by it.
 
 mod access;
@@ -20,7 +20,7 @@ mod identity;
 mod ioctl;
 mod names;
 mod shards;
-mod unnamed;
+mod unlinked;
 mod writeback;
 mod xattrs;
 
@@ -34,9 +34,9 @@ use xfs_sync::{SetOnce, Volume as VolumeScope};
 use crate::MountError;
 use crate::statistics::Statistics;
 use crate::transport::wire::{BatchForgetIn, ForgetOne, InitFlags, Opcode, ROOT_NODE, StatFsOut};
-use crate::transport::{Handler, Outdater, ReadOnlyLook, Reply, Request};
+use crate::transport::{Handler, Invalidator, ReadOnlyProbe, Reply, Request};
 use access::LazyTimes;
-use caller::By;
+use caller::ProcAccess;
 use checks::Checker;
 pub use checks::Checks;
 use handles::Handles;
@@ -44,7 +44,7 @@ use identity::Identity;
 pub use identity::{
     ACCESS_ATTRIBUTE, FIGURES_ATTRIBUTE, IMAGE_ATTRIBUTE, NAMESPACE_ATTRIBUTE, PROCESS_ATTRIBUTE,
 };
-use unnamed::Unnamed;
+use unlinked::UnlinkedNodes;
 
 /// Nobody but this server changes the volume, so what the kernel has been told stays true until the
 /// kernel itself asks for a change.
@@ -109,11 +109,11 @@ pub struct Server {
     volume: Volume,
     settings: Settings,
     /// How it is mounted, if it is known where.
-    standing: Option<ReadOnlyLook>,
+    read_only_probe: Option<ReadOnlyProbe>,
     identity: Identity,
     /// Set when somebody has had the volume shut down, which wrote everything first.
-    put_down: SetOnce<(), VolumeScope>,
-    unnamed: Unnamed,
+    shut_down: SetOnce<(), VolumeScope>,
+    unlinked: UnlinkedNodes,
     handles: Handles,
     /// If times of access wait.
     lazy_times: Option<LazyTimes>,
@@ -130,25 +130,25 @@ impl Server {
     ///
     /// [`MountError::Callers`], where permissions are to be checked.
     pub fn new(volume: Volume, settings: Settings) -> Result<Self, MountError> {
-        let by = if settings.read_only { By::Another } else { By::Worker };
+        let by = if settings.read_only { ProcAccess::Helper } else { ProcAccess::Worker };
         let checker = match settings.checks {
             Checks::Kernel => None,
             Checks::Server => {
                 Some(Checker::new(by).map_err(|source| MountError::Callers { source })?)
             }
         };
-        let (unnamed, handles) = (Unnamed::default(), Handles::default());
+        let (unlinked, handles) = (UnlinkedNodes::default(), Handles::default());
         let waits = settings.lazy_times && !settings.read_only;
         let (lazy_times, statistics) = (waits.then(LazyTimes::default), Statistics::new());
-        let (standing, identity) = (None, Identity::of_this_process());
-        let put_down = SetOnce::new();
+        let (read_only_probe, identity) = (None, Identity::of_this_process());
+        let shut_down = SetOnce::new();
         Ok(Self {
             volume,
             settings,
-            standing,
+            read_only_probe,
             identity,
-            put_down,
-            unnamed,
+            shut_down,
+            unlinked,
             handles,
             lazy_times,
             checker,
@@ -166,13 +166,13 @@ impl Server {
     /// time of access is written to it.
     #[must_use]
     pub fn mounted_at(self, folder: Option<PathBuf>) -> Self {
-        Self { standing: folder.map(ReadOnlyLook::of), ..self }
+        Self { read_only_probe: folder.map(ReadOnlyProbe::of), ..self }
     }
 
     /// Whether the mount was made read-only. The kernel keeps programs from writing then; this is for what the
     /// server would write by itself.
-    fn is_held(&self) -> bool {
-        self.standing.as_ref().is_some_and(ReadOnlyLook::is_read_only)
+    fn is_mounted_read_only(&self) -> bool {
+        self.read_only_probe.as_ref().is_some_and(ReadOnlyProbe::is_read_only)
     }
 
     /// Lets go of all files and closes the volume.
@@ -182,11 +182,11 @@ impl Server {
     /// As [`Volume::close`]; none where the volume was shut down on demand, as what was to be kept is in its
     /// log.
     pub fn close(self) -> Result<(), Error> {
-        self.settle_times();
-        let Self { volume, unnamed, handles, checker, put_down, .. } = self;
-        drop((unnamed, handles, checker));
+        self.write_waiting_times();
+        let Self { volume, unlinked, handles, checker, shut_down, .. } = self;
+        drop((unlinked, handles, checker));
         let closed = volume.close();
-        if put_down.value().is_some() { Ok(()) } else { closed }
+        if shut_down.value().is_some() { Ok(()) } else { closed }
     }
 
     /// Figures of the mount, in the text format of Prometheus.
@@ -220,7 +220,7 @@ impl Server {
     }
 
     /// Makes a change durable, where that is wanted of all.
-    fn settle(&self, node: &Node) -> Result<(), Errno> {
+    fn sync_if_required(&self, node: &Node) -> Result<(), Errno> {
         if self.settings.durability >= Durability::Names {
             node.sync().map_err(errno)
         } else {
@@ -284,8 +284,8 @@ impl Server {
     }
 
     fn forget(&self, node: u64, room: &mut usize) {
-        self.settle_time(self.number(node));
-        self.unnamed.forget(node, room);
+        self.write_waiting_time(self.number(node));
+        self.unlinked.forget(node, room);
     }
 
     fn forget_many(&self, request: &Request<'_>) -> Result<(), Errno> {
@@ -301,7 +301,7 @@ impl Server {
 
     /// The kernel asks for this only where the transport is not /dev/fuse.
     fn sync(&self) -> Result<(), Errno> {
-        self.settle_times();
+        self.write_waiting_times();
         if self.settings.read_only { Ok(()) } else { self.volume.sync().map_err(errno) }
     }
 
@@ -360,10 +360,11 @@ impl Handler for Server {
         self.settings.checks
     }
 
-    fn outdate_by(&self, outdater: Outdater) {
+    fn set_invalidator(&self, invalidator: Invalidator) {
         let root = self.root();
         // A volume that is only read has no blocks that change.
-        let _ = self.volume.tell_of_blocks(move |number| outdater.outdate(node_of(number, root)));
+        let _ =
+            self.volume.tell_of_blocks(move |number| invalidator.invalidate(node_of(number, root)));
     }
 
     fn waits(&self, opcode: Opcode) -> bool {
@@ -371,7 +372,7 @@ impl Handler for Server {
         syncs || self.settings.durability != Durability::Asked
     }
 
-    fn unsettled(&self) -> Vec<u64> {
+    fn unwritten_nodes(&self) -> Vec<u64> {
         // Without writeback the kernel holds what programs write into memory that they share with a file.
         self.handles.written().into_iter().map(|number| self.node_of(number)).collect()
     }

@@ -26,14 +26,14 @@ const CLASSES_NS: [u64; 12] = [
 ];
 const NANOSECONDS_PER_SECOND: f64 = 1e9;
 
-/// Counters of one kind of request on one slot.
-struct Counters {
+/// RequestCounters of one kind of request on one slot.
+struct RequestCounters {
     failures: AtomicU64<Slot>,
     nanoseconds: AtomicU64<Slot>,
     classes: [AtomicU64<Slot>; CLASSES_NS.len()],
 }
 
-impl Counters {
+impl RequestCounters {
     fn new() -> Self {
         let classes = std::array::from_fn(|_| AtomicU64::new(0));
         Self { failures: AtomicU64::new(0), nanoseconds: AtomicU64::new(0), classes }
@@ -42,26 +42,26 @@ impl Counters {
 
 /// Which way bytes of files go.
 #[derive(Clone, Copy)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     Read,
     Written,
 }
 
-/// Counters of all requests, split by thread.
+/// RequestCounters of all requests, split by thread.
 pub(crate) struct Statistics {
-    requests: Slots<Box<[Counters]>>,
+    requests: Slots<Box<[RequestCounters]>>,
     bytes: SlotCounters<2>,
 }
 
-/// Sums over all slots.
+/// RequestSums over all slots.
 #[derive(Clone, Copy, Default)]
-struct Sums {
+struct RequestSums {
     failures: u64,
     nanoseconds: u64,
     classes: [u64; CLASSES_NS.len()],
 }
 
-impl Sums {
+impl RequestSums {
     /// Requests.
     fn count(&self) -> u64 {
         self.classes.iter().sum()
@@ -70,15 +70,15 @@ impl Sums {
 
 impl Statistics {
     pub(crate) fn new() -> Self {
-        let requests = Slots::new(|| Opcode::ALL.iter().map(|_| Counters::new()).collect());
+        let requests = Slots::new(|| Opcode::ALL.iter().map(|_| RequestCounters::new()).collect());
         Self { requests, bytes: SlotCounters::new() }
     }
 
     /// Counts bytes of files.
     #[doc(alias = "xs_read_bytes")]
     #[doc(alias = "xs_write_bytes")]
-    pub(crate) fn add_bytes(&self, way: Way, count: usize) {
-        self.bytes.add(way as usize, count as u64);
+    pub(crate) fn add_bytes(&self, direction: Direction, count: usize) {
+        self.bytes.add(direction as usize, count as u64);
     }
 
     /// Counts a request around its work. That there is no such operation, by which a server says that it need not be
@@ -103,8 +103,8 @@ impl Statistics {
         outcome
     }
 
-    fn sums(&self, opcode: Opcode) -> Sums {
-        let mut sums = Sums::default();
+    fn sums(&self, opcode: Opcode) -> RequestSums {
+        let mut sums = RequestSums::default();
         for slot in self.requests.iter() {
             let Some(counters) = slot.get(opcode as usize) else { continue };
             sums.failures += counters.failures.load(Ordering::Relaxed);
@@ -137,13 +137,14 @@ impl Statistics {
         ] {
             let _ = writeln!(text, "{line}");
         }
-        for (name, Sums { failures, .. }) in &asked {
+        for (name, RequestSums { failures, .. }) in &asked {
             let _ =
                 writeln!(text, "ferroxfs_request_failures_total{{request=\"{name}\"}} {failures}");
         }
-        for (name, way) in [("read_bytes_total", Way::Read), ("written_bytes_total", Way::Written)]
+        for (name, direction) in
+            [("read_bytes_total", Direction::Read), ("written_bytes_total", Direction::Written)]
         {
-            add_figure(&mut text, (name, "counter", self.bytes.sum(way as usize)));
+            add_figure(&mut text, (name, "counter", self.bytes.sum(direction as usize)));
         }
         text
     }
@@ -217,7 +218,7 @@ fn add_figure(text: &mut String, (name, kind, value): (&str, &str, u64)) {
     let _ = write!(text, "# TYPE ferroxfs_{name} {kind}\nferroxfs_{name} {value}\n");
 }
 
-fn add_durations(text: &mut String, name: &str, sums: &Sums) -> std::fmt::Result {
+fn add_durations(text: &mut String, name: &str, sums: &RequestSums) -> std::fmt::Result {
     let count = sums.count();
     let mut below = 0;
     for (class, end) in sums.classes.iter().zip(CLASSES_NS) {

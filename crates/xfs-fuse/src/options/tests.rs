@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use super::{Channel, MountOptions, OptionError, Service};
+use super::{ChannelKind, MountOptions, OptionError, Service};
 use crate::server::{AccessTimes, Checks, Durability};
 
 fn parse(list: &str) -> Result<MountOptions, OptionError> {
@@ -172,8 +172,8 @@ fn the_kernel_checks_unless_asked() {
 #[test]
 fn requests_come_through_rings_where_that_is_asked_for() {
     let service = |list| parse(list).expect("options").service();
-    assert_eq!(service("threads=3").channel, Channel::Device);
-    let three = Service { threads: 3, spare: 0, channel: Channel::IoUring };
+    assert_eq!(service("threads=3").channel, ChannelKind::Device);
+    let three = Service { threads: 3, spare: 0, channel: ChannelKind::IoUring };
     assert_eq!(service("threads=3,io_uring"), three);
 }
 

@@ -26,11 +26,11 @@ const MOST_IN_SHARD: usize = 1000;
 
 /// Times of access that are not written yet, by inode number.
 #[derive(Default)]
-pub(super) struct LazyTimes(Shards<BTreeMap<u64, Waiting>>);
+pub(super) struct LazyTimes(Shards<BTreeMap<u64, WaitingTime>>);
 
 /// One that waits.
 #[derive(Clone, Copy)]
-pub(super) struct Waiting {
+pub(super) struct WaitingTime {
     /// Of the inode: the number alone may be another file's by now.
     generation: u32,
     accessed: Timestamp,
@@ -46,14 +46,14 @@ impl LazyTimes {
 
     /// Has a time wait. Returns those of other inodes that have waited for long enough; with them the
     /// given one, if there is no room.
-    pub(super) fn add(&self, metadata: &Metadata, accessed: Timestamp) -> Vec<(u64, Waiting)> {
+    pub(super) fn add(&self, metadata: &Metadata, accessed: Timestamp) -> Vec<(u64, WaitingTime)> {
         let number = metadata.number.0;
         let mut shard = self.0.of(number).lock();
         let mut due: Vec<_> =
             shard.extract_if(.., |_, waiting| waiting.since.elapsed() >= LONGEST_WAIT).collect();
         due.retain(|(other, _)| *other != number);
         let generation = metadata.generation;
-        let mut waiting = Waiting { generation, accessed, since: Instant::now() };
+        let mut waiting = WaitingTime { generation, accessed, since: Instant::now() };
         match shard.get(&number) {
             // It has waited as long as the one before it.
             Some(before) if before.generation == generation => waiting.since = before.since,
@@ -67,11 +67,11 @@ impl LazyTimes {
         due
     }
 
-    fn take(&self, number: InodeNumber) -> Option<Waiting> {
+    fn take(&self, number: InodeNumber) -> Option<WaitingTime> {
         self.0.of(number.0).lock().remove(&number.0)
     }
 
-    pub(super) fn take_all(&self) -> impl Iterator<Item = (u64, Waiting)> {
+    pub(super) fn take_all(&self) -> impl Iterator<Item = (u64, WaitingTime)> {
         self.0.iter().flat_map(|shard| std::mem::take(&mut *shard.lock()))
     }
 }
@@ -94,7 +94,10 @@ impl Server {
             || accessed <= metadata.changed
             || now.seconds() - accessed.seconds() >= STALE_SECONDS;
         // The mount is asked last: that is a system call.
-        if !is_due || metadata.xflags.contains(ExtendedFlags::NOATIME) || self.is_held() {
+        if !is_due
+            || metadata.xflags.contains(ExtendedFlags::NOATIME)
+            || self.is_mounted_read_only()
+        {
             return;
         }
         if let Some(times) = &self.lazy_times {
@@ -114,7 +117,7 @@ impl Server {
     }
 
     /// Writes the time of an inode, if one waits.
-    pub(super) fn settle_time(&self, number: InodeNumber) {
+    pub(super) fn write_waiting_time(&self, number: InodeNumber) {
         if let Some(waiting) = self.lazy_times.as_ref().and_then(|times| times.take(number)) {
             self.write_time(number, waiting);
         }
@@ -128,7 +131,7 @@ impl Server {
     }
 
     /// Writes all times that wait.
-    pub(super) fn settle_times(&self) {
+    pub(super) fn write_waiting_times(&self) {
         for (number, waiting) in self.lazy_times.iter().flat_map(LazyTimes::take_all) {
             self.write_time(InodeNumber(number), waiting);
         }
@@ -136,8 +139,8 @@ impl Server {
 
     /// Writes a time, if its inode is still there and the mount was not made read-only. As without `lazytime`,
     /// nobody is told if it cannot be written.
-    fn write_time(&self, number: InodeNumber, waiting: Waiting) {
-        if self.is_held() {
+    fn write_time(&self, number: InodeNumber, waiting: WaitingTime) {
+        if self.is_mounted_read_only() {
             return;
         }
         let Ok(node) = self.volume.named_node(number) else { return };

@@ -81,7 +81,7 @@ impl Server {
     ) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<SetAttrIn>()?;
         let has = |bit| wanted.valid & bit != 0;
-        let node = self.asking(request).node(request.node())?;
+        let node = self.context(request).node(request.node())?;
         if self.take_times(&wanted, &node)? {
             reply.add(&self.attr_out(&node));
             return Ok(());
@@ -123,7 +123,7 @@ impl Server {
             self.forget_time(node.number());
         }
         if killed || changes != Changes::default() || has(set::SIZE) {
-            self.settle(&node)?;
+            self.sync_if_required(&node)?;
         }
         reply.add(&self.attr_out(&node));
         Ok(())

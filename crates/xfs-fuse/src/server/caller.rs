@@ -46,14 +46,14 @@ const OVERFLOW_GROUP: u32 = 65534;
 
 /// What somebody may do beyond what a user and a group may.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct CallerRights {
     pub(super) groups: Vec<u32>,
     pub(super) capabilities: Capabilities,
 }
 
 /// Who a request says that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
+struct CallerId {
     uid: u32,
     gid: u32,
     thread: u32,
@@ -158,18 +158,18 @@ impl Proc {
         std::str::from_utf8(&self.read(path).ok()?).ok()?.trim().parse().ok()
     }
 
-    fn standing(&self, asked: Asked) -> Standing {
-        let Some(status) = self.status(asked) else { return Standing::default() };
+    fn rights(&self, asked: CallerId) -> CallerRights {
+        let Some(status) = self.status(asked) else { return CallerRights::default() };
         let Status { mut groups, mut capabilities, .. } = status;
         groups.retain(|group| Some(*group) != self.nobodys);
         if !capabilities.is_empty() && !self.shares_namespace(asked.thread) {
             capabilities = Capabilities::empty();
         }
-        Standing { groups, capabilities }
+        CallerRights { groups, capabilities }
     }
 
     /// What the thread says, where it is the caller (I2, I3).
-    fn status(&self, asked: Asked) -> Option<Status> {
+    fn status(&self, asked: CallerId) -> Option<Status> {
         if asked.thread == 0 {
             return None;
         }
@@ -184,45 +184,47 @@ impl Proc {
 }
 
 /// What is asked of the thread that reads for others.
-struct Question {
-    asked: Asked,
-    answer: SyncSender<Standing>,
+struct RightsRequest {
+    asked: CallerId,
+    answer: SyncSender<CallerRights>,
 }
 
 /// A thread that reads for those in a sandbox, which keeps them from /proc. It takes nothing from them but
 /// numbers.
 #[derive(Debug)]
-struct Reader {
-    /// There until it is dropped.
-    questions: Option<Sender<Question>>,
+struct ProcReader {
+    /// There until it is stale_contents.
+    questions: Option<Sender<RightsRequest>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Reader {
+impl ProcReader {
     fn start(proc: Arc<Proc>) -> io::Result<Self> {
-        let (questions, asked) = channel::<Question>();
+        let (questions, asked) = channel::<RightsRequest>();
         let read = move || {
-            for Question { asked, answer } in asked {
+            for RightsRequest { asked, answer } in asked {
                 // Who asked waits for it.
-                let _ = answer.send(proc.standing(asked));
+                let _ = answer.send(proc.rights(asked));
             }
         };
         let thread = Builder::new().name("callers".to_owned()).spawn(read)?;
         Ok(Self { questions: Some(questions), thread: Some(thread) })
     }
 
-    fn standing(&self, asked: Asked) -> Standing {
+    fn rights(&self, asked: CallerId) -> CallerRights {
         let (answer, answered) = sync_channel(1);
-        let sent =
-            self.questions.as_ref().map(|questions| questions.send(Question { asked, answer }));
+        let sent = self
+            .questions
+            .as_ref()
+            .map(|questions| questions.send(RightsRequest { asked, answer }));
         if !matches!(sent, Some(Ok(()))) {
-            return Standing::default();
+            return CallerRights::default();
         }
         answered.recv().unwrap_or_default()
     }
 }
 
-impl Drop for Reader {
+impl Drop for ProcReader {
     fn drop(&mut self) {
         drop(self.questions.take());
         if let Some(thread) = self.thread.take() {
@@ -233,39 +235,39 @@ impl Drop for Reader {
 
 /// Who reads /proc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum ProcAccess {
     /// Each worker.
     Worker,
     /// A thread that no sandbox keeps from it.
-    Another,
+    Helper,
 }
 
 /// Where it is found out who callers are.
 #[derive(Debug)]
 pub(super) struct Callers {
     proc: Arc<Proc>,
-    reader: Option<Reader>,
+    reader: Option<ProcReader>,
 }
 
 impl Callers {
     /// # Errors
     ///
     /// What keeps this process from /proc, or from starting a thread.
-    pub(super) fn new(by: By) -> io::Result<Self> {
+    pub(super) fn new(by: ProcAccess) -> io::Result<Self> {
         let proc = Arc::new(Proc::open()?);
         let reader = match by {
-            By::Worker => None,
-            By::Another => Some(Reader::start(Arc::clone(&proc))?),
+            ProcAccess::Worker => None,
+            ProcAccess::Helper => Some(ProcReader::start(Arc::clone(&proc))?),
         };
         Ok(Self { proc, reader })
     }
 
     /// What the caller of a request may do beyond what its user and group may.
-    pub(super) fn standing(&self, request: &Request<'_>) -> Standing {
-        let asked = Asked { uid: request.uid(), gid: request.gid(), thread: request.thread() };
+    pub(super) fn rights(&self, request: &Request<'_>) -> CallerRights {
+        let asked = CallerId { uid: request.uid(), gid: request.gid(), thread: request.thread() };
         match &self.reader {
-            Some(reader) => reader.standing(asked),
-            None => self.proc.standing(asked),
+            Some(reader) => reader.rights(asked),
+            None => self.proc.rights(asked),
         }
     }
 

@@ -22,13 +22,13 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use xfs_sync::{Mutex, Slot, Slots};
 
-use super::caller::{By, Callers, Standing};
+use super::caller::{CallerRights, Callers, ProcAccess};
 use super::{Server, VALID, errno};
 use crate::transport::wire::{AccessIn, OpenOut};
 use crate::transport::{Reply, Request};
 
 /// As how many callers a slot remembers the volume. Most mounts have one.
-const MOST_PARTIES: usize = 4;
+const MOST_USERS: usize = 4;
 /// Of OPEN: to execute what is in the file.
 #[doc(alias = "__FMODE_EXEC")]
 const OPEN_TO_EXECUTE: u32 = 0x20;
@@ -46,7 +46,7 @@ pub enum Checks {
 }
 
 /// The volume as somebody.
-struct Party {
+struct UserVolume {
     credentials: Credentials,
     volume: Volume,
 }
@@ -55,74 +55,74 @@ struct Party {
 pub(super) struct Checker {
     callers: Callers,
     /// The last ones, newest first.
-    parties: Slots<Mutex<Vec<Party>, Slot>>,
+    users: Slots<Mutex<Vec<UserVolume>, Slot>>,
 }
 
 impl Checker {
     /// # Errors
     ///
     /// What keeps this process from seeing who callers are.
-    pub(super) fn new(by: By) -> io::Result<Self> {
-        let parties = Slots::new(|| Mutex::new(Vec::new()));
-        Ok(Self { callers: Callers::new(by)?, parties })
+    pub(super) fn new(by: ProcAccess) -> io::Result<Self> {
+        let users = Slots::new(|| Mutex::new(Vec::new()));
+        Ok(Self { callers: Callers::new(by)?, users })
     }
 
     /// The volume as somebody.
     fn volume_as(&self, volume: &Volume, credentials: Credentials) -> Volume {
-        let mut parties = self.parties.mine().lock();
-        let place = parties.iter().position(|party| party.credentials == credentials);
-        let party = match place {
-            Some(place) => parties.remove(place),
+        let mut users = self.users.mine().lock();
+        let place = users.iter().position(|user| user.credentials == credentials);
+        let user = match place {
+            Some(place) => users.remove(place),
             None => {
-                parties.truncate(MOST_PARTIES - 1);
+                users.truncate(MOST_USERS - 1);
                 let volume = volume.as_user(credentials.clone());
-                Party { credentials, volume }
+                UserVolume { credentials, volume }
             }
         };
-        let volume = party.volume.clone();
-        parties.insert(0, party);
+        let volume = user.volume.clone();
+        users.insert(0, user);
         volume
     }
 }
 
 /// Who asks for something.
-pub(super) struct Asking<'a> {
+pub(super) struct RequestContext<'a> {
     server: &'a Server,
     /// `None` where the kernel has checked it.
-    somebody: Option<Somebody>,
+    caller: Option<CheckedCaller>,
 }
 
 /// A caller that has to be looked at.
-struct Somebody {
+struct CheckedCaller {
     volume: Volume,
     capabilities: Capabilities,
 }
 
-impl Asking<'_> {
+impl RequestContext<'_> {
     /// The volume as who asks.
     pub(super) fn volume(&self) -> &Volume {
-        self.somebody.as_ref().map_or(&self.server.volume, |somebody| &somebody.volume)
+        self.caller.as_ref().map_or(&self.server.volume, |caller| &caller.volume)
     }
 
     /// The inode of a node, for who asks.
     pub(super) fn node(&self, node: u64) -> Result<Node, Errno> {
         let node = self.server.node(node)?;
-        match &self.somebody {
-            Some(somebody) => node.acting_as(&somebody.volume).map_err(errno),
+        match &self.caller {
+            Some(caller) => node.acting_as(&caller.volume).map_err(errno),
             None => Ok(node),
         }
     }
 
     /// Whether who asks has a capability; `None` where only the kernel knows.
     pub(super) fn has(&self, capability: Capabilities) -> Option<bool> {
-        self.somebody.as_ref().map(|somebody| somebody.capabilities.contains(capability))
+        self.caller.as_ref().map(|caller| caller.capabilities.contains(capability))
     }
 
     /// Whether who has looked a file up may be told of it. The kernel opens pipes, and connects to sockets,
     /// without a word to us: they are for those alone who may do that in any manner.
     pub(super) fn check_found(&self, node: &Node) -> Result<(), Errno> {
         let wanted = match node.file_type() {
-            _ if self.somebody.is_none() => return Ok(()),
+            _ if self.caller.is_none() => return Ok(()),
             FileType::Fifo => Access::READ | Access::WRITE,
             FileType::Socket => Access::WRITE,
             _ => return Ok(()),
@@ -138,32 +138,32 @@ impl Server {
     }
 
     /// Who has sent a request.
-    pub(super) fn asking(&self, request: &Request<'_>) -> Asking<'_> {
-        let somebody = self.checker.as_ref().map(|checker| {
-            let standing = checker.callers.standing(request);
-            self.somebody(checker, credentials(request, &standing), standing.capabilities)
+    pub(super) fn context(&self, request: &Request<'_>) -> RequestContext<'_> {
+        let caller = self.checker.as_ref().map(|checker| {
+            let rights = checker.callers.rights(request);
+            self.checked_caller(checker, credentials(request, &rights), rights.capabilities)
         });
-        Asking { server: self, somebody }
+        RequestContext { server: self, caller }
     }
 
     /// The same, for who gives a file a further name.
-    pub(super) fn asking_for_link(&self, request: &Request<'_>) -> Asking<'_> {
-        let somebody = self.checker.as_ref().map(|checker| {
-            let standing = checker.callers.standing(request);
-            let credentials = credentials(request, &standing);
+    pub(super) fn context_for_link(&self, request: &Request<'_>) -> RequestContext<'_> {
+        let caller = self.checker.as_ref().map(|checker| {
+            let rights = checker.callers.rights(request);
+            let credentials = credentials(request, &rights);
             let credentials = credentials.protect_hard_links(checker.callers.protects_hard_links());
-            self.somebody(checker, credentials, standing.capabilities)
+            self.checked_caller(checker, credentials, rights.capabilities)
         });
-        Asking { server: self, somebody }
+        RequestContext { server: self, caller }
     }
 
-    fn somebody(
+    fn checked_caller(
         &self,
         checker: &Checker,
         credentials: Credentials,
         capabilities: Capabilities,
-    ) -> Somebody {
-        Somebody { volume: checker.volume_as(&self.volume, credentials), capabilities }
+    ) -> CheckedCaller {
+        CheckedCaller { volume: checker.volume_as(&self.volume, credentials), capabilities }
     }
 
     /// The same file, for who may do everything: handles are, and what is kept for the kernel.
@@ -181,7 +181,7 @@ impl Server {
         if !self.is_checking() {
             return Ok(());
         }
-        let node = self.asking(request).node(request.node())?;
+        let node = self.context(request).node(request.node())?;
         node.access(access_of(flags)).map_err(errno)
     }
 
@@ -194,7 +194,7 @@ impl Server {
         if !self.is_checking() {
             return Err(Errno::NOSYS);
         }
-        let node = self.asking(request).node(request.node())?;
+        let node = self.context(request).node(request.node())?;
         node.access(Access::READ).map_err(errno)?;
         // Without a flag for it the kernel does not list from its cache.
         reply.add(&OpenOut::default());
@@ -208,16 +208,16 @@ impl Server {
             return Err(Errno::NOSYS);
         }
         let (wanted, _) = request.argument::<AccessIn>()?;
-        let node = self.asking(request).node(request.node())?;
+        let node = self.context(request).node(request.node())?;
         node.access(Access::from_bits_truncate(wanted.mask as u16)).map_err(errno)
     }
 }
 
 /// Whom permissions are checked for.
-fn credentials(request: &Request<'_>, standing: &Standing) -> Credentials {
+fn credentials(request: &Request<'_>, rights: &CallerRights) -> Credentials {
     Credentials::new(request.uid(), request.gid())
-        .groups(standing.groups.iter().copied())
-        .capabilities(standing.capabilities)
+        .groups(rights.groups.iter().copied())
+        .capabilities(rights.capabilities)
 }
 
 /// What opening a file with these flags takes.

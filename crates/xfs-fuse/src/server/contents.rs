@@ -10,12 +10,12 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::{Durability, Server, errno};
-use crate::statistics::Way;
+use crate::statistics::Direction;
 use crate::transport::wire::{
     AllocateIn, CopyFileRangeIn, FSYNC_DATA_ONLY, FsyncIn, OpenIn, OpenOut, ROOT_NODE, ReadIn,
     SeekIn, SeekOut, WRITE_CACHE, WRITE_KILL_SET_IDS, WriteIn, WriteOut,
 };
-use crate::transport::{MAX_WRITE_BYTES, Reply, Request, Taken};
+use crate::transport::{MAX_WRITE_BYTES, PipeLease, Reply, Request};
 
 /// O_SYNC has one more bit. `OFlags::DSYNC` is O_SYNC.
 pub(super) const DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
@@ -115,7 +115,7 @@ impl Server {
                 reply.body_length()
             }
         };
-        self.statistics.add_bytes(Way::Read, read);
+        self.statistics.add_bytes(Direction::Read, read);
         Ok(())
     }
 
@@ -145,7 +145,7 @@ impl Server {
         } else if flags.contains(OFlags::APPEND | DSYNC) {
             file.sync_data().map_err(errno)?;
         }
-        self.statistics.add_bytes(Way::Written, written);
+        self.statistics.add_bytes(Direction::Written, written);
         reply.add(&WriteOut { size: written as u32, padding: 0 });
         Ok(())
     }
@@ -158,7 +158,7 @@ impl Server {
         reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         if file.node().drop_privileges(set_ids).map_err(errno)? {
-            reply.outdate(self.node_of(file.node().number()));
+            reply.invalidate_attributes(self.node_of(file.node().number()));
         }
         Ok(())
     }
@@ -171,7 +171,7 @@ impl Server {
         }
         // Most files have none, and who asks need not be looked at.
         let has_some = file.metadata().mode & SET_IDS != 0;
-        has_some && self.asking(request).has(Capabilities::FSETID) != Some(true)
+        has_some && self.context(request).has(Capabilities::FSETID) != Some(true)
     }
 
     pub(super) fn fsync(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
@@ -188,7 +188,7 @@ impl Server {
         if wanted.fsync_flags & FSYNC_DATA_ONLY != 0 {
             node.sync_data().map_err(errno)?;
         } else {
-            self.settle_time(node.number());
+            self.write_waiting_time(node.number());
             node.sync().map_err(errno)?;
         }
         self.note_written(&node, reply);
@@ -221,11 +221,11 @@ impl Server {
         if let Err(error) = file.change_range(wanted.offset..end, mode) {
             // The kernel drops its pages of what it asked for if that is done. A part may be.
             if !matches!(mode, RangeMode::Allocate(_)) {
-                reply.drop_pages(request.node());
+                reply.invalidate_contents(request.node());
             }
             return Err(errno(error));
         }
-        self.settle(file.node())
+        self.sync_if_required(file.node())
     }
 
     pub(super) fn seek(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
@@ -269,7 +269,7 @@ impl Server {
         let copied = match length {
             0 => 0,
             _ => copy((&source, wanted.offset), (&target, wanted.offset_out), length, || {
-                reply.drop_pages(wanted.node_out);
+                reply.invalidate_contents(wanted.node_out);
             })?,
         };
         if self.settings.durability == Durability::All {
@@ -316,7 +316,7 @@ fn send_from_image(
     file: &File,
     offset: u64,
     most: usize,
-    pipe: Taken<'_>,
+    pipe: PipeLease<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Option<usize>, Errno> {
     let send = |place: Place<'_>| {

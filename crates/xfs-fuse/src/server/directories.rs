@@ -29,7 +29,7 @@ enum Listing {
 }
 
 /// An entry to be added.
-struct Listed<'a> {
+struct ListedEntry<'a> {
     name: &'a [u8],
     inode: u64,
     file_type: Option<FileType>,
@@ -71,8 +71,13 @@ impl Server {
                     _ => directory.parent().map_err(errno)?.number(),
                 };
                 let file_type = Some(FileType::Directory);
-                let entry =
-                    Listed { name, inode: inode.0, file_type, next: cookie + 1, metadata: None };
+                let entry = ListedEntry {
+                    name,
+                    inode: inode.0,
+                    file_type,
+                    next: cookie + 1,
+                    metadata: None,
+                };
                 if !self.add(listing, &entry, most, reply) {
                     return Ok(());
                 }
@@ -80,7 +85,7 @@ impl Server {
         }
         let from = u32::try_from(wanted.offset.saturating_sub(DOTS)).map_err(|_| Errno::INVAL)?;
         let mut add = |entry: &Entry, metadata: Option<&Metadata>| {
-            let listed = Listed {
+            let listed = ListedEntry {
                 name: entry.name().as_bytes(),
                 inode: entry.number().0,
                 file_type: entry.file_type(),
@@ -113,7 +118,7 @@ impl Server {
     fn add(
         &self,
         listing: Listing,
-        entry: &Listed<'_>,
+        entry: &ListedEntry<'_>,
         most: usize,
         reply: &mut Reply<'_>,
     ) -> bool {

@@ -1,6 +1,6 @@
 //! Open files.
 //!
-//! What is written through a [`File`] is gathered by the library until that is dropped, and a file that
+//! What is written through a [`File`] is gathered by the library until that is stale_contents, and a file that
 //! loses its last name is not freed before, so one lives here from OPEN to RELEASE. That does not hang on
 //! when the kernel forgets the node: it may tell that late, of the inode that it had before this one.
 

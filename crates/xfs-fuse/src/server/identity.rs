@@ -53,7 +53,7 @@ impl Server {
                 image.map_or_else(String::new, |(device, inode)| format!("{device}:{inode}"))
             }
             ACCESS_ATTRIBUTE if self.settings.read_only => "ro".to_owned(),
-            ACCESS_ATTRIBUTE if self.put_down.value().is_some() => "down".to_owned(),
+            ACCESS_ATTRIBUTE if self.shut_down.value().is_some() => "down".to_owned(),
             ACCESS_ATTRIBUTE => "rw".to_owned(),
             _ => return None,
         };

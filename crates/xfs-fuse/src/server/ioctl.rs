@@ -104,7 +104,7 @@ impl Server {
                 let label = argument.split(|byte| *byte == 0).next().unwrap_or_default();
                 let label = Label::new(label).ok_or(Errno::INVAL)?;
                 self.check_root(request)?;
-                if self.is_held() {
+                if self.is_mounted_read_only() {
                     return Err(Errno::ROFS);
                 }
                 self.volume.set_label(&label).map_err(errno)?;
@@ -116,7 +116,7 @@ impl Server {
                 // What may be lost may also be kept.
                 self.volume.shut_down(Shutdown::Flush).map_err(errno)?;
                 // It may be asked for again.
-                let _ = self.put_down.set(());
+                let _ = self.shut_down.set(());
                 answer(&[], 0, reply);
                 Ok(())
             }
@@ -125,7 +125,7 @@ impl Server {
     }
 
     fn check_root(&self, request: &Request<'_>) -> Result<(), Errno> {
-        let may = self.asking(request).has(Capabilities::SYS_ADMIN);
+        let may = self.context(request).has(Capabilities::SYS_ADMIN);
         if may.unwrap_or(request.uid() == 0) { Ok(()) } else { Err(Errno::PERM) }
     }
 
@@ -149,11 +149,11 @@ impl Server {
         changes: &Changes,
         reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
-        let node = self.asking(request).node(request.node())?;
+        let node = self.context(request).node(request.node())?;
         node.change(changes).map_err(errno)?;
         // The kernel does not think that this changes the time of change.
-        reply.outdate(self.node_of(node.number()));
-        self.settle(&node)?;
+        reply.invalidate_attributes(self.node_of(node.number()));
+        self.sync_if_required(&node)?;
         answer(&[], 0, reply);
         Ok(())
     }

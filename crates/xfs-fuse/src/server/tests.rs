@@ -122,7 +122,7 @@ fn a_file_is_freed_at_once_only_where_there_is_room_for_that() {
     let server = server(make_with("-l size=16m"));
     let mut room = 2;
     let left = remove_known(&server, 4).into_iter().map(|node| {
-        server.unnamed.forget(node, &mut room);
+        server.unlinked.forget(node, &mut room);
         room
     });
     assert_eq!(left.collect::<Vec<_>>(), [1, 0, 0, 0]);
@@ -448,12 +448,12 @@ fn copy(server: &Server, length: u64) -> (u32, Option<u64>) {
     let mut reply = Reply::default();
     reply.clear();
     server.handle(&Request::decode(&bytes).unwrap(), &mut reply).unwrap();
-    let dropped = reply.dropped();
-    assert!(dropped.is_none_or(|node| node == target.number().0));
+    let stale_contents = reply.stale_contents();
+    assert!(stale_contents.is_none_or(|node| node == target.number().0));
     let copied =
         WriteOut::read_from_bytes(&reply.finish(0, Ok(()))[size_of::<OutHeader>()..]).unwrap();
     handles.iter().for_each(|handle| drop(server.handles.close(*handle)));
-    (copied.size, dropped)
+    (copied.size, stale_contents)
 }
 
 #[test]
@@ -469,8 +469,8 @@ fn what_may_be_shared_in_part_is_not_kept_by_the_kernel() {
     while let Ok(written @ 1..) = filler.write_at(at, &vec![1; 1 << 20]) {
         at += written as u64;
     }
-    let (copied, dropped) = copy(&server, 8192);
-    assert!(copied > 0 && dropped.is_some(), "{copied} {dropped:?}");
+    let (copied, stale_contents) = copy(&server, 8192);
+    assert!(copied > 0 && stale_contents.is_some(), "{copied} {stale_contents:?}");
     drop(filler);
     server.close().unwrap();
 }

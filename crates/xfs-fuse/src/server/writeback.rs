@@ -59,7 +59,7 @@ impl Server {
     /// not about to drop it.
     pub(super) fn note_written(&self, node: &Node, reply: &mut Reply<'_>) {
         if self.is_kept(&node.metadata()) {
-            reply.outdate(self.node_of(node.number()));
+            reply.invalidate_attributes(self.node_of(node.number()));
         }
     }
 

@@ -37,7 +37,7 @@ impl Server {
         };
         let value = match told {
             Some(value) => value,
-            None => self.asking(request).node(request.node())?.attribute(name).map_err(errno)?,
+            None => self.context(request).node(request.node())?.attribute(name).map_err(errno)?,
         };
         answer_sized(&value, wanted.size, reply)
     }
@@ -50,7 +50,7 @@ impl Server {
         let (wanted, _) = request.argument::<XattrSize>()?;
         let mut names = Vec::new();
         let hides = !self.is_checking() && request.uid() != 0;
-        for attribute in self.asking(request).node(request.node())?.attributes() {
+        for attribute in self.context(request).node(request.node())?.attributes() {
             let attribute = attribute.map_err(errno)?;
             let name = attribute.name.as_bytes();
             if hides && name.starts_with(HIDDEN_PREFIX) {
@@ -79,7 +79,7 @@ impl Server {
             REPLACE => SetMode::Replace,
             _ => return Err(Errno::INVAL),
         };
-        let node = self.asking(request).node(request.node())?;
+        let node = self.context(request).node(request.node())?;
         node.set_attribute(name, value, mode).map_err(errno)?;
         self.note_list(request, name, reply);
         if wanted.more_flags & XATTR_KILL_SET_GROUP_ID != 0 {
@@ -89,7 +89,7 @@ impl Server {
                 node.change(&changes).map_err(errno)?;
             }
         }
-        self.settle(&node)
+        self.sync_if_required(&node)
     }
 
     pub(super) fn remove_xattr(
@@ -97,29 +97,29 @@ impl Server {
         request: &Request<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
-        let (asking, name) = (self.asking(request), request.name()?);
+        let (context, name) = (self.context(request), request.name()?);
         let node = self.node(request.node())?;
         if name == CAPABILITIES {
             // The kernel asks for that before a write too, and does not say which it is. Where it does not check who may
             // do what, it asks before a change that is refused then; who may not remove them by name has not
             // asked to, and loses nothing: they go with the change.
-            if asking.has(Capabilities::SETFCAP) == Some(false) {
+            if context.has(Capabilities::SETFCAP) == Some(false) {
                 return Ok(());
             }
             if !node.drop_privileges(false).map_err(errno)? {
                 return Err(Errno::NODATA);
             }
         } else {
-            asking.node(request.node())?.remove_attribute(name).map_err(errno)?;
+            context.node(request.node())?.remove_attribute(name).map_err(errno)?;
             self.note_list(request, name, reply);
         }
-        self.settle(&node)
+        self.sync_if_required(&node)
     }
 
     /// An access control list changes the mode. Where the kernel does not check by lists, it does not expect that.
     fn note_list(&self, request: &Request<'_>, name: &OsStr, reply: &mut Reply<'_>) {
         if self.is_checking() && name.as_bytes().starts_with(LIST_PREFIX) {
-            reply.outdate(request.node());
+            reply.invalidate_attributes(request.node());
         }
     }
 }

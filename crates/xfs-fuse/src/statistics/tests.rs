@@ -1,6 +1,6 @@
 use rustix::io::Errno;
 
-use super::{Statistics, Way};
+use super::{Direction, Statistics};
 use crate::transport::wire::Opcode;
 
 #[test]
@@ -19,9 +19,9 @@ fn requests_and_failures_are_counted() {
 #[test]
 fn bytes_are_counted() {
     let statistics = Statistics::new();
-    statistics.add_bytes(Way::Read, 5);
-    statistics.add_bytes(Way::Written, 1 << 20);
-    statistics.add_bytes(Way::Written, 7);
+    statistics.add_bytes(Direction::Read, 5);
+    statistics.add_bytes(Direction::Written, 1 << 20);
+    statistics.add_bytes(Direction::Written, 7);
     let text = statistics.to_prometheus();
     assert!(text.contains("\nferroxfs_read_bytes_total 5\n"), "{text}");
     assert!(text.contains("\nferroxfs_written_bytes_total 1048583\n"), "{text}");

@@ -58,12 +58,12 @@ pub struct MountFacts {
 #[derive(Debug)]
 pub(crate) struct MountPoint {
     /// Empty where somebody else has mounted it.
-    place: Option<Place>,
+    mounted: Option<MountedFolder>,
 }
 
 /// A folder, and the mount on it that is ours.
 #[derive(Clone, Debug)]
-struct Place {
+struct MountedFolder {
     folder: PathBuf,
     /// Tells our mount from another.
     mount: u64,
@@ -80,9 +80,9 @@ impl MountPoint {
             if checks == Checks::Server {
                 return Err(MountError::TakenOver);
             }
-            let failed = |source| MountError::Place { path: folder.to_owned(), source };
+            let failed = |source| MountError::MountPoint { path: folder.to_owned(), source };
             let device = Device::inherited(number).map_err(failed)?;
-            return Ok((device, Self { place: None }));
+            return Ok((device, Self { mounted: None }));
         }
         let folder = check_folder(folder)?;
         let device = if rustix::process::geteuid().is_root() {
@@ -93,14 +93,14 @@ impl MountPoint {
         let mount = mount_number(&folder).map_err(|errno| {
             // Nobody would serve it.
             let _ = unmount(&folder, Unmount::WhenUnused);
-            MountError::Place { path: folder.clone(), source: errno.into() }
+            MountError::MountPoint { path: folder.clone(), source: errno.into() }
         })?;
-        Ok((device, Self { place: Some(Place { folder, mount }) }))
+        Ok((device, Self { mounted: Some(MountedFolder { folder, mount }) }))
     }
 
     /// The root of the mount, which is in use while that is held. `None` where somebody else has mounted it.
     pub(crate) fn open(&self) -> io::Result<Option<OwnedFd>> {
-        let Some(Place { folder, mount }) = &self.place else { return Ok(None) };
+        let Some(MountedFolder { folder, mount }) = &self.mounted else { return Ok(None) };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(folder, flags, Mode::empty())?;
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::EMPTY_PATH;
@@ -110,23 +110,25 @@ impl MountPoint {
 
     /// Whether it is still mounted there.
     pub(crate) fn is_there(&self) -> bool {
-        let is_ours = |Place { folder, mount }: &Place| mount_number(folder).ok() == Some(*mount);
-        self.place.as_ref().is_some_and(is_ours)
+        let is_ours = |MountedFolder { folder, mount }: &MountedFolder| {
+            mount_number(folder).ok() == Some(*mount)
+        };
+        self.mounted.as_ref().is_some_and(is_ours)
     }
 
     /// What has another process unmount it, for when this one ends at once.
     pub(crate) fn cleaner(&self) -> Box<dyn Fn() + Send> {
-        let place = self.place.clone();
+        let mounted = self.mounted.clone();
         Box::new(move || {
-            if let Some(place) = &place {
-                place.unmount_from_elsewhere();
+            if let Some(mounted) = &mounted {
+                mounted.unmount_from_elsewhere();
             }
         })
     }
 
     /// Unmounts, but not what somebody else has mounted on the folder since: that is EINVAL.
     pub(crate) fn unmount(&self, when: Unmount) -> io::Result<()> {
-        let Some(Place { folder, mount }) = &self.place else { return Ok(()) };
+        let Some(MountedFolder { folder, mount }) = &self.mounted else { return Ok(()) };
         if mount_number(folder)? != *mount {
             return Err(Errno::INVAL.into());
         }
@@ -134,7 +136,7 @@ impl MountPoint {
     }
 }
 
-impl Place {
+impl MountedFolder {
     /// Has another process unmount it, and does not wait for that: unmounting waits for whoever serves, and that is
     /// this process, which ends.
     fn unmount_from_elsewhere(&self) {
@@ -214,7 +216,7 @@ fn mount_number(folder: &Path) -> Result<u64, Errno> {
 
 /// The folder by its full path: we leave the current directory later.
 fn check_folder(folder: &Path) -> Result<PathBuf, MountError> {
-    let failed = |source| MountError::Place { path: folder.to_owned(), source };
+    let failed = |source| MountError::MountPoint { path: folder.to_owned(), source };
     let full = folder.canonicalize().map_err(failed)?;
     let metadata = std::fs::metadata(&full).map_err(failed)?;
     if !metadata.is_dir() {
@@ -244,7 +246,7 @@ fn mount_directly(folder: &Path, facts: &MountFacts, checks: Checks) -> Result<D
     if facts.allow_other {
         options.push_str(",allow_other");
     }
-    let failed = |source| MountError::Place { path: folder.to_owned(), source };
+    let failed = |source| MountError::MountPoint { path: folder.to_owned(), source };
     let options = CString::new(options).map_err(|_| failed(Errno::INVAL.into()))?;
     rustix::mount::mount(&facts.source, folder, TYPE, flags(facts), options.as_c_str())
         .map_err(|errno| failed(errno.into()))?;

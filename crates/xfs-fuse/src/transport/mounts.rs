@@ -24,36 +24,37 @@ const FRESH: Duration = Duration::from_secs(1);
 ///
 /// A server is not told. The table can be asked whether it has changed, once for each descriptor of it; so
 /// each slot has its own, and what a thread looks at no other one has to wait for.
-pub(crate) struct ReadOnlyLook {
+pub(crate) struct ReadOnlyProbe {
     /// The full path.
     folder: PathBuf,
-    looks: Slots<Mutex<Option<Look>, Slot>>,
+    snapshots: Slots<Mutex<Option<TableSnapshot>, Slot>>,
 }
 
 /// What was seen, and what tells whether it may be otherwise now.
-struct Look {
+struct TableSnapshot {
     table: File,
     at: Instant,
     is_read_only: bool,
 }
 
-impl ReadOnlyLook {
+impl ReadOnlyProbe {
     pub(crate) fn of(folder: PathBuf) -> Self {
-        Self { folder, looks: Slots::new(|| Mutex::new(None)) }
+        Self { folder, snapshots: Slots::new(|| Mutex::new(None)) }
     }
 
     /// Whether nothing may be written at this moment. What cannot be found out is taken for writable.
     pub(crate) fn is_read_only(&self) -> bool {
-        let mut look = self.looks.mine().lock();
-        let current =
-            look.take().filter(|look| look.at.elapsed() < FRESH && !has_changed(&look.table));
+        let mut snapshot = self.snapshots.mine().lock();
+        let current = snapshot
+            .take()
+            .filter(|snapshot| snapshot.at.elapsed() < FRESH && !has_changed(&snapshot.table));
         // Changes count from when it is opened: what comes while it is read is seen the next time.
-        *look = current.or_else(|| {
+        *snapshot = current.or_else(|| {
             let table = File::open(TABLE).ok()?;
             let (at, is_read_only) = (Instant::now(), is_read_only(&self.folder));
-            Some(Look { table, at, is_read_only })
+            Some(TableSnapshot { table, at, is_read_only })
         });
-        look.as_ref().is_some_and(|look| look.is_read_only)
+        snapshot.as_ref().is_some_and(|snapshot| snapshot.is_read_only)
     }
 }
 
@@ -64,7 +65,7 @@ fn has_changed(table: &File) -> bool {
 }
 
 /// A mount of ours in the table.
-struct Row<'a> {
+struct MountRow<'a> {
     /// Where, in the escapes of the table.
     place: &'a str,
     /// What it may do by itself, and what the filesystem may.
@@ -109,7 +110,7 @@ pub struct MountedVolume {
 /// The mounts of ours that this process sees. Their servers are not asked.
 #[must_use]
 pub fn mounts() -> Vec<MountedVolume> {
-    let mounted = |row: Row<'_>| MountedVolume {
+    let mounted = |row: MountRow<'_>| MountedVolume {
         folder: PathBuf::from(OsString::from_vec(unescape(row.place))),
         image: row.source(),
         is_read_only: row.is_read_only(),
@@ -122,7 +123,7 @@ fn table() -> String {
 }
 
 /// The row of a folder. Of two mounts on one folder the later one is seen.
-fn row<'a>(table: &'a str, folder: &Path) -> Option<Row<'a>> {
+fn row<'a>(table: &'a str, folder: &Path) -> Option<MountRow<'a>> {
     let mut escaped = folder.to_string_lossy().replace('\\', "\\134");
     for (letter, code) in [(" ", "\\040"), ("\t", "\\011"), ("\n", "\\012")] {
         escaped = escaped.replace(letter, code);
@@ -131,18 +132,18 @@ fn row<'a>(table: &'a str, folder: &Path) -> Option<Row<'a>> {
 }
 
 /// The rows of ours.
-fn rows(table: &str) -> impl Iterator<Item = Row<'_>> {
+fn rows(table: &str) -> impl Iterator<Item = MountRow<'_>> {
     table.lines().filter_map(|line| {
         let (mount, filesystem) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(4);
         let (place, own) = (mount.next()?, mount.next()?);
         let mut filesystem = filesystem.split(' ');
         let (kind, source, all) = (filesystem.next()?, filesystem.next()?, filesystem.next()?);
-        (kind == TYPE).then_some(Row { place, options: [own, all], source })
+        (kind == TYPE).then_some(MountRow { place, options: [own, all], source })
     })
 }
 
-impl Row<'_> {
+impl MountRow<'_> {
     fn source(&self) -> PathBuf {
         PathBuf::from(OsString::from_vec(unescape(self.source)))
     }

@@ -37,21 +37,21 @@ pub(super) const REST: Duration = Duration::from_secs(10);
 
 /// The pipes of a mount.
 pub(super) struct Pipes {
-    places: Box<[CachePadded<Mutex<Place, Slot>>]>,
+    slots: Box<[CachePadded<Mutex<PipeSlot, Slot>>]>,
     /// Told when there is something that [`rest`](Self::rest) takes away.
     on_open: Box<dyn Fn() + Send + Sync>,
 }
 
 /// Where a pipe may be. Who holds its lock may use it.
 #[derive(Default)]
-struct Place {
-    held: Held,
+struct PipeSlot {
+    state: PipeState,
     /// Since the others were last given back.
     was_used: bool,
 }
 
 #[derive(Default)]
-enum Held {
+enum PipeState {
     #[default]
     Nothing,
     Open(Pipe),
@@ -63,16 +63,16 @@ enum Held {
 
 /// The pipes as one worker takes them.
 #[derive(Clone, Copy)]
-pub(super) struct PipesOf<'a> {
+pub(super) struct WorkerPipes<'a> {
     pipes: &'a Pipes,
     /// Where he looks first, so that workers seldom meet.
     first: usize,
 }
 
 /// A pipe that one answer may be sent through, or the place for one.
-pub(crate) struct Taken<'a> {
+pub(crate) struct PipeLease<'a> {
     pipes: &'a Pipes,
-    place: MutexGuard<'a, Place>,
+    slot: MutexGuard<'a, PipeSlot>,
 }
 
 /// A pipe.
@@ -87,61 +87,63 @@ impl Pipes {
     /// None yet. `on_open` is called by who opens the first, and some others.
     pub(super) fn new(on_open: impl Fn() + Send + Sync + 'static) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let places = (0..processors.min(MOST_PIPES)).map(|_| CachePadded::default()).collect();
-        Self { places, on_open: Box::new(on_open) }
+        let slots = (0..processors.min(MOST_PIPES)).map(|_| CachePadded::default()).collect();
+        Self { slots, on_open: Box::new(on_open) }
     }
 
     /// The pipes for the worker of this index.
-    pub(super) fn of(&self, index: usize) -> PipesOf<'_> {
-        PipesOf { pipes: self, first: index }
+    pub(super) fn of(&self, index: usize) -> WorkerPipes<'_> {
+        WorkerPipes { pipes: self, first: index }
     }
 
     /// Gives back what nobody has used since this was called last. Whether something is left for the next time.
     pub(super) fn rest(&self) -> bool {
         let mut is_left = false;
-        for place in &self.places {
+        for slot in &self.slots {
             // One whose lock is held is being used.
-            let Some(mut place) = place.try_lock() else {
+            let Some(mut slot) = slot.try_lock() else {
                 is_left = true;
                 continue;
             };
-            if matches!(place.held, Held::Nothing | Held::Spoiled) {
+            if matches!(slot.state, PipeState::Nothing | PipeState::Spoiled) {
                 continue;
             }
-            if std::mem::take(&mut place.was_used) {
+            if std::mem::take(&mut slot.was_used) {
                 is_left = true;
             } else {
-                place.held = Held::Nothing;
+                slot.state = PipeState::Nothing;
             }
         }
         is_left
     }
 }
 
-impl<'a> PipesOf<'a> {
+impl<'a> WorkerPipes<'a> {
     /// One for an answer with so many bytes of contents: one that is open, sooner than the place for another.
-    pub(super) fn take(self, length: usize) -> Option<Taken<'a>> {
+    pub(super) fn take(self, length: usize) -> Option<PipeLease<'a>> {
         let Self { pipes, first } = self;
         if length < LEAST_BYTES {
             return None;
         }
-        let (before, from) = pipes.places.split_at(first % pipes.places.len());
+        let (before, from) = pipes.slots.split_at(first % pipes.slots.len());
         let mut empty = None;
-        for place in from.iter().chain(before).filter_map(|place| place.try_lock()) {
-            match &place.held {
+        for slot in from.iter().chain(before).filter_map(|slot| slot.try_lock()) {
+            match &slot.state {
                 // Another one would have no more room.
-                Held::Open(pipe) => return pipe.takes(length).then_some(Taken { pipes, place }),
-                Held::Nothing => {
-                    empty.get_or_insert(place);
+                PipeState::Open(pipe) => {
+                    return pipe.takes(length).then_some(PipeLease { pipes, slot });
                 }
-                Held::Refused | Held::Spoiled => {}
+                PipeState::Nothing => {
+                    empty.get_or_insert(slot);
+                }
+                PipeState::Refused | PipeState::Spoiled => {}
             }
         }
-        empty.map(|place| Taken { pipes, place })
+        empty.map(|slot| PipeLease { pipes, slot })
     }
 }
 
-impl Taken<'_> {
+impl PipeLease<'_> {
     /// Sends an answer whose so many bytes of contents `fill` puts into the pipe. `false`: it is to be copied.
     pub(super) fn send(
         mut self,
@@ -153,19 +155,19 @@ impl Taken<'_> {
         if length < LEAST_BYTES {
             return false;
         }
-        self.place.was_used = true;
-        if matches!(self.place.held, Held::Nothing) {
+        self.slot.was_used = true;
+        if matches!(self.slot.state, PipeState::Nothing) {
             let opened = Pipe::open().ok().filter(|pipe| pipe.takes(LEAST_BYTES));
-            self.place.held = opened.map_or(Held::Refused, Held::Open);
+            self.slot.state = opened.map_or(PipeState::Refused, PipeState::Open);
             (self.pipes.on_open)();
         }
-        let Held::Open(pipe) = &self.place.held else { return false };
+        let PipeState::Open(pipe) = &self.slot.state else { return false };
         if !pipe.takes(length) {
             return false;
         }
         let is_sent = pipe.send(to, header, fill);
         if !is_sent {
-            self.place.held = Held::Spoiled;
+            self.slot.state = PipeState::Spoiled;
         }
         is_sent
     }

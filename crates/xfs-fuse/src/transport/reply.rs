@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use zerocopy::{Immutable, IntoBytes};
 
 use super::pages::Pages;
-use super::pipe::{PipesOf, Taken};
+use super::pipe::{PipeLease, WorkerPipes};
 use super::wire::{NOTICE_STALE_INODE, OutHeader, StaleInode};
 
 /// An answer that is being written. It has no bytes until a handler adds some.
@@ -20,18 +20,18 @@ pub struct Reply<'a> {
     /// Bytes of the body so far.
     length: usize,
     /// The node of which the kernel is told first that its attributes have changed.
-    outdated: Option<u64>,
+    stale_attributes: Option<u64>,
     /// The node of which the kernel is told afterwards that its contents have changed.
-    dropped: Option<u64>,
+    stale_contents: Option<u64>,
     /// Which request it answers, and how it can be sent before it is returned.
-    line: Option<PipeLine<'a>>,
+    target: Option<PipeTarget<'a>>,
     is_sent: bool,
 }
 
 /// A way to the kernel through a pipe.
-struct PipeLine<'a> {
+struct PipeTarget<'a> {
     unique: u64,
-    pipes: PipesOf<'a>,
+    pipes: WorkerPipes<'a>,
     to: BorrowedFd<'a>,
 }
 
@@ -76,15 +76,15 @@ impl<'a> Reply<'a> {
     }
 
     /// An answer that can be sent to a device through one of these pipes.
-    pub(super) fn through_pipes(pipes: PipesOf<'a>, to: BorrowedFd<'a>) -> Self {
-        Self { line: Some(PipeLine { unique: 0, pipes, to }), ..Self::default() }
+    pub(super) fn through_pipes(pipes: WorkerPipes<'a>, to: BorrowedFd<'a>) -> Self {
+        Self { target: Some(PipeTarget { unique: 0, pipes, to }), ..Self::default() }
     }
 
     /// Forgets the answer before. This one is to the request of that number.
     pub(super) fn begin(&mut self, unique: u64) {
         self.clear();
-        if let Some(line) = &mut self.line {
-            line.unique = unique;
+        if let Some(target) = &mut self.target {
+            target.unique = unique;
         }
     }
 
@@ -94,23 +94,24 @@ impl<'a> Reply<'a> {
     }
 
     /// A pipe, where so many bytes of contents are best sent by [`send_through_pipe`](Self::send_through_pipe).
-    pub(crate) fn pipe_for(&self, length: usize) -> Option<Taken<'a>> {
-        if self.is_new() { self.line.as_ref()?.pipes.take(length) } else { None }
+    pub(crate) fn pipe_for(&self, length: usize) -> Option<PipeLease<'a>> {
+        if self.is_new() { self.target.as_ref()?.pipes.take(length) } else { None }
     }
 
     fn is_new(&self) -> bool {
-        self.length == 0 && self.outdated.is_none() && !self.is_sent
+        self.length == 0 && self.stale_attributes.is_none() && !self.is_sent
     }
 
     /// Sends an answer that is so many bytes of contents, which `fill` puts into the pipe; it says how many it
     /// has put. The request is answered then. Where it returns `false` it is not: those are to be copied.
     pub(crate) fn send_through_pipe(
         &mut self,
-        pipe: Taken<'_>,
+        pipe: PipeLease<'_>,
         length: usize,
         fill: impl FnOnce(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> bool {
-        let Some(PipeLine { unique, to, .. }) = self.line.as_ref().filter(|_| self.is_new()) else {
+        let Some(PipeTarget { unique, to, .. }) = self.target.as_ref().filter(|_| self.is_new())
+        else {
             return false;
         };
         let header =
@@ -122,32 +123,32 @@ impl<'a> Reply<'a> {
     /// Forgets the answer before.
     pub(crate) fn clear(&mut self) {
         self.length = 0;
-        (self.outdated, self.dropped) = (None, None);
+        (self.stale_attributes, self.stale_contents) = (None, None);
         self.is_sent = false;
     }
 
     /// Has the kernel forget the attributes of a node before it gets this answer, whatever it says: where
     /// a request changes more than the kernel accounts for.
-    pub(crate) fn outdate(&mut self, node: u64) {
-        self.outdated = Some(node);
+    pub(crate) fn invalidate_attributes(&mut self, node: u64) {
+        self.stale_attributes = Some(node);
     }
 
     /// The message for that, which is sent before the answer. The kernel waits for nothing to take it,
     /// as it is about attributes and not about contents.
     pub(crate) fn notice(&self) -> Option<StaleInode> {
-        Some(stale_inode(self.outdated?, -1))
+        Some(stale_inode(self.stale_attributes?, -1))
     }
 
     /// Has the kernel drop what it holds of a file, once it has this answer, whatever it says: where a request
     /// that fails has changed the contents. Another thread tells it, as that may have to wait for pages that a
     /// worker has to fill.
-    pub(crate) fn drop_pages(&mut self, node: u64) {
-        self.dropped = Some(node);
+    pub(crate) fn invalidate_contents(&mut self, node: u64) {
+        self.stale_contents = Some(node);
     }
 
     /// The node for which that is to be done.
-    pub(crate) fn dropped(&self) -> Option<u64> {
-        self.dropped
+    pub(crate) fn stale_contents(&self) -> Option<u64> {
+        self.stale_contents
     }
 
     /// Adds a structure.
@@ -177,11 +178,11 @@ impl<'a> Reply<'a> {
             Buffer::Own(pages) => Ok(Reply {
                 buffer: Buffer::Own(pages),
                 length: self.length,
-                outdated: self.outdated,
-                dropped: self.dropped,
+                stale_attributes: self.stale_attributes,
+                stale_contents: self.stale_contents,
                 ..Reply::default()
             }),
-            Buffer::Lent(_) => Err(Self { line: None, is_sent: false, ..self }),
+            Buffer::Lent(_) => Err(Self { target: None, is_sent: false, ..self }),
         }
     }
 

@@ -44,16 +44,16 @@ const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 /// How long the kernel is given to find memory.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Where, in the memory that is shared, the kernel is told of it.
-const PLACES_OFFSET: usize = 2048;
+const AREAS_OFFSET: usize = 2048;
 /// Where the contents lie.
 const CONTENTS_OFFSET: usize = PAGE_BYTES as usize;
 /// As many pieces of memory as [`ring::REGISTER`] names: the headers and the contents.
-const PIECES: u32 = 2;
+const AREAS: u32 = 2;
 /// Where an entry says how many there are, the same for each system call.
-const PIECES_OFFSET: usize = 24;
+const AREA_COUNT_OFFSET: usize = 24;
 
-const _: () = assert!(size_of::<RingHeader>() <= PLACES_OFFSET);
-const _: () = assert!(PIECES_OFFSET + size_of::<u32>() <= size_of::<Entry128>());
+const _: () = assert!(size_of::<RingHeader>() <= AREAS_OFFSET);
+const _: () = assert!(AREA_COUNT_OFFSET + size_of::<u32>() <= size_of::<Entry128>());
 
 /// A ring that belongs to nobody yet and does nothing.
 pub(crate) struct IdleRing(IoUring<Entry128>);
@@ -76,19 +76,25 @@ impl IdleRing {
     /// The same, for a queue of a connection.
     pub(crate) fn connect(self, device: Device, queue: u16) -> Ring {
         let length = CONTENTS_OFFSET + MAX_WRITE_BYTES as usize;
-        Ring { ring: self.0, device, queue, memory: Pages::new(length, 0), turn: Turn::Nobodys }
+        Ring {
+            ring: self.0,
+            device,
+            queue,
+            memory: Pages::new(length, 0),
+            owner: MemoryOwner::Nobody,
+        }
     }
 }
 
 /// Whose the memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    Nobodys,
+enum MemoryOwner {
+    Nobody,
     /// It puts a request there, or takes an answer.
-    Kernels,
-    Ours,
+    Kernel,
+    Server,
     /// No request will come any more: the volume has been unmounted.
-    Over,
+    Closed,
 }
 
 /// A ring of a connection.
@@ -98,7 +104,7 @@ pub(crate) struct Ring {
     device: Device,
     queue: u16,
     memory: Pages,
-    turn: Turn,
+    owner: MemoryOwner,
 }
 
 impl Ring {
@@ -120,11 +126,11 @@ impl Ring {
     pub(crate) fn begin(&mut self) -> io::Result<()> {
         let memory = self.memory.bytes_mut();
         let start = memory.as_mut_ptr().expose_provenance();
-        let pieces =
+        let areas =
             [[start, size_of::<RingHeader>()], [start + CONTENTS_OFFSET, MAX_WRITE_BYTES as usize]];
-        let place = memory.get_mut(PLACES_OFFSET..).unwrap_or_default();
-        pieces.write_to_prefix(place).map_err(|_| Errno::INVAL)?;
-        self.push(ring::REGISTER, 0, Some((start + PLACES_OFFSET) as u64))?;
+        let place = memory.get_mut(AREAS_OFFSET..).unwrap_or_default();
+        areas.write_to_prefix(place).map_err(|_| Errno::INVAL)?;
+        self.push(ring::REGISTER, 0, Some((start + AREAS_OFFSET) as u64))?;
         self.ring.submit()?;
         // It is heard of again when there is a request, or at once if it is refused.
         self.take()
@@ -132,9 +138,9 @@ impl Ring {
 
     /// Waits for a request, having given the answer to the one before. `false`: the volume has been unmounted.
     pub(crate) fn wait(&mut self) -> io::Result<bool> {
-        while self.turn == Turn::Kernels {
+        while self.owner == MemoryOwner::Kernel {
             self.take()?;
-            if self.turn != Turn::Kernels {
+            if self.owner != MemoryOwner::Kernel {
                 break;
             }
             let Err(error) = self.ring.submit_and_wait(1) else { continue };
@@ -145,12 +151,12 @@ impl Ring {
                 _ => return Err(error),
             }
         }
-        Ok(self.turn == Turn::Ours)
+        Ok(self.owner == MemoryOwner::Server)
     }
 
     /// The request that has come, and room for its answer where the contents are.
     pub(crate) fn message(&mut self) -> Option<(RingHeader, &mut [u8])> {
-        if self.turn != Turn::Ours {
+        if self.owner != MemoryOwner::Server {
             return None;
         }
         let (head, contents) = self.memory.bytes_mut().split_at_mut_checked(CONTENTS_OFFSET)?;
@@ -177,15 +183,16 @@ impl Ring {
         let device = types::Fd(self.device.as_fd().as_raw_fd());
         let mut entry = opcode::UringCmd80::new(device, command).cmd(bytes).addr(places).build();
         if places.is_some() {
-            let number = (&raw mut entry).cast::<u8>().wrapping_add(PIECES_OFFSET).cast::<u32>();
+            let number =
+                (&raw mut entry).cast::<u8>().wrapping_add(AREA_COUNT_OFFSET).cast::<u32>();
             // SAFETY: it lies within the entry, aligned to 4 in a structure aligned to 8, and any bytes are a
             // valid entry: the crate gives no other way to the field `len` of this command.
-            unsafe { number.write(PIECES) };
+            unsafe { number.write(AREAS) };
         }
         // SAFETY: the memory that it names belongs to `self`, which lets go of it after the ring; until
         // then it is not moved, and this thread looks at it in its turn only (I1).
         unsafe { self.ring.submission().push(&entry) }.map_err(|_| Errno::BUSY)?;
-        self.turn = Turn::Kernels;
+        self.owner = MemoryOwner::Kernel;
         Ok(())
     }
 
@@ -193,10 +200,12 @@ impl Ring {
     /// that there will be none any more.
     fn take(&mut self) -> io::Result<()> {
         let Some(said) = self.ring.completion().next() else { return Ok(()) };
-        self.turn = match said.result() {
-            0 => Turn::Ours,
+        self.owner = match said.result() {
+            0 => MemoryOwner::Server,
             error => match Errno::from_raw_os_error(-error) {
-                Errno::NOTCONN | Errno::CANCELED | Errno::NODEV | Errno::CONNABORTED => Turn::Over,
+                Errno::NOTCONN | Errno::CANCELED | Errno::NODEV | Errno::CONNABORTED => {
+                    MemoryOwner::Closed
+                }
                 errno => return Err(errno.into()),
             },
         };

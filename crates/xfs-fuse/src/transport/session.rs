@@ -6,12 +6,12 @@
 //! ```text
 //!           start                 unmounted: ENODEV            join
 //!  (none) ─────────► serving ─────────────────────► ended ───────────────► handler
-//!                       │      halt: every gate is emptied      ▲
+//!                       │      halt: every slot is emptied      ▲
 //!                       └───────────────────────────────────────┘
 //! ```
 //!
-//! Each worker has a [`Line`] of its own, so that the kernel finds the request of an answer without
-//! a lock that all share, and a gate: the lock under which it handles a request. Who empties all gates
+//! Each worker has a [`Channel`] of its own, so that the kernel finds the request of an answer without
+//! a lock that all share, and a slot: the lock under which it handles a request. Who empties all slots
 //! knows that no request is being handled and none will be, though the workers may wait in the kernel for
 //! ever: nothing but the end of the process calls them back from there.
 
@@ -26,15 +26,15 @@ use rustix::io::Errno;
 use xfs_sync::{CachePadded, Mutex, Slot};
 use zerocopy::IntoBytes;
 
+use super::channel::{Channel, channels};
 use super::device::Device;
-use super::greeting::greet;
-use super::line::{Line, lines};
+use super::handshake::handshake;
 use super::pipe::{Pipes, REST};
 use super::reply::{Reply, stale_inode};
 use super::request::Request;
 use super::ring::IdleRing;
-use super::turnstile::Turnstile;
 use super::wire::{InitFlags, Opcode};
+use super::worker_gate::WorkerGate;
 use crate::{Checks, MountError, Service};
 
 /// The most bytes that one request writes or reads: what the kernel allows by itself.
@@ -51,8 +51,8 @@ pub trait Handler: Send + Sync + 'static {
         Checks::Kernel
     }
 
-    /// Called before the first request. What the kernel shall not keep of attributes is told by `outdater`.
-    fn outdate_by(&self, _: Outdater) {}
+    /// Called before the first request. What the kernel shall not keep of attributes is told by `invalidator`.
+    fn set_invalidator(&self, _: Invalidator) {}
 
     /// Called by each worker in its own thread, before its first request.
     fn begin_worker(&self) {}
@@ -64,7 +64,7 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// The nodes of which the kernel may hold more than it has said.
-    fn unsettled(&self) -> Vec<u64> {
+    fn unwritten_nodes(&self) -> Vec<u64> {
         Vec::new()
     }
 
@@ -78,10 +78,10 @@ pub trait Handler: Send + Sync + 'static {
 }
 
 /// The handler of one worker, locked while it handles a request; `None` once that is over.
-pub(super) type Gate<H> = CachePadded<Mutex<Option<Arc<H>>, Slot>>;
+pub(super) type HandlerSlot<H> = CachePadded<Mutex<Option<Arc<H>>, Slot>>;
 
 /// What workers and those who end a session tell.
-enum Notice {
+enum SessionEvent {
     WorkerEnded,
     /// A request could not be answered as it should, or a worker serves no more.
     Failed(Failure),
@@ -91,21 +91,21 @@ enum Notice {
     /// There are pipes to be given back when they rest.
     PipeOpened,
     /// What the kernel holds of the contents of a node is out of date.
-    Stale(u64),
+    StaleContents(u64),
     /// What it holds of the attributes of one is.
-    Outdated(u64),
+    StaleAttributes(u64),
 }
 
 /// Has the kernel forget attributes that it was told, from any thread and at any time. It does not wait: the
 /// kernel may be about to drop that inode, for which it may have to be served.
 #[derive(Clone)]
-pub struct Outdater(Sender<Notice>);
+pub struct Invalidator(Sender<SessionEvent>);
 
-impl Outdater {
+impl Invalidator {
     /// Has it forget those of a node.
-    pub fn outdate(&self, node: u64) {
+    pub fn invalidate(&self, node: u64) {
         // Nobody hears it when the session has ended.
-        let _ = self.0.send(Notice::Outdated(node));
+        let _ = self.0.send(SessionEvent::StaleAttributes(node));
     }
 }
 
@@ -117,28 +117,28 @@ pub(super) struct Failure {
 }
 
 /// Where a worker tells the thread that waits for the end what that shall do.
-pub(super) struct Reports(Sender<Notice>);
+pub(super) struct Reports(Sender<SessionEvent>);
 
 impl Reports {
     /// A request could not be answered as it should: has the mount end. The worker goes on meanwhile.
     pub(super) fn fail(&self, error: io::Error) {
         // Nobody hears it when the session has ended by itself.
-        let _ = self.0.send(Notice::Failed(Failure { error, has_ended: false }));
+        let _ = self.0.send(SessionEvent::Failed(Failure { error, has_ended: false }));
     }
 
     /// The contents of a node, if one is given, have changed and the kernel may hold those before.
     pub(super) fn stale(&self, node: Option<u64>) {
         if let Some(node) = node {
-            let _ = self.0.send(Notice::Stale(node));
+            let _ = self.0.send(SessionEvent::StaleContents(node));
         }
     }
 }
 
 /// A connection that is being served.
 pub struct Session<H: Handler> {
-    gates: Arc<[Gate<H>]>,
+    slots: Arc<[HandlerSlot<H>]>,
     workers: Vec<JoinHandle<()>>,
-    notices: Receiver<Notice>,
+    notices: Receiver<SessionEvent>,
     pipes: Arc<Pipes>,
     /// When pipes are given back next, if there are any.
     rests: Cell<Option<Instant>>,
@@ -156,19 +156,19 @@ pub struct Session<H: Handler> {
 
 /// Ends a session from another thread.
 #[derive(Clone)]
-pub struct Halter(Sender<Notice>);
+pub struct Halter(Sender<SessionEvent>);
 
 impl Halter {
-    /// Has [`Session::wait`] return [`Waited::Halted`].
+    /// Has [`Session::wait`] return [`WaitOutcome::Halted`].
     pub fn halt(&self) {
         // Nobody hears it when the session has ended by itself.
-        let _ = self.0.send(Notice::Halt);
+        let _ = self.0.send(SessionEvent::Halt);
     }
 }
 
 /// Why [`Session::wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waited {
+pub enum WaitOutcome {
     /// The volume was unmounted: no request will come any more.
     Ended,
     /// Somebody asked for it to halt; requests still come.
@@ -191,35 +191,35 @@ impl<H: Handler> Session<H> {
     ) -> Result<Self, MountError> {
         let mut wishes = handler.wishes();
         wishes.set(InitFlags::OVER_IO_URING, !rings.is_empty());
-        greet(&device, wishes)?;
+        handshake(&device, wishes)?;
         let failed = |source| MountError::Failed { what: "its descriptor".to_owned(), source };
         let notifier = device.shared().map_err(failed)?;
-        let (lines, needed) = lines(device, service.threads + service.spare, rings)?;
-        let turnstile = Arc::new(Turnstile::new(service.threads.max(1)));
+        let (channels, needed) = channels(device, service.threads + service.spare, rings)?;
+        let worker_gate = Arc::new(WorkerGate::new(service.threads.max(1)));
         let handler = Arc::new(handler);
-        let gate = |_: &Line| CachePadded::new(Mutex::new(Some(Arc::clone(&handler))));
-        let gates: Arc<[Gate<H>]> = lines.iter().map(gate).collect();
+        let slot = |_: &Channel| CachePadded::new(Mutex::new(Some(Arc::clone(&handler))));
+        let slots: Arc<[HandlerSlot<H>]> = channels.iter().map(slot).collect();
         let (sender, notices) = channel();
-        handler.outdate_by(Outdater(sender.clone()));
+        handler.set_invalidator(Invalidator(sender.clone()));
         let opener = sender.clone();
         // Nobody hears it when the session has ended.
-        let pipes = Arc::new(Pipes::new(move || drop(opener.send(Notice::PipeOpened))));
+        let pipes = Arc::new(Pipes::new(move || drop(opener.send(SessionEvent::PipeOpened))));
         let (begun, begins) = channel();
         let mut workers = Vec::new();
-        let wanted = lines.len();
-        for (index, line) in lines.into_iter().enumerate() {
-            let (turnstile, pipes) = (Arc::clone(&turnstile), Arc::clone(&pipes));
-            let worker = Worker { index, line, turnstile, pipes };
-            match worker.spawn(&gates, &sender, &begun) {
+        let wanted = channels.len();
+        for (index, channel) in channels.into_iter().enumerate() {
+            let (worker_gate, pipes) = (Arc::clone(&worker_gate), Arc::clone(&pipes));
+            let worker = Worker { index, channel, worker_gate, pipes };
+            match worker.spawn(&slots, &sender, &begun) {
                 Ok(worker) => workers.push(worker),
                 Err(source) if workers.len() < needed => {
                     return Err(MountError::Failed { what: "its threads".to_owned(), source });
                 }
                 Err(error) => {
                     tracing::warn!(%error, wanted, "{index} threads serve");
-                    // Nobody is behind the other gates, and nobody shall wait for them.
-                    for gate in gates.iter().skip(index) {
-                        gate.lock().take();
+                    // Nobody is behind the other slots, and nobody shall wait for them.
+                    for slot in slots.iter().skip(index) {
+                        slot.lock().take();
                     }
                     break;
                 }
@@ -229,7 +229,7 @@ impl<H: Handler> Session<H> {
             outcome.map_err(|source| MountError::Failed { what: "a queue".to_owned(), source })?;
         }
         Ok(Self {
-            gates,
+            slots,
             workers,
             notices,
             pipes,
@@ -259,7 +259,7 @@ impl<H: Handler> Session<H> {
     /// serve that meanwhile, so this is for another thread.
     pub(crate) fn settle(&self) -> io::Result<()> {
         let mut settled = Ok(());
-        for node in self.handler.unsettled() {
+        for node in self.handler.unwritten_nodes() {
             // It writes a page before it drops it, and waits for those that are being written.
             let sent = self.notifier.send(stale_inode(node, 0).as_bytes());
             settled = settled.and(sent);
@@ -268,14 +268,14 @@ impl<H: Handler> Session<H> {
     }
 
     /// Waits for the end, at most this long. Meanwhile it gives back pipes that rest.
-    pub fn wait(&self, timeout: Duration) -> Waited {
+    pub fn wait(&self, timeout: Duration) -> WaitOutcome {
         let end = Instant::now().checked_add(timeout);
         loop {
             if self.workers.iter().all(JoinHandle::is_finished) {
                 for notice in self.notices.try_iter() {
                     let _ = self.note(notice);
                 }
-                return Waited::Ended;
+                return WaitOutcome::Ended;
             }
             let now = Instant::now();
             if self.rests.get().is_some_and(|due| due <= now) {
@@ -291,44 +291,44 @@ impl<H: Handler> Session<H> {
                 }
                 Err(RecvTimeoutError::Timeout) if end.is_none_or(|end| Instant::now() < end) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    return Waited::TimedOut;
+                    return WaitOutcome::TimedOut;
                 }
             }
         }
     }
 
     /// What somebody who waits is told of it, if anything.
-    fn note(&self, notice: Notice) -> Option<Waited> {
+    fn note(&self, notice: SessionEvent) -> Option<WaitOutcome> {
         match notice {
-            // The thread is not quite gone when it says so; its gate is free, though.
-            Notice::WorkerEnded => self.has_ended().then_some(Waited::Ended),
-            Notice::PipeOpened => {
+            // The thread is not quite gone when it says so; its slot is free, though.
+            SessionEvent::WorkerEnded => self.has_ended().then_some(WaitOutcome::Ended),
+            SessionEvent::PipeOpened => {
                 self.rests.set(self.rests.get().or_else(|| Some(Instant::now() + REST)));
                 None
             }
-            Notice::Failed(Failure { error, has_ended }) => {
+            SessionEvent::Failed(Failure { error, has_ended }) => {
                 tracing::error!(%error, has_ended, "a worker has failed");
                 self.failure.borrow_mut().get_or_insert(error);
                 self.is_broken.set(self.is_broken.get() || has_ended);
-                Some(Waited::Failed)
+                Some(WaitOutcome::Failed)
             }
-            Notice::Stale(node) => {
+            SessionEvent::StaleContents(node) => {
                 if let Err(error) = self.notifier.send(stale_inode(node, 0).as_bytes()) {
                     tracing::warn!(%error, node, "the kernel keeps contents that are out of date");
                 }
                 None
             }
-            Notice::Outdated(node) => {
+            SessionEvent::StaleAttributes(node) => {
                 if let Err(error) = self.notifier.send(stale_inode(node, -1).as_bytes()) {
                     tracing::warn!(%error, node, "the kernel keeps attributes that are out of date");
                 }
                 None
             }
-            Notice::Panicked => {
+            SessionEvent::Panicked => {
                 (self.last_act)();
                 std::process::abort();
             }
-            Notice::Halt => Some(Waited::Halted),
+            SessionEvent::Halt => Some(WaitOutcome::Halted),
         }
     }
 
@@ -343,13 +343,13 @@ impl<H: Handler> Session<H> {
     }
 
     fn has_ended(&self) -> bool {
-        self.gates.iter().all(|gate| gate.try_lock().is_some_and(|handler| handler.is_none()))
+        self.slots.iter().all(|slot| slot.try_lock().is_some_and(|handler| handler.is_none()))
     }
 
     /// Returns the handler once no request is being handled, and lets none be handled any more.
     pub fn finish(self) -> Option<H> {
-        for gate in self.gates.iter() {
-            gate.lock().take();
+        for slot in self.slots.iter() {
+            slot.lock().take();
         }
         for worker in self.workers {
             if worker.is_finished() {
@@ -364,26 +364,26 @@ impl<H: Handler> Session<H> {
 /// Who serves a line.
 struct Worker {
     index: usize,
-    line: Line,
-    turnstile: Arc<Turnstile>,
+    channel: Channel,
+    worker_gate: Arc<WorkerGate>,
     pipes: Arc<Pipes>,
 }
 
 impl Worker {
-    /// Starts it behind its gate. It says in `begun` whether it can serve.
+    /// Starts it behind its slot. It says in `begun` whether it can serve.
     fn spawn<H: Handler>(
         self,
-        gates: &Arc<[Gate<H>]>,
-        sender: &Sender<Notice>,
+        slots: &Arc<[HandlerSlot<H>]>,
+        sender: &Sender<SessionEvent>,
         begun: &Sender<io::Result<()>>,
     ) -> io::Result<JoinHandle<()>> {
-        let Self { index, mut line, turnstile, pipes } = self;
-        let (gates, sender, begun) = (Arc::clone(gates), sender.clone(), begun.clone());
+        let Self { index, mut channel, worker_gate, pipes } = self;
+        let (slots, sender, begun) = (Arc::clone(slots), sender.clone(), begun.clone());
         std::thread::Builder::new().name(format!("fuse-{index}")).spawn(move || {
             let _bomb = EndWithPanic(sender.clone());
-            let Some(gate) = gates.get(index) else { return };
-            let began = line.begin(|| {
-                if let Some(handler) = gate.lock().as_deref() {
+            let Some(slot) = slots.get(index) else { return };
+            let began = channel.begin(|| {
+                if let Some(handler) = slot.lock().as_deref() {
                     handler.begin_worker();
                 }
             });
@@ -392,14 +392,14 @@ impl Worker {
             let _ = begun.send(began);
             let reports = Reports(sender.clone());
             let served = match can_serve {
-                true => line.serve(gate, &turnstile, pipes.of(index), &reports),
+                true => channel.serve(slot, &worker_gate, pipes.of(index), &reports),
                 false => Ok(()),
             };
-            gate.lock().take();
+            slot.lock().take();
             if let Err(error) = served {
-                let _ = sender.send(Notice::Failed(Failure { error, has_ended: true }));
+                let _ = sender.send(SessionEvent::Failed(Failure { error, has_ended: true }));
             }
-            let _ = sender.send(Notice::WorkerEnded);
+            let _ = sender.send(SessionEvent::WorkerEnded);
         })
     }
 }
@@ -409,14 +409,14 @@ const LAST_ACT: Duration = Duration::from_secs(2);
 
 /// Ends the process where a worker panics: whoever waits for its answer would wait for ever, and what
 /// the volume holds in memory may not fit together. The next mount recovers.
-struct EndWithPanic(Sender<Notice>);
+struct EndWithPanic(Sender<SessionEvent>);
 
 impl Drop for EndWithPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // The thread that waits may do what one in a sandbox may not. If it does something else it comes
             // too late.
-            let _ = self.0.send(Notice::Panicked);
+            let _ = self.0.send(SessionEvent::Panicked);
             std::thread::sleep(LAST_ACT);
             std::process::abort();
         }

@@ -1,6 +1,6 @@
 use ferroxfs::Capabilities;
 
-use super::{Asked, By, Callers, Proc, Standing, Status, maps_all, namespaces};
+use super::{CallerId, CallerRights, Callers, Proc, ProcAccess, Status, maps_all, namespaces};
 
 const TEXT: &str = "Name:\tevil Uid:\t0\t0\t0\t0\nUmask:\t0022\nState:\tS (sleeping)\nNgid:\t0\nPid:\t4711\n\
     Uid:\t1000\t1001\t1002\t1003\nGid:\t2000\t2001\t2002\t2003\nFDSize:\t64\nGroups:\t4 24 2003 \n\
@@ -59,10 +59,10 @@ fn a_map_with_gaps_is_seen() {
     assert!(!maps_all(""));
 }
 
-fn myself() -> Asked {
+fn myself() -> CallerId {
     let thread = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    Asked { uid: uid.as_raw(), gid: gid.as_raw(), thread }
+    CallerId { uid: uid.as_raw(), gid: gid.as_raw(), thread }
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_calling_thread_is_known() {
         .collect();
     let effective = rustix::thread::capabilities(None).expect("capabilities").effective;
     let capabilities = Capabilities::from_bits_truncate(effective.bits());
-    assert_eq!(proc.standing(myself()), Standing { groups, capabilities });
+    assert_eq!(proc.rights(myself()), CallerRights { groups, capabilities });
 }
 
 #[test]
@@ -84,20 +84,21 @@ fn who_is_not_known_has_nothing() {
     let proc = Proc::open().expect("/proc");
     let me = myself();
     for asked in [
-        Asked { thread: 0, ..me },
-        Asked { thread: u32::MAX, ..me },
+        CallerId { thread: 0, ..me },
+        CallerId { thread: u32::MAX, ..me },
         // With credentials of somebody else.
-        Asked { uid: me.uid + 1, ..me },
-        Asked { gid: me.gid + 1, ..me },
+        CallerId { uid: me.uid + 1, ..me },
+        CallerId { gid: me.gid + 1, ..me },
     ] {
-        assert_eq!(proc.standing(asked), Standing::default(), "{asked:?}");
+        assert_eq!(proc.rights(asked), CallerRights::default(), "{asked:?}");
     }
 }
 
 #[test]
 fn another_thread_reads_the_same() {
-    let [here, there] = [By::Worker, By::Another].map(|by| Callers::new(by).expect("/proc"));
-    let by_reader = there.reader.as_ref().map(|reader| reader.standing(myself()));
-    assert_eq!(by_reader, Some(here.proc.standing(myself())));
+    let [here, there] =
+        [ProcAccess::Worker, ProcAccess::Helper].map(|by| Callers::new(by).expect("/proc"));
+    let by_reader = there.reader.as_ref().map(|reader| reader.rights(myself()));
+    assert_eq!(by_reader, Some(here.proc.rights(myself())));
     assert!(here.reader.is_none());
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xfs_sync::{AtomicUsize, Ordering, Volume};
 use zerocopy::FromBytes;
 
-use super::{Held, LEAST_BYTES, MOST_PIPES, Pipes};
+use super::{LEAST_BYTES, MOST_PIPES, PipeState, Pipes};
 use crate::transport::reply::Reply;
 use crate::transport::wire::OutHeader;
 
@@ -42,7 +42,7 @@ fn send(reply: &mut Reply<'_>, length: usize) -> bool {
 
 /// How many of them are open.
 fn open(pipes: &Pipes) -> usize {
-    pipes.places.iter().filter(|place| matches!(place.lock().held, Held::Open(_))).count()
+    pipes.slots.iter().filter(|slot| matches!(slot.lock().state, PipeState::Open(_))).count()
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn one_that_was_not_emptied_is_not_used_again() {
     let fails = |_: BorrowedFd<'_>| Err(io::Error::other("the image"));
     let puts_less = |pipe: BorrowedFd<'_>| put(pipe, LENGTH / 2);
     let pipes = pipes();
-    for index in 0..pipes.places.len() {
+    for index in 0..pipes.slots.len() {
         let mut reply = Reply::through_pipes(pipes.of(index), target.as_fd());
         let pipe = reply.pipe_for(LENGTH).unwrap();
         let is_sent = if index % 2 == 0 {
@@ -103,7 +103,7 @@ fn what_is_small_or_begun_or_has_a_message_before_it_is_copied() {
     reply.add_bytes(b"begun");
     assert!(reply.pipe_for(LENGTH).is_none());
     reply.begin(1);
-    reply.outdate(128);
+    reply.invalidate_attributes(128);
     assert!(reply.pipe_for(LENGTH).is_none());
     reply.begin(2);
     assert!(reply.pipe_for(LENGTH).is_some());
@@ -137,7 +137,7 @@ fn a_mount_has_few_and_who_finds_none_free_copies() {
         .collect();
     // From one index all of them are found.
     let taken: Vec<_> = replies.iter().filter_map(|_| pipes.of(1).take(LENGTH)).collect();
-    assert_eq!(taken.len(), pipes.places.len());
+    assert_eq!(taken.len(), pipes.slots.len());
     assert!(taken.len() <= MOST_PIPES);
     assert!(replies.iter().all(|reply| reply.pipe_for(LENGTH).is_none()));
     drop(taken);

@@ -34,7 +34,7 @@ fn the_kernel_is_told_of_an_answer_whether_it_fails_or_not() {
     let mut reply = Reply::default();
     reply.clear();
     assert!(reply.notice().is_none());
-    reply.outdate(128);
+    reply.invalidate_attributes(128);
     reply.finish(1, Err(Errno::NOSPC));
     let notice = reply.notice().expect("attributes have changed");
     let told = (notice.header.error, notice.header.unique, notice.node, notice.offset);

@@ -11,20 +11,20 @@ use zerocopy::IntoBytes;
 
 use super::device::Device;
 use super::pages::Pages;
-use super::pipe::PipesOf;
+use super::pipe::WorkerPipes;
 use super::reply::Reply;
 use super::request::Request;
 use super::ring::{IdleRing, Ring, queues};
-use super::session::{Gate, Handler, MAX_WRITE_BYTES, Reports};
-use super::turnstile::Turnstile;
+use super::session::{Handler, HandlerSlot, MAX_WRITE_BYTES, Reports};
 use super::wire::{InHeader, Opcode, OutHeader, RingHeader, StaleInode, WriteIn};
+use super::worker_gate::WorkerGate;
 use crate::MountError;
 
 /// Room for the header and the arguments in front of what is written.
 const ARGUMENT_BYTES: usize = 4096;
 
 /// Where requests come from.
-pub(super) enum Line {
+pub(super) enum Channel {
     Device(Device),
     Ring(Box<Ring>),
 }
@@ -40,12 +40,12 @@ pub(crate) fn rings(threads: usize) -> Result<Vec<IdleRing>, MountError> {
     (0..threads.max(queues)).map(|_| IdleRing::open().map_err(failed)).collect()
 }
 
-/// The lines of a connection, and how many of these it cannot do without, which come first.
-pub(super) fn lines(
+/// The channels of a connection, and how many of these it cannot do without, which come first.
+pub(super) fn channels(
     device: Device,
     threads: usize,
     rings: Vec<IdleRing>,
-) -> Result<(Vec<Line>, usize), MountError> {
+) -> Result<(Vec<Channel>, usize), MountError> {
     let failed = |source| MountError::Failed { what: "its descriptor".to_owned(), source };
     if rings.is_empty() {
         let mut devices = vec![device];
@@ -54,21 +54,21 @@ pub(super) fn lines(
             let next = first.another().or_else(|_| first.shared().map_err(failed))?;
             devices.push(next);
         }
-        return Ok((devices.into_iter().map(Line::Device).collect(), 1));
+        return Ok((devices.into_iter().map(Channel::Device).collect(), 1));
     }
     let queues = queues().map_err(failed)?;
-    let mut lines = Vec::new();
+    let mut channels = Vec::new();
     for (index, ring) in rings.into_iter().enumerate() {
         let queue = u16::try_from(index % queues).map_err(|_| failed(Errno::INVAL.into()))?;
         let ring = ring.connect(device.shared().map_err(failed)?, queue);
-        lines.push(Line::Ring(Box::new(ring)));
+        channels.push(Channel::Ring(Box::new(ring)));
     }
     // What does not come through a ring.
-    lines.insert(0, Line::Device(device));
-    Ok((lines, queues + 1))
+    channels.insert(0, Channel::Device(device));
+    Ok((channels, queues + 1))
 }
 
-impl Line {
+impl Channel {
     /// Makes it ready, in the thread of its worker, which enters where it works by `enter`.
     pub(super) fn begin(&mut self, enter: impl FnOnce()) -> io::Result<()> {
         match self {
@@ -88,17 +88,17 @@ impl Line {
     /// Serves requests until there are none any more.
     pub(super) fn serve<H: Handler>(
         &mut self,
-        gate: &Gate<H>,
-        turnstile: &Turnstile,
-        pipes: PipesOf<'_>,
+        slot: &HandlerSlot<H>,
+        worker_gate: &WorkerGate,
+        pipes: WorkerPipes<'_>,
         reports: &Reports,
     ) -> io::Result<()> {
         match self {
             Self::Device(device) => {
-                let desk = Desk { device, reports };
-                serve_device(&desk, gate, turnstile, pipes)
+                let dispatcher = Dispatcher { device, reports };
+                serve_device(&dispatcher, slot, worker_gate, pipes)
             }
-            Self::Ring(ring) => serve_ring(ring, gate, reports),
+            Self::Ring(ring) => serve_ring(ring, slot, reports),
         }
     }
 }
@@ -110,12 +110,12 @@ pub(super) fn request_pages() -> Pages {
 }
 
 /// Where a worker at the device gives its answers.
-struct Desk<'a> {
+struct Dispatcher<'a> {
     device: &'a Device,
     reports: &'a Reports,
 }
 
-impl Desk<'_> {
+impl Dispatcher<'_> {
     /// Answers a request. Whose answer the kernel does not take gets an error instead, and the mount is to
     /// end: it may not serve as it should.
     fn answer(
@@ -126,7 +126,7 @@ impl Desk<'_> {
     ) -> io::Result<()> {
         let told = reply.notice().map_or(Ok(()), |notice| self.device.send(notice.as_bytes()));
         let sent = told.and_then(|()| self.device.send(reply.finish(request.unique(), outcome)));
-        self.reports.stale(reply.dropped());
+        self.reports.stale(reply.stale_contents());
         let Err(error) = sent else { return Ok(()) };
         self.reports.fail(error);
         // ENOENT if the kernel has ended the request with an error of its own.
@@ -136,22 +136,22 @@ impl Desk<'_> {
 
 /// Until nothing is handled any more, which finds the worker when the next request comes.
 fn serve_device<H: Handler>(
-    desk: &Desk<'_>,
-    gate: &Gate<H>,
-    turnstile: &Turnstile,
-    pipes: PipesOf<'_>,
+    dispatcher: &Dispatcher<'_>,
+    slot: &HandlerSlot<H>,
+    worker_gate: &WorkerGate,
+    pipes: WorkerPipes<'_>,
 ) -> io::Result<()> {
-    let device = desk.device;
+    let device = dispatcher.device;
     let mut buffer = request_pages();
     let mut reply = Reply::through_pipes(pipes, device.as_fd());
     let mut place = None;
     loop {
-        // The gate is free meanwhile.
-        place.get_or_insert_with(|| turnstile.enter());
+        // The slot is free meanwhile.
+        place.get_or_insert_with(|| worker_gate.enter());
         let Some(length) = device.receive(buffer.bytes_mut())? else { break };
         let request = buffer.bytes().get(..length).and_then(Request::decode);
         let request = request.ok_or(Errno::PROTO)?;
-        let handler = gate.lock();
+        let handler = slot.lock();
         let Some(handler) = handler.as_deref() else { break };
         let opcode = request.opcode();
         if opcode == Some(Opcode::Destroy) {
@@ -167,38 +167,42 @@ fn serve_device<H: Handler>(
         if wants_none || reply.is_sent() {
             continue;
         }
-        desk.answer(&request, &mut reply, outcome)?;
+        dispatcher.answer(&request, &mut reply, outcome)?;
     }
     Ok(())
 }
 
-fn serve_ring<H: Handler>(ring: &mut Ring, gate: &Gate<H>, reports: &Reports) -> io::Result<()> {
+fn serve_ring<H: Handler>(
+    ring: &mut Ring,
+    slot: &HandlerSlot<H>,
+    reports: &Reports,
+) -> io::Result<()> {
     // Of requests whose contents lie where those of the answer go.
     let mut aside = Reply::default();
     while ring.wait()? {
-        let handler = gate.lock();
+        let handler = slot.lock();
         let Some(handler) = handler.as_deref() else { break };
         let (message, contents) = ring.message().ok_or(Errno::PROTO)?;
-        let (answer, notices) = answer(handler, &message, contents, &mut aside)?;
-        if let Some(notice) = notices.before {
+        let (answer, invalidations) = answer(handler, &message, contents, &mut aside)?;
+        if let Some(notice) = invalidations.before {
             ring.device().send(notice.as_bytes())?;
         }
         ring.answer(answer)?;
-        reports.stale(notices.dropped);
+        reports.stale(invalidations.stale_contents);
     }
     Ok(())
 }
 
 /// What the kernel is told beside an answer.
-struct Notices {
+struct Invalidations {
     before: Option<StaleInode>,
     /// Whose contents it is to drop afterwards.
-    dropped: Option<u64>,
+    stale_contents: Option<u64>,
 }
 
-impl Notices {
+impl Invalidations {
     fn of(reply: &Reply<'_>) -> Self {
-        Self { before: reply.notice(), dropped: reply.dropped() }
+        Self { before: reply.notice(), stale_contents: reply.stale_contents() }
     }
 }
 
@@ -209,23 +213,23 @@ fn answer<H: Handler>(
     message: &RingHeader,
     contents: &mut [u8],
     aside: &mut Reply<'_>,
-) -> io::Result<(OutHeader, Notices)> {
+) -> io::Result<(OutHeader, Invalidations)> {
     aside.clear();
     if message.entry.length > 0 {
         let request = Request::of_ring(message, contents).ok_or(Errno::PROTO)?;
         let unique = request.unique();
         let outcome = handler.handle(&request, aside);
-        return Ok((put(aside, unique, outcome, contents), Notices::of(aside)));
+        return Ok((put(aside, unique, outcome, contents), Invalidations::of(aside)));
     }
     let request = Request::of_ring(message, &[]).ok_or(Errno::PROTO)?;
     let mut reply = Reply::into_room(&mut *contents);
     let outcome = handler.handle(&request, &mut reply);
-    let notices = Notices::of(&reply);
+    let invalidations = Invalidations::of(&reply);
     match reply.moved() {
         Ok(mut elsewhere) => {
-            Ok((put(&mut elsewhere, request.unique(), outcome, contents), notices))
+            Ok((put(&mut elsewhere, request.unique(), outcome, contents), invalidations))
         }
-        Err(mut there) => Ok((there.header(request.unique(), outcome), notices)),
+        Err(mut there) => Ok((there.header(request.unique(), outcome), invalidations)),
     }
 }
 

@@ -5,8 +5,8 @@
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
+use super::channel::request_pages;
 use super::device::Device;
-use super::line::request_pages;
 use super::reply::Reply;
 use super::request::Request;
 use super::session::MAX_WRITE_BYTES;
@@ -17,7 +17,7 @@ use crate::MountError;
 const MAX_BACKGROUND: u16 = 64;
 
 /// Answers the kernel's first request.
-pub(super) fn greet(device: &Device, wishes: InitFlags) -> Result<(), MountError> {
+pub(super) fn handshake(device: &Device, wishes: InitFlags) -> Result<(), MountError> {
     let failed = |source| MountError::Failed { what: "the first exchange".to_owned(), source };
     let mut buffer = request_pages();
     loop {

@@ -15,9 +15,9 @@ const FEW_EXTENTS: u64 = 8;
 
 /// The nodes without a name.
 #[derive(Default)]
-pub(super) struct Unnamed(Shards<HashMap<u64, Node>>);
+pub(super) struct UnlinkedNodes(Shards<HashMap<u64, Node>>);
 
-impl Unnamed {
+impl UnlinkedNodes {
     /// Keeps a file until its node is forgotten.
     pub(super) fn keep(&self, id: u64, node: Node) {
         self.0.of(id).lock().insert(id, node);

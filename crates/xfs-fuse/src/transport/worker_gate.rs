@@ -7,32 +7,32 @@
 use xfs_sync::{Condvar, Mutex, Volume};
 
 /// Where those stand who have no place.
-pub(super) struct Turnstile {
+pub(super) struct WorkerGate {
     places: Mutex<usize, Volume>,
     left: Condvar<Volume>,
 }
 
 /// A place at the device, until it is dropped.
-pub(super) struct Place<'a>(&'a Turnstile);
+pub(super) struct GatePass<'a>(&'a WorkerGate);
 
-impl Turnstile {
+impl WorkerGate {
     /// One that lets so many in.
     pub(super) fn new(places: usize) -> Self {
         Self { places: Mutex::new(places), left: Condvar::new() }
     }
 
     /// Waits for a place.
-    pub(super) fn enter(&self) -> Place<'_> {
+    pub(super) fn enter(&self) -> GatePass<'_> {
         let mut places = self.places.lock();
         while *places == 0 {
             self.left.wait(&mut places);
         }
         *places -= 1;
-        Place(self)
+        GatePass(self)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for GatePass<'_> {
     fn drop(&mut self) {
         *self.0.places.lock() += 1;
         self.0.left.notify_one();
