@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use xfs_fuse::{Channel, Mount, MountFacts, Null, Service, Waited};
+use xfs_fuse::{ChannelKind, Mount, MountFacts, Null, Service, WaitOutcome};
 use xfs_oracle::{FuseRings, LoopDevice, Xfsprogs};
 
 use super::Arguments;
@@ -51,10 +51,10 @@ pub(super) fn systems(arguments: &Arguments) -> Vec<Box<dyn System>> {
         mount: None,
     };
     let all: [Box<dyn System>; 6] = [
-        Box::new(ours(Channel::Device)),
-        Box::new(nothing(Channel::Device)),
-        Box::new(ours(Channel::IoUring)),
-        Box::new(nothing(Channel::IoUring)),
+        Box::new(ours(ChannelKind::Device)),
+        Box::new(nothing(ChannelKind::Device)),
+        Box::new(ours(ChannelKind::IoUring)),
+        Box::new(nothing(ChannelKind::IoUring)),
         Box::new(Kernel { image: image.clone(), device: None }),
         Box::new(Fuse2fs { image }),
     ];
@@ -95,22 +95,22 @@ struct Ours {
     image: Image,
     program: PathBuf,
     options: String,
-    channel: Channel,
+    channel: ChannelKind,
 }
 
 /// Has the kernel offer rings while a mount through them begins.
-fn offered(channel: Channel) -> Result<Option<FuseRings>, BenchError> {
+fn offered(channel: ChannelKind) -> Result<Option<FuseRings>, BenchError> {
     Ok(match channel {
-        Channel::Device => None,
-        Channel::IoUring => Some(FuseRings::on()?),
+        ChannelKind::Device => None,
+        ChannelKind::IoUring => Some(FuseRings::on()?),
     })
 }
 
 impl System for Ours {
     fn name(&self) -> &'static str {
         match self.channel {
-            Channel::Device => "ours",
-            Channel::IoUring => "ours-rings",
+            ChannelKind::Device => "ours",
+            ChannelKind::IoUring => "ours-rings",
         }
     }
 
@@ -121,7 +121,7 @@ impl System for Ours {
     fn mount(&mut self, root: &Path) -> Result<(), BenchError> {
         let _offered = offered(self.channel)?;
         let mut options = self.options.clone();
-        if self.channel == Channel::IoUring {
+        if self.channel == ChannelKind::IoUring {
             options.push_str(",io_uring");
         }
         let mut mount = Command::new(&self.program);
@@ -137,20 +137,20 @@ impl System for Ours {
 struct Nothing {
     clients: usize,
     server: Null,
-    channel: Channel,
+    channel: ChannelKind,
     mount: Option<Mount<Null>>,
 }
 
 impl System for Nothing {
     fn name(&self) -> &'static str {
         match self.channel {
-            Channel::Device => "null",
-            Channel::IoUring => "null-rings",
+            ChannelKind::Device => "null",
+            ChannelKind::IoUring => "null-rings",
         }
     }
 
     fn make(&mut self, _: &Path) -> Result<(), BenchError> {
-        self.server = self.server.anew();
+        self.server = self.server.without_files();
         Ok(())
     }
 
@@ -179,7 +179,7 @@ impl System for Nothing {
     fn unmount(&mut self, root: &Path) -> Result<(), BenchError> {
         let Some(mount) = self.mount.take() else { return Ok(()) };
         mount.unmount().map_err(BenchError::file(root))?;
-        if mount.wait(PATIENCE) != Waited::Ended {
+        if mount.wait(PATIENCE) != WaitOutcome::Ended {
             return Err(BenchError::file(root)(std::io::ErrorKind::TimedOut.into()));
         }
         mount.finish();
