@@ -1,4 +1,4 @@
-//! What a mount has done: requests, failures, how long they took, and bytes of files.
+//! Statistics of a mount: requests, failures, durations, and bytes of file contents.
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use xfs_sync::{AtomicU64, Ordering, Slot, SlotCounters, Slots};
 
 use crate::transport::wire::Opcode;
 
-/// Upper ends of the classes of durations, in nanoseconds: powers of four from a microsecond on.
+/// Upper bounds of the histogram's buckets, in nanoseconds: powers of four from a microsecond on.
 const CLASSES_NS: [u64; 12] = [
     1_000,
     4_000,
@@ -26,7 +26,7 @@ const CLASSES_NS: [u64; 12] = [
 ];
 const NANOSECONDS_PER_SECOND: f64 = 1e9;
 
-/// RequestCounters of one kind of request on one slot.
+/// Counters of one opcode on one slot.
 struct RequestCounters {
     failures: AtomicU64<Slot>,
     nanoseconds: AtomicU64<Slot>,
@@ -40,20 +40,20 @@ impl RequestCounters {
     }
 }
 
-/// Which way bytes of files go.
+/// The direction of file contents.
 #[derive(Clone, Copy)]
 pub(crate) enum Direction {
     Read,
     Written,
 }
 
-/// RequestCounters of all requests, split by thread.
+/// Counters of all requests, split by slot.
 pub(crate) struct Statistics {
     requests: Slots<Box<[RequestCounters]>>,
     bytes: SlotCounters<2>,
 }
 
-/// RequestSums over all slots.
+/// Counters of one opcode, summed over all slots.
 #[derive(Clone, Copy, Default)]
 struct RequestSums {
     failures: u64,
@@ -62,7 +62,7 @@ struct RequestSums {
 }
 
 impl RequestSums {
-    /// Requests.
+    /// Returns the number of requests.
     fn count(&self) -> u64 {
         self.classes.iter().sum()
     }
@@ -74,15 +74,15 @@ impl Statistics {
         Self { requests, bytes: SlotCounters::new() }
     }
 
-    /// Counts bytes of files.
+    /// Counts bytes of file contents.
     #[doc(alias = "xs_read_bytes")]
     #[doc(alias = "xs_write_bytes")]
     pub(crate) fn add_bytes(&self, direction: Direction, count: usize) {
         self.bytes.add(direction as usize, count as u64);
     }
 
-    /// Counts a request around its work. That there is no such operation, by which a server says that it need not be
-    /// asked, is no failure.
+    /// Runs `work` and counts the request. ENOSYS, by which a server says that it need not be
+    /// asked, is not a failure.
     pub(crate) fn measure(
         &self,
         opcode: Opcode,
@@ -116,7 +116,7 @@ impl Statistics {
         sums
     }
 
-    /// The text format of Prometheus. What was never asked for is left out.
+    /// Returns the text format of Prometheus. Opcodes without requests are left out.
     pub(crate) fn to_prometheus(&self) -> String {
         let mut text = String::new();
         for line in [
@@ -127,7 +127,7 @@ impl Statistics {
         }
         let sums = Opcode::ALL.iter().map(|opcode| (opcode.name(), self.sums(*opcode)));
         let asked: Vec<_> = sums.filter(|(_, sums)| sums.count() > 0).collect();
-        // Writing to a string does not fail. All lines of one metric stand together.
+        // Writing to a string does not fail. All lines of one metric must be adjacent.
         for (name, sums) in &asked {
             let _ = add_durations(&mut text, name, sums);
         }
@@ -150,7 +150,8 @@ impl Statistics {
     }
 }
 
-/// Adds what the volume itself counts. Of file locks it has none here: the kernel keeps them for the mount.
+/// Adds the volume's own counters. The volume has no file locks here: the kernel keeps them for the
+/// mount.
 pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
     let (lookups, inodes) = (&volume.inode_lookups, &volume.inodes);
     let (buffers, log) = (&volume.buffers, &volume.log);

@@ -1,9 +1,9 @@
-//! The bytes between the kernel and a server, and how the two get to know each other.
+//! The byte stream between the kernel and a server, and its setup.
 //!
 //! Owns: the form of requests and answers, the descriptors, the threads that serve them, mounting.
-//! Does **not** own: what a request means; it knows nothing of XFS. docs/adr/0004-fuse-transport.md
-//! says why it is here, and that a crate may take its place: the server sees [`Request`], [`Reply`],
-//! [`Handler`] and the structures of [`wire`].
+//! Does **not** own: the meaning of a request. The transport knows nothing of XFS.
+//! docs/adr/0004-fuse-transport.md says why it is our own code and how a crate could replace it:
+//! the server sees only [`Request`], [`Reply`], [`Handler`] and the structures of [`wire`].
 
 mod channel;
 mod device;

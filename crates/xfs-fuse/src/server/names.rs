@@ -1,4 +1,4 @@
-//! Names: looking them up, making, moving and removing them.
+//! Lookup, creation, renaming and removal of names.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -37,7 +37,7 @@ impl Server {
                 context.check_found(&node)?;
                 reply.add(&self.entry_out(&node));
             }
-            // The kernel remembers that as well.
+            // The kernel caches missing names too.
             Err(Error::Posix(PosixError::NotFound)) if name != "." && name != ".." => {
                 let entry_valid = self.name_valid_seconds();
                 reply.add(&EntryOut { entry_valid, ..EntryOut::default() });
@@ -139,7 +139,7 @@ impl Server {
         let creation = self.creation(request, &directory, mode_and_umask);
         let made = directory.create(name, kind, &creation).map_err(errno)?;
         self.sync_if_required(&made)?;
-        // Its mode is for those who come later.
+        // Its mode applies to later callers.
         self.for_all(made)
     }
 
@@ -163,7 +163,7 @@ impl Server {
         let context = self.context_for_link(request);
         let (directory, file) = (context.node(request.node())?, context.node(link.node)?);
         directory.link(&file, name).map_err(errno)?;
-        // It may have been one without a name.
+        // The file may have had no name before.
         self.unlinked.forget(link.node, &mut 1);
         self.sync_if_required(&file)?;
         reply.add(&self.entry_out(&file));
@@ -182,7 +182,7 @@ impl Server {
         self.sync_if_required(&directory)
     }
 
-    /// Keeps what may have lost its last name for whoever has it open.
+    /// Keeps a file that may have lost its last name, for programs that have it open.
     fn keep_unnamed(&self, node: Node) -> Result<(), Errno> {
         if node.metadata().nlink == 0 {
             self.unlinked.keep(self.node_of(node.number()), self.for_all(node)?);
@@ -202,7 +202,7 @@ impl Server {
             RENAME_NOREPLACE => RenameMode::NoReplace,
             RENAME_EXCHANGE => RenameMode::Exchange,
             RENAME_WHITEOUT => RenameMode::Whiteout,
-            // The kernel holds both directories meanwhile, so the name stays free.
+            // The kernel locks both directories meanwhile, so the name stays free.
             flags if flags == RENAME_WHITEOUT | RENAME_NOREPLACE => {
                 match self.context(request).node(wanted.directory)?.lookup(to) {
                     Err(Error::Posix(PosixError::NotFound)) => RenameMode::Whiteout,
@@ -226,7 +226,7 @@ impl Server {
             RenameMode::Replace | RenameMode::Whiteout => match self.node(directory)?.lookup(to) {
                 Ok(replaced) => Some(replaced),
                 Err(Error::Posix(PosixError::NotFound)) => None,
-                // It would be freed under whoever uses it.
+                // Otherwise the replaced file would be freed while a program uses it.
                 Err(error) => return Err(errno(error)),
             },
             RenameMode::NoReplace | RenameMode::Exchange => None,

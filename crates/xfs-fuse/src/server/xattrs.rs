@@ -10,15 +10,15 @@ use super::{Server, errno};
 use crate::transport::wire::{ROOT_NODE, SetXattrIn, XATTR_KILL_SET_GROUP_ID, XattrSize};
 use crate::transport::{Reply, Request};
 
-/// What programs gain by executing the file.
+/// The privileges that programs gain by executing the file.
 const CAPABILITIES: &str = "security.capability";
-/// What only root sees.
+/// Prefix of the attributes that only root sees.
 const HIDDEN_PREFIX: &[u8] = b"trusted.";
-/// Access control lists.
+/// Prefix of access control lists.
 const LIST_PREFIX: &[u8] = b"system.posix_acl_";
 /// The most bytes of a value, or of a list of names.
 const MOST_BYTES: usize = 64 << 10;
-/// Of setxattr.
+/// Flags of setxattr.
 const CREATE: u32 = 1;
 const REPLACE: u32 = 2;
 const SET_GROUP_ID: u16 = 0o2000;
@@ -100,9 +100,10 @@ impl Server {
         let (context, name) = (self.context(request), request.name()?);
         let node = self.node(request.node())?;
         if name == CAPABILITIES {
-            // The kernel asks for that before a write too, and does not say which it is. Where it does not check who may
-            // do what, it asks before a change that is refused then; who may not remove them by name has not
-            // asked to, and loses nothing: they go with the change.
+            // The kernel also sends this before a write, and does not say which it is. If it does
+            // not check permissions, it sends this before a change that may then be refused. A
+            // caller that may not remove capabilities by name has not asked to, and loses nothing:
+            // the change itself removes them.
             if context.has(Capabilities::SETFCAP) == Some(false) {
                 return Ok(());
             }
@@ -116,7 +117,8 @@ impl Server {
         self.sync_if_required(&node)
     }
 
-    /// An access control list changes the mode. Where the kernel does not check by lists, it does not expect that.
+    /// Setting an access control list changes the mode. A kernel that does not check by lists does
+    /// not expect that.
     fn note_list(&self, request: &Request<'_>, name: &OsStr, reply: &mut Reply<'_>) {
         if self.is_checking() && name.as_bytes().starts_with(LIST_PREFIX) {
             reply.invalidate_attributes(request.node());
@@ -124,7 +126,7 @@ impl Server {
     }
 }
 
-/// Answers with a value, or with its length where the caller has no room yet.
+/// Answers with a value, or with its length if the caller gave no room.
 fn answer_sized(value: &[u8], room: u32, reply: &mut Reply<'_>) -> Result<(), Errno> {
     if room == 0 {
         reply.add(&XattrSize { size: value.len() as u32, padding: 0 });

@@ -4,7 +4,7 @@ use super::{Direction, Statistics};
 use crate::transport::wire::Opcode;
 
 #[test]
-fn requests_and_failures_are_counted() {
+fn statistics_count_requests_and_failures() {
     let statistics = Statistics::new();
     for outcome in [Ok(()), Err(Errno::NOSYS), Err(Errno::NOENT)] {
         assert_eq!(statistics.measure(Opcode::Lookup, || outcome), outcome);
@@ -17,7 +17,7 @@ fn requests_and_failures_are_counted() {
 }
 
 #[test]
-fn bytes_are_counted() {
+fn statistics_count_bytes() {
     let statistics = Statistics::new();
     statistics.add_bytes(Direction::Read, 5);
     statistics.add_bytes(Direction::Written, 1 << 20);
@@ -28,7 +28,7 @@ fn bytes_are_counted() {
 }
 
 #[test]
-fn the_lines_of_a_metric_stand_together() {
+fn prometheus_lines_of_a_metric_are_adjacent() {
     let statistics = Statistics::new();
     for opcode in [Opcode::Lookup, Opcode::Read] {
         statistics.measure(opcode, || Ok(())).expect("counted");

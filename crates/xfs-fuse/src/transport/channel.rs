@@ -1,7 +1,7 @@
-//! The way on which one worker gets requests and gives answers.
+//! The channel on which one worker receives requests and sends answers.
 //!
-//! Owns: how many ways there are, and the loop of a worker on each. Does **not** own: threads, and what requests
-//! mean.
+//! Owns: the number of channels, and a worker's loop on each kind. Does **not** own: threads, and
+//! the meaning of requests.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -20,16 +20,16 @@ use super::wire::{InHeader, Opcode, OutHeader, RingHeader, StaleInode, WriteIn};
 use super::worker_gate::WorkerGate;
 use crate::MountError;
 
-/// Room for the header and the arguments in front of what is written.
+/// Room for the header and the arguments before the data of a WRITE.
 const ARGUMENT_BYTES: usize = 4096;
 
-/// Where requests come from.
+/// The source of a worker's requests.
 pub(super) enum Channel {
     Device(Device),
     Ring(Box<Ring>),
 }
 
-/// Rings for as many workers as are wanted, but one for each queue of the kernel at least.
+/// Opens one ring per thread, and at least one per kernel queue.
 ///
 /// # Errors
 ///
@@ -40,7 +40,8 @@ pub(crate) fn rings(threads: usize) -> Result<Vec<IdleRing>, MountError> {
     (0..threads.max(queues)).map(|_| IdleRing::open().map_err(failed)).collect()
 }
 
-/// The channels of a connection, and how many of these it cannot do without, which come first.
+/// Returns the channels of a connection, and how many of them, from the first on, are
+/// indispensable.
 pub(super) fn channels(
     device: Device,
     threads: usize,
@@ -50,7 +51,7 @@ pub(super) fn channels(
     if rings.is_empty() {
         let mut devices = vec![device];
         while let Some(first) = devices.first().filter(|_| devices.len() < threads) {
-            // Who was given the connection may not open the device himself.
+            // A server that inherited the connection may lack the right to open the device.
             let next = first.another().or_else(|_| first.shared().map_err(failed))?;
             devices.push(next);
         }
@@ -63,13 +64,14 @@ pub(super) fn channels(
         let ring = ring.connect(device.shared().map_err(failed)?, queue);
         channels.push(Channel::Ring(Box::new(ring)));
     }
-    // What does not come through a ring.
+    // The device serves the requests that do not come through a ring.
     channels.insert(0, Channel::Device(device));
     Ok((channels, queues + 1))
 }
 
 impl Channel {
-    /// Makes it ready, in the thread of its worker, which enters where it works by `enter`.
+    /// Prepares the channel in its worker's thread. The worker enters its sandbox by calling
+    /// `enter`.
     pub(super) fn begin(&mut self, enter: impl FnOnce()) -> io::Result<()> {
         match self {
             Self::Device(_) => {
@@ -77,7 +79,7 @@ impl Channel {
                 Ok(())
             }
             Self::Ring(ring) => {
-                // A sandbox does not let that be done.
+                // The sandbox forbids this call, so it comes first.
                 ring.enable()?;
                 enter();
                 ring.begin()
@@ -85,7 +87,7 @@ impl Channel {
         }
     }
 
-    /// Serves requests until there are none any more.
+    /// Serves requests until no more come.
     pub(super) fn serve<H: Handler>(
         &mut self,
         slot: &HandlerSlot<H>,
@@ -103,21 +105,21 @@ impl Channel {
     }
 }
 
-/// Room for the largest request. What is written to a file lies in it from the start of a page on.
+/// Allocates a buffer for the largest request. The data of a WRITE starts at a page boundary in it.
 pub(super) fn request_pages() -> Pages {
     let before = size_of::<InHeader>() + size_of::<WriteIn>();
     Pages::new(MAX_WRITE_BYTES as usize + ARGUMENT_BYTES, before)
 }
 
-/// Where a worker at the device gives its answers.
+/// Sends the answers of a worker that serves the device.
 struct Dispatcher<'a> {
     device: &'a Device,
     reports: &'a Reports,
 }
 
 impl Dispatcher<'_> {
-    /// Answers a request. Whose answer the kernel does not take gets an error instead, and the mount is to
-    /// end: it may not serve as it should.
+    /// Sends an answer. If the kernel rejects it, the request gets an error instead and the mount
+    /// is made to end, because it may not serve correctly any more.
     fn answer(
         &self,
         request: &Request<'_>,
@@ -129,12 +131,13 @@ impl Dispatcher<'_> {
         self.reports.stale(reply.stale_contents());
         let Err(error) = sent else { return Ok(()) };
         self.reports.fail(error);
-        // ENOENT if the kernel has ended the request with an error of its own.
+        // ENOENT means that the kernel has already ended the request with an error of its own.
         self.device.send(reply.finish(request.unique(), Err(Errno::IO)))
     }
 }
 
-/// Until nothing is handled any more, which finds the worker when the next request comes.
+/// Serves requests until the handler is gone. The worker notices that when the next request
+/// arrives.
 fn serve_device<H: Handler>(
     dispatcher: &Dispatcher<'_>,
     slot: &HandlerSlot<H>,
@@ -146,7 +149,7 @@ fn serve_device<H: Handler>(
     let mut reply = Reply::through_pipes(pipes, device.as_fd());
     let mut place = None;
     loop {
-        // The slot is free meanwhile.
+        // The handler slot is free while the worker waits here.
         place.get_or_insert_with(|| worker_gate.enter());
         let Some(length) = device.receive(buffer.bytes_mut())? else { break };
         let request = buffer.bytes().get(..length).and_then(Request::decode);
@@ -177,7 +180,7 @@ fn serve_ring<H: Handler>(
     slot: &HandlerSlot<H>,
     reports: &Reports,
 ) -> io::Result<()> {
-    // Of requests whose contents lie where those of the answer go.
+    // The answer to a request whose contents lie where the answer's contents go.
     let mut aside = Reply::default();
     while ring.wait()? {
         let handler = slot.lock();
@@ -193,10 +196,10 @@ fn serve_ring<H: Handler>(
     Ok(())
 }
 
-/// What the kernel is told beside an answer.
+/// Notifications that accompany an answer.
 struct Invalidations {
     before: Option<StaleInode>,
-    /// Whose contents it is to drop afterwards.
+    /// The node whose contents the kernel must drop afterwards.
     stale_contents: Option<u64>,
 }
 
@@ -206,8 +209,8 @@ impl Invalidations {
     }
 }
 
-/// Has a request handled, and its answer written where its contents lie. Comes back with the header of the answer, and
-/// what the kernel is told beside it.
+/// Handles a request and writes its answer into `contents`. Returns the header of the answer and
+/// the notifications that accompany it.
 fn answer<H: Handler>(
     handler: &H,
     message: &RingHeader,
@@ -233,7 +236,7 @@ fn answer<H: Handler>(
     }
 }
 
-/// Copies an answer to where the kernel takes it.
+/// Copies an answer to the memory from which the kernel takes it.
 fn put(
     reply: &mut Reply<'_>,
     unique: u64,

@@ -1,6 +1,6 @@
 //! A connection to the kernel while it is served.
 //!
-//! Owns: the first exchange, the workers and how they end. Does **not** own: what requests mean
+//! Owns: the handshake, the workers and how they end. Does **not** own: the meaning of requests
 //! ([`Handler`]), and mounting.
 //!
 //! ```text
@@ -10,10 +10,11 @@
 //!                       └───────────────────────────────────────┘
 //! ```
 //!
-//! Each worker has a [`Channel`] of its own, so that the kernel finds the request of an answer without
-//! a lock that all share, and a slot: the lock under which it handles a request. Who empties all slots
-//! knows that no request is being handled and none will be, though the workers may wait in the kernel for
-//! ever: nothing but the end of the process calls them back from there.
+//! Each worker has a [`Channel`] of its own, so that the kernel finds the request of an answer
+//! without a lock that all workers share. Each worker also has a handler slot: the lock under which
+//! it handles a request. A thread that has emptied every slot knows that no request is being
+//! handled and none will be. The workers may still wait in the kernel for ever: only the end of the
+//! process wakes them.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -37,33 +38,35 @@ use super::wire::{InitFlags, Opcode};
 use super::worker_gate::WorkerGate;
 use crate::{Checks, MountError, Service};
 
-/// The most bytes that one request writes or reads: what the kernel allows by itself.
+/// The largest read or write in one request, in bytes: the kernel's own limit without further
+/// privilege.
 pub const MAX_WRITE_BYTES: u32 = 1 << 20;
 pub(super) const PAGE_BYTES: u32 = 4096;
 
-/// Who answers requests.
+/// Answers requests.
 pub trait Handler: Send + Sync + 'static {
-    /// What it wants the kernel to do, of what the kernel offers.
+    /// Returns the features that the server wants, from those that the kernel may offer.
     fn wishes(&self) -> InitFlags;
 
-    /// Who checks permissions.
+    /// Returns whether the kernel or the server checks permissions.
     fn checks(&self) -> Checks {
         Checks::Kernel
     }
 
-    /// Called before the first request. What the kernel shall not keep of attributes is told by `invalidator`.
+    /// Called before the first request. `invalidator` makes the kernel drop cached attributes
+    /// later.
     fn set_invalidator(&self, _: Invalidator) {}
 
     /// Called by each worker in its own thread, before its first request.
     fn begin_worker(&self) {}
 
-    /// Whether such a request waits for the device that the volume lies on, so that meanwhile another
-    /// worker may wait for requests.
+    /// Returns whether such a request waits for the volume's device. Meanwhile another worker may
+    /// wait for requests.
     fn waits(&self, _: Opcode) -> bool {
         false
     }
 
-    /// The nodes of which the kernel may hold more than it has said.
+    /// Returns the nodes of which the kernel may hold data that it has not sent yet.
     fn unwritten_nodes(&self) -> Vec<u64> {
         Vec::new()
     }
@@ -72,61 +75,62 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// What the caller gets. ENOSYS means that this is not served, and mostly that it will not be
-    /// asked for again.
+    /// The errno that the caller gets. ENOSYS means that the server does not support the request.
+    /// For most requests the kernel then does not send it again.
     fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno>;
 }
 
-/// The handler of one worker, locked while it handles a request; `None` once that is over.
+/// The handler of one worker, locked while the worker handles a request. `None` after the end.
 pub(super) type HandlerSlot<H> = CachePadded<Mutex<Option<Arc<H>>, Slot>>;
 
-/// What workers and those who end a session tell.
+/// An event that a worker or another thread sends to the thread that waits in [`Session::wait`].
 enum SessionEvent {
     WorkerEnded,
-    /// A request could not be answered as it should, or a worker serves no more.
+    /// A request got no correct answer, or a worker has ended with an error.
     Failed(Failure),
-    /// A worker panics.
+    /// A worker is panicking.
     Panicked,
     Halt,
-    /// There are pipes to be given back when they rest.
+    /// A pipe was opened, which must be closed after it has been idle.
     PipeOpened,
-    /// What the kernel holds of the contents of a node is out of date.
+    /// The kernel's cached contents of this node are out of date.
     StaleContents(u64),
-    /// What it holds of the attributes of one is.
+    /// The kernel's cached attributes of this node are out of date.
     StaleAttributes(u64),
 }
 
-/// Has the kernel forget attributes that it was told, from any thread and at any time. It does not wait: the
-/// kernel may be about to drop that inode, for which it may have to be served.
+/// Makes the kernel drop cached attributes, from any thread and at any time. It does not wait. The
+/// kernel may be about to drop that inode, and may need an answer from the server for that.
 #[derive(Clone)]
 pub struct Invalidator(Sender<SessionEvent>);
 
 impl Invalidator {
-    /// Has it forget those of a node.
+    /// Drops the cached attributes of a node.
     pub fn invalidate(&self, node: u64) {
-        // Nobody hears it when the session has ended.
+        // The session may have ended, in which case the event is not needed.
         let _ = self.0.send(SessionEvent::StaleAttributes(node));
     }
 }
 
-/// How a worker has failed.
+/// The failure of a worker.
 pub(super) struct Failure {
     error: io::Error,
-    /// Whether it serves no more, so that somebody may wait for an answer for ever.
+    /// Whether the worker has ended, so that a caller may wait for an answer for ever.
     has_ended: bool,
 }
 
-/// Where a worker tells the thread that waits for the end what that shall do.
+/// A worker's way to report to the thread in [`Session::wait`].
 pub(super) struct Reports(Sender<SessionEvent>);
 
 impl Reports {
-    /// A request could not be answered as it should: has the mount end. The worker goes on meanwhile.
+    /// Reports that a request got no correct answer, which makes the mount end. The worker
+    /// continues meanwhile.
     pub(super) fn fail(&self, error: io::Error) {
-        // Nobody hears it when the session has ended by itself.
+        // The session may have ended by itself, in which case the event is not needed.
         let _ = self.0.send(SessionEvent::Failed(Failure { error, has_ended: false }));
     }
 
-    /// The contents of a node, if one is given, have changed and the kernel may hold those before.
+    /// Reports that the contents of `node` have changed and the kernel may hold the old ones.
     pub(super) fn stale(&self, node: Option<u64>) {
         if let Some(node) = node {
             let _ = self.0.send(SessionEvent::StaleContents(node));
@@ -140,48 +144,49 @@ pub struct Session<H: Handler> {
     workers: Vec<JoinHandle<()>>,
     notices: Receiver<SessionEvent>,
     pipes: Arc<Pipes>,
-    /// When pipes are given back next, if there are any.
+    /// When idle pipes are closed next, if any pipe is open.
     rests: Cell<Option<Instant>>,
     /// The first failure of a worker.
     failure: RefCell<Option<io::Error>>,
-    /// Whether a worker has failed that serves no more.
+    /// Whether a worker has ended with an error.
     is_broken: Cell<bool>,
-    /// What is done before the process ends with a panic.
+    /// Called before a panic ends the process.
     last_act: Box<dyn Fn() + Send>,
     halter: Halter,
     handler: Arc<H>,
-    /// Where the kernel is told something that it has not asked for.
+    /// The descriptor for notifications that the kernel has not asked for.
     notifier: Device,
 }
 
-/// Ends a session from another thread.
+/// Halts a session from another thread.
 #[derive(Clone)]
 pub struct Halter(Sender<SessionEvent>);
 
 impl Halter {
-    /// Has [`Session::wait`] return [`WaitOutcome::Halted`].
+    /// Makes [`Session::wait`] return [`WaitOutcome::Halted`].
     pub fn halt(&self) {
-        // Nobody hears it when the session has ended by itself.
+        // The session may have ended by itself, in which case the event is not needed.
         let _ = self.0.send(SessionEvent::Halt);
     }
 }
 
-/// Why [`Session::wait`] returned.
+/// The reason for which [`Session::wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
-    /// The volume was unmounted: no request will come any more.
+    /// The volume was unmounted: no more requests will come.
     Ended,
-    /// Somebody asked for it to halt; requests still come.
+    /// A [`Halter`] was used. Requests still come.
     Halted,
-    /// A worker has failed, and [`Session::failure`] says how.
+    /// A worker has failed. [`Session::failure`] returns the error.
     Failed,
-    /// The time is over.
+    /// The timeout has expired.
     TimedOut,
 }
 
 impl<H: Handler> Session<H> {
-    /// Answers the kernel's first request and starts workers: as many as `service` says, or as the system gives
-    /// if that is at least one, or with `rings` one for each, at least as many as the kernel has queues.
+    /// Performs the handshake and starts the workers. Without rings their number is what `service`
+    /// asks for, or what the system grants if that is at least one. With `rings` there is one
+    /// worker per ring, and at least one per kernel queue.
     pub(crate) fn start(
         device: Device,
         handler: H,
@@ -202,7 +207,7 @@ impl<H: Handler> Session<H> {
         let (sender, notices) = channel();
         handler.set_invalidator(Invalidator(sender.clone()));
         let opener = sender.clone();
-        // Nobody hears it when the session has ended.
+        // The session may have ended, in which case the event is not needed.
         let pipes = Arc::new(Pipes::new(move || drop(opener.send(SessionEvent::PipeOpened))));
         let (begun, begins) = channel();
         let mut workers = Vec::new();
@@ -216,8 +221,8 @@ impl<H: Handler> Session<H> {
                     return Err(MountError::Failed { what: "its threads".to_owned(), source });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, wanted, "{index} threads serve");
-                    // Nobody is behind the other slots, and nobody shall wait for them.
+                    tracing::warn!(%error, wanted, "the mount is served by {index} threads");
+                    // No worker uses the remaining slots, so their handlers must not count.
                     for slot in slots.iter().skip(index) {
                         slot.lock().take();
                     }
@@ -243,31 +248,32 @@ impl<H: Handler> Session<H> {
         })
     }
 
-    /// Who answers.
+    /// Returns the handler that answers requests.
     #[must_use]
     pub fn handler(&self) -> &H {
         &self.handler
     }
 
-    /// What ends this session from elsewhere.
+    /// Returns a handle that halts this session from another thread.
     #[must_use]
     pub fn halter(&self) -> Halter {
         self.halter.clone()
     }
 
-    /// Has the kernel write the pages that it holds of files, and returns when it has. Workers have to
-    /// serve that meanwhile, so this is for another thread.
+    /// Makes the kernel write its cached pages of files, and returns when it has. The workers must
+    /// serve those writes meanwhile, so no worker may call this.
     pub(crate) fn settle(&self) -> io::Result<()> {
         let mut settled = Ok(());
         for node in self.handler.unwritten_nodes() {
-            // It writes a page before it drops it, and waits for those that are being written.
+            // The kernel writes a dirty page before it drops it, and waits for pages that are being
+            // written.
             let sent = self.notifier.send(stale_inode(node, 0).as_bytes());
             settled = settled.and(sent);
         }
         settled
     }
 
-    /// Waits for the end, at most this long. Meanwhile it gives back pipes that rest.
+    /// Waits for the end, at most `timeout`. Meanwhile it closes idle pipes.
     pub fn wait(&self, timeout: Duration) -> WaitOutcome {
         let end = Instant::now().checked_add(timeout);
         loop {
@@ -297,10 +303,11 @@ impl<H: Handler> Session<H> {
         }
     }
 
-    /// What somebody who waits is told of it, if anything.
+    /// Handles an event. Returns the outcome if it ends the wait.
     fn note(&self, notice: SessionEvent) -> Option<WaitOutcome> {
         match notice {
-            // The thread is not quite gone when it says so; its slot is free, though.
+            // The thread is still about to exit when it sends this event, but its slot is already
+            // empty.
             SessionEvent::WorkerEnded => self.has_ended().then_some(WaitOutcome::Ended),
             SessionEvent::PipeOpened => {
                 self.rests.set(self.rests.get().or_else(|| Some(Instant::now() + REST)));
@@ -314,13 +321,13 @@ impl<H: Handler> Session<H> {
             }
             SessionEvent::StaleContents(node) => {
                 if let Err(error) = self.notifier.send(stale_inode(node, 0).as_bytes()) {
-                    tracing::warn!(%error, node, "the kernel keeps contents that are out of date");
+                    tracing::warn!(%error, node, "the kernel still caches stale contents");
                 }
                 None
             }
             SessionEvent::StaleAttributes(node) => {
                 if let Err(error) = self.notifier.send(stale_inode(node, -1).as_bytes()) {
-                    tracing::warn!(%error, node, "the kernel keeps attributes that are out of date");
+                    tracing::warn!(%error, node, "the kernel still caches stale attributes");
                 }
                 None
             }
@@ -332,12 +339,13 @@ impl<H: Handler> Session<H> {
         }
     }
 
-    /// How the first worker has failed, if one has.
+    /// Returns the first failure of a worker, once.
     pub fn failure(&self) -> Option<io::Error> {
         self.failure.take()
     }
 
-    /// Whether somebody may wait for an answer that nobody gives, until the connection ends.
+    /// Returns whether a caller may wait for an answer that no worker gives, until the connection
+    /// ends.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken.get()
     }
@@ -346,14 +354,14 @@ impl<H: Handler> Session<H> {
         self.slots.iter().all(|slot| slot.try_lock().is_some_and(|handler| handler.is_none()))
     }
 
-    /// Returns the handler once no request is being handled, and lets none be handled any more.
+    /// Waits until no request is being handled, prevents further requests, and returns the handler.
     pub fn finish(self) -> Option<H> {
         for slot in self.slots.iter() {
             slot.lock().take();
         }
         for worker in self.workers {
             if worker.is_finished() {
-                // A panic has ended the process.
+                // A panic would have ended the process.
                 let _ = worker.join();
             }
         }
@@ -361,7 +369,7 @@ impl<H: Handler> Session<H> {
     }
 }
 
-/// Who serves a line.
+/// The thread that serves one channel.
 struct Worker {
     index: usize,
     channel: Channel,
@@ -370,7 +378,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Starts it behind its slot. It says in `begun` whether it can serve.
+    /// Starts the thread. The thread reports to `begun` whether it can serve.
     fn spawn<H: Handler>(
         self,
         slots: &Arc<[HandlerSlot<H>]>,
@@ -388,7 +396,7 @@ impl Worker {
                 }
             });
             let can_serve = began.is_ok();
-            // Nobody listens any more where another worker has failed to begin.
+            // Nothing receives this if another worker has failed to begin.
             let _ = begun.send(began);
             let reports = Reports(sender.clone());
             let served = match can_serve {
@@ -404,18 +412,18 @@ impl Worker {
     }
 }
 
-/// How long the first thread has for what it does before the process ends with a panic.
+/// Time for the waiting thread to run `last_act` before a panic ends the process.
 const LAST_ACT: Duration = Duration::from_secs(2);
 
-/// Ends the process where a worker panics: whoever waits for its answer would wait for ever, and what
-/// the volume holds in memory may not fit together. The next mount recovers.
+/// Ends the process when a worker panics. The caller of its request would wait for ever, and the
+/// in-memory state of the volume may be inconsistent. The next mount recovers.
 struct EndWithPanic(Sender<SessionEvent>);
 
 impl Drop for EndWithPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The thread that waits may do what one in a sandbox may not. If it does something else it comes
-            // too late.
+            // The waiting thread may make calls that a worker's sandbox forbids. If that thread is
+            // busy, the process ends without `last_act`.
             let _ = self.0.send(SessionEvent::Panicked);
             std::thread::sleep(LAST_ACT);
             std::process::abort();

@@ -1,27 +1,28 @@
-//! How many workers wait at the device at a time.
+//! Limits how many workers wait at the device at a time.
 //!
-//! The kernel wakes them in turn. With more of them than processors each request finds another thread, which
-//! has slept for long, and one that has just answered often takes the request that another was woken for.
-//! So the others stand aside until one of those at the device goes to wait for the volume's.
+//! The kernel wakes waiting workers in turn. With more workers than processors, each request wakes
+//! a thread that has slept for long, and a worker that has just answered often takes the request
+//! for which another was woken. So the other workers wait here until a worker at the device waits
+//! for the volume's device instead.
 
 use xfs_sync::{Condvar, Mutex, Volume};
 
-/// Where those stand who have no place.
+/// Holds the workers that may not wait at the device.
 pub(super) struct WorkerGate {
     places: Mutex<usize, Volume>,
     left: Condvar<Volume>,
 }
 
-/// A place at the device, until it is dropped.
+/// The right to wait at the device, until dropped.
 pub(super) struct GatePass<'a>(&'a WorkerGate);
 
 impl WorkerGate {
-    /// One that lets so many in.
+    /// Creates a gate that admits `places` workers.
     pub(super) fn new(places: usize) -> Self {
         Self { places: Mutex::new(places), left: Condvar::new() }
     }
 
-    /// Waits for a place.
+    /// Waits for a pass.
     pub(super) fn enter(&self) -> GatePass<'_> {
         let mut places = self.places.lock();
         while *places == 0 {

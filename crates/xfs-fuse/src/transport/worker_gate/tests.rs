@@ -4,7 +4,7 @@ use std::thread;
 use super::WorkerGate;
 
 #[test]
-fn who_leaves_lets_the_next_in() {
+fn worker_that_leaves_admits_the_next() {
     let worker_gate = WorkerGate::new(2);
     let (first, second) = (worker_gate.enter(), worker_gate.enter());
     let (entered, entries) = channel();
@@ -19,7 +19,7 @@ fn who_leaves_lets_the_next_in() {
         }
         assert!(entries.try_recv().is_err());
         drop(first);
-        // The one that was let in leaves, and so lets the other in.
+        // The admitted worker leaves, which admits the other one.
         entries.recv().unwrap();
         entries.recv().unwrap();
     });
