@@ -46,16 +46,16 @@ pub struct Account {
     pub paths: ByteList,
 }
 
-/// Sums of what belongs together.
+/// AccountSums of what belongs together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sums {
+struct AccountSums {
     inodes: u64,
     size: u64,
     blocks: u64,
     shared_blocks: u64,
 }
 
-impl Sums {
+impl AccountSums {
     fn add(&mut self, other: Self) {
         self.inodes += other.inodes;
         self.size = self.size.saturating_add(other.size);
@@ -66,18 +66,18 @@ impl Sums {
 
 /// A shared extent of an inode, and whom it would be charged to.
 #[derive(Clone, Copy, Debug)]
-struct Claim {
+struct SharedClaim {
     /// For each kind of account that is wanted.
     keys: [u64; 3],
     start: u64,
     length: u64,
 }
 
-/// Sums over some rows. Claims are in the order of the rows.
+/// AccountSums over some rows. Claims are in the order of the rows.
 #[derive(Debug, Default)]
 pub(crate) struct AccountPart {
-    sums: [HashMap<u64, Sums>; 3],
-    claims: Vec<Claim>,
+    sums: [HashMap<u64, AccountSums>; 3],
+    claims: Vec<SharedClaim>,
 }
 
 const KINDS: [AccountBy; 3] = [AccountBy::Owner, AccountBy::Project, AccountBy::Directory];
@@ -97,21 +97,22 @@ impl AccountPart {
             u64::from(view.row.project_id),
             directory.unwrap_or(u64::MAX),
         ];
-        let one = Sums { inodes: 1, size: view.row.size, blocks: view.blocks(), shared_blocks: 0 };
+        let one =
+            AccountSums { inodes: 1, size: view.row.size, blocks: view.blocks(), shared_blocks: 0 };
         for ((kind, key), sums) in KINDS.into_iter().zip(keys).zip(&mut self.sums) {
             if wanted.contains(&kind) {
                 sums.entry(key).or_default().add(one);
             }
         }
-        self.claims.extend(shared.map(|(start, length)| Claim { keys, start, length }));
+        self.claims.extend(shared.map(|(start, length)| SharedClaim { keys, start, length }));
     }
 }
 
-/// Sums over a volume.
+/// AccountSums over a volume.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
-    sums: [HashMap<u64, Sums>; 3],
-    claimed: Claimed,
+    sums: [HashMap<u64, AccountSums>; 3],
+    claimed: ClaimedBlocks,
 }
 
 impl Accounts {
@@ -146,7 +147,7 @@ impl Accounts {
             }
             let mut sums: Vec<_> = sums.into_iter().collect();
             sums.sort_unstable_by_key(|(key, _)| *key);
-            for (key, Sums { inodes, size, blocks, shared_blocks }) in sums {
+            for (key, AccountSums { inodes, size, blocks, shared_blocks }) in sums {
                 let paths = ByteList::default();
                 rows.push(Account { by, key, inodes, size, blocks, shared_blocks, paths });
             }
@@ -162,14 +163,17 @@ impl Accounts {
 }
 
 /// The sums of each directory with those of all directories below it.
-fn with_descendants(own: &HashMap<u64, Sums>, directories: &DirectoryTable) -> HashMap<u64, Sums> {
-    let mut all: Vec<Sums> = vec![Sums::default(); directories.len()];
+fn with_descendants(
+    own: &HashMap<u64, AccountSums>,
+    directories: &DirectoryTable,
+) -> HashMap<u64, AccountSums> {
+    let mut all: Vec<AccountSums> = vec![AccountSums::default(); directories.len()];
     for (position, sums) in all.iter_mut().enumerate() {
         let ino = directories.ino(position);
         *sums = ino.and_then(|ino| own.get(&ino)).copied().unwrap_or_default();
     }
     // A child's path is longer than its parent's: from the longest on, each is complete in its turn.
-    for position in directories.by_falling_depth() {
+    for position in directories.by_descending_path_length() {
         let sums = all.get(position).copied().unwrap_or_default();
         let parent = directories.parent(position).and_then(|parent| all.get_mut(parent));
         if let Some(parent) = parent {
@@ -182,9 +186,9 @@ fn with_descendants(own: &HashMap<u64, Sums>, directories: &DirectoryTable) -> H
 
 /// Blocks that were counted: start and end of runs that neither overlap nor touch.
 #[derive(Debug, Default)]
-struct Claimed(BTreeMap<u64, u64>);
+struct ClaimedBlocks(BTreeMap<u64, u64>);
 
-impl Claimed {
+impl ClaimedBlocks {
     /// Claims a run of blocks. Returns how many of them were claimed before.
     fn claim(&mut self, start: u64, length: u64) -> u64 {
         let (mut run_start, mut run_end) = (start, start.saturating_add(length));

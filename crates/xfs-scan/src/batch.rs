@@ -21,7 +21,7 @@ const LINK_HEAD_BYTES: usize = 12;
 
 /// One thing beside a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Item<'a> {
+pub(crate) enum RowItem<'a> {
     /// A directory entry that leads to the inode.
     Link(Link<'a>),
     /// The target of a symbolic link.
@@ -92,12 +92,12 @@ impl Batch {
 
 /// Appends an item to an arena. What does not fit 16 bits of length is cut there: no name does, and
 /// no target, that a verified volume holds.
-pub(crate) fn push_item(arena: &mut Vec<u8>, item: Item<'_>) {
+pub(crate) fn push_item(arena: &mut Vec<u8>, item: RowItem<'_>) {
     match item {
-        Item::Link(link) => push_link(arena, link),
-        Item::Symlink(target) => push_parts(arena, 2, &[], target),
-        Item::Xattr(name) => push_parts(arena, 3, &[], name),
-        Item::Shared(SharedRun { start, length }) => {
+        RowItem::Link(link) => push_link(arena, link),
+        RowItem::Symlink(target) => push_parts(arena, 2, &[], target),
+        RowItem::Xattr(name) => push_parts(arena, 3, &[], name),
+        RowItem::Shared(SharedRun { start, length }) => {
             push_parts(arena, 4, &start.to_be_bytes(), &length.to_be_bytes());
         }
     }
@@ -130,20 +130,20 @@ pub(crate) struct Items<'a> {
 impl<'a> Items<'a> {
     /// Only the runs of shared blocks.
     pub(crate) fn shared(self) -> impl Iterator<Item = SharedRun> {
-        self.filter_map(|item| if let Item::Shared(run) = item { Some(run) } else { None })
+        self.filter_map(|item| if let RowItem::Shared(run) = item { Some(run) } else { None })
     }
 
     /// Only the links.
     pub(crate) fn links(self) -> impl Iterator<Item = Link<'a>> {
-        self.filter_map(|item| if let Item::Link(link) = item { Some(link) } else { None })
+        self.filter_map(|item| if let RowItem::Link(link) = item { Some(link) } else { None })
     }
 }
 
 impl<'a> Iterator for Items<'a> {
-    type Item = Item<'a>;
+    type Item = RowItem<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Item<'a>> {
+    fn next(&mut self) -> Option<RowItem<'a>> {
         let (&[tag, high, low], rest) = self.rest.split_first_chunk()?;
         let length = usize::from(u16::from_be_bytes([high, low]));
         let (payload, rest) = rest.split_at_checked(length)?;
@@ -152,19 +152,19 @@ impl<'a> Iterator for Items<'a> {
             1 => {
                 let (&parent, after) = payload.split_first_chunk()?;
                 let (&generation, name) = after.split_first_chunk()?;
-                Some(Item::Link(Link {
+                Some(RowItem::Link(Link {
                     parent: u64::from_be_bytes(parent),
                     parent_generation: u32::from_be_bytes(generation),
                     name,
                 }))
             }
-            2 => Some(Item::Symlink(payload)),
-            3 => Some(Item::Xattr(payload)),
+            2 => Some(RowItem::Symlink(payload)),
+            3 => Some(RowItem::Xattr(payload)),
             _ => {
                 let (&start, after) = payload.split_first_chunk()?;
                 let (&length, _) = after.split_first_chunk()?;
                 let (start, length) = (u64::from_be_bytes(start), u64::from_be_bytes(length));
-                Some(Item::Shared(SharedRun { start, length }))
+                Some(RowItem::Shared(SharedRun { start, length }))
             }
         }
     }

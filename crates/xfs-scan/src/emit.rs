@@ -7,9 +7,9 @@ use xfs_format::AgNumber;
 use xfs_format::inode::FileType;
 
 use crate::accounting::AccountPart;
-use crate::batch::{Batch, Item, Link};
-use crate::memory::{Memory, Spilled};
-use crate::output::{Encoding, Fact, Piece, RowEncoder, Rows};
+use crate::batch::{Batch, Link, RowItem};
+use crate::memory::{Memory, SpillRange};
+use crate::output::{Encoding, Fact, OutputPiece, RowEncoder, Rows};
 use crate::paths::{DirectoryTable, NoPath, PathWriter};
 use crate::row::{ByteList, Row, RowView};
 use crate::source::ScanSource;
@@ -22,7 +22,7 @@ const PIECE_BYTES: usize = 16 << 20;
 const MOST_PATH_BYTES: usize = 64 << 20;
 
 /// What the emitting workers share.
-pub(crate) struct Emission<'a> {
+pub(crate) struct EmitContext<'a> {
     pub(crate) source: &'a ScanSource,
     pub(crate) memory: &'a Memory,
     /// `None` where nothing is written.
@@ -35,15 +35,15 @@ pub(crate) struct Emission<'a> {
 }
 
 /// A part of what came of some batches, in order.
-pub(crate) enum Part {
-    Piece(Piece),
+pub(crate) enum EmittedPart {
+    Piece(OutputPiece),
     /// Lines in the spill file, and the facts beside them.
-    Spilled(Spilled, Vec<Fact>),
+    Spilled(SpillRange, Vec<Fact>),
 }
 
 /// What came of some batches.
 pub(crate) struct Emitted {
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<EmittedPart>,
     pub(crate) inodes: u64,
     pub(crate) findings: u64,
     /// Inode numbers that have no row because of a finding.
@@ -54,7 +54,7 @@ pub(crate) struct Emitted {
 
 /// Emits batches for one worker.
 pub(crate) struct Emitter<'a> {
-    emission: &'a Emission<'a>,
+    context: &'a EmitContext<'a>,
     writer: Option<PathWriter<'a>>,
     paths: ByteList,
     xattrs: ByteList,
@@ -62,13 +62,13 @@ pub(crate) struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    pub(crate) fn new(emission: &'a Emission<'a>) -> Self {
+    pub(crate) fn new(context: &'a EmitContext<'a>) -> Self {
         Self {
-            emission,
-            writer: emission.directories.map(PathWriter::new),
+            context,
+            writer: context.directories.map(PathWriter::new),
             paths: ByteList::default(),
             xattrs: ByteList::default(),
-            block_units_log: emission.source.geometry().block_log - 9,
+            block_units_log: context.source.geometry().block_log - 9,
         }
     }
 
@@ -77,15 +77,15 @@ impl<'a> Emitter<'a> {
         &mut self,
         batches: impl IntoIterator<Item = Result<(AgNumber, Batch, Vec<Finding>), ScanError>>,
     ) -> Result<Emitted, ScanError> {
-        let emission = self.emission;
-        let mut pieces = Pieces::new(emission)?;
-        let mut summary = emission.summary_now.map(|now| Box::new(Summary::new(now)));
-        let mut accounts = (!emission.accounts.is_empty()).then(Box::<AccountPart>::default);
+        let context = self.context;
+        let mut pieces = PieceWriter::new(context)?;
+        let mut summary = context.summary_now.map(|now| Box::new(Summary::new(now)));
+        let mut accounts = (!context.accounts.is_empty()).then(Box::<AccountPart>::default);
         let (mut inodes, mut findings, mut missing_inodes) = (0, 0, 0);
         for batch in batches {
             let (group, batch, mut found) = batch?;
             for row in &batch.rows {
-                self.gather(row, &batch, &mut found);
+                self.collect_names(row, &batch, &mut found);
                 let view = RowView {
                     row,
                     ag: group.0,
@@ -104,7 +104,7 @@ impl<'a> Emitter<'a> {
                     let parent = items.clone().links().next().map(|link| link.parent);
                     let directory = if is_directory(row) { Some(row.ino) } else { parent };
                     let shared = items.shared().map(|run| (run.start, run.length));
-                    accounts.add(emission.accounts, &view, directory, shared);
+                    accounts.add(context.accounts, &view, directory, shared);
                 }
             }
             inodes += batch.rows.len() as u64;
@@ -118,13 +118,13 @@ impl<'a> Emitter<'a> {
 
     /// Gathers the paths and attribute names of a row.
     #[inline]
-    fn gather(&mut self, row: &Row, batch: &Batch, findings: &mut Vec<Finding>) {
+    fn collect_names(&mut self, row: &Row, batch: &Batch, findings: &mut Vec<Finding>) {
         self.paths.clear();
         self.xattrs.clear();
-        let is_root = row.ino == self.emission.source.root.0;
+        let is_root = row.ino == self.context.source.root.0;
         let Some(writer) = &mut self.writer else {
             for item in batch.items(row) {
-                if let Item::Xattr(name) = item {
+                if let RowItem::Xattr(name) = item {
                     self.xattrs.push(name);
                 }
             }
@@ -136,7 +136,7 @@ impl<'a> Emitter<'a> {
         let mut link_count = 0_u64;
         for item in batch.items(row) {
             match item {
-                Item::Link(link) if !is_root => {
+                RowItem::Link(link) if !is_root => {
                     link_count += 1;
                     if self.paths.byte_length() > MOST_PATH_BYTES {
                         note_too_many(row, findings);
@@ -146,8 +146,8 @@ impl<'a> Emitter<'a> {
                         note_no_path(row, &link, reason, findings);
                     }
                 }
-                Item::Xattr(name) => self.xattrs.push(name),
-                Item::Link(_) | Item::Symlink(_) | Item::Shared(_) => {}
+                RowItem::Xattr(name) => self.xattrs.push(name),
+                RowItem::Link(_) | RowItem::Symlink(_) | RowItem::Shared(_) => {}
             }
         }
         if link_count == 0 && row.nlink != 0 && !is_root {
@@ -157,18 +157,18 @@ impl<'a> Emitter<'a> {
 }
 
 /// Pieces that are being filled, one after the other.
-struct Pieces<'a> {
-    emission: &'a Emission<'a>,
+struct PieceWriter<'a> {
+    context: &'a EmitContext<'a>,
     /// `None` where nothing is written.
     encoder: Option<Box<dyn RowEncoder + 'a>>,
     is_empty: bool,
-    full: Vec<Part>,
+    full: Vec<EmittedPart>,
 }
 
-impl<'a> Pieces<'a> {
-    fn new(emission: &'a Emission<'a>) -> Result<Self, ScanError> {
-        let encoder = emission.encoder()?;
-        Ok(Self { emission, encoder, is_empty: true, full: Vec::new() })
+impl<'a> PieceWriter<'a> {
+    fn new(context: &'a EmitContext<'a>) -> Result<Self, ScanError> {
+        let encoder = context.encoder()?;
+        Ok(Self { context, encoder, is_empty: true, full: Vec::new() })
     }
 
     /// Encodes one row. A piece that has grown large is put by, lines in the spill file: the rows of
@@ -181,34 +181,36 @@ impl<'a> Pieces<'a> {
         let Some(encoder) = &mut self.encoder else { return Ok(()) };
         self.is_empty = false;
         row(&mut **encoder)?;
-        if encoder.size_bytes() > PIECE_BYTES { self.put_by() } else { Ok(()) }
+        if encoder.size_bytes() > PIECE_BYTES { self.complete_piece() } else { Ok(()) }
     }
 
     #[cold]
-    fn put_by(&mut self) -> Result<(), ScanError> {
-        let Some(full) = std::mem::replace(&mut self.encoder, self.emission.encoder()?) else {
+    fn complete_piece(&mut self) -> Result<(), ScanError> {
+        let Some(full) = std::mem::replace(&mut self.encoder, self.context.encoder()?) else {
             return Ok(());
         };
         self.is_empty = true;
-        let Piece { rows, facts } = full.finish()?;
+        let OutputPiece { rows, facts } = full.finish()?;
         self.full.push(match rows {
-            Some(Rows::Lines(lines)) => Part::Spilled(self.emission.memory.spill(&lines)?, facts),
-            rows => Part::Piece(Piece { rows, facts }),
+            Some(Rows::Lines(lines)) => {
+                EmittedPart::Spilled(self.context.memory.spill(&lines)?, facts)
+            }
+            rows => EmittedPart::Piece(OutputPiece { rows, facts }),
         });
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Vec<Part>, ScanError> {
+    fn finish(mut self) -> Result<Vec<EmittedPart>, ScanError> {
         if let Some(encoder) = self.encoder
             && !self.is_empty
         {
-            self.full.push(Part::Piece(encoder.finish()?));
+            self.full.push(EmittedPart::Piece(encoder.finish()?));
         }
         Ok(self.full)
     }
 }
 
-impl Emission<'_> {
+impl EmitContext<'_> {
     fn encoder(&self) -> Result<Option<Box<dyn RowEncoder + '_>>, ScanError> {
         self.encoding.map(|encoding| encoding.encoder(&self.source.volume)).transpose()
     }
@@ -224,7 +226,7 @@ fn find_symlink<'b>(batch: &'b Batch, row: &Row) -> Option<&'b [u8]> {
         return None;
     }
     batch.items(row).find_map(|item| match item {
-        Item::Symlink(target) => Some(target),
+        RowItem::Symlink(target) => Some(target),
         _ => None,
     })
 }

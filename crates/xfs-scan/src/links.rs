@@ -13,8 +13,8 @@
 use xfs_format::InodeNumber;
 
 use crate::ScanError;
-use crate::batch::{Batch, Item, Link, push_item};
-use crate::memory::{Memory, Spilled};
+use crate::batch::{Batch, Link, RowItem, push_item};
+use crate::memory::{Memory, SpillRange};
 use crate::plan::Plan;
 use crate::{Finding, FindingCode};
 
@@ -25,7 +25,7 @@ const RESERVE_BYTES: usize = 256 << 10;
 #[derive(Default)]
 pub(crate) struct LinkBuckets {
     buckets: Vec<Vec<u8>>,
-    runs: Vec<(usize, Spilled)>,
+    runs: Vec<(usize, SpillRange)>,
     used: usize,
     reserved: usize,
 }
@@ -51,7 +51,7 @@ impl LinkBuckets {
     }
 
     /// Spills the buckets if they have outgrown the memory. Called now and then.
-    pub(crate) fn settle(&mut self, memory: &Memory) -> Result<(), ScanError> {
+    pub(crate) fn spill_if_needed(&mut self, memory: &Memory) -> Result<(), ScanError> {
         while self.used > self.reserved {
             if memory.reserve(RESERVE_BYTES) {
                 self.reserved += RESERVE_BYTES;
@@ -78,7 +78,7 @@ pub(crate) struct LinkRuns {
 #[derive(Default)]
 pub(crate) struct UnitLinks {
     kept: Vec<Vec<u8>>,
-    spilled: Vec<Spilled>,
+    spilled: Vec<SpillRange>,
 }
 
 impl LinkRuns {
@@ -111,20 +111,20 @@ impl LinkRuns {
 /// One entry, its name borrowed from its bucket. Ordered by child first, then so that the order of
 /// paths does not depend on which worker found them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry<'a> {
+struct LinkEntry<'a> {
     child: u64,
     parent: u64,
     name: &'a [u8],
     parent_generation: u32,
 }
 
-fn parse(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
+fn parse(bytes: &[u8]) -> Option<(LinkEntry<'_>, &[u8])> {
     let (&child, rest) = bytes.split_first_chunk()?;
     let (&parent, rest) = rest.split_first_chunk()?;
     let (&generation, rest) = rest.split_first_chunk()?;
     let (&length, rest) = rest.split_first()?;
     let (name, rest) = rest.split_at_checked(length.into())?;
-    let entry = Entry {
+    let entry = LinkEntry {
         child: u64::from_be_bytes(child),
         parent: u64::from_be_bytes(parent),
         name,
@@ -160,7 +160,7 @@ impl UnitLinks {
     }
 }
 
-fn join_sorted(batch: Batch, entries: &[Entry<'_>], findings: &mut Vec<Finding>) -> Batch {
+fn join_sorted(batch: Batch, entries: &[LinkEntry<'_>], findings: &mut Vec<Finding>) -> Batch {
     let mut joined = Batch::default();
     let names: usize = entries.iter().map(|entry| entry.name.len() + 15).sum();
     joined.arena.reserve_exact(batch.arena.len() + names);
@@ -180,9 +180,9 @@ fn join_sorted(batch: Batch, entries: &[Entry<'_>], findings: &mut Vec<Finding>)
         while let Some((entry, after)) = rest.split_first()
             && entry.child == row.ino
         {
-            let Entry { parent, parent_generation, name, .. } = *entry;
+            let LinkEntry { parent, parent_generation, name, .. } = *entry;
             let link = Link { parent, parent_generation, name };
-            push_item(&mut joined.arena, Item::Link(link));
+            push_item(&mut joined.arena, RowItem::Link(link));
             rest = after;
         }
         let mut row = row.clone();
@@ -196,7 +196,7 @@ fn join_sorted(batch: Batch, entries: &[Entry<'_>], findings: &mut Vec<Finding>)
 }
 
 #[cold]
-fn note_dangling(entry: &Entry<'_>, findings: &mut Vec<Finding>) {
+fn note_dangling(entry: &LinkEntry<'_>, findings: &mut Vec<Finding>) {
     let name = entry.name.escape_ascii();
     let message = format!("inode {}, which is not there, is named {name}", entry.child);
     findings.push(Finding::about(FindingCode::DanglingEntry, entry.parent, message));

@@ -20,7 +20,7 @@ use crate::row::Row;
 
 /// Where bytes lie in the spill file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spilled {
+pub(crate) struct SpillRange {
     offset: u64,
     length: usize,
 }
@@ -38,15 +38,15 @@ pub(crate) struct Memory {
 }
 
 /// A batch that waits.
-pub(crate) enum Stored {
+pub(crate) enum StoredBatch {
     /// In memory.
     Kept(Batch),
     /// In the file.
     Spilled {
         /// Its rows.
-        rows: Spilled,
+        rows: SpillRange,
         /// Its arena.
-        arena: Spilled,
+        arena: SpillRange,
     },
 }
 
@@ -81,7 +81,7 @@ impl Memory {
     }
 
     /// Says that a table takes these bytes until the scan of the volume ends.
-    pub(crate) fn demand(&self, bytes: usize) -> Result<(), ScanError> {
+    pub(crate) fn reserve_table(&self, bytes: usize) -> Result<(), ScanError> {
         let before = self.tables.fetch_add(bytes as u64, Ordering::Relaxed);
         let needed = before.saturating_add(bytes as u64);
         if needed > self.table_limit {
@@ -96,24 +96,24 @@ impl Memory {
     }
 
     /// Puts a batch away: into memory if it fits.
-    pub(crate) fn store(&self, mut batch: Batch) -> Result<Stored, ScanError> {
+    pub(crate) fn store(&self, mut batch: Batch) -> Result<StoredBatch, ScanError> {
         batch.arena.shrink_to_fit();
         if self.reserve(batch.memory_bytes()) {
-            return Ok(Stored::Kept(batch));
+            return Ok(StoredBatch::Kept(batch));
         }
         let rows = self.spill(batch.rows.as_slice().as_bytes())?;
         let arena = self.spill(&batch.arena)?;
-        Ok(Stored::Spilled { rows, arena })
+        Ok(StoredBatch::Spilled { rows, arena })
     }
 
     /// Takes a batch back.
-    pub(crate) fn load(&self, stored: Stored) -> Result<Batch, ScanError> {
+    pub(crate) fn load(&self, stored: StoredBatch) -> Result<Batch, ScanError> {
         let (rows, arena) = match stored {
-            Stored::Kept(batch) => {
+            StoredBatch::Kept(batch) => {
                 self.release(batch.memory_bytes());
                 return Ok(batch);
             }
-            Stored::Spilled { rows, arena } => (rows, arena),
+            StoredBatch::Spilled { rows, arena } => (rows, arena),
         };
         let mut batch = Batch {
             rows: vec![Row::default(); rows.length / size_of::<Row>()],
@@ -125,21 +125,21 @@ impl Memory {
     }
 
     /// Writes bytes to the file.
-    pub(crate) fn spill(&self, bytes: &[u8]) -> Result<Spilled, ScanError> {
+    pub(crate) fn spill(&self, bytes: &[u8]) -> Result<SpillRange, ScanError> {
         let offset = self.file_end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let file = self.file().map_err(ScanError::Spill)?;
         file.write_all_at(bytes, offset).map_err(ScanError::Spill)?;
-        Ok(Spilled { offset, length: bytes.len() })
+        Ok(SpillRange { offset, length: bytes.len() })
     }
 
     /// Reads bytes back, after those that `out` holds already.
-    pub(crate) fn append(&self, from: Spilled, out: &mut Vec<u8>) -> Result<(), ScanError> {
+    pub(crate) fn append(&self, from: SpillRange, out: &mut Vec<u8>) -> Result<(), ScanError> {
         let start = out.len();
         out.resize(start + from.length, 0);
         self.fill(from, out.get_mut(start..).unwrap_or_default())
     }
 
-    fn fill(&self, from: Spilled, out: &mut [u8]) -> Result<(), ScanError> {
+    fn fill(&self, from: SpillRange, out: &mut [u8]) -> Result<(), ScanError> {
         let file = self.file().map_err(ScanError::Spill)?;
         file.read_exact_at(out, from.offset).map_err(ScanError::Spill)
     }

@@ -48,7 +48,7 @@ pub struct Trailer {
 }
 
 /// Encoded rows, ready to be appended.
-pub(crate) struct Piece {
+pub(crate) struct OutputPiece {
     /// `None` where there are only facts.
     pub(crate) rows: Option<Rows>,
     /// Facts that the form has no rows for.
@@ -75,7 +75,7 @@ pub(crate) trait RowEncoder: Send {
     /// Bytes that were encoded or wait to be.
     fn size_bytes(&self) -> usize;
     /// Ends the piece.
-    fn finish(self: Box<Self>) -> Result<Piece, ScanError>;
+    fn finish(self: Box<Self>) -> Result<OutputPiece, ScanError>;
 }
 
 /// What a worker needs to make encoders.
@@ -232,8 +232,8 @@ impl Appender<'_> {
     }
 
     /// Appends a piece.
-    pub(crate) fn append(&mut self, piece: Piece) -> Result<(), ScanError> {
-        let Piece { rows, facts } = piece;
+    pub(crate) fn append(&mut self, piece: OutputPiece) -> Result<(), ScanError> {
+        let OutputPiece { rows, facts } = piece;
         self.facts.append(&facts)?;
         match (&mut self.rows, rows) {
             (_, None) => Ok(()),

@@ -31,7 +31,7 @@ use crate::ScanError;
 const WINDOW_PER_WORKER: usize = 2;
 
 /// How a run of units is done.
-pub(crate) struct Crew<'a> {
+pub(crate) struct WorkerPool<'a> {
     /// Worker threads.
     pub(crate) threads: usize,
     /// Asked before each unit.
@@ -68,7 +68,7 @@ impl<R> Drop for WorkerGuard<'_, R> {
     }
 }
 
-impl Crew<'_> {
+impl WorkerPool<'_> {
     /// Does units `0..count`: each worker makes a state with `start` and calls `work` on it for one
     /// unit after the other; the calling thread hands the results to `consume` in order.
     ///

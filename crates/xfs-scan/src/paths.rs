@@ -20,7 +20,7 @@ use crate::row::ByteList;
 pub(crate) const MAX_PATH_BYTES: u32 = 64 << 10;
 
 /// Paths of directories that a worker remembers.
-const REMEMBERED: usize = 256;
+const CACHED_PATHS: usize = 256;
 
 const NO_PARENT: u32 = u32::MAX;
 /// Lengths from here on mean that there is no path.
@@ -151,7 +151,7 @@ impl DirectoryTable {
     }
 
     /// The positions of all directories that have a path, the longest path first.
-    pub(crate) fn by_falling_depth(&self) -> Vec<usize> {
+    pub(crate) fn by_descending_path_length(&self) -> Vec<usize> {
         let mut positions: Vec<usize> = (0..self.directories.len()).collect();
         positions.retain(|&position| self.path_length(position) < FIRST_BROKEN);
         positions.sort_unstable_by_key(|&position| std::cmp::Reverse(self.path_length(position)));
@@ -272,11 +272,11 @@ fn is_generation(stated: u32, actual: u32) -> bool {
 /// Writes paths for one worker.
 pub(crate) struct PathWriter<'a> {
     table: &'a DirectoryTable,
-    remembered: Vec<Remembered>,
+    cached: Vec<CachedPath>,
 }
 
 #[derive(Clone)]
-struct Remembered {
+struct CachedPath {
     ino: u64,
     generation: u32,
     result: Result<(), NoPath>,
@@ -285,13 +285,13 @@ struct Remembered {
 
 impl<'a> PathWriter<'a> {
     pub(crate) fn new(table: &'a DirectoryTable) -> Self {
-        let empty = Remembered {
+        let empty = CachedPath {
             ino: u64::MAX,
             generation: 0,
             result: Err(NoPath::Missing),
             prefix: Vec::new(),
         };
-        Self { table, remembered: vec![empty; REMEMBERED] }
+        Self { table, cached: vec![empty; CACHED_PATHS] }
     }
 
     /// Adds the path that a link gives.
@@ -303,7 +303,7 @@ impl<'a> PathWriter<'a> {
     ) -> Result<(), NoPath> {
         // Inode numbers of directories are often multiples of 32 or 64: mix the bits.
         let mixed = link.parent.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
-        let Some(slot) = self.remembered.get_mut(mixed as usize) else {
+        let Some(slot) = self.cached.get_mut(mixed as usize) else {
             return Err(NoPath::Missing);
         };
         if slot.ino != link.parent {
@@ -321,7 +321,7 @@ impl<'a> PathWriter<'a> {
     }
 }
 
-fn fill(slot: &mut Remembered, table: &DirectoryTable, ino: u64) {
+fn fill(slot: &mut CachedPath, table: &DirectoryTable, ino: u64) {
     slot.ino = ino;
     let position = table.position(ino);
     slot.generation = position

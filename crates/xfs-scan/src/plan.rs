@@ -18,7 +18,7 @@ use xfs_format::btree::BtreeFormat;
 use xfs_format::inode_chunk::{InodeChunk, InodeChunks};
 use xfs_format::{AgNumber, InodeNumber};
 
-use crate::parallel::Crew;
+use crate::parallel::WorkerPool;
 use crate::source::ScanSource;
 use crate::{Finding, FindingCode, ScanError};
 
@@ -59,7 +59,7 @@ impl Plan {
     /// rest is one finding.
     pub(crate) fn read(
         source: &ScanSource,
-        crew: &Crew<'_>,
+        pool: &WorkerPool<'_>,
         findings: &mut Vec<Finding>,
     ) -> Result<Self, ScanError> {
         let group_count = source.geometry().ag_count;
@@ -69,7 +69,7 @@ impl Plan {
             let count = GROUPS_PER_ROUND.min(group_count - next);
             let mut lost = 0;
             let mut round = Vec::new();
-            crew.run(
+            pool.run(
                 count as usize,
                 || (),
                 |(), index| Ok(read_group(source, AgNumber(next + index as u32))),

@@ -1,7 +1,7 @@
 //! From a unit of inode chunks to rows.
 //!
 //! Owns: large sequential reads past the buffer cache, and the decoding of every inode in them. Does
-//! **not** own: what is not in the inode itself: [`outside`](crate::outside) reads that, in disk
+//! **not** own: what is not in the inode itself: [`outside`](crate::out_of_line) reads that, in disk
 //! order, once the unit's inodes are known.
 //!
 //! # Invariants
@@ -18,8 +18,8 @@ use xfs_format::{
     AgBlock, AgInode, AgNumber, Corruption, DiskAddr, Geometry, InodeNumber, Place, VerifyContext,
 };
 
-use crate::batch::{Batch, Item, Link, push_item};
-use crate::outside::Outside;
+use crate::batch::{Batch, Link, RowItem, push_item};
+use crate::out_of_line::OutOfLineReader;
 use crate::plan::allocated_count;
 use crate::row::Row;
 use crate::source::ScanSource;
@@ -35,7 +35,7 @@ const NAME_BYTES_GUESS: usize = 40;
 
 /// What a scan wants besides the cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct ReadSelection {
     /// Parent pointers, in volumes that have them.
     pub(crate) parents: bool,
     /// Directory entries, in volumes without parent pointers.
@@ -46,7 +46,7 @@ pub(crate) struct Wanted {
     pub(crate) sharing: bool,
 }
 
-impl Wanted {
+impl ReadSelection {
     pub(crate) fn new(options: &ScanOptions, needs_paths: bool, source: &ScanSource) -> Self {
         let has_parents = source.has_parent_pointers();
         let fields = options.fields;
@@ -62,7 +62,7 @@ impl Wanted {
 
 /// Inodes that lie together on disk.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct InodeSpan {
     first: AgInode,
     count: u32,
     /// Which of them are in use, from bit 0 on.
@@ -80,14 +80,14 @@ pub(crate) struct UnitRows {
 pub(crate) struct UnitReader<'a> {
     source: &'a ScanSource,
     context: VerifyContext<'a>,
-    wanted: Wanted,
+    selection: ReadSelection,
     buffer: Vec<u8>,
 }
 
 impl<'a> UnitReader<'a> {
-    pub(crate) fn new(source: &'a ScanSource, wanted: Wanted) -> Self {
+    pub(crate) fn new(source: &'a ScanSource, selection: ReadSelection) -> Self {
         let context = source.cache.verify_context();
-        Self { source, context, wanted, buffer: vec![0; READ_BYTES] }
+        Self { source, context, selection, buffer: vec![0; READ_BYTES] }
     }
 
     /// Reads the inodes of these chunks of a group. What they hold outside themselves is noted in
@@ -96,18 +96,18 @@ impl<'a> UnitReader<'a> {
         &mut self,
         group: AgNumber,
         chunks: &[InodeChunk],
-        outside: &mut Outside<'_>,
+        out_of_line: &mut OutOfLineReader<'_>,
     ) -> UnitRows {
         let inodes: usize = chunks.iter().map(|chunk| allocated_count(chunk) as usize).sum();
         let mut out = UnitRows::default();
         out.batch.rows.reserve_exact(inodes);
-        if self.wanted.parents {
+        if self.selection.parents {
             out.batch.arena.reserve(inodes * NAME_BYTES_GUESS);
         }
-        let spans: Vec<Span> = chunks.iter().flat_map(spans).collect();
+        let spans: Vec<InodeSpan> = chunks.iter().flat_map(spans).collect();
         let mut rest = spans.as_slice();
         while let Some((run, after)) = split_run(rest, self.geometry()) {
-            self.read_run(group, run, &mut out, outside);
+            self.read_run(group, run, &mut out, out_of_line);
             rest = after;
         }
         out
@@ -120,9 +120,9 @@ impl<'a> UnitReader<'a> {
     fn read_run(
         &mut self,
         group: AgNumber,
-        run: &[Span],
+        run: &[InodeSpan],
         out: &mut UnitRows,
-        outside: &mut Outside<'_>,
+        out_of_line: &mut OutOfLineReader<'_>,
     ) {
         let Some(first) = run.first() else { return };
         let inode_size = self.geometry().inode_size as usize;
@@ -133,15 +133,15 @@ impl<'a> UnitReader<'a> {
             buffer.resize(length, 0);
         }
         let bytes = buffer.get_mut(..length).unwrap_or_default();
-        let readable = self.fill(group, first.first, bytes);
+        let errors = self.fill(group, first.first, bytes);
         let mut position = 0;
         for span in run {
             for index in SetBits(span.allocated) {
                 let start = position + index as usize * inode_size;
                 let inode = AgInode(span.first.0.saturating_add(index));
                 let number = self.geometry().join_inode(group, inode);
-                match (bytes.get(start..start + inode_size), readable.error_at(start)) {
-                    (Some(bytes), None) => self.decode(bytes, number, out, outside),
+                match (bytes.get(start..start + inode_size), errors.error_at(start)) {
+                    (Some(bytes), None) => self.decode(bytes, number, out, out_of_line),
                     (_, error) => note_unreadable(out, group, number, error),
                 }
             }
@@ -152,11 +152,11 @@ impl<'a> UnitReader<'a> {
 
     /// Fills `bytes` from the inode on; after a failure again in small pieces, so that only what
     /// cannot be read is lost.
-    fn fill(&self, group: AgNumber, first: AgInode, bytes: &mut [u8]) -> Readable {
+    fn fill(&self, group: AgNumber, first: AgInode, bytes: &mut [u8]) -> RunErrors {
         let at = inode_byte_offset(self.geometry(), group, first);
         let device = self.source.cache.device();
         if device.read_at(at, bytes).is_ok() {
-            return Readable { failed: Vec::new() };
+            return RunErrors { failed: Vec::new() };
         }
         let mut failed = Vec::new();
         for (index, piece) in bytes.chunks_mut(RETRY_BYTES).enumerate() {
@@ -168,7 +168,7 @@ impl<'a> UnitReader<'a> {
                 failed.push((start, IoError { operation: "read", at, length_bytes, source }));
             }
         }
-        Readable { failed }
+        RunErrors { failed }
     }
 
     #[inline]
@@ -177,12 +177,12 @@ impl<'a> UnitReader<'a> {
         bytes: &[u8],
         number: InodeNumber,
         out: &mut UnitRows,
-        outside: &mut Outside<'_>,
+        out_of_line: &mut OutOfLineReader<'_>,
     ) {
         match self.verify(bytes, number) {
             Ok(core) if core.is_free() => self.note_free(out, number),
-            Ok(core) => self.add(&core, bytes, out, outside),
-            Err(corruption) => self.decode_again(number, corruption, out, outside),
+            Ok(core) => self.add(&core, bytes, out, out_of_line),
+            Err(corruption) => self.decode_again(number, corruption, out, out_of_line),
         }
     }
 
@@ -199,7 +199,7 @@ impl<'a> UnitReader<'a> {
         number: InodeNumber,
         mut corruption: Corruption,
         out: &mut UnitRows,
-        outside: &mut Outside<'_>,
+        out_of_line: &mut OutOfLineReader<'_>,
     ) {
         let mut bytes = vec![0; self.geometry().inode_size as usize];
         for _ in 0..self.source.cache.rereads() {
@@ -210,7 +210,7 @@ impl<'a> UnitReader<'a> {
             }
             match self.verify(&bytes, number) {
                 Ok(core) if core.is_free() => return self.note_free(out, number),
-                Ok(core) => return self.add(&core, &bytes, out, outside),
+                Ok(core) => return self.add(&core, &bytes, out, out_of_line),
                 Err(again) => corruption = again,
             }
         }
@@ -229,7 +229,13 @@ impl<'a> UnitReader<'a> {
     }
 
     #[inline]
-    fn add(&self, core: &InodeCore, bytes: &[u8], out: &mut UnitRows, outside: &mut Outside<'_>) {
+    fn add(
+        &self,
+        core: &InodeCore,
+        bytes: &[u8],
+        out: &mut UnitRows,
+        out_of_line: &mut OutOfLineReader<'_>,
+    ) {
         let is_internal = core.flags2.contains(inode::InodeFlags2::METADATA)
             || self.source.internal.contains(&core.number.0);
         if is_internal {
@@ -237,28 +243,28 @@ impl<'a> UnitReader<'a> {
         }
         let mut row = Row::new(core);
         let start = out.batch.arena.len();
-        let mut is_outside = false;
-        if core.has_attr_fork() && (self.wanted.parents || self.wanted.xattrs) {
+        let mut is_out_of_line = false;
+        if core.has_attr_fork() && (self.selection.parents || self.selection.xattrs) {
             match core.attr_format {
                 ForkFormat::Local => self.add_attrs(core, bytes, out),
-                _ => is_outside = core.attr_extents != 0,
+                _ => is_out_of_line = core.attr_extents != 0,
             }
         }
-        if self.wanted.symlinks && core.file_type() == Some(FileType::Symlink) {
+        if self.selection.symlinks && core.file_type() == Some(FileType::Symlink) {
             match core.data_format {
                 ForkFormat::Local => add_target(core, bytes, &mut out.batch.arena),
-                _ => is_outside = true,
+                _ => is_out_of_line = true,
             }
         }
-        if self.wanted.entries && core.file_type() == Some(FileType::Directory) {
-            is_outside = true;
+        if self.selection.entries && core.file_type() == Some(FileType::Directory) {
+            is_out_of_line = true;
         }
         out.batch.place_items(&mut row, start);
-        if self.wanted.sharing && row.is_reflink != 0 {
-            is_outside = true;
+        if self.selection.sharing && row.is_reflink != 0 {
+            is_out_of_line = true;
         }
-        if is_outside {
-            let error = outside.note(out.batch.rows.len(), core.number, bytes);
+        if is_out_of_line {
+            let error = out_of_line.note(out.batch.rows.len(), core.number, bytes);
             if let Some(error) = error {
                 note_part(out, core.number, &error);
             }
@@ -270,12 +276,12 @@ impl<'a> UnitReader<'a> {
     fn add_attrs(&self, core: &InodeCore, bytes: &[u8], out: &mut UnitRows) {
         let place = Place::Inode(core.number);
         let fork = inode::fork(bytes, core, ForkKind::Attr);
-        let wanted = self.wanted;
+        let selection = self.selection;
         let arena = &mut out.batch.arena;
         let added = AttrShortForm::decode(fork, place).and_then(|attrs| {
             for entry in attrs.entries() {
                 let entry = entry?;
-                push_attr(arena, &entry, wanted, place)?;
+                push_attr(arena, &entry, selection, place)?;
             }
             Ok(())
         });
@@ -290,11 +296,11 @@ impl<'a> UnitReader<'a> {
 pub(crate) fn push_attr(
     arena: &mut Vec<u8>,
     entry: &xfs_format::attr::AttrEntry<'_>,
-    wanted: Wanted,
+    selection: ReadSelection,
     place: Place,
 ) -> Result<(), Corruption> {
     if entry.namespace == Namespace::Parent {
-        if wanted.parents
+        if selection.parents
             && let Some(parent) = Parent::decode(entry, place)?
         {
             let link = Link {
@@ -302,11 +308,11 @@ pub(crate) fn push_attr(
                 parent_generation: parent.generation,
                 name: parent.name,
             };
-            push_item(arena, Item::Link(link));
+            push_item(arena, RowItem::Link(link));
         }
-    } else if wanted.xattrs {
+    } else if selection.xattrs {
         for name in linux_names(entry.namespace, entry.name) {
-            push_item(arena, Item::Xattr(&name));
+            push_item(arena, RowItem::Xattr(&name));
         }
     }
     Ok(())
@@ -315,16 +321,16 @@ pub(crate) fn push_attr(
 fn add_target(core: &InodeCore, bytes: &[u8], arena: &mut Vec<u8>) {
     let fork = inode::fork(bytes, core, ForkKind::Data);
     let length = usize::try_from(core.size).unwrap_or(usize::MAX);
-    push_item(arena, Item::Symlink(fork.get(..length).unwrap_or(fork)));
+    push_item(arena, RowItem::Symlink(fork.get(..length).unwrap_or(fork)));
 }
 
 /// Which parts of a run could not be read.
-struct Readable {
+struct RunErrors {
     /// Start of the piece in the run, and why.
     failed: Vec<(usize, IoError)>,
 }
 
-impl Readable {
+impl RunErrors {
     /// Why the inode at this offset of the run is not there.
     fn error_at(&self, offset: usize) -> Option<&IoError> {
         if self.failed.is_empty() {
@@ -342,7 +348,7 @@ fn inode_byte_offset(geometry: &Geometry, group: AgNumber, inode: AgInode) -> u6
 }
 
 /// The parts of a chunk that are on disk and have inodes in use.
-fn spans(chunk: &InodeChunk) -> impl Iterator<Item = Span> + use<> {
+fn spans(chunk: &InodeChunk) -> impl Iterator<Item = InodeSpan> + use<> {
     let (present, allocated, start) = (chunk.present(), chunk.allocated(), chunk.start);
     let mut next = 0;
     std::iter::from_fn(move || {
@@ -357,7 +363,7 @@ fn spans(chunk: &InodeChunk) -> impl Iterator<Item = Span> + use<> {
             let allocated = (allocated >> from) & mask;
             if allocated != 0 {
                 let first = AgInode(start.0.saturating_add(from));
-                return Some(Span { first, count, allocated });
+                return Some(InodeSpan { first, count, allocated });
             }
         }
         None
@@ -365,7 +371,10 @@ fn spans(chunk: &InodeChunk) -> impl Iterator<Item = Span> + use<> {
 }
 
 /// Splits off the spans that follow each other on disk and fit one read; at least one.
-fn split_run<'s>(spans: &'s [Span], geometry: &Geometry) -> Option<(&'s [Span], &'s [Span])> {
+fn split_run<'s>(
+    spans: &'s [InodeSpan],
+    geometry: &Geometry,
+) -> Option<(&'s [InodeSpan], &'s [InodeSpan])> {
     let most = READ_BYTES >> geometry.inode_log;
     let mut inodes = 0;
     let mut expected = spans.first()?.first;

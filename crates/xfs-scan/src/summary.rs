@@ -35,7 +35,7 @@ const SECONDS_PER_DAY: u64 = 86_400;
 
 /// Inodes and their space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Share {
+pub struct InodeTotals {
     /// Inodes.
     pub inodes: u64,
     /// Sum of their sizes in bytes.
@@ -44,7 +44,7 @@ pub struct Share {
     pub allocated: u64,
 }
 
-impl Share {
+impl InodeTotals {
     fn add(&mut self, other: Self) {
         self.inodes += other.inodes;
         self.size = self.size.saturating_add(other.size);
@@ -54,7 +54,7 @@ impl Share {
 
 /// One of the biggest: its measure, and what is known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Big {
+pub struct RankedInode {
     /// Bytes, entries or extents.
     pub measure: u64,
     /// Its inode number.
@@ -64,14 +64,14 @@ pub struct Big {
 }
 
 /// Of two that are as big the one with the lower number counts as bigger.
-impl Ord for Big {
+impl Ord for RankedInode {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |big: &Self| (big.measure, Reverse(big.ino));
         key(self).cmp(&key(other)).then_with(|| self.path.cmp(&other.path))
     }
 }
 
-impl PartialOrd for Big {
+impl PartialOrd for RankedInode {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -79,13 +79,13 @@ impl PartialOrd for Big {
 
 /// The biggest by some measure.
 #[derive(Clone, Debug, Default)]
-struct Top(BinaryHeap<Reverse<Big>>);
+struct TopInodes(BinaryHeap<Reverse<RankedInode>>);
 
-impl Top {
+impl TopInodes {
     fn add(&mut self, measure: u64, ino: u64, path: impl FnOnce() -> Vec<u8>) {
         let is_full = self.0.len() == BIGGEST;
         let least = self.0.peek().map_or((0, u64::MAX), |Reverse(big)| (big.measure, big.ino));
-        // As `Big` is ordered, so that the order in which they come does not matter.
+        // As `RankedInode` is ordered, so that the order in which they come does not matter.
         let is_bigger = (measure, Reverse(ino)) > (least.0, Reverse(least.1));
         if measure == 0 || (is_full && !is_bigger) {
             return;
@@ -93,10 +93,10 @@ impl Top {
         if is_full {
             self.0.pop();
         }
-        self.0.push(Reverse(Big { measure, ino, path: path() }));
+        self.0.push(Reverse(RankedInode { measure, ino, path: path() }));
     }
 
-    fn sorted(&self) -> Vec<&Big> {
+    fn sorted(&self) -> Vec<&RankedInode> {
         let mut all: Vec<_> = self.0.iter().map(|Reverse(big)| big).collect();
         all.sort_by_key(|big| (Reverse(big.measure), big.ino));
         all
@@ -107,19 +107,19 @@ impl Top {
 #[derive(Clone, Debug)]
 pub struct Summary {
     now_seconds: i64,
-    total: Share,
-    by_type: BTreeMap<&'static str, Share>,
-    by_owner: HashMap<u32, Share>,
-    by_size: [Share; CLASSES],
-    by_age: [Share; AGES.len()],
-    by_extents: [Share; CLASSES],
+    total: InodeTotals,
+    by_type: BTreeMap<&'static str, InodeTotals>,
+    by_owner: HashMap<u32, InodeTotals>,
+    by_size: [InodeTotals; CLASSES],
+    by_age: [InodeTotals; AGES.len()],
+    by_extents: [InodeTotals; CLASSES],
     by_fan_out: [u64; CLASSES],
     hard_linked: u64,
-    orphans: Share,
+    orphans: InodeTotals,
     with_attributes: u64,
-    biggest_files: Top,
-    most_extents: Top,
-    biggest_directories: Top,
+    biggest_files: TopInodes,
+    most_extents: TopInodes,
+    biggest_directories: TopInodes,
     /// Entries of each directory, until the volume is done.
     entries: HashMap<u64, u32>,
 }
@@ -130,19 +130,19 @@ impl Summary {
     pub(crate) fn new(now_seconds: i64) -> Self {
         Self {
             now_seconds,
-            total: Share::default(),
+            total: InodeTotals::default(),
             by_type: BTreeMap::new(),
             by_owner: HashMap::new(),
-            by_size: [Share::default(); CLASSES],
-            by_age: [Share::default(); AGES.len()],
-            by_extents: [Share::default(); CLASSES],
+            by_size: [InodeTotals::default(); CLASSES],
+            by_age: [InodeTotals::default(); AGES.len()],
+            by_extents: [InodeTotals::default(); CLASSES],
             by_fan_out: [0; CLASSES],
             hard_linked: 0,
-            orphans: Share::default(),
+            orphans: InodeTotals::default(),
             with_attributes: 0,
-            biggest_files: Top::default(),
-            most_extents: Top::default(),
-            biggest_directories: Top::default(),
+            biggest_files: TopInodes::default(),
+            most_extents: TopInodes::default(),
+            biggest_directories: TopInodes::default(),
             entries: HashMap::new(),
         }
     }
@@ -150,7 +150,7 @@ impl Summary {
     /// Counts one inode. `parents` are the directories that name it, one for each link.
     pub(crate) fn add(&mut self, view: &RowView<'_>, parents: impl Iterator<Item = u64>) {
         let row = view.row;
-        let share = Share { inodes: 1, size: row.size, allocated: view.blocks() << 9 };
+        let share = InodeTotals { inodes: 1, size: row.size, allocated: view.blocks() << 9 };
         self.total.add(share);
         self.by_type.entry(row.type_name()).or_default().add(share);
         self.by_owner.entry(row.uid).or_default().add(share);
@@ -227,13 +227,13 @@ impl Summary {
 
     /// All inodes.
     #[must_use]
-    pub const fn total(&self) -> Share {
+    pub const fn total(&self) -> InodeTotals {
         self.total
     }
 
     /// The inodes of each owner, by allocated space.
     #[must_use]
-    pub fn by_owner(&self) -> Vec<(u32, Share)> {
+    pub fn by_owner(&self) -> Vec<(u32, InodeTotals)> {
         let mut owners: Vec<_> = self.by_owner.iter().map(|(uid, share)| (*uid, *share)).collect();
         owners.sort_by_key(|(uid, share)| (Reverse(share.allocated), *uid));
         owners
@@ -241,18 +241,18 @@ impl Summary {
 
     /// The biggest files, from the biggest on.
     #[must_use]
-    pub fn biggest_files(&self) -> Vec<&Big> {
+    pub fn biggest_files(&self) -> Vec<&RankedInode> {
         self.biggest_files.sorted()
     }
 
     /// The directories with the most entries, from the largest on.
     #[must_use]
-    pub fn biggest_directories(&self) -> Vec<&Big> {
+    pub fn biggest_directories(&self) -> Vec<&RankedInode> {
         self.biggest_directories.sorted()
     }
 }
 
-fn add_to(classes: &mut [Share], class: usize, share: Share) {
+fn add_to(classes: &mut [InodeTotals], class: usize, share: InodeTotals) {
     if let Some(class) = classes.get_mut(class) {
         class.add(share);
     }

@@ -1,8 +1,8 @@
-use super::Claimed;
+use super::ClaimedBlocks;
 
 #[track_caller]
 fn check_claims(claims: &[(u64, u64)]) {
-    let mut claimed = Claimed::default();
+    let mut claimed = ClaimedBlocks::default();
     let mut model = std::collections::BTreeSet::new();
     for &(start, length) in claims {
         let new = (start..start + length).filter(|block| model.insert(*block)).count() as u64;

@@ -1,14 +1,14 @@
-use super::{Batch, Item, Link, SharedRun, push_item};
+use super::{Batch, Link, RowItem, SharedRun, push_item};
 use crate::row::Row;
 
 #[test]
 fn items_come_back_as_they_went_in() {
     let items = [
-        Item::Link(Link { parent: 128, parent_generation: 7, name: b"a" }),
-        Item::Symlink(b"../target"),
-        Item::Xattr(b"user.x"),
-        Item::Shared(SharedRun { start: 1 << 40, length: 9 }),
-        Item::Link(Link { parent: u64::MAX, parent_generation: 0, name: &[0xff; 255] }),
+        RowItem::Link(Link { parent: 128, parent_generation: 7, name: b"a" }),
+        RowItem::Symlink(b"../target"),
+        RowItem::Xattr(b"user.x"),
+        RowItem::Shared(SharedRun { start: 1 << 40, length: 9 }),
+        RowItem::Link(Link { parent: u64::MAX, parent_generation: 0, name: &[0xff; 255] }),
     ];
     let mut batch = Batch::default();
     batch.arena.extend_from_slice(b"something before");

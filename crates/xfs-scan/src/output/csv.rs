@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::facts::Fact;
 use super::json::{self, push_moment, push_number};
-use super::{Piece, RowEncoder, Rows};
+use super::{OutputPiece, RowEncoder, Rows};
 use crate::accounting::Account;
 use crate::row::{ByteList, RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
@@ -188,7 +188,7 @@ impl RowEncoder for CsvEncoder {
         self.out.len()
     }
 
-    fn finish(self: Box<Self>) -> Result<Piece, ScanError> {
-        Ok(Piece { rows: Some(Rows::Lines(self.out)), facts: self.facts })
+    fn finish(self: Box<Self>) -> Result<OutputPiece, ScanError> {
+        Ok(OutputPiece { rows: Some(Rows::Lines(self.out)), facts: self.facts })
     }
 }

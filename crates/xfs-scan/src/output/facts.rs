@@ -38,13 +38,13 @@ pub(crate) enum Fact {
 pub(crate) struct Facts<'w> {
     header: Header,
     /// Without a side output, facts of CSV are in the report of the scan alone.
-    side: Option<Side<'w>>,
+    side: Option<SideOutput<'w>>,
     /// The same rows for the metadata of the file, where it has some.
     metadata: Option<MetadataFacts>,
     volume: Option<VolumeLabel>,
 }
 
-struct Side<'w> {
+struct SideOutput<'w> {
     format: FactsFormat,
     writer: Box<dyn Write + Send + 'w>,
 }
@@ -72,7 +72,7 @@ impl<'w> Facts<'w> {
         format: FactsFormat,
         writer: Box<dyn Write + Send + 'w>,
     ) -> Result<(), ScanError> {
-        let side = self.side.insert(Side { format, writer });
+        let side = self.side.insert(SideOutput { format, writer });
         side.row(&ndjson::head(self.header))
     }
 
@@ -122,7 +122,7 @@ impl<'w> Facts<'w> {
     }
 }
 
-impl Side<'_> {
+impl SideOutput<'_> {
     /// Writes a row of NDJSON, which a text for a person leaves out.
     fn row(&mut self, row: &[u8]) -> Result<(), ScanError> {
         match self.format {

@@ -1,7 +1,7 @@
 //! One JSON object per line.
 
 use super::json::{self, push_moment, push_number, push_string};
-use super::{Header, Piece, RowEncoder, Rows, SCHEMA_VERSION, Trailer};
+use super::{Header, OutputPiece, RowEncoder, Rows, SCHEMA_VERSION, Trailer};
 use crate::accounting::Account;
 use crate::row::{RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
@@ -194,7 +194,7 @@ impl RowEncoder for NdjsonEncoder {
         self.out.len()
     }
 
-    fn finish(self: Box<Self>) -> Result<Piece, ScanError> {
-        Ok(Piece { rows: Some(Rows::Lines(self.out)), facts: Vec::new() })
+    fn finish(self: Box<Self>) -> Result<OutputPiece, ScanError> {
+        Ok(OutputPiece { rows: Some(Rows::Lines(self.out)), facts: Vec::new() })
     }
 }

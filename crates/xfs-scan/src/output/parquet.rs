@@ -23,9 +23,11 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
 
-use self::columns::{Column, columns, properties};
+use self::columns::{ParquetColumn, columns, properties};
 use super::facts::{Fact, Facts, MetadataFacts};
-use super::{Appender, Encoding, Header, Output, Piece, RowAppender, RowEncoder, Rows, Trailer};
+use super::{
+    Appender, Encoding, Header, Output, OutputPiece, RowAppender, RowEncoder, Rows, Trailer,
+};
 use crate::accounting::Account;
 use crate::row::{ByteList, Row, RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
@@ -43,7 +45,7 @@ pub(crate) struct RowGroup(Vec<ArrowColumnChunk>);
 /// Makes encoders; shared by the workers.
 pub(crate) struct ParquetEncoding {
     fields: Fields,
-    columns: Vec<Column>,
+    columns: Vec<ParquetColumn>,
     schema: Arc<Schema>,
     factory: ArrowRowGroupWriterFactory,
 }
@@ -130,7 +132,7 @@ impl ParquetEncoding {
             writers,
             uuid: volume.uuid.to_string(),
             label: volume.label_text().into_owned(),
-            inodes: Inodes::default(),
+            inodes: InodeRows::default(),
             paths: Lists::default(),
             xattrs: Lists::default(),
             symlinks: Symlinks::default(),
@@ -148,7 +150,7 @@ pub(super) struct ParquetEncoder<'a> {
     writers: Vec<ArrowColumnWriter>,
     uuid: String,
     label: String,
-    inodes: Inodes,
+    inodes: InodeRows,
     paths: Lists,
     xattrs: Lists,
     symlinks: Symlinks,
@@ -162,7 +164,7 @@ pub(super) struct ParquetEncoder<'a> {
 
 /// Rows of inodes that wait for their columns to be encoded.
 #[derive(Default)]
-struct Inodes {
+struct InodeRows {
     rows: Vec<Row>,
     ags: Vec<u32>,
     blocks: Vec<u64>,
@@ -206,7 +208,7 @@ impl Lists {
     }
 
     /// The column of those that are not UTF-8, null for rows that have none.
-    fn take_bytes(&mut self, column: Column, count: usize) -> ArrayRef {
+    fn take_bytes(&mut self, column: ParquetColumn, count: usize) -> ArrayRef {
         if self.bytes.is_empty() {
             return new_null_array(&column.data_type(), count);
         }
@@ -260,7 +262,7 @@ fn moments(rows: &[Row], moment: impl Fn(&Row) -> crate::row::Moment) -> ArrayRe
     Arc::new(array.with_timezone("UTC"))
 }
 
-impl Inodes {
+impl InodeRows {
     fn column(&self, field: Field) -> ArrayRef {
         let rows = self.rows.as_slice();
         let wide = |value: fn(&Row) -> u64| numbers::<UInt64Type>(rows.iter().map(value));
@@ -298,7 +300,7 @@ impl ParquetEncoder<'_> {
     fn write_columns(
         &mut self,
         count: usize,
-        mut array: impl FnMut(&mut Self, Column) -> ArrayRef,
+        mut array: impl FnMut(&mut Self, ParquetColumn) -> ArrayRef,
     ) -> Result<(), ScanError> {
         if count == 0 {
             return Ok(());
@@ -324,23 +326,23 @@ impl ParquetEncoder<'_> {
         let count = inodes.rows.len();
         self.has_rows |= count > 0;
         self.write_columns(count, |this, column| match column {
-            Column::Inode(Field::VolumeUuid) => constant(&this.uuid, count),
-            Column::Inode(Field::VolumeLabel) => constant(&this.label, count),
-            Column::Inode(Field::Paths) => Arc::new(this.paths.text.finish()),
-            Column::PathsBytes => this.paths.take_bytes(column, count),
-            Column::Inode(Field::Xattrs) => Arc::new(this.xattrs.text.finish()),
-            Column::XattrsBytes => this.xattrs.take_bytes(column, count),
-            Column::Inode(Field::Symlink) => Arc::new(this.symlinks.text.finish()),
-            Column::SymlinkBytes => Arc::new(this.symlinks.bytes.finish()),
-            Column::Orphan => Arc::new(BooleanArray::from(inodes.orphans.clone())),
-            Column::Inode(field) => inodes.column(field),
+            ParquetColumn::Inode(Field::VolumeUuid) => constant(&this.uuid, count),
+            ParquetColumn::Inode(Field::VolumeLabel) => constant(&this.label, count),
+            ParquetColumn::Inode(Field::Paths) => Arc::new(this.paths.text.finish()),
+            ParquetColumn::PathsBytes => this.paths.take_bytes(column, count),
+            ParquetColumn::Inode(Field::Xattrs) => Arc::new(this.xattrs.text.finish()),
+            ParquetColumn::XattrsBytes => this.xattrs.take_bytes(column, count),
+            ParquetColumn::Inode(Field::Symlink) => Arc::new(this.symlinks.text.finish()),
+            ParquetColumn::SymlinkBytes => Arc::new(this.symlinks.bytes.finish()),
+            ParquetColumn::Orphan => Arc::new(BooleanArray::from(inodes.orphans.clone())),
+            ParquetColumn::Inode(field) => inodes.column(field),
         })?;
-        let Inodes { mut rows, mut ags, mut blocks, mut orphans } = inodes;
+        let InodeRows { mut rows, mut ags, mut blocks, mut orphans } = inodes;
         rows.clear();
         ags.clear();
         blocks.clear();
         orphans.clear();
-        self.inodes = Inodes { rows, ags, blocks, orphans };
+        self.inodes = InodeRows { rows, ags, blocks, orphans };
         Ok(())
     }
 }
@@ -380,13 +382,13 @@ impl RowEncoder for ParquetEncoder<'_> {
         self.encoded_bytes
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Piece, ScanError> {
+    fn finish(mut self: Box<Self>) -> Result<OutputPiece, ScanError> {
         self.flush_inodes()?;
         if !self.has_rows {
-            return Ok(Piece { rows: None, facts: self.facts });
+            return Ok(OutputPiece { rows: None, facts: self.facts });
         }
         let closed = self.writers.into_iter().map(ArrowColumnWriter::close);
         let chunks = closed.collect::<Result<_, _>>().map_err(output_error)?;
-        Ok(Piece { rows: Some(Rows::RowGroup(RowGroup(chunks))), facts: self.facts })
+        Ok(OutputPiece { rows: Some(Rows::RowGroup(RowGroup(chunks))), facts: self.facts })
     }
 }

@@ -4,13 +4,13 @@
 
 use std::io::Write as _;
 
-use super::{Piece, RowEncoder, Rows};
+use super::{OutputPiece, RowEncoder, Rows};
 use crate::accounting::Account;
 use crate::row::{ByteList, Moment, RowView};
 use crate::{Field, Fields, Finding, ScanError};
 
 /// How wide a column is, and whether its values stand at its right edge.
-struct Column {
+struct TableColumn {
     field: Field,
     width: usize,
     is_number: bool,
@@ -18,7 +18,7 @@ struct Column {
 
 /// Columns but the paths, which come last whatever their width. The volume is left out: a person
 /// knows what was asked for.
-fn columns(fields: Fields) -> impl Iterator<Item = Column> {
+fn columns(fields: Fields) -> impl Iterator<Item = TableColumn> {
     let shown = fields.without(Field::VolumeUuid).without(Field::VolumeLabel);
     let shown = shown.without(Field::Paths).without(Field::Symlink).without(Field::Xattrs);
     shown.iter().map(|field| {
@@ -31,7 +31,7 @@ fn columns(fields: Fields) -> impl Iterator<Item = Column> {
             Field::Atime | Field::Mtime | Field::Ctime | Field::Btime => (20, false),
             _ => (12, true),
         };
-        Column { field, width: width.max(field.name().len()), is_number }
+        TableColumn { field, width: width.max(field.name().len()), is_number }
     })
 }
 
@@ -51,7 +51,7 @@ pub(super) fn head(fields: Fields) -> Vec<u8> {
     out
 }
 
-fn push_cell(out: &mut Vec<u8>, column: &Column, text: &str) {
+fn push_cell(out: &mut Vec<u8>, column: &TableColumn, text: &str) {
     let width = column.width;
     // Into memory: it cannot fail.
     let _ = if column.is_number {
@@ -139,7 +139,7 @@ fn cell_text(field: Field, view: &RowView<'_>) -> String {
 /// Encodes rows of one volume.
 pub(super) struct TableEncoder {
     fields: Fields,
-    columns: Vec<Column>,
+    columns: Vec<TableColumn>,
     out: Vec<u8>,
 }
 
@@ -203,7 +203,7 @@ impl RowEncoder for TableEncoder {
         self.out.len()
     }
 
-    fn finish(self: Box<Self>) -> Result<Piece, ScanError> {
-        Ok(Piece { rows: Some(Rows::Lines(self.out)), facts: Vec::new() })
+    fn finish(self: Box<Self>) -> Result<OutputPiece, ScanError> {
+        Ok(OutputPiece { rows: Some(Rows::Lines(self.out)), facts: Vec::new() })
     }
 }

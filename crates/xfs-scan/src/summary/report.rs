@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{AGES, Big, Share, Summary};
+use super::{AGES, InodeTotals, RankedInode, Summary};
 
 /// Owners that are listed; the others are one line.
 const OWNERS: usize = 10;
@@ -27,14 +27,14 @@ impl Display for Bytes {
     }
 }
 
-fn share_line(f: &mut Formatter<'_>, name: &str, share: Share, total: u64) -> fmt::Result {
+fn share_line(f: &mut Formatter<'_>, name: &str, share: InodeTotals, total: u64) -> fmt::Result {
     let bar = if total == 0 {
         0
     } else {
         (u128::from(share.inodes) * u128::from(BAR)).div_ceil(total.into())
     };
     let bar = "#".repeat(usize::try_from(bar).unwrap_or_default());
-    let Share { inodes, size, allocated } = share;
+    let InodeTotals { inodes, size, allocated } = share;
     let (size, allocated) = (Bytes(size), Bytes(allocated));
     let line = format!("  {name:<14} {inodes:>12} {size:>12} {allocated:>12}  {bar}");
     writeln!(f, "{}", line.trim_end())
@@ -44,7 +44,7 @@ fn heading(f: &mut Formatter<'_>, title: &str) -> fmt::Result {
     writeln!(f, "\n{title:<16} {:>12} {:>12} {:>12}", "inodes", "size", "allocated")
 }
 
-fn write_path(f: &mut Formatter<'_>, big: &Big) -> fmt::Result {
+fn write_path(f: &mut Formatter<'_>, big: &RankedInode) -> fmt::Result {
     if big.path.is_empty() {
         return writeln!(f, "(orphan, inode {})", big.ino);
     }
@@ -77,7 +77,7 @@ impl Summary {
         &self,
         f: &mut Formatter<'_>,
         title: &str,
-        classes: &[Share],
+        classes: &[InodeTotals],
         measure: impl Fn(u64) -> String,
     ) -> fmt::Result {
         heading(f, title)?;
@@ -91,7 +91,7 @@ impl Summary {
     fn write_owners(&self, f: &mut Formatter<'_>) -> fmt::Result {
         heading(f, "By owner")?;
         let owners = self.by_owner();
-        let mut others = Share::default();
+        let mut others = InodeTotals::default();
         for (index, (uid, share)) in owners.iter().enumerate() {
             if index < OWNERS {
                 share_line(f, &format!("uid {uid}"), *share, self.total.inodes)?;
@@ -148,7 +148,7 @@ impl Summary {
 
 impl Display for Summary {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Share { inodes, size, allocated } = self.total;
+        let InodeTotals { inodes, size, allocated } = self.total;
         let (size, allocated) = (Bytes(size), Bytes(allocated));
         writeln!(f, "{inodes} inodes, {size} in size, {allocated} allocated")?;
         writeln!(

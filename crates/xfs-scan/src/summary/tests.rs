@@ -102,8 +102,8 @@ fn a_report_tells_who_uses_the_volume_for_what_since_when() {
 
 #[test]
 fn the_biggest_do_not_depend_on_the_order() {
-    let mut top = super::Top::default();
-    let mut reversed = super::Top::default();
+    let mut top = super::TopInodes::default();
+    let mut reversed = super::TopInodes::default();
     // Five of the biggest, and fifteen that are all next to them: not all of these have room.
     for ino in 0..50_u64 {
         top.add(ino / 15 + 1, ino, Vec::new);

@@ -13,7 +13,7 @@ use crate::{Field, Fields};
 
 /// A column of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Column {
+pub(super) enum ParquetColumn {
     Inode(Field),
     PathsBytes,
     XattrsBytes,
@@ -22,21 +22,21 @@ pub(super) enum Column {
 }
 
 /// The columns for a choice of fields.
-pub(super) fn columns(fields: Fields) -> Vec<Column> {
+pub(super) fn columns(fields: Fields) -> Vec<ParquetColumn> {
     let mut columns = Vec::new();
     for field in fields.iter() {
-        columns.push(Column::Inode(field));
+        columns.push(ParquetColumn::Inode(field));
         match field {
-            Field::Paths => columns.extend([Column::PathsBytes, Column::Orphan]),
-            Field::Xattrs => columns.push(Column::XattrsBytes),
-            Field::Symlink => columns.push(Column::SymlinkBytes),
+            Field::Paths => columns.extend([ParquetColumn::PathsBytes, ParquetColumn::Orphan]),
+            Field::Xattrs => columns.push(ParquetColumn::XattrsBytes),
+            Field::Symlink => columns.push(ParquetColumn::SymlinkBytes),
             _ => {}
         }
     }
     columns
 }
 
-impl Column {
+impl ParquetColumn {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Inode(field) => field.name(),
@@ -82,7 +82,7 @@ impl Column {
     }
 }
 
-pub(super) fn properties(columns: &[Column], header: Header) -> WriterProperties {
+pub(super) fn properties(columns: &[ParquetColumn], header: Header) -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_2_0)
         .set_compression(Compression::UNCOMPRESSED)
@@ -110,7 +110,7 @@ pub(super) fn properties(columns: &[Column], header: Header) -> WriterProperties
             }
             DataType::Boolean | DataType::Binary => builder,
             // Random numbers do not get smaller.
-            _ if column == Column::Inode(Field::Generation) => builder,
+            _ if column == ParquetColumn::Inode(Field::Generation) => builder,
             _ => builder.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
         };
     }

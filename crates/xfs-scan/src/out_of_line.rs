@@ -24,11 +24,11 @@ use xfs_inode::{BlockShape, Fork, Inode};
 use xfs_sync::{AtomicU64, Ordering, Volume};
 
 use crate::ScanError;
-use crate::batch::{Batch, Item, Link, SharedRun, push_item};
+use crate::batch::{Batch, Link, RowItem, SharedRun, push_item};
 use crate::links::LinkBuckets;
 use crate::memory::Memory;
 use crate::plan::Plan;
-use crate::reader::{UnitRows, Wanted, note_part, push_attr};
+use crate::reader::{ReadSelection, UnitRows, note_part, push_attr};
 use crate::source::ScanSource;
 use crate::{Finding, FindingCode};
 
@@ -42,7 +42,7 @@ const MOST_FAILURES: u32 = 16;
 const MOST_ITEM_BYTES: usize = 64 << 20;
 
 /// An inode of which a part is outside.
-struct Pending {
+struct PendingInode {
     /// Its position among the unit's rows.
     row: usize,
     inode: Inode,
@@ -53,22 +53,22 @@ struct Pending {
     audit: Option<Audit>,
 }
 
-impl Pending {
+impl PendingInode {
     /// Counts an entry; an error where it has the name of another.
-    fn see(&mut self, entry: &Entry<'_>) -> Result<(), Error> {
+    fn check_entry(&mut self, entry: &Entry<'_>) -> Result<(), Error> {
         let check = self.audit.as_mut().and_then(|audit| audit.see(entry.name, entry.cookie));
-        check.map_or(Ok(()), |check| Err(doubled(&self.inode, check)))
+        check.map_or(Ok(()), |check| Err(duplicate_name(&self.inode, check)))
     }
 }
 
 /// The finding that a directory holds a name twice, or that its index differs.
-fn doubled(inode: &Inode, check: DirectoryCheck) -> Error {
+fn duplicate_name(inode: &Inode, check: DirectoryCheck) -> Error {
     Corruption::new(Structure::Directory, Place::Inode(inode.number()), check).into()
 }
 
 /// A directory block to be read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Block {
+struct DirectoryBlock {
     at: DiskAddr,
     file_block: FileBlock,
     /// Position among the pending.
@@ -76,19 +76,19 @@ struct Block {
 }
 
 /// What the workers of one volume share.
-pub(crate) struct Scope<'a> {
+pub(crate) struct VolumeContext<'a> {
     pub(crate) source: &'a ScanSource,
     pub(crate) plan: &'a Plan,
     pub(crate) memory: &'a Memory,
-    pub(crate) wanted: Wanted,
+    pub(crate) selection: ReadSelection,
     /// Blocks of directories that were listed so far (**I1**).
     pub(crate) blocks_listed: AtomicU64<Volume>,
 }
 
 /// What one worker has found outside of inodes, and has still to read.
-pub(crate) struct Outside<'a> {
-    scope: &'a Scope<'a>,
-    pending: Vec<Pending>,
+pub(crate) struct OutOfLineReader<'a> {
+    scope: &'a VolumeContext<'a>,
+    pending: Vec<PendingInode>,
     /// Directory entries, for volumes without parent pointers.
     pub(crate) links: LinkBuckets,
     buffer: Vec<u8>,
@@ -96,8 +96,8 @@ pub(crate) struct Outside<'a> {
     scattered: Vec<FileBlock>,
 }
 
-impl<'a> Outside<'a> {
-    pub(crate) fn new(scope: &'a Scope<'a>) -> Self {
+impl<'a> OutOfLineReader<'a> {
+    pub(crate) fn new(scope: &'a VolumeContext<'a>) -> Self {
         let (pending, buffer, scattered) = Default::default();
         Self { scope, pending, links: LinkBuckets::default(), buffer, scattered }
     }
@@ -113,7 +113,7 @@ impl<'a> Outside<'a> {
         let mut finding = None;
         if let (FileType::Directory, Fork::Local(form)) =
             (inode.file_type(), inode.fork(ForkKind::Data))
-            && self.scope.wanted.entries
+            && self.scope.selection.entries
         {
             finding = self.add_short_form(&inode, form);
             if !self.wants_attrs(&inode) {
@@ -124,13 +124,13 @@ impl<'a> Outside<'a> {
         let extent = inode.extents(cache, kind).next().and_then(Result::ok);
         let first = extent.and_then(|extent| cache.geometry().block_disk_addr(extent.start));
         let first = first.unwrap_or_default();
-        self.pending.push(Pending { row, inode, first, failures: 0, audit: None });
+        self.pending.push(PendingInode { row, inode, first, failures: 0, audit: None });
         finding
     }
 
     fn wants_attrs(&self, inode: &Inode) -> bool {
-        let wanted = self.scope.wanted;
-        (wanted.parents || wanted.xattrs)
+        let selection = self.scope.selection;
+        (selection.parents || selection.xattrs)
             && matches!(inode.fork(ForkKind::Attr), Fork::Extents(_) | Fork::Btree(_))
     }
 
@@ -146,7 +146,7 @@ impl<'a> Outside<'a> {
             }
         }
         // One finding says enough: each of the names has a row.
-        form.doubled().first().map(|first| doubled(inode, first.check()))
+        form.doubled().first().map(|first| duplicate_name(inode, first.check()))
     }
 
     /// Reads what was noted, in disk order, and puts it beside the unit's rows.
@@ -156,15 +156,15 @@ impl<'a> Outside<'a> {
         for part in &pending {
             self.read_items(part, out);
         }
-        if self.scope.wanted.entries {
+        if self.scope.selection.entries {
             self.read_directories(&mut pending, out)?;
         }
-        self.links.settle(self.scope.memory)
+        self.links.spill_if_needed(self.scope.memory)
     }
 
     /// Reads attributes and target of one inode, after the items that it has already.
-    fn read_items(&self, part: &Pending, out: &mut UnitRows) {
-        let (cache, wanted) = (&self.scope.source.cache, self.scope.wanted);
+    fn read_items(&self, part: &PendingInode, out: &mut UnitRows) {
+        let (cache, selection) = (&self.scope.source.cache, self.scope.selection);
         let Some(row) = out.batch.rows.get(part.row) else { return };
         let mut items = Vec::new();
         for item in out.batch.items(row) {
@@ -177,7 +177,7 @@ impl<'a> Outside<'a> {
             let _ = Attributes::new(cache, &part.inode).visit(&mut |entry| {
                 let place = Place::Inode(number);
                 let kept =
-                    entry.and_then(|entry| Ok(push_attr(&mut items, &entry, wanted, place)?));
+                    entry.and_then(|entry| Ok(push_attr(&mut items, &entry, selection, place)?));
                 if let Err(error) = kept {
                     note_part(out, number, &error);
                 }
@@ -191,13 +191,13 @@ impl<'a> Outside<'a> {
             });
         }
         let is_remote = matches!(part.inode.fork(ForkKind::Data), Fork::Extents(_));
-        if wanted.symlinks && part.inode.file_type() == FileType::Symlink && is_remote {
+        if selection.symlinks && part.inode.file_type() == FileType::Symlink && is_remote {
             match part.inode.read_target(cache) {
-                Ok(target) => push_item(&mut items, Item::Symlink(&target)),
+                Ok(target) => push_item(&mut items, RowItem::Symlink(&target)),
                 Err(error) => note_part(out, number, &error),
             }
         }
-        if wanted.sharing && part.inode.core().flags2.contains(InodeFlags2::REFLINK) {
+        if selection.sharing && part.inode.core().flags2.contains(InodeFlags2::REFLINK) {
             let added = self.add_shared(&part.inode, &mut items);
             if let Err(error) = added {
                 note_part(out, number, &error);
@@ -222,7 +222,7 @@ impl<'a> Outside<'a> {
                 let length = run.length_blocks.clamp(1, left);
                 if run.shared {
                     let run = SharedRun { start: start.0, length: length.into() };
-                    push_item(items, Item::Shared(run));
+                    push_item(items, RowItem::Shared(run));
                 }
                 start = FsBlock(start.0.saturating_add(length.into()));
                 left -= length;
@@ -233,7 +233,7 @@ impl<'a> Outside<'a> {
 
     fn read_directories(
         &mut self,
-        pending: &mut [Pending],
+        pending: &mut [PendingInode],
         out: &mut UnitRows,
     ) -> Result<(), ScanError> {
         let mut blocks = Vec::new();
@@ -257,14 +257,14 @@ impl<'a> Outside<'a> {
         self.read_blocks(&mut blocks, pending, out)?;
         for part in pending.iter().filter(|part| part.failures == 0) {
             if let Some(check) = part.audit.as_ref().and_then(Audit::finish) {
-                note_part(out, part.inode.number(), &doubled(&part.inode, check));
+                note_part(out, part.inode.number(), &duplicate_name(&part.inode, check));
             }
         }
         Ok(())
     }
 
     /// Reads the index of a directory that has one of its own (**I2**). A live volume changes between the reads.
-    fn begin_audit(&self, part: &mut Pending, out: &mut UnitRows) {
+    fn begin_audit(&self, part: &mut PendingInode, out: &mut UnitRows) {
         let cache = &self.scope.source.cache;
         let Ok(directory) = Directory::new(cache, &part.inode) else { return };
         if cache.rereads() != 0 || !directory.has_index_blocks() {
@@ -282,8 +282,8 @@ impl<'a> Outside<'a> {
     fn list_blocks(
         &mut self,
         owner: usize,
-        part: &Pending,
-        blocks: &mut Vec<Block>,
+        part: &PendingInode,
+        blocks: &mut Vec<DirectoryBlock>,
         out: &mut UnitRows,
     ) -> Option<Error> {
         let source = self.scope.source;
@@ -313,7 +313,7 @@ impl<'a> Outside<'a> {
                         let first = extent.start.checked_add(block.0 - start);
                         let at = first.and_then(|first| geometry.block_disk_addr(first));
                         let at = at.unwrap_or(DiskAddr::NULL);
-                        blocks.push(Block { at, file_block: block, owner });
+                        blocks.push(DirectoryBlock { at, file_block: block, owner });
                     } else {
                         self.scattered.push(block);
                     }
@@ -326,7 +326,7 @@ impl<'a> Outside<'a> {
     }
 
     /// Whether one more block of a directory may be looked at (**I1**).
-    fn may_list(&self, part: &Pending, listed: &mut u64) -> bool {
+    fn may_list(&self, part: &PendingInode, listed: &mut u64) -> bool {
         let geometry = self.scope.source.geometry();
         let step = 1_u64 << geometry.directory_block_log;
         *listed += step;
@@ -334,7 +334,7 @@ impl<'a> Outside<'a> {
         *listed <= part.inode.core().blocks && before <= geometry.data_blocks
     }
 
-    fn read_scattered(&mut self, part: &mut Pending, block: FileBlock, out: &mut UnitRows) {
+    fn read_scattered(&mut self, part: &mut PendingInode, block: FileBlock, out: &mut UnitRows) {
         let source = self.scope.source;
         let count = 1 << source.geometry().directory_block_log;
         let shape = BlockShape { length_blocks: count, kind: BlockKind::DirectoryData };
@@ -352,8 +352,8 @@ impl<'a> Outside<'a> {
     /// Reads the blocks of the list in disk order and empties it.
     fn read_blocks(
         &mut self,
-        blocks: &mut Vec<Block>,
-        pending: &mut [Pending],
+        blocks: &mut Vec<DirectoryBlock>,
+        pending: &mut [PendingInode],
         out: &mut UnitRows,
     ) -> Result<(), ScanError> {
         blocks.sort_unstable();
@@ -364,7 +364,7 @@ impl<'a> Outside<'a> {
             let (run, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
             self.read_run(run, block_bytes, pending, out);
             rest = after;
-            self.links.settle(self.scope.memory)?;
+            self.links.spill_if_needed(self.scope.memory)?;
         }
         blocks.clear();
         Ok(())
@@ -372,9 +372,9 @@ impl<'a> Outside<'a> {
 
     fn read_run(
         &mut self,
-        run: &[Block],
+        run: &[DirectoryBlock],
         block_bytes: usize,
-        pending: &mut [Pending],
+        pending: &mut [PendingInode],
         out: &mut UnitRows,
     ) {
         let Some(first) = run.first() else { return };
@@ -416,8 +416,8 @@ impl<'a> Outside<'a> {
     fn read_one(
         &mut self,
         bytes: &mut [u8],
-        block: &Block,
-        part: &mut Pending,
+        block: &DirectoryBlock,
+        part: &mut PendingInode,
     ) -> Result<(), Error> {
         let offset = block.at.byte_offset().unwrap_or(u64::MAX);
         let length_bytes = bytes.len() as u64;
@@ -430,8 +430,8 @@ impl<'a> Outside<'a> {
     fn verify_block(
         &mut self,
         bytes: &[u8],
-        block: &Block,
-        part: &mut Pending,
+        block: &DirectoryBlock,
+        part: &mut PendingInode,
     ) -> Result<(), Error> {
         let context = self.scope.source.cache.verify_context();
         BlockKind::DirectoryData.verify(bytes, block.at, &context)?;
@@ -443,7 +443,7 @@ impl<'a> Outside<'a> {
         &mut self,
         bytes: &[u8],
         block: FileBlock,
-        part: &mut Pending,
+        part: &mut PendingInode,
     ) -> Result<(), Error> {
         let inode = &part.inode;
         let place = Place::Data(inode.number(), block);
@@ -458,20 +458,20 @@ impl<'a> Outside<'a> {
         let mut verdict = Ok(());
         for entry in decoded.entries() {
             let entry = entry?;
-            verdict = verdict.and(part.see(&entry));
+            verdict = verdict.and(part.check_entry(&entry));
             if !matches!(entry.name, b"." | b"..") {
                 add_entry(&mut self.links, self.scope.plan, &part.inode, &entry);
             }
         }
         match decoded.doubled().first() {
-            Some(first) => Err(doubled(&part.inode, first.check())),
+            Some(first) => Err(duplicate_name(&part.inode, first.check())),
             None => verdict,
         }
     }
 }
 
 /// How many blocks from the first on are read together.
-fn adjacent(blocks: &[Block], block_bytes: usize) -> usize {
+fn adjacent(blocks: &[DirectoryBlock], block_bytes: usize) -> usize {
     let step = (block_bytes / 512) as u64;
     let most = (READ_BYTES / block_bytes).max(1);
     let mut length = 0;
