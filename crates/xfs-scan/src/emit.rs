@@ -1,7 +1,7 @@
 //! From stored rows to the output.
 //!
-//! Owns: giving each row its paths, and handing it to everyone who wants it. Does **not** own: what
-//! they make of it.
+//! Owns: giving each row its paths, and passing it to the encoder, the summary and the accounts.
+//! Does **not** own: what they do with it.
 
 use xfs_format::AgNumber;
 use xfs_format::inode::FileType;
@@ -16,37 +16,37 @@ use crate::source::ScanSource;
 use crate::summary::Summary;
 use crate::{AccountBy, Finding, FindingCode, ScanError};
 
-/// A piece that is larger is ended. Rows of common length never are.
+/// A piece is completed when it exceeds this size. Rows of usual length never reach it.
 const PIECE_BYTES: usize = 16 << 20;
-/// Bytes of paths of one inode that are shown; what is beyond is a finding.
+/// Bytes of paths of one inode that are shown. More is a finding.
 const MOST_PATH_BYTES: usize = 64 << 20;
 
-/// What the emitting workers share.
+/// State that the emitting workers share.
 pub(crate) struct EmitContext<'a> {
     pub(crate) source: &'a ScanSource,
     pub(crate) memory: &'a Memory,
-    /// `None` where nothing is written.
+    /// `None` if nothing is written.
     pub(crate) encoding: Option<&'a Encoding>,
-    /// `None` where paths are not wanted.
+    /// `None` if paths are not needed.
     pub(crate) directories: Option<&'a DirectoryTable>,
-    /// The moment that ages are counted back from, where a summary is wanted.
+    /// The time from which ages are counted back, if a summary is needed.
     pub(crate) summary_now: Option<i64>,
     pub(crate) accounts: &'a [AccountBy],
 }
 
-/// A part of what came of some batches, in order.
+/// A part of the encoded rows of some batches, in order.
 pub(crate) enum EmittedPart {
     Piece(OutputPiece),
-    /// Lines in the spill file, and the facts beside them.
+    /// Lines in the spill file, and the facts that belong to them.
     Spilled(SpillRange, Vec<Fact>),
 }
 
-/// What came of some batches.
+/// The encoded rows of some batches, and their counts.
 pub(crate) struct Emitted {
     pub(crate) parts: Vec<EmittedPart>,
     pub(crate) inodes: u64,
     pub(crate) findings: u64,
-    /// Inode numbers that have no row because of a finding.
+    /// Number of inodes that have no row because of a finding.
     pub(crate) missing_inodes: u64,
     pub(crate) summary: Option<Box<Summary>>,
     pub(crate) accounts: Option<Box<AccountPart>>,
@@ -72,7 +72,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Emits the rows of some batches, and findings: as one piece, unless their paths are long.
+    /// Emits the rows of some batches and their findings, as one piece unless their paths are long.
     pub(crate) fn emit(
         &mut self,
         batches: impl IntoIterator<Item = Result<(AgNumber, Batch, Vec<Finding>), ScanError>>,
@@ -116,7 +116,7 @@ impl<'a> Emitter<'a> {
         Ok(Emitted { parts, inodes, findings, missing_inodes, summary, accounts })
     }
 
-    /// Gathers the paths and attribute names of a row.
+    /// Collects the paths and attribute names of a row.
     #[inline]
     fn collect_names(&mut self, row: &Row, batch: &Batch, findings: &mut Vec<Finding>) {
         self.paths.clear();
@@ -156,10 +156,10 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// Pieces that are being filled, one after the other.
+/// Encodes rows into pieces, one after the other.
 struct PieceWriter<'a> {
     context: &'a EmitContext<'a>,
-    /// `None` where nothing is written.
+    /// `None` if nothing is written.
     encoder: Option<Box<dyn RowEncoder + 'a>>,
     is_empty: bool,
     full: Vec<EmittedPart>,
@@ -171,8 +171,8 @@ impl<'a> PieceWriter<'a> {
         Ok(Self { context, encoder, is_empty: true, full: Vec::new() })
     }
 
-    /// Encodes one row. A piece that has grown large is put by, lines in the spill file: the rows of
-    /// a unit are bounded in number, their paths are not.
+    /// Encodes one row. A piece that has grown large is completed, and its lines go to the spill
+    /// file: the number of rows in a unit is bounded, the length of their paths is not.
     #[inline]
     fn encode(
         &mut self,
@@ -237,18 +237,22 @@ fn note_no_path(row: &Row, link: &Link<'_>, reason: NoPath, findings: &mut Vec<F
     let (code, message) = match reason {
         NoPath::Missing => (
             FindingCode::ParentMissing,
-            format!("inode {parent}, said to be its parent, is no directory that is there"),
+            format!("parent inode {parent} does not exist or is not a directory"),
         ),
         NoPath::Stale => (
             FindingCode::ParentStale,
-            format!("its parent was generation {} of inode {parent}", link.parent_generation),
+            format!(
+                "the parent pointer names a stale generation ({}) of inode {parent}",
+                link.parent_generation
+            ),
         ),
         NoPath::Cycle if is_directory(row) => {
-            (FindingCode::ParentCycle, format!("inode {parent}, its parent, is its own ancestor"))
+            (FindingCode::ParentCycle, format!("parent inode {parent} is its own ancestor"))
         }
-        NoPath::TooLong => {
-            (FindingCode::PathTooLong, format!("the path of inode {parent} is too long to show"))
-        }
+        NoPath::TooLong => (
+            FindingCode::PathTooLong,
+            format!("the path of parent inode {parent} is too long to show"),
+        ),
         // The directory where the chain breaks has a finding of its own.
         NoPath::Cycle | NoPath::Unreachable => return,
     };
@@ -257,13 +261,13 @@ fn note_no_path(row: &Row, link: &Link<'_>, reason: NoPath, findings: &mut Vec<F
 
 #[cold]
 fn note_unnamed(row: &Row, findings: &mut Vec<Finding>) {
-    let message = format!("it has {} links, but no directory names it", row.nlink);
+    let message = format!("the inode has {} links, but no directory names it", row.nlink);
     findings.push(Finding::about(FindingCode::ParentMissing, row.ino, message));
 }
 
 #[cold]
 fn note_too_many(row: &Row, findings: &mut Vec<Finding>) {
-    let message = "it has more paths than are shown".to_owned();
+    let message = "the inode has more paths than are shown".to_owned();
     findings.push(Finding::about(FindingCode::TooManyPaths, row.ino, message));
 }
 

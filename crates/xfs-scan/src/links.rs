@@ -1,9 +1,9 @@
 //! Directory entries on their way to the inodes that they name.
 //!
-//! Owns: sorting entries, found in the order of directories, into the units of their children, and the
+//! Owns: sorting entries from the order of directories into the units of their children, and the
 //! join with the rows there. Only volumes without parent pointers need it.
 //!
-//! Each worker has one bucket per unit. When the buckets of all workers outgrow their share of the
+//! Each worker has one bucket per unit. When the buckets of all workers exceed their share of the
 //! memory, a worker's buckets go to the spill file as one run per unit.
 //!
 //! ```text
@@ -18,10 +18,10 @@ use crate::memory::{Memory, SpillRange};
 use crate::plan::Plan;
 use crate::{Finding, FindingCode};
 
-/// Bytes that a worker collects before it asks for more.
+/// Bytes that a worker reserves at a time.
 const RESERVE_BYTES: usize = 256 << 10;
 
-/// Entries that one worker has found.
+/// The entries that one worker has found.
 #[derive(Default)]
 pub(crate) struct LinkBuckets {
     buckets: Vec<Vec<u8>>,
@@ -31,7 +31,7 @@ pub(crate) struct LinkBuckets {
 }
 
 impl LinkBuckets {
-    /// Adds an entry. `false` if there can be no such inode.
+    /// Adds an entry. Returns `false` if no unit can have that inode.
     pub(crate) fn push(&mut self, plan: &Plan, child: InodeNumber, link: Link<'_>) -> bool {
         let Some(unit) = plan.unit_of(child.0) else { return false };
         if self.buckets.len() <= unit {
@@ -50,7 +50,7 @@ impl LinkBuckets {
         true
     }
 
-    /// Spills the buckets if they have outgrown the memory. Called now and then.
+    /// Spills the buckets if they exceed the memory. Must be called regularly.
     pub(crate) fn spill_if_needed(&mut self, memory: &Memory) -> Result<(), ScanError> {
         while self.used > self.reserved {
             if memory.reserve(RESERVE_BYTES) {
@@ -69,12 +69,12 @@ impl LinkBuckets {
     }
 }
 
-/// Entries that all workers have found, by unit.
+/// The entries that all workers have found, by unit.
 pub(crate) struct LinkRuns {
     units: Vec<UnitLinks>,
 }
 
-/// The entries that lead into one unit.
+/// The entries that name inodes of one unit.
 #[derive(Default)]
 pub(crate) struct UnitLinks {
     kept: Vec<Vec<u8>>,
@@ -82,7 +82,7 @@ pub(crate) struct UnitLinks {
 }
 
 impl LinkRuns {
-    /// Brings together what the workers have found.
+    /// Combines the entries of all workers.
     pub(crate) fn new(unit_count: usize, workers: Vec<LinkBuckets>, memory: &Memory) -> Self {
         let mut units = Vec::new();
         units.resize_with(unit_count, UnitLinks::default);
@@ -102,14 +102,14 @@ impl LinkRuns {
         Self { units }
     }
 
-    /// The entries of each unit, in order.
+    /// Returns the entries of each unit, in order.
     pub(crate) fn into_units(self) -> Vec<UnitLinks> {
         self.units
     }
 }
 
-/// One entry, its name borrowed from its bucket. Ordered by child first, then so that the order of
-/// paths does not depend on which worker found them.
+/// One entry, with its name borrowed from its bucket. The order is by child first, and total, so
+/// that the order of paths does not depend on the worker that found them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct LinkEntry<'a> {
     child: u64,
@@ -134,7 +134,7 @@ fn parse(bytes: &[u8]) -> Option<(LinkEntry<'_>, &[u8])> {
 }
 
 impl UnitLinks {
-    /// Puts the entries beside the rows that they name. Entries that name no row are findings.
+    /// Adds the entries to the rows that they name. Entries that name no row are findings.
     pub(crate) fn join(
         self,
         batch: Batch,
@@ -198,7 +198,7 @@ fn join_sorted(batch: Batch, entries: &[LinkEntry<'_>], findings: &mut Vec<Findi
 #[cold]
 fn note_dangling(entry: &LinkEntry<'_>, findings: &mut Vec<Finding>) {
     let name = entry.name.escape_ascii();
-    let message = format!("inode {}, which is not there, is named {name}", entry.child);
+    let message = format!("the entry {name} names inode {}, which does not exist", entry.child);
     findings.push(Finding::about(FindingCode::DanglingEntry, entry.parent, message));
 }
 

@@ -1,9 +1,10 @@
-//! Staying inside the memory that is allowed: rows and links that wait go to a spill file.
+//! The memory limit: rows and links that wait beyond it go to a spill file.
 //!
-//! Owns: the account of what waits, and the file. Does **not** own: small change (read buffers, the
-//! plan, pieces on their way to the output), which a fixed share of the allowance is kept for.
+//! Owns: the accounting of waiting data, and the spill file. Does **not** own: small allocations
+//! (read buffers, the plan, pieces on their way to the output), for which a fixed share of the
+//! limit is set aside.
 //!
-//! The spill file has no name: it is gone when the scan is, however that ends.
+//! The spill file has no name, so it disappears when the scan ends, in whatever way.
 
 use std::fs::File;
 use std::io;
@@ -18,16 +19,17 @@ use crate::batch::Batch;
 use crate::options::Spill;
 use crate::row::Row;
 
-/// Where bytes lie in the spill file.
+/// A range of the spill file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpillRange {
     offset: u64,
     length: usize,
 }
 
-/// Memory for what waits, and the file for what does not fit.
+/// The memory for waiting data, and the spill file for the excess.
 ///
-/// Half of it is for rows and links, which can be spilled; half for tables, which cannot.
+/// Half of it is for rows and links, which can be spilled. The other half is for tables, which
+/// cannot.
 pub(crate) struct Memory {
     limit: u64,
     used: AtomicU64<Volume>,
@@ -41,7 +43,7 @@ pub(crate) struct Memory {
 pub(crate) enum StoredBatch {
     /// In memory.
     Kept(Batch),
-    /// In the file.
+    /// In the spill file.
     Spilled {
         /// Its rows.
         rows: SpillRange,
@@ -51,7 +53,7 @@ pub(crate) enum StoredBatch {
 }
 
 impl Memory {
-    /// Memory of `limit` bytes.
+    /// Creates the accounting for `limit` bytes.
     pub(crate) fn new(limit: u64, spill: Spill) -> Self {
         Self {
             limit: limit / 2,
@@ -63,13 +65,12 @@ impl Memory {
         }
     }
 
-    /// How much was spilled.
+    /// Returns the number of spilled bytes.
     pub(crate) fn spilled_bytes(&self) -> u64 {
         self.file_end.load(Ordering::Relaxed)
     }
 
-    /// Says that these bytes wait in memory now. Whether they fit is the answer; if not, they are not
-    /// counted.
+    /// Reserves memory for waiting data. Returns `false`, and reserves nothing, if it does not fit.
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
         let bytes = bytes as u64;
         let before = self.used.fetch_add(bytes, Ordering::Relaxed);
@@ -80,7 +81,7 @@ impl Memory {
         fits
     }
 
-    /// Says that a table takes these bytes until the scan of the volume ends.
+    /// Reserves memory for a table until the scan of the volume ends.
     pub(crate) fn reserve_table(&self, bytes: usize) -> Result<(), ScanError> {
         let before = self.tables.fetch_add(bytes as u64, Ordering::Relaxed);
         let needed = before.saturating_add(bytes as u64);
@@ -90,12 +91,12 @@ impl Memory {
         Ok(())
     }
 
-    /// Says that these bytes do not wait any more.
+    /// Releases memory of data that does not wait any more.
     pub(crate) fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Puts a batch away: into memory if it fits.
+    /// Stores a batch, in memory if it fits.
     pub(crate) fn store(&self, mut batch: Batch) -> Result<StoredBatch, ScanError> {
         batch.arena.shrink_to_fit();
         if self.reserve(batch.memory_bytes()) {
@@ -106,7 +107,7 @@ impl Memory {
         Ok(StoredBatch::Spilled { rows, arena })
     }
 
-    /// Takes a batch back.
+    /// Returns a stored batch.
     pub(crate) fn load(&self, stored: StoredBatch) -> Result<Batch, ScanError> {
         let (rows, arena) = match stored {
             StoredBatch::Kept(batch) => {
@@ -124,7 +125,7 @@ impl Memory {
         Ok(batch)
     }
 
-    /// Writes bytes to the file.
+    /// Writes bytes to the spill file.
     pub(crate) fn spill(&self, bytes: &[u8]) -> Result<SpillRange, ScanError> {
         let offset = self.file_end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let file = self.file().map_err(ScanError::Spill)?;
@@ -132,7 +133,7 @@ impl Memory {
         Ok(SpillRange { offset, length: bytes.len() })
     }
 
-    /// Reads bytes back, after those that `out` holds already.
+    /// Appends a range of the spill file to `out`.
     pub(crate) fn append(&self, from: SpillRange, out: &mut Vec<u8>) -> Result<(), ScanError> {
         let start = out.len();
         out.resize(start + from.length, 0);

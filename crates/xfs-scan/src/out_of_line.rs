@@ -1,14 +1,15 @@
-//! What inodes hold outside themselves: directory blocks, large attribute forks, long targets.
+//! Data outside of inodes: directory blocks, large attribute forks, long symlink targets.
 //!
-//! Owns: reading those of one unit in disk order. Does **not** own: their forms.
+//! Owns: reading those of one unit in disk order. Does **not** own: their formats.
 //!
 //! # Invariants
 //!
-//! - **I1** Work on a directory is bounded: it has no more blocks than its inode says, all directories
-//!   together have no more than the volume, and after a few blocks that cannot be read the rest of a
-//!   directory is left, which is a finding.
-//! - **I2** A directory that holds a name twice, or entries that its index does not hold, is a finding. One block or
-//!   less is compared in place; for others the index is read, a quarter of what the entries take.
+//! - **I1** Work on a directory is bounded. It has no more blocks than its inode says, and all
+//!   directories together have no more than the volume. After a few unreadable blocks the rest of a
+//!   directory is skipped, which is a finding.
+//! - **I2** A directory that has a name twice, or entries that its index lacks, is a finding. A
+//!   directory of at most one block is checked in place. For a larger one the index is read, which
+//!   is a quarter of the size of the entries.
 
 use std::ops::ControlFlow;
 
@@ -32,36 +33,36 @@ use crate::reader::{ReadSelection, UnitRows, note_part, push_attr};
 use crate::source::ScanSource;
 use crate::{Finding, FindingCode};
 
-/// Adjacent directory blocks are read together up to this.
+/// Adjacent directory blocks are read together up to this size.
 const READ_BYTES: usize = 512 << 10;
 /// Blocks that are sorted at a time.
 const BLOCKS_PER_ROUND: usize = 1 << 16;
-/// Blocks of one directory that may fail before the rest is left.
+/// Unreadable blocks of one directory after which the rest is skipped.
 const MOST_FAILURES: u32 = 16;
-/// Bytes of names kept for one inode; what is beyond is a finding.
+/// Bytes of names kept per inode. More is a finding.
 const MOST_ITEM_BYTES: usize = 64 << 20;
 
-/// An inode of which a part is outside.
+/// An inode with data out of line.
 struct PendingInode {
     /// Its position among the unit's rows.
     row: usize,
     inode: Inode,
-    /// Where the first block of that part lies.
+    /// Disk address of the first block of that data.
     first: DiskAddr,
     failures: u32,
-    /// Of a directory whose index lies in blocks of its own (**I2**).
+    /// Set for a directory whose index has blocks of its own (**I2**).
     audit: Option<Audit>,
 }
 
 impl PendingInode {
-    /// Counts an entry; an error where it has the name of another.
+    /// Counts an entry. Fails if another entry has the same name.
     fn check_entry(&mut self, entry: &Entry<'_>) -> Result<(), Error> {
         let check = self.audit.as_mut().and_then(|audit| audit.see(entry.name, entry.cookie));
         check.map_or(Ok(()), |check| Err(duplicate_name(&self.inode, check)))
     }
 }
 
-/// The finding that a directory holds a name twice, or that its index differs.
+/// Returns the error that a directory has a name twice, or that its index differs.
 fn duplicate_name(inode: &Inode, check: DirectoryCheck) -> Error {
     Corruption::new(Structure::Directory, Place::Inode(inode.number()), check).into()
 }
@@ -71,28 +72,28 @@ fn duplicate_name(inode: &Inode, check: DirectoryCheck) -> Error {
 struct DirectoryBlock {
     at: DiskAddr,
     file_block: FileBlock,
-    /// Position among the pending.
+    /// Position among the pending inodes.
     owner: usize,
 }
 
-/// What the workers of one volume share.
+/// State that the workers of one volume share.
 pub(crate) struct VolumeContext<'a> {
     pub(crate) source: &'a ScanSource,
     pub(crate) plan: &'a Plan,
     pub(crate) memory: &'a Memory,
     pub(crate) selection: ReadSelection,
-    /// Blocks of directories that were listed so far (**I1**).
+    /// Number of directory blocks listed so far (**I1**).
     pub(crate) blocks_listed: AtomicU64<Volume>,
 }
 
-/// What one worker has found outside of inodes, and has still to read.
+/// Reads the out-of-line data of inodes for one worker.
 pub(crate) struct OutOfLineReader<'a> {
     scope: &'a VolumeContext<'a>,
     pending: Vec<PendingInode>,
     /// Directory entries, for volumes without parent pointers.
     pub(crate) links: LinkBuckets,
     buffer: Vec<u8>,
-    /// Blocks of the directory that is being listed that lie in several pieces.
+    /// Blocks of the current directory that are split over several extents.
     scattered: Vec<FileBlock>,
 }
 
@@ -102,8 +103,8 @@ impl<'a> OutOfLineReader<'a> {
         Self { scope, pending, links: LinkBuckets::default(), buffer, scattered }
     }
 
-    /// Notes that the inode in `bytes`, which was verified, has a part outside. A directory that is
-    /// all inside is read at once.
+    /// Records that the verified inode in `bytes` has data out of line. The entries of a short-form
+    /// directory are read at once.
     pub(crate) fn note(&mut self, row: usize, number: InodeNumber, bytes: &[u8]) -> Option<Error> {
         let cache = &self.scope.source.cache;
         let inode = match Inode::decode(bytes, number, &cache.verify_context()) {
@@ -145,11 +146,11 @@ impl<'a> OutOfLineReader<'a> {
                 Err(corruption) => return Some(corruption.into()),
             }
         }
-        // One finding says enough: each of the names has a row.
+        // One finding suffices: the entries of both names are kept.
         form.doubled().first().map(|first| duplicate_name(inode, first.check()))
     }
 
-    /// Reads what was noted, in disk order, and puts it beside the unit's rows.
+    /// Reads the recorded data in disk order and adds it to the unit's rows.
     pub(crate) fn read(&mut self, out: &mut UnitRows) -> Result<(), ScanError> {
         let mut pending = std::mem::take(&mut self.pending);
         pending.sort_unstable_by_key(|pending| pending.first);
@@ -162,7 +163,7 @@ impl<'a> OutOfLineReader<'a> {
         self.links.spill_if_needed(self.scope.memory)
     }
 
-    /// Reads attributes and target of one inode, after the items that it has already.
+    /// Reads the attributes and the target of one inode, after the items that it already has.
     fn read_items(&self, part: &PendingInode, out: &mut UnitRows) {
         let (cache, selection) = (&self.scope.source.cache, self.scope.selection);
         let Some(row) = out.batch.rows.get(part.row) else { return };
@@ -173,7 +174,7 @@ impl<'a> OutOfLineReader<'a> {
         let before = items.len();
         let number = part.inode.number();
         if self.wants_attrs(&part.inode) {
-            // The visitor goes on after errors: each is one finding.
+            // The visitor continues after an error, and each error is one finding.
             let _ = Attributes::new(cache, &part.inode).visit(&mut |entry| {
                 let place = Place::Inode(number);
                 let kept =
@@ -182,7 +183,7 @@ impl<'a> OutOfLineReader<'a> {
                     note_part(out, number, &error);
                 }
                 if items.len() > MOST_ITEM_BYTES {
-                    let message = "it has more names than are kept".to_owned();
+                    let message = "the inode has more names than are kept".to_owned();
                     let code = FindingCode::TooManyPaths;
                     out.findings.push(Finding::about(code, number.0, message));
                     return ControlFlow::Break(());
@@ -263,7 +264,8 @@ impl<'a> OutOfLineReader<'a> {
         Ok(())
     }
 
-    /// Reads the index of a directory that has one of its own (**I2**). A live volume changes between the reads.
+    /// Reads the index of a directory if it has blocks (**I2**). A live volume may change between
+    /// the reads, so it is not audited.
     fn begin_audit(&self, part: &mut PendingInode, out: &mut UnitRows) {
         let cache = &self.scope.source.cache;
         let Ok(directory) = Directory::new(cache, &part.inode) else { return };
@@ -278,7 +280,7 @@ impl<'a> OutOfLineReader<'a> {
         part.audit = Some(audit);
     }
 
-    /// Lists the data blocks of a directory. Those that lie in several pieces are listed apart.
+    /// Lists the data blocks of a directory. Blocks that are split over extents go to `scattered`.
     fn list_blocks(
         &mut self,
         owner: usize,
@@ -303,7 +305,7 @@ impl<'a> OutOfLineReader<'a> {
             let end = start + u64::from(extent.length_blocks);
             let mut block = FileBlock(start - start % per_block);
             while block.0 < end {
-                // A block in several pieces has been seen with the first of them.
+                // A split block was listed with its first extent.
                 if block >= next {
                     if !self.may_list(part, &mut listed) {
                         note_too_many(&part.inode, out);
@@ -325,7 +327,7 @@ impl<'a> OutOfLineReader<'a> {
         None
     }
 
-    /// Whether one more block of a directory may be looked at (**I1**).
+    /// Counts one more directory block and returns whether it may be read (**I1**).
     fn may_list(&self, part: &PendingInode, listed: &mut u64) -> bool {
         let geometry = self.scope.source.geometry();
         let step = 1_u64 << geometry.directory_block_log;
@@ -349,7 +351,7 @@ impl<'a> OutOfLineReader<'a> {
         }
     }
 
-    /// Reads the blocks of the list in disk order and empties it.
+    /// Reads the listed blocks in disk order and empties the list.
     fn read_blocks(
         &mut self,
         blocks: &mut Vec<DirectoryBlock>,
@@ -403,7 +405,7 @@ impl<'a> OutOfLineReader<'a> {
                 part.failures += 1;
                 note_part(out, part.inode.number(), &error);
                 if part.failures == MOST_FAILURES {
-                    let message = "the rest of the directory is not read".to_owned();
+                    let message = "the rest of the directory was not read".to_owned();
                     let number = part.inode.number().0;
                     out.findings.push(Finding::about(FindingCode::Corrupt, number, message));
                 }
@@ -412,7 +414,7 @@ impl<'a> OutOfLineReader<'a> {
         self.buffer = buffer;
     }
 
-    /// Reads one block by itself, after the large read that it was part of has failed.
+    /// Reads one block again, after the large read that contained it has failed.
     fn read_one(
         &mut self,
         bytes: &mut [u8],
@@ -454,7 +456,7 @@ impl<'a> OutOfLineReader<'a> {
             let check = Check::ForeignOwner { found, expected };
             return Err(Corruption::new(Structure::Directory, place, check).into());
         }
-        // One finding for a block says enough: each of the names has a row.
+        // One finding per block suffices: the entries of both names are kept.
         let mut verdict = Ok(());
         for entry in decoded.entries() {
             let entry = entry?;
@@ -470,7 +472,7 @@ impl<'a> OutOfLineReader<'a> {
     }
 }
 
-/// How many blocks from the first on are read together.
+/// Returns how many blocks, from the first on, are adjacent and fit one read.
 fn adjacent(blocks: &[DirectoryBlock], block_bytes: usize) -> usize {
     let step = (block_bytes / 512) as u64;
     let most = (READ_BYTES / block_bytes).max(1);
@@ -497,7 +499,7 @@ fn add_entry(links: &mut LinkBuckets, plan: &Plan, directory: &Inode, entry: &En
 
 #[cold]
 fn note_too_many(inode: &Inode, out: &mut UnitRows) {
-    let message = "the directory's map has more blocks than there can be".to_owned();
+    let message = "the extent map of the directory has too many blocks".to_owned();
     out.findings.push(Finding::about(FindingCode::Corrupt, inode.number().0, message));
 }
 

@@ -1,12 +1,13 @@
 //! From a unit of inode chunks to rows.
 //!
-//! Owns: large sequential reads past the buffer cache, and the decoding of every inode in them. Does
-//! **not** own: what is not in the inode itself: [`outside`](crate::out_of_line) reads that, in disk
-//! order, once the unit's inodes are known.
+//! Owns: large sequential reads that bypass the buffer cache, and decoding every inode in them.
+//! Does **not** own: data that is not in the inode itself. [`out_of_line`](crate::out_of_line)
+//! reads that in disk order, once the unit's inodes are known.
 //!
 //! # Invariants
 //!
-//! - **I1** Every inode that the inode btree calls in use becomes a row or is covered by a finding.
+//! - **I1** Every inode that the inode btree marks as used becomes a row or is covered by a
+//!   finding.
 
 use xfs_buffer::{Error, IoError};
 use xfs_dir::linux_names;
@@ -25,24 +26,24 @@ use crate::row::Row;
 use crate::source::ScanSource;
 use crate::{Field, Finding, FindingCode, ScanOptions};
 
-/// The most that one read asks for. Larger ones gain nothing, and this stays in the processor's
-/// second-level cache until the inodes are decoded.
+/// The largest read. Larger ones gain nothing, and this size stays in the processor's second-level
+/// cache until the inodes are decoded.
 const READ_BYTES: usize = 512 << 10;
-/// What is asked for, piece by piece, after a large read has failed: one inode cluster or less.
+/// Size of the single reads after a large read has failed: at most one inode cluster.
 const RETRY_BYTES: usize = 8 << 10;
-/// Bytes of names that an inode is expected to need; a guess, to make room once.
+/// Estimated bytes of names per inode, for one allocation up front.
 const NAME_BYTES_GUESS: usize = 40;
 
-/// What a scan wants besides the cores.
+/// The data that a scan needs in addition to the inode cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadSelection {
-    /// Parent pointers, in volumes that have them.
+    /// Parent pointers, on volumes that have them.
     pub(crate) parents: bool,
-    /// Directory entries, in volumes without parent pointers.
+    /// Directory entries, on volumes without parent pointers.
     pub(crate) entries: bool,
     pub(crate) symlinks: bool,
     pub(crate) xattrs: bool,
-    /// Which blocks are shared with other files.
+    /// The blocks that are shared with other files.
     pub(crate) sharing: bool,
 }
 
@@ -60,16 +61,16 @@ impl ReadSelection {
     }
 }
 
-/// Inodes that lie together on disk.
+/// Adjacent inodes on disk.
 #[derive(Clone, Copy, Debug)]
 struct InodeSpan {
     first: AgInode,
     count: u32,
-    /// Which of them are in use, from bit 0 on.
+    /// Bit map of the used ones, from bit 0 on.
     allocated: u64,
 }
 
-/// Rows of a unit, and what went wrong.
+/// The rows of a unit, and its findings.
 #[derive(Default)]
 pub(crate) struct UnitRows {
     pub(crate) batch: Batch,
@@ -90,8 +91,8 @@ impl<'a> UnitReader<'a> {
         Self { source, context, selection, buffer: vec![0; READ_BYTES] }
     }
 
-    /// Reads the inodes of these chunks of a group. What they hold outside themselves is noted in
-    /// `outside`.
+    /// Reads the inodes of these chunks of a group. Data that lies outside the inodes is recorded
+    /// in `out_of_line`.
     pub(crate) fn read(
         &mut self,
         group: AgNumber,
@@ -150,8 +151,8 @@ impl<'a> UnitReader<'a> {
         self.buffer = buffer;
     }
 
-    /// Fills `bytes` from the inode on; after a failure again in small pieces, so that only what
-    /// cannot be read is lost.
+    /// Fills `bytes` from the given inode on. If the large read fails, it reads small pieces, so
+    /// that only unreadable pieces are lost.
     fn fill(&self, group: AgNumber, first: AgInode, bytes: &mut [u8]) -> RunErrors {
         let at = inode_byte_offset(self.geometry(), group, first);
         let device = self.source.cache.device();
@@ -192,7 +193,8 @@ impl<'a> UnitReader<'a> {
             .and_then(|core| core.verify(bytes, &self.context).map(|()| core))
     }
 
-    /// Reads an inode of a live volume a few times more: it may have been half written.
+    /// Reads an inode of a live volume again a few times, as a write of it may have been in
+    /// progress.
     #[cold]
     fn decode_again(
         &self,
@@ -217,14 +219,14 @@ impl<'a> UnitReader<'a> {
         note_corrupt(out, number, corruption);
     }
 
-    /// An inode that the inode btree calls used and that is free. On a live volume it has been
-    /// freed since the btree was read.
+    /// Handles an inode that is free though the inode btree marks it as used. On a live volume it
+    /// has been freed since the btree was read.
     #[cold]
     fn note_free(&self, out: &mut UnitRows, number: InodeNumber) {
         if self.source.cache.rereads() != 0 {
             return;
         }
-        let message = "the inode btree calls it used, but it is free".to_owned();
+        let message = "the inode btree marks the inode as used, but it is free".to_owned();
         hide(out, Finding::about(FindingCode::Allocation, number.0, message), number);
     }
 
@@ -291,7 +293,7 @@ impl<'a> UnitReader<'a> {
     }
 }
 
-/// Keeps what is wanted of one attribute.
+/// Keeps the needed parts of one attribute.
 #[inline]
 pub(crate) fn push_attr(
     arena: &mut Vec<u8>,
@@ -324,14 +326,14 @@ fn add_target(core: &InodeCore, bytes: &[u8], arena: &mut Vec<u8>) {
     push_item(arena, RowItem::Symlink(fork.get(..length).unwrap_or(fork)));
 }
 
-/// Which parts of a run could not be read.
+/// The pieces of a run that could not be read.
 struct RunErrors {
-    /// Start of the piece in the run, and why.
+    /// Offset of the piece in the run, and the error.
     failed: Vec<(usize, IoError)>,
 }
 
 impl RunErrors {
-    /// Why the inode at this offset of the run is not there.
+    /// Returns the error for the inode at this offset of the run.
     fn error_at(&self, offset: usize) -> Option<&IoError> {
         if self.failed.is_empty() {
             return None;
@@ -341,13 +343,13 @@ impl RunErrors {
     }
 }
 
-/// Where an inode lies on the device, in bytes: inode numbers of a group count along the disk.
+/// Returns the byte offset of an inode on the device. The inode numbers of a group follow the disk.
 fn inode_byte_offset(geometry: &Geometry, group: AgNumber, inode: AgInode) -> u64 {
     let start = geometry.ag_block_disk_addr(group, AgBlock(0));
     start.0 * 512 + (u64::from(inode.0) << geometry.inode_log)
 }
 
-/// The parts of a chunk that are on disk and have inodes in use.
+/// Returns the parts of a chunk that exist on disk and have used inodes.
 fn spans(chunk: &InodeChunk) -> impl Iterator<Item = InodeSpan> + use<> {
     let (present, allocated, start) = (chunk.present(), chunk.allocated(), chunk.start);
     let mut next = 0;
@@ -370,7 +372,7 @@ fn spans(chunk: &InodeChunk) -> impl Iterator<Item = InodeSpan> + use<> {
     })
 }
 
-/// Splits off the spans that follow each other on disk and fit one read; at least one.
+/// Splits off the spans that are adjacent on disk and fit one read, and at least one.
 fn split_run<'s>(
     spans: &'s [InodeSpan],
     geometry: &Geometry,
@@ -390,7 +392,7 @@ fn split_run<'s>(
     spans.split_at_checked(length)
 }
 
-/// The positions of the bits that are set.
+/// The positions of the set bits.
 struct SetBits(u64);
 
 impl Iterator for SetBits {
@@ -407,8 +409,8 @@ impl Iterator for SetBits {
     }
 }
 
-/// Adds a finding that hides the inode, or lets the one before it hide it too: a lost block is one
-/// row, not one for each of its inodes.
+/// Adds a finding that hides the inode. If the previous finding has the same cause, it is extended,
+/// so that a lost block is one row and not one per inode.
 #[cold]
 fn hide(out: &mut UnitRows, finding: Finding, number: InodeNumber) {
     if let Some(last) = out.findings.last_mut()
@@ -431,7 +433,8 @@ fn note_unreadable(
     number: InodeNumber,
     error: Option<&IoError>,
 ) {
-    let mut finding = Finding::about(FindingCode::Io, number.0, "not read".to_owned());
+    let mut finding =
+        Finding::about(FindingCode::Io, number.0, "the inode was not read".to_owned());
     if let Some(error) = error {
         finding.message = error.to_string();
         finding.disk_address = Some(error.at.0);
@@ -444,7 +447,7 @@ fn note_corrupt(out: &mut UnitRows, number: InodeNumber, corruption: Corruption)
     hide(out, Finding::from_error(&Error::from(corruption)), number);
 }
 
-/// Notes that a part of an inode could not be read; its row is there without that part.
+/// Records that a part of an inode could not be read. Its row is emitted without that part.
 #[cold]
 pub(crate) fn note_part(out: &mut UnitRows, number: InodeNumber, error: &Error) {
     let mut finding = Finding::from_error(error);

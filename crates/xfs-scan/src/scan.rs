@@ -1,4 +1,4 @@
-//! The scan itself: which step follows which.
+//! The steps of a scan and their order.
 //!
 //! ```text
 //!                  plan ─> read units ─────────────────────────> emit        without paths
@@ -6,8 +6,8 @@
 //!                  plan ─> read units ─> join ─> directories ─> emit        without them
 //! ```
 //!
-//! Each arrow out of "read units" carries rows that wait: in memory, or in the spill file when that
-//! is used up. Each step uses all threads.
+//! Each arrow out of "read units" carries rows that wait, in memory or in the spill file when
+//! memory is used up. Each step uses all threads.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -30,33 +30,33 @@ use crate::source::ScanSource;
 use crate::summary::Summary;
 use crate::{Field, Finding, ScanError};
 
-/// Memory kept for each thread: read buffers, and pieces on their way to the output.
+/// Memory set aside per thread, for read buffers and pieces on their way to the output.
 const THREAD_BYTES: u64 = 24 << 20;
-/// Rows of accounting in one piece of output.
+/// Accounting rows per piece of output.
 const ACCOUNTS_PER_PIECE: usize = 16 << 10;
 
-/// What a scan has found.
+/// The result of a scan.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct ScanReport {
-    /// Rows of inodes.
+    /// Number of inode rows.
     pub inodes: u64,
-    /// Findings: if there are any, something is missing from the rows, or wrong on a volume.
+    /// Number of findings. If there are any, rows are missing or a volume is damaged.
     pub findings: u64,
-    /// Inode numbers that have no row because of a finding.
+    /// Number of inodes that have no row because of a finding.
     pub missing_inodes: u64,
-    /// Bytes that went to the spill file.
+    /// Number of bytes written to the spill file.
     pub spilled_bytes: u64,
-    /// The figures for a report, where they were asked for.
+    /// The summary, if it was requested.
     pub summary: Option<Summary>,
 }
 
-/// Scans volumes, one after the other, into one output; into none, for the summary alone.
+/// Scans volumes, one after the other, into one output. Without an output only the summary is made.
 ///
 /// # Errors
 ///
-/// What keeps the output from being complete. Damage on a volume does not: it becomes rows of the
-/// output, and is counted in the report.
+/// An error that keeps the output from being complete. Damage on a volume is not an error: it
+/// becomes rows of the output and is counted in the report.
 pub fn scan(
     sources: &[ScanSource],
     options: &ScanOptions,
@@ -92,7 +92,8 @@ pub fn scan(
     Ok(report)
 }
 
-/// As many threads as were asked for; else one for each processor, as far as half of the memory goes.
+/// Returns the requested number of threads, or one per processor as far as half of the memory
+/// allows.
 fn choose_threads(options: &ScanOptions) -> Result<usize, ScanError> {
     let allowed = options.memory_bytes;
     let threads = match options.threads {
@@ -110,7 +111,7 @@ fn choose_threads(options: &ScanOptions) -> Result<usize, ScanError> {
     Ok(threads)
 }
 
-/// A unit that was read and waits.
+/// A unit that was read and waits for the next step.
 struct StoredUnit {
     rows: StoredBatch,
     findings: Vec<Finding>,
@@ -191,7 +192,7 @@ impl ScanRun<'_, '_> {
         )
     }
 
-    /// Reads all units, then resolves paths, then emits.
+    /// Reads all units, resolves paths, and emits.
     fn scan_with_paths(&mut self, scope: &VolumeContext<'_>) -> Result<(), ScanError> {
         let (mut waiting, links) = self.read_units(scope)?;
         if scope.selection.entries {
@@ -270,7 +271,7 @@ impl ScanRun<'_, '_> {
                 worker.out_of_line.read(&mut rows)?;
                 let count = rows.batch.rows.len() as u64;
                 let UnitRows { batch, findings } = rows;
-                // Without parent pointers the links are still to come.
+                // Without parent pointers the links arrive in the join.
                 let directories = if scope.selection.parents {
                     note_directories(&batch, scope.memory)?
                 } else {
@@ -288,7 +289,7 @@ impl ScanRun<'_, '_> {
         Ok((waiting, links.into_inner()))
     }
 
-    /// Puts directory entries beside the rows that they name.
+    /// Adds directory entries to the rows that they name.
     fn join_links(
         &mut self,
         scope: &VolumeContext<'_>,
@@ -355,7 +356,7 @@ impl ScanRun<'_, '_> {
     }
 }
 
-/// A worker that reads; what links it has found outlive it.
+/// A reading worker. When it ends it hands over the links that it has found.
 struct ReadWorker<'a> {
     reader: UnitReader<'a>,
     out_of_line: OutOfLineReader<'a>,
@@ -368,7 +369,7 @@ impl Drop for ReadWorker<'_> {
     }
 }
 
-/// The directories among the rows, with the link of each.
+/// Collects the directories among the rows, each with its first link.
 fn note_directories(batch: &Batch, memory: &Memory) -> Result<DirectoryPart, ScanError> {
     let mut directories = DirectoryPart::default();
     for row in batch.rows.iter().filter(|row| row.file_type() == Some(FileType::Directory)) {
@@ -385,7 +386,7 @@ fn now_seconds() -> i64 {
 
 type PieceUnits = Vec<(xfs_format::AgNumber, StoredUnit)>;
 
-/// Units in groups, each to be taken by one worker.
+/// Groups units into pieces, of which each is taken by one worker.
 fn into_pieces(
     units: impl Iterator<Item = (xfs_format::AgNumber, StoredUnit)>,
     units_per_piece: usize,

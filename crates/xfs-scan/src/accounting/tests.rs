@@ -14,7 +14,7 @@ fn check_claims(claims: &[(u64, u64)]) {
 }
 
 #[test]
-fn a_block_is_claimed_once() {
+fn block_is_claimed_once() {
     check_claims(&[(10, 5), (10, 5)]);
     check_claims(&[(10, 5), (12, 5), (8, 20)]);
     check_claims(&[(10, 5), (15, 5), (5, 5)]);

@@ -2,7 +2,7 @@ use super::{Batch, Link, RowItem, SharedRun, push_item};
 use crate::row::Row;
 
 #[test]
-fn items_come_back_as_they_went_in() {
+fn items_round_trip() {
     let items = [
         RowItem::Link(Link { parent: 128, parent_generation: 7, name: b"a" }),
         RowItem::Symlink(b"../target"),
@@ -24,7 +24,7 @@ fn items_come_back_as_they_went_in() {
 }
 
 #[test]
-fn a_row_that_points_outside_has_no_items() {
+fn row_with_an_invalid_range_has_no_items() {
     let row = Row { items_start: 5, items_length: 5, ..Row::default() };
     assert_eq!(Batch::default().items(&row).count(), 0);
 }

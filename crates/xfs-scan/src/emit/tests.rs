@@ -18,7 +18,7 @@ fn golden_source() -> ScanSource {
     ScanSource::new(Arc::new(BufferCache::new(Arc::new(image), geometry, 1 << 20)), &superblock)
 }
 
-/// A batch of symbolic links with targets of this length.
+/// Returns a batch of symbolic links with targets of this length.
 fn long_targets(count: u64, length: usize) -> Batch {
     let mut batch = Batch::default();
     for ino in 0..count {
@@ -32,7 +32,7 @@ fn long_targets(count: u64, length: usize) -> Batch {
 }
 
 #[test]
-fn rows_that_are_long_do_not_pile_up_in_memory() {
+fn long_rows_are_spilled() {
     let source = golden_source();
     let memory = Memory::new(0, crate::Spill::In(std::env::temp_dir()));
     let fields: Fields = [Field::Ino, Field::Symlink].into_iter().collect();

@@ -19,22 +19,22 @@ fn check_round_trip(limit: u64, expect_spilled: bool) {
         assert_eq!(loaded.rows, expected.rows);
         assert_eq!(loaded.arena, expected.arena);
     }
-    assert!(memory.reserve(usize::try_from(limit).unwrap()), "all of it was released");
+    assert!(memory.reserve(usize::try_from(limit).unwrap()), "all memory was released");
 }
 
 #[test]
-fn batches_come_back_from_memory() {
+fn batches_round_trip_through_memory() {
     check_round_trip(1 << 20, false);
 }
 
 #[test]
-fn batches_come_back_from_the_spill_file() {
+fn batches_round_trip_through_the_spill_file() {
     check_round_trip(30_000, true);
     check_round_trip(0, true);
 }
 
 #[test]
-fn a_spill_directory_that_is_not_there_is_an_error() {
+fn missing_spill_directory_is_an_error() {
     let memory = Memory::new(0, crate::Spill::In("/nonexistent".into()));
     assert!(matches!(memory.store(batch(0)), Err(crate::ScanError::Spill(_))));
 }

@@ -1,8 +1,8 @@
-//! Apache Parquet, one column chunk per field, row groups encoded side by side.
+//! Apache Parquet: one column chunk per field, with row groups encoded in parallel.
 //!
-//! Integers are delta-packed: inode numbers, times and constant columns shrink to a fraction, faster
-//! than a dictionary could be built. Words that repeat use a dictionary. Paths are compressed with
-//! LZ4, which costs less than writing what it saves.
+//! Integers are delta-packed. Inode numbers, times and constant columns shrink to a fraction,
+//! faster than a dictionary could be built. Repeated words use a dictionary. Paths are compressed
+//! with LZ4, which costs less than writing the saved bytes.
 
 mod columns;
 
@@ -32,9 +32,9 @@ use crate::accounting::Account;
 use crate::row::{ByteList, Row, RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
 
-/// Rows that are collected before their columns are encoded...
+/// Rows that are collected before their columns are encoded.
 const ROWS_PER_STEP: usize = 4096;
-/// ...and bytes of their names: lists of Arrow hold less than 2 GiB.
+/// The same limit for the bytes of their names: an Arrow list holds less than 2 GiB.
 const NAME_BYTES_PER_STEP: usize = 8 << 20;
 
 type Writer<'w> = Box<dyn Write + Send + 'w>;
@@ -42,7 +42,7 @@ type Writer<'w> = Box<dyn Write + Send + 'w>;
 /// The encoded columns of one row group.
 pub(crate) struct RowGroup(Vec<ArrowColumnChunk>);
 
-/// Makes encoders; shared by the workers.
+/// Creates encoders. Shared by the workers.
 pub(crate) struct ParquetEncoding {
     fields: Fields,
     columns: Vec<ParquetColumn>,
@@ -50,20 +50,20 @@ pub(crate) struct ParquetEncoding {
     factory: ArrowRowGroupWriterFactory,
 }
 
-/// The file that row groups are appended to.
+/// The file to which row groups are appended.
 pub(crate) struct ParquetAppender<'w>(SerializedFileWriter<Writer<'w>>);
 
-/// The host's error as it is; those of the crate in our words.
+/// Returns the host's error unchanged, and other errors of the crate in our words.
 fn output_error(error: ParquetError) -> ScanError {
     if let ParquetError::External(source) = error
         && let Ok(error) = source.downcast::<std::io::Error>()
     {
         return ScanError::Output(*error);
     }
-    ScanError::Output(std::io::Error::other("the rows cannot be put into the form of Parquet"))
+    ScanError::Output(std::io::Error::other("the rows cannot be encoded as Parquet"))
 }
 
-/// Begins a Parquet file.
+/// Starts a Parquet file.
 pub(super) fn begin<'w>(
     fields: Fields,
     header: Header,
@@ -97,7 +97,7 @@ impl ParquetAppender<'_> {
         writer.close().map(drop).map_err(output_error)
     }
 
-    /// Ends the file: its metadata say what the scan found besides rows.
+    /// Completes the file. Its metadata contains the facts of the scan.
     pub(super) fn finish(
         mut self,
         trailer: Trailer,
@@ -125,7 +125,7 @@ impl ParquetEncoding {
         &'a self,
         volume: &VolumeLabel,
     ) -> Result<ParquetEncoder<'a>, ScanError> {
-        // The number of the row group matters to encryption only.
+        // The number of the row group matters only for encryption.
         let writers = self.factory.create_column_writers(0).map_err(output_error)?;
         Ok(ParquetEncoder {
             encoding: self,
@@ -156,13 +156,13 @@ pub(super) struct ParquetEncoder<'a> {
     symlinks: Symlinks,
     facts: Vec<Fact>,
     has_rows: bool,
-    /// Names among the rows that wait.
+    /// Bytes of names in the waiting rows.
     name_bytes: usize,
-    /// Names that were encoded, before compression.
+    /// Bytes of names that were encoded, before compression.
     encoded_bytes: usize,
 }
 
-/// Rows of inodes that wait for their columns to be encoded.
+/// Rows that wait until their columns are encoded.
 #[derive(Default)]
 struct InodeRows {
     rows: Vec<Row>,
@@ -186,7 +186,8 @@ impl Lists {
                 Ok(text) => self.text.values().append_value(text),
                 Err(_) => {
                     if !others {
-                        // A list ends where the values are: rows before this one come first.
+                        // A list ends at the current values, so earlier rows must be complete
+                        // first.
                         self.fill_up(self.text.len());
                         others = true;
                     }
@@ -200,14 +201,14 @@ impl Lists {
         }
     }
 
-    /// Adds the rows up to `count` that have none that are not UTF-8.
+    /// Adds empty lists for the rows up to `count` that have no non-UTF-8 strings.
     fn fill_up(&mut self, count: usize) {
         while self.bytes.len() < count {
             self.bytes.append(false);
         }
     }
 
-    /// The column of those that are not UTF-8, null for rows that have none.
+    /// Returns the column of strings that are not UTF-8, null for rows that have none.
     fn take_bytes(&mut self, column: ParquetColumn, count: usize) -> ArrayRef {
         if self.bytes.is_empty() {
             return new_null_array(&column.data_type(), count);

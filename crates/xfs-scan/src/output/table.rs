@@ -1,6 +1,6 @@
 //! Columns for a person at a terminal.
 //!
-//! Names are escaped: what an image holds must not steer a terminal.
+//! Names are escaped, because the contents of an image must not control a terminal.
 
 use std::io::Write as _;
 
@@ -9,15 +9,15 @@ use crate::accounting::Account;
 use crate::row::{ByteList, Moment, RowView};
 use crate::{Field, Fields, Finding, ScanError};
 
-/// How wide a column is, and whether its values stand at its right edge.
+/// The width of a column, and whether its values are right-aligned.
 struct TableColumn {
     field: Field,
     width: usize,
     is_number: bool,
 }
 
-/// Columns but the paths, which come last whatever their width. The volume is left out: a person
-/// knows what was asked for.
+/// Returns the columns, except the names, which come last because of their width. The volume is
+/// left out: the user knows which volume was scanned.
 fn columns(fields: Fields) -> impl Iterator<Item = TableColumn> {
     let shown = fields.without(Field::VolumeUuid).without(Field::VolumeLabel);
     let shown = shown.without(Field::Paths).without(Field::Symlink).without(Field::Xattrs);
@@ -35,7 +35,7 @@ fn columns(fields: Fields) -> impl Iterator<Item = TableColumn> {
     })
 }
 
-/// The line of names.
+/// Returns the line of column names.
 pub(super) fn head(fields: Fields) -> Vec<u8> {
     let mut out = Vec::new();
     for column in columns(fields) {
@@ -53,7 +53,7 @@ pub(super) fn head(fields: Fields) -> Vec<u8> {
 
 fn push_cell(out: &mut Vec<u8>, column: &TableColumn, text: &str) {
     let width = column.width;
-    // Into memory: it cannot fail.
+    // Writing to memory cannot fail.
     let _ = if column.is_number {
         write!(out, "{text:>width$} ")
     } else {
@@ -91,7 +91,7 @@ fn push_list(out: &mut Vec<u8>, list: &ByteList) {
     }
 }
 
-/// `2026-11-21T23:15:49Z`, by the civil calendar counted from 1 March of year 0.
+/// Formats `2026-11-21T23:15:49Z`, with the civil calendar counted from 1 March of year 0.
 fn moment_text(moment: Moment) -> String {
     let seconds = moment.seconds();
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -136,7 +136,7 @@ fn cell_text(field: Field, view: &RowView<'_>) -> String {
     }
 }
 
-/// Encodes rows of one volume.
+/// Encodes the rows of one volume.
 pub(super) struct TableEncoder {
     fields: Fields,
     columns: Vec<TableColumn>,

@@ -6,7 +6,7 @@ fn pool(threads: usize) -> WorkerPool<'static> {
 }
 
 #[test]
-fn results_are_consumed_in_order_whatever_the_number_of_threads() {
+fn results_are_consumed_in_order_for_any_number_of_threads() {
     for threads in [1, 2, 7] {
         let mut seen = Vec::new();
         let run = pool(threads).run(
@@ -31,12 +31,12 @@ fn results_are_consumed_in_order_whatever_the_number_of_threads() {
 }
 
 #[test]
-fn no_units_are_no_work() {
+fn empty_run_does_nothing() {
     pool(4).run(0, || (), |(), _| Ok(()), |_, ()| Ok(())).unwrap();
 }
 
 #[test]
-fn the_first_failure_ends_all() {
+fn failed_unit_ends_the_run() {
     let work = |(): &mut (), unit| {
         if unit == 40 { Err(ScanError::FormatNotBuilt("x")) } else { Ok(unit) }
     };
@@ -45,14 +45,14 @@ fn the_first_failure_ends_all() {
 }
 
 #[test]
-fn a_failing_consumer_ends_all() {
+fn failed_consumer_ends_the_run() {
     let consume = |unit, _| if unit == 9 { Err(ScanError::Cancelled) } else { Ok(()) };
     let result = pool(3).run(1_000_000, || (), |(), unit| Ok(unit), consume);
     assert!(matches!(result, Err(ScanError::Cancelled)));
 }
 
 #[test]
-fn a_cancelled_run_says_so() {
+fn cancelled_run_returns_cancelled() {
     let pool = WorkerPool { threads: 2, cancel: Some(&|| true) };
     let result = pool.run(1_000_000, || (), |(), _| Ok(()), |_, ()| Ok(()));
     assert!(matches!(result, Err(ScanError::Cancelled)));

@@ -1,4 +1,4 @@
-//! The form for programs.
+//! The summary as JSON.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn share(share: InodeTotals) -> Value {
     json!({"inodes": inodes, "size": size, "allocated": allocated})
 }
 
-/// Classes of powers of two, each with the least that it holds.
+/// Classes of powers of two, each with its lower bound.
 fn classes(all: &[InodeTotals]) -> Value {
     let used = all.iter().enumerate().filter(|(_, share)| share.inodes != 0);
     used.map(|(class, share)| {
@@ -19,7 +19,7 @@ fn classes(all: &[InodeTotals]) -> Value {
     .collect()
 }
 
-/// The least that a class holds.
+/// Returns the lower bound of a class.
 fn least(class: usize) -> u64 {
     let shift = class.checked_sub(1).and_then(|shift| u32::try_from(shift).ok());
     shift.and_then(|shift| 1_u64.checked_shl(shift)).unwrap_or(0)
@@ -34,8 +34,8 @@ fn biggest(all: &[&RankedInode], measure: &str) -> Value {
 }
 
 impl Summary {
-    /// All figures, for programs. Paths that are not UTF-8 are shown with replacement characters: `ino` tells files
-    /// apart.
+    /// Returns all figures as JSON. Paths that are not UTF-8 have replacement characters, so use
+    /// `ino` to identify files.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let by_type =

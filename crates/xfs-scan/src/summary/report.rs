@@ -1,15 +1,15 @@
-//! The printed form.
+//! The printed form of the summary.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::{AGES, InodeTotals, RankedInode, Summary};
 
-/// Owners that are listed; the others are one line.
+/// Number of listed owners. The others share one line.
 const OWNERS: usize = 10;
 /// Widest bar, in characters.
 const BAR: u64 = 30;
 
-/// Bytes in the unit that keeps three digits.
+/// Formats bytes in the unit that keeps three digits.
 struct Bytes(u64);
 
 impl Display for Bytes {
@@ -63,7 +63,8 @@ fn write_path(f: &mut Formatter<'_>, big: &RankedInode) -> fmt::Result {
     writeln!(f)
 }
 
-/// What a class of powers of two holds: "0", "1", "2 to 3", "4 to 7", in the form of `measure`.
+/// Returns the name of a class of powers of two: "0", "1", "2 ..", "4 ..", with numbers formatted
+/// by `measure`.
 fn class_name(class: usize, measure: impl Fn(u64) -> String) -> String {
     let class = u32::try_from(class).unwrap_or(u32::MAX);
     let Some(first) = class.checked_sub(1).and_then(|shift| 1_u64.checked_shl(shift)) else {

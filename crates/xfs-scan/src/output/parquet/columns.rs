@@ -21,7 +21,7 @@ pub(super) enum ParquetColumn {
     Orphan,
 }
 
-/// The columns for a choice of fields.
+/// Returns the columns for a selection of fields.
 pub(super) fn columns(fields: Fields) -> Vec<ParquetColumn> {
     let mut columns = Vec::new();
     for field in fields.iter() {
@@ -69,7 +69,8 @@ impl ParquetColumn {
         }
     }
 
-    /// Whether a row can be without it: times that Arrow cannot hold, and names of which there are none.
+    /// Returns whether a row can lack the value: times that Arrow cannot hold, targets, and names
+    /// that are not UTF-8.
     pub(super) fn is_nullable(self) -> bool {
         match self {
             Self::Inode(Field::Atime | Field::Mtime | Field::Ctime | Field::Btime)
@@ -97,7 +98,8 @@ pub(super) fn properties(columns: &[ParquetColumn], header: Header) -> WriterPro
     for &column in columns {
         let path = ColumnPath::from(column.name());
         builder = match column.data_type() {
-            // Least and greatest of words that repeat cost more than all else, and tell nothing.
+            // Minimum and maximum of repeated words cost more than everything else, and are
+            // useless.
             DataType::Utf8 => builder
                 .set_column_dictionary_enabled(path.clone(), true)
                 .set_column_statistics_enabled(path, EnabledStatistics::None),
@@ -109,7 +111,7 @@ pub(super) fn properties(columns: &[ParquetColumn], header: Header) -> WriterPro
                     .set_column_statistics_enabled(path, EnabledStatistics::None)
             }
             DataType::Boolean | DataType::Binary => builder,
-            // Random numbers do not get smaller.
+            // Random numbers do not compress.
             _ if column == ParquetColumn::Inode(Field::Generation) => builder,
             _ => builder.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
         };
