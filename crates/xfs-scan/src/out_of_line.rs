@@ -1,7 +1,7 @@
 //! Data outside of inodes: directory blocks, large attribute forks, long symlink targets.
 //!
-//! Owns: finding that data and reading attributes and targets in disk order. Does **not** own: their
-//! formats, and the directory blocks ([`directories`]).
+//! Owns: finding that data, and reading attributes and targets in disk order. Does **not** own:
+//! their formats, and the directory blocks ([`directories`]).
 //!
 //! # Invariants
 //!
