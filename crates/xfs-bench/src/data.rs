@@ -15,7 +15,7 @@ use xfs_oracle::Random;
 
 use crate::error::BenchError;
 use crate::price::processor_seconds;
-use contenders::{Bare, Kernel, Library, Target, fill};
+use contenders::{Bare, DataContender, Kernel, Library, fill};
 
 /// How the benchmark of data runs.
 #[derive(clap::Args)]
@@ -58,14 +58,14 @@ const SEED: u64 = 0x5eed;
 
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum DataStep {
     Write,
     WriteOver,
     Read,
     WriteAtRandom,
 }
 
-impl Taken {
+impl StepTimes {
     fn elapsed(&self) -> Duration {
         self.slices.iter().sum()
     }
@@ -81,7 +81,7 @@ impl Taken {
     }
 }
 
-impl Step {
+impl DataStep {
     const ALL: [Self; 4] = [Self::Write, Self::WriteOver, Self::Read, Self::WriteAtRandom];
 
     const fn name(self) -> &'static str {
@@ -96,7 +96,7 @@ impl Step {
 
 /// What a contender took for a step.
 #[derive(Clone, Default)]
-struct Taken {
+struct StepTimes {
     /// Of each slice.
     slices: Vec<Duration>,
     processor_seconds: f64,
@@ -104,8 +104,8 @@ struct Taken {
 
 /// What one thread does in one turn.
 #[derive(Clone, Copy)]
-struct Turn {
-    step: Step,
+struct SliceWork {
+    step: DataStep,
     slice: u64,
     file: usize,
 }
@@ -121,19 +121,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
         let folder = tempfile::tempdir_in(&arguments.folder);
         let folder = folder.map_err(BenchError::file(&arguments.folder))?;
         let mut targets = contenders(arguments, folder.path())?;
-        for step in Step::ALL {
-            if matches!(step, Step::Write | Step::Read) {
+        for step in DataStep::ALL {
+            if matches!(step, DataStep::Write | DataStep::Read) {
                 targets.iter_mut().try_for_each(|target| target.reopen())?;
             }
             print(arguments, run, step, &measure(arguments, step, &targets)?);
         }
-        targets.into_iter().try_for_each(Target::close)?;
+        targets.into_iter().try_for_each(DataContender::close)?;
     }
     Ok(())
 }
 
 /// Ours, then the device, then the kernel.
-fn contenders(arguments: &Arguments, folder: &Path) -> Result<Vec<Box<dyn Target>>, BenchError> {
+fn contenders(
+    arguments: &Arguments,
+    folder: &Path,
+) -> Result<Vec<Box<dyn DataContender>>, BenchError> {
     let paths = ["ours", "bare", "kernel"].map(|name| folder.join(name));
     let [ours, bare, kernel] = &paths;
     if arguments.alone {
@@ -148,7 +151,7 @@ fn contenders(arguments: &Arguments, folder: &Path) -> Result<Vec<Box<dyn Target
     ])
 }
 
-fn print(arguments: &Arguments, run: u32, step: Step, taken: &[Taken]) {
+fn print(arguments: &Arguments, run: u32, step: DataStep, taken: &[StepTimes]) {
     let amount = arguments.amount(step);
     let rate = |index: usize| Some(amount / taken.get(index)?.elapsed().as_secs_f64());
     let ratio = |index: usize| Some(rate(0)? / rate(index)?);
@@ -173,10 +176,10 @@ fn print(arguments: &Arguments, run: u32, step: Step, taken: &[Taken]) {
 /// A step of all contenders, which take turns. Who is first changes too.
 fn measure(
     arguments: &Arguments,
-    step: Step,
-    targets: &[Box<dyn Target>],
-) -> Result<Vec<Taken>, BenchError> {
-    let mut all = vec![Taken::default(); targets.len()];
+    step: DataStep,
+    targets: &[Box<dyn DataContender>],
+) -> Result<Vec<StepTimes>, BenchError> {
+    let mut all = vec![StepTimes::default(); targets.len()];
     let mut buffers: Vec<_> = (0..arguments.threads).map(|_| arguments.buffer()).collect();
     for slice in 0..arguments.slices() {
         for place in 0..targets.len() {
@@ -196,16 +199,16 @@ fn measure(
 /// All threads of one contender. Nobody starts a thread who is the only one.
 fn one_turn<'buffers>(
     arguments: &Arguments,
-    (step, slice): (Step, u64),
-    target: &dyn Target,
+    (step, slice): (DataStep, u64),
+    target: &dyn DataContender,
     buffers: &'buffers mut [Vec<u8>],
 ) -> Result<(), BenchError> {
     if let [buffer] = buffers {
-        return work(arguments, Turn { step, slice, file: 0 }, target, buffer);
+        return work(arguments, SliceWork { step, slice, file: 0 }, target, buffer);
     }
     std::thread::scope(|scope| {
         let start = |(file, buffer): (usize, &'buffers mut Vec<u8>)| {
-            scope.spawn(move || work(arguments, Turn { step, slice, file }, target, buffer))
+            scope.spawn(move || work(arguments, SliceWork { step, slice, file }, target, buffer))
         };
         let threads: Vec<_> = buffers.iter_mut().enumerate().map(start).collect();
         let ended = threads.into_iter().map(|thread| thread.join().expect("no thread panics"));
@@ -215,13 +218,13 @@ fn one_turn<'buffers>(
 
 fn work(
     arguments: &Arguments,
-    Turn { step, slice, file }: Turn,
-    target: &dyn Target,
+    SliceWork { step, slice, file }: SliceWork,
+    target: &dyn DataContender,
     memory: &mut [u8],
 ) -> Result<(), BenchError> {
     let skipped = memory.as_ptr().align_offset(ALIGNMENT);
     let buffer = memory.get_mut(skipped..).unwrap_or_default();
-    if step == Step::WriteAtRandom {
+    if step == DataStep::WriteAtRandom {
         let mut random = Random::new(SEED + slice * arguments.threads as u64 + file as u64);
         let all = arguments.bytes() / PIECE_BYTES as u64;
         for _ in 0..arguments.pieces_of_slice() {
@@ -236,11 +239,11 @@ fn work(
         let count = arguments.request_bytes().min((end - offset) as usize);
         let bytes = buffer.get_mut(..count).unwrap_or_default();
         match step {
-            Step::Read => target.read(file, offset, bytes)?,
+            DataStep::Read => target.read(file, offset, bytes)?,
             _ => target.write(file, offset, bytes)?,
         }
     }
-    if step == Step::Read { Ok(()) } else { target.sync(file) }
+    if step == DataStep::Read { Ok(()) } else { target.sync(file) }
 }
 
 impl Arguments {
@@ -262,9 +265,9 @@ impl Arguments {
     }
 
     /// Megabytes, or pieces, of a step.
-    fn amount(&self, step: Step) -> f64 {
+    fn amount(&self, step: DataStep) -> f64 {
         let each = match step {
-            Step::WriteAtRandom => (self.pieces_of_slice() * self.slices()) as f64,
+            DataStep::WriteAtRandom => (self.pieces_of_slice() * self.slices()) as f64,
             _ => self.bytes() as f64 / 1e6,
         };
         each * self.threads as f64

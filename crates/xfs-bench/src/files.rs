@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use ferroxfs::OpenOptions;
 use xfs_oracle::Xfsprogs;
-use xfs_workload::{Counted, Library, Processors, Step, Store, Target, Work, WorkloadError};
+use xfs_workload::{
+    Counted, Library, Processors, Store, Work, WorkStep, WorkTarget, WorkloadError,
+};
 
 use crate::error::BenchError;
 pub(crate) use mounted::Mounted;
@@ -42,11 +44,11 @@ pub(crate) struct Arguments {
     alone: bool,
 }
 
-const STEPS: [Step; 4] = [Step::Create, Step::Walk, Step::Change, Step::Remove];
+const STEPS: [WorkStep; 4] = [WorkStep::Create, WorkStep::Walk, WorkStep::Change, WorkStep::Remove];
 
 /// What a step took.
 #[derive(Clone)]
-struct Outcome {
+struct StepOutcome {
     elapsed: Duration,
     counted: Counted,
 }
@@ -70,10 +72,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
         let files = work.total() as f64;
         for (index, (step, ours)) in STEPS.into_iter().zip(&ours).enumerate() {
             let kernel = kernel.get(index);
-            let rate = |outcome: &Outcome| files / outcome.elapsed.as_secs_f64();
+            let rate = |outcome: &StepOutcome| files / outcome.elapsed.as_secs_f64();
             let per_file = |count: Option<u64>| count.map(|count| count as f64 / files);
-            let each = |outcome: &Outcome| per_file(outcome.counted.transactions);
-            let bytes = |outcome: &Outcome| per_file(outcome.counted.log_bytes);
+            let each = |outcome: &StepOutcome| per_file(outcome.counted.transactions);
+            let bytes = |outcome: &StepOutcome| per_file(outcome.counted.log_bytes);
             let volume = ours.counted.shared.as_ref().map_or("-".to_owned(), |shared| {
                 format!("1 in {:.0}", files / shared.volume.total().max(1) as f64)
             });
@@ -104,21 +106,25 @@ impl Arguments {
 }
 
 /// Somebody who works on the volume in an image.
-pub(crate) type Open = dyn Fn(&Path) -> Result<Box<dyn Target>, WorkloadError>;
+pub(crate) type Open = dyn Fn(&Path) -> Result<Box<dyn WorkTarget>, WorkloadError>;
 
 /// Ours.
-fn library(image: &Path) -> Result<Box<dyn Target>, WorkloadError> {
+fn library(image: &Path) -> Result<Box<dyn WorkTarget>, WorkloadError> {
     Ok(Box::new(Library::open(Store::open(image)?, OpenOptions::new())?))
 }
 
 /// The kernel's.
-fn kernel(image: &Path) -> Result<Box<dyn Target>, WorkloadError> {
+fn kernel(image: &Path) -> Result<Box<dyn WorkTarget>, WorkloadError> {
     Ok(Box::new(Mounted::new(image)?))
 }
 
 /// The best of each step.
-fn fastest(arguments: &Arguments, work: &Work, open: &Open) -> Result<Vec<Outcome>, BenchError> {
-    let mut best: Vec<Outcome> = Vec::new();
+fn fastest(
+    arguments: &Arguments,
+    work: &Work,
+    open: &Open,
+) -> Result<Vec<StepOutcome>, BenchError> {
+    let mut best: Vec<StepOutcome> = Vec::new();
     for _ in 0..arguments.runs {
         let folder = tempfile::tempdir_in(&arguments.folder);
         let folder = folder.map_err(BenchError::file(&arguments.folder))?;
@@ -126,7 +132,7 @@ fn fastest(arguments: &Arguments, work: &Work, open: &Open) -> Result<Vec<Outcom
         let mut target = open(&image)?;
         target.prepare(work)?;
         for (index, step) in STEPS.into_iter().enumerate() {
-            if step != Step::Create {
+            if step != WorkStep::Create {
                 target.cool()?;
             }
             let outcome = measure(&mut *target, step, work)?;
@@ -141,10 +147,14 @@ fn fastest(arguments: &Arguments, work: &Work, open: &Open) -> Result<Vec<Outcom
     Ok(best)
 }
 
-fn measure(target: &mut dyn Target, step: Step, work: &Work) -> Result<Outcome, BenchError> {
+fn measure(
+    target: &mut dyn WorkTarget,
+    step: WorkStep,
+    work: &Work,
+) -> Result<StepOutcome, BenchError> {
     let before = target.counted()?;
     let elapsed = target.perform(step, work)?.drained;
-    Ok(Outcome { elapsed, counted: target.counted()?.since(&before) })
+    Ok(StepOutcome { elapsed, counted: target.counted()?.since(&before) })
 }
 
 /// Makes an empty volume with room for the files.

@@ -12,7 +12,7 @@ use ferroxfs::{
     BulkPath, Creation, InodeIndex, InodeNumber, NewKind, OpenOptions, Statistics, Volume,
 };
 use xfs_oracle::{Mount, Xfsprogs};
-use xfs_workload::{Directory, Processors, bulkstat, in_parallel};
+use xfs_workload::{KernelDirectory, Processors, bulkstat, in_parallel};
 
 use crate::error::BenchError;
 
@@ -44,12 +44,12 @@ pub(crate) struct Arguments {
     alone: bool,
     /// Only this way, to profile it
     #[arg(long)]
-    only: Option<Way>,
+    only: Option<ListingWay>,
 }
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Way {
+enum ListingWay {
     /// Ours, past the inodes in memory
     Past,
     /// Ours, each through memory
@@ -66,11 +66,18 @@ enum Way {
     Close,
 }
 
-const WAYS: [Way; 7] =
-    [Way::Past, Way::Through, Way::OneList, Way::Kernel, Way::Evict, Way::EvictOneList, Way::Close];
+const WAYS: [ListingWay; 7] = [
+    ListingWay::Past,
+    ListingWay::Through,
+    ListingWay::OneList,
+    ListingWay::Kernel,
+    ListingWay::Evict,
+    ListingWay::EvictOneList,
+    ListingWay::Close,
+];
 
 /// What one run has come to.
-struct Outcome {
+struct InodesOutcome {
     inodes: u64,
     time: Duration,
     /// Of ours.
@@ -98,10 +105,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
         processors.confine(*threads)?;
         for way in WAYS {
             let is_wanted = arguments.only.is_none_or(|only| only == way);
-            if !is_wanted || arguments.alone && way == Way::Kernel {
+            if !is_wanted || arguments.alone && way == ListingWay::Kernel {
                 continue;
             }
-            let mut best: Option<Outcome> = None;
+            let mut best: Option<InodesOutcome> = None;
             for _ in 0..arguments.runs {
                 let outcome = measure(&image, way, *threads)?;
                 if best.as_ref().is_none_or(|best| outcome.time < best.time) {
@@ -109,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
                 }
             }
             let Some(best) = best else { continue };
-            let Outcome { inodes, time, statistics, memory_bytes } = best;
+            let InodesOutcome { inodes, time, statistics, memory_bytes } = best;
             let rate = inodes as f64 / time.as_secs_f64();
             let (came, went) = (statistics.inodes.allocated, statistics.inodes.freed);
             let mib = memory_bytes >> 20;
@@ -145,22 +152,22 @@ fn make(folder: &Path, files: u64, groups: usize) -> Result<PathBuf, BenchError>
     Ok(image)
 }
 
-fn measure(image: &Path, way: Way, threads: usize) -> Result<Outcome, BenchError> {
-    if way == Way::Kernel {
+fn measure(image: &Path, way: ListingWay, threads: usize) -> Result<InodesOutcome, BenchError> {
+    if way == ListingWay::Kernel {
         return measure_kernel(image, threads);
     }
     let index = match way {
-        Way::OneList | Way::EvictOneList => InodeIndex::OneList,
+        ListingWay::OneList | ListingWay::EvictOneList => InodeIndex::OneList,
         _ => InodeIndex::ByGroup,
     };
     let options = OpenOptions::new().inode_index(index).cached_inodes(u64::from(u32::MAX));
     let volume = options.open_writable(image).map_err(BenchError::Open)?;
-    if way == Way::Close {
+    if way == ListingWay::Close {
         return close(volume, threads);
     }
     let outcome = match way {
-        Way::Evict | Way::EvictOneList => evict(&volume, threads)?,
-        Way::Past => list(&volume, BulkPath::PastCache, threads)?,
+        ListingWay::Evict | ListingWay::EvictOneList => evict(&volume, threads)?,
+        ListingWay::Past => list(&volume, BulkPath::PastCache, threads)?,
         _ => list(&volume, BulkPath::ThroughCache, threads)?,
     };
     volume.drop_caches()?;
@@ -169,32 +176,32 @@ fn measure(image: &Path, way: Way, threads: usize) -> Result<Outcome, BenchError
     Ok(outcome)
 }
 
-fn list(volume: &Volume, path: BulkPath, threads: usize) -> Result<Outcome, BenchError> {
+fn list(volume: &Volume, path: BulkPath, threads: usize) -> Result<InodesOutcome, BenchError> {
     let start = Instant::now();
     let inodes = bulkstat(volume, threads, path)?;
     let time = start.elapsed();
     let statistics = volume.statistics()?;
-    Ok(Outcome { inodes, time, statistics, memory_bytes: resident_bytes() })
+    Ok(InodesOutcome { inodes, time, statistics, memory_bytes: resident_bytes() })
 }
 
 /// Brings all inodes into memory, and measures how long it takes to let go of them.
-fn evict(volume: &Volume, threads: usize) -> Result<Outcome, BenchError> {
+fn evict(volume: &Volume, threads: usize) -> Result<InodesOutcome, BenchError> {
     bring_in(volume, threads)?;
     let memory_bytes = resident_bytes();
     let start = Instant::now();
     let inodes = volume.drop_caches()?;
     let time = start.elapsed();
-    Ok(Outcome { inodes, time, statistics: volume.statistics()?, memory_bytes })
+    Ok(InodesOutcome { inodes, time, statistics: volume.statistics()?, memory_bytes })
 }
 
 /// The same, and measures how long it takes to close the volume: an unmount.
-fn close(volume: Volume, threads: usize) -> Result<Outcome, BenchError> {
+fn close(volume: Volume, threads: usize) -> Result<InodesOutcome, BenchError> {
     bring_in(&volume, threads)?;
     let (memory_bytes, statistics) = (resident_bytes(), volume.statistics()?);
     let inodes = volume.cache_counts()?.total();
     let start = Instant::now();
     volume.close()?;
-    Ok(Outcome { inodes, time: start.elapsed(), statistics, memory_bytes })
+    Ok(InodesOutcome { inodes, time: start.elapsed(), statistics, memory_bytes })
 }
 
 /// Brings all inodes into memory.
@@ -214,13 +221,13 @@ fn bring_in(volume: &Volume, threads: usize) -> Result<(), BenchError> {
     .map(drop)
 }
 
-fn measure_kernel(image: &Path, threads: usize) -> Result<Outcome, BenchError> {
+fn measure_kernel(image: &Path, threads: usize) -> Result<InodesOutcome, BenchError> {
     let mount = Mount::new(image, None, &[])?;
-    let directory = Directory::open(mount.path())?;
+    let directory = KernelDirectory::open(mount.path())?;
     let start = Instant::now();
     let inodes = directory.bulkstat(threads)?;
     let time = start.elapsed();
-    Ok(Outcome { inodes, time, statistics: Statistics::default(), memory_bytes: 0 })
+    Ok(InodesOutcome { inodes, time, statistics: Statistics::default(), memory_bytes: 0 })
 }
 
 /// What this process has in memory; 0 where the system does not say.

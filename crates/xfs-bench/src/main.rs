@@ -36,11 +36,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[command(name = "xfs-bench")]
 struct Arguments {
     #[command(subcommand)]
-    what: What,
+    benchmark: Benchmark,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum Benchmark {
     /// List all inodes of a volume of empty files and of one of small files
     Scan(ScanArguments),
     /// Commit small transactions to a log in memory
@@ -96,18 +96,18 @@ struct ScanArguments {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().what {
-        What::Scan(arguments) => scan::run(&arguments),
-        What::Commit(arguments) => commit::run(&arguments),
-        What::Files(arguments) => files::run(&arguments),
-        What::Inodes(arguments) => inodes::run(&arguments),
-        What::Open(arguments) => opening::run(&arguments),
-        What::Mount(arguments) => mount::run(&arguments),
-        What::Populate(arguments) => populate::run(&arguments),
-        What::Price(arguments) => price::run(&arguments),
-        What::PriceRun(arguments) => price::run_once(&arguments),
-        What::Data(arguments) => data::run(&arguments),
-        What::Bulkstat { mount } => bulkstat(&mount),
+    let outcome = match Arguments::parse().benchmark {
+        Benchmark::Scan(arguments) => scan::run(&arguments),
+        Benchmark::Commit(arguments) => commit::run(&arguments),
+        Benchmark::Files(arguments) => files::run(&arguments),
+        Benchmark::Inodes(arguments) => inodes::run(&arguments),
+        Benchmark::Open(arguments) => opening::run(&arguments),
+        Benchmark::Mount(arguments) => mount::run(&arguments),
+        Benchmark::Populate(arguments) => populate::run(&arguments),
+        Benchmark::Price(arguments) => price::run(&arguments),
+        Benchmark::PriceRun(arguments) => price::run_once(&arguments),
+        Benchmark::Data(arguments) => data::run(&arguments),
+        Benchmark::Bulkstat { mount } => bulkstat(&mount),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -119,7 +119,7 @@ fn main() -> ExitCode {
 }
 
 fn bulkstat(mount: &std::path::Path) -> Result<(), BenchError> {
-    let count = xfs_workload::Directory::open(mount)?.bulkstat(1)?;
+    let count = xfs_workload::KernelDirectory::open(mount)?.bulkstat(1)?;
     // One line for each inode would measure printing; the count is checked all the same.
     println!("{count}");
     Ok(())

@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
 
 /// What is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum MountStep {
     Create,
     /// With what stat(2) shows.
     Walk,
@@ -60,15 +60,21 @@ enum Step {
     Read,
 }
 
-const STEPS: [Step; 6] =
-    [Step::Create, Step::Walk, Step::WalkBirth, Step::Unlink, Step::Write, Step::Read];
+const STEPS: [MountStep; 6] = [
+    MountStep::Create,
+    MountStep::Walk,
+    MountStep::WalkBirth,
+    MountStep::Unlink,
+    MountStep::Write,
+    MountStep::Read,
+];
 /// Which of the systems are compared with which others.
 const RATIOS: [(&str, &str); 3] =
     [("ours", "null"), ("ours-rings", "null-rings"), ("ours", "kernel")];
 /// Bytes of one call.
 const CHUNK_BYTES: usize = 1 << 20;
 
-impl Step {
+impl MountStep {
     /// Steps before which everything is mounted anew.
     fn begins_cold(self) -> bool {
         matches!(self, Self::Walk | Self::WalkBirth | Self::Read)
@@ -180,14 +186,14 @@ fn run_steps(
     Ok(())
 }
 
-fn perform(step: Step, directory: &Path, arguments: &Arguments) -> io::Result<()> {
+fn perform(step: MountStep, directory: &Path, arguments: &Arguments) -> io::Result<()> {
     let files = arguments.files;
     // Behind all others, so that a directory holds the numbers from 0 on in the order of their making.
     let stream = directory.join(files.to_string());
     match step {
-        Step::Create => (0..files)
+        MountStep::Create => (0..files)
             .try_for_each(|number| File::create_new(directory.join(number.to_string())).map(drop)),
-        Step::Walk => {
+        MountStep::Walk => {
             // The library's own metadata asks for the time of birth.
             let folder = File::open(directory)?;
             walk(directory, files, |entry| {
@@ -197,16 +203,16 @@ fn perform(step: Step, directory: &Path, arguments: &Arguments) -> io::Result<()
             })
         }
         // The library asks for the time of birth; not every system has one.
-        Step::WalkBirth => walk(directory, files, |entry| entry.metadata().map(drop)),
-        Step::Unlink => {
+        MountStep::WalkBirth => walk(directory, files, |entry| entry.metadata().map(drop)),
+        MountStep::Unlink => {
             (0..files).try_for_each(|number| fs::remove_file(directory.join(number.to_string())))
         }
-        Step::Write => {
+        MountStep::Write => {
             let mut file = File::create(stream)?;
             let chunk = vec![7; CHUNK_BYTES];
             (0..arguments.megabytes).try_for_each(|_| file.write_all(&chunk))
         }
-        Step::Read => {
+        MountStep::Read => {
             let mut file = File::open(stream)?;
             let mut chunk = vec![0; CHUNK_BYTES];
             (0..arguments.megabytes).try_for_each(|_| file.read_exact(&mut chunk))

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::BenchError;
-use contenders::{Contender, Scene, contenders};
+use contenders::{PopulateInputs, PopulateJob, contenders};
 
 /// How the populate benchmark runs.
 #[derive(clap::Args)]
@@ -49,9 +49,9 @@ pub(crate) struct Cost {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let scratch = tempfile::tempdir_in(&arguments.folder);
     let scratch = scratch.map_err(BenchError::file(&arguments.folder))?;
-    let scene = Scene::prepare(arguments, scratch.path())?;
-    let mut costs: Vec<(Contender<'_>, Vec<Cost>)> =
-        contenders(&scene).into_iter().map(|contender| (contender, Vec::new())).collect();
+    let inputs = PopulateInputs::prepare(arguments, scratch.path())?;
+    let mut costs: Vec<(PopulateJob<'_>, Vec<Cost>)> =
+        contenders(&inputs).into_iter().map(|contender| (contender, Vec::new())).collect();
     for _ in 0..arguments.runs.max(1) {
         for (contender, costs) in &mut costs {
             match (contender.run)() {
@@ -66,13 +66,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
 }
 
 /// One row for each contender. The ratio is the time of the first contender of the job over that of the row.
-fn print(rows: &[(Contender<'_>, Vec<Cost>)]) {
+fn print(rows: &[(PopulateJob<'_>, Vec<Cost>)]) {
     println!(
         "| job | contender | seconds (median) | fastest | processor s | peak MB | ours / this |"
     );
     println!("|---|---|---:|---:|---:|---:|---:|");
     let mut ours = (None, 0.0);
-    for (Contender { job, name, .. }, costs) in rows {
+    for (PopulateJob { job, name, .. }, costs) in rows {
         let Some(median) = median(costs) else { continue };
         let fastest = costs.iter().map(|cost| cost.wall).min().unwrap_or_default();
         let seconds = median.wall.as_secs_f64();

@@ -10,7 +10,7 @@ use std::process::Command;
 use clap::ValueEnum;
 use ferroxfs::{OpenOptions, ParentPath};
 use rustix::time::{ClockId, clock_gettime};
-use xfs_workload::{Library, Step, Store, Target, USUAL_NAME_BYTES, Work, WorkloadError};
+use xfs_workload::{Library, Store, USUAL_NAME_BYTES, Work, WorkStep, WorkTarget, WorkloadError};
 
 use crate::error::BenchError;
 use crate::files::{self, Mounted, Open, shown};
@@ -56,7 +56,7 @@ pub(crate) struct RunArguments {
     image: PathBuf,
     /// How parent pointers are kept
     #[arg(long)]
-    path: KeptBy,
+    path: ParentStorage,
     /// How many of the steps are done
     #[arg(long)]
     steps: usize,
@@ -64,7 +64,7 @@ pub(crate) struct RunArguments {
 
 /// How parent pointers are kept.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum KeptBy {
+enum ParentStorage {
     /// Not at all.
     Nobody,
     /// In the inode where that is possible.
@@ -73,7 +73,7 @@ enum KeptBy {
     Intents,
 }
 
-impl KeptBy {
+impl ParentStorage {
     const fn parent(self) -> u8 {
         !matches!(self, Self::Nobody) as u8
     }
@@ -95,7 +95,8 @@ impl KeptBy {
     }
 }
 
-const WAYS: [KeptBy; 3] = [KeptBy::Nobody, KeptBy::Direct, KeptBy::Intents];
+const WAYS: [ParentStorage; 3] =
+    [ParentStorage::Nobody, ParentStorage::Direct, ParentStorage::Intents];
 
 impl Amount {
     const fn work(&self) -> Work {
@@ -104,10 +105,10 @@ impl Amount {
         Work { name_bytes, linked, ..Work::new(self.threads, self.files) }
     }
 
-    fn steps(&self) -> Vec<Step> {
+    fn steps(&self) -> Vec<WorkStep> {
         match self.link {
-            true => vec![Step::Create, Step::Link, Step::Remove],
-            false => vec![Step::Create, Step::Remove],
+            true => vec![WorkStep::Create, WorkStep::Link, WorkStep::Remove],
+            false => vec![WorkStep::Create, WorkStep::Remove],
         }
     }
 }
@@ -125,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
             None => Vec::new(),
         };
         let open =
-            move |image: &Path| way.open(image).map(|ours| Box::new(ours) as Box<dyn Target>);
+            move |image: &Path| way.open(image).map(|ours| Box::new(ours) as Box<dyn WorkTarget>);
         measure(arguments, ("ours", way.name()), way.parent(), &open, &counts)?;
     }
     for (name, parent) in [("nobody", 0), ("intents", 1)] {
@@ -173,7 +174,11 @@ pub(crate) fn processor_seconds() -> f64 {
 }
 
 /// Instructions of each step, for each file.
-fn instructions(arguments: &Arguments, way: KeptBy, files: u64) -> Result<Vec<f64>, BenchError> {
+fn instructions(
+    arguments: &Arguments,
+    way: ParentStorage,
+    files: u64,
+) -> Result<Vec<f64>, BenchError> {
     let amount = Amount { files, ..arguments.amount.clone() };
     let work = amount.work();
     let mut totals = Vec::new();
@@ -190,7 +195,7 @@ fn instructions(arguments: &Arguments, way: KeptBy, files: u64) -> Result<Vec<f6
 fn counted_by_valgrind(
     amount: &Amount,
     image: &Path,
-    way: KeptBy,
+    way: ParentStorage,
     steps: usize,
 ) -> Result<u64, BenchError> {
     let program = std::env::current_exe().map_err(BenchError::file(Path::new("xfs-bench")))?;

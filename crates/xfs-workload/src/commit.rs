@@ -20,7 +20,7 @@ use crate::counted::{Counted, shared_writes};
 use crate::error::WorkloadError;
 use crate::parallel::join;
 use crate::target::Performed;
-use object::Object;
+use object::LoggedObject;
 
 /// Bytes that a transaction reserves: about what a change of an inode's attributes does.
 const RESERVED_BYTES: u64 = 64 << 10;
@@ -60,7 +60,7 @@ impl CommitLoad {
     /// [`WorkloadError::LogSize`], and what the log says.
     pub fn run(&self) -> Result<(Performed, Counted), WorkloadError> {
         let log = open(self.log_bytes, self.slots)?;
-        let common = self.shares.then(Object::buffer);
+        let common = self.shares.then(LoggedObject::buffer);
         let start_line = RwLock::<(), OfObject>::new(());
         let run = |ready: mpsc::Sender<()>| {
             let pairs = self.objects_of_a_thread();
@@ -105,9 +105,9 @@ impl CommitLoad {
         Ok((performed, counted))
     }
 
-    fn objects_of_a_thread(&self) -> Vec<[Arc<Object>; 2]> {
+    fn objects_of_a_thread(&self) -> Vec<[Arc<LoggedObject>; 2]> {
         let count = (self.objects / self.threads as u64).max(1);
-        (0..count).map(|_| [Object::inode(), Object::buffer()]).collect()
+        (0..count).map(|_| [LoggedObject::inode(), LoggedObject::buffer()]).collect()
     }
 }
 
@@ -160,8 +160,8 @@ fn touch(device: &MemoryDevice, length_bytes: u64) -> Result<(), WorkloadError> 
 
 fn commit(
     log: &Log,
-    pair: &[Arc<Object>; 2],
-    common: Option<&Arc<Object>>,
+    pair: &[Arc<LoggedObject>; 2],
+    common: Option<&Arc<LoggedObject>>,
 ) -> ferroxfs::Result<u64> {
     let [inode, buffer] = pair;
     let mut ticket = log.reserve(RESERVED_BYTES, 1)?;
@@ -187,7 +187,8 @@ fn commit(
 /// What the log says.
 pub fn time_force(log_bytes: u64, commits: usize, times: u32) -> Result<Duration, WorkloadError> {
     let log = open(log_bytes, 8)?;
-    let pairs: Vec<_> = (0..commits).map(|_| [Object::inode(), Object::buffer()]).collect();
+    let pairs: Vec<_> =
+        (0..commits).map(|_| [LoggedObject::inode(), LoggedObject::buffer()]).collect();
     let mut best = Duration::MAX;
     for _ in 0..times {
         let mut sequence = 0;

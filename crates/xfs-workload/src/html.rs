@@ -12,7 +12,7 @@ use crate::facts::facts;
 use crate::report::{Measurement, Report};
 use crate::tables::{MICROSECONDS, Table, is_warm_beside, rate, tables, threads_on};
 use crate::variant::Variant;
-use chart::{Chart, Line, draw};
+use chart::{Chart, ChartLine, draw};
 
 const STYLE: &str = include_str!("html/style.css");
 
@@ -125,7 +125,7 @@ fn charts(page: &mut Page, report: &Report, section: &str) {
             let values: Vec<_> =
                 threads.iter().map(|threads| find(threads).map(Measurement::rate)).collect();
             let has_values = values.iter().any(Option::is_some);
-            has_values.then(|| Line { name: variant.name(), class: class(*variant), values })
+            has_values.then(|| ChartLine { name: variant.name(), class: class(*variant), values })
         };
         let places = threads.iter().map(|threads| threads_on(report, *threads)).collect();
         let lines = report.variants(section).iter().filter_map(line).collect();
@@ -145,7 +145,7 @@ fn latency_chart(page: &mut Page, report: &Report, section: &str) {
                 .find(|one| one.step == *step && one.variant == variant)?;
             Some(one.latency?.median_seconds * MICROSECONDS)
         };
-        Line {
+        ChartLine {
             name: variant.name(),
             class: class(variant),
             values: steps.iter().map(find).collect(),

@@ -1,12 +1,12 @@
 //! Workloads on XFS: ours through the library, the kernel's through system calls, in one run.
 //!
-//! Owns: what a workload does, the two that do it ([`Target`]), what is measured of it, the order of
+//! Owns: what a workload does, the two that do it ([`WorkTarget`]), what is measured of it, the order of
 //! runs, and the report. Does **not** own: where the arguments come from, or a judgement of the figures.
 //!
 //! ```text
 //!  Plan ──run──> each threads x run x variant ──> Report ──> text, JSON, HTML
 //!                   |                    |
-//!                 Library            Directory
+//!                 Library            KernelDirectory
 //!            (a volume of ours)   (one of the kernel's)
 //! ```
 //!
@@ -55,13 +55,15 @@ pub use parallel::in_parallel;
 pub use plan::{Plan, Workload};
 pub use processors::Processors;
 pub use repeat::repeat;
-pub use report::{Behind, Latency, Measurement, NotMeasured, Report, SCHEMA_VERSION, VolumeShape};
+pub use report::{
+    Latency, Measurement, NotMeasured, PendingChanges, Report, SCHEMA_VERSION, VolumeShape,
+};
 pub use run::{Watcher, run};
 pub use store::{NewVolume, Store};
-pub use target::kernel::Directory;
+pub use target::kernel::KernelDirectory;
 pub use target::library::{Library, bulkstat};
-pub use target::{Cold, Performed, Target};
+pub use target::{Cold, Performed, WorkTarget};
 pub use text::text;
 pub use variant::Variant;
-pub use work::{Step, USUAL_NAME_BYTES, Work};
+pub use work::{USUAL_NAME_BYTES, Work, WorkStep};
 pub use worker::serve;

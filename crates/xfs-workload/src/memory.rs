@@ -19,12 +19,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct MemoryGroup {
     path: PathBuf,
-    version: Version,
+    version: CgroupVersion,
 }
 
 /// Of the kernel's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+enum CgroupVersion {
     One,
     Two,
 }
@@ -58,8 +58,8 @@ impl MemoryGroup {
         Err(why)
     }
 
-    fn create_in(version: Version, above: &Path, name: &str) -> io::Result<Self> {
-        if version == Version::Two {
+    fn create_in(version: CgroupVersion, above: &Path, name: &str) -> io::Result<Self> {
+        if version == CgroupVersion::Two {
             let controllers = fs::read_to_string(above.join("cgroup.subtree_control"))?;
             if !controllers.split_whitespace().any(|controller| controller == "memory") {
                 return Err(io::Error::other("groups in it have no bound of memory"));
@@ -85,11 +85,11 @@ impl MemoryGroup {
     pub(crate) fn limit(&self, bytes: u64) -> io::Result<()> {
         let set = |file: &str, value: &str| fs::write(self.path.join(file), value);
         match self.version {
-            Version::One => {
+            CgroupVersion::One => {
                 set("memory.oom_control", "1")?;
                 set("memory.limit_in_bytes", &bytes.to_string())
             }
-            Version::Two => set("memory.high", &bytes.to_string()),
+            CgroupVersion::Two => set("memory.high", &bytes.to_string()),
         }
     }
 
@@ -110,11 +110,11 @@ impl MemoryGroup {
     pub(crate) fn memory_use(&self) -> io::Result<MemoryUse> {
         let number = |file: &str| parse(&fs::read_to_string(self.path.join(file))?);
         Ok(match self.version {
-            Version::One => MemoryUse {
+            CgroupVersion::One => MemoryUse {
                 total_bytes: number("memory.usage_in_bytes")?,
                 objects_bytes: number("memory.kmem.usage_in_bytes")?,
             },
-            Version::Two => {
+            CgroupVersion::Two => {
                 let statistics = fs::read_to_string(self.path.join("memory.stat"))?;
                 let line =
                     statistics.lines().find_map(|line| line.strip_prefix("slab_reclaimable "));
@@ -146,15 +146,17 @@ fn parse(text: &str) -> io::Result<u64> {
 
 /// Where a group can perhaps be made, by what /proc/self/cgroup and /proc/self/mountinfo say: in the group of
 /// this process, which version 2 refuses while there are processes in it; then above that.
-fn places(groups: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
+fn places(groups: &str, mounts: &str) -> Vec<(CgroupVersion, PathBuf)> {
     let mut places = Vec::new();
-    for mount in mounts.lines().filter_map(Mount::parse) {
+    for mount in mounts.lines().filter_map(CgroupMount::parse) {
         let own = groups.lines().find_map(|line| {
             let (_, line) = line.split_once(':')?;
             let (controllers, path) = line.split_once(':')?;
             let is_it = match mount.version {
-                Version::One => controllers.split(',').any(|controller| controller == "memory"),
-                Version::Two => controllers.is_empty(),
+                CgroupVersion::One => {
+                    controllers.split(',').any(|controller| controller == "memory")
+                }
+                CgroupVersion::Two => controllers.is_empty(),
             };
             is_it.then_some(Path::new(path))
         });
@@ -163,8 +165,8 @@ fn places(groups: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
         let below = own.strip_prefix(mount.root).unwrap_or(Path::new(""));
         let below = if below.starts_with("..") { Path::new("") } else { below };
         let above = match mount.version {
-            Version::One => 1,
-            Version::Two => usize::MAX,
+            CgroupVersion::One => 1,
+            CgroupVersion::Two => usize::MAX,
         };
         let folders = below.ancestors().take(above);
         places.extend(folders.map(|folder| (mount.version, folder_in(mount.point, folder))));
@@ -177,21 +179,21 @@ fn folder_in(mount: &Path, below: &Path) -> PathBuf {
 }
 
 /// Where groups with a bound of memory are mounted.
-struct Mount<'a> {
-    version: Version,
+struct CgroupMount<'a> {
+    version: CgroupVersion,
     root: &'a Path,
     point: &'a Path,
 }
 
-impl<'a> Mount<'a> {
+impl<'a> CgroupMount<'a> {
     /// From a line of mountinfo; `None` for anything else.
     fn parse(line: &'a str) -> Option<Self> {
         let (front, back) = line.split_once(" - ")?;
         let mut back = back.split(' ');
         let (kind, options) = (back.next()?, back.nth(1)?);
         let version = match kind {
-            "cgroup2" => Version::Two,
-            "cgroup" if options.split(',').any(|option| option == "memory") => Version::One,
+            "cgroup2" => CgroupVersion::Two,
+            "cgroup" if options.split(',').any(|option| option == "memory") => CgroupVersion::One,
             _ => return None,
         };
         let mut front = front.split(' ').skip(3).map(Path::new);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::variant::Variant;
-use crate::work::Step;
+use crate::work::WorkStep;
 
 /// A workload, as it is chosen by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -100,13 +100,13 @@ impl Workload {
     }
 
     /// Whether a step of the sequence over files belongs to it.
-    pub(crate) fn has(self, step: Step) -> bool {
+    pub(crate) fn has(self, step: WorkStep) -> bool {
         match self {
-            Self::Create => step == Step::Create,
-            Self::Walk => matches!(step, Step::Walk | Step::WalkThrough),
-            Self::Chmod => step == Step::Change,
-            Self::Bulkstat => matches!(step, Step::BulkstatPast | Step::Bulkstat),
-            Self::Unlink => step == Step::Remove,
+            Self::Create => step == WorkStep::Create,
+            Self::Walk => matches!(step, WorkStep::Walk | WorkStep::WalkThrough),
+            Self::Chmod => step == WorkStep::Change,
+            Self::Bulkstat => matches!(step, WorkStep::BulkstatPast | WorkStep::Bulkstat),
+            Self::Unlink => step == WorkStep::Remove,
             _ => false,
         }
     }
@@ -172,7 +172,7 @@ impl Plan {
         }
     }
 
-    pub(crate) fn wants(&self, step: Step) -> bool {
+    pub(crate) fn wants(&self, step: WorkStep) -> bool {
         self.workloads.iter().any(|workload| workload.has(step))
     }
 

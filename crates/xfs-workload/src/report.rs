@@ -74,7 +74,7 @@ pub struct Measurement {
     /// How long single ones took, where that is the question.
     pub latency: Option<Latency>,
     /// What else there was to be written, where that is the question.
-    pub behind: Option<Behind>,
+    pub behind: Option<PendingChanges>,
     /// Bytes of memory that inodes took, or were bounded to, where the kernel was asked for that.
     pub inodes_bytes: Option<u64>,
 }
@@ -90,7 +90,7 @@ pub struct Latency {
 
 /// What was there to be made durable besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Behind {
+pub struct PendingChanges {
     /// Changes of other files.
     pub changes: u64,
     /// Bytes in the log's list of what was committed, at least, where they are told.

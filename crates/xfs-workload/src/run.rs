@@ -16,13 +16,13 @@ use crate::error::WorkloadError;
 use crate::machine::Machine;
 use crate::plan::{Plan, Workload};
 use crate::processors::Processors;
-use crate::report::{Behind, Latency, Measurement, Report, SCHEMA_VERSION};
-use crate::target::apart::Apart;
-use crate::target::kernel::Directory;
+use crate::report::{Latency, Measurement, PendingChanges, Report, SCHEMA_VERSION};
+use crate::target::kernel::KernelDirectory;
 use crate::target::library::Library;
-use crate::target::{Performed, Target};
+use crate::target::separate_volumes::SeparateVolumes;
+use crate::target::{Performed, WorkTarget};
 use crate::variant::Variant;
-use crate::work::{Step, Work};
+use crate::work::{Work, WorkStep};
 use crate::{NewVolume, Store};
 use sequence::{FILES, MARKS};
 
@@ -50,7 +50,7 @@ pub fn run(plan: &Plan, watcher: &mut dyn Watcher) -> Result<Report, WorkloadErr
     let machine = Machine::this()?;
     let processors = Processors::available()?;
     // Whoever works in a directory that is none says so.
-    let directory = plan.kernel.as_ref().and_then(|path| Directory::open(path).ok());
+    let directory = plan.kernel.as_ref().and_then(|path| KernelDirectory::open(path).ok());
     let kernel_volume = directory.and_then(|directory| directory.volume().ok());
     let mut session = Session { plan, processors, watcher, collected: Collected::default() };
     let outcome = session.run();
@@ -90,7 +90,7 @@ fn in_many_directories(work: Work) -> Work {
 const FILES_OF_A_DIRECTORY: u64 = 10;
 
 /// What one figure is of.
-struct Subject<'a> {
+struct MeasurementId<'a> {
     section: &'a str,
     step: &'a str,
     variant: Variant,
@@ -155,12 +155,12 @@ impl Session<'_> {
     }
 
     /// Who does the work.
-    fn target(&self, variant: Variant, work: &Work) -> Result<Box<dyn Target>, WorkloadError> {
+    fn target(&self, variant: Variant, work: &Work) -> Result<Box<dyn WorkTarget>, WorkloadError> {
         match &self.plan.kernel {
-            Some(path) if variant == Variant::Kernel => Ok(Box::new(Directory::open(path)?)),
+            Some(path) if variant == Variant::Kernel => Ok(Box::new(KernelDirectory::open(path)?)),
             _ if variant == Variant::Apart => {
                 let volumes = (0..work.threads).map(|_| self.library(variant, work.files));
-                Ok(Box::new(Apart::new(volumes.collect::<Result<_, _>>()?)))
+                Ok(Box::new(SeparateVolumes::new(volumes.collect::<Result<_, _>>()?)))
             }
             _ => Ok(Box::new(self.library(variant, work.total())?)),
         }
@@ -174,23 +174,23 @@ impl Session<'_> {
     /// Adds what one run of something has come to.
     fn record(
         &mut self,
-        subject: &Subject<'_>,
+        id: &MeasurementId<'_>,
         performed: Performed,
-        beside: Beside,
+        details: RunDetails,
     ) -> Result<(), WorkloadError> {
-        let Beside { counted, digest, is_cold, latency, behind, inodes_bytes } = beside;
+        let RunDetails { counted, digest, is_cold, latency, behind, inodes_bytes } = details;
         if !performed.is_certain {
-            let what = format!("the end of {} by the {}", subject.step, subject.variant.name());
+            let what = format!("the end of {} by the {}", id.step, id.variant.name());
             let why =
                 "others make or remove files on its volume: it may be later than what is shown";
             self.collected.note(what, why);
         }
         self.collected.add(Measurement {
-            section: subject.section.to_owned(),
-            step: subject.step.to_owned(),
-            variant: subject.variant,
-            threads: subject.threads,
-            processors: subject.threads.min(self.processors.count()),
+            section: id.section.to_owned(),
+            step: id.step.to_owned(),
+            variant: id.variant,
+            threads: id.threads,
+            processors: id.threads.min(self.processors.count()),
             operations: performed.operations,
             worked_seconds: performed.worked.as_secs_f64(),
             drained_seconds: performed.drained.as_secs_f64(),
@@ -206,18 +206,18 @@ impl Session<'_> {
 }
 
 /// Makes the files, without timing it.
-fn fill(target: &mut dyn Target, work: &Work) -> Result<(), WorkloadError> {
+fn fill(target: &mut dyn WorkTarget, work: &Work) -> Result<(), WorkloadError> {
     target.prepare(work)?;
-    target.perform(Step::Create, work).map(drop)
+    target.perform(WorkStep::Create, work).map(drop)
 }
 
 /// What is known of a run beside its times.
 #[derive(Default)]
-struct Beside {
+struct RunDetails {
     counted: Counted,
     digest: Option<String>,
     is_cold: bool,
     latency: Option<Latency>,
-    behind: Option<Behind>,
+    behind: Option<PendingChanges>,
     inodes_bytes: Option<u64>,
 }

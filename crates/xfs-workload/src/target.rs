@@ -1,15 +1,15 @@
 //! Who does the work: a volume of ours, or a directory of the kernel's XFS.
 
-pub(crate) mod apart;
 pub(crate) mod kernel;
 pub(crate) mod library;
+pub(crate) mod separate_volumes;
 
 use std::time::Duration;
 
 use crate::counted::Counted;
 use crate::digest::Digest;
 use crate::error::WorkloadError;
-use crate::work::{Step, Work};
+use crate::work::{Work, WorkStep};
 
 /// What a step took.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ fn check_walk(names: u64, work: &Work) -> Result<(), WorkloadError> {
 
 impl Performed {
     /// Checks that nobody stopped before the last file: that would look fast (I1).
-    pub(crate) fn check_least(&self, files: u64, step: Step) -> Result<(), WorkloadError> {
+    pub(crate) fn check_least(&self, files: u64, step: WorkStep) -> Result<(), WorkloadError> {
         if self.operations >= files {
             return Ok(());
         }
@@ -55,7 +55,7 @@ pub enum Cold {
 }
 
 /// Somebody who works on files.
-pub trait Target {
+pub trait WorkTarget {
     /// Makes the directories.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ pub trait Target {
     /// # Errors
     ///
     /// [`WorkloadError::Unavailable`] if it cannot be done here; else what went wrong.
-    fn perform(&mut self, step: Step, work: &Work) -> Result<Performed, WorkloadError>;
+    fn perform(&mut self, step: WorkStep, work: &Work) -> Result<Performed, WorkloadError>;
 
     /// What has been counted.
     ///

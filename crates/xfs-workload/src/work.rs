@@ -7,7 +7,7 @@ pub const USUAL_NAME_BYTES: usize = 13;
 
 /// One thing that is done to all files, and timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum WorkStep {
     /// Make empty files.
     Create,
     /// Give each file a second name.
@@ -28,7 +28,7 @@ pub enum Step {
     Remove,
 }
 
-impl Step {
+impl WorkStep {
     /// The word for it, in tables and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -93,9 +93,9 @@ impl Work {
     }
 
     /// How often a step is done.
-    pub(crate) const fn operations(&self, step: Step) -> u64 {
+    pub(crate) const fn operations(&self, step: WorkStep) -> u64 {
         match step {
-            Step::Visit => 2 * self.total(),
+            WorkStep::Visit => 2 * self.total(),
             _ => self.total(),
         }
     }

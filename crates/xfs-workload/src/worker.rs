@@ -31,8 +31,8 @@ use crate::error::WorkloadError;
 use crate::memory::{MemoryGroup, MemoryUse};
 use crate::parallel::join;
 use crate::target::Performed;
-use crate::target::kernel::Directory;
-use crate::work::{Step, Work};
+use crate::target::kernel::KernelDirectory;
+use crate::work::{Work, WorkStep};
 
 /// Files that each thread looks up before it is ready.
 const FIRST_FILES: u64 = 8;
@@ -46,20 +46,20 @@ const PATIENCE_EACH: Duration = Duration::from_millis(1);
 
 /// How long all of it may take.
 fn patience(work: &Work) -> Duration {
-    let operations = u32::try_from(work.operations(Step::Visit)).unwrap_or(u32::MAX);
+    let operations = u32::try_from(work.operations(WorkStep::Visit)).unwrap_or(u32::MAX);
     LEAST_PATIENCE + PATIENCE_EACH.saturating_mul(operations)
 }
 
 /// What a worker is asked for.
 #[derive(Serialize, Deserialize)]
-struct Request {
+struct WorkerRequest {
     path: PathBuf,
     work: Work,
 }
 
 /// What it says.
 #[derive(Debug, Serialize, Deserialize)]
-enum Reply {
+enum WorkerReply {
     Ready,
     /// How long it took until the last thread was through, and until nothing was left to do.
     Done(Duration, Duration),
@@ -75,20 +75,20 @@ enum Reply {
 pub fn serve(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let mut line = String::new();
     input.read_line(&mut line)?;
-    let request: Request = serde_json::from_str(&line)?;
+    let request: WorkerRequest = serde_json::from_str(&line)?;
     let mut go = || {
-        say(&mut output, &Reply::Ready)?;
+        say(&mut output, &WorkerReply::Ready)?;
         input.read_line(&mut line).map(drop)
     };
     let reply = match look_up(&request, &mut go) {
-        Ok((worked, drained)) => Reply::Done(worked, drained),
-        Err(error) => Reply::Failed(error.to_string()),
+        Ok((worked, drained)) => WorkerReply::Done(worked, drained),
+        Err(error) => WorkerReply::Failed(error.to_string()),
     };
     say(&mut output, &reply)?;
     io::copy(&mut input, &mut io::sink()).map(drop)
 }
 
-fn say(output: &mut impl Write, reply: &Reply) -> io::Result<()> {
+fn say(output: &mut impl Write, reply: &WorkerReply) -> io::Result<()> {
     serde_json::to_writer(&mut *output, reply)?;
     output.write_all(b"\n")?;
     output.flush()
@@ -96,10 +96,10 @@ fn say(output: &mut impl Write, reply: &Reply) -> io::Result<()> {
 
 /// Looks the files up, in threads that wait until `go` returns.
 fn look_up(
-    Request { path, work }: &Request,
+    WorkerRequest { path, work }: &WorkerRequest,
     go: &mut dyn FnMut() -> io::Result<()>,
 ) -> Result<(Duration, Duration), WorkloadError> {
-    let directory = &Directory::open(path)?;
+    let directory = &KernelDirectory::open(path)?;
     let first = &Work { files: work.files.min(FIRST_FILES), ..*work };
     thread::scope(|scope| {
         let (ready, all_ready) = mpsc::channel::<()>();
@@ -131,21 +131,21 @@ fn look_up(
 }
 
 /// What was found out.
-pub(crate) struct Visited {
+pub(crate) struct VisitOutcome {
     pub(crate) performed: Performed,
-    pub(crate) footprint: Footprint,
+    pub(crate) footprint: MemoryFootprint,
 }
 
 /// What a worker and the inodes that came into memory for it take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Footprint {
+pub(crate) struct MemoryFootprint {
     /// The inodes, with what hangs on them, in bytes.
     pub(crate) inodes_bytes: u64,
     /// The rest, in bytes.
     base_bytes: u64,
 }
 
-impl Footprint {
+impl MemoryFootprint {
     fn new(before: MemoryUse, after: MemoryUse) -> Self {
         let inodes_bytes = after.objects_bytes.saturating_sub(before.objects_bytes);
         Self { inodes_bytes, base_bytes: after.total_bytes.saturating_sub(inodes_bytes) }
@@ -184,7 +184,7 @@ pub(crate) fn visit(
     path: &Path,
     work: &Work,
     is_over: &dyn Fn() -> bool,
-) -> Result<Visited, WorkloadError> {
+) -> Result<VisitOutcome, WorkloadError> {
     let command =
         command.ok_or_else(|| unavailable("nobody starts a process for it".to_owned()))?;
     let name = format!("ferroxfs-bench-{}", std::process::id());
@@ -201,7 +201,7 @@ pub(crate) fn visit(
     let performed = worker.work(work, is_over)?;
     let after = group.memory_use().map_err(refused)?;
     worker.end()?;
-    Ok(Visited { performed, footprint: Footprint::new(before, after) })
+    Ok(VisitOutcome { performed, footprint: MemoryFootprint::new(before, after) })
 }
 
 fn unavailable(why: String) -> WorkloadError {
@@ -237,10 +237,10 @@ impl Worker {
         work: &Work,
         is_over: &dyn Fn() -> bool,
     ) -> Result<(), WorkloadError> {
-        let request = Request { path: path.to_owned(), work: *work };
+        let request = WorkerRequest { path: path.to_owned(), work: *work };
         let line = serde_json::to_string(&request).map_err(|error| failed(error.into()))?;
         match self.ask(&line, patience(work), is_over)? {
-            Reply::Ready => Ok(()),
+            WorkerReply::Ready => Ok(()),
             reply => Err(unexpected(reply)),
         }
     }
@@ -252,8 +252,8 @@ impl Worker {
         is_over: &dyn Fn() -> bool,
     ) -> Result<Performed, WorkloadError> {
         match self.ask("go", patience(work), is_over)? {
-            Reply::Done(worked, drained) => {
-                let operations = work.operations(Step::Visit);
+            WorkerReply::Done(worked, drained) => {
+                let operations = work.operations(WorkStep::Visit);
                 Ok(Performed { operations, worked, drained, is_certain: true })
             }
             reply => Err(unexpected(reply)),
@@ -266,7 +266,7 @@ impl Worker {
         line: &str,
         patience: Duration,
         is_over: &dyn Fn() -> bool,
-    ) -> Result<Reply, WorkloadError> {
+    ) -> Result<WorkerReply, WorkloadError> {
         // One that has ended says nothing: its status says why.
         let is_told = self.input.as_mut().is_some_and(|input| writeln!(input, "{line}").is_ok());
         let start = Instant::now();
@@ -326,9 +326,9 @@ fn ended(status: ExitStatus) -> WorkloadError {
     }
 }
 
-fn unexpected(reply: Reply) -> WorkloadError {
+fn unexpected(reply: WorkerReply) -> WorkloadError {
     match reply {
-        Reply::Failed(why) => failed(io::Error::other(why)),
+        WorkerReply::Failed(why) => failed(io::Error::other(why)),
         reply => failed(io::Error::other(format!("{reply:?}, which was not its turn"))),
     }
 }

@@ -17,7 +17,7 @@ const FILL_BYTES: usize = 1 << 20;
 const SPARE_BYTES: u64 = 512 << 20;
 
 /// Files of one contender, numbered from zero.
-pub(super) trait Target: Sync {
+pub(super) trait DataContender: Sync {
     fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError>;
     fn read(&self, file: usize, offset: u64, bytes: &mut [u8]) -> Result<(), BenchError>;
     fn sync(&self, file: usize) -> Result<(), BenchError>;
@@ -56,7 +56,7 @@ impl Library {
     }
 }
 
-impl Target for Library {
+impl DataContender for Library {
     fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError> {
         let written = self.file(file).write_at(offset, bytes)?;
         assert_eq!(written, bytes.len(), "the volume has room");
@@ -115,7 +115,7 @@ impl Bare {
     }
 }
 
-impl Target for Bare {
+impl DataContender for Bare {
     fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError> {
         let written = self.file.write_all_at(bytes, self.at(file, offset));
         written.map_err(BenchError::file(&self.path))
@@ -160,7 +160,7 @@ impl Kernel {
     }
 }
 
-impl Target for Kernel {
+impl DataContender for Kernel {
     fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError> {
         self.file(file).write_all_at(bytes, offset).map_err(BenchError::file(self.mount.path()))
     }

@@ -5,20 +5,20 @@ use std::path::{Path, PathBuf};
 
 use xfs_oracle::{Mount, OracleError};
 use xfs_workload::{
-    Cold, Counted, Digest, Directory, Performed, Step, Target, Work, WorkloadError,
+    Cold, Counted, Digest, KernelDirectory, Performed, Work, WorkStep, WorkTarget, WorkloadError,
 };
 
 /// The root of a volume that is mounted.
 pub(crate) struct Mounted {
     image: PathBuf,
-    directory: Directory,
+    directory: KernelDirectory,
     mount: Option<Mount>,
 }
 
 impl Mounted {
     pub(crate) fn new(image: &Path) -> Result<Self, WorkloadError> {
         let mount = mount(image)?;
-        let directory = Directory::open(mount.path())?;
+        let directory = KernelDirectory::open(mount.path())?;
         Ok(Self { image: image.to_owned(), directory, mount: Some(mount) })
     }
 
@@ -35,7 +35,7 @@ fn failed(error: OracleError) -> WorkloadError {
     WorkloadError::System { what: "a mount of the kernel", source: io::Error::other(error) }
 }
 
-impl Target for Mounted {
+impl WorkTarget for Mounted {
     fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError> {
         self.directory.prepare(work)
     }
@@ -48,7 +48,7 @@ impl Target for Mounted {
         Ok(Cold::Yes)
     }
 
-    fn perform(&mut self, step: Step, work: &Work) -> Result<Performed, WorkloadError> {
+    fn perform(&mut self, step: WorkStep, work: &Work) -> Result<Performed, WorkloadError> {
         self.directory.perform(step, work)
     }
 

@@ -36,15 +36,15 @@ pub(super) trait System {
 /// Those that are asked for.
 pub(super) fn systems(arguments: &Arguments) -> Vec<Box<dyn System>> {
     let image_bytes = IMAGE_BYTES + arguments.clients as u64 * arguments.megabytes * MEGABYTE;
-    let image = Image { path: PathBuf::new(), bytes: image_bytes };
+    let image = TestImage { path: PathBuf::new(), bytes: image_bytes };
     let null = Null::new(arguments.clients, arguments.megabytes * MEGABYTE);
-    let ours = |channel| Ours {
+    let ours = |channel| FerroxfsMount {
         image: image.clone(),
         program: arguments.ferroxfs.clone(),
         options: arguments.options.clone(),
         channel,
     };
-    let nothing = |channel| Nothing {
+    let nothing = |channel| NullMount {
         clients: arguments.clients,
         server: null.clone(),
         channel,
@@ -55,8 +55,8 @@ pub(super) fn systems(arguments: &Arguments) -> Vec<Box<dyn System>> {
         Box::new(nothing(ChannelKind::Device)),
         Box::new(ours(ChannelKind::IoUring)),
         Box::new(nothing(ChannelKind::IoUring)),
-        Box::new(Kernel { image: image.clone(), device: None }),
-        Box::new(Fuse2fs { image }),
+        Box::new(KernelMount { image: image.clone(), device: None }),
+        Box::new(Fuse2fsMount { image }),
     ];
     let is_asked =
         |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|o| o == name);
@@ -64,12 +64,12 @@ pub(super) fn systems(arguments: &Arguments) -> Vec<Box<dyn System>> {
 }
 
 #[derive(Clone)]
-struct Image {
+struct TestImage {
     path: PathBuf,
     bytes: u64,
 }
 
-impl Image {
+impl TestImage {
     fn make(&mut self, folder: &Path, mut mkfs: Command) -> Result<(), BenchError> {
         self.path = folder.join("image");
         self.fill().map_err(BenchError::file(&self.path))?;
@@ -91,8 +91,8 @@ impl Image {
     }
 }
 
-struct Ours {
-    image: Image,
+struct FerroxfsMount {
+    image: TestImage,
     program: PathBuf,
     options: String,
     channel: ChannelKind,
@@ -106,7 +106,7 @@ fn offered(channel: ChannelKind) -> Result<Option<FuseRings>, BenchError> {
     })
 }
 
-impl System for Ours {
+impl System for FerroxfsMount {
     fn name(&self) -> &'static str {
         match self.channel {
             ChannelKind::Device => "ours",
@@ -134,14 +134,14 @@ impl System for Ours {
 }
 
 /// A server that answers at once.
-struct Nothing {
+struct NullMount {
     clients: usize,
     server: Null,
     channel: ChannelKind,
     mount: Option<Mount<Null>>,
 }
 
-impl System for Nothing {
+impl System for NullMount {
     fn name(&self) -> &'static str {
         match self.channel {
             ChannelKind::Device => "null",
@@ -187,12 +187,12 @@ impl System for Nothing {
     }
 }
 
-struct Kernel {
-    image: Image,
+struct KernelMount {
+    image: TestImage,
     device: Option<LoopDevice>,
 }
 
-impl System for Kernel {
+impl System for KernelMount {
     fn name(&self) -> &'static str {
         "kernel"
     }
@@ -216,11 +216,11 @@ impl System for Kernel {
 }
 
 /// Debian's, on ext4.
-struct Fuse2fs {
-    image: Image,
+struct Fuse2fsMount {
+    image: TestImage,
 }
 
-impl System for Fuse2fs {
+impl System for Fuse2fsMount {
     fn name(&self) -> &'static str {
         "fuse2fs"
     }

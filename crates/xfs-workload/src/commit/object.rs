@@ -12,14 +12,14 @@ const INODE: [usize; 2] = [56, 176];
 const BUFFER: [usize; 2] = [24, 128];
 
 /// A logged object.
-pub(super) struct Object {
+pub(super) struct LoggedObject {
     state: ItemState,
     latch: Latch<OfObject>,
     pins: AtomicU64<OfObject>,
     regions: [Box<[u8]>; 2],
 }
 
-impl Object {
+impl LoggedObject {
     pub(super) fn inode() -> Arc<Self> {
         Self::new(INODE)
     }
@@ -43,7 +43,7 @@ impl Object {
     }
 }
 
-impl LogItem for Object {
+impl LogItem for LoggedObject {
     fn state(&self) -> &ItemState {
         &self.state
     }

@@ -38,11 +38,11 @@ pub(crate) struct Chart<'a> {
     /// The places of the level axis.
     pub(crate) places: Vec<String>,
     /// The lines.
-    pub(crate) lines: Vec<Line<'a>>,
+    pub(crate) lines: Vec<ChartLine<'a>>,
 }
 
 /// A line.
-pub(crate) struct Line<'a> {
+pub(crate) struct ChartLine<'a> {
     /// Whose it is.
     pub(crate) name: &'a str,
     /// Its class, which has its colour.
@@ -56,12 +56,12 @@ pub(crate) struct Drawing {
     /// The element.
     pub(crate) svg: String,
     /// What its words take, as far as one can tell without a font.
-    pub(crate) words: Vec<Area>,
+    pub(crate) words: Vec<TextArea>,
 }
 
 /// A part of the view box.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Area {
+pub(crate) struct TextArea {
     pub(crate) left: f64,
     pub(crate) top: f64,
     pub(crate) right: f64,
@@ -70,7 +70,7 @@ pub(crate) struct Area {
 
 /// At which of its ends a text is placed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Anchor {
+enum TextAnchor {
     Start,
     Middle,
     End,
@@ -80,14 +80,14 @@ enum Anchor {
 pub(crate) fn draw(chart: &Chart<'_>) -> Drawing {
     let mut drawing = Drawing { svg: String::new(), words: Vec::new() };
     let all = chart.lines.iter().flat_map(|line| line.values.iter().copied().flatten());
-    let scale = Scale::up_to(all.fold(0.0, f64::max));
+    let scale = AxisScale::up_to(all.fold(0.0, f64::max));
     let (title, unit) = (escape(chart.title), escape(chart.unit));
     drawing.put(format!(
         r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}, {unit}, by {}">"#,
         escape(chart.places_are)
     ));
-    drawing.text((LEFT, 18.0), Anchor::Start, "title", chart.title);
-    drawing.text((LEFT, TOP - 12.0), Anchor::Start, "unit", chart.unit);
+    drawing.text((LEFT, 18.0), TextAnchor::Start, "title", chart.title);
+    drawing.text((LEFT, TOP - 12.0), TextAnchor::Start, "unit", chart.unit);
     axes(&mut drawing, chart, &scale);
     let ends = chart.lines.iter().map(|line| end(line, &scale));
     let wanted: Vec<f64> = ends.collect();
@@ -102,27 +102,27 @@ pub(crate) fn draw(chart: &Chart<'_>) -> Drawing {
             RIGHT + 8.0
         ));
         let class = format!("name {}", line.class);
-        drawing.text((RIGHT + 11.0, name_at + 4.0), Anchor::Start, &class, line.name);
+        drawing.text((RIGHT + 11.0, name_at + 4.0), TextAnchor::Start, &class, line.name);
     }
     drawing.put("</svg>".to_owned());
     drawing
 }
 
-fn axes(drawing: &mut Drawing, chart: &Chart<'_>, scale: &Scale) {
+fn axes(drawing: &mut Drawing, chart: &Chart<'_>, scale: &AxisScale) {
     for tick in scale.ticks() {
         let y = scale.y_of(tick);
         drawing.put(format!(r#"<path class="grid" d="M{LEFT} {y:.1}H{RIGHT}"/>"#));
-        drawing.text((LEFT - 8.0, y + 4.0), Anchor::End, "tick", &short(tick));
+        drawing.text((LEFT - 8.0, y + 4.0), TextAnchor::End, "tick", &short(tick));
     }
     for (number, place) in chart.places.iter().enumerate() {
         let x = x_of(number, chart.places.len());
-        drawing.text((x, BOTTOM + 18.0), Anchor::Middle, "tick", place);
+        drawing.text((x, BOTTOM + 18.0), TextAnchor::Middle, "tick", place);
     }
     let middle = f64::midpoint(LEFT, RIGHT);
-    drawing.text((middle, BOTTOM + 38.0), Anchor::Middle, "unit", chart.places_are);
+    drawing.text((middle, BOTTOM + 38.0), TextAnchor::Middle, "unit", chart.places_are);
 }
 
-fn draw_line(drawing: &mut Drawing, chart: &Chart<'_>, line: &Line<'_>, scale: &Scale) {
+fn draw_line(drawing: &mut Drawing, chart: &Chart<'_>, line: &ChartLine<'_>, scale: &AxisScale) {
     let count = chart.places.len();
     let mut path = String::new();
     let mut marks = String::new();
@@ -154,15 +154,15 @@ impl Drawing {
         self.svg.push('\n');
     }
 
-    fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: &str) {
+    fn text(&mut self, (x, y): (f64, f64), anchor: TextAnchor, class: &str, text: &str) {
         let width = text.chars().count() as f64 * LETTER_WIDTH;
         let (word, left) = match anchor {
-            Anchor::Start => ("start", x),
-            Anchor::Middle => ("middle", x - width / 2.0),
-            Anchor::End => ("end", x - width),
+            TextAnchor::Start => ("start", x),
+            TextAnchor::Middle => ("middle", x - width / 2.0),
+            TextAnchor::End => ("end", x - width),
         };
         let top = y - TEXT_HEIGHT + 4.0;
-        self.words.push(Area { left, top, right: left + width, bottom: top + TEXT_HEIGHT });
+        self.words.push(TextArea { left, top, right: left + width, bottom: top + TEXT_HEIGHT });
         self.put(format!(
             r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{word}">{}</text>"#,
             escape(text)
@@ -171,12 +171,12 @@ impl Drawing {
 }
 
 /// The upright axis: from zero to a round number.
-struct Scale {
+struct AxisScale {
     step: f64,
     steps: f64,
 }
 
-impl Scale {
+impl AxisScale {
     fn up_to(most: f64) -> Self {
         if most <= 0.0 {
             return Self { step: 1.0, steps: 1.0 };
@@ -207,7 +207,7 @@ fn x_of(number: usize, count: usize) -> f64 {
 }
 
 /// Where a line ends, or would.
-fn end(line: &Line<'_>, scale: &Scale) -> f64 {
+fn end(line: &ChartLine<'_>, scale: &AxisScale) -> f64 {
     scale.y_of(line.values.iter().rev().find_map(|value| *value).unwrap_or(0.0))
 }
 

@@ -1,6 +1,6 @@
 //! Small transactions, on objects of each thread's own and with some that all share.
 
-use super::{Beside, Session, Subject};
+use super::{MeasurementId, RunDetails, Session};
 use crate::commit::CommitLoad;
 use crate::error::WorkloadError;
 use crate::variant::Variant;
@@ -41,9 +41,9 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
                         shares,
                     };
                     let (performed, counted) = load.run()?;
-                    let subject = Subject { section: SECTION, step, variant, threads: *threads };
-                    let beside = Beside { counted, ..Beside::default() };
-                    session.record(&subject, performed, beside)?;
+                    let id = MeasurementId { section: SECTION, step, variant, threads: *threads };
+                    let details = RunDetails { counted, ..RunDetails::default() };
+                    session.record(&id, performed, details)?;
                 }
             }
         }

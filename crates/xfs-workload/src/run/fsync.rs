@@ -18,19 +18,19 @@ use std::time::{Duration, Instant};
 
 use ferroxfs::{Changes, OpenOptions, Upkeep};
 
-use super::{Beside, Session, Subject, fill};
+use super::{MeasurementId, RunDetails, Session, fill};
 use crate::error::WorkloadError;
-use crate::report::{Behind, Latency};
-use crate::target::kernel::Directory;
+use crate::report::{Latency, PendingChanges};
+use crate::target::kernel::KernelDirectory;
 use crate::target::library::Library;
-use crate::target::{Performed, Target};
+use crate::target::{Performed, WorkTarget};
 use crate::variant::Variant;
 use crate::work::Work;
 
 const SECTION: &str = "fsync";
 
 /// Changes of other files before each fsync, and how often that is done.
-struct Load {
+struct FsyncLoad {
     step: &'static str,
     others: u64,
     times: usize,
@@ -39,7 +39,7 @@ struct Load {
 /// How many there are in the middle.
 const SOME: u64 = 5000;
 
-/// Files by which it is found out how much a change puts into the list.
+/// FsyncFiles by which it is found out how much a change puts into the list.
 const PROBES: u64 = 500;
 
 /// The list is written unasked at this part of the log, and at [`MOST_LIST_BYTES`] in any case (docs/internals/log.md).
@@ -49,7 +49,7 @@ const MOST_LIST_BYTES: u64 = 32 << 20;
 /// What is called full: nine tenths of that.
 const FULL_TENTHS: u64 = 9;
 
-impl Load {
+impl FsyncLoad {
     /// All of them, where so many changes make the list full.
     fn all(full: u64) -> [Self; 3] {
         [
@@ -61,7 +61,7 @@ impl Load {
 }
 
 /// What is known of the list of commits.
-struct List {
+struct CommitList {
     /// Bytes in it, where they are told.
     bytes: Option<u64>,
     /// How much has been written of it so far, in whatever unit, where that is told.
@@ -69,7 +69,7 @@ struct List {
 }
 
 /// Who has the files.
-trait Files {
+trait FsyncFiles {
     /// Changes the permissions of a file.
     fn change(&self, number: u64, mode: u16) -> Result<(), WorkloadError>;
 
@@ -77,7 +77,7 @@ trait Files {
     fn sync(&self, number: u64) -> Result<(), WorkloadError>;
 
     /// How the list stands.
-    fn list(&self) -> Result<List, WorkloadError>;
+    fn list(&self) -> Result<CommitList, WorkloadError>;
 }
 
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
@@ -89,7 +89,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     }
     session.begin(SECTION, Variant::Ours, 1)?;
     let full = changes_of_full_list(session)?;
-    let loads = Load::all(full);
+    let loads = FsyncLoad::all(full);
     // The first file is the one that is synced.
     let work = Work::new(1, full + 1);
     for _ in 0..plan.runs {
@@ -97,11 +97,11 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
             session.begin(SECTION, variant, 1)?;
             match &plan.kernel {
                 Some(path) if variant == Variant::Kernel => {
-                    let mut directory = Directory::open(path)?;
+                    let mut directory = KernelDirectory::open(path)?;
                     fill(&mut directory, &work)?;
                     session.cool(&mut directory, variant)?;
                     let above = path.join(work.folder(0));
-                    let files = Theirs { directory: &directory, above: &above, work };
+                    let files = KernelFiles { directory: &directory, above: &above, work };
                     time_all(session, variant, &files, &loads)?;
                     directory.close()?;
                 }
@@ -110,7 +110,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
                     let mut library = Library::open(store, options(variant))?;
                     fill(&mut library, &work)?;
                     session.cool(&mut library, variant)?;
-                    time_all(session, variant, &Ours { library: &library, work }, &loads)?;
+                    time_all(session, variant, &LibraryFiles { library: &library, work }, &loads)?;
                     library.close()?;
                 }
             }
@@ -133,7 +133,7 @@ fn changes_of_full_list(session: &Session<'_>) -> Result<u64, WorkloadError> {
     fill(&mut library, &work)?;
     // What is not in place yet of an inode is put into the list again with each change.
     library.cool()?;
-    let files = Ours { library: &library, work };
+    let files = LibraryFiles { library: &library, work };
     (0..PROBES).try_for_each(|number| files.change(number, 0o640))?;
     let bytes = files.list()?.bytes.unwrap_or_default();
     library.close()?;
@@ -144,11 +144,11 @@ fn changes_of_full_list(session: &Session<'_>) -> Result<u64, WorkloadError> {
 fn time_all(
     session: &mut Session<'_>,
     variant: Variant,
-    files: &dyn Files,
-    loads: &[Load],
+    files: &dyn FsyncFiles,
+    loads: &[FsyncLoad],
 ) -> Result<(), WorkloadError> {
     for load in loads {
-        let Some(Timed { durations, list_bytes }) = time(session, files, load)? else {
+        let Some(FsyncTimes { durations, list_bytes }) = time(session, files, load)? else {
             let what = format!("fsync by {}, {}", variant.name(), load.step);
             let why = "its list of commits is written before it comes to that";
             session.collected.note(what, why);
@@ -156,16 +156,17 @@ fn time_all(
         };
         let (all, operations) = (durations.iter().sum(), durations.len() as u64);
         let performed = Performed { operations, worked: all, drained: all, is_certain: true };
-        let subject = Subject { section: SECTION, step: load.step, variant, threads: 1 };
-        let behind = Some(Behind { changes: load.others, list_bytes });
-        let beside = Beside { latency: Some(latency(durations)), behind, ..Beside::default() };
-        session.record(&subject, performed, beside)?;
+        let id = MeasurementId { section: SECTION, step: load.step, variant, threads: 1 };
+        let behind = Some(PendingChanges { changes: load.others, list_bytes });
+        let details =
+            RunDetails { latency: Some(latency(durations)), behind, ..RunDetails::default() };
+        session.record(&id, performed, details)?;
     }
     Ok(())
 }
 
 /// What counts of one load.
-struct Timed {
+struct FsyncTimes {
     /// How long each fsync took.
     durations: Vec<Duration>,
     /// Bytes in the list, at least.
@@ -175,9 +176,9 @@ struct Timed {
 /// Times a load. `None`: however often it is tried, something of the list has been written before (I1).
 fn time(
     session: &Session<'_>,
-    files: &dyn Files,
-    load: &Load,
-) -> Result<Option<Timed>, WorkloadError> {
+    files: &dyn FsyncFiles,
+    load: &FsyncLoad,
+) -> Result<Option<FsyncTimes>, WorkloadError> {
     let (mut durations, mut list_bytes) = (Vec::new(), None);
     for round in 0..2 * load.times {
         if durations.len() == load.times {
@@ -201,7 +202,7 @@ fn time(
                 list.bytes.map(|bytes| list_bytes.map_or(bytes, |least: u64| least.min(bytes)));
         }
     }
-    Ok((durations.len() == load.times).then_some(Timed { durations, list_bytes }))
+    Ok((durations.len() == load.times).then_some(FsyncTimes { durations, list_bytes }))
 }
 
 fn latency(mut durations: Vec<Duration>) -> Latency {
@@ -211,19 +212,19 @@ fn latency(mut durations: Vec<Duration>) -> Latency {
     Latency { median_seconds: at(last / 2), worst_seconds: at(last) }
 }
 
-struct Ours<'a> {
+struct LibraryFiles<'a> {
     library: &'a Library,
     work: Work,
 }
 
-impl Ours<'_> {
+impl LibraryFiles<'_> {
     fn node(&self, number: u64) -> Result<ferroxfs::Node, WorkloadError> {
         let path = Path::new("/").join(self.work.folder(0)).join(self.work.name(number));
         Ok(self.library.volume().lookup(path)?)
     }
 }
 
-impl Files for Ours<'_> {
+impl FsyncFiles for LibraryFiles<'_> {
     fn change(&self, number: u64, mode: u16) -> Result<(), WorkloadError> {
         let changes = Changes { mode: Some(mode), ..Changes::default() };
         Ok(self.node(number)?.change(&changes)?)
@@ -233,19 +234,22 @@ impl Files for Ours<'_> {
         Ok(self.node(number)?.open()?.sync_all()?)
     }
 
-    fn list(&self) -> Result<List, WorkloadError> {
+    fn list(&self) -> Result<CommitList, WorkloadError> {
         let checkpoints = self.library.volume().statistics()?.checkpoints;
-        Ok(List { bytes: Some(checkpoints.gathered_bytes), written: Some(checkpoints.written) })
+        Ok(CommitList {
+            bytes: Some(checkpoints.gathered_bytes),
+            written: Some(checkpoints.written),
+        })
     }
 }
 
-struct Theirs<'a> {
-    directory: &'a Directory,
+struct KernelFiles<'a> {
+    directory: &'a KernelDirectory,
     above: &'a Path,
     work: Work,
 }
 
-impl Files for Theirs<'_> {
+impl FsyncFiles for KernelFiles<'_> {
     fn change(&self, number: u64, mode: u16) -> Result<(), WorkloadError> {
         let path = self.above.join(self.work.name(number));
         let changed = fs::set_permissions(&path, Permissions::from_mode(mode.into()));
@@ -257,7 +261,7 @@ impl Files for Theirs<'_> {
         File::open(&path).and_then(|file| file.sync_all()).map_err(WorkloadError::file(&path))
     }
 
-    fn list(&self) -> Result<List, WorkloadError> {
-        Ok(List { bytes: None, written: self.directory.counted()?.log_bytes })
+    fn list(&self) -> Result<CommitList, WorkloadError> {
+        Ok(CommitList { bytes: None, written: self.directory.counted()?.log_bytes })
     }
 }

@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 
 use ferroxfs::{Node, Volume};
 
-use super::{Beside, Session, Subject, fill};
+use super::{MeasurementId, RunDetails, Session, fill};
 use crate::error::WorkloadError;
 use crate::repeat::repeat;
-use crate::target::Target;
-use crate::target::kernel::Directory;
+use crate::target::WorkTarget;
+use crate::target::kernel::KernelDirectory;
 use crate::target::library::Library;
 use crate::variant::Variant;
 use crate::work::Work;
@@ -59,12 +59,12 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
         for _ in 0..plan.runs {
             for variant in plan.variants(&[Variant::LockPointer]) {
                 session.begin(SECTION, variant, *threads)?;
-                let subject = (variant, *threads, opens);
+                let id = (variant, *threads, opens);
                 match &plan.kernel {
                     Some(path) if variant == Variant::Kernel => {
-                        by_kernel(session, path, &work, subject)?;
+                        by_kernel(session, path, &work, id)?;
                     }
-                    _ => by_library(session, &work, subject)?,
+                    _ => by_library(session, &work, id)?,
                 }
             }
         }
@@ -76,13 +76,13 @@ fn by_kernel(
     session: &mut Session<'_>,
     path: &Path,
     work: &Work,
-    subject: (Variant, usize, u64),
+    id: (Variant, usize, u64),
 ) -> Result<(), WorkloadError> {
-    let mut directory = Directory::open(path)?;
+    let mut directory = KernelDirectory::open(path)?;
     fill(&mut directory, work)?;
     let open = |path: &Path| File::open(path).map(drop).map_err(WorkloadError::file(path));
     for ((_, step), number) in PLACES.into_iter().zip(0..) {
-        each(session, subject, (step, path_of(path, work, number)), &open)?;
+        each(session, id, (step, path_of(path, work, number)), &open)?;
     }
     directory.close()
 }
@@ -90,17 +90,17 @@ fn by_kernel(
 fn by_library(
     session: &mut Session<'_>,
     work: &Work,
-    subject: (Variant, usize, u64),
+    id: (Variant, usize, u64),
 ) -> Result<(), WorkloadError> {
-    let store = session.store(subject.0, work.total())?;
-    let mut library = Library::open(store, subject.0.options())?;
+    let store = session.store(id.0, work.total())?;
+    let mut library = Library::open(store, id.0.options())?;
     fill(&mut library, work)?;
     library.cool()?;
     let volume = library.volume();
     let open = |path: &Path| Ok(volume.open_file_read_only(path).map(drop)?);
     for ((_, step), file) in PLACES.into_iter().zip(files_at_places(volume, work)?) {
         match file {
-            Some((_node, path)) => each(session, subject, (step, path), &open)?,
+            Some((_node, path)) => each(session, id, (step, path), &open)?,
             None => session.collected.note(step, "no inode came to lie there"),
         }
     }
@@ -143,8 +143,8 @@ fn each(
     open: &(dyn Fn(&Path) -> Result<(), WorkloadError> + Sync),
 ) -> Result<(), WorkloadError> {
     let (performed, counted) = repeat(threads, opens, || open(&path))?;
-    let subject = Subject { section: SECTION, step, variant, threads };
-    session.record(&subject, performed, Beside { counted, ..Beside::default() })
+    let id = MeasurementId { section: SECTION, step, variant, threads };
+    session.record(&id, performed, RunDetails { counted, ..RunDetails::default() })
 }
 
 #[cfg(test)]

@@ -6,21 +6,21 @@
 
 use std::path::Path;
 
-use super::{Beside, Session, Subject, fill};
+use super::{MeasurementId, RunDetails, Session, fill};
 use crate::error::WorkloadError;
-use crate::target::kernel::Directory;
+use crate::target::kernel::KernelDirectory;
 use crate::target::library::Library;
-use crate::target::{Performed, Target};
+use crate::target::{Performed, WorkTarget};
 use crate::variant::Variant;
-use crate::work::{Step, Work};
-use crate::worker::{self, Footprint};
+use crate::work::{Work, WorkStep};
+use crate::worker::{self, MemoryFootprint};
 
 const SECTION: &str = "pressure";
 
 /// One in so many inodes stays in memory.
 const SHARE: u64 = 10;
 
-/// Room for all inodes is for so many at least.
+/// InodeRoom for all inodes is for so many at least.
 const LEAST_ROOM: u64 = 1 << 16;
 
 /// Bytes of buffers for each file, of which there is room for all in both steps, so that what is short is inodes: what an
@@ -29,12 +29,12 @@ const BUFFER_BYTES: u64 = 2 << 10;
 
 /// How much memory there is for inodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum InodeRoom {
     All,
     Tenth,
 }
 
-impl Room {
+impl InodeRoom {
     const fn step(self) -> &'static str {
         match self {
             Self::All => "visit, room for all",
@@ -67,18 +67,18 @@ fn by_library(
     variant: Variant,
     work: &Work,
 ) -> Result<(), WorkloadError> {
-    for room in [Room::All, Room::Tenth] {
+    for room in [InodeRoom::All, InodeRoom::Tenth] {
         session.begin(SECTION, variant, work.threads)?;
         let inodes = match room {
             // Twice as much as there is: directories are inodes too, and the bound is no exact one.
-            Room::All => (2 * work.total()).max(LEAST_ROOM),
-            Room::Tenth => (work.total() / SHARE).max(1),
+            InodeRoom::All => (2 * work.total()).max(LEAST_ROOM),
+            InodeRoom::Tenth => (work.total() / SHARE).max(1),
         };
         let buffers = usize::try_from(BUFFER_BYTES * work.total()).unwrap_or(usize::MAX);
         let options = variant.options().cached_inodes(inodes).cache_bytes(buffers);
         let mut library = Library::open(session.store(variant, work.total())?, options)?;
         visit(session, &mut library, (variant, room), work, |_, library| {
-            Ok((library.perform(Step::Visit, work)?, None))
+            Ok((library.perform(WorkStep::Visit, work)?, None))
         })?;
         library.close()?;
     }
@@ -97,9 +97,9 @@ fn by_kernel(
         return Ok(bounds && bounded(session, path, work, Some(found))?.is_some());
     }
     session.begin(SECTION, Variant::Kernel, work.threads)?;
-    let mut directory = Directory::open(path)?;
-    visit(session, &mut directory, (Variant::Kernel, Room::All), work, |_, directory| {
-        Ok((directory.perform(Step::Visit, work)?, None))
+    let mut directory = KernelDirectory::open(path)?;
+    visit(session, &mut directory, (Variant::Kernel, InodeRoom::All), work, |_, directory| {
+        Ok((directory.perform(WorkStep::Visit, work)?, None))
     })?;
     directory.close()?;
     Ok(bounds)
@@ -111,13 +111,13 @@ fn bounded(
     session: &mut Session<'_>,
     path: &Path,
     work: &Work,
-    found: Option<Footprint>,
-) -> Result<Option<Footprint>, WorkloadError> {
+    found: Option<MemoryFootprint>,
+) -> Result<Option<MemoryFootprint>, WorkloadError> {
     session.begin(SECTION, Variant::Kernel, work.threads)?;
     let worker = session.watcher.worker();
     let left = found.map(|found| (found, found.inodes_bytes / SHARE));
-    let room = if left.is_some() { Room::Tenth } else { Room::All };
-    let mut directory = Directory::open(path)?;
+    let room = if left.is_some() { InodeRoom::Tenth } else { InodeRoom::All };
+    let mut directory = KernelDirectory::open(path)?;
     let mut taken = None;
     let visited = visit(session, &mut directory, (Variant::Kernel, room), work, |session, _| {
         let limit = left.map(|(found, bytes)| found.limit(bytes));
@@ -133,7 +133,7 @@ fn bounded(
     directory.close()?;
     match visited {
         Err(WorkloadError::Unavailable { why, .. }) => {
-            session.collected.note(format!("{} by the kernel", Room::Tenth.step()), why);
+            session.collected.note(format!("{} by the kernel", InodeRoom::Tenth.step()), why);
             Ok(None)
         }
         visited => visited.map(|()| taken),
@@ -142,10 +142,10 @@ fn bounded(
 
 /// Makes the files, has them looked up with nothing in memory, and records what came of it. `look` returns how many
 /// bytes of memory were for inodes, if somebody knows.
-fn visit<T: Target>(
+fn visit<T: WorkTarget>(
     session: &mut Session<'_>,
     target: &mut T,
-    (variant, room): (Variant, Room),
+    (variant, room): (Variant, InodeRoom),
     work: &Work,
     look: impl FnOnce(&Session<'_>, &mut T) -> Result<(Performed, Option<u64>), WorkloadError>,
 ) -> Result<(), WorkloadError> {
@@ -155,7 +155,7 @@ fn visit<T: Target>(
     let (performed, inodes_bytes) = look(session, target)?;
     let counted = target.counted()?.since(&before);
     let digest = Some(target.digest(work)?.to_string());
-    let subject = Subject { section: SECTION, step: room.step(), variant, threads: work.threads };
-    let beside = Beside { counted, digest, is_cold, inodes_bytes, ..Beside::default() };
-    session.record(&subject, performed, beside)
+    let id = MeasurementId { section: SECTION, step: room.step(), variant, threads: work.threads };
+    let details = RunDetails { counted, digest, is_cold, inodes_bytes, ..RunDetails::default() };
+    session.record(&id, performed, details)
 }

@@ -12,14 +12,14 @@ use rustix::fs::{major, minor, statfs, statvfs, syncfs};
 use rustix::io::Errno;
 use xfs_sync::{AtomicU32, Ordering, Volume as OfVolume};
 
-use super::{Cold, Performed, Target, check_walk};
+use super::{Cold, Performed, WorkTarget, check_walk};
 use crate::counted::Counted;
 use crate::digest::Digest;
 use crate::error::WorkloadError;
 use crate::ioctl::{bulkstat_count, shape};
 use crate::parallel::in_parallel;
 use crate::report::VolumeShape;
-use crate::work::{Step, Work};
+use crate::work::{Work, WorkStep};
 
 /// As ours are made, and changed to.
 const MODE: u32 = 0o600;
@@ -44,14 +44,14 @@ const FEW_INODES: u64 = 16;
 const MAGIC: i64 = 0x5846_5342;
 
 /// A directory of the kernel's XFS. What is made in it goes when this is dropped.
-pub struct Directory {
+pub struct KernelDirectory {
     path: PathBuf,
     /// Inodes of the volume in use before any file was made.
     used: u64,
     made: Vec<PathBuf>,
 }
 
-impl Directory {
+impl KernelDirectory {
     /// The directory at `path`.
     ///
     /// # Errors
@@ -110,9 +110,9 @@ impl Directory {
         }
     }
 
-    /// Looks up the files of one thread, as [`Step::Visit`] does.
+    /// Looks up the files of one thread, as [`WorkStep::Visit`] does.
     pub(crate) fn visit(&self, thread: usize, work: &Work) -> Result<(), WorkloadError> {
-        perform(Step::Visit, &self.leaves(thread, work), work).map_err(self.failed())
+        perform(WorkStep::Visit, &self.leaves(thread, work), work).map_err(self.failed())
     }
 
     /// How many inodes the kernel's bulkstat lists on the volume, in so many threads. Each lists whole
@@ -170,7 +170,7 @@ impl Directory {
     }
 }
 
-impl Target for Directory {
+impl WorkTarget for KernelDirectory {
     fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError> {
         for thread in 0..work.threads {
             let top = self.path.join(work.folder(thread));
@@ -203,11 +203,11 @@ impl Target for Directory {
         Ok(Cold::Yes)
     }
 
-    fn perform(&mut self, step: Step, work: &Work) -> Result<Performed, WorkloadError> {
+    fn perform(&mut self, step: WorkStep, work: &Work) -> Result<Performed, WorkloadError> {
         let start = Instant::now();
         let operations = match step {
-            Step::Bulkstat => self.bulkstat(work.threads)?,
-            Step::BulkstatPast => {
+            WorkStep::Bulkstat => self.bulkstat(work.threads)?,
+            WorkStep::BulkstatPast => {
                 return Err(WorkloadError::Unavailable {
                     what: format!("{} of the kernel", step.name()),
                     why: "its bulkstat always goes through memory".to_owned(),
@@ -217,7 +217,7 @@ impl Target for Directory {
                 in_parallel(work.threads, |thread| {
                     let leaves = self.leaves(thread, work);
                     match step {
-                        Step::Walk | Step::WalkThrough => {
+                        WorkStep::Walk | WorkStep::WalkThrough => {
                             check_walk(walk(&leaves).map_err(self.failed())?, work)
                         }
                         _ => perform(step, &leaves, work).map_err(self.failed()),
@@ -228,8 +228,8 @@ impl Target for Directory {
         };
         let worked = start.elapsed();
         let freeing = match step {
-            Step::Remove => wait_for_freeing(self.used, NO_PROGRESS, || self.used_inodes())?,
-            _ => Freeing { in_vain: Duration::ZERO, is_certain: true },
+            WorkStep::Remove => wait_for_freeing(self.used, NO_PROGRESS, || self.used_inodes())?,
+            _ => FreeingWait { in_vain: Duration::ZERO, is_certain: true },
         };
         self.sync()?;
         let drained = start.elapsed() - freeing.in_vain;
@@ -272,7 +272,7 @@ impl Target for Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for KernelDirectory {
     fn drop(&mut self) {
         // A run that failed has said why; what it left behind goes as far as it will.
         _ = self.close();
@@ -281,7 +281,7 @@ impl Drop for Directory {
 
 /// How the wait for inodes that are freed in the background has ended.
 #[derive(Debug, PartialEq, Eq)]
-struct Freeing {
+struct FreeingWait {
     /// How long nothing had come of it any more.
     in_vain: Duration,
     /// Whether just those were freed that were waited for.
@@ -294,19 +294,19 @@ fn wait_for_freeing(
     before: u64,
     patience: Duration,
     mut used: impl FnMut() -> Result<u64, WorkloadError>,
-) -> Result<Freeing, WorkloadError> {
+) -> Result<FreeingWait, WorkloadError> {
     let (mut least, mut since) = (u64::MAX, Instant::now());
     loop {
         let used = used()?;
         if used <= before {
-            return Ok(Freeing { in_vain: Duration::ZERO, is_certain: used == before });
+            return Ok(FreeingWait { in_vain: Duration::ZERO, is_certain: used == before });
         }
         if used < least {
             (least, since) = (used, Instant::now());
         }
         let in_vain = since.elapsed();
         if in_vain >= patience {
-            return Ok(Freeing { in_vain, is_certain: false });
+            return Ok(FreeingWait { in_vain, is_certain: false });
         }
         thread::yield_now();
     }
@@ -339,8 +339,8 @@ fn until_there_is_memory<T>(attempt: impl Fn() -> io::Result<T>) -> io::Result<T
     }
 }
 
-fn perform(step: Step, leaves: &[PathBuf], work: &Work) -> io::Result<()> {
-    if step == Step::Visit {
+fn perform(step: WorkStep, leaves: &[PathBuf], work: &Work) -> io::Result<()> {
+    if step == WorkStep::Visit {
         let leaf = |number: u64| leaves.get(number as usize % leaves.len());
         for (number, leaf) in work.visits().filter_map(|number| Some((number, leaf(number)?))) {
             look_at(&leaf.join(work.name(number)))?;
@@ -350,18 +350,22 @@ fn perform(step: Step, leaves: &[PathBuf], work: &Work) -> io::Result<()> {
     for (number, leaf) in (0..work.files).zip(leaves.iter().cycle()) {
         let path = leaf.join(work.name(number));
         match step {
-            Step::Create => {
+            WorkStep::Create => {
                 drop(OpenOptions::new().write(true).create_new(true).mode(MODE).open(&path)?);
             }
-            Step::Link => fs::hard_link(&path, leaf.join(work.second_name(number)))?,
-            Step::Change => fs::set_permissions(&path, Permissions::from_mode(CHANGED_MODE))?,
-            Step::Remove => {
+            WorkStep::Link => fs::hard_link(&path, leaf.join(work.second_name(number)))?,
+            WorkStep::Change => fs::set_permissions(&path, Permissions::from_mode(CHANGED_MODE))?,
+            WorkStep::Remove => {
                 fs::remove_file(&path)?;
                 if work.linked {
                     fs::remove_file(leaf.join(work.second_name(number)))?;
                 }
             }
-            Step::Walk | Step::WalkThrough | Step::Visit | Step::BulkstatPast | Step::Bulkstat => {}
+            WorkStep::Walk
+            | WorkStep::WalkThrough
+            | WorkStep::Visit
+            | WorkStep::BulkstatPast
+            | WorkStep::Bulkstat => {}
         }
     }
     Ok(())

@@ -8,13 +8,13 @@ use ferroxfs::format::{AgInode, AgNumber};
 use ferroxfs::{BulkPath, Changes, Cookie, Creation, NewKind, Node, OpenOptions, Volume};
 use xfs_sync::{AtomicU32, Ordering, Volume as OfVolume};
 
-use super::{Cold, Performed, Target, check_walk};
+use super::{Cold, Performed, WorkTarget, check_walk};
 use crate::counted::{Counted, shared_writes};
 use crate::digest::Digest;
 use crate::error::WorkloadError;
 use crate::parallel::in_parallel;
 use crate::store::Store;
-use crate::work::{Step, Work};
+use crate::work::{Work, WorkStep};
 
 /// Permissions that no sensible umask takes from: the kernel applies that of this process.
 const MODE: u16 = 0o600;
@@ -46,7 +46,7 @@ impl Library {
     ///
     /// # Panics
     ///
-    /// After [`close`](Target::close).
+    /// After [`close`](WorkTarget::close).
     #[must_use]
     pub fn volume(&self) -> &Volume {
         self.volume.as_ref().expect("the volume is open")
@@ -68,7 +68,7 @@ impl Library {
     }
 }
 
-impl Target for Library {
+impl WorkTarget for Library {
     fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError> {
         let root = self.volume().root()?;
         for thread in 0..work.threads {
@@ -88,17 +88,17 @@ impl Target for Library {
         Ok(Cold::Yes)
     }
 
-    fn perform(&mut self, step: Step, work: &Work) -> Result<Performed, WorkloadError> {
+    fn perform(&mut self, step: WorkStep, work: &Work) -> Result<Performed, WorkloadError> {
         let start = Instant::now();
         let operations = match step {
-            Step::BulkstatPast => bulkstat(self.volume(), work.threads, BulkPath::PastCache)?,
-            Step::Bulkstat => bulkstat(self.volume(), work.threads, BulkPath::ThroughCache)?,
+            WorkStep::BulkstatPast => bulkstat(self.volume(), work.threads, BulkPath::PastCache)?,
+            WorkStep::Bulkstat => bulkstat(self.volume(), work.threads, BulkPath::ThroughCache)?,
             _ => {
                 in_parallel(work.threads, |thread| -> Result<(), WorkloadError> {
                     let leaves = self.leaves(thread, work)?;
                     match step {
-                        Step::Walk => check_walk(walk(&leaves)?, work),
-                        Step::WalkThrough => check_walk(walk_through(&leaves)?, work),
+                        WorkStep::Walk => check_walk(walk(&leaves)?, work),
+                        WorkStep::WalkThrough => check_walk(walk_through(&leaves)?, work),
                         _ => Ok(perform(step, &leaves, work)?),
                     }
                 })?;
@@ -212,8 +212,8 @@ fn walk_through(leaves: &[Node]) -> ferroxfs::Result<u64> {
     Ok(count)
 }
 
-fn perform(step: Step, leaves: &[Node], work: &Work) -> ferroxfs::Result<()> {
-    if step == Step::Visit {
+fn perform(step: WorkStep, leaves: &[Node], work: &Work) -> ferroxfs::Result<()> {
+    if step == WorkStep::Visit {
         let leaf = |number: u64| leaves.get(number as usize % leaves.len());
         for (number, leaf) in work.visits().filter_map(|number| Some((number, leaf(number)?))) {
             std::hint::black_box(leaf.lookup(work.name(number).as_ref())?.metadata());
@@ -223,19 +223,23 @@ fn perform(step: Step, leaves: &[Node], work: &Work) -> ferroxfs::Result<()> {
     for (number, leaf) in (0..work.files).zip(leaves.iter().cycle()) {
         let name = work.name(number);
         match step {
-            Step::Create => drop(leaf.create(&name, &NewKind::Regular, &CREATION)?),
-            Step::Link => leaf.link(&leaf.lookup(name.as_ref())?, work.second_name(number))?,
-            Step::Change => {
+            WorkStep::Create => drop(leaf.create(&name, &NewKind::Regular, &CREATION)?),
+            WorkStep::Link => leaf.link(&leaf.lookup(name.as_ref())?, work.second_name(number))?,
+            WorkStep::Change => {
                 let changes = Changes { mode: Some(CHANGED_MODE), ..Changes::default() };
                 leaf.lookup(name.as_ref())?.change(&changes)?;
             }
-            Step::Remove => {
+            WorkStep::Remove => {
                 leaf.remove_file(&name)?;
                 if work.linked {
                     leaf.remove_file(work.second_name(number))?;
                 }
             }
-            Step::Walk | Step::WalkThrough | Step::Visit | Step::BulkstatPast | Step::Bulkstat => {}
+            WorkStep::Walk
+            | WorkStep::WalkThrough
+            | WorkStep::Visit
+            | WorkStep::BulkstatPast
+            | WorkStep::Bulkstat => {}
         }
     }
     Ok(())

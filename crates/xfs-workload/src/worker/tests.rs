@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::{Footprint, Reply, Worker, ended, patience, serve};
+use super::{MemoryFootprint, Worker, WorkerReply, ended, patience, serve};
 use crate::WorkloadError;
 use crate::memory::MemoryUse;
 use crate::target::Performed;
@@ -86,12 +86,12 @@ fn one_that_never_answers_is_not_waited_for_long() {
 /// What is asked for is understood by who serves it; here, that it cannot be done.
 #[test]
 fn a_request_is_served() {
-    let request = super::Request { path: "/proc".into(), work: Work::new(1, 3) };
+    let request = super::WorkerRequest { path: "/proc".into(), work: Work::new(1, 3) };
     let line = serde_json::to_string(&request).unwrap() + "\n";
     let mut output = Vec::new();
     serve(Cursor::new(line), &mut output).unwrap();
     let reply = serde_json::from_slice(&output).unwrap();
-    let Reply::Failed(why) = reply else { panic!("{reply:?}") };
+    let WorkerReply::Failed(why) = reply else { panic!("{reply:?}") };
     assert!(why.contains("no directory of a mounted XFS volume"));
 }
 
@@ -99,7 +99,7 @@ fn a_request_is_served() {
 fn the_bound_leaves_the_rest_of_the_process_its_memory() {
     let before = MemoryUse { total_bytes: 1_000, objects_bytes: 300 };
     let after = MemoryUse { total_bytes: 91_500, objects_bytes: 90_300 };
-    let footprint = Footprint::new(before, after);
+    let footprint = MemoryFootprint::new(before, after);
     assert_eq!((footprint.inodes_bytes, footprint.base_bytes), (90_000, 1_500));
     assert_eq!(footprint.limit(9_000), 10_500);
     footprint.check_counted(100).unwrap();

@@ -1,24 +1,25 @@
 use super::{
-    Area, BOTTOM, Chart, HEIGHT, Line, Scale, TEXT_HEIGHT, TOP, WIDTH, draw, short, spread,
+    AxisScale, BOTTOM, Chart, ChartLine, HEIGHT, TEXT_HEIGHT, TOP, TextArea, WIDTH, draw, short,
+    spread,
 };
 
-fn chart(lines: Vec<Line<'static>>) -> Chart<'static> {
+fn chart(lines: Vec<ChartLine<'static>>) -> Chart<'static> {
     let places = ["1", "2", "4", "64 on 4"].map(str::to_owned).to_vec();
     Chart { title: "create", unit: "per second", places_are: "threads", places, lines }
 }
 
-fn line(name: &'static str, values: [Option<f64>; 4]) -> Line<'static> {
-    Line { name, class: "ours", values: values.to_vec() }
+fn line(name: &'static str, values: [Option<f64>; 4]) -> ChartLine<'static> {
+    ChartLine { name, class: "ours", values: values.to_vec() }
 }
 
-fn overlap(one: &Area, other: &Area) -> bool {
+fn overlap(one: &TextArea, other: &TextArea) -> bool {
     one.left < other.right
         && other.left < one.right
         && one.top < other.bottom
         && other.top < one.bottom
 }
 
-fn check_layout(lines: Vec<Line<'static>>) {
+fn check_layout(lines: Vec<ChartLine<'static>>) {
     let drawing = draw(&chart(lines));
     for (index, word) in drawing.words.iter().enumerate() {
         let inside = word.left >= 0.0 && word.top >= 0.0;
@@ -71,7 +72,7 @@ fn a_gap_breaks_the_line() {
 #[test]
 fn the_axis_ends_at_a_round_number() {
     for (most, last) in [(1.0, "1"), (3.9, "4"), (119_000.0, "150k"), (1_010_000.0, "1.5M")] {
-        let scale = Scale::up_to(most);
+        let scale = AxisScale::up_to(most);
         let ticks: Vec<f64> = scale.ticks().collect();
         assert_eq!(short(*ticks.last().unwrap()), last);
         assert!((3..=6).contains(&ticks.len()), "{ticks:?}");

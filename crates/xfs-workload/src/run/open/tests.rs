@@ -1,6 +1,6 @@
 use super::{CANDIDATES, PLACES, SPAN_BYTES, files_at_places};
 use crate::run::fill;
-use crate::target::Target;
+use crate::target::WorkTarget;
 use crate::target::library::Library;
 use crate::variant::Variant;
 use crate::work::Work;

@@ -4,14 +4,14 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Directory, Freeing, until_there_is_memory, wait_for_freeing};
+use super::{FreeingWait, KernelDirectory, until_there_is_memory, wait_for_freeing};
 use crate::WorkloadError;
-use crate::target::Target;
-use crate::work::{Step, Work};
+use crate::target::WorkTarget;
+use crate::work::{Work, WorkStep};
 
 /// As if `path` lay on XFS.
-fn directory(path: &Path) -> Directory {
-    Directory { path: path.to_owned(), used: 0, made: Vec::new() }
+fn directory(path: &Path) -> KernelDirectory {
+    KernelDirectory { path: path.to_owned(), used: 0, made: Vec::new() }
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_file_of_somebody_else_is_told() {
     let work = Work::new(1, 0);
     directory.prepare(&work).unwrap();
     fs::write(folder.path().join("thread-0/theirs"), "").unwrap();
-    let walked = directory.perform(Step::Walk, &work);
+    let walked = directory.perform(WorkStep::Walk, &work);
     assert!(matches!(walked, Err(WorkloadError::Disagreement(_))));
 }
 
@@ -55,6 +55,6 @@ fn a_wait_in_vain_is_told_apart() {
     for (last, is_certain) in [(3, true), (2, false)] {
         let mut counts = [5, 4, last].into_iter();
         let freeing = wait_for_freeing(3, Duration::MAX, || Ok(counts.next().unwrap())).unwrap();
-        assert_eq!(freeing, Freeing { in_vain: Duration::ZERO, is_certain });
+        assert_eq!(freeing, FreeingWait { in_vain: Duration::ZERO, is_certain });
     }
 }

@@ -7,19 +7,19 @@ use std::thread;
 use std::time::Instant;
 
 use super::library::Library;
-use super::{Cold, Performed, Target};
+use super::{Cold, Performed, WorkTarget};
 use crate::counted::Counted;
 use crate::digest::Digest;
 use crate::error::WorkloadError;
 use crate::parallel::join;
-use crate::work::{Step, Work};
+use crate::work::{Work, WorkStep};
 
 /// Volumes, of which each thread has one.
-pub(crate) struct Apart {
+pub(crate) struct SeparateVolumes {
     volumes: Vec<Library>,
 }
 
-impl Apart {
+impl SeparateVolumes {
     /// These volumes, one for each thread.
     pub(crate) const fn new(volumes: Vec<Library>) -> Self {
         Self { volumes }
@@ -33,7 +33,7 @@ impl Apart {
     }
 }
 
-impl Target for Apart {
+impl WorkTarget for SeparateVolumes {
     fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError> {
         self.parts(work).try_for_each(|(volume, part)| volume.prepare(&part))
     }
@@ -47,7 +47,7 @@ impl Target for Apart {
         Ok(Cold::Yes)
     }
 
-    fn perform(&mut self, step: Step, work: &Work) -> Result<Performed, WorkloadError> {
+    fn perform(&mut self, step: WorkStep, work: &Work) -> Result<Performed, WorkloadError> {
         let start = Instant::now();
         let performed = thread::scope(|scope| {
             let perform = |(volume, part): (_, Work)| {
@@ -66,7 +66,8 @@ impl Target for Apart {
     }
 
     fn counted(&self) -> Result<Counted, WorkloadError> {
-        let counted = self.volumes.iter().map(Target::counted).collect::<Result<Vec<_>, _>>()?;
+        let counted =
+            self.volumes.iter().map(WorkTarget::counted).collect::<Result<Vec<_>, _>>()?;
         Ok(counted.into_iter().reduce(Counted::and).unwrap_or_default())
     }
 
@@ -79,6 +80,6 @@ impl Target for Apart {
     }
 
     fn close(&mut self) -> Result<(), WorkloadError> {
-        self.volumes.iter_mut().try_for_each(Target::close)
+        self.volumes.iter_mut().try_for_each(WorkTarget::close)
     }
 }
