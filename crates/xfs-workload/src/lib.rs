@@ -1,23 +1,25 @@
 //! Workloads on XFS: ours through the library, the kernel's through system calls, in one run.
 //!
-//! Owns: what a workload does, the two that do it ([`WorkTarget`]), what is measured of it, the order of
-//! runs, and the report. Does **not** own: where the arguments come from, or a judgement of the figures.
+//! Owns: the workloads, the two kinds of volume that run them ([`WorkTarget`]), the measurements,
+//! the order of runs, and the report. Does **not** own: the source of the arguments, or a judgement
+//! of the figures.
 //!
 //! ```text
 //!  Plan ──run──> each threads x run x variant ──> Report ──> text, JSON, HTML
 //!                   |                    |
-//!                 Library            KernelDirectory
+//!                 Library         KernelDirectory
 //!            (a volume of ours)   (one of the kernel's)
 //! ```
 //!
 //! # Invariants
 //!
-//! - **I1** All variants of a step do the same: what they leave is compared ([`Digest`]), and a
-//!   difference ends the run. Figures of different work are not shown beside each other.
-//! - **I2** Time counts until what was asked for is done, deferred work included: the log is forced,
-//!   inodes without a name are freed.
-//! - **I3** What could not be measured is in the report, with the reason.
-//! - **I4** Nothing is left behind in the folder or the directory that a run was given, nor a memory cgroup.
+//! - **I1** All variants of a step do the same work. Their results are compared ([`Digest`]), and a
+//!   difference ends the run. Figures of different work are never shown together.
+//! - **I2** Time counts until all requested work is done, including deferred work: the log is
+//!   forced, and unlinked inodes are freed.
+//! - **I3** A measurement that could not be made is in the report, with the reason.
+//! - **I4** A run leaves nothing behind in the folder or directory that it was given, and no memory
+//!   cgroup.
 
 mod commit;
 mod compare;

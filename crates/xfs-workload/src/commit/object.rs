@@ -1,4 +1,5 @@
-//! What the benchmark logs: bytes of the size that an inode or a piece of a buffer has in the log.
+//! The objects that the benchmark logs, with the sizes of an inode and of a part of a buffer in the
+//! log.
 
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ impl LoggedObject {
         })
     }
 
-    /// Holds it as a transaction holds an inode or a block.
+    /// Locks the object as a transaction locks an inode or a buffer.
     pub(super) fn lock(&self) -> ExclusiveLatch<'_, OfObject> {
         self.latch.exclusive()
     }

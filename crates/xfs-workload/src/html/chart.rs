@@ -1,10 +1,10 @@
-//! One line chart as SVG: what is measured against the number of threads, a line for everybody compared.
+//! One line chart as SVG: a measurement against the number of threads, with one line per variant.
 //!
-//! Owns: where everything lies. Does **not** own colours: those are classes, for the style sheet of the
-//! page, so that they follow its light or dark scheme.
+//! Owns: the layout. Does **not** own: colours. Those are classes in the style sheet of the page,
+//! so that they follow its light or dark scheme.
 //!
-//! Lines differ by their dashes and marks too, and each is named at its end, so that nobody needs the
-//! colours. All numbers are in the units of the view box.
+//! Lines also differ by their dashes and marks, and each is named at its end, so that readers do
+//! not need the colours. All numbers are in the units of the view box.
 
 use std::fmt::Write;
 
@@ -15,27 +15,27 @@ pub(crate) const WIDTH: f64 = 560.0;
 pub(crate) const HEIGHT: f64 = 300.0;
 
 const LEFT: f64 = 62.0;
-/// Names of lines stand to the right.
+/// The names of lines are right of the plot.
 const RIGHT: f64 = WIDTH - 150.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = HEIGHT - 46.0;
-/// Between the axis and the first and last place.
+/// Distance between the axis and the first or last place.
 const INSET: f64 = 18.0;
-/// Of a line of small text.
+/// Height of a line of small text.
 const TEXT_HEIGHT: f64 = 14.0;
-/// Of an average letter of small text, generously.
+/// Width of an average letter of small text, with a margin.
 const LETTER_WIDTH: f64 = 6.6;
 const TICKS: f64 = 4.0;
 
-/// What is drawn.
+/// The data of a chart.
 pub(crate) struct Chart<'a> {
-    /// What was done.
+    /// The measured step.
     pub(crate) title: &'a str,
-    /// What the upright axis counts.
+    /// The unit of the vertical axis.
     pub(crate) unit: &'a str,
-    /// What the level axis counts.
+    /// The meaning of the horizontal axis.
     pub(crate) places_are: &'a str,
-    /// The places of the level axis.
+    /// The places on the horizontal axis.
     pub(crate) places: Vec<String>,
     /// The lines.
     pub(crate) lines: Vec<ChartLine<'a>>,
@@ -43,19 +43,19 @@ pub(crate) struct Chart<'a> {
 
 /// A line.
 pub(crate) struct ChartLine<'a> {
-    /// Whose it is.
+    /// The variant's name.
     pub(crate) name: &'a str,
-    /// Its class, which has its colour.
+    /// The class that sets its colour.
     pub(crate) class: &'static str,
-    /// A value for each place at which there is one.
+    /// The value for each place, if there is one.
     pub(crate) values: Vec<Option<f64>>,
 }
 
-/// A chart that is drawn.
+/// A finished chart.
 pub(crate) struct Drawing {
-    /// The element.
+    /// The SVG element.
     pub(crate) svg: String,
-    /// What its words take, as far as one can tell without a font.
+    /// The estimated areas of its text, as the font is unknown.
     pub(crate) words: Vec<TextArea>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct TextArea {
     pub(crate) bottom: f64,
 }
 
-/// At which of its ends a text is placed.
+/// The end at which a text is anchored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TextAnchor {
     Start,
@@ -92,7 +92,7 @@ pub(crate) fn draw(chart: &Chart<'_>) -> Drawing {
     let ends = chart.lines.iter().map(|line| end(line, &scale));
     let wanted: Vec<f64> = ends.collect();
     let places = spread(&wanted, TEXT_HEIGHT, (TOP, BOTTOM));
-    // Who is first lies on top.
+    // The first line is drawn last, on top.
     for ((line, at), name_at) in chart.lines.iter().zip(&wanted).zip(&places).rev() {
         draw_line(&mut drawing, chart, line, &scale);
         let last = x_of(chart.places.len().saturating_sub(1), chart.places.len());
@@ -170,7 +170,7 @@ impl Drawing {
     }
 }
 
-/// The upright axis: from zero to a round number.
+/// The vertical axis, from zero to a round number.
 struct AxisScale {
     step: f64,
     steps: f64,
@@ -197,7 +197,8 @@ impl AxisScale {
     }
 }
 
-/// Where a place lies on the level axis. The places stand apart by as much, whatever their numbers.
+/// Returns the position of a place on the horizontal axis. Places are equidistant, whatever their
+/// numbers.
 fn x_of(number: usize, count: usize) -> f64 {
     let (first, last) = (LEFT + INSET, RIGHT - INSET);
     match count {
@@ -206,13 +207,13 @@ fn x_of(number: usize, count: usize) -> f64 {
     }
 }
 
-/// Where a line ends, or would.
+/// Returns the height at which a line ends, or would end.
 fn end(line: &ChartLine<'_>, scale: &AxisScale) -> f64 {
     scale.y_of(line.values.iter().rev().find_map(|value| *value).unwrap_or(0.0))
 }
 
-/// Moves what lies closer than `gap` apart, in the order that it has, and by no more than it takes
-/// to stay between `top` and `bottom`.
+/// Moves values that are closer than `gap` apart, keeping their order. Values move no further than
+/// needed, and stay between `top` and `bottom`.
 fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     let at = |index: &usize| wanted.get(*index).copied().unwrap_or_default();
@@ -236,14 +237,14 @@ fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
     places
 }
 
-/// A number at an axis.
+/// Formats a number at an axis.
 fn short(value: f64) -> String {
     let (scaled, unit) = match value {
         value if value >= 1e6 => (value / 1e6, "M"),
         value if value >= 1e3 => (value / 1e3, "k"),
         value => (value, ""),
     };
-    // Steps are 1, 2, 2.5 or 5 times a power of ten: two digits behind the point are all there are.
+    // Steps are 1, 2, 2.5 or 5 times a power of ten, so two decimals suffice.
     let digits = format!("{scaled:.2}");
     let digits = digits.trim_end_matches('0').trim_end_matches('.');
     format!("{digits}{unit}")

@@ -15,7 +15,7 @@ const MEMORY: &str = "31 21 0:27 / /sys/fs/cgroup/memory rw shared:9 - cgroup cg
 const PROCESSORS: &str = "32 21 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu";
 
 #[test]
-fn version_2_is_tried_upwards() {
+fn version_2_tries_ancestors_in_turn() {
     let expected = [
         (CgroupVersion::Two, "/sys/fs/cgroup/user.slice/session-1.scope"),
         (CgroupVersion::Two, "/sys/fs/cgroup/user.slice"),
@@ -25,7 +25,7 @@ fn version_2_is_tried_upwards() {
 }
 
 #[test]
-fn both_versions_may_be_there() {
+fn both_versions_are_found() {
     let groups = "3:cpu:/\n2:memory,hugetlb:/jobs/one\n0::/\n";
     let expected = [
         (CgroupVersion::One, "/sys/fs/cgroup/memory/jobs/one"),
@@ -35,7 +35,7 @@ fn both_versions_may_be_there() {
 }
 
 #[test]
-fn a_part_of_the_groups_may_be_mounted() {
+fn partly_mounted_hierarchy_is_handled() {
     let mount = MEMORY.replace("0:27 /", "0:27 /jobs");
     let expected = [(CgroupVersion::One, "/sys/fs/cgroup/memory/one")];
     check_places("2:memory:/jobs/one\n", &[&mount], &expected);
@@ -53,16 +53,16 @@ fn a_part_of_the_groups_may_be_mounted() {
 }
 
 #[test]
-fn there_may_be_none() {
+fn missing_cgroups_yield_no_places() {
     check_places("0::/\n", &[DISK], &[]);
     check_places("3:cpu:/\n", &[PROCESSORS, MEMORY], &[]);
     check_places("", &[TWO], &[]);
 }
 
-/// Of version 2, a group in which others have no bound is passed over. Of either, what is no cgroup leaves
-/// nothing behind.
+/// In version 2, a group without a memory limit for its children is skipped. In both versions, a
+/// directory that is not a cgroup is left unchanged.
 #[test]
-fn what_is_no_group_is_told() {
+fn directory_that_is_no_cgroup_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for version in [CgroupVersion::One, CgroupVersion::Two] {
         for controllers in ["cpu pids", "cpu memory pids"] {
@@ -74,7 +74,7 @@ fn what_is_no_group_is_told() {
 }
 
 #[test]
-fn either_version_is_read_and_bounded() {
+fn both_versions_are_read_and_limited() {
     let folder = tempfile::tempdir().unwrap();
     let one = [("memory.usage_in_bytes", "900\n"), ("memory.kmem.usage_in_bytes", "700\n")];
     let two = [

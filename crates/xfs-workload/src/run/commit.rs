@@ -1,4 +1,4 @@
-//! Small transactions, on objects of each thread's own and with some that all share.
+//! Small transactions, on objects of each thread, and with some objects shared by all threads.
 
 use super::{MeasurementId, RunDetails, Session};
 use crate::commit::CommitLoad;
@@ -6,17 +6,17 @@ use crate::error::WorkloadError;
 use crate::variant::Variant;
 
 const SECTION: &str = "commit";
-/// Committing is quicker than making files: so many for each file that others would make.
+/// Commits per file of other workloads, because a commit is faster than a file creation.
 const COMMITS: u64 = 20;
-/// Pairs of objects, all threads together.
+/// Pairs of objects of all threads together.
 const OBJECTS: u64 = 1 << 16;
-/// Slots for each processor, as a log is opened with.
+/// Slots per processor, as for the log of a volume.
 const SLOTS: usize = 2;
 
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     let plan = session.plan;
     if plan.kernel.is_some() {
-        let why = "its transactions are not to be had without a change of files";
+        let why = "the kernel offers no transactions without changes of files";
         session.collected.note("commits of the kernel", why);
     }
     for threads in &plan.threads {

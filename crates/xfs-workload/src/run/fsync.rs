@@ -1,5 +1,5 @@
-//! How long it takes to make one change durable: with nothing else in the log's list of what was committed, with
-//! some, and with as much as it holds before it is written unasked.
+//! The time to make one change durable: with an empty list of commits, with a partly filled one,
+//! and with as much in it as it holds before the log writes it by itself.
 //!
 //! ```text
 //!  changes of other files ──► list of commits ─── limit reached ──► written unasked
@@ -8,8 +8,9 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A time counts only if nothing of the list was written before the fsync. Ours says so by its
-//!   statistics, and the kernel by what it has written to the log; how full its list is it does not say.
+//! - **I1** A time counts only if nothing of the list was written before the fsync. Our statistics
+//!   show that. For the kernel, the amount written to the log shows it. The kernel does not report
+//!   how full its list is.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -29,28 +30,29 @@ use crate::work::Work;
 
 const SECTION: &str = "fsync";
 
-/// Changes of other files before each fsync, and how often that is done.
+/// The changes of other files before each fsync, and the number of repetitions.
 struct FsyncLoad {
     step: &'static str,
     others: u64,
     times: usize,
 }
 
-/// How many there are in the middle.
+/// Number of other changes in the middle case.
 const SOME: u64 = 5000;
 
-/// FsyncFiles by which it is found out how much a change puts into the list.
+/// Files for measuring how much one change adds to the list.
 const PROBES: u64 = 500;
 
-/// The list is written unasked at this part of the log, and at [`MOST_LIST_BYTES`] in any case (docs/internals/log.md).
+/// The log writes the list at this part of its size, and at [`MOST_LIST_BYTES`] at the latest
+/// (docs/internals/log.md).
 const LIST_OF_LOG: u64 = 8;
 const MOST_LIST_BYTES: u64 = 32 << 20;
 
-/// What is called full: nine tenths of that.
+/// The list counts as full at nine tenths of that.
 const FULL_TENTHS: u64 = 9;
 
 impl FsyncLoad {
-    /// All of them, where so many changes make the list full.
+    /// Returns all loads, where `full` changes fill the list.
     fn all(full: u64) -> [Self; 3] {
         [
             Self { step: "list empty", others: 0, times: 200 },
@@ -60,31 +62,30 @@ impl FsyncLoad {
     }
 }
 
-/// What is known of the list of commits.
+/// The state of the list of commits.
 struct CommitList {
-    /// Bytes in it, where they are told.
+    /// Bytes in it, if known.
     bytes: Option<u64>,
-    /// How much has been written of it so far, in whatever unit, where that is told.
+    /// Amount written of it so far, in an arbitrary unit, if known.
     written: Option<u64>,
 }
 
-/// Who has the files.
+/// The files of one target.
 trait FsyncFiles {
     /// Changes the permissions of a file.
     fn change(&self, number: u64, mode: u16) -> Result<(), WorkloadError>;
 
-    /// Makes it durable.
+    /// Makes the file durable.
     fn sync(&self, number: u64) -> Result<(), WorkloadError>;
 
-    /// How the list stands.
+    /// Returns the state of the list.
     fn list(&self) -> Result<CommitList, WorkloadError>;
 }
 
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     let plan = session.plan;
     if plan.kernel.is_some() {
-        let why =
-            "it does not say; it was given the changes that fill ours, for a log of the same size";
+        let why = "the kernel does not report it; it got the changes that fill our list, for a log of the same size";
         session.collected.note("how full the kernel's list of commits was", why);
     }
     session.begin(SECTION, Variant::Ours, 1)?;
@@ -119,19 +120,19 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     Ok(())
 }
 
-/// How ours is opened: nothing is forced in the background while the list fills (I1). The kernel does so every
-/// thirty seconds.
+/// Returns the options of our volume. No background force empties the list while it fills (I1). The
+/// kernel forces its log every thirty seconds.
 fn options(variant: Variant) -> OpenOptions {
     variant.options().upkeep(Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST))
 }
 
-/// How many changes of different files there are in a list that is nearly as large as it gets.
+/// Returns how many changes of different files nearly fill the list.
 fn changes_of_full_list(session: &Session<'_>) -> Result<u64, WorkloadError> {
     let work = Work::new(1, PROBES);
     let store = session.store(Variant::Ours, PROBES)?;
     let mut library = Library::open(store, options(Variant::Ours))?;
     fill(&mut library, &work)?;
-    // What is not in place yet of an inode is put into the list again with each change.
+    // An inode that is not yet written in place enters the list again with each change.
     library.cool()?;
     let files = LibraryFiles { library: &library, work };
     (0..PROBES).try_for_each(|number| files.change(number, 0o640))?;
@@ -150,7 +151,7 @@ fn time_all(
     for load in loads {
         let Some(FsyncTimes { durations, list_bytes }) = time(session, files, load)? else {
             let what = format!("fsync by {}, {}", variant.name(), load.step);
-            let why = "its list of commits is written before it comes to that";
+            let why = "the list of commits is always written earlier";
             session.collected.note(what, why);
             continue;
         };
@@ -165,15 +166,16 @@ fn time_all(
     Ok(())
 }
 
-/// What counts of one load.
+/// The measurements of one load.
 struct FsyncTimes {
-    /// How long each fsync took.
+    /// The duration of each fsync.
     durations: Vec<Duration>,
-    /// Bytes in the list, at least.
+    /// Lower bound of the bytes in the list.
     list_bytes: Option<u64>,
 }
 
-/// Times a load. `None`: however often it is tried, something of the list has been written before (I1).
+/// Times a load. Returns `None` if in every attempt something of the list was written too early
+/// (I1).
 fn time(
     session: &Session<'_>,
     files: &dyn FsyncFiles,
@@ -187,7 +189,7 @@ fn time(
         if session.watcher.is_over() {
             return Err(WorkloadError::Interrupted);
         }
-        // Another mode each time, so that there is something to write.
+        // The mode alternates, so that each change is a real one.
         let mode = if round % 2 == 0 { 0o600 } else { 0o640 };
         let before = files.list()?;
         (1..=load.others).try_for_each(|number| files.change(number, mode))?;

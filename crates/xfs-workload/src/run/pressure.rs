@@ -1,8 +1,9 @@
-//! Looking files up in an order that no memory of inodes likes, with room for all of them and for a tenth.
+//! Lookups in an order that defeats caching, with room for all inodes and for a tenth of them.
 //!
-//! Ours is told how many inodes may stay. The kernel has no such bound: a process of its own looks the files
-//! up for it, in a memory cgroup. The first time that has no bound, and shows what the inodes take; the second
-//! time it has one that leaves a tenth of that beside what the process takes itself.
+//! Our library is told how many inodes it may cache. The kernel has no such setting, so a separate
+//! process does its lookups in a memory cgroup. The first pass has no limit, and shows how much
+//! memory the inodes take. The second pass has a limit that leaves a tenth of that, in addition to
+//! the memory of the process itself.
 
 use std::path::Path;
 
@@ -17,17 +18,18 @@ use crate::worker::{self, MemoryFootprint};
 
 const SECTION: &str = "pressure";
 
-/// One in so many inodes stays in memory.
+/// The divisor: one in this many inodes fits in memory.
 const SHARE: u64 = 10;
 
-/// InodeRoom for all inodes is for so many at least.
+/// The least number of inodes that count as room for all.
 const LEAST_ROOM: u64 = 1 << 16;
 
-/// Bytes of buffers for each file, of which there is room for all in both steps, so that what is short is inodes: what an
-/// inode, its names and what finds them take on disk, twice.
+/// Bytes of the buffer cache per file. This suffices for all files in both steps, so that only
+/// inodes are short of room. It is twice the disk space of an inode, its names and its index
+/// entries.
 const BUFFER_BYTES: u64 = 2 << 10;
 
-/// How much memory there is for inodes.
+/// The memory for inodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InodeRoom {
     All,
@@ -70,7 +72,7 @@ fn by_library(
     for room in [InodeRoom::All, InodeRoom::Tenth] {
         session.begin(SECTION, variant, work.threads)?;
         let inodes = match room {
-            // Twice as much as there is: directories are inodes too, and the bound is no exact one.
+            // Twice the number of files: directories are inodes too, and the limit is not exact.
             InodeRoom::All => (2 * work.total()).max(LEAST_ROOM),
             InodeRoom::Tenth => (work.total() / SHARE).max(1),
         };
@@ -85,8 +87,8 @@ fn by_library(
     Ok(())
 }
 
-/// Returns whether memory can be bounded for it. What has failed once is not tried again with as many threads: it may
-/// have taken all the time that is given to it.
+/// Returns whether memory can be limited for this. A failed attempt is not repeated with as many
+/// threads, because it may have used up the whole time limit.
 fn by_kernel(
     session: &mut Session<'_>,
     path: &Path,
@@ -105,8 +107,9 @@ fn by_kernel(
     Ok(bounds)
 }
 
-/// Has a process in a memory cgroup look the files up, with memory for all inodes, or for a tenth of what they
-/// were found to take. Returns what they take. `None`: it cannot be done, for a reason that is noted.
+/// Runs the lookups in a process in a memory cgroup, with memory for all inodes, or for a tenth of
+/// what they took before. Returns the memory that they take, or `None` if that is not possible, for
+/// a reason that is noted.
 fn bounded(
     session: &mut Session<'_>,
     path: &Path,
@@ -140,8 +143,8 @@ fn bounded(
     }
 }
 
-/// Makes the files, has them looked up with nothing in memory, and records what came of it. `look` returns how many
-/// bytes of memory were for inodes, if somebody knows.
+/// Creates the files, runs `look` with cold caches, and records the result. `look` also returns the
+/// memory for inodes, if known.
 fn visit<T: WorkTarget>(
     session: &mut Session<'_>,
     target: &mut T,

@@ -1,4 +1,4 @@
-//! Steps over files, one after the other: what all origins have.
+//! Steps over files, one after the other, as in the original benchmarks.
 
 use super::{MeasurementId, RunDetails, Session};
 use crate::error::WorkloadError;
@@ -10,13 +10,13 @@ use crate::work::{Work, WorkStep};
 pub(super) struct Sequence {
     pub(super) section: &'static str,
     pub(super) steps: &'static [WorkStep],
-    /// What else of ours it is compared with.
+    /// The further variants of ours.
     pub(super) others: &'static [Variant],
-    /// The steps that are reported; the others are done where those need them.
+    /// Selects the steps that are reported. The others run only because a later step needs them.
     pub(super) wants: fn(&Session<'_>, WorkStep) -> bool,
 }
 
-/// Making, walking, changing, listing and removing files, nothing in memory when a step begins.
+/// Creating, walking, changing, listing and removing files, each step with cold caches.
 pub(super) const FILES: Sequence = Sequence {
     section: "files",
     steps: &[
@@ -32,7 +32,8 @@ pub(super) const FILES: Sequence = Sequence {
     wants: |session, step| session.plan.wants(step),
 };
 
-/// Making and removing files in many directories, as fs_mark does, with parent pointers and without.
+/// Creating and removing files in many directories, as fs_mark does, with and without parent
+/// pointers.
 pub(super) const MARKS: Sequence = Sequence {
     section: "fsmark",
     steps: &[WorkStep::Create, WorkStep::Remove],
@@ -41,7 +42,7 @@ pub(super) const MARKS: Sequence = Sequence {
 };
 
 impl Sequence {
-    /// Runs it in each number of threads.
+    /// Runs the sequence for each number of threads.
     pub(super) fn run(
         &self,
         session: &mut Session<'_>,
@@ -79,7 +80,7 @@ impl Sequence {
     ) -> Result<(), WorkloadError> {
         let is_wanted = (self.wants)(session, step) && concerns(variant, step);
         if !is_wanted {
-            // The others need files, of the permissions that they are made with.
+            // Other steps need files with the initial permissions.
             if step == WorkStep::Create {
                 target.perform(step, work)?;
             }
@@ -100,7 +101,7 @@ impl Sequence {
         let left = if step == WorkStep::Remove { 0 } else { work.total() };
         if digest.files() != left {
             let (who, found) = (variant.name(), digest.files());
-            let message = format!("{who}: {found} files after {}, not {left}", step.name());
+            let message = format!("{who} has {found} files after {}, expected {left}", step.name());
             return Err(WorkloadError::Disagreement(message));
         }
         let (section, step, threads) = (self.section, step.name(), work.threads);
@@ -115,7 +116,7 @@ impl Sequence {
     }
 }
 
-/// Whether it makes a difference to a step that this decision is taken back.
+/// Returns whether a reverted decision affects a step.
 fn concerns(variant: Variant, step: WorkStep) -> bool {
     match variant {
         Variant::OneList => !matches!(step, WorkStep::Walk | WorkStep::BulkstatPast),
@@ -126,7 +127,7 @@ fn concerns(variant: Variant, step: WorkStep) -> bool {
 }
 
 impl Session<'_> {
-    /// Lets a target forget what is in memory, where the run is to go on. Whether it has done so is noted.
+    /// Drops the caches of a target if the run is to continue. Notes it if that fails.
     pub(super) fn cool(
         &mut self,
         target: &mut dyn WorkTarget,

@@ -1,4 +1,4 @@
-//! All inodes of one large volume, listed again and again: it is filled once.
+//! Repeated listing of all inodes of one large volume, which is filled once.
 
 use super::{MeasurementId, RunDetails, Session, fill};
 use crate::error::WorkloadError;
@@ -11,7 +11,7 @@ use crate::work::{Work, WorkStep};
 
 const SECTION: &str = "stream";
 
-/// Files of a directory: what is listed is inodes, not long directories.
+/// Files per directory. Listing is about inodes, not about long directories.
 const DIRECTORY_FILES: u64 = 1000;
 
 const STEPS: [WorkStep; 2] = [WorkStep::BulkstatPast, WorkStep::Bulkstat];
@@ -21,7 +21,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     let fillers = session.processors.count();
     let files = plan.inodes.div_ceil(fillers as u64).max(1);
     let all = Work { directories: files.div_ceil(DIRECTORY_FILES), ..Work::new(fillers, files) };
-    session.begin(&format!("{SECTION}: making {} files", all.total()), Variant::Ours, fillers)?;
+    session.begin(&format!("{SECTION}: creating {} files", all.total()), Variant::Ours, fillers)?;
     let store = session.store(Variant::Ours, all.total())?;
     let mut library = Library::open(store.clone(), Variant::Ours.options())?;
     fill(&mut library, &all)?;
@@ -29,7 +29,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     let mut directory = match &plan.kernel {
         None => None,
         Some(path) => {
-            session.begin(&format!("{SECTION}: making files"), Variant::Kernel, fillers)?;
+            session.begin(&format!("{SECTION}: creating files"), Variant::Kernel, fillers)?;
             let mut directory = KernelDirectory::open(path)?;
             fill(&mut directory, &all)?;
             Some(directory)
@@ -69,7 +69,7 @@ fn list(
     work: &Work,
 ) -> Result<(), WorkloadError> {
     for step in STEPS {
-        // What does not come into memory cannot be in a list there.
+        // A step that bypasses the cache does not use the list of cached inodes.
         if variant == Variant::OneList && step == WorkStep::BulkstatPast {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Ours, through the library.
+//! A volume of ours, through the library.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -16,9 +16,9 @@ use crate::parallel::in_parallel;
 use crate::store::Store;
 use crate::work::{Work, WorkStep};
 
-/// Permissions that no sensible umask takes from: the kernel applies that of this process.
+/// Permissions that no usual umask restricts: the kernel applies that of this process.
 const MODE: u16 = 0o600;
-/// Others, for who changes them.
+/// The permissions after a change.
 const CHANGED_MODE: u16 = 0o400;
 const CREATION: Creation = Creation { mode: MODE, uid: 0, gid: 0, umask: 0 };
 const FOLDER: Creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
@@ -35,14 +35,14 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// Why it cannot be opened.
+    /// The error of opening it.
     pub fn open(store: Store, options: OpenOptions) -> Result<Self, WorkloadError> {
         let mut library = Self { store, options: options.writable(true), volume: None };
         library.reopen()?;
         Ok(library)
     }
 
-    /// The volume.
+    /// Returns the volume.
     ///
     /// # Panics
     ///
@@ -58,7 +58,7 @@ impl Library {
         Ok(())
     }
 
-    /// The directories in which the files of a thread lie.
+    /// Returns the directories that contain the files of a thread.
     fn leaves(&self, thread: usize, work: &Work) -> ferroxfs::Result<Vec<Node>> {
         let top = self.volume().lookup(Path::new("/").join(work.folder(thread)))?;
         if work.directories == 0 {
@@ -106,7 +106,7 @@ impl WorkTarget for Library {
             }
         };
         let worked = start.elapsed();
-        // What lost its name was freed before its removal returned.
+        // Unlinked inodes were freed before their removal returned.
         self.volume().sync()?;
         Ok(Performed { operations, worked, drained: start.elapsed(), is_certain: true })
     }
@@ -151,12 +151,12 @@ impl WorkTarget for Library {
     }
 }
 
-/// Lists all inodes in so many threads, each of which takes whole groups until there are none left.
-/// Returns how many there are.
+/// Lists all inodes with this many threads, each of which lists whole groups until none is left.
+/// Returns the number of inodes.
 ///
 /// # Errors
 ///
-/// What went wrong with the volume.
+/// The volume's error.
 pub fn bulkstat(volume: &Volume, threads: usize, path: BulkPath) -> ferroxfs::Result<u64> {
     let groups = volume.geometry().groups().count() as u32;
     let next = AtomicU32::<OfVolume>::new(0);
@@ -173,7 +173,7 @@ pub fn bulkstat(volume: &Volume, threads: usize, path: BulkPath) -> ferroxfs::Re
     Ok(counts.into_iter().sum())
 }
 
-/// Lists the inodes of a group. Returns how many there are.
+/// Lists the inodes of a group. Returns their number.
 fn bulkstat_group(volume: &Volume, group: AgNumber, path: BulkPath) -> ferroxfs::Result<u64> {
     let (mut count, mut failure) = (0, None);
     let _ = volume.bulkstat_group(group, AgInode(0), path, |_, metadata| match metadata {
@@ -189,19 +189,19 @@ fn bulkstat_group(volume: &Volume, group: AgNumber, path: BulkPath) -> ferroxfs:
     failure.map_or(Ok(count), Err)
 }
 
-/// Lists directories together with what `stat` shows. Returns how many names their files have.
+/// Lists directories together with stat data. Returns the number of names of their files.
 fn walk(leaves: &[Node]) -> ferroxfs::Result<u64> {
     let mut count = 0;
     for leaf in leaves {
         for entry in leaf.entries_with_metadata_from(Cookie::START)? {
-            // What could not be shown is missing from the count.
+            // An inode that cannot be shown is missing in the count.
             count += entry?.1.map_or(0, |metadata| u64::from(metadata.nlink));
         }
     }
     Ok(count)
 }
 
-/// Lists directories, and looks at each file. Returns how many names they have.
+/// Lists directories, and looks up each file. Returns the number of names.
 fn walk_through(leaves: &[Node]) -> ferroxfs::Result<u64> {
     let mut count = 0;
     for leaf in leaves {

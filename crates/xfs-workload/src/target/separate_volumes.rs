@@ -1,7 +1,7 @@
-//! A volume of ours for each thread: what threads gain that share nothing but the machine.
+//! A volume of ours per thread: the speed of threads that share only the machine.
 //!
-//! What one volume for all threads falls short of this is the price of what they share in it; the rest of
-//! what more threads do not bring is the machine's.
+//! The difference to one volume for all threads is the cost of what they share in it. The remaining
+//! loss with more threads is due to the machine.
 
 use std::thread;
 use std::time::Instant;
@@ -14,20 +14,20 @@ use crate::error::WorkloadError;
 use crate::parallel::join;
 use crate::work::{Work, WorkStep};
 
-/// Volumes, of which each thread has one.
+/// One volume per thread.
 pub(crate) struct SeparateVolumes {
     volumes: Vec<Library>,
 }
 
 impl SeparateVolumes {
-    /// These volumes, one for each thread.
+    /// Creates the target from one volume per thread.
     pub(crate) const fn new(volumes: Vec<Library>) -> Self {
         Self { volumes }
     }
 
-    /// Each volume with its part of the work: what the thread of that number does.
+    /// Returns each volume with its part of the work: that of the thread with the same number.
     fn parts(&mut self, work: &Work) -> impl Iterator<Item = (&mut Library, Work)> {
-        assert_eq!(self.volumes.len(), work.threads, "each thread has a volume");
+        assert_eq!(self.volumes.len(), work.threads, "each thread must have one volume");
         let part = |thread| Work { threads: 1, first: work.first + thread, ..*work };
         self.volumes.iter_mut().zip((0..work.threads).map(part))
     }

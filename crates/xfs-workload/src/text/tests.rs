@@ -4,7 +4,7 @@ use super::text;
 use crate::samples::report;
 
 #[test]
-fn a_report_as_text() {
+fn report_is_rendered_as_text() {
     expect![[r#"
         ferroxfs: 0.0.0
         processors: 4 x A <fast> one

@@ -9,13 +9,13 @@ use crate::WorkloadError;
 use crate::target::WorkTarget;
 use crate::work::{Work, WorkStep};
 
-/// As if `path` lay on XFS.
+/// Returns a target for a `path` that is not on XFS.
 fn directory(path: &Path) -> KernelDirectory {
     KernelDirectory { path: path.to_owned(), used: 0, made: Vec::new() }
 }
 
 #[test]
-fn one_that_cannot_be_removed_leaves_no_others_behind() {
+fn path_that_cannot_be_removed_does_not_keep_others() {
     let folder = tempfile::tempdir().unwrap();
     let mut directory = directory(folder.path());
     directory.prepare(&Work::new(3, 0)).unwrap();
@@ -25,7 +25,7 @@ fn one_that_cannot_be_removed_leaves_no_others_behind() {
 }
 
 #[test]
-fn who_has_no_memory_tries_again() {
+fn out_of_memory_is_retried() {
     let left = Cell::new(3);
     let attempt = || match left.replace(left.get() - 1) {
         1 => Err(ErrorKind::NotFound.into()),
@@ -36,7 +36,7 @@ fn who_has_no_memory_tries_again() {
 }
 
 #[test]
-fn a_file_of_somebody_else_is_told() {
+fn foreign_file_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let mut directory = directory(folder.path());
     let work = Work::new(1, 0);
@@ -47,7 +47,7 @@ fn a_file_of_somebody_else_is_told() {
 }
 
 #[test]
-fn a_wait_in_vain_is_told_apart() {
+fn wait_without_progress_is_reported() {
     let patience = Duration::from_millis(5);
     let freeing = wait_for_freeing(3, patience, || Ok(4)).unwrap();
     assert!(freeing.in_vain >= patience);
