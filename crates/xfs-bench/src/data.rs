@@ -1,10 +1,10 @@
-//! How fast large files are written, written over and read, and small pieces of them written at random.
+//! The speed of writing, overwriting and reading large files, and of small random writes.
 //!
-//! The same is done through the library to an image, to the bare bytes of a file like the image (what the
-//! device gives), and through the kernel's XFS with direct I/O on an image of the same kind. The contenders
-//! take turns after each slice of a few MiB, which ends with a sync: what else the machine does, and what
-//! the host writes back, is spread over all of them. All files are written once before, by turns, so that
-//! nobody waits for memory or space that the host uses for the first time.
+//! The contenders are the library with an image, the bare bytes of a file like the image (what the
+//! device can do), and the kernel's XFS with direct I/O on an image of the same kind. They take
+//! turns after each slice of a few MiB, which ends with a sync. So other load on the machine, and
+//! write-back of the host, affects all of them. All files are written once before, in turns, so
+//! that no contender waits for memory or space that the host uses for the first time.
 
 mod contenders;
 
@@ -17,7 +17,7 @@ use crate::error::BenchError;
 use crate::price::processor_seconds;
 use contenders::{Bare, DataContender, Kernel, Library, fill};
 
-/// How the benchmark of data runs.
+/// Arguments of the data benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Size of each file, in MiB
@@ -26,37 +26,37 @@ pub(crate) struct Arguments {
     /// Threads, each with a file of its own
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Bytes of one streaming request, in KiB
+    /// Size of one streaming request, in KiB
     #[arg(long, default_value_t = 1024)]
     request_kilobytes: usize,
-    /// How much of each file is written before the next contender has its turn, in MiB
+    /// Size of a slice of each file, after which the next contender has its turn, in MiB
     #[arg(long, default_value_t = 64)]
     slice_megabytes: u64,
-    /// How many pieces of 4 KiB each thread writes at random
+    /// Number of random writes of 4 KiB per thread
     #[arg(long, default_value_t = 50_000)]
     pieces: u64,
-    /// Where images and files go
+    /// Folder for images and files
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
-    /// Runs; each has rows of its own
+    /// Number of runs; each has rows of its own
     #[arg(long, default_value_t = 3)]
     runs: u32,
-    /// Leave out of the host's memory and space what was not written yet
+    /// Do not write the files once before the measurement
     #[arg(long)]
     untouched: bool,
-    /// Ours only, to profile it
+    /// Measure only ours, for profiling
     #[arg(long)]
     alone: bool,
 }
 
-/// Bytes of a piece that is written at random.
+/// Size of a random write.
 const PIECE_BYTES: usize = 4096;
-/// Memory that direct I/O may use starts at a multiple of this.
+/// Memory for direct I/O must be aligned to this.
 const ALIGNMENT: usize = 4096;
-/// Where the random places come from: the same ones for each contender.
+/// Seed of the random offsets, the same for all contenders.
 const SEED: u64 = 0x5eed;
 
-/// What is measured.
+/// The measured steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DataStep {
     Write,
@@ -70,8 +70,8 @@ impl StepTimes {
         self.slices.iter().sum()
     }
 
-    /// How often as fast as another in the slice in the middle: what the machine did beside for a moment
-    /// does not count.
+    /// Returns the median over the slices of the speed ratio to another contender. Short
+    /// disturbances do not affect it.
     fn median_ratio(&self, other: &Self) -> Option<f64> {
         let pairs = self.slices.iter().zip(&other.slices);
         let mut ratios: Vec<_> =
@@ -94,15 +94,15 @@ impl DataStep {
     }
 }
 
-/// What a contender took for a step.
+/// The times of a contender in a step.
 #[derive(Clone, Default)]
 struct StepTimes {
-    /// Of each slice.
+    /// One duration per slice.
     slices: Vec<Duration>,
     processor_seconds: f64,
 }
 
-/// What one thread does in one turn.
+/// The work of one thread in one turn.
 #[derive(Clone, Copy)]
 struct SliceWork {
     step: DataStep,
@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Ours, then the device, then the kernel.
+/// Returns ours, the device and the kernel, in this order.
 fn contenders(
     arguments: &Arguments,
     folder: &Path,
@@ -173,7 +173,7 @@ fn print(arguments: &Arguments, run: u32, step: DataStep, taken: &[StepTimes]) {
     );
 }
 
-/// A step of all contenders, which take turns. Who is first changes too.
+/// Runs a step of all contenders, which take turns. The order changes too.
 fn measure(
     arguments: &Arguments,
     step: DataStep,
@@ -196,7 +196,7 @@ fn measure(
     Ok(all)
 }
 
-/// All threads of one contender. Nobody starts a thread who is the only one.
+/// Runs one slice with all threads of one contender. A single thread is not spawned.
 fn one_turn<'buffers>(
     arguments: &Arguments,
     (step, slice): (DataStep, u64),
@@ -247,7 +247,7 @@ fn work(
 }
 
 impl Arguments {
-    /// Of one file.
+    /// Returns the size of one file.
     const fn bytes(&self) -> u64 {
         self.megabytes << 20
     }
@@ -264,7 +264,7 @@ impl Arguments {
         self.pieces.div_ceil(self.slices())
     }
 
-    /// Megabytes, or pieces, of a step.
+    /// Returns the megabytes, or the number of random writes, of a step.
     fn amount(&self, step: DataStep) -> f64 {
         let each = match step {
             DataStep::WriteAtRandom => (self.pieces_of_slice() * self.slices()) as f64,

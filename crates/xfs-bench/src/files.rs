@@ -1,10 +1,11 @@
-//! How fast empty files are made, walked, changed and removed, beside the kernel's XFS.
+//! The speed of creating, walking, changing and removing empty files, compared with the kernel's
+//! XFS.
 //!
-//! Each thread works in a directory of its own, on an image in memory. Before all but the first step
-//! the volume is closed and opened again, so that nothing is cached. Making counts until the log has
-//! been forced, removing until the inodes are free. Ours goes through the library, the kernel's
-//! through system calls; N threads, and ours of the log, are confined to N processors, the kernel's
-//! own threads are not.
+//! Each thread works in a directory of its own, on an image in memory. Before all steps except the
+//! first the volume is closed and opened again, so that the caches are cold. The time of creation
+//! ends when the log has been forced, and that of removal when the inodes are free. Ours uses the
+//! library, the kernel's uses system calls. N threads, and our log's threads, are confined to N
+//! processors. The kernel's own threads are not.
 
 mod mounted;
 
@@ -21,32 +22,32 @@ use xfs_workload::{
 use crate::error::BenchError;
 pub(crate) use mounted::Mounted;
 
-/// How the benchmark of files runs.
+/// Arguments of the files benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     threads: Vec<usize>,
-    /// Files of each thread
+    /// Files per thread
     #[arg(long, default_value_t = 100_000)]
     files: u64,
     /// Whether the volume has parent pointers: 0 or 1
     #[arg(long, default_value_t = 1)]
     parent: u8,
-    /// Where the images go
+    /// Folder for the images
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
-    /// Runs of each; the fastest counts
+    /// Number of runs; the fastest counts
     #[arg(long, default_value_t = 2)]
     runs: u32,
-    /// Leave the kernel out, to profile ours
+    /// Measure only ours, for profiling
     #[arg(long)]
     alone: bool,
 }
 
 const STEPS: [WorkStep; 4] = [WorkStep::Create, WorkStep::Walk, WorkStep::Change, WorkStep::Remove];
 
-/// What a step took.
+/// The result of a step.
 #[derive(Clone)]
 struct StepOutcome {
     elapsed: Duration,
@@ -94,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A number for a table, if there is one.
+/// Formats a number for a table, if there is one.
 pub(crate) fn shown(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
 }
@@ -105,20 +106,20 @@ impl Arguments {
     }
 }
 
-/// Somebody who works on the volume in an image.
+/// Opens a target on the volume in an image.
 pub(crate) type Open = dyn Fn(&Path) -> Result<Box<dyn WorkTarget>, WorkloadError>;
 
-/// Ours.
+/// Opens ours.
 fn library(image: &Path) -> Result<Box<dyn WorkTarget>, WorkloadError> {
     Ok(Box::new(Library::open(Store::open(image)?, OpenOptions::new())?))
 }
 
-/// The kernel's.
+/// Opens the kernel's.
 fn kernel(image: &Path) -> Result<Box<dyn WorkTarget>, WorkloadError> {
     Ok(Box::new(Mounted::new(image)?))
 }
 
-/// The best of each step.
+/// Returns the best result of each step.
 fn fastest(
     arguments: &Arguments,
     work: &Work,

@@ -1,8 +1,9 @@
-//! How fast all inodes of a volume are listed, past the inodes in memory and through them, and how long
-//! it takes to let go of them, beside the kernel's bulkstat.
+//! The speed of listing all inodes, bypassing the inode cache and through it, and of evicting them,
+//! compared with the kernel's bulkstat.
 //!
-//! The volume lies in memory and has an allocation group for each thread's directory; a thread lists whole
-//! groups. Each run begins with nothing cached, and what came into memory and went is the cache's own count.
+//! The volume is in memory and has an allocation group per thread, with a directory of files in
+//! each. A thread lists whole groups. Each run starts with cold caches. The cache itself counts the
+//! inodes that entered and left it.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -16,53 +17,53 @@ use xfs_workload::{KernelDirectory, Processors, bulkstat, in_parallel};
 
 use crate::error::BenchError;
 
-/// Of this machine, as /proc counts.
+/// Page size of this machine, the unit of /proc.
 const PAGE_BYTES: u64 = 4096;
-/// Of files and directories.
+/// Mode and owner of files and directories.
 const CREATION: Creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
 
-/// How the benchmark of inodes runs.
+/// Arguments of the inodes benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
     threads: Vec<usize>,
-    /// Files of each directory; there are as many directories as threads at the most
+    /// Files per directory; there are as many directories as the largest number of threads
     #[arg(long, default_value_t = 100_000)]
     files: u64,
-    /// Where the image goes
+    /// Folder for the image
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
-    /// An image with files, in place of one that is made
+    /// Use this image with files instead of a new one
     #[arg(long, conflicts_with_all = ["files", "folder"])]
     image: Option<PathBuf>,
-    /// Runs of each; the fastest counts
+    /// Number of runs; the fastest counts
     #[arg(long, default_value_t = 3)]
     runs: u32,
-    /// Leave the kernel out, to profile ours
+    /// Measure only ours, for profiling
     #[arg(long)]
     alone: bool,
-    /// Only this way, to profile it
+    /// Measure only this, for profiling
     #[arg(long)]
     only: Option<ListingWay>,
 }
 
-/// What is measured.
+/// The measured operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum ListingWay {
-    /// Ours, past the inodes in memory
+    /// Ours, bypassing the inode cache
     Past,
-    /// Ours, each through memory
+    /// Ours, through the inode cache
     Through,
     /// The same with one list of all inodes
     OneList,
     /// The kernel's bulkstat
     Kernel,
-    /// Letting go of all inodes, brought into memory before
+    /// Evicting all inodes from the inode cache
     Evict,
     /// The same with one list of all inodes
     EvictOneList,
-    /// Closing a volume that has all inodes in memory
+    /// Closing a volume with all inodes in the inode cache
     Close,
 }
 
@@ -76,13 +77,13 @@ const WAYS: [ListingWay; 7] = [
     ListingWay::Close,
 ];
 
-/// What one run has come to.
+/// The result of one run.
 struct InodesOutcome {
     inodes: u64,
     time: Duration,
-    /// Of ours.
+    /// The statistics of our volume.
     statistics: Statistics,
-    /// Resident, at the end of the timed part for a listing and before it for an eviction.
+    /// Resident memory, at the end of the timed part for a listing and before it for an eviction.
     memory_bytes: u64,
 }
 
@@ -184,7 +185,7 @@ fn list(volume: &Volume, path: BulkPath, threads: usize) -> Result<InodesOutcome
     Ok(InodesOutcome { inodes, time, statistics, memory_bytes: resident_bytes() })
 }
 
-/// Brings all inodes into memory, and measures how long it takes to let go of them.
+/// Brings all inodes into the cache, and measures the time to evict them.
 fn evict(volume: &Volume, threads: usize) -> Result<InodesOutcome, BenchError> {
     bring_in(volume, threads)?;
     let memory_bytes = resident_bytes();
@@ -194,7 +195,7 @@ fn evict(volume: &Volume, threads: usize) -> Result<InodesOutcome, BenchError> {
     Ok(InodesOutcome { inodes, time, statistics: volume.statistics()?, memory_bytes })
 }
 
-/// The same, and measures how long it takes to close the volume: an unmount.
+/// The same, but measures the time to close the volume, as an unmount does.
 fn close(volume: Volume, threads: usize) -> Result<InodesOutcome, BenchError> {
     bring_in(&volume, threads)?;
     let (memory_bytes, statistics) = (resident_bytes(), volume.statistics()?);
@@ -204,7 +205,7 @@ fn close(volume: Volume, threads: usize) -> Result<InodesOutcome, BenchError> {
     Ok(InodesOutcome { inodes, time: start.elapsed(), statistics, memory_bytes })
 }
 
-/// Brings all inodes into memory.
+/// Brings all inodes into the cache.
 fn bring_in(volume: &Volume, threads: usize) -> Result<(), BenchError> {
     let mut numbers = Vec::new();
     let _ = volume.inumbers(InodeNumber(0), |chunk| {
@@ -230,7 +231,7 @@ fn measure_kernel(image: &Path, threads: usize) -> Result<InodesOutcome, BenchEr
     Ok(InodesOutcome { inodes, time, statistics: Statistics::default(), memory_bytes: 0 })
 }
 
-/// What this process has in memory; 0 where the system does not say.
+/// Returns the resident memory of this process, or 0 if unknown.
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());

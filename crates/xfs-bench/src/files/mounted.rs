@@ -1,4 +1,4 @@
-//! The kernel's XFS on an image: mounted anew, it has nothing in memory.
+//! The kernel's XFS on an image. Mounting it again makes its caches cold.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use xfs_workload::{
     Cold, Counted, Digest, KernelDirectory, Performed, Work, WorkStep, WorkTarget, WorkloadError,
 };
 
-/// The root of a volume that is mounted.
+/// The root of a mounted volume.
 pub(crate) struct Mounted {
     image: PathBuf,
     directory: KernelDirectory,
@@ -60,7 +60,7 @@ impl WorkTarget for Mounted {
         self.directory.digest(work)
     }
 
-    /// The image goes as a whole: what is in it need not be taken away.
+    /// The image is deleted as a whole, so its files need not be removed.
     fn close(&mut self) -> Result<(), WorkloadError> {
         self.unmount()
     }

@@ -1,4 +1,4 @@
-//! What is mounted.
+//! The systems that are mounted.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,15 +12,15 @@ use xfs_oracle::{FuseRings, LoopDevice, Xfsprogs};
 use super::Arguments;
 use crate::error::BenchError;
 
-/// How long an unmounted server may take to end.
+/// Time limit for an unmounted server to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 const MEGABYTE: u64 = 1 << 20;
-/// Room besides what is streamed.
+/// Space in addition to the streamed data.
 const IMAGE_BYTES: u64 = 1 << 30;
-/// Written at once where memory is touched.
+/// Size of the writes that touch memory.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A filesystem that can be mounted again and again.
+/// A filesystem that can be mounted repeatedly.
 pub(super) trait System {
     fn name(&self) -> &'static str;
 
@@ -33,7 +33,7 @@ pub(super) trait System {
     fn unmount(&mut self, root: &Path) -> Result<(), BenchError>;
 }
 
-/// Those that are asked for.
+/// Returns the requested systems.
 pub(super) fn systems(arguments: &Arguments) -> Vec<Box<dyn System>> {
     let image_bytes = IMAGE_BYTES + arguments.clients as u64 * arguments.megabytes * MEGABYTE;
     let image = TestImage { path: PathBuf::new(), bytes: image_bytes };
@@ -76,7 +76,7 @@ impl TestImage {
         run(mkfs.arg(&self.path))
     }
 
-    /// An image all of whose memory is there: what mkfs leaves out has been touched too.
+    /// Allocates all memory of an image, including the parts that mkfs leaves out.
     fn fill(&self) -> std::io::Result<()> {
         let mut file = File::create(&self.path)?;
         let piece = vec![0; PIECE_BYTES];
@@ -98,7 +98,7 @@ struct FerroxfsMount {
     channel: ChannelKind,
 }
 
-/// Has the kernel offer rings while a mount through them begins.
+/// Enables io_uring in the kernel while a mount with it begins.
 fn offered(channel: ChannelKind) -> Result<Option<FuseRings>, BenchError> {
     Ok(match channel {
         ChannelKind::Device => None,
@@ -165,7 +165,7 @@ impl System for NullMount {
             exec: true,
             symlinks: true,
         };
-        // As many threads as ours takes by default.
+        // Use as many threads as ours does by default.
         let default = xfs_fuse::MountOptions::default().service();
         let threads = default.threads.max(self.clients);
         let service = Service { threads, channel: self.channel, ..default };
@@ -215,7 +215,7 @@ impl System for KernelMount {
     }
 }
 
-/// Debian's, on ext4.
+/// fuse2fs of Debian, on ext4.
 struct Fuse2fsMount {
     image: TestImage,
 }
@@ -234,7 +234,7 @@ impl System for Fuse2fsMount {
     fn mount(&mut self, root: &Path) -> Result<(), BenchError> {
         let mut mount = Command::new("fuse2fs");
         run(mount.args(["-o", "noatime"]).arg(&self.image.path).arg(root))?;
-        // It succeeds whether or not it has mounted.
+        // It exits successfully whether or not it has mounted.
         let is_mounted = Command::new("mountpoint").arg("-q").arg(root).status();
         match is_mounted.map_err(BenchError::file(root))? {
             status if status.success() => Ok(()),
@@ -244,7 +244,7 @@ impl System for Fuse2fsMount {
 
     fn unmount(&mut self, root: &Path) -> Result<(), BenchError> {
         run(Command::new("umount").arg(root))?;
-        // It closes the image after it has been unmounted, and says so by nothing but its lock.
+        // It closes the image after the unmount, and only its lock shows when.
         std::thread::sleep(Duration::from_secs(2));
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The programs that fill volumes and take trees out.
+//! The programs that fill volumes and extract trees.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use xfs_oracle::{Mount, Xfsprogs};
 use super::{Arguments, Cost, clear};
 use crate::error::BenchError;
 
-/// One program at one job.
+/// One program with one job.
 pub(super) struct PopulateJob<'a> {
     pub(super) job: &'static str,
     pub(super) name: String,
@@ -21,9 +21,9 @@ pub(super) struct PopulateJob<'a> {
 /// The inputs that all contenders share.
 pub(super) struct PopulateInputs<'a> {
     arguments: &'a Arguments,
-    /// The image or tree that a contender makes.
+    /// The image or tree that a contender creates.
     made: PathBuf,
-    /// A volume that holds the tree, for the jobs that take it out.
+    /// A volume that contains the tree, for the jobs that extract it.
     filled: PathBuf,
     /// The tree as an archive, plain and compressed.
     archives: Vec<Archive>,
@@ -73,7 +73,7 @@ impl<'a> PopulateInputs<'a> {
         measure(mkfs.args(["mkfs", "-q", "-d", &size, "--from"]).arg(from).arg(image))
     }
 
-    /// Makes an empty volume by the newest mkfs.xfs, filled by it where there are arguments for that.
+    /// Makes an empty volume with the newest mkfs.xfs, which fills it if there is a prototype.
     fn peer(&self, prototype: Option<&Path>) -> Result<Cost, BenchError> {
         let mut mkfs = self.mkfs.command("mkfs.xfs");
         mkfs.args(["-q", "-n", "parent=1", "-d"]);
@@ -84,7 +84,7 @@ impl<'a> PopulateInputs<'a> {
         measure(&mut mkfs)
     }
 
-    /// Fills a new volume through the kernel's mount; it counts when it is unmounted.
+    /// Fills a new volume through the kernel's mount. The time includes the unmount.
     fn through_kernel(&self, fill: impl Fn(&Path) -> Command) -> Result<Cost, BenchError> {
         let began = Instant::now();
         let made = self.peer(None)?;
@@ -94,7 +94,7 @@ impl<'a> PopulateInputs<'a> {
         Ok(Cost { wall: began.elapsed(), processor: made.processor + filled.processor, ..filled })
     }
 
-    /// Takes the tree out of the volume through the kernel's mount, which finds its caches empty.
+    /// Extracts the tree through the kernel's mount, with cold caches.
     fn out_of_kernel(&self, take: impl Fn(&Path) -> Command) -> Result<Cost, BenchError> {
         let began = Instant::now();
         let mount = Mount::new(&self.filled, None, &["ro"])?;
@@ -103,14 +103,14 @@ impl<'a> PopulateInputs<'a> {
         Ok(Cost { wall: began.elapsed(), ..taken })
     }
 
-    /// The ferroxfs binaries to measure.
+    /// Returns the ferroxfs binaries to measure.
     fn binaries(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let before = self.arguments.before.iter().map(|path| ("ferroxfs before", path.as_path()));
         std::iter::once(("ferroxfs", self.arguments.ferroxfs.as_path())).chain(before)
     }
 }
 
-/// All contenders, ours first in each job.
+/// Returns all contenders, ours first in each job.
 pub(super) fn contenders<'a>(inputs: &'a PopulateInputs<'a>) -> Vec<PopulateJob<'a>> {
     let mut all = Vec::new();
     filling(inputs, &mut all);
@@ -119,7 +119,7 @@ pub(super) fn contenders<'a>(inputs: &'a PopulateInputs<'a>) -> Vec<PopulateJob<
     all
 }
 
-/// Adds a contender, whose output is gone before each of its runs.
+/// Adds a contender, whose output is removed before each of its runs.
 fn add<'a>(
     all: &mut Vec<PopulateJob<'a>>,
     (inputs, job): (&'a PopulateInputs<'a>, &'static str),
@@ -159,7 +159,7 @@ fn from_archives<'a>(inputs: &'a PopulateInputs<'a>, all: &mut Vec<PopulateJob<'
         let job = (inputs, *job);
         for (name, binary) in inputs.binaries() {
             if decompressor.is_some() && name != "ferroxfs" {
-                // Earlier binaries read no compressed archives.
+                // Earlier binaries cannot read compressed archives.
                 continue;
             }
             let name = format!("{name} mkfs --from");
