@@ -32,13 +32,13 @@ impl fmt::Display for Disagreement {
 
 /// A model and a generator of what comes next.
 #[derive(Debug)]
-pub struct Run {
+pub struct AgreementRun {
     model: Model,
     generator: Generator,
     history: Vec<Operation>,
 }
 
-impl Run {
+impl AgreementRun {
     /// The history of a seed on an empty volume, or an empty folder of one.
     pub fn new(seed: u64, features: Features) -> Self {
         Self::with(Generator::new(seed, features), features)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::{Debug, Write};
 
 use crate::ioctl::{ExtentFlags, FileExtent};
-use crate::view::{Node, Opened, Time, Tree};
+use crate::view::{InodeView, OpenAttributes, Time, Tree};
 
 /// Inodes with an attribute that was promised in the log when the power failed, which each side has then
 /// changed by itself. The kernel gives such an inode the time at which it recovers, we that of the operation;
@@ -103,7 +103,7 @@ impl Differences {
     }
 
     /// `since` for one of those that were [resumed](Resumed).
-    fn nodes(&mut self, place: &str, kernel: &Node, ours: &Node, since: Option<Time>) {
+    fn nodes(&mut self, place: &str, kernel: &InodeView, ours: &InodeView, since: Option<Time>) {
         self.field(place, "paths", &escaped(&kernel.paths), &escaped(&ours.paths));
         self.field(place, "mode", &kernel.mode, &ours.mode);
         self.field(place, "links", &kernel.links, &ours.links);
@@ -129,7 +129,13 @@ impl Differences {
         }
     }
 
-    fn opened(&mut self, place: &str, kernel: &Opened, ours: &Opened, resumed: bool) {
+    fn opened(
+        &mut self,
+        place: &str,
+        kernel: &OpenAttributes,
+        ours: &OpenAttributes,
+        resumed: bool,
+    ) {
         self.field(place, "flags", &kernel.flags, &ours.flags);
         self.field(place, "project", &kernel.project_id, &ours.project_id);
         self.field(place, "extent size", &kernel.extent_size, &ours.extent_size);
@@ -166,7 +172,7 @@ fn merged(extents: &[FileExtent]) -> Vec<FileExtent> {
     merged
 }
 
-fn place(number: u64, node: &Node) -> String {
+fn place(number: u64, node: &InodeView) -> String {
     let path = node.paths.first().map(|path| path.escape_ascii().to_string()).unwrap_or_default();
     let mut shown: String = path.chars().take(80).collect();
     let _ = write!(shown, " (inode {number})");

@@ -26,7 +26,7 @@ const DIRECTORIES: usize = 12;
 
 /// What is done to a volume before it goes down.
 #[derive(Clone, Copy, Debug)]
-pub enum Load {
+pub enum CrashLoad {
     /// Names and small attributes; nothing is freed.
     Names,
     /// Every operation there is.
@@ -35,7 +35,7 @@ pub enum Load {
 
 /// How a volume is filled and how it goes down.
 #[derive(Clone, Copy, Debug)]
-pub struct Crash {
+pub struct CrashRecipe {
     /// A name for reports.
     pub name: &'static str,
     /// Options of mkfs.xfs.
@@ -43,7 +43,7 @@ pub struct Crash {
     /// Whether the log stands on a device of its own.
     pub external_log: bool,
     /// What is done to it.
-    pub load: Load,
+    pub load: CrashLoad,
     /// Operations of the load.
     pub operations: usize,
     /// After how many of them everything so far is made durable.
@@ -52,7 +52,7 @@ pub struct Crash {
     pub flushes: bool,
 }
 
-impl Crash {
+impl CrashRecipe {
     /// Makes such a volume in `folder`; one seed gives one load.
     pub fn make(&self, folder: &Path, seed: u64) -> Result<Image, OracleError> {
         let data = sparse(folder.join("crashed.xfs"), 400 << 20)?;
@@ -73,8 +73,10 @@ impl Crash {
         let image = Image { data, log };
         let mount = image.mount(&[])?;
         match self.load {
-            Load::Names => self.change_names(mount.path(), seed)?,
-            Load::Everything(features) => self.change_everything(mount.path(), seed, features)?,
+            CrashLoad::Names => self.change_names(mount.path(), seed)?,
+            CrashLoad::Everything(features) => {
+                self.change_everything(mount.path(), seed, features)?
+            }
         }
         mount.unmount()?;
         Ok(image)
@@ -82,7 +84,7 @@ impl Crash {
 
     fn change_names(&self, path: &Path, seed: u64) -> Result<(), OracleError> {
         let root = File::open(path).context(|| path.display().to_string())?;
-        let mut names = Names { root: path.to_owned(), random: Random::new(seed) };
+        let mut names = NamesLoad { root: path.to_owned(), random: Random::new(seed) };
         names.prepare()?;
         for operation in 1..=self.operations {
             names.step()?;
@@ -113,12 +115,12 @@ impl Crash {
     }
 }
 
-struct Names {
+struct NamesLoad {
     root: PathBuf,
     random: Random,
 }
 
-impl Names {
+impl NamesLoad {
     fn prepare(&self) -> Result<(), OracleError> {
         for directory in 0..DIRECTORIES {
             let path = self.root.join(format!("directory-{directory}"));

@@ -15,7 +15,7 @@ const SEED: u64 = 1;
 
 /// Which mkfs.xfs a geometry needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Maker {
+enum MkfsVersion {
     /// The one of the machine's own suite.
     System,
     /// One that knows parent pointers.
@@ -24,7 +24,7 @@ enum Maker {
 
 /// What sets a geometry apart besides its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Feature {
+pub enum GeometryFeature {
     /// Nothing.
     Plain,
     /// The log stands on a device of its own.
@@ -53,8 +53,8 @@ pub struct Geometry {
     /// A name for reports.
     pub name: &'static str,
     /// What is done to it beyond filling it.
-    pub feature: Feature,
-    maker: Maker,
+    pub feature: GeometryFeature,
+    mkfs: MkfsVersion,
     options: &'static str,
 }
 
@@ -68,11 +68,11 @@ pub struct Image {
 }
 
 const fn system(name: &'static str, options: &'static str) -> Geometry {
-    Geometry { name, feature: Feature::Plain, maker: Maker::System, options }
+    Geometry { name, feature: GeometryFeature::Plain, mkfs: MkfsVersion::System, options }
 }
 
 const fn newer(name: &'static str, options: &'static str) -> Geometry {
-    Geometry { name, feature: Feature::Plain, maker: Maker::Newer, options }
+    Geometry { name, feature: GeometryFeature::Plain, mkfs: MkfsVersion::Newer, options }
 }
 
 impl Geometry {
@@ -101,26 +101,29 @@ impl Geometry {
         system("nrext64", "-i nrext64=1"),
         system("stripe", "-d su=64k,sw=4 -l su=64k"),
         system("many-groups", "-d agcount=16"),
-        Geometry { feature: Feature::ExternalLog, ..system("external-log", "") },
-        Geometry { feature: Feature::Grown, ..system("grown", "-d agcount=5,size=700m") },
-        Geometry { feature: Feature::Renamed, ..system("renamed", "") },
-        Geometry { feature: Feature::Aged, ..system("aged", "-m rmapbt=1") },
-        Geometry { feature: Feature::Full, ..system("full", NOTHING_RESERVED) },
+        Geometry { feature: GeometryFeature::ExternalLog, ..system("external-log", "") },
+        Geometry { feature: GeometryFeature::Grown, ..system("grown", "-d agcount=5,size=700m") },
+        Geometry { feature: GeometryFeature::Renamed, ..system("renamed", "") },
+        Geometry { feature: GeometryFeature::Aged, ..system("aged", "-m rmapbt=1") },
+        Geometry { feature: GeometryFeature::Full, ..system("full", NOTHING_RESERVED) },
         newer("newest", ""),
         newer("parent", "-n parent=1 -m rmapbt=1"),
         newer("parent-exchange", "-n parent=1 -m rmapbt=1 -i exchange=1"),
         newer("parent-block-1k", "-b size=1024 -i size=512 -n parent=1"),
         newer("parent-block-64k", "-b size=65536 -n parent=1"),
         newer("parent-inode-2k-directory-64k", "-i size=2048 -n parent=1,size=65536"),
-        Geometry { feature: Feature::Full, ..newer("parent-full", PARENT_NOTHING_RESERVED) },
+        Geometry {
+            feature: GeometryFeature::Full,
+            ..newer("parent-full", PARENT_NOTHING_RESERVED)
+        },
     ];
 
     /// Kinds of volumes for those who break the free space into pieces themselves. Nothing is kept back
     /// in one of them, so that nothing stays in one piece. Their directory blocks are no larger than
     /// blocks: nobody recovers those that lie in several pieces.
     pub const FRAGMENTED: [Self; 2] = [
-        Self { feature: Feature::Fragmented, ..system("fragmented", NOTHING_RESERVED) },
-        Self { feature: Feature::Fragmented, ..newer("parent-fragmented", FRAGMENTED) },
+        Self { feature: GeometryFeature::Fragmented, ..system("fragmented", NOTHING_RESERVED) },
+        Self { feature: GeometryFeature::Fragmented, ..newer("parent-fragmented", FRAGMENTED) },
     ];
 
     /// Makes a volume of this kind in `folder` and has the kernel fill it. Where this kernel cannot
@@ -128,14 +131,17 @@ impl Geometry {
     pub fn make_and_fill(&self, folder: &Path) -> Result<Image, OracleError> {
         let image = self.make(folder)?;
         let mount = image.mount_if_possible()?;
-        if self.feature == Feature::Grown {
+        if self.feature == GeometryFeature::Grown {
             run(Command::new("xfs_growfs").arg(mount.path()))?;
         }
         populate(mount.path(), SEED)?;
         match self.feature {
-            Feature::Aged | Feature::Fragmented => age(mount.path(), SEED)?,
-            Feature::Full => fill(mount.path(), SEED)?,
-            Feature::Plain | Feature::ExternalLog | Feature::Grown | Feature::Renamed => {}
+            GeometryFeature::Aged | GeometryFeature::Fragmented => age(mount.path(), SEED)?,
+            GeometryFeature::Full => fill(mount.path(), SEED)?,
+            GeometryFeature::Plain
+            | GeometryFeature::ExternalLog
+            | GeometryFeature::Grown
+            | GeometryFeature::Renamed => {}
         }
         mount.unmount()?;
         Ok(image)
@@ -143,14 +149,14 @@ impl Geometry {
 
     /// Makes an empty volume of this kind in `folder`.
     pub fn make(&self, folder: &Path) -> Result<Image, OracleError> {
-        let xfsprogs = match self.maker {
-            Maker::System => Xfsprogs::system()?,
-            Maker::Newer => Xfsprogs::newer()?,
+        let xfsprogs = match self.mkfs {
+            MkfsVersion::System => Xfsprogs::system()?,
+            MkfsVersion::Newer => Xfsprogs::newer()?,
         };
         let data = sparse(folder.join(format!("{}.xfs", self.name)), self.size_bytes())?;
         let mut mkfs = xfsprogs.command("mkfs.xfs");
         mkfs.arg("-q").args(self.options.split_whitespace());
-        let log = if self.feature == Feature::ExternalLog {
+        let log = if self.feature == GeometryFeature::ExternalLog {
             let log = sparse(folder.join(format!("{}.log", self.name)), 64 << 20)?;
             let mut option = std::ffi::OsString::from("logdev=");
             option.push(&log);
@@ -160,7 +166,7 @@ impl Geometry {
             None
         };
         run(mkfs.arg(&data))?;
-        if self.feature == Feature::Renamed {
+        if self.feature == GeometryFeature::Renamed {
             let mut rename = xfsprogs.command("xfs_db");
             run(rename.args(["-x", "-p", "xfs_admin", "-c", "uuid generate"]).arg(&data))?;
         }
@@ -171,7 +177,7 @@ impl Geometry {
     /// volume that is to be filled is the smallest that mkfs.xfs makes.
     fn size_bytes(&self) -> u64 {
         match self.feature {
-            Feature::Full | Feature::Fragmented => 320 << 20,
+            GeometryFeature::Full | GeometryFeature::Fragmented => 320 << 20,
             _ if self.options.contains("65536") || self.options.contains("agcount=16") => 2 << 30,
             _ => 1 << 30,
         }

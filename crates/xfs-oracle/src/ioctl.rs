@@ -13,7 +13,7 @@ use bitflags::bitflags;
 use rustix::io::{Errno, Result};
 use rustix::ioctl::{Getter, Opcode, Setter, Updater, ioctl, opcode};
 
-pub(crate) use ranges::{Span, clone_range, dedupe_range, exchange_range};
+pub(crate) use ranges::{RangePair, clone_range, dedupe_range, exchange_range};
 
 bitflags! {
     /// `fsx_xflags` of a file, as FS_IOC_FSGETXATTR gives them.

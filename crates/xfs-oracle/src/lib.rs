@@ -11,9 +11,9 @@
 //! All of it needs root and Linux; [`ready`] says why a test has to be left out.
 
 mod agreement;
-mod chronicle;
 mod compare;
 mod crash;
+mod crash_history;
 mod digest;
 mod error;
 mod geometry;
@@ -28,19 +28,19 @@ mod subject;
 mod view;
 mod xfsprogs;
 
-pub use agreement::{Disagreement, Run, guarded, replay};
-pub use chronicle::Chronicle;
+pub use agreement::{AgreementRun, Disagreement, guarded, replay};
 pub use compare::{Differences, Resumed};
-pub use crash::{Crash, Load};
+pub use crash::{CrashLoad, CrashRecipe};
+pub use crash_history::CrashHistory;
 pub use digest::{Digest, SparseDigest};
 pub use error::OracleError;
-pub use geometry::{Feature, Geometry, Image};
+pub use geometry::{Geometry, GeometryFeature, Image};
 pub use ioctl::{ExtentFlags, FileExtent, FileFlags};
 pub use mount::{LoopDevice, Mount};
 pub use populate::{Random, age, fill, populate};
 pub use rings::FuseRings;
-pub use subject::{Kernel, Sought, Subject, scan};
-pub use view::{Contents, Entry, Node, Opened, Time, Tree};
+pub use subject::{Kernel, SeekKind, Subject, scan};
+pub use view::{Contents, DirectoryEntry, InodeView, OpenAttributes, Time, Tree};
 pub use xfsprogs::Xfsprogs;
 
 /// Changes these flags of a file, and sets its project.
@@ -62,7 +62,8 @@ pub fn exchange_contents(from: &std::fs::File, to: &std::fs::File) -> rustix::io
 }
 
 /// As much as a block of most volumes.
-const FIRST_BLOCK: ioctl::Span = ioctl::Span { from_offset: 0, to_offset: 0, length: 4096 };
+const FIRST_BLOCK: ioctl::RangePair =
+    ioctl::RangePair { from_offset: 0, to_offset: 0, length: 4096 };
 
 /// Why this process cannot mount volumes, if it cannot.
 pub fn ready() -> Result<(), OracleError> {

@@ -31,8 +31,9 @@ use crate::view::Time;
 pub use contents::Bytes;
 pub use generate::Generator;
 pub use operation::{
-    Abilities, AllocationMode, Durable, Features, ListEntry, ListKind, Operation, Outcome, Path,
-    Ranges, RenameMode, SLOTS, SetMode, Settings, Target, Way, bytes, list_value, names, pattern,
+    Abilities, AllocationMode, Durable, Features, FileRanges, FileTarget, IoMode, ListEntry,
+    ListKind, NodeSettings, Operation, Outcome, Path, RenameMode, SLOTS, SetMode, bytes,
+    list_value, names, pattern,
 };
 pub use shrink::shrink;
 
@@ -92,7 +93,7 @@ pub struct Node {
     /// Time of the last change of contents.
     pub modified: Stamp,
     /// Flags and hints.
-    pub settings: Settings,
+    pub settings: NodeSettings,
     /// Extended attributes with their namespaces.
     pub attributes: BTreeMap<String, Arc<Vec<u8>>>,
     /// What it holds.
@@ -296,7 +297,7 @@ impl Node {
             device: (0, 0),
             accessed: Stamp::Unknown,
             modified: Stamp::Clock,
-            settings: Settings::default(),
+            settings: NodeSettings::default(),
             attributes: BTreeMap::new(),
             body,
             is_linkable: false,

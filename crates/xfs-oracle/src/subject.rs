@@ -21,7 +21,7 @@ pub trait Subject {
 
 /// What is looked for in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sought {
+pub enum SeekKind {
     /// SEEK_DATA.
     Data,
     /// SEEK_HOLE.
@@ -36,18 +36,18 @@ pub enum Sought {
 /// ENXIO past the end; EIO for places that lie behind what was asked for.
 pub fn scan(
     (offset, size): (u64, u64),
-    mut seek: impl FnMut(Sought, u64) -> Result<Option<u64>, Errno>,
+    mut seek: impl FnMut(SeekKind, u64) -> Result<Option<u64>, Errno>,
     mut read: impl FnMut(u64, u64) -> Result<Vec<u8>, Errno>,
 ) -> Result<Outcome, Errno> {
     const AT_ONCE: u64 = 2048 * SECTOR_BYTES as u64;
-    let found = seek(Sought::Data, offset)?;
+    let found = seek(SeekKind::Data, offset)?;
     if offset >= size {
         return Err(found.map_or(Errno::NXIO, |_| Errno::IO));
     }
     let (mut digest, mut next) = (SparseDigest::default(), found);
     // Where a file ends within a block, data may seem to begin at its end.
     while let Some(start) = next.filter(|start| *start < size) {
-        let end = seek(Sought::Hole, start)?.ok_or(Errno::IO)?.min(size);
+        let end = seek(SeekKind::Hole, start)?.ok_or(Errno::IO)?.min(size);
         if start < offset || end <= start {
             return Err(Errno::IO);
         }
@@ -57,7 +57,7 @@ pub fn scan(
             digest.update(at, &read(at, length)?);
             at += length;
         }
-        next = seek(Sought::Data, end)?;
+        next = seek(SeekKind::Data, end)?;
         if next.is_some_and(|next| next < end) {
             return Err(Errno::IO);
         }

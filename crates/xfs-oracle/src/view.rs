@@ -17,14 +17,14 @@ use crate::ioctl::{self, FileExtent, FileFlags};
 #[derive(Debug, Default)]
 pub struct Tree {
     /// Every inode that can be reached from the root.
-    pub nodes: BTreeMap<u64, Node>,
+    pub nodes: BTreeMap<u64, InodeView>,
     /// The number of the root's inode.
     pub root: u64,
 }
 
 /// One inode, as the kernel shows it.
 #[derive(Debug, Default)]
-pub struct Node {
+pub struct InodeView {
     /// Its paths from the root, without a leading `/`, sorted; the root's is empty.
     pub paths: Vec<Vec<u8>>,
     /// `st_mode`, with the type.
@@ -50,11 +50,11 @@ pub struct Node {
     /// Major and minor number of a device.
     pub device: (u32, u32),
     /// What only regular files and directories can be asked for.
-    pub opened: Option<Opened>,
+    pub opened: Option<OpenAttributes>,
     /// Contents of a regular file.
     pub contents: Option<Contents>,
     /// Entries of a directory without `.` and `..`, by name.
-    pub entries: BTreeMap<Vec<u8>, Entry>,
+    pub entries: BTreeMap<Vec<u8>, DirectoryEntry>,
     /// Extended attributes with their namespaces, by name.
     pub attributes: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Target of a symbolic link.
@@ -63,7 +63,7 @@ pub struct Node {
 
 /// What the kernel tells only about an open file.
 #[derive(Debug, Default)]
-pub struct Opened {
+pub struct OpenAttributes {
     /// Flags of the file.
     pub flags: FileFlags,
     /// Project.
@@ -101,7 +101,7 @@ impl Contents {
 
 /// One entry of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirectoryEntry {
     /// The inode that it names.
     pub inode: u64,
     /// Its type as `d_type` gives it.
@@ -163,7 +163,7 @@ impl Tree {
     }
 }
 
-fn entries(folder: &Path) -> Result<BTreeMap<Vec<u8>, Entry>, OracleError> {
+fn entries(folder: &Path) -> Result<BTreeMap<Vec<u8>, DirectoryEntry>, OracleError> {
     let what = || folder.display().to_string();
     let directory = File::open(folder).context(what)?;
     let mut entries = BTreeMap::new();
@@ -171,19 +171,19 @@ fn entries(folder: &Path) -> Result<BTreeMap<Vec<u8>, Entry>, OracleError> {
         let entry = entry.context(what)?;
         let name = entry.file_name().to_bytes();
         if name != b"." && name != b".." {
-            let entry = Entry { inode: entry.ino(), kind: entry.file_type() };
+            let entry = DirectoryEntry { inode: entry.ino(), kind: entry.file_type() };
             entries.insert(name.to_vec(), entry);
         }
     }
     Ok(entries)
 }
 
-fn node(path: &Path, short: Vec<u8>) -> Result<(u64, Node), OracleError> {
+fn node(path: &Path, short: Vec<u8>) -> Result<(u64, InodeView), OracleError> {
     let what = || path.display().to_string();
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let stat: Statx =
         rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, mask).context(what)?;
-    let mut node = Node {
+    let mut node = InodeView {
         paths: vec![short],
         mode: stat.stx_mode.into(),
         links: stat.stx_nlink,
@@ -197,7 +197,7 @@ fn node(path: &Path, short: Vec<u8>) -> Result<(u64, Node), OracleError> {
         born: stat.stx_btime.into(),
         device: (stat.stx_rdev_major, stat.stx_rdev_minor),
         attributes: attributes(path)?,
-        ..Node::default()
+        ..InodeView::default()
     };
     match FileType::from_raw_mode(node.mode) {
         FileType::RegularFile => {
@@ -216,7 +216,7 @@ fn node(path: &Path, short: Vec<u8>) -> Result<(u64, Node), OracleError> {
     Ok((stat.stx_ino, node))
 }
 
-fn opened(file: &File) -> std::io::Result<Opened> {
+fn opened(file: &File) -> std::io::Result<OpenAttributes> {
     let attributes = ioctl::file_attributes(file)?;
     let extents = match ioctl::data_extents(file) {
         // Directories cannot be asked.
@@ -227,7 +227,7 @@ fn opened(file: &File) -> std::io::Result<Opened> {
         Err(Errno::OPNOTSUPP) => Vec::new(),
         other => other?,
     };
-    Ok(Opened {
+    Ok(OpenAttributes {
         flags: FileFlags::from_bits_retain(attributes.flags),
         project_id: attributes.project_id,
         extent_size: attributes.extent_size,

@@ -1,9 +1,9 @@
 use super::{Differences, Resumed, merged};
 use crate::ioctl::{ExtentFlags, FileExtent};
-use crate::view::{Node, Opened, Time, Tree};
+use crate::view::{InodeView, OpenAttributes, Time, Tree};
 
 fn tree(size: u64) -> Tree {
-    let node = Node { paths: vec![b"file".to_vec()], size, ..Node::default() };
+    let node = InodeView { paths: vec![b"file".to_vec()], size, ..InodeView::default() };
     Tree { nodes: [(131, node)].into(), root: 128 }
 }
 
@@ -32,9 +32,10 @@ fn only_the_recovery_of_an_attribute_may_change_the_time_and_place_its_blocks() 
     let tree = |seconds, address| {
         let attributes =
             FileExtent { offset: 0, address, length: 4096, flags: ExtentFlags::empty() };
-        let opened = Opened { attribute_extents: vec![attributes], ..Opened::default() };
+        let opened =
+            OpenAttributes { attribute_extents: vec![attributes], ..OpenAttributes::default() };
         let changed = Time { seconds, nanoseconds: 0 };
-        let node = Node { changed, opened: Some(opened), ..Node::default() };
+        let node = InodeView { changed, opened: Some(opened), ..InodeView::default() };
         Tree { nodes: [(131, node)].into(), root: 128 }
     };
     let (kernel, ours) = (tree(70, 8192), tree(50, 4096));

@@ -9,7 +9,7 @@ use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
 
 /// A range of a file that is read from, and where it goes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Span {
+pub(crate) struct RangePair {
     pub(crate) from_offset: u64,
     pub(crate) to_offset: u64,
     pub(crate) length: u64,
@@ -28,7 +28,7 @@ const _: () = assert!(size_of::<CloneRange>() == 32);
 const CLONE: Opcode = opcode::write::<CloneRange>(0x94, 13);
 
 /// FICLONERANGE.
-pub(crate) fn clone_range(from: impl AsFd, to: impl AsFd, span: Span) -> Result<()> {
+pub(crate) fn clone_range(from: impl AsFd, to: impl AsFd, span: RangePair) -> Result<()> {
     let range = CloneRange {
         source: from.as_fd().as_raw_fd().into(),
         source_offset: span.from_offset,
@@ -60,7 +60,7 @@ const DEDUPE: Opcode = opcode::read_write::<[u64; 3]>(0x94, 54);
 const DIFFERS: i32 = 1;
 
 /// FIDEDUPERANGE of one range; whether the bytes were the same.
-pub(crate) fn dedupe_range(from: impl AsFd, to: impl AsFd, span: Span) -> Result<bool> {
+pub(crate) fn dedupe_range(from: impl AsFd, to: impl AsFd, span: RangePair) -> Result<bool> {
     let mut range = DedupeRange {
         source_offset: span.from_offset,
         length: span.length,
@@ -98,7 +98,7 @@ const _: () = assert!(size_of::<ExchangeRange>() == 40);
 const EXCHANGE: Opcode = opcode::write::<ExchangeRange>(b'X', 129);
 
 /// XFS_IOC_EXCHANGE_RANGE.
-pub(crate) fn exchange_range(from: impl AsFd, to: impl AsFd, span: Span) -> Result<()> {
+pub(crate) fn exchange_range(from: impl AsFd, to: impl AsFd, span: RangePair) -> Result<()> {
     let range = ExchangeRange {
         file: from.as_fd().as_raw_fd(),
         padding: 0,

@@ -12,7 +12,7 @@ const HAS_ATTRIBUTES: FileFlags = FileFlags::from_bits_retain(0x8000_0000);
 
 /// Which part of a volume is compared.
 #[derive(Clone, Copy)]
-enum Part {
+enum ComparedPart {
     Everything {
         /// The earliest time that the clock may have given.
         since: Time,
@@ -26,15 +26,15 @@ impl Model {
     /// path in the tree that stands for the model's root; `since` is the earliest time that the
     /// clock may have given.
     pub fn differences(&self, tree: &Tree, folder: &str, since: Time) -> Differences {
-        self.compare(tree, folder, Part::Everything { since })
+        self.compare(tree, folder, ComparedPart::Everything { since })
     }
 
     /// The same without contents and times.
     pub fn differences_of_names(&self, tree: &Tree) -> Differences {
-        self.compare(tree, "", Part::Names)
+        self.compare(tree, "", ComparedPart::Names)
     }
 
-    fn compare(&self, tree: &Tree, folder: &str, part: Part) -> Differences {
+    fn compare(&self, tree: &Tree, folder: &str, part: ComparedPart) -> Differences {
         let mut differences = Differences::of(["model", "volume"]);
         let mut shown = BTreeMap::new();
         for (number, node) in &tree.nodes {
@@ -60,7 +60,7 @@ impl Model {
                 continue;
             };
             compare_names(node, found, &place, &mut differences);
-            if let Part::Everything { since } = part {
+            if let ComparedPart::Everything { since } = part {
                 compare_contents(node, found, (&place, since), &mut differences);
             }
         }
@@ -82,7 +82,7 @@ fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-fn compare_names(node: &Node, found: &view::Node, place: &str, differences: &mut Differences) {
+fn compare_names(node: &Node, found: &view::InodeView, place: &str, differences: &mut Differences) {
     if place != "/" {
         differences.field(place, "mode", &node.mode, &found.mode);
         differences.field(place, "links", &node.links, &found.links);
@@ -119,7 +119,7 @@ fn compare_names(node: &Node, found: &view::Node, place: &str, differences: &mut
 
 fn compare_contents(
     node: &Node,
-    found: &view::Node,
+    found: &view::InodeView,
     about: (&str, Time),
     differences: &mut Differences,
 ) {

@@ -14,10 +14,10 @@ use super::{Body, Model, NodeId, ROOT};
 use crate::populate::Random;
 
 /// Makes one operation, if the model has what it takes.
-type Maker = fn(&mut Generator, &Model) -> Option<Operation>;
+type OperationMaker = fn(&mut Generator, &Model) -> Option<Operation>;
 
 /// How often each kind of operation is chosen, before the seed has its say.
-const MAKERS: [(u64, Maker); 31] = [
+const MAKERS: [(u64, OperationMaker); 31] = [
     (12, Generator::create),
     (6, Generator::make_directory),
     (3, Generator::make_node),
@@ -53,7 +53,7 @@ const MAKERS: [(u64, Maker); 31] = [
 
 /// What a path should lead to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Want {
+enum WantedNode {
     Anything,
     File,
     Directory,
@@ -98,7 +98,7 @@ impl Generator {
     pub fn of_contents(seed: u64, features: Features) -> Self {
         let mut generator = Self::new(seed, features);
         generator.names = 4;
-        let kept: [Maker; 13] = [
+        let kept: [OperationMaker; 13] = [
             Self::create,
             Self::open,
             Self::close,
@@ -151,16 +151,16 @@ impl Generator {
     }
 
     /// A path that leads to something, by a way down that chance chose.
-    fn existing(&mut self, model: &Model, want: Want) -> Option<String> {
+    fn existing(&mut self, model: &Model, want: WantedNode) -> Option<String> {
         const ATTEMPTS: usize = 12;
         (0..ATTEMPTS).find_map(|_| {
             let (path, id) = self.descend(model);
             let node = model.node(id).ok()?;
             let fits = match want {
-                Want::Anything => id != ROOT,
-                Want::File => matches!(node.body, Body::File(_)),
-                Want::Directory => node.is_directory(),
-                Want::Openable => id != ROOT && !matches!(node.body, Body::Special),
+                WantedNode::Anything => id != ROOT,
+                WantedNode::File => matches!(node.body, Body::File(_)),
+                WantedNode::Directory => node.is_directory(),
+                WantedNode::Openable => id != ROOT && !matches!(node.body, Body::Special),
             };
             fits.then_some(path)
         })
@@ -185,19 +185,19 @@ impl Generator {
     }
 
     /// A file that is there mostly, and by a slot now and then.
-    fn target(&mut self, model: &Model) -> Option<super::Target> {
-        use super::{SLOTS, Target};
+    fn target(&mut self, model: &Model) -> Option<super::FileTarget> {
+        use super::{FileTarget, SLOTS};
         if self.chance(5) {
             let slot = self.random.below(SLOTS as u64) as usize;
-            return model.slot(slot).map(|_| Target::Slot(slot));
+            return model.slot(slot).map(|_| FileTarget::Slot(slot));
         }
-        let want = if self.chance(40) { Want::Openable } else { Want::File };
-        self.existing(model, want).map(Target::Path)
+        let want = if self.chance(40) { WantedNode::Openable } else { WantedNode::File };
+        self.existing(model, want).map(FileTarget::Path)
     }
 
     /// A path for something new; now and then one that is taken, or that leads nowhere.
     fn vacant(&mut self, model: &Model) -> Option<String> {
-        let want = if self.chance(60) { Want::Openable } else { Want::Directory };
+        let want = if self.chance(60) { WantedNode::Openable } else { WantedNode::Directory };
         let folder = self.existing(model, want)?;
         let depth = folder.split('/').count();
         let folder = if depth > 6 || self.chance(3) { String::new() } else { folder };

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::contents::Bytes;
 use super::operation::{Operation, Outcome, RenameMode, names};
-use super::{Answer, Body, Model, Node, NodeId, ROOT, Settings};
+use super::{Answer, Body, Model, Node, NodeId, NodeSettings, ROOT};
 use crate::ioctl::FileFlags;
 
 /// A name longer than this is refused.
@@ -22,13 +22,13 @@ const INHERITED: FileFlags =
     FileFlags::SYNC.union(FileFlags::NOATIME).union(FileFlags::NODUMP).union(FileFlags::NODEFRAG);
 
 /// A directory and a name in it, which may lead somewhere.
-struct Place {
+struct EntryLocation {
     folder: NodeId,
     name: String,
     node: Option<NodeId>,
 }
 
-impl Place {
+impl EntryLocation {
     fn existing(&self) -> Result<NodeId, Errno> {
         self.node.ok_or(Errno::NOENT)
     }
@@ -71,17 +71,17 @@ impl Model {
 
     /// The node that a path leads to; a link in the last place is that link.
     pub(super) fn lookup(&self, path: &str) -> Result<NodeId, Errno> {
-        if path.is_empty() { Ok(ROOT) } else { self.place(path)?.existing() }
+        if path.is_empty() { Ok(ROOT) } else { self.location(path)?.existing() }
     }
 
-    fn place(&self, path: &str) -> Result<Place, Errno> {
+    fn location(&self, path: &str) -> Result<EntryLocation, Errno> {
         let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
         let mut folder = ROOT;
         for name in folders.split('/').filter(|name| !name.is_empty()) {
             folder = self.find(folder, name)?.ok_or(Errno::NOENT)?;
         }
         let node = self.find(folder, name)?;
-        Ok(Place { folder, name: name.to_owned(), node })
+        Ok(EntryLocation { folder, name: name.to_owned(), node })
     }
 
     fn find(&self, folder: NodeId, name: &str) -> Result<Option<NodeId>, Errno> {
@@ -128,15 +128,15 @@ impl Model {
     }
 
     fn make(&mut self, path: &str, node: Node) -> Answer {
-        let place = self.place(path)?;
-        if place.node.is_some() {
+        let location = self.location(path)?;
+        if location.node.is_some() {
             return Err(Errno::EXIST);
         }
-        self.may_add(place.folder)?;
-        let node = self.inherit(place.folder, node)?;
-        let node = self.inherit_lists(place.folder, node)?;
+        self.may_add(location.folder)?;
+        let node = self.inherit(location.folder, node)?;
+        let node = self.inherit_lists(location.folder, node)?;
         let id = self.add(node);
-        self.enter(&place, id)?;
+        self.enter(&location, id)?;
         Ok(Outcome::Done)
     }
 
@@ -146,15 +146,15 @@ impl Model {
         }
         let mode = FileType::Symlink.as_raw_mode() | 0o777;
         let node = Node::new(mode, Body::Symlink(target.to_vec()));
-        let place = self.place(path)?;
-        if place.node.is_some() {
+        let location = self.location(path)?;
+        if location.node.is_some() {
             return Err(Errno::EXIST);
         }
-        self.may_add(place.folder)?;
+        self.may_add(location.folder)?;
         if target.len() >= TARGET_END {
             return Err(Errno::NAMETOOLONG);
         }
-        let settings = self.node(place.folder)?.settings;
+        let settings = self.node(location.folder)?.settings;
         let is_refused = settings.flags.contains(FileFlags::NOSYMLINKS);
         if is_refused { Err(Errno::PERM) } else { self.make(path, node) }
     }
@@ -180,39 +180,39 @@ impl Model {
     }
 
     /// Puts a node under a name that leads nowhere yet.
-    fn enter(&mut self, place: &Place, id: NodeId) -> Result<(), Errno> {
+    fn enter(&mut self, location: &EntryLocation, id: NodeId) -> Result<(), Errno> {
         let is_directory = match &mut self.change(id)?.body {
             Body::Directory { parent, .. } => {
-                *parent = place.folder;
+                *parent = location.folder;
                 true
             }
             _ => false,
         };
-        let folder = self.modify(place.folder)?;
+        let folder = self.modify(location.folder)?;
         folder.links += u32::from(is_directory);
         if let Body::Directory { entries, .. } = &mut folder.body {
-            entries.insert(place.name.clone(), id);
+            entries.insert(location.name.clone(), id);
         }
         Ok(())
     }
 
     /// Takes a name away. The links of the node stay as they are.
-    fn leave(&mut self, place: &Place, id: NodeId) -> Result<(), Errno> {
+    fn leave(&mut self, location: &EntryLocation, id: NodeId) -> Result<(), Errno> {
         let is_directory = self.node(id)?.is_directory();
-        let folder = self.modify(place.folder)?;
+        let folder = self.modify(location.folder)?;
         folder.links -= u32::from(is_directory);
         if let Body::Directory { entries, .. } = &mut folder.body {
-            entries.remove(&place.name);
+            entries.remove(&location.name);
         }
         Ok(())
     }
 
     fn link(&mut self, id: NodeId, path: &str) -> Answer {
-        let place = self.place(path)?;
-        if place.node.is_some() {
+        let location = self.location(path)?;
+        if location.node.is_some() {
             return Err(Errno::EXIST);
         }
-        self.may_add(place.folder)?;
+        self.may_add(location.folder)?;
         let node = self.node(id)?;
         if node.is_fixed() || node.is_directory() {
             return Err(Errno::PERM);
@@ -220,38 +220,38 @@ impl Model {
         if node.links == 0 && !node.is_linkable {
             return Err(Errno::NOENT);
         }
-        self.may_hold(place.folder, id)?;
+        self.may_hold(location.folder, id)?;
         let node = self.change(id)?;
         node.links += 1;
         node.is_linkable = false;
-        self.enter(&place, id)?;
+        self.enter(&location, id)?;
         Ok(Outcome::Done)
     }
 
     fn unlink(&mut self, path: &str) -> Answer {
-        let place = self.place(path)?;
-        let id = place.existing()?;
-        self.may_remove(place.folder, id)?;
+        let location = self.location(path)?;
+        let id = location.existing()?;
+        self.may_remove(location.folder, id)?;
         if self.node(id)?.is_directory() {
             return Err(Errno::ISDIR);
         }
-        self.leave(&place, id)?;
+        self.leave(&location, id)?;
         self.change(id)?.links -= 1;
         self.settle(id);
         Ok(Outcome::Done)
     }
 
     fn remove_directory(&mut self, path: &str) -> Answer {
-        let place = self.place(path)?;
-        let id = place.existing()?;
-        self.may_remove(place.folder, id)?;
+        let location = self.location(path)?;
+        let id = location.existing()?;
+        self.may_remove(location.folder, id)?;
         if !self.node(id)?.is_directory() {
             return Err(Errno::NOTDIR);
         }
         if !self.is_empty(id)? {
             return Err(Errno::NOTEMPTY);
         }
-        self.leave(&place, id)?;
+        self.leave(&location, id)?;
         self.change(id)?.links = 0;
         self.settle(id);
         Ok(Outcome::Done)
@@ -285,7 +285,7 @@ impl Model {
     }
 
     fn rename(&mut self, from: &str, to: &str, mode: RenameMode) -> Answer {
-        let (old, new) = (self.place(from)?, self.place(to)?);
+        let (old, new) = (self.location(from)?, self.location(to)?);
         let source = old.existing()?;
         match (mode, new.node) {
             (RenameMode::NoReplace, Some(_)) => return Err(Errno::EXIST),
@@ -321,7 +321,7 @@ impl Model {
 
     fn may_replace(
         &self,
-        (new, target): (&Place, NodeId),
+        (new, target): (&EntryLocation, NodeId),
         source: NodeId,
         mode: RenameMode,
     ) -> Result<(), Errno> {
@@ -355,7 +355,11 @@ impl Model {
         }
     }
 
-    fn exchange_names(&mut self, old: (&Place, NodeId), new: (&Place, NodeId)) -> Answer {
+    fn exchange_names(
+        &mut self,
+        old: (&EntryLocation, NodeId),
+        new: (&EntryLocation, NodeId),
+    ) -> Answer {
         self.leave(old.0, old.1)?;
         self.leave(new.0, new.1)?;
         self.enter(old.0, new.1)?;
@@ -369,7 +373,12 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    fn move_name(&mut self, old: (&Place, NodeId), new: &Place, mode: RenameMode) -> Answer {
+    fn move_name(
+        &mut self,
+        old: (&EntryLocation, NodeId),
+        new: &EntryLocation,
+        mode: RenameMode,
+    ) -> Answer {
         if let Some(target) = new.node {
             self.leave(new, target)?;
             let node = self.change(target)?;
@@ -389,7 +398,7 @@ impl Model {
     }
 }
 
-fn inherit_flags(from: &Settings, to: &mut Settings, is_directory: bool) {
+fn inherit_flags(from: &NodeSettings, to: &mut NodeSettings, is_directory: bool) {
     to.flags |= from.flags & INHERITED;
     if is_directory {
         to.flags |= from.flags & (FileFlags::PROJECT_INHERIT | FileFlags::REALTIME_INHERIT);

@@ -17,7 +17,7 @@ pub const SLOTS: usize = 4;
 
 /// A regular file, by name or as one that is held open.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum FileTarget {
     /// Opened for this operation alone, for writing where it changes anything; a symbolic link in
     /// the last place is refused.
     Path(Path),
@@ -67,9 +67,9 @@ pub enum SetMode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Durable {
     /// One file: fsync.
-    File(Target),
+    File(FileTarget),
     /// Contents and size of one file: fdatasync.
-    Contents(Target),
+    Contents(FileTarget),
     /// A directory: fsync.
     Directory(Path),
     /// Everything: syncfs.
@@ -78,22 +78,22 @@ pub enum Durable {
 
 /// A range of one file and as long a range of another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ranges {
+pub struct FileRanges {
     /// The file that is read from.
-    pub from: Target,
+    pub from: FileTarget,
     /// Where in it.
     pub from_offset: u64,
     /// The file that is changed.
-    pub to: Target,
+    pub to: FileTarget,
     /// Where in it.
     pub to_offset: u64,
     /// How many bytes.
     pub length: u64,
 }
 
-/// Settings of FS_IOC_FSSETXATTR.
+/// NodeSettings of FS_IOC_FSSETXATTR.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct NodeSettings {
     /// The flags; those of the two hints stand for the hints below.
     pub flags: FileFlags,
     /// The project.
@@ -144,7 +144,7 @@ pub struct ListEntry {
 
 /// Whether bytes go through the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum IoMode {
     /// They do.
     Cached,
     /// They do not: O_DIRECT.
@@ -210,52 +210,52 @@ pub enum Operation {
     },
     /// The bytes are [`pattern`] of the number.
     Write {
-        file: Target,
+        file: FileTarget,
         offset: u64,
         length: u64,
         number: u64,
     },
     Read {
-        file: Target,
+        file: FileTarget,
         offset: u64,
         length: u64,
     },
     /// pwritev of so many bytes from each buffer, which are as those of `Write`.
     WritePieces {
-        file: Target,
+        file: FileTarget,
         offset: u64,
         lengths: Vec<u64>,
         number: u64,
-        way: Way,
+        way: IoMode,
     },
     /// preadv.
     ReadPieces {
-        file: Target,
+        file: FileTarget,
         offset: u64,
         lengths: Vec<u64>,
-        way: Way,
+        way: IoMode,
     },
     /// SEEK_DATA and SEEK_HOLE from a sector to the end, and reading nothing but what is called data.
     Scan {
-        file: Target,
+        file: FileTarget,
         offset: u64,
     },
     Truncate {
-        file: Target,
+        file: FileTarget,
         size: u64,
     },
     Allocate {
-        file: Target,
+        file: FileTarget,
         mode: AllocationMode,
         offset: u64,
         length: u64,
     },
     /// FICLONERANGE.
-    Clone(Ranges),
+    Clone(FileRanges),
     /// FIDEDUPERANGE.
-    Deduplicate(Ranges),
+    Deduplicate(FileRanges),
     /// XFS_IOC_EXCHANGE_RANGE of two files.
-    Exchange(Ranges),
+    Exchange(FileRanges),
     /// lsetxattr; the value is [`pattern`] of the number.
     SetAttribute {
         path: Path,
@@ -293,7 +293,7 @@ pub enum Operation {
     },
     SetFlags {
         path: Path,
-        settings: Settings,
+        settings: NodeSettings,
     },
     /// readdir, without `.` and `..`.
     List {
@@ -341,7 +341,7 @@ bitflags! {
     pub struct Abilities: u32 {
         /// Extents can be shared.
         const REFLINK = 1;
-        /// Ranges can be exchanged.
+        /// FileRanges can be exchanged.
         const EXCHANGE = 2;
     }
 }

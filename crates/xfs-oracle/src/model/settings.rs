@@ -3,7 +3,7 @@
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::operation::{Abilities, Operation, Outcome, Settings};
+use super::operation::{Abilities, NodeSettings, Operation, Outcome};
 use super::{Answer, Model, NodeId, Stamp};
 use crate::ioctl::FileFlags;
 
@@ -58,7 +58,7 @@ impl Model {
         if self.node(id)?.is_fixed() { Err(Errno::PERM) } else { Ok(id) }
     }
 
-    fn set_flags(&mut self, path: &str, settings: &Settings) -> Answer {
+    fn set_flags(&mut self, path: &str, settings: &NodeSettings) -> Answer {
         let id = self.lookup(path)?;
         let node = self.node(id)?;
         match node.kind() {
@@ -71,8 +71,12 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// Settings that a node may have, without the hints that their flags do not ask for.
-    fn checked(&self, mut settings: Settings, node: &super::Node) -> Result<Settings, Errno> {
+    /// NodeSettings that a node may have, without the hints that their flags do not ask for.
+    fn checked(
+        &self,
+        mut settings: NodeSettings,
+        node: &super::Node,
+    ) -> Result<NodeSettings, Errno> {
         let is_directory = node.is_directory();
         let flags = settings.flags;
         let for_directories = FileFlags::EXTENT_SIZE_INHERIT

@@ -14,11 +14,11 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{Sought, Subject, scan};
-use crate::ioctl::{self, Span};
+use super::{SeekKind, Subject, scan};
+use crate::ioctl::{self, RangePair};
 use crate::model::{
-    AllocationMode, Durable, Operation, Outcome, Ranges, RenameMode, SLOTS, SetMode, Settings,
-    Target, Way, bytes, list_value, names, pattern,
+    AllocationMode, Durable, FileRanges, FileTarget, IoMode, NodeSettings, Operation, Outcome,
+    RenameMode, SLOTS, SetMode, bytes, list_value, names, pattern,
 };
 use crate::view::Time;
 
@@ -30,12 +30,12 @@ pub struct Kernel {
 }
 
 /// A file that an operation opened, or that stands in a slot.
-enum Held<'a> {
+enum FileHandle<'a> {
     Opened(File),
     Slot(&'a File),
 }
 
-impl Held<'_> {
+impl FileHandle<'_> {
     fn file(&self) -> &File {
         match self {
             Self::Opened(file) => file,
@@ -60,20 +60,25 @@ impl Kernel {
         rustix::fs::open(self.path(path), flags, Mode::empty()).map(File::from)
     }
 
-    fn file(&self, target: &Target, flags: OFlags) -> Result<Held<'_>, Errno> {
+    fn file(&self, target: &FileTarget, flags: OFlags) -> Result<FileHandle<'_>, Errno> {
         match target {
-            Target::Path(path) => self.open_file(path, flags).map(Held::Opened),
-            Target::Slot(slot) => self.slot(*slot).map(Held::Slot),
+            FileTarget::Path(path) => self.open_file(path, flags).map(FileHandle::Opened),
+            FileTarget::Slot(slot) => self.slot(*slot).map(FileHandle::Slot),
         }
     }
 
     /// The same for reads or writes that go this way.
-    fn file_for(&self, target: &Target, flags: OFlags, way: Way) -> Result<Held<'_>, Errno> {
+    fn file_for(
+        &self,
+        target: &FileTarget,
+        flags: OFlags,
+        way: IoMode,
+    ) -> Result<FileHandle<'_>, Errno> {
         let held = self.file(target, flags)?;
-        let Way::Direct = way else { return Ok(held) };
+        let IoMode::Direct = way else { return Ok(held) };
         let path = format!("/proc/self/fd/{}", held.file().as_raw_fd());
         let flags = flags | OFlags::DIRECT | OFlags::CLOEXEC;
-        rustix::fs::open(path, flags, Mode::empty()).map(|file| Held::Opened(file.into()))
+        rustix::fs::open(path, flags, Mode::empty()).map(|file| FileHandle::Opened(file.into()))
     }
 
     fn open_file(&self, path: &str, flags: OFlags) -> Result<File, Errno> {
@@ -168,7 +173,7 @@ impl Kernel {
         rustix::fs::utimensat(CWD, self.path(path), &times, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    fn set_flags(&self, path: &str, settings: &Settings) -> Result<(), Errno> {
+    fn set_flags(&self, path: &str, settings: &NodeSettings) -> Result<(), Errno> {
         self.refuse_special(path, Errno::NOTTY)?;
         let file = self.open(path, OFlags::RDONLY)?;
         let mut attributes = ioctl::file_attributes(&file)?;
@@ -285,14 +290,14 @@ impl Kernel {
 
     fn both<T>(
         &self,
-        ranges: &Ranges,
+        ranges: &FileRanges,
         flags: OFlags,
-        act: impl FnOnce(&File, &File, Span) -> Result<T, Errno>,
+        act: impl FnOnce(&File, &File, RangePair) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let from = self.file(&ranges.from, flags)?;
         let to = self.file(&ranges.to, OFlags::RDWR)?;
-        let Ranges { from_offset, to_offset, length, .. } = *ranges;
-        act(from.file(), to.file(), Span { from_offset, to_offset, length })
+        let FileRanges { from_offset, to_offset, length, .. } = *ranges;
+        act(from.file(), to.file(), RangePair { from_offset, to_offset, length })
     }
 }
 
@@ -326,13 +331,13 @@ impl Subject for Kernel {
 const ALIGNMENT: usize = 4096;
 
 /// So many bytes of aligned memory.
-struct Aligned {
+struct AlignedBuffer {
     buffer: Vec<u8>,
     start: usize,
     length: usize,
 }
 
-impl Aligned {
+impl AlignedBuffer {
     fn new(length: usize) -> Self {
         let buffer = vec![0; length + ALIGNMENT];
         let start = buffer.as_ptr().align_offset(ALIGNMENT);
@@ -346,7 +351,7 @@ impl Aligned {
 
 fn write_pieces(file: &File, offset: u64, lengths: &[u64], number: u64) -> Result<(), Errno> {
     let total = lengths.iter().sum::<u64>() as usize;
-    let mut memory = Aligned::new(total);
+    let mut memory = AlignedBuffer::new(total);
     memory.bytes_mut().copy_from_slice(&pattern(number, offset, total));
     let mut rest: &[u8] = memory.bytes_mut();
     let mut pieces = Vec::new();
@@ -363,7 +368,7 @@ fn write_pieces(file: &File, offset: u64, lengths: &[u64], number: u64) -> Resul
 }
 
 fn read_pieces(file: &File, offset: u64, lengths: &[u64]) -> Result<Outcome, Errno> {
-    let mut memory = Aligned::new(lengths.iter().sum::<u64>() as usize);
+    let mut memory = AlignedBuffer::new(lengths.iter().sum::<u64>() as usize);
     let mut rest = memory.bytes_mut();
     let mut pieces = Vec::new();
     for length in lengths {
@@ -378,8 +383,8 @@ fn read_pieces(file: &File, offset: u64, lengths: &[u64]) -> Result<Outcome, Err
 fn scan_file(file: &File, offset: u64) -> Result<Outcome, Errno> {
     let size = rustix::fs::fstat(file)?.st_size as u64;
     let seek = |sought, at| match sought {
-        Sought::Data => seek_data(file, at),
-        Sought::Hole => seek_to(file, SeekFrom::Hole(at)),
+        SeekKind::Data => seek_data(file, at),
+        SeekKind::Hole => seek_to(file, SeekFrom::Hole(at)),
     };
     let read = |at, length: u64| {
         let mut buffer = vec![0; length as usize];

@@ -21,7 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use xfs_oracle::harness::{Trial, TrialError, patiently, run, seeds};
 use xfs_oracle::model::{Features, Generator, Model, Operation, SLOTS};
 use xfs_oracle::{
-    Differences, Disagreement, Geometry, Image, Kernel, Run, Time, Tree, guarded,
+    AgreementRun, Differences, Disagreement, Geometry, Image, Kernel, Time, Tree, guarded,
     ready_with_programs, replay,
 };
 
@@ -90,7 +90,7 @@ fn check_kernel(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
         std::fs::create_dir(&path).map(|()| path).map_err(text)
     };
     let root = place("judged")?;
-    let (mut kernel, mut run) = (Kernel::new(&root), Run::new(seed, features));
+    let (mut kernel, mut run) = (Kernel::new(&root), AgreementRun::new(seed, features));
     let inspect = |model: &Model, folder: &str| -> Result<(), String> {
         let tree = Tree::walk(mount.path()).map_err(|error| error.to_string())?;
         model.differences(&tree, folder, since).into_result()
@@ -134,7 +134,7 @@ fn check_library(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     std::fs::create_dir(&fresh).map_err(text)?;
     let empty = image.copy(&fresh)?;
     let since = now();
-    let mut run = Run::new(seed, features);
+    let mut run = AgreementRun::new(seed, features);
     for _ in 0..stretches {
         let mut library = open(&image)?;
         let outcome = match run.perform(STRETCH, &mut library) {
@@ -175,7 +175,7 @@ fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = volume.make(folder.path())?;
     let (since, mut library) = (now(), open(&image)?);
-    let mut run = Run::with(Generator::of_contents(seed, features), features);
+    let mut run = AgreementRun::with(Generator::of_contents(seed, features), features);
     let outcome = run.perform(stretches * OPERATIONS_PER_STRETCH, &mut library);
     outcome.and_then(|()| run.close(&mut library)).map_err(|disagreement| {
         let (count, last) = (run.history().len(), run.history().last());
@@ -191,7 +191,7 @@ fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     ready_with_programs()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (mut image, features) = volume.make(folder.path())?;
-    let mut run = Run::new(volume.seed, features);
+    let mut run = AgreementRun::new(volume.seed, features);
     let since = now();
     for round in 0..stretches * ROUNDS_PER_STRETCH {
         let about = |what: String| volume.failed(format!("round {round}: {what}"));
@@ -231,7 +231,7 @@ fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     let work = |thread: u64| -> Result<Model, String> {
         let name = format!("thread-{thread}");
         let mut library = Library::below(opened.clone(), &name).map_err(|e| e.to_string())?;
-        let mut run = Run::new(seed << 8 | thread, features);
+        let mut run = AgreementRun::new(seed << 8 | thread, features);
         run.perform(stretches * OPERATIONS_PER_STRETCH, &mut library)
             .and_then(|()| run.close(&mut library))
             .map_err(|other| format!("thread {thread}: {}", other.what()))?;

@@ -6,7 +6,7 @@ use ferroxfs::OpenOptions;
 use ferroxfs::format::{IncompatFeatures, RoCompatFeatures};
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Abilities, Features};
-use xfs_oracle::{Feature, Geometry, Image};
+use xfs_oracle::{Geometry, GeometryFeature, Image};
 
 /// Every kernel mounts volumes whose blocks are no larger.
 const SMALLEST_PAGE_BYTES: u64 = 4096;
@@ -27,7 +27,10 @@ pub(crate) fn of_seed(seed: u64) -> Option<Geometry> {
         return named(&name);
     }
     let is_fit = |geometry: &Geometry| {
-        matches!(geometry.feature, Feature::Plain | Feature::Renamed | Feature::Full)
+        matches!(
+            geometry.feature,
+            GeometryFeature::Plain | GeometryFeature::Renamed | GeometryFeature::Full
+        )
     };
     let is_new = |geometry: &Geometry| !WITH_EVERY_SEED.contains(&geometry.name);
     let all: Vec<_> = Geometry::ALL.into_iter().filter(is_fit).filter(is_new).collect();

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::{Durable, Model, Operation};
-use xfs_oracle::{Chronicle, Geometry, Subject, guarded, ready_with_programs};
+use xfs_oracle::{CrashHistory, Geometry, Subject, guarded, ready_with_programs};
 use xfs_testkit::{CowDevice, FailingDevice, Fault, Persistence, Prng, RequestKind};
 
 use crate::history::{prepare, recover, writable};
-use crate::judge::Crashed;
+use crate::judge::CrashCase;
 use crate::library::Library;
 use crate::volumes::make;
 use crate::{is_long, script, text};
@@ -42,10 +42,10 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
             let fault = Fault { kind, nth, persistence };
             let is_repaired = is_long() || nth / share % REPAIRED_SHARE == 0;
             let check = || -> Result<bool, String> {
-                let attempt = Attempt::run(&start, &model, &operations, (fault, seed))?;
+                let attempt = ScriptAttempt::run(&start, &model, &operations, (fault, seed))?;
                 let recovery = recover(attempt.device)?;
                 let recovered = recovery.replay(usize::MAX);
-                let judge = Crashed {
+                let judge = CrashCase {
                     chronicle: &attempt.chronicle,
                     point: usize::MAX,
                     image: &image,
@@ -96,15 +96,15 @@ fn script(model: &Model, seed: u64) -> Vec<Operation> {
 }
 
 /// A script that has been performed as far as it went.
-struct Attempt {
-    chronicle: Chronicle,
+struct ScriptAttempt {
+    chronicle: CrashHistory,
     /// What the device held in the end.
     device: CowDevice,
     /// Whether any request has failed.
     has_failed: bool,
 }
 
-impl Attempt {
+impl ScriptAttempt {
     fn run(
         start: &CowDevice,
         model: &Model,
@@ -114,7 +114,7 @@ impl Attempt {
         let held = Arc::new(start.fork());
         let device = Arc::new(FailingDevice::new(held.clone(), seed << 32 | fault.nth));
         device.set_fault(Some(fault));
-        let mut chronicle = Chronicle::new(model.clone());
+        let mut chronicle = CrashHistory::new(model.clone());
         let performed = guarded(|| match writable((device.clone(), None)) {
             Ok(volume) => {
                 let mut library = Library::new(volume);
@@ -137,7 +137,7 @@ fn perform(
     library: &mut Library,
     mut model: Model,
     operations: &[Operation],
-    chronicle: &mut Chronicle,
+    chronicle: &mut CrashHistory,
 ) -> Result<(), String> {
     for (number, operation) in operations.iter().enumerate() {
         let (expected, found) = (model.perform(operation), library.perform(operation));

@@ -8,7 +8,7 @@ use ferroxfs::{
     AllocateMode, Changes, Creation, Error, File, NewKind, PosixError, RangeMode, Volume,
 };
 use xfs_oracle::FileFlags;
-use xfs_oracle::model::{AllocationMode, Model, Operation, Settings, Target};
+use xfs_oracle::model::{AllocationMode, FileTarget, Model, NodeSettings, Operation};
 
 /// Pieces of free space.
 const PIECES: u64 = 1500;
@@ -21,11 +21,11 @@ const MODE: u32 = 0o600;
 pub(crate) fn make(volume: Volume, model: &mut Model) -> Result<(), String> {
     take_and_give_back(volume).map_err(|error| error.to_string())?;
     let path = || BALLAST.to_owned();
-    let flags = Settings { flags: FileFlags::IMMUTABLE, ..Settings::default() };
+    let flags = NodeSettings { flags: FileFlags::IMMUTABLE, ..NodeSettings::default() };
     let done = [
         Operation::Create { path: path(), mode: MODE },
         Operation::Allocate {
-            file: Target::Path(path()),
+            file: FileTarget::Path(path()),
             mode: AllocationMode::AllocateKeepSize,
             offset: 0,
             length: PIECE_BYTES,

@@ -9,7 +9,7 @@ use ferroxfs::{SharedDevice, Superblock, Volume};
 use xfs_device::{FileDevice, WindowDevice};
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Durable, Features, Generator, Model, Operation};
-use xfs_oracle::{Chronicle, Feature, Geometry, Image, Subject, guarded};
+use xfs_oracle::{CrashHistory, Geometry, GeometryFeature, Image, Subject, guarded};
 use xfs_testkit::{Atomicity, CowDevice, JoinedDevice, Recording, RecordingDevice};
 
 use crate::library::Library;
@@ -30,7 +30,7 @@ pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
 }
 
 /// The devices of a volume: that of the data, and that of the log, where it has one.
-pub(crate) type Disks = (SharedDevice, Option<SharedDevice>);
+pub(crate) type VolumeDisks = (SharedDevice, Option<SharedDevice>);
 
 /// Where the log's device begins on one that holds both.
 fn boundary(whole: SharedDevice) -> Option<u64> {
@@ -40,7 +40,7 @@ fn boundary(whole: SharedDevice) -> Option<u64> {
 }
 
 /// The devices of a volume that is recorded.
-pub(crate) fn disks(whole: &Arc<RecordingDevice>) -> Disks {
+pub(crate) fn disks(whole: &Arc<RecordingDevice>) -> VolumeDisks {
     match boundary(whole.clone()) {
         Some(boundary) => {
             let [data, log] = whole.split(boundary);
@@ -71,14 +71,14 @@ fn open_writable(image: &Image) -> Result<Volume, TrialError> {
 }
 
 /// Opens a volume in memory for writing. One with small blocks discards what is freed.
-pub(crate) fn writable(disks: Disks) -> Result<Volume, ferroxfs::OpenError> {
+pub(crate) fn writable(disks: VolumeDisks) -> Result<Volume, ferroxfs::OpenError> {
     writable_by(ferroxfs::OpenOptions::new(), disks)
 }
 
 /// The same with further options.
 pub(crate) fn writable_by(
     options: ferroxfs::OpenOptions,
-    (data, log): Disks,
+    (data, log): VolumeDisks,
 ) -> Result<Volume, ferroxfs::OpenError> {
     let options = options.writable(true);
     let described = options.with_devices(Arc::clone(&data), None).describe();
@@ -94,7 +94,7 @@ pub(crate) fn prepare(
     operations: &[Operation],
 ) -> Result<(CowDevice, Model), TrialError> {
     let mut model = Model::new(features);
-    if geometry.feature == Feature::Fragmented {
+    if geometry.feature == GeometryFeature::Fragmented {
         let volume = open_writable(image)?;
         fragments::make(volume, &mut model).map_err(text)?;
     }
@@ -111,14 +111,14 @@ pub(crate) fn prepare(
 }
 
 /// A history that has been performed, and what it did to its device.
-pub(crate) struct History {
-    pub(crate) chronicle: Chronicle,
+pub(crate) struct RecordedHistory {
+    pub(crate) chronicle: CrashHistory,
     operations: Vec<Operation>,
     pub(crate) recording: Recording,
     pub(crate) superblock: Superblock,
 }
 
-impl History {
+impl RecordedHistory {
     /// Performs so many operations on a volume that holds what `model` says; after every `sync_every` of
     /// them everything is made durable.
     pub(crate) fn random(
@@ -150,7 +150,7 @@ impl History {
         let volume = writable(disks(&device)).map_err(|error| error.to_string())?;
         let superblock = volume.superblock().clone();
         let mut library = Library::new(volume);
-        let (mut chronicle, mut operations) = (Chronicle::new(model.clone()), Vec::new());
+        let (mut chronicle, mut operations) = (CrashHistory::new(model.clone()), Vec::new());
         while let Some(operation) = next(&model) {
             let began = device.position();
             let (expected, found) = (model.perform(&operation), library.perform(&operation));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ferroxfs::{SharedDevice, Volume};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::Bytes;
-use xfs_oracle::{Chronicle, Differences, Image, OracleError, Tree};
+use xfs_oracle::{CrashHistory, Differences, Image, OracleError, Tree};
 use xfs_testkit::CowDevice;
 
 use crate::history::{materialise, open, recover};
@@ -14,8 +14,8 @@ use crate::ours;
 use crate::resumed::resumed;
 
 /// A device after a cut, and what it has to be compared with.
-pub(crate) struct Crashed<'a> {
-    pub(crate) chronicle: &'a Chronicle,
+pub(crate) struct CrashCase<'a> {
+    pub(crate) chronicle: &'a CrashHistory,
     /// The position of the history's device where the power failed.
     pub(crate) point: usize,
     /// The image that the history began with.
@@ -24,7 +24,7 @@ pub(crate) struct Crashed<'a> {
     pub(crate) folder: &'a Path,
 }
 
-impl Crashed<'_> {
+impl CrashCase<'_> {
     /// Judges what a recovered device shows. Returns the state that it is in, and the tree.
     pub(crate) fn state(&self, recovered: CowDevice) -> Result<(usize, Tree), String> {
         let volume = open(recovered)?;

@@ -4,7 +4,7 @@
 //! A history of one thread, or of several, runs on a device that records what happens to it. For each cut the image
 //! is recovered twice, by us and by the kernel. Then xfs_repair must find nothing in either, both
 //! must show the same inodes, and what they show must be a state of the history that keeps every
-//! promise of the syncs that had returned ([`Chronicle`](xfs_oracle::Chronicle)). Our recovery is cut as
+//! promise of the syncs that had returned ([`CrashHistory`](xfs_oracle::CrashHistory)). Our recovery is cut as
 //! well, and what that leaves is judged likewise.
 //!
 //! - [`random`]: long histories of everything, cut anywhere.

@@ -6,8 +6,8 @@ use xfs_oracle::harness::TrialError;
 use xfs_oracle::{Geometry, Image, ready_with_programs};
 use xfs_testkit::{CowDevice, PowerCuts};
 
-use crate::history::{History, atomicity, keep, prepare, recover};
-use crate::judge::Crashed;
+use crate::history::{RecordedHistory, atomicity, keep, prepare, recover};
+use crate::judge::CrashCase;
 use crate::text;
 use crate::volumes::make;
 
@@ -27,13 +27,13 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = make(geometry, folder.path())?;
     let start = prepare((geometry, &image), features, &[])?;
-    let history = History::random(start, seed, (OPERATIONS, SYNC_EVERY))?;
+    let history = RecordedHistory::random(start, seed, (OPERATIONS, SYNC_EVERY))?;
     let cuts = PowerCuts::new(&history.recording, atomicity(&history.superblock));
     check_judge(&history, &image, folder.path())?;
     for number in 0..CUTS {
         let cut = cuts.sample(seed << 16 | number);
         let crashed = cuts.after(cut);
-        let judge = Crashed {
+        let judge = CrashCase {
             chronicle: &history.chronicle,
             point: cut.point(),
             image: &image,
@@ -54,8 +54,8 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
 
 /// Cuts a recovery, and the recovery of what that leaves.
 fn check_recovery(
-    history: &History,
-    judge: &Crashed<'_>,
+    history: &RecordedHistory,
+    judge: &CrashCase<'_>,
     (crashed, seed): (&CowDevice, u64),
 ) -> Result<(), (String, CowDevice)> {
     let atomicity = atomicity(&history.superblock);
@@ -76,9 +76,9 @@ fn check_recovery(
 /// A judge that finds nothing would not find this either: the device is as it was before the last change of
 /// names that a sync promised, and every sync is said to have returned. Where names came back that there
 /// had been before, it may rightly find nothing; then it is asked further back.
-fn check_judge(history: &History, image: &Image, folder: &Path) -> Result<(), TrialError> {
+fn check_judge(history: &RecordedHistory, image: &Image, folder: &Path) -> Result<(), TrialError> {
     let chronicle = &history.chronicle;
-    let judge = Crashed { chronicle, point: usize::MAX, image, folder };
+    let judge = CrashCase { chronicle, point: usize::MAX, image, folder };
     let Some(mut position) = chronicle.before_promised_change() else { return Ok(()) };
     while position > 0 {
         let recovery = recover(history.recording.replay(position))?;

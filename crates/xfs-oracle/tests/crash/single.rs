@@ -11,8 +11,8 @@ use xfs_oracle::model::{Model, Operation};
 use xfs_oracle::{Geometry, Image, ready_with_programs};
 use xfs_testkit::{CowDevice, Cut, PowerCuts, Recording};
 
-use crate::history::{History, atomicity, prepare, recover};
-use crate::judge::Crashed;
+use crate::history::{RecordedHistory, atomicity, prepare, recover};
+use crate::judge::CrashCase;
 use crate::volumes::make;
 use crate::{is_long, script, text};
 
@@ -38,7 +38,8 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     let pairs = pairs.enumerate().filter(|(number, _)| number % share == seed as usize % share);
     for (number, pair) in pairs {
         let is_witnessed = number / share % WITNESSED_SHARE == 0;
-        let trial = Pair { image: &image, folder: folder.path(), start: &start, model: &model };
+        let trial =
+            PairTrial { image: &image, folder: folder.path(), start: &start, model: &model };
         trial
             .check(&pair, seed << 16 | number as u64, is_witnessed)
             .map_err(|what| text(format!("seed {seed}, pair {number}, {pair:?}: {what}")))?;
@@ -47,23 +48,23 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
 }
 
 /// What a pair is performed on.
-struct Pair<'a> {
+struct PairTrial<'a> {
     image: &'a Image,
     folder: &'a Path,
     start: &'a CowDevice,
     model: &'a Model,
 }
 
-impl Pair<'_> {
+impl PairTrial<'_> {
     fn check(&self, pair: &[Operation], seed: u64, is_witnessed: bool) -> Result<(), String> {
         let mut rest = pair.iter();
         let next = |_: &Model| rest.next().cloned();
-        let history = History::record(self.start.fork(), self.model.clone(), next)?;
+        let history = RecordedHistory::record(self.start.fork(), self.model.clone(), next)?;
         let atomicity = atomicity(&history.superblock);
         let cuts = PowerCuts::new(&history.recording, atomicity.clone());
         for cut in chosen(&cuts, &history.recording, seed) {
             let crashed = cuts.after(cut);
-            let judge = Crashed {
+            let judge = CrashCase {
                 chronicle: &history.chronicle,
                 point: cut.point(),
                 image: self.image,

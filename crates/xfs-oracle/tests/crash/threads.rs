@@ -29,8 +29,8 @@ use crate::judge::Witnesses;
 use crate::library::Library;
 use crate::volumes::make;
 use crate::{is_long, ours, text};
-use life::{Life, Sync};
-use own::Owner;
+use life::{ThreadLife, VolumeSync};
+use own::OwnFiles;
 
 const THREADS: u64 = 4;
 /// Slots of the log, whatever processors there are: more than threads, so that each has its own mostly.
@@ -68,7 +68,7 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     let witnesses = Witnesses { image: &image, folder: folder.path() };
     for number in 0..histories {
         let check = |seed| {
-            let history = History::perform(start.fork(), features, seed)?;
+            let history = ThreadHistory::perform(start.fork(), features, seed)?;
             history.check_judge()?;
             history.check_cuts(&witnesses, (seed, cuts))
         };
@@ -79,43 +79,43 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
 }
 
 /// What all threads use.
-struct Stage {
+struct SharedVolume {
     volume: Volume,
     device: Arc<RecordingDevice>,
     /// Orders what threads have done against syncs.
     clock: AtomicU64,
 }
 
-impl Stage {
+impl SharedVolume {
     /// A moment after everything that had one before.
     fn tick(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
 
     /// Makes everything durable, and says what that promises.
-    fn sync(&self) -> Result<Sync, String> {
+    fn sync(&self) -> Result<VolumeSync, String> {
         let began = self.tick();
         self.volume.sync().map_err(|error| format!("sync: {error}"))?;
-        Ok(Sync { began, position: self.device.position() })
+        Ok(VolumeSync { began, position: self.device.position() })
     }
 }
 
 /// What threads have done to a device.
-struct History {
+struct ThreadHistory {
     /// One for each thread.
-    lives: Vec<Life>,
-    syncs: Vec<Sync>,
+    lives: Vec<ThreadLife>,
+    syncs: Vec<VolumeSync>,
     recording: Recording,
     superblock: Superblock,
 }
 
-impl History {
+impl ThreadHistory {
     fn perform(start: CowDevice, features: Features, seed: u64) -> Result<Self, String> {
         let device = Arc::new(RecordingDevice::of(start));
         let options = OpenOptions::new().log_slots(LOG_SLOTS);
         let volume = writable_by(options, disks(&device)).map_err(|error| error.to_string())?;
         let superblock = volume.superblock().clone();
-        let stage = Stage { volume, device, clock: AtomicU64::new(0) };
+        let stage = SharedVolume { volume, device, clock: AtomicU64::new(0) };
         let (lives, syncs) = std::thread::scope(|scope| {
             let (due, dues) = channel();
             let start = |thread| {
@@ -176,7 +176,7 @@ impl History {
         let position = self.recording.requests().len() / 2;
         let recovered = recover(self.recording.replay(position))?.replay(usize::MAX);
         let tree = walk(recovered)?;
-        let judge = |life: &Life| life.judge(&tree, usize::MAX, &self.syncs);
+        let judge = |life: &ThreadLife| life.judge(&tree, usize::MAX, &self.syncs);
         match self.lives.iter().try_for_each(judge) {
             Ok(()) => {
                 Err(format!("the device before request {position} passes for that of the end"))
@@ -200,20 +200,20 @@ fn walk(recovered: CowDevice) -> Result<Tree, String> {
     ours::walk(&open(recovered)?).map_err(|error| format!("our tree: {error}"))
 }
 
-fn sync_when_due(stage: &Stage, dues: &Receiver<()>) -> Result<Vec<Sync>, String> {
+fn sync_when_due(stage: &SharedVolume, dues: &Receiver<()>) -> Result<Vec<VolumeSync>, String> {
     dues.iter().map(|()| stage.sync()).collect()
 }
 
 /// What one thread does.
 fn work(
-    stage: &Stage,
+    stage: &SharedVolume,
     features: Features,
     (thread, seed): (u64, u64),
     due: &Sender<()>,
-) -> Result<Life, String> {
+) -> Result<ThreadLife, String> {
     let mut prng = Prng::new(seed << 8 | thread);
     let mut library = Library::new(stage.volume.clone());
-    let mut owner = Owner::new(stage, thread);
+    let mut owner = OwnFiles::new(stage, thread);
     let touched = touched_files(stage, thread).map_err(|error| format!("files: {error}"))?;
     let mut touched = touched.iter().cycle();
     for number in 1..=OPERATIONS {
@@ -241,7 +241,7 @@ fn work(
 }
 
 /// Makes the files that a thread touches.
-fn touched_files(stage: &Stage, thread: u64) -> ferroxfs::Result<Vec<Node>> {
+fn touched_files(stage: &SharedVolume, thread: u64) -> ferroxfs::Result<Vec<Node>> {
     let creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
     let root = stage.volume.root()?;
     let folder = root.create(format!("touched-{thread}"), &NewKind::Directory, &creation)?;

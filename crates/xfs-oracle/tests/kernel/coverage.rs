@@ -6,7 +6,7 @@ use ferroxfs::format::RoCompatFeatures;
 use ferroxfs::{FileType, InodeNumber, Node, Result, Volume};
 use xfs_format::inode::{ForkFormat, ForkKind};
 use xfs_inode::Fork;
-use xfs_oracle::{Differences, Feature, Geometry, Tree};
+use xfs_oracle::{Differences, Geometry, GeometryFeature, Tree};
 
 /// Formats that every volume has.
 const ALWAYS: [&str; 15] = [
@@ -51,7 +51,7 @@ pub(crate) fn check(
     if shape.has_ro_compat(RoCompatFeatures::REFLINK) {
         wanted.push("shared extents");
     }
-    if geometry.feature == Feature::Full {
+    if geometry.feature == GeometryFeature::Full {
         wanted.push("partial chunks of inodes");
     }
     for format in wanted.into_iter().filter(|format| !seen.contains(format)) {

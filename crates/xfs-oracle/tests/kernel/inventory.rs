@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ferroxfs::Volume;
 use serde_json::Value;
-use xfs_oracle::{Differences, Node, Time, Tree};
+use xfs_oracle::{Differences, InodeView, Time, Tree};
 use xfs_scan::{Field, Fields, Format, Header, Output, ScanOptions, ScanSource, scan};
 
 /// So little memory that rows wait in the spill file, for two threads.
@@ -60,7 +60,7 @@ fn rows(volume: &Volume, options: ScanOptions) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| error.to_string())
 }
 
-fn check_row(number: u64, node: &Node, row: &Value, differences: &mut Differences) {
+fn check_row(number: u64, node: &InodeView, row: &Value, differences: &mut Differences) {
     let place = format!("scan: inode {number}");
     let mut numbers: BTreeMap<&str, u64> = BTreeMap::from([
         ("mode", node.mode.into()),

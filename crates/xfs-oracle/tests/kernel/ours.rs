@@ -6,7 +6,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use ferroxfs::{Error, FileType, Metadata, Node, Result, Timestamp, Volume};
 use xfs_format::inode::ForkKind;
-use xfs_oracle::{Contents, Entry, ExtentFlags, FileExtent, FileFlags, Opened, Time, Tree};
+use xfs_oracle::{
+    Contents, DirectoryEntry, ExtentFlags, FileExtent, FileFlags, OpenAttributes, Time, Tree,
+};
 
 /// Walks the whole volume from its root.
 pub(crate) fn walk(volume: &Volume) -> Result<Tree> {
@@ -21,7 +23,7 @@ pub(crate) fn walk(volume: &Volume) -> Result<Tree> {
             let entry = entry?;
             let name = entry.name().as_bytes().to_vec();
             let kind = entry.file_type().map_or(rustix::fs::FileType::Unknown, file_type);
-            entries.insert(name.clone(), Entry { inode: entry.number().0, kind });
+            entries.insert(name.clone(), DirectoryEntry { inode: entry.number().0, kind });
             let path = if path.is_empty() { name } else { [&path, name.as_slice()].join(&b'/') };
             let child = visit(&mut tree, &entry.node()?, &path)?;
             if let Some(folder) = child {
@@ -47,10 +49,10 @@ fn visit(tree: &mut Tree, child: &Node, path: &[u8]) -> Result<Option<Node>> {
     Ok((child.file_type() == FileType::Directory).then(|| child.clone()))
 }
 
-fn node(node: &Node, path: Vec<u8>) -> Result<xfs_oracle::Node> {
+fn node(node: &Node, path: Vec<u8>) -> Result<xfs_oracle::InodeView> {
     let metadata = node.metadata();
     let is_open = metadata.is_file() || metadata.is_dir();
-    Ok(xfs_oracle::Node {
+    Ok(xfs_oracle::InodeView {
         paths: vec![path],
         mode: metadata.mode.into(),
         links: metadata.nlink,
@@ -74,8 +76,8 @@ fn node(node: &Node, path: Vec<u8>) -> Result<xfs_oracle::Node> {
     })
 }
 
-fn opened(node: &Node, metadata: &Metadata) -> Result<Opened> {
-    Ok(Opened {
+fn opened(node: &Node, metadata: &Metadata) -> Result<OpenAttributes> {
+    Ok(OpenAttributes {
         flags: FileFlags::from_bits_retain(metadata.xflags.bits()),
         project_id: metadata.project_id,
         extent_size: metadata.extent_size_hint_bytes as u32,

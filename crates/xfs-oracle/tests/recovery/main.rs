@@ -23,52 +23,52 @@ use ferroxfs::{Devices, OpenError, OpenOptions};
 use xfs_device::{FileDevice, SharedDevice};
 use xfs_oracle::harness::{Trial, TrialError, patiently, run};
 use xfs_oracle::model::{Abilities, Features};
-use xfs_oracle::{Crash, Differences, Image, Load, Tree, ready};
+use xfs_oracle::{CrashLoad, CrashRecipe, Differences, Image, Tree, ready};
 use xfs_testkit::{CowDevice, FailingDevice, Fault, Persistence, RequestKind};
 
-const CRASHES: [Crash; 5] = [
-    Crash {
+const CRASHES: [CrashRecipe; 5] = [
+    CrashRecipe {
         name: "flushed",
         options: "-n parent=0 -m rmapbt=1",
         external_log: false,
-        load: Load::Names,
+        load: CrashLoad::Names,
         operations: 3000,
         sync_every: 700,
         flushes: true,
     },
-    Crash {
+    CrashRecipe {
         name: "not-flushed",
         options: "-n parent=0",
         external_log: false,
-        load: Load::Names,
+        load: CrashLoad::Names,
         operations: 2500,
         sync_every: 1000,
         flushes: false,
     },
-    Crash {
+    CrashRecipe {
         name: "parent",
         options: "-n parent=1",
         external_log: false,
-        load: Load::Names,
+        load: CrashLoad::Names,
         operations: 2000,
         sync_every: 600,
         flushes: true,
     },
-    Crash {
+    CrashRecipe {
         name: "external-log-parent",
         options: "-n parent=1 -m rmapbt=0 -b size=1024",
         external_log: true,
-        load: Load::Names,
+        load: CrashLoad::Names,
         operations: 2000,
         sync_every: 900,
         flushes: false,
     },
     // The smallest log there is for such a volume: it wraps several times.
-    Crash {
+    CrashRecipe {
         name: "wrapped-log",
         options: "-n parent=0 -l size=16m,su=32k -m rmapbt=0,reflink=0",
         external_log: false,
-        load: Load::Names,
+        load: CrashLoad::Names,
         operations: 100_000,
         sync_every: 100,
         flushes: true,
@@ -77,30 +77,30 @@ const CRASHES: [Crash; 5] = [
 
 /// Every operation there is: intents are open, files without a name are, and blocks for copies on
 /// write.
-const EVERYTHING: [Crash; 3] = [
-    Crash {
+const EVERYTHING: [CrashRecipe; 3] = [
+    CrashRecipe {
         name: "everything",
         options: "-n parent=0 -m rmapbt=1",
         external_log: false,
-        load: Load::Everything(features(4096, Abilities::REFLINK)),
+        load: CrashLoad::Everything(features(4096, Abilities::REFLINK)),
         operations: 1200,
         sync_every: usize::MAX,
         flushes: true,
     },
-    Crash {
+    CrashRecipe {
         name: "everything-parent",
         options: "-n parent=1 -i exchange=1",
         external_log: false,
-        load: Load::Everything(features(4096, Abilities::all())),
+        load: CrashLoad::Everything(features(4096, Abilities::all())),
         operations: 900,
         sync_every: usize::MAX,
         flushes: true,
     },
-    Crash {
+    CrashRecipe {
         name: "everything-not-flushed",
         options: "-b size=1024",
         external_log: true,
-        load: Load::Everything(features(1024, Abilities::REFLINK)),
+        load: CrashLoad::Everything(features(1024, Abilities::REFLINK)),
         operations: 1200,
         sync_every: usize::MAX,
         flushes: false,
@@ -113,7 +113,7 @@ const fn features(block_bytes: u64, abilities: Abilities) -> Features {
 
 fn main() -> ExitCode {
     let (seeds, many) = if std::env::var_os("FERROXFS_LONG").is_some() { (10, 70) } else { (1, 4) };
-    let trial = |crash: Crash, number: u64| {
+    let trial = |crash: CrashRecipe, number: u64| {
         let name = format!("same_recovery_as_the_kernel::{}::{number}", crash.name);
         Trial::new(name, move || check_crash(&crash, number))
     };
@@ -126,7 +126,7 @@ fn main() -> ExitCode {
     run(names.chain(everything).chain(odd).collect())
 }
 
-fn check_crash(crash: &Crash, seed: u64) -> Result<(), TrialError> {
+fn check_crash(crash: &CrashRecipe, seed: u64) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let image = crash.make(folder.path(), seed)?;

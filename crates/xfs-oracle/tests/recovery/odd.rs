@@ -21,35 +21,39 @@ const CRC: usize = 32;
 const FILES: usize = 60;
 
 /// A change of a record, and whether its checksum is made right again.
-struct Change {
+struct RecordChange {
     name: &'static str,
     is_sealed: bool,
     change: fn(&mut [u8]),
 }
 
-const CHANGES: [Change; 14] = [
-    Change {
+const CHANGES: [RecordChange; 14] = [
+    RecordChange {
         name: "lsn",
         is_sealed: true,
         change: |record| record[23] = record[23].wrapping_add(5),
     },
-    Change { name: "lsn 0", is_sealed: true, change: |record| record[16..24].fill(0) },
-    Change { name: "cycle of the lsn", is_sealed: true, change: |record| record[19] += 1 },
-    Change {
+    RecordChange { name: "lsn 0", is_sealed: true, change: |record| record[16..24].fill(0) },
+    RecordChange { name: "cycle of the lsn", is_sealed: true, change: |record| record[19] += 1 },
+    RecordChange {
         name: "tail",
         is_sealed: true,
         change: |record| record[31] = record[31].wrapping_add(3),
     },
-    Change { name: "tail 0", is_sealed: true, change: |record| record[24..32].fill(0) },
-    Change { name: "previous block", is_sealed: true, change: |record| record[36..40].fill(7) },
-    Change { name: "uuid", is_sealed: true, change: |record| record[304] ^= 1 },
-    Change { name: "version", is_sealed: true, change: |record| record[11] = 3 },
-    Change { name: "cycle", is_sealed: true, change: |record| record[7] += 1 },
-    Change { name: "length 0", is_sealed: true, change: |record| record[12..16].fill(0) },
-    Change { name: "length", is_sealed: true, change: |record| record[14] += 2 },
-    Change { name: "checksum", is_sealed: false, change: |record| record[CRC] ^= 1 },
-    Change { name: "payload", is_sealed: false, change: |record| record[700] ^= 1 },
-    Change {
+    RecordChange { name: "tail 0", is_sealed: true, change: |record| record[24..32].fill(0) },
+    RecordChange {
+        name: "previous block",
+        is_sealed: true,
+        change: |record| record[36..40].fill(7),
+    },
+    RecordChange { name: "uuid", is_sealed: true, change: |record| record[304] ^= 1 },
+    RecordChange { name: "version", is_sealed: true, change: |record| record[11] = 3 },
+    RecordChange { name: "cycle", is_sealed: true, change: |record| record[7] += 1 },
+    RecordChange { name: "length 0", is_sealed: true, change: |record| record[12..16].fill(0) },
+    RecordChange { name: "length", is_sealed: true, change: |record| record[14] += 2 },
+    RecordChange { name: "checksum", is_sealed: false, change: |record| record[CRC] ^= 1 },
+    RecordChange { name: "payload", is_sealed: false, change: |record| record[700] ^= 1 },
+    RecordChange {
         name: "no header",
         is_sealed: false,
         change: |record| record[..4].copy_from_slice(&[0, 0, 0, 7]),
@@ -65,7 +69,7 @@ pub(crate) fn check(before_last: usize) -> Result<(), TrialError> {
     let place = records.len().checked_sub(before_last + 1).and_then(|index| records.get(index));
     let (offset, length) = *place.ok_or_else(|| text("too few records"))?;
     let mut failures = Vec::new();
-    for Change { name, is_sealed, change } in CHANGES {
+    for RecordChange { name, is_sealed, change } in CHANGES {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
         let copy = image.copy(folder.path())?;
         let file = HostOptions::new().read(true).write(true).open(&copy.data).map_err(text)?;

@@ -35,7 +35,7 @@ use xfs_testkit::{Atomicity, Cut, PowerCuts, Prng, RecordingDevice};
 use xfs_trans::testing::{make_sized, superblock};
 
 use resumed::resumed;
-use workload::{Names, every_kind, names, prepare, step};
+use workload::{NamesState, every_kind, names, prepare, step};
 
 const VOLUME_BYTES: u64 = 300 << 20;
 const OPERATIONS: u32 = 120;
@@ -88,8 +88,8 @@ fn layout_of(seed: u64) -> (&'static str, &'static str) {
 }
 
 /// What a volume showed after each operation, and which of that was durable at which request.
-struct History {
-    states: Vec<Names>,
+struct ReplayHistory {
+    states: Vec<NamesState>,
     durable: Vec<(usize, usize)>,
 }
 
@@ -157,10 +157,10 @@ fn open(device: SharedDevice) -> Result<Volume, TrialError> {
 }
 
 /// Changes the volume, and closes and opens it now and then.
-fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<History, TrialError> {
+fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<ReplayHistory, TrialError> {
     let mut prng = Prng::new(seed);
     let mut volume = open(device.clone())?;
-    let mut history = History { states: vec![show(&volume)?], durable: Vec::new() };
+    let mut history = ReplayHistory { states: vec![show(&volume)?], durable: Vec::new() };
     for number in 1..=OPERATIONS {
         while_syncing(&volume, || step(&volume, &mut prng, number))?;
         history.states.push(show(&volume)?);
@@ -203,11 +203,11 @@ fn while_syncing(
     })
 }
 
-fn show(volume: &Volume) -> Result<Names, TrialError> {
+fn show(volume: &Volume) -> Result<NamesState, TrialError> {
     Ok(names(&ours::walk(volume).map_err(text)?))
 }
 
-fn check_cut(history: &History, cuts: &PowerCuts<'_>, cut: Cut) -> Result<(), TrialError> {
+fn check_cut(history: &ReplayHistory, cuts: &PowerCuts<'_>, cut: Cut) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     check_cut_in(folder.path(), history, cuts, cut).map_err(|error| match error {
         TrialError::Failed(reason) if std::env::var_os("FERROXFS_KEEP").is_some() => {
@@ -221,7 +221,7 @@ fn check_cut(history: &History, cuts: &PowerCuts<'_>, cut: Cut) -> Result<(), Tr
 
 fn check_cut_in(
     folder: &Path,
-    history: &History,
+    history: &ReplayHistory,
     cuts: &PowerCuts<'_>,
     cut: Cut,
 ) -> Result<(), TrialError> {
@@ -262,13 +262,17 @@ fn check_repair(image: &Image, after: &str) -> Result<(), TrialError> {
 }
 
 /// The names are those after an operation, not before `least`.
-fn check_prefix(history: &History, least: usize, found: &Names) -> Result<(), TrialError> {
+fn check_prefix(
+    history: &ReplayHistory,
+    least: usize,
+    found: &NamesState,
+) -> Result<(), TrialError> {
     let states = history.states.get(least..).unwrap_or_default();
     if states.contains(found) {
         return Ok(());
     }
     // The state that differs least tells most.
-    let differs = |state: &Names| -> Vec<String> {
+    let differs = |state: &NamesState| -> Vec<String> {
         let paths = state.keys().chain(found.keys());
         let different = paths.filter(|path| state.get(*path) != found.get(*path));
         different.map(|path| String::from_utf8_lossy(path).into_owned()).collect()

@@ -9,7 +9,7 @@ use ferroxfs::{
 use xfs_oracle::Tree;
 use xfs_testkit::Prng;
 
-/// Names in each directory; few, so that operations meet.
+/// NamesState in each directory; few, so that operations meet.
 const NAMES: usize = 12;
 const DIRECTORIES: usize = 4;
 /// The longest write.
@@ -17,11 +17,11 @@ const MOST_BYTES: usize = 200_000;
 
 /// What has to be as some operation left it: everything but contents, sizes and times, which an
 /// operation may change in several transactions.
-pub(crate) type Names = BTreeMap<Vec<u8>, Named>;
+pub(crate) type NamesState = BTreeMap<Vec<u8>, NamedInode>;
 
 /// What a path shows.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct NamedInode {
     mode: u32,
     links: u32,
     owner: u32,
@@ -31,11 +31,11 @@ pub(crate) struct Named {
 }
 
 /// The names of a tree.
-pub(crate) fn names(tree: &Tree) -> Names {
-    let mut names = Names::new();
+pub(crate) fn names(tree: &Tree) -> NamesState {
+    let mut names = NamesState::new();
     for node in tree.nodes.values() {
         for path in &node.paths {
-            let named = Named {
+            let named = NamedInode {
                 mode: node.mode,
                 links: node.links,
                 owner: node.uid,
@@ -50,7 +50,7 @@ pub(crate) fn names(tree: &Tree) -> Names {
 }
 
 /// One place where an operation happens.
-struct Spot {
+struct EntryLocation {
     directory: Node,
     name: String,
 }
@@ -65,7 +65,7 @@ pub(crate) fn prepare(volume: &Volume) -> Result<(), Error> {
     Ok(())
 }
 
-fn spot(volume: &Volume, prng: &mut Prng) -> Result<Spot, Error> {
+fn location(volume: &Volume, prng: &mut Prng) -> Result<EntryLocation, Error> {
     let number = prng.within(0..DIRECTORIES + 1);
     let directory = match number {
         0 => volume.root()?,
@@ -74,7 +74,7 @@ fn spot(volume: &Volume, prng: &mut Prng) -> Result<Spot, Error> {
     // Some names are long, so that directories leave the inode early.
     let number = prng.within(0..NAMES);
     let length = if number.is_multiple_of(3) { 200 } else { 2 };
-    Ok(Spot { directory, name: format!("{number:0length$}") })
+    Ok(EntryLocation { directory, name: format!("{number:0length$}") })
 }
 
 /// Does one operation. Which one, and whether it is refused, follows from the seed.
@@ -96,7 +96,7 @@ pub(crate) fn step(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), 
 }
 
 fn create(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
-    let spot = spot(volume, prng)?;
+    let location = location(volume, prng)?;
     let target = "t".repeat(prng.within(1..900));
     let kind = match prng.within(0..8) {
         0 => NewKind::Symlink(target.as_bytes()),
@@ -105,19 +105,19 @@ fn create(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
         _ => NewKind::Regular,
     };
     let creation = Creation { mode: 0o640, uid: number, gid: 7, umask: 0 };
-    spot.directory.create(spot.name, &kind, &creation).map(drop)
+    location.directory.create(location.name, &kind, &creation).map(drop)
 }
 
 fn remove(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
-    let spot = spot(volume, prng)?;
-    match spot.directory.remove_file(&spot.name) {
-        Err(Error::Posix(PosixError::IsDirectory)) => spot.directory.remove_dir(&spot.name),
+    let location = location(volume, prng)?;
+    match location.directory.remove_file(&location.name) {
+        Err(Error::Posix(PosixError::IsDirectory)) => location.directory.remove_dir(&location.name),
         other => other,
     }
 }
 
 fn rename(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
-    let (from, to) = (spot(volume, prng)?, spot(volume, prng)?);
+    let (from, to) = (location(volume, prng)?, location(volume, prng)?);
     let mode = match prng.within(0..4) {
         0 => RenameMode::NoReplace,
         1 => RenameMode::Exchange,
@@ -127,14 +127,14 @@ fn rename(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
 }
 
 fn link(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
-    let (from, to) = (spot(volume, prng)?, spot(volume, prng)?);
+    let (from, to) = (location(volume, prng)?, location(volume, prng)?);
     let file = from.directory.lookup(from.name.as_ref())?;
     to.directory.link(&file, &to.name)
 }
 
 fn attribute(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
-    let spot = spot(volume, prng)?;
-    let file = spot.directory.lookup(spot.name.as_ref())?;
+    let location = location(volume, prng)?;
+    let file = location.directory.lookup(location.name.as_ref())?;
     let name = format!("trusted.{}", prng.within(0..6));
     if prng.within(0..3) == 0 {
         return file.remove_attribute(name);
@@ -145,15 +145,15 @@ fn attribute(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
 }
 
 fn change(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
-    let spot = spot(volume, prng)?;
-    let file = spot.directory.lookup(spot.name.as_ref())?;
+    let location = location(volume, prng)?;
+    let file = location.directory.lookup(location.name.as_ref())?;
     let time = Timestamp::new(i64::from(number), 9);
     file.change(&Changes { uid: Some(number), modified: time, ..Changes::default() })
 }
 
 fn contents(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
-    let (spot, other) = (spot(volume, prng)?, spot(volume, prng)?);
-    let node = spot.directory.lookup(spot.name.as_ref())?;
+    let (location, other) = (location(volume, prng)?, location(volume, prng)?);
+    let node = location.directory.lookup(location.name.as_ref())?;
     let file = node.open()?;
     let at = prng.within(0..1_000_000) as u64;
     let range = at..at + prng.within(1..300_000) as u64;

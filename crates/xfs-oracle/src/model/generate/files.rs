@@ -1,8 +1,10 @@
 //! Operations on contents.
 
-use super::{Generator, Want};
+use super::{Generator, WantedNode};
 use crate::model::Model;
-use crate::model::operation::{Abilities, AllocationMode, Operation, Ranges, SLOTS, Target, Way};
+use crate::model::operation::{
+    Abilities, AllocationMode, FileRanges, FileTarget, IoMode, Operation, SLOTS,
+};
 
 /// Most files stay smaller than this.
 const USUAL_BYTES: u64 = 1 << 20;
@@ -11,7 +13,7 @@ const RANGE_MAX: u64 = 4 << 20;
 
 impl Generator {
     pub(super) fn open(&mut self, model: &Model) -> Option<Operation> {
-        let want = if self.chance(30) { Want::Openable } else { Want::File };
+        let want = if self.chance(30) { WantedNode::Openable } else { WantedNode::File };
         let slot = self.random.below(SLOTS as u64) as usize;
         Some(Operation::Open { slot, path: self.existing(model, want)? })
     }
@@ -21,13 +23,13 @@ impl Generator {
     }
 
     /// How large a file is.
-    fn size(model: &Model, file: &Target) -> u64 {
+    fn size(model: &Model, file: &FileTarget) -> u64 {
         let node = model.file(file).and_then(|id| model.node(id));
         node.ok().and_then(|node| node.contents()).map_or(0, |contents| contents.size())
     }
 
     /// A place in a file or behind its end.
-    fn offset(&mut self, model: &Model, file: &Target) -> u64 {
+    fn offset(&mut self, model: &Model, file: &FileTarget) -> u64 {
         let (size, block) = (Self::size(model, file), model.features().block_bytes);
         match self.random.below(10) {
             0 => size,
@@ -63,11 +65,11 @@ impl Generator {
     }
 
     /// Buffers of one call, and where it begins: whole blocks where they go to the device at once.
-    fn pieces(&mut self, model: &Model, file: &Target) -> (Way, u64, Vec<u64>) {
+    fn pieces(&mut self, model: &Model, file: &FileTarget) -> (IoMode, u64, Vec<u64>) {
         let block = model.features().block_bytes;
         let (way, unit) = match self.chance(2) {
-            true => (Way::Direct, block),
-            false => (Way::Cached, 1),
+            true => (IoMode::Direct, block),
+            false => (IoMode::Cached, 1),
         };
         let mut offset = self.offset(model, file);
         offset -= offset % unit;
@@ -79,7 +81,7 @@ impl Generator {
     pub(super) fn write_pieces(&mut self, model: &Model) -> Option<Operation> {
         let file = self.target(model)?;
         let (way, mut offset, lengths) = self.pieces(model, &file);
-        if way == Way::Direct && self.chance(20) {
+        if way == IoMode::Direct && self.chance(20) {
             offset += 1 + self.random.below(511);
         }
         let number = self.number();
@@ -89,7 +91,7 @@ impl Generator {
     pub(super) fn read_pieces(&mut self, model: &Model) -> Option<Operation> {
         let file = self.target(model)?;
         let (way, offset, mut lengths) = self.pieces(model, &file);
-        if way == Way::Direct {
+        if way == IoMode::Direct {
             // The kernel gives EIO for a direct read from the data of a file on into what it has only
             // promised behind the end.
             let block = model.features().block_bytes;
@@ -142,8 +144,8 @@ impl Generator {
         Some(Operation::Allocate { file, mode, offset, length })
     }
 
-    /// Ranges of two files, mostly such as can be shared.
-    fn ranges(&mut self, model: &Model) -> Option<Ranges> {
+    /// FileRanges of two files, mostly such as can be shared.
+    fn ranges(&mut self, model: &Model) -> Option<FileRanges> {
         let block = model.features().block_bytes;
         let (from, to) = (self.target(model)?, self.target(model)?);
         let (from_size, to_size) = (Self::size(model, &from), Self::size(model, &to));
@@ -161,7 +163,7 @@ impl Generator {
         if length == 0 && most > RANGE_MAX {
             length = block;
         }
-        Some(Ranges { from, from_offset, to, to_offset, length })
+        Some(FileRanges { from, from_offset, to, to_offset, length })
     }
 
     pub(super) fn clone_range(&mut self, model: &Model) -> Option<Operation> {

@@ -1,13 +1,13 @@
 //! Access control lists, valid ones mostly.
 
-use super::{Generator, Want};
+use super::{Generator, WantedNode};
 use crate::model::operation::{ListEntry, ListKind, Operation};
 use crate::model::{Body, Model, lists};
 
 impl Generator {
     pub(super) fn set_list(&mut self, model: &Model) -> Option<Operation> {
         // Directories, whose lists are inherited, are few.
-        let want = if self.chance(2) { Want::Directory } else { Want::Anything };
+        let want = if self.chance(2) { WantedNode::Directory } else { WantedNode::Anything };
         let path = self.existing(model, want)?;
         let node = model.node(model.lookup(&path).ok()?).ok()?;
         let is_default = if node.is_directory() { self.chance(2) } else { self.chance(12) };

@@ -1,8 +1,8 @@
 //! Flags and hints.
 
-use super::{Generator, Want};
+use super::{Generator, WantedNode};
 use crate::ioctl::FileFlags;
-use crate::model::operation::{Operation, SLOTS, Settings};
+use crate::model::operation::{NodeSettings, Operation, SLOTS};
 use crate::model::{Body, Model, Node};
 
 /// Flags that any file may have.
@@ -18,13 +18,13 @@ const FLAGS: [FileFlags; 7] = [
 
 impl Generator {
     pub(super) fn set_flags(&mut self, model: &Model) -> Option<Operation> {
-        let path = self.existing(model, Want::Openable)?;
+        let path = self.existing(model, WantedNode::Openable)?;
         let id = model.lookup(&path).ok()?;
         let node = model.node(id).ok()?;
         if matches!(node.body, Body::Symlink(_)) {
             return None;
         }
-        let mut settings = Settings { flags: self.choose(&FLAGS)?, ..Settings::default() };
+        let mut settings = NodeSettings { flags: self.choose(&FLAGS)?, ..NodeSettings::default() };
         // What a flag forbids, an open file still may; and what is fixed is freed soon again.
         let is_open = (0..SLOTS).any(|slot| model.slot(slot) == Some(id));
         if is_open || node.is_fixed() {
@@ -66,7 +66,7 @@ impl Generator {
         if self.chance(15) { hint as u32 + 1 } else { hint as u32 }
     }
 
-    fn file_hint(&mut self, model: &Model, node: &Node, settings: &mut Settings) {
+    fn file_hint(&mut self, model: &Model, node: &Node, settings: &mut NodeSettings) {
         let flag = FileFlags::EXTENT_SIZE;
         // A file with extents keeps the hint that it has; what lost its contents may have none.
         let has_extents = node.contents().is_some_and(|bytes| bytes.sectors().next().is_some());
@@ -80,7 +80,7 @@ impl Generator {
         }
     }
 
-    fn directory_settings(&mut self, model: &Model, settings: &mut Settings) {
+    fn directory_settings(&mut self, model: &Model, settings: &mut NodeSettings) {
         if self.chance(6) {
             settings.flags |= FileFlags::PROJECT_INHERIT;
         }

@@ -12,43 +12,43 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustix::fs::FileType;
 use xfs_oracle::model::pattern;
-use xfs_oracle::{Contents, Entry, Node, Tree};
+use xfs_oracle::{Contents, DirectoryEntry, InodeView, Tree};
 
 /// Who owns a file says which one it is: that is so from the moment when it is made.
-pub(super) type Identity = u32;
+pub(super) type FileIdentity = u32;
 
 /// Files of one thread; more than it makes.
 const FILES: u32 = 1 << 20;
 
-/// Names by file; a file without any is gone.
-type Names = BTreeMap<Identity, BTreeSet<String>>;
+/// FileNames by file; a file without any is gone.
+type FileNames = BTreeMap<FileIdentity, BTreeSet<String>>;
 
 /// What a thread has done.
 #[derive(Debug)]
-pub(super) struct Life {
+pub(super) struct ThreadLife {
     /// That of the thread, which begins the identities of its files.
-    first: Identity,
-    pub(super) steps: Vec<Step>,
-    promises: Vec<Promise>,
+    first: FileIdentity,
+    pub(super) steps: Vec<ThreadStep>,
+    promises: Vec<FsyncPromise>,
 }
 
 /// One change.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct ThreadStep {
     /// Where the device was when it began.
     pub(super) began: usize,
     /// When it had returned.
     pub(super) returned: u64,
     /// All paths that these files have then.
-    pub(super) changes: Vec<(Identity, Vec<String>)>,
+    pub(super) changes: Vec<(FileIdentity, Vec<String>)>,
     /// The file that it wrote.
-    pub(super) written: Option<Identity>,
+    pub(super) written: Option<FileIdentity>,
 }
 
 /// An fsync of a file that had been written.
 #[derive(Debug)]
-struct Promise {
-    file: Identity,
+struct FsyncPromise {
+    file: FileIdentity,
     /// How many steps it covers.
     steps: usize,
     /// Where the device was when it returned.
@@ -57,7 +57,7 @@ struct Promise {
 
 /// A sync of the volume.
 #[derive(Debug)]
-pub(super) struct Sync {
+pub(super) struct VolumeSync {
     /// When it was called: what had returned before is covered.
     pub(super) began: u64,
     /// Where the device was when it returned.
@@ -65,12 +65,12 @@ pub(super) struct Sync {
 }
 
 /// Bytes of a file.
-pub(super) fn length_bytes(file: Identity) -> u64 {
+pub(super) fn length_bytes(file: FileIdentity) -> u64 {
     const MOST: u64 = 9000;
     u64::from(file) * 977 % MOST + 1
 }
 
-impl Life {
+impl ThreadLife {
     pub(super) fn new(thread: u64) -> Self {
         // Shared files belong to others.
         let first = (thread as u32 + 1) * FILES;
@@ -78,19 +78,24 @@ impl Life {
     }
 
     /// That of the thread's n-th file.
-    pub(super) fn identity(&self, number: u32) -> Identity {
+    pub(super) fn identity(&self, number: u32) -> FileIdentity {
         self.first + number
     }
 
     /// Notes an fsync of a file that has just returned: its names are no older than its last step.
-    pub(super) fn promise(&mut self, file: Identity, position: usize) {
-        let changes = |step: &Step| step.changes.iter().any(|(changed, _)| *changed == file);
+    pub(super) fn promise(&mut self, file: FileIdentity, position: usize) {
+        let changes = |step: &ThreadStep| step.changes.iter().any(|(changed, _)| *changed == file);
         let steps = self.steps.iter().rposition(changes).map_or(0, |last| last + 1);
-        self.promises.push(Promise { file, steps, position });
+        self.promises.push(FsyncPromise { file, steps, position });
     }
 
     /// Judges what recovery gave after a cut at a position of the device.
-    pub(super) fn judge(&self, tree: &Tree, point: usize, syncs: &[Sync]) -> Result<(), String> {
+    pub(super) fn judge(
+        &self,
+        tree: &Tree,
+        point: usize,
+        syncs: &[VolumeSync],
+    ) -> Result<(), String> {
         let synced = syncs.iter().filter(|sync| sync.position <= point);
         let synced = synced.map(|sync| sync.began).max().unwrap_or(0);
         let synced = self.steps.iter().take_while(|step| step.returned < synced).count();
@@ -100,14 +105,14 @@ impl Life {
         self.check_names(&self.shown(tree)?, (floor, begun))?;
         let covered = self.steps.iter().take(synced).filter_map(|step| step.written);
         let covered: BTreeSet<_> = covered.chain(promises().map(|p| p.file)).collect();
-        let is_covered = |node: &&Node| covered.contains(&node.uid);
+        let is_covered = |node: &&InodeView| covered.contains(&node.uid);
         tree.nodes.values().filter(is_covered).try_for_each(check_contents)
     }
 
     /// The names of the thread's files in a tree.
-    fn shown(&self, tree: &Tree) -> Result<Names, String> {
-        let mut shown = Names::new();
-        let is_own = |node: &&Node| (self.first..self.first + FILES).contains(&node.uid);
+    fn shown(&self, tree: &Tree) -> Result<FileNames, String> {
+        let mut shown = FileNames::new();
+        let is_own = |node: &&InodeView| (self.first..self.first + FILES).contains(&node.uid);
         for node in tree.nodes.values().filter(is_own) {
             let paths = node.paths.iter().map(|path| String::from_utf8_lossy(path).into_owned());
             if shown.insert(node.uid, paths.collect()).is_some() {
@@ -117,8 +122,8 @@ impl Life {
         Ok(shown)
     }
 
-    fn check_names(&self, shown: &Names, (floor, begun): (usize, usize)) -> Result<(), String> {
-        let states: Vec<Names> = self.states().take(begun + 1).collect();
+    fn check_names(&self, shown: &FileNames, (floor, begun): (usize, usize)) -> Result<(), String> {
+        let states: Vec<FileNames> = self.states().take(begun + 1).collect();
         let allowed = || states.iter().skip(floor);
         if allowed().any(|names| names == shown) {
             return Ok(());
@@ -132,8 +137,8 @@ impl Life {
     }
 
     /// The names before the first step, after it, after the next one and so on.
-    fn states(&self) -> impl Iterator<Item = Names> {
-        let mut names = Names::new();
+    fn states(&self) -> impl Iterator<Item = FileNames> {
+        let mut names = FileNames::new();
         let after = self.steps.iter().map(move |step| {
             for (file, paths) in &step.changes {
                 match paths.as_slice() {
@@ -143,7 +148,7 @@ impl Life {
             }
             names.clone()
         });
-        std::iter::once(Names::new()).chain(after)
+        std::iter::once(FileNames::new()).chain(after)
     }
 }
 
@@ -151,7 +156,7 @@ impl Life {
 /// subdirectories give it.
 pub(super) fn check_links(tree: &Tree) -> Result<(), String> {
     for (number, node) in &tree.nodes {
-        let is_folder = |entry: &&Entry| entry.kind == FileType::Directory;
+        let is_folder = |entry: &&DirectoryEntry| entry.kind == FileType::Directory;
         let expected = match FileType::from_raw_mode(node.mode) {
             FileType::Directory => 2 + node.entries.values().filter(is_folder).count(),
             _ => node.paths.len(),
@@ -165,16 +170,16 @@ pub(super) fn check_links(tree: &Tree) -> Result<(), String> {
     Ok(())
 }
 
-fn differences(expected: &Names, shown: &Names) -> Vec<String> {
+fn differences(expected: &FileNames, shown: &FileNames) -> Vec<String> {
     let files: BTreeSet<_> = expected.keys().chain(shown.keys()).collect();
     let differ = files.into_iter().filter(|file| expected.get(file) != shown.get(file));
-    let tell = |file: &Identity| {
+    let tell = |file: &FileIdentity| {
         format!("file {file} has {:?}, not {:?}", shown.get(file), expected.get(file))
     };
     differ.map(tell).collect()
 }
 
-fn check_contents(node: &Node) -> Result<(), String> {
+fn check_contents(node: &InodeView) -> Result<(), String> {
     let bytes = pattern(node.uid.into(), 0, length_bytes(node.uid) as usize);
     let mut expected = Contents { ranges: vec![(0, bytes.len() as u64)], ..Contents::default() };
     expected.update(0, &bytes);

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use ferroxfs::{Creation, NewKind};
 use xfs_oracle::Subject;
-use xfs_oracle::model::{Durable, Operation, RenameMode, Target};
+use xfs_oracle::model::{Durable, FileTarget, Operation, RenameMode};
 use xfs_testkit::Prng;
 
-use super::Stage;
-use super::life::{Identity, Life, Step, length_bytes};
+use super::SharedVolume;
+use super::life::{FileIdentity, ThreadLife, ThreadStep, length_bytes};
 use super::shared::{folder, is_narrow, wide_folder, within};
 use crate::library::Library;
 
@@ -18,26 +18,26 @@ const MOST_MOVING: usize = 3;
 const LONG_NAME_BYTES: usize = 150;
 
 /// A thread, and its files.
-pub(super) struct Owner<'a> {
-    stage: &'a Stage,
+pub(super) struct OwnFiles<'a> {
+    stage: &'a SharedVolume,
     thread: u64,
     subject: Library,
-    life: Life,
+    life: ThreadLife,
     /// The paths of those files that go from name to name; the others are left alone.
-    moving: BTreeMap<Identity, Vec<String>>,
+    moving: BTreeMap<FileIdentity, Vec<String>>,
     files: u32,
     /// So that no name comes back.
     names: u32,
 }
 
-impl<'a> Owner<'a> {
-    pub(super) fn new(stage: &'a Stage, thread: u64) -> Self {
+impl<'a> OwnFiles<'a> {
+    pub(super) fn new(stage: &'a SharedVolume, thread: u64) -> Self {
         let subject = Library::new(stage.volume.clone());
-        let life = Life::new(thread);
+        let life = ThreadLife::new(thread);
         Self { stage, thread, subject, life, moving: BTreeMap::new(), files: 0, names: 0 }
     }
 
-    pub(super) fn into_life(self) -> Life {
+    pub(super) fn into_life(self) -> ThreadLife {
         self.life
     }
 
@@ -55,11 +55,11 @@ impl<'a> Owner<'a> {
         }
     }
 
-    fn any(&self, prng: &mut Prng) -> Option<Identity> {
+    fn any(&self, prng: &mut Prng) -> Option<FileIdentity> {
         self.moving.keys().nth(prng.within(0..self.moving.len())).copied()
     }
 
-    fn path(&self, file: Identity) -> String {
+    fn path(&self, file: FileIdentity) -> String {
         let paths = self.moving.get(&file);
         paths.and_then(|paths| paths.first()).cloned().unwrap_or_default()
     }
@@ -76,7 +76,7 @@ impl<'a> Owner<'a> {
     fn perform(
         &mut self,
         operation: &Operation,
-        changes: Vec<(Identity, Vec<String>)>,
+        changes: Vec<(FileIdentity, Vec<String>)>,
     ) -> Result<(), String> {
         let began = self.stage.device.position();
         let answer = self.subject.perform(operation);
@@ -88,7 +88,12 @@ impl<'a> Owner<'a> {
                 known.clone_from(paths);
             }
         }
-        self.life.steps.push(Step { began, returned: self.stage.tick(), changes, written: None });
+        self.life.steps.push(ThreadStep {
+            began,
+            returned: self.stage.tick(),
+            changes,
+            written: None,
+        });
         Ok(())
     }
 
@@ -105,10 +110,10 @@ impl<'a> Owner<'a> {
         let made = folder.and_then(|folder| folder.create(name, &NewKind::Regular, &creation));
         made.map_err(|error| format!("a thread's own {path}: {error}"))?;
         let (returned, changes) = (self.stage.tick(), vec![(file, vec![path.clone()])]);
-        self.life.steps.push(Step { began, returned, changes, written: None });
+        self.life.steps.push(ThreadStep { began, returned, changes, written: None });
         let number = u64::from(file);
         let write = Operation::Write {
-            file: Target::Path(path.clone()),
+            file: FileTarget::Path(path.clone()),
             offset: 0,
             length: length_bytes(file),
             number,
@@ -125,7 +130,7 @@ impl<'a> Owner<'a> {
         if prng.within(0..8) == 0 { self.fsync_at(path, file) } else { Ok(()) }
     }
 
-    fn rename(&mut self, prng: &mut Prng, file: Identity) -> Result<(), String> {
+    fn rename(&mut self, prng: &mut Prng, file: FileIdentity) -> Result<(), String> {
         let mut paths = self.moving.get(&file).cloned().unwrap_or_default();
         let (from, to) = (self.path(file), self.vacant(folder(prng)));
         if let Some(first) = paths.first_mut() {
@@ -136,7 +141,7 @@ impl<'a> Owner<'a> {
     }
 
     /// Gives one file a name of the other, which loses it.
-    fn replace(&mut self, file: Identity, other: Identity) -> Result<(), String> {
+    fn replace(&mut self, file: FileIdentity, other: FileIdentity) -> Result<(), String> {
         let (from, to) = (self.path(file), self.path(other));
         let mut changes = Vec::new();
         for (file, gone) in [(file, &from), (other, &to)] {
@@ -151,7 +156,7 @@ impl<'a> Owner<'a> {
     }
 
     /// Two files exchange a name.
-    fn exchange(&mut self, one: Identity, other: Identity) -> Result<(), String> {
+    fn exchange(&mut self, one: FileIdentity, other: FileIdentity) -> Result<(), String> {
         let (from, to) = (self.path(one), self.path(other));
         let changes = [(one, &to), (other, &from)].map(|(file, name)| {
             let mut paths = self.moving.get(&file).cloned().unwrap_or_default();
@@ -164,26 +169,26 @@ impl<'a> Owner<'a> {
         self.perform(&Operation::Rename { from, to, mode: RenameMode::Exchange }, changes)
     }
 
-    fn link(&mut self, prng: &mut Prng, file: Identity) -> Result<(), String> {
+    fn link(&mut self, prng: &mut Prng, file: FileIdentity) -> Result<(), String> {
         let (from, to) = (self.path(file), self.vacant(folder(prng)));
         let mut paths = self.moving.get(&file).cloned().unwrap_or_default();
         paths.push(to.clone());
         self.perform(&Operation::Link { from, to }, vec![(file, paths)])
     }
 
-    fn unlink(&mut self, file: Identity) -> Result<(), String> {
+    fn unlink(&mut self, file: FileIdentity) -> Result<(), String> {
         let path = self.path(file);
         let mut paths = self.moving.get(&file).cloned().unwrap_or_default();
         paths.retain(|other| *other != path);
         self.perform(&Operation::Unlink { path }, vec![(file, paths)])
     }
 
-    fn fsync(&mut self, file: Identity) -> Result<(), String> {
+    fn fsync(&mut self, file: FileIdentity) -> Result<(), String> {
         self.fsync_at(self.path(file), file)
     }
 
-    fn fsync_at(&mut self, path: String, file: Identity) -> Result<(), String> {
-        let sync = Operation::Sync(Durable::File(Target::Path(path)));
+    fn fsync_at(&mut self, path: String, file: FileIdentity) -> Result<(), String> {
+        let sync = Operation::Sync(Durable::File(FileTarget::Path(path)));
         let answer = self.subject.perform(&sync);
         answer.map_err(|errno| format!("a thread's own {sync:?} gave {errno}"))?;
         self.life.promise(file, self.stage.device.position());

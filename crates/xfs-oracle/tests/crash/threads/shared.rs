@@ -5,7 +5,7 @@
 
 use rustix::io::Errno;
 use xfs_oracle::model::{
-    AllocationMode, Durable, Features, Operation, Ranges, RenameMode, SetMode, Target,
+    AllocationMode, Durable, Features, FileRanges, FileTarget, Operation, RenameMode, SetMode,
 };
 use xfs_testkit::Prng;
 
@@ -63,12 +63,12 @@ fn on_names(prng: &mut Prng) -> Operation {
 fn on_contents(prng: &mut Prng, features: Features) -> Operation {
     let block = features.block_bytes;
     let blocks = |prng: &mut Prng| prng.within(0..MOST_BLOCKS) as u64 * block;
-    let file = Target::Path(path(prng));
+    let file = FileTarget::Path(path(prng));
     let (offset, length) = (blocks(prng), blocks(prng) + block);
-    let between = |prng: &mut Prng| Ranges {
-        from: Target::Path(path(prng)),
+    let between = |prng: &mut Prng| FileRanges {
+        from: FileTarget::Path(path(prng)),
         from_offset: 0,
-        to: Target::Path(path(prng)),
+        to: FileTarget::Path(path(prng)),
         to_offset: 0,
         length,
     };
@@ -113,7 +113,7 @@ fn on_settings(prng: &mut Prng) -> Operation {
             Operation::ChangeOwner { path, uid: uid as u32, gid: gid as u32 }
         }
         _ if prng.within(0..8) > 0 => Operation::List { path: folder(prng).to_owned() },
-        _ => Operation::Sync(Durable::File(Target::Path(path))),
+        _ => Operation::Sync(Durable::File(FileTarget::Path(path))),
     }
 }
 

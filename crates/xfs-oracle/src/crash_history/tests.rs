@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 
-use super::Chronicle;
+use super::CrashHistory;
 use crate::model::{
-    Abilities, AllocationMode, Bytes, Durable, Features, Model, Operation, RenameMode, Target,
+    Abilities, AllocationMode, Bytes, Durable, Features, FileTarget, Model, Operation, RenameMode,
 };
-use crate::view::{Node, Opened, Tree};
+use crate::view::{InodeView, OpenAttributes, Tree};
 
 const FEATURES: Features =
     Features { block_bytes: 4096, inode_bytes: 512, abilities: Abilities::all() };
@@ -14,11 +14,11 @@ fn create(path: &str) -> Operation {
 }
 
 fn write(path: &str, number: u64) -> Operation {
-    Operation::Write { file: Target::Path(path.to_owned()), offset: 0, length: 4096, number }
+    Operation::Write { file: FileTarget::Path(path.to_owned()), offset: 0, length: 4096, number }
 }
 
 fn fsync(path: &str) -> Operation {
-    Operation::Sync(Durable::File(Target::Path(path.to_owned())))
+    Operation::Sync(Durable::File(FileTarget::Path(path.to_owned())))
 }
 
 fn rename(from: &str, to: &str) -> Operation {
@@ -26,9 +26,9 @@ fn rename(from: &str, to: &str) -> Operation {
 }
 
 /// Each operation takes one request of the device: state n began at n - 1 and returned at n.
-fn chronicle(history: &[Operation]) -> (Chronicle, Vec<Model>) {
+fn chronicle(history: &[Operation]) -> (CrashHistory, Vec<Model>) {
     let mut model = Model::new(FEATURES);
-    let (mut chronicle, mut states) = (Chronicle::new(model.clone()), vec![model.clone()]);
+    let (mut chronicle, mut states) = (CrashHistory::new(model.clone()), vec![model.clone()]);
     for (index, operation) in history.iter().enumerate() {
         let answer = model.perform(operation);
         chronicle.note((operation, &answer), &model, (index, index + 1));
@@ -39,15 +39,15 @@ fn chronicle(history: &[Operation]) -> (Chronicle, Vec<Model>) {
 
 /// The volume that holds exactly a model.
 fn tree(model: &Model) -> Tree {
-    let mut nodes: BTreeMap<u64, Node> = BTreeMap::new();
+    let mut nodes: BTreeMap<u64, InodeView> = BTreeMap::new();
     for (path, id) in model.paths() {
         let node = model.node(id).unwrap();
-        let found = nodes.entry(id).or_insert_with(|| Node {
+        let found = nodes.entry(id).or_insert_with(|| InodeView {
             mode: node.mode,
             links: node.links,
-            opened: Some(Opened::default()),
+            opened: Some(OpenAttributes::default()),
             size: node.contents().map_or(0, Bytes::size),
-            ..Node::default()
+            ..InodeView::default()
         });
         found.paths.push(path.into_bytes());
     }
@@ -93,7 +93,7 @@ fn what_a_sync_promised_is_asked_for() {
 
 #[test]
 fn what_was_refused_is_not_promised() {
-    let file = Target::Path("a".to_owned());
+    let file = FileTarget::Path("a".to_owned());
     let mode = AllocationMode::Insert;
     let refused = Operation::Allocate { file, mode, offset: 4096, length: 4096 };
     let history = [create("a"), create("b"), refused, fsync("a")];
@@ -107,7 +107,7 @@ fn a_history_may_begin_with_a_tree() {
     for operation in [create("a"), create("b")] {
         model.perform(&operation).unwrap();
     }
-    let (before, mut chronicle) = (model.clone(), Chronicle::new(model.clone()));
+    let (before, mut chronicle) = (model.clone(), CrashHistory::new(model.clone()));
     for operation in [fsync("a"), create("c")] {
         let answer = model.perform(&operation);
         chronicle.note((&operation, &answer), &model, (0, 0));
@@ -118,7 +118,7 @@ fn a_history_may_begin_with_a_tree() {
 #[test]
 fn an_operation_that_broke_off_may_be_there() {
     let mut model = Model::new(FEATURES);
-    let (before, mut chronicle) = (model.clone(), Chronicle::new(model.clone()));
+    let (before, mut chronicle) = (model.clone(), CrashHistory::new(model.clone()));
     let (broken, sync) = (create("a"), Operation::Sync(Durable::Volume));
     model.perform(&broken).unwrap();
     chronicle.note_attempt(&broken, &model, 0);

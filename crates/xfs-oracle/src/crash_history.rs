@@ -26,16 +26,16 @@ use crate::view::Tree;
 
 /// A history with all its states.
 #[derive(Debug)]
-pub struct Chronicle {
+pub struct CrashHistory {
     /// The state after each operation; the first is that before them all.
-    states: Vec<State>,
-    promises: Vec<Promise>,
+    states: Vec<HistoryState>,
+    promises: Vec<SyncPromise>,
     /// Operations that had led to the first state.
     earlier: u64,
 }
 
 #[derive(Debug)]
-struct State {
+struct HistoryState {
     model: Model,
     /// Where the device was when the operation began that led here.
     began: usize,
@@ -44,7 +44,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Promise {
+struct SyncPromise {
     /// Where the device was when the sync returned.
     position: usize,
     /// The state that names are no older than.
@@ -54,11 +54,11 @@ struct Promise {
     file: Option<NodeId>,
 }
 
-impl Chronicle {
+impl CrashHistory {
     /// A history that begins with this state.
     pub fn new(model: Model) -> Self {
         let earlier = model.performed();
-        let states = vec![State { model, began: 0, moved: Vec::new() }];
+        let states = vec![HistoryState { model, began: 0, moved: Vec::new() }];
         Self { states, promises: Vec::new(), earlier }
     }
 
@@ -101,7 +101,7 @@ impl Chronicle {
         if answer.is_ok() {
             self.note_attempt(operation, model, began);
         } else {
-            self.states.push(State { model: model.clone(), began, moved: Vec::new() });
+            self.states.push(HistoryState { model: model.clone(), began, moved: Vec::new() });
         }
         if let (Operation::Sync(durable), Ok(_)) = (operation, answer) {
             self.promise(durable, model, returned);
@@ -112,7 +112,7 @@ impl Chronicle {
     /// or nothing, and it promised nothing.
     pub fn note_attempt(&mut self, operation: &Operation, model: &Model, began: usize) {
         let moved = moved(operation, model);
-        self.states.push(State { model: model.clone(), began, moved });
+        self.states.push(HistoryState { model: model.clone(), began, moved });
     }
 
     fn promise(&mut self, durable: &Durable, model: &Model, position: usize) {
@@ -122,17 +122,17 @@ impl Chronicle {
             changed_by.saturating_sub(self.earlier) as usize
         };
         let promise = match durable {
-            Durable::Volume => Promise { position, names: contents, contents, file: None },
+            Durable::Volume => SyncPromise { position, names: contents, contents, file: None },
             Durable::File(target) | Durable::Contents(target) => {
                 let Ok(id) = model.file(target) else { return };
                 // Data alone: its file may still lose what happened to its name.
                 let is_data = matches!(durable, Durable::Contents(_));
                 let names = if is_data { 0 } else { last_change(id) };
-                Promise { position, names, contents, file: Some(id) }
+                SyncPromise { position, names, contents, file: Some(id) }
             }
             Durable::Directory(path) => {
                 let Some(id) = model.paths().get(path).copied() else { return };
-                Promise { position, names: last_change(id), contents: 0, file: Some(id) }
+                SyncPromise { position, names: last_change(id), contents: 0, file: Some(id) }
             }
         };
         self.promises.push(promise);
@@ -165,7 +165,7 @@ impl Chronicle {
     }
 
     /// Judges the contents of the files that have a name in a state.
-    fn judge_contents<'a, P: Iterator<Item = &'a Promise>>(
+    fn judge_contents<'a, P: Iterator<Item = &'a SyncPromise>>(
         &self,
         (names, begun): (usize, usize),
         kept: impl Fn() -> P,
@@ -174,7 +174,7 @@ impl Chronicle {
         let Some(state) = self.states.get(names) else { return Ok(()) };
         for (path, id) in state.model.paths() {
             if state.model.node(id).is_ok_and(|node| node.contents().is_some()) {
-                let covers = |promise: &&Promise| promise.file.is_none_or(|file| file == id);
+                let covers = |promise: &&SyncPromise| promise.file.is_none_or(|file| file == id);
                 let since = kept().filter(covers).map(|promise| promise.contents).max();
                 let found = contents(&path)?;
                 self.check_contents(id, &found, (since.unwrap_or(0), begun)).map_err(|what| {
@@ -219,7 +219,8 @@ impl Chronicle {
         (since, begun): (usize, usize),
     ) -> Result<(), String> {
         let states = || self.states.iter().take(begun + 1).skip(since);
-        let had = |state: &'_ State| state.model.node(id).ok().and_then(|n| n.contents().cloned());
+        let had =
+            |state: &'_ HistoryState| state.model.node(id).ok().and_then(|n| n.contents().cloned());
         let versions: Vec<Bytes> = states().filter_map(had).collect();
         let sizes = || versions.iter().map(Bytes::size);
         // Before it was made it had none: what is there of a new file may be its name alone.
@@ -233,19 +234,20 @@ impl Chronicle {
             true => versions.iter().flat_map(|v| v.sectors().map(|(_, sector)| sector)).collect(),
             false => HashSet::new(),
         };
-        let known = Known { versions: &versions, anywhere, may_be_empty: moved || least == 0 };
+        let known =
+            SectorHistory { versions: &versions, anywhere, may_be_empty: moved || least == 0 };
         known.check(found)
     }
 }
 
 /// What the sectors of a file may hold.
-struct Known<'a> {
+struct SectorHistory<'a> {
     versions: &'a [Bytes],
     anywhere: HashSet<&'a [u8]>,
     may_be_empty: bool,
 }
 
-impl Known<'_> {
+impl SectorHistory<'_> {
     fn check(&self, found: &Bytes) -> Result<(), String> {
         let held: BTreeMap<u64, &[u8]> = found.sectors().collect();
         let expected = self.versions.iter().flat_map(|version| version.sectors());
