@@ -11,7 +11,7 @@ use std::process::Command;
 
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, XattrFlags};
 
-use crate::agreement::Run;
+use crate::agreement::AgreementRun;
 use crate::error::{Context, OracleError};
 use crate::geometry::{Image, sparse};
 use crate::model::Features;
@@ -103,7 +103,7 @@ impl CrashRecipe {
         seed: u64,
         features: Features,
     ) -> Result<(), OracleError> {
-        let (mut kernel, mut run) = (Kernel::new(path), Run::new(seed, features));
+        let (mut kernel, mut run) = (Kernel::new(path), AgreementRun::new(seed, features));
         run.perform(self.operations, &mut kernel)
             .map_err(|disagreement| OracleError::Disagreement(disagreement.to_string()))?;
         self.go_down(path)
