@@ -1,4 +1,4 @@
-//! What two descriptions of one volume disagree about.
+//! Differences between two views of one volume.
 
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Write};
@@ -6,14 +6,14 @@ use std::fmt::{Debug, Write};
 use crate::ioctl::{ExtentFlags, FileExtent};
 use crate::view::{InodeView, OpenAttributes, Time, Tree};
 
-/// Inodes with an attribute that was promised in the log when the power failed, which each side has then
-/// changed by itself. The kernel gives such an inode the time at which it recovers, we that of the operation;
-/// and where a new block of attributes lies is each side's own choice.
+/// Inodes with an attribute change that was pending in the log at the crash, and which each side
+/// then completed by itself. The kernel gives such an inode the time of its recovery, and we give
+/// it that of the operation. Each side also chooses where a new attribute block lies.
 #[derive(Debug, Default)]
 pub struct Resumed {
-    /// Their numbers.
+    /// Their inode numbers.
     pub inodes: BTreeSet<u64>,
-    /// When the kernel's recovery began.
+    /// The time when the kernel's recovery began.
     pub since: Time,
 }
 
@@ -21,7 +21,7 @@ pub struct Resumed {
 #[derive(Debug)]
 pub struct Differences {
     found: Vec<String>,
-    /// What the side that is right is called, and the other one.
+    /// Names of the reference side and of the other one.
     sides: [&'static str; 2],
 }
 
@@ -33,12 +33,12 @@ impl Default for Differences {
 }
 
 impl Differences {
-    /// Nothing yet, between sides that are called so.
+    /// Creates an empty list between two sides with these names.
     pub fn of(sides: [&'static str; 2]) -> Self {
         Self { found: Vec::new(), sides }
     }
 
-    /// Every inode of the kernel's tree against that of ours.
+    /// Compares every inode of the kernel's tree with that of ours.
     pub fn between(kernel: &Tree, ours: &Tree) -> Self {
         Self::between_recovered(kernel, ours, &Resumed::default())
     }
@@ -83,12 +83,12 @@ impl Differences {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of differences.
     pub fn count(&self) -> usize {
         self.found.len()
     }
 
-    /// Nothing, or a report of the first differences.
+    /// Returns success, or a report of the first differences.
     pub fn into_result(self) -> Result<(), String> {
         const SHOWN: usize = 40;
         if self.found.is_empty() {
@@ -102,7 +102,7 @@ impl Differences {
         Err(report)
     }
 
-    /// `since` for one of those that were [resumed](Resumed).
+    /// Compares two nodes. `since` is set for a [resumed](Resumed) inode.
     fn nodes(&mut self, place: &str, kernel: &InodeView, ours: &InodeView, since: Option<Time>) {
         self.field(place, "paths", &escaped(&kernel.paths), &escaped(&ours.paths));
         self.field(place, "mode", &kernel.mode, &ours.mode);

@@ -62,6 +62,7 @@ pub(super) struct Checker {
 
 impl Checker {
     /// # Errors
+    ///
     /// The error that keeps this process from looking up callers.
     /// The error that keeps this process from looking up callers.
     pub(super) fn new(by: ProcAccess) -> io::Result<Self> {

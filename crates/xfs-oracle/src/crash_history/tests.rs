@@ -37,7 +37,7 @@ fn chronicle(history: &[Operation]) -> (CrashHistory, Vec<Model>) {
     (chronicle, states)
 }
 
-/// The volume that holds exactly a model.
+/// Returns the volume that contains exactly a model.
 fn tree(model: &Model) -> Tree {
     let mut nodes: BTreeMap<u64, InodeView> = BTreeMap::new();
     for (path, id) in model.paths() {
@@ -75,7 +75,7 @@ fn check(
 }
 
 #[test]
-fn any_state_that_had_begun_may_be_there() {
+fn any_begun_state_is_accepted() {
     let history = [create("a"), create("b"), create("c")];
     for state in 0..=2 {
         check(&history, 1, (state, state), Ok(state));
@@ -84,25 +84,25 @@ fn any_state_that_had_begun_may_be_there() {
 }
 
 #[test]
-fn what_a_sync_promised_is_asked_for() {
+fn state_older_than_a_sync_is_rejected() {
     let history = [create("a"), fsync("a"), create("b")];
     check(&history, 1, (0, 0), Ok(0));
-    check(&history, 2, (0, 0), Err("state 0 is there, but state 1 was promised"));
+    check(&history, 2, (0, 0), Err("found state 0, but state 1 was promised"));
     check(&history, 2, (1, 1), Ok(2));
 }
 
 #[test]
-fn what_was_refused_is_not_promised() {
+fn refused_operation_is_not_promised() {
     let file = FileTarget::Path("a".to_owned());
     let mode = AllocationMode::Insert;
     let refused = Operation::Allocate { file, mode, offset: 4096, length: 4096 };
     let history = [create("a"), create("b"), refused, fsync("a")];
     check(&history, 4, (1, 1), Ok(1));
-    check(&history, 4, (0, 0), Err("state 0 is there, but state 1 was promised"));
+    check(&history, 4, (0, 0), Err("found state 0, but state 1 was promised"));
 }
 
 #[test]
-fn a_history_may_begin_with_a_tree() {
+fn history_may_start_with_a_tree() {
     let mut model = Model::new(FEATURES);
     for operation in [create("a"), create("b")] {
         model.perform(&operation).unwrap();
@@ -116,7 +116,7 @@ fn a_history_may_begin_with_a_tree() {
 }
 
 #[test]
-fn an_operation_that_broke_off_may_be_there() {
+fn failed_operation_may_be_present_or_absent() {
     let mut model = Model::new(FEATURES);
     let (before, mut chronicle) = (model.clone(), CrashHistory::new(model.clone()));
     let (broken, sync) = (create("a"), Operation::Sync(Durable::Volume));
@@ -128,27 +128,27 @@ fn an_operation_that_broke_off_may_be_there() {
     }
 }
 
-/// Two files that look alike had the name: which of them has it is told by the contents alone.
+/// Two files that look alike had the name. Only the contents show which of them has it.
 #[test]
-fn a_name_may_stand_for_the_file_that_had_it_before() {
+fn name_may_refer_to_its_earlier_file() {
     let history = [create("a"), write("a", 7), create("b"), rename("b", "a")];
     check(&history, 4, (2, 2), Ok(2));
     check(&history, 4, (4, 4), Ok(4));
     let promised = [create("a"), write("a", 7), create("b"), rename("b", "a"), fsync("a")];
-    check(&promised, 5, (2, 2), Err("4096 bytes, of 0 to 0"));
+    check(&promised, 5, (2, 2), Err("4096 bytes, expected 0 to 0"));
 }
 
 #[test]
-fn synced_contents_are_asked_for() {
+fn lost_synced_contents_are_rejected() {
     let history = [create("a"), write("a", 7), fsync("a"), write("a", 8)];
     check(&history, 1, (2, 1), Ok(2));
-    check(&history, 3, (3, 1), Err("0 bytes, of 4096 to 4096"));
+    check(&history, 3, (3, 1), Err("0 bytes, expected 4096 to 4096"));
     check(&history, 3, (3, 2), Ok(4));
     check(&history, 3, (3, 4), Ok(4));
 }
 
 #[test]
-fn contents_of_another_file_are_found() {
+fn contents_of_another_file_are_rejected() {
     let history =
         [create("a"), write("a", 7), create("b"), write("b", 8), fsync("b"), rename("a", "c")];
     let (chronicle, states) = chronicle(&history);
@@ -157,14 +157,14 @@ fn contents_of_another_file_are_found() {
         Ok(states[4].node(id).unwrap().contents().unwrap().clone())
     };
     let found = chronicle.judge(&tree(&states[4]), 6, foreign);
-    assert!(found.unwrap_err().contains("holds what it never held"));
+    assert!(found.unwrap_err().contains("has contents that it never had"));
 }
 
 #[test]
-fn half_an_operation_is_found() {
+fn half_an_operation_is_rejected() {
     let history = [create("a"), rename("a", "b")];
     let (chronicle, states) = chronicle(&history);
-    // Neither name is there, but something else is.
+    // Both names exist, which no state has.
     let mut torn = tree(&states[1]);
     torn.nodes.get_mut(&2).unwrap().paths = vec![b"a".to_vec(), b"b".to_vec()];
     let found = chronicle.judge(&torn, 2, |_| Ok(Bytes::new(4096)));

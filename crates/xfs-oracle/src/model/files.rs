@@ -10,10 +10,10 @@ use crate::digest::{SECTOR_BYTES, SparseDigest};
 use crate::ioctl::FileFlags;
 use crate::model::operation::Abilities;
 
-/// No file is larger.
+/// The largest file size.
 const SIZE_MAX: u64 = i64::MAX as u64;
 
-/// Why a file is opened.
+/// The purpose of opening a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FileAccess {
     Read,
@@ -72,7 +72,7 @@ impl Model {
                 let before = self.node(id)?.modified;
                 self.contents_mut(id)?.resize(*size);
                 if is_same {
-                    // ftruncate takes the time also then, truncate does not.
+                    // In this case ftruncate also updates the time, and truncate does not.
                     let node = self.change(id)?;
                     node.modified = Stamp::Unknown;
                     if before == Stamp::Clock {
@@ -122,7 +122,7 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// The file that a target means.
+    /// Returns the file of a target.
     pub fn file(&self, target: &FileTarget) -> Result<NodeId, Errno> {
         self.target(target, FileAccess::Read)
     }
@@ -150,7 +150,7 @@ impl Model {
         self.node(id)?.contents().ok_or(Errno::ISDIR)
     }
 
-    /// The contents, to be changed at the time of the clock.
+    /// Returns the contents, for a change at the time of the clock.
     fn contents_mut(&mut self, id: NodeId) -> Result<&mut Bytes, Errno> {
         let node = self.modify(id)?;
         node.has_space = true;
@@ -232,7 +232,7 @@ impl Model {
         Ok(())
     }
 
-    /// Both files of an operation on ranges, which only some volumes have.
+    /// Returns both files of an operation on ranges, which only some volumes support.
     fn both(&self, ranges: &FileRanges, ability: Abilities) -> Result<(NodeId, NodeId), Errno> {
         let access =
             if ability == Abilities::EXCHANGE { FileAccess::Write } else { FileAccess::Read };
@@ -244,7 +244,7 @@ impl Model {
         Ok((from, to))
     }
 
-    /// Checks ranges as the kernel does before it shares blocks; gives the length.
+    /// Checks ranges as the kernel does before it shares blocks. Returns the length.
     fn sharable(&self, ranges: &FileRanges, ids: (NodeId, NodeId)) -> Result<u64, Errno> {
         let (from, to) = (ranges.from_offset, ranges.to_offset);
         let from_size = self.contents(ids.0)?.size();
@@ -288,7 +288,8 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// A file that becomes all that another one is takes its hint for copies on write, if it has none.
+    /// A file that becomes a full clone of another one inherits its copy-on-write hint, if it has
+    /// none.
     fn hand_on_hint(
         &mut self,
         (from, to): (NodeId, NodeId),

@@ -1,8 +1,8 @@
-//! Seeded histories: what a user, a program or a malicious test might ask for next.
+//! Seeded histories: the operations that a user, a program or a malicious test might perform next.
 //!
-//! One seed gives one history for one model. A seed also decides which operations are frequent in
-//! its history and which are missing, and how many names a directory gets: what only happens when many
-//! operations of one kind follow each other is found so, and not by a mean of everything.
+//! A seed gives one history for one model. It also determines which operations are frequent in its
+//! history and which are missing, and how many names a directory gets. This finds errors that need
+//! many operations of one kind in a row, which an average mix would not.
 
 mod files;
 mod lists;
@@ -13,10 +13,10 @@ use super::operation::{Features, Operation};
 use super::{Body, Model, NodeId, ROOT};
 use crate::populate::Random;
 
-/// Makes one operation, if the model has what it takes.
+/// Makes one operation, if the model allows it.
 type OperationMaker = fn(&mut Generator, &Model) -> Option<Operation>;
 
-/// How often each kind of operation is chosen, before the seed has its say.
+/// Base weights of the operations, before the seed changes them.
 const MAKERS: [(u64, OperationMaker); 31] = [
     (12, Generator::create),
     (6, Generator::make_directory),
@@ -51,30 +51,31 @@ const MAKERS: [(u64, OperationMaker); 31] = [
     (4, Generator::sync),
 ];
 
-/// What a path should lead to.
+/// The node to which a path should lead.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WantedNode {
     Anything,
     File,
     Directory,
-    /// Whatever can be opened without waiting for somebody else, or refused.
+    /// Any node that can be opened without waiting for another process, or whose opening is
+    /// refused.
     Openable,
 }
 
-/// Makes histories.
+/// Generates histories.
 #[derive(Debug, Clone)]
 pub struct Generator {
     random: Random,
     weights: [u64; MAKERS.len()],
-    /// How many names a directory may get.
+    /// The number of names that a directory may get.
     names: u64,
-    /// What the next write writes.
+    /// The pattern number of the next write.
     number: u64,
     has_default_lists: bool,
 }
 
 impl Generator {
-    /// The history of a seed.
+    /// Creates the history of a seed.
     pub fn new(seed: u64, features: Features) -> Self {
         let mut random = Random::new(seed ^ features.block_bytes << 32);
         let names = [8, 40, 40, 300].get(random.below(4) as usize).copied().unwrap_or(8);
@@ -86,15 +87,16 @@ impl Generator {
         Self { random, weights, names, number: seed << 20, has_default_lists: true }
     }
 
-    /// The same without default access control lists: a crash can take a long list from the file that was
-    /// to inherit it.
+    /// Returns the generator without default access control lists. A crash can take a long list
+    /// from the file that was to inherit it.
     #[must_use]
     pub fn without_default_lists(mut self) -> Self {
         self.has_default_lists = false;
         self
     }
 
-    /// A history of contents alone: a few files that are written, read, cut, moved and shared.
+    /// Creates a history of contents only: a few files that are written, read, truncated, moved and
+    /// shared.
     pub fn of_contents(seed: u64, features: Features) -> Self {
         let mut generator = Self::new(seed, features);
         generator.names = 4;
@@ -121,7 +123,7 @@ impl Generator {
         generator
     }
 
-    /// The next operation.
+    /// Returns the next operation.
     pub fn next(&mut self, model: &Model) -> Operation {
         loop {
             let mut left = self.random.below(self.weights.iter().sum());
@@ -150,7 +152,7 @@ impl Generator {
         self.number
     }
 
-    /// A path that leads to something, by a way down that chance chose.
+    /// Returns a path to an existing node, found by a random descent.
     fn existing(&mut self, model: &Model, want: WantedNode) -> Option<String> {
         const ATTEMPTS: usize = 12;
         (0..ATTEMPTS).find_map(|_| {
@@ -184,7 +186,7 @@ impl Generator {
         (path, at)
     }
 
-    /// A file that is there mostly, and by a slot now and then.
+    /// Returns a mostly existing file, sometimes by a slot.
     fn target(&mut self, model: &Model) -> Option<super::FileTarget> {
         use super::{FileTarget, SLOTS};
         if self.chance(5) {
@@ -195,7 +197,7 @@ impl Generator {
         self.existing(model, want).map(FileTarget::Path)
     }
 
-    /// A path for something new; now and then one that is taken, or that leads nowhere.
+    /// Returns a path for a new node. Sometimes it exists already, or has a missing parent.
     fn vacant(&mut self, model: &Model) -> Option<String> {
         let want = if self.chance(60) { WantedNode::Openable } else { WantedNode::Directory };
         let folder = self.existing(model, want)?;

@@ -1,4 +1,4 @@
-//! The rules of names: making, linking, renaming and removing them.
+//! The rules of names: creating, linking, renaming and removing them.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use super::operation::{Operation, Outcome, RenameMode, names};
 use super::{Answer, Body, Model, Node, NodeId, NodeSettings, ROOT};
 use crate::ioctl::FileFlags;
 
-/// A name longer than this is refused.
+/// A longer name is refused.
 const NAME_MAX: usize = 255;
-/// A target this long is refused.
+/// A target of this length is refused.
 const TARGET_END: usize = 1024;
 
 const SET_GROUP_ID: u32 = 0o2000;
 
-/// What new inodes take from their directory, besides project and hints.
+/// Flags that new inodes inherit from their directory, in addition to project and hints.
 const INHERITED: FileFlags =
     FileFlags::SYNC.union(FileFlags::NOATIME).union(FileFlags::NODUMP).union(FileFlags::NODEFRAG);
 
-/// A directory and a name in it, which may lead somewhere.
+/// A directory and a name in it, which may refer to a node.
 struct EntryLocation {
     folder: NodeId,
     name: String,
@@ -69,7 +69,7 @@ impl Model {
         }
     }
 
-    /// The node that a path leads to; a link in the last place is that link.
+    /// Returns the node of a path. A symbolic link in the last component is not followed.
     pub(super) fn lookup(&self, path: &str) -> Result<NodeId, Errno> {
         if path.is_empty() { Ok(ROOT) } else { self.location(path)?.existing() }
     }
@@ -88,27 +88,27 @@ impl Model {
         match &self.node(folder)?.body {
             Body::Directory { .. } if name.len() > NAME_MAX => Err(Errno::NAMETOOLONG),
             Body::Directory { entries, .. } => Ok(entries.get(name).copied()),
-            // Targets are one name that leads nowhere.
+            // Targets are single names that do not exist.
             Body::Symlink(target) if target.len() > NAME_MAX => Err(Errno::NAMETOOLONG),
             Body::Symlink(_) => Err(Errno::NOENT),
             _ => Err(Errno::NOTDIR),
         }
     }
 
-    /// Whether a name may be added to a directory.
+    /// Checks that a name may be added to a directory.
     fn may_add(&self, folder: NodeId) -> Result<(), Errno> {
         let folder = self.node(folder)?;
         if folder.is_immutable() { Err(Errno::PERM) } else { Ok(()) }
     }
 
-    /// Whether a name may be taken from a directory.
+    /// Checks that a name may be removed from a directory.
     fn may_remove(&self, folder: NodeId, node: NodeId) -> Result<(), Errno> {
         let is_fixed = self.node(folder)?.is_fixed() || self.node(node)?.is_fixed();
         if is_fixed { Err(Errno::PERM) } else { Ok(()) }
     }
 
-    /// Whether a directory that hands its project down may hold a node. Special files that never
-    /// got a project may be anywhere.
+    /// Checks that a directory with an inherited project may contain a node. Special files that
+    /// never got a project may be anywhere.
     fn may_hold(&self, folder: NodeId, node: NodeId) -> Result<(), Errno> {
         let (folder, node) = (&self.node(folder)?.settings, self.node(node)?);
         let project_id = node.settings.project_id;
@@ -159,7 +159,7 @@ impl Model {
         if is_refused { Err(Errno::PERM) } else { self.make(path, node) }
     }
 
-    /// A new node with what it takes from its directory.
+    /// Returns a new node with the attributes inherited from its directory.
     fn inherit(&self, folder: NodeId, mut node: Node) -> Result<Node, Errno> {
         let parent = self.node(folder)?;
         if parent.mode & SET_GROUP_ID != 0 {
@@ -179,7 +179,7 @@ impl Model {
         Ok(node)
     }
 
-    /// Puts a node under a name that leads nowhere yet.
+    /// Adds a node under an unused name.
     fn enter(&mut self, location: &EntryLocation, id: NodeId) -> Result<(), Errno> {
         let is_directory = match &mut self.change(id)?.body {
             Body::Directory { parent, .. } => {
@@ -196,7 +196,7 @@ impl Model {
         Ok(())
     }
 
-    /// Takes a name away. The links of the node stay as they are.
+    /// Removes a name. The link count of the node stays.
     fn leave(&mut self, location: &EntryLocation, id: NodeId) -> Result<(), Errno> {
         let is_directory = self.node(id)?.is_directory();
         let folder = self.modify(location.folder)?;
@@ -312,7 +312,7 @@ impl Model {
         self.may_hold(new.folder, source)?;
         match (mode, new.node) {
             (RenameMode::Exchange, Some(target)) => {
-                // What comes back in exchange is not asked for its project.
+                // In an exchange, the project of the replaced node is not checked.
                 self.exchange_names((&old, source), (&new, target))
             }
             _ => self.move_name((&old, source), &new, mode),
@@ -332,7 +332,7 @@ impl Model {
         match (self.node(source)?.is_directory(), self.node(target)?.is_directory()) {
             (true, false) => Err(Errno::NOTDIR),
             (false, true) => Err(Errno::ISDIR),
-            // XFS says EEXIST where others say ENOTEMPTY; the project is looked at before.
+            // XFS returns EEXIST where others return ENOTEMPTY. It checks the project first.
             _ if !self.is_empty(target)? => {
                 self.may_hold(new.folder, source)?;
                 Err(Errno::EXIST)
@@ -341,7 +341,7 @@ impl Model {
         }
     }
 
-    /// Whether `above` is `below` or one of the directories around it.
+    /// Returns whether `above` is `below` or one of its ancestors.
     fn holds(&self, above: NodeId, below: NodeId) -> Result<bool, Errno> {
         let mut at = below;
         loop {
@@ -365,7 +365,7 @@ impl Model {
         self.enter(old.0, new.1)?;
         self.enter(new.0, old.1)?;
         for id in [old.1, new.1] {
-            // A directory that gets another parent notes it as a change of its contents.
+            // Getting another parent counts as a change of a directory's contents.
             if old.0.folder != new.0.folder && self.node(id)?.is_directory() {
                 self.modify(id)?;
             }
@@ -389,7 +389,7 @@ impl Model {
         self.enter(new, old.1)?;
         if mode == RenameMode::Whiteout {
             let node = Node::new(FileType::CharacterDevice.as_raw_mode(), Body::Special);
-            // From where the other one goes, not from where it comes to stand itself.
+            // It inherits from the target's directory, not from its own.
             let node = self.inherit(new.folder, node)?;
             let whiteout = self.add(node);
             self.enter(old.0, whiteout)?;

@@ -71,7 +71,8 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// NodeSettings that a node may have, without the hints that their flags do not ask for.
+    /// Returns the settings without hints whose flags are missing, or an error if the node may not
+    /// have them.
     fn checked(
         &self,
         mut settings: NodeSettings,
@@ -117,7 +118,7 @@ impl Model {
         if settings.extent_size == 0 {
             settings.flags -= FileFlags::EXTENT_SIZE | FileFlags::EXTENT_SIZE_INHERIT;
         }
-        // That is no error.
+        // A misfit is not an error.
         if is_misfit(settings.cow_extent_size) {
             settings.cow_extent_size = 0;
         }
@@ -127,7 +128,7 @@ impl Model {
         if !is_directory {
             settings.flags -= for_directories;
         }
-        // Nobody sets or clears by hand what fallocate sets.
+        // Only fallocate sets this flag.
         settings.flags -= FileFlags::PREALLOCATED;
         settings.flags |= node.settings.flags & FileFlags::PREALLOCATED;
         Ok(settings)

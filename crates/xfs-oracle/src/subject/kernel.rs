@@ -1,4 +1,4 @@
-//! The kernel's XFS, asked by system calls.
+//! The kernel's XFS, through system calls.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -29,7 +29,7 @@ pub struct Kernel {
     slots: [Option<File>; SLOTS],
 }
 
-/// A file that an operation opened, or that stands in a slot.
+/// A file that an operation opened, or that is in a slot.
 enum FileHandle<'a> {
     Opened(File),
     Slot(&'a File),
@@ -45,7 +45,7 @@ impl FileHandle<'_> {
 }
 
 impl Kernel {
-    /// The folder at `root` of a mounted volume. From then on this process masks no permissions.
+    /// Uses the folder at `root` of a mounted volume. Sets the umask of this process to 0.
     pub fn new(root: &Path) -> Self {
         rustix::process::umask(Mode::empty());
         Self { root: root.to_owned(), slots: Default::default() }
@@ -67,7 +67,7 @@ impl Kernel {
         }
     }
 
-    /// The same for reads or writes that go this way.
+    /// The same for reads or writes with this I/O mode.
     fn file_for(
         &self,
         target: &FileTarget,
@@ -84,14 +84,14 @@ impl Kernel {
     fn open_file(&self, path: &str, flags: OFlags) -> Result<File, Errno> {
         self.refuse_special(path, Errno::INVAL)?;
         let file = self.open(path, flags)?;
-        // A directory opens for reading.
+        // A directory can be opened for reading.
         match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
             FileType::Directory => Err(Errno::ISDIR),
             _ => Ok(file),
         }
     }
 
-    /// Devices, pipes and sockets are not this filesystem's to open.
+    /// Opening devices, pipes and sockets is not up to this filesystem.
     fn refuse_special(&self, path: &str, error: Errno) -> Result<(), Errno> {
         match FileType::from_raw_mode(rustix::fs::lstat(self.path(path))?.st_mode) {
             FileType::RegularFile | FileType::Directory | FileType::Symlink => Ok(()),
@@ -327,10 +327,10 @@ impl Subject for Kernel {
     }
 }
 
-/// Memory where no device minds that direct I/O begins.
+/// Alignment of direct I/O that suits every device.
 const ALIGNMENT: usize = 4096;
 
-/// So many bytes of aligned memory.
+/// Aligned memory.
 struct AlignedBuffer {
     buffer: Vec<u8>,
     start: usize,
@@ -360,7 +360,7 @@ fn write_pieces(file: &File, offset: u64, lengths: &[u64], number: u64) -> Resul
         pieces.push(IoSlice::new(piece));
         rest = after;
     }
-    // One call: another one would be another write.
+    // A second call would be another write.
     match rustix::io::pwritev(file, &pieces, offset)? {
         written if written == total => Ok(()),
         _ => Err(Errno::NOSPC),
@@ -394,11 +394,11 @@ fn scan_file(file: &File, offset: u64) -> Result<Outcome, Errno> {
     scan((offset, size), seek, read)
 }
 
-/// Where data begins at or after an offset.
+/// Returns where data begins at or after an offset.
 ///
-/// Where a page is in memory and an unwritten block within it is not, the kernel names the end of
-/// that block, even if a hole begins there (seen with 6.18 and blocks of 1 KiB). The search goes on
-/// behind such a place.
+/// If a page is in memory and an unwritten block within it is not, the kernel returns the end of
+/// that block, even if a hole begins there (seen with 6.18 and blocks of 1 KiB). The search
+/// continues after such an offset.
 fn seek_data(file: &File, at: u64) -> Result<Option<u64>, Errno> {
     let mut found = seek_to(file, SeekFrom::Data(at))?;
     while let Some(data) = found
@@ -406,7 +406,7 @@ fn seek_data(file: &File, at: u64) -> Result<Option<u64>, Errno> {
     {
         let next = seek_to(file, SeekFrom::Data(data))?;
         if next == Some(data) {
-            // Both, and for good: that is for the comparison to say.
+            // Persistently both data and hole, which the comparison must report.
             break;
         }
         found = next;
@@ -414,7 +414,7 @@ fn seek_data(file: &File, at: u64) -> Result<Option<u64>, Errno> {
     Ok(found)
 }
 
-/// An offset, or nothing for ENXIO.
+/// Returns an offset, or `None` for ENXIO.
 fn seek_to(file: &File, to: SeekFrom) -> Result<Option<u64>, Errno> {
     match rustix::fs::seek(file, to) {
         Err(Errno::NXIO) => Ok(None),

@@ -1,4 +1,4 @@
-//! The library, asked through its own API for what the kernel is asked for by system calls.
+//! The library as a subject, through its own API instead of system calls.
 
 use std::ffi::OsStr;
 use std::io::{IoSlice, IoSliceMut};
@@ -17,21 +17,21 @@ use xfs_oracle::{FileFlags, SeekKind, Subject, Time, scan};
 
 type Result<T> = std::result::Result<T, Errno>;
 
-/// A volume that the library has open for writing.
+/// A volume that is open for writing in the library.
 pub(crate) struct Library {
     volume: Volume,
-    /// The folder that stands for the root, with a slash behind it; empty for the root.
+    /// The folder that corresponds to the root, with a trailing slash. Empty for the root.
     folder: String,
     slots: [Option<File>; SLOTS],
 }
 
-/// Why a file is opened.
+/// The purpose of opening a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FileAccess {
     Read,
-    /// To be written at its end, at the least: what an append-only file allows, but open(2) does not.
+    /// At least appending, which an append-only file allows and open(2) refuses.
     Write,
-    /// To be changed in a way that the library refuses by itself where flags forbid it.
+    /// A change that the library itself refuses if flags forbid it.
     Change,
 }
 
@@ -40,25 +40,25 @@ impl Library {
         Self { volume, folder: String::new(), slots: Default::default() }
     }
 
-    /// A new folder of a volume that others use as well.
+    /// Creates a folder on a volume that others also use.
     pub(crate) fn below(volume: Volume, folder: &str) -> ferroxfs::Result<Self> {
         volume.root()?.create(folder, &NewKind::Directory, &creation(0o755))?;
         Ok(Self { volume, folder: format!("{folder}/"), slots: Default::default() })
     }
 
-    /// Closes the volume, which nothing holds any more.
+    /// Closes the volume, which no other value may hold.
     pub(crate) fn close(self) -> ferroxfs::Result<()> {
         let Self { volume, slots, .. } = self;
         drop(slots);
         volume.close()
     }
 
-    /// The inode that a path leads to; no link is followed.
+    /// Returns the inode of a path. A symbolic link is not followed.
     fn node(&self, path: &str) -> Result<Node> {
         self.volume.lookup_no_follow(format!("{}{path}", self.folder)).map_err(number)
     }
 
-    /// The directory that a path lies in, and the name there.
+    /// Returns the parent directory of a path, and the name in it.
     fn place<'a>(&self, path: &'a str) -> Result<(Node, &'a str)> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let folder = self.volume.lookup(format!("{}{folder}", self.folder)).map_err(number)?;
@@ -90,7 +90,7 @@ impl Library {
             FileType::Symlink => return Err(Errno::LOOP),
             _ => return Err(Errno::INVAL),
         }
-        // What open(2) refuses without O_APPEND; files have no modes of opening in the library.
+        // open(2) refuses this without O_APPEND. Files of the library have no open modes.
         let fixed = ExtendedFlags::IMMUTABLE | ExtendedFlags::APPEND;
         if access == FileAccess::Write && node.metadata().xflags.intersects(fixed) {
             return Err(Errno::PERM);
@@ -229,7 +229,7 @@ impl Library {
         }
     }
 
-    /// The file for reads or writes that go this way.
+    /// Returns the file for reads or writes with this I/O mode.
     fn file_for(&self, target: &FileTarget, access: FileAccess, way: IoMode) -> Result<File> {
         Ok(self.file(target, access)?.direct(way == IoMode::Direct))
     }
@@ -398,7 +398,7 @@ impl Library {
             }
             Operation::Allocate { file, mode, offset, length } => {
                 let mode = range_mode(*mode);
-                // No range at all is an error before any flag is looked at.
+                // An empty range is an error before any check of flags.
                 let is_plain = *length == 0 || matches!(mode, RangeMode::Allocate(_));
                 let access = if is_plain { FileAccess::Write } else { FileAccess::Change };
                 let end = offset.saturating_add(*length);
@@ -443,7 +443,7 @@ fn range_mode(mode: AllocationMode) -> RangeMode {
     }
 }
 
-/// The errno of an error. Corruption is told as well: no history may meet it.
+/// Returns the errno of an error. Corruption is printed as well, because no history may meet it.
 fn number(error: Error) -> Errno {
     if !matches!(error, Error::Posix(_) | Error::Io(_) | Error::Shutdown) {
         eprintln!("the library says: {error}");

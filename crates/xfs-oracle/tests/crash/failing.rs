@@ -1,8 +1,9 @@
-//! A device whose n-th request fails, for n = 1, 2, 3 and so on, in a script of every operation.
+//! A device whose n-th request fails, for n = 1, 2, 3 and so on, during a script of every
+//! operation.
 //!
-//! The operation that meets the failure fails, and nothing of it is there; or the volume shuts down,
-//! and what recovery gives is a state of the history that keeps every promise of the syncs that had
-//! returned. Whatever fails behind an operation's back is told by a later one.
+//! The affected operation either fails and leaves nothing behind, or the volume shuts down. After a
+//! shutdown, the recovered volume is a state of the history that keeps every promise of the syncs
+//! that had returned. A failure in the background is reported by a later operation.
 
 use std::sync::Arc;
 
@@ -18,11 +19,11 @@ use crate::library::Library;
 use crate::volumes::make;
 use crate::{is_long, script, text};
 
-/// One request of so many fails in a short run.
+/// In a short run, one request in this many fails.
 const SHORT_SHARE: u64 = 48;
-/// Of the failures that are tried one of so many is shown to xfs_repair.
+/// One in this many failures is checked by xfs_repair.
 const REPAIRED_SHARE: u64 = 4;
-/// Operations in a script between two syncs.
+/// Number of operations in a script between two syncs.
 const SYNC_EVERY: usize = 12;
 
 pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
@@ -37,7 +38,7 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
         faults.flat_map(|kind| [Persistence::Once, Persistence::Forever].map(|p| (kind, p)));
     for (kind, persistence) in faults {
         let mut failures = 0;
-        // The first always: of some kinds there are few.
+        // The first one always, because there are few of some kinds.
         for nth in std::iter::once(1).chain((seed % share + 2..).step_by(share as usize)) {
             let fault = Fault { kind, nth, persistence };
             let is_repaired = is_long() || nth / share % REPAIRED_SHARE == 0;
@@ -74,8 +75,8 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Every operation in an order that chance gives, each on a tree that has been made whole again, with
-/// syncs between.
+/// Returns every operation in random order, each on a tree that has been repaired before, with
+/// syncs in between.
 fn script(model: &Model, seed: u64) -> Vec<Operation> {
     let mut prng = Prng::new(seed);
     let mut rest = script::operations(model.features());
@@ -95,10 +96,10 @@ fn script(model: &Model, seed: u64) -> Vec<Operation> {
     script
 }
 
-/// A script that has been performed as far as it went.
+/// A script that was performed as far as possible.
 struct ScriptAttempt {
     chronicle: CrashHistory,
-    /// What the device held in the end.
+    /// The final contents of the device.
     device: CowDevice,
     /// Whether any request has failed.
     has_failed: bool,
@@ -119,7 +120,7 @@ impl ScriptAttempt {
             Ok(volume) => {
                 let mut library = Library::new(volume);
                 perform(&mut library, model.clone(), operations, &mut chronicle)?;
-                // What waited for the end may fail now; the volume is not clean then.
+                // Deferred work may fail now, and then the volume is not clean.
                 let _ = library.close();
                 Ok(())
             }

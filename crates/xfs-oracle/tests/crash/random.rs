@@ -1,4 +1,4 @@
-//! Long histories of every operation, cut at any point; and their recovery, cut as well.
+//! Long histories of every operation, cut at any point, and their recovery, also cut.
 
 use std::path::Path;
 
@@ -11,15 +11,15 @@ use crate::judge::CrashCase;
 use crate::text;
 use crate::volumes::make;
 
-/// Operations of a history.
+/// Operations per history.
 const OPERATIONS: usize = 240;
-/// After so many of them everything is made durable.
+/// Number of operations between two syncs.
 const SYNC_EVERY: usize = 40;
-/// Cuts of one history.
+/// Cuts per history.
 const CUTS: u64 = 10;
-/// Of so many cuts the recovery of one is cut as well.
+/// The recovery of one in this many cuts is also cut.
 const RECOVERIES_EVERY: u64 = 5;
-/// Cuts of one recovery, each behind the one before.
+/// Cuts per recovery, in ascending order.
 const RECOVERY_CUTS: u64 = 2;
 
 pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
@@ -52,7 +52,7 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Cuts a recovery, and the recovery of what that leaves.
+/// Cuts a recovery, and the recovery after that cut.
 fn check_recovery(
     history: &RecordedHistory,
     judge: &CrashCase<'_>,
@@ -73,9 +73,9 @@ fn check_recovery(
     Ok(())
 }
 
-/// A judge that finds nothing would not find this either: the device is as it was before the last change of
-/// names that a sync promised, and every sync is said to have returned. Where names came back that there
-/// had been before, it may rightly find nothing; then it is asked further back.
+/// Checks that the judge can find errors. The device is as it was before the last change of names
+/// that a sync promised, and every sync counts as returned. If the names later returned to an
+/// earlier state, the judge may rightly find nothing. Then an earlier position is tried.
 fn check_judge(history: &RecordedHistory, image: &Image, folder: &Path) -> Result<(), TrialError> {
     let chronicle = &history.chronicle;
     let judge = CrashCase { chronicle, point: usize::MAX, image, folder };
@@ -86,7 +86,7 @@ fn check_judge(history: &RecordedHistory, image: &Image, folder: &Path) -> Resul
             Err(_) => return Ok(()),
             Ok((state, _)) if !chronicle.may_show(state, position) => {
                 return Err(text(format!(
-                    "the device before request {position} passes for state {state}"
+                    "the device before request {position} is accepted as state {state}"
                 )));
             }
             Ok(_) => position /= 2,

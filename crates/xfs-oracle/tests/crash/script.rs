@@ -1,7 +1,7 @@
-//! Every operation there is, each in a few ways, on a small tree.
+//! Every operation, each in a few variants, on a small tree.
 //!
-//! The tree is that of CrashMonkey's bounded workloads (ACE): files and directories of one or two
-//! levels, names that are there and names that are not.
+//! The tree is that of CrashMonkey's bounded workloads (ACE): files and directories at one or two
+//! levels, existing and missing names.
 
 use xfs_oracle::model::{
     Abilities, AllocationMode, Durable, Features, FileRanges, FileTarget, Model, NodeSettings,
@@ -11,7 +11,7 @@ use xfs_oracle::{FileFlags, Time};
 
 /// Files with contents.
 const FILES: [&str; 4] = ["foo", "bar", "A/foo", "B/foo"];
-/// Paths where something may be, before or after an operation.
+/// Paths that may exist before or after an operation.
 const PATHS: [&str; 6] = ["foo", "bar", "new", "A/foo", "A/new", "B/foo"];
 /// The same for directories.
 const FOLDERS: [&str; 4] = ["", "A", "B", "B/empty"];
@@ -27,7 +27,7 @@ const MODES: [AllocationMode; 8] = [
     AllocationMode::Unshare,
 ];
 
-/// What makes the tree.
+/// Returns the operations that create the tree.
 pub(crate) fn preparation(features: Features) -> Vec<Operation> {
     let folders = ["A", "B", "B/empty"].map(make_directory);
     let files = FILES.iter().zip(1..).flat_map(|(path, number)| {
@@ -43,7 +43,7 @@ pub(crate) fn preparation(features: Features) -> Vec<Operation> {
     folders.into_iter().chain(files).chain(links).collect()
 }
 
-/// What makes that part of the tree again which is missing.
+/// Returns the operations that restore the missing parts of the tree.
 pub(crate) fn repair(model: &Model) -> Vec<Operation> {
     let paths = model.paths();
     let mut operations = preparation(model.features());
@@ -62,12 +62,12 @@ pub(crate) fn repair(model: &Model) -> Vec<Operation> {
     operations
 }
 
-/// Every operation, each to be performed on the tree as it was prepared, or one after the other.
+/// Returns every operation. They can be performed separately on the prepared tree, or in sequence.
 pub(crate) fn operations(features: Features) -> Vec<Operation> {
     [names(), renames(), contents(features), shared(features), settings()].concat()
 }
 
-/// Every sync that makes something durable in a tree, none included.
+/// Returns every sync that makes something in a tree durable, and also no sync.
 pub(crate) fn syncs(model: &Model) -> Vec<Option<Operation>> {
     let targets = PATHS.map(|path| FileTarget::Path(path.to_owned()));
     let is_file = |target: &FileTarget| model.file(target).is_ok();

@@ -1,4 +1,4 @@
-//! Operations of every kind on a volume, and the names that it has after each.
+//! Operations of every kind on a volume, and its names after each.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use ferroxfs::{
 use xfs_oracle::Tree;
 use xfs_testkit::Prng;
 
-/// NamesState in each directory; few, so that operations meet.
+/// Names per directory: few, so that operations meet.
 const NAMES: usize = 12;
 const DIRECTORIES: usize = 4;
 /// The longest write.
 const MOST_BYTES: usize = 200_000;
 
-/// What has to be as some operation left it: everything but contents, sizes and times, which an
+/// The state that must match one operation: everything except contents, sizes and times, which an
 /// operation may change in several transactions.
 pub(crate) type NamesState = BTreeMap<Vec<u8>, NamedInode>;
 
-/// What a path shows.
+/// The attributes of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NamedInode {
     mode: u32,
@@ -30,7 +30,7 @@ pub(crate) struct NamedInode {
     attributes: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// The names of a tree.
+/// Returns the names of a tree.
 pub(crate) fn names(tree: &Tree) -> NamesState {
     let mut names = NamesState::new();
     for node in tree.nodes.values() {
@@ -49,14 +49,14 @@ pub(crate) fn names(tree: &Tree) -> NamesState {
     names
 }
 
-/// One place where an operation happens.
+/// The location of an operation.
 struct EntryLocation {
     directory: Node,
     name: String,
 }
 
-/// Makes the directories in which everything happens: a step is one operation, so that a cut in its
-/// middle leaves the state before or after it.
+/// Creates the directories for all operations. A step is one operation, so that a cut in its middle
+/// leaves the state before or after it.
 pub(crate) fn prepare(volume: &Volume) -> Result<(), Error> {
     let creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
     for number in 1..=DIRECTORIES {
@@ -77,7 +77,7 @@ fn location(volume: &Volume, prng: &mut Prng) -> Result<EntryLocation, Error> {
     Ok(EntryLocation { directory, name: format!("{number:0length$}") })
 }
 
-/// Does one operation. Which one, and whether it is refused, follows from the seed.
+/// Performs one operation. The seed determines the operation and whether it is refused.
 pub(crate) fn step(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
     let outcome = match prng.within(0..16) {
         0..=3 => create(volume, prng, number),
@@ -89,7 +89,7 @@ pub(crate) fn step(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), 
         _ => contents(volume, prng),
     };
     match outcome {
-        // Refused, as the kernel would: nothing has changed.
+        // Refused, as by the kernel: nothing has changed.
         Err(Error::Posix(_)) => Ok(()),
         other => other,
     }
@@ -173,7 +173,7 @@ fn contents(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
     }
 }
 
-/// Operations that between them log every kind of intent, many times over.
+/// Performs operations that together log every kind of intent, many times.
 pub(crate) fn every_kind(volume: &Volume) -> Result<(), Error> {
     let root = volume.root()?;
     let creation = Creation { mode: 0o640, uid: 0, gid: 0, umask: 0 };
@@ -187,7 +187,7 @@ pub(crate) fn every_kind(volume: &Volume) -> Result<(), Error> {
         there.write_at(8192, &[2; 4096])?;
         here.exchange_range(0, &there, 0, 0)?;
         drop((here, there));
-        // The parent pointers of such names have no room in the inode.
+        // The parent pointers of such names do not fit in the inode.
         let long = "n".repeat(250);
         let file = root.lookup("here".as_ref())?;
         file.set_attribute("user.a", &[b'v'; 150], SetMode::Either)?;

@@ -8,7 +8,7 @@ use crate::model::operation::{
 
 /// Most files stay smaller than this.
 const USUAL_BYTES: u64 = 1 << 20;
-/// No operation on ranges is longer: the model holds what it shares twice.
+/// The longest range of an operation, because the model stores shared data twice.
 const RANGE_MAX: u64 = 4 << 20;
 
 impl Generator {
@@ -22,13 +22,13 @@ impl Generator {
         Some(Operation::Close { slot: self.random.below(SLOTS as u64) as usize })
     }
 
-    /// How large a file is.
+    /// Returns the size of a file.
     fn size(model: &Model, file: &FileTarget) -> u64 {
         let node = model.file(file).and_then(|id| model.node(id));
         node.ok().and_then(|node| node.contents()).map_or(0, |contents| contents.size())
     }
 
-    /// A place in a file or behind its end.
+    /// Returns an offset in a file or past its end.
     fn offset(&mut self, model: &Model, file: &FileTarget) -> u64 {
         let (size, block) = (Self::size(model, file), model.features().block_bytes);
         match self.random.below(10) {
@@ -64,7 +64,7 @@ impl Generator {
         Some(Operation::Read { file, offset, length: self.length(model) })
     }
 
-    /// Buffers of one call, and where it begins: whole blocks where they go to the device at once.
+    /// Returns the buffers of one call and its offset. Direct I/O uses whole blocks.
     fn pieces(&mut self, model: &Model, file: &FileTarget) -> (IoMode, u64, Vec<u64>) {
         let block = model.features().block_bytes;
         let (way, unit) = match self.chance(2) {
@@ -92,8 +92,8 @@ impl Generator {
         let file = self.target(model)?;
         let (way, offset, mut lengths) = self.pieces(model, &file);
         if way == IoMode::Direct {
-            // The kernel gives EIO for a direct read from the data of a file on into what it has only
-            // promised behind the end.
+            // The kernel returns EIO for a direct read from the data of a file into its delayed
+            // allocation past the end.
             let block = model.features().block_bytes;
             let rest = Self::size(model, &file).saturating_sub(offset);
             let mut room = rest.next_multiple_of(block).max(block);
@@ -144,7 +144,7 @@ impl Generator {
         Some(Operation::Allocate { file, mode, offset, length })
     }
 
-    /// FileRanges of two files, mostly such as can be shared.
+    /// Returns ranges of two files, mostly shareable ones.
     fn ranges(&mut self, model: &Model) -> Option<FileRanges> {
         let block = model.features().block_bytes;
         let (from, to) = (self.target(model)?, self.target(model)?);
@@ -177,9 +177,9 @@ impl Generator {
             return None;
         }
         let block = model.features().block_bytes;
-        // A length within a block is shortened in a way that only the kernel's own code tells.
+        // Only the kernel's own code tells how it shortens a length within a block.
         ranges.length = ranges.length.next_multiple_of(block).max(block);
-        // Files that were cloned have something in common where both begin.
+        // Files that were cloned have the same start.
         if self.chance(2) {
             (ranges.from_offset, ranges.to_offset) = (0, 0);
         }

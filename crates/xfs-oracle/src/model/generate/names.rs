@@ -45,7 +45,7 @@ impl Generator {
             1..=3 => 300 + self.random.below(700),
             _ => 1 + self.random.below(300),
         };
-        // No name that is made begins so.
+        // No generated name starts with these letters.
         let target = (0..length).map(|_| b'A' + self.random.below(26) as u8).collect();
         Some(Operation::Symlink { target, path: self.vacant(model)? })
     }
@@ -66,7 +66,7 @@ impl Generator {
     pub(super) fn remove_directory(&mut self, model: &Model) -> Option<Operation> {
         let want = if self.chance(10) { WantedNode::Anything } else { WantedNode::Directory };
         let path = self.existing(model, want)?;
-        // The root stands for a folder that others may have made.
+        // The root corresponds to a folder that the test may need.
         (!path.is_empty()).then_some(Operation::RemoveDirectory { path })
     }
 
@@ -96,7 +96,7 @@ impl Generator {
         let slot = self.random.below(SLOTS as u64) as usize;
         let path = self.vacant(model)?;
         let node = model.node(model.slot(slot)?).ok()?;
-        // A file that has lost its last name stays without.
+        // A file that has lost its last name stays without one.
         let is_lost = node.links == 0 && !node.is_linkable;
         (!is_lost || self.chance(4)).then_some(Operation::LinkSlot { slot, path })
     }
@@ -144,7 +144,8 @@ impl Generator {
         Some(format!("{namespace}{number}{rest}"))
     }
 
-    /// A path to something that is no link: links have no mode and cannot be opened.
+    /// Returns a path to a node other than a symbolic link. Links have no mode and cannot be
+    /// opened.
     fn no_link(&mut self, model: &Model) -> Option<String> {
         let path = self.existing(model, WantedNode::Anything)?;
         let node = model.node(model.lookup(&path).ok()?).ok()?;

@@ -25,7 +25,7 @@ impl Generator {
             return None;
         }
         let mut settings = NodeSettings { flags: self.choose(&FLAGS)?, ..NodeSettings::default() };
-        // What a flag forbids, an open file still may; and what is fixed is freed soon again.
+        // An open file ignores new flags, and a fixed file must soon be changeable again.
         let is_open = (0..SLOTS).any(|slot| model.slot(slot) == Some(id));
         if is_open || node.is_fixed() {
             settings.flags = FileFlags::empty();
@@ -36,14 +36,15 @@ impl Generator {
         if node.is_directory() {
             self.directory_settings(model, &mut settings);
         }
-        // No volume has a realtime device: directories may speak of one, and files may not.
+        // No volume has a realtime device. Directories may have the inherit flag, and files may not
+        // have the flag.
         if self.chance(10) {
             settings.flags |= FileFlags::REALTIME_INHERIT;
         }
         if self.chance(40) {
             settings.flags |= FileFlags::REALTIME;
         }
-        // Volumes that share no blocks refuse it, unless it is none.
+        // Volumes without reflink refuse the flag, unless the hint is 0.
         if self.chance(6) {
             settings.flags |= FileFlags::COW_EXTENT_SIZE;
             settings.cow_extent_size = self.hint(model, 20);
@@ -60,7 +61,7 @@ impl Generator {
         Some(Operation::SetFlags { path, settings })
     }
 
-    /// A hint in whole blocks, but for a few.
+    /// Returns a hint, in most cases of whole blocks.
     fn hint(&mut self, model: &Model, blocks: u64) -> u32 {
         let hint = self.random.below(blocks) * model.features().block_bytes;
         if self.chance(15) { hint as u32 + 1 } else { hint as u32 }
@@ -68,7 +69,7 @@ impl Generator {
 
     fn file_hint(&mut self, model: &Model, node: &Node, settings: &mut NodeSettings) {
         let flag = FileFlags::EXTENT_SIZE;
-        // A file with extents keeps the hint that it has; what lost its contents may have none.
+        // A file with extents keeps its hint. A file that lost its contents may have none.
         let has_extents = node.contents().is_some_and(|bytes| bytes.sectors().next().is_some());
         let may_change = if has_extents { self.chance(20) } else { !node.has_space };
         if may_change && self.chance(2) {

@@ -1,4 +1,4 @@
-//! What a thread does to files that no other one touches, in directories that all share.
+//! A thread's operations on its own files, in shared directories.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use super::life::{FileIdentity, ThreadLife, ThreadStep, length_bytes};
 use super::shared::{folder, is_narrow, wide_folder, within};
 use crate::library::Library;
 
-/// So many go from name to name: few, so that those directories stay narrow which shall.
+/// The most files that change their names: few, so that the narrow directories stay narrow.
 const MOST_MOVING: usize = 3;
-/// Long names take directories out of their inodes.
+/// Length of long names, which move directories out of their inodes.
 const LONG_NAME_BYTES: usize = 150;
 
 /// A thread, and its files.
@@ -23,10 +23,10 @@ pub(super) struct OwnFiles<'a> {
     thread: u64,
     subject: Library,
     life: ThreadLife,
-    /// The paths of those files that go from name to name; the others are left alone.
+    /// The paths of the files that change their names. The others stay unchanged.
     moving: BTreeMap<FileIdentity, Vec<String>>,
     files: u32,
-    /// So that no name comes back.
+    /// Counter that keeps names from being reused.
     names: u32,
 }
 
@@ -41,7 +41,7 @@ impl<'a> OwnFiles<'a> {
         self.life
     }
 
-    /// Does one thing to one file, or to two.
+    /// Performs one operation on one or two files.
     pub(super) fn step(&mut self, prng: &mut Prng) -> Result<(), String> {
         let (one, other) = (self.any(prng), self.any(prng));
         match (prng.within(0..10), one, other) {
@@ -64,7 +64,7 @@ impl<'a> OwnFiles<'a> {
         paths.and_then(|paths| paths.first()).cloned().unwrap_or_default()
     }
 
-    /// A path in a folder that nobody has had.
+    /// Returns an unused path in a folder.
     fn vacant(&mut self, folder: &str) -> String {
         self.names += 1;
         let is_long = self.names.is_multiple_of(3) && !is_narrow(folder);
@@ -72,7 +72,7 @@ impl<'a> OwnFiles<'a> {
         within(folder, &format!("{}-{}{tail}", self.thread, self.names))
     }
 
-    /// Performs what leaves these files under these paths.
+    /// Performs an operation that leaves these files under these paths.
     fn perform(
         &mut self,
         operation: &Operation,
@@ -80,7 +80,7 @@ impl<'a> OwnFiles<'a> {
     ) -> Result<(), String> {
         let began = self.stage.device.position();
         let answer = self.subject.perform(operation);
-        answer.map_err(|errno| format!("a thread's own {operation:?} gave {errno}"))?;
+        answer.map_err(|errno| format!("{operation:?} on a thread's own file failed: {errno}"))?;
         for (file, paths) in &changes {
             if paths.is_empty() {
                 self.moving.remove(file);
@@ -97,7 +97,7 @@ impl<'a> OwnFiles<'a> {
         Ok(())
     }
 
-    /// Makes a file and writes it. Some are made durable then, and left alone.
+    /// Creates and writes a file. Some files are then made durable and stay unchanged.
     fn make(&mut self, prng: &mut Prng) -> Result<(), String> {
         self.files += 1;
         let file = self.life.identity(self.files);
@@ -108,7 +108,7 @@ impl<'a> OwnFiles<'a> {
         let creation = Creation { mode: 0o600, uid: file, gid: 0, umask: 0 };
         let folder = self.stage.volume.lookup(format!("/{folder}"));
         let made = folder.and_then(|folder| folder.create(name, &NewKind::Regular, &creation));
-        made.map_err(|error| format!("a thread's own {path}: {error}"))?;
+        made.map_err(|error| format!("a thread's own file {path}: {error}"))?;
         let (returned, changes) = (self.stage.tick(), vec![(file, vec![path.clone()])]);
         self.life.steps.push(ThreadStep { began, returned, changes, written: None });
         let number = u64::from(file);
@@ -126,7 +126,7 @@ impl<'a> OwnFiles<'a> {
             self.moving.insert(file, vec![path]);
             return Ok(());
         }
-        // What is not synced here is durable with the next sync of the volume.
+        // Other files become durable with the next sync of the volume.
         if prng.within(0..8) == 0 { self.fsync_at(path, file) } else { Ok(()) }
     }
 
@@ -140,7 +140,7 @@ impl<'a> OwnFiles<'a> {
         self.perform(&Operation::Rename { from, to, mode }, vec![(file, paths)])
     }
 
-    /// Gives one file a name of the other, which loses it.
+    /// Renames one file to a name of the other, which loses it.
     fn replace(&mut self, file: FileIdentity, other: FileIdentity) -> Result<(), String> {
         let (from, to) = (self.path(file), self.path(other));
         let mut changes = Vec::new();
@@ -155,7 +155,7 @@ impl<'a> OwnFiles<'a> {
         self.perform(&Operation::Rename { from, to, mode: RenameMode::Replace }, changes)
     }
 
-    /// Two files exchange a name.
+    /// Exchanges a name of two files.
     fn exchange(&mut self, one: FileIdentity, other: FileIdentity) -> Result<(), String> {
         let (from, to) = (self.path(one), self.path(other));
         let changes = [(one, &to), (other, &from)].map(|(file, name)| {
@@ -190,7 +190,7 @@ impl<'a> OwnFiles<'a> {
     fn fsync_at(&mut self, path: String, file: FileIdentity) -> Result<(), String> {
         let sync = Operation::Sync(Durable::File(FileTarget::Path(path)));
         let answer = self.subject.perform(&sync);
-        answer.map_err(|errno| format!("a thread's own {sync:?} gave {errno}"))?;
+        answer.map_err(|errno| format!("{sync:?} of a thread's own file failed: {errno}"))?;
         self.life.promise(file, self.stage.device.position());
         Ok(())
     }
