@@ -64,7 +64,6 @@ impl Checker {
     /// # Errors
     ///
     /// The error that keeps this process from looking up callers.
-    /// The error that keeps this process from looking up callers.
     pub(super) fn new(by: ProcAccess) -> io::Result<Self> {
         let users = Slots::new(|| Mutex::new(Vec::new()));
         Ok(Self { callers: Callers::new(by)?, users })
