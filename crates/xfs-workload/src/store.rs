@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ferroxfs::SharedDevice;
 use xfs_device::{MemoryDevice, OpenOptions, open_device};
-use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Size, WorkTarget, write};
+use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Size, Target, write};
 
 use crate::error::WorkloadError;
 
@@ -99,11 +99,8 @@ impl NewVolume {
         options.data.agcount = Some(Size::bytes(self.groups));
         options.log.size = Some(Size::bytes(self.log_bytes));
         options.features.parent = Some(self.parents);
-        let target = WorkTarget {
-            data_bytes: self.length_bytes(),
-            sector_size: SECTOR_BYTES,
-            log_bytes: None,
-        };
+        let target =
+            Target { data_bytes: self.length_bytes(), sector_size: SECTOR_BYTES, log_bytes: None };
         let identity = Identity::random()
             .map_err(|source| WorkloadError::System { what: "random numbers", source })?;
         Ok(Plan::new(&options, &target, &identity)?)
