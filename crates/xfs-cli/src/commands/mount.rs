@@ -109,8 +109,8 @@ impl Handler for Confined {
         self.server.waits(opcode)
     }
 
-    fn unsettled(&self) -> Vec<u64> {
-        self.server.unsettled()
+    fn unwritten_nodes(&self) -> Vec<u64> {
+        self.server.unwritten_nodes()
     }
 
     fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
