@@ -135,7 +135,7 @@ impl<H: Handler> Mount<H> {
     /// returned [`WaitOutcome::Ended`], the connection was cut and the mount answers no requests.
     #[must_use]
     pub fn is_mounted(&self) -> bool {
-        self.point.is_there()
+        self.point.is_mounted()
     }
 
     /// Unmounts, after everything that the kernel has acknowledged has been written. A mount in use
@@ -149,13 +149,13 @@ impl<H: Handler> Mount<H> {
             // The unmount might wait for the failed worker. `finish` unmounts instead.
             return Ok(Unmounted::default());
         }
-        if self.holds_back() {
+        if self.kernel_holds_writes() {
             self.settle(self.point.open().ok().flatten().as_ref());
         }
         if self.point.unmount(Unmount::Now).is_ok() {
             return Ok(Unmounted { root: None });
         }
-        let root = if self.holds_back() { self.point.open()? } else { None };
+        let root = if self.kernel_holds_writes() { self.point.open()? } else { None };
         self.point.unmount(Unmount::WhenUnused)?;
         Ok(Unmounted { root })
     }
@@ -163,13 +163,13 @@ impl<H: Handler> Mount<H> {
     /// Makes the kernel write the data that it has acknowledged to programs that still use the
     /// unmounted volume.
     pub fn settle_rest(&self, unmounted: &Unmounted) {
-        if self.holds_back() {
+        if self.kernel_holds_writes() {
             self.settle(unmounted.root.as_ref());
         }
     }
 
     /// Returns whether the kernel may hold acknowledged data that it has not sent.
-    fn holds_back(&self) -> bool {
+    fn kernel_holds_writes(&self) -> bool {
         !self.session.is_broken() && !self.session.handler().unwritten_nodes().is_empty()
     }
 

@@ -246,7 +246,7 @@ impl Server {
             }
             Opcode::BatchForget => self.forget_many(request),
             Opcode::GetAttr => self.get_attributes(request, reply),
-            Opcode::StatX => self.get_more_attributes(request, reply),
+            Opcode::StatX => self.get_statx(request, reply),
             Opcode::SetAttr => self.set_attributes(request, reply),
             Opcode::ReadLink => self.read_link(request, reply),
             Opcode::Symlink => self.symlink(request, reply),
@@ -256,7 +256,7 @@ impl Server {
             Opcode::TemporaryFile => self.create_unnamed(request, reply),
             Opcode::Unlink => self.unlink(request),
             Opcode::RemoveDirectory => self.remove_directory(request),
-            Opcode::Rename => self.rename_plainly(request),
+            Opcode::Rename => self.rename_without_flags(request),
             Opcode::Rename2 => self.rename(request),
             Opcode::Link => self.link(request, reply),
             Opcode::Access => self.access(request),

@@ -49,7 +49,7 @@ impl Variant {
 
     /// Returns whether a run with this many threads and processors is meaningful.
     #[must_use]
-    pub(crate) const fn tells(self, threads: usize, processors: usize) -> bool {
+    pub(crate) const fn is_meaningful(self, threads: usize, processors: usize) -> bool {
         // One thread always has a volume of its own. Without a processor per thread, the volumes
         // compete for processors.
         !matches!(self, Self::Apart) || (threads > 1 && threads <= processors)

@@ -31,7 +31,7 @@ impl Server {
     }
 
     /// As above, with the fields that only statx shows.
-    pub(super) fn get_more_attributes(
+    pub(super) fn get_statx(
         &self,
         request: &Request<'_>,
         reply: &mut Reply<'_>,

@@ -170,7 +170,7 @@ impl Server {
     }
 
     /// Returns the same file with all rights, as handles and kept nodes need it.
-    pub(super) fn for_all(&self, node: Node) -> Result<Node, Errno> {
+    pub(super) fn with_all_rights(&self, node: Node) -> Result<Node, Errno> {
         if self.is_checking() { node.acting_as(&self.volume).map_err(errno) } else { Ok(node) }
     }
 

@@ -43,7 +43,7 @@ impl Identity {
 
 impl Server {
     /// Returns the value of one of these attributes.
-    pub(super) fn told(&self, name: &str) -> Option<Vec<u8>> {
+    pub(super) fn own_attribute(&self, name: &str) -> Option<Vec<u8>> {
         let Identity { namespace, image } = self.identity;
         let value = match name {
             FIGURES_ATTRIBUTE => self.figures(),

@@ -114,7 +114,7 @@ impl Server {
         let directory = self.context(request).node(request.node())?;
         let creation = self.creation(request, &directory, (wanted.mode, wanted.umask));
         let made = directory.create_unnamed(&creation).map_err(errno)?;
-        let made = self.for_all(made)?;
+        let made = self.with_all_rights(made)?;
         self.answer_opened(&made, wanted.flags, reply)?;
         self.unlinked.keep(self.node_of(made.number()), made);
         Ok(())
@@ -140,7 +140,7 @@ impl Server {
         let made = directory.create(name, kind, &creation).map_err(errno)?;
         self.sync_if_required(&made)?;
         // Its mode applies to later callers.
-        self.for_all(made)
+        self.with_all_rights(made)
     }
 
     fn creation(
@@ -185,12 +185,12 @@ impl Server {
     /// Keeps a file that may have lost its last name, for programs that have it open.
     fn keep_unnamed(&self, node: Node) -> Result<(), Errno> {
         if node.metadata().nlink == 0 {
-            self.unlinked.keep(self.node_of(node.number()), self.for_all(node)?);
+            self.unlinked.keep(self.node_of(node.number()), self.with_all_rights(node)?);
         }
         Ok(())
     }
 
-    pub(super) fn rename_plainly(&self, request: &Request<'_>) -> Result<(), Errno> {
+    pub(super) fn rename_without_flags(&self, request: &Request<'_>) -> Result<(), Errno> {
         let (wanted, from, to) = request.argument_and_names::<RenameIn>()?;
         self.rename_to(request, from, (wanted.directory, to), RenameMode::Replace)
     }

@@ -31,7 +31,7 @@ impl Server {
     ) -> Result<(), Errno> {
         let (wanted, name) = request.argument_and_name::<XattrSize>()?;
         let told = if request.node() == ROOT_NODE {
-            name.to_str().and_then(|name| self.told(name))
+            name.to_str().and_then(|name| self.own_attribute(name))
         } else {
             None
         };

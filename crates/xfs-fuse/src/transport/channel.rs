@@ -181,12 +181,12 @@ fn serve_ring<H: Handler>(
     reports: &Reports,
 ) -> io::Result<()> {
     // The answer to a request whose contents lie where the answer's contents go.
-    let mut aside = Reply::default();
+    let mut separate = Reply::default();
     while ring.wait()? {
         let handler = slot.lock();
         let Some(handler) = handler.as_deref() else { break };
         let (message, contents) = ring.message().ok_or(Errno::PROTO)?;
-        let (answer, invalidations) = answer(handler, &message, contents, &mut aside)?;
+        let (answer, invalidations) = answer(handler, &message, contents, &mut separate)?;
         if let Some(notice) = invalidations.before {
             ring.device().send(notice.as_bytes())?;
         }
@@ -215,14 +215,14 @@ fn answer<H: Handler>(
     handler: &H,
     message: &RingHeader,
     contents: &mut [u8],
-    aside: &mut Reply<'_>,
+    separate: &mut Reply<'_>,
 ) -> io::Result<(OutHeader, Invalidations)> {
-    aside.clear();
+    separate.clear();
     if message.entry.length > 0 {
         let request = Request::of_ring(message, contents).ok_or(Errno::PROTO)?;
         let unique = request.unique();
-        let outcome = handler.handle(&request, aside);
-        return Ok((put(aside, unique, outcome, contents), Invalidations::of(aside)));
+        let outcome = handler.handle(&request, separate);
+        return Ok((put(separate, unique, outcome, contents), Invalidations::of(separate)));
     }
     let request = Request::of_ring(message, &[]).ok_or(Errno::PROTO)?;
     let mut reply = Reply::into_room(&mut *contents);

@@ -109,7 +109,7 @@ impl MountPoint {
     }
 
     /// Returns whether the mount is still there.
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn is_mounted(&self) -> bool {
         let is_ours = |MountedFolder { folder, mount }: &MountedFolder| {
             mount_number(folder).ok() == Some(*mount)
         };
@@ -192,7 +192,7 @@ pub fn unmount(folder: &Path, when: Unmount) -> io::Result<()> {
     let mut command = Command::new(FUSERMOUNT);
     command.arg("-u").args((when == Unmount::WhenUnused).then_some("-z")).arg("--").arg(&folder);
     let output = command.stdin(Stdio::null()).output()?;
-    if output.status.success() { Ok(()) } else { Err(io::Error::other(said(&output.stderr))) }
+    if output.status.success() { Ok(()) } else { Err(io::Error::other(error_text(&output.stderr))) }
 }
 
 /// Changes the flags of a mount: read-only, and the use of devices, programs and set-ID bits. The
@@ -304,7 +304,7 @@ fn mount_through_helper(
     let received = receive(&ours);
     let output = child.wait_with_output().map_err(failed)?;
     if !output.status.success() {
-        return Err(MountError::Helper { said: said(&output.stderr) });
+        return Err(MountError::Helper { said: error_text(&output.stderr) });
     }
     received.map(Device::received).map_err(failed)
 }
@@ -354,7 +354,7 @@ fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
 }
 
 /// The output of a program, on one line.
-fn said(output: &[u8]) -> String {
+fn error_text(output: &[u8]) -> String {
     String::from_utf8_lossy(output).trim().replace('\n', "; ")
 }
 

@@ -145,13 +145,13 @@ pub struct Session<H: Handler> {
     notices: Receiver<SessionEvent>,
     pipes: Arc<Pipes>,
     /// When idle pipes are closed next, if any pipe is open.
-    rests: Cell<Option<Instant>>,
+    next_idle_check: Cell<Option<Instant>>,
     /// The first failure of a worker.
     failure: RefCell<Option<io::Error>>,
     /// Whether a worker has ended with an error.
     is_broken: Cell<bool>,
     /// Called before a panic ends the process.
-    last_act: Box<dyn Fn() + Send>,
+    before_abort: Box<dyn Fn() + Send>,
     halter: Halter,
     handler: Arc<H>,
     /// The descriptor for notifications that the kernel has not asked for.
@@ -192,7 +192,7 @@ impl<H: Handler> Session<H> {
         handler: H,
         service: Service,
         rings: Vec<IdleRing>,
-        last_act: Box<dyn Fn() + Send>,
+        before_abort: Box<dyn Fn() + Send>,
     ) -> Result<Self, MountError> {
         let mut wishes = handler.wishes();
         wishes.set(InitFlags::OVER_IO_URING, !rings.is_empty());
@@ -238,10 +238,10 @@ impl<H: Handler> Session<H> {
             workers,
             notices,
             pipes,
-            rests: Cell::new(None),
+            next_idle_check: Cell::new(None),
             failure: RefCell::new(None),
             is_broken: Cell::new(false),
-            last_act,
+            before_abort,
             halter: Halter(sender),
             handler,
             notifier,
@@ -284,10 +284,10 @@ impl<H: Handler> Session<H> {
                 return WaitOutcome::Ended;
             }
             let now = Instant::now();
-            if self.rests.get().is_some_and(|due| due <= now) {
-                self.rests.set(self.pipes.rest().then(|| now + REST));
+            if self.next_idle_check.get().is_some_and(|due| due <= now) {
+                self.next_idle_check.set(self.pipes.rest().then(|| now + REST));
             }
-            let next = end.into_iter().chain(self.rests.get()).min();
+            let next = end.into_iter().chain(self.next_idle_check.get()).min();
             let step = next.map_or(Duration::MAX, |next| next.saturating_duration_since(now));
             match self.notices.recv_timeout(step) {
                 Ok(notice) => {
@@ -310,7 +310,8 @@ impl<H: Handler> Session<H> {
             // empty.
             SessionEvent::WorkerEnded => self.has_ended().then_some(WaitOutcome::Ended),
             SessionEvent::PipeOpened => {
-                self.rests.set(self.rests.get().or_else(|| Some(Instant::now() + REST)));
+                self.next_idle_check
+                    .set(self.next_idle_check.get().or_else(|| Some(Instant::now() + REST)));
                 None
             }
             SessionEvent::Failed(Failure { error, has_ended }) => {
@@ -332,7 +333,7 @@ impl<H: Handler> Session<H> {
                 None
             }
             SessionEvent::Panicked => {
-                (self.last_act)();
+                (self.before_abort)();
                 std::process::abort();
             }
             SessionEvent::Halt => Some(WaitOutcome::Halted),
@@ -412,8 +413,8 @@ impl Worker {
     }
 }
 
-/// Time for the waiting thread to run `last_act` before a panic ends the process.
-const LAST_ACT: Duration = Duration::from_secs(2);
+/// Time for the waiting thread to run `before_abort` before a panic ends the process.
+const BEFORE_ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Ends the process when a worker panics. The caller of its request would wait for ever, and the
 /// in-memory state of the volume may be inconsistent. The next mount recovers.
@@ -423,9 +424,9 @@ impl Drop for EndWithPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // The waiting thread may make calls that a worker's sandbox forbids. If that thread is
-            // busy, the process ends without `last_act`.
+            // busy, the process ends without `before_abort`.
             let _ = self.0.send(SessionEvent::Panicked);
-            std::thread::sleep(LAST_ACT);
+            std::thread::sleep(BEFORE_ABORT_TIMEOUT);
             std::process::abort();
         }
     }

@@ -47,7 +47,7 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
                 let recovery = recover(attempt.device)?;
                 let recovered = recovery.replay(usize::MAX);
                 let judge = CrashCase {
-                    chronicle: &attempt.chronicle,
+                    states: &attempt.states,
                     point: usize::MAX,
                     image: &image,
                     folder: folder.path(),
@@ -98,7 +98,7 @@ fn script(model: &Model, seed: u64) -> Vec<Operation> {
 
 /// A script that was performed as far as possible.
 struct ScriptAttempt {
-    chronicle: CrashHistory,
+    states: CrashHistory,
     /// The final contents of the device.
     device: CowDevice,
     /// Whether any request has failed.
@@ -115,11 +115,11 @@ impl ScriptAttempt {
         let held = Arc::new(start.fork());
         let device = Arc::new(FailingDevice::new(held.clone(), seed << 32 | fault.nth));
         device.set_fault(Some(fault));
-        let mut chronicle = CrashHistory::new(model.clone());
+        let mut states = CrashHistory::new(model.clone());
         let performed = guarded(|| match writable((device.clone(), None)) {
             Ok(volume) => {
                 let mut library = Library::new(volume);
-                perform(&mut library, model.clone(), operations, &mut chronicle)?;
+                perform(&mut library, model.clone(), operations, &mut states)?;
                 // Deferred work may fail now, and then the volume is not clean.
                 let _ = library.close();
                 Ok(())
@@ -129,7 +129,7 @@ impl ScriptAttempt {
         });
         let has_failed = device.failures() > 0;
         performed.map_err(|what| format!("panicked: {what}"))??;
-        Ok(Self { chronicle, device: held.fork(), has_failed })
+        Ok(Self { states, device: held.fork(), has_failed })
     }
 }
 
@@ -138,7 +138,7 @@ fn perform(
     library: &mut Library,
     mut model: Model,
     operations: &[Operation],
-    chronicle: &mut CrashHistory,
+    states: &mut CrashHistory,
 ) -> Result<(), String> {
     for (number, operation) in operations.iter().enumerate() {
         let (expected, found) = (model.perform(operation), library.perform(operation));
@@ -147,10 +147,10 @@ fn perform(
             return Err(format!("{operation:?} gave {found:?}, not {expected:?}"));
         }
         if is_failure {
-            chronicle.note_attempt(operation, &model, number);
+            states.note_attempt(operation, &model, number);
             return Ok(());
         }
-        chronicle.note((operation, &found), &model, (number, number + 1));
+        states.note((operation, &found), &model, (number, number + 1));
     }
     Ok(())
 }

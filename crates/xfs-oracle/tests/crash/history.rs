@@ -112,7 +112,7 @@ pub(crate) fn prepare(
 
 /// A history that has been performed, and the recording of its device.
 pub(crate) struct RecordedHistory {
-    pub(crate) chronicle: CrashHistory,
+    pub(crate) states: CrashHistory,
     operations: Vec<Operation>,
     pub(crate) recording: Recording,
     pub(crate) superblock: Superblock,
@@ -150,22 +150,22 @@ impl RecordedHistory {
         let volume = writable(disks(&device)).map_err(|error| error.to_string())?;
         let superblock = volume.superblock().clone();
         let mut library = Library::new(volume);
-        let (mut chronicle, mut operations) = (CrashHistory::new(model.clone()), Vec::new());
+        let (mut states, mut operations) = (CrashHistory::new(model.clone()), Vec::new());
         while let Some(operation) = next(&model) {
             let began = device.position();
             let (expected, found) = (model.perform(&operation), library.perform(&operation));
             if expected != found {
                 return Err(format!("{operation:?} gave {found:?}, not {expected:?}"));
             }
-            chronicle.note((&operation, &found), &model, (began, device.position()));
+            states.note((&operation, &found), &model, (began, device.position()));
             operations.push(operation);
         }
         let recording = device.recording();
-        Ok(Self { chronicle, operations, recording, superblock })
+        Ok(Self { states, operations, recording, superblock })
     }
 
     /// Returns the operations, each with the number of the state to which it leads.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn operations_text(&self) -> String {
         let lines = (1..).zip(&self.operations);
         lines.map(|(state, operation)| format!("{state}: {operation:?}\n")).collect()
     }

@@ -16,7 +16,7 @@ use crate::resumed::resumed;
 
 /// A device after a cut, and the data for its comparison.
 pub(crate) struct CrashCase<'a> {
-    pub(crate) chronicle: &'a CrashHistory,
+    pub(crate) states: &'a CrashHistory,
     /// The position of the history's device at the power failure.
     pub(crate) point: usize,
     /// The image with which the history began.
@@ -31,7 +31,7 @@ impl CrashCase<'_> {
         let volume = open(recovered)?;
         let tree = ours::walk(&volume).map_err(|error| format!("our tree: {error}"))?;
         let read = |path: &str| contents(&volume, path);
-        let state = self.chronicle.judge(&tree, self.point, read)?;
+        let state = self.states.judge(&tree, self.point, read)?;
         Ok((state, tree))
     }
 

@@ -34,13 +34,14 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
         let cut = cuts.sample(seed << 16 | number);
         let crashed = cuts.after(cut);
         let judge = CrashCase {
-            chronicle: &history.chronicle,
+            states: &history.states,
             point: cut.point(),
             image: &image,
             folder: folder.path(),
         };
         let keep = |what: String, device: &CowDevice| {
-            let kept = keep((&image, device), &format!("crash-{seed}-{cut}"), &history.told());
+            let kept =
+                keep((&image, device), &format!("crash-{seed}-{cut}"), &history.operations_text());
             text(format!("seed {seed}, cut {cut}, {kept}: {what}"))
         };
         judge.recovers(&crashed).map_err(|what| keep(what, &crashed))?;
@@ -77,14 +78,14 @@ fn check_recovery(
 /// that a sync promised, and every sync counts as returned. If the names later returned to an
 /// earlier state, the judge may rightly find nothing. Then an earlier position is tried.
 fn check_judge(history: &RecordedHistory, image: &Image, folder: &Path) -> Result<(), TrialError> {
-    let chronicle = &history.chronicle;
-    let judge = CrashCase { chronicle, point: usize::MAX, image, folder };
-    let Some(mut position) = chronicle.before_promised_change() else { return Ok(()) };
+    let states = &history.states;
+    let judge = CrashCase { states, point: usize::MAX, image, folder };
+    let Some(mut position) = states.before_promised_change() else { return Ok(()) };
     while position > 0 {
         let recovery = recover(history.recording.replay(position))?;
         match judge.state(recovery.replay(usize::MAX)) {
             Err(_) => return Ok(()),
-            Ok((state, _)) if !chronicle.may_show(state, position) => {
+            Ok((state, _)) if !states.may_show(state, position) => {
                 return Err(text(format!(
                     "the device before request {position} is accepted as state {state}"
                 )));

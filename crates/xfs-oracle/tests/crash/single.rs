@@ -65,7 +65,7 @@ impl PairTrial<'_> {
         for cut in chosen(&cuts, &history.recording, seed) {
             let crashed = cuts.after(cut);
             let judge = CrashCase {
-                chronicle: &history.chronicle,
+                states: &history.states,
                 point: cut.point(),
                 image: self.image,
                 folder: self.folder,

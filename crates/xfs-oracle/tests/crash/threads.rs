@@ -150,7 +150,7 @@ impl ThreadHistory {
             let asked = (number % WITNESSED_SHARE == 0).then_some(witnesses);
             self.recovers(&crashed, cut.point(), asked).map_err(|what| {
                 let name = format!("crash-threads-{seed}-{cut}");
-                let kept = keep((witnesses.image, &crashed), &name, &self.told());
+                let kept = keep((witnesses.image, &crashed), &name, &self.operations_text());
                 format!("cut {cut}, {kept}: {what}")
             })?;
         }
@@ -189,7 +189,7 @@ impl ThreadHistory {
     }
 
     /// Returns the operations of threads on their own files.
-    fn told(&self) -> String {
+    fn operations_text(&self) -> String {
         let mut told = String::new();
         for life in &self.lives {
             let _ = writeln!(told, "{life:#?}");

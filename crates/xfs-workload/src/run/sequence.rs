@@ -56,7 +56,8 @@ impl Sequence {
             let work = work(session.work(*threads));
             for _ in 0..plan.runs {
                 let mut variants = plan.variants(self.others);
-                variants.retain(|variant| variant.tells(*threads, session.processors.count()));
+                variants
+                    .retain(|variant| variant.is_meaningful(*threads, session.processors.count()));
                 for variant in variants {
                     session.begin(self.section, variant, *threads)?;
                     let mut target = session.target(variant, &work)?;

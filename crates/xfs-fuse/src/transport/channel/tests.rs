@@ -70,9 +70,9 @@ fn ring_answer_is_written_over_the_contents() {
 fn ring_contents_are_read_before_the_answer_replaces_them() {
     let mut contents = *b"abcdef..";
     let request = message(16, ReadIn::default(), 6);
-    let mut aside = Reply::default();
+    let mut separate = Reply::default();
     for expected in [b"fedcba..", b"abcdef.."] {
-        let (header, _) = answer(&Mirror, &request, &mut contents, &mut aside).unwrap();
+        let (header, _) = answer(&Mirror, &request, &mut contents, &mut separate).unwrap();
         assert_eq!((header.length, header.error), (22, 0));
         assert_eq!(&contents, expected);
     }
