@@ -151,8 +151,7 @@ impl Differences {
     }
 }
 
-/// A map in a form that does not depend on how it was cut: what is contiguous and of one kind is
-/// one extent.
+/// Returns a map that does not depend on splits: contiguous extents of one kind become one extent.
 fn merged(extents: &[FileExtent]) -> Vec<FileExtent> {
     let kinds = ExtentFlags::UNWRITTEN | ExtentFlags::SHARED | ExtentFlags::DELAYED;
     let mut merged: Vec<FileExtent> = Vec::new();
@@ -183,7 +182,7 @@ fn escaped(paths: &[Vec<u8>]) -> Vec<String> {
     paths.iter().map(|path| path.escape_ascii().to_string()).collect()
 }
 
-/// A value as text, cut where it would bury the report.
+/// Returns a value as text, shortened if it is very long.
 fn short(value: &impl Debug) -> String {
     let text = format!("{value:?}");
     match text.char_indices().nth(900) {

@@ -52,7 +52,7 @@ struct FileFlags {
 
 const _: () = assert!(size_of::<FileFlags>() == 28);
 
-/// Where free space is looked for (`fstrim_range`), and in the answer how much there was.
+/// The range to trim (`fstrim_range`). In the answer, `length` is the number of trimmed bytes.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct TrimRange {

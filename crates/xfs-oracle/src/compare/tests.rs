@@ -45,7 +45,7 @@ fn only_resumed_attributes_may_differ_in_time_and_blocks() {
         Differences::between_recovered(&kernel, &ours, &resumed).count()
     };
     assert_eq!(count(131, 60), 0);
-    assert_eq!(count(131, 80), 1, "a time from before the recovery");
+    assert_eq!(count(131, 80), 1, "the time is before the recovery");
     assert_eq!(count(132, 60), 2, "another inode");
 }
 
