@@ -26,15 +26,15 @@ fn rename(from: &str, to: &str) -> Operation {
 }
 
 /// Each operation takes one request of the device: state n began at n - 1 and returned at n.
-fn history(history: &[Operation]) -> (CrashHistory, Vec<Model>) {
+fn recorded(history: &[Operation]) -> (CrashHistory, Vec<Model>) {
     let mut model = Model::new(FEATURES);
-    let (mut history, mut states) = (CrashHistory::new(model.clone()), vec![model.clone()]);
+    let (mut recorded, mut states) = (CrashHistory::new(model.clone()), vec![model.clone()]);
     for (index, operation) in history.iter().enumerate() {
         let answer = model.perform(operation);
-        history.note((operation, &answer), &model, (index, index + 1));
+        recorded.note((operation, &answer), &model, (index, index + 1));
         states.push(model.clone());
     }
-    (history, states)
+    (recorded, states)
 }
 
 /// Returns the volume that contains exactly a model.
@@ -61,13 +61,13 @@ fn check(
     (names, contents): (usize, usize),
     expected: Result<usize, &str>,
 ) {
-    let (history, states) = history(history);
+    let (recorded, states) = recorded(history);
     let read = |path: &str| {
         let id = states[names].paths()[path];
         let version = states[contents].node(id).ok().and_then(|node| node.contents().cloned());
         Ok(version.unwrap_or_else(|| Bytes::new(4096)))
     };
-    let found = history.judge(&tree(&states[names]), position, read);
+    let found = recorded.judge(&tree(&states[names]), position, read);
     match expected {
         Ok(state) => assert_eq!(found, Ok(state)),
         Err(part) => assert!(found.as_ref().unwrap_err().contains(part), "{found:?}"),
@@ -107,24 +107,24 @@ fn history_may_start_with_a_tree() {
     for operation in [create("a"), create("b")] {
         model.perform(&operation).unwrap();
     }
-    let (before, mut history) = (model.clone(), CrashHistory::new(model.clone()));
+    let (before, mut recorded) = (model.clone(), CrashHistory::new(model.clone()));
     for operation in [fsync("a"), create("c")] {
         let answer = model.perform(&operation);
-        history.note((&operation, &answer), &model, (0, 0));
+        recorded.note((&operation, &answer), &model, (0, 0));
     }
-    assert_eq!(history.judge(&tree(&before), 0, |_| Ok(Bytes::new(4096))), Ok(1));
+    assert_eq!(recorded.judge(&tree(&before), 0, |_| Ok(Bytes::new(4096))), Ok(1));
 }
 
 #[test]
 fn failed_operation_may_be_present_or_absent() {
     let mut model = Model::new(FEATURES);
-    let (before, mut history) = (model.clone(), CrashHistory::new(model.clone()));
+    let (before, mut recorded) = (model.clone(), CrashHistory::new(model.clone()));
     let (broken, sync) = (create("a"), Operation::Sync(Durable::Volume));
     model.perform(&broken).unwrap();
-    history.note_attempt(&broken, &model, 0);
-    history.note_attempt(&sync, &model, 0);
+    recorded.note_attempt(&broken, &model, 0);
+    recorded.note_attempt(&sync, &model, 0);
     for (state, tree) in [(0, tree(&before)), (2, tree(&model))] {
-        assert_eq!(history.judge(&tree, 0, |_| Ok(Bytes::new(4096))), Ok(state));
+        assert_eq!(recorded.judge(&tree, 0, |_| Ok(Bytes::new(4096))), Ok(state));
     }
 }
 
@@ -151,22 +151,22 @@ fn lost_synced_contents_are_rejected() {
 fn contents_of_another_file_are_rejected() {
     let history =
         [create("a"), write("a", 7), create("b"), write("b", 8), fsync("b"), rename("a", "c")];
-    let (history, states) = history(&history);
+    let (recorded, states) = recorded(&history);
     let foreign = |_: &str| {
         let id = states[4].paths()["b"];
         Ok(states[4].node(id).unwrap().contents().unwrap().clone())
     };
-    let found = history.judge(&tree(&states[4]), 6, foreign);
+    let found = recorded.judge(&tree(&states[4]), 6, foreign);
     assert!(found.unwrap_err().contains("has contents that it never had"));
 }
 
 #[test]
 fn half_an_operation_is_rejected() {
     let history = [create("a"), rename("a", "b")];
-    let (history, states) = history(&history);
+    let (recorded, states) = recorded(&history);
     // Both names exist, which no state has.
     let mut torn = tree(&states[1]);
     torn.nodes.get_mut(&2).unwrap().paths = vec![b"a".to_vec(), b"b".to_vec()];
-    let found = history.judge(&torn, 2, |_| Ok(Bytes::new(4096)));
+    let found = recorded.judge(&torn, 2, |_| Ok(Bytes::new(4096)));
     assert!(found.unwrap_err().contains("no state from 0 to 2"));
 }
