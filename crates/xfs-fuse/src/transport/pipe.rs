@@ -41,7 +41,7 @@ pub(super) const REST: Duration = Duration::from_secs(10);
 /// The pipes of a mount.
 pub(super) struct Pipes {
     slots: Box<[CachePadded<Mutex<PipeSlot, Slot>>]>,
-    /// Called when a pipe was opened that [`rest`](Self::rest) must close later.
+    /// Called after each attempt to open a pipe, because [`rest`](Self::rest) has work then.
     on_open: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -87,8 +87,7 @@ struct Pipe {
 }
 
 impl Pipes {
-    /// Creates the slots, without pipes. `on_open` is called for the first pipe that is opened, and
-    /// may be called for others.
+    /// Creates the slots, without pipes. `on_open` is called after each attempt to open a pipe.
     pub(super) fn new(on_open: impl Fn() + Send + Sync + 'static) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let slots = (0..processors.min(MOST_PIPES)).map(|_| CachePadded::default()).collect();
