@@ -1,25 +1,25 @@
-//! How fast transactions commit, with the log in memory, in tables of their own.
+//! The speed of commits with the log in memory, in tables of their own.
 
 use xfs_workload::{CommitLoad, Processors, time_force};
 
 use crate::error::BenchError;
 
-/// How the benchmark of commits runs.
+/// Arguments of the commit benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,64")]
     threads: Vec<usize>,
-    /// Numbers of slots; 1 is a single list that all threads share
+    /// Numbers of slots; with 1 all threads share a single list
     #[arg(long, value_delimiter = ',', default_value = "1,8")]
     slots: Vec<usize>,
-    /// Commits in a run, all threads together
+    /// Commits per run, of all threads together
     #[arg(long, default_value_t = 2_000_000)]
     commits: u64,
-    /// Inodes, and as many buffers, all threads together
+    /// Inodes, and also buffers, of all threads together
     #[arg(long, default_value_t = 262_144)]
     objects: u64,
-    /// MiB of log
+    /// Size of the log, in MiB
     #[arg(long, default_value_t = 512)]
     log: u64,
     /// Runs of each; the fastest counts

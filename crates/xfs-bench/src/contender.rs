@@ -1,4 +1,5 @@
-//! Running one contender: wall time, processor time, peak memory, and what it listed.
+//! Runs one contender, and measures wall time, processor time, peak memory, and the number of
+//! listed inodes.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -11,28 +12,28 @@ use wait4::Wait4;
 
 use crate::error::BenchError;
 
-/// How a contender says how many inodes it saw.
+/// The way in which a contender reports the number of inodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Count {
-    /// A line of its output for each path or inode.
+    /// One line of output per path or inode.
     Lines,
     /// Its output is a number.
     Number,
-    /// A row of a Parquet file for each inode.
+    /// One row of a Parquet file per inode.
     ParquetRows,
 }
 
 /// A program that lists the inodes of a volume.
 pub(crate) struct Contender {
-    /// For the table.
+    /// The name in the table.
     pub(crate) name: &'static str,
-    /// How it is started, without where its output goes.
+    /// Its command, without the destination of its output.
     pub(crate) command: Command,
-    /// How its rows are counted.
+    /// The way in which its rows are counted.
     pub(crate) count: Count,
 }
 
-/// What one contender took.
+/// The cost of one contender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figure {
     /// Wall time of the fastest run.
@@ -41,12 +42,12 @@ pub(crate) struct Figure {
     pub(crate) processor: Duration,
     /// Peak memory of that run in bytes.
     pub(crate) peak_bytes: u64,
-    /// What it listed.
+    /// The number of rows that it listed.
     pub(crate) rows: u64,
 }
 
 impl Contender {
-    /// Runs the contender `runs` times; the fastest run counts. `output` is overwritten.
+    /// Runs the contender `runs` times and returns the fastest run. `output` is overwritten.
     pub(crate) fn measure(
         &mut self,
         output: &Path,
@@ -59,7 +60,7 @@ impl Contender {
             let figure = self.run(output)?;
             best = Some(best.filter(|best| best.wall <= figure.wall).unwrap_or(figure));
         }
-        let mut best = best.unwrap_or_else(|| unreachable!("at least one run"));
+        let mut best = best.unwrap_or_else(|| unreachable!("there is at least one run"));
         best.rows = self.rows(output)?;
         Ok(best)
     }

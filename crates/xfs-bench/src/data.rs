@@ -1,10 +1,10 @@
-//! How fast large files are written, written over and read, and small pieces of them written at random.
+//! The speed of writing, overwriting and reading large files, and of small random writes.
 //!
-//! The same is done through the library to an image, to the bare bytes of a file like the image (what the
-//! device gives), and through the kernel's XFS with direct I/O on an image of the same kind. The contenders
-//! take turns after each slice of a few MiB, which ends with a sync: what else the machine does, and what
-//! the host writes back, is spread over all of them. All files are written once before, by turns, so that
-//! nobody waits for memory or space that the host uses for the first time.
+//! The contenders are the library with an image, the bare bytes of a file like the image (what the
+//! device can do), and the kernel's XFS with direct I/O on an image of the same kind. They take
+//! turns after each slice of a few MiB, which ends with a sync. So other load on the machine, and
+//! write-back of the host, affects all of them. All files are written once before, in turns, so
+//! that no contender waits for memory or space that the host uses for the first time.
 
 mod contenders;
 
@@ -15,9 +15,9 @@ use xfs_oracle::Random;
 
 use crate::error::BenchError;
 use crate::price::processor_seconds;
-use contenders::{Bare, Kernel, Library, Target, fill};
+use contenders::{Bare, DataContender, Kernel, Library, fill};
 
-/// How the benchmark of data runs.
+/// Arguments of the data benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Size of each file, in MiB
@@ -26,52 +26,52 @@ pub(crate) struct Arguments {
     /// Threads, each with a file of its own
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Bytes of one streaming request, in KiB
+    /// Size of one streaming request, in KiB
     #[arg(long, default_value_t = 1024)]
     request_kilobytes: usize,
-    /// How much of each file is written before the next contender has its turn, in MiB
+    /// Size of a slice of each file, after which the next contender has its turn, in MiB
     #[arg(long, default_value_t = 64)]
     slice_megabytes: u64,
-    /// How many pieces of 4 KiB each thread writes at random
+    /// Number of random writes of 4 KiB per thread
     #[arg(long, default_value_t = 50_000)]
     pieces: u64,
-    /// Where images and files go
+    /// Folder for images and files
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
-    /// Runs; each has rows of its own
+    /// Number of runs; each has rows of its own
     #[arg(long, default_value_t = 3)]
     runs: u32,
-    /// Leave out of the host's memory and space what was not written yet
+    /// Do not write the files once before the measurement
     #[arg(long)]
     untouched: bool,
-    /// Ours only, to profile it
+    /// Measure only ours, for profiling
     #[arg(long)]
     alone: bool,
 }
 
-/// Bytes of a piece that is written at random.
+/// Size of a random write.
 const PIECE_BYTES: usize = 4096;
-/// Memory that direct I/O may use starts at a multiple of this.
+/// Memory for direct I/O must be aligned to this.
 const ALIGNMENT: usize = 4096;
-/// Where the random places come from: the same ones for each contender.
+/// Seed of the random offsets, the same for all contenders.
 const SEED: u64 = 0x5eed;
 
-/// What is measured.
+/// The measured steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum DataStep {
     Write,
     WriteOver,
     Read,
     WriteAtRandom,
 }
 
-impl Taken {
+impl StepTimes {
     fn elapsed(&self) -> Duration {
         self.slices.iter().sum()
     }
 
-    /// How often as fast as another in the slice in the middle: what the machine did beside for a moment
-    /// does not count.
+    /// Returns the median over the slices of the speed ratio to another contender. Short
+    /// disturbances do not affect it.
     fn median_ratio(&self, other: &Self) -> Option<f64> {
         let pairs = self.slices.iter().zip(&other.slices);
         let mut ratios: Vec<_> =
@@ -81,7 +81,7 @@ impl Taken {
     }
 }
 
-impl Step {
+impl DataStep {
     const ALL: [Self; 4] = [Self::Write, Self::WriteOver, Self::Read, Self::WriteAtRandom];
 
     const fn name(self) -> &'static str {
@@ -94,18 +94,18 @@ impl Step {
     }
 }
 
-/// What a contender took for a step.
+/// The times of a contender in a step.
 #[derive(Clone, Default)]
-struct Taken {
-    /// Of each slice.
+struct StepTimes {
+    /// One duration per slice.
     slices: Vec<Duration>,
     processor_seconds: f64,
 }
 
-/// What one thread does in one turn.
+/// The work of one thread in one turn.
 #[derive(Clone, Copy)]
-struct Turn {
-    step: Step,
+struct SliceWork {
+    step: DataStep,
     slice: u64,
     file: usize,
 }
@@ -121,19 +121,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
         let folder = tempfile::tempdir_in(&arguments.folder);
         let folder = folder.map_err(BenchError::file(&arguments.folder))?;
         let mut targets = contenders(arguments, folder.path())?;
-        for step in Step::ALL {
-            if matches!(step, Step::Write | Step::Read) {
+        for step in DataStep::ALL {
+            if matches!(step, DataStep::Write | DataStep::Read) {
                 targets.iter_mut().try_for_each(|target| target.reopen())?;
             }
             print(arguments, run, step, &measure(arguments, step, &targets)?);
         }
-        targets.into_iter().try_for_each(Target::close)?;
+        targets.into_iter().try_for_each(DataContender::close)?;
     }
     Ok(())
 }
 
-/// Ours, then the device, then the kernel.
-fn contenders(arguments: &Arguments, folder: &Path) -> Result<Vec<Box<dyn Target>>, BenchError> {
+/// Returns ours, the device and the kernel, in this order.
+fn contenders(
+    arguments: &Arguments,
+    folder: &Path,
+) -> Result<Vec<Box<dyn DataContender>>, BenchError> {
     let paths = ["ours", "bare", "kernel"].map(|name| folder.join(name));
     let [ours, bare, kernel] = &paths;
     if arguments.alone {
@@ -148,7 +151,7 @@ fn contenders(arguments: &Arguments, folder: &Path) -> Result<Vec<Box<dyn Target
     ])
 }
 
-fn print(arguments: &Arguments, run: u32, step: Step, taken: &[Taken]) {
+fn print(arguments: &Arguments, run: u32, step: DataStep, taken: &[StepTimes]) {
     let amount = arguments.amount(step);
     let rate = |index: usize| Some(amount / taken.get(index)?.elapsed().as_secs_f64());
     let ratio = |index: usize| Some(rate(0)? / rate(index)?);
@@ -170,13 +173,13 @@ fn print(arguments: &Arguments, run: u32, step: Step, taken: &[Taken]) {
     );
 }
 
-/// A step of all contenders, which take turns. Who is first changes too.
+/// Runs a step of all contenders, which take turns. The order changes too.
 fn measure(
     arguments: &Arguments,
-    step: Step,
-    targets: &[Box<dyn Target>],
-) -> Result<Vec<Taken>, BenchError> {
-    let mut all = vec![Taken::default(); targets.len()];
+    step: DataStep,
+    targets: &[Box<dyn DataContender>],
+) -> Result<Vec<StepTimes>, BenchError> {
+    let mut all = vec![StepTimes::default(); targets.len()];
     let mut buffers: Vec<_> = (0..arguments.threads).map(|_| arguments.buffer()).collect();
     for slice in 0..arguments.slices() {
         for place in 0..targets.len() {
@@ -193,19 +196,19 @@ fn measure(
     Ok(all)
 }
 
-/// All threads of one contender. Nobody starts a thread who is the only one.
+/// Runs one slice with all threads of one contender. A single thread is not spawned.
 fn one_turn<'buffers>(
     arguments: &Arguments,
-    (step, slice): (Step, u64),
-    target: &dyn Target,
+    (step, slice): (DataStep, u64),
+    target: &dyn DataContender,
     buffers: &'buffers mut [Vec<u8>],
 ) -> Result<(), BenchError> {
     if let [buffer] = buffers {
-        return work(arguments, Turn { step, slice, file: 0 }, target, buffer);
+        return work(arguments, SliceWork { step, slice, file: 0 }, target, buffer);
     }
     std::thread::scope(|scope| {
         let start = |(file, buffer): (usize, &'buffers mut Vec<u8>)| {
-            scope.spawn(move || work(arguments, Turn { step, slice, file }, target, buffer))
+            scope.spawn(move || work(arguments, SliceWork { step, slice, file }, target, buffer))
         };
         let threads: Vec<_> = buffers.iter_mut().enumerate().map(start).collect();
         let ended = threads.into_iter().map(|thread| thread.join().expect("no thread panics"));
@@ -215,13 +218,13 @@ fn one_turn<'buffers>(
 
 fn work(
     arguments: &Arguments,
-    Turn { step, slice, file }: Turn,
-    target: &dyn Target,
+    SliceWork { step, slice, file }: SliceWork,
+    target: &dyn DataContender,
     memory: &mut [u8],
 ) -> Result<(), BenchError> {
     let skipped = memory.as_ptr().align_offset(ALIGNMENT);
     let buffer = memory.get_mut(skipped..).unwrap_or_default();
-    if step == Step::WriteAtRandom {
+    if step == DataStep::WriteAtRandom {
         let mut random = Random::new(SEED + slice * arguments.threads as u64 + file as u64);
         let all = arguments.bytes() / PIECE_BYTES as u64;
         for _ in 0..arguments.pieces_of_slice() {
@@ -236,15 +239,15 @@ fn work(
         let count = arguments.request_bytes().min((end - offset) as usize);
         let bytes = buffer.get_mut(..count).unwrap_or_default();
         match step {
-            Step::Read => target.read(file, offset, bytes)?,
+            DataStep::Read => target.read(file, offset, bytes)?,
             _ => target.write(file, offset, bytes)?,
         }
     }
-    if step == Step::Read { Ok(()) } else { target.sync(file) }
+    if step == DataStep::Read { Ok(()) } else { target.sync(file) }
 }
 
 impl Arguments {
-    /// Of one file.
+    /// Returns the size of one file.
     const fn bytes(&self) -> u64 {
         self.megabytes << 20
     }
@@ -261,10 +264,10 @@ impl Arguments {
         self.pieces.div_ceil(self.slices())
     }
 
-    /// Megabytes, or pieces, of a step.
-    fn amount(&self, step: Step) -> f64 {
+    /// Returns the megabytes, or the number of random writes, of a step.
+    fn amount(&self, step: DataStep) -> f64 {
         let each = match step {
-            Step::WriteAtRandom => (self.pieces_of_slice() * self.slices()) as f64,
+            DataStep::WriteAtRandom => (self.pieces_of_slice() * self.slices()) as f64,
             _ => self.bytes() as f64 / 1e6,
         };
         each * self.threads as f64

@@ -1,4 +1,4 @@
-//! Why a benchmark gave no figure.
+//! Errors of benchmarks.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,29 +7,29 @@ use std::process::ExitStatus;
 use thiserror::Error;
 use xfs_oracle::OracleError;
 
-/// Why a benchmark gave no figure.
+/// The reason why a benchmark failed.
 #[derive(Debug, Error)]
 pub(crate) enum BenchError {
-    /// The kernel or xfsprogs failed, or is not there.
+    /// The kernel or xfsprogs failed, or is missing.
     #[error(transparent)]
     Oracle(#[from] OracleError),
     /// A file could not be used.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the host said.
+        /// The host's error.
         source: io::Error,
     },
-    /// A contender did not run to its end.
+    /// A contender failed.
     #[error("{name} ended with {status}")]
     Failed {
-        /// Which.
+        /// The contender.
         name: String,
-        /// How.
+        /// Its exit status.
         status: ExitStatus,
     },
-    /// Our own code failed.
+    /// The library failed.
     #[error(transparent)]
     Volume(#[from] xfs_buffer::Error),
     /// A volume could not be opened.
@@ -44,7 +44,7 @@ pub(crate) enum BenchError {
 }
 
 impl BenchError {
-    /// An error of the host about a path.
+    /// Returns a conversion of a host error about a path.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::File { path: path.to_owned(), source }
     }

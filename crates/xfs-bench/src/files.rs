@@ -1,10 +1,11 @@
-//! How fast empty files are made, walked, changed and removed, beside the kernel's XFS.
+//! The speed of creating, walking, changing and removing empty files, compared with the kernel's
+//! XFS.
 //!
-//! Each thread works in a directory of its own, on an image in memory. Before all but the first step
-//! the volume is closed and opened again, so that nothing is cached. Making counts until the log has
-//! been forced, removing until the inodes are free. Ours goes through the library, the kernel's
-//! through system calls; N threads, and ours of the log, are confined to N processors, the kernel's
-//! own threads are not.
+//! Each thread works in a directory of its own, on an image in memory. Before all steps except the
+//! first the volume is closed and opened again, so that the caches are cold. The time of creation
+//! ends when the log has been forced, and that of removal when the inodes are free. Ours uses the
+//! library, the kernel's uses system calls. N threads, and our log's threads, are confined to N
+//! processors. The kernel's own threads are not.
 
 mod mounted;
 
@@ -14,39 +15,41 @@ use std::time::Duration;
 
 use ferroxfs::OpenOptions;
 use xfs_oracle::Xfsprogs;
-use xfs_workload::{Counted, Library, Processors, Step, Store, Target, Work, WorkloadError};
+use xfs_workload::{
+    Counted, Library, Processors, Store, Work, WorkStep, WorkTarget, WorkloadError,
+};
 
 use crate::error::BenchError;
 pub(crate) use mounted::Mounted;
 
-/// How the benchmark of files runs.
+/// Arguments of the files benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     threads: Vec<usize>,
-    /// Files of each thread
+    /// Files per thread
     #[arg(long, default_value_t = 100_000)]
     files: u64,
     /// Whether the volume has parent pointers: 0 or 1
     #[arg(long, default_value_t = 1)]
     parent: u8,
-    /// Where the images go
+    /// Folder for the images
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
-    /// Runs of each; the fastest counts
+    /// Number of runs; the fastest counts
     #[arg(long, default_value_t = 2)]
     runs: u32,
-    /// Leave the kernel out, to profile ours
+    /// Measure only ours, for profiling
     #[arg(long)]
     alone: bool,
 }
 
-const STEPS: [Step; 4] = [Step::Create, Step::Walk, Step::Change, Step::Remove];
+const STEPS: [WorkStep; 4] = [WorkStep::Create, WorkStep::Walk, WorkStep::Change, WorkStep::Remove];
 
-/// What a step took.
+/// The result of a step.
 #[derive(Clone)]
-struct Outcome {
+struct StepOutcome {
     elapsed: Duration,
     counted: Counted,
 }
@@ -70,10 +73,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
         let files = work.total() as f64;
         for (index, (step, ours)) in STEPS.into_iter().zip(&ours).enumerate() {
             let kernel = kernel.get(index);
-            let rate = |outcome: &Outcome| files / outcome.elapsed.as_secs_f64();
+            let rate = |outcome: &StepOutcome| files / outcome.elapsed.as_secs_f64();
             let per_file = |count: Option<u64>| count.map(|count| count as f64 / files);
-            let each = |outcome: &Outcome| per_file(outcome.counted.transactions);
-            let bytes = |outcome: &Outcome| per_file(outcome.counted.log_bytes);
+            let each = |outcome: &StepOutcome| per_file(outcome.counted.transactions);
+            let bytes = |outcome: &StepOutcome| per_file(outcome.counted.log_bytes);
             let volume = ours.counted.shared.as_ref().map_or("-".to_owned(), |shared| {
                 format!("1 in {:.0}", files / shared.volume.total().max(1) as f64)
             });
@@ -92,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A number for a table, if there is one.
+/// Formats a number for a table, if there is one.
 pub(crate) fn shown(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
 }
@@ -103,22 +106,26 @@ impl Arguments {
     }
 }
 
-/// Somebody who works on the volume in an image.
-pub(crate) type Open = dyn Fn(&Path) -> Result<Box<dyn Target>, WorkloadError>;
+/// Opens a target on the volume in an image.
+pub(crate) type Open = dyn Fn(&Path) -> Result<Box<dyn WorkTarget>, WorkloadError>;
 
-/// Ours.
-fn library(image: &Path) -> Result<Box<dyn Target>, WorkloadError> {
+/// Opens ours.
+fn library(image: &Path) -> Result<Box<dyn WorkTarget>, WorkloadError> {
     Ok(Box::new(Library::open(Store::open(image)?, OpenOptions::new())?))
 }
 
-/// The kernel's.
-fn kernel(image: &Path) -> Result<Box<dyn Target>, WorkloadError> {
+/// Opens the kernel's.
+fn kernel(image: &Path) -> Result<Box<dyn WorkTarget>, WorkloadError> {
     Ok(Box::new(Mounted::new(image)?))
 }
 
-/// The best of each step.
-fn fastest(arguments: &Arguments, work: &Work, open: &Open) -> Result<Vec<Outcome>, BenchError> {
-    let mut best: Vec<Outcome> = Vec::new();
+/// Returns the best result of each step.
+fn fastest(
+    arguments: &Arguments,
+    work: &Work,
+    open: &Open,
+) -> Result<Vec<StepOutcome>, BenchError> {
+    let mut best: Vec<StepOutcome> = Vec::new();
     for _ in 0..arguments.runs {
         let folder = tempfile::tempdir_in(&arguments.folder);
         let folder = folder.map_err(BenchError::file(&arguments.folder))?;
@@ -126,7 +133,7 @@ fn fastest(arguments: &Arguments, work: &Work, open: &Open) -> Result<Vec<Outcom
         let mut target = open(&image)?;
         target.prepare(work)?;
         for (index, step) in STEPS.into_iter().enumerate() {
-            if step != Step::Create {
+            if step != WorkStep::Create {
                 target.cool()?;
             }
             let outcome = measure(&mut *target, step, work)?;
@@ -141,10 +148,14 @@ fn fastest(arguments: &Arguments, work: &Work, open: &Open) -> Result<Vec<Outcom
     Ok(best)
 }
 
-fn measure(target: &mut dyn Target, step: Step, work: &Work) -> Result<Outcome, BenchError> {
+fn measure(
+    target: &mut dyn WorkTarget,
+    step: WorkStep,
+    work: &Work,
+) -> Result<StepOutcome, BenchError> {
     let before = target.counted()?;
     let elapsed = target.perform(step, work)?.drained;
-    Ok(Outcome { elapsed, counted: target.counted()?.since(&before) })
+    Ok(StepOutcome { elapsed, counted: target.counted()?.since(&before) })
 }
 
 /// Makes an empty volume with room for the files.

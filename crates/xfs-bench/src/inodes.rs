@@ -1,8 +1,9 @@
-//! How fast all inodes of a volume are listed, past the inodes in memory and through them, and how long
-//! it takes to let go of them, beside the kernel's bulkstat.
+//! The speed of listing all inodes, bypassing the inode cache and through it, and of evicting them,
+//! compared with the kernel's bulkstat.
 //!
-//! The volume lies in memory and has an allocation group for each thread's directory; a thread lists whole
-//! groups. Each run begins with nothing cached, and what came into memory and went is the cache's own count.
+//! The volume is in memory and has an allocation group per thread, with a directory of files in
+//! each. A thread lists whole groups. Each run starts with cold caches. The cache itself counts the
+//! inodes that entered and left it.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -12,70 +13,77 @@ use ferroxfs::{
     BulkPath, Creation, InodeIndex, InodeNumber, NewKind, OpenOptions, Statistics, Volume,
 };
 use xfs_oracle::{Mount, Xfsprogs};
-use xfs_workload::{Directory, Processors, bulkstat, in_parallel};
+use xfs_workload::{KernelDirectory, Processors, bulkstat, in_parallel};
 
 use crate::error::BenchError;
 
-/// Of this machine, as /proc counts.
+/// Page size of this machine, the unit of /proc.
 const PAGE_BYTES: u64 = 4096;
-/// Of files and directories.
+/// Mode and owner of files and directories.
 const CREATION: Creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
 
-/// How the benchmark of inodes runs.
+/// Arguments of the inodes benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
     threads: Vec<usize>,
-    /// Files of each directory; there are as many directories as threads at the most
+    /// Files per directory; there are as many directories as the largest number of threads
     #[arg(long, default_value_t = 100_000)]
     files: u64,
-    /// Where the image goes
+    /// Folder for the image
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
-    /// An image with files, in place of one that is made
+    /// Use this image with files instead of a new one
     #[arg(long, conflicts_with_all = ["files", "folder"])]
     image: Option<PathBuf>,
-    /// Runs of each; the fastest counts
+    /// Number of runs; the fastest counts
     #[arg(long, default_value_t = 3)]
     runs: u32,
-    /// Leave the kernel out, to profile ours
+    /// Measure only ours, for profiling
     #[arg(long)]
     alone: bool,
-    /// Only this way, to profile it
+    /// Measure only this, for profiling
     #[arg(long)]
-    only: Option<Way>,
+    only: Option<ListingWay>,
 }
 
-/// What is measured.
+/// The measured operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Way {
-    /// Ours, past the inodes in memory
+enum ListingWay {
+    /// Ours, bypassing the inode cache
     Past,
-    /// Ours, each through memory
+    /// Ours, through the inode cache
     Through,
     /// The same with one list of all inodes
     OneList,
     /// The kernel's bulkstat
     Kernel,
-    /// Letting go of all inodes, brought into memory before
+    /// Evicting all inodes from the inode cache
     Evict,
     /// The same with one list of all inodes
     EvictOneList,
-    /// Closing a volume that has all inodes in memory
+    /// Closing a volume with all inodes in the inode cache
     Close,
 }
 
-const WAYS: [Way; 7] =
-    [Way::Past, Way::Through, Way::OneList, Way::Kernel, Way::Evict, Way::EvictOneList, Way::Close];
+const WAYS: [ListingWay; 7] = [
+    ListingWay::Past,
+    ListingWay::Through,
+    ListingWay::OneList,
+    ListingWay::Kernel,
+    ListingWay::Evict,
+    ListingWay::EvictOneList,
+    ListingWay::Close,
+];
 
-/// What one run has come to.
-struct Outcome {
+/// The result of one run.
+struct InodesOutcome {
     inodes: u64,
     time: Duration,
-    /// Of ours.
+    /// The statistics of our volume.
     statistics: Statistics,
-    /// Resident, at the end of the timed part for a listing and before it for an eviction.
+    /// Resident memory, at the end of the timed part for a listing and before it for an eviction.
     memory_bytes: u64,
 }
 
@@ -98,10 +106,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
         processors.confine(*threads)?;
         for way in WAYS {
             let is_wanted = arguments.only.is_none_or(|only| only == way);
-            if !is_wanted || arguments.alone && way == Way::Kernel {
+            if !is_wanted || arguments.alone && way == ListingWay::Kernel {
                 continue;
             }
-            let mut best: Option<Outcome> = None;
+            let mut best: Option<InodesOutcome> = None;
             for _ in 0..arguments.runs {
                 let outcome = measure(&image, way, *threads)?;
                 if best.as_ref().is_none_or(|best| outcome.time < best.time) {
@@ -109,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
                 }
             }
             let Some(best) = best else { continue };
-            let Outcome { inodes, time, statistics, memory_bytes } = best;
+            let InodesOutcome { inodes, time, statistics, memory_bytes } = best;
             let rate = inodes as f64 / time.as_secs_f64();
             let (came, went) = (statistics.inodes.allocated, statistics.inodes.freed);
             let mib = memory_bytes >> 20;
@@ -145,22 +153,22 @@ fn make(folder: &Path, files: u64, groups: usize) -> Result<PathBuf, BenchError>
     Ok(image)
 }
 
-fn measure(image: &Path, way: Way, threads: usize) -> Result<Outcome, BenchError> {
-    if way == Way::Kernel {
+fn measure(image: &Path, way: ListingWay, threads: usize) -> Result<InodesOutcome, BenchError> {
+    if way == ListingWay::Kernel {
         return measure_kernel(image, threads);
     }
     let index = match way {
-        Way::OneList | Way::EvictOneList => InodeIndex::OneList,
+        ListingWay::OneList | ListingWay::EvictOneList => InodeIndex::OneList,
         _ => InodeIndex::ByGroup,
     };
     let options = OpenOptions::new().inode_index(index).cached_inodes(u64::from(u32::MAX));
     let volume = options.open_writable(image).map_err(BenchError::Open)?;
-    if way == Way::Close {
+    if way == ListingWay::Close {
         return close(volume, threads);
     }
     let outcome = match way {
-        Way::Evict | Way::EvictOneList => evict(&volume, threads)?,
-        Way::Past => list(&volume, BulkPath::PastCache, threads)?,
+        ListingWay::Evict | ListingWay::EvictOneList => evict(&volume, threads)?,
+        ListingWay::Past => list(&volume, BulkPath::PastCache, threads)?,
         _ => list(&volume, BulkPath::ThroughCache, threads)?,
     };
     volume.drop_caches()?;
@@ -169,35 +177,35 @@ fn measure(image: &Path, way: Way, threads: usize) -> Result<Outcome, BenchError
     Ok(outcome)
 }
 
-fn list(volume: &Volume, path: BulkPath, threads: usize) -> Result<Outcome, BenchError> {
+fn list(volume: &Volume, path: BulkPath, threads: usize) -> Result<InodesOutcome, BenchError> {
     let start = Instant::now();
     let inodes = bulkstat(volume, threads, path)?;
     let time = start.elapsed();
     let statistics = volume.statistics()?;
-    Ok(Outcome { inodes, time, statistics, memory_bytes: resident_bytes() })
+    Ok(InodesOutcome { inodes, time, statistics, memory_bytes: resident_bytes() })
 }
 
-/// Brings all inodes into memory, and measures how long it takes to let go of them.
-fn evict(volume: &Volume, threads: usize) -> Result<Outcome, BenchError> {
+/// Brings all inodes into the cache, and measures the time to evict them.
+fn evict(volume: &Volume, threads: usize) -> Result<InodesOutcome, BenchError> {
     bring_in(volume, threads)?;
     let memory_bytes = resident_bytes();
     let start = Instant::now();
     let inodes = volume.drop_caches()?;
     let time = start.elapsed();
-    Ok(Outcome { inodes, time, statistics: volume.statistics()?, memory_bytes })
+    Ok(InodesOutcome { inodes, time, statistics: volume.statistics()?, memory_bytes })
 }
 
-/// The same, and measures how long it takes to close the volume: an unmount.
-fn close(volume: Volume, threads: usize) -> Result<Outcome, BenchError> {
+/// The same, but measures the time to close the volume, as an unmount does.
+fn close(volume: Volume, threads: usize) -> Result<InodesOutcome, BenchError> {
     bring_in(&volume, threads)?;
     let (memory_bytes, statistics) = (resident_bytes(), volume.statistics()?);
     let inodes = volume.cache_counts()?.total();
     let start = Instant::now();
     volume.close()?;
-    Ok(Outcome { inodes, time: start.elapsed(), statistics, memory_bytes })
+    Ok(InodesOutcome { inodes, time: start.elapsed(), statistics, memory_bytes })
 }
 
-/// Brings all inodes into memory.
+/// Brings all inodes into the cache.
 fn bring_in(volume: &Volume, threads: usize) -> Result<(), BenchError> {
     let mut numbers = Vec::new();
     let _ = volume.inumbers(InodeNumber(0), |chunk| {
@@ -214,16 +222,16 @@ fn bring_in(volume: &Volume, threads: usize) -> Result<(), BenchError> {
     .map(drop)
 }
 
-fn measure_kernel(image: &Path, threads: usize) -> Result<Outcome, BenchError> {
+fn measure_kernel(image: &Path, threads: usize) -> Result<InodesOutcome, BenchError> {
     let mount = Mount::new(image, None, &[])?;
-    let directory = Directory::open(mount.path())?;
+    let directory = KernelDirectory::open(mount.path())?;
     let start = Instant::now();
     let inodes = directory.bulkstat(threads)?;
     let time = start.elapsed();
-    Ok(Outcome { inodes, time, statistics: Statistics::default(), memory_bytes: 0 })
+    Ok(InodesOutcome { inodes, time, statistics: Statistics::default(), memory_bytes: 0 })
 }
 
-/// What this process has in memory; 0 where the system does not say.
+/// Returns the resident memory of this process, or 0 if unknown.
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());

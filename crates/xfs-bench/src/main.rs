@@ -1,11 +1,11 @@
-//! Benchmarks beside the kernel and other readers of XFS, in one run.
+//! Benchmarks against the kernel and other readers of XFS, in one run.
 //!
-//! Owns: making the volumes, running every contender as a process of its own, checking that each
-//! saw every inode, and the table. Does **not** own a judgement: the figures go into
-//! docs/benchmarks.md with the command that gave them.
+//! Owns: making the volumes, running every contender as a separate process, checking that each saw
+//! every inode, and the table. Does **not** own: a judgement. The figures go into
+//! docs/benchmarks.md with the command that produced them.
 //!
-//! Needs root (the kernel's mount is a contender), `cargo xtask oracles`, and memory or disk for
-//! two volumes.
+//! Needs root (the kernel's mount is a contender), `cargo xtask oracles`, and memory or disk space
+//! for two volumes.
 
 mod commit;
 mod contender;
@@ -27,7 +27,7 @@ use clap::{Parser, Subcommand};
 
 use crate::error::BenchError;
 
-/// As the command line has it, so that what is measured is what is used.
+/// The same allocator as in the command, so that the measured program is the shipped one.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -36,58 +36,58 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[command(name = "xfs-bench")]
 struct Arguments {
     #[command(subcommand)]
-    what: What,
+    benchmark: Benchmark,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum Benchmark {
     /// List all inodes of a volume of empty files and of one of small files
     Scan(ScanArguments),
     /// Commit small transactions to a log in memory
     Commit(commit::Arguments),
-    /// Make, walk, change and remove empty files, beside the kernel's XFS
+    /// Create, walk, change and remove empty files, compared with the kernel's XFS
     Files(files::Arguments),
-    /// List all inodes, and let go of them, beside the kernel's bulkstat
+    /// List all inodes and evict them, compared with the kernel's bulkstat
     Inodes(inodes::Arguments),
-    /// Work on a mount with several clients, beside a server that does nothing and the kernel's XFS
+    /// Work on a mount with several clients, compared with an empty server and the kernel's XFS
     Mount(mount::Arguments),
-    /// Open and close one file from all threads, beside the kernel's XFS
+    /// Open and close one file from all threads, compared with the kernel's XFS
     Open(opening::Arguments),
-    /// Fill volumes and take trees out, beside mkfs.xfs -p, tar and cp on the kernel's mount
+    /// Fill volumes and extract trees, compared with mkfs.xfs -p, tar and cp on the kernel's mount
     Populate(populate::Arguments),
-    /// What parent pointers cost
+    /// Measure the cost of parent pointers
     Price(price::Arguments),
-    /// Make and remove files as `price` does, without measuring: for valgrind
+    /// Create and remove files as `price` does, without measuring, for valgrind
     #[command(hide = true)]
     PriceRun(price::RunArguments),
-    /// Write and read one file, beside the kernel's XFS and a plain file
+    /// Write and read files, compared with the kernel's XFS and a plain file
     Data(data::Arguments),
-    /// Count the inodes of a mounted volume by the kernel's bulkstat: one of the contenders
+    /// Count the inodes of a mounted volume with the kernel's bulkstat (one of the contenders)
     Bulkstat {
-        /// Where the volume is mounted.
+        /// The mount point
         mount: PathBuf,
     },
 }
 
-/// How the scan benchmark runs.
+/// Arguments of the scan benchmark.
 #[derive(clap::Args)]
 struct ScanArguments {
-    /// Files on each volume
+    /// Files per volume
     #[arg(long, default_value_t = 1_000_000)]
     inodes: u64,
-    /// Where volumes and output go: memory (tmpfs) for warm runs, a disk for cold ones
+    /// Folder for volumes and output: memory (tmpfs) for warm runs, a disk for cold ones
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
     /// Drop the host's caches before each run
     #[arg(long)]
     cold: bool,
-    /// Runs of each contender; the fastest counts
+    /// Number of runs per contender; the fastest counts
     #[arg(long, default_value_t = 3)]
     runs: u32,
-    /// Leave out the peers, for volumes that are too large for some of them
+    /// Leave out the other programs, for volumes that are too large for some of them
     #[arg(long)]
     alone: bool,
-    /// Hand this bound to ferroxfs as --memory
+    /// Pass this limit to ferroxfs as --memory
     #[arg(long)]
     memory: Option<String>,
     /// The ferroxfs binary to measure
@@ -96,18 +96,18 @@ struct ScanArguments {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().what {
-        What::Scan(arguments) => scan::run(&arguments),
-        What::Commit(arguments) => commit::run(&arguments),
-        What::Files(arguments) => files::run(&arguments),
-        What::Inodes(arguments) => inodes::run(&arguments),
-        What::Open(arguments) => opening::run(&arguments),
-        What::Mount(arguments) => mount::run(&arguments),
-        What::Populate(arguments) => populate::run(&arguments),
-        What::Price(arguments) => price::run(&arguments),
-        What::PriceRun(arguments) => price::run_once(&arguments),
-        What::Data(arguments) => data::run(&arguments),
-        What::Bulkstat { mount } => bulkstat(&mount),
+    let outcome = match Arguments::parse().benchmark {
+        Benchmark::Scan(arguments) => scan::run(&arguments),
+        Benchmark::Commit(arguments) => commit::run(&arguments),
+        Benchmark::Files(arguments) => files::run(&arguments),
+        Benchmark::Inodes(arguments) => inodes::run(&arguments),
+        Benchmark::Open(arguments) => opening::run(&arguments),
+        Benchmark::Mount(arguments) => mount::run(&arguments),
+        Benchmark::Populate(arguments) => populate::run(&arguments),
+        Benchmark::Price(arguments) => price::run(&arguments),
+        Benchmark::PriceRun(arguments) => price::run_once(&arguments),
+        Benchmark::Data(arguments) => data::run(&arguments),
+        Benchmark::Bulkstat { mount } => bulkstat(&mount),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -119,8 +119,8 @@ fn main() -> ExitCode {
 }
 
 fn bulkstat(mount: &std::path::Path) -> Result<(), BenchError> {
-    let count = xfs_workload::Directory::open(mount)?.bulkstat(1)?;
-    // One line for each inode would measure printing; the count is checked all the same.
+    let count = xfs_workload::KernelDirectory::open(mount)?.bulkstat(1)?;
+    // Printing a line per inode would measure printing. The count is still checked.
     println!("{count}");
     Ok(())
 }

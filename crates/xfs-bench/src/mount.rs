@@ -1,10 +1,10 @@
-//! How fast a mount serves several clients, beside a FUSE server that answers at once over the same
-//! transport, the kernel's XFS and fuse2fs.
+//! The speed of a mount with several clients, compared with a FUSE server that answers at once over
+//! the same transport, the kernel's XFS and fuse2fs.
 //!
-//! Each client is a thread with a directory of its own, through system calls; images lie in memory that has been
-//! touched before, as the first touch takes longer than what is measured. Before
-//! walking and before reading everything is mounted anew, so that the clients' kernel has nothing
-//! cached. A step counts when the last client is through.
+//! Each client is a thread with a directory of its own, and uses system calls. Images are in memory
+//! that has been touched before, because a first touch takes longer than the measured work. Before
+//! walking and reading, everything is mounted again, so that the clients' kernel has cold caches.
+//! The time of a step ends with the last client.
 
 mod system;
 
@@ -17,22 +17,22 @@ use std::time::{Duration, Instant};
 use crate::error::BenchError;
 use system::{System, systems};
 
-/// How the benchmark of mounts runs.
+/// Arguments of the mount benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Clients
+    /// Number of clients
     #[arg(long, default_value_t = 4)]
     clients: usize,
-    /// Files of each client
+    /// Files per client
     #[arg(long, default_value_t = 20_000)]
     files: u64,
     /// Megabytes that each client writes and reads
     #[arg(long, default_value_t = 256)]
     megabytes: u64,
-    /// Where the images go
+    /// Folder for the images
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
-    /// Runs of each; the fastest counts
+    /// Number of runs; the fastest counts
     #[arg(long, default_value_t = 2)]
     runs: u32,
     /// The ferroxfs binary to measure
@@ -41,35 +41,41 @@ pub(crate) struct Arguments {
     /// Mount options of ours
     #[arg(long, default_value = "noatime")]
     options: String,
-    /// Measure these only: ours, null, ours-rings, null-rings (both over io_uring), kernel, fuse2fs
+    /// Measure only these: ours, null, ours-rings, null-rings (both over io_uring), kernel, fuse2fs
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 }
 
-/// What is timed.
+/// The timed steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum MountStep {
     Create,
-    /// With what stat(2) shows.
+    /// With the data of stat(2).
     Walk,
-    /// With the time of birth too, as statx(2) shows it where it is asked for: no listing of FUSE carries
-    /// that, so each file is a request.
+    /// Also with the birth time, as statx(2) returns it on request. No listing of FUSE has it, so
+    /// each file needs a request.
     WalkBirth,
     Unlink,
     Write,
     Read,
 }
 
-const STEPS: [Step; 6] =
-    [Step::Create, Step::Walk, Step::WalkBirth, Step::Unlink, Step::Write, Step::Read];
-/// Which of the systems are compared with which others.
+const STEPS: [MountStep; 6] = [
+    MountStep::Create,
+    MountStep::Walk,
+    MountStep::WalkBirth,
+    MountStep::Unlink,
+    MountStep::Write,
+    MountStep::Read,
+];
+/// The pairs of systems whose ratio is shown.
 const RATIOS: [(&str, &str); 3] =
     [("ours", "null"), ("ours-rings", "null-rings"), ("ours", "kernel")];
-/// Bytes of one call.
+/// Bytes per call.
 const CHUNK_BYTES: usize = 1 << 20;
 
-impl Step {
-    /// Steps before which everything is mounted anew.
+impl MountStep {
+    /// Returns whether everything is mounted again before the step.
     fn begins_cold(self) -> bool {
         matches!(self, Self::Walk | Self::WalkBirth | Self::Read)
     }
@@ -96,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     for mut system in systems(arguments) {
         match fastest(arguments, &mut *system) {
             Ok(times) => columns.push((system.name(), times)),
-            // A peer that the machine lacks is left out, and said so.
+            // Report a missing peer and leave it out.
             Err(error) if !system.name().starts_with("ours") => {
                 eprintln!("{}: {error}", system.name())
             }
@@ -107,7 +113,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A table of rates, and of ratios between them.
+/// Prints a table of rates, and of ratios between them.
 fn print(arguments: &Arguments, columns: &[(&str, Vec<Duration>)]) {
     let times = |wanted: &str| columns.iter().find(|(name, _)| *name == wanted);
     let ratios = RATIOS.iter().filter_map(|(one, other)| Some((times(one)?, times(other)?)));
@@ -129,7 +135,7 @@ fn print(arguments: &Arguments, columns: &[(&str, Vec<Duration>)]) {
     }
 }
 
-/// The shortest time of each step.
+/// Returns the shortest time of each step.
 fn fastest(arguments: &Arguments, system: &mut dyn System) -> Result<Vec<Duration>, BenchError> {
     let mut best = vec![Duration::MAX; STEPS.len()];
     for _ in 0..arguments.runs {
@@ -180,15 +186,16 @@ fn run_steps(
     Ok(())
 }
 
-fn perform(step: Step, directory: &Path, arguments: &Arguments) -> io::Result<()> {
+fn perform(step: MountStep, directory: &Path, arguments: &Arguments) -> io::Result<()> {
     let files = arguments.files;
-    // Behind all others, so that a directory holds the numbers from 0 on in the order of their making.
+    // Comes after all other names, so that a directory has the numbers from 0 in the order of
+    // creation.
     let stream = directory.join(files.to_string());
     match step {
-        Step::Create => (0..files)
+        MountStep::Create => (0..files)
             .try_for_each(|number| File::create_new(directory.join(number.to_string())).map(drop)),
-        Step::Walk => {
-            // The library's own metadata asks for the time of birth.
+        MountStep::Walk => {
+            // `std::fs::metadata` asks for the birth time, and this step must not.
             let folder = File::open(directory)?;
             walk(directory, files, |entry| {
                 let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
@@ -196,17 +203,17 @@ fn perform(step: Step, directory: &Path, arguments: &Arguments) -> io::Result<()
                 Ok(())
             })
         }
-        // The library asks for the time of birth; not every system has one.
-        Step::WalkBirth => walk(directory, files, |entry| entry.metadata().map(drop)),
-        Step::Unlink => {
+        // `std::fs::metadata` asks for the birth time, which not every system has.
+        MountStep::WalkBirth => walk(directory, files, |entry| entry.metadata().map(drop)),
+        MountStep::Unlink => {
             (0..files).try_for_each(|number| fs::remove_file(directory.join(number.to_string())))
         }
-        Step::Write => {
+        MountStep::Write => {
             let mut file = File::create(stream)?;
             let chunk = vec![7; CHUNK_BYTES];
             (0..arguments.megabytes).try_for_each(|_| file.write_all(&chunk))
         }
-        Step::Read => {
+        MountStep::Read => {
             let mut file = File::open(stream)?;
             let mut chunk = vec![0; CHUNK_BYTES];
             (0..arguments.megabytes).try_for_each(|_| file.read_exact(&mut chunk))
@@ -214,7 +221,7 @@ fn perform(step: Step, directory: &Path, arguments: &Arguments) -> io::Result<()
     }
 }
 
-/// Looks at each file of a directory, of which there are so many.
+/// Calls `look` for each file of a directory, and checks their number.
 fn walk(
     directory: &Path,
     files: u64,

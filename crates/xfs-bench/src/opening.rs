@@ -1,8 +1,10 @@
-//! How fast one file is opened for reading and closed, by all threads at once, beside the kernel's XFS.
+//! The speed of opening one file for reading and closing it, from all threads at once, compared
+//! with the kernel's XFS.
 //!
-//! The path has two components. Each open is one that an unlink and a lease take notice of. Several
-//! files are tried, one after the other, whose inodes lie elsewhere in memory: how they lie beside what
-//! others write is what such a figure may depend on. Ours and the kernel's take turns; N threads are confined to N processors.
+//! The path has two components. Each open is visible to unlinks and leases. Several files are
+//! tried, one after the other, whose inodes lie at different positions in memory. The figure may
+//! depend on their position relative to memory that other threads write. Ours and the kernel's take
+//! turns. N threads are confined to N processors.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,25 +16,25 @@ use xfs_workload::{Processors, WorkloadError, repeat};
 
 use crate::error::BenchError;
 
-/// How the benchmark of opens runs.
+/// Arguments of the open benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
     threads: Vec<usize>,
-    /// Opens of each thread
+    /// Opens per thread
     #[arg(long, default_value_t = 1_000_000)]
     opens: u64,
-    /// Files that are tried, each by all threads
+    /// Number of files to try, each by all threads
     #[arg(long, default_value_t = 3)]
     files: usize,
-    /// Where the images go
+    /// Folder for the images
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
-    /// Runs of each; the fastest counts
+    /// Number of runs; the fastest counts
     #[arg(long, default_value_t = 3)]
     runs: u32,
-    /// Leave the kernel out, to profile ours
+    /// Measure only ours, for profiling
     #[arg(long)]
     alone: bool,
 }

@@ -1,7 +1,8 @@
-//! Filling a volume from a tree or an archive, and taking the tree out again, beside `mkfs.xfs -p`, tar and cp
-//! on the kernel's mount, and the decompressors alone.
+//! Filling a volume from a tree or an archive, and extracting the tree, compared with `mkfs.xfs
+//! -p`, tar and cp on the kernel's mount, and with the decompressors alone.
 //!
-//! Contenders take turns. A row has the median of its runs, so that a load beside the benchmark touches all rows.
+//! Contenders take turns. A row has the median of its runs, so that other load on the machine
+//! affects all rows.
 
 mod contenders;
 
@@ -9,27 +10,27 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::BenchError;
-use contenders::{Contender, Scene, contenders};
+use contenders::{PopulateInputs, PopulateJob, contenders};
 
-/// How the populate benchmark runs.
+/// Arguments of the populate benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The tree that fills the volumes
     #[arg(long, default_value = "/usr/share")]
     tree: PathBuf,
-    /// Size of the volumes, as mkfs.xfs takes it
+    /// Size of the volumes, in the form of mkfs.xfs
     #[arg(long, default_value = "3g")]
     size: String,
-    /// Where images, archives and extracted trees go
+    /// Folder for images, archives and extracted trees
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
-    /// Runs of each contender
+    /// Number of runs per contender
     #[arg(long, default_value_t = 3)]
     runs: u32,
     /// The ferroxfs binary to measure
     #[arg(long, default_value = "target/release/ferroxfs")]
     ferroxfs: PathBuf,
-    /// An earlier ferroxfs binary, measured as a further contender
+    /// An earlier ferroxfs binary, as a further contender
     #[arg(long)]
     before: Option<PathBuf>,
 }
@@ -39,24 +40,24 @@ pub(crate) struct Arguments {
 pub(crate) struct Cost {
     /// From the start to the last close or unmount.
     wall: Duration,
-    /// User and system time of the processes; work that the kernel does on its own threads is missing.
+    /// User and system time of the processes. Work of the kernel's own threads is missing.
     processor: Duration,
     /// Peak memory of the largest process, in bytes.
     peak_bytes: u64,
 }
 
-/// Runs everything and prints one table for each job.
+/// Runs everything and prints one table per job.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let scratch = tempfile::tempdir_in(&arguments.folder);
     let scratch = scratch.map_err(BenchError::file(&arguments.folder))?;
-    let scene = Scene::prepare(arguments, scratch.path())?;
-    let mut costs: Vec<(Contender<'_>, Vec<Cost>)> =
-        contenders(&scene).into_iter().map(|contender| (contender, Vec::new())).collect();
+    let inputs = PopulateInputs::prepare(arguments, scratch.path())?;
+    let mut costs: Vec<(PopulateJob<'_>, Vec<Cost>)> =
+        contenders(&inputs).into_iter().map(|contender| (contender, Vec::new())).collect();
     for _ in 0..arguments.runs.max(1) {
         for (contender, costs) in &mut costs {
             match (contender.run)() {
                 Ok(cost) => costs.push(cost),
-                // A contender that fails has no row; the others keep theirs.
+                // A contender that fails has no row. The others keep theirs.
                 Err(error) => eprintln!("{}, {}: {error}", contender.job, contender.name),
             }
         }
@@ -65,14 +66,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// One row for each contender. The ratio is the time of the first contender of the job over that of the row.
-fn print(rows: &[(Contender<'_>, Vec<Cost>)]) {
+/// Prints one row per contender. The ratio is the time of the job's first contender over that of
+/// the row.
+fn print(rows: &[(PopulateJob<'_>, Vec<Cost>)]) {
     println!(
         "| job | contender | seconds (median) | fastest | processor s | peak MB | ours / this |"
     );
     println!("|---|---|---:|---:|---:|---:|---:|");
     let mut ours = (None, 0.0);
-    for (Contender { job, name, .. }, costs) in rows {
+    for (PopulateJob { job, name, .. }, costs) in rows {
         let Some(median) = median(costs) else { continue };
         let fastest = costs.iter().map(|cost| cost.wall).min().unwrap_or_default();
         let seconds = median.wall.as_secs_f64();
@@ -95,7 +97,7 @@ fn median(costs: &[Cost]) -> Option<Cost> {
     costs.get(costs.len() / 2).copied()
 }
 
-/// Removes a file or a tree, if it is there.
+/// Removes a file or a tree, if it exists.
 fn clear(path: &Path) -> Result<(), BenchError> {
     let removed = match path.symlink_metadata() {
         Err(_) => return Ok(()),

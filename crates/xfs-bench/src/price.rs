@@ -1,8 +1,9 @@
-//! What parent pointers cost: making, linking and removing empty files with and without them.
+//! The cost of parent pointers: creating, linking and removing empty files with and without them.
 //!
-//! Times are those of the processor, in this process: for the kernel's XFS its work inside system
-//! calls, and not what its own threads do later. Instructions are counted by valgrind, over everything
-//! that a run executes in user space, threads of the log included; the step before is taken off.
+//! Times are processor times of this process. For the kernel's XFS they include its work inside
+//! system calls, but not the later work of its own threads. Instructions are counted by valgrind,
+//! over all user-space code of a run including the log's threads. The count of the previous steps
+//! is subtracted.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,34 +11,34 @@ use std::process::Command;
 use clap::ValueEnum;
 use ferroxfs::{OpenOptions, ParentPath};
 use rustix::time::{ClockId, clock_gettime};
-use xfs_workload::{Library, Step, Store, Target, USUAL_NAME_BYTES, Work, WorkloadError};
+use xfs_workload::{Library, Store, USUAL_NAME_BYTES, Work, WorkStep, WorkTarget, WorkloadError};
 
 use crate::error::BenchError;
 use crate::files::{self, Mounted, Open, shown};
 
-/// How the price of parent pointers is measured.
+/// Arguments of the price benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     amount: Amount,
-    /// Where the images go
+    /// Folder for the images
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
-    /// Count instructions too, of so many files of each thread
+    /// Also count instructions, with this many files per thread
     #[arg(long)]
     instructions: Option<u64>,
 }
 
-/// How much is done.
+/// The amount of work.
 #[derive(clap::Args, Clone)]
 struct Amount {
-    /// Threads, each in a directory of its own
+    /// Number of threads, each in a directory of its own
     #[arg(long, default_value_t = 4)]
     threads: usize,
-    /// Files of each thread
+    /// Files per thread
     #[arg(long, default_value_t = 100_000)]
     files: u64,
-    /// Bytes of a name
+    /// Length of a name in bytes
     #[arg(long, default_value_t = USUAL_NAME_BYTES as u64,
         value_parser = clap::value_parser!(u64).range(13..=255))]
     name_bytes: u64,
@@ -46,7 +47,7 @@ struct Amount {
     link: bool,
 }
 
-/// One run, of which valgrind counts the instructions.
+/// Arguments of one run under valgrind.
 #[derive(clap::Args)]
 pub(crate) struct RunArguments {
     #[command(flatten)]
@@ -54,26 +55,26 @@ pub(crate) struct RunArguments {
     /// An empty volume
     #[arg(long)]
     image: PathBuf,
-    /// How parent pointers are kept
+    /// How parent pointers are updated
     #[arg(long)]
-    path: KeptBy,
-    /// How many of the steps are done
+    path: ParentStorage,
+    /// Number of steps to run
     #[arg(long)]
     steps: usize,
 }
 
-/// How parent pointers are kept.
+/// The way in which parent pointers are updated.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum KeptBy {
-    /// Not at all.
+enum ParentStorage {
+    /// The volume has none.
     Nobody,
-    /// In the inode where that is possible.
+    /// Directly in the inode where possible.
     Direct,
-    /// By intents and steps of their own.
+    /// By intents in separate transactions.
     Intents,
 }
 
-impl KeptBy {
+impl ParentStorage {
     const fn parent(self) -> u8 {
         !matches!(self, Self::Nobody) as u8
     }
@@ -95,7 +96,8 @@ impl KeptBy {
     }
 }
 
-const WAYS: [KeptBy; 3] = [KeptBy::Nobody, KeptBy::Direct, KeptBy::Intents];
+const WAYS: [ParentStorage; 3] =
+    [ParentStorage::Nobody, ParentStorage::Direct, ParentStorage::Intents];
 
 impl Amount {
     const fn work(&self) -> Work {
@@ -104,10 +106,10 @@ impl Amount {
         Work { name_bytes, linked, ..Work::new(self.threads, self.files) }
     }
 
-    fn steps(&self) -> Vec<Step> {
+    fn steps(&self) -> Vec<WorkStep> {
         match self.link {
-            true => vec![Step::Create, Step::Link, Step::Remove],
-            false => vec![Step::Create, Step::Remove],
+            true => vec![WorkStep::Create, WorkStep::Link, WorkStep::Remove],
+            false => vec![WorkStep::Create, WorkStep::Remove],
         }
     }
 }
@@ -125,7 +127,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
             None => Vec::new(),
         };
         let open =
-            move |image: &Path| way.open(image).map(|ours| Box::new(ours) as Box<dyn Target>);
+            move |image: &Path| way.open(image).map(|ours| Box::new(ours) as Box<dyn WorkTarget>);
         measure(arguments, ("ours", way.name()), way.parent(), &open, &counts)?;
     }
     for (name, parent) in [("nobody", 0), ("intents", 1)] {
@@ -166,14 +168,18 @@ fn measure(
     Ok(target.close()?)
 }
 
-/// Seconds of processor time that this process has used, in user space and in the kernel.
+/// Returns the processor time of this process so far in seconds, in user space and in the kernel.
 pub(crate) fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Instructions of each step, for each file.
-fn instructions(arguments: &Arguments, way: KeptBy, files: u64) -> Result<Vec<f64>, BenchError> {
+/// Returns the instructions of each step, per file.
+fn instructions(
+    arguments: &Arguments,
+    way: ParentStorage,
+    files: u64,
+) -> Result<Vec<f64>, BenchError> {
     let amount = Amount { files, ..arguments.amount.clone() };
     let work = amount.work();
     let mut totals = Vec::new();
@@ -190,7 +196,7 @@ fn instructions(arguments: &Arguments, way: KeptBy, files: u64) -> Result<Vec<f6
 fn counted_by_valgrind(
     amount: &Amount,
     image: &Path,
-    way: KeptBy,
+    way: ParentStorage,
     steps: usize,
 ) -> Result<u64, BenchError> {
     let program = std::env::current_exe().map_err(BenchError::file(Path::new("xfs-bench")))?;
@@ -217,7 +223,7 @@ fn counted_by_valgrind(
     }
 }
 
-/// Does the first steps, and nothing else.
+/// Runs the first steps, and nothing else.
 pub(crate) fn run_once(arguments: &RunArguments) -> Result<(), BenchError> {
     let work = arguments.amount.work();
     let mut target = arguments.path.open(&arguments.image)?;

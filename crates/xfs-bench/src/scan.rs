@@ -1,4 +1,4 @@
-//! Listing every inode of a volume, by everybody who can.
+//! Listing every inode of a volume, with every contender.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::contender::{Contender, Count, Figure};
 use crate::error::BenchError;
 use crate::volume::{self, Contents};
 
-/// Without paths: everything else that a row has by default.
+/// The default fields except paths.
 const FIELDS_WITHOUT_PATHS: &str = "ino,generation,type,mode,nlink,uid,gid,size,blocks,mtime";
 
 /// Makes both volumes and measures every contender on each.
@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &ScanArguments) -> Result<(), BenchError> {
         let outcome = volume::make(&image, contents, arguments.inodes)
             .and_then(|image| measure_all(name, &image, &output, arguments));
         for path in [&image, &output] {
-            // What was never made need not be removed.
+            // A file that was never made need not be removed.
             let _ = fs::remove_file(path);
         }
         outcome?;
@@ -49,8 +49,8 @@ fn measure_all(
     }
     let mount = Mount::new(image, None, &["ro"])?;
     for mut contender in mounted(&mount) {
-        // The first run finds the kernel's inode cache cold; only that one says what a listing of
-        // a volume costs that nobody has walked before.
+        // The first run finds the kernel's inode cache cold. Only that run measures the first
+        // listing of a volume.
         let before = || drop_caches();
         report(contender.name, contender.measure(output, arguments.runs, before));
     }
@@ -120,7 +120,7 @@ fn mounted(mount: &Mount) -> Vec<Contender> {
     ]
 }
 
-/// Writes back and drops the host's caches of pages, names and inodes.
+/// Writes back and drops the host's page, dentry and inode caches.
 fn drop_caches() -> Result<(), BenchError> {
     let path = Path::new("/proc/sys/vm/drop_caches");
     let status = Command::new("sync").status().map_err(BenchError::file(Path::new("sync")))?;

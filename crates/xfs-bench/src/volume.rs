@@ -1,7 +1,7 @@
 //! The volumes that are listed.
 //!
-//! Both are made by the newest mkfs.xfs with parent pointers, and with 32-bit extent counters:
-//! one of the peers silently stops at the others.
+//! Both are made by the newest mkfs.xfs, with parent pointers and with 32-bit extent counters. One
+//! of the peers silently stops at 64-bit counters.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,18 +12,18 @@ use xfs_oracle::{Mount, Random, Xfsprogs};
 
 use crate::error::BenchError;
 
-/// Files in one directory of the flat volume.
+/// Files per directory of the flat volume.
 const FLAT_FILES: u64 = 1000;
 /// Threads that fill a volume.
 const THREADS: u64 = 4;
 
-/// What is on a volume.
+/// The contents of a volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Contents {
-    /// Empty files, a thousand to a directory.
+    /// Empty files, a thousand per directory.
     Empty,
-    /// Files of up to 3000 bytes in a tree like that of a source code archive: directories of 1 to
-    /// 40 files, up to 9 deep.
+    /// Files of up to 3000 bytes in a tree like that of a source code archive, with directories of
+    /// 1 to 40 files, up to 9 levels deep.
     Small,
 }
 

@@ -1,4 +1,4 @@
-//! Why a volume could not be mounted.
+//! Errors of mounting a volume.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,37 +6,37 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Why a volume could not be mounted.
+/// The reason for which a volume could not be mounted.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum MountError {
-    /// The machine has no FUSE, or does not let us use it.
+    /// The machine has no FUSE device, or denies access to it.
     #[error("/dev/fuse: {source}")]
     NoDevice {
-        /// What opening it gave.
+        /// The error of opening it.
         source: io::Error,
     },
     /// fusermount3 could not be started.
     #[error("fusermount3: {source}")]
     NoHelper {
-        /// What starting it gave.
+        /// The error of starting it.
         source: io::Error,
     },
-    /// fusermount3 did not mount.
+    /// fusermount3 failed.
     #[error("{said}")]
     Helper {
-        /// What it printed.
+        /// Its message.
         said: String,
     },
-    /// Nothing can be mounted there.
+    /// The mount point cannot be used.
     #[error("{source}")]
-    Place {
+    MountPoint {
         /// The mount point.
         path: PathBuf,
-        /// What the system call gave.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// Only root may mount so, and an ordinary user asks for it.
+    /// An ordinary user asks for an option that only root may use.
     #[error("{option}: only root may mount with this option")]
     Privileged {
         /// The option.
@@ -50,36 +50,38 @@ pub enum MountError {
         /// Its minor version.
         minor: u32,
     },
-    /// Rings are asked for, and the kernel's FUSE has none, or does not give them.
+    /// io_uring was asked for, and the kernel's FUSE does not support or enable it.
     #[error("io_uring: this kernel's FUSE does not offer it")]
     NoRings,
-    /// Rings are asked for, and cannot be made.
+    /// io_uring was asked for, and rings cannot be created.
     #[error("io_uring: {source}")]
     Rings {
-        /// What the system gave.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The server is to check permissions, and cannot see who asks.
+    /// The server must check permissions, and cannot look up its callers.
     #[error("nodefault_permissions: /proc: {source}")]
     Callers {
-        /// What the system gave.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The server is to check permissions of what another program has mounted.
-    #[error("nodefault_permissions: who checks is said by the program that has mounted this")]
+    /// The server must check permissions on a mount that another program has made.
+    #[error(
+        "nodefault_permissions: the program that made this mount decides who checks permissions"
+    )]
     TakenOver,
-    /// Something else that a connection needs.
+    /// Another requirement of the connection failed.
     #[error("the connection to the kernel: {what}: {source}")]
     Failed {
-        /// What it was about.
+        /// The requirement.
         what: String,
-        /// What the system gave.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl MountError {
-    /// What the user can do about it, where there is something.
+    /// Returns advice for the user, where there is some.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -87,52 +89,51 @@ impl MountError {
                 Some("load the kernel's FUSE (modprobe fuse), or give the container its device")
             }
             Self::NoDevice { .. } if rustix::process::geteuid().is_root() => Some(
-                "a container, or a security module, keeps root from /dev/fuse: have it allow that device",
+                "a container or a security module denies root access to /dev/fuse: allow the device there",
             ),
             Self::NoDevice { .. } => Some(DEVICE_RIGHTS),
             Self::NoHelper { source } if source.kind() == io::ErrorKind::NotFound => {
-                Some("install fuse3, through which an ordinary user mounts")
+                Some("install fuse3, which ordinary users need to mount")
             }
-            Self::NoHelper { .. } => Some(
-                "its permissions say who may start it: it belongs to root, with the set-user-ID bit",
-            ),
+            Self::NoHelper { .. } => {
+                Some("check its permissions: it must belong to root and have the set-user-ID bit")
+            }
             Self::Helper { said } if said.contains("user_allow_other") => {
-                Some("root has to allow that in /etc/fuse.conf; without allow_other it is allowed")
+                Some("root must allow that in /etc/fuse.conf, or mount without allow_other")
             }
             Self::Helper { said } if said.contains("/dev/fuse") => Some(DEVICE_RIGHTS),
             Self::NoRings if is_switched_off() && rustix::process::geteuid().is_root() => {
-                Some("switch it on: echo Y > /sys/module/fuse/parameters/enable_uring")
+                Some("enable it: echo Y > /sys/module/fuse/parameters/enable_uring")
             }
             Self::NoRings if is_switched_off() => Some(RINGS_ARE_OFF),
             Self::NoRings => {
-                Some("Linux 6.14 has it, where it was built with it; others mount without")
+                Some("it needs Linux 6.14, built with it; on other kernels mount without io_uring")
             }
             Self::Callers { source } if Errno::from_io_error(source) == Some(Errno::NODEV) => {
                 Some("mount the /proc of this process namespace (mount -t proc proc /proc)")
             }
             Self::Rings { source } if source.kind() == io::ErrorKind::PermissionDenied => {
-                Some("the setting kernel.io_uring_disabled or a container's filter forbids it")
+                Some("the setting kernel.io_uring_disabled or the filter of a container forbids it")
             }
-            // The others come to a request that was under way when the connection ended.
-            Self::Place { source, .. }
+            // The last two come from a request that was in progress when the connection ended.
+            Self::MountPoint { source, .. }
                 if matches!(
                     Errno::from_io_error(source),
                     Some(Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED)
                 ) =>
             {
-                Some("who served what is mounted there was killed: ferroxfs umount clears it away")
+                Some("the server of that mount was killed: `ferroxfs umount` clears the mount away")
             }
             _ => None,
         }
     }
 }
 
-/// Whether the kernel has rings, and does not offer them.
+/// Returns whether the kernel supports io_uring for FUSE but has it disabled.
 fn is_switched_off() -> bool {
     std::fs::read_to_string(RINGS_SWITCH).is_ok_and(|switch| switch.trim() == "N")
 }
 
-const DEVICE_RIGHTS: &str = "ask for the right to read and write /dev/fuse";
+const DEVICE_RIGHTS: &str = "ask an administrator for read and write access to /dev/fuse";
 const RINGS_SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
-const RINGS_ARE_OFF: &str =
-    "root can switch it on: echo Y > /sys/module/fuse/parameters/enable_uring";
+const RINGS_ARE_OFF: &str = "root can enable it: echo Y > /sys/module/fuse/parameters/enable_uring";

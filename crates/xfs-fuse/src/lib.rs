@@ -1,18 +1,20 @@
-//! Volumes of [`ferroxfs`] behind FUSE.
+//! Volumes of [`ferroxfs`] mounted through FUSE.
 //!
-//! [`Mount::new`] mounts a volume and serves it on threads of its own; [`Mount::wait`] returns when it
-//! has been unmounted, and [`Mount::finish`] closes the volume.
+//! [`Mount::new`] mounts a volume and serves it on threads of its own. [`Mount::wait`] returns when
+//! the volume has been unmounted. [`Mount::finish`] ends the service and returns the handler, so
+//! that the caller can close the volume.
 //!
-//! Owns: the transport (the bytes that `/dev/fuse` carries), mounting as root or through fusermount3,
-//! what each request means in terms of the library, mount options. Does **not** own: any decision
-//! about files, signals, processes, terminals.
+//! Owns: the transport (the bytes that `/dev/fuse` carries), mounting as root or through
+//! fusermount3, the meaning of each request in terms of the library, mount options. Does **not**
+//! own: any decision about files, signals, processes, terminals.
 //!
 //! # Promises
 //!
-//! - **I1** Nothing is kept for a node that has a name, so memory does not grow with what the kernel knows;
-//!   but with `lazytime` up to 64,000 times of access.
-//! - **I2** No lock is held while a request is answered but that of its own worker; and where what is read goes
-//!   through a pipe, those that keep the file as it is.
+//! - **I1** The server keeps nothing for a node that has a name, so its memory does not grow with
+//!   the number of nodes that the kernel knows. The exception is `lazytime`, which keeps up to
+//!   64,000 access times.
+//! - **I2** While a worker answers a request it holds only its own handler lock. If the contents of
+//!   a read go through a pipe, it also holds the locks that keep the file unchanged.
 //! - **I3** After [`Mount::finish`] no request is being handled, and none will be.
 
 mod error;
@@ -38,52 +40,54 @@ pub use server::{
 };
 pub use transport::wire::{InitFlags, Opcode, ROOT_NODE};
 pub use transport::{
-    Halter, Handler, MAX_WRITE_BYTES, MountFacts, MountedVolume, Outdater, Reply, Request, Session,
-    Unmount, Waited, is_mount_point, mounts, remount, source_of, sources, unmount,
+    Halter, Handler, Invalidator, MAX_WRITE_BYTES, MountFacts, MountedVolume, Reply, Request,
+    Session, Unmount, WaitOutcome, is_mount_point, mounts, remount, source_of, sources, unmount,
 };
 
 use transport::MountPoint;
 
-/// How something is served.
+/// The threads that serve a mount, and the channel that they use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// How many wait for requests; through rings one for each processor at the least.
+    /// Number of workers that wait for requests. With io_uring there is at least one per kernel
+    /// queue.
     pub threads: usize,
-    /// How many more take the places of those who wait for the volume's device.
+    /// Number of further workers that take over while others wait for the volume's device.
     pub spare: usize,
-    /// Where they come from.
-    pub channel: Channel,
+    /// Carries the requests and the answers.
+    pub channel: ChannelKind,
 }
 
-/// How requests come and answers go.
+/// The way in which requests arrive and answers leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Channel {
-    /// By read and write.
+pub enum ChannelKind {
+    /// read(2) and write(2) on `/dev/fuse`.
     #[default]
     Device,
-    /// Through rings of io_uring, where the kernel offers that (Linux 6.14).
+    /// io_uring rings, if the kernel offers them (Linux 6.14).
     IoUring,
 }
 
-/// Something that is mounted and served.
+/// A volume that is mounted and served.
 pub struct Mount<H: Handler = Server> {
     session: Session<H>,
     point: MountPoint,
 }
 
-/// A mount that has left the tree. While this is held, one that was in use does not end by itself.
+/// A mount that has left the directory tree. While this value exists, a mount that is still in use
+/// does not end by itself.
 #[derive(Debug, Default)]
 pub struct Unmounted {
-    /// Where the kernel can be asked to write what it holds.
+    /// Open root of the mount, through which the kernel can be asked to write its cached pages.
     root: Option<OwnedFd>,
 }
 
 impl<H: Handler> Mount<H> {
-    /// Mounts and begins to serve. When it returns the mount can be used.
+    /// Mounts and starts serving. The mount is usable when this function returns.
     ///
     /// # Errors
     ///
-    /// See [`MountError`]; nothing is mounted then.
+    /// See [`MountError`]. After an error nothing is mounted.
     pub fn new(
         handler: H,
         folder: &Path,
@@ -91,94 +95,95 @@ impl<H: Handler> Mount<H> {
         service: Service,
     ) -> Result<Self, MountError> {
         let rings = match service.channel {
-            Channel::Device => Vec::new(),
-            Channel::IoUring => transport::rings(service.threads + service.spare)?,
+            ChannelKind::Device => Vec::new(),
+            ChannelKind::IoUring => transport::rings(service.threads + service.spare)?,
         };
         let (device, point) = MountPoint::mount(folder, facts, handler.checks())?;
         match Session::start(device, handler, service, rings, point.cleaner()) {
             Ok(session) => Ok(Self { session, point }),
             Err(error) => {
-                // Nobody answers there.
+                // No worker serves this mount.
                 let _ = point.unmount(Unmount::Now);
                 Err(error)
             }
         }
     }
 
-    /// Who answers.
+    /// Returns the handler that answers requests.
     #[must_use]
     pub fn handler(&self) -> &H {
         self.session.handler()
     }
 
-    /// What has [`wait`](Self::wait) return from elsewhere.
+    /// Returns a handle by which another thread can make [`wait`](Self::wait) return.
     #[must_use]
     pub fn halter(&self) -> Halter {
         self.session.halter()
     }
 
-    /// Waits until it is unmounted or halted, at most this long.
-    pub fn wait(&self, timeout: Duration) -> Waited {
+    /// Waits until the volume is unmounted or the session is halted, at most `timeout`.
+    pub fn wait(&self, timeout: Duration) -> WaitOutcome {
         self.session.wait(timeout)
     }
 
-    /// How a worker has failed, if one has. It is told once.
+    /// Returns the first failure of a worker, once.
     pub fn failure(&self) -> Option<io::Error> {
         self.session.failure()
     }
 
-    /// Whether it is mounted still. When [`wait`](Self::wait) has said that it has ended the connection was
-    /// cut, and the mount answers to nobody.
+    /// Returns whether the volume is still mounted. If this is true after [`wait`](Self::wait) has
+    /// returned [`WaitOutcome::Ended`], the connection was cut and the mount answers no requests.
     #[must_use]
     pub fn is_mounted(&self) -> bool {
-        self.point.is_there()
+        self.point.is_mounted()
     }
 
-    /// Unmounts, when what the kernel has acknowledged has been written. What is in use leaves the tree and
-    /// stays for those who use it, until [`finish`](Self::finish).
+    /// Unmounts, after everything that the kernel has acknowledged has been written. A mount in use
+    /// leaves the directory tree and serves its users until [`finish`](Self::finish).
     ///
     /// # Errors
     ///
-    /// What the system gives.
+    /// The error of the system call or of fusermount3.
     pub fn unmount(&self) -> io::Result<Unmounted> {
         if self.session.is_broken() {
-            // It might wait for whoever has failed: `finish` does it.
+            // The unmount might wait for the failed worker. `finish` unmounts instead.
             return Ok(Unmounted::default());
         }
-        if self.holds_back() {
+        if self.kernel_holds_writes() {
             self.settle(self.point.open().ok().flatten().as_ref());
         }
         if self.point.unmount(Unmount::Now).is_ok() {
             return Ok(Unmounted { root: None });
         }
-        let root = if self.holds_back() { self.point.open()? } else { None };
+        let root = if self.kernel_holds_writes() { self.point.open()? } else { None };
         self.point.unmount(Unmount::WhenUnused)?;
         Ok(Unmounted { root })
     }
 
-    /// Has the kernel write what it has acknowledged to those who go on using what is unmounted.
+    /// Makes the kernel write the data that it has acknowledged to programs that still use the
+    /// unmounted volume.
     pub fn settle_rest(&self, unmounted: &Unmounted) {
-        if self.holds_back() {
+        if self.kernel_holds_writes() {
             self.settle(unmounted.root.as_ref());
         }
     }
 
-    /// Whether the kernel may hold what it has acknowledged.
-    fn holds_back(&self) -> bool {
-        !self.session.is_broken() && !self.session.handler().unsettled().is_empty()
+    /// Returns whether the kernel may hold acknowledged data that it has not sent.
+    fn kernel_holds_writes(&self) -> bool {
+        !self.session.is_broken() && !self.session.handler().unwritten_nodes().is_empty()
     }
 
-    /// syncfs has the kernel send everything, times too, but does not wait for what it has sent. What
-    /// cannot be written is told to who wrote it.
+    /// syncfs makes the kernel send everything, including times, but does not wait until it has
+    /// been served. Write errors are reported to the program that wrote the data.
     fn settle(&self, root: Option<&OwnedFd>) {
         let sent = root.map_or(Ok(()), |root| rustix::fs::syncfs(root).map_err(io::Error::from));
         if let Err(error) = sent.and(self.session.settle()) {
-            tracing::warn!(%error, "the kernel holds what it has not written");
+            tracing::warn!(%error, "the kernel still holds unwritten data");
         }
     }
 
-    /// Ends it, and returns the handler. What is still mounted because the connection was cut is cleared away; it
-    /// may take the end of this process.
+    /// Ends the service and returns the handler. If a cut connection left the mount in place,
+    /// another process clears it away, possibly after this process has ended.
     pub fn finish(self) -> Option<H> {
         let Self { session, point } = self;
         let handler = session.finish();

@@ -1,8 +1,9 @@
-//! A server that answers at once, over the same transport: what a benchmark compares a mount with.
+//! A server that answers at once, over the same transport, as a baseline for benchmarks.
 //!
-//! It shows a root with some directories `0`, `1`, …, and in each what clients have made there, which has
-//! to be files `0`, `1`, … in this order, removed in the same order; every file is as long as it is told.
-//! What is written is dropped, what is read is zeros. It keeps two counters for each directory.
+//! It shows a root with directories `0`, `1`, …, and in each directory the files that clients have
+//! made. Clients must name them `0`, `1`, … in this order and remove them in the same order. All
+//! files have the same fixed length. Written data is dropped, and reads return zeros. The server
+//! keeps two counters per directory.
 
 use std::sync::Arc;
 
@@ -18,24 +19,24 @@ use crate::transport::{Handler, Reply, Request};
 const VALID_SECONDS: u64 = 1 << 20;
 const DIRECTORY: u32 = 0o40_755;
 const FILE: u32 = 0o100_644;
-/// Where the number of the directory stands in the node of a file.
+/// Bit at which the number of the directory starts in the node of a file.
 const DIRECTORY_SHIFT: u32 = 32;
 
-/// Files of a directory: those from `removed` on, below `made`.
+/// Files of a directory: those from `removed` up to, but not including, `made`.
 #[derive(Default)]
 struct Files {
     made: AtomicU64<Object>,
     removed: AtomicU64<Object>,
 }
 
-/// The server.
+/// A server that does no work.
 #[derive(Clone)]
 pub struct Null {
     directories: Arc<[CachePadded<Files>]>,
     file_bytes: u64,
 }
 
-/// What a node is.
+/// The meaning of a node.
 enum Node {
     Root,
     Directory(usize),
@@ -43,16 +44,16 @@ enum Node {
 }
 
 impl Null {
-    /// A server with so many directories, and so many bytes in each file.
+    /// Creates a server with this many directories, and files of this length.
     #[must_use]
     pub fn new(directories: usize, file_bytes: u64) -> Self {
         let directories = (0..directories).map(|_| CachePadded::default()).collect();
         Self { directories, file_bytes }
     }
 
-    /// The same without any file.
+    /// Returns a server of the same shape, without files.
     #[must_use]
-    pub fn anew(&self) -> Self {
+    pub fn without_files(&self) -> Self {
         Self::new(self.directories.len(), self.file_bytes)
     }
 
@@ -171,7 +172,7 @@ impl Null {
     }
 }
 
-/// The number that is a name.
+/// Parses a name that is a number.
 fn number(name: &std::ffi::OsStr) -> Result<u64, Errno> {
     name.to_str().and_then(|name| name.parse().ok()).ok_or(Errno::NOENT)
 }

@@ -1,7 +1,7 @@
-//! What stands behind `-o`.
+//! The mount options after `-o`.
 //!
-//! Owns: the names of options, their values, and which are refused by name: everything that mount(8) and XFS
-//! mounts know and we do not do. Does **not** own: what they do.
+//! Owns: the names of options, their values, and the list of refused options: those of mount(8) and
+//! of XFS mounts that we do not support. Does **not** own: their effects.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,25 +12,25 @@ use thiserror::Error;
 
 use crate::server::{AccessTimes, Checks, Durability, Settings};
 use crate::transport::MountFacts;
-use crate::{Channel, Service};
+use crate::{ChannelKind, Service};
 
-/// The fewest threads that wait for requests, unless the options say: one may have to read from the device.
+/// The fewest threads by default: one may be waiting for the volume's device.
 const FEWEST_THREADS: usize = 2;
 const MOST_THREADS: usize = 64;
-/// The smallest cache: less would be read again at every step.
+/// The smallest cache. With less, every operation would read its metadata again.
 const LEAST_CACHE_BYTES: u64 = 1 << 20;
-/// What one of so many bytes of the cache is for inodes, where they are kept apart from their blocks.
+/// Divisor of the cache size for the part that holds inodes.
 const INODES_PART: usize = 4;
-/// About what an inode takes.
+/// Approximate memory of an inode.
 const INODE_BYTES: usize = 2 << 10;
 
-/// In the flags of statvfs, of a mount on which no symbolic link is followed (`ST_NOSYMFOLLOW`).
+/// Flag of statvfs: the mount does not follow symbolic links (`ST_NOSYMFOLLOW`).
 const NO_SYMLINKS: u64 = 0x2000;
 
 /// Options for the volume, the mount and the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {
-    /// `None` where neither is named.
+    /// `None` if neither `ro` nor `rw` was given.
     read_only: Option<bool>,
     no_recovery: bool,
     offset: Option<u64>,
@@ -42,78 +42,78 @@ pub struct MountOptions {
     dev: bool,
     no_exec: bool,
     no_symlinks: bool,
-    /// Which changes are durable at once, by words that do not take each other back.
+    /// Requests for durability. Each has its own word, and the words do not cancel each other.
     sync_all: bool,
     sync_names: bool,
-    /// Whose times of access stay, the same.
+    /// Files whose access times stay. These words do not cancel each other either.
     no_times: bool,
     no_directory_times: bool,
     threads: Option<usize>,
-    channel: Channel,
+    channel: ChannelKind,
     settings: Settings,
 }
 
-/// An option that is not understood.
+/// The reason for which a mount option is rejected.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionError {
-    /// Nothing is called so.
-    #[error("{name}: no such mount option")]
+    /// The option does not exist.
+    #[error("{name}: unknown mount option")]
     Unknown {
         /// Its name.
         name: String,
     },
-    /// The kernel's XFS has it, and we do not.
+    /// The kernel's XFS has the option, and ferroxfs does not support it.
     #[error("{name}: this mount option is not supported: {reason}")]
     Refused {
         /// Its name.
         name: String,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
-    /// It stands there alone, and has to have a value.
-    #[error("{name}: needs a value, {}", values(name))]
+    /// The option lacks its value.
+    #[error("{name}: value missing: expected {}", values(name))]
     ValueMissing {
         /// Its name.
         name: String,
     },
-    /// It has no such value.
-    #[error("{name}: {value:?} is not {}", values(name))]
+    /// The option has no such value.
+    #[error("{name}: invalid value {value:?}: expected {}", values(name))]
     Value {
         /// Its name.
         name: String,
-        /// What was given.
+        /// The given value.
         value: String,
     },
     /// Two options exclude each other.
     #[error("{first} and {second} exclude each other")]
     Conflict {
-        /// One.
+        /// The first.
         first: &'static str,
-        /// The other.
+        /// The second.
         second: &'static str,
     },
 }
 
 impl OptionError {
-    /// Whether it is refused by name, not misunderstood.
+    /// Returns whether the option is known but refused.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused { .. })
     }
 }
 
-/// Options of the kernel's XFS, or of FUSE, that are refused, and why.
+/// Options of the kernel's XFS, or of FUSE, that are refused, with the reason.
 const REFUSED: [(&str, &str); 55] = [
-    ("strictatime", "times of access are relatime or noatime"),
-    ("noiversion", "version 5 counts changes in any case"),
-    ("mand", "no lock is mandatory"),
+    ("strictatime", "access times are relatime or noatime"),
+    ("noiversion", "version 5 always counts changes"),
+    ("mand", "mandatory locks are not supported"),
     ("context", LABELS),
     ("fscontext", LABELS),
     ("defcontext", LABELS),
     ("rootcontext", LABELS),
-    ("loop", "images are mounted as they are"),
-    ("sizelimit", "the superblock says how large the volume is"),
+    ("loop", "images need no loop device"),
+    ("sizelimit", "the superblock gives the size of the volume"),
     ("bind", ELSEWHERE),
     ("rbind", ELSEWHERE),
     ("move", ELSEWHERE),
@@ -132,19 +132,19 @@ const REFUSED: [(&str, &str); 55] = [
     ("largeio", ALIGNMENT),
     ("allocsize", ALIGNMENT),
     ("filestreams", ALIGNMENT),
-    ("inode32", "inodes are put anywhere"),
+    ("inode32", "inodes may be placed anywhere"),
     ("logbufs", LOG),
     ("logbsize", LOG),
-    ("discard", "free space is not discarded by a mount"),
+    ("discard", "a mount does not discard free space"),
     ("dax", "images are not mapped into memory"),
     ("rtdev", REALTIME),
     ("lifetime", REALTIME),
     ("nolifetime", REALTIME),
     ("max_open_zones", REALTIME),
-    ("max_atomic_write", "no write is atomic"),
-    ("errortag", "errors are not made on purpose"),
-    ("ikeep", "inodes that are not used are given back"),
-    ("noattr2", "version 5 has attr2 in any case"),
+    ("max_atomic_write", "atomic writes are not supported"),
+    ("errortag", "error injection is not supported"),
+    ("ikeep", "unused inode chunks are always freed"),
+    ("noattr2", "version 5 always has attr2"),
     ("quota", QUOTA),
     ("qnoenforce", QUOTA),
     ("usrquota", QUOTA),
@@ -162,14 +162,15 @@ const REFUSED: [(&str, &str); 55] = [
     ("allow_root", "use allow_other"),
 ];
 const ALIGNMENT: &str = "the layout follows the superblock";
-const LOG: &str = "the log's buffers are not to be set";
-const REALTIME: &str = "realtime devices are refused";
-const QUOTA: &str = "quota is not enforced";
-const LABELS: &str = "labels are those of the files";
+const LOG: &str = "log buffers cannot be configured";
+const REALTIME: &str = "realtime devices are not supported";
+const QUOTA: &str = "quotas are not enforced";
+const LABELS: &str = "security labels come from the files";
 const ELSEWHERE: &str =
-    "mount(8) does that with what is mounted, by an option of its own (--bind, --make-private)";
+    "use the options of mount(8) on the existing mount (--bind, --make-private)";
 
-/// Options of mount(8) that are for itself, change nothing, or say what is so anyway.
+/// Options of mount(8) that it handles itself, or that have no effect, or that are always in
+/// effect.
 const IGNORED: [&str; 29] = [
     "defaults",
     "auto",
@@ -189,7 +190,7 @@ const IGNORED: [&str; 29] = [
     "nomand",
     "iversion",
     "nostrictatime",
-    // Without it the kernel does the same.
+    // This is the kernel's behaviour in any case.
     "norelatime",
     "remount",
     "nouuid",
@@ -204,12 +205,12 @@ const IGNORED: [&str; 29] = [
 ];
 
 impl MountOptions {
-    /// Those that a mount has, for who changes some of them: what it does not let programs do stays so
-    /// unless it is named.
+    /// Returns the options of an existing mount, as a base for changes. Restrictions of that mount
+    /// stay unless an option lifts them.
     ///
     /// # Errors
     ///
-    /// That of statvfs.
+    /// The error of statvfs.
     pub fn of_mount(folder: &Path) -> io::Result<Self> {
         let flags = rustix::fs::statvfs(folder)?.f_flag;
         Ok(Self {
@@ -222,7 +223,7 @@ impl MountOptions {
         })
     }
 
-    /// Reads a list of options that are separated by commas, on top of those that are there.
+    /// Parses a comma-separated list of options and adds them to those given before.
     ///
     /// # Errors
     ///
@@ -236,15 +237,15 @@ impl MountOptions {
         })
     }
 
-    /// What mount(8) hands on comes in the order of the command line: of two that exclude each other the later one
-    /// counts.
+    /// mount(8) passes options in the order of the command line. Of two that exclude each other,
+    /// the later one counts.
     fn add_word(&mut self, name: &str) -> Result<(), OptionError> {
         match name {
             "ro" => self.read_only = Some(true),
             "rw" => self.read_only = Some(false),
             "norecovery" => self.no_recovery = true,
             "allow_other" => self.allow_other = true,
-            // mount(8) keeps `suid` and `dev` to itself, which take back only what it thinks is not set.
+            // mount(8) does not pass `suid` and `dev` on, because it takes them for its defaults.
             "suid" | "allow_suid" => self.suid = true,
             "nosuid" => self.suid = false,
             "dev" | "allow_dev" => self.dev = true,
@@ -256,7 +257,7 @@ impl MountOptions {
             "sync" => self.sync_all = true,
             "async" => self.sync_all = false,
             "wsync" | "dirsync" => self.sync_names = true,
-            "io_uring" => self.channel = Channel::IoUring,
+            "io_uring" => self.channel = ChannelKind::IoUring,
             "lazytime" => self.settings.lazy_times = true,
             "nolazytime" => self.settings.lazy_times = false,
             "writeback_cache" => self.settings.writeback = true,
@@ -290,15 +291,15 @@ impl MountOptions {
             }
             "uid" => self.settings.uid = Some(id()?),
             "gid" => self.settings.gid = Some(id()?),
-            // What mount(8) and libfuse's helpers add, and what the kernel shows of a mount.
+            // Added by mount(8) and libfuse's helpers, or shown by the kernel for a mount.
             "user_id" | "group_id" | "fsname" | "subtype" | "uhelper" | "helper" | "comment" => {}
-            // Who may unmount it: mount(8) notes that for umount(8).
+            // mount(8) notes here for umount(8) who may unmount.
             "user" => {}
-            // The first is the kernel's default, which looks at a flag that is on no file of ours.
+            // `dax=inode` is the kernel's default and depends on a flag that none of our files has.
             "dax" if matches!(value, "inode" | "never") => {}
             _ if is_comment(name) => {}
             _ if self.clone().add_word(name).is_ok() => {
-                let reason = "it takes no value here";
+                let reason = "it takes no value";
                 return Err(OptionError::Refused { name: name.to_owned(), reason });
             }
             _ => return Err(unknown(name)),
@@ -306,13 +307,13 @@ impl MountOptions {
         Ok(())
     }
 
-    /// Whether nothing may be written.
+    /// Returns whether the volume must not be written to.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.read_only == Some(true) || self.no_recovery
     }
 
-    /// How to open the volume.
+    /// Returns the options for opening the volume.
     ///
     /// # Errors
     ///
@@ -331,7 +332,7 @@ impl MountOptions {
             return Err(OptionError::Conflict { first: "writeback_cache", second: "sync" });
         }
         self.check_checks()?;
-        // What a log that is not replayed may still change must not be written over.
+        // Writing is unsafe while the log has changes that were not replayed.
         if self.no_recovery && self.read_only == Some(false) {
             return Err(OptionError::Conflict { first: "norecovery", second: "rw" });
         }
@@ -347,17 +348,18 @@ impl MountOptions {
         Ok(open)
     }
 
-    /// Whether the server can check permissions, if it is to.
+    /// Checks whether the server can check permissions, if it is asked to.
     fn check_checks(&self) -> Result<(), OptionError> {
         if self.settings.checks == Checks::Kernel {
             return Ok(());
         }
         let excluded = [
-            // Somebody else's processes are not to be looked at, and he trusts the kernel alone.
+            // Other users' processes must not be inspected, and those users trust only the kernel.
             ("allow_other", self.allow_other),
-            // Who writes back what is written, and tells the times of that, is not who has written.
+            // The kernel writes data back and sends times on its own behalf, not as the program
+            // that wrote.
             ("writeback_cache", self.settings.writeback),
-            // Rights are those of the owners that the volume has, not of those that are shown.
+            // Permissions follow the owners on the volume, not those that are shown.
             ("uid", self.settings.uid.is_some()),
             ("gid", self.settings.gid.is_some()),
             // The kernel opens devices without asking.
@@ -371,7 +373,7 @@ impl MountOptions {
         }
     }
 
-    /// What the kernel is told.
+    /// Returns the attributes of the mount that the kernel is given.
     #[must_use]
     pub fn facts(&self, source: PathBuf) -> MountFacts {
         MountFacts {
@@ -385,7 +387,7 @@ impl MountOptions {
         }
     }
 
-    /// How the volume is served.
+    /// Returns the settings of the server.
     #[must_use]
     pub fn settings(&self) -> Settings {
         let read_only = self.is_read_only();
@@ -403,7 +405,7 @@ impl MountOptions {
         Settings { read_only, writeback, durability, access_times, ..self.settings }
     }
 
-    /// Who serves it.
+    /// Returns the threads that serve the volume, and their channel.
     #[must_use]
     pub fn service(&self) -> Service {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -415,22 +417,22 @@ impl MountOptions {
     }
 }
 
-/// Options that are nothing without a value.
+/// Options that need a value.
 const VALUED: [&str; 7] = ["offset", "partition", "logdev", "cache", "threads", "uid", "gid"];
 
-/// What the values of an option are.
+/// Describes the values of an option.
 fn values(name: &str) -> &'static str {
     match name {
         "offset" => "a number of bytes",
         "logdev" => "the path of a file or device",
-        "cache" => "a number of bytes from 1M on",
+        "cache" => "a number of bytes, at least 1M",
         "threads" => "a number from 1 to 64",
         "uid" | "gid" => "the number of a user or group",
         _ => "a number",
     }
 }
 
-/// What others read in fstab.
+/// Returns whether an option is a comment for other programs that read fstab.
 fn is_comment(name: &str) -> bool {
     name.starts_with("x-") || name.starts_with("X-")
 }
@@ -446,7 +448,7 @@ fn unknown(name: &str) -> OptionError {
     }
 }
 
-/// A number of bytes, with the suffixes of mkfs: k, m, g, t.
+/// Parses a number of bytes, with the suffixes of mkfs: k, m, g, t.
 fn bytes(value: &str) -> Option<u64> {
     let suffixes = [("k", 10), ("m", 20), ("g", 30), ("t", 40)];
     let value = value.to_ascii_lowercase();

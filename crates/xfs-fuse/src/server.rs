@@ -1,13 +1,15 @@
 //! A volume behind FUSE.
 //!
-//! Owns: what each request means in terms of [`ferroxfs`]. Does **not** own: permissions, which the
-//! kernel checks by what we say of owners, modes and access control lists, or else ([`Checks`]) the library, for the caller
-//! of each request; file locks, which the kernel keeps by itself, since nobody else writes to the volume.
+//! Owns: the meaning of each request in terms of [`ferroxfs`]. Does **not** own: permissions and
+//! file locks. The kernel checks permissions by the owners, modes and access control lists that it
+//! is given, or else ([`Checks`]) the library checks them for the caller of each request. The
+//! kernel keeps file locks by itself, since no other program writes to the volume.
 //!
-//! A node is an inode by its number, but for the root, which is node 1. There is no table of the nodes
-//! that the kernel knows: an inode that has a name is found by its number, and one that has lost its
-//! last is kept in [`Unnamed`] until the kernel forgets it, and in [`Handles`] while it is open. So nothing is kept for each node, and no
-//! number is used anew while the kernel still means the file before by it.
+//! A node is an inode number, except for the root, which is node 1. The server has no table of the
+//! nodes that the kernel knows. It finds an inode that has a name by its number. An inode that has
+//! lost its last name is kept in [`UnlinkedNodes`] until the kernel forgets it, and in [`Handles`]
+//! while it is open. So the server keeps nothing per node, and no inode number is reused while the
+//! kernel still means the old file by it.
 
 mod access;
 mod attributes;
@@ -20,7 +22,7 @@ mod identity;
 mod ioctl;
 mod names;
 mod shards;
-mod unnamed;
+mod unlinked;
 mod writeback;
 mod xattrs;
 
@@ -34,9 +36,9 @@ use xfs_sync::{SetOnce, Volume as VolumeScope};
 use crate::MountError;
 use crate::statistics::Statistics;
 use crate::transport::wire::{BatchForgetIn, ForgetOne, InitFlags, Opcode, ROOT_NODE, StatFsOut};
-use crate::transport::{Handler, Outdater, ReadOnlyLook, Reply, Request};
+use crate::transport::{Handler, Invalidator, ReadOnlyProbe, Reply, Request};
 use access::LazyTimes;
-use caller::By;
+use caller::ProcAccess;
 use checks::Checker;
 pub use checks::Checks;
 use handles::Handles;
@@ -44,111 +46,113 @@ use identity::Identity;
 pub use identity::{
     ACCESS_ATTRIBUTE, FIGURES_ATTRIBUTE, IMAGE_ATTRIBUTE, NAMESPACE_ATTRIBUTE, PROCESS_ATTRIBUTE,
 };
-use unnamed::Unnamed;
+use unlinked::UnlinkedNodes;
 
-/// Nobody but this server changes the volume, so what the kernel has been told stays true until the
-/// kernel itself asks for a change.
+/// Validity of names and attributes. Only this server changes the volume, so they stay true until
+/// the kernel itself asks for a change.
 const VALID: Duration = Duration::from_secs(365 * 24 * 3600);
-/// The longest name.
+/// The longest name, in bytes.
 const NAME_BYTES: u32 = 255;
-/// So many files are freed by the worker that hears in one request that the kernel knows them no more. There
-/// may be tens of thousands in it, and meanwhile the worker serves nobody.
+/// The most files that one FORGET request frees in its worker. One request may forget tens of
+/// thousands, and the worker serves no other request meanwhile.
 const FREED_AT_ONCE: usize = 32;
 
-/// How a volume is shown, and when what is written becomes durable.
+/// How a volume is presented, and when changes become durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Nothing is written.
+    /// The volume is never written to.
     pub read_only: bool,
-    /// Whose everything appears to be. What is made then belongs to the owner of its directory.
+    /// The owner that all files appear to have. A new file belongs to the owner of its directory.
     pub uid: Option<u32>,
-    /// The same for the group.
+    /// The group that all files appear to have.
     pub gid: Option<u32>,
-    /// Which changes are durable before they are answered.
+    /// The changes that are durable before they are answered.
     pub durability: Durability,
-    /// What becomes of the times of access.
+    /// The policy for access times.
     pub access_times: AccessTimes,
-    /// Times of access wait in memory, and are written later.
+    /// Access times wait in memory and are written later.
     #[doc(alias = "lazytime")]
     pub lazy_times: bool,
-    /// What is written waits in the kernel's page cache, acknowledged before it has space.
+    /// Written data waits in the kernel's page cache, acknowledged before it has space.
     pub writeback: bool,
-    /// Who checks permissions.
+    /// The party that checks permissions.
     pub checks: Checks,
 }
 
-/// Which changes are durable before they are answered.
+/// The changes that are durable before they are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Those that fsync, O_SYNC or the like ask for; the others within seconds.
+    /// Only those for which fsync, O_SYNC or a similar call asks. Others become durable within
+    /// seconds.
     #[default]
     Asked,
-    /// Changes of names and inodes as well.
+    /// Also changes of names and inodes.
     #[doc(alias = "wsync")]
     Names,
-    /// All.
+    /// All changes.
     #[doc(alias = "sync")]
     All,
 }
 
-/// What becomes of the times of access.
+/// The policy for access times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessTimes {
-    /// They are set where they are older than the last change, or than a day.
+    /// An access time is updated if it is older than the last change, or than a day.
     #[default]
     Relative,
-    /// Those of directories stay, the others are set so.
+    /// The same for files, but access times of directories stay.
     #[doc(alias = "nodiratime")]
     Files,
-    /// They stay.
+    /// Access times stay.
     Never,
 }
 
-/// A volume, as it answers the kernel.
+/// A volume as the handler of a mount.
 pub struct Server {
     volume: Volume,
     settings: Settings,
-    /// How it is mounted, if it is known where.
-    standing: Option<ReadOnlyLook>,
+    /// Tells whether the mount has been made read-only, if the mount point is known.
+    read_only_probe: Option<ReadOnlyProbe>,
     identity: Identity,
-    /// Set when somebody has had the volume shut down, which wrote everything first.
-    put_down: SetOnce<(), VolumeScope>,
-    unnamed: Unnamed,
+    /// Set after a shutdown on request, which wrote everything first.
+    shut_down: SetOnce<(), VolumeScope>,
+    unlinked: UnlinkedNodes,
     handles: Handles,
-    /// If times of access wait.
+    /// Waiting access times, with `lazytime` only.
     lazy_times: Option<LazyTimes>,
-    /// If permissions are checked here.
+    /// Checks permissions, with `nodefault_permissions` only.
     checker: Option<Checker>,
     statistics: Statistics,
 }
 
 impl Server {
-    /// Serves a volume, which is open for writing unless the settings say otherwise. A thread that is started for one
-    /// that is only read is in no sandbox which workers enter later.
+    /// Serves a volume, which must be open for writing unless the settings are read-only. If
+    /// permissions are checked on a read-only volume, a helper thread is started outside the
+    /// sandbox that the workers enter later.
     ///
     /// # Errors
     ///
-    /// [`MountError::Callers`], where permissions are to be checked.
+    /// [`MountError::Callers`] if permissions must be checked and /proc is not usable.
     pub fn new(volume: Volume, settings: Settings) -> Result<Self, MountError> {
-        let by = if settings.read_only { By::Another } else { By::Worker };
+        let by = if settings.read_only { ProcAccess::Helper } else { ProcAccess::Worker };
         let checker = match settings.checks {
             Checks::Kernel => None,
             Checks::Server => {
                 Some(Checker::new(by).map_err(|source| MountError::Callers { source })?)
             }
         };
-        let (unnamed, handles) = (Unnamed::default(), Handles::default());
+        let (unlinked, handles) = (UnlinkedNodes::default(), Handles::default());
         let waits = settings.lazy_times && !settings.read_only;
         let (lazy_times, statistics) = (waits.then(LazyTimes::default), Statistics::new());
-        let (standing, identity) = (None, Identity::of_this_process());
-        let put_down = SetOnce::new();
+        let (read_only_probe, identity) = (None, Identity::of_this_process());
+        let shut_down = SetOnce::new();
         Ok(Self {
             volume,
             settings,
-            standing,
+            read_only_probe,
             identity,
-            put_down,
-            unnamed,
+            shut_down,
+            unlinked,
             handles,
             lazy_times,
             checker,
@@ -156,61 +160,61 @@ impl Server {
         })
     }
 
-    /// Says which file the volume lies in, for who asks the mount.
+    /// Names the file that holds the volume, for programs that query the mount.
     #[must_use]
     pub fn in_image(self, image: &Path) -> Self {
         Self { identity: self.identity.with_image(image), ..self }
     }
 
-    /// Says where it is mounted, by the full path: what was made read-only there since is not labelled, and no
-    /// time of access is written to it.
+    /// Names the mount point, by its absolute path. If the mount has been made read-only, the
+    /// server refuses to set a label and writes no access time.
     #[must_use]
     pub fn mounted_at(self, folder: Option<PathBuf>) -> Self {
-        Self { standing: folder.map(ReadOnlyLook::of), ..self }
+        Self { read_only_probe: folder.map(ReadOnlyProbe::of), ..self }
     }
 
-    /// Whether the mount was made read-only. The kernel keeps programs from writing then; this is for what the
-    /// server would write by itself.
-    fn is_held(&self) -> bool {
-        self.standing.as_ref().is_some_and(ReadOnlyLook::is_read_only)
+    /// Returns whether the mount has been made read-only. The kernel then keeps programs from
+    /// writing. This check is for writes of the server itself.
+    fn is_mounted_read_only(&self) -> bool {
+        self.read_only_probe.as_ref().is_some_and(ReadOnlyProbe::is_read_only)
     }
 
-    /// Lets go of all files and closes the volume.
+    /// Closes all files and the volume.
     ///
     /// # Errors
     ///
-    /// As [`Volume::close`]; none where the volume was shut down on demand, as what was to be kept is in its
-    /// log.
+    /// As [`Volume::close`]. After a shutdown on request there is none, as everything that had to
+    /// be kept is in the log.
     pub fn close(self) -> Result<(), Error> {
-        self.settle_times();
-        let Self { volume, unnamed, handles, checker, put_down, .. } = self;
-        drop((unnamed, handles, checker));
+        self.write_waiting_times();
+        let Self { volume, unlinked, handles, checker, shut_down, .. } = self;
+        drop((unlinked, handles, checker));
         let closed = volume.close();
-        if put_down.value().is_some() { Ok(()) } else { closed }
+        if shut_down.value().is_some() { Ok(()) } else { closed }
     }
 
-    /// Figures of the mount, in the text format of Prometheus.
+    /// Returns the statistics of the mount, in the text format of Prometheus.
     #[must_use]
     pub fn figures(&self) -> String {
         let mut text = self.statistics.to_prometheus();
-        // What is only read counts nothing.
+        // A read-only volume has no statistics.
         if let Ok(volume) = self.volume.statistics() {
             crate::statistics::add_volume(&mut text, &volume);
         }
         text
     }
 
-    /// The inode of a node.
+    /// Returns the inode of a node.
     fn node(&self, node: u64) -> Result<Node, Errno> {
         self.volume.named_node(self.number(node)).map_err(errno)
     }
 
-    /// The inode number of a node.
+    /// Returns the inode number of a node.
     fn number(&self, node: u64) -> InodeNumber {
         if node == ROOT_NODE { self.root() } else { InodeNumber(node) }
     }
 
-    /// The node of an inode number.
+    /// Returns the node of an inode number.
     fn node_of(&self, number: InodeNumber) -> u64 {
         node_of(number, self.root())
     }
@@ -219,8 +223,8 @@ impl Server {
         self.volume.superblock().root_inode
     }
 
-    /// Makes a change durable, where that is wanted of all.
-    fn settle(&self, node: &Node) -> Result<(), Errno> {
+    /// Makes a change durable if the settings require it.
+    fn sync_if_required(&self, node: &Node) -> Result<(), Errno> {
         if self.settings.durability >= Durability::Names {
             node.sync().map_err(errno)
         } else {
@@ -242,7 +246,7 @@ impl Server {
             }
             Opcode::BatchForget => self.forget_many(request),
             Opcode::GetAttr => self.get_attributes(request, reply),
-            Opcode::StatX => self.get_more_attributes(request, reply),
+            Opcode::StatX => self.get_statx(request, reply),
             Opcode::SetAttr => self.set_attributes(request, reply),
             Opcode::ReadLink => self.read_link(request, reply),
             Opcode::Symlink => self.symlink(request, reply),
@@ -252,7 +256,7 @@ impl Server {
             Opcode::TemporaryFile => self.create_unnamed(request, reply),
             Opcode::Unlink => self.unlink(request),
             Opcode::RemoveDirectory => self.remove_directory(request),
-            Opcode::Rename => self.rename_plainly(request),
+            Opcode::Rename => self.rename_without_flags(request),
             Opcode::Rename2 => self.rename(request),
             Opcode::Link => self.link(request, reply),
             Opcode::Access => self.access(request),
@@ -266,7 +270,8 @@ impl Server {
             Opcode::Seek => self.seek(request, reply),
             Opcode::CopyFileRange => self.copy_range(request, reply),
             Opcode::ReadDirectory => self.list(request, reply),
-            // It is not agreed on there. Who may list a directory need not be one who may look into it.
+            // The server does not offer it then. A caller that may list a directory may lack search
+            // permission.
             Opcode::ReadDirectoryPlus if self.is_checking() => Err(Errno::NOSYS),
             Opcode::ReadDirectoryPlus => self.list_with_attributes(request, reply),
             Opcode::GetXattr => self.get_xattr(request, reply),
@@ -276,16 +281,16 @@ impl Server {
             Opcode::StatFs => self.stat_fs(reply),
             Opcode::SyncFs => self.sync(),
             Opcode::Ioctl => self.ioctl(request, reply),
-            // What a closed file has in memory is written when it is released; errors of that are told by fsync,
-            // as they are by the kernel.
+            // A closed file's buffered data is written when it is released. As in the kernel, fsync
+            // reports the errors of that.
             Opcode::Flush => Err(Errno::NOSYS),
             Opcode::ReleaseDirectory | Opcode::Interrupt | Opcode::Init | Opcode::Destroy => Ok(()),
         }
     }
 
     fn forget(&self, node: u64, room: &mut usize) {
-        self.settle_time(self.number(node));
-        self.unnamed.forget(node, room);
+        self.write_waiting_time(self.number(node));
+        self.unlinked.forget(node, room);
     }
 
     fn forget_many(&self, request: &Request<'_>) -> Result<(), Errno> {
@@ -299,9 +304,9 @@ impl Server {
         Ok(())
     }
 
-    /// The kernel asks for this only where the transport is not /dev/fuse.
+    /// The kernel sends this only if the transport is not /dev/fuse.
     fn sync(&self) -> Result<(), Errno> {
-        self.settle_times();
+        self.write_waiting_times();
         if self.settings.read_only { Ok(()) } else { self.volume.sync().map_err(errno) }
     }
 
@@ -335,7 +340,7 @@ impl Handler for Server {
             | InitFlags::HANDLE_KILLPRIV_V2
             | InitFlags::SETXATTR_EXT;
         if self.is_checking() {
-            // Each name is asked for again, so that attributes from a listing would be of no use.
+            // The kernel looks each name up again, so attributes in a listing would be of no use.
             let for_reading = InitFlags::ASYNC_DIO;
             return if self.settings.read_only { always | for_reading } else { always };
         }
@@ -344,9 +349,9 @@ impl Handler for Server {
             | InitFlags::READDIRPLUS_AUTO
             | InitFlags::NO_OPENDIR_SUPPORT
             | InitFlags::POSIX_ACL;
-        // Opening for writing is refused for some files; for reading only the kernel knows enough. What
-        // it has read while a direct write was under way it drops afterwards, but not where nobody
-        // waited for that write.
+        // OPEN for writing is refused for some files. For reading, the kernel knows enough to do
+        // without OPEN. ASYNC_DIO is for read-only mounts: the kernel drops the pages that it read
+        // during a direct write only if a program waited for that write.
         if self.settings.read_only {
             always | InitFlags::NO_OPEN_SUPPORT | InitFlags::ASYNC_DIO
         } else if self.settings.writeback {
@@ -360,10 +365,11 @@ impl Handler for Server {
         self.settings.checks
     }
 
-    fn outdate_by(&self, outdater: Outdater) {
+    fn set_invalidator(&self, invalidator: Invalidator) {
         let root = self.root();
-        // A volume that is only read has no blocks that change.
-        let _ = self.volume.tell_of_blocks(move |number| outdater.outdate(node_of(number, root)));
+        // A read-only volume has no blocks that change.
+        let _ =
+            self.volume.tell_of_blocks(move |number| invalidator.invalidate(node_of(number, root)));
     }
 
     fn waits(&self, opcode: Opcode) -> bool {
@@ -371,8 +377,8 @@ impl Handler for Server {
         syncs || self.settings.durability != Durability::Asked
     }
 
-    fn unsettled(&self) -> Vec<u64> {
-        // Without writeback the kernel holds what programs write into memory that they share with a file.
+    fn unwritten_nodes(&self) -> Vec<u64> {
+        // Even without `writeback_cache`, the kernel holds what programs write to shared mappings.
         self.handles.written().into_iter().map(|number| self.node_of(number)).collect()
     }
 
@@ -384,12 +390,12 @@ impl Handler for Server {
     }
 }
 
-/// The node of an inode number, on a volume with this root.
+/// Returns the node of an inode number, on a volume with this root.
 fn node_of(number: InodeNumber, root: InodeNumber) -> u64 {
     if number == root { ROOT_NODE } else { number.0 }
 }
 
-/// What the caller gets for an error of the library.
+/// Converts an error of the library to the errno that the caller gets.
 fn errno(error: Error) -> Errno {
     if !matches!(error, Error::Posix(_)) {
         tracing::error!(%error, "a request failed");

@@ -1,4 +1,4 @@
-//! What a mount has done: requests, failures, how long they took, and bytes of files.
+//! Statistics of a mount: requests, failures, durations, and bytes of file contents.
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use xfs_sync::{AtomicU64, Ordering, Slot, SlotCounters, Slots};
 
 use crate::transport::wire::Opcode;
 
-/// Upper ends of the classes of durations, in nanoseconds: powers of four from a microsecond on.
+/// Upper bounds of the histogram's buckets, in nanoseconds: powers of four from a microsecond on.
 const CLASSES_NS: [u64; 12] = [
     1_000,
     4_000,
@@ -26,43 +26,43 @@ const CLASSES_NS: [u64; 12] = [
 ];
 const NANOSECONDS_PER_SECOND: f64 = 1e9;
 
-/// Counters of one kind of request on one slot.
-struct Counters {
+/// Counters of one opcode on one slot.
+struct RequestCounters {
     failures: AtomicU64<Slot>,
     nanoseconds: AtomicU64<Slot>,
     classes: [AtomicU64<Slot>; CLASSES_NS.len()],
 }
 
-impl Counters {
+impl RequestCounters {
     fn new() -> Self {
         let classes = std::array::from_fn(|_| AtomicU64::new(0));
         Self { failures: AtomicU64::new(0), nanoseconds: AtomicU64::new(0), classes }
     }
 }
 
-/// Which way bytes of files go.
+/// The direction of file contents.
 #[derive(Clone, Copy)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     Read,
     Written,
 }
 
-/// Counters of all requests, split by thread.
+/// Counters of all requests, split by slot.
 pub(crate) struct Statistics {
-    requests: Slots<Box<[Counters]>>,
+    requests: Slots<Box<[RequestCounters]>>,
     bytes: SlotCounters<2>,
 }
 
-/// Sums over all slots.
+/// Counters of one opcode, summed over all slots.
 #[derive(Clone, Copy, Default)]
-struct Sums {
+struct RequestSums {
     failures: u64,
     nanoseconds: u64,
     classes: [u64; CLASSES_NS.len()],
 }
 
-impl Sums {
-    /// Requests.
+impl RequestSums {
+    /// Returns the number of requests.
     fn count(&self) -> u64 {
         self.classes.iter().sum()
     }
@@ -70,19 +70,19 @@ impl Sums {
 
 impl Statistics {
     pub(crate) fn new() -> Self {
-        let requests = Slots::new(|| Opcode::ALL.iter().map(|_| Counters::new()).collect());
+        let requests = Slots::new(|| Opcode::ALL.iter().map(|_| RequestCounters::new()).collect());
         Self { requests, bytes: SlotCounters::new() }
     }
 
-    /// Counts bytes of files.
+    /// Counts bytes of file contents.
     #[doc(alias = "xs_read_bytes")]
     #[doc(alias = "xs_write_bytes")]
-    pub(crate) fn add_bytes(&self, way: Way, count: usize) {
-        self.bytes.add(way as usize, count as u64);
+    pub(crate) fn add_bytes(&self, direction: Direction, count: usize) {
+        self.bytes.add(direction as usize, count as u64);
     }
 
-    /// Counts a request around its work. That there is no such operation, by which a server says that it need not be
-    /// asked, is no failure.
+    /// Runs `work` and counts the request. ENOSYS, by which a server says that it need not be
+    /// asked, is not a failure.
     pub(crate) fn measure(
         &self,
         opcode: Opcode,
@@ -103,8 +103,8 @@ impl Statistics {
         outcome
     }
 
-    fn sums(&self, opcode: Opcode) -> Sums {
-        let mut sums = Sums::default();
+    fn sums(&self, opcode: Opcode) -> RequestSums {
+        let mut sums = RequestSums::default();
         for slot in self.requests.iter() {
             let Some(counters) = slot.get(opcode as usize) else { continue };
             sums.failures += counters.failures.load(Ordering::Relaxed);
@@ -116,7 +116,7 @@ impl Statistics {
         sums
     }
 
-    /// The text format of Prometheus. What was never asked for is left out.
+    /// Returns the text format of Prometheus. Opcodes without requests are left out.
     pub(crate) fn to_prometheus(&self) -> String {
         let mut text = String::new();
         for line in [
@@ -127,7 +127,7 @@ impl Statistics {
         }
         let sums = Opcode::ALL.iter().map(|opcode| (opcode.name(), self.sums(*opcode)));
         let asked: Vec<_> = sums.filter(|(_, sums)| sums.count() > 0).collect();
-        // Writing to a string does not fail. All lines of one metric stand together.
+        // Writing to a string does not fail. All lines of one metric must be adjacent.
         for (name, sums) in &asked {
             let _ = add_durations(&mut text, name, sums);
         }
@@ -137,19 +137,21 @@ impl Statistics {
         ] {
             let _ = writeln!(text, "{line}");
         }
-        for (name, Sums { failures, .. }) in &asked {
+        for (name, RequestSums { failures, .. }) in &asked {
             let _ =
                 writeln!(text, "ferroxfs_request_failures_total{{request=\"{name}\"}} {failures}");
         }
-        for (name, way) in [("read_bytes_total", Way::Read), ("written_bytes_total", Way::Written)]
+        for (name, direction) in
+            [("read_bytes_total", Direction::Read), ("written_bytes_total", Direction::Written)]
         {
-            add_figure(&mut text, (name, "counter", self.bytes.sum(way as usize)));
+            add_figure(&mut text, (name, "counter", self.bytes.sum(direction as usize)));
         }
         text
     }
 }
 
-/// Adds what the volume itself counts. Of file locks it has none here: the kernel keeps them for the mount.
+/// Adds the volume's own counters. The volume has no file locks here: the kernel keeps them for the
+/// mount.
 pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
     let (lookups, inodes) = (&volume.inode_lookups, &volume.inodes);
     let (buffers, log) = (&volume.buffers, &volume.log);
@@ -217,7 +219,7 @@ fn add_figure(text: &mut String, (name, kind, value): (&str, &str, u64)) {
     let _ = write!(text, "# TYPE ferroxfs_{name} {kind}\nferroxfs_{name} {value}\n");
 }
 
-fn add_durations(text: &mut String, name: &str, sums: &Sums) -> std::fmt::Result {
+fn add_durations(text: &mut String, name: &str, sums: &RequestSums) -> std::fmt::Result {
     let count = sums.count();
     let mut below = 0;
     for (class, end) in sums.classes.iter().zip(CLASSES_NS) {

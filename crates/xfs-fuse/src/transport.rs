@@ -1,13 +1,13 @@
-//! The bytes between the kernel and a server, and how the two get to know each other.
+//! The byte stream between the kernel and a server, and its setup.
 //!
 //! Owns: the form of requests and answers, the descriptors, the threads that serve them, mounting.
-//! Does **not** own: what a request means; it knows nothing of XFS. docs/adr/0004-fuse-transport.md
-//! says why it is here, and that a crate may take its place: the server sees [`Request`], [`Reply`],
-//! [`Handler`] and the structures of [`wire`].
+//! Does **not** own: the meaning of a request. The transport knows nothing of XFS.
+//! docs/adr/0004-fuse-transport.md says why it is our own code and how a crate could replace it:
+//! the server sees only [`Request`], [`Reply`], [`Handler`] and the structures of [`wire`].
 
+mod channel;
 mod device;
-mod greeting;
-mod line;
+mod handshake;
 mod mounting;
 mod mounts;
 mod pages;
@@ -16,16 +16,16 @@ mod reply;
 mod request;
 mod ring;
 mod session;
-mod turnstile;
 pub(crate) mod wire;
+mod worker_gate;
 
-pub(crate) use line::rings;
+pub(crate) use channel::rings;
 pub(crate) use mounting::MountPoint;
 pub use mounting::{MountFacts, Unmount, is_mount_point, remount, unmount};
-pub(crate) use mounts::ReadOnlyLook;
+pub(crate) use mounts::ReadOnlyProbe;
 pub use mounts::{MountedVolume, mounts, source_of, sources};
-pub(crate) use pipe::Taken;
+pub(crate) use pipe::PipeLease;
 pub use reply::Reply;
 pub use request::Request;
 pub(crate) use request::{split_argument, split_name};
-pub use session::{Halter, Handler, MAX_WRITE_BYTES, Outdater, Session, Waited};
+pub use session::{Halter, Handler, Invalidator, MAX_WRITE_BYTES, Session, WaitOutcome};

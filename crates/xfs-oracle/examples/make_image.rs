@@ -1,4 +1,4 @@
-//! Makes images of the named geometries (all, when none is named) and has the kernel fill them.
+//! Makes images of the given geometries (all, if none is given) and fills them through the kernel.
 //!
 //! `cargo run -p xfs-oracle --example make_image -- FOLDER [GEOMETRY…]`, as root.
 
@@ -10,7 +10,7 @@ use xfs_oracle::{Geometry, Tree, ready};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let folder = arguments.next().ok_or("which folder?")?;
+    let folder = arguments.next().ok_or("usage: make_image FOLDER [GEOMETRY…]")?;
     let names: Vec<_> = arguments.collect();
     ready()?;
     let named = |geometry: &Geometry| names.is_empty() || names.iter().any(|n| n == geometry.name);

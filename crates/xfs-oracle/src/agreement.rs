@@ -1,7 +1,8 @@
-//! A model and a subject side by side: do both answer every operation of a history alike?
+//! Runs a model and a subject side by side, and checks that both answer every operation of a
+//! history alike.
 //!
-//! Owns: running histories and telling the shortest one that fails. Does **not** own: looking at what
-//! a volume holds afterwards ([`Model::differences`]).
+//! Owns: running histories, and reporting the shortest one that fails. Does **not** own: comparing
+//! the resulting volume ([`Model::differences`]).
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,13 +10,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::model::{Features, Generator, Model, Operation, SLOTS, shrink};
 use crate::subject::Subject;
 
-/// Operations that are performed at most to make a history shorter.
+/// Limit on the operations that are performed to shorten a history.
 const TRIED_OPERATIONS: usize = 1_000_000;
 
 /// The first operation that a model and a subject answered differently.
 #[derive(Debug)]
 pub struct Disagreement {
-    /// The operations up to and with that one.
+    /// The operations up to and including that one.
     pub history: Vec<Operation>,
     what: String,
 }
@@ -30,41 +31,41 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// A model and a generator of what comes next.
+/// A model, and a generator of the next operations.
 #[derive(Debug)]
-pub struct Run {
+pub struct AgreementRun {
     model: Model,
     generator: Generator,
     history: Vec<Operation>,
 }
 
-impl Run {
-    /// The history of a seed on an empty volume, or an empty folder of one.
+impl AgreementRun {
+    /// Creates the run of a seed on an empty volume, or an empty folder of one.
     pub fn new(seed: u64, features: Features) -> Self {
         Self::with(Generator::new(seed, features), features)
     }
 
-    /// The history that a generator makes.
+    /// Creates a run of the history that a generator makes.
     pub fn with(generator: Generator, features: Features) -> Self {
         Self { model: Model::new(features), generator, history: Vec::new() }
     }
 
-    /// What should be there by now.
+    /// Returns the expected state.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// The same, when the history is over.
+    /// Returns the expected state after the end of the history.
     pub fn into_model(self) -> Model {
         self.model
     }
 
-    /// What was done so far.
+    /// Returns the operations so far.
     pub fn history(&self) -> &[Operation] {
         &self.history
     }
 
-    /// Performs so many further operations on both.
+    /// Performs this many further operations on both.
     ///
     /// # Errors
     ///
@@ -110,16 +111,16 @@ fn step(model: &mut Model, subject: &mut impl Subject, done: &Operation) -> Resu
     Err(format!("expected {expected:?}, found {found:?}"))
 }
 
-/// Runs what may panic, which is one more way to be wrong.
+/// Runs a closure and returns its panic as an error.
 ///
 /// # Errors
 ///
-/// What the panic said.
+/// The message of the panic.
 pub fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|cause| {
         let words = cause.downcast_ref::<String>().map(String::as_str);
         let words = words.or_else(|| cause.downcast_ref::<&str>().copied());
-        words.unwrap_or("in other words than text").to_owned()
+        words.unwrap_or("the message is not text").to_owned()
     })
 }
 
@@ -127,7 +128,7 @@ pub fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, String> {
 ///
 /// # Errors
 ///
-/// The first operation that both answer differently.
+/// The first operation that they answer differently.
 pub fn replay(
     history: &[Operation],
     features: Features,
@@ -144,24 +145,24 @@ pub fn replay(
 }
 
 impl Disagreement {
-    /// What a volume holds is not what it should after this history.
+    /// Creates the disagreement that a volume's tree is wrong after this history.
     pub fn of_trees(history: &[Operation], what: String) -> Self {
         Self { history: history.to_vec(), what }
     }
 
-    /// The same with a shorter history that ends with the same operation. `trial` runs a history on
-    /// an empty volume and says what is wrong then.
+    /// Returns a disagreement with a shorter history that ends with the same operation. `trial`
+    /// runs a history on an empty volume and returns the difference, if there is one.
     pub fn shortened(self, mut trial: impl FnMut(&[Operation]) -> Option<String>) -> Self {
         let Some((last, rest)) = self.history.split_last() else { return self };
         let whole = |rest: &[Operation]| -> Vec<_> { rest.iter().chain([last]).cloned().collect() };
         let trials = (TRIED_OPERATIONS / self.history.len()).min(400);
         let history = whole(&shrink(rest, trials, |rest| trial(&whole(rest)).is_some()));
-        // What stays wrong may be less than what was.
+        // The shorter history may have a smaller difference.
         let what = trial(&history).unwrap_or(self.what);
         Self { history, what }
     }
 
-    /// What is wrong, without the history.
+    /// Returns the difference, without the history.
     pub fn what(&self) -> &str {
         &self.what
     }

@@ -1,19 +1,19 @@
-//! What two descriptions of one volume disagree about.
+//! Differences between two views of one volume.
 
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Write};
 
 use crate::ioctl::{ExtentFlags, FileExtent};
-use crate::view::{Node, Opened, Time, Tree};
+use crate::view::{InodeView, OpenAttributes, Time, Tree};
 
-/// Inodes with an attribute that was promised in the log when the power failed, which each side has then
-/// changed by itself. The kernel gives such an inode the time at which it recovers, we that of the operation;
-/// and where a new block of attributes lies is each side's own choice.
+/// Inodes with an attribute change that was pending in the log at the crash, and which each side
+/// then completed by itself. The kernel gives such an inode the time of its recovery, and we give
+/// it that of the operation. Each side also chooses where a new attribute block lies.
 #[derive(Debug, Default)]
 pub struct Resumed {
-    /// Their numbers.
+    /// Their inode numbers.
     pub inodes: BTreeSet<u64>,
-    /// When the kernel's recovery began.
+    /// The time when the kernel's recovery began.
     pub since: Time,
 }
 
@@ -21,7 +21,7 @@ pub struct Resumed {
 #[derive(Debug)]
 pub struct Differences {
     found: Vec<String>,
-    /// What the side that is right is called, and the other one.
+    /// Names of the reference side and of the other one.
     sides: [&'static str; 2],
 }
 
@@ -33,12 +33,12 @@ impl Default for Differences {
 }
 
 impl Differences {
-    /// Nothing yet, between sides that are called so.
+    /// Creates an empty list between two sides with these names.
     pub fn of(sides: [&'static str; 2]) -> Self {
         Self { found: Vec::new(), sides }
     }
 
-    /// Every inode of the kernel's tree against that of ours.
+    /// Compares every inode of the kernel's tree with that of ours.
     pub fn between(kernel: &Tree, ours: &Tree) -> Self {
         Self::between_recovered(kernel, ours, &Resumed::default())
     }
@@ -83,12 +83,12 @@ impl Differences {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of differences.
     pub fn count(&self) -> usize {
         self.found.len()
     }
 
-    /// Nothing, or a report of the first differences.
+    /// Returns success, or a report of the first differences.
     pub fn into_result(self) -> Result<(), String> {
         const SHOWN: usize = 40;
         if self.found.is_empty() {
@@ -102,8 +102,8 @@ impl Differences {
         Err(report)
     }
 
-    /// `since` for one of those that were [resumed](Resumed).
-    fn nodes(&mut self, place: &str, kernel: &Node, ours: &Node, since: Option<Time>) {
+    /// Compares two nodes. `since` is set for a [resumed](Resumed) inode.
+    fn nodes(&mut self, place: &str, kernel: &InodeView, ours: &InodeView, since: Option<Time>) {
         self.field(place, "paths", &escaped(&kernel.paths), &escaped(&ours.paths));
         self.field(place, "mode", &kernel.mode, &ours.mode);
         self.field(place, "links", &kernel.links, &ours.links);
@@ -129,7 +129,13 @@ impl Differences {
         }
     }
 
-    fn opened(&mut self, place: &str, kernel: &Opened, ours: &Opened, resumed: bool) {
+    fn opened(
+        &mut self,
+        place: &str,
+        kernel: &OpenAttributes,
+        ours: &OpenAttributes,
+        resumed: bool,
+    ) {
         self.field(place, "flags", &kernel.flags, &ours.flags);
         self.field(place, "project", &kernel.project_id, &ours.project_id);
         self.field(place, "extent size", &kernel.extent_size, &ours.extent_size);
@@ -145,8 +151,7 @@ impl Differences {
     }
 }
 
-/// A map in a form that does not depend on how it was cut: what is contiguous and of one kind is
-/// one extent.
+/// Returns a map that does not depend on splits: contiguous extents of one kind become one extent.
 fn merged(extents: &[FileExtent]) -> Vec<FileExtent> {
     let kinds = ExtentFlags::UNWRITTEN | ExtentFlags::SHARED | ExtentFlags::DELAYED;
     let mut merged: Vec<FileExtent> = Vec::new();
@@ -166,7 +171,7 @@ fn merged(extents: &[FileExtent]) -> Vec<FileExtent> {
     merged
 }
 
-fn place(number: u64, node: &Node) -> String {
+fn place(number: u64, node: &InodeView) -> String {
     let path = node.paths.first().map(|path| path.escape_ascii().to_string()).unwrap_or_default();
     let mut shown: String = path.chars().take(80).collect();
     let _ = write!(shown, " (inode {number})");
@@ -177,7 +182,7 @@ fn escaped(paths: &[Vec<u8>]) -> Vec<String> {
     paths.iter().map(|path| path.escape_ascii().to_string()).collect()
 }
 
-/// A value as text, cut where it would bury the report.
+/// Returns a value as text, shortened if it is very long.
 fn short(value: &impl Debug) -> String {
     let text = format!("{value:?}");
     match text.char_indices().nth(900) {

@@ -1,9 +1,9 @@
 //! Volumes that the kernel left with a dirty log: filled under load and shut down.
 //!
-//! There are two loads. One makes, links, renames, changes and removes names, and sets small
-//! attributes; it writes no contents and frees no inode, so that what is left in the log is mostly
-//! complete: no intents without their completions, no unlinked inodes. The other one does everything,
-//! and goes down with unlinked files open.
+//! There are two loads. The first one creates, links, renames, changes and removes names, and sets
+//! small attributes. It writes no contents and frees no inode, so the log has mostly complete work:
+//! no intents without completions, and no unlinked inodes. The second one does everything, and the
+//! volume is shut down with unlinked files open.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::process::Command;
 
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, XattrFlags};
 
-use crate::agreement::Run;
+use crate::agreement::AgreementRun;
 use crate::error::{Context, OracleError};
 use crate::geometry::{Image, sparse};
 use crate::model::Features;
@@ -20,45 +20,45 @@ use crate::run::run;
 use crate::subject::Kernel;
 use crate::xfsprogs::Xfsprogs;
 
-/// Names in each directory.
+/// Names per directory.
 const NAMES: usize = 40;
 const DIRECTORIES: usize = 12;
 
-/// What is done to a volume before it goes down.
+/// The load before the shutdown.
 #[derive(Clone, Copy, Debug)]
-pub enum Load {
-    /// Names and small attributes; nothing is freed.
+pub enum CrashLoad {
+    /// Names and small attributes. Nothing is freed.
     Names,
-    /// Every operation there is.
+    /// Every operation.
     Everything(Features),
 }
 
-/// How a volume is filled and how it goes down.
+/// The load of a volume and its shutdown.
 #[derive(Clone, Copy, Debug)]
-pub struct Crash {
-    /// A name for reports.
+pub struct CrashRecipe {
+    /// Name for reports.
     pub name: &'static str,
     /// Options of mkfs.xfs.
     pub options: &'static str,
-    /// Whether the log stands on a device of its own.
+    /// Whether the log has a device of its own.
     pub external_log: bool,
-    /// What is done to it.
-    pub load: Load,
-    /// Operations of the load.
+    /// The load.
+    pub load: CrashLoad,
+    /// Number of operations.
     pub operations: usize,
-    /// After how many of them everything so far is made durable.
+    /// Number of operations between two syncs.
     pub sync_every: usize,
-    /// Whether what was not durable yet still gets into the log.
+    /// Whether the shutdown flushes the log.
     pub flushes: bool,
 }
 
-impl Crash {
-    /// Makes such a volume in `folder`; one seed gives one load.
+impl CrashRecipe {
+    /// Makes such a volume in `folder`. A seed determines the load.
     pub fn make(&self, folder: &Path, seed: u64) -> Result<Image, OracleError> {
         let data = sparse(folder.join("crashed.xfs"), 400 << 20)?;
         let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
         mkfs.arg("-q").args(self.options.split_whitespace());
-        // Only for its own tests does mkfs.xfs make logs so small that they wrap soon.
+        // mkfs.xfs creates logs small enough to wrap soon only for its own tests.
         mkfs.envs(["TEST_DIR", "TEST_DEV", "QA_CHECK_FS"].map(|name| (name, "1")));
         let log = if self.external_log {
             let log = sparse(folder.join("crashed.log"), 64 << 20)?;
@@ -73,8 +73,10 @@ impl Crash {
         let image = Image { data, log };
         let mount = image.mount(&[])?;
         match self.load {
-            Load::Names => self.change_names(mount.path(), seed)?,
-            Load::Everything(features) => self.change_everything(mount.path(), seed, features)?,
+            CrashLoad::Names => self.change_names(mount.path(), seed)?,
+            CrashLoad::Everything(features) => {
+                self.change_everything(mount.path(), seed, features)?
+            }
         }
         mount.unmount()?;
         Ok(image)
@@ -82,7 +84,7 @@ impl Crash {
 
     fn change_names(&self, path: &Path, seed: u64) -> Result<(), OracleError> {
         let root = File::open(path).context(|| path.display().to_string())?;
-        let mut names = Names { root: path.to_owned(), random: Random::new(seed) };
+        let mut names = NamesLoad { root: path.to_owned(), random: Random::new(seed) };
         names.prepare()?;
         for operation in 1..=self.operations {
             names.step()?;
@@ -94,14 +96,14 @@ impl Crash {
         self.go_down(path)
     }
 
-    /// The files that are open when it goes down may have no name any more.
+    /// The files that are open at the shutdown may have lost their names.
     fn change_everything(
         &self,
         path: &Path,
         seed: u64,
         features: Features,
     ) -> Result<(), OracleError> {
-        let (mut kernel, mut run) = (Kernel::new(path), Run::new(seed, features));
+        let (mut kernel, mut run) = (Kernel::new(path), AgreementRun::new(seed, features));
         run.perform(self.operations, &mut kernel)
             .map_err(|disagreement| OracleError::Disagreement(disagreement.to_string()))?;
         self.go_down(path)
@@ -113,12 +115,12 @@ impl Crash {
     }
 }
 
-struct Names {
+struct NamesLoad {
     root: PathBuf,
     random: Random,
 }
 
-impl Names {
+impl NamesLoad {
     fn prepare(&self) -> Result<(), OracleError> {
         for directory in 0..DIRECTORIES {
             let path = self.root.join(format!("directory-{directory}"));
@@ -131,14 +133,14 @@ impl Names {
         self.random.below(limit as u64) as usize
     }
 
-    /// A name, long enough that directories leave their inodes.
+    /// Returns a name, long enough that directories leave their inodes.
     fn name(&mut self) -> PathBuf {
         let (directory, name) = (self.below(DIRECTORIES), self.below(NAMES));
         let tail = "x".repeat(name);
         self.root.join(format!("directory-{directory}/name-{name}-{tail}"))
     }
 
-    /// One operation. Many fail, because a name is there already or is not: that is no matter.
+    /// Performs one operation. Many fail because a name exists or does not, which does not matter.
     fn step(&mut self) -> Result<(), OracleError> {
         let (path, other) = (self.name(), self.name());
         let chosen = self.below(16);
@@ -154,7 +156,7 @@ impl Names {
             9..=10 => rustix::fs::renameat_with(CWD, &path, CWD, &other, RenameFlags::NOREPLACE),
             11..=12 => rustix::fs::chmod(&path, mode),
             13 => rustix::fs::lsetxattr(&path, "user.small", value, XattrFlags::empty()),
-            // The name goes, the file stays.
+            // The name is removed, and the file stays.
             14 => rustix::fs::link(&path, &other).and_then(|()| rustix::fs::unlink(&path)),
             _ => rustix::fs::lremovexattr(&path, "user.small"),
         };
@@ -165,7 +167,7 @@ impl Names {
     }
 }
 
-/// Whether an operation failed for a reason that no load should meet.
+/// Returns whether an operation failed for a reason that no load may meet.
 fn is_fatal(error: rustix::io::Errno) -> bool {
     use rustix::io::Errno;
     matches!(error, Errno::IO | Errno::NOSPC | Errno::ROFS)

@@ -1,10 +1,10 @@
-//! Digests of file contents that both sides of a comparison compute alike.
+//! Digests of file contents that both sides of a comparison compute in the same way.
 
-/// The unit in which contents are looked at for zeros.
+/// The unit in which contents are checked for zeros.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
-/// Length and CRC-32C of some bytes: small enough to keep for every file of a volume. It finds
-/// mistakes; it is no protection against an adversary.
+/// Length and CRC-32C of some bytes, small enough to keep for every file of a volume. It finds
+/// mistakes, but is no protection against an adversary.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest {
     length: u64,
@@ -12,21 +12,21 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Takes in further bytes. How the bytes are cut into calls does not matter.
+    /// Adds further bytes. The division of bytes into calls does not matter.
     pub fn update(&mut self, bytes: &[u8]) {
         self.length += bytes.len() as u64;
         self.crc = crc32c::crc32c_append(self.crc, bytes);
     }
 }
 
-/// A digest of the sectors of a file that are not all zeros, with their offsets: files that read alike
-/// have the same one, whatever of them is a hole.
+/// A digest of the non-zero sectors of a file, with their offsets. Files that read alike have the
+/// same digest, whatever their holes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SparseDigest(Digest);
 
 impl SparseDigest {
-    /// Takes in the bytes at an offset, which is a multiple of a sector's size. They come in the
-    /// order of their offsets, and only the last of them ends within a sector.
+    /// Adds the bytes at an offset, which must be a multiple of the sector size. Calls must be in
+    /// the order of their offsets, and only the last one may end within a sector.
     pub fn update(&mut self, offset: u64, bytes: &[u8]) {
         for (sector, at) in bytes.chunks(SECTOR_BYTES).zip((offset..).step_by(SECTOR_BYTES)) {
             if sector.iter().any(|byte| *byte != 0) {

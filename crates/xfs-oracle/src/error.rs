@@ -1,37 +1,37 @@
-//! Why a witness could not be heard.
+//! Failures of the test machinery.
 
 use std::io;
 
-/// A failure of the machinery around a test; never a difference between us and the witness.
+/// A failure of the machinery around a test, never a difference between us and the reference.
 #[derive(Debug, thiserror::Error)]
 pub enum OracleError {
-    /// The machine lacks something; the test is to be skipped with this reason.
+    /// The machine lacks something, so the test must be skipped with this reason.
     #[error("{0}")]
     Unavailable(String),
-    /// The kernel does not do what the model of it says.
+    /// The kernel behaves differently from its model.
     #[error("the kernel and its model differ: {0}")]
     Disagreement(String),
-    /// A program of the witness failed.
+    /// A program failed.
     #[error("{line}: {status}: {stderr}")]
     Command {
         /// The command line.
         line: String,
-        /// How it ended.
+        /// Its exit status.
         status: std::process::ExitStatus,
-        /// What it said.
+        /// Its standard error.
         stderr: String,
     },
     /// A system call failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done.
+        /// The action.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Says what was being done when a system call failed.
+/// Adds the action to the error of a system call.
 pub(crate) trait Context<T> {
     fn context(self, what: impl FnOnce() -> String) -> Result<T, OracleError>;
 }

@@ -10,38 +10,38 @@ use crate::populate::{age, fill, populate};
 use crate::run::run;
 use crate::xfsprogs::Xfsprogs;
 
-/// One seed for all, so that volumes differ by their geometry alone.
+/// One seed for all, so that volumes differ only by their geometry.
 const SEED: u64 = 1;
 
-/// Which mkfs.xfs a geometry needs.
+/// The mkfs.xfs that a geometry needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Maker {
-    /// The one of the machine's own suite.
+enum MkfsVersion {
+    /// The version installed on the machine.
     System,
-    /// One that knows parent pointers.
+    /// A version that supports parent pointers.
     Newer,
 }
 
-/// What sets a geometry apart besides its options.
+/// The treatment of a volume in addition to its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Feature {
-    /// Nothing.
+pub enum GeometryFeature {
+    /// None.
     Plain,
-    /// The log stands on a device of its own.
+    /// The log has a device of its own.
     ExternalLog,
-    /// Files are made and removed until the free space is in pieces.
+    /// Files are created and removed until the free space is fragmented.
     Aged,
-    /// Space runs out, so that inodes are made in partial chunks.
+    /// Space runs out, so that partial inode chunks are allocated.
     Full,
-    /// It has been made larger, so that its last group is shorter than the others.
+    /// The volume was grown, so its last group is shorter than the others.
     Grown,
-    /// It has been given another UUID than its metadata carries.
+    /// The volume has another UUID than its metadata carries.
     Renamed,
-    /// Its free space is in small pieces before anything is done to it.
+    /// The free space is in small pieces before any operation.
     Fragmented,
 }
 
-/// Without these trees no space is set aside in each group, so that a volume can really be full.
+/// Without these btrees no space is reserved in each group, so a volume can really be full.
 const NOTHING_RESERVED: &str = "-m rmapbt=0,reflink=0,finobt=0,inobtcount=0";
 const PARENT_NOTHING_RESERVED: &str = "-n parent=1 -m rmapbt=0,reflink=0,finobt=0,inobtcount=0";
 
@@ -50,29 +50,29 @@ const FRAGMENTED: &str = "-b size=4096 -n parent=1 -m rmapbt=1,reflink=1 -i exch
 /// A kind of volume.
 #[derive(Debug, Clone, Copy)]
 pub struct Geometry {
-    /// A name for reports.
+    /// Name for reports.
     pub name: &'static str,
-    /// What is done to it beyond filling it.
-    pub feature: Feature,
-    maker: Maker,
+    /// The treatment in addition to filling.
+    pub feature: GeometryFeature,
+    mkfs: MkfsVersion,
     options: &'static str,
 }
 
-/// An image file that mkfs.xfs has made.
+/// Image files that mkfs.xfs has made.
 #[derive(Debug)]
 pub struct Image {
     /// The data device.
     pub data: PathBuf,
-    /// The log device, where it is another.
+    /// The log device, if it is separate.
     pub log: Option<PathBuf>,
 }
 
 const fn system(name: &'static str, options: &'static str) -> Geometry {
-    Geometry { name, feature: Feature::Plain, maker: Maker::System, options }
+    Geometry { name, feature: GeometryFeature::Plain, mkfs: MkfsVersion::System, options }
 }
 
 const fn newer(name: &'static str, options: &'static str) -> Geometry {
-    Geometry { name, feature: Feature::Plain, maker: Maker::Newer, options }
+    Geometry { name, feature: GeometryFeature::Plain, mkfs: MkfsVersion::Newer, options }
 }
 
 impl Geometry {
@@ -101,41 +101,47 @@ impl Geometry {
         system("nrext64", "-i nrext64=1"),
         system("stripe", "-d su=64k,sw=4 -l su=64k"),
         system("many-groups", "-d agcount=16"),
-        Geometry { feature: Feature::ExternalLog, ..system("external-log", "") },
-        Geometry { feature: Feature::Grown, ..system("grown", "-d agcount=5,size=700m") },
-        Geometry { feature: Feature::Renamed, ..system("renamed", "") },
-        Geometry { feature: Feature::Aged, ..system("aged", "-m rmapbt=1") },
-        Geometry { feature: Feature::Full, ..system("full", NOTHING_RESERVED) },
+        Geometry { feature: GeometryFeature::ExternalLog, ..system("external-log", "") },
+        Geometry { feature: GeometryFeature::Grown, ..system("grown", "-d agcount=5,size=700m") },
+        Geometry { feature: GeometryFeature::Renamed, ..system("renamed", "") },
+        Geometry { feature: GeometryFeature::Aged, ..system("aged", "-m rmapbt=1") },
+        Geometry { feature: GeometryFeature::Full, ..system("full", NOTHING_RESERVED) },
         newer("newest", ""),
         newer("parent", "-n parent=1 -m rmapbt=1"),
         newer("parent-exchange", "-n parent=1 -m rmapbt=1 -i exchange=1"),
         newer("parent-block-1k", "-b size=1024 -i size=512 -n parent=1"),
         newer("parent-block-64k", "-b size=65536 -n parent=1"),
         newer("parent-inode-2k-directory-64k", "-i size=2048 -n parent=1,size=65536"),
-        Geometry { feature: Feature::Full, ..newer("parent-full", PARENT_NOTHING_RESERVED) },
+        Geometry {
+            feature: GeometryFeature::Full,
+            ..newer("parent-full", PARENT_NOTHING_RESERVED)
+        },
     ];
 
-    /// Kinds of volumes for those who break the free space into pieces themselves. Nothing is kept back
-    /// in one of them, so that nothing stays in one piece. Their directory blocks are no larger than
-    /// blocks: nobody recovers those that lie in several pieces.
+    /// Kinds of volumes for tests that fragment the free space themselves. One of them reserves
+    /// nothing, so that no space stays in one piece. Their directory blocks are no larger than
+    /// filesystem blocks, because no recovery handles directory blocks that are split over extents.
     pub const FRAGMENTED: [Self; 2] = [
-        Self { feature: Feature::Fragmented, ..system("fragmented", NOTHING_RESERVED) },
-        Self { feature: Feature::Fragmented, ..newer("parent-fragmented", FRAGMENTED) },
+        Self { feature: GeometryFeature::Fragmented, ..system("fragmented", NOTHING_RESERVED) },
+        Self { feature: GeometryFeature::Fragmented, ..newer("parent-fragmented", FRAGMENTED) },
     ];
 
-    /// Makes a volume of this kind in `folder` and has the kernel fill it. Where this kernel cannot
-    /// mount it, that is [`OracleError::Unavailable`].
+    /// Makes a volume of this kind in `folder` and fills it through the kernel. Returns
+    /// [`OracleError::Unavailable`] if this kernel cannot mount it.
     pub fn make_and_fill(&self, folder: &Path) -> Result<Image, OracleError> {
         let image = self.make(folder)?;
         let mount = image.mount_if_possible()?;
-        if self.feature == Feature::Grown {
+        if self.feature == GeometryFeature::Grown {
             run(Command::new("xfs_growfs").arg(mount.path()))?;
         }
         populate(mount.path(), SEED)?;
         match self.feature {
-            Feature::Aged | Feature::Fragmented => age(mount.path(), SEED)?,
-            Feature::Full => fill(mount.path(), SEED)?,
-            Feature::Plain | Feature::ExternalLog | Feature::Grown | Feature::Renamed => {}
+            GeometryFeature::Aged | GeometryFeature::Fragmented => age(mount.path(), SEED)?,
+            GeometryFeature::Full => fill(mount.path(), SEED)?,
+            GeometryFeature::Plain
+            | GeometryFeature::ExternalLog
+            | GeometryFeature::Grown
+            | GeometryFeature::Renamed => {}
         }
         mount.unmount()?;
         Ok(image)
@@ -143,14 +149,14 @@ impl Geometry {
 
     /// Makes an empty volume of this kind in `folder`.
     pub fn make(&self, folder: &Path) -> Result<Image, OracleError> {
-        let xfsprogs = match self.maker {
-            Maker::System => Xfsprogs::system()?,
-            Maker::Newer => Xfsprogs::newer()?,
+        let xfsprogs = match self.mkfs {
+            MkfsVersion::System => Xfsprogs::system()?,
+            MkfsVersion::Newer => Xfsprogs::newer()?,
         };
         let data = sparse(folder.join(format!("{}.xfs", self.name)), self.size_bytes())?;
         let mut mkfs = xfsprogs.command("mkfs.xfs");
         mkfs.arg("-q").args(self.options.split_whitespace());
-        let log = if self.feature == Feature::ExternalLog {
+        let log = if self.feature == GeometryFeature::ExternalLog {
             let log = sparse(folder.join(format!("{}.log", self.name)), 64 << 20)?;
             let mut option = std::ffi::OsString::from("logdev=");
             option.push(&log);
@@ -160,18 +166,18 @@ impl Geometry {
             None
         };
         run(mkfs.arg(&data))?;
-        if self.feature == Feature::Renamed {
+        if self.feature == GeometryFeature::Renamed {
             let mut rename = xfsprogs.command("xfs_db");
             run(rename.args(["-x", "-p", "xfs_admin", "-c", "uuid generate"]).arg(&data))?;
         }
         Ok(Image { data, log })
     }
 
-    /// How large its volumes are. Large blocks need more room for the same number of files; a
-    /// volume that is to be filled is the smallest that mkfs.xfs makes.
+    /// Returns the size of the volumes. Large blocks need more space for the same number of files.
+    /// A volume that will be filled up has the smallest size that mkfs.xfs accepts.
     fn size_bytes(&self) -> u64 {
         match self.feature {
-            Feature::Full | Feature::Fragmented => 320 << 20,
+            GeometryFeature::Full | GeometryFeature::Fragmented => 320 << 20,
             _ if self.options.contains("65536") || self.options.contains("agcount=16") => 2 << 30,
             _ => 1 << 30,
         }
@@ -179,7 +185,7 @@ impl Geometry {
 }
 
 impl Image {
-    /// A copy in `folder`; what is sparse stays sparse.
+    /// Makes a sparse copy in `folder`.
     pub fn copy(&self, folder: &Path) -> Result<Self, OracleError> {
         let copy = |from: &Path| -> Result<PathBuf, OracleError> {
             let to = folder.join(from.file_name().unwrap_or_default());
@@ -190,7 +196,7 @@ impl Image {
         Ok(Self { data: copy(&self.data)?, log })
     }
 
-    /// What the newer xfs_repair finds wrong with it, which changes nothing; `None` for nothing.
+    /// Returns the complaints of the newer `xfs_repair -n`, or `None` if there are none.
     pub fn findings(&self) -> Result<Option<String>, OracleError> {
         let mut repair = Xfsprogs::newer()?.command("xfs_repair");
         repair.arg("-n");
@@ -203,7 +209,8 @@ impl Image {
         Ok((!output.status.success()).then_some(said))
     }
 
-    /// How many transactions, and how many items in them, the newer xfs_logprint finds in the log.
+    /// Returns how many transactions the newer xfs_logprint finds in the log, and how many items in
+    /// them.
     pub fn logged(&self) -> Result<(usize, usize), OracleError> {
         let mut logprint = Xfsprogs::newer()?.command("xfs_logprint");
         logprint.args(["-t", "-i"]);
@@ -216,11 +223,11 @@ impl Image {
         Ok((transactions.count(), items.count()))
     }
 
-    /// What the newer xfs_logprint says of the log in one of its ways, which `options` choose.
+    /// Returns the output of the newer xfs_logprint in the mode that `options` select.
     ///
     /// # Errors
     ///
-    /// Also if it complains of anything.
+    /// Also if it complains.
     pub fn printed_log(&self, options: &[&str]) -> Result<String, OracleError> {
         let mut logprint = Xfsprogs::newer()?.command("xfs_logprint");
         logprint.args(options);
@@ -242,8 +249,8 @@ impl Image {
         }
     }
 
-    /// Has the kernel mount it. Where this kernel cannot mount such a volume, that is
-    /// [`OracleError::Unavailable`].
+    /// Mounts the image in the kernel. Returns [`OracleError::Unavailable`] if this kernel cannot
+    /// mount such a volume.
     pub fn mount_if_possible(&self) -> Result<Mount, OracleError> {
         self.mount(&[]).map_err(|error| match error {
             OracleError::Command { stderr, .. } => {
@@ -253,17 +260,17 @@ impl Image {
         })
     }
 
-    /// Has the kernel mount it.
+    /// Mounts the image in the kernel.
     pub fn mount(&self, options: &[&str]) -> Result<Mount, OracleError> {
         Mount::new(&self.data, self.log.as_deref(), options)
     }
 }
 
-/// Whether a line that xfs_logprint prints says that something is wrong. A number may spell a word,
-/// such as 0x6bad, so only whole words count.
+/// Returns whether a line of xfs_logprint is a complaint. A number may spell a word, such as
+/// 0x6bad, so only whole words count.
 fn is_complaint(line: &str) -> bool {
     let line = line.to_lowercase();
-    // The digits of a UUID may spell one too.
+    // The digits of a UUID may also spell a word.
     let line = line.split("uuid:").next().unwrap_or_default();
     let words = ["error", "bad", "unknown", "illegal", "invalid", "warning", "corrupt", "mismatch"];
     line.split(|character: char| !character.is_ascii_alphanumeric())

@@ -1,8 +1,8 @@
-//! A test harness for tests that may find out, while they run, that they cannot.
+//! A test harness for tests that may discover at run time that they cannot run.
 //!
-//! It takes the place of Rust's own (`harness = false`) and prints what that prints, with one
-//! line `skipped: NAME: REASON` for each test that the machine cannot run; these are counted as
-//! ignored. Arguments are parts of the names of the tests to run; options are not looked at.
+//! It replaces Rust's own harness (`harness = false`) and prints the same lines. For each test that
+//! the machine cannot run it also prints `skipped: NAME: REASON` and counts it as ignored.
+//! Arguments are parts of the names of the tests to run. Options are ignored.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,13 +19,13 @@ pub struct Trial {
     body: Box<dyn Fn() -> Result<(), TrialError> + Send>,
 }
 
-/// Why a test did not pass.
+/// The reason why a test did not pass.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
     /// The machinery failed, or the machine lacks something.
     #[error(transparent)]
     Oracle(#[from] OracleError),
-    /// We are wrong.
+    /// Our code is wrong.
     #[error("{0}")]
     Failed(String),
 }
@@ -37,7 +37,7 @@ impl From<String> for TrialError {
 }
 
 impl Trial {
-    /// A test with a name and what it does.
+    /// Creates a test from its name and body.
     pub fn new(
         name: impl Into<String>,
         body: impl Fn() -> Result<(), TrialError> + Send + 'static,
@@ -58,7 +58,7 @@ struct Counts {
     ignored: usize,
 }
 
-/// Runs the trials that the arguments choose, several at once, and prints how they went.
+/// Runs the trials that the arguments select, several at once, and prints their results.
 pub fn run(trials: Vec<Trial>) -> ExitCode {
     let parts: Vec<_> = std::env::args().skip(1).filter(|part| !part.starts_with('-')).collect();
     let all = trials.len();
@@ -90,7 +90,8 @@ pub fn run(trials: Vec<Trial>) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The seeds of a run: `FERROXFS_SEED=N` or `FERROXFS_SEED=N..M`, or else so many from 0 on.
+/// Returns the seeds of a run: `FERROXFS_SEED=N` or `FERROXFS_SEED=N..M`, or else `count` seeds
+/// from 0 on.
 #[must_use]
 pub fn seeds(count: u64) -> Range<u64> {
     let given = std::env::var("FERROXFS_SEED").ok().and_then(|words| parse_seeds(&words));
@@ -104,13 +105,12 @@ fn parse_seeds(words: &str) -> Option<Range<u64>> {
     }
 }
 
-/// Tries something again and again, for some seconds: a test beside this one that starts a program
-/// has all open files twice for a moment, and the locks on them; and the kernel lets go of devices
-/// when it likes.
+/// Retries an action for some seconds. A parallel test that starts a program duplicates all open
+/// files for a moment, and with them their locks. The kernel also releases devices with a delay.
 ///
 /// # Errors
 ///
-/// What the last attempt said.
+/// The error of the last attempt.
 pub fn patiently<T, E>(open: impl Fn() -> Result<T, E>) -> Result<T, E> {
     const ATTEMPTS: usize = 1000;
     const PAUSE: Duration = Duration::from_millis(5);

@@ -1,9 +1,9 @@
-//! The ioctls of Linux that no library wraps safely: file attributes, file extents.
+//! Linux ioctls that no library wraps safely: file attributes, file extents.
 //!
-//! This module and the one below it hold all `unsafe` of the crate. All calls hand the kernel a buffer of ours whose
-//! layout is fixed by its user-space interface, and read nothing back but plain integers.
+//! This module and its child have all `unsafe` of the crate. Each call passes the kernel a buffer
+//! of ours whose layout is fixed by the user-space interface, and reads back only plain integers.
 
-#![allow(unsafe_code, reason = "ioctls are declared by their number and the layout of a buffer")]
+#![allow(unsafe_code, reason = "an ioctl needs its number and the layout of a buffer")]
 
 mod ranges;
 
@@ -13,41 +13,41 @@ use bitflags::bitflags;
 use rustix::io::{Errno, Result};
 use rustix::ioctl::{Getter, Opcode, Setter, Updater, ioctl, opcode};
 
-pub(crate) use ranges::{Span, clone_range, dedupe_range, exchange_range};
+pub(crate) use ranges::{RangePair, clone_range, dedupe_range, exchange_range};
 
 bitflags! {
-    /// `fsx_xflags` of a file, as FS_IOC_FSGETXATTR gives them.
+    /// `fsx_xflags` of a file, as in FS_IOC_FSGETXATTR.
     #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
     pub struct FileFlags: u32 {
-        /// The contents lie on the realtime device.
+        /// The contents are on the realtime device.
         const REALTIME = 0x1;
-        /// Space was given to the file by fallocate.
+        /// fallocate has given space to the file.
         const PREALLOCATED = 0x2;
         /// Nothing about the file may change.
         const IMMUTABLE = 0x8;
-        /// It may only grow.
+        /// The file may only grow.
         const APPEND = 0x10;
         /// Writes are synchronous.
         const SYNC = 0x20;
-        /// Reading leaves the access time alone.
+        /// Reads do not update the access time.
         const NOATIME = 0x40;
-        /// Backups leave it out.
+        /// Backups leave the file out.
         const NODUMP = 0x80;
-        /// New files in the directory lie on the realtime device, if there is one.
+        /// New files in the directory go to the realtime device, if there is one.
         const REALTIME_INHERIT = 0x100;
-        /// New files in the directory take its project.
+        /// New files in the directory inherit its project.
         const PROJECT_INHERIT = 0x200;
-        /// No symbolic links may be made in the directory.
+        /// No symbolic links may be created in the directory.
         const NOSYMLINKS = 0x400;
         /// The file has an extent size hint.
         const EXTENT_SIZE = 0x800;
-        /// New files in the directory take its extent size hint.
+        /// New files in the directory inherit its extent size hint.
         const EXTENT_SIZE_INHERIT = 0x1000;
-        /// Defragmentation leaves it alone.
+        /// Defragmentation leaves the file alone.
         const NODEFRAG = 0x2000;
-        /// The file has an extent size hint for copies on write.
+        /// The file has an extent size hint for copy-on-write.
         const COW_EXTENT_SIZE = 0x1_0000;
-        // Flags that a newer kernel shows are kept, so that a comparison sees them.
+        // Flags of newer kernels are kept, so that a comparison sees them.
         const _ = !0;
     }
 }
@@ -82,18 +82,18 @@ pub(crate) fn set_file_attributes(file: impl AsFd, attributes: FileAttributes) -
 }
 
 bitflags! {
-    /// `fe_flags` of an extent, as FS_IOC_FIEMAP gives them.
+    /// `fe_flags` of an extent, as in FS_IOC_FIEMAP.
     #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
     pub struct ExtentFlags: u32 {
         /// The last extent of the file.
         const LAST = 0x1;
-        /// Not on the device yet, or not at an address of its own.
+        /// Not on the device yet, or without an address of its own.
         const UNKNOWN = 0x2;
-        /// Space is promised, not allocated.
+        /// Space is reserved, not allocated.
         const DELAYED = 0x4;
-        /// The bytes stand in the inode.
+        /// The bytes are in the inode.
         const INLINE = 0x200;
-        /// Allocated, and reads as zeroes.
+        /// Allocated, but reads as zeros.
         const UNWRITTEN = 0x800;
         /// Other files use the same blocks.
         const SHARED = 0x2000;
@@ -101,16 +101,16 @@ bitflags! {
     }
 }
 
-/// One extent of a file; all numbers are bytes.
+/// One extent of a file, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileExtent {
-    /// Where in the file it begins.
+    /// Offset in the file.
     pub offset: u64,
-    /// Where on the device it begins.
+    /// Address on the device.
     pub address: u64,
-    /// How long it is.
+    /// Length.
     pub length: u64,
-    /// What the kernel says about it.
+    /// The kernel's flags.
     pub flags: ExtentFlags,
 }
 
@@ -128,7 +128,7 @@ struct RawExtent {
 
 const EXTENTS_MAX: usize = 256;
 
-/// `struct fiemap` with room for extents behind it.
+/// `struct fiemap`, followed by room for extents.
 #[repr(C)]
 struct ExtentRequest {
     start: u64,
@@ -143,18 +143,18 @@ struct ExtentRequest {
 const _: () = assert!(size_of::<RawExtent>() == 56);
 const _: () = assert!(size_of::<ExtentRequest>() == 32 + EXTENTS_MAX * size_of::<RawExtent>());
 
-/// FS_IOC_FIEMAP; its number holds the size of the header alone.
+/// FS_IOC_FIEMAP. Its number contains the size of the header only.
 const MAP_EXTENTS: Opcode = opcode::read_write::<[u64; 4]>(b'f', 11);
 
 /// FIEMAP_FLAG_XATTR: the map of the attribute fork instead of the data fork.
 const ATTRIBUTE_FORK: u32 = 0x2;
 
-/// The whole extent map of the data fork, by FS_IOC_FIEMAP.
+/// Returns the whole extent map of the data fork, by FS_IOC_FIEMAP.
 pub(crate) fn data_extents(file: impl AsFd) -> Result<Vec<FileExtent>> {
     extents(file, 0)
 }
 
-/// The whole extent map of the attribute fork; empty where there is none.
+/// Returns the whole extent map of the attribute fork, empty if there is none.
 pub(crate) fn attribute_extents(file: impl AsFd) -> Result<Vec<FileExtent>> {
     match extents(file, ATTRIBUTE_FORK) {
         Err(Errno::NOENT) => Ok(Vec::new()),
@@ -175,8 +175,8 @@ fn extents(file: impl AsFd, flags: u32) -> Result<Vec<FileExtent>> {
             reserved: 0,
             extents: [RawExtent::default(); EXTENTS_MAX],
         };
-        // SAFETY: the number belongs to `struct fiemap`, and `room` says how many extents stand
-        // behind it, which is what the kernel fills at most.
+        // SAFETY: the number belongs to `struct fiemap`, and `room` says how many extents follow
+        // it, which is the most that the kernel fills.
         unsafe { ioctl(&file, Updater::<MAP_EXTENTS, ExtentRequest>::new(&mut request))? };
         let mapped = request.extents.iter().take(request.mapped as usize);
         found.extend(mapped.map(|raw| FileExtent {

@@ -1,10 +1,11 @@
-//! A filesystem in memory that is too simple to be wrong: what every operation must give.
+//! A filesystem in memory that is too simple to be wrong: it predicts the result of every
+//! operation.
 //!
-//! Owns: the tree, and the rules of Linux and XFS for each [`Operation`], errors included. It acts
-//! as root. Does **not** own: what is free, how anything lies on disk, what a crash leaves.
+//! Owns: the tree, and the rules of Linux and XFS for each [`Operation`], including errors. It acts
+//! as root. Does **not** own: free space, the layout on disk, the result of a crash.
 //!
-//! - **I1** An operation that is refused changes nothing; fallocate may have noted the time.
-//! - **I2** A node stays while a name or a slot leads to it.
+//! - **I1** A refused operation changes nothing, except that fallocate may have updated the time.
+//! - **I2** A node exists while a name or a slot refers to it.
 //!
 //! A model is cheap to clone, so that a judge can keep every state of a history.
 
@@ -31,39 +32,40 @@ use crate::view::Time;
 pub use contents::Bytes;
 pub use generate::Generator;
 pub use operation::{
-    Abilities, AllocationMode, Durable, Features, ListEntry, ListKind, Operation, Outcome, Path,
-    Ranges, RenameMode, SLOTS, SetMode, Settings, Target, Way, bytes, list_value, names, pattern,
+    Abilities, AllocationMode, Durable, Features, FileRanges, FileTarget, IoMode, ListEntry,
+    ListKind, NodeSettings, Operation, Outcome, Path, RenameMode, SLOTS, SetMode, bytes,
+    list_value, names, pattern,
 };
 pub use shrink::shrink;
 
-/// What an operation gives.
+/// The result of an operation.
 pub type Answer = Result<Outcome, Errno>;
 
-/// A number that a node keeps as long as the model lives.
+/// A number that identifies a node for the lifetime of the model.
 pub type NodeId = u64;
 
 /// The root.
 const ROOT: NodeId = 1;
 
-/// What is known of a time.
+/// The expected value of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamp {
     /// It was set.
     Set(Time),
     /// An operation took it from the clock.
     Clock,
-    /// No promise.
+    /// Unspecified.
     Unknown,
 }
 
-/// What a node holds.
+/// The contents of a node.
 #[derive(Debug, Clone)]
 pub enum Body {
-    /// Names, and the directory that holds this one.
+    /// Names, and the parent directory.
     Directory {
         /// Entries without `.` and `..`.
         entries: BTreeMap<String, NodeId>,
-        /// Itself for the root.
+        /// The directory itself for the root.
         parent: NodeId,
     },
     /// A regular file.
@@ -77,7 +79,7 @@ pub enum Body {
 /// One inode.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// With the type.
+    /// Mode, with the type.
     pub mode: u32,
     /// Link count.
     pub links: u32,
@@ -87,36 +89,36 @@ pub struct Node {
     pub gid: u32,
     /// Major and minor number of a device.
     pub device: (u32, u32),
-    /// Time of the last access.
+    /// Access time.
     pub accessed: Stamp,
-    /// Time of the last change of contents.
+    /// Modification time.
     pub modified: Stamp,
     /// Flags and hints.
-    pub settings: Settings,
+    pub settings: NodeSettings,
     /// Extended attributes with their namespaces.
     pub attributes: BTreeMap<String, Arc<Vec<u8>>>,
-    /// What it holds.
+    /// The contents.
     pub body: Body,
-    /// It never had a name, and may be given one.
+    /// The file never had a name, and may be given one.
     is_linkable: bool,
-    /// Space was given to it, so that its extent size hint is fixed.
+    /// Space was allocated for it, so its extent size hint is fixed.
     has_space: bool,
     /// The operation that last changed it, counted from 1.
     pub changed_by: u64,
 }
 
 impl Node {
-    /// The type.
+    /// Returns the type.
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.mode)
     }
 
-    /// Whether it is a directory.
+    /// Returns whether it is a directory.
     pub fn is_directory(&self) -> bool {
         matches!(self.body, Body::Directory { .. })
     }
 
-    /// Contents of a regular file.
+    /// Returns the contents of a regular file.
     pub fn contents(&self) -> Option<&Bytes> {
         match &self.body {
             Body::File(bytes) => Some(bytes),
@@ -124,7 +126,7 @@ impl Node {
         }
     }
 
-    /// Whether its flags forbid to change it, and the names that lead to it.
+    /// Returns whether its flags forbid changing it, and the names that refer to it.
     fn is_fixed(&self) -> bool {
         self.settings.flags.intersects(FileFlags::IMMUTABLE | FileFlags::APPEND)
     }
@@ -145,7 +147,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// An empty filesystem.
+    /// Creates an empty filesystem.
     pub fn new(features: Features) -> Self {
         let body = Body::Directory { entries: BTreeMap::new(), parent: ROOT };
         let root = Node { links: 2, ..Node::new(FileType::Directory.as_raw_mode() | 0o755, body) };
@@ -158,12 +160,12 @@ impl Model {
         }
     }
 
-    /// What the volume can do.
+    /// Returns the features of the volume.
     pub fn features(&self) -> Features {
         self.features
     }
 
-    /// How many operations have been performed or refused.
+    /// Returns how many operations have been performed or refused.
     pub fn performed(&self) -> u64 {
         self.performed
     }
@@ -197,22 +199,22 @@ impl Model {
         }
     }
 
-    /// A node that is there.
+    /// Returns an existing node.
     pub fn node(&self, id: NodeId) -> Result<&Node, Errno> {
         self.nodes.get(&id).map(|node| &**node).ok_or(Errno::NOENT)
     }
 
-    /// Every node, those without a name included.
+    /// Returns every node, including those without a name.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
         self.nodes.iter().map(|(id, node)| (*id, &**node))
     }
 
-    /// What stands in a slot.
+    /// Returns the node in a slot.
     pub fn slot(&self, slot: usize) -> Option<NodeId> {
         self.slots.get(slot).copied().flatten()
     }
 
-    /// Every path with its node, in the order of the paths' bytes; the root's is empty.
+    /// Returns every path with its node, in byte order of the paths. The root's path is empty.
     pub fn paths(&self) -> BTreeMap<Path, NodeId> {
         let mut found = BTreeMap::from([(Path::new(), ROOT)]);
         let mut folders = vec![(Path::new(), ROOT)];
@@ -239,7 +241,7 @@ impl Model {
         id
     }
 
-    /// The node, to be changed by this operation.
+    /// Returns the node for a change by this operation.
     fn change(&mut self, id: NodeId) -> Result<&mut Node, Errno> {
         let performed = self.performed;
         let node = self.nodes.get_mut(&id).map(Arc::make_mut).ok_or(Errno::NOENT)?;
@@ -247,29 +249,29 @@ impl Model {
         Ok(node)
     }
 
-    /// The node, its contents changed at the time of the clock.
+    /// Returns the node for a change of its contents at the time of the clock.
     fn modify(&mut self, id: NodeId) -> Result<&mut Node, Errno> {
         let node = self.change(id)?;
         node.modified = Stamp::Clock;
         Ok(node)
     }
 
-    /// Notes that the node was read.
+    /// Records that the node was read.
     fn access(&mut self, id: NodeId) {
         if let Some(node) = self.nodes.get_mut(&id) {
             Arc::make_mut(node).accessed = Stamp::Unknown;
         }
     }
 
-    /// Notes that an operation was refused after it may have noted the time, as the kernel does. Nothing
-    /// has changed that a sync promises.
+    /// Records that a refused operation may have updated the time, as the kernel does. No sync
+    /// promises anything about that.
     fn touch_perhaps(&mut self, id: NodeId) {
         if let Some(node) = self.nodes.get_mut(&id) {
             Arc::make_mut(node).modified = Stamp::Unknown;
         }
     }
 
-    /// Forgets a node that nothing leads to (I2).
+    /// Removes a node to which nothing refers (I2).
     fn settle(&mut self, id: NodeId) {
         let is_gone = self.nodes.get(&id).is_some_and(|node| node.links == 0);
         if is_gone && !self.slots.contains(&Some(id)) {
@@ -296,7 +298,7 @@ impl Node {
             device: (0, 0),
             accessed: Stamp::Unknown,
             modified: Stamp::Clock,
-            settings: Settings::default(),
+            settings: NodeSettings::default(),
             attributes: BTreeMap::new(),
             body,
             is_linkable: false,

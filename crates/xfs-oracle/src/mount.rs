@@ -1,4 +1,4 @@
-//! Loop devices and mounts that are gone when their guard is, also when a test panics.
+//! Loop devices and mounts that their guards remove, also when a test panics.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::error::{Context, OracleError};
 use crate::harness::patiently;
 use crate::run::run;
 
-/// A loop device over an image; detached on drop.
+/// A loop device over an image, detached on drop.
 #[derive(Debug)]
 pub struct LoopDevice {
     path: PathBuf,
@@ -23,15 +23,15 @@ impl LoopDevice {
         Ok(Self { path: PathBuf::from(output.trim_end()) })
     }
 
-    /// The path of the device.
+    /// Returns the path of the device.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
 impl Drop for LoopDevice {
-    /// The kernel lets go of the image only when nobody has the device open any more; who opens the
-    /// image next would find it in use.
+    /// The kernel releases the image only when the device is not open any more. Otherwise the next
+    /// open of the image would find it in use.
     fn drop(&mut self) {
         report(run(Command::new("losetup").arg("--detach").arg(&self.path)));
         let name = self.path.file_name().unwrap_or_default();
@@ -40,11 +40,11 @@ impl Drop for LoopDevice {
     }
 }
 
-/// A volume that the kernel has mounted; unmounted on drop.
+/// A volume mounted in the kernel, unmounted on drop.
 #[derive(Debug)]
 pub struct Mount {
-    // Fields drop in this order: the folder can go only when nothing is mounted on it, which the
-    // `Drop` below sees to.
+    // Fields drop in this order. The folder can be removed only when nothing is mounted on it,
+    // which the `Drop` below ensures.
     folder: TempDir,
     _device: LoopDevice,
     _log: Option<LoopDevice>,
@@ -57,7 +57,7 @@ impl Mount {
         let device = LoopDevice::attach(image)?;
         let log = log.map(LoopDevice::attach).transpose()?;
         let folder = tempfile::tempdir().context(|| "temporary folder".to_owned())?;
-        // Tests mount copies of one volume side by side, which then have one UUID.
+        // Tests mount copies of one volume at the same time, which then have the same UUID.
         let mut joined = OsString::from("nouuid");
         for option in options {
             joined.push(",");
@@ -73,19 +73,19 @@ impl Mount {
         Ok(Self { folder, _device: device, _log: log, mounted: true })
     }
 
-    /// Where the root of the volume is.
+    /// Returns the mount point.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Unmounts cleanly and says whether that went well, which dropping cannot.
+    /// Unmounts and returns the result, which dropping cannot.
     pub fn unmount(mut self) -> Result<(), OracleError> {
         self.mounted = false;
         self.umount().map(drop)
     }
 
-    /// A test beside this one that starts a program has all open files twice for a moment, and with
-    /// them the mount is busy.
+    /// A parallel test that starts a program duplicates all open files for a moment, which keeps
+    /// the mount busy.
     fn umount(&self) -> Result<String, OracleError> {
         patiently(|| run(Command::new("umount").arg(self.path())))
     }
@@ -99,7 +99,7 @@ impl Drop for Mount {
     }
 }
 
-/// A guard that cannot clean up has nobody to return an error to.
+/// A dropped guard cannot return an error.
 fn report(outcome: Result<String, OracleError>) {
     if let Err(error) = outcome {
         eprintln!("{error}");

@@ -1,8 +1,8 @@
 //! Filling a mounted volume with everything that exists.
 //!
-//! Everything here goes through the kernel, by plain system calls. One seed gives one set of
-//! names, sizes and contents, whatever the geometry; what a geometry cannot hold (shared extents
-//! without reflink) is left out.
+//! Everything here uses the kernel, by plain system calls. A seed determines names, sizes and
+//! contents, for any geometry. Things that a geometry does not support (shared extents without
+//! reflink) are left out.
 
 mod aging;
 mod attributes;
@@ -41,8 +41,8 @@ pub fn populate(root: &Path, seed: u64) -> Result<(), OracleError> {
 }
 
 impl Populate {
-    /// A new folder within this one, with randomness of its own: what happens in one folder does
-    /// not change what the next one gets.
+    /// Creates a folder within this one, with randomness of its own, so that the work in one folder
+    /// does not affect the next one.
     fn inside(&mut self, name: &str) -> Result<Self, OracleError> {
         let folder = self.folder.join(name);
         fs::create_dir(&folder).context(|| folder.display().to_string())?;
@@ -54,12 +54,12 @@ impl Populate {
         self.folder.join(OsStr::from_bytes(name.as_ref()))
     }
 
-    /// An empty file.
+    /// Creates an empty file.
     fn touch(&self, name: impl AsRef<[u8]>) -> Result<PathBuf, OracleError> {
         self.write(name, b"")
     }
 
-    /// A file with these contents.
+    /// Creates a file with these contents.
     fn write(&self, name: impl AsRef<[u8]>, contents: &[u8]) -> Result<PathBuf, OracleError> {
         let path = self.path(name);
         fs::write(&path, contents).context(|| path.display().to_string())?;

@@ -1,4 +1,4 @@
-//! The switch of the kernel's FUSE over io_uring, which is off unless somebody turned it on.
+//! The kernel's setting for FUSE over io_uring, which is off by default.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;
@@ -8,10 +8,10 @@ use rustix::fs::{FlockOperation, flock};
 use crate::error::{Context, OracleError};
 
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
-/// Who turns it holds this, so that nobody turns it under another.
+/// The lock under which a process changes the setting.
 const LOCK: &str = "ferroxfs-fuse-rings.lock";
 
-/// The switch, held in one position, and turned back on drop. A mount needs it when it begins, not later.
+/// The setting, held at a value, and restored on drop. A mount needs it when it begins, not later.
 #[derive(Debug)]
 pub struct FuseRings {
     before: String,
@@ -23,7 +23,7 @@ impl FuseRings {
     ///
     /// # Errors
     ///
-    /// [`OracleError::Unavailable`] where the kernel has none, or may not be told.
+    /// [`OracleError::Unavailable`] if the kernel has no such setting, or it cannot be changed.
     pub fn on() -> Result<Self, OracleError> {
         Self::hold("Y")
     }
@@ -55,7 +55,7 @@ impl FuseRings {
 impl Drop for FuseRings {
     fn drop(&mut self) {
         if let Err(error) = fs::write(SWITCH, &self.before) {
-            eprintln!("{SWITCH} stays as it is: {error}");
+            eprintln!("cannot restore {SWITCH}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Running the witnesses' programs.
+//! Running external programs.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! What is judged: something that performs operations.
+//! Subjects: implementations that perform operations.
 
 mod kernel;
 
@@ -9,45 +9,45 @@ use crate::model::{Operation, Outcome};
 
 pub use kernel::Kernel;
 
-/// A filesystem that can be asked for operations.
+/// A filesystem that performs operations.
 pub trait Subject {
     /// Performs an operation.
     ///
     /// # Errors
     ///
-    /// The errno that the kernel's XFS gives.
+    /// The errno that the kernel's XFS returns.
     fn perform(&mut self, operation: &Operation) -> Result<Outcome, Errno>;
 }
 
-/// What is looked for in a file.
+/// The target of a seek.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sought {
+pub enum SeekKind {
     /// SEEK_DATA.
     Data,
     /// SEEK_HOLE.
     Hole,
 }
 
-/// Reads what a file calls data from a sector on. `seek` gives nothing for ENXIO, `read` all bytes from an
-/// offset on that are asked for.
+/// Reads the data of a file from a sector on. `seek` returns `None` for ENXIO, and `read` returns
+/// all requested bytes from an offset on.
 ///
 /// # Errors
 ///
-/// ENXIO past the end; EIO for places that lie behind what was asked for.
+/// ENXIO past the end; EIO if a seek returns an offset before the requested one.
 pub fn scan(
     (offset, size): (u64, u64),
-    mut seek: impl FnMut(Sought, u64) -> Result<Option<u64>, Errno>,
+    mut seek: impl FnMut(SeekKind, u64) -> Result<Option<u64>, Errno>,
     mut read: impl FnMut(u64, u64) -> Result<Vec<u8>, Errno>,
 ) -> Result<Outcome, Errno> {
     const AT_ONCE: u64 = 2048 * SECTOR_BYTES as u64;
-    let found = seek(Sought::Data, offset)?;
+    let found = seek(SeekKind::Data, offset)?;
     if offset >= size {
         return Err(found.map_or(Errno::NXIO, |_| Errno::IO));
     }
     let (mut digest, mut next) = (SparseDigest::default(), found);
-    // Where a file ends within a block, data may seem to begin at its end.
+    // If a file ends within a block, data may seem to start at its end.
     while let Some(start) = next.filter(|start| *start < size) {
-        let end = seek(Sought::Hole, start)?.ok_or(Errno::IO)?.min(size);
+        let end = seek(SeekKind::Hole, start)?.ok_or(Errno::IO)?.min(size);
         if start < offset || end <= start {
             return Err(Errno::IO);
         }
@@ -57,7 +57,7 @@ pub fn scan(
             digest.update(at, &read(at, length)?);
             at += length;
         }
-        next = seek(Sought::Data, end)?;
+        next = seek(SeekKind::Data, end)?;
         if next.is_some_and(|next| next < end) {
             return Err(Errno::IO);
         }

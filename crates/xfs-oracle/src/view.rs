@@ -1,4 +1,4 @@
-//! What the kernel shows of a mounted volume: every inode with everything that it says about it.
+//! The kernel's view of a mounted volume: every inode with everything that the kernel shows.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,15 +17,15 @@ use crate::ioctl::{self, FileExtent, FileFlags};
 #[derive(Debug, Default)]
 pub struct Tree {
     /// Every inode that can be reached from the root.
-    pub nodes: BTreeMap<u64, Node>,
-    /// The number of the root's inode.
+    pub nodes: BTreeMap<u64, InodeView>,
+    /// The inode number of the root.
     pub root: u64,
 }
 
 /// One inode, as the kernel shows it.
 #[derive(Debug, Default)]
-pub struct Node {
-    /// Its paths from the root, without a leading `/`, sorted; the root's is empty.
+pub struct InodeView {
+    /// Its paths from the root, without a leading `/`, sorted. The root's path is empty.
     pub paths: Vec<Vec<u8>>,
     /// `st_mode`, with the type.
     pub mode: u32,
@@ -39,42 +39,42 @@ pub struct Node {
     pub size: u64,
     /// Space in units of 512 bytes.
     pub blocks: u64,
-    /// Time of the last access.
+    /// Access time.
     pub accessed: Time,
-    /// Time of the last change of contents.
+    /// Modification time.
     pub modified: Time,
-    /// Time of the last change of anything.
+    /// Change time.
     pub changed: Time,
-    /// Time of its making.
+    /// Birth time.
     pub born: Time,
     /// Major and minor number of a device.
     pub device: (u32, u32),
-    /// What only regular files and directories can be asked for.
-    pub opened: Option<Opened>,
+    /// The attributes that only regular files and directories have.
+    pub opened: Option<OpenAttributes>,
     /// Contents of a regular file.
     pub contents: Option<Contents>,
     /// Entries of a directory without `.` and `..`, by name.
-    pub entries: BTreeMap<Vec<u8>, Entry>,
+    pub entries: BTreeMap<Vec<u8>, DirectoryEntry>,
     /// Extended attributes with their namespaces, by name.
     pub attributes: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Target of a symbolic link.
     pub target: Option<Vec<u8>>,
 }
 
-/// What the kernel tells only about an open file.
+/// The attributes that the kernel only shows for an open file.
 #[derive(Debug, Default)]
-pub struct Opened {
+pub struct OpenAttributes {
     /// Flags of the file.
     pub flags: FileFlags,
     /// Project.
     pub project_id: u32,
     /// Extent size hint in bytes.
     pub extent_size: u32,
-    /// The same for copies on write.
+    /// The copy-on-write extent size hint in bytes.
     pub cow_extent_size: u32,
-    /// How many extents its data has.
+    /// Number of data extents.
     pub extent_count: u32,
-    /// The map of its data; directories have none that the kernel shows.
+    /// The map of its data. The kernel shows none for directories.
     pub extents: Vec<FileExtent>,
     /// The map of its attributes.
     pub attribute_extents: Vec<FileExtent>,
@@ -83,16 +83,16 @@ pub struct Opened {
 /// Contents of a regular file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Ranges that hold data, as offset and length, merged and cut at the size.
+    /// Ranges that contain data, as offset and length, merged and cut off at the size.
     pub ranges: Vec<(u64, u64)>,
     /// Digest over the bytes of these ranges, one after the other.
     pub digest: Digest,
-    /// What does not depend on which zeros are holes.
+    /// The digest that does not depend on which zeros are holes.
     pub sparse: SparseDigest,
 }
 
 impl Contents {
-    /// Takes in bytes of a range; `offset` is a multiple of 512.
+    /// Adds the bytes of a range. `offset` is a multiple of 512.
     pub fn update(&mut self, offset: u64, bytes: &[u8]) {
         self.digest.update(bytes);
         self.sparse.update(offset, bytes);
@@ -101,17 +101,17 @@ impl Contents {
 
 /// One entry of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirectoryEntry {
     /// The inode that it names.
     pub inode: u64,
-    /// Its type as `d_type` gives it.
+    /// Its type, from `d_type`.
     pub kind: FileType,
 }
 
-/// A time as the kernel gives it: seconds since 1970, and nanoseconds that count upwards.
+/// A time as the kernel shows it: seconds since 1970, and nanoseconds that count upwards.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time {
-    /// Seconds since 1970; negative before.
+    /// Seconds since 1970, negative before.
     pub seconds: i64,
     /// Nanoseconds after the second.
     pub nanoseconds: u32,
@@ -124,8 +124,8 @@ impl From<StatxTimestamp> for Time {
 }
 
 impl Tree {
-    /// Walks a volume mounted at `root`. It should be mounted read-only: then nothing that the
-    /// walk shows is still on its way to the device, and access times stay as they are.
+    /// Walks a volume mounted at `root`. It should be mounted read-only. Then all of the shown
+    /// state is on the device, and access times stay.
     pub fn walk(root: &Path) -> Result<Self, OracleError> {
         let mut tree = Self::default();
         let (number, node) = node(root, Vec::new())?;
@@ -163,7 +163,7 @@ impl Tree {
     }
 }
 
-fn entries(folder: &Path) -> Result<BTreeMap<Vec<u8>, Entry>, OracleError> {
+fn entries(folder: &Path) -> Result<BTreeMap<Vec<u8>, DirectoryEntry>, OracleError> {
     let what = || folder.display().to_string();
     let directory = File::open(folder).context(what)?;
     let mut entries = BTreeMap::new();
@@ -171,19 +171,19 @@ fn entries(folder: &Path) -> Result<BTreeMap<Vec<u8>, Entry>, OracleError> {
         let entry = entry.context(what)?;
         let name = entry.file_name().to_bytes();
         if name != b"." && name != b".." {
-            let entry = Entry { inode: entry.ino(), kind: entry.file_type() };
+            let entry = DirectoryEntry { inode: entry.ino(), kind: entry.file_type() };
             entries.insert(name.to_vec(), entry);
         }
     }
     Ok(entries)
 }
 
-fn node(path: &Path, short: Vec<u8>) -> Result<(u64, Node), OracleError> {
+fn node(path: &Path, short: Vec<u8>) -> Result<(u64, InodeView), OracleError> {
     let what = || path.display().to_string();
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let stat: Statx =
         rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, mask).context(what)?;
-    let mut node = Node {
+    let mut node = InodeView {
         paths: vec![short],
         mode: stat.stx_mode.into(),
         links: stat.stx_nlink,
@@ -197,7 +197,7 @@ fn node(path: &Path, short: Vec<u8>) -> Result<(u64, Node), OracleError> {
         born: stat.stx_btime.into(),
         device: (stat.stx_rdev_major, stat.stx_rdev_minor),
         attributes: attributes(path)?,
-        ..Node::default()
+        ..InodeView::default()
     };
     match FileType::from_raw_mode(node.mode) {
         FileType::RegularFile => {
@@ -216,10 +216,10 @@ fn node(path: &Path, short: Vec<u8>) -> Result<(u64, Node), OracleError> {
     Ok((stat.stx_ino, node))
 }
 
-fn opened(file: &File) -> std::io::Result<Opened> {
+fn opened(file: &File) -> std::io::Result<OpenAttributes> {
     let attributes = ioctl::file_attributes(file)?;
     let extents = match ioctl::data_extents(file) {
-        // Directories cannot be asked.
+        // The kernel has no map for directories.
         Err(Errno::OPNOTSUPP) => Vec::new(),
         other => other?,
     };
@@ -227,7 +227,7 @@ fn opened(file: &File) -> std::io::Result<Opened> {
         Err(Errno::OPNOTSUPP) => Vec::new(),
         other => other?,
     };
-    Ok(Opened {
+    Ok(OpenAttributes {
         flags: FileFlags::from_bits_retain(attributes.flags),
         project_id: attributes.project_id,
         extent_size: attributes.extent_size,
@@ -239,8 +239,8 @@ fn opened(file: &File) -> std::io::Result<Opened> {
 }
 
 fn contents(file: &File, size: u64) -> std::io::Result<Contents> {
-    // All ranges before any byte: where an unwritten extent has been read into the page cache,
-    // the kernel calls it data.
+    // Collect all ranges before reading any byte: once an unwritten extent has been read into the
+    // page cache, the kernel calls it data.
     let mut contents = Contents { ranges: ranges(file, size)?, ..Contents::default() };
     let mut buffer = vec![0; 1 << 20];
     for (offset, length) in contents.ranges.clone() {
@@ -262,7 +262,7 @@ fn ranges(file: &File, size: u64) -> std::io::Result<Vec<(u64, u64)>> {
     while at < size {
         let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
             Err(Errno::NXIO) => break,
-            // The kernel may find data where the file ends, if it ends within a block.
+            // If a file ends within a block, the kernel may find data at its end.
             Ok(start) if start >= size => break,
             other => other?,
         };
@@ -278,7 +278,7 @@ fn ranges(file: &File, size: u64) -> std::io::Result<Vec<(u64, u64)>> {
 
 fn attributes(path: &Path) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, OracleError> {
     let what = || path.display().to_string();
-    // One list of names may have 64 KiB in all; the kernel refuses to list more.
+    // The kernel refuses to list more than 64 KiB of names.
     let mut names = vec![0; 1 << 16];
     let length = rustix::fs::llistxattr(path, &mut names).context(what)?;
     let names = names.get(..length).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The programs of xfsprogs: those that the system has, and other versions unpacked beside them.
+//! The programs of xfsprogs: those of the system, and unpacked other versions.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,20 +9,20 @@ use crate::run::run;
 /// One version of xfsprogs.
 #[derive(Debug, Clone)]
 pub struct Xfsprogs {
-    /// The folder into which packages were unpacked; none for the system's own programs.
+    /// The folder with the unpacked packages, or `None` for the system's own programs.
     root: Option<PathBuf>,
 }
 
 impl Xfsprogs {
-    /// The programs that are installed on this machine.
+    /// Returns the programs that are installed on this machine.
     pub fn system() -> Result<Self, OracleError> {
         let system = Self { root: None };
         system.version()?;
         Ok(system)
     }
 
-    /// The newer programs that `cargo xtask oracles` has unpacked, with the C library that they
-    /// were built for. `cargo xtask test` names their folder in `FERROXFS_ORACLES`.
+    /// Returns the newer programs that `cargo xtask oracles` has unpacked, with the C library for
+    /// which they were built. `cargo xtask test` puts their folder into `FERROXFS_ORACLES`.
     pub fn newer() -> Result<Self, OracleError> {
         let unavailable =
             || OracleError::Unavailable("needs the programs of `cargo xtask oracles`".to_owned());
@@ -32,7 +32,7 @@ impl Xfsprogs {
         Ok(newer)
     }
 
-    /// The version, as `mkfs.xfs -V` prints it.
+    /// Returns the version, as `mkfs.xfs -V` prints it.
     pub fn version(&self) -> Result<String, OracleError> {
         let output = run(self.command("mkfs.xfs").arg("-V"))
             .map_err(|error| OracleError::Unavailable(format!("cannot run mkfs.xfs: {error}")))?;
@@ -40,11 +40,11 @@ impl Xfsprogs {
         Ok(version.to_owned())
     }
 
-    /// A command that starts one of the programs, `mkfs.xfs` or `xfs_repair` for example.
+    /// Returns a command that starts one of the programs, for example `mkfs.xfs` or `xfs_repair`.
     pub fn command(&self, program: &str) -> Command {
         let Some(root) = &self.root else { return Command::new(program) };
-        // The programs ask for a C library that this system may not have; its own loader, given
-        // the unpacked libraries, runs them without touching the system's.
+        // The programs need a C library that this system may lack. Their own loader, with the
+        // unpacked libraries, runs them without touching the system's.
         let libraries = root.join("usr/lib").join(TRIPLE);
         let mut command = Command::new(libraries.join(LOADER));
         command.arg("--library-path").arg(&libraries).arg(root.join("usr/sbin").join(program));

@@ -1,6 +1,6 @@
-//! Scans an image and says how long it took: `scan IMAGE FORMAT FILE [FIELD,...|-] [THREADS] [MEMORY]`.
+//! Scans an image and prints the time: `scan IMAGE FORMAT FILE [FIELD,...|-] [THREADS] [MEMORY]`.
 //!
-//! With `summary` as the format nothing is written and the summary is printed.
+//! With the format `summary` nothing is written and the summary is printed.
 
 use std::error::Error;
 use std::fs::File;

@@ -1,13 +1,13 @@
-//! Space by owner, project or directory, with blocks that files share counted once.
+//! Space by owner, project or directory, with shared blocks counted once.
 //!
-//! Owns: the sums, and who is charged for a shared block: the first inode, by number, that maps it.
-//! Does **not** own: finding out which extents are shared; the reader asks the reference counts, for
-//! inodes that may share blocks at all, and keeps the shared extents beside their rows.
+//! Owns: the sums, and the rule for shared blocks: a block is charged to the first inode, by
+//! number, that maps it. Does **not** own: finding shared extents. The reader looks them up in the
+//! reference count btrees, for inodes that may share blocks, and keeps them with the rows.
 //!
 //! # Memory
 //!
-//! A sum for each owner, project or directory that occurs, and 40 bytes for each run of shared
-//! blocks, neighbours joined. That is beside the rows, and is not spilled.
+//! One sum per owner, project or directory, and 40 bytes per run of shared blocks, with neighbours
+//! joined. This memory comes in addition to the rows, and is not spilled.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,7 +16,7 @@ use crate::paths::DirectoryTable;
 use crate::row::{ByteList, RowView};
 
 impl AccountBy {
-    /// The word in the output.
+    /// Returns the word in the output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -30,32 +30,32 @@ impl AccountBy {
 /// One row of accounting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// What it is by.
+    /// The kind of account.
     pub by: AccountBy,
     /// The uid, the project or the directory's inode number.
     pub key: u64,
-    /// Inodes that belong to it.
+    /// Number of inodes that belong to it.
     pub inodes: u64,
     /// Sum of their sizes in bytes.
     pub size: u64,
-    /// Sum of their allocated space in units of 512 bytes, a shared block counted once.
+    /// Sum of their allocated space in units of 512 bytes, with a shared block counted once.
     pub blocks: u64,
-    /// How many of those are shared with another file.
+    /// How many of those units are shared with another file.
     pub shared_blocks: u64,
-    /// The directory's path; empty for the others.
+    /// The directory's path, empty for other kinds.
     pub paths: ByteList,
 }
 
-/// Sums of what belongs together.
+/// The sums of one account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sums {
+struct AccountSums {
     inodes: u64,
     size: u64,
     blocks: u64,
     shared_blocks: u64,
 }
 
-impl Sums {
+impl AccountSums {
     fn add(&mut self, other: Self) {
         self.inodes += other.inodes;
         self.size = self.size.saturating_add(other.size);
@@ -64,10 +64,10 @@ impl Sums {
     }
 }
 
-/// A shared extent of an inode, and whom it would be charged to.
+/// A shared extent of an inode, and the accounts to which it would be charged.
 #[derive(Clone, Copy, Debug)]
-struct Claim {
-    /// For each kind of account that is wanted.
+struct SharedClaim {
+    /// One key for each requested kind of account.
     keys: [u64; 3],
     start: u64,
     length: u64,
@@ -76,15 +76,15 @@ struct Claim {
 /// Sums over some rows. Claims are in the order of the rows.
 #[derive(Debug, Default)]
 pub(crate) struct AccountPart {
-    sums: [HashMap<u64, Sums>; 3],
-    claims: Vec<Claim>,
+    sums: [HashMap<u64, AccountSums>; 3],
+    claims: Vec<SharedClaim>,
 }
 
 const KINDS: [AccountBy; 3] = [AccountBy::Owner, AccountBy::Project, AccountBy::Directory];
 
 impl AccountPart {
-    /// Counts one inode. `directory` is the one that it is charged to, `shared` are its shared
-    /// extents: first block and number of blocks.
+    /// Counts one inode. `directory` is the directory to which it is charged. `shared` are its
+    /// shared extents: first block and number of blocks.
     pub(crate) fn add(
         &mut self,
         wanted: &[AccountBy],
@@ -97,21 +97,22 @@ impl AccountPart {
             u64::from(view.row.project_id),
             directory.unwrap_or(u64::MAX),
         ];
-        let one = Sums { inodes: 1, size: view.row.size, blocks: view.blocks(), shared_blocks: 0 };
+        let one =
+            AccountSums { inodes: 1, size: view.row.size, blocks: view.blocks(), shared_blocks: 0 };
         for ((kind, key), sums) in KINDS.into_iter().zip(keys).zip(&mut self.sums) {
             if wanted.contains(&kind) {
                 sums.entry(key).or_default().add(one);
             }
         }
-        self.claims.extend(shared.map(|(start, length)| Claim { keys, start, length }));
+        self.claims.extend(shared.map(|(start, length)| SharedClaim { keys, start, length }));
     }
 }
 
 /// Sums over a volume.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
-    sums: [HashMap<u64, Sums>; 3],
-    claimed: Claimed,
+    sums: [HashMap<u64, AccountSums>; 3],
+    claimed: ClaimedBlocks,
 }
 
 impl Accounts {
@@ -134,7 +135,8 @@ impl Accounts {
         }
     }
 
-    /// The rows of the wanted kinds, by kind and key. A directory has with it all that is below it.
+    /// Returns the rows of the requested kinds, by kind and key. A directory includes everything
+    /// below it.
     pub(crate) fn rows(self, wanted: &[AccountBy], directories: &DirectoryTable) -> Vec<Account> {
         let mut rows = Vec::new();
         for (by, mut sums) in KINDS.into_iter().zip(self.sums) {
@@ -146,7 +148,7 @@ impl Accounts {
             }
             let mut sums: Vec<_> = sums.into_iter().collect();
             sums.sort_unstable_by_key(|(key, _)| *key);
-            for (key, Sums { inodes, size, blocks, shared_blocks }) in sums {
+            for (key, AccountSums { inodes, size, blocks, shared_blocks }) in sums {
                 let paths = ByteList::default();
                 rows.push(Account { by, key, inodes, size, blocks, shared_blocks, paths });
             }
@@ -161,15 +163,19 @@ impl Accounts {
     }
 }
 
-/// The sums of each directory with those of all directories below it.
-fn with_descendants(own: &HashMap<u64, Sums>, directories: &DirectoryTable) -> HashMap<u64, Sums> {
-    let mut all: Vec<Sums> = vec![Sums::default(); directories.len()];
+/// Returns the sums of each directory, including all directories below it.
+fn with_descendants(
+    own: &HashMap<u64, AccountSums>,
+    directories: &DirectoryTable,
+) -> HashMap<u64, AccountSums> {
+    let mut all: Vec<AccountSums> = vec![AccountSums::default(); directories.len()];
     for (position, sums) in all.iter_mut().enumerate() {
         let ino = directories.ino(position);
         *sums = ino.and_then(|ino| own.get(&ino)).copied().unwrap_or_default();
     }
-    // A child's path is longer than its parent's: from the longest on, each is complete in its turn.
-    for position in directories.by_falling_depth() {
+    // A child's path is longer than its parent's. In descending order, each directory is complete
+    // when it is added to its parent.
+    for position in directories.by_descending_path_length() {
         let sums = all.get(position).copied().unwrap_or_default();
         let parent = directories.parent(position).and_then(|parent| all.get_mut(parent));
         if let Some(parent) = parent {
@@ -180,11 +186,11 @@ fn with_descendants(own: &HashMap<u64, Sums>, directories: &DirectoryTable) -> H
     named.filter_map(|(position, sums)| Some((directories.ino(position)?, sums))).collect()
 }
 
-/// Blocks that were counted: start and end of runs that neither overlap nor touch.
+/// The blocks counted so far: start and end of runs that neither overlap nor touch.
 #[derive(Debug, Default)]
-struct Claimed(BTreeMap<u64, u64>);
+struct ClaimedBlocks(BTreeMap<u64, u64>);
 
-impl Claimed {
+impl ClaimedBlocks {
     /// Claims a run of blocks. Returns how many of them were claimed before.
     fn claim(&mut self, start: u64, length: u64) -> u64 {
         let (mut run_start, mut run_end) = (start, start.saturating_add(length));

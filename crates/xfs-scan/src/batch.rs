@@ -1,6 +1,6 @@
-//! Rows of one unit of work with the names that belong to them.
+//! The rows of one unit of work, with the names that belong to them.
 //!
-//! Owns: the arena in which a row's items (links, target, attribute names) lie, and its form.
+//! Owns: the arena of the rows' items (links, target, attribute names), and its format.
 //!
 //! ```text
 //! item:  tag (1)  length (2)  payload (length)
@@ -12,32 +12,33 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The items of a row lie together; the row says where. An arena stays below 4 GiB.
+//! - **I1** The items of a row are contiguous, and the row has their range. An arena stays below 4
+//!   GiB.
 
 use crate::row::Row;
 
 /// Bytes before the name in a link's payload.
 const LINK_HEAD_BYTES: usize = 12;
 
-/// One thing beside a row.
+/// A datum that belongs to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Item<'a> {
-    /// A directory entry that leads to the inode.
+pub(crate) enum RowItem<'a> {
+    /// A directory entry that names the inode.
     Link(Link<'a>),
     /// The target of a symbolic link.
     Symlink(&'a [u8]),
     /// The name of an extended attribute.
     Xattr(&'a [u8]),
-    /// Blocks that other files have too.
+    /// Blocks that are shared with other files.
     Shared(SharedRun),
 }
 
 /// A run of shared blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SharedRun {
-    /// The first block of the volume.
+    /// The first filesystem block.
     pub(crate) start: u64,
-    /// How many.
+    /// Number of blocks.
     pub(crate) length: u64,
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct SharedRun {
 pub(crate) struct Link<'a> {
     /// The directory's inode number.
     pub(crate) parent: u64,
-    /// The directory's generation, or 0 where nothing says it.
+    /// The directory's generation, or 0 if unknown.
     pub(crate) parent_generation: u32,
     /// The name.
     pub(crate) name: &'a [u8],
@@ -60,13 +61,13 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Memory that it holds.
+    /// Returns the memory that the batch holds.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.rows.capacity() * size_of::<Row>() + self.arena.capacity()
     }
 
-    /// Says that the items of `row` are what the arena holds from `start` on. A row whose items do
-    /// not fit is left without (**I1**); the answer says whether they did.
+    /// Makes the arena from `start` on the items of `row`. Returns `false`, and leaves the row
+    /// without items, if their range does not fit (**I1**).
     #[inline]
     pub(crate) fn place_items(&self, row: &mut Row, start: usize) -> bool {
         let length = self.arena.len().saturating_sub(start);
@@ -82,7 +83,7 @@ impl Batch {
         }
     }
 
-    /// The items of a row of this batch.
+    /// Returns the items of a row of this batch.
     pub(crate) fn items(&self, row: &Row) -> Items<'_> {
         let start = row.items_start as usize;
         let end = start + row.items_length as usize;
@@ -90,14 +91,14 @@ impl Batch {
     }
 }
 
-/// Appends an item to an arena. What does not fit 16 bits of length is cut there: no name does, and
-/// no target, that a verified volume holds.
-pub(crate) fn push_item(arena: &mut Vec<u8>, item: Item<'_>) {
+/// Appends an item to an arena. A payload that exceeds 16 bits of length is cut. No name or target
+/// of a verified volume is that long.
+pub(crate) fn push_item(arena: &mut Vec<u8>, item: RowItem<'_>) {
     match item {
-        Item::Link(link) => push_link(arena, link),
-        Item::Symlink(target) => push_parts(arena, 2, &[], target),
-        Item::Xattr(name) => push_parts(arena, 3, &[], name),
-        Item::Shared(SharedRun { start, length }) => {
+        RowItem::Link(link) => push_link(arena, link),
+        RowItem::Symlink(target) => push_parts(arena, 2, &[], target),
+        RowItem::Xattr(name) => push_parts(arena, 3, &[], name),
+        RowItem::Shared(SharedRun { start, length }) => {
             push_parts(arena, 4, &start.to_be_bytes(), &length.to_be_bytes());
         }
     }
@@ -128,22 +129,22 @@ pub(crate) struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// Only the runs of shared blocks.
+    /// Returns only the runs of shared blocks.
     pub(crate) fn shared(self) -> impl Iterator<Item = SharedRun> {
-        self.filter_map(|item| if let Item::Shared(run) = item { Some(run) } else { None })
+        self.filter_map(|item| if let RowItem::Shared(run) = item { Some(run) } else { None })
     }
 
-    /// Only the links.
+    /// Returns only the links.
     pub(crate) fn links(self) -> impl Iterator<Item = Link<'a>> {
-        self.filter_map(|item| if let Item::Link(link) = item { Some(link) } else { None })
+        self.filter_map(|item| if let RowItem::Link(link) = item { Some(link) } else { None })
     }
 }
 
 impl<'a> Iterator for Items<'a> {
-    type Item = Item<'a>;
+    type Item = RowItem<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Item<'a>> {
+    fn next(&mut self) -> Option<RowItem<'a>> {
         let (&[tag, high, low], rest) = self.rest.split_first_chunk()?;
         let length = usize::from(u16::from_be_bytes([high, low]));
         let (payload, rest) = rest.split_at_checked(length)?;
@@ -152,19 +153,19 @@ impl<'a> Iterator for Items<'a> {
             1 => {
                 let (&parent, after) = payload.split_first_chunk()?;
                 let (&generation, name) = after.split_first_chunk()?;
-                Some(Item::Link(Link {
+                Some(RowItem::Link(Link {
                     parent: u64::from_be_bytes(parent),
                     parent_generation: u32::from_be_bytes(generation),
                     name,
                 }))
             }
-            2 => Some(Item::Symlink(payload)),
-            3 => Some(Item::Xattr(payload)),
+            2 => Some(RowItem::Symlink(payload)),
+            3 => Some(RowItem::Xattr(payload)),
             _ => {
                 let (&start, after) = payload.split_first_chunk()?;
                 let (&length, _) = after.split_first_chunk()?;
                 let (start, length) = (u64::from_be_bytes(start), u64::from_be_bytes(length));
-                Some(Item::Shared(SharedRun { start, length }))
+                Some(RowItem::Shared(SharedRun { start, length }))
             }
         }
     }

@@ -1,52 +1,52 @@
 //! From stored rows to the output.
 //!
-//! Owns: giving each row its paths, and handing it to everyone who wants it. Does **not** own: what
-//! they make of it.
+//! Owns: giving each row its paths, and passing it to the encoder, the summary and the accounts.
+//! Does **not** own: what they do with it.
 
 use xfs_format::AgNumber;
 use xfs_format::inode::FileType;
 
 use crate::accounting::AccountPart;
-use crate::batch::{Batch, Item, Link};
-use crate::memory::{Memory, Spilled};
-use crate::output::{Encoding, Fact, Piece, RowEncoder, Rows};
+use crate::batch::{Batch, Link, RowItem};
+use crate::memory::{Memory, SpillRange};
+use crate::output::{Encoding, Fact, OutputPiece, RowEncoder, Rows};
 use crate::paths::{DirectoryTable, NoPath, PathWriter};
 use crate::row::{ByteList, Row, RowView};
 use crate::source::ScanSource;
 use crate::summary::Summary;
 use crate::{AccountBy, Finding, FindingCode, ScanError};
 
-/// A piece that is larger is ended. Rows of common length never are.
+/// A piece is completed when it exceeds this size. Rows of usual length never reach it.
 const PIECE_BYTES: usize = 16 << 20;
-/// Bytes of paths of one inode that are shown; what is beyond is a finding.
+/// Bytes of paths of one inode that are shown. More is a finding.
 const MOST_PATH_BYTES: usize = 64 << 20;
 
-/// What the emitting workers share.
-pub(crate) struct Emission<'a> {
+/// State that the emitting workers share.
+pub(crate) struct EmitContext<'a> {
     pub(crate) source: &'a ScanSource,
     pub(crate) memory: &'a Memory,
-    /// `None` where nothing is written.
+    /// `None` if nothing is written.
     pub(crate) encoding: Option<&'a Encoding>,
-    /// `None` where paths are not wanted.
+    /// `None` if paths are not needed.
     pub(crate) directories: Option<&'a DirectoryTable>,
-    /// The moment that ages are counted back from, where a summary is wanted.
+    /// The time from which ages are counted back, if a summary is needed.
     pub(crate) summary_now: Option<i64>,
     pub(crate) accounts: &'a [AccountBy],
 }
 
-/// A part of what came of some batches, in order.
-pub(crate) enum Part {
-    Piece(Piece),
-    /// Lines in the spill file, and the facts beside them.
-    Spilled(Spilled, Vec<Fact>),
+/// A part of the encoded rows of some batches, in order.
+pub(crate) enum EmittedPart {
+    Piece(OutputPiece),
+    /// Lines in the spill file, and the facts that belong to them.
+    Spilled(SpillRange, Vec<Fact>),
 }
 
-/// What came of some batches.
+/// The encoded rows of some batches, and their counts.
 pub(crate) struct Emitted {
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<EmittedPart>,
     pub(crate) inodes: u64,
     pub(crate) findings: u64,
-    /// Inode numbers that have no row because of a finding.
+    /// Number of inodes that have no row because of a finding.
     pub(crate) missing_inodes: u64,
     pub(crate) summary: Option<Box<Summary>>,
     pub(crate) accounts: Option<Box<AccountPart>>,
@@ -54,7 +54,7 @@ pub(crate) struct Emitted {
 
 /// Emits batches for one worker.
 pub(crate) struct Emitter<'a> {
-    emission: &'a Emission<'a>,
+    context: &'a EmitContext<'a>,
     writer: Option<PathWriter<'a>>,
     paths: ByteList,
     xattrs: ByteList,
@@ -62,30 +62,30 @@ pub(crate) struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    pub(crate) fn new(emission: &'a Emission<'a>) -> Self {
+    pub(crate) fn new(context: &'a EmitContext<'a>) -> Self {
         Self {
-            emission,
-            writer: emission.directories.map(PathWriter::new),
+            context,
+            writer: context.directories.map(PathWriter::new),
             paths: ByteList::default(),
             xattrs: ByteList::default(),
-            block_units_log: emission.source.geometry().block_log - 9,
+            block_units_log: context.source.geometry().block_log - 9,
         }
     }
 
-    /// Emits the rows of some batches, and findings: as one piece, unless their paths are long.
+    /// Emits the rows of some batches and their findings, as one piece unless their paths are long.
     pub(crate) fn emit(
         &mut self,
         batches: impl IntoIterator<Item = Result<(AgNumber, Batch, Vec<Finding>), ScanError>>,
     ) -> Result<Emitted, ScanError> {
-        let emission = self.emission;
-        let mut pieces = Pieces::new(emission)?;
-        let mut summary = emission.summary_now.map(|now| Box::new(Summary::new(now)));
-        let mut accounts = (!emission.accounts.is_empty()).then(Box::<AccountPart>::default);
+        let context = self.context;
+        let mut pieces = PieceWriter::new(context)?;
+        let mut summary = context.summary_now.map(|now| Box::new(Summary::new(now)));
+        let mut accounts = (!context.accounts.is_empty()).then(Box::<AccountPart>::default);
         let (mut inodes, mut findings, mut missing_inodes) = (0, 0, 0);
         for batch in batches {
             let (group, batch, mut found) = batch?;
             for row in &batch.rows {
-                self.gather(row, &batch, &mut found);
+                self.collect_names(row, &batch, &mut found);
                 let view = RowView {
                     row,
                     ag: group.0,
@@ -104,7 +104,7 @@ impl<'a> Emitter<'a> {
                     let parent = items.clone().links().next().map(|link| link.parent);
                     let directory = if is_directory(row) { Some(row.ino) } else { parent };
                     let shared = items.shared().map(|run| (run.start, run.length));
-                    accounts.add(emission.accounts, &view, directory, shared);
+                    accounts.add(context.accounts, &view, directory, shared);
                 }
             }
             inodes += batch.rows.len() as u64;
@@ -116,15 +116,15 @@ impl<'a> Emitter<'a> {
         Ok(Emitted { parts, inodes, findings, missing_inodes, summary, accounts })
     }
 
-    /// Gathers the paths and attribute names of a row.
+    /// Collects the paths and attribute names of a row.
     #[inline]
-    fn gather(&mut self, row: &Row, batch: &Batch, findings: &mut Vec<Finding>) {
+    fn collect_names(&mut self, row: &Row, batch: &Batch, findings: &mut Vec<Finding>) {
         self.paths.clear();
         self.xattrs.clear();
-        let is_root = row.ino == self.emission.source.root.0;
+        let is_root = row.ino == self.context.source.root.0;
         let Some(writer) = &mut self.writer else {
             for item in batch.items(row) {
-                if let Item::Xattr(name) = item {
+                if let RowItem::Xattr(name) = item {
                     self.xattrs.push(name);
                 }
             }
@@ -136,7 +136,7 @@ impl<'a> Emitter<'a> {
         let mut link_count = 0_u64;
         for item in batch.items(row) {
             match item {
-                Item::Link(link) if !is_root => {
+                RowItem::Link(link) if !is_root => {
                     link_count += 1;
                     if self.paths.byte_length() > MOST_PATH_BYTES {
                         note_too_many(row, findings);
@@ -146,8 +146,8 @@ impl<'a> Emitter<'a> {
                         note_no_path(row, &link, reason, findings);
                     }
                 }
-                Item::Xattr(name) => self.xattrs.push(name),
-                Item::Link(_) | Item::Symlink(_) | Item::Shared(_) => {}
+                RowItem::Xattr(name) => self.xattrs.push(name),
+                RowItem::Link(_) | RowItem::Symlink(_) | RowItem::Shared(_) => {}
             }
         }
         if link_count == 0 && row.nlink != 0 && !is_root {
@@ -156,23 +156,23 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// Pieces that are being filled, one after the other.
-struct Pieces<'a> {
-    emission: &'a Emission<'a>,
-    /// `None` where nothing is written.
+/// Encodes rows into pieces, one after the other.
+struct PieceWriter<'a> {
+    context: &'a EmitContext<'a>,
+    /// `None` if nothing is written.
     encoder: Option<Box<dyn RowEncoder + 'a>>,
     is_empty: bool,
-    full: Vec<Part>,
+    full: Vec<EmittedPart>,
 }
 
-impl<'a> Pieces<'a> {
-    fn new(emission: &'a Emission<'a>) -> Result<Self, ScanError> {
-        let encoder = emission.encoder()?;
-        Ok(Self { emission, encoder, is_empty: true, full: Vec::new() })
+impl<'a> PieceWriter<'a> {
+    fn new(context: &'a EmitContext<'a>) -> Result<Self, ScanError> {
+        let encoder = context.encoder()?;
+        Ok(Self { context, encoder, is_empty: true, full: Vec::new() })
     }
 
-    /// Encodes one row. A piece that has grown large is put by, lines in the spill file: the rows of
-    /// a unit are bounded in number, their paths are not.
+    /// Encodes one row. A piece that has grown large is completed, and its lines go to the spill
+    /// file: the number of rows in a unit is bounded, the length of their paths is not.
     #[inline]
     fn encode(
         &mut self,
@@ -181,34 +181,36 @@ impl<'a> Pieces<'a> {
         let Some(encoder) = &mut self.encoder else { return Ok(()) };
         self.is_empty = false;
         row(&mut **encoder)?;
-        if encoder.size_bytes() > PIECE_BYTES { self.put_by() } else { Ok(()) }
+        if encoder.size_bytes() > PIECE_BYTES { self.complete_piece() } else { Ok(()) }
     }
 
     #[cold]
-    fn put_by(&mut self) -> Result<(), ScanError> {
-        let Some(full) = std::mem::replace(&mut self.encoder, self.emission.encoder()?) else {
+    fn complete_piece(&mut self) -> Result<(), ScanError> {
+        let Some(full) = std::mem::replace(&mut self.encoder, self.context.encoder()?) else {
             return Ok(());
         };
         self.is_empty = true;
-        let Piece { rows, facts } = full.finish()?;
+        let OutputPiece { rows, facts } = full.finish()?;
         self.full.push(match rows {
-            Some(Rows::Lines(lines)) => Part::Spilled(self.emission.memory.spill(&lines)?, facts),
-            rows => Part::Piece(Piece { rows, facts }),
+            Some(Rows::Lines(lines)) => {
+                EmittedPart::Spilled(self.context.memory.spill(&lines)?, facts)
+            }
+            rows => EmittedPart::Piece(OutputPiece { rows, facts }),
         });
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Vec<Part>, ScanError> {
+    fn finish(mut self) -> Result<Vec<EmittedPart>, ScanError> {
         if let Some(encoder) = self.encoder
             && !self.is_empty
         {
-            self.full.push(Part::Piece(encoder.finish()?));
+            self.full.push(EmittedPart::Piece(encoder.finish()?));
         }
         Ok(self.full)
     }
 }
 
-impl Emission<'_> {
+impl EmitContext<'_> {
     fn encoder(&self) -> Result<Option<Box<dyn RowEncoder + '_>>, ScanError> {
         self.encoding.map(|encoding| encoding.encoder(&self.source.volume)).transpose()
     }
@@ -224,7 +226,7 @@ fn find_symlink<'b>(batch: &'b Batch, row: &Row) -> Option<&'b [u8]> {
         return None;
     }
     batch.items(row).find_map(|item| match item {
-        Item::Symlink(target) => Some(target),
+        RowItem::Symlink(target) => Some(target),
         _ => None,
     })
 }
@@ -235,18 +237,22 @@ fn note_no_path(row: &Row, link: &Link<'_>, reason: NoPath, findings: &mut Vec<F
     let (code, message) = match reason {
         NoPath::Missing => (
             FindingCode::ParentMissing,
-            format!("inode {parent}, said to be its parent, is no directory that is there"),
+            format!("parent inode {parent} does not exist or is not a directory"),
         ),
         NoPath::Stale => (
             FindingCode::ParentStale,
-            format!("its parent was generation {} of inode {parent}", link.parent_generation),
+            format!(
+                "the parent pointer names a stale generation ({}) of inode {parent}",
+                link.parent_generation
+            ),
         ),
         NoPath::Cycle if is_directory(row) => {
-            (FindingCode::ParentCycle, format!("inode {parent}, its parent, is its own ancestor"))
+            (FindingCode::ParentCycle, format!("parent inode {parent} is its own ancestor"))
         }
-        NoPath::TooLong => {
-            (FindingCode::PathTooLong, format!("the path of inode {parent} is too long to show"))
-        }
+        NoPath::TooLong => (
+            FindingCode::PathTooLong,
+            format!("the path of parent inode {parent} is too long to show"),
+        ),
         // The directory where the chain breaks has a finding of its own.
         NoPath::Cycle | NoPath::Unreachable => return,
     };
@@ -255,13 +261,13 @@ fn note_no_path(row: &Row, link: &Link<'_>, reason: NoPath, findings: &mut Vec<F
 
 #[cold]
 fn note_unnamed(row: &Row, findings: &mut Vec<Finding>) {
-    let message = format!("it has {} links, but no directory names it", row.nlink);
+    let message = format!("the inode has {} links, but no directory names it", row.nlink);
     findings.push(Finding::about(FindingCode::ParentMissing, row.ino, message));
 }
 
 #[cold]
 fn note_too_many(row: &Row, findings: &mut Vec<Finding>) {
-    let message = "it has more paths than are shown".to_owned();
+    let message = "the inode has more paths than are shown".to_owned();
     findings.push(Finding::about(FindingCode::TooManyPaths, row.ino, message));
 }
 

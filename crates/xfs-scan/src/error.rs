@@ -1,10 +1,10 @@
-//! What ends a scan before it is complete. What is wrong on a volume does not: it is a finding.
+//! Errors that end a scan early. Damage on a volume does not end it: it is a finding.
 
 use std::io;
 
 use thiserror::Error;
 
-/// Why a scan ended early. Nothing usable was written.
+/// The reason why a scan ended early. No usable output was written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ScanError {
@@ -14,37 +14,37 @@ pub enum ScanError {
     /// The side output of facts could not be written.
     #[error("cannot write the facts: {0}")]
     Facts(#[source] io::Error),
-    /// The spill file could not be made, written or read.
+    /// The spill file could not be created, written or read.
     #[error("cannot use the spill file: {0}")]
     Spill(#[source] io::Error),
-    /// The caller asked to stop.
+    /// The caller cancelled the scan.
     #[error("interrupted")]
     Cancelled,
     /// This build lacks the format.
-    #[error("this build has no support for {0}")]
+    #[error("this build does not support {0}")]
     FormatNotBuilt(&'static str),
-    /// The memory that is allowed does not suffice for even one unit of work per thread.
-    #[error("{allowed} bytes of memory are too few: {needed} are needed for {threads} threads")]
+    /// The memory limit does not suffice for even one unit of work per thread.
+    #[error("the memory limit of {allowed} bytes is too small: {threads} threads need {needed}")]
     MemoryTooSmall {
-        /// What was allowed.
+        /// The limit.
         allowed: u64,
-        /// The least.
+        /// The required minimum.
         needed: u64,
-        /// For this many threads.
+        /// The number of threads.
         threads: usize,
     },
-    /// The inode chunks or directories of a volume take more memory than is allowed.
+    /// The inode chunks or directories of a volume need more memory than the limit allows.
     #[error(
         "the tables of chunks and directories take {needed} bytes so far, {allowed} are allowed: \
          half of the memory without that of the threads"
     )]
     TablesTooLarge {
-        /// What they take, as far as the scan went.
+        /// The memory needed so far.
         needed: u64,
-        /// What they may take.
+        /// The memory allowed.
         allowed: u64,
     },
-    /// A worker stopped because of a mistake of ours.
+    /// A worker thread panicked because of a bug.
     #[error("a worker thread stopped")]
     WorkerLost,
 }

@@ -1,4 +1,4 @@
-//! The columns of a row and the choice of them (`--fields`).
+//! The columns of a row and their selection (`--fields`).
 
 use std::str::FromStr;
 
@@ -16,11 +16,11 @@ pub enum Field {
     Generation,
     /// Allocation group.
     Ag,
-    /// Type of file, as a word.
+    /// File type, as a word.
     Type,
     /// `st_mode` with its type bits.
     Mode,
-    /// Links.
+    /// Number of links.
     Nlink,
     /// Owner.
     Uid,
@@ -28,25 +28,25 @@ pub enum Field {
     Gid,
     /// Project.
     ProjectId,
-    /// Bytes.
+    /// Size in bytes.
     Size,
     /// Allocated space in units of 512 bytes.
     Blocks,
-    /// Last read, in nanoseconds since 1970.
+    /// Access time, in nanoseconds since 1970.
     Atime,
-    /// Last change of the contents.
+    /// Modification time.
     Mtime,
-    /// Last change of the inode.
+    /// Change time.
     Ctime,
-    /// When the inode was made.
+    /// Birth time.
     Btime,
     /// Extent records of the data fork.
     Extents,
     /// Extent records of the attribute fork.
     AttrExtents,
-    /// Flags as `FS_IOC_FSGETXATTR` has them.
+    /// Flags in the form of `FS_IOC_FSGETXATTR`.
     Xflags,
-    /// Device number as `st_rdev` packs it.
+    /// Device number in the form of `st_rdev`.
     Rdev,
     /// Target of a symbolic link. Only on request.
     Symlink,
@@ -57,7 +57,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// All of them, in the order of the output.
+    /// All columns, in the order of the output.
     pub const ALL: [Self; 24] = [
         Self::VolumeUuid,
         Self::VolumeLabel,
@@ -85,7 +85,7 @@ impl Field {
         Self::Paths,
     ];
 
-    /// The name in every form of output and in `--fields`.
+    /// Returns the name in every output format and in `--fields`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -117,11 +117,11 @@ impl Field {
     }
 }
 
-/// A name that is no column.
+/// A name that is not a column.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no such field: {name}; the fields are {}", all_names())]
+#[error("unknown field {name}; the fields are {}", all_names())]
 pub struct UnknownField {
-    /// What was asked for.
+    /// The given name.
     pub name: String,
 }
 
@@ -143,10 +143,10 @@ impl FromStr for Field {
 pub struct Fields(u32);
 
 impl Fields {
-    /// None.
+    /// No columns.
     pub const EMPTY: Self = Self(0);
 
-    /// What a table shows unless told otherwise: what fits a terminal.
+    /// Returns the default columns of the table format, which fit a terminal.
     #[must_use]
     pub fn for_table() -> Self {
         let shown = [
@@ -163,31 +163,31 @@ impl Fields {
         shown.into_iter().collect()
     }
 
-    /// The set with `field` in it too.
+    /// Returns the set with `field` added.
     #[must_use]
     pub const fn with(self, field: Field) -> Self {
         Self(self.0 | 1 << field as u32)
     }
 
-    /// The set without `field`.
+    /// Returns the set without `field`.
     #[must_use]
     pub const fn without(self, field: Field) -> Self {
         Self(self.0 & !(1 << field as u32))
     }
 
-    /// Whether `field` is in it.
+    /// Returns whether `field` is in the set.
     #[must_use]
     pub const fn contains(self, field: Field) -> bool {
         self.0 & (1 << field as u32) != 0
     }
 
-    /// The columns, in the order of the output.
+    /// Returns the columns, in the order of the output.
     pub fn iter(self) -> impl Iterator<Item = Field> {
         Field::ALL.into_iter().filter(move |&field| self.contains(field))
     }
 }
 
-/// Everything but what is shown only on request.
+/// All columns except those that are only shown on request.
 impl Default for Fields {
     fn default() -> Self {
         let all: Self = Field::ALL.into_iter().collect();

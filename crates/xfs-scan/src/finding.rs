@@ -1,9 +1,9 @@
-//! What could not be read or believed: a typed row of its own, so that no gap is silent.
+//! Findings: unreadable or invalid data, each a typed row of its own, so that no gap is silent.
 
 use xfs_buffer::Error;
 use xfs_format::{Check, Corruption, StructureAddress};
 
-/// What kind of finding it is: stable words for programs.
+/// The kind of a finding. The words are stable, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum FindingCode {
@@ -13,17 +13,17 @@ pub enum FindingCode {
     Checksum,
     /// A magic number is wrong.
     Magic,
-    /// The structure says that it is of another volume, place or owner.
+    /// The structure belongs to another volume, address or owner.
     Misplaced,
-    /// A structure has values that cannot be.
+    /// A structure has impossible values.
     Corrupt,
-    /// The structure is of a kind that is refused.
+    /// The structure is of an unsupported kind.
     Unsupported,
-    /// The inode btree calls an inode free that holds a file, or the other way round.
+    /// The inode btree marks a used inode as free, or the reverse.
     Allocation,
-    /// A parent is not there.
+    /// A parent does not exist.
     ParentMissing,
-    /// A parent is no directory.
+    /// A parent is not a directory.
     ParentNotDirectory,
     /// A parent pointer names another generation of its parent.
     ParentStale,
@@ -31,16 +31,16 @@ pub enum FindingCode {
     ParentCycle,
     /// A name is empty, `.` or `..`, or holds `/` or NUL.
     BadName,
-    /// A path is longer than is shown.
+    /// A path is too long to show.
     PathTooLong,
-    /// More paths lead to an inode than are shown.
+    /// An inode has more paths than are shown.
     TooManyPaths,
-    /// A directory names an inode that is not there.
+    /// A directory entry names an inode that does not exist.
     DanglingEntry,
 }
 
 impl FindingCode {
-    /// The word in the output.
+    /// Returns the word in the output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -63,27 +63,27 @@ impl FindingCode {
     }
 }
 
-/// One thing that is wrong, and what is missing from the output because of it.
+/// One problem, and the rows that are missing because of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind.
+    /// The kind.
     pub code: FindingCode,
-    /// The structure that is wrong, where one is.
+    /// The damaged structure, if there is one.
     pub structure: Option<&'static str>,
-    /// The allocation group, where the finding is in one.
+    /// The allocation group, if known.
     pub ag: Option<u32>,
-    /// The inode, or the first of those that are missing.
+    /// The inode, or the first of the missing ones.
     pub ino: Option<u64>,
-    /// How many inode numbers from `ino` on have no row because of this; 0 where none is missing.
+    /// How many inode numbers from `ino` on have no row because of this. 0 if none is missing.
     pub inode_count: u32,
-    /// Where on the device, in units of 512 bytes.
+    /// Address on the device, in units of 512 bytes.
     pub disk_address: Option<u64>,
-    /// In words.
+    /// Description, with the values.
     pub message: String,
 }
 
 impl Finding {
-    /// A finding about one inode whose row is there.
+    /// Creates a finding about one inode whose row is present.
     #[must_use]
     #[cold]
     pub fn about(code: FindingCode, ino: u64, message: String) -> Self {
@@ -98,7 +98,7 @@ impl Finding {
         }
     }
 
-    /// The finding that an error of the layers below stands for.
+    /// Creates the finding for an error of the layers below.
     #[must_use]
     #[cold]
     pub fn from_error(error: &Error) -> Self {
@@ -143,14 +143,14 @@ impl Finding {
         }
     }
 
-    /// The same, said to be in this allocation group.
+    /// Returns the finding with this allocation group.
     #[must_use]
     pub fn in_group(mut self, ag: u32) -> Self {
         self.ag = Some(ag);
         self
     }
 
-    /// The same, said to be why these inodes have no row.
+    /// Returns the finding as the reason why these inodes have no row.
     #[must_use]
     pub fn hides(mut self, first_ino: u64, inode_count: u32) -> Self {
         self.ino = Some(first_ino);

@@ -1,12 +1,11 @@
 //! The inventory of a volume: one row per inode, with its paths, in a single pass over the disk.
 //!
-//! Owns: the plan of what is read in which order, the row and its forms of output, the join of names
-//! to inodes, accounting and the summary. Does **not** own: any on-disk structure, the terminal, the
-//! name of the output file's format on the command line, or signals (a caller sets
-//! [`ScanOptions::cancel`]).
+//! Owns: the read order, the row and its output formats, the join of names to inodes, accounting
+//! and the summary. Does **not** own: any on-disk structure, the terminal, the format names of the
+//! command line, or signals (a caller sets [`ScanOptions::cancel`]).
 //!
-//! How it works, and what it keeps in memory, is in `docs/internals/scan.md`; the form of the output
-//! is in `docs/scan-schema.md`.
+//! `docs/internals/scan.md` describes the algorithm and its memory use. `docs/scan-schema.md`
+//! describes the output.
 #![forbid(unsafe_code)]
 
 mod accounting;
@@ -18,8 +17,8 @@ mod finding;
 mod links;
 mod memory;
 mod options;
+mod out_of_line;
 mod output;
-mod outside;
 mod parallel;
 mod paths;
 mod plan;
@@ -38,4 +37,4 @@ pub use output::{FactsFormat, Header, Output, SCHEMA_VERSION, Trailer};
 pub use row::{ByteList, Moment, Row, RowView, VolumeLabel};
 pub use scan::{ScanReport, scan};
 pub use source::ScanSource;
-pub use summary::{Big, Share, Summary};
+pub use summary::{InodeTotals, RankedInode, Summary};

@@ -1,9 +1,9 @@
 //! Directory entries on their way to the inodes that they name.
 //!
-//! Owns: sorting entries, found in the order of directories, into the units of their children, and the
+//! Owns: sorting entries from the order of directories into the units of their children, and the
 //! join with the rows there. Only volumes without parent pointers need it.
 //!
-//! Each worker has one bucket per unit. When the buckets of all workers outgrow their share of the
+//! Each worker has one bucket per unit. When the buckets of all workers exceed their share of the
 //! memory, a worker's buckets go to the spill file as one run per unit.
 //!
 //! ```text
@@ -13,25 +13,25 @@
 use xfs_format::InodeNumber;
 
 use crate::ScanError;
-use crate::batch::{Batch, Item, Link, push_item};
-use crate::memory::{Memory, Spilled};
+use crate::batch::{Batch, Link, RowItem, push_item};
+use crate::memory::{Memory, SpillRange};
 use crate::plan::Plan;
 use crate::{Finding, FindingCode};
 
-/// Bytes that a worker collects before it asks for more.
+/// Bytes that a worker reserves at a time.
 const RESERVE_BYTES: usize = 256 << 10;
 
-/// Entries that one worker has found.
+/// The entries that one worker has found.
 #[derive(Default)]
 pub(crate) struct LinkBuckets {
     buckets: Vec<Vec<u8>>,
-    runs: Vec<(usize, Spilled)>,
+    runs: Vec<(usize, SpillRange)>,
     used: usize,
     reserved: usize,
 }
 
 impl LinkBuckets {
-    /// Adds an entry. `false` if there can be no such inode.
+    /// Adds an entry. Returns `false` if no unit can have that inode.
     pub(crate) fn push(&mut self, plan: &Plan, child: InodeNumber, link: Link<'_>) -> bool {
         let Some(unit) = plan.unit_of(child.0) else { return false };
         if self.buckets.len() <= unit {
@@ -50,8 +50,8 @@ impl LinkBuckets {
         true
     }
 
-    /// Spills the buckets if they have outgrown the memory. Called now and then.
-    pub(crate) fn settle(&mut self, memory: &Memory) -> Result<(), ScanError> {
+    /// Spills the buckets if they exceed the memory. Must be called regularly.
+    pub(crate) fn spill_if_needed(&mut self, memory: &Memory) -> Result<(), ScanError> {
         while self.used > self.reserved {
             if memory.reserve(RESERVE_BYTES) {
                 self.reserved += RESERVE_BYTES;
@@ -69,20 +69,20 @@ impl LinkBuckets {
     }
 }
 
-/// Entries that all workers have found, by unit.
+/// The entries that all workers have found, by unit.
 pub(crate) struct LinkRuns {
     units: Vec<UnitLinks>,
 }
 
-/// The entries that lead into one unit.
+/// The entries that name inodes of one unit.
 #[derive(Default)]
 pub(crate) struct UnitLinks {
     kept: Vec<Vec<u8>>,
-    spilled: Vec<Spilled>,
+    spilled: Vec<SpillRange>,
 }
 
 impl LinkRuns {
-    /// Brings together what the workers have found.
+    /// Combines the entries of all workers.
     pub(crate) fn new(unit_count: usize, workers: Vec<LinkBuckets>, memory: &Memory) -> Self {
         let mut units = Vec::new();
         units.resize_with(unit_count, UnitLinks::default);
@@ -102,29 +102,29 @@ impl LinkRuns {
         Self { units }
     }
 
-    /// The entries of each unit, in order.
+    /// Returns the entries of each unit, in order.
     pub(crate) fn into_units(self) -> Vec<UnitLinks> {
         self.units
     }
 }
 
-/// One entry, its name borrowed from its bucket. Ordered by child first, then so that the order of
-/// paths does not depend on which worker found them.
+/// One entry, with its name borrowed from its bucket. The order is by child first, and total, so
+/// that the order of paths does not depend on the worker that found them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry<'a> {
+struct LinkEntry<'a> {
     child: u64,
     parent: u64,
     name: &'a [u8],
     parent_generation: u32,
 }
 
-fn parse(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
+fn parse(bytes: &[u8]) -> Option<(LinkEntry<'_>, &[u8])> {
     let (&child, rest) = bytes.split_first_chunk()?;
     let (&parent, rest) = rest.split_first_chunk()?;
     let (&generation, rest) = rest.split_first_chunk()?;
     let (&length, rest) = rest.split_first()?;
     let (name, rest) = rest.split_at_checked(length.into())?;
-    let entry = Entry {
+    let entry = LinkEntry {
         child: u64::from_be_bytes(child),
         parent: u64::from_be_bytes(parent),
         name,
@@ -134,7 +134,7 @@ fn parse(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
 }
 
 impl UnitLinks {
-    /// Puts the entries beside the rows that they name. Entries that name no row are findings.
+    /// Adds the entries to the rows that they name. Entries that name no row are findings.
     pub(crate) fn join(
         self,
         batch: Batch,
@@ -160,7 +160,7 @@ impl UnitLinks {
     }
 }
 
-fn join_sorted(batch: Batch, entries: &[Entry<'_>], findings: &mut Vec<Finding>) -> Batch {
+fn join_sorted(batch: Batch, entries: &[LinkEntry<'_>], findings: &mut Vec<Finding>) -> Batch {
     let mut joined = Batch::default();
     let names: usize = entries.iter().map(|entry| entry.name.len() + 15).sum();
     joined.arena.reserve_exact(batch.arena.len() + names);
@@ -180,9 +180,9 @@ fn join_sorted(batch: Batch, entries: &[Entry<'_>], findings: &mut Vec<Finding>)
         while let Some((entry, after)) = rest.split_first()
             && entry.child == row.ino
         {
-            let Entry { parent, parent_generation, name, .. } = *entry;
+            let LinkEntry { parent, parent_generation, name, .. } = *entry;
             let link = Link { parent, parent_generation, name };
-            push_item(&mut joined.arena, Item::Link(link));
+            push_item(&mut joined.arena, RowItem::Link(link));
             rest = after;
         }
         let mut row = row.clone();
@@ -196,9 +196,9 @@ fn join_sorted(batch: Batch, entries: &[Entry<'_>], findings: &mut Vec<Finding>)
 }
 
 #[cold]
-fn note_dangling(entry: &Entry<'_>, findings: &mut Vec<Finding>) {
+fn note_dangling(entry: &LinkEntry<'_>, findings: &mut Vec<Finding>) {
     let name = entry.name.escape_ascii();
-    let message = format!("inode {}, which is not there, is named {name}", entry.child);
+    let message = format!("the entry {name} names inode {}, which does not exist", entry.child);
     findings.push(Finding::about(FindingCode::DanglingEntry, entry.parent, message));
 }
 

@@ -1,9 +1,10 @@
-//! Staying inside the memory that is allowed: rows and links that wait go to a spill file.
+//! The memory limit: rows and links that wait beyond it go to a spill file.
 //!
-//! Owns: the account of what waits, and the file. Does **not** own: small change (read buffers, the
-//! plan, pieces on their way to the output), which a fixed share of the allowance is kept for.
+//! Owns: the accounting of waiting data, and the spill file. Does **not** own: small allocations
+//! (read buffers, the plan, pieces on their way to the output), for which a fixed share of the
+//! limit is set aside.
 //!
-//! The spill file has no name: it is gone when the scan is, however that ends.
+//! The spill file has no name, so it disappears when the scan ends, in whatever way.
 
 use std::fs::File;
 use std::io;
@@ -18,16 +19,17 @@ use crate::batch::Batch;
 use crate::options::Spill;
 use crate::row::Row;
 
-/// Where bytes lie in the spill file.
+/// A range of the spill file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spilled {
+pub(crate) struct SpillRange {
     offset: u64,
     length: usize,
 }
 
-/// Memory for what waits, and the file for what does not fit.
+/// The memory for waiting data, and the spill file for the excess.
 ///
-/// Half of it is for rows and links, which can be spilled; half for tables, which cannot.
+/// Half of it is for rows and links, which can be spilled. The other half is for tables, which
+/// cannot.
 pub(crate) struct Memory {
     limit: u64,
     used: AtomicU64<Volume>,
@@ -38,20 +40,20 @@ pub(crate) struct Memory {
 }
 
 /// A batch that waits.
-pub(crate) enum Stored {
+pub(crate) enum StoredBatch {
     /// In memory.
     Kept(Batch),
-    /// In the file.
+    /// In the spill file.
     Spilled {
         /// Its rows.
-        rows: Spilled,
+        rows: SpillRange,
         /// Its arena.
-        arena: Spilled,
+        arena: SpillRange,
     },
 }
 
 impl Memory {
-    /// Memory of `limit` bytes.
+    /// Creates the accounting for `limit` bytes.
     pub(crate) fn new(limit: u64, spill: Spill) -> Self {
         Self {
             limit: limit / 2,
@@ -63,13 +65,12 @@ impl Memory {
         }
     }
 
-    /// How much was spilled.
+    /// Returns the number of spilled bytes.
     pub(crate) fn spilled_bytes(&self) -> u64 {
         self.file_end.load(Ordering::Relaxed)
     }
 
-    /// Says that these bytes wait in memory now. Whether they fit is the answer; if not, they are not
-    /// counted.
+    /// Reserves memory for waiting data. Returns `false`, and reserves nothing, if it does not fit.
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
         let bytes = bytes as u64;
         let before = self.used.fetch_add(bytes, Ordering::Relaxed);
@@ -80,8 +81,8 @@ impl Memory {
         fits
     }
 
-    /// Says that a table takes these bytes until the scan of the volume ends.
-    pub(crate) fn demand(&self, bytes: usize) -> Result<(), ScanError> {
+    /// Reserves memory for a table until the scan of the volume ends.
+    pub(crate) fn reserve_table(&self, bytes: usize) -> Result<(), ScanError> {
         let before = self.tables.fetch_add(bytes as u64, Ordering::Relaxed);
         let needed = before.saturating_add(bytes as u64);
         if needed > self.table_limit {
@@ -90,30 +91,30 @@ impl Memory {
         Ok(())
     }
 
-    /// Says that these bytes do not wait any more.
+    /// Releases memory of data that does not wait any more.
     pub(crate) fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Puts a batch away: into memory if it fits.
-    pub(crate) fn store(&self, mut batch: Batch) -> Result<Stored, ScanError> {
+    /// Stores a batch, in memory if it fits.
+    pub(crate) fn store(&self, mut batch: Batch) -> Result<StoredBatch, ScanError> {
         batch.arena.shrink_to_fit();
         if self.reserve(batch.memory_bytes()) {
-            return Ok(Stored::Kept(batch));
+            return Ok(StoredBatch::Kept(batch));
         }
         let rows = self.spill(batch.rows.as_slice().as_bytes())?;
         let arena = self.spill(&batch.arena)?;
-        Ok(Stored::Spilled { rows, arena })
+        Ok(StoredBatch::Spilled { rows, arena })
     }
 
-    /// Takes a batch back.
-    pub(crate) fn load(&self, stored: Stored) -> Result<Batch, ScanError> {
+    /// Returns a stored batch.
+    pub(crate) fn load(&self, stored: StoredBatch) -> Result<Batch, ScanError> {
         let (rows, arena) = match stored {
-            Stored::Kept(batch) => {
+            StoredBatch::Kept(batch) => {
                 self.release(batch.memory_bytes());
                 return Ok(batch);
             }
-            Stored::Spilled { rows, arena } => (rows, arena),
+            StoredBatch::Spilled { rows, arena } => (rows, arena),
         };
         let mut batch = Batch {
             rows: vec![Row::default(); rows.length / size_of::<Row>()],
@@ -124,22 +125,22 @@ impl Memory {
         Ok(batch)
     }
 
-    /// Writes bytes to the file.
-    pub(crate) fn spill(&self, bytes: &[u8]) -> Result<Spilled, ScanError> {
+    /// Writes bytes to the spill file.
+    pub(crate) fn spill(&self, bytes: &[u8]) -> Result<SpillRange, ScanError> {
         let offset = self.file_end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let file = self.file().map_err(ScanError::Spill)?;
         file.write_all_at(bytes, offset).map_err(ScanError::Spill)?;
-        Ok(Spilled { offset, length: bytes.len() })
+        Ok(SpillRange { offset, length: bytes.len() })
     }
 
-    /// Reads bytes back, after those that `out` holds already.
-    pub(crate) fn append(&self, from: Spilled, out: &mut Vec<u8>) -> Result<(), ScanError> {
+    /// Appends a range of the spill file to `out`.
+    pub(crate) fn append(&self, from: SpillRange, out: &mut Vec<u8>) -> Result<(), ScanError> {
         let start = out.len();
         out.resize(start + from.length, 0);
         self.fill(from, out.get_mut(start..).unwrap_or_default())
     }
 
-    fn fill(&self, from: Spilled, out: &mut [u8]) -> Result<(), ScanError> {
+    fn fill(&self, from: SpillRange, out: &mut [u8]) -> Result<(), ScanError> {
         let file = self.file().map_err(ScanError::Spill)?;
         file.read_exact_at(out, from.offset).map_err(ScanError::Spill)
     }

@@ -1,4 +1,4 @@
-//! What a scan is asked for.
+//! The options of a scan.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::Fields;
 
-/// The form of the output.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Columns for a terminal.
@@ -22,7 +22,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether the rows are inodes alone, so that what the scan found besides goes elsewhere.
+    /// Returns whether rows are inodes only, so that other results go to a side output.
     #[must_use]
     pub const fn has_facts_apart(self) -> bool {
         matches!(self, Self::Csv | Self::Parquet)
@@ -43,67 +43,68 @@ impl FromStr for Format {
     }
 }
 
-/// A name that is no format.
+/// A name that is not a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no such format: {name}; the formats are table, ndjson, csv and parquet")]
+#[error("unknown format {name}; the formats are table, ndjson, csv and parquet")]
 pub struct UnknownFormat {
-    /// What was asked for.
+    /// The given name.
     pub name: String,
 }
 
-/// What space is accounted by.
+/// The kinds of accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccountBy {
     /// The owner (uid).
     Owner,
     /// The project.
     Project,
-    /// Every directory, with all that is below it.
+    /// Every directory, including everything below it.
     Directory,
 }
 
-/// Memory that a scan keeps to unless told otherwise: 1 GiB.
+/// Default memory limit: 1 GiB.
 pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 
-/// Where rows go for which there is no room in memory.
+/// The destination of rows that do not fit in memory.
 #[derive(Clone, Debug)]
 pub enum Spill {
-    /// Into a file in this directory, made when it is first needed; it has no name there.
+    /// An unnamed file in this directory, created when it is first needed.
     In(PathBuf),
-    /// Into this file: for a program that gives up the right to open files before it scans.
+    /// This file, for a program that drops the right to open files before it scans.
     To(Arc<File>),
 }
 
 impl Spill {
-    /// Makes the file now, without a name, in `directory`.
+    /// Creates the unnamed file in `directory` now.
     ///
     /// # Errors
     ///
-    /// What the host says.
+    /// The error of creating it.
     pub fn to_file_in(directory: &Path) -> io::Result<Self> {
         Ok(Self::To(Arc::new(tempfile::tempfile_in(directory)?)))
     }
 }
 
-/// How a scan is done.
+/// The options of a scan.
 #[derive(Clone)]
 pub struct ScanOptions {
-    /// Columns.
+    /// The columns.
     pub fields: Fields,
-    /// Worker threads; 0 for one per processor, as far as half of the memory goes (24 MiB each).
+    /// Number of worker threads. 0 means one per processor, as far as half of the memory allows (24
+    /// MiB each).
     pub threads: usize,
-    /// Memory to keep to, in bytes.
+    /// Memory limit in bytes.
     pub memory_bytes: u64,
-    /// Where rows go for which there is no room in memory.
+    /// The destination of rows that do not fit in memory.
     pub spill: Spill,
-    /// Accounting rows to add after the inodes.
+    /// The accounting rows to add after the inodes.
     pub accounts: Vec<AccountBy>,
-    /// Whether to collect the figures of [`ScanReport::summary`](crate::ScanReport).
+    /// Whether to make [`ScanReport::summary`](crate::ScanReport).
     pub summary: bool,
-    /// Asked from every worker now and then; a scan ends with
-    /// [`Cancelled`](crate::ScanError::Cancelled) soon after it has returned true.
+    /// Called by every worker from time to time. After it has returned `true`, the scan ends soon
+    /// with [`Cancelled`](crate::ScanError::Cancelled).
     pub cancel: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
-    /// Told from the calling thread how far the scan is.
+    /// Called by the calling thread with the progress of the scan.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
 }
 
@@ -122,13 +123,13 @@ impl Default for ScanOptions {
     }
 }
 
-/// How far a scan is.
+/// The progress of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Rows read so far.
     pub inodes_read: u64,
-    /// Rows given to the output so far.
+    /// Rows passed to the output so far.
     pub inodes_written: u64,
-    /// Inodes that the volumes hold, as the inode btrees say.
+    /// Used inodes of the volumes begun so far, according to the inode btrees.
     pub inodes_total: u64,
 }

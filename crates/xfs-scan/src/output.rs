@@ -1,10 +1,10 @@
-//! From rows to bytes: the four forms of output.
+//! From rows to bytes: the four output formats.
 //!
-//! Owns: the split between encoding, which any number of threads do at once, and appending, which
-//! the calling thread does in order. Does **not** own: names of files.
+//! Owns: the split between encoding, which many threads do in parallel, and appending, which the
+//! calling thread does in order. Does **not** own: file names.
 //!
-//! An encoder fills one [`Piece`]; pieces are appended in the order of the inodes, so the same volume
-//! gives the same output whatever the number of threads.
+//! An encoder fills one [`OutputPiece`]. Pieces are appended in inode order, so the same volume
+//! gives the same output for any number of threads.
 
 mod csv;
 mod facts;
@@ -26,38 +26,38 @@ use crate::accounting::Account;
 use crate::row::{RowView, VolumeLabel};
 use crate::{Fields, Finding, Format, ScanError};
 
-/// Version of the output's schema. It changes when a reader of the old one would be misled.
+/// Version of the output schema. It changes if a reader of the old one would be misled.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// What stands once at the head of an output.
+/// The head of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// When the scan began, in nanoseconds since 1970.
+    /// Start of the scan, in nanoseconds since 1970.
     pub scan_time: i64,
 }
 
-/// What stands once at the end of an output: who finds it knows that nothing was cut off.
+/// The tail of an output. Its presence proves that the output was not cut off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trailer {
-    /// Rows of inodes.
+    /// Number of inode rows.
     pub inodes: u64,
-    /// Findings.
+    /// Number of findings.
     pub findings: u64,
-    /// Inode numbers that have no row because of a finding.
+    /// Number of inodes that have no row because of a finding.
     pub missing_inodes: u64,
 }
 
 /// Encoded rows, ready to be appended.
-pub(crate) struct Piece {
-    /// `None` where there are only facts.
+pub(crate) struct OutputPiece {
+    /// `None` if there are only facts.
     pub(crate) rows: Option<Rows>,
-    /// Facts that the form has no rows for.
+    /// Facts for which the format has no rows.
     pub(crate) facts: Vec<Fact>,
 }
 
 /// The rows of a piece.
 pub(crate) enum Rows {
-    /// Lines.
+    /// Lines of text.
     Lines(Vec<u8>),
     /// A row group of a Parquet file.
     #[cfg(feature = "parquet")]
@@ -72,13 +72,13 @@ pub(crate) trait RowEncoder: Send {
     fn finding(&mut self, finding: &Finding) -> Result<(), ScanError>;
     /// Adds a row of accounting.
     fn account(&mut self, account: &Account) -> Result<(), ScanError>;
-    /// Bytes that were encoded or wait to be.
+    /// Returns the number of bytes that are encoded or wait for encoding.
     fn size_bytes(&self) -> usize;
-    /// Ends the piece.
-    fn finish(self: Box<Self>) -> Result<Piece, ScanError>;
+    /// Completes the piece.
+    fn finish(self: Box<Self>) -> Result<OutputPiece, ScanError>;
 }
 
-/// What a worker needs to make encoders.
+/// State from which workers create encoders.
 pub(crate) enum Encoding {
     Lines {
         format: LineFormat,
@@ -89,8 +89,7 @@ pub(crate) enum Encoding {
     Parquet(self::parquet::ParquetEncoding),
 }
 
-/// Buffers of lines that were appended, to be filled again: memory fresh from the host costs more
-/// than filling it.
+/// Line buffers to be reused: fresh memory from the host costs more than filling it.
 #[derive(Default)]
 pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>, Volume>);
 
@@ -105,7 +104,7 @@ impl Buffers {
     }
 }
 
-/// The forms that are lines of text.
+/// The formats that are lines of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineFormat {
     Table,
@@ -114,7 +113,7 @@ pub(crate) enum LineFormat {
 }
 
 impl Encoding {
-    /// An encoder for rows of this volume.
+    /// Creates an encoder for rows of this volume.
     pub(crate) fn encoder<'a>(
         &'a self,
         volume: &'a VolumeLabel,
@@ -131,8 +130,8 @@ impl Encoding {
         })
     }
 
-    /// Units of rows that make one piece: large row groups serve readers of Parquet, small pieces of
-    /// lines save memory.
+    /// Returns the number of units per piece. Large row groups serve readers of Parquet, and small
+    /// pieces of lines save memory.
     pub(crate) const fn units_per_piece(&self) -> usize {
         match self {
             Self::Lines { .. } => 1,
@@ -142,19 +141,19 @@ impl Encoding {
     }
 }
 
-/// An output that was begun.
+/// An output that has been started.
 pub struct Output<'w> {
     pub(crate) encoding: Encoding,
     pub(crate) appender: Appender<'w>,
 }
 
-/// The place where pieces are appended.
+/// The destination of pieces.
 pub(crate) struct Appender<'w> {
     rows: RowAppender<'w>,
     facts: Facts<'w>,
 }
 
-/// The place where rows are appended.
+/// The destination of rows.
 pub(crate) enum RowAppender<'w> {
     Lines {
         format: LineFormat,
@@ -166,11 +165,11 @@ pub(crate) enum RowAppender<'w> {
 }
 
 impl<'w> Output<'w> {
-    /// Begins an output: writes what stands at its head.
+    /// Starts an output and writes its head.
     ///
     /// # Errors
     ///
-    /// What the writer says; [`ScanError::FormatNotBuilt`] for Parquet without the feature.
+    /// The writer's error, or [`ScanError::FormatNotBuilt`] for Parquet without the feature.
     pub fn begin(
         format: Format,
         fields: Fields,
@@ -193,12 +192,12 @@ impl<'w> Output<'w> {
         Ok(Self { encoding, appender: Appender { rows, facts: Facts::new(header, false) } })
     }
 
-    /// Has the facts of a form whose rows are inodes alone ([`Format::has_facts_apart`]) written there as well. NDJSON
-    /// and tables hold their facts themselves, and write nothing there.
+    /// Also writes the facts of a format whose rows are inodes only ([`Format::has_facts_apart`])
+    /// to `writer`. NDJSON and the table contain their facts, and write nothing there.
     ///
     /// # Errors
     ///
-    /// [`ScanError::Facts`] with what the writer says.
+    /// [`ScanError::Facts`] with the writer's error.
     pub fn facts_to(
         mut self,
         format: FactsFormat,
@@ -212,7 +211,7 @@ impl<'w> Output<'w> {
 }
 
 impl Appender<'_> {
-    /// Whether facts are no rows of the form.
+    /// Returns whether the format has no rows for facts.
     fn has_facts_apart(&self) -> bool {
         match &self.rows {
             RowAppender::Lines { format, .. } => *format == LineFormat::Csv,
@@ -221,7 +220,7 @@ impl Appender<'_> {
         }
     }
 
-    /// Says which volume the pieces are of that come now.
+    /// Starts the pieces of a volume.
     pub(crate) fn begin_volume(&mut self, volume: &VolumeLabel) -> Result<(), ScanError> {
         match &mut self.rows {
             RowAppender::Lines { format: LineFormat::Ndjson, writer, .. } => {
@@ -232,8 +231,8 @@ impl Appender<'_> {
     }
 
     /// Appends a piece.
-    pub(crate) fn append(&mut self, piece: Piece) -> Result<(), ScanError> {
-        let Piece { rows, facts } = piece;
+    pub(crate) fn append(&mut self, piece: OutputPiece) -> Result<(), ScanError> {
+        let OutputPiece { rows, facts } = piece;
         self.facts.append(&facts)?;
         match (&mut self.rows, rows) {
             (_, None) => Ok(()),
@@ -247,17 +246,17 @@ impl Appender<'_> {
             #[cfg(feature = "parquet")]
             (RowAppender::Lines { .. }, Some(Rows::RowGroup(_)))
             | (RowAppender::Parquet(_), Some(Rows::Lines(_))) => {
-                unreachable!("an output makes pieces of its own form only")
+                unreachable!("the encoder of an output makes pieces of the same format")
             }
         }
     }
 
-    /// Ends the output: writes what stands at its end, and flushes.
+    /// Writes the tail of the output and flushes it.
     pub(crate) fn finish(self, trailer: Trailer) -> Result<(), ScanError> {
         let metadata = self.facts.finish(trailer)?;
         match self.rows {
             RowAppender::Lines { format, mut writer, .. } => {
-                assert!(metadata.is_none(), "a form of lines has no metadata");
+                assert!(metadata.is_none(), "a format of lines has no metadata");
                 if format == LineFormat::Ndjson {
                     writer.write_all(&ndjson::tail(trailer)).map_err(ScanError::Output)?;
                 }

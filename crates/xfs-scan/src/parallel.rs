@@ -1,6 +1,6 @@
-//! Units of work done by many threads, their results taken in order by one.
+//! Work on units by many threads, with the results consumed in order by one thread.
 //!
-//! Owns: the threads, the window, cancellation. Does **not** own: what a unit is.
+//! Owns: the threads, the window, cancellation. Does **not** own: the meaning of a unit.
 //!
 //! ```text
 //!   workers:  take n ──> work ──> pending[n] ──┐
@@ -9,15 +9,15 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A unit is taken only while it is less than the window ahead of what was consumed, so the
-//!   results that wait are bounded, however slow one unit is.
-//! - **I2** The first failure, a cancellation or a worker's panic ends all: nobody waits for what
-//!   will not come.
-//! - **I3** Only workers that have started are counted. Where the system gives fewer threads than
-//!   were asked for the others do their units; where it gives none the caller does them all.
+//! - **I1** A worker takes a unit only if it is less than the window ahead of the consumed units.
+//!   So the number of waiting results is bounded, however slow one unit is.
+//! - **I2** The first failure, a cancellation or a worker's panic ends the run. No thread waits for
+//!   a result that will not come.
+//! - **I3** Only started workers count. If the system grants fewer threads than requested, those do
+//!   all units. If it grants none, the caller does them all.
 //!
-//! One lock, taken twice per unit of some ten thousand inodes. Nothing else is locked while it is
-//! held.
+//! There is one lock, taken twice per unit of some ten thousand inodes. No other lock is taken
+//! while it is held.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,11 +30,11 @@ use crate::ScanError;
 /// Units ahead of the consumer, per worker.
 const WINDOW_PER_WORKER: usize = 2;
 
-/// How a run of units is done.
-pub(crate) struct Crew<'a> {
-    /// Worker threads.
+/// The threads of a scan, and its cancellation.
+pub(crate) struct WorkerPool<'a> {
+    /// Number of worker threads.
     pub(crate) threads: usize,
-    /// Asked before each unit.
+    /// Called before each unit. `true` cancels the run.
     pub(crate) cancel: Option<&'a (dyn Fn() -> bool + Send + Sync)>,
 }
 
@@ -52,7 +52,7 @@ struct Shared<R> {
     result: Condvar<Volume>,
 }
 
-/// Says that a worker has gone, however it went.
+/// Records the end of a worker, also after a panic.
 struct WorkerGuard<'a, R>(&'a Shared<R>);
 
 impl<R> Drop for WorkerGuard<'_, R> {
@@ -68,9 +68,9 @@ impl<R> Drop for WorkerGuard<'_, R> {
     }
 }
 
-impl Crew<'_> {
-    /// Does units `0..count`: each worker makes a state with `start` and calls `work` on it for one
-    /// unit after the other; the calling thread hands the results to `consume` in order.
+impl WorkerPool<'_> {
+    /// Runs units `0..count`. Each worker creates a state with `start` and calls `work` on it for
+    /// one unit after the other. The calling thread passes the results to `consume` in order.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl Crew<'_> {
         shared.state.into_inner().failure.map_or(Ok(()), Err)
     }
 
-    /// Does all units in the calling thread.
+    /// Runs all units in the calling thread.
     fn run_alone<S, R>(
         &self,
         count: usize,
@@ -138,7 +138,7 @@ impl Crew<'_> {
         self.cancel.is_some_and(|cancel| cancel())
     }
 
-    /// The next unit to do, waiting for room in the window (**I1**).
+    /// Returns the next unit, after waiting for room in the window (**I1**).
     fn take<R>(&self, shared: &Shared<R>, count: usize) -> Option<usize> {
         let is_cancelled = self.is_cancelled();
         let mut state = shared.state.lock();
@@ -160,8 +160,8 @@ impl Crew<'_> {
 }
 
 impl<R> Shared<R> {
-    /// Starts so many workers, or as many as can be had (**I3**), and returns how many they are. A
-    /// worker is counted before it runs: it may be gone before its start returns.
+    /// Starts up to `wanted` workers (**I3**) and returns how many were started. A worker is
+    /// counted before it runs, because it may end before its spawn returns.
     fn start<T>(&self, wanted: usize, spawn: impl Fn() -> io::Result<T>) -> usize {
         for started in 0..wanted {
             self.state.lock().workers += 1;

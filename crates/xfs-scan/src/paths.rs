@@ -1,29 +1,29 @@
 //! From links to paths.
 //!
-//! Owns: the table of all directories, and the walk up through it. Does **not** own: where the links
-//! come from: parent pointers and directory entries look the same here.
+//! Owns: the table of all directories, and the walk up through it. Does **not** own: the origin of
+//! the links. Parent pointers and directory entries look the same here.
 //!
-//! A directory takes 32 bytes and its name. How long its path is is worked out once, from its
-//! parent's; that finds cycles and broken chains before any path is written, and lets a path be
-//! written from its end into a buffer of the right size. Files of a directory tend to lie together:
-//! each worker keeps the paths of the directories that it met last.
+//! A directory takes 32 bytes and its name. Its path length is computed once, from that of its
+//! parent. This finds cycles and broken chains before any path is written. It also allows a path to
+//! be written from its end into a buffer of the right size. Files of one directory tend to lie
+//! together, so each worker caches the paths of recent directories.
 //!
 //! # Invariants
 //!
-//! - **I1** Directories are sorted by inode number, each is in the table once.
-//! - **I2** A directory with a path length has a parent whose path is shorter: walks up end.
+//! - **I1** Directories are sorted by inode number, and each is in the table once.
+//! - **I2** A directory with a path length has a parent with a shorter path, so walks up end.
 
 use crate::batch::Link;
 use crate::row::ByteList;
 
-/// Paths of directories that are longer are not shown; they are findings.
+/// Longer paths of directories are not shown, and are findings.
 pub(crate) const MAX_PATH_BYTES: u32 = 64 << 10;
 
-/// Paths of directories that a worker remembers.
-const REMEMBERED: usize = 256;
+/// Number of directory paths that a worker caches.
+const CACHED_PATHS: usize = 256;
 
 const NO_PARENT: u32 = u32::MAX;
-/// Lengths from here on mean that there is no path.
+/// From this value on, a length means that there is no path.
 const FIRST_BROKEN: u32 = u32::MAX - 4;
 const UNKNOWN: u32 = u32::MAX - 4;
 const IN_PROGRESS: u32 = u32::MAX - 3;
@@ -31,7 +31,7 @@ const CYCLE: u32 = u32::MAX - 2;
 const TOO_LONG: u32 = u32::MAX - 1;
 const UNREACHABLE: u32 = u32::MAX;
 
-/// Directories of one unit, with the first link of each.
+/// The directories of one unit, with the first link of each.
 #[derive(Default)]
 pub(crate) struct DirectoryPart {
     records: Vec<PartRecord>,
@@ -48,13 +48,13 @@ struct PartRecord {
 }
 
 impl DirectoryPart {
-    /// Memory that the table will take for these, with what is there while it is built.
+    /// Returns the memory that the table needs for these, including its construction.
     pub(crate) fn memory_bytes(&self) -> usize {
         let each = size_of::<PartRecord>() + size_of::<Directory>() + size_of::<(u64, u32)>();
         self.records.len() * each + 2 * self.names.len()
     }
 
-    /// Adds a directory. Numbers rise.
+    /// Adds a directory. Inode numbers must ascend.
     pub(crate) fn push(&mut self, ino: u64, generation: u32, link: Option<Link<'_>>) {
         let link = link.unwrap_or(Link { parent: u64::MAX, parent_generation: 0, name: b"" });
         self.records.push(PartRecord {
@@ -75,7 +75,7 @@ struct Directory {
     /// Position in the table.
     parent: u32,
     generation: u32,
-    /// Bytes of the path, 0 for the root; or why there is none.
+    /// Length of the path in bytes, 0 for the root, or the reason why there is none.
     path_length: u32,
     name_length: u8,
 }
@@ -86,23 +86,23 @@ pub(crate) struct DirectoryTable {
     names: Vec<u8>,
 }
 
-/// Why a link gives no path.
+/// The reason why a link gives no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoPath {
-    /// The parent is no directory of this volume.
+    /// The parent is not a directory of this volume.
     Missing,
-    /// The parent's number is used for another directory now.
+    /// The parent's inode number belongs to another directory now.
     Stale,
     /// The parent is its own ancestor.
     Cycle,
-    /// The path is longer than is shown.
+    /// The path is too long to show.
     TooLong,
-    /// No path leads to the parent; why is said there.
+    /// No path leads to the parent. Another finding has the reason.
     Unreachable,
 }
 
 impl DirectoryTable {
-    /// Joins the parts, which are in order, and works out which directories have paths.
+    /// Joins the parts, which are in order, and determines which directories have paths.
     pub(crate) fn new(parts: Vec<DirectoryPart>, root: u64) -> Self {
         let count = parts.iter().map(|part| part.records.len()).sum();
         let name_bytes = parts.iter().map(|part| part.names.len()).sum();
@@ -129,36 +129,36 @@ impl DirectoryTable {
         table
     }
 
-    /// How many directories there are.
+    /// Returns the number of directories.
     pub(crate) fn len(&self) -> usize {
         self.directories.len()
     }
 
-    /// The position of a directory in the table.
+    /// Returns the position of a directory in the table.
     pub(crate) fn position(&self, ino: u64) -> Option<usize> {
         self.directories.binary_search_by_key(&ino, |directory| directory.ino).ok()
     }
 
-    /// The position of a directory's parent.
+    /// Returns the position of a directory's parent.
     pub(crate) fn parent(&self, position: usize) -> Option<usize> {
         let directory = self.directories.get(position)?;
         (directory.parent != NO_PARENT).then_some(directory.parent as usize)
     }
 
-    /// The inode number of a directory.
+    /// Returns the inode number of a directory.
     pub(crate) fn ino(&self, position: usize) -> Option<u64> {
         self.directories.get(position).map(|directory| directory.ino)
     }
 
-    /// The positions of all directories that have a path, the longest path first.
-    pub(crate) fn by_falling_depth(&self) -> Vec<usize> {
+    /// Returns the positions of all directories that have a path, the longest path first.
+    pub(crate) fn by_descending_path_length(&self) -> Vec<usize> {
         let mut positions: Vec<usize> = (0..self.directories.len()).collect();
         positions.retain(|&position| self.path_length(position) < FIRST_BROKEN);
         positions.sort_unstable_by_key(|&position| std::cmp::Reverse(self.path_length(position)));
         positions
     }
 
-    /// The path of a directory; empty for one without.
+    /// Returns the path of a directory, empty if it has none.
     pub(crate) fn path(&self, ino: u64) -> Vec<u8> {
         let mut path = Vec::new();
         let position = self.position(ino);
@@ -194,7 +194,7 @@ impl DirectoryTable {
         }
     }
 
-    /// Gives every directory its path length, or why it has none.
+    /// Sets the path length of every directory, or the reason why it has none.
     fn measure(&mut self) {
         let mut chain = Vec::new();
         for index in 0..self.directories.len() {
@@ -206,7 +206,8 @@ impl DirectoryTable {
                 chain.push(at);
                 at = directory.parent as usize;
             }
-            // What stopped the walk: a directory that is done, none, or one of this very chain.
+            // The walk stopped at a measured directory, at a missing parent, or at a directory of
+            // this chain.
             let mut length = self.directories.get(at).map_or(UNREACHABLE, |last| last.path_length);
             let mut in_cycle = length == IN_PROGRESS;
             while let Some(member) = chain.pop() {
@@ -220,7 +221,7 @@ impl DirectoryTable {
         }
     }
 
-    /// Writes the path of a directory and a slash behind it.
+    /// Writes the path of a directory, followed by a slash.
     fn write_prefix(&self, position: usize, prefix: &mut Vec<u8>) -> Result<(), NoPath> {
         let Some(directory) = self.directories.get(position) else { return Err(NoPath::Missing) };
         match directory.path_length {
@@ -242,7 +243,7 @@ impl DirectoryTable {
             {
                 place.copy_from_slice(name);
             }
-            // The slash before the name is there already.
+            // The slash before the name is already there.
             end = start.saturating_sub(1);
             match self.directories.get(at.parent as usize) {
                 Some(parent) => at = parent,
@@ -264,7 +265,8 @@ fn lengthen(parent_length: u32, name_length: u8) -> u32 {
     if length > MAX_PATH_BYTES { TOO_LONG } else { length }
 }
 
-/// Whether a link that says `stated` means the directory that has `actual`. 0 says nothing.
+/// Returns whether a link with generation `stated` means the directory with generation `actual`. 0
+/// matches any.
 fn is_generation(stated: u32, actual: u32) -> bool {
     stated == 0 || stated == actual
 }
@@ -272,11 +274,11 @@ fn is_generation(stated: u32, actual: u32) -> bool {
 /// Writes paths for one worker.
 pub(crate) struct PathWriter<'a> {
     table: &'a DirectoryTable,
-    remembered: Vec<Remembered>,
+    cached: Vec<CachedPath>,
 }
 
 #[derive(Clone)]
-struct Remembered {
+struct CachedPath {
     ino: u64,
     generation: u32,
     result: Result<(), NoPath>,
@@ -285,25 +287,25 @@ struct Remembered {
 
 impl<'a> PathWriter<'a> {
     pub(crate) fn new(table: &'a DirectoryTable) -> Self {
-        let empty = Remembered {
+        let empty = CachedPath {
             ino: u64::MAX,
             generation: 0,
             result: Err(NoPath::Missing),
             prefix: Vec::new(),
         };
-        Self { table, remembered: vec![empty; REMEMBERED] }
+        Self { table, cached: vec![empty; CACHED_PATHS] }
     }
 
-    /// Adds the path that a link gives.
+    /// Appends the path that a link gives.
     #[inline]
     pub(crate) fn push_path(
         &mut self,
         link: &Link<'_>,
         paths: &mut ByteList,
     ) -> Result<(), NoPath> {
-        // Inode numbers of directories are often multiples of 32 or 64: mix the bits.
+        // Inode numbers of directories are often multiples of 32 or 64, so mix the bits.
         let mixed = link.parent.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
-        let Some(slot) = self.remembered.get_mut(mixed as usize) else {
+        let Some(slot) = self.cached.get_mut(mixed as usize) else {
             return Err(NoPath::Missing);
         };
         if slot.ino != link.parent {
@@ -321,7 +323,7 @@ impl<'a> PathWriter<'a> {
     }
 }
 
-fn fill(slot: &mut Remembered, table: &DirectoryTable, ino: u64) {
+fn fill(slot: &mut CachedPath, table: &DirectoryTable, ino: u64) {
     slot.ino = ino;
     let position = table.position(ino);
     slot.generation = position

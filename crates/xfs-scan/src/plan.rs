@@ -1,14 +1,15 @@
-//! What is read in which order: the inode chunks of a volume, cut into units of work.
+//! The read order: the inode chunks of a volume, divided into units of work.
 //!
-//! Owns: the list of chunks and its cutting. Does **not** own: the inode btrees, or reading inodes.
+//! Owns: the list of chunks and its division. Does **not** own: the inode btrees, or reading
+//! inodes.
 //!
-//! The list takes 16 bytes for each chunk of 64 inodes, in memory for the whole scan: 2.5 MB for ten
-//! million inodes. It is bounded by what the inode btrees hold on disk.
+//! The list takes 16 bytes per chunk of 64 inodes for the whole scan, which is 2.5 MB for ten
+//! million inodes. Its size is bounded by that of the inode btrees on disk.
 //!
 //! # Invariants
 //!
-//! - **I1** Units are in disk order, and so in the order of inode numbers. Their ranges of numbers do
-//!   not overlap: every inode number belongs to at most one unit.
+//! - **I1** Units are in disk order, and so in the order of inode numbers. Their ranges of numbers
+//!   do not overlap: every inode number belongs to at most one unit.
 
 use std::ops::Range;
 
@@ -18,21 +19,21 @@ use xfs_format::btree::BtreeFormat;
 use xfs_format::inode_chunk::{InodeChunk, InodeChunks};
 use xfs_format::{AgNumber, InodeNumber};
 
-use crate::parallel::Crew;
+use crate::parallel::WorkerPool;
 use crate::source::ScanSource;
 use crate::{Finding, FindingCode, ScanError};
 
-/// Chunks in a unit: 16,384 inodes, 8 MiB of 512-byte inodes.
+/// Chunks per unit: 16,384 inodes, 8 MiB of 512-byte inodes.
 pub(crate) const CHUNKS_PER_UNIT: usize = 256;
 
-/// Groups that are looked at before it is decided whether to go on.
+/// Groups that are read before the scan decides whether to continue.
 const GROUPS_PER_ROUND: u32 = 1024;
 
-/// The chunks of one allocation group, as far as its inode btree could be read.
+/// The readable chunks of one allocation group.
 struct GroupChunks {
     chunks: Vec<InodeChunk>,
     findings: Vec<Finding>,
-    /// Whether not even the root of the btree could be found.
+    /// Whether even the root of the btree could not be read.
     is_lost: bool,
 }
 
@@ -41,7 +42,7 @@ struct GroupChunks {
 pub(crate) struct Unit {
     pub(crate) group: AgNumber,
     range: Range<usize>,
-    /// The first inode number that could be in it.
+    /// The lowest inode number that the unit could contain.
     first: InodeNumber,
 }
 
@@ -53,13 +54,13 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Reads the inode btrees of all groups. What cannot be read is a finding.
+    /// Reads the inode btrees of all groups. Unreadable parts are findings.
     ///
-    /// A superblock may claim four thousand million groups: when a whole round of them is lost, the
+    /// A superblock may claim four thousand million groups. If a whole round of groups is lost, the
     /// rest is one finding.
     pub(crate) fn read(
         source: &ScanSource,
-        crew: &Crew<'_>,
+        pool: &WorkerPool<'_>,
         findings: &mut Vec<Finding>,
     ) -> Result<Self, ScanError> {
         let group_count = source.geometry().ag_count;
@@ -69,7 +70,7 @@ impl Plan {
             let count = GROUPS_PER_ROUND.min(group_count - next);
             let mut lost = 0;
             let mut round = Vec::new();
-            crew.run(
+            pool.run(
                 count as usize,
                 || (),
                 |(), index| Ok(read_group(source, AgNumber(next + index as u32))),
@@ -80,8 +81,10 @@ impl Plan {
                 },
             )?;
             if lost == GROUPS_PER_ROUND {
-                let message =
-                    format!("no inodes found in the {} groups from here", group_count - next);
+                let message = format!(
+                    "no inode btree could be read in the {} groups from here on",
+                    group_count - next
+                );
                 let finding = Finding::about(FindingCode::Corrupt, 0, message).in_group(next);
                 findings.push(Finding { ino: None, ..finding });
                 break;
@@ -95,7 +98,7 @@ impl Plan {
         Ok(Self::new(source, groups))
     }
 
-    /// Cuts the chunks of all groups, in the order of groups, into units.
+    /// Divides the chunks of all groups, in the order of groups, into units.
     fn new(source: &ScanSource, groups: Vec<Vec<InodeChunk>>) -> Self {
         let mut units = Vec::new();
         let mut inodes = 0;
@@ -114,35 +117,35 @@ impl Plan {
         Self { groups, units, inodes }
     }
 
-    /// Memory that it holds.
+    /// Returns the size of the plan in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         let chunks: usize = self.groups.iter().map(Vec::capacity).sum();
         chunks * size_of::<InodeChunk>() + self.units.capacity() * size_of::<Unit>()
     }
 
-    /// The units, in disk order.
+    /// Returns the units, in disk order.
     pub(crate) fn units(&self) -> &[Unit] {
         &self.units
     }
 
-    /// Inodes in use, as the inode btrees say.
+    /// Returns the number of used inodes, according to the inode btrees.
     pub(crate) const fn inodes(&self) -> u64 {
         self.inodes
     }
 
-    /// The chunks of a unit.
+    /// Returns the chunks of a unit.
     pub(crate) fn chunks(&self, unit: &Unit) -> &[InodeChunk] {
         let group = self.groups.get(unit.group.0 as usize);
         group.and_then(|chunks| chunks.get(unit.range.clone())).unwrap_or_default()
     }
 
-    /// Which unit an inode belongs to, if one does.
+    /// Returns the unit to which an inode number would belong.
     pub(crate) fn unit_of(&self, ino: u64) -> Option<usize> {
         self.units.partition_point(|unit| unit.first.0 <= ino).checked_sub(1)
     }
 }
 
-/// Inodes of a chunk that are in use.
+/// Returns the number of used inodes in a chunk.
 pub(crate) const fn allocated_count(chunk: &InodeChunk) -> u32 {
     chunk.allocated().count_ones()
 }
@@ -162,7 +165,7 @@ fn read_group(source: &ScanSource, group: AgNumber) -> GroupChunks {
     let mut leaf = Vec::new();
     loop {
         let more = leaves.read_next(&mut leaf);
-        // A leaf that is damaged in the middle has given what stands before.
+        // A leaf with a damaged record has returned the records before it.
         for &chunk in &leaf {
             push_chunk(&mut found, group, chunk);
         }
@@ -174,12 +177,12 @@ fn read_group(source: &ScanSource, group: AgNumber) -> GroupChunks {
     }
 }
 
-/// Adds a chunk, unless it overlaps the one before it (**I1**).
+/// Adds a chunk, unless it overlaps the previous one (**I1**).
 fn push_chunk(found: &mut GroupChunks, group: AgNumber, chunk: InodeChunk) {
     if let Some(last) = found.chunks.last()
         && !InodeChunks::may_follow(&chunk, last)
     {
-        let message = format!("the chunk at {} overlaps the one before it", chunk.start);
+        let message = format!("the chunk at {} overlaps the previous one", chunk.start);
         let finding = Finding::about(FindingCode::Corrupt, 0, message).in_group(group.0);
         found.findings.push(Finding { ino: None, ..finding });
         return;

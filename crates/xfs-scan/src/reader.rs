@@ -1,12 +1,13 @@
 //! From a unit of inode chunks to rows.
 //!
-//! Owns: large sequential reads past the buffer cache, and the decoding of every inode in them. Does
-//! **not** own: what is not in the inode itself: [`outside`](crate::outside) reads that, in disk
-//! order, once the unit's inodes are known.
+//! Owns: large sequential reads that bypass the buffer cache, and decoding every inode in them.
+//! Does **not** own: data that is not in the inode itself. [`out_of_line`](crate::out_of_line)
+//! reads that in disk order, once the unit's inodes are known.
 //!
 //! # Invariants
 //!
-//! - **I1** Every inode that the inode btree calls in use becomes a row or is covered by a finding.
+//! - **I1** Every inode that the inode btree marks as used becomes a row or is covered by a
+//!   finding.
 
 use xfs_buffer::{Error, IoError};
 use xfs_dir::linux_names;
@@ -15,39 +16,38 @@ use xfs_format::inode::{self, FileType, ForkFormat, ForkKind, InodeCore};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::parent::Parent;
 use xfs_format::{
-    AgBlock, AgInode, AgNumber, Corruption, DiskAddr, Geometry, InodeNumber, StructureAddress,
-    VerifyContext,
+    AgBlock, AgInode, AgNumber, Corruption, DiskAddr, Geometry, InodeNumber, Place, VerifyContext,
 };
 
-use crate::batch::{Batch, Item, Link, push_item};
-use crate::outside::Outside;
+use crate::batch::{Batch, Link, RowItem, push_item};
+use crate::out_of_line::OutOfLineReader;
 use crate::plan::allocated_count;
 use crate::row::Row;
 use crate::source::ScanSource;
 use crate::{Field, Finding, FindingCode, ScanOptions};
 
-/// The most that one read asks for. Larger ones gain nothing, and this stays in the processor's
-/// second-level cache until the inodes are decoded.
+/// The largest read. Larger ones gain nothing, and this size stays in the processor's second-level
+/// cache until the inodes are decoded.
 const READ_BYTES: usize = 512 << 10;
-/// What is asked for, piece by piece, after a large read has failed: one inode cluster or less.
+/// Size of the single reads after a large read has failed: at most one inode cluster.
 const RETRY_BYTES: usize = 8 << 10;
-/// Bytes of names that an inode is expected to need; a guess, to make room once.
+/// Estimated bytes of names per inode, for one allocation up front.
 const NAME_BYTES_GUESS: usize = 40;
 
-/// What a scan wants besides the cores.
+/// The data that a scan needs in addition to the inode cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    /// Parent pointers, in volumes that have them.
+pub(crate) struct ReadSelection {
+    /// Parent pointers, on volumes that have them.
     pub(crate) parents: bool,
-    /// Directory entries, in volumes without parent pointers.
+    /// Directory entries, on volumes without parent pointers.
     pub(crate) entries: bool,
     pub(crate) symlinks: bool,
     pub(crate) xattrs: bool,
-    /// Which blocks are shared with other files.
+    /// The blocks that are shared with other files.
     pub(crate) sharing: bool,
 }
 
-impl Wanted {
+impl ReadSelection {
     pub(crate) fn new(options: &ScanOptions, needs_paths: bool, source: &ScanSource) -> Self {
         let has_parents = source.has_parent_pointers();
         let fields = options.fields;
@@ -61,16 +61,16 @@ impl Wanted {
     }
 }
 
-/// Inodes that lie together on disk.
+/// Adjacent inodes on disk.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct InodeSpan {
     first: AgInode,
     count: u32,
-    /// Which of them are in use, from bit 0 on.
+    /// Bit map of the used ones, from bit 0 on.
     allocated: u64,
 }
 
-/// Rows of a unit, and what went wrong.
+/// The rows of a unit, and its findings.
 #[derive(Default)]
 pub(crate) struct UnitRows {
     pub(crate) batch: Batch,
@@ -81,34 +81,34 @@ pub(crate) struct UnitRows {
 pub(crate) struct UnitReader<'a> {
     source: &'a ScanSource,
     context: VerifyContext<'a>,
-    wanted: Wanted,
+    selection: ReadSelection,
     buffer: Vec<u8>,
 }
 
 impl<'a> UnitReader<'a> {
-    pub(crate) fn new(source: &'a ScanSource, wanted: Wanted) -> Self {
+    pub(crate) fn new(source: &'a ScanSource, selection: ReadSelection) -> Self {
         let context = source.cache.verify_context();
-        Self { source, context, wanted, buffer: vec![0; READ_BYTES] }
+        Self { source, context, selection, buffer: vec![0; READ_BYTES] }
     }
 
-    /// Reads the inodes of these chunks of a group. What they hold outside themselves is noted in
-    /// `outside`.
+    /// Reads the inodes of these chunks of a group. Data that lies outside the inodes is recorded
+    /// in `out_of_line`.
     pub(crate) fn read(
         &mut self,
         group: AgNumber,
         chunks: &[InodeChunk],
-        outside: &mut Outside<'_>,
+        out_of_line: &mut OutOfLineReader<'_>,
     ) -> UnitRows {
         let inodes: usize = chunks.iter().map(|chunk| allocated_count(chunk) as usize).sum();
         let mut out = UnitRows::default();
         out.batch.rows.reserve_exact(inodes);
-        if self.wanted.parents {
+        if self.selection.parents {
             out.batch.arena.reserve(inodes * NAME_BYTES_GUESS);
         }
-        let spans: Vec<Span> = chunks.iter().flat_map(spans).collect();
+        let spans: Vec<InodeSpan> = chunks.iter().flat_map(spans).collect();
         let mut rest = spans.as_slice();
         while let Some((run, after)) = split_run(rest, self.geometry()) {
-            self.read_run(group, run, &mut out, outside);
+            self.read_run(group, run, &mut out, out_of_line);
             rest = after;
         }
         out
@@ -121,9 +121,9 @@ impl<'a> UnitReader<'a> {
     fn read_run(
         &mut self,
         group: AgNumber,
-        run: &[Span],
+        run: &[InodeSpan],
         out: &mut UnitRows,
-        outside: &mut Outside<'_>,
+        out_of_line: &mut OutOfLineReader<'_>,
     ) {
         let Some(first) = run.first() else { return };
         let inode_size = self.geometry().inode_size as usize;
@@ -134,15 +134,15 @@ impl<'a> UnitReader<'a> {
             buffer.resize(length, 0);
         }
         let bytes = buffer.get_mut(..length).unwrap_or_default();
-        let readable = self.fill(group, first.first, bytes);
+        let errors = self.fill(group, first.first, bytes);
         let mut position = 0;
         for span in run {
             for index in SetBits(span.allocated) {
                 let start = position + index as usize * inode_size;
                 let inode = AgInode(span.first.0.saturating_add(index));
                 let number = self.geometry().join_inode(group, inode);
-                match (bytes.get(start..start + inode_size), readable.error_at(start)) {
-                    (Some(bytes), None) => self.decode(bytes, number, out, outside),
+                match (bytes.get(start..start + inode_size), errors.error_at(start)) {
+                    (Some(bytes), None) => self.decode(bytes, number, out, out_of_line),
                     (_, error) => note_unreadable(out, group, number, error),
                 }
             }
@@ -151,13 +151,13 @@ impl<'a> UnitReader<'a> {
         self.buffer = buffer;
     }
 
-    /// Fills `bytes` from the inode on; after a failure again in small pieces, so that only what
-    /// cannot be read is lost.
-    fn fill(&self, group: AgNumber, first: AgInode, bytes: &mut [u8]) -> Readable {
+    /// Fills `bytes` from the given inode on. If the large read fails, it reads small pieces, so
+    /// that only unreadable pieces are lost.
+    fn fill(&self, group: AgNumber, first: AgInode, bytes: &mut [u8]) -> RunErrors {
         let at = inode_byte_offset(self.geometry(), group, first);
         let device = self.source.cache.device();
         if device.read_at(at, bytes).is_ok() {
-            return Readable { failed: Vec::new() };
+            return RunErrors { failed: Vec::new() };
         }
         let mut failed = Vec::new();
         for (index, piece) in bytes.chunks_mut(RETRY_BYTES).enumerate() {
@@ -169,7 +169,7 @@ impl<'a> UnitReader<'a> {
                 failed.push((start, IoError { operation: "read", at, length_bytes, source }));
             }
         }
-        Readable { failed }
+        RunErrors { failed }
     }
 
     #[inline]
@@ -178,12 +178,12 @@ impl<'a> UnitReader<'a> {
         bytes: &[u8],
         number: InodeNumber,
         out: &mut UnitRows,
-        outside: &mut Outside<'_>,
+        out_of_line: &mut OutOfLineReader<'_>,
     ) {
         match self.verify(bytes, number) {
             Ok(core) if core.is_free() => self.note_free(out, number),
-            Ok(core) => self.add(&core, bytes, out, outside),
-            Err(corruption) => self.decode_again(number, corruption, out, outside),
+            Ok(core) => self.add(&core, bytes, out, out_of_line),
+            Err(corruption) => self.decode_again(number, corruption, out, out_of_line),
         }
     }
 
@@ -193,14 +193,15 @@ impl<'a> UnitReader<'a> {
             .and_then(|core| core.verify(bytes, &self.context).map(|()| core))
     }
 
-    /// Reads an inode of a live volume a few times more: it may have been half written.
+    /// Reads an inode of a live volume again a few times, as a write of it may have been in
+    /// progress.
     #[cold]
     fn decode_again(
         &self,
         number: InodeNumber,
         mut corruption: Corruption,
         out: &mut UnitRows,
-        outside: &mut Outside<'_>,
+        out_of_line: &mut OutOfLineReader<'_>,
     ) {
         let mut bytes = vec![0; self.geometry().inode_size as usize];
         for _ in 0..self.source.cache.rereads() {
@@ -211,26 +212,32 @@ impl<'a> UnitReader<'a> {
             }
             match self.verify(&bytes, number) {
                 Ok(core) if core.is_free() => return self.note_free(out, number),
-                Ok(core) => return self.add(&core, &bytes, out, outside),
+                Ok(core) => return self.add(&core, &bytes, out, out_of_line),
                 Err(again) => corruption = again,
             }
         }
         note_corrupt(out, number, corruption);
     }
 
-    /// An inode that the inode btree calls used and that is free. On a live volume it has been
-    /// freed since the btree was read.
+    /// Handles an inode that is free though the inode btree marks it as used. On a live volume it
+    /// has been freed since the btree was read.
     #[cold]
     fn note_free(&self, out: &mut UnitRows, number: InodeNumber) {
         if self.source.cache.rereads() != 0 {
             return;
         }
-        let message = "the inode btree calls it used, but it is free".to_owned();
+        let message = "the inode btree marks the inode as used, but it is free".to_owned();
         hide(out, Finding::about(FindingCode::Allocation, number.0, message), number);
     }
 
     #[inline]
-    fn add(&self, core: &InodeCore, bytes: &[u8], out: &mut UnitRows, outside: &mut Outside<'_>) {
+    fn add(
+        &self,
+        core: &InodeCore,
+        bytes: &[u8],
+        out: &mut UnitRows,
+        out_of_line: &mut OutOfLineReader<'_>,
+    ) {
         let is_internal = core.flags2.contains(inode::InodeFlags2::METADATA)
             || self.source.internal.contains(&core.number.0);
         if is_internal {
@@ -238,28 +245,28 @@ impl<'a> UnitReader<'a> {
         }
         let mut row = Row::new(core);
         let start = out.batch.arena.len();
-        let mut is_outside = false;
-        if core.has_attr_fork() && (self.wanted.parents || self.wanted.xattrs) {
+        let mut is_out_of_line = false;
+        if core.has_attr_fork() && (self.selection.parents || self.selection.xattrs) {
             match core.attr_format {
                 ForkFormat::Local => self.add_attrs(core, bytes, out),
-                _ => is_outside = core.attr_extents != 0,
+                _ => is_out_of_line = core.attr_extents != 0,
             }
         }
-        if self.wanted.symlinks && core.file_type() == Some(FileType::Symlink) {
+        if self.selection.symlinks && core.file_type() == Some(FileType::Symlink) {
             match core.data_format {
                 ForkFormat::Local => add_target(core, bytes, &mut out.batch.arena),
-                _ => is_outside = true,
+                _ => is_out_of_line = true,
             }
         }
-        if self.wanted.entries && core.file_type() == Some(FileType::Directory) {
-            is_outside = true;
+        if self.selection.entries && core.file_type() == Some(FileType::Directory) {
+            is_out_of_line = true;
         }
         out.batch.place_items(&mut row, start);
-        if self.wanted.sharing && row.is_reflink != 0 {
-            is_outside = true;
+        if self.selection.sharing && row.is_reflink != 0 {
+            is_out_of_line = true;
         }
-        if is_outside {
-            let error = outside.note(out.batch.rows.len(), core.number, bytes);
+        if is_out_of_line {
+            let error = out_of_line.note(out.batch.rows.len(), core.number, bytes);
             if let Some(error) = error {
                 note_part(out, core.number, &error);
             }
@@ -269,14 +276,14 @@ impl<'a> UnitReader<'a> {
 
     #[inline]
     fn add_attrs(&self, core: &InodeCore, bytes: &[u8], out: &mut UnitRows) {
-        let place = StructureAddress::Inode(core.number);
+        let place = Place::Inode(core.number);
         let fork = inode::fork(bytes, core, ForkKind::Attr);
-        let wanted = self.wanted;
+        let selection = self.selection;
         let arena = &mut out.batch.arena;
         let added = AttrShortForm::decode(fork, place).and_then(|attrs| {
             for entry in attrs.entries() {
                 let entry = entry?;
-                push_attr(arena, &entry, wanted, place)?;
+                push_attr(arena, &entry, selection, place)?;
             }
             Ok(())
         });
@@ -286,16 +293,16 @@ impl<'a> UnitReader<'a> {
     }
 }
 
-/// Keeps what is wanted of one attribute.
+/// Keeps the needed parts of one attribute.
 #[inline]
 pub(crate) fn push_attr(
     arena: &mut Vec<u8>,
     entry: &xfs_format::attr::AttrEntry<'_>,
-    wanted: Wanted,
-    place: StructureAddress,
+    selection: ReadSelection,
+    place: Place,
 ) -> Result<(), Corruption> {
     if entry.namespace == Namespace::Parent {
-        if wanted.parents
+        if selection.parents
             && let Some(parent) = Parent::decode(entry, place)?
         {
             let link = Link {
@@ -303,11 +310,11 @@ pub(crate) fn push_attr(
                 parent_generation: parent.generation,
                 name: parent.name,
             };
-            push_item(arena, Item::Link(link));
+            push_item(arena, RowItem::Link(link));
         }
-    } else if wanted.xattrs {
+    } else if selection.xattrs {
         for name in linux_names(entry.namespace, entry.name) {
-            push_item(arena, Item::Xattr(&name));
+            push_item(arena, RowItem::Xattr(&name));
         }
     }
     Ok(())
@@ -316,17 +323,17 @@ pub(crate) fn push_attr(
 fn add_target(core: &InodeCore, bytes: &[u8], arena: &mut Vec<u8>) {
     let fork = inode::fork(bytes, core, ForkKind::Data);
     let length = usize::try_from(core.size).unwrap_or(usize::MAX);
-    push_item(arena, Item::Symlink(fork.get(..length).unwrap_or(fork)));
+    push_item(arena, RowItem::Symlink(fork.get(..length).unwrap_or(fork)));
 }
 
-/// Which parts of a run could not be read.
-struct Readable {
-    /// Start of the piece in the run, and why.
+/// The pieces of a run that could not be read.
+struct RunErrors {
+    /// Offset of the piece in the run, and the error.
     failed: Vec<(usize, IoError)>,
 }
 
-impl Readable {
-    /// Why the inode at this offset of the run is not there.
+impl RunErrors {
+    /// Returns the error for the inode at this offset of the run.
     fn error_at(&self, offset: usize) -> Option<&IoError> {
         if self.failed.is_empty() {
             return None;
@@ -336,14 +343,14 @@ impl Readable {
     }
 }
 
-/// Where an inode lies on the device, in bytes: inode numbers of a group count along the disk.
+/// Returns the byte offset of an inode on the device. The inode numbers of a group follow the disk.
 fn inode_byte_offset(geometry: &Geometry, group: AgNumber, inode: AgInode) -> u64 {
     let start = geometry.ag_block_disk_addr(group, AgBlock(0));
     start.0 * 512 + (u64::from(inode.0) << geometry.inode_log)
 }
 
-/// The parts of a chunk that are on disk and have inodes in use.
-fn spans(chunk: &InodeChunk) -> impl Iterator<Item = Span> + use<> {
+/// Returns the parts of a chunk that exist on disk and have used inodes.
+fn spans(chunk: &InodeChunk) -> impl Iterator<Item = InodeSpan> + use<> {
     let (present, allocated, start) = (chunk.present(), chunk.allocated(), chunk.start);
     let mut next = 0;
     std::iter::from_fn(move || {
@@ -358,15 +365,18 @@ fn spans(chunk: &InodeChunk) -> impl Iterator<Item = Span> + use<> {
             let allocated = (allocated >> from) & mask;
             if allocated != 0 {
                 let first = AgInode(start.0.saturating_add(from));
-                return Some(Span { first, count, allocated });
+                return Some(InodeSpan { first, count, allocated });
             }
         }
         None
     })
 }
 
-/// Splits off the spans that follow each other on disk and fit one read; at least one.
-fn split_run<'s>(spans: &'s [Span], geometry: &Geometry) -> Option<(&'s [Span], &'s [Span])> {
+/// Splits off the spans that are adjacent on disk and fit one read, and at least one.
+fn split_run<'s>(
+    spans: &'s [InodeSpan],
+    geometry: &Geometry,
+) -> Option<(&'s [InodeSpan], &'s [InodeSpan])> {
     let most = READ_BYTES >> geometry.inode_log;
     let mut inodes = 0;
     let mut expected = spans.first()?.first;
@@ -382,7 +392,7 @@ fn split_run<'s>(spans: &'s [Span], geometry: &Geometry) -> Option<(&'s [Span], 
     spans.split_at_checked(length)
 }
 
-/// The positions of the bits that are set.
+/// The positions of the set bits.
 struct SetBits(u64);
 
 impl Iterator for SetBits {
@@ -399,8 +409,8 @@ impl Iterator for SetBits {
     }
 }
 
-/// Adds a finding that hides the inode, or lets the one before it hide it too: a lost block is one
-/// row, not one for each of its inodes.
+/// Adds a finding that hides the inode. If the previous finding has the same cause, it is extended,
+/// so that a lost block is one row and not one per inode.
 #[cold]
 fn hide(out: &mut UnitRows, finding: Finding, number: InodeNumber) {
     if let Some(last) = out.findings.last_mut()
@@ -423,7 +433,8 @@ fn note_unreadable(
     number: InodeNumber,
     error: Option<&IoError>,
 ) {
-    let mut finding = Finding::about(FindingCode::Io, number.0, "not read".to_owned());
+    let mut finding =
+        Finding::about(FindingCode::Io, number.0, "the inode was not read".to_owned());
     if let Some(error) = error {
         finding.message = error.to_string();
         finding.disk_address = Some(error.at.0);
@@ -436,7 +447,7 @@ fn note_corrupt(out: &mut UnitRows, number: InodeNumber, corruption: Corruption)
     hide(out, Finding::from_error(&Error::from(corruption)), number);
 }
 
-/// Notes that a part of an inode could not be read; its row is there without that part.
+/// Records that a part of an inode could not be read. Its row is emitted without that part.
 #[cold]
 pub(crate) fn note_part(out: &mut UnitRows, number: InodeNumber, error: &Error) {
     let mut finding = Finding::from_error(error);

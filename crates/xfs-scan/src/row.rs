@@ -1,8 +1,9 @@
-//! The row of one inode: how it is kept between reading and output, and how an output sees it.
+//! The row of one inode: its form between reading and output, and the view of it that an output
+//! gets.
 //!
 //! # Invariants
 //!
-//! - **I1** A [`Row`] has no padding and no pointer: a batch of rows is its own spill form.
+//! - **I1** A [`Row`] has no padding and no pointer, so a batch of rows can be spilled as it is.
 
 use std::borrow::Cow;
 
@@ -14,8 +15,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Nanoseconds between the start of the bigtime range and 1970.
 const EPOCH_NANOSECONDS: u64 = (1 << 31) * 1_000_000_000;
 
-/// A moment as nanoseconds since 1901-12-13 20:45:52 UTC: the one range that holds both forms of time
-/// stamp in 64 bits.
+/// A time as nanoseconds since 1901-12-13 20:45:52 UTC: the one range that holds both timestamp
+/// formats in 64 bits.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, Immutable,
 )]
@@ -23,19 +24,19 @@ const EPOCH_NANOSECONDS: u64 = (1 << 31) * 1_000_000_000;
 pub struct Moment(u64);
 
 impl Moment {
-    /// The moment of a time stamp. Every time stamp that a volume can hold is in range.
+    /// Converts a timestamp. Every timestamp that a volume can hold is in range.
     #[must_use]
     pub fn new(stamp: Timestamp) -> Self {
         Self(stamp.encode_bigtime().unwrap_or_default())
     }
 
-    /// Nanoseconds since 1970: the sign, and the magnitude.
+    /// Returns nanoseconds since 1970: whether they are negative, and the magnitude.
     #[must_use]
     pub const fn sign_and_nanoseconds(self) -> (bool, u64) {
         (self.0 < EPOCH_NANOSECONDS, self.0.abs_diff(EPOCH_NANOSECONDS))
     }
 
-    /// Nanoseconds since 1970, or `None` after 2262-04-11, where 64 bits with a sign end.
+    /// Returns nanoseconds since 1970, or `None` after 2262-04-11, where signed 64 bits end.
     #[must_use]
     pub fn nanoseconds(self) -> Option<i64> {
         let (is_negative, magnitude) = self.sign_and_nanoseconds();
@@ -43,30 +44,31 @@ impl Moment {
         Some(if is_negative { -magnitude } else { magnitude })
     }
 
-    /// Whole seconds since 1970, rounded down.
+    /// Returns whole seconds since 1970, rounded down.
     #[must_use]
     pub const fn seconds(self) -> i64 {
         (self.0 / 1_000_000_000) as i64 - (1 << 31)
     }
 }
 
-/// What is kept of one inode. Names, targets and attribute names are beside it in its batch.
+/// The stored attributes of one inode. Its links, target and attribute names are in the arena of
+/// its batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Row {
     /// Inode number.
     pub ino: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Filesystem blocks of both forks.
     pub fs_blocks: u64,
-    /// Last read.
+    /// Access time.
     pub atime: Moment,
-    /// Last change of the contents.
+    /// Modification time.
     pub mtime: Moment,
-    /// Last change of the inode.
+    /// Change time.
     pub ctime: Moment,
-    /// When the inode was made.
+    /// Birth time.
     pub btime: Moment,
     /// Extent records of the data fork.
     pub extents: u64,
@@ -76,7 +78,7 @@ pub struct Row {
     pub generation: u32,
     /// `st_mode`.
     pub mode: u32,
-    /// Links.
+    /// Number of links.
     pub nlink: u32,
     /// Owner.
     pub uid: u32,
@@ -84,20 +86,20 @@ pub struct Row {
     pub gid: u32,
     /// Project.
     pub project_id: u32,
-    /// Flags as `FS_IOC_FSGETXATTR` has them.
+    /// Flags in the form of `FS_IOC_FSGETXATTR`.
     pub xflags: u32,
-    /// Device number as XFS packs it; 0 where there is none.
+    /// Device number in the form of XFS, 0 if there is none.
     pub packed_rdev: u32,
-    /// Where the items of this row start in the arena of its batch.
+    /// Start of this row's items in the arena of its batch.
     pub(crate) items_start: u32,
-    /// How many bytes they take.
+    /// Length of the items in bytes.
     pub(crate) items_length: u32,
-    /// 1 where data blocks may be shared with another file.
+    /// 1 if data blocks may be shared with another file.
     pub(crate) is_reflink: u32,
 }
 
 impl Row {
-    /// The row of a verified inode.
+    /// Creates the row of a verified inode.
     #[must_use]
     pub fn new(core: &InodeCore) -> Self {
         Self {
@@ -124,13 +126,13 @@ impl Row {
         }
     }
 
-    /// What kind of file it is.
+    /// Returns the file type.
     #[must_use]
     pub const fn file_type(&self) -> Option<FileType> {
         FileType::from_mode(self.mode as u16)
     }
 
-    /// The type as a word.
+    /// Returns the file type as a word.
     #[must_use]
     pub const fn type_name(&self) -> &'static str {
         match self.file_type() {
@@ -145,7 +147,7 @@ impl Row {
         }
     }
 
-    /// The device number as `st_rdev` packs it on Linux; 0 where there is none.
+    /// Returns the device number in the form of Linux's `st_rdev`, 0 if there is none.
     #[must_use]
     pub const fn rdev(&self) -> u64 {
         let DeviceNumber { major, minor } = DeviceNumber::decode(self.packed_rdev);
@@ -154,24 +156,24 @@ impl Row {
     }
 }
 
-/// Which volume a row is of.
+/// The volume to which a row belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeLabel {
     /// Its UUID.
     pub uuid: Uuid,
-    /// Its label, without the padding. Bytes: nothing says that it is UTF-8.
+    /// Its label, without the padding. It may not be UTF-8.
     pub label: Vec<u8>,
 }
 
 impl VolumeLabel {
-    /// The label for an output that holds only text.
+    /// Returns the label for an output that holds only text.
     #[must_use]
     pub fn label_text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.label)
     }
 }
 
-/// A list of byte strings that is filled again and again without allocating.
+/// A list of byte strings that is refilled without allocating.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByteList {
     bytes: Vec<u8>,
@@ -179,7 +181,7 @@ pub struct ByteList {
 }
 
 impl ByteList {
-    /// Empties it; its memory stays.
+    /// Empties the list and keeps its memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -190,31 +192,31 @@ impl ByteList {
         self.push_with(|bytes| bytes.extend_from_slice(item));
     }
 
-    /// Adds one string, which `write` appends to the bytes it is handed.
+    /// Adds one string, which `write` appends to the given bytes.
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.bytes);
         self.ends.push(self.bytes.len());
     }
 
-    /// How many there are.
+    /// Returns the number of strings.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// How long they are together.
+    /// Returns their total length.
     #[must_use]
     pub fn byte_length(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The strings, in order.
+    /// Returns the strings, in order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).filter_map(|(start, &end)| self.bytes.get(start..end))
@@ -228,20 +230,21 @@ pub struct RowView<'a> {
     pub row: &'a Row,
     /// Its allocation group.
     pub ag: u32,
-    /// Logarithm of the 512-byte units in a filesystem block.
+    /// Logarithm of the number of 512-byte units in a filesystem block.
     pub block_units_log: u8,
-    /// All its paths; empty where they were not asked for, and for an orphan.
+    /// All its paths. Empty for an orphan, and if paths were not requested.
     pub paths: &'a ByteList,
     /// Whether no path leads to it.
     pub is_orphan: bool,
-    /// Target, where it was asked for and it is a symbolic link.
+    /// The target, if it was requested and the inode is a symbolic link.
     pub symlink: Option<&'a [u8]>,
-    /// Names of its attributes, where they were asked for.
+    /// The names of its attributes, if they were requested.
     pub xattrs: &'a ByteList,
 }
 
 impl RowView<'_> {
-    /// Allocated space in units of 512 bytes. The verifier bounds the count by the volume's size.
+    /// Returns the allocated space in units of 512 bytes. The verifier bounds the count by the
+    /// volume's size.
     #[must_use]
     pub const fn blocks(&self) -> u64 {
         self.row.fs_blocks << self.block_units_log

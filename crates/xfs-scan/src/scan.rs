@@ -1,4 +1,4 @@
-//! The scan itself: which step follows which.
+//! The steps of a scan and their order.
 //!
 //! ```text
 //!                  plan ─> read units ─────────────────────────> emit        without paths
@@ -6,8 +6,8 @@
 //!                  plan ─> read units ─> join ─> directories ─> emit        without them
 //! ```
 //!
-//! Each arrow out of "read units" carries rows that wait: in memory, or in the spill file when that
-//! is used up. Each step uses all threads.
+//! Each arrow out of "read units" carries rows that wait, in memory or in the spill file when
+//! memory is used up. Each step uses all threads.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,47 +16,47 @@ use xfs_sync::{AtomicU64, Mutex, Volume};
 
 use crate::accounting::{Account, Accounts};
 use crate::batch::Batch;
-use crate::emit::{Emission, Emitted, Emitter, Part};
+use crate::emit::{EmitContext, Emitted, EmittedPart, Emitter};
 use crate::links::{LinkBuckets, LinkRuns, UnitLinks};
-use crate::memory::{Memory, Stored};
+use crate::memory::{Memory, StoredBatch};
 use crate::options::{Progress, ScanOptions};
-use crate::output::{Appender, Encoding, Output, Piece, Rows, Trailer};
-use crate::outside::{Outside, Scope};
-use crate::parallel::Crew;
+use crate::out_of_line::{OutOfLineReader, VolumeContext};
+use crate::output::{Appender, Encoding, Output, OutputPiece, Rows, Trailer};
+use crate::parallel::WorkerPool;
 use crate::paths::{DirectoryPart, DirectoryTable};
 use crate::plan::Plan;
-use crate::reader::{UnitReader, UnitRows, Wanted};
+use crate::reader::{ReadSelection, UnitReader, UnitRows};
 use crate::source::ScanSource;
 use crate::summary::Summary;
 use crate::{Field, Finding, ScanError};
 
-/// Memory kept for each thread: read buffers, and pieces on their way to the output.
+/// Memory set aside per thread, for read buffers and pieces on their way to the output.
 const THREAD_BYTES: u64 = 24 << 20;
-/// Rows of accounting in one piece of output.
+/// Accounting rows per piece of output.
 const ACCOUNTS_PER_PIECE: usize = 16 << 10;
 
-/// What a scan has found.
+/// The result of a scan.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct ScanReport {
-    /// Rows of inodes.
+    /// Number of inode rows.
     pub inodes: u64,
-    /// Findings: if there are any, something is missing from the rows, or wrong on a volume.
+    /// Number of findings. If there are any, rows are missing or a volume is damaged.
     pub findings: u64,
-    /// Inode numbers that have no row because of a finding.
+    /// Number of inodes that have no row because of a finding.
     pub missing_inodes: u64,
-    /// Bytes that went to the spill file.
+    /// Number of bytes written to the spill file.
     pub spilled_bytes: u64,
-    /// The figures for a report, where they were asked for.
+    /// The summary, if it was requested.
     pub summary: Option<Summary>,
 }
 
-/// Scans volumes, one after the other, into one output; into none, for the summary alone.
+/// Scans volumes, one after the other, into one output. Without an output only the summary is made.
 ///
 /// # Errors
 ///
-/// What keeps the output from being complete. Damage on a volume does not: it becomes rows of the
-/// output, and is counted in the report.
+/// An error that keeps the output from being complete. Damage on a volume is not an error: it
+/// becomes rows of the output and is counted in the report.
 pub fn scan(
     sources: &[ScanSource],
     options: &ScanOptions,
@@ -69,9 +69,9 @@ pub fn scan(
     let threads = choose_threads(options)?;
     let limit = options.memory_bytes.saturating_sub(THREAD_BYTES * threads as u64);
     let summary_now = options.summary.then(now_seconds);
-    let mut run = Run {
+    let mut run = ScanRun {
         options,
-        crew: Crew { threads, cancel: options.cancel.as_deref() },
+        pool: WorkerPool { threads, cancel: options.cancel.as_deref() },
         encoding: encoding.as_ref(),
         appender,
         report: ScanReport { summary: summary_now.map(Summary::new), ..ScanReport::default() },
@@ -84,7 +84,7 @@ pub fn scan(
         run.scan_volume(source, &memory)?;
         run.report.spilled_bytes += memory.spilled_bytes();
     }
-    let Run { appender, report, .. } = run;
+    let ScanRun { appender, report, .. } = run;
     if let Some(appender) = appender {
         let ScanReport { inodes, findings, missing_inodes, .. } = report;
         appender.finish(Trailer { inodes, findings, missing_inodes })?;
@@ -92,7 +92,8 @@ pub fn scan(
     Ok(report)
 }
 
-/// As many threads as were asked for; else one for each processor, as far as half of the memory goes.
+/// Returns the requested number of threads, or one per processor as far as half of the memory
+/// allows.
 fn choose_threads(options: &ScanOptions) -> Result<usize, ScanError> {
     let allowed = options.memory_bytes;
     let threads = match options.threads {
@@ -110,16 +111,16 @@ fn choose_threads(options: &ScanOptions) -> Result<usize, ScanError> {
     Ok(threads)
 }
 
-/// A unit that was read and waits.
-struct Waiting {
-    rows: Stored,
+/// A unit that was read and waits for the next step.
+struct StoredUnit {
+    rows: StoredBatch,
     findings: Vec<Finding>,
     directories: DirectoryPart,
 }
 
-struct Run<'a, 'w> {
+struct ScanRun<'a, 'w> {
     options: &'a ScanOptions,
-    crew: Crew<'a>,
+    pool: WorkerPool<'a>,
     encoding: Option<&'a Encoding>,
     appender: Option<Appender<'w>>,
     summary_now: Option<i64>,
@@ -128,7 +129,7 @@ struct Run<'a, 'w> {
     inodes_read: u64,
 }
 
-impl Run<'_, '_> {
+impl ScanRun<'_, '_> {
     fn needs_paths(&self) -> bool {
         self.options.fields.contains(Field::Paths)
             || self.options.summary
@@ -144,15 +145,15 @@ impl Run<'_, '_> {
             appender.begin_volume(&source.volume)?;
         }
         let mut findings = Vec::new();
-        let plan = Plan::read(source, &self.crew, &mut findings)?;
-        memory.demand(plan.memory_bytes())?;
+        let plan = Plan::read(source, &self.pool, &mut findings)?;
+        memory.reserve_table(plan.memory_bytes())?;
         self.inodes_total += plan.inodes();
         let needs_paths = self.needs_paths();
-        let scope = Scope {
+        let scope = VolumeContext {
             source,
             plan: &plan,
             memory,
-            wanted: Wanted::new(self.options, needs_paths, source),
+            selection: ReadSelection::new(self.options, needs_paths, source),
             blocks_listed: AtomicU64::new(0),
         };
         self.emit_findings(source, memory, findings)?;
@@ -160,55 +161,55 @@ impl Run<'_, '_> {
     }
 
     /// Reads units and emits their rows at once.
-    fn scan_straight(&mut self, scope: &Scope<'_>) -> Result<(), ScanError> {
-        let emission = self.emission(scope.source, scope.memory, None);
+    fn scan_straight(&mut self, scope: &VolumeContext<'_>) -> Result<(), ScanError> {
+        let context = self.context(scope.source, scope.memory, None);
         let units = scope.plan.units();
         let units_per_piece = self.units_per_piece();
-        let Self { options, crew, appender, report, inodes_read, inodes_total, .. } = self;
-        crew.run(
+        let Self { options, pool, appender, report, inodes_read, inodes_total, .. } = self;
+        pool.run(
             units.len().div_ceil(units_per_piece),
             || {
                 (
-                    UnitReader::new(scope.source, scope.wanted),
-                    Outside::new(scope),
-                    Emitter::new(&emission),
+                    UnitReader::new(scope.source, scope.selection),
+                    OutOfLineReader::new(scope),
+                    Emitter::new(&context),
                 )
             },
-            |(reader, outside, emitter), piece| {
+            |(reader, out_of_line, emitter), piece| {
                 let units = units.chunks(units_per_piece).nth(piece).unwrap_or_default();
                 emitter.emit(units.iter().map(|unit| {
-                    let mut rows = reader.read(unit.group, scope.plan.chunks(unit), outside);
-                    outside.read(&mut rows)?;
+                    let mut rows = reader.read(unit.group, scope.plan.chunks(unit), out_of_line);
+                    out_of_line.read(&mut rows)?;
                     Ok((unit.group, rows.batch, rows.findings))
                 }))
             },
             |_, emitted: Emitted| {
                 *inodes_read += emitted.inodes;
-                take((appender, scope.memory), report, emitted)?;
-                tell(options, *inodes_read, report.inodes, *inodes_total);
+                append_emitted((appender, scope.memory), report, emitted)?;
+                report_progress(options, *inodes_read, report.inodes, *inodes_total);
                 Ok(())
             },
         )
     }
 
-    /// Reads all units, then resolves paths, then emits.
-    fn scan_with_paths(&mut self, scope: &Scope<'_>) -> Result<(), ScanError> {
+    /// Reads all units, resolves paths, and emits.
+    fn scan_with_paths(&mut self, scope: &VolumeContext<'_>) -> Result<(), ScanError> {
         let (mut waiting, links) = self.read_units(scope)?;
-        if scope.wanted.entries {
+        if scope.selection.entries {
             waiting = self.join_links(scope, waiting, links)?;
         }
         let parts = waiting.iter_mut().map(|unit| std::mem::take(&mut unit.directories));
         let table = DirectoryTable::new(parts.collect(), scope.source.root.0);
-        let emission = self.emission(scope.source, scope.memory, Some(&table));
+        let context = self.context(scope.source, scope.memory, Some(&table));
         let units = scope.plan.units();
         let waiting = units.iter().map(|unit| unit.group).zip(waiting);
         let pieces = into_pieces(waiting, self.units_per_piece());
         let mut accounts = Accounts::default();
         let block_units_log = scope.source.geometry().block_log - 9;
-        let Self { options, crew, appender, report, inodes_read, inodes_total, .. } = self;
-        crew.run(
+        let Self { options, pool, appender, report, inodes_read, inodes_total, .. } = self;
+        pool.run(
             pieces.len(),
-            || Emitter::new(&emission),
+            || Emitter::new(&context),
             |emitter, index| {
                 let piece = pieces.get(index).map(|piece| std::mem::take(&mut *piece.lock()));
                 emitter.emit(
@@ -221,8 +222,8 @@ impl Run<'_, '_> {
                 if let Some(part) = emitted.accounts.take() {
                     accounts.merge(*part, block_units_log);
                 }
-                take((appender, scope.memory), report, emitted)?;
-                tell(options, *inodes_read, report.inodes, *inodes_total);
+                append_emitted((appender, scope.memory), report, emitted)?;
+                report_progress(options, *inodes_read, report.inodes, *inodes_total);
                 Ok(())
             },
         )?;
@@ -250,37 +251,37 @@ impl Run<'_, '_> {
 
     fn read_units(
         &mut self,
-        scope: &Scope<'_>,
-    ) -> Result<(Vec<Waiting>, Vec<LinkBuckets>), ScanError> {
+        scope: &VolumeContext<'_>,
+    ) -> Result<(Vec<StoredUnit>, Vec<LinkBuckets>), ScanError> {
         let units = scope.plan.units();
         let links = Mutex::<_, Volume>::new(Vec::new());
         let mut waiting = Vec::with_capacity(units.len());
-        let Self { options, crew, report, inodes_read, inodes_total, .. } = self;
-        crew.run(
+        let Self { options, pool, report, inodes_read, inodes_total, .. } = self;
+        pool.run(
             units.len(),
             || ReadWorker {
-                reader: UnitReader::new(scope.source, scope.wanted),
-                outside: Outside::new(scope),
+                reader: UnitReader::new(scope.source, scope.selection),
+                out_of_line: OutOfLineReader::new(scope),
                 links: &links,
             },
             |worker, index| {
                 let Some(unit) = units.get(index) else { return Err(ScanError::WorkerLost) };
                 let chunks = scope.plan.chunks(unit);
-                let mut rows = worker.reader.read(unit.group, chunks, &mut worker.outside);
-                worker.outside.read(&mut rows)?;
+                let mut rows = worker.reader.read(unit.group, chunks, &mut worker.out_of_line);
+                worker.out_of_line.read(&mut rows)?;
                 let count = rows.batch.rows.len() as u64;
                 let UnitRows { batch, findings } = rows;
-                // Without parent pointers the links are still to come.
-                let directories = if scope.wanted.parents {
+                // Without parent pointers the links arrive in the join.
+                let directories = if scope.selection.parents {
                     note_directories(&batch, scope.memory)?
                 } else {
                     DirectoryPart::default()
                 };
-                Ok((count, Waiting { rows: scope.memory.store(batch)?, findings, directories }))
+                Ok((count, StoredUnit { rows: scope.memory.store(batch)?, findings, directories }))
             },
             |_, (count, unit)| {
                 *inodes_read += count;
-                tell(options, *inodes_read, report.inodes, *inodes_total);
+                report_progress(options, *inodes_read, report.inodes, *inodes_total);
                 waiting.push(unit);
                 Ok(())
             },
@@ -288,22 +289,22 @@ impl Run<'_, '_> {
         Ok((waiting, links.into_inner()))
     }
 
-    /// Puts directory entries beside the rows that they name.
+    /// Adds directory entries to the rows that they name.
     fn join_links(
         &mut self,
-        scope: &Scope<'_>,
-        waiting: Vec<Waiting>,
+        scope: &VolumeContext<'_>,
+        waiting: Vec<StoredUnit>,
         links: Vec<LinkBuckets>,
-    ) -> Result<Vec<Waiting>, ScanError> {
+    ) -> Result<Vec<StoredUnit>, ScanError> {
         let memory = scope.memory;
         let runs = LinkRuns::new(waiting.len(), links, memory).into_units();
         let work: Vec<_> = waiting
             .into_iter()
             .zip(runs)
-            .map(|pair| Mutex::<Option<(Waiting, UnitLinks)>, Volume>::new(Some(pair)))
+            .map(|pair| Mutex::<Option<(StoredUnit, UnitLinks)>, Volume>::new(Some(pair)))
             .collect();
         let mut joined = Vec::with_capacity(work.len());
-        self.crew.run(
+        self.pool.run(
             work.len(),
             || (),
             |(), index| {
@@ -312,7 +313,7 @@ impl Run<'_, '_> {
                 let mut findings = unit.findings;
                 let batch = links.join(memory.load(unit.rows)?, memory, &mut findings)?;
                 let directories = note_directories(&batch, memory)?;
-                Ok(Waiting { rows: memory.store(batch)?, findings, directories })
+                Ok(StoredUnit { rows: memory.store(batch)?, findings, directories })
             },
             |_, unit| {
                 joined.push(unit);
@@ -322,16 +323,16 @@ impl Run<'_, '_> {
         Ok(joined)
     }
 
-    fn emission<'e>(
+    fn context<'e>(
         &self,
         source: &'e ScanSource,
         memory: &'e Memory,
         directories: Option<&'e DirectoryTable>,
-    ) -> Emission<'e>
+    ) -> EmitContext<'e>
     where
         Self: 'e,
     {
-        Emission {
+        EmitContext {
             source,
             memory,
             encoding: self.encoding,
@@ -347,34 +348,34 @@ impl Run<'_, '_> {
         memory: &Memory,
         findings: Vec<Finding>,
     ) -> Result<(), ScanError> {
-        let emission = self.emission(source, memory, None);
+        let context = self.context(source, memory, None);
         let none = Batch::default();
         let group = xfs_format::AgNumber(0);
-        let emitted = Emitter::new(&emission).emit([Ok((group, none, findings))])?;
-        take((&mut self.appender, memory), &mut self.report, emitted)
+        let emitted = Emitter::new(&context).emit([Ok((group, none, findings))])?;
+        append_emitted((&mut self.appender, memory), &mut self.report, emitted)
     }
 }
 
-/// A worker that reads; what links it has found outlive it.
+/// A reading worker. When it ends it hands over the links that it has found.
 struct ReadWorker<'a> {
     reader: UnitReader<'a>,
-    outside: Outside<'a>,
+    out_of_line: OutOfLineReader<'a>,
     links: &'a Mutex<Vec<LinkBuckets>, Volume>,
 }
 
 impl Drop for ReadWorker<'_> {
     fn drop(&mut self) {
-        self.links.lock().push(std::mem::take(&mut self.outside.links));
+        self.links.lock().push(std::mem::take(&mut self.out_of_line.links));
     }
 }
 
-/// The directories among the rows, with the link of each.
+/// Collects the directories among the rows, each with its first link.
 fn note_directories(batch: &Batch, memory: &Memory) -> Result<DirectoryPart, ScanError> {
     let mut directories = DirectoryPart::default();
     for row in batch.rows.iter().filter(|row| row.file_type() == Some(FileType::Directory)) {
         directories.push(row.ino, row.generation, batch.items(row).links().next());
     }
-    memory.demand(directories.memory_bytes())?;
+    memory.reserve_table(directories.memory_bytes())?;
     Ok(directories)
 }
 
@@ -383,11 +384,11 @@ fn now_seconds() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-type PieceUnits = Vec<(xfs_format::AgNumber, Waiting)>;
+type PieceUnits = Vec<(xfs_format::AgNumber, StoredUnit)>;
 
-/// Units in groups, each to be taken by one worker.
+/// Groups units into pieces, of which each is taken by one worker.
 fn into_pieces(
-    units: impl Iterator<Item = (xfs_format::AgNumber, Waiting)>,
+    units: impl Iterator<Item = (xfs_format::AgNumber, StoredUnit)>,
     units_per_piece: usize,
 ) -> Vec<Mutex<PieceUnits, Volume>> {
     let mut pieces: Vec<PieceUnits> = Vec::new();
@@ -400,7 +401,7 @@ fn into_pieces(
     pieces.into_iter().map(Mutex::new).collect()
 }
 
-fn take(
+fn append_emitted(
     (appender, memory): (&mut Option<Appender<'_>>, &Memory),
     report: &mut ScanReport,
     emitted: Emitted,
@@ -414,11 +415,11 @@ fn take(
     let Some(appender) = appender else { return Ok(()) };
     for part in emitted.parts {
         let piece = match part {
-            Part::Piece(piece) => piece,
-            Part::Spilled(spilled, facts) => {
+            EmittedPart::Piece(piece) => piece,
+            EmittedPart::Spilled(spilled, facts) => {
                 let mut lines = Vec::new();
                 memory.append(spilled, &mut lines)?;
-                Piece { rows: Some(Rows::Lines(lines)), facts }
+                OutputPiece { rows: Some(Rows::Lines(lines)), facts }
             }
         };
         appender.append(piece)?;
@@ -426,7 +427,12 @@ fn take(
     Ok(())
 }
 
-fn tell(options: &ScanOptions, inodes_read: u64, inodes_written: u64, inodes_total: u64) {
+fn report_progress(
+    options: &ScanOptions,
+    inodes_read: u64,
+    inodes_written: u64,
+    inodes_total: u64,
+) {
     if let Some(progress) = &options.progress {
         progress(Progress { inodes_read, inodes_written, inodes_total });
     }

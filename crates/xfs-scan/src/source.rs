@@ -1,4 +1,4 @@
-//! A volume as a scan is given it.
+//! A volume as the input of a scan.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use xfs_format::{Geometry, InodeNumber, Superblock};
 
 use crate::row::VolumeLabel;
 
-/// A volume to scan: its device and geometry, and what its superblock says about inodes.
+/// A volume to scan: its device and geometry, and the inode numbers in its superblock.
 #[derive(Clone)]
 pub struct ScanSource {
     pub(crate) cache: Arc<BufferCache>,
     pub(crate) volume: VolumeLabel,
     pub(crate) root: InodeNumber,
-    /// Inodes of the filesystem itself: no directory names them, and they have no rows.
+    /// The filesystem's own inodes. No directory names them, and they have no rows.
     pub(crate) internal: Vec<u64>,
 }
 
 impl ScanSource {
-    /// The volume behind `cache`, whose superblock is `superblock`.
+    /// Creates the source for the volume of `cache`, whose superblock is `superblock`.
     #[must_use]
     pub fn new(cache: Arc<BufferCache>, superblock: &Superblock) -> Self {
         let realtime = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];
@@ -36,13 +36,13 @@ impl ScanSource {
         }
     }
 
-    /// Sizes of the volume.
+    /// Returns the geometry of the volume.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         self.cache.geometry()
     }
 
-    /// Whether every inode says itself where it is named.
+    /// Returns whether every inode stores the directories that name it.
     #[must_use]
     pub fn has_parent_pointers(&self) -> bool {
         self.geometry().has_incompat(IncompatFeatures::PARENT)

@@ -1,11 +1,11 @@
-//! A report over a volume that a person reads: who uses it, for what, since when.
+//! A summary of volumes for people: who uses the space, for what, and since when.
 //!
 //! Owns: the figures, and their printed form. Does **not** own: exact accounting of shared blocks
-//! ([`accounting`](crate::accounting)): space here is what each inode says that it has.
+//! ([`accounting`](crate::accounting)). Space here is what each inode claims.
 //!
 //! # Memory
 //!
-//! Fixed, but for a sum for each owner, and 12 bytes for each directory while the volume is scanned.
+//! Fixed, except for one sum per owner, and 12 bytes per directory during the scan of a volume.
 
 mod describe;
 mod report;
@@ -17,11 +17,11 @@ use xfs_format::inode::FileType;
 
 use crate::row::{ByteList, RowView};
 
-/// How many of the biggest are named.
+/// Length of the lists of largest inodes.
 const BIGGEST: usize = 10;
-/// Size and fan-out classes: 0, then one for each power of two.
+/// Number of classes by size or fan-out: 0, then one per power of two.
 const CLASSES: usize = 65;
-/// Upper bounds of the classes of age, in days, with their names. The last has none.
+/// Upper bounds of the age classes in days, with their names. The last class has no bound.
 const AGES: [(u64, &str); 7] = [
     (1, "a day"),
     (7, "a week"),
@@ -33,10 +33,10 @@ const AGES: [(u64, &str); 7] = [
 ];
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// Inodes and their space.
+/// Totals over some inodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Share {
-    /// Inodes.
+pub struct InodeTotals {
+    /// Number of inodes.
     pub inodes: u64,
     /// Sum of their sizes in bytes.
     pub size: u64,
@@ -44,7 +44,7 @@ pub struct Share {
     pub allocated: u64,
 }
 
-impl Share {
+impl InodeTotals {
     fn add(&mut self, other: Self) {
         self.inodes += other.inodes;
         self.size = self.size.saturating_add(other.size);
@@ -52,40 +52,40 @@ impl Share {
     }
 }
 
-/// One of the biggest: its measure, and what is known of it.
+/// One of the largest inodes by some measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Big {
+pub struct RankedInode {
     /// Bytes, entries or extents.
     pub measure: u64,
     /// Its inode number.
     pub ino: u64,
-    /// Its first path; empty for an orphan.
+    /// Its first path, empty for an orphan.
     pub path: Vec<u8>,
 }
 
-/// Of two that are as big the one with the lower number counts as bigger.
-impl Ord for Big {
+/// With equal measures, the lower inode number ranks higher.
+impl Ord for RankedInode {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |big: &Self| (big.measure, Reverse(big.ino));
         key(self).cmp(&key(other)).then_with(|| self.path.cmp(&other.path))
     }
 }
 
-impl PartialOrd for Big {
+impl PartialOrd for RankedInode {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-/// The biggest by some measure.
+/// The largest inodes by some measure.
 #[derive(Clone, Debug, Default)]
-struct Top(BinaryHeap<Reverse<Big>>);
+struct TopInodes(BinaryHeap<Reverse<RankedInode>>);
 
-impl Top {
+impl TopInodes {
     fn add(&mut self, measure: u64, ino: u64, path: impl FnOnce() -> Vec<u8>) {
         let is_full = self.0.len() == BIGGEST;
         let least = self.0.peek().map_or((0, u64::MAX), |Reverse(big)| (big.measure, big.ino));
-        // As `Big` is ordered, so that the order in which they come does not matter.
+        // The same order as that of `RankedInode`, so that the order of arrival does not matter.
         let is_bigger = (measure, Reverse(ino)) > (least.0, Reverse(least.1));
         if measure == 0 || (is_full && !is_bigger) {
             return;
@@ -93,64 +93,64 @@ impl Top {
         if is_full {
             self.0.pop();
         }
-        self.0.push(Reverse(Big { measure, ino, path: path() }));
+        self.0.push(Reverse(RankedInode { measure, ino, path: path() }));
     }
 
-    fn sorted(&self) -> Vec<&Big> {
+    fn sorted(&self) -> Vec<&RankedInode> {
         let mut all: Vec<_> = self.0.iter().map(|Reverse(big)| big).collect();
         all.sort_by_key(|big| (Reverse(big.measure), big.ino));
         all
     }
 }
 
-/// Figures over all rows.
+/// The figures over all rows.
 #[derive(Clone, Debug)]
 pub struct Summary {
     now_seconds: i64,
-    total: Share,
-    by_type: BTreeMap<&'static str, Share>,
-    by_owner: HashMap<u32, Share>,
-    by_size: [Share; CLASSES],
-    by_age: [Share; AGES.len()],
-    by_extents: [Share; CLASSES],
+    total: InodeTotals,
+    by_type: BTreeMap<&'static str, InodeTotals>,
+    by_owner: HashMap<u32, InodeTotals>,
+    by_size: [InodeTotals; CLASSES],
+    by_age: [InodeTotals; AGES.len()],
+    by_extents: [InodeTotals; CLASSES],
     by_fan_out: [u64; CLASSES],
     hard_linked: u64,
-    orphans: Share,
+    orphans: InodeTotals,
     with_attributes: u64,
-    biggest_files: Top,
-    most_extents: Top,
-    biggest_directories: Top,
-    /// Entries of each directory, until the volume is done.
+    biggest_files: TopInodes,
+    most_extents: TopInodes,
+    biggest_directories: TopInodes,
+    /// Entries of each directory, until the end of the volume.
     entries: HashMap<u64, u32>,
 }
 
 impl Summary {
-    /// No figures yet. Ages are counted back from `now_seconds` since 1970.
+    /// Creates an empty summary. Ages are counted back from `now_seconds` since 1970.
     #[must_use]
     pub(crate) fn new(now_seconds: i64) -> Self {
         Self {
             now_seconds,
-            total: Share::default(),
+            total: InodeTotals::default(),
             by_type: BTreeMap::new(),
             by_owner: HashMap::new(),
-            by_size: [Share::default(); CLASSES],
-            by_age: [Share::default(); AGES.len()],
-            by_extents: [Share::default(); CLASSES],
+            by_size: [InodeTotals::default(); CLASSES],
+            by_age: [InodeTotals::default(); AGES.len()],
+            by_extents: [InodeTotals::default(); CLASSES],
             by_fan_out: [0; CLASSES],
             hard_linked: 0,
-            orphans: Share::default(),
+            orphans: InodeTotals::default(),
             with_attributes: 0,
-            biggest_files: Top::default(),
-            most_extents: Top::default(),
-            biggest_directories: Top::default(),
+            biggest_files: TopInodes::default(),
+            most_extents: TopInodes::default(),
+            biggest_directories: TopInodes::default(),
             entries: HashMap::new(),
         }
     }
 
-    /// Counts one inode. `parents` are the directories that name it, one for each link.
+    /// Counts one inode. `parents` are the directories that name it, one per link.
     pub(crate) fn add(&mut self, view: &RowView<'_>, parents: impl Iterator<Item = u64>) {
         let row = view.row;
-        let share = Share { inodes: 1, size: row.size, allocated: view.blocks() << 9 };
+        let share = InodeTotals { inodes: 1, size: row.size, allocated: view.blocks() << 9 };
         self.total.add(share);
         self.by_type.entry(row.type_name()).or_default().add(share);
         self.by_owner.entry(row.uid).or_default().add(share);
@@ -215,7 +215,8 @@ impl Summary {
         }
     }
 
-    /// Ends a volume: the entries of its directories are known now. `path` gives a directory's path.
+    /// Ends a volume, when the entry counts of its directories are complete. `path` returns a
+    /// directory's path.
     pub(crate) fn finish_volume(&mut self, path: impl Fn(u64) -> Vec<u8>) {
         for (ino, count) in std::mem::take(&mut self.entries) {
             if let Some(class) = self.by_fan_out.get_mut(class_of(count.into())) {
@@ -225,40 +226,40 @@ impl Summary {
         }
     }
 
-    /// All inodes.
+    /// Returns the totals over all inodes.
     #[must_use]
-    pub const fn total(&self) -> Share {
+    pub const fn total(&self) -> InodeTotals {
         self.total
     }
 
-    /// The inodes of each owner, by allocated space.
+    /// Returns the totals of each owner, by allocated space.
     #[must_use]
-    pub fn by_owner(&self) -> Vec<(u32, Share)> {
+    pub fn by_owner(&self) -> Vec<(u32, InodeTotals)> {
         let mut owners: Vec<_> = self.by_owner.iter().map(|(uid, share)| (*uid, *share)).collect();
         owners.sort_by_key(|(uid, share)| (Reverse(share.allocated), *uid));
         owners
     }
 
-    /// The biggest files, from the biggest on.
+    /// Returns the largest files, in descending order.
     #[must_use]
-    pub fn biggest_files(&self) -> Vec<&Big> {
+    pub fn biggest_files(&self) -> Vec<&RankedInode> {
         self.biggest_files.sorted()
     }
 
-    /// The directories with the most entries, from the largest on.
+    /// Returns the directories with the most entries, in descending order.
     #[must_use]
-    pub fn biggest_directories(&self) -> Vec<&Big> {
+    pub fn biggest_directories(&self) -> Vec<&RankedInode> {
         self.biggest_directories.sorted()
     }
 }
 
-fn add_to(classes: &mut [Share], class: usize, share: Share) {
+fn add_to(classes: &mut [InodeTotals], class: usize, share: InodeTotals) {
     if let Some(class) = classes.get_mut(class) {
         class.add(share);
     }
 }
 
-/// 0 for 0; else n for what is below 2ⁿ and not below 2ⁿ⁻¹.
+/// Returns 0 for 0, and otherwise n for values from 2ⁿ⁻¹ up to, but not including, 2ⁿ.
 const fn class_of(measure: u64) -> usize {
     (u64::BITS - measure.leading_zeros()) as usize
 }

@@ -1,7 +1,7 @@
-//! Transactions in a log by itself: how fast they commit, and how long it takes to force them.
+//! Transactions in a log without a volume: how fast they commit, and how long a force takes.
 //!
-//! A transaction logs an inode and a piece of a buffer of its thread's own; where objects are shared every
-//! eighth one logs something that all threads share as well. The log is in memory.
+//! A transaction logs an inode and a part of a buffer, both of its own thread. With sharing, every
+//! eighth transaction also logs an object that all threads share. The log is in memory.
 
 mod object;
 
@@ -20,47 +20,48 @@ use crate::counted::{Counted, shared_writes};
 use crate::error::WorkloadError;
 use crate::parallel::join;
 use crate::target::Performed;
-use object::Object;
+use object::LoggedObject;
 
-/// Bytes that a transaction reserves: about what a change of an inode's attributes does.
+/// Bytes that a transaction reserves: about as much as a change of an inode's attributes.
 const RESERVED_BYTES: u64 = 64 << 10;
 
-/// Commits between two that touch what is shared.
+/// Commits between two that log a shared object.
 const SHARED_EVERY: u64 = 8;
 
-/// The unit in which a log is measured.
+/// The unit of log sizes.
 const BLOCK_BYTES: u64 = 512;
 
-/// Bytes that a log may have here: room for what many threads reserve at once, and no more than mkfs makes.
+/// Supported log sizes in bytes: enough for the reservations of many threads, and at most what mkfs
+/// creates.
 pub const LOG_BYTES: RangeInclusive<u64> = 8 << 20..=2038 << 20;
 
 /// Commits of many threads to one log.
 #[derive(Clone, Copy, Debug)]
 pub struct CommitLoad {
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Slots of the log; 1 is a single list that all threads share.
+    /// Number of slots of the log. With 1, all threads share a single list.
     pub slots: usize,
-    /// Commits, all threads together.
+    /// Number of commits of all threads together.
     pub commits: u64,
-    /// Inodes, and as many buffers, all threads together.
+    /// Number of inodes, and also of buffers, of all threads together.
     pub objects: u64,
-    /// Bytes of the log.
+    /// Size of the log in bytes.
     pub log_bytes: u64,
     /// Whether every eighth commit logs an object that all threads share.
     pub shares: bool,
 }
 
 impl CommitLoad {
-    /// Runs it. It is done when the log has been forced: sorting and writing checkpoints, and the list
-    /// of what waits to be written in place, are in the time.
+    /// Runs the load until the log has been forced. So the time includes formatting and writing
+    /// checkpoints, and maintaining the active item list.
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::LogSize`], and what the log says.
+    /// [`WorkloadError::LogSize`], or the log's error.
     pub fn run(&self) -> Result<(Performed, Counted), WorkloadError> {
         let log = open(self.log_bytes, self.slots)?;
-        let common = self.shares.then(Object::buffer);
+        let common = self.shares.then(LoggedObject::buffer);
         let start_line = RwLock::<(), OfObject>::new(());
         let run = |ready: mpsc::Sender<()>| {
             let pairs = self.objects_of_a_thread();
@@ -71,7 +72,7 @@ impl CommitLoad {
                 let common = common.as_ref().filter(|_| round % SHARED_EVERY == 0);
                 commit(&log, pair, common)?;
             }
-            // Dropped by who joins: it is no part of committing.
+            // Dropped by the joining thread, because that is not part of committing.
             Ok::<_, WorkloadError>(pairs)
         };
         let counted = || Counted { shared: shared_writes(), ..Counted::default() };
@@ -105,13 +106,13 @@ impl CommitLoad {
         Ok((performed, counted))
     }
 
-    fn objects_of_a_thread(&self) -> Vec<[Arc<Object>; 2]> {
+    fn objects_of_a_thread(&self) -> Vec<[Arc<LoggedObject>; 2]> {
         let count = (self.objects / self.threads as u64).max(1);
-        (0..count).map(|_| [Object::inode(), Object::buffer()]).collect()
+        (0..count).map(|_| [LoggedObject::inode(), LoggedObject::buffer()]).collect()
     }
 }
 
-/// An empty log in memory.
+/// Creates an empty log in memory.
 fn open(log_bytes: u64, slots: usize) -> Result<Log, WorkloadError> {
     if !LOG_BYTES.contains(&log_bytes) {
         return Err(WorkloadError::LogSize(log_bytes));
@@ -146,7 +147,7 @@ fn open(log_bytes: u64, slots: usize) -> Result<Log, WorkloadError> {
     Ok(Log::open(device, None, &state, &config))
 }
 
-/// Writes all of the device once: memory that the host has yet to give is no part of committing.
+/// Writes the whole device once, because first-touch allocation is not part of committing.
 fn touch(device: &MemoryDevice, length_bytes: u64) -> Result<(), WorkloadError> {
     const STEP: usize = 1 << 20;
     let zeros = vec![0; STEP];
@@ -160,8 +161,8 @@ fn touch(device: &MemoryDevice, length_bytes: u64) -> Result<(), WorkloadError> 
 
 fn commit(
     log: &Log,
-    pair: &[Arc<Object>; 2],
-    common: Option<&Arc<Object>>,
+    pair: &[Arc<LoggedObject>; 2],
+    common: Option<&Arc<LoggedObject>>,
 ) -> ferroxfs::Result<u64> {
     let [inode, buffer] = pair;
     let mut ticket = log.reserve(RESERVED_BYTES, 1)?;
@@ -180,14 +181,15 @@ fn commit(
     Ok(committed.sequence)
 }
 
-/// How long a force takes when so many commits wait to be written: the shortest of some times.
+/// Returns the shortest time of a force with this many commits pending.
 ///
 /// # Errors
 ///
-/// What the log says.
+/// The log's error.
 pub fn time_force(log_bytes: u64, commits: usize, times: u32) -> Result<Duration, WorkloadError> {
     let log = open(log_bytes, 8)?;
-    let pairs: Vec<_> = (0..commits).map(|_| [Object::inode(), Object::buffer()]).collect();
+    let pairs: Vec<_> =
+        (0..commits).map(|_| [LoggedObject::inode(), LoggedObject::buffer()]).collect();
     let mut best = Duration::MAX;
     for _ in 0..times {
         let mut sequence = 0;

@@ -1,10 +1,10 @@
-//! Measurements as they come in: the best of each is kept, and what was done is compared.
+//! The measurements so far. The best of each is kept, and the work of all variants is compared.
 
 use crate::error::WorkloadError;
 use crate::report::{Measurement, NotMeasured};
 use crate::variant::Variant;
 
-/// Measurements so far.
+/// The measurements so far.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) measurements: Vec<Measurement>,
@@ -16,15 +16,17 @@ impl Collected {
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Disagreement`] if it did or left something else than those before (I1).
+    /// [`WorkloadError::Disagreement`] if the run did other work than an earlier one or left
+    /// another result (I1).
     pub(crate) fn add(&mut self, new: Measurement) -> Result<(), WorkloadError> {
         for other in self.measurements.iter().filter(|other| other.is_beside(&new)) {
-            // The kernel's bulkstat also lists what others have on its volume, and each volume has a root.
+            // The kernel's bulkstat also lists files of other programs, and each volume has its own
+            // root.
             let has_others =
                 |one: &Measurement| matches!(one.variant, Variant::Kernel | Variant::Apart);
             if !has_others(other) && !has_others(&new) && other.operations != new.operations {
                 return Err(WorkloadError::Disagreement(format!(
-                    "{} with {} threads: {} has done {} operations, {} {}",
+                    "{} with {} threads: {} did {} operations, {} did {}",
                     new.step,
                     new.threads,
                     other.variant.name(),
@@ -38,7 +40,7 @@ impl Collected {
             };
             if theirs != ours {
                 return Err(WorkloadError::Disagreement(format!(
-                    "after {} with {} threads {} has left {theirs}, {} {ours}",
+                    "after {} with {} threads: {} left {theirs}, {} left {ours}",
                     new.step,
                     new.threads,
                     other.variant.name(),
@@ -58,7 +60,7 @@ impl Collected {
         Ok(())
     }
 
-    /// Notes that there is no figure of something, once.
+    /// Notes a missing measurement, once.
     pub(crate) fn note(&mut self, what: impl Into<String>, why: impl Into<String>) {
         let note = NotMeasured { what: what.into(), why: why.into() };
         if !self.not_measured.contains(&note) {

@@ -1,17 +1,17 @@
-//! What a target counts beside the time.
+//! Counters of a target, in addition to the time.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What was counted. What nobody counts is `None`.
+/// Counter values. `None` means that the target does not count it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Transactions, each step of a chain being one.
+    /// Transactions, where each step of a chain is one.
     pub transactions: Option<u64>,
-    /// Bytes that went to the log.
+    /// Bytes written to the log.
     pub log_bytes: Option<u64>,
-    /// Inodes that came into memory.
+    /// Inodes that entered the inode cache.
     pub inodes_in: Option<u64>,
     /// Inodes that left it.
     pub inodes_out: Option<u64>,
@@ -19,10 +19,10 @@ pub struct Counted {
     pub shared: Option<SharedWrites>,
 }
 
-/// Atomic writes and locks taken, by how widely what they write is shared.
+/// Atomic writes and lock acquisitions, by the scope of the memory that they write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedWrites {
-    /// A share of something that is split by thread.
+    /// A part of something that is split by thread.
     pub slot: ScopeCount,
     /// One inode, one buffer, one open file.
     pub object: ScopeCount,
@@ -35,17 +35,17 @@ pub struct SharedWrites {
     pub volume_places: BTreeMap<String, u64>,
 }
 
-/// Of one scope.
+/// The counts of one scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScopeCount {
     /// Atomic stores and read-modify-writes.
     pub writes: u64,
-    /// Locks taken.
+    /// Lock acquisitions.
     pub locks: u64,
 }
 
 impl ScopeCount {
-    /// Writes and locks together.
+    /// Returns writes and locks together.
     #[must_use]
     pub const fn total(self) -> u64 {
         self.writes + self.locks
@@ -57,7 +57,7 @@ impl ScopeCount {
 }
 
 impl SharedWrites {
-    /// What came on top of an earlier count.
+    /// Returns the difference to an earlier count.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let more = |(place, now): (&String, &u64)| {
@@ -75,7 +75,8 @@ impl SharedWrites {
 }
 
 impl Counted {
-    /// What two volumes have counted. Shared writes are those of the whole process in either.
+    /// Returns the sum of two volumes' counters. Shared writes are those of the whole process in
+    /// either.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
@@ -88,7 +89,7 @@ impl Counted {
         }
     }
 
-    /// What came on top of an earlier count.
+    /// Returns the difference to an earlier count.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let less = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
@@ -106,7 +107,7 @@ impl Counted {
     }
 }
 
-/// What all threads of this process have written so far, in a build that counts it.
+/// Returns the writes of all threads of this process so far, in a build that counts them.
 #[cfg(feature = "count")]
 #[must_use]
 pub fn shared_writes() -> Option<SharedWrites> {
@@ -121,7 +122,7 @@ pub fn shared_writes() -> Option<SharedWrites> {
     })
 }
 
-/// What all threads of this process have written so far, in a build that counts it.
+/// Returns the writes of all threads of this process so far, in a build that counts them.
 #[cfg(not(feature = "count"))]
 #[must_use]
 pub const fn shared_writes() -> Option<SharedWrites> {

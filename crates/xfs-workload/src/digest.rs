@@ -1,8 +1,9 @@
-//! What a step has left, as one number: the same files give the same, in whatever order they are met.
+//! A digest of the files after a step. The same files give the same digest, in any order.
 
 use std::fmt;
 
-/// A sum over files of what tells them apart. Inode numbers are not in it: they differ between volumes.
+/// A sum over the identifying attributes of files. Inode numbers are left out, because they differ
+/// between volumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
     sum: u64,
@@ -10,7 +11,7 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Adds one file: where it is, and what of its inode the workloads change.
+    /// Adds one file: its location, and the inode attributes that the workloads change.
     pub fn add(&mut self, place: &[&[u8]], mode: u32, nlink: u64, size: u64) {
         const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
         let mut hash = BASIS;
@@ -24,20 +25,20 @@ impl Digest {
         self.files += 1;
     }
 
-    /// Adds what another thread has summed up.
+    /// Adds the sum of another thread.
     pub fn merge(&mut self, other: Self) {
         self.sum = self.sum.wrapping_add(other.sum);
         self.files += other.files;
     }
 
-    /// How many files are in it.
+    /// Returns the number of files.
     #[must_use]
     pub const fn files(self) -> u64 {
         self.files
     }
 }
 
-/// FNV-1a.
+/// One round of FNV-1a.
 fn feed(hash: u64, bytes: &[u8]) -> u64 {
     const PRIME: u64 = 0x0100_0000_01b3;
     bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME))

@@ -1,48 +1,48 @@
-//! Why there is no figure.
+//! Errors of a run.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Why there is no figure.
+/// The reason why a measurement failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WorkloadError {
     /// A file of the host could not be used.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the host said.
+        /// The host's error.
         source: io::Error,
     },
-    /// The system refused something.
+    /// A system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was asked.
+        /// The request.
         what: &'static str,
-        /// What it said.
+        /// Its error.
         source: io::Error,
     },
-    /// This machine, or this user, cannot do it.
+    /// This machine, or this user, cannot make the measurement.
     #[error("{what}: {why}")]
     Unavailable {
-        /// What.
+        /// The measurement.
         what: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// Two that should have done the same did not.
+    /// Two variants that should have done the same did not.
     #[error("{0}")]
     Disagreement(String),
-    /// The volume that was asked for cannot be made.
-    #[error("no volume can be made for this: {0}")]
+    /// The requested volume cannot be created.
+    #[error("cannot create a volume for this workload: {0}")]
     Geometry(#[from] xfs_mkfs::GeometryError),
-    /// A log of so many bytes is too small or too large to be measured.
-    #[error("a log of {0} bytes: from 8m to 2038m can be measured")]
+    /// The log is too small or too large for the measurement.
+    #[error("a log of {0} bytes cannot be measured: use 8m to 2038m")]
     LogSize(u64),
-    /// Our own code failed.
+    /// The library failed.
     #[error(transparent)]
     Volume(#[from] ferroxfs::Error),
     /// A volume could not be opened.
@@ -51,13 +51,13 @@ pub enum WorkloadError {
     /// The device of a volume could not be opened.
     #[error(transparent)]
     Device(#[from] ferroxfs::DeviceError),
-    /// Whoever started the run wants it to end.
+    /// The caller of the run cancelled it.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl WorkloadError {
-    /// An error of the host about a path.
+    /// Returns a conversion of a host error about a path.
     pub fn file(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::File { path: path.to_owned(), source }
     }

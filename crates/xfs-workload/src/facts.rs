@@ -1,4 +1,4 @@
-//! What one has to know of a run to read its figures.
+//! The conditions of a run, which readers of its figures need.
 
 use crate::report::{Report, VolumeShape};
 use crate::variant::Variant;
@@ -6,7 +6,7 @@ use crate::variant::Variant;
 const MEBIBYTE: u64 = 1 << 20;
 const GIBIBYTE: f64 = (1 << 30) as f64;
 
-/// Names and values, in the order in which they are shown.
+/// Returns names and values, in the order of display.
 pub(crate) fn facts(report: &Report) -> Vec<(&'static str, String)> {
     let machine = &report.machine;
     let plan = &report.plan;
@@ -20,7 +20,7 @@ pub(crate) fn facts(report: &Report) -> Vec<(&'static str, String)> {
     }
     facts.push(("system", machine.kernel.clone()));
     if let Some(load) = &machine.load {
-        facts.push(("load in the minute before", load.clone()));
+        facts.push(("load average, 1 minute", load.clone()));
     }
     let names: Vec<_> = plan.workloads.iter().map(|workload| workload.name()).collect();
     facts.push(("workloads", names.join(", ")));
@@ -28,13 +28,13 @@ pub(crate) fn facts(report: &Report) -> Vec<(&'static str, String)> {
         0 => String::new(),
         count => format!(" in {count} subdirectories"),
     };
-    facts.push(("files of each thread", format!("{}{subdirectories}", plan.files)));
-    facts.push(("runs, of which the best counts", plan.runs.to_string()));
+    facts.push(("files per thread", format!("{}{subdirectories}", plan.files)));
+    facts.push(("runs (the best counts)", plan.runs.to_string()));
     let place = match &plan.folder {
         None => "memory".to_owned(),
         Some(folder) => folder.display().to_string(),
     };
-    // A variant without parent pointers is named by that.
+    // The variant without parent pointers has that in its name.
     let parents = Variant::Ours.has_parents();
     let ours = VolumeShape { parents, groups: plan.groups, log_bytes: plan.log_bytes };
     facts.push(("volumes", format!("in {place}, {}", shape(ours))));
@@ -48,7 +48,7 @@ pub(crate) fn facts(report: &Report) -> Vec<(&'static str, String)> {
         let differences = differences(ours, theirs);
         if !differences.is_empty() {
             let differences = differences.join(", ");
-            facts.push(("volumes differ, and ratios with them, in", differences));
+            facts.push(("differences that affect the ratios", differences));
         }
     }
     facts
@@ -63,7 +63,7 @@ fn shape(volume: VolumeShape) -> String {
 fn differences(ours: VolumeShape, theirs: VolumeShape) -> Vec<&'static str> {
     let all = [
         ("groups", ours.groups != theirs.groups),
-        ("the log's size", ours.log_bytes != theirs.log_bytes),
+        ("log size", ours.log_bytes != theirs.log_bytes),
         ("parent pointers", ours.parents != theirs.parents),
     ];
     all.into_iter().filter_map(|(what, differs)| differs.then_some(what)).collect()
@@ -72,10 +72,10 @@ fn differences(ours: VolumeShape, theirs: VolumeShape) -> Vec<&'static str> {
 fn build(report: &Report) -> String {
     let mut build = report.version.clone();
     if !report.is_optimised {
-        build.push_str(", not optimised: these figures say nothing");
+        build.push_str(", not optimised: these figures are meaningless");
     }
     if report.counts_writes {
-        build.push_str(", counting: these rates say nothing");
+        build.push_str(", counting writes: these rates are meaningless");
     }
     build
 }

@@ -1,8 +1,8 @@
-//! A report as one HTML page: charts to look at, tables for who wants the numbers.
+//! A report as one HTML page: charts, and tables for readers who want the numbers.
 //!
-//! Owns: what stands where on the page. Does **not** own: charts ([`chart`]), tables
-//! ([`crate::tables`]). The page is whole by itself: it loads nothing and runs nothing, and follows the
-//! light or dark scheme of who looks at it.
+//! Owns: the layout of the page. Does **not** own: charts ([`chart`]), tables ([`crate::tables`]).
+//! The page is self-contained. It loads and runs nothing, and follows the light or dark scheme of
+//! the reader.
 
 mod chart;
 
@@ -12,11 +12,11 @@ use crate::facts::facts;
 use crate::report::{Measurement, Report};
 use crate::tables::{MICROSECONDS, Table, is_warm_beside, rate, tables, threads_on};
 use crate::variant::Variant;
-use chart::{Chart, Line, draw};
+use chart::{Chart, ChartLine, draw};
 
 const STYLE: &str = include_str!("html/style.css");
 
-/// The report as a page.
+/// Returns the report as a page.
 #[must_use]
 pub fn html(report: &Report) -> String {
     let mut page = Page { out: String::new() };
@@ -24,7 +24,7 @@ pub fn html(report: &Report) -> String {
     page.put("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>");
     page.put("<title>ferroxfs bench</title>");
     page.put(&format!("<style>\n{STYLE}</style>\n</head>\n<body>\n<main>"));
-    page.put("<h1>How fast ferroxfs is here</h1>");
+    page.put("<h1>ferroxfs performance on this machine</h1>");
     headlines(&mut page, report);
     for section in report.sections() {
         page.put(&format!("<section>\n<h2>{}</h2>", escape(section)));
@@ -40,7 +40,7 @@ pub fn html(report: &Report) -> String {
     page.out
 }
 
-/// Text as it may stand in an element or between the quotes of an attribute.
+/// Escapes text for an element or a quoted attribute.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -66,7 +66,7 @@ impl Page {
     }
 }
 
-/// The one figure of each step that most people come for, with as many threads as there are processors.
+/// Adds the main figure of each step, with as many threads as there are processors.
 fn headlines(page: &mut Page, report: &Report) {
     page.put("<div class=\"tiles\">");
     for section in report.sections() {
@@ -75,7 +75,7 @@ fn headlines(page: &mut Page, report: &Report) {
         let Some(most) = threads.into_iter().max() else { continue };
         for step in report.steps(section) {
             let find = |variant, threads| report.find(section, step, variant, threads);
-            // How long something takes is no rate.
+            // A latency is not a rate.
             let ours = find(Variant::Ours, most).filter(|ours| ours.latency.is_none());
             let Some(ours) = ours else { continue };
             let mut notes = Vec::new();
@@ -112,7 +112,7 @@ fn tile(page: &mut Page, title: &str, ours: &Measurement, notes: &[String]) {
     ));
 }
 
-/// A chart for each step, with everybody who did it.
+/// Adds a chart for each step, with all variants.
 fn charts(page: &mut Page, report: &Report, section: &str) {
     if report.of_section(section).any(|one| one.latency.is_some()) {
         return latency_chart(page, report, section);
@@ -125,7 +125,7 @@ fn charts(page: &mut Page, report: &Report, section: &str) {
             let values: Vec<_> =
                 threads.iter().map(|threads| find(threads).map(Measurement::rate)).collect();
             let has_values = values.iter().any(Option::is_some);
-            has_values.then(|| Line { name: variant.name(), class: class(*variant), values })
+            has_values.then(|| ChartLine { name: variant.name(), class: class(*variant), values })
         };
         let places = threads.iter().map(|threads| threads_on(report, *threads)).collect();
         let lines = report.variants(section).iter().filter_map(line).collect();
@@ -135,7 +135,7 @@ fn charts(page: &mut Page, report: &Report, section: &str) {
     page.put("</div>");
 }
 
-/// One chart of a section that asks how long single operations take: a place for each step.
+/// Adds one chart for a section of latencies, with one place per step.
 fn latency_chart(page: &mut Page, report: &Report, section: &str) {
     let steps = report.steps(section);
     let lines = report.variants(section).into_iter().map(|variant| {
@@ -145,7 +145,7 @@ fn latency_chart(page: &mut Page, report: &Report, section: &str) {
                 .find(|one| one.step == *step && one.variant == variant)?;
             Some(one.latency?.median_seconds * MICROSECONDS)
         };
-        Line {
+        ChartLine {
             name: variant.name(),
             class: class(variant),
             values: steps.iter().map(find).collect(),
@@ -161,7 +161,7 @@ fn latency_chart(page: &mut Page, report: &Report, section: &str) {
     page.put(&format!("<div class=\"charts\"><figure>\n{}</figure></div>", draw(&chart).svg));
 }
 
-/// What the style sheet knows it by.
+/// Returns the class in the style sheet.
 const fn class(variant: Variant) -> &'static str {
     match variant {
         Variant::Ours => "ours",

@@ -1,9 +1,9 @@
-//! The kernel's bulkstat, and what it says of the shape of a volume.
+//! The kernel's bulkstat, and its geometry call.
 //!
-//! This module holds all `unsafe` of the crate. Each call hands the kernel a buffer of ours whose layout
-//! is fixed by its user-space interface, and reads nothing back but plain integers.
+//! This module has all `unsafe` of the crate. Each call passes the kernel a buffer of ours whose
+//! layout is fixed by the user-space interface, and reads back only plain integers.
 
-#![allow(unsafe_code, reason = "an ioctl is declared by its number and the layout of a buffer")]
+#![allow(unsafe_code, reason = "an ioctl needs its number and the layout of a buffer")]
 
 use std::os::fd::AsFd;
 
@@ -12,10 +12,10 @@ use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 
 use crate::report::VolumeShape;
 
-/// Inodes that one call of bulkstat returns at most.
+/// The most inodes that one call of bulkstat returns.
 const BULKSTAT_MAX: usize = 4096;
 
-/// `struct xfs_bulkstat`: its number, and the rest that only a reader of all fields would name.
+/// `struct xfs_bulkstat`: its inode number, and the rest, which is not read.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct RawBulkstat {
@@ -23,7 +23,7 @@ struct RawBulkstat {
     rest: [u64; 23],
 }
 
-/// `struct xfs_bulkstat_req`: a header, and room for inodes behind it.
+/// `struct xfs_bulkstat_req`: a header, followed by room for inodes.
 #[repr(C)]
 struct BulkstatRequest {
     start: u64,
@@ -38,13 +38,13 @@ struct BulkstatRequest {
 const _: () = assert!(size_of::<RawBulkstat>() == 192);
 const _: () = assert!(size_of::<BulkstatRequest>() == 64 + BULKSTAT_MAX * 192);
 
-/// XFS_IOC_BULKSTAT; its number holds the size of the header alone.
+/// XFS_IOC_BULKSTAT. Its number contains the size of the header only.
 const BULKSTAT: Opcode = opcode::read::<[u64; 8]>(b'X', 127);
 
-/// XFS_BULK_IREQ_AGNO: only those of one group.
+/// XFS_BULK_IREQ_AGNO: lists only one group.
 const BULKSTAT_GROUP: u32 = 1;
 
-/// How many inodes the kernel's bulkstat lists in one group of the volume that `file` is on.
+/// Returns how many inodes the kernel's bulkstat lists in one group of the volume of `file`.
 pub(crate) fn bulkstat_count(file: impl AsFd, group: u32) -> Result<u64> {
     let empty = RawBulkstat { number: 0, rest: [0; 23] };
     let mut request = Box::new(BulkstatRequest {
@@ -59,7 +59,7 @@ pub(crate) fn bulkstat_count(file: impl AsFd, group: u32) -> Result<u64> {
     let mut count = 0;
     loop {
         // SAFETY: the number belongs to `struct xfs_bulkstat_req`, and `room` says how many inodes
-        // stand behind it, which is what the kernel fills at most.
+        // follow it, which is the most that the kernel fills.
         unsafe { ioctl(&file, Updater::<BULKSTAT, BulkstatRequest>::new(&mut request))? };
         if request.returned == 0 {
             return Ok(count);
@@ -68,7 +68,7 @@ pub(crate) fn bulkstat_count(file: impl AsFd, group: u32) -> Result<u64> {
     }
 }
 
-/// `struct xfs_fsop_geom`, as far as it is read.
+/// The part of `struct xfs_fsop_geom` that is read.
 #[repr(C)]
 struct RawGeometry {
     block_bytes: u32,
@@ -93,7 +93,7 @@ const GEOMETRY: Opcode = opcode::read::<RawGeometry>(b'X', 126);
 /// XFS_FSOP_GEOM_FLAGS_PARENT.
 const HAS_PARENTS: u32 = 1 << 25;
 
-/// The shape of the volume that `file` is on.
+/// Returns the shape of the volume of `file`.
 pub(crate) fn shape(file: impl AsFd) -> Result<VolumeShape> {
     let mut geometry = RawGeometry {
         block_bytes: 0,
@@ -109,7 +109,8 @@ pub(crate) fn shape(file: impl AsFd) -> Result<VolumeShape> {
         flags: 0,
         rest: [0; 20],
     };
-    // SAFETY: the number belongs to `struct xfs_fsop_geom`, which the kernel fills and which is as long as this.
+    // SAFETY: the number belongs to `struct xfs_fsop_geom`, which the kernel fills and which has
+    // this size.
     unsafe { ioctl(&file, Updater::<GEOMETRY, RawGeometry>::new(&mut geometry))? };
     Ok(VolumeShape {
         parents: geometry.flags & HAS_PARENTS != 0,

@@ -1,23 +1,25 @@
 //! Workloads on XFS: ours through the library, the kernel's through system calls, in one run.
 //!
-//! Owns: what a workload does, the two that do it ([`Target`]), what is measured of it, the order of
-//! runs, and the report. Does **not** own: where the arguments come from, or a judgement of the figures.
+//! Owns: the workloads, the two kinds of volume that run them ([`WorkTarget`]), the measurements,
+//! the order of runs, and the report. Does **not** own: the source of the arguments, or a judgement
+//! of the figures.
 //!
 //! ```text
 //!  Plan ──run──> each threads x run x variant ──> Report ──> text, JSON, HTML
 //!                   |                    |
-//!                 Library            Directory
+//!                 Library         KernelDirectory
 //!            (a volume of ours)   (one of the kernel's)
 //! ```
 //!
 //! # Invariants
 //!
-//! - **I1** All variants of a step do the same: what they leave is compared ([`Digest`]), and a
-//!   difference ends the run. Figures of different work are not shown beside each other.
-//! - **I2** Time counts until what was asked for is done, deferred work included: the log is forced,
-//!   inodes without a name are freed.
-//! - **I3** What could not be measured is in the report, with the reason.
-//! - **I4** Nothing is left behind in the folder or the directory that a run was given, nor a memory cgroup.
+//! - **I1** All variants of a step do the same work. Their results are compared ([`Digest`]), and a
+//!   difference ends the run. Figures of different work are never shown together.
+//! - **I2** Time counts until all requested work is done, including deferred work: the log is
+//!   forced, and unlinked inodes are freed.
+//! - **I3** A measurement that could not be made is in the report, with the reason.
+//! - **I4** A run leaves nothing behind in the folder or directory that it was given, and no memory
+//!   cgroup.
 
 mod commit;
 mod compare;
@@ -55,13 +57,15 @@ pub use parallel::in_parallel;
 pub use plan::{Plan, Workload};
 pub use processors::Processors;
 pub use repeat::repeat;
-pub use report::{Behind, Latency, Measurement, NotMeasured, Report, SCHEMA_VERSION, VolumeShape};
+pub use report::{
+    Latency, Measurement, NotMeasured, PendingChanges, Report, SCHEMA_VERSION, VolumeShape,
+};
 pub use run::{Watcher, run};
 pub use store::{NewVolume, Store};
-pub use target::kernel::Directory;
+pub use target::kernel::KernelDirectory;
 pub use target::library::{Library, bulkstat};
-pub use target::{Cold, Performed, Target};
+pub use target::{Cold, Performed, WorkTarget};
 pub use text::text;
 pub use variant::Variant;
-pub use work::{Step, USUAL_NAME_BYTES, Work};
+pub use work::{USUAL_NAME_BYTES, Work, WorkStep};
 pub use worker::serve;

@@ -1,4 +1,4 @@
-//! What the figures were measured on.
+//! The machine of a run.
 
 use std::fs;
 
@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 use crate::error::WorkloadError;
 use crate::processors::Processors;
 
-/// What the figures were measured on.
+/// The machine on which the figures were measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// System and version, as uname(1) says them.
+    /// System and version, as in uname(1).
     pub kernel: String,
     /// The architecture.
     pub architecture: String,
-    /// What the processors call themselves, where the system says it.
+    /// Model name of the processors, if known.
     pub processor: Option<String>,
-    /// Processors that this process may use.
+    /// Number of processors that this process may use.
     pub processors: usize,
-    /// Memory, where the system says it.
+    /// Memory size, if known.
     pub memory_bytes: Option<u64>,
-    /// How many others wanted the processors in the minute before, where the system says it.
+    /// Load average of the last minute, if known.
     pub load: Option<String>,
 }
 
 impl Machine {
-    /// This one, now.
+    /// Returns a description of this machine now.
     ///
     /// # Errors
     ///
-    /// If the system does not say how many processors there are.
+    /// The system's error if the number of processors is unknown.
     pub fn this() -> Result<Self, WorkloadError> {
         let system = uname();
         let word = |word: &std::ffi::CStr| word.to_string_lossy().into_owned();
@@ -45,7 +45,7 @@ impl Machine {
     }
 }
 
-/// What stands behind the colon of the first line that begins so.
+/// Returns the text after the colon of the first line that starts with `key`.
 fn line_of(path: &str, key: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(key))?;

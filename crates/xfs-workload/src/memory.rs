@@ -1,10 +1,10 @@
-//! Memory cgroups: a bound on what the kernel keeps in memory for a process, inodes among that.
+//! Memory cgroups: a limit on the memory that the kernel uses for a process, including inodes.
 //!
-//! Owns: where such a group can be made, in which of the two versions, and that it goes again. Does **not**
-//! own who is put into it ([`mod@crate::worker`]), or how much it may have.
+//! Owns: finding a place for such a group, for both versions, and removing the group. Does **not**
+//! own: the processes in it ([`mod@crate::worker`]), or its limit.
 //!
-//! An inode counts in the group of the process for which it came into memory, and goes when that group
-//! reaches its bound. What the kernel keeps of blocks of metadata counts in none.
+//! The kernel charges an inode to the group of the process that brought it into memory, and evicts
+//! it when that group reaches its limit. It charges cached metadata blocks to no group.
 
 use std::fs;
 use std::io;
@@ -12,38 +12,38 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a group is given until it is empty after the last process in it has ended.
+/// How long to wait until a group is empty, after the last process in it has ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A group of processes that share a bound of memory. It goes when this is dropped.
+/// A group of processes with a common memory limit. Dropping it removes the group.
 #[derive(Debug)]
 pub(crate) struct MemoryGroup {
     path: PathBuf,
-    version: Version,
+    version: CgroupVersion,
 }
 
-/// Of the kernel's interface.
+/// The version of the kernel's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+enum CgroupVersion {
     One,
     Two,
 }
 
-/// What a group has in memory.
+/// The memory use of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryUse {
-    /// All of it, in bytes.
+    /// Total bytes.
     pub(crate) total_bytes: u64,
-    /// Of that, bytes of objects of the kernel such as inodes.
+    /// The part of kernel objects such as inodes, in bytes.
     pub(crate) objects_bytes: u64,
 }
 
 impl MemoryGroup {
-    /// A new group without a bound.
+    /// Creates a group without a limit.
     ///
     /// # Errors
     ///
-    /// Why there can be none here, for a reader.
+    /// The reason why there is no such group, for the report.
     pub(crate) fn create(name: &str) -> Result<Self, String> {
         let read =
             |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
@@ -58,8 +58,8 @@ impl MemoryGroup {
         Err(why)
     }
 
-    fn create_in(version: Version, above: &Path, name: &str) -> io::Result<Self> {
-        if version == Version::Two {
+    fn create_in(version: CgroupVersion, above: &Path, name: &str) -> io::Result<Self> {
+        if version == CgroupVersion::Two {
             let controllers = fs::read_to_string(above.join("cgroup.subtree_control"))?;
             if !controllers.split_whitespace().any(|controller| controller == "memory") {
                 return Err(io::Error::other("groups in it have no bound of memory"));
@@ -68,53 +68,56 @@ impl MemoryGroup {
         let path = above.join(name);
         fs::create_dir(&path)?;
         let group = Self { path, version };
-        // Whatever is missing shows now.
+        // A missing controller shows here.
         group.memory_use()?;
         Ok(group)
     }
 
-    /// Bounds what its processes have in memory together. Nothing is ended for having too little: what the kernel
-    /// lets go of comes back with a delay, in which it takes its group for one that has nothing left to give.
-    /// So version 1 is told to end nobody, and of version 2 the bound is one that slows down. With version 1 a
-    /// system call then fails (ENOMEM), and who needs a page for itself sleeps until there is memory, which may
-    /// be never: whoever waits for such a process has to give up at some time.
+    /// Limits the memory of all processes in the group.
+    ///
+    /// No process is killed for exceeding the limit. The kernel frees evicted objects with a delay,
+    /// during which it believes that the group has nothing left to free. So version 1 is told not
+    /// to kill, and for version 2 the throttling limit is used. With version 1 a system call then
+    /// fails with ENOMEM. A process that needs a page for itself sleeps until there is memory,
+    /// which may be never. So a thread that waits for such a process needs a timeout.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the system.
     pub(crate) fn limit(&self, bytes: u64) -> io::Result<()> {
         let set = |file: &str, value: &str| fs::write(self.path.join(file), value);
         match self.version {
-            Version::One => {
+            CgroupVersion::One => {
                 set("memory.oom_control", "1")?;
                 set("memory.limit_in_bytes", &bytes.to_string())
             }
-            Version::Two => set("memory.high", &bytes.to_string()),
+            CgroupVersion::Two => set("memory.high", &bytes.to_string()),
         }
     }
 
-    /// Puts a process into it: what comes into memory for it counts here from then on.
+    /// Moves a process into the group. Memory that the kernel allocates for it from then on counts
+    /// here.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the system.
     pub(crate) fn admit(&self, process: u32) -> io::Result<()> {
         fs::write(self.path.join("cgroup.procs"), process.to_string())
     }
 
-    /// What it has in memory now.
+    /// Returns the current memory use.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the system.
     pub(crate) fn memory_use(&self) -> io::Result<MemoryUse> {
         let number = |file: &str| parse(&fs::read_to_string(self.path.join(file))?);
         Ok(match self.version {
-            Version::One => MemoryUse {
+            CgroupVersion::One => MemoryUse {
                 total_bytes: number("memory.usage_in_bytes")?,
                 objects_bytes: number("memory.kmem.usage_in_bytes")?,
             },
-            Version::Two => {
+            CgroupVersion::Two => {
                 let statistics = fs::read_to_string(self.path.join("memory.stat"))?;
                 let line =
                     statistics.lines().find_map(|line| line.strip_prefix("slab_reclaimable "));
@@ -144,27 +147,30 @@ fn parse(text: &str) -> io::Result<u64> {
     text.trim().parse().map_err(io::Error::other)
 }
 
-/// Where a group can perhaps be made, by what /proc/self/cgroup and /proc/self/mountinfo say: in the group of
-/// this process, which version 2 refuses while there are processes in it; then above that.
-fn places(groups: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
+/// Returns the places where a group may be possible, from /proc/self/cgroup and
+/// /proc/self/mountinfo. The first is the group of this process, which version 2 refuses while it
+/// has processes. Its ancestors follow.
+fn places(groups: &str, mounts: &str) -> Vec<(CgroupVersion, PathBuf)> {
     let mut places = Vec::new();
-    for mount in mounts.lines().filter_map(Mount::parse) {
+    for mount in mounts.lines().filter_map(CgroupMount::parse) {
         let own = groups.lines().find_map(|line| {
             let (_, line) = line.split_once(':')?;
             let (controllers, path) = line.split_once(':')?;
             let is_it = match mount.version {
-                Version::One => controllers.split(',').any(|controller| controller == "memory"),
-                Version::Two => controllers.is_empty(),
+                CgroupVersion::One => {
+                    controllers.split(',').any(|controller| controller == "memory")
+                }
+                CgroupVersion::Two => controllers.is_empty(),
             };
             is_it.then_some(Path::new(path))
         });
         let Some(own) = own else { continue };
-        // Of a group that lies outside of what is mounted here, the top is all that can be seen.
+        // If the group lies outside of the mounted part, only the top is visible.
         let below = own.strip_prefix(mount.root).unwrap_or(Path::new(""));
         let below = if below.starts_with("..") { Path::new("") } else { below };
         let above = match mount.version {
-            Version::One => 1,
-            Version::Two => usize::MAX,
+            CgroupVersion::One => 1,
+            CgroupVersion::Two => usize::MAX,
         };
         let folders = below.ancestors().take(above);
         places.extend(folders.map(|folder| (mount.version, folder_in(mount.point, folder))));
@@ -176,22 +182,22 @@ fn folder_in(mount: &Path, below: &Path) -> PathBuf {
     if below.as_os_str().is_empty() { mount.to_owned() } else { mount.join(below) }
 }
 
-/// Where groups with a bound of memory are mounted.
-struct Mount<'a> {
-    version: Version,
+/// A mount of groups with a memory controller.
+struct CgroupMount<'a> {
+    version: CgroupVersion,
     root: &'a Path,
     point: &'a Path,
 }
 
-impl<'a> Mount<'a> {
-    /// From a line of mountinfo; `None` for anything else.
+impl<'a> CgroupMount<'a> {
+    /// Parses a line of mountinfo. Returns `None` for other mounts.
     fn parse(line: &'a str) -> Option<Self> {
         let (front, back) = line.split_once(" - ")?;
         let mut back = back.split(' ');
         let (kind, options) = (back.next()?, back.nth(1)?);
         let version = match kind {
-            "cgroup2" => Version::Two,
-            "cgroup" if options.split(',').any(|option| option == "memory") => Version::One,
+            "cgroup2" => CgroupVersion::Two,
+            "cgroup" if options.split(',').any(|option| option == "memory") => CgroupVersion::One,
             _ => return None,
         };
         let mut front = front.split(' ').skip(3).map(Path::new);

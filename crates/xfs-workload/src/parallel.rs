@@ -1,12 +1,12 @@
-//! The same in several threads.
+//! The same work in several threads.
 
 use std::thread::{self, ScopedJoinHandle};
 
-/// Does `work` in so many threads, each of which gets its number; what they return stands in that order.
+/// Runs `work` in this many threads, each with its number. Returns the results in that order.
 ///
 /// # Errors
 ///
-/// The first error by the number of its thread.
+/// The error of the thread with the lowest number.
 pub fn in_parallel<T: Send, E: Send>(
     threads: usize,
     work: impl Fn(usize) -> Result<T, E> + Sync,
@@ -18,7 +18,8 @@ pub fn in_parallel<T: Send, E: Send>(
     })
 }
 
-/// What threads return. Who joins them by hand is not told of a panic by their scope: it goes on here.
+/// Returns the results of threads. A scope does not report the panic of a thread that is joined by
+/// hand, so it is resumed here.
 pub(crate) fn join<T, E>(handles: Vec<ScopedJoinHandle<'_, Result<T, E>>>) -> Result<Vec<T>, E> {
     let outcomes = handles.into_iter().map(|handle| match handle.join() {
         Ok(outcome) => outcome,

@@ -1,42 +1,42 @@
-//! What is to be run.
+//! The plan of a run.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::variant::Variant;
-use crate::work::Step;
+use crate::work::WorkStep;
 
-/// A workload, as it is chosen by name.
+/// A workload, selected by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Workload {
-    /// Making empty files.
+    /// Creates empty files.
     Create,
-    /// Listing directories with what `stat` shows, nothing in memory: all together, and file by file.
+    /// Lists directories with stat data and cold caches, in one pass and file by file.
     Walk,
-    /// Changing permissions, nothing in memory.
+    /// Changes permissions, with cold caches.
     Chmod,
-    /// Listing all inodes, past those in memory and through them.
+    /// Lists all inodes, bypassing the inode cache and through it.
     Bulkstat,
-    /// Removing files, nothing in memory.
+    /// Removes files, with cold caches.
     Unlink,
-    /// Opening and closing one file from all threads.
+    /// Opens and closes one file from all threads.
     Open,
-    /// Committing small transactions.
+    /// Commits small transactions.
     Commit,
-    /// Making and removing files in many directories.
+    /// Creates and removes files in many directories.
     Fsmark,
-    /// Looking files up with memory for few of them.
+    /// Looks files up with memory for a few of them.
     Pressure,
-    /// Listing the inodes of a large volume.
+    /// Lists the inodes of a large volume.
     Stream,
-    /// Making one change durable, whatever else there is to write.
+    /// Makes one change durable while other changes wait in the log.
     Fsync,
 }
 
 impl Workload {
-    /// All, in the order in which they run.
+    /// All workloads, in the order in which they run.
     pub const ALL: [Self; 11] = [
         Self::Create,
         Self::Walk,
@@ -51,7 +51,7 @@ impl Workload {
         Self::Fsync,
     ];
 
-    /// What it is called.
+    /// Returns the name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,80 +69,79 @@ impl Workload {
         }
     }
 
-    /// What it does, in a line.
+    /// Returns a description of one line.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
-            Self::Create => "Make empty files, each thread in a directory of its own",
-            Self::Walk => {
-                "List the directories with what stat shows, all together and file by file"
-            }
+            Self::Create => "Create empty files, each thread in a directory of its own",
+            Self::Walk => "List directories with stat data, in one pass and file by file",
             Self::Chmod => "Look each file up and change its permissions",
-            Self::Bulkstat => "List all inodes, past those in memory and through them",
+            Self::Bulkstat => "List all inodes, bypassing the inode cache and through it",
             Self::Unlink => "Remove the files",
             Self::Open => "Open and close one file from all threads",
-            Self::Commit => "Commit small transactions, to a log by itself",
+            Self::Commit => "Commit small transactions to a log without a volume",
             Self::Fsmark => {
-                "Make and remove files in many directories, with parent pointers and without"
+                "Create and remove files in many directories, with and without parent pointers"
             }
             Self::Pressure => "Look files up with memory for a tenth of their inodes",
             Self::Stream => "List the inodes of one large volume",
             Self::Fsync => {
-                "Make one change durable, with nothing, some and a full list of commits to write besides"
+                "Make one change durable, with an empty, a partly filled and a full list of commits"
             }
         }
     }
 
-    /// The workload of this name.
+    /// Returns the workload of a name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|workload| workload.name() == name)
     }
 
-    /// Whether a step of the sequence over files belongs to it.
-    pub(crate) fn has(self, step: Step) -> bool {
+    /// Returns whether a step of the file sequence belongs to this workload.
+    pub(crate) fn has(self, step: WorkStep) -> bool {
         match self {
-            Self::Create => step == Step::Create,
-            Self::Walk => matches!(step, Step::Walk | Step::WalkThrough),
-            Self::Chmod => step == Step::Change,
-            Self::Bulkstat => matches!(step, Step::BulkstatPast | Step::Bulkstat),
-            Self::Unlink => step == Step::Remove,
+            Self::Create => step == WorkStep::Create,
+            Self::Walk => matches!(step, WorkStep::Walk | WorkStep::WalkThrough),
+            Self::Chmod => step == WorkStep::Change,
+            Self::Bulkstat => matches!(step, WorkStep::BulkstatPast | WorkStep::Bulkstat),
+            Self::Unlink => step == WorkStep::Remove,
             _ => false,
         }
     }
 }
 
-/// What is to be run.
+/// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// The workloads.
     pub workloads: Vec<Workload>,
-    /// Numbers of threads.
+    /// The numbers of threads.
     pub threads: Vec<usize>,
-    /// Files of each thread, as long as there is a processor for it. More threads share what there
-    /// would be for as many as there are processors. `fsync` makes as many as fill the list of its log.
+    /// Files per thread, if each thread has a processor. More threads than processors share the
+    /// files of as many threads as there are processors. `fsync` creates enough files to fill the
+    /// list of its log.
     pub files: u64,
-    /// How often everything is run; the shortest time of each counts.
+    /// How often everything is run. The shortest time of each counts.
     pub runs: u32,
-    /// Whether each is run with single design decisions taken back as well.
+    /// Whether each workload also runs with single design decisions reverted.
     pub before: bool,
-    /// Subdirectories of each thread over which its files go in turn; 0 for none, but in `fsmark`, where
-    /// there is one for ten files then.
+    /// Subdirectories per thread, over which its files are distributed in turn. With 0 there are
+    /// none, except in `fsmark`, which then has one per ten files.
     pub directories: u64,
     /// Inodes of the volume of `stream`.
     pub inodes: u64,
     /// Allocation groups of our volumes.
     pub groups: u64,
-    /// Bytes of their logs.
+    /// Log size of our volumes, in bytes.
     pub log_bytes: u64,
-    /// Where the volumes lie: in memory, or in files of this folder.
+    /// The folder for the volumes. `None` puts them in memory.
     pub folder: Option<PathBuf>,
-    /// A directory on a mounted XFS volume, to do the same in it through system calls.
+    /// A directory on a mounted XFS volume, in which the kernel does the same work.
     pub kernel: Option<PathBuf>,
 }
 
 impl Plan {
-    /// What ends within a minute on a machine with so many processors.
+    /// Returns a plan that ends within a minute on a machine with this many processors.
     #[must_use]
     pub fn usual(processors: usize) -> Self {
         let powers = std::iter::successors(Some(1), |threads| Some(threads * 2));
@@ -163,7 +162,7 @@ impl Plan {
         }
     }
 
-    /// Files of each of so many threads, on so many processors.
+    /// Returns the files per thread for this many threads and processors.
     #[must_use]
     pub fn files_of(&self, threads: usize, processors: usize) -> u64 {
         match threads > processors {
@@ -172,11 +171,12 @@ impl Plan {
         }
     }
 
-    pub(crate) fn wants(&self, step: Step) -> bool {
+    pub(crate) fn wants(&self, step: WorkStep) -> bool {
         self.workloads.iter().any(|workload| workload.has(step))
     }
 
-    /// Ours, these others, of which decisions taken back only if that is asked for, and the kernel if it is.
+    /// Returns the variants to run: ours, those of `others` that the plan allows, and the kernel if
+    /// requested.
     pub(crate) fn variants(&self, others: &[Variant]) -> Vec<Variant> {
         let mut variants = vec![Variant::Ours];
         variants.extend(others.iter().filter(|other| self.before || !other.is_before()));
@@ -185,5 +185,5 @@ impl Plan {
     }
 }
 
-/// As many threads as the origins had processors.
+/// The number of processors of the machines in the original publications.
 const MANY_THREADS: usize = 64;

@@ -1,4 +1,4 @@
-//! On how many processors a workload runs.
+//! The processors on which a workload runs.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -8,26 +8,26 @@ use crate::error::WorkloadError;
 pub struct Processors(CpuSet);
 
 impl Processors {
-    /// Those that this thread may use now.
+    /// Returns the processors that this thread may use now.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the system.
     pub fn available() -> Result<Self, WorkloadError> {
         sched_getaffinity(None).map(Self).map_err(|error| system(error.into()))
     }
 
-    /// How many there are.
+    /// Returns their number.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.count() as usize
     }
 
-    /// Confines this thread, and all that it starts from now on, to this many processors.
+    /// Confines this thread, and all threads that it starts later, to this many processors.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the system.
     pub fn confine(&self, count: usize) -> Result<(), WorkloadError> {
         let mut chosen = CpuSet::new();
         let available = (0..CpuSet::MAX_CPU).filter(|processor| self.0.is_set(*processor));

@@ -1,4 +1,4 @@
-//! The same again and again, in all threads at once.
+//! Repetition of an action in all threads at once.
 
 use std::time::Instant;
 
@@ -7,14 +7,14 @@ use crate::error::WorkloadError;
 use crate::parallel::in_parallel;
 use crate::target::Performed;
 
-/// How many times as often it is done as it is done before, to get going.
+/// Ratio of the measured repetitions to those of the warm-up.
 const WARM_UP: u64 = 10;
 
-/// Does something so often in each of so many threads, and a tenth as often before that.
+/// Runs an action `times` times in each of `threads` threads, after a warm-up of a tenth of that.
 ///
 /// # Errors
 ///
-/// The first error of what is done.
+/// The first error of the action.
 pub fn repeat(
     threads: usize,
     times: u64,

@@ -1,4 +1,4 @@
-//! What a run has come to: the one form from which text, JSON and HTML are made.
+//! The results of a run, from which text, JSON and HTML are made.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,10 +7,10 @@ use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::variant::Variant;
 
-/// Changes when a key changes its meaning or goes; new keys may come at any time.
+/// Changes if a key is removed or changes its meaning. New keys may appear at any time.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What a run has come to.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// [`SCHEMA_VERSION`].
@@ -19,67 +19,67 @@ pub struct Report {
     pub version: String,
     /// Whether this build counts writes to shared memory, which takes time.
     pub counts_writes: bool,
-    /// Whether this build was made with optimisation.
+    /// Whether this build was optimised.
     pub is_optimised: bool,
-    /// What it ran on.
+    /// The machine.
     pub machine: Machine,
-    /// What was asked for.
+    /// The plan.
     pub plan: Plan,
-    /// What the kernel worked on, where that was asked for.
+    /// The volume of the kernel, if there was one.
     pub kernel_volume: Option<VolumeShape>,
     /// The figures.
     pub measurements: Vec<Measurement>,
-    /// What there is no figure of.
+    /// The measurements that could not be made.
     pub not_measured: Vec<NotMeasured>,
 }
 
-/// A volume, in what rates on it depend on.
+/// The properties of a volume that affect rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeShape {
-    /// Whether each file names its directories.
+    /// Whether the volume has parent pointers.
     pub parents: bool,
     /// Allocation groups.
     pub groups: u64,
-    /// Bytes of its log.
+    /// Log size in bytes.
     pub log_bytes: u64,
 }
 
 /// One figure: the best of some runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Which figures belong into one table.
+    /// The section, whose figures share a table.
     pub section: String,
-    /// What was done.
+    /// The step.
     pub step: String,
-    /// Who did it.
+    /// The variant.
     pub variant: Variant,
-    /// In how many threads.
+    /// Number of threads.
     pub threads: usize,
-    /// On how many processors.
+    /// Number of processors.
     pub processors: usize,
-    /// How often it was done, all threads together.
+    /// Number of operations of all threads together.
     pub operations: u64,
-    /// Seconds until the last thread was through.
+    /// Seconds until the last thread had finished.
     pub worked_seconds: f64,
-    /// Seconds until nothing of it was left to do. Rates go by these.
+    /// Seconds until no deferred work was left. Rates use these.
     pub drained_seconds: f64,
-    /// How many runs this is the best of.
+    /// Number of runs of which this is the best.
     pub runs: u32,
-    /// Whether nothing was in memory when it began.
+    /// Whether the caches were cold at the start.
     pub is_cold: bool,
-    /// What was there after it, where somebody can tell.
+    /// The digest of the files afterwards, if known.
     pub digest: Option<String>,
-    /// What was counted.
+    /// The counters.
     pub counted: Counted,
-    /// How long single ones took, where that is the question.
+    /// Times of single operations, if they are the subject.
     pub latency: Option<Latency>,
-    /// What else there was to be written, where that is the question.
-    pub behind: Option<Behind>,
-    /// Bytes of memory that inodes took, or were bounded to, where the kernel was asked for that.
+    /// Other changes that waited in the log, if they are the subject.
+    pub behind: Option<PendingChanges>,
+    /// Memory that the inodes took or were limited to, in bytes, if the kernel was asked for that.
     pub inodes_bytes: Option<u64>,
 }
 
-/// How long single operations took.
+/// Times of single operations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Half of them took no longer.
@@ -88,44 +88,44 @@ pub struct Latency {
     pub worst_seconds: f64,
 }
 
-/// What was there to be made durable besides.
+/// Changes that waited in the log together with the measured one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Behind {
-    /// Changes of other files.
+pub struct PendingChanges {
+    /// Number of changes of other files.
     pub changes: u64,
-    /// Bytes in the log's list of what was committed, at least, where they are told.
+    /// Lower bound of the bytes in the log's list of commits, if known.
     pub list_bytes: Option<u64>,
 }
 
 impl Measurement {
-    /// Operations a second.
+    /// Returns operations per second.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.operations as f64 / self.drained_seconds.max(f64::MIN_POSITIVE)
     }
 
-    /// Whether the other one is a run of the same.
+    /// Returns whether the other one is a run of the same measurement.
     pub(crate) fn is_of(&self, other: &Self) -> bool {
         self.is_beside(other) && self.variant == other.variant
     }
 
-    /// Whether the other one is to have done the same work.
+    /// Returns whether the other one must have done the same work.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         self.section == other.section && self.step == other.step && self.threads == other.threads
     }
 }
 
-/// What there is no figure of.
+/// A measurement that could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotMeasured {
-    /// What.
+    /// The measurement.
     pub what: String,
-    /// Why not.
+    /// The reason.
     pub why: String,
 }
 
 impl Report {
-    /// The measurement of a step by somebody in so many threads.
+    /// Returns the measurement of a step by a variant with this many threads.
     #[must_use]
     pub fn find(
         &self,
@@ -142,25 +142,25 @@ impl Report {
         })
     }
 
-    /// The sections, in the order in which they were run.
+    /// Returns the sections, in the order in which they ran.
     #[must_use]
     pub fn sections(&self) -> Vec<&str> {
         distinct(self.measurements.iter().map(|one| one.section.as_str()))
     }
 
-    /// The steps of a section, in the order in which they were run.
+    /// Returns the steps of a section, in the order in which they ran.
     #[must_use]
     pub fn steps(&self, section: &str) -> Vec<&str> {
         distinct(self.of_section(section).map(|one| one.step.as_str()))
     }
 
-    /// Who took part in a section, in the order in which they did.
+    /// Returns the variants of a section, in the order in which they ran.
     #[must_use]
     pub fn variants(&self, section: &str) -> Vec<Variant> {
         distinct(self.of_section(section).map(|one| one.variant))
     }
 
-    /// The numbers of threads in a section.
+    /// Returns the numbers of threads in a section.
     #[must_use]
     pub fn threads(&self, section: &str) -> Vec<usize> {
         distinct(self.of_section(section).map(|one| one.threads))
@@ -171,7 +171,7 @@ impl Report {
     }
 }
 
-/// What there is, each once, in the order of the first of each.
+/// Returns the distinct items, in the order of their first occurrence.
 fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for item in items {

@@ -1,5 +1,5 @@
-//! The order of a run: everything that is compared takes turns, so that what else the machine does
-//! meets all of them alike.
+//! The order of a run. Everything that is compared takes turns, so that other load on the machine
+//! affects all of it alike.
 
 mod commit;
 mod fsync;
@@ -16,41 +16,42 @@ use crate::error::WorkloadError;
 use crate::machine::Machine;
 use crate::plan::{Plan, Workload};
 use crate::processors::Processors;
-use crate::report::{Behind, Latency, Measurement, Report, SCHEMA_VERSION};
-use crate::target::apart::Apart;
-use crate::target::kernel::Directory;
+use crate::report::{Latency, Measurement, PendingChanges, Report, SCHEMA_VERSION};
+use crate::target::kernel::KernelDirectory;
 use crate::target::library::Library;
-use crate::target::{Performed, Target};
+use crate::target::separate_volumes::SeparateVolumes;
+use crate::target::{Performed, WorkTarget};
 use crate::variant::Variant;
-use crate::work::{Step, Work};
+use crate::work::{Work, WorkStep};
 use crate::{NewVolume, Store};
 use sequence::{FILES, MARKS};
 
-/// What a run tells of itself while it goes on.
+/// Receives the progress of a run.
 pub trait Watcher {
-    /// Something begins.
+    /// Called when a part begins.
     fn begin(&mut self, what: &str);
 
-    /// Whether the run is to end, with [`WorkloadError::Interrupted`].
+    /// Returns whether the run must end, with [`WorkloadError::Interrupted`].
     fn is_over(&self) -> bool;
 
-    /// How to start a process that calls [`serve`](crate::serve) with its standard input and output: the kernel is
-    /// given little memory in such a one. `None`: that is left out.
+    /// Returns the command that starts a process calling [`serve`](crate::serve) with its standard
+    /// input and output. That process runs the kernel with little memory. `None` skips that part.
     fn worker(&self) -> Option<Command> {
         None
     }
 }
 
-/// Runs everything. The calling thread may use all its processors again afterwards.
+/// Runs everything. Afterwards the calling thread may use all its processors again.
 ///
 /// # Errors
 ///
-/// What went wrong. What this machine or this user cannot do is no error: it stands in the report.
+/// The first failure. Parts that this machine or this user cannot run are not errors: the report
+/// names them.
 pub fn run(plan: &Plan, watcher: &mut dyn Watcher) -> Result<Report, WorkloadError> {
     let machine = Machine::this()?;
     let processors = Processors::available()?;
-    // Whoever works in a directory that is none says so.
-    let directory = plan.kernel.as_ref().and_then(|path| Directory::open(path).ok());
+    // If the path is not a directory on XFS, the first workload that uses it reports that.
+    let directory = plan.kernel.as_ref().and_then(|path| KernelDirectory::open(path).ok());
     let kernel_volume = directory.and_then(|directory| directory.volume().ok());
     let mut session = Session { plan, processors, watcher, collected: Collected::default() };
     let outcome = session.run();
@@ -70,7 +71,7 @@ pub fn run(plan: &Plan, watcher: &mut dyn Watcher) -> Result<Report, WorkloadErr
     })
 }
 
-/// A run under way.
+/// A run in progress.
 struct Session<'a> {
     plan: &'a Plan,
     processors: Processors,
@@ -78,7 +79,8 @@ struct Session<'a> {
     collected: Collected,
 }
 
-/// As many as fs_mark is told to use for so many files, unless it is said.
+/// Returns the work with as many directories as fs_mark uses for its files, unless the plan sets
+/// them.
 fn in_many_directories(work: Work) -> Work {
     let directories = match work.directories {
         0 => (work.files / FILES_OF_A_DIRECTORY).max(1),
@@ -89,8 +91,8 @@ fn in_many_directories(work: Work) -> Work {
 
 const FILES_OF_A_DIRECTORY: u64 = 10;
 
-/// What one figure is of.
-struct Subject<'a> {
+/// Identifies one figure.
+struct MeasurementId<'a> {
     section: &'a str,
     step: &'a str,
     variant: Variant,
@@ -100,14 +102,15 @@ struct Subject<'a> {
 impl Session<'_> {
     fn run(&mut self) -> Result<(), WorkloadError> {
         if self.plan.kernel.is_none() {
-            self.collected.note("the kernel's XFS", "no directory of it was given");
+            self.collected.note("the kernel's XFS", "no directory on the kernel's XFS was given");
         }
         if self.plan.kernel.is_some() && self.plan.folder.is_none() {
-            let why = "volumes of ours lie in memory, where a flush costs nothing; --folder puts them elsewhere";
+            let why =
+                "our volumes are in memory, where a flush costs nothing; use --folder for a device";
             self.collected.note("ferroxfs on a device like the kernel's", why);
         }
         if !self.plan.before {
-            self.collected.note("single decisions taken back", "it was not asked for");
+            self.collected.note("single decisions reverted", "not requested");
         }
         FILES.run(self, |work| work)?;
         for workload in &self.plan.workloads {
@@ -118,7 +121,7 @@ impl Session<'_> {
                 Workload::Pressure => pressure::run(self)?,
                 Workload::Stream => stream::run(self)?,
                 Workload::Fsync => fsync::run(self)?,
-                // Steps of the sequence over files.
+                // Steps of the file sequence.
                 Workload::Create
                 | Workload::Walk
                 | Workload::Chmod
@@ -129,7 +132,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Says what begins, and confines it to as many processors as there are threads.
+    /// Announces a part, and confines it to as many processors as there are threads.
     fn begin(&mut self, what: &str, variant: Variant, threads: usize) -> Result<(), WorkloadError> {
         if self.watcher.is_over() {
             return Err(WorkloadError::Interrupted);
@@ -138,13 +141,13 @@ impl Session<'_> {
         self.processors.confine(threads)
     }
 
-    /// How much each of so many threads does of what the plan says for files.
+    /// Returns the work of the plan for this many threads.
     fn work(&self, threads: usize) -> Work {
         let files = self.plan.files_of(threads, self.processors.count());
         Work { directories: self.plan.directories, ..Work::new(threads, files) }
     }
 
-    /// A new volume for so many files.
+    /// Creates a volume for this many files.
     fn store(&self, variant: Variant, files: u64) -> Result<Store, WorkloadError> {
         let Plan { groups, log_bytes, .. } = *self.plan;
         let volume = NewVolume { files, groups, log_bytes, parents: variant.has_parents() };
@@ -154,43 +157,42 @@ impl Session<'_> {
         }
     }
 
-    /// Who does the work.
-    fn target(&self, variant: Variant, work: &Work) -> Result<Box<dyn Target>, WorkloadError> {
+    /// Returns the target that does the work of a variant.
+    fn target(&self, variant: Variant, work: &Work) -> Result<Box<dyn WorkTarget>, WorkloadError> {
         match &self.plan.kernel {
-            Some(path) if variant == Variant::Kernel => Ok(Box::new(Directory::open(path)?)),
+            Some(path) if variant == Variant::Kernel => Ok(Box::new(KernelDirectory::open(path)?)),
             _ if variant == Variant::Apart => {
                 let volumes = (0..work.threads).map(|_| self.library(variant, work.files));
-                Ok(Box::new(Apart::new(volumes.collect::<Result<_, _>>()?)))
+                Ok(Box::new(SeparateVolumes::new(volumes.collect::<Result<_, _>>()?)))
             }
             _ => Ok(Box::new(self.library(variant, work.total())?)),
         }
     }
 
-    /// A new volume for so many files, opened.
+    /// Creates and opens a volume for this many files.
     fn library(&self, variant: Variant, files: u64) -> Result<Library, WorkloadError> {
         Library::open(self.store(variant, files)?, variant.options())
     }
 
-    /// Adds what one run of something has come to.
+    /// Adds the results of one run.
     fn record(
         &mut self,
-        subject: &Subject<'_>,
+        id: &MeasurementId<'_>,
         performed: Performed,
-        beside: Beside,
+        details: RunDetails,
     ) -> Result<(), WorkloadError> {
-        let Beside { counted, digest, is_cold, latency, behind, inodes_bytes } = beside;
+        let RunDetails { counted, digest, is_cold, latency, behind, inodes_bytes } = details;
         if !performed.is_certain {
-            let what = format!("the end of {} by the {}", subject.step, subject.variant.name());
-            let why =
-                "others make or remove files on its volume: it may be later than what is shown";
+            let what = format!("the end of {} by the {}", id.step, id.variant.name());
+            let why = "other programs create or remove files on that volume, so the true end may be later than the figure";
             self.collected.note(what, why);
         }
         self.collected.add(Measurement {
-            section: subject.section.to_owned(),
-            step: subject.step.to_owned(),
-            variant: subject.variant,
-            threads: subject.threads,
-            processors: subject.threads.min(self.processors.count()),
+            section: id.section.to_owned(),
+            step: id.step.to_owned(),
+            variant: id.variant,
+            threads: id.threads,
+            processors: id.threads.min(self.processors.count()),
             operations: performed.operations,
             worked_seconds: performed.worked.as_secs_f64(),
             drained_seconds: performed.drained.as_secs_f64(),
@@ -205,19 +207,19 @@ impl Session<'_> {
     }
 }
 
-/// Makes the files, without timing it.
-fn fill(target: &mut dyn Target, work: &Work) -> Result<(), WorkloadError> {
+/// Creates the files, without timing it.
+fn fill(target: &mut dyn WorkTarget, work: &Work) -> Result<(), WorkloadError> {
     target.prepare(work)?;
-    target.perform(Step::Create, work).map(drop)
+    target.perform(WorkStep::Create, work).map(drop)
 }
 
-/// What is known of a run beside its times.
+/// The results of a run other than its times.
 #[derive(Default)]
-struct Beside {
+struct RunDetails {
     counted: Counted,
     digest: Option<String>,
     is_cold: bool,
     latency: Option<Latency>,
-    behind: Option<Behind>,
+    behind: Option<PendingChanges>,
     inodes_bytes: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Reports to test with: figures that nobody measured.
+//! Sample reports for tests, with invented figures.
 
 use crate::counted::Counted;
 use crate::machine::Machine;
@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use crate::report::{Measurement, Report, SCHEMA_VERSION};
 use crate::variant::Variant;
 
-/// A measurement: 1,000 operations, faster with more threads, and the kernel slower.
+/// Returns a measurement of 1,000 operations. More threads are faster, and the kernel is slower.
 pub(crate) fn measurement(step: &str, variant: Variant, threads: usize) -> Measurement {
     let slowness = match variant {
         Variant::Ours => 1.0,
@@ -33,7 +33,7 @@ pub(crate) fn measurement(step: &str, variant: Variant, threads: usize) -> Measu
     }
 }
 
-/// A report of two steps by three of those who are compared.
+/// Returns a report of two steps by three variants.
 pub(crate) fn report() -> Report {
     let mut measurements = Vec::new();
     for threads in [1, 2, 4, 64] {

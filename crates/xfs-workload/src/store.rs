@@ -1,6 +1,6 @@
-//! Volumes to work on, made by our own mkfs: in memory, or in a file that nobody sees.
+//! Volumes to work on, created by our own mkfs, in memory or in an unnamed file.
 //!
-//! A file loses its name as soon as it is open, so that nothing is left of it however the run ends.
+//! A file loses its name as soon as it is open, so nothing is left of it, however the run ends.
 
 use std::fs::File;
 use std::io;
@@ -13,47 +13,47 @@ use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Size, TargetDevice, wr
 
 use crate::error::WorkloadError;
 
-/// What volume is made.
+/// The parameters of a volume.
 #[derive(Clone, Copy, Debug)]
 pub struct NewVolume {
-    /// How many files it has room for.
+    /// Number of files for which it has room.
     pub files: u64,
     /// Allocation groups.
     pub groups: u64,
-    /// Bytes of its log.
+    /// Log size in bytes.
     pub log_bytes: u64,
-    /// Whether each file names its directories.
+    /// Whether the volume has parent pointers.
     pub parents: bool,
 }
 
-/// Room beside the files: free space is what the allocator shall not run short of.
+/// Free space in addition to the files, so that the allocator does not run short.
 const SPARE_BYTES: u64 = 2 << 30;
-/// Of each file: an inode, its share of a directory, and of what describes both.
+/// Space per file: an inode, its part of a directory, and of the metadata for both.
 const FILE_BYTES: u64 = 4096;
 const SECTOR_BYTES: u32 = 512;
 
-/// Where a volume lies.
+/// The device of a volume.
 #[derive(Clone)]
 pub struct Store {
     device: SharedDevice,
 }
 
 impl Store {
-    /// Makes a volume in memory.
+    /// Creates a volume in memory.
     ///
     /// # Errors
     ///
-    /// Why it cannot be made.
+    /// The error of creating it.
     pub fn in_memory(volume: &NewVolume) -> Result<Self, WorkloadError> {
         let device = MemoryDevice::new(volume.length_bytes());
         Self::with_device(Arc::new(device), volume)
     }
 
-    /// Makes a volume in a file of this folder.
+    /// Creates a volume in a file of this folder.
     ///
     /// # Errors
     ///
-    /// Why it cannot be made.
+    /// The error of creating it.
     pub fn in_folder(folder: &Path, volume: &NewVolume) -> Result<Self, WorkloadError> {
         let failed = |error: io::Error| WorkloadError::file(folder)(error);
         let named = tempfile::tempdir_in(folder).map_err(failed)?;
@@ -66,11 +66,11 @@ impl Store {
         Self::with_device(opened.device, volume)
     }
 
-    /// The volume in this image.
+    /// Opens the volume in an image.
     ///
     /// # Errors
     ///
-    /// Why it cannot be opened.
+    /// The error of opening it.
     pub fn open(path: &Path) -> Result<Self, WorkloadError> {
         Ok(Self { device: open_device(path, OpenOptions::read_write())?.device })
     }
@@ -83,7 +83,7 @@ impl Store {
         Ok(Self { device })
     }
 
-    /// The device, from the first byte of the superblock on.
+    /// Returns the device, from the first byte of the superblock on.
     pub(crate) fn device(&self) -> SharedDevice {
         Arc::clone(&self.device)
     }

@@ -1,28 +1,28 @@
-//! The tables of a report: threads down, steps across, as those have them who measured this before.
+//! The tables of a report: threads as rows, steps as columns, as in the original publications.
 //!
-//! Owns: which figures stand beside each other, and how a number is written. Does **not** own how a
-//! table is drawn ([`mod@crate::text`], [`mod@crate::html`]).
+//! Owns: the selection of figures per table, and the format of numbers. Does **not** own: drawing a
+//! table ([`mod@crate::text`], [`mod@crate::html`]).
 
 use crate::counted::ScopeCount;
 use crate::report::{Measurement, Report};
 use crate::variant::Variant;
 
-/// A table of words.
+/// A table of text.
 pub(crate) struct Table {
-    /// What it shows.
+    /// Its title.
     pub(crate) title: String,
     /// The names of its columns.
     pub(crate) head: Vec<String>,
     /// Its rows, each as long as the head.
     pub(crate) rows: Vec<Vec<String>>,
-    /// Whether the figures go into depth, which not everybody wants to see at once.
+    /// Whether the table has details that most readers do not need at first.
     pub(crate) is_detail: bool,
 }
 
-/// What stands where there is no figure.
+/// Stands for a missing figure.
 const NOTHING: &str = "–";
 
-/// All tables of a section.
+/// Returns all tables of a section.
 pub(crate) fn tables(report: &Report, section: &str) -> Vec<Table> {
     if report.of_section(section).any(|one| one.latency.is_some()) {
         return vec![latencies(report, section), details(report, section)];
@@ -46,7 +46,7 @@ pub(crate) fn tables(report: &Report, section: &str) -> Vec<Table> {
 fn rates(report: &Report, section: &str) -> Table {
     let cell = |ours: &Measurement, _: &Measurement| rate(ours.rate());
     let table = by_threads(report, section, (Variant::Ours, Variant::Ours), cell);
-    Table { title: format!("{section}: ferroxfs, a second"), ..table }
+    Table { title: format!("{section}: ferroxfs, operations per second"), ..table }
 }
 
 fn beside_kernel(report: &Report, section: &str) -> Table {
@@ -60,11 +60,12 @@ fn beside_kernel(report: &Report, section: &str) -> Table {
         let ours = report.find(section, &theirs.step, Variant::Ours, theirs.threads);
         theirs.variant == Variant::Kernel && ours.is_some_and(|ours| is_warm_beside(theirs, ours))
     });
-    let warm = if warm { "; warm: with in memory what ferroxfs begins without" } else { "" };
-    Table { title: format!("{section}: ferroxfs / kernel, a second{warm}"), ..table }
+    let warm = if warm { "; warm: started with warm caches, ferroxfs with cold ones" } else { "" };
+    Table { title: format!("{section}: ferroxfs / kernel, operations per second{warm}"), ..table }
 }
 
-/// Whether one began with everything in memory, and the other with nothing: no ratio tells who is faster then.
+/// Returns whether one started with warm caches and the other with cold ones, which makes their
+/// ratio meaningless.
 pub(crate) fn is_warm_beside(one: &Measurement, other: &Measurement) -> bool {
     !one.is_cold && other.is_cold
 }
@@ -74,10 +75,13 @@ fn before_and_after(report: &Report, section: &str, before: Variant) -> Table {
         format!("{} / {}", rate(before.rate()), rate(ours.rate()))
     };
     let table = by_threads(report, section, (Variant::Ours, before), cell);
-    Table { title: format!("{section}: {} / ferroxfs, a second", before.name()), ..table }
+    Table {
+        title: format!("{section}: {} / ferroxfs, operations per second", before.name()),
+        ..table
+    }
 }
 
-/// A row for each number of threads, a column for each step of which both have a figure.
+/// Returns a table with a row per number of threads, and a column per step that both variants have.
 fn by_threads(
     report: &Report,
     section: &str,
@@ -101,7 +105,7 @@ fn by_threads(
     Table { title: String::new(), head: head("threads", &steps), rows, is_detail: false }
 }
 
-/// How long single operations took: steps down, who did them across.
+/// Returns the table of latencies, with steps as rows and variants as columns.
 fn latencies(report: &Report, section: &str) -> Table {
     let variants = report.variants(section);
     let rows = report.steps(section).into_iter().map(|step| {
@@ -125,7 +129,7 @@ fn latencies(report: &Report, section: &str) -> Table {
         let bytes = number(behind.and_then(|behind| behind.list_bytes));
         [step.to_owned(), changes, bytes].into_iter().chain(times).collect()
     });
-    let mut names = vec!["changes before it", "bytes with it"];
+    let mut names = vec!["other changes", "bytes in the list"];
     names.extend(variants.iter().map(|variant| variant.name()));
     let title = format!("{section}: median / worst, µs");
     Table { title, head: head("step", &names), rows: rows.collect(), is_detail: false }
@@ -137,11 +141,11 @@ fn microseconds(seconds: f64) -> String {
     format!("{time:.digits$}")
 }
 
-/// Of a second.
+/// Microseconds per second.
 pub(crate) const MICROSECONDS: f64 = 1e6;
 
-/// How much faster more threads are: than one, or where there are no processors for them than as many as
-/// there are.
+/// Returns the speed-up of more threads, compared with one thread. If there are more threads than
+/// processors, they are compared with as many threads as processors.
 fn scaling(report: &Report, section: &str) -> Table {
     let steps = report.steps(section);
     let mut rows = Vec::new();
@@ -153,7 +157,7 @@ fn scaling(report: &Report, section: &str) -> Table {
                 continue;
             }
             let find = |step: &str, variant, threads| report.find(section, step, variant, threads);
-            // One thread has a volume to itself as it is.
+            // With one thread, the usual variant has a volume of its own.
             let alone = if variant == Variant::Apart { Variant::Ours } else { variant };
             let ratio = |step: &&str| {
                 let (more, less) = find(step, variant, threads).zip(find(step, alone, base))?;
@@ -161,29 +165,29 @@ fn scaling(report: &Report, section: &str) -> Table {
             };
             let cells: Vec<_> = steps.iter().map(ratio).collect();
             if cells.iter().any(Option::is_some) {
-                let name = format!("{}: {threads} against {base}", variant.name());
+                let name = format!("{}: {threads} vs {base}", variant.name());
                 let cells = cells.into_iter().map(|cell| cell.unwrap_or(NOTHING.to_owned()));
                 rows.push(std::iter::once(name).chain(cells).collect());
             }
         }
     }
-    let title = format!("{section}: how much more threads are");
+    let title = format!("{section}: speed-up with more threads");
     Table { title, head: head("threads", &steps), rows, is_detail: false }
 }
 
 fn details(report: &Report, section: &str) -> Table {
     let columns = [
-        "who",
+        "variant",
         "threads",
-        "times",
-        "a second",
+        "operations",
+        "per second",
         "seconds",
         "drained",
-        "transactions each",
-        "logged each, bytes",
+        "transactions per operation",
+        "log bytes per operation",
         "inodes in",
         "inodes out",
-        "of inodes, bytes",
+        "bytes of inodes",
         "cold",
         "digest",
     ];
@@ -217,10 +221,10 @@ fn details(report: &Report, section: &str) -> Table {
     Table { title, head: head("step", &columns), rows: rows.collect(), is_detail: true }
 }
 
-/// Writes to memory that is shared, for each operation.
+/// Returns the writes to shared memory per operation.
 fn shared(report: &Report, section: &str) -> Table {
     let columns = [
-        "who",
+        "variant",
         "threads",
         "slot: writes, locks",
         "object: writes, locks",
@@ -255,8 +259,7 @@ fn shared(report: &Report, section: &str) -> Table {
             },
         ])
     });
-    let title =
-        format!("{section}: atomic writes and locks for each operation, by what they share");
+    let title = format!("{section}: atomic writes and locks per operation, by scope");
     Table { title, head: head("step", &columns), rows: rows.collect(), is_detail: true }
 }
 
@@ -264,7 +267,7 @@ fn head(first: &str, rest: &[&str]) -> Vec<String> {
     std::iter::once(&first).chain(rest).map(|name| (*name).to_owned()).collect()
 }
 
-/// A number of threads, and on how many processors where those are fewer.
+/// Formats a number of threads, with the number of processors if that is smaller.
 pub(crate) fn threads_on(report: &Report, threads: usize) -> String {
     match report.machine.processors {
         processors if threads > processors => format!("{threads} on {processors}"),
@@ -272,7 +275,7 @@ pub(crate) fn threads_on(report: &Report, threads: usize) -> String {
     }
 }
 
-/// A rate with three digits and its thousands.
+/// Formats a rate with three digits and a unit prefix.
 pub(crate) fn rate(rate: f64) -> String {
     let (scaled, unit) = match rate {
         rate if rate >= 1e6 => (rate / 1e6, " M"),

@@ -1,100 +1,100 @@
-//! Who does the work: a volume of ours, or a directory of the kernel's XFS.
+//! The targets of a workload: a volume of ours, or a directory on the kernel's XFS.
 
-pub(crate) mod apart;
 pub(crate) mod kernel;
 pub(crate) mod library;
+pub(crate) mod separate_volumes;
 
 use std::time::Duration;
 
 use crate::counted::Counted;
 use crate::digest::Digest;
 use crate::error::WorkloadError;
-use crate::work::{Step, Work};
+use crate::work::{Work, WorkStep};
 
-/// What a step took.
+/// The result of a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Performed {
-    /// How many times it was done.
+    /// Number of operations.
     pub operations: u64,
-    /// Until the last thread was through.
+    /// Time until the last thread had finished.
     pub worked: Duration,
-    /// Until nothing of it was left to do: the log forced, what has no name freed.
+    /// Time until no deferred work was left: the log forced, unlinked inodes freed.
     pub drained: Duration,
-    /// Whether that end was seen, and not hidden by what others did meanwhile.
+    /// Whether that end was observed, and not hidden by the activity of other programs.
     pub is_certain: bool,
 }
 
-/// Checks that who walked has seen the files of a thread, each of which has one name.
+/// Checks that a walk has seen all files of a thread, each of which has one name.
 fn check_walk(names: u64, work: &Work) -> Result<(), WorkloadError> {
     if names == work.files {
         return Ok(());
     }
-    let message = format!("{names} names in the directories of {} files", work.files);
+    let message = format!("found {names} names in directories of {} files", work.files);
     Err(WorkloadError::Disagreement(message))
 }
 
 impl Performed {
-    /// Checks that nobody stopped before the last file: that would look fast (I1).
-    pub(crate) fn check_least(&self, files: u64, step: Step) -> Result<(), WorkloadError> {
+    /// Checks that the step reached the last file. Otherwise it would look too fast (I1).
+    pub(crate) fn check_least(&self, files: u64, step: WorkStep) -> Result<(), WorkloadError> {
         if self.operations >= files {
             return Ok(());
         }
         let (step, operations) = (step.name(), self.operations);
-        let message = format!("{step} came to {operations} of {files} files");
+        let message = format!("{step} reached {operations} of {files} files");
         Err(WorkloadError::Disagreement(message))
     }
 }
 
-/// Whether a step begins with nothing in memory.
+/// Whether a step starts with cold caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cold {
-    /// It does.
+    /// The caches are cold.
     Yes,
-    /// It does not, for this reason.
+    /// The caches are not cold, for this reason.
     No(String),
 }
 
-/// Somebody who works on files.
-pub trait Target {
-    /// Makes the directories.
+/// A target of workloads.
+pub trait WorkTarget {
+    /// Creates the directories.
     ///
     /// # Errors
     ///
-    /// What went wrong.
+    /// The first failure.
     fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError>;
 
-    /// Makes everything durable and forgets what is in memory.
+    /// Makes everything durable and drops the caches.
     ///
     /// # Errors
     ///
-    /// What went wrong; that it cannot be done is none.
+    /// The first failure. If caches cannot be dropped, that is not an error.
     fn cool(&mut self) -> Result<Cold, WorkloadError>;
 
-    /// Does one step, in as many threads, until it counts as done.
+    /// Runs one step, in as many threads, until its end counts.
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Unavailable`] if it cannot be done here; else what went wrong.
-    fn perform(&mut self, step: Step, work: &Work) -> Result<Performed, WorkloadError>;
+    /// [`WorkloadError::Unavailable`] if the step is not possible here, or the first failure.
+    fn perform(&mut self, step: WorkStep, work: &Work) -> Result<Performed, WorkloadError>;
 
-    /// What has been counted.
+    /// Returns the counters.
     ///
     /// # Errors
     ///
-    /// What went wrong.
+    /// The first failure.
     fn counted(&self) -> Result<Counted, WorkloadError>;
 
-    /// What there is now.
+    /// Returns the digest of the current files.
     ///
     /// # Errors
     ///
-    /// What went wrong.
+    /// The first failure.
     fn digest(&mut self, work: &Work) -> Result<Digest, WorkloadError>;
 
-    /// Ends it, and takes away what there is.
+    /// Ends the target and removes its files.
     ///
     /// # Errors
     ///
-    /// What went wrong.
+    /// The first failure.
     fn close(&mut self) -> Result<(), WorkloadError>;
 }

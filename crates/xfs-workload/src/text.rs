@@ -1,4 +1,4 @@
-//! A report as text: tables that can be read in a terminal and stand in a Markdown document as they are.
+//! A report as text: tables that are readable in a terminal and valid in Markdown.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use crate::facts::facts;
 use crate::report::Report;
 use crate::tables::{Table, tables};
 
-/// The report as text. Details are the tables that go into depth.
+/// Returns the report as text. `with_details` adds the detailed tables.
 #[must_use]
 pub fn text(report: &Report, with_details: bool) -> String {
     let mut out = String::new();

@@ -1,32 +1,32 @@
-//! Who is compared with whom: ours as it is, ours with one design decision taken back, the kernel.
+//! The variants that are compared: ours, ours with one design decision reverted, the kernel.
 
 use ferroxfs::{InodeIndex, LockCheck, OpenOptions, ParentPath};
 use serde::{Deserialize, Serialize};
 
-/// One that is compared.
+/// One of the compared variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Variant {
-    /// Ours as it is.
+    /// Ours.
     Ours,
-    /// Ours with one list of all inodes in memory.
+    /// Ours with one list of all cached inodes.
     OneList,
     /// Ours with one list of all commits, which all threads share.
     OneSlot,
-    /// Ours with parent pointers by intents and steps of their own.
+    /// Ours with parent pointers updated by intents and separate transactions.
     Intents,
     /// Ours on a volume without parent pointers.
     NoParents,
-    /// Ours with a look at the pointer to a file's locks at each open and close.
+    /// Ours with a read of the pointer to a file's locks at each open and close.
     LockPointer,
-    /// Ours with a volume for each thread.
+    /// Ours with a volume per thread.
     Apart,
     /// The kernel's XFS.
     Kernel,
 }
 
 impl Variant {
-    /// What it is called in tables and charts.
+    /// Returns the name in tables and charts.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,20 +41,21 @@ impl Variant {
         }
     }
 
-    /// Whether it is ours with a decision taken back.
+    /// Returns whether it is ours with a decision reverted.
     #[must_use]
     pub const fn is_before(self) -> bool {
         !matches!(self, Self::Ours | Self::Apart | Self::Kernel)
     }
 
-    /// Whether what so many threads do in this way on so many processors tells anything.
+    /// Returns whether a run with this many threads and processors is meaningful.
     #[must_use]
-    pub(crate) const fn tells(self, threads: usize, processors: usize) -> bool {
-        // One thread has a volume to itself as it is; without a processor for each, the volumes compete for those.
+    pub(crate) const fn is_meaningful(self, threads: usize, processors: usize) -> bool {
+        // One thread always has a volume of its own. Without a processor per thread, the volumes
+        // compete for processors.
         !matches!(self, Self::Apart) || (threads > 1 && threads <= processors)
     }
 
-    /// How its volume is opened.
+    /// Returns the options for opening its volume.
     #[must_use]
     pub fn options(self) -> OpenOptions {
         let usual = OpenOptions::new();
@@ -67,7 +68,7 @@ impl Variant {
         }
     }
 
-    /// Whether its volume has parent pointers.
+    /// Returns whether its volume has parent pointers.
     #[must_use]
     pub const fn has_parents(self) -> bool {
         !matches!(self, Self::NoParents)

@@ -1,35 +1,35 @@
-//! How much is done, and what.
+//! The steps of workloads, and their amount.
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a name, where nothing else is asked for.
+/// Length of a name in bytes, unless the plan sets another.
 pub const USUAL_NAME_BYTES: usize = 13;
 
-/// One thing that is done to all files, and timed.
+/// An operation on all files, which is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// Make empty files.
+pub enum WorkStep {
+    /// Creates empty files.
     Create,
-    /// Give each file a second name.
+    /// Gives each file a second name.
     Link,
-    /// List the directories, with what `stat` shows of each file.
+    /// Lists the directories, with the stat data of each file.
     Walk,
-    /// The same, each file looked up: its inode comes into memory.
+    /// The same, but looks each file up, which brings its inode into memory.
     WalkThrough,
-    /// Look each file up and change its permissions.
+    /// Looks each file up and changes its permissions.
     Change,
-    /// Look each file up and at what `stat` shows, twice, in an order that is not that of making.
+    /// Looks each file up and reads its stat data, twice, in an order other than that of creation.
     Visit,
-    /// List all inodes past those in memory.
+    /// Lists all inodes, bypassing the inode cache.
     BulkstatPast,
-    /// List all inodes, each of which comes into memory and goes again.
+    /// Lists all inodes through the inode cache, from which each is evicted again.
     Bulkstat,
-    /// Remove the files with all their names.
+    /// Removes the files with all their names.
     Remove,
 }
 
-impl Step {
-    /// The word for it, in tables and on the command line.
+impl WorkStep {
+    /// Returns the name in tables and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,25 +46,27 @@ impl Step {
     }
 }
 
-/// How much work a step is.
+/// The amount of work in a step.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Work {
-    /// Threads, each in a directory of its own.
+    /// Number of threads, each in a directory of its own.
     pub threads: usize,
-    /// The number of the first of them, by which its directory is called.
+    /// The number of the first thread, after which its directory is named.
     pub first: usize,
-    /// Files of each.
+    /// Files per thread.
     pub files: u64,
-    /// Bytes of each name.
+    /// Length of each name in bytes.
     pub name_bytes: usize,
     /// Whether each file has a second name.
     pub linked: bool,
-    /// Directories below each thread's own over which its files go in turn; 0: they lie in that itself.
+    /// Subdirectories per thread, over which its files are distributed in turn. With 0, files are
+    /// in the thread's directory itself.
     pub directories: u64,
 }
 
 impl Work {
-    /// So many files for each of so many threads, in one directory each.
+    /// Returns the work of this many threads with this many files each, in one directory per
+    /// thread.
     #[must_use]
     pub const fn new(threads: usize, files: u64) -> Self {
         Self {
@@ -77,47 +79,48 @@ impl Work {
         }
     }
 
-    /// Files of all threads.
+    /// Returns the files of all threads.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.files * self.threads as u64
     }
 
-    /// The numbers of a thread's files, each twice, far apart from one to the next.
+    /// Returns the numbers of a thread's files, each twice, with large strides.
     pub(crate) fn visits(&self) -> impl Iterator<Item = u64> + use<> {
-        // Primes: one that does not divide the number of files comes to all of them.
+        // Primes: one that does not divide the number of files reaches all of them.
         const STRIDES: [u64; 2] = [7919, 104_729];
         let files = self.files;
         let stride = STRIDES.into_iter().find(|stride| !files.is_multiple_of(*stride)).unwrap_or(1);
         (0..2 * files).map(move |visit| visit % files * stride % files)
     }
 
-    /// How often a step is done.
-    pub(crate) const fn operations(&self, step: Step) -> u64 {
+    /// Returns the number of operations of a step.
+    pub(crate) const fn operations(&self, step: WorkStep) -> u64 {
         match step {
-            Step::Visit => 2 * self.total(),
+            WorkStep::Visit => 2 * self.total(),
             _ => self.total(),
         }
     }
 
-    /// The name of the directory of one of the threads.
+    /// Returns the name of a thread's directory.
     pub(crate) fn folder(&self, thread: usize) -> String {
         format!("thread-{}", self.first + thread)
     }
 
-    /// The name of a file: no two names of one thread are alike in length only.
+    /// Returns the name of a file. All names have the same length.
     pub(crate) fn name(&self, number: u64) -> String {
         let digits = self.name_bytes - "file-".len();
         format!("file-{number:0digits$}")
     }
 
-    /// Its second name.
+    /// Returns its second name.
     pub(crate) fn second_name(&self, number: u64) -> String {
         let digits = self.name_bytes - "link-".len();
         format!("link-{number:0digits$}")
     }
 
-    /// The names below a thread's directory in which its files lie: none if they lie in that itself.
+    /// Returns the names of the subdirectories of a thread's directory. Empty if files are in that
+    /// itself.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = String> + use<> {
         (0..self.directories).map(|number| format!("d{number}"))
     }

@@ -1,4 +1,4 @@
-//! A process of its own that looks files up by the kernel, where memory is bounded for it alone.
+//! A separate process that looks files up through the kernel, with a memory limit of its own.
 //!
 //! ```text
 //!  this process                                    worker
@@ -12,9 +12,10 @@
 //!
 //! # Invariants
 //!
-//! - **I1** What the worker takes itself is in memory before it is in its group, and so does not count there: hardly
-//!   anything but inodes does.
-//! - **I2** A worker never outlives the [`Worker`], nor its group. One whose starter was killed ends with its work.
+//! - **I1** The worker's own memory is allocated before it enters its group, and so does not count
+//!   there. Hardly anything except inodes counts.
+//! - **I2** A worker never outlives the [`Worker`], nor its group. If its parent is killed, it ends
+//!   with its work.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -31,64 +32,64 @@ use crate::error::WorkloadError;
 use crate::memory::{MemoryGroup, MemoryUse};
 use crate::parallel::join;
 use crate::target::Performed;
-use crate::target::kernel::Directory;
-use crate::work::{Step, Work};
+use crate::target::kernel::KernelDirectory;
+use crate::work::{Work, WorkStep};
 
 /// Files that each thread looks up before it is ready.
 const FIRST_FILES: u64 = 8;
 
-/// How often it is looked whether a run is to end.
+/// Interval of the checks whether the run must end.
 const TICK: Duration = Duration::from_millis(100);
-/// How long a worker may take, as one that does not get its memory may wait for ever: this, and for each file that it
-/// looks up many times what that takes.
+/// Time limit of a worker, because one that gets no memory may wait for ever. It is this value, and
+/// for each lookup many times its usual duration.
 const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_EACH: Duration = Duration::from_millis(1);
 
-/// How long all of it may take.
+/// Returns the time limit for some work.
 fn patience(work: &Work) -> Duration {
-    let operations = u32::try_from(work.operations(Step::Visit)).unwrap_or(u32::MAX);
+    let operations = u32::try_from(work.operations(WorkStep::Visit)).unwrap_or(u32::MAX);
     LEAST_PATIENCE + PATIENCE_EACH.saturating_mul(operations)
 }
 
-/// What a worker is asked for.
+/// A request to a worker.
 #[derive(Serialize, Deserialize)]
-struct Request {
+struct WorkerRequest {
     path: PathBuf,
     work: Work,
 }
 
-/// What it says.
+/// A message of a worker.
 #[derive(Debug, Serialize, Deserialize)]
-enum Reply {
+enum WorkerReply {
     Ready,
-    /// How long it took until the last thread was through, and until nothing was left to do.
+    /// Time until the last thread had finished, and until no deferred work was left.
     Done(Duration, Duration),
     Failed(String),
 }
 
-/// Does what `input` asks for, and says what came of it on `output`; the end of `input` ends it. It is
-/// for a program that [`Watcher::worker`](crate::Watcher::worker) starts.
+/// Serves one request from `input` and writes its result to `output`. Returns at the end of
+/// `input`. This is for a process that [`Watcher::worker`](crate::Watcher::worker) starts.
 ///
 /// # Errors
 ///
-/// What the host says of input and output.
+/// The host's error of input or output.
 pub fn serve(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let mut line = String::new();
     input.read_line(&mut line)?;
-    let request: Request = serde_json::from_str(&line)?;
+    let request: WorkerRequest = serde_json::from_str(&line)?;
     let mut go = || {
-        say(&mut output, &Reply::Ready)?;
+        say(&mut output, &WorkerReply::Ready)?;
         input.read_line(&mut line).map(drop)
     };
     let reply = match look_up(&request, &mut go) {
-        Ok((worked, drained)) => Reply::Done(worked, drained),
-        Err(error) => Reply::Failed(error.to_string()),
+        Ok((worked, drained)) => WorkerReply::Done(worked, drained),
+        Err(error) => WorkerReply::Failed(error.to_string()),
     };
     say(&mut output, &reply)?;
     io::copy(&mut input, &mut io::sink()).map(drop)
 }
 
-fn say(output: &mut impl Write, reply: &Reply) -> io::Result<()> {
+fn say(output: &mut impl Write, reply: &WorkerReply) -> io::Result<()> {
     serde_json::to_writer(&mut *output, reply)?;
     output.write_all(b"\n")?;
     output.flush()
@@ -96,10 +97,10 @@ fn say(output: &mut impl Write, reply: &Reply) -> io::Result<()> {
 
 /// Looks the files up, in threads that wait until `go` returns.
 fn look_up(
-    Request { path, work }: &Request,
+    WorkerRequest { path, work }: &WorkerRequest,
     go: &mut dyn FnMut() -> io::Result<()>,
 ) -> Result<(Duration, Duration), WorkloadError> {
-    let directory = &Directory::open(path)?;
+    let directory = &KernelDirectory::open(path)?;
     let first = &Work { files: work.files.min(FIRST_FILES), ..*work };
     thread::scope(|scope| {
         let (ready, all_ready) = mpsc::channel::<()>();
@@ -109,7 +110,7 @@ fn look_up(
                 let ready = ready.clone();
                 let look_up = move || {
                     directory.visit(thread, first)?;
-                    // Both channels only end.
+                    // Both channels are only closed.
                     drop(ready);
                     _ = opened.recv();
                     directory.visit(thread, work)
@@ -130,28 +131,29 @@ fn look_up(
     })
 }
 
-/// What was found out.
-pub(crate) struct Visited {
+/// The result of the lookups.
+pub(crate) struct VisitOutcome {
     pub(crate) performed: Performed,
-    pub(crate) footprint: Footprint,
+    pub(crate) footprint: MemoryFootprint,
 }
 
-/// What a worker and the inodes that came into memory for it take.
+/// The memory of a worker and of the inodes that it brought into memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Footprint {
-    /// The inodes, with what hangs on them, in bytes.
+pub(crate) struct MemoryFootprint {
+    /// The inodes, with everything that belongs to them, in bytes.
     pub(crate) inodes_bytes: u64,
     /// The rest, in bytes.
     base_bytes: u64,
 }
 
-impl Footprint {
+impl MemoryFootprint {
     fn new(before: MemoryUse, after: MemoryUse) -> Self {
         let inodes_bytes = after.objects_bytes.saturating_sub(before.objects_bytes);
         Self { inodes_bytes, base_bytes: after.total_bytes.saturating_sub(inodes_bytes) }
     }
 
-    /// Checks that inodes count at all: where the kernel was told not to count its own objects, they do not.
+    /// Checks that inodes are charged at all. A kernel that does not charge kernel memory charges
+    /// none.
     ///
     /// # Errors
     ///
@@ -161,39 +163,41 @@ impl Footprint {
             return Ok(self);
         }
         let counted = self.inodes_bytes;
-        Err(unavailable(format!("its memory cgroups count {counted} bytes for {files} inodes")))
+        Err(unavailable(format!(
+            "its memory cgroups charge only {counted} bytes for {files} inodes"
+        )))
     }
 
-    /// Bytes of the bound that leaves inodes so many bytes.
+    /// Returns the limit that leaves this many bytes for inodes.
     pub(crate) const fn limit(self, inodes_bytes: u64) -> u64 {
         self.base_bytes + inodes_bytes
     }
 }
 
-/// Less than any kernel has taken for an inode of XFS.
+/// A lower bound of the memory of an XFS inode in any kernel.
 const LEAST_INODE_BYTES: u64 = 512;
 
-/// Looks files up in a new process, in a new group with this bound, if there is one.
+/// Looks files up in a new process, in a new group with this limit, if there is one.
 ///
 /// # Errors
 ///
-/// [`WorkloadError::Unavailable`] if that cannot be done here; else what went wrong.
+/// [`WorkloadError::Unavailable`] if that is not possible here, or the first failure.
 pub(crate) fn visit(
     command: Option<Command>,
     limit: Option<u64>,
     path: &Path,
     work: &Work,
     is_over: &dyn Fn() -> bool,
-) -> Result<Visited, WorkloadError> {
+) -> Result<VisitOutcome, WorkloadError> {
     let command =
-        command.ok_or_else(|| unavailable("nobody starts a process for it".to_owned()))?;
+        command.ok_or_else(|| unavailable("no process can be started for it".to_owned()))?;
     let name = format!("ferroxfs-bench-{}", std::process::id());
     let group = MemoryGroup::create(&name).map_err(unavailable)?;
     let refused = |error: io::Error| unavailable(format!("a memory cgroup: {error}"));
     if let Some(bytes) = limit {
         group.limit(bytes).map_err(refused)?;
     }
-    // Dropped before the group is.
+    // Dropped before the group.
     let mut worker = Worker::start(command)?;
     worker.prepare(path, work, is_over)?;
     group.admit(worker.child.id()).map_err(refused)?;
@@ -201,7 +205,7 @@ pub(crate) fn visit(
     let performed = worker.work(work, is_over)?;
     let after = group.memory_use().map_err(refused)?;
     worker.end()?;
-    Ok(Visited { performed, footprint: Footprint::new(before, after) })
+    Ok(VisitOutcome { performed, footprint: MemoryFootprint::new(before, after) })
 }
 
 fn unavailable(why: String) -> WorkloadError {
@@ -210,9 +214,9 @@ fn unavailable(why: String) -> WorkloadError {
 
 struct Worker {
     child: Child,
-    /// There until it is to end.
+    /// `Some` until the worker must end.
     input: Option<ChildStdin>,
-    /// What it says, line by line.
+    /// Its output, line by line.
     replies: mpsc::Receiver<io::Result<String>>,
 }
 
@@ -222,7 +226,7 @@ impl Worker {
         let mut child = command.spawn().map_err(failed)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (said, replies) = mpsc::channel();
-        // It ends with the worker, whose output is closed then.
+        // The thread ends with the worker, whose output is closed then.
         thread::spawn(move || {
             let lines = output.into_iter().flat_map(|output| BufReader::new(output).lines());
             lines.map_while(|line| said.send(line).ok()).for_each(drop);
@@ -230,44 +234,44 @@ impl Worker {
         Ok(Self { child, input, replies })
     }
 
-    /// Says what is to be done, and waits until it is ready for that.
+    /// Sends the request, and waits until the worker is ready.
     fn prepare(
         &mut self,
         path: &Path,
         work: &Work,
         is_over: &dyn Fn() -> bool,
     ) -> Result<(), WorkloadError> {
-        let request = Request { path: path.to_owned(), work: *work };
+        let request = WorkerRequest { path: path.to_owned(), work: *work };
         let line = serde_json::to_string(&request).map_err(|error| failed(error.into()))?;
         match self.ask(&line, patience(work), is_over)? {
-            Reply::Ready => Ok(()),
+            WorkerReply::Ready => Ok(()),
             reply => Err(unexpected(reply)),
         }
     }
 
-    /// Has it work, and waits until it has.
+    /// Starts the work, and waits until it is done.
     fn work(
         &mut self,
         work: &Work,
         is_over: &dyn Fn() -> bool,
     ) -> Result<Performed, WorkloadError> {
         match self.ask("go", patience(work), is_over)? {
-            Reply::Done(worked, drained) => {
-                let operations = work.operations(Step::Visit);
+            WorkerReply::Done(worked, drained) => {
+                let operations = work.operations(WorkStep::Visit);
                 Ok(Performed { operations, worked, drained, is_certain: true })
             }
             reply => Err(unexpected(reply)),
         }
     }
 
-    /// Says something, and waits so long for what it has to say to that.
+    /// Sends a line, and waits up to `patience` for the answer.
     fn ask(
         &mut self,
         line: &str,
         patience: Duration,
         is_over: &dyn Fn() -> bool,
-    ) -> Result<Reply, WorkloadError> {
-        // One that has ended says nothing: its status says why.
+    ) -> Result<WorkerReply, WorkloadError> {
+        // A worker that has ended sends nothing. Its exit status has the reason.
         let is_told = self.input.as_mut().is_some_and(|input| writeln!(input, "{line}").is_ok());
         let start = Instant::now();
         while is_told && !is_over() {
@@ -280,7 +284,7 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout) if start.elapsed() < patience => {}
                 Err(RecvTimeoutError::Timeout) => {
                     return Err(unavailable(format!(
-                        "no end of it in {} seconds: a tenth may be too little for so few --files, and the \
+                        "not finished in {} seconds: a tenth may be too little for so few --files, and the \
                          process waits for memory",
                         patience.as_secs()
                     )));
@@ -293,7 +297,7 @@ impl Worker {
         Err(ended(self.wait()?))
     }
 
-    /// Lets it end.
+    /// Ends the worker.
     fn end(mut self) -> Result<(), WorkloadError> {
         self.wait().map(drop)
     }
@@ -306,19 +310,19 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // One that has ended cannot be killed, and has been waited for.
+        // A process that has ended cannot be killed, and is already reaped.
         _ = self.child.kill();
         _ = self.child.wait();
     }
 }
 
-/// Why there is no answer of a process that has ended so.
+/// Returns the reason why a process with this status gave no answer.
 fn ended(status: ExitStatus) -> WorkloadError {
     match status.signal() {
         Some(signal) if signal == Signal::KILL.as_raw() => unavailable(
-            "a tenth is too little for so few --files: the process was ended".to_owned(),
+            "a tenth is too little for so few --files: the process was killed".to_owned(),
         ),
-        // Of a terminal it gets what this process gets.
+        // A signal of the terminal reaches both processes.
         Some(signal) if [Signal::INT, Signal::TERM].iter().any(|end| end.as_raw() == signal) => {
             WorkloadError::Interrupted
         }
@@ -326,10 +330,10 @@ fn ended(status: ExitStatus) -> WorkloadError {
     }
 }
 
-fn unexpected(reply: Reply) -> WorkloadError {
+fn unexpected(reply: WorkerReply) -> WorkloadError {
     match reply {
-        Reply::Failed(why) => failed(io::Error::other(why)),
-        reply => failed(io::Error::other(format!("{reply:?}, which was not its turn"))),
+        WorkerReply::Failed(why) => failed(io::Error::other(why)),
+        reply => failed(io::Error::other(format!("unexpected message {reply:?}"))),
     }
 }
 

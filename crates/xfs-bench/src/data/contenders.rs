@@ -1,4 +1,4 @@
-//! Who writes and reads the files.
+//! The contenders that write and read the files.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -11,26 +11,26 @@ use xfs_oracle::{Mount, Xfsprogs};
 use super::Arguments;
 use crate::error::BenchError;
 
-/// What is written at once to what is to be there already.
+/// Size of the writes that fill a file before the measurement.
 const FILL_BYTES: usize = 1 << 20;
-/// What a volume has beside its files.
+/// Space of a volume in addition to its files.
 const SPARE_BYTES: u64 = 512 << 20;
 
-/// Files of one contender, numbered from zero.
-pub(super) trait Target: Sync {
+/// The files of one contender, numbered from zero.
+pub(super) trait DataContender: Sync {
     fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError>;
     fn read(&self, file: usize, offset: u64, bytes: &mut [u8]) -> Result<(), BenchError>;
     fn sync(&self, file: usize) -> Result<(), BenchError>;
-    /// Closes everything and opens it again, with nothing in memory.
+    /// Closes everything and opens it again, with cold caches.
     fn reopen(&mut self) -> Result<(), BenchError>;
     fn close(self: Box<Self>) -> Result<(), BenchError>;
 }
 
-/// Ours.
+/// The library.
 pub(super) struct Library {
     image: PathBuf,
     count: usize,
-    /// The files first: they go before their volume.
+    /// Declared before the volume, so that the files are dropped first.
     files: Vec<ferroxfs::File>,
     volume: Option<Volume>,
 }
@@ -56,7 +56,7 @@ impl Library {
     }
 }
 
-impl Target for Library {
+impl DataContender for Library {
     fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError> {
         let written = self.file(file).write_at(offset, bytes)?;
         assert_eq!(written, bytes.len(), "the volume has room");
@@ -97,7 +97,7 @@ impl Target for Library {
     }
 }
 
-/// The bare device: a file like the images, each part of which is the file of a thread.
+/// The bare device: a file like the images, with one part per thread.
 pub(super) struct Bare {
     path: PathBuf,
     part_bytes: u64,
@@ -115,7 +115,7 @@ impl Bare {
     }
 }
 
-impl Target for Bare {
+impl DataContender for Bare {
     fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError> {
         let written = self.file.write_all_at(bytes, self.at(file, offset));
         written.map_err(BenchError::file(&self.path))
@@ -140,8 +140,8 @@ impl Target for Bare {
     }
 }
 
-/// The kernel's XFS, past its cache: its loop device writes the image through that of the host, so that
-/// bytes are copied once, as with ours.
+/// The kernel's XFS with direct I/O. Its loop device writes the image through the host's page
+/// cache, so bytes are copied once, as with ours.
 pub(super) struct Kernel {
     mount: Mount,
     count: usize,
@@ -160,7 +160,7 @@ impl Kernel {
     }
 }
 
-impl Target for Kernel {
+impl DataContender for Kernel {
     fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError> {
         self.file(file).write_all_at(bytes, offset).map_err(BenchError::file(self.mount.path()))
     }
@@ -195,14 +195,14 @@ fn open(path: &Path, flags: OFlags) -> Result<File, BenchError> {
     options.open(path).map_err(BenchError::file(path))
 }
 
-/// As long as an image is.
+/// Returns the size of an image.
 const fn image_bytes(arguments: &Arguments) -> u64 {
     arguments.bytes() * arguments.threads as u64 + SPARE_BYTES
 }
 
-/// Makes files as long as an image and writes all of them, unless nothing is to be touched. They grow by
-/// turns, so that the memory which they get is of the same kind: two files that were filled one after the
-/// other differed by half in how fast they could be read.
+/// Makes files of the size of an image and writes all of them, unless that is disabled. They grow
+/// in turns, so that they get memory of the same kind: two files that were filled one after the
+/// other differed by half in their read speed.
 pub(super) fn fill(arguments: &Arguments, paths: &[PathBuf]) -> Result<(), BenchError> {
     let mut files = Vec::new();
     for path in paths {
@@ -222,10 +222,10 @@ pub(super) fn fill(arguments: &Arguments, paths: &[PathBuf]) -> Result<(), Bench
     files.iter().try_for_each(|(path, file)| file.sync_all().map_err(BenchError::file(path)))
 }
 
-/// An empty volume over all of a file.
+/// Makes an empty volume that fills a file.
 fn make_volume(image: &Path) -> Result<(), BenchError> {
     let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
-    // -K: what was written stays there.
+    // -K keeps the blocks that were written before.
     let status = mkfs.args(["-q", "-f", "-K"]).arg(image).status();
     let status = status.map_err(BenchError::file(image))?;
     if status.success() {

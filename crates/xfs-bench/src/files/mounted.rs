@@ -1,24 +1,24 @@
-//! The kernel's XFS on an image: mounted anew, it has nothing in memory.
+//! The kernel's XFS on an image. Mounting it again makes its caches cold.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use xfs_oracle::{Mount, OracleError};
 use xfs_workload::{
-    Cold, Counted, Digest, Directory, Performed, Step, Target, Work, WorkloadError,
+    Cold, Counted, Digest, KernelDirectory, Performed, Work, WorkStep, WorkTarget, WorkloadError,
 };
 
-/// The root of a volume that is mounted.
+/// The root of a mounted volume.
 pub(crate) struct Mounted {
     image: PathBuf,
-    directory: Directory,
+    directory: KernelDirectory,
     mount: Option<Mount>,
 }
 
 impl Mounted {
     pub(crate) fn new(image: &Path) -> Result<Self, WorkloadError> {
         let mount = mount(image)?;
-        let directory = Directory::open(mount.path())?;
+        let directory = KernelDirectory::open(mount.path())?;
         Ok(Self { image: image.to_owned(), directory, mount: Some(mount) })
     }
 
@@ -35,7 +35,7 @@ fn failed(error: OracleError) -> WorkloadError {
     WorkloadError::System { what: "a mount of the kernel", source: io::Error::other(error) }
 }
 
-impl Target for Mounted {
+impl WorkTarget for Mounted {
     fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError> {
         self.directory.prepare(work)
     }
@@ -48,7 +48,7 @@ impl Target for Mounted {
         Ok(Cold::Yes)
     }
 
-    fn perform(&mut self, step: Step, work: &Work) -> Result<Performed, WorkloadError> {
+    fn perform(&mut self, step: WorkStep, work: &Work) -> Result<Performed, WorkloadError> {
         self.directory.perform(step, work)
     }
 
@@ -60,7 +60,7 @@ impl Target for Mounted {
         self.directory.digest(work)
     }
 
-    /// The image goes as a whole: what is in it need not be taken away.
+    /// The image is deleted as a whole, so its files need not be removed.
     fn close(&mut self) -> Result<(), WorkloadError> {
         self.unmount()
     }

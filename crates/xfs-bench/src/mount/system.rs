@@ -1,4 +1,4 @@
-//! What is mounted.
+//! The systems that are mounted.
 
 use std::fs::File;
 use std::io::Write;
@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use xfs_fuse::{Channel, Mount, MountFacts, Null, Service, Waited};
+use xfs_fuse::{ChannelKind, Mount, MountFacts, Null, Service, WaitOutcome};
 use xfs_oracle::{FuseRings, LoopDevice, Xfsprogs};
 
 use super::Arguments;
 use crate::error::BenchError;
 
-/// How long an unmounted server may take to end.
+/// Time limit for an unmounted server to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 const MEGABYTE: u64 = 1 << 20;
-/// Room besides what is streamed.
+/// Space in addition to the streamed data.
 const IMAGE_BYTES: u64 = 1 << 30;
-/// Written at once where memory is touched.
+/// Size of the writes that touch memory.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A filesystem that can be mounted again and again.
+/// A filesystem that can be mounted repeatedly.
 pub(super) trait System {
     fn name(&self) -> &'static str;
 
@@ -33,30 +33,30 @@ pub(super) trait System {
     fn unmount(&mut self, root: &Path) -> Result<(), BenchError>;
 }
 
-/// Those that are asked for.
+/// Returns the requested systems.
 pub(super) fn systems(arguments: &Arguments) -> Vec<Box<dyn System>> {
     let image_bytes = IMAGE_BYTES + arguments.clients as u64 * arguments.megabytes * MEGABYTE;
-    let image = Image { path: PathBuf::new(), bytes: image_bytes };
+    let image = TestImage { path: PathBuf::new(), bytes: image_bytes };
     let null = Null::new(arguments.clients, arguments.megabytes * MEGABYTE);
-    let ours = |channel| Ours {
+    let ours = |channel| FerroxfsMount {
         image: image.clone(),
         program: arguments.ferroxfs.clone(),
         options: arguments.options.clone(),
         channel,
     };
-    let nothing = |channel| Nothing {
+    let nothing = |channel| NullMount {
         clients: arguments.clients,
         server: null.clone(),
         channel,
         mount: None,
     };
     let all: [Box<dyn System>; 6] = [
-        Box::new(ours(Channel::Device)),
-        Box::new(nothing(Channel::Device)),
-        Box::new(ours(Channel::IoUring)),
-        Box::new(nothing(Channel::IoUring)),
-        Box::new(Kernel { image: image.clone(), device: None }),
-        Box::new(Fuse2fs { image }),
+        Box::new(ours(ChannelKind::Device)),
+        Box::new(nothing(ChannelKind::Device)),
+        Box::new(ours(ChannelKind::IoUring)),
+        Box::new(nothing(ChannelKind::IoUring)),
+        Box::new(KernelMount { image: image.clone(), device: None }),
+        Box::new(Fuse2fsMount { image }),
     ];
     let is_asked =
         |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|o| o == name);
@@ -64,19 +64,19 @@ pub(super) fn systems(arguments: &Arguments) -> Vec<Box<dyn System>> {
 }
 
 #[derive(Clone)]
-struct Image {
+struct TestImage {
     path: PathBuf,
     bytes: u64,
 }
 
-impl Image {
+impl TestImage {
     fn make(&mut self, folder: &Path, mut mkfs: Command) -> Result<(), BenchError> {
         self.path = folder.join("image");
         self.fill().map_err(BenchError::file(&self.path))?;
         run(mkfs.arg(&self.path))
     }
 
-    /// An image all of whose memory is there: what mkfs leaves out has been touched too.
+    /// Allocates all memory of an image, including the parts that mkfs leaves out.
     fn fill(&self) -> std::io::Result<()> {
         let mut file = File::create(&self.path)?;
         let piece = vec![0; PIECE_BYTES];
@@ -91,26 +91,26 @@ impl Image {
     }
 }
 
-struct Ours {
-    image: Image,
+struct FerroxfsMount {
+    image: TestImage,
     program: PathBuf,
     options: String,
-    channel: Channel,
+    channel: ChannelKind,
 }
 
-/// Has the kernel offer rings while a mount through them begins.
-fn offered(channel: Channel) -> Result<Option<FuseRings>, BenchError> {
+/// Enables io_uring in the kernel while a mount with it begins.
+fn offered(channel: ChannelKind) -> Result<Option<FuseRings>, BenchError> {
     Ok(match channel {
-        Channel::Device => None,
-        Channel::IoUring => Some(FuseRings::on()?),
+        ChannelKind::Device => None,
+        ChannelKind::IoUring => Some(FuseRings::on()?),
     })
 }
 
-impl System for Ours {
+impl System for FerroxfsMount {
     fn name(&self) -> &'static str {
         match self.channel {
-            Channel::Device => "ours",
-            Channel::IoUring => "ours-rings",
+            ChannelKind::Device => "ours",
+            ChannelKind::IoUring => "ours-rings",
         }
     }
 
@@ -121,7 +121,7 @@ impl System for Ours {
     fn mount(&mut self, root: &Path) -> Result<(), BenchError> {
         let _offered = offered(self.channel)?;
         let mut options = self.options.clone();
-        if self.channel == Channel::IoUring {
+        if self.channel == ChannelKind::IoUring {
             options.push_str(",io_uring");
         }
         let mut mount = Command::new(&self.program);
@@ -134,23 +134,23 @@ impl System for Ours {
 }
 
 /// A server that answers at once.
-struct Nothing {
+struct NullMount {
     clients: usize,
     server: Null,
-    channel: Channel,
+    channel: ChannelKind,
     mount: Option<Mount<Null>>,
 }
 
-impl System for Nothing {
+impl System for NullMount {
     fn name(&self) -> &'static str {
         match self.channel {
-            Channel::Device => "null",
-            Channel::IoUring => "null-rings",
+            ChannelKind::Device => "null",
+            ChannelKind::IoUring => "null-rings",
         }
     }
 
     fn make(&mut self, _: &Path) -> Result<(), BenchError> {
-        self.server = self.server.anew();
+        self.server = self.server.without_files();
         Ok(())
     }
 
@@ -165,7 +165,7 @@ impl System for Nothing {
             exec: true,
             symlinks: true,
         };
-        // As many threads as ours takes by default.
+        // Use as many threads as ours does by default.
         let default = xfs_fuse::MountOptions::default().service();
         let threads = default.threads.max(self.clients);
         let service = Service { threads, channel: self.channel, ..default };
@@ -179,7 +179,7 @@ impl System for Nothing {
     fn unmount(&mut self, root: &Path) -> Result<(), BenchError> {
         let Some(mount) = self.mount.take() else { return Ok(()) };
         mount.unmount().map_err(BenchError::file(root))?;
-        if mount.wait(PATIENCE) != Waited::Ended {
+        if mount.wait(PATIENCE) != WaitOutcome::Ended {
             return Err(BenchError::file(root)(std::io::ErrorKind::TimedOut.into()));
         }
         mount.finish();
@@ -187,12 +187,12 @@ impl System for Nothing {
     }
 }
 
-struct Kernel {
-    image: Image,
+struct KernelMount {
+    image: TestImage,
     device: Option<LoopDevice>,
 }
 
-impl System for Kernel {
+impl System for KernelMount {
     fn name(&self) -> &'static str {
         "kernel"
     }
@@ -215,12 +215,12 @@ impl System for Kernel {
     }
 }
 
-/// Debian's, on ext4.
-struct Fuse2fs {
-    image: Image,
+/// fuse2fs of Debian, on ext4.
+struct Fuse2fsMount {
+    image: TestImage,
 }
 
-impl System for Fuse2fs {
+impl System for Fuse2fsMount {
     fn name(&self) -> &'static str {
         "fuse2fs"
     }
@@ -234,7 +234,7 @@ impl System for Fuse2fs {
     fn mount(&mut self, root: &Path) -> Result<(), BenchError> {
         let mut mount = Command::new("fuse2fs");
         run(mount.args(["-o", "noatime"]).arg(&self.image.path).arg(root))?;
-        // It succeeds whether or not it has mounted.
+        // It exits successfully whether or not it has mounted.
         let is_mounted = Command::new("mountpoint").arg("-q").arg(root).status();
         match is_mounted.map_err(BenchError::file(root))? {
             status if status.success() => Ok(()),
@@ -244,7 +244,7 @@ impl System for Fuse2fs {
 
     fn unmount(&mut self, root: &Path) -> Result<(), BenchError> {
         run(Command::new("umount").arg(root))?;
-        // It closes the image after it has been unmounted, and says so by nothing but its lock.
+        // It closes the image after the unmount, and only its lock shows when.
         std::thread::sleep(Duration::from_secs(2));
         Ok(())
     }

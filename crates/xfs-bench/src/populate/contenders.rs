@@ -1,4 +1,4 @@
-//! The programs that fill volumes and take trees out.
+//! The programs that fill volumes and extract trees.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use xfs_oracle::{Mount, Xfsprogs};
 use super::{Arguments, Cost, clear};
 use crate::error::BenchError;
 
-/// One program at one job.
-pub(super) struct Contender<'a> {
+/// One program with one job.
+pub(super) struct PopulateJob<'a> {
     pub(super) job: &'static str,
     pub(super) name: String,
     pub(super) run: Box<dyn FnMut() -> Result<Cost, BenchError> + 'a>,
 }
 
 /// The inputs that all contenders share.
-pub(super) struct Scene<'a> {
+pub(super) struct PopulateInputs<'a> {
     arguments: &'a Arguments,
-    /// The image or tree that a contender makes.
+    /// The image or tree that a contender creates.
     made: PathBuf,
-    /// A volume that holds the tree, for the jobs that take it out.
+    /// A volume that contains the tree, for the jobs that extract it.
     filled: PathBuf,
     /// The tree as an archive, plain and compressed.
     archives: Vec<Archive>,
@@ -37,7 +37,7 @@ struct Archive {
     decompressor: Option<&'static str>,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> PopulateInputs<'a> {
     pub(super) fn prepare(arguments: &'a Arguments, folder: &Path) -> Result<Self, BenchError> {
         let plain = folder.join("tree.tar");
         let mut tar = Command::new("tar");
@@ -55,15 +55,15 @@ impl<'a> Scene<'a> {
         let plain = Archive { job: "fill from .tar", path: plain, decompressor: None };
         let filled = folder.join("filled.img");
         let mkfs = Xfsprogs::newer()?;
-        let scene = Self {
+        let inputs = Self {
             arguments,
             made: folder.join("made"),
             filled,
             archives: vec![plain, gzip, zstd],
             mkfs,
         };
-        scene.fill(&arguments.ferroxfs, &arguments.tree, &scene.filled)?;
-        Ok(scene)
+        inputs.fill(&arguments.ferroxfs, &arguments.tree, &inputs.filled)?;
+        Ok(inputs)
     }
 
     /// Makes an image and fills it.
@@ -73,7 +73,7 @@ impl<'a> Scene<'a> {
         measure(mkfs.args(["mkfs", "-q", "-d", &size, "--from"]).arg(from).arg(image))
     }
 
-    /// Makes an empty volume by the newest mkfs.xfs, filled by it where there are arguments for that.
+    /// Makes an empty volume with the newest mkfs.xfs, which fills it if there is a prototype.
     fn peer(&self, prototype: Option<&Path>) -> Result<Cost, BenchError> {
         let mut mkfs = self.mkfs.command("mkfs.xfs");
         mkfs.args(["-q", "-n", "parent=1", "-d"]);
@@ -84,7 +84,7 @@ impl<'a> Scene<'a> {
         measure(&mut mkfs)
     }
 
-    /// Fills a new volume through the kernel's mount; it counts when it is unmounted.
+    /// Fills a new volume through the kernel's mount. The time includes the unmount.
     fn through_kernel(&self, fill: impl Fn(&Path) -> Command) -> Result<Cost, BenchError> {
         let began = Instant::now();
         let made = self.peer(None)?;
@@ -94,7 +94,7 @@ impl<'a> Scene<'a> {
         Ok(Cost { wall: began.elapsed(), processor: made.processor + filled.processor, ..filled })
     }
 
-    /// Takes the tree out of the volume through the kernel's mount, which finds its caches empty.
+    /// Extracts the tree through the kernel's mount, with cold caches.
     fn out_of_kernel(&self, take: impl Fn(&Path) -> Command) -> Result<Cost, BenchError> {
         let began = Instant::now();
         let mount = Mount::new(&self.filled, None, &["ro"])?;
@@ -103,50 +103,50 @@ impl<'a> Scene<'a> {
         Ok(Cost { wall: began.elapsed(), ..taken })
     }
 
-    /// The ferroxfs binaries to measure.
+    /// Returns the ferroxfs binaries to measure.
     fn binaries(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let before = self.arguments.before.iter().map(|path| ("ferroxfs before", path.as_path()));
         std::iter::once(("ferroxfs", self.arguments.ferroxfs.as_path())).chain(before)
     }
 }
 
-/// All contenders, ours first in each job.
-pub(super) fn contenders<'a>(scene: &'a Scene<'a>) -> Vec<Contender<'a>> {
+/// Returns all contenders, ours first in each job.
+pub(super) fn contenders<'a>(inputs: &'a PopulateInputs<'a>) -> Vec<PopulateJob<'a>> {
     let mut all = Vec::new();
-    filling(scene, &mut all);
-    from_archives(scene, &mut all);
-    taking_out(scene, &mut all);
+    filling(inputs, &mut all);
+    from_archives(inputs, &mut all);
+    taking_out(inputs, &mut all);
     all
 }
 
-/// Adds a contender, whose output is gone before each of its runs.
+/// Adds a contender, whose output is removed before each of its runs.
 fn add<'a>(
-    all: &mut Vec<Contender<'a>>,
-    (scene, job): (&'a Scene<'a>, &'static str),
+    all: &mut Vec<PopulateJob<'a>>,
+    (inputs, job): (&'a PopulateInputs<'a>, &'static str),
     name: impl Into<String>,
     run: impl Fn() -> Result<Cost, BenchError> + 'a,
 ) {
-    let run = move || clear(&scene.made).and_then(|()| run());
-    all.push(Contender { job, name: name.into(), run: Box::new(run) });
+    let run = move || clear(&inputs.made).and_then(|()| run());
+    all.push(PopulateJob { job, name: name.into(), run: Box::new(run) });
 }
 
-fn filling<'a>(scene: &'a Scene<'a>, all: &mut Vec<Contender<'a>>) {
-    let job = (scene, "fill from a tree");
-    let tree = scene.arguments.tree.as_path();
-    for (name, binary) in scene.binaries() {
+fn filling<'a>(inputs: &'a PopulateInputs<'a>, all: &mut Vec<PopulateJob<'a>>) {
+    let job = (inputs, "fill from a tree");
+    let tree = inputs.arguments.tree.as_path();
+    for (name, binary) in inputs.binaries() {
         let name = format!("{name} mkfs --from");
-        add(all, job, name, move || scene.fill(binary, tree, &scene.made));
+        add(all, job, name, move || inputs.fill(binary, tree, &inputs.made));
     }
-    add(all, job, "mkfs.xfs -p", move || scene.peer(Some(tree)));
+    add(all, job, "mkfs.xfs -p", move || inputs.peer(Some(tree)));
     add(all, job, "tar | tar into the kernel's mount", move || {
-        scene.through_kernel(|mount| {
+        inputs.through_kernel(|mount| {
             let mut shell = Command::new("sh");
             shell.args(["-c", "tar -C \"$1\" -c . | tar -C \"$2\" -x", "sh"]).arg(tree).arg(mount);
             shell
         })
     });
     add(all, job, "cp -a into the kernel's mount", move || {
-        scene.through_kernel(|mount| {
+        inputs.through_kernel(|mount| {
             let mut cp = Command::new("cp");
             cp.arg("-a").arg(tree.join(".")).arg(mount);
             cp
@@ -154,16 +154,16 @@ fn filling<'a>(scene: &'a Scene<'a>, all: &mut Vec<Contender<'a>>) {
     });
 }
 
-fn from_archives<'a>(scene: &'a Scene<'a>, all: &mut Vec<Contender<'a>>) {
-    for Archive { job, path, decompressor } in &scene.archives {
-        let job = (scene, *job);
-        for (name, binary) in scene.binaries() {
+fn from_archives<'a>(inputs: &'a PopulateInputs<'a>, all: &mut Vec<PopulateJob<'a>>) {
+    for Archive { job, path, decompressor } in &inputs.archives {
+        let job = (inputs, *job);
+        for (name, binary) in inputs.binaries() {
             if decompressor.is_some() && name != "ferroxfs" {
-                // Earlier binaries read no compressed archives.
+                // Earlier binaries cannot read compressed archives.
                 continue;
             }
             let name = format!("{name} mkfs --from");
-            add(all, job, name, move || scene.fill(binary, path, &scene.made));
+            add(all, job, name, move || inputs.fill(binary, path, &inputs.made));
         }
         if let Some(program) = decompressor {
             add(all, job, format!("{program} -dc alone"), move || {
@@ -172,7 +172,7 @@ fn from_archives<'a>(scene: &'a Scene<'a>, all: &mut Vec<Contender<'a>>) {
             });
         }
         add(all, job, "tar -x into the kernel's mount", move || {
-            scene.through_kernel(|mount| {
+            inputs.through_kernel(|mount| {
                 let mut tar = Command::new("tar");
                 tar.arg("-xf").arg(path).arg("-C").arg(mount);
                 tar
@@ -181,34 +181,34 @@ fn from_archives<'a>(scene: &'a Scene<'a>, all: &mut Vec<Contender<'a>>) {
     }
 }
 
-fn taking_out<'a>(scene: &'a Scene<'a>, all: &mut Vec<Contender<'a>>) {
-    let job = (scene, "take out as a tree");
-    for (name, binary) in scene.binaries() {
+fn taking_out<'a>(inputs: &'a PopulateInputs<'a>, all: &mut Vec<PopulateJob<'a>>) {
+    let job = (inputs, "take out as a tree");
+    for (name, binary) in inputs.binaries() {
         add(all, job, format!("{name} cp -a"), move || {
-            let mut source = scene.filled.clone().into_os_string();
+            let mut source = inputs.filled.clone().into_os_string();
             source.push(":/");
             let mut cp = Command::new(binary);
-            measure(cp.args(["cp", "-a"]).arg(source).arg(&scene.made))
+            measure(cp.args(["cp", "-a"]).arg(source).arg(&inputs.made))
         });
     }
     add(all, job, "cp -a from the kernel's mount", move || {
-        scene.out_of_kernel(|mount| {
+        inputs.out_of_kernel(|mount| {
             let mut cp = Command::new("cp");
-            cp.arg("-a").arg(mount).arg(&scene.made);
+            cp.arg("-a").arg(mount).arg(&inputs.made);
             cp
         })
     });
-    let job = (scene, "take out as an archive");
-    for (name, binary) in scene.binaries() {
+    let job = (inputs, "take out as an archive");
+    for (name, binary) in inputs.binaries() {
         add(all, job, format!("{name} tar"), move || {
             let mut tar = Command::new(binary);
-            measure(tar.arg("tar").arg("-o").arg(&scene.made).arg(&scene.filled))
+            measure(tar.arg("tar").arg("-o").arg(&inputs.made).arg(&inputs.filled))
         });
     }
     add(all, job, "tar -c from the kernel's mount", move || {
-        scene.out_of_kernel(|mount| {
+        inputs.out_of_kernel(|mount| {
             let mut tar = Command::new("tar");
-            tar.args(["--xattrs", "--acls", "-cf"]).arg(&scene.made).arg("-C").arg(mount).arg(".");
+            tar.args(["--xattrs", "--acls", "-cf"]).arg(&inputs.made).arg("-C").arg(mount).arg(".");
             tar
         })
     });

@@ -23,9 +23,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xfs_device::{Access, DeviceFailure, Usage};
 use xfs_fuse::{
-    ACCESS_ATTRIBUTE, Channel, Checks, Halter, Handler, InitFlags, Mount, MountError, MountFacts,
-    MountOptions, Opcode, OptionError, Outdater, Reply, Request, Server, Unmounted, Waited,
-    is_mount_point, remount,
+    ACCESS_ATTRIBUTE, ChannelKind, Checks, Halter, Handler, InitFlags, Invalidator, Mount,
+    MountError, MountFacts, MountOptions, Opcode, OptionError, Reply, Request, Server, Unmounted,
+    WaitOutcome, is_mount_point, remount,
 };
 
 use super::Run;
@@ -74,7 +74,7 @@ struct Serve {
 /// A server whose workers give up their rights.
 struct Confined {
     server: Server,
-    channel: Channel,
+    channel: ChannelKind,
     sandbox: SandboxWhen,
     namespaces: Namespaces,
 }
@@ -84,14 +84,14 @@ impl Handler for Confined {
         self.server.wishes()
     }
 
-    fn outdate_by(&self, outdater: Outdater) {
-        self.server.outdate_by(outdater);
+    fn set_invalidator(&self, invalidator: Invalidator) {
+        self.server.set_invalidator(invalidator);
     }
 
     fn begin_worker(&self) {
         let reach = match self.channel {
-            Channel::Device => Reach::Nothing,
-            Channel::IoUring => Reach::OpenRings,
+            ChannelKind::Device => Reach::Nothing,
+            ChannelKind::IoUring => Reach::OpenRings,
         };
         // An error is that of `always`, and the same way was gone to read the volume's first blocks: what
         // is missing now is memory or a descriptor.
@@ -109,8 +109,8 @@ impl Handler for Confined {
         self.server.waits(opcode)
     }
 
-    fn unsettled(&self) -> Vec<u64> {
-        self.server.unsettled()
+    fn unwritten_nodes(&self) -> Vec<u64> {
+        self.server.unwritten_nodes()
     }
 
     fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
@@ -461,7 +461,7 @@ fn announce(background: bool, console: &mut Console) -> Result<(), Failure> {
 
 /// Serves until the volume is unmounted, or somebody wants it to be, or a worker fails.
 fn serve(mount: &Mount<Confined>) -> Result<(), Failure> {
-    if mount.wait(Duration::MAX) == Waited::Ended {
+    if mount.wait(Duration::MAX) == WaitOutcome::Ended {
         return outcome(mount);
     }
     let unmounted = mount.unmount().unwrap_or_else(|error| {
@@ -472,9 +472,9 @@ fn serve(mount: &Mount<Confined>) -> Result<(), Failure> {
     let end = Instant::now() + PATIENCE;
     loop {
         match mount.wait(end.saturating_duration_since(Instant::now())) {
-            Waited::Halted | Waited::Failed => {}
-            Waited::Ended => break,
-            Waited::TimedOut => {
+            WaitOutcome::Halted | WaitOutcome::Failed => {}
+            WaitOutcome::Ended => break,
+            WaitOutcome::TimedOut => {
                 mount.settle_rest(&unmounted);
                 break;
             }

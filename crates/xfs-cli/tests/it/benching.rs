@@ -24,7 +24,7 @@ fn one_run_gives_text_json_and_a_page() {
     let place = Place::new();
     let more = ["create,unlink", "--no-before", "--json", "figures", "--html", "page"];
     let text = run(&place, &more);
-    assert!(text.contains("files: ferroxfs, a second"), "{text}");
+    assert!(text.contains("files: ferroxfs, operations per second"), "{text}");
     assert!(text.contains("Not measured:"), "{text}");
     let json: Value =
         serde_json::from_slice(&fs::read(place.path().join("figures")).unwrap()).unwrap();

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use xfs_fuse::{
-    Channel, Handler, InitFlags, Mount, MountFacts, Opcode, Reply, Request, Service, Waited,
+    ChannelKind, Handler, InitFlags, Mount, MountFacts, Opcode, Reply, Request, Service,
+    WaitOutcome,
 };
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::{OracleError, ready};
@@ -53,7 +54,7 @@ fn mount(folder: &Path, panics: bool) -> Mount<Failing> {
         exec: false,
         symlinks: true,
     };
-    let service = Service { threads: 2, spare: 0, channel: Channel::Device };
+    let service = Service { threads: 2, spare: 0, channel: ChannelKind::Device };
     Mount::new(Failing { panics }, folder, &facts, service).unwrap()
 }
 
@@ -103,9 +104,9 @@ pub(crate) fn an_answer_that_cannot_be_given_ends_the_mount() -> Result<(), Tria
     let ended = mount.wait(PATIENCE);
     assert!(mount.finish().is_some());
     assert!(has_answer, "who asks waits for ever");
-    assert_eq!(waited, Waited::Failed);
+    assert_eq!(waited, WaitOutcome::Failed);
     unmounted.unwrap();
-    assert_eq!(ended, Waited::Ended);
+    assert_eq!(ended, WaitOutcome::Ended);
     Ok(())
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn a_failed_mount_says_why() -> Result<(), TrialError> {
         assert_eq!(output.status.code(), Some(code), "{text}");
         assert!(text.contains(words), "{text}");
     };
-    check("nonsense", 2, "nonsense: no such mount option");
+    check("nonsense", 2, "nonsense: unknown mount option");
     check("usrquota", 3, "usrquota: this mount option is not supported");
     check("norecovery,rw", 2, "norecovery and rw exclude each other");
     check("offset=512", 3, "is not an XFS volume");
@@ -67,7 +67,7 @@ pub(crate) fn a_dead_mount_is_cleared_away() -> Result<(), TrialError> {
     let output = volume.mount_command("rw").output().unwrap();
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("hint: who served what is mounted there was killed"), "{text}");
+    assert!(text.contains("hint: the server of that mount was killed"), "{text}");
     let place = volume.path();
     let shown = place.display();
     assert_eq!(text.matches(&format!("{shown}: ")).count(), 1, "named once: {text}");

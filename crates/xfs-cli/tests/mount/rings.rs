@@ -98,7 +98,7 @@ fn rings_that_are_not_offered_are_refused() -> Result<(), TrialError> {
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("io_uring: this kernel's FUSE does not offer it"), "{text}");
-    assert!(text.contains("switch it on: echo Y >"), "{text}");
+    assert!(text.contains("enable it: echo Y >"), "{text}");
     drop(off);
     // Nothing is mounted there.
     assert_eq!(fs::read_dir(volume.path()).unwrap().count(), 0);

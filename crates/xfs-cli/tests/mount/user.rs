@@ -68,7 +68,7 @@ fn mounts_with(options: &str) -> Result<(), TrialError> {
         user="setpriv --reuid=$2 --regid=$2 --clear-groups --inh-caps=-all"
         chmod 600 /mnt/fuse
         if $user ./ferroxfs mount image mnt 2>said; then exit 1; fi
-        grep -q "hint: ask for the right to read and write /dev/fuse" said
+        grep -q "hint: ask an administrator for read and write access to /dev/fuse" said
         chmod 666 /mnt/fuse
         setpriv --reuid=$2 --regid=$2 --clear-groups --inh-caps=-all sh -exc '
             for option in suid dev; do

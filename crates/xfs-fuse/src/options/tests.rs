@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use super::{Channel, MountOptions, OptionError, Service};
+use super::{ChannelKind, MountOptions, OptionError, Service};
 use crate::server::{AccessTimes, Checks, Durability};
 
 fn parse(list: &str) -> Result<MountOptions, OptionError> {
@@ -9,16 +9,16 @@ fn parse(list: &str) -> Result<MountOptions, OptionError> {
 }
 
 #[test]
-fn a_mount_is_nosuid_and_nodev_unless_asked() {
+fn mount_is_nosuid_and_nodev_by_default() {
     let facts = parse("rw,noatime").expect("options").facts(PathBuf::from("image"));
     assert_eq!((facts.suid, facts.dev, facts.exec, facts.read_only), (false, false, true, false));
     let facts = parse("suid,dev,noexec,ro").expect("options").facts(PathBuf::from("image"));
     assert_eq!((facts.suid, facts.dev, facts.exec, facts.read_only), (true, true, false, true));
 }
 
-/// Words of our own, which mount(8) hands on; it does not hand on what takes nothing back that it has set.
+/// Our own words, which mount(8) passes on. It does not pass `suid` or `dev` on.
 #[test]
-fn set_id_bits_and_devices_have_words_that_mount_hands_on() {
+fn allow_suid_and_allow_dev_survive_mount() {
     for (list, expected) in [
         ("allow_suid", (true, false)),
         ("allow_dev", (false, true)),
@@ -31,7 +31,7 @@ fn set_id_bits_and_devices_have_words_that_mount_hands_on() {
 }
 
 #[test]
-fn the_later_option_counts() {
+fn later_option_wins() {
     assert!(!parse("ro,rw").expect("options").is_read_only());
     assert!(parse("rw,ro").expect("options").is_read_only());
     for (list, expected) in [
@@ -45,9 +45,9 @@ fn the_later_option_counts() {
     parse("sync,async,writeback_cache").expect("options").open_options().expect("no conflict");
 }
 
-/// As of the kernel, which has it only with `ro` too.
+/// As in the kernel, which accepts `norecovery` only with `ro`.
 #[test]
-fn no_recovery_is_for_reading() {
+fn norecovery_implies_read_only() {
     for read in ["norecovery", "norecovery,ro", "rw,norecovery,ro"] {
         let options = parse(read).expect(read);
         assert!(options.is_read_only() && options.open_options().is_ok(), "{read}");
@@ -60,7 +60,7 @@ fn no_recovery_is_for_reading() {
 }
 
 #[test]
-fn settings_follow() {
+fn options_set_the_settings() {
     let settings = parse("wsync,sync,noatime,uid=7,gid=8,threads=3").expect("options").settings();
     assert_eq!((settings.uid, settings.gid), (Some(7), Some(8)));
     assert_eq!(settings.durability, Durability::All);
@@ -71,7 +71,7 @@ fn settings_follow() {
 }
 
 #[test]
-fn times_of_directories_can_stay_alone() {
+fn nodiratime_affects_only_directories() {
     for (list, expected) in [
         ("relatime", AccessTimes::Relative),
         ("nodiratime", AccessTimes::Files),
@@ -91,7 +91,7 @@ fn times_of_directories_can_stay_alone() {
 }
 
 #[test]
-fn sizes_have_suffixes() {
+fn sizes_accept_suffixes() {
     assert_eq!(parse("cache=256M").expect("options").cache_bytes, Some(256 << 20));
     assert_eq!(parse("offset=1048576").expect("options").offset, Some(1 << 20));
     for bad in ["cache=1", "cache=", "cache=99999999T", "offset=x", "threads=0", "uid=-1"] {
@@ -100,7 +100,7 @@ fn sizes_have_suffixes() {
 }
 
 #[test]
-fn what_is_refused_is_refused_by_name() {
+fn refused_option_is_named_in_the_error() {
     for name in ["strictatime", "uquota", "swalloc"] {
         let refused = parse(name).expect_err(name);
         assert!(refused.is_refusal() && refused.to_string().starts_with(name), "{refused}");
@@ -115,17 +115,20 @@ fn what_is_refused_is_refused_by_name() {
 }
 
 #[test]
-fn what_needs_a_value_says_so() {
+fn missing_value_is_reported() {
     for name in ["offset", "partition", "logdev", "cache", "threads", "uid", "gid"] {
         let error = parse(name).expect_err(name);
         assert_eq!(error, OptionError::ValueMissing { name: name.to_owned() });
-        assert!(error.to_string().starts_with(&format!("{name}: needs a value, ")), "{error}");
+        assert!(
+            error.to_string().starts_with(&format!("{name}: value missing: expected ")),
+            "{error}"
+        );
     }
 }
 
-/// Those of Linux 6.18, and what it has given up lately.
+/// The options of Linux 6.18, and those that it has dropped lately.
 #[test]
-fn every_option_of_the_kernel_is_known() {
+fn every_option_of_kernel_xfs_is_known() {
     for accepted in [
         "nouuid,inode64,noquota,nodiscard,norecovery",
         "attr2,noikeep,nolargeio,nogrpid,sysvgroups,wsync,logdev=/dev/null",
@@ -147,7 +150,7 @@ fn every_option_of_the_kernel_is_known() {
 }
 
 #[test]
-fn the_kernel_checks_unless_asked() {
+fn kernel_checks_permissions_by_default() {
     let checks = |list| parse(list).expect("options").settings().checks;
     assert_eq!(checks("rw"), Checks::Kernel);
     assert_eq!(checks("nodefault_permissions"), Checks::Server);
@@ -170,28 +173,28 @@ fn the_kernel_checks_unless_asked() {
 }
 
 #[test]
-fn requests_come_through_rings_where_that_is_asked_for() {
+fn io_uring_option_selects_rings() {
     let service = |list| parse(list).expect("options").service();
-    assert_eq!(service("threads=3").channel, Channel::Device);
-    let three = Service { threads: 3, spare: 0, channel: Channel::IoUring };
+    assert_eq!(service("threads=3").channel, ChannelKind::Device);
+    let three = Service { threads: 3, spare: 0, channel: ChannelKind::IoUring };
     assert_eq!(service("threads=3,io_uring"), three);
 }
 
 #[test]
-fn only_what_is_written_is_written_back() {
+fn writeback_cache_needs_a_writable_mount() {
     assert!(parse("writeback_cache").expect("options").settings().writeback);
     assert!(!parse("writeback_cache,ro").expect("options").settings().writeback);
     assert!(!parse("rw").expect("options").settings().writeback);
 }
 
 #[test]
-fn what_is_for_others_is_passed_over() {
+fn options_of_other_programs_are_ignored() {
     parse("defaults,x-systemd.automount,nofail,comment=a,_netdev,,fsname=b").expect("options");
 }
 
-/// All that mount(8) of util-linux 2.41 says of every filesystem.
+/// The options that mount(8) of util-linux 2.41 documents for every filesystem.
 #[test]
-fn every_option_of_mount_is_known() {
+fn every_option_of_mount8_is_known() {
     for accepted in [
         "async atime noatime auto noauto defaults dev nodev diratime nodiratime dirsync exec noexec group",
         "iversion nomand _netdev nofail relatime norelatime nostrictatime lazytime nolazytime suid nosuid",
@@ -215,7 +218,7 @@ fn every_option_of_mount_is_known() {
 }
 
 #[test]
-fn links_are_followed_unless_asked() {
+fn symlinks_are_followed_by_default() {
     let symlinks = |list| parse(list).expect("options").facts(PathBuf::from("image")).symlinks;
     assert!(symlinks("rw") && symlinks("nosymfollow,symfollow"));
     assert!(!symlinks("nosymfollow"));

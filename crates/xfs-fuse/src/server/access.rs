@@ -1,11 +1,12 @@
-//! When times of access are set, and when they are written.
+//! The policy for access times, and the moment when they are written.
 //!
-//! With `lazytime` they wait here, each for its inode, until that is synced, the kernel forgets it, a day
-//! is over and something else is read, or the volume is closed. A crash loses what waits. The times of changes never wait: they are in the
-//! transactions of those changes.
+//! With `lazytime`, access times wait here per inode. One is written when its inode is synced, when
+//! the kernel forgets the inode, after a day when another file is read, or when the volume is
+//! closed. A crash loses waiting times. Change times never wait: they are part of the transactions
+//! of the changes.
 //!
-//! Owns: [`LazyTimes`], and which time of access is shown. Does **not** own: the time that somebody sets
-//! ([`attributes`](super::attributes)), which takes the place of one that waits.
+//! Owns: [`LazyTimes`], and which access time is shown. Does **not** own: an access time that a
+//! program sets ([`attributes`](super::attributes)), which replaces a waiting one.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,21 +18,21 @@ use rustix::fs::OFlags;
 use super::shards::Shards;
 use super::{AccessTimes, Server, now};
 
-/// How old a time of access may be.
+/// Age from which an access time is updated in any case.
 const STALE_SECONDS: i64 = 24 * 3600;
-/// How long one may wait to be written.
+/// The longest time for which an access time waits to be written.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
-/// How many may wait in a shard: some 64,000 in all. Further ones are written at once.
+/// The most waiting times per shard: some 64,000 in all. Further ones are written at once.
 const MOST_IN_SHARD: usize = 1000;
 
-/// Times of access that are not written yet, by inode number.
+/// Access times that are not written yet, by inode number.
 #[derive(Default)]
-pub(super) struct LazyTimes(Shards<BTreeMap<u64, Waiting>>);
+pub(super) struct LazyTimes(Shards<BTreeMap<u64, WaitingTime>>);
 
-/// One that waits.
+/// An access time that waits to be written.
 #[derive(Clone, Copy)]
-pub(super) struct Waiting {
-    /// Of the inode: the number alone may be another file's by now.
+pub(super) struct WaitingTime {
+    /// Generation of the inode, as its number may have been reused since.
     generation: u32,
     accessed: Timestamp,
     since: Instant,
@@ -44,18 +45,18 @@ impl LazyTimes {
         (waiting.generation == metadata.generation).then_some(waiting.accessed)
     }
 
-    /// Has a time wait. Returns those of other inodes that have waited for long enough; with them the
-    /// given one, if there is no room.
-    pub(super) fn add(&self, metadata: &Metadata, accessed: Timestamp) -> Vec<(u64, Waiting)> {
+    /// Adds a waiting time. Returns the due times of other inodes, and also the given one if there
+    /// is no room.
+    pub(super) fn add(&self, metadata: &Metadata, accessed: Timestamp) -> Vec<(u64, WaitingTime)> {
         let number = metadata.number.0;
         let mut shard = self.0.of(number).lock();
         let mut due: Vec<_> =
             shard.extract_if(.., |_, waiting| waiting.since.elapsed() >= LONGEST_WAIT).collect();
         due.retain(|(other, _)| *other != number);
         let generation = metadata.generation;
-        let mut waiting = Waiting { generation, accessed, since: Instant::now() };
+        let mut waiting = WaitingTime { generation, accessed, since: Instant::now() };
         match shard.get(&number) {
-            // It has waited as long as the one before it.
+            // The new time inherits the waiting period of the old one.
             Some(before) if before.generation == generation => waiting.since = before.since,
             None if shard.len() >= MOST_IN_SHARD => {
                 due.push((number, waiting));
@@ -67,17 +68,17 @@ impl LazyTimes {
         due
     }
 
-    fn take(&self, number: InodeNumber) -> Option<Waiting> {
+    fn take(&self, number: InodeNumber) -> Option<WaitingTime> {
         self.0.of(number.0).lock().remove(&number.0)
     }
 
-    pub(super) fn take_all(&self) -> impl Iterator<Item = (u64, Waiting)> {
+    pub(super) fn take_all(&self) -> impl Iterator<Item = (u64, WaitingTime)> {
         self.0.iter().flat_map(|shard| std::mem::take(&mut *shard.lock()))
     }
 }
 
 impl Server {
-    /// Sets the time of access where that is due.
+    /// Updates the access time if that is due.
     pub(super) fn note_access(&self, node: &Node, flags: OFlags) {
         if flags.contains(OFlags::NOATIME) {
             return;
@@ -93,8 +94,11 @@ impl Server {
         let is_due = accessed <= metadata.modified
             || accessed <= metadata.changed
             || now.seconds() - accessed.seconds() >= STALE_SECONDS;
-        // The mount is asked last: that is a system call.
-        if !is_due || metadata.xflags.contains(ExtendedFlags::NOATIME) || self.is_held() {
+        // The mount is checked last, as that takes a system call.
+        if !is_due
+            || metadata.xflags.contains(ExtendedFlags::NOATIME)
+            || self.is_mounted_read_only()
+        {
             return;
         }
         if let Some(times) = &self.lazy_times {
@@ -102,42 +106,42 @@ impl Server {
                 self.write_time(InodeNumber(number), waiting);
             }
         } else {
-            // What is read is read all the same.
+            // An error here must not fail the read.
             let _ = node.note_access(now);
         }
     }
 
-    /// The time of access that is shown.
+    /// Returns the access time that is shown.
     pub(super) fn accessed(&self, metadata: &Metadata) -> Timestamp {
         let waiting = self.lazy_times.as_ref().and_then(|times| times.of(metadata));
         waiting.unwrap_or(metadata.accessed)
     }
 
-    /// Writes the time of an inode, if one waits.
-    pub(super) fn settle_time(&self, number: InodeNumber) {
+    /// Writes the waiting time of an inode, if there is one.
+    pub(super) fn write_waiting_time(&self, number: InodeNumber) {
         if let Some(waiting) = self.lazy_times.as_ref().and_then(|times| times.take(number)) {
             self.write_time(number, waiting);
         }
     }
 
-    /// Lets go of the time of an inode: it is given another one.
+    /// Discards the waiting time of an inode, because another one is being set.
     pub(super) fn forget_time(&self, number: InodeNumber) {
         if let Some(times) = &self.lazy_times {
             times.take(number);
         }
     }
 
-    /// Writes all times that wait.
-    pub(super) fn settle_times(&self) {
+    /// Writes all waiting times.
+    pub(super) fn write_waiting_times(&self) {
         for (number, waiting) in self.lazy_times.iter().flat_map(LazyTimes::take_all) {
             self.write_time(InodeNumber(number), waiting);
         }
     }
 
-    /// Writes a time, if its inode is still there and the mount was not made read-only. As without `lazytime`,
-    /// nobody is told if it cannot be written.
-    fn write_time(&self, number: InodeNumber, waiting: Waiting) {
-        if self.is_held() {
+    /// Writes a time if its inode still exists and the mount has not been made read-only. As
+    /// without `lazytime`, a write error is not reported.
+    fn write_time(&self, number: InodeNumber, waiting: WaitingTime) {
+        if self.is_mounted_read_only() {
             return;
         }
         let Ok(node) = self.volume.named_node(number) else { return };

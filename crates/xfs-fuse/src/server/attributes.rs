@@ -1,4 +1,4 @@
-//! What `stat` shows, and changing it.
+//! The attributes that `stat` shows, and changing them.
 
 use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
 use ferroxfs::{Changes, File, Metadata, Node, Timestamp};
@@ -10,9 +10,9 @@ use crate::transport::wire::{
 };
 use crate::transport::{Reply, Request};
 
-/// Of statx: the basic fields and the time of birth.
+/// Mask of statx: the basic fields and the birth time.
 const STATX_BASIC_AND_BIRTH: u32 = 0xfff;
-/// Attributes that statx shows, and the flags behind them.
+/// Attributes of statx, and the inode flags that they show.
 const STATX_ATTRIBUTES: [(u64, ExtendedFlags); 3] = [
     (0x10, ExtendedFlags::IMMUTABLE),
     (0x20, ExtendedFlags::APPEND),
@@ -30,8 +30,8 @@ impl Server {
         Ok(())
     }
 
-    /// As above, with what only statx shows.
-    pub(super) fn get_more_attributes(
+    /// As above, with the fields that only statx shows.
+    pub(super) fn get_statx(
         &self,
         request: &Request<'_>,
         reply: &mut Reply<'_>,
@@ -71,8 +71,8 @@ impl Server {
         Ok(())
     }
 
-    /// What lets a program act in the name of the owner goes before somebody else's contents or owner
-    /// get the use of it: capabilities always, set-ID bits if the kernel says so.
+    /// Removes privileges before the file gets contents or an owner of another user: capabilities
+    /// always, set-ID bits if the kernel says so.
     #[doc(alias = "FUSE_HANDLE_KILLPRIV_V2")]
     pub(super) fn set_attributes(
         &self,
@@ -81,7 +81,7 @@ impl Server {
     ) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<SetAttrIn>()?;
         let has = |bit| wanted.valid & bit != 0;
-        let node = self.asking(request).node(request.node())?;
+        let node = self.context(request).node(request.node())?;
         if self.take_times(&wanted, &node)? {
             reply.add(&self.attr_out(&node));
             return Ok(());
@@ -92,7 +92,7 @@ impl Server {
         if has(set::SIZE) {
             self.set_length(&node, &wanted)?;
         }
-        // The library does it for who is looked at.
+        // If the server checks permissions, the library does this.
         let killed = !self.is_checking()
             && (has(set::SIZE) || has(set::UID) || has(set::GID))
             && node.drop_privileges(has(set::KILL_SET_IDS)).map_err(errno)?;
@@ -114,7 +114,8 @@ impl Server {
             ..Changes::default()
         };
         if changes != Changes::default() {
-            // With no times given, an append-only file is touched all the same, and by all who may write.
+            // An append-only file accepts new times if none are given, from every caller that may
+            // write.
             let is_touched =
                 self.is_touched(&wanted) && (self.is_checking() || is_append_only(&node));
             if is_touched { node.touch() } else { node.change(&changes) }.map_err(errno)?;
@@ -123,15 +124,16 @@ impl Server {
             self.forget_time(node.number());
         }
         if killed || changes != Changes::default() || has(set::SIZE) {
-            self.settle(&node)?;
+            self.sync_if_required(&node)?;
         }
         reply.add(&self.attr_out(&node));
         Ok(())
     }
 
-    /// Sets the length of a file. Who has it open for writing was asked when it was opened.
+    /// Sets the length of a file. With a handle, permission was checked when the file was opened.
     fn set_length(&self, node: &Node, wanted: &SetAttrIn) -> Result<(), Errno> {
-        // That a length stays as it was is a change by ftruncate(2), which says that times change, and none by truncate(2).
+        // ftruncate(2) to the same length is a change and sends times; truncate(2) is none and does
+        // not.
         let stays = |file: &File| {
             let metadata = file.metadata();
             let is_same = metadata.size == wanted.size && wanted.valid & set::MTIME == 0;
@@ -159,12 +161,12 @@ impl Server {
         AttrOut { valid, attributes, ..AttrOut::default() }
     }
 
-    /// A node and its attributes, as an answer that makes the kernel know it.
+    /// Returns a node and its attributes, as an answer that makes the kernel know the node.
     pub(super) fn entry_out(&self, node: &Node) -> EntryOut {
         self.entry_of(&node.metadata())
     }
 
-    /// The same of what is known of a node.
+    /// The same, from known metadata.
     pub(super) fn entry_of(&self, metadata: &Metadata) -> EntryOut {
         EntryOut {
             node: self.node_of(metadata.number),
@@ -199,8 +201,8 @@ impl Server {
     }
 }
 
-/// The owner or group that is to be written. Where all files are shown as somebody's, nobody else gets them, and
-/// what is theirs on the volume stays.
+/// Returns the owner or group to write. If all files are shown with one owner, no other is
+/// accepted, and the owner on the volume stays.
 fn new_owner(wanted: Option<u32>, shown: Option<u32>) -> Result<Option<u32>, Errno> {
     match (wanted, shown) {
         (Some(wanted), Some(shown)) if wanted == shown => Ok(None),
@@ -213,13 +215,13 @@ fn is_append_only(node: &Node) -> bool {
     node.metadata().xflags.contains(ExtendedFlags::APPEND)
 }
 
-/// A device number as the kernel packs it for user space.
+/// Packs a device number as the kernel does for user space.
 #[doc(alias = "new_encode_dev")]
 const fn encode_device(device: DeviceNumber) -> u32 {
     (device.minor & 0xff) | (device.major << 8) | ((device.minor & !0xff) << 12)
 }
 
-/// The reverse.
+/// Unpacks a device number.
 #[doc(alias = "new_decode_dev")]
 pub(super) const fn decode_device(packed: u32) -> DeviceNumber {
     let minor = (packed & 0xff) | ((packed >> 12) & 0xf_ff00);

@@ -1,23 +1,26 @@
-//! What a caller may do beyond what its user and group may: groups and capabilities, as /proc shows them.
+//! The groups and capabilities of a caller, as /proc shows them.
 //!
-//! A request says user, group and thread of its caller, and nothing else. The rest is read while the caller
-//! waits for the answer.
+//! A request gives the user, group and thread of its caller, and nothing else. The rest is read
+//! while the caller waits for the answer.
 //!
-//! Owns: what of /proc is believed. Does **not** own: what follows from it ([`checks`](super::checks)).
+//! Owns: which data of /proc is trusted. Does **not** own: the permission checks
+//! ([`checks`](super::checks)).
 //!
 //! # Invariants
 //!
-//! - **I1** The thread of a request that is checked waits for the answer, and nothing calls it back from there
-//!   once the request has been read: its number means no other thread meanwhile, its credentials do not change,
-//!   and the reader is never the last who holds its memory.
-//! - **I2** What cannot be known counts for nothing: no groups, no capabilities. So it is for a caller of another process
-//!   namespace (its number is 0), and where /proc does not show a thread.
-//! - **I3** The thread counts only where it shows the user and group that the request says: what a thread does with
-//!   credentials that it has borrowed (as overlayfs does for all of its callers) is not done with its own.
-//! - **I4** Capabilities are of a user namespace. Those of another one than the server's do not count, nor where
-//!   the server may not see which one it is.
-//! - **I5** Numbers are those of the server's namespaces: /proc is that of its process namespace, and the group
-//!   that stands for all without a number in its user namespace is nobody's.
+//! - **I1** The thread of a checked request waits for the answer, and nothing wakes it once the
+//!   request has been read. Meanwhile its ID means no other thread and its credentials do not
+//!   change. The reader never becomes the last holder of its memory.
+//! - **I2** Unknown rights count as none: no groups, no capabilities. This holds for a caller of
+//!   another process namespace (its thread ID is 0), and for a thread that /proc does not show.
+//! - **I3** A thread's rights count only if /proc shows the user and group of the request. A thread
+//!   may act with borrowed credentials, as overlayfs does for all of its callers, and its own
+//!   rights do not apply then.
+//! - **I4** Capabilities belong to a user namespace. Those of another namespace than the server's
+//!   do not count, nor those of a namespace that the server may not identify.
+//! - **I5** IDs are those of the server's namespaces. /proc belongs to its process namespace. The
+//!   overflow group of its user namespace, which stands for all groups without an ID, grants
+//!   nothing.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -33,45 +36,46 @@ use rustix::io::Errno;
 
 use crate::transport::Request;
 
-/// Where a thread says whose it is, beneath its folder.
+/// File that shows a thread's credentials, beneath its folder in /proc.
 const STATUS: &str = "status";
-/// What names its user namespace, there too.
+/// Link that names its user namespace.
 const NAMESPACE: &str = "ns/user";
-/// Room for most of what a thread says.
+/// Size of most status files.
 const STATUS_BYTES: usize = 4 << 10;
-/// What a map of ids adds up to where it leaves out none.
+/// Sum of the ranges of an ID map without gaps.
 const ALL_IDS: u64 = u32::MAX as u64;
-/// The group of those without a number, unless the machine says another one.
+/// The default overflow group.
 const OVERFLOW_GROUP: u32 = 65534;
 
-/// What somebody may do beyond what a user and a group may.
+/// The rights of a caller beyond those of its user and group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct CallerRights {
     pub(super) groups: Vec<u32>,
     pub(super) capabilities: Capabilities,
 }
 
-/// Who a request says that asks.
+/// The caller that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
+struct CallerId {
     uid: u32,
     gid: u32,
     thread: u32,
 }
 
-/// What a thread says of itself, of what counts here.
+/// The relevant fields of a thread's status file.
 #[derive(Debug, PartialEq, Eq)]
 struct Status {
-    /// Those with which it uses files.
+    /// The filesystem user ID; `gid` is the filesystem group ID.
     uid: u32,
     gid: u32,
     groups: Vec<u32>,
-    /// Those in effect.
+    /// The effective capabilities.
     capabilities: Capabilities,
 }
 
 impl Status {
-    /// Reads what proc(5) calls `status`. `None` where something is missing or no number.
+    /// Parses the file that proc(5) calls `status`. Returns `None` if a field is missing or
+    /// malformed.
     fn parse(text: &[u8]) -> Option<Self> {
         let field = |name: &str| {
             let line = text
@@ -83,7 +87,7 @@ impl Status {
             let words = field(name)?.split_ascii_whitespace();
             words.map(|word| word.parse::<u32>().ok()).collect::<Option<Vec<_>>>()
         };
-        // Real, effective, saved, and that of files.
+        // The IDs are real, effective, saved, filesystem.
         let of_files = |name| match numbers(name)?.as_slice() {
             [_, _, _, of_files] => Some(*of_files),
             _ => None,
@@ -98,36 +102,36 @@ impl Status {
     }
 }
 
-/// How many process namespaces a thread is in, counted from that of the /proc that says so.
+/// Counts the process namespaces of a thread, from that of this /proc inwards.
 fn namespaces(status: &[u8]) -> usize {
     let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
     let words =
         line.map(|line| line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()));
-    // A kernel without such namespaces does not say it.
+    // A kernel without process namespaces has no such line.
     words.map_or(1, Iterator::count)
 }
 
-/// Whether a map of ids (user_namespaces(7)) leaves out none.
+/// Returns whether an ID map (user_namespaces(7)) has no gaps.
 fn maps_all(map: &str) -> bool {
     let counts =
         map.lines().filter_map(|line| line.split_ascii_whitespace().nth(2)?.parse::<u64>().ok());
     counts.fold(0, u64::saturating_add) >= ALL_IDS
 }
 
-/// /proc, as it is when a mount begins.
+/// /proc, opened when the mount begins.
 #[derive(Debug)]
 struct Proc {
     root: OwnedFd,
     /// The user namespace of this process.
     namespace: CString,
-    /// The group that is nobody's, if the namespace has not all.
+    /// The overflow group, if the namespace does not map all groups.
     nobodys: Option<u32>,
 }
 
 impl Proc {
     /// # Errors
     ///
-    /// What the system gives; `ENODEV` if what is there is not /proc of this process namespace.
+    /// The error of the system, or `ENODEV` if /proc is missing or of another process namespace.
     fn open() -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open("/proc", flags, Mode::empty())?;
@@ -158,18 +162,18 @@ impl Proc {
         std::str::from_utf8(&self.read(path).ok()?).ok()?.trim().parse().ok()
     }
 
-    fn standing(&self, asked: Asked) -> Standing {
-        let Some(status) = self.status(asked) else { return Standing::default() };
+    fn rights(&self, asked: CallerId) -> CallerRights {
+        let Some(status) = self.status(asked) else { return CallerRights::default() };
         let Status { mut groups, mut capabilities, .. } = status;
         groups.retain(|group| Some(*group) != self.nobodys);
         if !capabilities.is_empty() && !self.shares_namespace(asked.thread) {
             capabilities = Capabilities::empty();
         }
-        Standing { groups, capabilities }
+        CallerRights { groups, capabilities }
     }
 
-    /// What the thread says, where it is the caller (I2, I3).
-    fn status(&self, asked: Asked) -> Option<Status> {
+    /// Returns the status of the thread if it is the caller (I2, I3).
+    fn status(&self, asked: CallerId) -> Option<Status> {
         if asked.thread == 0 {
             return None;
         }
@@ -183,46 +187,48 @@ impl Proc {
     }
 }
 
-/// What is asked of the thread that reads for others.
-struct Question {
-    asked: Asked,
-    answer: SyncSender<Standing>,
+/// A request to the helper thread.
+struct RightsRequest {
+    asked: CallerId,
+    answer: SyncSender<CallerRights>,
 }
 
-/// A thread that reads for those in a sandbox, which keeps them from /proc. It takes nothing from them but
-/// numbers.
+/// A helper thread that reads /proc for workers whose sandbox forbids it. It takes only IDs from
+/// them.
 #[derive(Debug)]
-struct Reader {
-    /// There until it is dropped.
-    questions: Option<Sender<Question>>,
+struct ProcReader {
+    /// `Some` until the value is dropped.
+    questions: Option<Sender<RightsRequest>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Reader {
+impl ProcReader {
     fn start(proc: Arc<Proc>) -> io::Result<Self> {
-        let (questions, asked) = channel::<Question>();
+        let (questions, asked) = channel::<RightsRequest>();
         let read = move || {
-            for Question { asked, answer } in asked {
-                // Who asked waits for it.
-                let _ = answer.send(proc.standing(asked));
+            for RightsRequest { asked, answer } in asked {
+                // The worker waits for this.
+                let _ = answer.send(proc.rights(asked));
             }
         };
         let thread = Builder::new().name("callers".to_owned()).spawn(read)?;
         Ok(Self { questions: Some(questions), thread: Some(thread) })
     }
 
-    fn standing(&self, asked: Asked) -> Standing {
+    fn rights(&self, asked: CallerId) -> CallerRights {
         let (answer, answered) = sync_channel(1);
-        let sent =
-            self.questions.as_ref().map(|questions| questions.send(Question { asked, answer }));
+        let sent = self
+            .questions
+            .as_ref()
+            .map(|questions| questions.send(RightsRequest { asked, answer }));
         if !matches!(sent, Some(Ok(()))) {
-            return Standing::default();
+            return CallerRights::default();
         }
         answered.recv().unwrap_or_default()
     }
 }
 
-impl Drop for Reader {
+impl Drop for ProcReader {
     fn drop(&mut self) {
         drop(self.questions.take());
         if let Some(thread) = self.thread.take() {
@@ -231,48 +237,49 @@ impl Drop for Reader {
     }
 }
 
-/// Who reads /proc.
+/// The thread that reads /proc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
-    /// Each worker.
+pub(super) enum ProcAccess {
+    /// Each worker itself.
     Worker,
-    /// A thread that no sandbox keeps from it.
-    Another,
+    /// A helper thread outside the sandbox.
+    Helper,
 }
 
-/// Where it is found out who callers are.
+/// Looks up the rights of callers.
 #[derive(Debug)]
 pub(super) struct Callers {
     proc: Arc<Proc>,
-    reader: Option<Reader>,
+    reader: Option<ProcReader>,
 }
 
 impl Callers {
     /// # Errors
     ///
-    /// What keeps this process from /proc, or from starting a thread.
-    pub(super) fn new(by: By) -> io::Result<Self> {
+    /// The error of opening /proc or of starting a thread.
+    pub(super) fn new(by: ProcAccess) -> io::Result<Self> {
         let proc = Arc::new(Proc::open()?);
         let reader = match by {
-            By::Worker => None,
-            By::Another => Some(Reader::start(Arc::clone(&proc))?),
+            ProcAccess::Worker => None,
+            ProcAccess::Helper => Some(ProcReader::start(Arc::clone(&proc))?),
         };
         Ok(Self { proc, reader })
     }
 
-    /// What the caller of a request may do beyond what its user and group may.
-    pub(super) fn standing(&self, request: &Request<'_>) -> Standing {
-        let asked = Asked { uid: request.uid(), gid: request.gid(), thread: request.thread() };
+    /// Returns the rights of a request's caller beyond those of its user and group.
+    pub(super) fn rights(&self, request: &Request<'_>) -> CallerRights {
+        let asked = CallerId { uid: request.uid(), gid: request.gid(), thread: request.thread() };
         match &self.reader {
-            Some(reader) => reader.standing(asked),
-            None => self.proc.standing(asked),
+            Some(reader) => reader.rights(asked),
+            None => self.proc.rights(asked),
         }
     }
 
-    /// Whether this machine lets nobody give a further name to files of others. For who is in no sandbox.
+    /// Returns whether this machine restricts hard links to files of other users. Not callable in a
+    /// sandbox.
     #[doc(alias = "fs.protected_hardlinks")]
     pub(super) fn protects_hard_links(&self) -> bool {
-        // What cannot be read is taken for set.
+        // If the setting cannot be read, it counts as set.
         self.proc.number("sys/fs/protected_hardlinks") != Some(0)
     }
 }

@@ -1,18 +1,20 @@
-//! Checking permissions in the place of the kernel (`nodefault_permissions`).
+//! Permission checks in place of the kernel's (`nodefault_permissions`).
 //!
-//! Each request that depends on rights acts on the volume as its caller
-//! ([`Volume::as_user`](ferroxfs::Volume::as_user)). What works by an open file or directory does not: it was asked for when
-//! that was opened. docs/internals/mount.md has a table of requests.
+//! Each request that depends on permissions acts on the volume as its caller
+//! ([`Volume::as_user`](ferroxfs::Volume::as_user)). A request on an open file or directory does
+//! not: the check was made when that was opened. docs/internals/mount.md has a table of requests.
 //!
-//! Owns: as whom a request acts; opening and access(2), and what the kernel would open without asking. Does **not** own: the
-//! rules, which are the library's; what is known of callers ([`caller`](super::caller)).
+//! Owns: the identity under which a request acts, the checks of open(2) and access(2), and checks
+//! for objects that the kernel opens without asking. Does **not** own: the rules, which are the
+//! library's, and the rights of callers ([`caller`](super::caller)).
 //!
 //! # Invariants
 //!
-//! - **I1** The kernel believes no name without asking: names, and missing ones, are told to be valid for no time,
-//!   since it does not look at who may search a directory. So whoever goes by a name is looked at.
-//! - **I2** OPEN, OPENDIR and ACCESS are never answered by ENOSYS, by which the kernel would go on without.
-//! - **I3** Handles belong to who may do everything, and only by one is a file read or written.
+//! - **I1** The kernel caches no name: existing and missing names are valid for no time. The kernel
+//!   does not check search permission, so each use of a name must reach the server.
+//! - **I2** OPEN, OPENDIR and ACCESS are never answered with ENOSYS, after which the kernel would
+//!   continue without a check.
+//! - **I3** Handles act with all rights, and a file is read or written only through a handle.
 
 use std::io;
 
@@ -22,21 +24,21 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use xfs_sync::{Mutex, Slot, Slots};
 
-use super::caller::{By, Callers, Standing};
+use super::caller::{CallerRights, Callers, ProcAccess};
 use super::{Server, VALID, errno};
 use crate::transport::wire::{AccessIn, OpenOut};
 use crate::transport::{Reply, Request};
 
-/// As how many callers a slot remembers the volume. Most mounts have one.
-const MOST_PARTIES: usize = 4;
-/// Of OPEN: to execute what is in the file.
+/// Number of users whose view of the volume a slot caches. Most mounts have one user.
+const MOST_USERS: usize = 4;
+/// Flag of OPEN: the file is to be executed.
 #[doc(alias = "__FMODE_EXEC")]
 const OPEN_TO_EXECUTE: u32 = 0x20;
 
-/// Who checks whether a caller may do what it asks for.
+/// The party that checks whether a caller may do what it asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checks {
-    /// The kernel, by owners, modes and access control lists that it is told.
+    /// The kernel, by the owners, modes and access control lists that it is given.
     #[default]
     #[doc(alias = "default_permissions")]
     Kernel,
@@ -45,84 +47,85 @@ pub enum Checks {
     Server,
 }
 
-/// The volume as somebody.
-struct Party {
+/// The volume as seen by one user.
+struct UserVolume {
     credentials: Credentials,
     volume: Volume,
 }
 
-/// What a server has that checks permissions.
+/// The state of a server that checks permissions.
 pub(super) struct Checker {
     callers: Callers,
-    /// The last ones, newest first.
-    parties: Slots<Mutex<Vec<Party>, Slot>>,
+    /// The latest users, newest first.
+    users: Slots<Mutex<Vec<UserVolume>, Slot>>,
 }
 
 impl Checker {
     /// # Errors
     ///
-    /// What keeps this process from seeing who callers are.
-    pub(super) fn new(by: By) -> io::Result<Self> {
-        let parties = Slots::new(|| Mutex::new(Vec::new()));
-        Ok(Self { callers: Callers::new(by)?, parties })
+    /// The error that keeps this process from looking up callers.
+    pub(super) fn new(by: ProcAccess) -> io::Result<Self> {
+        let users = Slots::new(|| Mutex::new(Vec::new()));
+        Ok(Self { callers: Callers::new(by)?, users })
     }
 
-    /// The volume as somebody.
+    /// Returns the volume as seen by a user.
     fn volume_as(&self, volume: &Volume, credentials: Credentials) -> Volume {
-        let mut parties = self.parties.mine().lock();
-        let place = parties.iter().position(|party| party.credentials == credentials);
-        let party = match place {
-            Some(place) => parties.remove(place),
+        let mut users = self.users.mine().lock();
+        let place = users.iter().position(|user| user.credentials == credentials);
+        let user = match place {
+            Some(place) => users.remove(place),
             None => {
-                parties.truncate(MOST_PARTIES - 1);
+                users.truncate(MOST_USERS - 1);
                 let volume = volume.as_user(credentials.clone());
-                Party { credentials, volume }
+                UserVolume { credentials, volume }
             }
         };
-        let volume = party.volume.clone();
-        parties.insert(0, party);
+        let volume = user.volume.clone();
+        users.insert(0, user);
         volume
     }
 }
 
-/// Who asks for something.
-pub(super) struct Asking<'a> {
+/// A request's view of the server, with the rights of its caller.
+pub(super) struct RequestContext<'a> {
     server: &'a Server,
-    /// `None` where the kernel has checked it.
-    somebody: Option<Somebody>,
+    /// `None` if the kernel has checked permissions.
+    caller: Option<CheckedCaller>,
 }
 
-/// A caller that has to be looked at.
-struct Somebody {
+/// A caller whose permissions the server checks.
+struct CheckedCaller {
     volume: Volume,
     capabilities: Capabilities,
 }
 
-impl Asking<'_> {
-    /// The volume as who asks.
+impl RequestContext<'_> {
+    /// Returns the volume as seen by the caller.
     pub(super) fn volume(&self) -> &Volume {
-        self.somebody.as_ref().map_or(&self.server.volume, |somebody| &somebody.volume)
+        self.caller.as_ref().map_or(&self.server.volume, |caller| &caller.volume)
     }
 
-    /// The inode of a node, for who asks.
+    /// Returns the inode of a node, with the rights of the caller.
     pub(super) fn node(&self, node: u64) -> Result<Node, Errno> {
         let node = self.server.node(node)?;
-        match &self.somebody {
-            Some(somebody) => node.acting_as(&somebody.volume).map_err(errno),
+        match &self.caller {
+            Some(caller) => node.acting_as(&caller.volume).map_err(errno),
             None => Ok(node),
         }
     }
 
-    /// Whether who asks has a capability; `None` where only the kernel knows.
+    /// Returns whether the caller has a capability. `None` if only the kernel knows.
     pub(super) fn has(&self, capability: Capabilities) -> Option<bool> {
-        self.somebody.as_ref().map(|somebody| somebody.capabilities.contains(capability))
+        self.caller.as_ref().map(|caller| caller.capabilities.contains(capability))
     }
 
-    /// Whether who has looked a file up may be told of it. The kernel opens pipes, and connects to sockets,
-    /// without a word to us: they are for those alone who may do that in any manner.
+    /// Checks whether the caller may learn of a file that it has looked up. The kernel opens pipes
+    /// and connects to sockets without asking the server, so they are visible only to callers that
+    /// may do that.
     pub(super) fn check_found(&self, node: &Node) -> Result<(), Errno> {
         let wanted = match node.file_type() {
-            _ if self.somebody.is_none() => return Ok(()),
+            _ if self.caller.is_none() => return Ok(()),
             FileType::Fifo => Access::READ | Access::WRITE,
             FileType::Socket => Access::WRITE,
             _ => return Ok(()),
@@ -132,60 +135,61 @@ impl Asking<'_> {
 }
 
 impl Server {
-    /// Whether permissions are checked here.
+    /// Returns whether this server checks permissions.
     pub(super) fn is_checking(&self) -> bool {
         self.checker.is_some()
     }
 
-    /// Who has sent a request.
-    pub(super) fn asking(&self, request: &Request<'_>) -> Asking<'_> {
-        let somebody = self.checker.as_ref().map(|checker| {
-            let standing = checker.callers.standing(request);
-            self.somebody(checker, credentials(request, &standing), standing.capabilities)
+    /// Returns the context of a request.
+    pub(super) fn context(&self, request: &Request<'_>) -> RequestContext<'_> {
+        let caller = self.checker.as_ref().map(|checker| {
+            let rights = checker.callers.rights(request);
+            self.checked_caller(checker, credentials(request, &rights), rights.capabilities)
         });
-        Asking { server: self, somebody }
+        RequestContext { server: self, caller }
     }
 
-    /// The same, for who gives a file a further name.
-    pub(super) fn asking_for_link(&self, request: &Request<'_>) -> Asking<'_> {
-        let somebody = self.checker.as_ref().map(|checker| {
-            let standing = checker.callers.standing(request);
-            let credentials = credentials(request, &standing);
+    /// The same for a request that adds a hard link.
+    pub(super) fn context_for_link(&self, request: &Request<'_>) -> RequestContext<'_> {
+        let caller = self.checker.as_ref().map(|checker| {
+            let rights = checker.callers.rights(request);
+            let credentials = credentials(request, &rights);
             let credentials = credentials.protect_hard_links(checker.callers.protects_hard_links());
-            self.somebody(checker, credentials, standing.capabilities)
+            self.checked_caller(checker, credentials, rights.capabilities)
         });
-        Asking { server: self, somebody }
+        RequestContext { server: self, caller }
     }
 
-    fn somebody(
+    fn checked_caller(
         &self,
         checker: &Checker,
         credentials: Credentials,
         capabilities: Capabilities,
-    ) -> Somebody {
-        Somebody { volume: checker.volume_as(&self.volume, credentials), capabilities }
+    ) -> CheckedCaller {
+        CheckedCaller { volume: checker.volume_as(&self.volume, credentials), capabilities }
     }
 
-    /// The same file, for who may do everything: handles are, and what is kept for the kernel.
-    pub(super) fn for_all(&self, node: Node) -> Result<Node, Errno> {
+    /// Returns the same file with all rights, as handles and kept nodes need it.
+    pub(super) fn with_all_rights(&self, node: Node) -> Result<Node, Errno> {
         if self.is_checking() { node.acting_as(&self.volume).map_err(errno) } else { Ok(node) }
     }
 
-    /// How long the kernel believes a name.
+    /// Returns how long the kernel may cache a name, in seconds.
     pub(super) fn name_valid_seconds(&self) -> u64 {
         if self.is_checking() { 0 } else { VALID.as_secs() }
     }
 
-    /// Whether a file may be opened with these flags.
+    /// Checks whether a file may be opened with these flags.
     pub(super) fn check_open(&self, request: &Request<'_>, flags: u32) -> Result<(), Errno> {
         if !self.is_checking() {
             return Ok(());
         }
-        let node = self.asking(request).node(request.node())?;
+        let node = self.context(request).node(request.node())?;
         node.access(access_of(flags)).map_err(errno)
     }
 
-    /// Nothing is kept for an open directory. On a volume that the kernel guards it need not ask.
+    /// The server keeps nothing for an open directory. If the kernel checks permissions, it need
+    /// not ask.
     pub(super) fn open_directory(
         &self,
         request: &Request<'_>,
@@ -194,33 +198,34 @@ impl Server {
         if !self.is_checking() {
             return Err(Errno::NOSYS);
         }
-        let node = self.asking(request).node(request.node())?;
+        let node = self.context(request).node(request.node())?;
         node.access(Access::READ).map_err(errno)?;
-        // Without a flag for it the kernel does not list from its cache.
+        // Without a flag for it, the kernel does not list from its cache.
         reply.add(&OpenOut::default());
         Ok(())
     }
 
-    /// access(2), and going to a directory. The kernel does not say which, and of access(2) not whose rights are meant:
-    /// they are those in effect.
+    /// Serves access(2), and the check when a process changes its directory. The request does not
+    /// say which. For access(2) it does not give the real IDs, so the check uses the effective
+    /// ones.
     pub(super) fn access(&self, request: &Request<'_>) -> Result<(), Errno> {
         if !self.is_checking() {
             return Err(Errno::NOSYS);
         }
         let (wanted, _) = request.argument::<AccessIn>()?;
-        let node = self.asking(request).node(request.node())?;
+        let node = self.context(request).node(request.node())?;
         node.access(Access::from_bits_truncate(wanted.mask as u16)).map_err(errno)
     }
 }
 
-/// Whom permissions are checked for.
-fn credentials(request: &Request<'_>, standing: &Standing) -> Credentials {
+/// Returns the credentials for which permissions are checked.
+fn credentials(request: &Request<'_>, rights: &CallerRights) -> Credentials {
     Credentials::new(request.uid(), request.gid())
-        .groups(standing.groups.iter().copied())
-        .capabilities(standing.capabilities)
+        .groups(rights.groups.iter().copied())
+        .capabilities(rights.capabilities)
 }
 
-/// What opening a file with these flags takes.
+/// Returns the permission that opening a file with these flags needs.
 #[doc(alias = "ACC_MODE")]
 fn access_of(flags: u32) -> Access {
     if flags & OPEN_TO_EXECUTE != 0 {
@@ -229,7 +234,7 @@ fn access_of(flags: u32) -> Access {
     match OFlags::from_bits_retain(flags) & OFlags::RWMODE {
         OFlags::RDONLY => Access::READ,
         OFlags::WRONLY => Access::WRITE,
-        // The fourth one is for ioctl(2) alone, and takes both.
+        // The fourth mode is for ioctl(2) only, and needs both permissions.
         _ => Access::READ | Access::WRITE,
     }
 }

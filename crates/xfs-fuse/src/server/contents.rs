@@ -10,32 +10,32 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::{Durability, Server, errno};
-use crate::statistics::Way;
+use crate::statistics::Direction;
 use crate::transport::wire::{
     AllocateIn, CopyFileRangeIn, FSYNC_DATA_ONLY, FsyncIn, OpenIn, OpenOut, ROOT_NODE, ReadIn,
     SeekIn, SeekOut, WRITE_CACHE, WRITE_KILL_SET_IDS, WriteIn, WriteOut,
 };
-use crate::transport::{MAX_WRITE_BYTES, Reply, Request, Taken};
+use crate::transport::{MAX_WRITE_BYTES, PipeLease, Reply, Request};
 
 /// O_SYNC has one more bit. `OFlags::DSYNC` is O_SYNC.
 pub(super) const DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
 
-/// Of lseek.
+/// Arguments of lseek.
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
-/// Of fallocate.
+/// Modes of fallocate.
 const KEEP_SIZE: u32 = 0x01;
 const PUNCH_HOLE: u32 = 0x02;
 const COLLAPSE_RANGE: u32 = 0x08;
 const ZERO_RANGE: u32 = 0x10;
 const INSERT_RANGE: u32 = 0x20;
 const UNSHARE_RANGE: u32 = 0x40;
-/// Of a mode.
+/// The set-ID bits of a mode.
 const SET_IDS: u16 = 0o6000;
-/// What is copied at a time where blocks cannot be shared.
+/// The most bytes copied at a time if blocks cannot be shared.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// Whether a file that is opened with these flags is written to.
+/// Returns whether a file that is opened with these flags is written to.
 fn writes(flags: u32) -> bool {
     matches!(flags_of(flags) & OFlags::RWMODE, OFlags::WRONLY | OFlags::RDWR)
 }
@@ -44,8 +44,9 @@ fn flags_of(flags: u32) -> OFlags {
     OFlags::from_bits_retain(flags)
 }
 
-/// Whether somebody else has the file open for writing. He may have mapped it, and of what he puts there the kernel tells
-/// when it writes the page: until then a hole may be none.
+/// Returns whether another handle has the file open for writing. Its program may have mapped the
+/// file, and the kernel sends changes of a mapped page only when it writes the page. Until then a
+/// hole on the volume may have data.
 fn others_write(file: &File) -> bool {
     file.opens().is_ok_and(|opens| opens.writes > u64::from(file.is_writable()))
 }
@@ -80,13 +81,14 @@ impl Server {
         Ok(())
     }
 
-    /// A handle on a node that is opened with these flags.
+    /// Opens a node with these flags and returns the handle.
     pub(super) fn opened(&self, node: &Node, flags: u32) -> Result<u64, Errno> {
         let file = if writes(flags) { node.open() } else { node.open_read_only() };
         Ok(self.handles.open(file.map_err(errno)?))
     }
 
-    /// The file of a handle, or of the node where nothing is opened: nobody writes then, and the kernel checks.
+    /// Returns the file of a handle, or of the node if nothing was opened. Then nothing is written,
+    /// and the kernel has checked permissions.
     fn file(&self, node: u64, handle: u64) -> Result<Arc<File>, Errno> {
         match self.handles.file(handle) {
             Some(file) => Ok(file),
@@ -99,8 +101,8 @@ impl Server {
         let (wanted, _) = request.argument::<ReadIn>()?;
         let file = self.file(request.node(), wanted.handle)?;
         let most = wanted.size.min(MAX_WRITE_BYTES) as usize;
-        // The kernel reads for itself as well, around what a program writes. Who looks at the time when he has
-        // the answer finds it there, so it comes first.
+        // The kernel also reads for itself, around the data that a program writes. The access time
+        // is updated first, so that it is visible to a program that has the answer.
         if flags_of(wanted.flags) & OFlags::RWMODE != OFlags::WRONLY {
             self.note_access(file.node(), flags_of(wanted.flags));
         }
@@ -115,7 +117,7 @@ impl Server {
                 reply.body_length()
             }
         };
-        self.statistics.add_bytes(Way::Read, read);
+        self.statistics.add_bytes(Direction::Read, read);
         Ok(())
     }
 
@@ -125,9 +127,10 @@ impl Server {
         let file = self.file(request.node(), wanted.handle)?;
         let is_late = wanted.write_flags & WRITE_CACHE != 0;
         let written = if is_late {
-            // Privileges went when the program wrote, if they had to, and it may have set new ones since. Of such a write
-            // the kernel looks at the error alone, not at how much was written. Of what a program has put into memory
-            // that is mapped it tells no time, unless it keeps the times.
+            // The privileges were dropped when the program wrote, if that was needed, and the
+            // program may have set new ones since. For such a write the kernel checks the error
+            // only, not the number of bytes written. It sends no times for data that a program has
+            // written to a mapping, unless it maintains the times.
             let times = if self.settings.writeback { LateTimes::Told } else { LateTimes::Now };
             file.write_back_at(wanted.offset, bytes, times).map_err(errno)?;
             bytes.len()
@@ -136,8 +139,8 @@ impl Server {
             self.drop_privileges(&file, set_ids, reply)?;
             file.write_at(wanted.offset, bytes).map_err(errno)?
         };
-        // The kernel asks for fsync after each write with O_SYNC or O_DSYNC, but for files that it writes past its own
-        // pages: they can only be added to.
+        // The kernel sends an FSYNC after each write with O_SYNC or O_DSYNC, but not for files that
+        // bypass its page cache, which are the append-only ones.
         let flags = flags_of(wanted.flags);
         let is_all_synced = self.settings.durability == Durability::All;
         if is_all_synced || flags.contains(OFlags::APPEND | OFlags::SYNC) {
@@ -145,12 +148,12 @@ impl Server {
         } else if flags.contains(OFlags::APPEND | DSYNC) {
             file.sync_data().map_err(errno)?;
         }
-        self.statistics.add_bytes(Way::Written, written);
+        self.statistics.add_bytes(Direction::Written, written);
         reply.add(&WriteOut { size: written as u32, padding: 0 });
         Ok(())
     }
 
-    /// Takes off what lets a program act in the name of its owner, before its contents change.
+    /// Drops privileges before the contents of a file change.
     fn drop_privileges(
         &self,
         file: &File,
@@ -158,28 +161,28 @@ impl Server {
         reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         if file.node().drop_privileges(set_ids).map_err(errno)? {
-            reply.outdate(self.node_of(file.node().number()));
+            reply.invalidate_attributes(self.node_of(file.node().number()));
         }
         Ok(())
     }
 
-    /// Whether a request that does not say it takes set-ID bits off: the kernel asks for `CAP_FSETID`, of which
-    /// requests know nothing.
+    /// Returns whether a request that does not say so removes set-ID bits. The kernel's rule
+    /// depends on `CAP_FSETID`, which requests do not carry.
     fn loses_set_ids(&self, request: &Request<'_>, file: &File) -> bool {
         if !self.is_checking() {
             return request.uid() != 0;
         }
-        // Most files have none, and who asks need not be looked at.
+        // Most files have no set-ID bits, which saves looking up the caller.
         let has_some = file.metadata().mode & SET_IDS != 0;
-        has_some && self.asking(request).has(Capabilities::FSETID) != Some(true)
+        has_some && self.context(request).has(Capabilities::FSETID) != Some(true)
     }
 
     pub(super) fn fsync(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         if self.settings.read_only {
             return Ok(());
         }
-        // Of the root it means everything: so a mount that becomes read-only has all durable that was written
-        // before, and the kernel asks for nothing else then.
+        // An fsync of the root syncs everything. The kernel sends nothing else when a mount becomes
+        // read-only, and all earlier writes must be durable then.
         if request.node() == ROOT_NODE {
             return self.sync();
         }
@@ -188,7 +191,7 @@ impl Server {
         if wanted.fsync_flags & FSYNC_DATA_ONLY != 0 {
             node.sync_data().map_err(errno)?;
         } else {
-            self.settle_time(node.number());
+            self.write_waiting_time(node.number());
             node.sync().map_err(errno)?;
         }
         self.note_written(&node, reply);
@@ -219,18 +222,20 @@ impl Server {
         let file = self.file(request.node(), wanted.handle)?;
         self.drop_privileges(&file, self.loses_set_ids(request, &file), reply)?;
         if let Err(error) = file.change_range(wanted.offset..end, mode) {
-            // The kernel drops its pages of what it asked for if that is done. A part may be.
+            // The kernel drops its pages of the range if this succeeds. It may fail after a part
+            // was done.
             if !matches!(mode, RangeMode::Allocate(_)) {
-                reply.drop_pages(request.node());
+                reply.invalidate_contents(request.node());
             }
             return Err(errno(error));
         }
-        self.settle(file.node())
+        self.sync_if_required(file.node())
     }
 
     pub(super) fn seek(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         if self.settings.writeback {
-            // What the kernel holds may lie in a hole of ours: it answers by itself, that all is data.
+            // The kernel may hold data for a hole on the volume. After ENOSYS it reports everything
+            // as data.
             return Err(Errno::NOSYS);
         }
         let (wanted, _) = request.argument::<SeekIn>()?;
@@ -253,7 +258,7 @@ impl Server {
         Ok(())
     }
 
-    /// Blocks are shared where whole ones are copied and the volume can, else bytes are copied.
+    /// Shares blocks for whole blocks if the volume can, and otherwise copies bytes.
     pub(super) fn copy_range(
         &self,
         request: &Request<'_>,
@@ -263,13 +268,13 @@ impl Server {
         let source = self.file(request.node(), wanted.handle)?;
         let target = self.file(wanted.node_out, wanted.handle_out)?;
         self.drop_privileges(&target, self.loses_set_ids(request, &target), reply)?;
-        // Less than was asked for is no error: the caller goes on.
+        // A short copy is no error: the caller continues.
         let there = source.metadata().size.saturating_sub(wanted.offset);
         let length = wanted.length.min(there).min(u64::from(u32::MAX) & !(COPY_BYTES - 1));
         let copied = match length {
             0 => 0,
             _ => copy((&source, wanted.offset), (&target, wanted.offset_out), length, || {
-                reply.drop_pages(wanted.node_out);
+                reply.invalidate_contents(wanted.node_out);
             })?,
         };
         if self.settings.durability == Durability::All {
@@ -280,8 +285,9 @@ impl Server {
     }
 }
 
-/// Copies a range by sharing its blocks, or else some bytes of it; returns how many. `note_part` is called
-/// where more than these may have been copied: the kernel drops its pages of as many as it is told of.
+/// Copies a range by sharing its blocks, or else some of its bytes, and returns how many. Calls
+/// `note_part` if more than these may have been copied, because the kernel drops only as many pages
+/// as the answer names.
 fn copy(
     (source, from): (&File, u64),
     (target, to): (&File, u64),
@@ -295,8 +301,8 @@ fn copy(
     copy_bytes(source, from, target, to, length.min(COPY_BYTES))
 }
 
-/// Whether an error of [`File::clone_range`] says that nothing was done: it is no file that shares blocks,
-/// or no range of whole ones.
+/// Returns whether an error of [`File::clone_range`] means that nothing was done: the files cannot
+/// share blocks, or the range is not one of whole blocks.
 fn is_refused(error: &Error) -> bool {
     use PosixError::{BadDescriptor, CrossDevice, InvalidArgument, NotPermitted, NotSupported};
     let refusals = [BadDescriptor, CrossDevice, InvalidArgument, NotPermitted, NotSupported];
@@ -307,16 +313,16 @@ fn is_refused(error: &Error) -> bool {
     }
 }
 
-/// Answers a READ by what the image holds, without copying it here, and says how long that is. `None`: it has not
-/// been answered.
+/// Answers a READ with data of the image, without copying it here, and returns its length. `None`
+/// if the request is still unanswered.
 ///
-/// The blocks are lent until the kernel has its copy: what somebody writes to the file, or to another one that
-/// gets its blocks, is not seen in the answer.
+/// The blocks are on loan until the kernel has its copy. Meanwhile no later write to the file, or
+/// to another file that gets its blocks, shows in the answer.
 fn send_from_image(
     file: &File,
     offset: u64,
     most: usize,
-    pipe: Taken<'_>,
+    pipe: PipeLease<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Option<usize>, Errno> {
     let send = |place: Place<'_>| {
@@ -327,7 +333,7 @@ fn send_from_image(
     file.lend_at(offset, most, send).map(Option::flatten).map_err(errno)
 }
 
-/// Copies bytes, at most as many as fit in memory; returns how many.
+/// Copies bytes, at most as many as fit in memory, and returns how many.
 fn copy_bytes(source: &File, from: u64, target: &File, to: u64, length: u64) -> Result<u64, Errno> {
     let mut bytes = vec![0; length as usize];
     let read = source.read_at(from, &mut bytes).map_err(errno)?;

@@ -1,7 +1,7 @@
 //! Listing directories.
 //!
-//! A cookie of the kernel is the place behind an entry: 1 behind `.`, 2 behind `..`, and then what the
-//! directory itself calls the place of each entry, moved up by 2.
+//! A cookie of the kernel is the position after an entry: 1 after `.`, 2 after `..`, and then the
+//! directory's own position after each entry, plus 2.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -14,28 +14,28 @@ use super::{Server, errno};
 use crate::transport::wire::{DirEntry, EntryOut, ReadIn};
 use crate::transport::{MAX_WRITE_BYTES, Reply, Request};
 
-/// Cookies of `.` and `..`.
+/// Number of cookies for `.` and `..`.
 const DOTS: u64 = 2;
-/// Entries are aligned to this many bytes.
+/// Alignment of entries, in bytes.
 const ALIGNMENT: usize = 8;
-/// Where the type is in a mode: an entry has it shifted down.
+/// Position of the type in a mode. An entry has the type shifted down by this.
 const TYPE_SHIFT: u16 = 12;
 
-/// What is listed of each entry.
+/// The kind of listing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Listing {
     Names,
     NamesAndAttributes,
 }
 
-/// An entry to be added.
-struct Listed<'a> {
+/// An entry to append.
+struct ListedEntry<'a> {
     name: &'a [u8],
     inode: u64,
     file_type: Option<FileType>,
     next: u64,
-    /// Makes the kernel know the node; none for `.` and `..`, and for what cannot be read, as whoever
-    /// looks it up finds out.
+    /// Makes the kernel know the node. `None` for `.` and `..`, and for an unreadable inode: a
+    /// later lookup reports that error.
     metadata: Option<&'a Metadata>,
 }
 
@@ -71,8 +71,13 @@ impl Server {
                     _ => directory.parent().map_err(errno)?.number(),
                 };
                 let file_type = Some(FileType::Directory);
-                let entry =
-                    Listed { name, inode: inode.0, file_type, next: cookie + 1, metadata: None };
+                let entry = ListedEntry {
+                    name,
+                    inode: inode.0,
+                    file_type,
+                    next: cookie + 1,
+                    metadata: None,
+                };
                 if !self.add(listing, &entry, most, reply) {
                     return Ok(());
                 }
@@ -80,7 +85,7 @@ impl Server {
         }
         let from = u32::try_from(wanted.offset.saturating_sub(DOTS)).map_err(|_| Errno::INVAL)?;
         let mut add = |entry: &Entry, metadata: Option<&Metadata>| {
-            let listed = Listed {
+            let listed = ListedEntry {
                 name: entry.name().as_bytes(),
                 inode: entry.number().0,
                 file_type: entry.file_type(),
@@ -109,11 +114,11 @@ impl Server {
         Ok(())
     }
 
-    /// Adds an entry; `false` if it does not fit any more.
+    /// Appends an entry. Returns `false` if it does not fit.
     fn add(
         &self,
         listing: Listing,
-        entry: &Listed<'_>,
+        entry: &ListedEntry<'_>,
         most: usize,
         reply: &mut Reply<'_>,
     ) -> bool {

@@ -1,8 +1,8 @@
 //! Open files.
 //!
-//! What is written through a [`File`] is gathered by the library until that is dropped, and a file that
-//! loses its last name is not freed before, so one lives here from OPEN to RELEASE. That does not hang on
-//! when the kernel forgets the node: it may tell that late, of the inode that it had before this one.
+//! The library buffers what is written through a [`File`] until the `File` is dropped, and frees an
+//! unlinked file only then. So a `File` lives here from OPEN to RELEASE. Its lifetime does not
+//! depend on FORGET: the kernel may send that late, for an earlier incarnation of its inode.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,28 +18,29 @@ pub(super) struct Handles(Shards<Shard>);
 #[derive(Default)]
 struct Shard {
     files: HashMap<u64, Arc<File>>,
-    /// How many there were.
+    /// Number of files that were opened so far.
     count: u64,
 }
 
 impl Handles {
-    /// Keeps a file under a new handle.
+    /// Stores a file under a new handle.
     pub(super) fn open(&self, file: File) -> u64 {
         let number = file.node().number().0;
         let mut shard = self.0.of(number).lock();
         shard.count += 1;
-        // None of them is 0, which is what the kernel says where nothing is opened, and each leads back to its shard.
+        // No handle is 0, which the kernel sends if nothing was opened. Each handle identifies its
+        // shard.
         let handle = shard.count * SHARDS + number % SHARDS;
         shard.files.insert(handle, Arc::new(file));
         handle
     }
 
-    /// The file of a handle.
+    /// Returns the file of a handle.
     pub(super) fn file(&self, handle: u64) -> Option<Arc<File>> {
         self.0.of(handle).lock().files.get(&handle).cloned()
     }
 
-    /// The numbers of the inodes that are open for writing.
+    /// Returns the numbers of the inodes that are open for writing.
     pub(super) fn written(&self) -> Vec<InodeNumber> {
         let mut numbers = Vec::new();
         for shard in self.0.iter() {
@@ -52,7 +53,7 @@ impl Handles {
         numbers
     }
 
-    /// Gives up a handle.
+    /// Removes a handle.
     pub(super) fn close(&self, handle: u64) -> Option<Arc<File>> {
         self.0.of(handle).lock().files.remove(&handle)
     }

@@ -1,27 +1,27 @@
-//! What a mount tells of itself: attributes of its root that are in no namespace of XFS, are never listed and
-//! cannot be set, so that nobody copies them.
+//! The mount's description of itself: extended attributes of its root. They are in no namespace of
+//! XFS, are never listed and cannot be set, so that no program copies them.
 //!
-//! Owns: their names and values. Does **not** own: who reads them, to find the process that serves and to
-//! know what may be lost if that ends.
+//! Owns: their names and values. Does **not** own: their readers, which look for the serving
+//! process and for unsaved data before they end it.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::Server;
 
-/// The figures of the mount.
+/// The statistics of the mount.
 pub const FIGURES_ATTRIBUTE: &str = "ferroxfs.stats";
-/// The number of the serving process, in its own PID namespace.
+/// The ID of the serving process, in its own PID namespace.
 pub const PROCESS_ATTRIBUTE: &str = "ferroxfs.pid";
-/// That namespace: its inode number, as of `/proc/self/ns/pid`. Empty where the server does not know it.
+/// The inode number of that namespace, as of `/proc/self/ns/pid`. Empty if unknown.
 pub const NAMESPACE_ATTRIBUTE: &str = "ferroxfs.pid_namespace";
-/// The file that the volume lies in: the numbers of its device and its inode, with a colon between them.
-/// Empty where the server does not know it.
+/// The file that holds the volume: the numbers of its device and its inode, separated by a colon.
+/// Empty if unknown.
 pub const IMAGE_ATTRIBUTE: &str = "ferroxfs.image";
-/// What the server can do with the volume: `ro`, `rw`, or `down` where it was shut down on demand.
+/// The server's access to the volume: `ro`, `rw`, or `down` after a shutdown on request.
 pub const ACCESS_ATTRIBUTE: &str = "ferroxfs.access";
 
-/// Which process serves which file.
+/// The serving process and the file that it serves.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Identity {
     namespace: Option<u64>,
@@ -29,7 +29,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// That of this process. Looked at before workers give up the right to.
+    /// Returns the identity of this process. Must be called before workers enter their sandbox.
     pub(super) fn of_this_process() -> Self {
         let namespace = std::fs::metadata("/proc/self/ns/pid").ok().map(|found| found.ino());
         Self { namespace, image: None }
@@ -42,8 +42,8 @@ impl Identity {
 }
 
 impl Server {
-    /// The value of one of these attributes, if it is one.
-    pub(super) fn told(&self, name: &str) -> Option<Vec<u8>> {
+    /// Returns the value of one of these attributes.
+    pub(super) fn own_attribute(&self, name: &str) -> Option<Vec<u8>> {
         let Identity { namespace, image } = self.identity;
         let value = match name {
             FIGURES_ATTRIBUTE => self.figures(),
@@ -53,7 +53,7 @@ impl Server {
                 image.map_or_else(String::new, |(device, inode)| format!("{device}:{inode}"))
             }
             ACCESS_ATTRIBUTE if self.settings.read_only => "ro".to_owned(),
-            ACCESS_ATTRIBUTE if self.put_down.value().is_some() => "down".to_owned(),
+            ACCESS_ATTRIBUTE if self.shut_down.value().is_some() => "down".to_owned(),
             ACCESS_ATTRIBUTE => "rw".to_owned(),
             _ => return None,
         };

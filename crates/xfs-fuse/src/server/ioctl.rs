@@ -1,5 +1,5 @@
-//! The calls of ioctl that the kernel passes on: flags of files, giving free space back, the label, shutting
-//! the volume down.
+//! The ioctl calls that the kernel passes on: flags of files, trimming, the label, shutting the
+//! volume down.
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::log::Shutdown;
@@ -20,11 +20,11 @@ const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
 const FITRIM: u32 = 0xc018_5879;
 const FS_IOC_GETFSLABEL: u32 = 0x8100_9431;
 const FS_IOC_SETFSLABEL: u32 = 0x4100_9432;
-/// Of XFS, and of others. Its argument says what is to be written before, but by its number it is an
-/// answer, so the kernel keeps it.
+/// Shuts down XFS and some other filesystems. Its argument says what is written before. By its
+/// number it returns data, so the kernel does not pass the argument on.
 #[doc(alias = "XFS_IOC_GOINGDOWN")]
 const GOING_DOWN: u32 = 0x8004_587d;
-/// A label with zeros behind, of any filesystem.
+/// Length of a label padded with zeros, for any filesystem.
 const LABEL_BYTES: usize = 256;
 
 /// The flags of `chattr`, and ours.
@@ -52,7 +52,7 @@ struct FileFlags {
 
 const _: () = assert!(size_of::<FileFlags>() == 28);
 
-/// Where free space is looked for (`fstrim_range`), and in the answer how much there was.
+/// The range to trim (`fstrim_range`). In the answer, `length` is the number of trimmed bytes.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct TrimRange {
@@ -104,7 +104,7 @@ impl Server {
                 let label = argument.split(|byte| *byte == 0).next().unwrap_or_default();
                 let label = Label::new(label).ok_or(Errno::INVAL)?;
                 self.check_root(request)?;
-                if self.is_held() {
+                if self.is_mounted_read_only() {
                     return Err(Errno::ROFS);
                 }
                 self.volume.set_label(&label).map_err(errno)?;
@@ -113,10 +113,10 @@ impl Server {
             }
             GOING_DOWN => {
                 self.check_root(request)?;
-                // What may be lost may also be kept.
+                // The caller accepts a loss, but keeping the data is allowed as well.
                 self.volume.shut_down(Shutdown::Flush).map_err(errno)?;
-                // It may be asked for again.
-                let _ = self.put_down.set(());
+                // A second shutdown is not an error.
+                let _ = self.shut_down.set(());
                 answer(&[], 0, reply);
                 Ok(())
             }
@@ -125,11 +125,11 @@ impl Server {
     }
 
     fn check_root(&self, request: &Request<'_>) -> Result<(), Errno> {
-        let may = self.asking(request).has(Capabilities::SYS_ADMIN);
+        let may = self.context(request).has(Capabilities::SYS_ADMIN);
         if may.unwrap_or(request.uid() == 0) { Ok(()) } else { Err(Errno::PERM) }
     }
 
-    /// Returns how many bytes the device need not keep.
+    /// Trims, and returns how many bytes the device need not keep.
     fn trim(&self, request: &Request<'_>, range: &TrimRange) -> Result<u64, Errno> {
         self.check_root(request)?;
         let geometry = self.volume.geometry();
@@ -149,11 +149,11 @@ impl Server {
         changes: &Changes,
         reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
-        let node = self.asking(request).node(request.node())?;
+        let node = self.context(request).node(request.node())?;
         node.change(changes).map_err(errno)?;
-        // The kernel does not think that this changes the time of change.
-        reply.outdate(self.node_of(node.number()));
-        self.settle(&node)?;
+        // The kernel does not expect this call to change the change time.
+        reply.invalidate_attributes(self.node_of(node.number()));
+        self.sync_if_required(&node)?;
         answer(&[], 0, reply);
         Ok(())
     }
@@ -169,7 +169,7 @@ fn flags(metadata: &Metadata) -> u32 {
     set.fold(0, |flags, (bit, _)| flags | bit)
 }
 
-/// The flags of a file with those of `chattr` as wanted; others stay.
+/// Returns the flags of a file with those of `chattr` replaced. Other flags stay.
 fn to_xflags(metadata: &Metadata, wanted: u32) -> Result<ExtendedFlags, Errno> {
     let known = FLAGS.iter().fold(0, |known, (bit, _)| known | bit);
     if wanted & !known != 0 {
@@ -193,7 +193,7 @@ fn file_flags(metadata: &Metadata) -> FileFlags {
     }
 }
 
-/// What differs, so that nothing is refused that stays as it is. A hint goes with its flag.
+/// Returns the differences, so that an unchanged field is never refused. A hint needs its flag.
 fn to_changes(metadata: &Metadata, wanted: &FileFlags) -> Result<Changes, Errno> {
     let xflags = ExtendedFlags::from_bits_retain(wanted.xflags);
     let hint = |flags, bytes: u32| match xflags.intersects(flags) || bytes == 0 {

@@ -1,4 +1,4 @@
-//! Names: looking them up, making, moving and removing them.
+//! Lookup, creation, renaming and removal of names.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -24,20 +24,20 @@ const PERMISSION_BITS: u32 = 0o7777;
 
 impl Server {
     pub(super) fn lookup(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
-        let (name, asking) = (request.name()?, self.asking(request));
-        let by_number = || asking.volume().node(self.number(request.node()));
+        let (name, context) = (request.name()?, self.context(request));
+        let by_number = || context.volume().node(self.number(request.node()));
         let found = match name.as_bytes() {
             // From a file handle, which may be older than the file.
             b"." => by_number(),
             b".." => by_number().and_then(|node| node.parent()),
-            _ => asking.node(request.node())?.lookup(name),
+            _ => context.node(request.node())?.lookup(name),
         };
         match found {
             Ok(node) => {
-                asking.check_found(&node)?;
+                context.check_found(&node)?;
                 reply.add(&self.entry_out(&node));
             }
-            // The kernel remembers that as well.
+            // The kernel caches missing names too.
             Err(Error::Posix(PosixError::NotFound)) if name != "." && name != ".." => {
                 let entry_valid = self.name_valid_seconds();
                 reply.add(&EntryOut { entry_valid, ..EntryOut::default() });
@@ -111,12 +111,12 @@ impl Server {
         reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<CreateIn>()?;
-        let directory = self.asking(request).node(request.node())?;
+        let directory = self.context(request).node(request.node())?;
         let creation = self.creation(request, &directory, (wanted.mode, wanted.umask));
         let made = directory.create_unnamed(&creation).map_err(errno)?;
-        let made = self.for_all(made)?;
+        let made = self.with_all_rights(made)?;
         self.answer_opened(&made, wanted.flags, reply)?;
-        self.unnamed.keep(self.node_of(made.number()), made);
+        self.unlinked.keep(self.node_of(made.number()), made);
         Ok(())
     }
 
@@ -135,12 +135,12 @@ impl Server {
         kind: &NewKind<'_>,
         mode_and_umask: (u32, u32),
     ) -> Result<Node, Errno> {
-        let directory = self.asking(request).node(request.node())?;
+        let directory = self.context(request).node(request.node())?;
         let creation = self.creation(request, &directory, mode_and_umask);
         let made = directory.create(name, kind, &creation).map_err(errno)?;
-        self.settle(&made)?;
-        // Its mode is for those who come later.
-        self.for_all(made)
+        self.sync_if_required(&made)?;
+        // Its mode applies to later callers.
+        self.with_all_rights(made)
     }
 
     fn creation(
@@ -160,37 +160,37 @@ impl Server {
 
     pub(super) fn link(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (link, name) = request.argument_and_name::<LinkIn>()?;
-        let asking = self.asking_for_link(request);
-        let (directory, file) = (asking.node(request.node())?, asking.node(link.node)?);
+        let context = self.context_for_link(request);
+        let (directory, file) = (context.node(request.node())?, context.node(link.node)?);
         directory.link(&file, name).map_err(errno)?;
-        // It may have been one without a name.
-        self.unnamed.forget(link.node, &mut 1);
-        self.settle(&file)?;
+        // The file may have had no name before.
+        self.unlinked.forget(link.node, &mut 1);
+        self.sync_if_required(&file)?;
         reply.add(&self.entry_out(&file));
         Ok(())
     }
 
     pub(super) fn unlink(&self, request: &Request<'_>) -> Result<(), Errno> {
-        let (directory, name) = (self.asking(request).node(request.node())?, request.name()?);
+        let (directory, name) = (self.context(request).node(request.node())?, request.name()?);
         self.keep_unnamed(directory.detach_file(name).map_err(errno)?)?;
-        self.settle(&directory)
+        self.sync_if_required(&directory)
     }
 
     pub(super) fn remove_directory(&self, request: &Request<'_>) -> Result<(), Errno> {
-        let (directory, name) = (self.asking(request).node(request.node())?, request.name()?);
+        let (directory, name) = (self.context(request).node(request.node())?, request.name()?);
         self.keep_unnamed(directory.detach_dir(name).map_err(errno)?)?;
-        self.settle(&directory)
+        self.sync_if_required(&directory)
     }
 
-    /// Keeps what may have lost its last name for whoever has it open.
+    /// Keeps a file that may have lost its last name, for programs that have it open.
     fn keep_unnamed(&self, node: Node) -> Result<(), Errno> {
         if node.metadata().nlink == 0 {
-            self.unnamed.keep(self.node_of(node.number()), self.for_all(node)?);
+            self.unlinked.keep(self.node_of(node.number()), self.with_all_rights(node)?);
         }
         Ok(())
     }
 
-    pub(super) fn rename_plainly(&self, request: &Request<'_>) -> Result<(), Errno> {
+    pub(super) fn rename_without_flags(&self, request: &Request<'_>) -> Result<(), Errno> {
         let (wanted, from, to) = request.argument_and_names::<RenameIn>()?;
         self.rename_to(request, from, (wanted.directory, to), RenameMode::Replace)
     }
@@ -202,9 +202,9 @@ impl Server {
             RENAME_NOREPLACE => RenameMode::NoReplace,
             RENAME_EXCHANGE => RenameMode::Exchange,
             RENAME_WHITEOUT => RenameMode::Whiteout,
-            // The kernel holds both directories meanwhile, so the name stays free.
+            // The kernel locks both directories meanwhile, so the name stays free.
             flags if flags == RENAME_WHITEOUT | RENAME_NOREPLACE => {
-                match self.asking(request).node(wanted.directory)?.lookup(to) {
+                match self.context(request).node(wanted.directory)?.lookup(to) {
                     Err(Error::Posix(PosixError::NotFound)) => RenameMode::Whiteout,
                     Err(error) => return Err(errno(error)),
                     Ok(_) => return Err(Errno::EXIST),
@@ -226,17 +226,17 @@ impl Server {
             RenameMode::Replace | RenameMode::Whiteout => match self.node(directory)?.lookup(to) {
                 Ok(replaced) => Some(replaced),
                 Err(Error::Posix(PosixError::NotFound)) => None,
-                // It would be freed under whoever uses it.
+                // Otherwise the replaced file would be freed while a program uses it.
                 Err(error) => return Err(errno(error)),
             },
             RenameMode::NoReplace | RenameMode::Exchange => None,
         };
-        let asking = self.asking(request);
-        let (source, target) = (asking.node(request.node())?, asking.node(directory)?);
+        let context = self.context(request);
+        let (source, target) = (context.node(request.node())?, context.node(directory)?);
         source.rename(from, &target, to, mode).map_err(errno)?;
         if let Some(replaced) = replaced {
             self.keep_unnamed(replaced)?;
         }
-        self.settle(&target)
+        self.sync_if_required(&target)
     }
 }

@@ -1,8 +1,8 @@
-//! Something that many threads change, split by a number.
+//! State that many threads change, sharded by a number.
 
 use xfs_sync::{CachePadded, Group, Mutex};
 
-/// How many there are.
+/// The number of shards.
 pub(super) const SHARDS: u64 = 64;
 
 /// One `T` for each remainder of a number.
@@ -15,12 +15,12 @@ impl<T: Default> Default for Shards<T> {
 }
 
 impl<T> Shards<T> {
-    /// All of them.
+    /// Returns all shards.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Mutex<T, Group>> {
         self.0.iter().map(|shard| &**shard)
     }
 
-    /// The one that a number belongs to.
+    /// Returns the shard of a number.
     #[expect(clippy::indexing_slicing, reason = "a remainder is less than the number of shards")]
     pub(super) fn of(&self, number: u64) -> &Mutex<T, Group> {
         &self.0[(number % SHARDS) as usize]

@@ -30,7 +30,7 @@ fn server_with(device: SharedDevice, settings: Settings) -> Server {
     Server::new(options.writable_volume().unwrap(), settings).unwrap()
 }
 
-/// Puts a file into the root.
+/// Creates a file with this text in the root.
 pub(super) fn put(server: &Server, name: &str, contents: &str) {
     let root = server.volume.root().unwrap();
     let file = root.create(name, &NewKind::Regular, &PLAIN).unwrap().open().unwrap();
@@ -45,7 +45,7 @@ fn request(opcode: Opcode, node: u64, body: &[u8]) -> Vec<u8> {
     [header.as_bytes(), body].concat()
 }
 
-/// The body of the answer to a request.
+/// Sends a request and returns the body of the answer.
 pub(super) fn ask(
     server: &Server,
     opcode: Opcode,
@@ -60,7 +60,7 @@ pub(super) fn ask(
 }
 
 #[test]
-fn who_syncs_waits_for_the_device() {
+fn syncing_requests_wait_for_the_device() {
     let waits = |durability, opcode| {
         let settings = Settings { durability, ..Settings::default() };
         server_with(make_with("-l size=16m"), settings).waits(opcode)
@@ -71,7 +71,7 @@ fn who_syncs_waits_for_the_device() {
 }
 
 #[test]
-fn a_small_file_is_freed_when_the_kernel_forgets_it() {
+fn forgotten_small_file_is_freed_at_once() {
     let server = server(make_with("-l size=16m"));
     put(&server, "small", "small");
     let entry = ask(&server, Opcode::Lookup, ROOT_NODE, b"small\0").unwrap();
@@ -85,7 +85,7 @@ fn a_small_file_is_freed_when_the_kernel_forgets_it() {
     assert_eq!(freed(), before + 1);
 }
 
-/// Removes so many files that the kernel knows, and returns their nodes.
+/// Removes `count` files that the kernel knows, and returns their nodes.
 fn remove_known(server: &Server, count: usize) -> Vec<u64> {
     let remove = |index| {
         let name = format!("known{index}");
@@ -99,7 +99,7 @@ fn remove_known(server: &Server, count: usize) -> Vec<u64> {
 }
 
 #[test]
-fn a_worker_frees_few_of_many_that_are_forgotten_together() {
+fn batch_forget_frees_only_some_files_in_its_worker() {
     let server = server(make_with("-l size=16m"));
     let freed = || server.volume.statistics().unwrap().inodes.removed;
     let before = freed();
@@ -109,7 +109,7 @@ fn a_worker_frees_few_of_many_that_are_forgotten_together() {
     let body = [batch.as_bytes(), forgets.as_bytes()].concat();
     ask(&server, Opcode::BatchForget, 0, &body).unwrap();
     assert!(freed() >= before + FREED_AT_ONCE as u64);
-    // What it leaves to the thread is freed too.
+    // The background thread frees the others.
     for number in nodes.into_iter().map(|node| server.number(node)) {
         let gone = server.volume.node(number).unwrap_err();
         assert!(matches!(gone, ferroxfs::Error::Posix(PosixError::NotFound)), "{gone}");
@@ -118,11 +118,11 @@ fn a_worker_frees_few_of_many_that_are_forgotten_together() {
 }
 
 #[test]
-fn a_file_is_freed_at_once_only_where_there_is_room_for_that() {
+fn forgotten_file_is_freed_at_once_only_with_room() {
     let server = server(make_with("-l size=16m"));
     let mut room = 2;
     let left = remove_known(&server, 4).into_iter().map(|node| {
-        server.unnamed.forget(node, &mut room);
+        server.unlinked.forget(node, &mut room);
         room
     });
     assert_eq!(left.collect::<Vec<_>>(), [1, 0, 0, 0]);
@@ -130,7 +130,7 @@ fn a_file_is_freed_at_once_only_where_there_is_room_for_that() {
 }
 
 #[test]
-fn an_open_file_outlives_a_late_forget() {
+fn open_file_survives_a_late_forget() {
     let server = server(make_with("-l size=16m"));
     put(&server, "mine", "mine");
     let entry = ask(&server, Opcode::Lookup, ROOT_NODE, b"mine\0").unwrap();
@@ -139,14 +139,14 @@ fn an_open_file_outlives_a_late_forget() {
     let opened = ask(&server, Opcode::Open, node, open.as_bytes()).unwrap();
     let handle = OpenOut::read_from_bytes(&opened).unwrap().handle;
     ask(&server, Opcode::Unlink, ROOT_NODE, b"mine\0").unwrap();
-    // Of the inode that the kernel had before it looked the name up.
+    // A FORGET for the earlier incarnation of the kernel's inode.
     ask(&server, Opcode::Forget, node, 1_u64.as_bytes()).unwrap();
     for index in 0..64 {
         put(&server, &format!("other{index}"), "theirs");
     }
     let read = ReadIn { handle, size: 100, ..ReadIn::default() };
     assert_eq!(ask(&server, Opcode::Read, node, read.as_bytes()).unwrap(), b"mine");
-    // What is closed then is gone.
+    // The file is freed when it is closed.
     let number = server.number(node);
     assert!(server.volume.node(number).is_ok());
     ask(&server, Opcode::Release, node, handle.as_bytes()).unwrap();
@@ -155,16 +155,16 @@ fn an_open_file_outlives_a_late_forget() {
     server.close().unwrap();
 }
 
-/// Linux 6.18 leaves pages in its cache that were read while nobody waited for a direct write.
+/// Linux 6.18 keeps pages in its cache that were read during a direct write that nobody waited for.
 #[test]
-fn direct_writes_are_waited_for() {
+fn writable_mount_does_not_offer_async_dio() {
     let server = server(make_with("-l size=16m"));
     assert!(!server.wishes().contains(InitFlags::ASYNC_DIO));
     server.close().unwrap();
 }
 
 #[test]
-fn a_whiteout_replaces_only_where_it_may() {
+fn whiteout_rename_replaces_only_if_allowed() {
     const NO_REPLACE: u32 = 1;
     const WHITEOUT: u32 = 4;
     let server = server(make_with("-l size=16m"));
@@ -184,13 +184,13 @@ fn a_whiteout_replaces_only_where_it_may() {
 }
 
 #[test]
-fn nothing_is_replaced_that_cannot_be_kept() {
+fn rename_fails_if_the_replaced_file_cannot_be_kept() {
     let device = Arc::new(FailingDevice::new(make_with("-l size=16m"), 1));
     let first = server(device.clone());
     let root = first.volume.root().unwrap();
     let folder = root.create("folder", &NewKind::Directory, &PLAIN).unwrap();
     folder.create("replaced", &NewKind::Regular, &PLAIN).unwrap();
-    // Names that need a block.
+    // Names that need a block of their own.
     for index in 0..64 {
         folder.create(format!("other{index}"), &NewKind::Fifo, &PLAIN).unwrap();
     }
@@ -206,13 +206,13 @@ fn nothing_is_replaced_that_cannot_be_kept() {
     let rename = [RenameIn { directory }.as_bytes(), b"file\0replaced\0"].concat();
     assert_eq!(ask(&second, Opcode::Rename, ROOT_NODE, &rename), Err(Errno::IO));
     assert_eq!(device.failures(), 1);
-    // It has not been done, and can be done now.
+    // The failed rename changed nothing, and now it succeeds.
     ask(&second, Opcode::Rename, ROOT_NODE, &rename).unwrap();
     second.close().unwrap();
 }
 
 #[test]
-fn what_is_listed_is_what_a_lookup_shows() {
+fn listing_shows_the_attributes_of_a_lookup() {
     const FILES: usize = 500;
     let server = server(make_with("-l size=16m"));
     (0..FILES).for_each(|index| put(&server, &format!("file{index}"), &"x".repeat(index)));
@@ -249,7 +249,7 @@ fn what_is_listed_is_what_a_lookup_shows() {
     server.close().unwrap();
 }
 
-/// Reads a file from a new handle, and returns the time of access that is shown then.
+/// Reads a file through a new handle, and returns the access time that is shown then.
 fn read_and_stat(server: &Server, node: u64) -> (i64, u32) {
     let open = OpenIn { flags: 0, open_flags: 0 };
     let opened = ask(server, Opcode::Open, node, open.as_bytes()).unwrap();
@@ -263,7 +263,7 @@ fn read_and_stat(server: &Server, node: u64) -> (i64, u32) {
 }
 
 #[test]
-fn lazy_times_wait_until_they_must_be_written() {
+fn lazy_times_are_written_when_due() {
     let settings = Settings { lazy_times: true, ..Settings::default() };
     let device = make_with("-l size=16m");
     let server = server_with(device.clone(), settings);
@@ -309,7 +309,7 @@ fn lazy_times_wait_until_they_must_be_written() {
 }
 
 #[test]
-fn a_file_can_be_given_to_the_owner_that_is_shown() {
+fn chown_to_the_shown_owner_succeeds() {
     let settings = Settings { uid: Some(7), gid: Some(8), ..Settings::default() };
     let server = server_with(make_with("-l size=16m"), settings);
     put(&server, "file", "contents");
@@ -333,7 +333,7 @@ fn a_file_can_be_given_to_the_owner_that_is_shown() {
 }
 
 #[test]
-fn times_of_directories_stay_with_nodiratime() {
+fn nodiratime_keeps_directory_access_times() {
     for access_times in [AccessTimes::Relative, AccessTimes::Files, AccessTimes::Never] {
         let settings = Settings { access_times, ..Settings::default() };
         let server = server_with(make_with("-l size=16m"), settings);
@@ -351,7 +351,7 @@ fn times_of_directories_stay_with_nodiratime() {
 }
 
 #[test]
-fn no_more_times_wait_than_there_is_room_for() {
+fn full_shard_writes_access_times_at_once() {
     const FILES: usize = 70_000;
     let settings = Settings { lazy_times: true, ..Settings::default() };
     let server = server_with(make_with("-l size=16m"), settings);
@@ -371,9 +371,9 @@ fn no_more_times_wait_than_there_is_room_for() {
     server.close().unwrap();
 }
 
-/// A request of thread 0 comes from another process namespace: user 0 has no power then.
+/// Thread 0 means another process namespace. User 0 has no privileges then.
 #[test]
-fn who_is_not_known_has_the_rights_of_an_ordinary_user() {
+fn unknown_caller_has_ordinary_permissions() {
     const TO_WRITE: u32 = 1;
     const TO_EXECUTE: u32 = 0x20;
     let settings = Settings { checks: Checks::Server, ..Settings::default() };
@@ -387,7 +387,7 @@ fn who_is_not_known_has_the_rights_of_an_ordinary_user() {
     let look = |name: &[u8]| {
         let found = ask(&server, Opcode::Lookup, ROOT_NODE, name).unwrap();
         let found = EntryOut::read_from_bytes(&found).unwrap();
-        // The kernel does not look at who may search a directory whose names it believes.
+        // The kernel does not check search permission for cached names.
         assert_eq!((found.entry_valid, found.entry_valid_ns), (0, 0));
         found.node
     };
@@ -408,14 +408,14 @@ fn who_is_not_known_has_the_rights_of_an_ordinary_user() {
     };
     assert_eq!((access(mine, 6), access(mine, 7)), (Ok(()), Err(Errno::ACCESS)));
     assert_eq!((access(theirs, 0), access(theirs, 4)), (Ok(()), Err(Errno::ACCESS)));
-    // Nothing is read that nobody has opened.
+    // A file that was not opened cannot be read.
     let read = ReadIn { size: 100, ..ReadIn::default() };
     assert_eq!(ask(&server, Opcode::Read, mine, read.as_bytes()), Err(Errno::BADF));
     server.close().unwrap();
 }
 
 #[test]
-fn the_kernel_is_not_to_check_what_the_server_does() {
+fn checking_server_declines_kernel_checks() {
     let wishes = |checks, read_only| {
         let settings = Settings { checks, read_only, ..Settings::default() };
         server_with(make_with("-l size=16m"), settings).wishes()
@@ -431,8 +431,8 @@ fn the_kernel_is_not_to_check_what_the_server_does() {
     }
 }
 
-/// Copies a range from one of two files to the other, and says how much was copied and of which node the
-/// kernel is to drop its pages.
+/// Copies a range between two files. Returns how much was copied, and the node of which the kernel
+/// must drop its pages.
 fn copy(server: &Server, length: u64) -> (u32, Option<u64>) {
     let [source, target] =
         ["source", "target"].map(|name| server.volume.lookup(format!("/{name}")).unwrap());
@@ -448,34 +448,34 @@ fn copy(server: &Server, length: u64) -> (u32, Option<u64>) {
     let mut reply = Reply::default();
     reply.clear();
     server.handle(&Request::decode(&bytes).unwrap(), &mut reply).unwrap();
-    let dropped = reply.dropped();
-    assert!(dropped.is_none_or(|node| node == target.number().0));
+    let stale_contents = reply.stale_contents();
+    assert!(stale_contents.is_none_or(|node| node == target.number().0));
     let copied =
         WriteOut::read_from_bytes(&reply.finish(0, Ok(()))[size_of::<OutHeader>()..]).unwrap();
     handles.iter().for_each(|handle| drop(server.handles.close(*handle)));
-    (copied.size, dropped)
+    (copied.size, stale_contents)
 }
 
 #[test]
-fn what_may_be_shared_in_part_is_not_kept_by_the_kernel() {
+fn partly_shared_range_invalidates_the_kernels_pages() {
     let server = server(make_with("-m reflink=1,rmapbt=1 -l size=16m"));
     let contents = "contents".repeat(1024);
     ["source", "target"].iter().for_each(|name| put(&server, name, &contents));
     assert_eq!(copy(&server, 4096), (4096, None), "whole blocks are shared");
     assert_eq!(copy(&server, 1000), (1000, None), "others are copied");
-    // Where no block is left none can be shared, and those that are there are written to.
+    // With no free block, sharing fails, and the existing blocks are overwritten.
     let filler = server.volume.create_file("/filler").unwrap();
     let mut at = 0;
     while let Ok(written @ 1..) = filler.write_at(at, &vec![1; 1 << 20]) {
         at += written as u64;
     }
-    let (copied, dropped) = copy(&server, 8192);
-    assert!(copied > 0 && dropped.is_some(), "{copied} {dropped:?}");
+    let (copied, stale_contents) = copy(&server, 8192);
+    assert!(copied > 0 && stale_contents.is_some(), "{copied} {stale_contents:?}");
     drop(filler);
     server.close().unwrap();
 }
 
-/// Opens a file, and returns its handle.
+/// Opens a file and returns its handle.
 fn open(server: &Server, node: u64, flags: OFlags) -> OpenOut {
     let wanted = OpenIn { flags: flags.bits(), open_flags: 0 };
     let opened = ask(server, Opcode::Open, node, wanted.as_bytes()).unwrap();
@@ -487,9 +487,9 @@ fn lookup(server: &Server, name: &str) -> EntryOut {
     EntryOut::read_from_bytes(&ask(server, Opcode::Lookup, ROOT_NODE, &name).unwrap()).unwrap()
 }
 
-/// A program may have put something into a page that it has mapped, of which the server knows nothing yet.
+/// A program may have changed a mapped page, which the server does not know yet.
 #[test]
-fn holes_are_data_where_somebody_else_writes() {
+fn seek_reports_no_holes_while_another_handle_writes() {
     const SIZE: u64 = 1 << 20;
     let server = server(make_with("-l size=16m"));
     put(&server, "file", "contents");
@@ -515,11 +515,11 @@ fn holes_are_data_where_somebody_else_writes() {
     server.close().unwrap();
 }
 
-/// Of a file that is written over fdatasync leaves the times where they are, in the list of what the log has yet to
-/// write.
+/// fdatasync of an overwritten file does not write its times, which stay in the committed item
+/// list.
 #[test]
-fn contents_alone_are_synced_by_fdatasync() {
-    // Nothing becomes durable unless it is asked for.
+fn fdatasync_of_an_overwrite_writes_no_log_record() {
+    // The background threads make nothing durable during the test.
     let seldom = Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST);
     let options = OpenOptions::new().writable(true).upkeep(seldom);
     let options = options.with_devices(make_with("-l size=16m"), None);
@@ -544,16 +544,16 @@ fn contents_alone_are_synced_by_fdatasync() {
     write(OFlags::empty());
     assert_eq!(records(&|| sync(FSYNC_DATA_ONLY)), 0);
     assert_ne!(records(&|| sync(0)), 0);
-    // Without a request for fsync, as the kernel leaves it with files that can only be added to.
+    // The kernel sends no FSYNC for append-only files.
     assert_eq!(records(&|| write(OFlags::APPEND | DSYNC)), 0);
     assert_ne!(records(&|| write(OFlags::APPEND | OFlags::SYNC)), 0);
     server.handles.close(handle);
     server.close().unwrap();
 }
 
-/// What the kernel writes of its pages a program has written before.
+/// A page that the kernel writes was changed by a program earlier.
 #[test]
-fn pages_are_written_whatever_has_happened_since() {
+fn page_write_succeeds_whatever_happened_since() {
     let server = server(make_with("-l size=16m"));
     put(&server, "file", "contents");
     let node = lookup(&server, "file").node;
@@ -578,7 +578,7 @@ fn pages_are_written_whatever_has_happened_since() {
 }
 
 #[test]
-fn what_can_only_be_added_to_cannot_be_mapped() {
+fn append_only_file_cannot_be_mapped_shared() {
     let server = server(make_with("-l size=16m"));
     put(&server, "file", "contents");
     let append = Changes { xflags: Some(ExtendedFlags::APPEND), ..Changes::default() };
@@ -589,9 +589,9 @@ fn what_can_only_be_added_to_cannot_be_mapped() {
     assert!(!is_direct(OFlags::RDONLY));
 }
 
-/// truncate(2) names no time, ftruncate(2) does.
+/// truncate(2) sends no time, ftruncate(2) does.
 #[test]
-fn a_length_that_stays_is_no_change_unless_times_are_named() {
+fn truncate_to_the_same_length_changes_times_only_if_given() {
     let server = server(make_with("-l size=16m"));
     put(&server, "file", "contents");
     let node = lookup(&server, "file").node;
@@ -611,7 +611,7 @@ fn a_length_that_stays_is_no_change_unless_times_are_named() {
 }
 
 #[test]
-fn who_leaves_no_time_of_access_leaves_none() {
+fn o_noatime_read_leaves_the_access_time() {
     let server = server(make_with("-l size=16m"));
     put(&server, "file", "contents");
     let node = lookup(&server, "file").node;

@@ -1,11 +1,12 @@
-//! What differs where the kernel keeps what is written in its page cache (`writeback_cache`).
+//! The differences if the kernel buffers writes in its page cache (`writeback_cache`).
 //!
-//! The kernel then keeps size and times of change of every regular file that it knows, whatever answers
-//! say of them, and tells the times when it writes an inode back. A write is acknowledged before we hear
-//! of it, with no time of its own, and nothing that the file forbids since can undo it.
+//! The kernel then maintains the size and the change times of every regular file that it knows,
+//! whatever answers say, and sends the times when it writes an inode back. It acknowledges a write
+//! before the server sees it. The write carries no time, and a restriction that the file has got
+//! since cannot undo it.
 //!
-//! Owns: whose times count, and what is shown of files that may have more than we know. Does **not** own:
-//! writing itself ([`contents`](super::contents)).
+//! Owns: which times count, and the attributes shown for files of which the kernel may hold unsent
+//! data. Does **not** own: writing itself ([`contents`](super::contents)).
 
 use ferroxfs::format::inode::{ExtendedFlags, FileType};
 use ferroxfs::{Metadata, Node, Timestamp};
@@ -15,37 +16,37 @@ use super::{Server, VALID, errno};
 use crate::transport::Reply;
 use crate::transport::wire::{OPEN_DIRECT_IO, OPEN_KEEP_CACHE, SetAttrIn, set};
 
-/// How long attributes of a regular file count: its blocks come when the kernel writes, and it does not
-/// ask for them then.
+/// Validity of a regular file's attributes, in seconds. Its block count changes when the kernel
+/// writes, and the kernel does not ask for it then.
 const VALID_SECONDS: u64 = 1;
-/// The kernel takes times from a clock that ticks so often at the least, and ours is finer: what is later
-/// by less than a tick is of the same change.
+/// The longest tick of the kernel's coarse clock, which gives its times. Ours is finer, so a time
+/// that is later by less than a tick belongs to the same change.
 const TICK_NS: i128 = 10_000_000;
 const NANOSECONDS_PER_SECOND: i128 = 1_000_000_000;
-/// Blocks of a file are counted in these.
+/// The unit of a file's block count.
 const BASIC_BLOCK_BYTES: u32 = 512;
 
 impl Server {
-    /// How a file is open that is opened or made. What can only be added to is written past the page
-    /// cache, where each write is looked at, and nobody can map it to write elsewhere, whether or not the kernel writes
-    /// later.
+    /// Returns the flags of a file that is being opened or created. Append-only files bypass the
+    /// page cache, with and without `writeback_cache`. So the server checks each write, and no
+    /// program can map such a file to write elsewhere in it.
     pub(super) fn open_flags(&self, node: &Node, writes: bool) -> u32 {
         let is_guarded = writes && node.metadata().xflags.contains(ExtendedFlags::APPEND);
         if is_guarded { OPEN_DIRECT_IO } else { OPEN_KEEP_CACHE }
     }
 
-    /// Whether the kernel keeps size and times of a file.
+    /// Returns whether the kernel maintains the size and times of a file.
     fn is_kept(&self, metadata: &Metadata) -> bool {
         self.settings.writeback && metadata.file_type == FileType::Regular
     }
 
-    /// How many seconds the attributes of a file count.
+    /// Returns how long the attributes of a file are valid, in seconds.
     pub(super) fn valid_seconds(&self, metadata: &Metadata) -> u64 {
         if self.is_kept(metadata) { VALID_SECONDS } else { VALID.as_secs() }
     }
 
-    /// The blocks that are shown of a file. Programs that copy take a file without any for one that holds
-    /// nothing but zeros, and what the kernel has not written yet needs some.
+    /// Returns the block count that is shown. Programs that copy files take one without blocks for
+    /// all zeros, so a file whose data the kernel has not sent yet must show some.
     pub(super) fn shown_blocks(&self, metadata: &Metadata) -> u64 {
         let least = if self.is_kept(metadata) {
             self.volume.geometry().block_size / BASIC_BLOCK_BYTES
@@ -55,16 +56,17 @@ impl Server {
         metadata.blocks.max(least.into())
     }
 
-    /// Blocks may have come without the kernel's asking. The caller has the file open, so the kernel is
-    /// not about to drop it.
+    /// Invalidates the attributes of a file whose block count may have changed. The caller has the
+    /// file open, so the kernel is not about to drop it.
     pub(super) fn note_written(&self, node: &Node, reply: &mut Reply<'_>) {
         if self.is_kept(&node.metadata()) {
-            reply.outdate(self.node_of(node.number()));
+            reply.invalidate_attributes(self.node_of(node.number()));
         }
     }
 
-    /// The time of change that the kernel gives, if it does. A later one stays: of a change, as that of
-    /// flags, which the kernel does not know to be one.
+    /// Returns the change time that the kernel sends, if it does. A later one on the volume stays:
+    /// it belongs to a change of which the kernel does not know that it is one, such as a change of
+    /// flags.
     pub(super) fn given_change(
         &self,
         wanted: &SetAttrIn,
@@ -79,9 +81,9 @@ impl Server {
         Ok(Some(if is_other { known } else { given }))
     }
 
-    /// Takes the times that the kernel tells when it writes an inode back, `false` if the request is another
-    /// one. The file may have become immutable since it was written to. Only who has it open for writing
-    /// can ask for the same by itself.
+    /// Takes the times that the kernel sends when it writes an inode back. Returns `false` if this
+    /// is another request. The file may have become immutable since it was written to. A program
+    /// can make the same request only if it has the file open for writing.
     pub(super) fn take_times(&self, wanted: &SetAttrIn, node: &Node) -> Result<bool, Errno> {
         const TOLD: u32 = set::MTIME | set::CTIME | set::HANDLE;
         if wanted.valid & (TOLD | set::ALL | set::KILL_SET_IDS) != TOLD {
@@ -96,13 +98,13 @@ impl Server {
         Ok(writes)
     }
 
-    /// Whether times are given that somebody has asked to be now.
+    /// Returns whether the times in the request stand for "now".
     pub(super) fn is_touched(&self, wanted: &SetAttrIn) -> bool {
         let times = wanted.valid & set::ALL;
         if !self.settings.writeback {
             return times == set::TOUCH;
         }
-        // The kernel says what now is.
+        // The kernel has put its own time in place of "now".
         let is_now = wanted.mtime == wanted.ctime && wanted.mtime_ns == wanted.ctime_ns;
         times == set::TOUCH || times == set::TOUCH & !set::MTIME_NOW && is_now
     }

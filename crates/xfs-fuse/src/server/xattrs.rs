@@ -10,15 +10,15 @@ use super::{Server, errno};
 use crate::transport::wire::{ROOT_NODE, SetXattrIn, XATTR_KILL_SET_GROUP_ID, XattrSize};
 use crate::transport::{Reply, Request};
 
-/// What programs gain by executing the file.
+/// The privileges that programs gain by executing the file.
 const CAPABILITIES: &str = "security.capability";
-/// What only root sees.
+/// Prefix of the attributes that only root sees.
 const HIDDEN_PREFIX: &[u8] = b"trusted.";
-/// Access control lists.
+/// Prefix of access control lists.
 const LIST_PREFIX: &[u8] = b"system.posix_acl_";
 /// The most bytes of a value, or of a list of names.
 const MOST_BYTES: usize = 64 << 10;
-/// Of setxattr.
+/// Flags of setxattr.
 const CREATE: u32 = 1;
 const REPLACE: u32 = 2;
 const SET_GROUP_ID: u16 = 0o2000;
@@ -31,13 +31,13 @@ impl Server {
     ) -> Result<(), Errno> {
         let (wanted, name) = request.argument_and_name::<XattrSize>()?;
         let told = if request.node() == ROOT_NODE {
-            name.to_str().and_then(|name| self.told(name))
+            name.to_str().and_then(|name| self.own_attribute(name))
         } else {
             None
         };
         let value = match told {
             Some(value) => value,
-            None => self.asking(request).node(request.node())?.attribute(name).map_err(errno)?,
+            None => self.context(request).node(request.node())?.attribute(name).map_err(errno)?,
         };
         answer_sized(&value, wanted.size, reply)
     }
@@ -50,7 +50,7 @@ impl Server {
         let (wanted, _) = request.argument::<XattrSize>()?;
         let mut names = Vec::new();
         let hides = !self.is_checking() && request.uid() != 0;
-        for attribute in self.asking(request).node(request.node())?.attributes() {
+        for attribute in self.context(request).node(request.node())?.attributes() {
             let attribute = attribute.map_err(errno)?;
             let name = attribute.name.as_bytes();
             if hides && name.starts_with(HIDDEN_PREFIX) {
@@ -79,7 +79,7 @@ impl Server {
             REPLACE => SetMode::Replace,
             _ => return Err(Errno::INVAL),
         };
-        let node = self.asking(request).node(request.node())?;
+        let node = self.context(request).node(request.node())?;
         node.set_attribute(name, value, mode).map_err(errno)?;
         self.note_list(request, name, reply);
         if wanted.more_flags & XATTR_KILL_SET_GROUP_ID != 0 {
@@ -89,7 +89,7 @@ impl Server {
                 node.change(&changes).map_err(errno)?;
             }
         }
-        self.settle(&node)
+        self.sync_if_required(&node)
     }
 
     pub(super) fn remove_xattr(
@@ -97,34 +97,36 @@ impl Server {
         request: &Request<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
-        let (asking, name) = (self.asking(request), request.name()?);
+        let (context, name) = (self.context(request), request.name()?);
         let node = self.node(request.node())?;
         if name == CAPABILITIES {
-            // The kernel asks for that before a write too, and does not say which it is. Where it does not check who may
-            // do what, it asks before a change that is refused then; who may not remove them by name has not
-            // asked to, and loses nothing: they go with the change.
-            if asking.has(Capabilities::SETFCAP) == Some(false) {
+            // The kernel also sends this before a write, and does not say which it is. If it does
+            // not check permissions, it sends this before a change that may then be refused. A
+            // caller that may not remove capabilities by name has not asked to, and loses nothing:
+            // the change itself removes them.
+            if context.has(Capabilities::SETFCAP) == Some(false) {
                 return Ok(());
             }
             if !node.drop_privileges(false).map_err(errno)? {
                 return Err(Errno::NODATA);
             }
         } else {
-            asking.node(request.node())?.remove_attribute(name).map_err(errno)?;
+            context.node(request.node())?.remove_attribute(name).map_err(errno)?;
             self.note_list(request, name, reply);
         }
-        self.settle(&node)
+        self.sync_if_required(&node)
     }
 
-    /// An access control list changes the mode. Where the kernel does not check by lists, it does not expect that.
+    /// Setting an access control list changes the mode. A kernel that does not check by lists does
+    /// not expect that.
     fn note_list(&self, request: &Request<'_>, name: &OsStr, reply: &mut Reply<'_>) {
         if self.is_checking() && name.as_bytes().starts_with(LIST_PREFIX) {
-            reply.outdate(request.node());
+            reply.invalidate_attributes(request.node());
         }
     }
 }
 
-/// Answers with a value, or with its length where the caller has no room yet.
+/// Answers with a value, or with its length if the caller gave no room.
 fn answer_sized(value: &[u8], room: u32, reply: &mut Reply<'_>) -> Result<(), Errno> {
     if room == 0 {
         reply.add(&XattrSize { size: value.len() as u32, padding: 0 });

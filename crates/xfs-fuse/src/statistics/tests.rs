@@ -1,10 +1,10 @@
 use rustix::io::Errno;
 
-use super::{Statistics, Way};
+use super::{Direction, Statistics};
 use crate::transport::wire::Opcode;
 
 #[test]
-fn requests_and_failures_are_counted() {
+fn statistics_count_requests_and_failures() {
     let statistics = Statistics::new();
     for outcome in [Ok(()), Err(Errno::NOSYS), Err(Errno::NOENT)] {
         assert_eq!(statistics.measure(Opcode::Lookup, || outcome), outcome);
@@ -17,18 +17,18 @@ fn requests_and_failures_are_counted() {
 }
 
 #[test]
-fn bytes_are_counted() {
+fn statistics_count_bytes() {
     let statistics = Statistics::new();
-    statistics.add_bytes(Way::Read, 5);
-    statistics.add_bytes(Way::Written, 1 << 20);
-    statistics.add_bytes(Way::Written, 7);
+    statistics.add_bytes(Direction::Read, 5);
+    statistics.add_bytes(Direction::Written, 1 << 20);
+    statistics.add_bytes(Direction::Written, 7);
     let text = statistics.to_prometheus();
     assert!(text.contains("\nferroxfs_read_bytes_total 5\n"), "{text}");
     assert!(text.contains("\nferroxfs_written_bytes_total 1048583\n"), "{text}");
 }
 
 #[test]
-fn the_lines_of_a_metric_stand_together() {
+fn prometheus_lines_of_a_metric_are_adjacent() {
     let statistics = Statistics::new();
     for opcode in [Opcode::Lookup, Opcode::Read] {
         statistics.measure(opcode, || Ok(())).expect("counted");

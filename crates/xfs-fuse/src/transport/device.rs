@@ -1,4 +1,4 @@
-//! `/dev/fuse`: one connection to the kernel, and the further descriptors on which it is served.
+//! `/dev/fuse`: one connection to the kernel, and further descriptors of it.
 
 #![allow(
     unsafe_code,
@@ -14,9 +14,9 @@ use rustix::ioctl::{Setter, ioctl, opcode};
 
 use crate::MountError;
 
-/// Where the kernel's FUSE is.
+/// Path of the kernel's FUSE device.
 const PATH: &str = "/dev/fuse";
-/// Asks for one more queue of the connection that is given.
+/// Opens one more queue of the given connection.
 const CLONE: rustix::ioctl::Opcode = opcode::read::<u32>(229, 0);
 
 /// A descriptor of a connection.
@@ -24,11 +24,11 @@ const CLONE: rustix::ioctl::Opcode = opcode::read::<u32>(229, 0);
 pub(crate) struct Device(File);
 
 impl Device {
-    /// A new one, which belongs to no connection yet.
+    /// Opens the device. The descriptor belongs to no connection yet.
     ///
     /// # Errors
     ///
-    /// [`MountError::NoDevice`] if the machine has none or does not let us.
+    /// [`MountError::NoDevice`] if the machine has no FUSE device or denies access.
     pub(crate) fn open() -> Result<Self, MountError> {
         OpenOptions::new()
             .read(true)
@@ -38,29 +38,30 @@ impl Device {
             .map_err(|source| MountError::NoDevice { source })
     }
 
-    /// The one that whoever started us has opened and mounted.
+    /// Takes over the descriptor that the parent process has opened and mounted.
     ///
     /// # Errors
     ///
-    /// EBADF if nothing is open under the number, ENODEV if it is something else.
+    /// EBADF if the number is not an open descriptor, ENODEV if it is not `/dev/fuse`.
     pub(crate) fn inherited(number: RawFd) -> io::Result<Self> {
         let link = format!("/proc/self/fd/{number}");
         if std::fs::read_link(link).map_err(|_| Errno::BADF)? != std::path::Path::new(PATH) {
             return Err(Errno::NODEV.into());
         }
-        // SAFETY: it is open, as /proc has just shown, and whoever named it gave it to us to keep:
-        // nothing in this process has opened the device and knows the number.
+        // SAFETY: the descriptor is open, as /proc has just shown. The user who named it gave it to
+        // this process to keep: nothing in this process has opened the device and knows the number.
         let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
         rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::CLOEXEC)?;
         Ok(Self(File::from(descriptor)))
     }
 
-    /// The one that was handed over a socket.
+    /// Wraps the descriptor that fusermount3 sent over a socket.
     pub(crate) fn received(descriptor: OwnedFd) -> Self {
         Self(File::from(descriptor))
     }
 
-    /// One more descriptor of the same connection, whose answers are matched by themselves.
+    /// Opens one more descriptor of the same connection, whose answers the kernel matches
+    /// separately.
     pub(crate) fn another(&self) -> Result<Self, MountError> {
         let other = Self::open()?;
         let number = self.0.as_raw_fd() as u32;
@@ -73,12 +74,12 @@ impl Device {
         Ok(other)
     }
 
-    /// The same descriptor once more, for where another one cannot be opened.
+    /// Duplicates the descriptor, for the case that another one cannot be opened.
     pub(crate) fn shared(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
 
-    /// Waits for a request. `None`: the connection has ended.
+    /// Waits for a request. Returns `None` when the connection has ended.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             let error = match (&self.0).read(buffer) {
@@ -86,17 +87,18 @@ impl Device {
                 Err(error) => error,
             };
             match Errno::from_io_error(&error) {
-                // ENOENT: whoever asked was interrupted before we came to it.
+                // ENOENT: the caller was interrupted before we read its request.
                 Some(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
-                // ECONNABORTED to who is just being given a request (seen with Linux 6.18, now and then, as
-                // a volume was unmounted). Whether it was cut instead is seen by its being mounted still.
+                // ECONNABORTED reaches a worker that is just being given a request (seen now and
+                // then with Linux 6.18, as a volume was unmounted). If the connection was cut
+                // instead, the volume is still mounted.
                 Some(Errno::NODEV | Errno::CONNABORTED) => return Ok(None),
                 _ => return Err(error),
             }
         }
     }
 
-    /// Answers. That nobody waits for the answer any more is no error.
+    /// Sends an answer. It is no error if no caller waits for the answer any more.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         match (&self.0).write(bytes) {
             Err(error) if Errno::from_io_error(&error) != Some(Errno::NOENT) => Err(error),

@@ -1,7 +1,6 @@
-//! Mounting and unmounting: by the system call where we may, else through fusermount3.
+//! Mounting and unmounting: by the system call as root, otherwise through fusermount3.
 //!
-//! Owns: getting a connection that is mounted somewhere, and getting rid of the mount. Does **not**
-//! own: serving it.
+//! Owns: creating a mounted connection, and removing the mount. Does **not** own: serving it.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, IoSliceMut};
@@ -22,31 +21,31 @@ use rustix::net::{
 use super::device::Device;
 use crate::{Checks, MountError};
 
-/// The type that `mount` and /proc/mounts show, and its second part.
+/// The filesystem type that `mount` and /proc/mounts show, and its subtype.
 pub(super) const TYPE: &str = "fuse.ferroxfs";
 const SUBTYPE: &str = "ferroxfs";
-/// The program with the right to mount that an ordinary user lacks.
+/// The set-user-ID program that mounts for ordinary users.
 const FUSERMOUNT: &str = "fusermount3";
-/// Tells it the socket over which it is to send the connection.
+/// Environment variable that tells it the socket over which it must send the connection.
 const FUSERMOUNT_SOCKET: &str = "_FUSE_COMMFD";
-/// A mount point of this form names a connection that is open and mounted already.
+/// A mount point of this form names a connection that is already open and mounted.
 const DESCRIPTOR_PREFIX: &str = "/dev/fd/";
 
-/// Asks for the number of a mount that is never used again (Linux 6.8); an older kernel takes no notice.
+/// Asks for a mount ID that is never reused (Linux 6.8). Older kernels ignore it.
 const STATX_MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
-/// What the kernel is told of a mount.
+/// The attributes of a mount that the kernel is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountFacts {
-    /// What `df` shows as the device.
+    /// The device that `df` shows.
     pub source: PathBuf,
-    /// Nothing is written.
+    /// The mount is read-only.
     pub read_only: bool,
-    /// Other users than the one who mounts may use it.
+    /// Users other than the one who mounts may use it.
     pub allow_other: bool,
-    /// Set-ID bits count.
+    /// Set-ID bits are honoured.
     pub suid: bool,
-    /// Device files are devices.
+    /// Device files are usable.
     pub dev: bool,
     /// Programs may be executed.
     pub exec: bool,
@@ -54,18 +53,18 @@ pub struct MountFacts {
     pub symlinks: bool,
 }
 
-/// Where a volume is mounted.
+/// The place where a volume is mounted.
 #[derive(Debug)]
 pub(crate) struct MountPoint {
-    /// Empty where somebody else has mounted it.
-    place: Option<Place>,
+    /// `None` if another program has mounted it.
+    mounted: Option<MountedFolder>,
 }
 
-/// A folder, and the mount on it that is ours.
+/// A folder, and the ID of our mount on it.
 #[derive(Clone, Debug)]
-struct Place {
+struct MountedFolder {
     folder: PathBuf,
-    /// Tells our mount from another.
+    /// Distinguishes our mount from others.
     mount: u64,
 }
 
@@ -80,9 +79,9 @@ impl MountPoint {
             if checks == Checks::Server {
                 return Err(MountError::TakenOver);
             }
-            let failed = |source| MountError::Place { path: folder.to_owned(), source };
+            let failed = |source| MountError::MountPoint { path: folder.to_owned(), source };
             let device = Device::inherited(number).map_err(failed)?;
-            return Ok((device, Self { place: None }));
+            return Ok((device, Self { mounted: None }));
         }
         let folder = check_folder(folder)?;
         let device = if rustix::process::geteuid().is_root() {
@@ -91,16 +90,17 @@ impl MountPoint {
             mount_through_helper(&folder, facts, checks)?
         };
         let mount = mount_number(&folder).map_err(|errno| {
-            // Nobody would serve it.
+            // No worker would serve this mount.
             let _ = unmount(&folder, Unmount::WhenUnused);
-            MountError::Place { path: folder.clone(), source: errno.into() }
+            MountError::MountPoint { path: folder.clone(), source: errno.into() }
         })?;
-        Ok((device, Self { place: Some(Place { folder, mount }) }))
+        Ok((device, Self { mounted: Some(MountedFolder { folder, mount }) }))
     }
 
-    /// The root of the mount, which is in use while that is held. `None` where somebody else has mounted it.
+    /// Opens the root of the mount, which keeps it in use. `None` if another program has mounted
+    /// it.
     pub(crate) fn open(&self) -> io::Result<Option<OwnedFd>> {
-        let Some(Place { folder, mount }) = &self.place else { return Ok(None) };
+        let Some(MountedFolder { folder, mount }) = &self.mounted else { return Ok(None) };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(folder, flags, Mode::empty())?;
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::EMPTY_PATH;
@@ -108,25 +108,29 @@ impl MountPoint {
         if found.stx_mnt_id == *mount { Ok(Some(root)) } else { Err(Errno::INVAL.into()) }
     }
 
-    /// Whether it is still mounted there.
-    pub(crate) fn is_there(&self) -> bool {
-        let is_ours = |Place { folder, mount }: &Place| mount_number(folder).ok() == Some(*mount);
-        self.place.as_ref().is_some_and(is_ours)
+    /// Returns whether the mount is still there.
+    pub(crate) fn is_mounted(&self) -> bool {
+        let is_ours = |MountedFolder { folder, mount }: &MountedFolder| {
+            mount_number(folder).ok() == Some(*mount)
+        };
+        self.mounted.as_ref().is_some_and(is_ours)
     }
 
-    /// What has another process unmount it, for when this one ends at once.
+    /// Returns a function that lets another process unmount, for the case that this process ends at
+    /// once.
     pub(crate) fn cleaner(&self) -> Box<dyn Fn() + Send> {
-        let place = self.place.clone();
+        let mounted = self.mounted.clone();
         Box::new(move || {
-            if let Some(place) = &place {
-                place.unmount_from_elsewhere();
+            if let Some(mounted) = &mounted {
+                mounted.unmount_from_elsewhere();
             }
         })
     }
 
-    /// Unmounts, but not what somebody else has mounted on the folder since: that is EINVAL.
+    /// Unmounts. If another filesystem has been mounted on the folder since, returns EINVAL and
+    /// leaves it alone.
     pub(crate) fn unmount(&self, when: Unmount) -> io::Result<()> {
-        let Some(Place { folder, mount }) = &self.place else { return Ok(()) };
+        let Some(MountedFolder { folder, mount }) = &self.mounted else { return Ok(()) };
         if mount_number(folder)? != *mount {
             return Err(Errno::INVAL.into());
         }
@@ -134,9 +138,9 @@ impl MountPoint {
     }
 }
 
-impl Place {
-    /// Has another process unmount it, and does not wait for that: unmounting waits for whoever serves, and that is
-    /// this process, which ends.
+impl MountedFolder {
+    /// Starts another process that unmounts, and does not wait for it. Unmounting waits for the
+    /// server, and the server is this process, which is ending.
     fn unmount_from_elsewhere(&self) {
         let Self { folder, mount } = self;
         if mount_number(folder).ok() != Some(*mount) {
@@ -144,7 +148,7 @@ impl Place {
         }
         let mut command = if rustix::process::geteuid().is_root() {
             let mut command = Command::new("umount");
-            // No helper of ours, which would look at what is mounted there.
+            // `-i` skips our own helper, which would look at the mounted volume.
             command.args(["-i", "-l"]);
             command
         } else {
@@ -155,27 +159,28 @@ impl Place {
         command.arg("--").arg(folder);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if let Err(error) = command.spawn() {
-            tracing::warn!(%error, "what is mounted cannot be cleared away");
+            tracing::warn!(%error, "the dead mount cannot be cleared away");
         }
     }
 }
 
-/// How to unmount what is in use.
+/// The treatment of a mount that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmount {
-    /// Not at all.
+    /// It stays mounted.
     Now,
-    /// It leaves the tree at once, and goes when nobody uses it any more.
+    /// It leaves the directory tree at once, and ends when no program uses it any more.
     WhenUnused,
 }
 
-/// Unmounts what is mounted on a folder, or where a symbolic link leads.
+/// Unmounts a folder. A symbolic link is followed.
 ///
 /// # Errors
 ///
-/// EBUSY for what is in use, EINVAL for a folder on which nothing is mounted; what fusermount3 says.
+/// EBUSY if the mount is in use, EINVAL if nothing is mounted on the folder, or the message of
+/// fusermount3.
 pub fn unmount(folder: &Path, when: Unmount) -> io::Result<()> {
-    // Neither way follows a link at the end. Whoever serves is not asked for this.
+    // Neither way of unmounting follows a link at the end. This call asks the server nothing.
     let folder = folder.canonicalize()?;
     if rustix::process::geteuid().is_root() {
         let flags = match when {
@@ -187,15 +192,16 @@ pub fn unmount(folder: &Path, when: Unmount) -> io::Result<()> {
     let mut command = Command::new(FUSERMOUNT);
     command.arg("-u").args((when == Unmount::WhenUnused).then_some("-z")).arg("--").arg(&folder);
     let output = command.stdin(Stdio::null()).output()?;
-    if output.status.success() { Ok(()) } else { Err(io::Error::other(said(&output.stderr))) }
+    if output.status.success() { Ok(()) } else { Err(io::Error::other(error_text(&output.stderr))) }
 }
 
-/// Sets anew what may be done on a mount: write, and use devices, programs and their set-ID bits. What its
-/// server was started with stays.
+/// Changes the flags of a mount: read-only, and the use of devices, programs and set-ID bits. The
+/// options of its server stay.
 ///
 /// # Errors
 ///
-/// EPERM for who is not root, EBUSY for a mount with files open for writing that is not to be written any more.
+/// EPERM unless the caller is root, EBUSY if a mount with files open for writing is to become
+/// read-only.
 pub fn remount(folder: &Path, facts: &MountFacts) -> io::Result<()> {
     Ok(rustix::mount::mount_remount(folder, flags(facts), c"")?)
 }
@@ -204,17 +210,17 @@ fn inherited_number(folder: &Path) -> Option<i32> {
     folder.to_str()?.strip_prefix(DESCRIPTOR_PREFIX)?.parse().ok()
 }
 
-/// The number of the mount on a folder, which no other mount ever gets; before Linux 6.8 one that no other
-/// has at the same time. Whoever serves it is not asked.
+/// Returns the ID of the mount on a folder. No other mount ever gets this ID. Before Linux 6.8 no
+/// other mount has it at the same time. The server is not asked.
 fn mount_number(folder: &Path) -> Result<u64, Errno> {
     let wanted = StatxFlags::MNT_ID | STATX_MNT_ID_UNIQUE;
     let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
     Ok(statx(CWD, folder, flags, wanted)?.stx_mnt_id)
 }
 
-/// The folder by its full path: we leave the current directory later.
+/// Returns the absolute path of the folder, because the process leaves its current directory later.
 fn check_folder(folder: &Path) -> Result<PathBuf, MountError> {
-    let failed = |source| MountError::Place { path: folder.to_owned(), source };
+    let failed = |source| MountError::MountPoint { path: folder.to_owned(), source };
     let full = folder.canonicalize().map_err(failed)?;
     let metadata = std::fs::metadata(&full).map_err(failed)?;
     if !metadata.is_dir() {
@@ -223,8 +229,8 @@ fn check_folder(folder: &Path) -> Result<PathBuf, MountError> {
     Ok(full)
 }
 
-/// Whether something is mounted on a folder already, which another mount would hide. Whoever serves that
-/// is not asked.
+/// Returns whether a filesystem is already mounted on a folder, which another mount would hide. Its
+/// server is not asked.
 #[must_use]
 pub fn is_mount_point(folder: &Path) -> bool {
     let Ok(full) = folder.canonicalize() else { return false };
@@ -244,7 +250,7 @@ fn mount_directly(folder: &Path, facts: &MountFacts, checks: Checks) -> Result<D
     if facts.allow_other {
         options.push_str(",allow_other");
     }
-    let failed = |source| MountError::Place { path: folder.to_owned(), source };
+    let failed = |source| MountError::MountPoint { path: folder.to_owned(), source };
     let options = CString::new(options).map_err(|_| failed(Errno::INVAL.into()))?;
     rustix::mount::mount(&facts.source, folder, TYPE, flags(facts), options.as_c_str())
         .map_err(|errno| failed(errno.into()))?;
@@ -280,7 +286,8 @@ fn mount_through_helper(
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .map_err(|errno| failed(errno.into()))?;
-    // The program inherits it. There is no other thread yet that could start one as well.
+    // The program inherits the socket. There is no other thread yet that could start a program as
+    // well.
     rustix::io::fcntl_setfd(&theirs, FdFlags::empty()).map_err(|errno| failed(errno.into()))?;
     let mut command = Command::new(FUSERMOUNT);
     command
@@ -297,12 +304,12 @@ fn mount_through_helper(
     let received = receive(&ours);
     let output = child.wait_with_output().map_err(failed)?;
     if !output.status.success() {
-        return Err(MountError::Helper { said: said(&output.stderr) });
+        return Err(MountError::Helper { said: error_text(&output.stderr) });
     }
     received.map(Device::received).map_err(failed)
 }
 
-/// The option by which the kernel checks, with the comma before it.
+/// The option that makes the kernel check permissions, with a leading comma.
 fn option_of(checks: Checks) -> &'static str {
     match checks {
         Checks::Kernel => ",default_permissions",
@@ -320,7 +327,7 @@ fn helper_options(facts: &MountFacts, checks: Checks) -> OsString {
         options.push(if is_set { option } else { "" });
     }
     options.push(",fsname=");
-    // What separates options has to be told from what is part of one.
+    // Escape the separators of options in the source.
     for byte in facts.source.as_os_str().as_bytes() {
         if matches!(byte, b',' | b'\\') {
             options.push("\\");
@@ -330,7 +337,7 @@ fn helper_options(facts: &MountFacts, checks: Checks) -> OsString {
     options
 }
 
-/// The descriptor that comes over a socket.
+/// Receives a descriptor over a socket.
 fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -346,8 +353,8 @@ fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
     descriptor.ok_or_else(|| Errno::NOTCONN.into())
 }
 
-/// What a program has printed, on one line.
-fn said(output: &[u8]) -> String {
+/// The output of a program, on one line.
+fn error_text(output: &[u8]) -> String {
     String::from_utf8_lossy(output).trim().replace('\n', "; ")
 }
 

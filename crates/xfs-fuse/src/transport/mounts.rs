@@ -1,4 +1,4 @@
-//! What the system's table of mounts (`/proc/self/mountinfo`) says of ours.
+//! The system's mount table (`/proc/self/mountinfo`), as far as it concerns our mounts.
 //!
 //! Owns: reading that table. Does **not** own: changing it ([`mounting`](super::mounting)).
 
@@ -16,79 +16,81 @@ use super::mounting::TYPE;
 /// The table, as this process sees it.
 const TABLE: &str = "/proc/self/mountinfo";
 
-/// How long what was seen counts without another look: the table tells of a change where the mount itself is
-/// changed, and not where only its filesystem is.
+/// How long a snapshot counts. The table reports a change of the mount itself, but not a change of
+/// its filesystem only.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Whether a mount was made read-only, for who asks often.
+/// Tells whether a mount has been made read-only, for callers that ask often.
 ///
-/// A server is not told. The table can be asked whether it has changed, once for each descriptor of it; so
-/// each slot has its own, and what a thread looks at no other one has to wait for.
-pub(crate) struct ReadOnlyLook {
-    /// The full path.
+/// The kernel does not notify the server. A descriptor of the table can be polled for a change,
+/// once per change. So each slot has its own descriptor, and no thread waits for another.
+pub(crate) struct ReadOnlyProbe {
+    /// The absolute path.
     folder: PathBuf,
-    looks: Slots<Mutex<Option<Look>, Slot>>,
+    snapshots: Slots<Mutex<Option<TableSnapshot>, Slot>>,
 }
 
-/// What was seen, and what tells whether it may be otherwise now.
-struct Look {
+/// The state that was read, and the descriptor that reports changes.
+struct TableSnapshot {
     table: File,
     at: Instant,
     is_read_only: bool,
 }
 
-impl ReadOnlyLook {
+impl ReadOnlyProbe {
     pub(crate) fn of(folder: PathBuf) -> Self {
-        Self { folder, looks: Slots::new(|| Mutex::new(None)) }
+        Self { folder, snapshots: Slots::new(|| Mutex::new(None)) }
     }
 
-    /// Whether nothing may be written at this moment. What cannot be found out is taken for writable.
+    /// Returns whether the mount is read-only now. If that is unknown, it counts as writable.
     pub(crate) fn is_read_only(&self) -> bool {
-        let mut look = self.looks.mine().lock();
-        let current =
-            look.take().filter(|look| look.at.elapsed() < FRESH && !has_changed(&look.table));
-        // Changes count from when it is opened: what comes while it is read is seen the next time.
-        *look = current.or_else(|| {
+        let mut snapshot = self.snapshots.mine().lock();
+        let current = snapshot
+            .take()
+            .filter(|snapshot| snapshot.at.elapsed() < FRESH && !has_changed(&snapshot.table));
+        // A descriptor reports changes from its opening on. A change during the read is seen next
+        // time.
+        *snapshot = current.or_else(|| {
             let table = File::open(TABLE).ok()?;
             let (at, is_read_only) = (Instant::now(), is_read_only(&self.folder));
-            Some(Look { table, at, is_read_only })
+            Some(TableSnapshot { table, at, is_read_only })
         });
-        look.as_ref().is_some_and(|look| look.is_read_only)
+        snapshot.as_ref().is_some_and(|snapshot| snapshot.is_read_only)
     }
 }
 
 fn has_changed(table: &File) -> bool {
     let mut polled = [PollFd::new(table, PollFlags::PRI)];
-    // What cannot be asked is looked at again.
+    // If the poll fails, read the table again.
     poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0)
 }
 
-/// A mount of ours in the table.
-struct Row<'a> {
-    /// Where, in the escapes of the table.
+/// A row of one of our mounts.
+struct MountRow<'a> {
+    /// The mount point, with the escapes of the table.
     place: &'a str,
-    /// What it may do by itself, and what the filesystem may.
+    /// The options of the mount, and those of the filesystem.
     options: [&'a str; 2],
-    /// What is mounted, in the escapes of the table.
+    /// The source, with the escapes of the table.
     source: &'a str,
 }
 
-/// Whether what is mounted of ours on a folder, given by its full path, was made read-only since: a server is
-/// not told. What cannot be found out is taken for writable.
+/// Returns whether our mount on a folder, given by its absolute path, has been made read-only. The
+/// kernel does not notify the server. If the state is unknown, it counts as writable.
 pub(crate) fn is_read_only(folder: &Path) -> bool {
     row(&table(), folder).is_some_and(|row| row.is_read_only())
 }
 
-/// What is mounted of ours on a folder: the full path of an image, as it was where it was mounted. Whoever serves
-/// it is not asked. `None` if nothing of ours is to be seen there.
+/// Returns the image that is mounted on a folder: its absolute path at the time of the mount. The
+/// server is not asked. Returns `None` if the folder has none of our mounts.
 #[must_use]
 pub fn source_of(folder: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().ok()?;
     row(&table(), &folder).map(|row| row.source())
 }
 
-/// What is mounted of ours for a process, as it is called beneath /proc: the full paths of images, in its tree.
-/// Nothing where its table cannot be read.
+/// Returns the images that a process sees mounted, by their absolute paths in its tree. `process`
+/// is its name beneath /proc. The list is empty if the mount table cannot be read.
 #[must_use]
 pub fn sources(process: &str) -> Vec<PathBuf> {
     let table = std::fs::read(format!("/proc/{process}/mountinfo")).unwrap_or_default();
@@ -100,16 +102,16 @@ pub fn sources(process: &str) -> Vec<PathBuf> {
 pub struct MountedVolume {
     /// The mount point.
     pub folder: PathBuf,
-    /// The full path of the image or device, as it was when it was mounted.
+    /// The absolute path of the image or device at the time of the mount.
     pub image: PathBuf,
-    /// Whether nothing can be written.
+    /// Whether the mount is read-only.
     pub is_read_only: bool,
 }
 
-/// The mounts of ours that this process sees. Their servers are not asked.
+/// Returns our mounts that this process sees. Their servers are not asked.
 #[must_use]
 pub fn mounts() -> Vec<MountedVolume> {
-    let mounted = |row: Row<'_>| MountedVolume {
+    let mounted = |row: MountRow<'_>| MountedVolume {
         folder: PathBuf::from(OsString::from_vec(unescape(row.place))),
         image: row.source(),
         is_read_only: row.is_read_only(),
@@ -121,8 +123,8 @@ fn table() -> String {
     String::from_utf8_lossy(&std::fs::read(TABLE).unwrap_or_default()).into_owned()
 }
 
-/// The row of a folder. Of two mounts on one folder the later one is seen.
-fn row<'a>(table: &'a str, folder: &Path) -> Option<Row<'a>> {
+/// Returns the row of a folder. If two of our mounts are on one folder, the later one is visible.
+fn row<'a>(table: &'a str, folder: &Path) -> Option<MountRow<'a>> {
     let mut escaped = folder.to_string_lossy().replace('\\', "\\134");
     for (letter, code) in [(" ", "\\040"), ("\t", "\\011"), ("\n", "\\012")] {
         escaped = escaped.replace(letter, code);
@@ -130,19 +132,19 @@ fn row<'a>(table: &'a str, folder: &Path) -> Option<Row<'a>> {
     rows(table).filter(|row| row.place == escaped).last()
 }
 
-/// The rows of ours.
-fn rows(table: &str) -> impl Iterator<Item = Row<'_>> {
+/// Returns the rows of our mounts.
+fn rows(table: &str) -> impl Iterator<Item = MountRow<'_>> {
     table.lines().filter_map(|line| {
         let (mount, filesystem) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(4);
         let (place, own) = (mount.next()?, mount.next()?);
         let mut filesystem = filesystem.split(' ');
         let (kind, source, all) = (filesystem.next()?, filesystem.next()?, filesystem.next()?);
-        (kind == TYPE).then_some(Row { place, options: [own, all], source })
+        (kind == TYPE).then_some(MountRow { place, options: [own, all], source })
     })
 }
 
-impl Row<'_> {
+impl MountRow<'_> {
     fn source(&self) -> PathBuf {
         PathBuf::from(OsString::from_vec(unescape(self.source)))
     }
@@ -152,7 +154,7 @@ impl Row<'_> {
     }
 }
 
-/// What stands for a byte in the table is a backslash and three octal digits.
+/// Undoes the escapes of the table: a backslash and three octal digits stand for a byte.
 fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

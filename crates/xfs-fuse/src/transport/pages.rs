@@ -1,11 +1,11 @@
-//! Memory for messages, in which the contents of files begin where a page does.
+//! A message buffer in which the contents of files start at a page boundary.
 //!
-//! The kernel copies page by page: where its pages and ours are cut at different places, it copies two pieces
-//! for each, and so does the host when the bytes go on to the image.
+//! The kernel copies page by page. If its pages and ours had different boundaries, it would copy
+//! two pieces for each page, and so would the host when it writes the bytes to the image.
 
 use super::session::PAGE_BYTES;
 
-/// Bytes, zeros at first, of which one stands at the start of a page.
+/// A zero-initialised buffer in which one given byte starts a page.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     memory: Vec<u8>,
@@ -13,11 +13,11 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// So many bytes, of which the one at `offset` starts a page.
+    /// Allocates `length` bytes, of which the one at `offset` starts a page.
     pub(super) fn new(length: usize, offset: usize) -> Self {
         let page = PAGE_BYTES as usize;
         let memory = vec![0; length + page];
-        // `align_offset` may decline; memory is then where it is, which costs time and nothing else.
+        // `align_offset` may decline. The memory then stays unaligned, which only costs time.
         let first = memory.as_ptr().align_offset(page) % page;
         Self { memory, start: (first + page - offset % page) % page }
     }

@@ -1,17 +1,20 @@
-//! A way for contents from the image to the kernel that does not lead through our memory.
+//! Pipes that carry contents from the image to the kernel without a copy through our memory.
 //!
-//! Owns: the pipes of a mount, and sending what was put into one. Does **not** own: what is put there.
+//! Owns: the pipes of a mount, and sending their contents. Does **not** own: filling them.
 //!
-//! Room in pipes is a user's share, of all of his programs together: so a mount has few, opens one when an answer
-//! is put into it, and gives back those that rest. Who finds none that is free copies.
+//! Pipe memory is limited per user, for all programs of that user together. So a mount has few
+//! pipes, opens one when an answer is put into it, and closes idle ones. A worker that finds no
+//! free pipe copies instead.
 //!
-//! What a pipe holds are references to the host's memory of the image, so it shows what is written there
-//! until it has been sent; who fills it sees to it that nothing is. The kernel copies from it what it keeps.
+//! A pipe holds references to the host's page cache of the image, so it shows later writes to the
+//! image until it has been sent. The thread that fills a pipe prevents such writes. The kernel
+//! copies what it keeps.
 //!
 //! # Invariants
 //!
-//! - **I1** A pipe is empty before an answer is put into it. One that may not be is closed, and none comes in its place.
-//! - **I2** Nobody waits for a pipe.
+//! - **I1** A pipe is empty before an answer is put into it. A pipe that may not be empty is closed
+//!   and not replaced.
+//! - **I2** No thread waits for a pipe.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,121 +31,126 @@ use zerocopy::IntoBytes;
 use super::session::MAX_WRITE_BYTES;
 use super::wire::OutHeader;
 
-/// An answer with less contents is copied sooner than put into a pipe.
+/// An answer with less contents is copied, which is faster.
 const LEAST_BYTES: usize = 64 << 10;
-/// A mount has no more pipes: of 1 MiB each they are a sixteenth of what the system lets a user have by default.
+/// The most pipes of a mount. At 1 MiB each they take a sixteenth of a user's default limit.
 const MOST_PIPES: usize = 4;
-/// After so long without an answer pipes are given back, or after twice that.
+/// Pipes are closed after this time without an answer, or after twice this time.
 pub(super) const REST: Duration = Duration::from_secs(10);
 
 /// The pipes of a mount.
 pub(super) struct Pipes {
-    places: Box<[CachePadded<Mutex<Place, Slot>>]>,
-    /// Told when there is something that [`rest`](Self::rest) takes away.
+    slots: Box<[CachePadded<Mutex<PipeSlot, Slot>>]>,
+    /// Called after each attempt to open a pipe, because [`rest`](Self::rest) has work then.
     on_open: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Where a pipe may be. Who holds its lock may use it.
+/// The place of one pipe. The holder of its lock may use it.
 #[derive(Default)]
-struct Place {
-    held: Held,
-    /// Since the others were last given back.
+struct PipeSlot {
+    state: PipeState,
+    /// Whether it was used since [`Pipes::rest`] was last called.
     was_used: bool,
 }
 
 #[derive(Default)]
-enum Held {
+enum PipeState {
     #[default]
     Nothing,
     Open(Pipe),
-    /// The system gave none that is large enough; it is asked again after a [rest](REST).
+    /// The system refused a pipe of sufficient size. The next attempt follows after a [rest](REST).
     Refused,
-    /// Did not take what was put into it, or did not send it.
+    /// The pipe did not take or did not send a whole answer.
     Spoiled,
 }
 
-/// The pipes as one worker takes them.
+/// The pipes in the order in which one worker tries them.
 #[derive(Clone, Copy)]
-pub(super) struct PipesOf<'a> {
+pub(super) struct WorkerPipes<'a> {
     pipes: &'a Pipes,
-    /// Where he looks first, so that workers seldom meet.
+    /// The first slot that this worker tries, so that workers seldom meet.
     first: usize,
 }
 
-/// A pipe that one answer may be sent through, or the place for one.
-pub(crate) struct Taken<'a> {
+/// A locked slot, with or without a pipe, for one answer.
+pub(crate) struct PipeLease<'a> {
     pipes: &'a Pipes,
-    place: MutexGuard<'a, Place>,
+    slot: MutexGuard<'a, PipeSlot>,
 }
 
-/// A pipe.
+/// An open pipe.
 struct Pipe {
     reader: OwnedFd,
     writer: OwnedFd,
-    /// The most contents for which there is room.
+    /// The most bytes of contents that fit.
     most_bytes: usize,
 }
 
 impl Pipes {
-    /// None yet. `on_open` is called by who opens the first, and some others.
+    /// Creates the slots, without pipes. `on_open` is called after each attempt to open a pipe.
     pub(super) fn new(on_open: impl Fn() + Send + Sync + 'static) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let places = (0..processors.min(MOST_PIPES)).map(|_| CachePadded::default()).collect();
-        Self { places, on_open: Box::new(on_open) }
+        let slots = (0..processors.min(MOST_PIPES)).map(|_| CachePadded::default()).collect();
+        Self { slots, on_open: Box::new(on_open) }
     }
 
-    /// The pipes for the worker of this index.
-    pub(super) fn of(&self, index: usize) -> PipesOf<'_> {
-        PipesOf { pipes: self, first: index }
+    /// Returns the pipes for the worker of this index.
+    pub(super) fn of(&self, index: usize) -> WorkerPipes<'_> {
+        WorkerPipes { pipes: self, first: index }
     }
 
-    /// Gives back what nobody has used since this was called last. Whether something is left for the next time.
+    /// Closes pipes that were not used since the last call. Returns whether the next call may have
+    /// work.
     pub(super) fn rest(&self) -> bool {
         let mut is_left = false;
-        for place in &self.places {
-            // One whose lock is held is being used.
-            let Some(mut place) = place.try_lock() else {
+        for slot in &self.slots {
+            // A locked slot is in use.
+            let Some(mut slot) = slot.try_lock() else {
                 is_left = true;
                 continue;
             };
-            if matches!(place.held, Held::Nothing | Held::Spoiled) {
+            if matches!(slot.state, PipeState::Nothing | PipeState::Spoiled) {
                 continue;
             }
-            if std::mem::take(&mut place.was_used) {
+            if std::mem::take(&mut slot.was_used) {
                 is_left = true;
             } else {
-                place.held = Held::Nothing;
+                slot.state = PipeState::Nothing;
             }
         }
         is_left
     }
 }
 
-impl<'a> PipesOf<'a> {
-    /// One for an answer with so many bytes of contents: one that is open, sooner than the place for another.
-    pub(super) fn take(self, length: usize) -> Option<Taken<'a>> {
+impl<'a> WorkerPipes<'a> {
+    /// Returns a slot for an answer with `length` bytes of contents, preferably one with an open
+    /// pipe.
+    pub(super) fn take(self, length: usize) -> Option<PipeLease<'a>> {
         let Self { pipes, first } = self;
         if length < LEAST_BYTES {
             return None;
         }
-        let (before, from) = pipes.places.split_at(first % pipes.places.len());
+        let (before, from) = pipes.slots.split_at(first % pipes.slots.len());
         let mut empty = None;
-        for place in from.iter().chain(before).filter_map(|place| place.try_lock()) {
-            match &place.held {
-                // Another one would have no more room.
-                Held::Open(pipe) => return pipe.takes(length).then_some(Taken { pipes, place }),
-                Held::Nothing => {
-                    empty.get_or_insert(place);
+        for slot in from.iter().chain(before).filter_map(|slot| slot.try_lock()) {
+            match &slot.state {
+                // Another pipe would have no more room.
+                PipeState::Open(pipe) => {
+                    return pipe.takes(length).then_some(PipeLease { pipes, slot });
                 }
-                Held::Refused | Held::Spoiled => {}
+                PipeState::Nothing => {
+                    empty.get_or_insert(slot);
+                }
+                PipeState::Refused | PipeState::Spoiled => {}
             }
         }
-        empty.map(|place| Taken { pipes, place })
+        empty.map(|slot| PipeLease { pipes, slot })
     }
 }
 
-impl Taken<'_> {
-    /// Sends an answer whose so many bytes of contents `fill` puts into the pipe. `false`: it is to be copied.
+impl PipeLease<'_> {
+    /// Sends an answer whose `length` bytes of contents `fill` puts into the pipe. Returns `false`
+    /// if the caller must copy instead.
     pub(super) fn send(
         mut self,
         length: usize,
@@ -153,45 +161,45 @@ impl Taken<'_> {
         if length < LEAST_BYTES {
             return false;
         }
-        self.place.was_used = true;
-        if matches!(self.place.held, Held::Nothing) {
+        self.slot.was_used = true;
+        if matches!(self.slot.state, PipeState::Nothing) {
             let opened = Pipe::open().ok().filter(|pipe| pipe.takes(LEAST_BYTES));
-            self.place.held = opened.map_or(Held::Refused, Held::Open);
+            self.slot.state = opened.map_or(PipeState::Refused, PipeState::Open);
             (self.pipes.on_open)();
         }
-        let Held::Open(pipe) = &self.place.held else { return false };
+        let PipeState::Open(pipe) = &self.slot.state else { return false };
         if !pipe.takes(length) {
             return false;
         }
         let is_sent = pipe.send(to, header, fill);
         if !is_sent {
-            self.place.held = Held::Spoiled;
+            self.slot.state = PipeState::Spoiled;
         }
         is_sent
     }
 }
 
 impl Pipe {
-    /// One with room for the longest answer, or for as much as the system gives.
+    /// Opens a pipe with room for the longest answer, or as much as the system grants.
     fn open() -> io::Result<Self> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-        // A header takes a place, which has room for a page; so does each page that contents touch.
+        // The header takes a buffer of one page, and so does each page that the contents touch.
         let around = 2 * rustix::param::page_size();
         let all = MAX_WRITE_BYTES as usize;
-        // Who may not have more than the system's limit has that.
+        // If the limit forbids the larger size, try the size that the limit allows.
         let _ =
             fcntl_setpipe_size(&writer, all + around).or_else(|_| fcntl_setpipe_size(&writer, all));
         let most_bytes = fcntl_getpipe_size(&writer)?.saturating_sub(around);
         Ok(Self { reader, writer, most_bytes })
     }
 
-    /// Whether an answer with so many bytes of contents is one for it.
+    /// Returns whether an answer with `length` bytes of contents may go through this pipe.
     fn takes(&self, length: usize) -> bool {
         (LEAST_BYTES..=self.most_bytes).contains(&length)
     }
 
-    /// Sends an answer whose contents `fill` puts into the pipe. `false`: not all of them were put there, or
-    /// not sent, and the pipe is not to be used any more (I1).
+    /// Sends an answer whose contents `fill` puts into the pipe. Returns `false` if `fill` or the
+    /// kernel did not take all of it. Then the pipe must not be used again (I1).
     fn send(
         &self,
         to: BorrowedFd<'_>,
@@ -206,7 +214,7 @@ impl Pipe {
         if !is_full {
             return false;
         }
-        // The kernel takes an answer as a whole, also where nobody waits for it any more.
+        // The kernel takes an answer as a whole, even if no caller waits for it any more.
         match splice(&self.reader, None, to, None, length, SpliceFlags::empty()) {
             Ok(sent) => sent == length,
             Err(errno) => errno == Errno::NOENT,

@@ -1,4 +1,4 @@
-//! An answer to the kernel, in a buffer that each worker keeps.
+//! An answer to the kernel, in a buffer that each worker reuses.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,40 +7,40 @@ use rustix::io::Errno;
 use zerocopy::{Immutable, IntoBytes};
 
 use super::pages::Pages;
-use super::pipe::{PipesOf, Taken};
+use super::pipe::{PipeLease, WorkerPipes};
 use super::wire::{NOTICE_STALE_INODE, OutHeader, StaleInode};
 
-/// An answer that is being written. It has no bytes until a handler adds some.
+/// An answer under construction. It is empty until a handler adds bytes.
 ///
-/// The buffer only grows, and what lies behind the answer is left as it is: clearing a megabyte for
-/// each read would cost as much as the read.
+/// The buffer only grows, and bytes past the end of the answer keep old values. Clearing a megabyte
+/// for each read would cost as much as the read.
 #[derive(Default)]
 pub struct Reply<'a> {
     buffer: Buffer<'a>,
-    /// Bytes of the body so far.
+    /// Length of the body so far, in bytes.
     length: usize,
-    /// The node of which the kernel is told first that its attributes have changed.
-    outdated: Option<u64>,
-    /// The node of which the kernel is told afterwards that its contents have changed.
-    dropped: Option<u64>,
-    /// Which request it answers, and how it can be sent before it is returned.
-    line: Option<PipeLine<'a>>,
+    /// The node whose cached attributes the kernel must drop before it gets the answer.
+    stale_attributes: Option<u64>,
+    /// The node whose cached contents the kernel must drop after it has the answer.
+    stale_contents: Option<u64>,
+    /// The request and the pipes by which the answer can be sent before the handler returns.
+    target: Option<PipeTarget<'a>>,
     is_sent: bool,
 }
 
 /// A way to the kernel through a pipe.
-struct PipeLine<'a> {
+struct PipeTarget<'a> {
     unique: u64,
-    pipes: PipesOf<'a>,
+    pipes: WorkerPipes<'a>,
     to: BorrowedFd<'a>,
 }
 
-/// Where the body is written.
+/// The memory of the body.
 #[derive(Debug)]
 enum Buffer<'a> {
-    /// Behind the place of its header.
+    /// Our own memory, with room for the header before the body.
     Own(Pages),
-    /// From where the kernel takes it.
+    /// Memory from which the kernel takes the answer.
     Lent(&'a mut [u8]),
 }
 
@@ -50,7 +50,7 @@ impl Default for Buffer<'_> {
     }
 }
 
-/// What is sent in front of the body lies before it.
+/// The header precedes the body.
 const HEADER_BYTES: usize = size_of::<OutHeader>();
 
 impl Buffer<'_> {
@@ -70,47 +70,50 @@ impl Buffer<'_> {
 }
 
 impl<'a> Reply<'a> {
-    /// An answer that is written into this memory as long as it fits, without its header.
+    /// Creates an answer that uses this memory for its body as long as it fits.
     pub(crate) fn into_room(room: &'a mut [u8]) -> Self {
         Self { buffer: Buffer::Lent(room), ..Self::default() }
     }
 
-    /// An answer that can be sent to a device through one of these pipes.
-    pub(super) fn through_pipes(pipes: PipesOf<'a>, to: BorrowedFd<'a>) -> Self {
-        Self { line: Some(PipeLine { unique: 0, pipes, to }), ..Self::default() }
+    /// Creates an answer that can be sent to a device through one of these pipes.
+    pub(super) fn through_pipes(pipes: WorkerPipes<'a>, to: BorrowedFd<'a>) -> Self {
+        Self { target: Some(PipeTarget { unique: 0, pipes, to }), ..Self::default() }
     }
 
-    /// Forgets the answer before. This one is to the request of that number.
+    /// Discards the previous answer and starts one to the request `unique`.
     pub(super) fn begin(&mut self, unique: u64) {
         self.clear();
-        if let Some(line) = &mut self.line {
-            line.unique = unique;
+        if let Some(target) = &mut self.target {
+            target.unique = unique;
         }
     }
 
-    /// Whether it has been sent, so that nothing is to be sent any more.
+    /// Returns whether the answer has been sent already.
     pub(super) fn is_sent(&self) -> bool {
         self.is_sent
     }
 
-    /// A pipe, where so many bytes of contents are best sent by [`send_through_pipe`](Self::send_through_pipe).
-    pub(crate) fn pipe_for(&self, length: usize) -> Option<Taken<'a>> {
-        if self.is_new() { self.line.as_ref()?.pipes.take(length) } else { None }
+    /// Returns a pipe if `length` bytes of contents are best sent by
+    /// [`send_through_pipe`](Self::send_through_pipe).
+    pub(crate) fn pipe_for(&self, length: usize) -> Option<PipeLease<'a>> {
+        if self.is_new() { self.target.as_ref()?.pipes.take(length) } else { None }
     }
 
     fn is_new(&self) -> bool {
-        self.length == 0 && self.outdated.is_none() && !self.is_sent
+        self.length == 0 && self.stale_attributes.is_none() && !self.is_sent
     }
 
-    /// Sends an answer that is so many bytes of contents, which `fill` puts into the pipe; it says how many it
-    /// has put. The request is answered then. Where it returns `false` it is not: those are to be copied.
+    /// Sends an answer that consists of `length` bytes of contents. `fill` puts them into the pipe
+    /// and returns how many it has put. Returns `true` if the request is answered, `false` if the
+    /// caller must copy instead.
     pub(crate) fn send_through_pipe(
         &mut self,
-        pipe: Taken<'_>,
+        pipe: PipeLease<'_>,
         length: usize,
         fill: impl FnOnce(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> bool {
-        let Some(PipeLine { unique, to, .. }) = self.line.as_ref().filter(|_| self.is_new()) else {
+        let Some(PipeTarget { unique, to, .. }) = self.target.as_ref().filter(|_| self.is_new())
+        else {
             return false;
         };
         let header =
@@ -119,73 +122,74 @@ impl<'a> Reply<'a> {
         self.is_sent
     }
 
-    /// Forgets the answer before.
+    /// Discards the previous answer.
     pub(crate) fn clear(&mut self) {
         self.length = 0;
-        (self.outdated, self.dropped) = (None, None);
+        (self.stale_attributes, self.stale_contents) = (None, None);
         self.is_sent = false;
     }
 
-    /// Has the kernel forget the attributes of a node before it gets this answer, whatever it says: where
-    /// a request changes more than the kernel accounts for.
-    pub(crate) fn outdate(&mut self, node: u64) {
-        self.outdated = Some(node);
+    /// Makes the kernel drop the attributes of a node before it gets this answer, whether the
+    /// answer is an error or not. Needed where a request changes more than the kernel accounts for.
+    pub(crate) fn invalidate_attributes(&mut self, node: u64) {
+        self.stale_attributes = Some(node);
     }
 
-    /// The message for that, which is sent before the answer. The kernel waits for nothing to take it,
-    /// as it is about attributes and not about contents.
+    /// Returns the notification for that, which is sent before the answer. The kernel accepts it
+    /// without waiting, as it concerns attributes and not contents.
     pub(crate) fn notice(&self) -> Option<StaleInode> {
-        Some(stale_inode(self.outdated?, -1))
+        Some(stale_inode(self.stale_attributes?, -1))
     }
 
-    /// Has the kernel drop what it holds of a file, once it has this answer, whatever it says: where a request
-    /// that fails has changed the contents. Another thread tells it, as that may have to wait for pages that a
-    /// worker has to fill.
-    pub(crate) fn drop_pages(&mut self, node: u64) {
-        self.dropped = Some(node);
+    /// Makes the kernel drop the contents of a file once it has this answer, whether the answer is
+    /// an error or not. Needed where a failed request has changed the contents. Another thread
+    /// sends the notification, because sending it may wait for pages that a worker must fill.
+    pub(crate) fn invalidate_contents(&mut self, node: u64) {
+        self.stale_contents = Some(node);
     }
 
-    /// The node for which that is to be done.
-    pub(crate) fn dropped(&self) -> Option<u64> {
-        self.dropped
+    /// Returns the node whose contents must be dropped.
+    pub(crate) fn stale_contents(&self) -> Option<u64> {
+        self.stale_contents
     }
 
-    /// Adds a structure.
+    /// Appends a structure.
     pub(crate) fn add<T: IntoBytes + Immutable>(&mut self, part: &T) {
         self.add_bytes(part.as_bytes());
     }
 
-    /// Adds bytes.
+    /// Appends bytes.
     pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
         self.room(bytes.len()).copy_from_slice(bytes);
         self.length += bytes.len();
     }
 
-    /// How many bytes the body has.
+    /// Returns the length of the body.
     pub(crate) fn body_length(&self) -> usize {
         self.length
     }
 
-    /// The body.
+    /// Returns the body.
     pub(crate) fn body(&self) -> &[u8] {
         self.buffer.body().get(..self.length).unwrap_or_default()
     }
 
-    /// The answer, if it did not stay in the memory that was lent for it; else as it was.
+    /// Returns the answer if it outgrew the borrowed memory, and otherwise `self` unchanged.
     pub(crate) fn moved(self) -> Result<Reply<'static>, Self> {
         match self.buffer {
             Buffer::Own(pages) => Ok(Reply {
                 buffer: Buffer::Own(pages),
                 length: self.length,
-                outdated: self.outdated,
-                dropped: self.dropped,
+                stale_attributes: self.stale_attributes,
+                stale_contents: self.stale_contents,
                 ..Reply::default()
             }),
-            Buffer::Lent(_) => Err(Self { line: None, is_sent: false, ..self }),
+            Buffer::Lent(_) => Err(Self { target: None, is_sent: false, ..self }),
         }
     }
 
-    /// Adds up to `most` bytes: `fill` gets the room for them and returns how many it has written.
+    /// Appends up to `most` bytes. `fill` gets the room for them and returns how many it has
+    /// written.
     pub(crate) fn fill_with(
         &mut self,
         most: usize,
@@ -195,7 +199,7 @@ impl<'a> Reply<'a> {
         Ok(())
     }
 
-    /// So many bytes behind the answer.
+    /// Returns the next `length` bytes of the buffer.
     fn room(&mut self, length: usize) -> &mut [u8] {
         let end = self.length + length;
         if self.buffer.body().len() < end {
@@ -204,8 +208,8 @@ impl<'a> Reply<'a> {
         self.buffer.body_mut().get_mut(self.length..end).unwrap_or_default()
     }
 
-    /// Room for `end` bytes at the least, with what was added so far. The body starts a page: it may be
-    /// what was read from a file.
+    /// Makes room for at least `end` bytes and keeps the bytes added so far. The body starts a
+    /// page, as it may be data read from a file.
     fn grow(&mut self, end: usize) {
         let larger = Pages::new(HEADER_BYTES + end.max(2 * self.length), HEADER_BYTES);
         let mut larger = Buffer::Own(larger);
@@ -216,7 +220,7 @@ impl<'a> Reply<'a> {
         self.buffer = larger;
     }
 
-    /// The header, and without the body where it is an error.
+    /// Returns the header. If `outcome` is an error, the body becomes empty.
     pub(crate) fn header(&mut self, unique: u64, outcome: Result<(), Errno>) -> OutHeader {
         let error = match outcome {
             Ok(()) => 0,
@@ -228,7 +232,7 @@ impl<'a> Reply<'a> {
         OutHeader { length: (HEADER_BYTES + self.length) as u32, error, unique }
     }
 
-    /// The bytes to send.
+    /// Returns the bytes to send.
     pub(crate) fn finish(&mut self, unique: u64, outcome: Result<(), Errno>) -> &[u8] {
         let header = self.header(unique, outcome);
         let has_place = matches!(&self.buffer, Buffer::Own(pages) if !pages.bytes().is_empty());
@@ -236,14 +240,14 @@ impl<'a> Reply<'a> {
             self.grow(self.length);
         }
         let Buffer::Own(pages) = &mut self.buffer else { return &[] };
-        // Pages that are not empty have the place for it in front of the body.
+        // Non-empty pages have room for the header before the body.
         let _ = header.write_to_prefix(pages.bytes_mut());
         pages.bytes().get(..HEADER_BYTES + self.length).unwrap_or_default()
     }
 }
 
-/// The message that what the kernel knows of a node is out of date: its attributes, and from `offset` on
-/// its contents, unless that is negative.
+/// Returns the notification that the kernel's cached state of a node is out of date: its
+/// attributes, and its contents from `offset` on, unless `offset` is negative.
 pub(super) fn stale_inode(node: u64, offset: i64) -> StaleInode {
     let length = size_of::<StaleInode>() as u32;
     let header = OutHeader { length, error: NOTICE_STALE_INODE, unique: 0 };

@@ -1,6 +1,7 @@
 //! A request of the kernel.
 //!
-//! Owns: taking it apart. What does not fit its form is EIO: only a broken kernel sends that.
+//! Owns: parsing it. A request that does not have its form gets EIO: only a broken kernel sends
+//! one.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,33 +15,33 @@ use super::wire::{InHeader, Opcode, RingHeader};
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     header: InHeader,
-    /// The arguments, where they do not lie in the body.
+    /// The arguments, if they do not precede the body.
     arguments: &'a [u8],
     body: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// The request in `bytes`; `None` if they are none.
+    /// Parses a request. Returns `None` if the bytes are not one.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (header, rest) = InHeader::read_from_prefix(bytes).ok()?;
-        // What follows the arguments (groups of the caller) has not been asked for.
+        // The extensions after the arguments (groups of the caller) were not asked for.
         let end = rest.len().checked_sub(usize::from(header.extensions) * 8)?;
         let body = rest.get(..end)?;
         (header.length as usize == bytes.len()).then_some(Self { header, arguments: &[], body })
     }
 
-    /// The request that has come through a ring; `None` if there is none.
+    /// Parses a request that has come through a ring. Returns `None` if the bytes are not one.
     pub(crate) fn of_ring(message: &'a RingHeader, contents: &'a [u8]) -> Option<Self> {
         let (header, _) = InHeader::read_from_prefix(&message.head).ok()?;
         let length = message.entry.length as usize;
         let end = length.checked_sub(usize::from(header.extensions) * 8)?;
-        // How many arguments there are is what the other lengths leave.
+        // The length of the arguments is the rest of the total length.
         let arguments = (header.length as usize).checked_sub(size_of::<InHeader>() + length)?;
         let arguments = message.arguments.get(..arguments)?;
         Some(Self { header, arguments, body: contents.get(..end)? })
     }
 
-    /// What is asked for, if it is served.
+    /// Returns the operation, if it is served.
     #[must_use]
     pub fn opcode(&self) -> Option<Opcode> {
         Opcode::of(self.header.opcode)
@@ -50,31 +51,31 @@ impl<'a> Request<'a> {
         self.header.unique
     }
 
-    /// The node that it is about; [`ROOT_NODE`](super::wire::ROOT_NODE) is the root.
+    /// Returns the node of the request. [`ROOT_NODE`](super::wire::ROOT_NODE) is the root.
     #[must_use]
     pub fn node(&self) -> u64 {
         self.header.node
     }
 
-    /// User of the caller.
+    /// Returns the user ID of the caller.
     #[must_use]
     pub fn uid(&self) -> u32 {
         self.header.uid
     }
 
-    /// Group of the caller.
+    /// Returns the group ID of the caller.
     #[must_use]
     pub fn gid(&self) -> u32 {
         self.header.gid
     }
 
-    /// The thread that asks and waits for the answer, by its number in the process namespace of who has mounted; 0 if
-    /// it has none there.
+    /// Returns the thread that waits for the answer, by its ID in the process namespace of the
+    /// mounting program. It is 0 if the thread has no ID there.
     pub(crate) fn thread(&self) -> u32 {
         self.header.pid
     }
 
-    /// The arguments, and what follows them.
+    /// Returns the arguments, and the bytes after them.
     pub(crate) fn argument<T>(&self) -> Result<(T, &'a [u8]), Errno>
     where
         T: FromBytes + KnownLayout + Immutable,
@@ -86,16 +87,16 @@ impl<'a> Request<'a> {
         Ok((argument, self.body))
     }
 
-    /// The name that is the whole body.
+    /// Returns the name of which the whole body consists.
     ///
     /// # Errors
     ///
-    /// EIO if it does not end.
+    /// EIO if the name is not terminated.
     pub fn name(&self) -> Result<&'a OsStr, Errno> {
         split_name(self.body).map(|(name, _)| name)
     }
 
-    /// The arguments and the name behind them.
+    /// Returns the arguments and the name after them.
     pub(crate) fn argument_and_name<T>(&self) -> Result<(T, &'a OsStr), Errno>
     where
         T: FromBytes + KnownLayout + Immutable,
@@ -104,7 +105,7 @@ impl<'a> Request<'a> {
         Ok((argument, split_name(rest)?.0))
     }
 
-    /// The arguments and two names.
+    /// Returns the arguments and two names.
     pub(crate) fn argument_and_names<T>(&self) -> Result<(T, &'a OsStr, &'a OsStr), Errno>
     where
         T: FromBytes + KnownLayout + Immutable,
@@ -114,14 +115,14 @@ impl<'a> Request<'a> {
         Ok((argument, first, split_name(rest)?.0))
     }
 
-    /// The two names that are the whole body.
+    /// Returns the two names of which the whole body consists.
     pub(crate) fn names(&self) -> Result<(&'a OsStr, &'a OsStr), Errno> {
         let (first, rest) = split_name(self.body)?;
         Ok((first, split_name(rest)?.0))
     }
 }
 
-/// A structure, and what follows.
+/// Splits a structure from the bytes after it.
 pub(crate) fn split_argument<T>(bytes: &[u8]) -> Result<(T, &[u8]), Errno>
 where
     T: FromBytes + KnownLayout + Immutable,
@@ -129,7 +130,7 @@ where
     T::read_from_prefix(bytes).map_err(|_| Errno::IO)
 }
 
-/// A name up to its NUL, and what follows.
+/// Splits a name at its NUL from the bytes after it.
 pub(crate) fn split_name(bytes: &[u8]) -> Result<(&OsStr, &[u8]), Errno> {
     let end = bytes.iter().position(|byte| *byte == 0).ok_or(Errno::IO)?;
     let (name, rest) = bytes.split_at(end);

@@ -1,19 +1,20 @@
 //! A connection to the kernel while it is served.
 //!
-//! Owns: the first exchange, the workers and how they end. Does **not** own: what requests mean
+//! Owns: the handshake, the workers and how they end. Does **not** own: the meaning of requests
 //! ([`Handler`]), and mounting.
 //!
 //! ```text
 //!           start                 unmounted: ENODEV            join
 //!  (none) ─────────► serving ─────────────────────► ended ───────────────► handler
-//!                       │      halt: every gate is emptied      ▲
+//!                       │      halt: every slot is emptied      ▲
 //!                       └───────────────────────────────────────┘
 //! ```
 //!
-//! Each worker has a [`Line`] of its own, so that the kernel finds the request of an answer without
-//! a lock that all share, and a gate: the lock under which it handles a request. Who empties all gates
-//! knows that no request is being handled and none will be, though the workers may wait in the kernel for
-//! ever: nothing but the end of the process calls them back from there.
+//! Each worker has a [`Channel`] of its own, so that the kernel finds the request of an answer
+//! without a lock that all workers share. Each worker also has a handler slot: the lock under which
+//! it handles a request. A thread that has emptied every slot knows that no request is being
+//! handled and none will be. The workers may still wait in the kernel for ever: only the end of the
+//! process wakes them.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -26,45 +27,47 @@ use rustix::io::Errno;
 use xfs_sync::{CachePadded, Mutex, Slot};
 use zerocopy::IntoBytes;
 
+use super::channel::{Channel, channels};
 use super::device::Device;
-use super::greeting::greet;
-use super::line::{Line, lines};
+use super::handshake::handshake;
 use super::pipe::{Pipes, REST};
 use super::reply::{Reply, stale_inode};
 use super::request::Request;
 use super::ring::IdleRing;
-use super::turnstile::Turnstile;
 use super::wire::{InitFlags, Opcode};
+use super::worker_gate::WorkerGate;
 use crate::{Checks, MountError, Service};
 
-/// The most bytes that one request writes or reads: what the kernel allows by itself.
+/// The largest read or write in one request, in bytes: the kernel's own limit without further
+/// privilege.
 pub const MAX_WRITE_BYTES: u32 = 1 << 20;
 pub(super) const PAGE_BYTES: u32 = 4096;
 
-/// Who answers requests.
+/// Answers requests.
 pub trait Handler: Send + Sync + 'static {
-    /// What it wants the kernel to do, of what the kernel offers.
+    /// Returns the features that the server wants, from those that the kernel may offer.
     fn wishes(&self) -> InitFlags;
 
-    /// Who checks permissions.
+    /// Returns whether the kernel or the server checks permissions.
     fn checks(&self) -> Checks {
         Checks::Kernel
     }
 
-    /// Called before the first request. What the kernel shall not keep of attributes is told by `outdater`.
-    fn outdate_by(&self, _: Outdater) {}
+    /// Called before the first request. `invalidator` makes the kernel drop cached attributes
+    /// later.
+    fn set_invalidator(&self, _: Invalidator) {}
 
     /// Called by each worker in its own thread, before its first request.
     fn begin_worker(&self) {}
 
-    /// Whether such a request waits for the device that the volume lies on, so that meanwhile another
-    /// worker may wait for requests.
+    /// Returns whether such a request waits for the volume's device. Meanwhile another worker may
+    /// wait for requests.
     fn waits(&self, _: Opcode) -> bool {
         false
     }
 
-    /// The nodes of which the kernel may hold more than it has said.
-    fn unsettled(&self) -> Vec<u64> {
+    /// Returns the nodes of which the kernel may hold data that it has not sent yet.
+    fn unwritten_nodes(&self) -> Vec<u64> {
         Vec::new()
     }
 
@@ -72,154 +75,156 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// What the caller gets. ENOSYS means that this is not served, and mostly that it will not be
-    /// asked for again.
+    /// The errno that the caller gets. ENOSYS means that the server does not support the request.
+    /// For most requests the kernel then does not send it again.
     fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno>;
 }
 
-/// The handler of one worker, locked while it handles a request; `None` once that is over.
-pub(super) type Gate<H> = CachePadded<Mutex<Option<Arc<H>>, Slot>>;
+/// The handler of one worker, locked while the worker handles a request. `None` after the end.
+pub(super) type HandlerSlot<H> = CachePadded<Mutex<Option<Arc<H>>, Slot>>;
 
-/// What workers and those who end a session tell.
-enum Notice {
+/// An event that a worker or another thread sends to the thread that waits in [`Session::wait`].
+enum SessionEvent {
     WorkerEnded,
-    /// A request could not be answered as it should, or a worker serves no more.
+    /// A request got no correct answer, or a worker has ended with an error.
     Failed(Failure),
-    /// A worker panics.
+    /// A worker is panicking.
     Panicked,
     Halt,
-    /// There are pipes to be given back when they rest.
+    /// A pipe was opened, which must be closed after it has been idle.
     PipeOpened,
-    /// What the kernel holds of the contents of a node is out of date.
-    Stale(u64),
-    /// What it holds of the attributes of one is.
-    Outdated(u64),
+    /// The kernel's cached contents of this node are out of date.
+    StaleContents(u64),
+    /// The kernel's cached attributes of this node are out of date.
+    StaleAttributes(u64),
 }
 
-/// Has the kernel forget attributes that it was told, from any thread and at any time. It does not wait: the
-/// kernel may be about to drop that inode, for which it may have to be served.
+/// Makes the kernel drop cached attributes, from any thread and at any time. It does not wait. The
+/// kernel may be about to drop that inode, and may need an answer from the server for that.
 #[derive(Clone)]
-pub struct Outdater(Sender<Notice>);
+pub struct Invalidator(Sender<SessionEvent>);
 
-impl Outdater {
-    /// Has it forget those of a node.
-    pub fn outdate(&self, node: u64) {
-        // Nobody hears it when the session has ended.
-        let _ = self.0.send(Notice::Outdated(node));
+impl Invalidator {
+    /// Drops the cached attributes of a node.
+    pub fn invalidate(&self, node: u64) {
+        // The session may have ended, in which case the event is not needed.
+        let _ = self.0.send(SessionEvent::StaleAttributes(node));
     }
 }
 
-/// How a worker has failed.
+/// The failure of a worker.
 pub(super) struct Failure {
     error: io::Error,
-    /// Whether it serves no more, so that somebody may wait for an answer for ever.
+    /// Whether the worker has ended, so that a caller may wait for an answer for ever.
     has_ended: bool,
 }
 
-/// Where a worker tells the thread that waits for the end what that shall do.
-pub(super) struct Reports(Sender<Notice>);
+/// A worker's way to report to the thread in [`Session::wait`].
+pub(super) struct Reports(Sender<SessionEvent>);
 
 impl Reports {
-    /// A request could not be answered as it should: has the mount end. The worker goes on meanwhile.
+    /// Reports that a request got no correct answer, which makes the mount end. The worker
+    /// continues meanwhile.
     pub(super) fn fail(&self, error: io::Error) {
-        // Nobody hears it when the session has ended by itself.
-        let _ = self.0.send(Notice::Failed(Failure { error, has_ended: false }));
+        // The session may have ended by itself, in which case the event is not needed.
+        let _ = self.0.send(SessionEvent::Failed(Failure { error, has_ended: false }));
     }
 
-    /// The contents of a node, if one is given, have changed and the kernel may hold those before.
+    /// Reports that the contents of `node` have changed and the kernel may hold the old ones.
     pub(super) fn stale(&self, node: Option<u64>) {
         if let Some(node) = node {
-            let _ = self.0.send(Notice::Stale(node));
+            let _ = self.0.send(SessionEvent::StaleContents(node));
         }
     }
 }
 
 /// A connection that is being served.
 pub struct Session<H: Handler> {
-    gates: Arc<[Gate<H>]>,
+    slots: Arc<[HandlerSlot<H>]>,
     workers: Vec<JoinHandle<()>>,
-    notices: Receiver<Notice>,
+    notices: Receiver<SessionEvent>,
     pipes: Arc<Pipes>,
-    /// When pipes are given back next, if there are any.
-    rests: Cell<Option<Instant>>,
+    /// When idle pipes are closed next, if any pipe is open.
+    next_idle_check: Cell<Option<Instant>>,
     /// The first failure of a worker.
     failure: RefCell<Option<io::Error>>,
-    /// Whether a worker has failed that serves no more.
+    /// Whether a worker has ended with an error.
     is_broken: Cell<bool>,
-    /// What is done before the process ends with a panic.
-    last_act: Box<dyn Fn() + Send>,
+    /// Called before a panic ends the process.
+    before_abort: Box<dyn Fn() + Send>,
     halter: Halter,
     handler: Arc<H>,
-    /// Where the kernel is told something that it has not asked for.
+    /// The descriptor for notifications that the kernel has not asked for.
     notifier: Device,
 }
 
-/// Ends a session from another thread.
+/// Halts a session from another thread.
 #[derive(Clone)]
-pub struct Halter(Sender<Notice>);
+pub struct Halter(Sender<SessionEvent>);
 
 impl Halter {
-    /// Has [`Session::wait`] return [`Waited::Halted`].
+    /// Makes [`Session::wait`] return [`WaitOutcome::Halted`].
     pub fn halt(&self) {
-        // Nobody hears it when the session has ended by itself.
-        let _ = self.0.send(Notice::Halt);
+        // The session may have ended by itself, in which case the event is not needed.
+        let _ = self.0.send(SessionEvent::Halt);
     }
 }
 
-/// Why [`Session::wait`] returned.
+/// The reason for which [`Session::wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waited {
-    /// The volume was unmounted: no request will come any more.
+pub enum WaitOutcome {
+    /// The volume was unmounted: no more requests will come.
     Ended,
-    /// Somebody asked for it to halt; requests still come.
+    /// A [`Halter`] was used. Requests still come.
     Halted,
-    /// A worker has failed, and [`Session::failure`] says how.
+    /// A worker has failed. [`Session::failure`] returns the error.
     Failed,
-    /// The time is over.
+    /// The timeout has expired.
     TimedOut,
 }
 
 impl<H: Handler> Session<H> {
-    /// Answers the kernel's first request and starts workers: as many as `service` says, or as the system gives
-    /// if that is at least one, or with `rings` one for each, at least as many as the kernel has queues.
+    /// Performs the handshake and starts the workers. Without rings their number is what `service`
+    /// asks for, or what the system grants if that is at least one. With `rings` there is one
+    /// worker per ring, and at least one per kernel queue.
     pub(crate) fn start(
         device: Device,
         handler: H,
         service: Service,
         rings: Vec<IdleRing>,
-        last_act: Box<dyn Fn() + Send>,
+        before_abort: Box<dyn Fn() + Send>,
     ) -> Result<Self, MountError> {
         let mut wishes = handler.wishes();
         wishes.set(InitFlags::OVER_IO_URING, !rings.is_empty());
-        greet(&device, wishes)?;
+        handshake(&device, wishes)?;
         let failed = |source| MountError::Failed { what: "its descriptor".to_owned(), source };
         let notifier = device.shared().map_err(failed)?;
-        let (lines, needed) = lines(device, service.threads + service.spare, rings)?;
-        let turnstile = Arc::new(Turnstile::new(service.threads.max(1)));
+        let (channels, needed) = channels(device, service.threads + service.spare, rings)?;
+        let worker_gate = Arc::new(WorkerGate::new(service.threads.max(1)));
         let handler = Arc::new(handler);
-        let gate = |_: &Line| CachePadded::new(Mutex::new(Some(Arc::clone(&handler))));
-        let gates: Arc<[Gate<H>]> = lines.iter().map(gate).collect();
+        let slot = |_: &Channel| CachePadded::new(Mutex::new(Some(Arc::clone(&handler))));
+        let slots: Arc<[HandlerSlot<H>]> = channels.iter().map(slot).collect();
         let (sender, notices) = channel();
-        handler.outdate_by(Outdater(sender.clone()));
+        handler.set_invalidator(Invalidator(sender.clone()));
         let opener = sender.clone();
-        // Nobody hears it when the session has ended.
-        let pipes = Arc::new(Pipes::new(move || drop(opener.send(Notice::PipeOpened))));
+        // The session may have ended, in which case the event is not needed.
+        let pipes = Arc::new(Pipes::new(move || drop(opener.send(SessionEvent::PipeOpened))));
         let (begun, begins) = channel();
         let mut workers = Vec::new();
-        let wanted = lines.len();
-        for (index, line) in lines.into_iter().enumerate() {
-            let (turnstile, pipes) = (Arc::clone(&turnstile), Arc::clone(&pipes));
-            let worker = Worker { index, line, turnstile, pipes };
-            match worker.spawn(&gates, &sender, &begun) {
+        let wanted = channels.len();
+        for (index, channel) in channels.into_iter().enumerate() {
+            let (worker_gate, pipes) = (Arc::clone(&worker_gate), Arc::clone(&pipes));
+            let worker = Worker { index, channel, worker_gate, pipes };
+            match worker.spawn(&slots, &sender, &begun) {
                 Ok(worker) => workers.push(worker),
                 Err(source) if workers.len() < needed => {
                     return Err(MountError::Failed { what: "its threads".to_owned(), source });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, wanted, "{index} threads serve");
-                    // Nobody is behind the other gates, and nobody shall wait for them.
-                    for gate in gates.iter().skip(index) {
-                        gate.lock().take();
+                    tracing::warn!(%error, wanted, "the mount is served by {index} threads");
+                    // No worker uses the remaining slots, so their handlers must not count.
+                    for slot in slots.iter().skip(index) {
+                        slot.lock().take();
                     }
                     break;
                 }
@@ -229,59 +234,60 @@ impl<H: Handler> Session<H> {
             outcome.map_err(|source| MountError::Failed { what: "a queue".to_owned(), source })?;
         }
         Ok(Self {
-            gates,
+            slots,
             workers,
             notices,
             pipes,
-            rests: Cell::new(None),
+            next_idle_check: Cell::new(None),
             failure: RefCell::new(None),
             is_broken: Cell::new(false),
-            last_act,
+            before_abort,
             halter: Halter(sender),
             handler,
             notifier,
         })
     }
 
-    /// Who answers.
+    /// Returns the handler that answers requests.
     #[must_use]
     pub fn handler(&self) -> &H {
         &self.handler
     }
 
-    /// What ends this session from elsewhere.
+    /// Returns a handle that halts this session from another thread.
     #[must_use]
     pub fn halter(&self) -> Halter {
         self.halter.clone()
     }
 
-    /// Has the kernel write the pages that it holds of files, and returns when it has. Workers have to
-    /// serve that meanwhile, so this is for another thread.
+    /// Makes the kernel write its cached pages of files, and returns when it has. The workers must
+    /// serve those writes meanwhile, so no worker may call this.
     pub(crate) fn settle(&self) -> io::Result<()> {
         let mut settled = Ok(());
-        for node in self.handler.unsettled() {
-            // It writes a page before it drops it, and waits for those that are being written.
+        for node in self.handler.unwritten_nodes() {
+            // The kernel writes a dirty page before it drops it, and waits for pages that are being
+            // written.
             let sent = self.notifier.send(stale_inode(node, 0).as_bytes());
             settled = settled.and(sent);
         }
         settled
     }
 
-    /// Waits for the end, at most this long. Meanwhile it gives back pipes that rest.
-    pub fn wait(&self, timeout: Duration) -> Waited {
+    /// Waits for the end, at most `timeout`. Meanwhile it closes idle pipes.
+    pub fn wait(&self, timeout: Duration) -> WaitOutcome {
         let end = Instant::now().checked_add(timeout);
         loop {
             if self.workers.iter().all(JoinHandle::is_finished) {
                 for notice in self.notices.try_iter() {
                     let _ = self.note(notice);
                 }
-                return Waited::Ended;
+                return WaitOutcome::Ended;
             }
             let now = Instant::now();
-            if self.rests.get().is_some_and(|due| due <= now) {
-                self.rests.set(self.pipes.rest().then(|| now + REST));
+            if self.next_idle_check.get().is_some_and(|due| due <= now) {
+                self.next_idle_check.set(self.pipes.rest().then(|| now + REST));
             }
-            let next = end.into_iter().chain(self.rests.get()).min();
+            let next = end.into_iter().chain(self.next_idle_check.get()).min();
             let step = next.map_or(Duration::MAX, |next| next.saturating_duration_since(now));
             match self.notices.recv_timeout(step) {
                 Ok(notice) => {
@@ -291,69 +297,72 @@ impl<H: Handler> Session<H> {
                 }
                 Err(RecvTimeoutError::Timeout) if end.is_none_or(|end| Instant::now() < end) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    return Waited::TimedOut;
+                    return WaitOutcome::TimedOut;
                 }
             }
         }
     }
 
-    /// What somebody who waits is told of it, if anything.
-    fn note(&self, notice: Notice) -> Option<Waited> {
+    /// Handles an event. Returns the outcome if it ends the wait.
+    fn note(&self, notice: SessionEvent) -> Option<WaitOutcome> {
         match notice {
-            // The thread is not quite gone when it says so; its gate is free, though.
-            Notice::WorkerEnded => self.has_ended().then_some(Waited::Ended),
-            Notice::PipeOpened => {
-                self.rests.set(self.rests.get().or_else(|| Some(Instant::now() + REST)));
+            // The thread is still about to exit when it sends this event, but its slot is already
+            // empty.
+            SessionEvent::WorkerEnded => self.has_ended().then_some(WaitOutcome::Ended),
+            SessionEvent::PipeOpened => {
+                self.next_idle_check
+                    .set(self.next_idle_check.get().or_else(|| Some(Instant::now() + REST)));
                 None
             }
-            Notice::Failed(Failure { error, has_ended }) => {
+            SessionEvent::Failed(Failure { error, has_ended }) => {
                 tracing::error!(%error, has_ended, "a worker has failed");
                 self.failure.borrow_mut().get_or_insert(error);
                 self.is_broken.set(self.is_broken.get() || has_ended);
-                Some(Waited::Failed)
+                Some(WaitOutcome::Failed)
             }
-            Notice::Stale(node) => {
+            SessionEvent::StaleContents(node) => {
                 if let Err(error) = self.notifier.send(stale_inode(node, 0).as_bytes()) {
-                    tracing::warn!(%error, node, "the kernel keeps contents that are out of date");
+                    tracing::warn!(%error, node, "the kernel still caches stale contents");
                 }
                 None
             }
-            Notice::Outdated(node) => {
+            SessionEvent::StaleAttributes(node) => {
                 if let Err(error) = self.notifier.send(stale_inode(node, -1).as_bytes()) {
-                    tracing::warn!(%error, node, "the kernel keeps attributes that are out of date");
+                    tracing::warn!(%error, node, "the kernel still caches stale attributes");
                 }
                 None
             }
-            Notice::Panicked => {
-                (self.last_act)();
+            SessionEvent::Panicked => {
+                (self.before_abort)();
                 std::process::abort();
             }
-            Notice::Halt => Some(Waited::Halted),
+            SessionEvent::Halt => Some(WaitOutcome::Halted),
         }
     }
 
-    /// How the first worker has failed, if one has.
+    /// Returns the first failure of a worker, once.
     pub fn failure(&self) -> Option<io::Error> {
         self.failure.take()
     }
 
-    /// Whether somebody may wait for an answer that nobody gives, until the connection ends.
+    /// Returns whether a caller may wait for an answer that no worker gives, until the connection
+    /// ends.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken.get()
     }
 
     fn has_ended(&self) -> bool {
-        self.gates.iter().all(|gate| gate.try_lock().is_some_and(|handler| handler.is_none()))
+        self.slots.iter().all(|slot| slot.try_lock().is_some_and(|handler| handler.is_none()))
     }
 
-    /// Returns the handler once no request is being handled, and lets none be handled any more.
+    /// Waits until no request is being handled, prevents further requests, and returns the handler.
     pub fn finish(self) -> Option<H> {
-        for gate in self.gates.iter() {
-            gate.lock().take();
+        for slot in self.slots.iter() {
+            slot.lock().take();
         }
         for worker in self.workers {
             if worker.is_finished() {
-                // A panic has ended the process.
+                // A panic would have ended the process.
                 let _ = worker.join();
             }
         }
@@ -361,63 +370,63 @@ impl<H: Handler> Session<H> {
     }
 }
 
-/// Who serves a line.
+/// The thread that serves one channel.
 struct Worker {
     index: usize,
-    line: Line,
-    turnstile: Arc<Turnstile>,
+    channel: Channel,
+    worker_gate: Arc<WorkerGate>,
     pipes: Arc<Pipes>,
 }
 
 impl Worker {
-    /// Starts it behind its gate. It says in `begun` whether it can serve.
+    /// Starts the thread. The thread reports to `begun` whether it can serve.
     fn spawn<H: Handler>(
         self,
-        gates: &Arc<[Gate<H>]>,
-        sender: &Sender<Notice>,
+        slots: &Arc<[HandlerSlot<H>]>,
+        sender: &Sender<SessionEvent>,
         begun: &Sender<io::Result<()>>,
     ) -> io::Result<JoinHandle<()>> {
-        let Self { index, mut line, turnstile, pipes } = self;
-        let (gates, sender, begun) = (Arc::clone(gates), sender.clone(), begun.clone());
+        let Self { index, mut channel, worker_gate, pipes } = self;
+        let (slots, sender, begun) = (Arc::clone(slots), sender.clone(), begun.clone());
         std::thread::Builder::new().name(format!("fuse-{index}")).spawn(move || {
             let _bomb = EndWithPanic(sender.clone());
-            let Some(gate) = gates.get(index) else { return };
-            let began = line.begin(|| {
-                if let Some(handler) = gate.lock().as_deref() {
+            let Some(slot) = slots.get(index) else { return };
+            let began = channel.begin(|| {
+                if let Some(handler) = slot.lock().as_deref() {
                     handler.begin_worker();
                 }
             });
             let can_serve = began.is_ok();
-            // Nobody listens any more where another worker has failed to begin.
+            // Nothing receives this if another worker has failed to begin.
             let _ = begun.send(began);
             let reports = Reports(sender.clone());
             let served = match can_serve {
-                true => line.serve(gate, &turnstile, pipes.of(index), &reports),
+                true => channel.serve(slot, &worker_gate, pipes.of(index), &reports),
                 false => Ok(()),
             };
-            gate.lock().take();
+            slot.lock().take();
             if let Err(error) = served {
-                let _ = sender.send(Notice::Failed(Failure { error, has_ended: true }));
+                let _ = sender.send(SessionEvent::Failed(Failure { error, has_ended: true }));
             }
-            let _ = sender.send(Notice::WorkerEnded);
+            let _ = sender.send(SessionEvent::WorkerEnded);
         })
     }
 }
 
-/// How long the first thread has for what it does before the process ends with a panic.
-const LAST_ACT: Duration = Duration::from_secs(2);
+/// Time for the waiting thread to run `before_abort` before a panic ends the process.
+const BEFORE_ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Ends the process where a worker panics: whoever waits for its answer would wait for ever, and what
-/// the volume holds in memory may not fit together. The next mount recovers.
-struct EndWithPanic(Sender<Notice>);
+/// Ends the process when a worker panics. The caller of its request would wait for ever, and the
+/// in-memory state of the volume may be inconsistent. The next mount recovers.
+struct EndWithPanic(Sender<SessionEvent>);
 
 impl Drop for EndWithPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The thread that waits may do what one in a sandbox may not. If it does something else it comes
-            // too late.
-            let _ = self.0.send(Notice::Panicked);
-            std::thread::sleep(LAST_ACT);
+            // The waiting thread may make calls that a worker's sandbox forbids. If that thread is
+            // busy, the process ends without `before_abort`.
+            let _ = self.0.send(SessionEvent::Panicked);
+            std::thread::sleep(BEFORE_ABORT_TIMEOUT);
             std::process::abort();
         }
     }

@@ -1,39 +1,40 @@
-//! The bytes that the kernel's FUSE and a server exchange, as `linux/fuse.h` gives them (protocol
-//! 7.45; the header may be used under BSD-2-Clause). Everything is in the order of the machine.
+//! The structures that the kernel's FUSE and a server exchange, as `linux/fuse.h` defines them
+//! (protocol 7.45; the header may be used under BSD-2-Clause). All fields are in the machine's byte
+//! order.
 //!
-//! Owns: the structures, the opcodes, the flags. Does **not** own: what they mean.
+//! Owns: the structures, the opcodes, the flags. Does **not** own: their meaning.
 
 use bitflags::bitflags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The protocol's major version.
 pub(crate) const MAJOR: u32 = 7;
-/// The minor version that the structures here are of.
+/// The minor version of these structures.
 pub(crate) const MINOR: u32 = 45;
-/// The oldest minor version that is served: it has `FUSE_INIT_EXT` (Linux 5.17).
+/// The oldest minor version that is served. It introduced `FUSE_INIT_EXT` (Linux 5.17).
 pub(crate) const OLDEST_MINOR: u32 = 36;
-/// The node of the root, whatever its inode number.
+/// The node of the root, independent of its inode number.
 pub const ROOT_NODE: u64 = 1;
 
-/// Declares the opcodes with the names under which statistics show them.
+/// Declares the opcodes with the names that statistics show.
 macro_rules! opcodes {
     ($($variant:ident = $code:literal $name:literal,)*) => {
-        /// What a request asks for.
+        /// The operation of a request.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[expect(missing_docs, reason = "each is a request of the protocol by its own name")]
         pub enum Opcode { $($variant,)* }
 
         impl Opcode {
-            /// All of them, in the order of their declaration.
+            /// All opcodes, in the order of their declaration.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The opcode of this number, if it is served.
+            /// Returns the opcode of a number, if it is served.
             #[must_use]
             pub const fn of(code: u32) -> Option<Self> {
                 match code { $($code => Some(Self::$variant),)* _ => None }
             }
 
-            /// The name in lower case.
+            /// Returns the name in lower case.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
@@ -88,51 +89,52 @@ opcodes! {
 }
 
 bitflags! {
-    /// What kernel and server agree on when they meet.
+    /// The features that kernel and server agree on in the handshake.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct InitFlags: u64 {
         /// Reads of one file may overtake each other.
         const ASYNC_READ = 1 << 0;
-        /// The server knows "." and ".." of every node.
+        /// The server can look up "." and ".." of every node.
         const EXPORT_SUPPORT = 1 << 4;
-        /// Writes of more than a page.
+        /// Writes may be larger than a page.
         const BIG_WRITES = 1 << 5;
         /// The server applies the umask.
         const DONT_MASK = 1 << 6;
-        /// ioctl on directories.
+        /// ioctl is served on directories.
         const IOCTL_DIR = 1 << 11;
         /// READDIRPLUS is served.
         const DO_READDIRPLUS = 1 << 13;
-        /// The kernel chooses between it and READDIR.
+        /// The kernel chooses between READDIRPLUS and READDIR.
         const READDIRPLUS_AUTO = 1 << 14;
-        /// Direct reads and writes may run side by side.
+        /// Direct reads and writes of one file may run in parallel.
         const ASYNC_DIO = 1 << 15;
-        /// What is written waits in the page cache, where the kernel keeps size and times of it.
+        /// Written data waits in the page cache. The kernel then maintains the size and times of
+        /// the file.
         const WRITEBACK_CACHE = 1 << 16;
-        /// OPEN may be answered by ENOSYS, once for all.
+        /// OPEN may be answered with ENOSYS, once for all.
         const NO_OPEN_SUPPORT = 1 << 17;
-        /// Lookups and listings of one directory side by side.
+        /// Lookups and listings of one directory may run in parallel.
         const PARALLEL_DIROPS = 1 << 18;
-        /// Access control lists are the kernel's to enforce, and so is everything else then.
+        /// The kernel enforces access control lists, and all other permissions with them.
         const POSIX_ACL = 1 << 20;
-        /// `max_pages` of the answer counts.
+        /// The answer's `max_pages` is valid.
         const MAX_PAGES = 1 << 22;
         /// Targets of symbolic links stay in the page cache.
         const CACHE_SYMLINKS = 1 << 23;
-        /// OPENDIR may be answered by ENOSYS, once for all.
+        /// OPENDIR may be answered with ENOSYS, once for all.
         const NO_OPENDIR_SUPPORT = 1 << 24;
-        /// The server takes set-ID bits and capabilities off.
+        /// The server removes set-ID bits and capabilities.
         const HANDLE_KILLPRIV_V2 = 1 << 28;
         /// SETXATTR has the longer form.
         const SETXATTR_EXT = 1 << 29;
-        /// `flags2` counts.
+        /// `flags2` is valid.
         const INIT_EXT = 1 << 30;
-        /// Requests come and answers go through rings of io_uring.
+        /// Requests and answers go through io_uring rings.
         const OVER_IO_URING = 1 << 41;
     }
 }
 
-/// Of a SETATTR: which fields count.
+/// Flags of SETATTR: the fields that are valid.
 pub(crate) mod set {
     pub(crate) const MODE: u32 = 1 << 0;
     pub(crate) const UID: u32 = 1 << 1;
@@ -144,57 +146,57 @@ pub(crate) mod set {
     pub(crate) const HANDLE: u32 = 1 << 6;
     pub(crate) const ATIME_NOW: u32 = 1 << 7;
     pub(crate) const MTIME_NOW: u32 = 1 << 8;
-    /// The time of change, by a kernel that keeps it.
+    /// The change time, from a kernel that maintains it.
     pub(crate) const CTIME: u32 = 1 << 10;
     pub(crate) const KILL_SET_IDS: u32 = 1 << 11;
-    /// Both times are set to now, as utime(2) asks for without times.
+    /// Both times are set to now, as by utime(2) without times.
     pub(crate) const TOUCH: u32 = ATIME | ATIME_NOW | MTIME | MTIME_NOW;
-    /// All that is changed.
+    /// All fields that the server changes.
     pub(crate) const ALL: u32 = MODE | UID | GID | SIZE | TOUCH;
 }
 
-/// Of an answer to OPEN: reads and writes go past the page cache.
+/// Flag of an answer to OPEN: reads and writes bypass the page cache.
 pub(crate) const OPEN_DIRECT_IO: u32 = 1 << 0;
-/// Of an answer to OPEN: what was read before stays in the page cache.
+/// Flag of an answer to OPEN: the page cache keeps what was read before.
 pub(crate) const OPEN_KEEP_CACHE: u32 = 1 << 1;
-/// Of a WRITE: it comes from the page cache, and was acknowledged before.
+/// Flag of WRITE: the data comes from the page cache and was acknowledged before.
 pub(crate) const WRITE_CACHE: u32 = 1 << 0;
-/// Of a WRITE: set-ID bits go.
+/// Flag of WRITE: set-ID bits must be removed.
 pub(crate) const WRITE_KILL_SET_IDS: u32 = 1 << 2;
-/// Of a FSYNC: only what is needed to read the contents.
+/// Flag of FSYNC: only data, and metadata that reading it needs.
 pub(crate) const FSYNC_DATA_ONLY: u32 = 1 << 0;
-/// In the place of an error, where a message answers no request: what the kernel knows of an inode is
-/// out of date.
+/// Code of a notification, in place of an error: the kernel's cached state of an inode is out of
+/// date.
 #[doc(alias = "FUSE_NOTIFY_INVAL_INODE")]
 pub(crate) const NOTICE_STALE_INODE: i32 = 2;
-/// Of a SETXATTR of an access control list: the set-group-ID bit goes.
+/// Flag of SETXATTR of an access control list: the set-group-ID bit must be removed.
 pub(crate) const XATTR_KILL_SET_GROUP_ID: u32 = 1 << 0;
 
-/// What a ring tells the kernel's FUSE.
+/// Commands of a ring to the kernel's FUSE.
 pub(crate) mod ring {
-    /// Here is memory for requests: the first is to be put there.
+    /// Registers memory for requests and asks for the first one.
     #[doc(alias = "FUSE_IO_URING_CMD_REGISTER")]
     pub(crate) const REGISTER: u32 = 1;
-    /// There is the answer, and the next request is to be put where it lies.
+    /// Gives the answer and asks for the next request in its place.
     #[doc(alias = "FUSE_IO_URING_CMD_COMMIT_AND_FETCH")]
     pub(crate) const ANSWER: u32 = 2;
 }
 
-/// What lies in front of the contents of a request that comes through a ring, and of its answer.
+/// The headers of a request that comes through a ring, and of its answer.
 #[doc(alias = "fuse_uring_req_header")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct RingHeader {
-    /// An [`InHeader`], and then an [`OutHeader`].
+    /// An [`InHeader`] first, later an [`OutHeader`].
     pub(crate) head: [u8; 128],
-    /// The arguments of the request, before what else belongs to it.
+    /// The arguments of the request, which precede its contents.
     pub(crate) arguments: [u8; 128],
     pub(crate) entry: RingEntry,
 }
 
 const _: () = assert!(size_of::<RingHeader>() == 288);
 
-/// Declares structures that are nothing but their bytes, and how many these are.
+/// Declares structures that consist only of their bytes, with their sizes.
 macro_rules! wire {
     ($($(#[$meta:meta])* $name:ident: $size:literal { $($field:ident: $type:ty,)* })*) => {
         $(
@@ -211,19 +213,20 @@ macro_rules! wire {
 }
 
 wire! {
-    /// In front of every request.
+    /// Precedes every request.
     InHeader: 40 {
         length: u32, opcode: u32, unique: u64, node: u64, uid: u32, gid: u32, pid: u32,
         extensions: u16, padding: u16,
     }
-    /// In front of every answer.
+    /// Precedes every answer.
     OutHeader: 16 { length: u32, error: i32, unique: u64, }
-    /// With [`NOTICE_STALE_INODE`]: from a negative offset on, attributes only.
+    /// Belongs to [`NOTICE_STALE_INODE`]. A negative offset means attributes only.
     StaleInode: 40 { header: OutHeader, node: u64, offset: i64, length: i64, }
-    /// Which request lies there, and how many bytes of contents the request or the answer has.
+    /// Identifies the request, and gives the number of bytes of contents of the request or the
+    /// answer.
     #[doc(alias = "fuse_uring_ent_in_out")]
     RingEntry: 32 { flags: u64, commit: u64, length: u32, padding: u32, reserved: u64, }
-    /// Goes with [`ring::REGISTER`] and [`ring::ANSWER`].
+    /// Argument of [`ring::REGISTER`] and [`ring::ANSWER`].
     #[doc(alias = "fuse_uring_cmd_req")]
     RingCommand: 24 { flags: u64, commit: u64, queue: u16, padding: [u8; 6], }
     Attributes: 88 {

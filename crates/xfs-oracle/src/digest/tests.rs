@@ -1,7 +1,7 @@
 use super::Digest;
 
 #[test]
-fn cutting_does_not_matter_and_bytes_do() {
+fn digest_depends_on_bytes_and_not_on_calls() {
     let digest = |parts: &[&[u8]]| {
         let mut digest = Digest::default();
         parts.iter().for_each(|part| digest.update(part));

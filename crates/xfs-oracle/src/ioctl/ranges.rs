@@ -1,15 +1,15 @@
 //! The ioctls on ranges of two files: clone, dedupe, exchange.
 
-#![allow(unsafe_code, reason = "ioctls are declared by their number and the layout of a buffer")]
+#![allow(unsafe_code, reason = "an ioctl needs its number and the layout of a buffer")]
 
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::{Errno, Result};
 use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
 
-/// A range of a file that is read from, and where it goes.
+/// A source range of one file, and its target offset in another.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Span {
+pub(crate) struct RangePair {
     pub(crate) from_offset: u64,
     pub(crate) to_offset: u64,
     pub(crate) length: u64,
@@ -28,7 +28,7 @@ const _: () = assert!(size_of::<CloneRange>() == 32);
 const CLONE: Opcode = opcode::write::<CloneRange>(0x94, 13);
 
 /// FICLONERANGE.
-pub(crate) fn clone_range(from: impl AsFd, to: impl AsFd, span: Span) -> Result<()> {
+pub(crate) fn clone_range(from: impl AsFd, to: impl AsFd, span: RangePair) -> Result<()> {
     let range = CloneRange {
         source: from.as_fd().as_raw_fd().into(),
         source_offset: span.from_offset,
@@ -39,7 +39,7 @@ pub(crate) fn clone_range(from: impl AsFd, to: impl AsFd, span: Span) -> Result<
     unsafe { ioctl(to, Setter::<CLONE, CloneRange>::new(range)) }
 }
 
-/// `struct file_dedupe_range` with one `struct file_dedupe_range_info` behind it.
+/// `struct file_dedupe_range`, followed by one `struct file_dedupe_range_info`.
 #[repr(C)]
 struct DedupeRange {
     source_offset: u64,
@@ -55,12 +55,12 @@ struct DedupeRange {
 }
 
 const _: () = assert!(size_of::<DedupeRange>() == 24 + 32);
-/// FIDEDUPERANGE; its number holds the size of the header alone.
+/// FIDEDUPERANGE. Its number contains the size of the header only.
 const DEDUPE: Opcode = opcode::read_write::<[u64; 3]>(0x94, 54);
 const DIFFERS: i32 = 1;
 
-/// FIDEDUPERANGE of one range; whether the bytes were the same.
-pub(crate) fn dedupe_range(from: impl AsFd, to: impl AsFd, span: Span) -> Result<bool> {
+/// Calls FIDEDUPERANGE for one range. Returns whether the bytes were equal.
+pub(crate) fn dedupe_range(from: impl AsFd, to: impl AsFd, span: RangePair) -> Result<bool> {
     let mut range = DedupeRange {
         source_offset: span.from_offset,
         length: span.length,
@@ -74,7 +74,7 @@ pub(crate) fn dedupe_range(from: impl AsFd, to: impl AsFd, span: Span) -> Result
         reserved: 0,
     };
     // SAFETY: the number belongs to `struct file_dedupe_range`, and `count` says that one
-    // destination stands behind it, which is what the kernel reads and writes at most.
+    // destination follows it, which is the most that the kernel reads and writes.
     unsafe { ioctl(from, Updater::<DEDUPE, DedupeRange>::new(&mut range))? };
     match range.status {
         0 => Ok(true),
@@ -98,7 +98,7 @@ const _: () = assert!(size_of::<ExchangeRange>() == 40);
 const EXCHANGE: Opcode = opcode::write::<ExchangeRange>(b'X', 129);
 
 /// XFS_IOC_EXCHANGE_RANGE.
-pub(crate) fn exchange_range(from: impl AsFd, to: impl AsFd, span: Span) -> Result<()> {
+pub(crate) fn exchange_range(from: impl AsFd, to: impl AsFd, span: RangePair) -> Result<()> {
     let range = ExchangeRange {
         file: from.as_fd().as_raw_fd(),
         padding: 0,

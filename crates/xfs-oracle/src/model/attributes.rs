@@ -9,9 +9,9 @@ use super::lists::{LIST_VERSION, LISTS};
 use super::operation::{Operation, Outcome, SetMode, pattern};
 use super::{Answer, Model, NodeId};
 
-/// A value longer than this is refused.
+/// A longer value is refused.
 const VALUE_MAX: usize = 65536;
-/// A name longer than this, its namespace included, is refused.
+/// A longer name, including its namespace, is refused.
 const NAME_MAX: usize = 255;
 
 impl Model {
@@ -39,7 +39,7 @@ impl Model {
                 }
                 let attributes = &mut self.change(id)?.attributes;
                 attributes.remove(name);
-                // What keeps a list is a name of its own.
+                // The attribute that stores a list has a name of its own.
                 if let Some(kind) = LISTS.into_iter().find(|kind| kind.kept_name() == name) {
                     attributes.remove(kind.name());
                 }
@@ -49,7 +49,7 @@ impl Model {
         }
     }
 
-    /// The node whose attribute may be changed.
+    /// Returns the node if its attribute may be changed.
     fn attribute_place(&self, path: &str, name: &str, length: usize) -> Result<NodeId, Errno> {
         if name.is_empty() || name.len() > NAME_MAX {
             return Err(Errno::RANGE);

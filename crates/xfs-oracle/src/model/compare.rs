@@ -1,4 +1,4 @@
-//! A model beside what a filesystem shows.
+//! Comparison of a model with a filesystem.
 
 use std::collections::BTreeMap;
 
@@ -10,31 +10,31 @@ use crate::view::{self, Time, Tree};
 /// A flag that the kernel shows for any inode with an attribute fork.
 const HAS_ATTRIBUTES: FileFlags = FileFlags::from_bits_retain(0x8000_0000);
 
-/// Which part of a volume is compared.
+/// The compared part of a volume.
 #[derive(Clone, Copy)]
-enum Part {
+enum ComparedPart {
     Everything {
         /// The earliest time that the clock may have given.
         since: Time,
     },
-    /// Neither contents nor times, which a crash may leave older than names.
+    /// Everything except contents and times, which a crash may leave older than names.
     Names,
 }
 
 impl Model {
-    /// What a volume shows that this model does not have, or the other way round. `folder` is the
-    /// path in the tree that stands for the model's root; `since` is the earliest time that the
-    /// clock may have given.
+    /// Returns the differences between a volume and this model. `folder` is the path in the tree
+    /// that corresponds to the model's root. `since` is the earliest time that the clock may have
+    /// given.
     pub fn differences(&self, tree: &Tree, folder: &str, since: Time) -> Differences {
-        self.compare(tree, folder, Part::Everything { since })
+        self.compare(tree, folder, ComparedPart::Everything { since })
     }
 
     /// The same without contents and times.
     pub fn differences_of_names(&self, tree: &Tree) -> Differences {
-        self.compare(tree, "", Part::Names)
+        self.compare(tree, "", ComparedPart::Names)
     }
 
-    fn compare(&self, tree: &Tree, folder: &str, part: Part) -> Differences {
+    fn compare(&self, tree: &Tree, folder: &str, part: ComparedPart) -> Differences {
         let mut differences = Differences::of(["model", "volume"]);
         let mut shown = BTreeMap::new();
         for (number, node) in &tree.nodes {
@@ -60,7 +60,7 @@ impl Model {
                 continue;
             };
             compare_names(node, found, &place, &mut differences);
-            if let Part::Everything { since } = part {
+            if let ComparedPart::Everything { since } = part {
                 compare_contents(node, found, (&place, since), &mut differences);
             }
         }
@@ -71,7 +71,7 @@ impl Model {
     }
 }
 
-/// A path as it looks from a folder.
+/// Returns a path relative to a folder.
 fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
     let rest = path.strip_prefix(folder)?;
     match rest.first() {
@@ -82,7 +82,7 @@ fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-fn compare_names(node: &Node, found: &view::Node, place: &str, differences: &mut Differences) {
+fn compare_names(node: &Node, found: &view::InodeView, place: &str, differences: &mut Differences) {
     if place != "/" {
         differences.field(place, "mode", &node.mode, &found.mode);
         differences.field(place, "links", &node.links, &found.links);
@@ -101,7 +101,7 @@ fn compare_names(node: &Node, found: &view::Node, place: &str, differences: &mut
     }
     let attributes = node.attributes.iter().map(|(name, value)| (name.as_bytes(), &***value));
     let shown = found.attributes.iter().map(|(name, value)| (&**name, &**value));
-    // mkfs.xfs leaves properties of the volume at its root.
+    // mkfs.xfs stores properties of the volume at its root.
     let is_property = |name: &[u8]| place == "/" && name.starts_with(b"trusted.xfs:");
     let shown = shown.filter(|(name, _)| !is_property(name));
     if !attributes.clone().eq(shown.clone()) {
@@ -119,7 +119,7 @@ fn compare_names(node: &Node, found: &view::Node, place: &str, differences: &mut
 
 fn compare_contents(
     node: &Node,
-    found: &view::Node,
+    found: &view::InodeView,
     about: (&str, Time),
     differences: &mut Differences,
 ) {
@@ -127,7 +127,7 @@ fn compare_contents(
     compare_time("access", node.accessed, found.accessed, about, differences);
     compare_time("modification", node.modified, found.modified, about, differences);
     if found.changed < since {
-        differences.add(format!("{place}: changed at {:?}, before it was made", found.changed));
+        differences.add(format!("{place}: changed at {:?}, before its creation", found.changed));
     }
     if let Some(opened) = &found.opened {
         let flag = FileFlags::PREALLOCATED;

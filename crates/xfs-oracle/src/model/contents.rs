@@ -1,4 +1,4 @@
-//! The bytes of a file in memory: blocks that hold something, and zeros everywhere else.
+//! The bytes of a file in memory: non-zero blocks, and zeros everywhere else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use crate::digest::{SECTOR_BYTES, SparseDigest};
 pub struct Bytes {
     block_bytes: u64,
     size: u64,
-    /// Every block is `block_bytes` long. What lies past the size is zero.
+    /// Every block is `block_bytes` long. Bytes past the size are zero.
     blocks: BTreeMap<u64, Arc<Vec<u8>>>,
 }
 
 impl Bytes {
-    /// An empty file on a volume with blocks of this size.
+    /// Creates an empty file on a volume with blocks of this size.
     pub fn new(block_bytes: u64) -> Self {
         Self { block_bytes, size: 0, blocks: BTreeMap::new() }
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// The bytes of a range, cut at the size.
+    /// Returns the bytes of a range, cut off at the size.
     pub fn read(&self, offset: u64, length: u64) -> Vec<u8> {
         let end = offset.saturating_add(length).min(self.size);
         let mut bytes = vec![0; end.saturating_sub(offset) as usize];
@@ -38,7 +38,7 @@ impl Bytes {
         bytes
     }
 
-    /// Puts bytes at an offset; the file grows if they end past its end.
+    /// Writes bytes at an offset. The file grows if they end past its end.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -47,7 +47,7 @@ impl Bytes {
         self.size = self.size.max(offset + bytes.len() as u64);
     }
 
-    /// Cuts or lengthens the file.
+    /// Truncates or extends the file.
     pub fn resize(&mut self, size: u64) {
         if size < self.size {
             let kept = size.div_ceil(self.block_bytes);
@@ -57,7 +57,7 @@ impl Bytes {
         self.size = size;
     }
 
-    /// Makes a range zeros, inside the size.
+    /// Zeros a range, up to the size.
     pub fn zero(&mut self, offset: u64, length: u64) {
         let end = offset.saturating_add(length);
         let (first, last) = (offset.div_ceil(self.block_bytes), end / self.block_bytes);
@@ -71,7 +71,7 @@ impl Bytes {
         }
     }
 
-    /// Takes whole blocks out; what follows moves down.
+    /// Removes whole blocks. The following ones move down.
     pub fn collapse(&mut self, offset: u64, length: u64) {
         let (first, count) = (offset / self.block_bytes, length / self.block_bytes);
         let mut rest = self.blocks.split_off(&first);
@@ -80,7 +80,7 @@ impl Bytes {
         self.size -= length;
     }
 
-    /// Puts whole blocks of zeros in; what follows moves up.
+    /// Inserts whole blocks of zeros. The following ones move up.
     pub fn insert(&mut self, offset: u64, length: u64) {
         let (first, count) = (offset / self.block_bytes, length / self.block_bytes);
         let moved = self.blocks.split_off(&first);
@@ -88,7 +88,7 @@ impl Bytes {
         self.size += length;
     }
 
-    /// A part of the file, which begins where a block does.
+    /// Returns a part of the file that starts at a block boundary.
     pub fn part(&self, offset: u64, length: u64) -> Self {
         let mut part = self.clone();
         part.resize(offset.saturating_add(length).min(self.size));
@@ -96,7 +96,7 @@ impl Bytes {
         part
     }
 
-    /// Puts a part where a block begins. What the part leaves of its last block becomes zeros.
+    /// Writes a part at a block boundary. The rest of its last block becomes zeros.
     pub fn paste(&mut self, offset: u64, part: &Self) {
         self.zero(offset, part.size.next_multiple_of(self.block_bytes));
         let first = offset / self.block_bytes;
@@ -105,7 +105,7 @@ impl Bytes {
         self.size = self.size.max(offset + part.size);
     }
 
-    /// A digest that holes and written zeros do not differ in.
+    /// Returns a digest that is the same for holes and written zeros.
     pub fn digest(&self) -> SparseDigest {
         let mut digest = SparseDigest::default();
         for (index, block) in &self.blocks {
@@ -116,7 +116,7 @@ impl Bytes {
         digest
     }
 
-    /// The sectors that are not all zeros, by their offset.
+    /// Returns the sectors that are not all zeros, by their offset.
     pub fn sectors(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.blocks.iter().flat_map(|(index, block)| {
             let start = index * self.block_bytes;
@@ -140,7 +140,7 @@ impl Bytes {
         }
     }
 
-    /// Zeros from `start` to `end`, in blocks that are there; both lie in one block.
+    /// Zeros the bytes from `start` to `end`, both in one block, if the block exists.
     fn zero_within(&mut self, start: u64, end: u64) {
         let index = start / self.block_bytes;
         let within = (start % self.block_bytes) as usize;
@@ -153,7 +153,7 @@ impl Bytes {
         }
     }
 
-    /// Cuts a range at the borders of blocks: block, range within it, range within the whole.
+    /// Splits a range at block boundaries: block, range within it, range within the whole.
     fn pieces(
         &self,
         offset: u64,

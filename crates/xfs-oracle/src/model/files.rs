@@ -2,18 +2,20 @@
 
 use rustix::io::Errno;
 
-use super::operation::{AllocationMode, Operation, Outcome, Ranges, Target, Way, bytes, pattern};
+use super::operation::{
+    AllocationMode, FileRanges, FileTarget, IoMode, Operation, Outcome, bytes, pattern,
+};
 use super::{Answer, Body, Bytes, Durable, Model, NodeId, Stamp};
 use crate::digest::{SECTOR_BYTES, SparseDigest};
 use crate::ioctl::FileFlags;
 use crate::model::operation::Abilities;
 
-/// No file is larger.
+/// The largest file size.
 const SIZE_MAX: u64 = i64::MAX as u64;
 
-/// Why a file is opened.
+/// The purpose of opening a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
+enum FileAccess {
     Read,
     Write,
 }
@@ -22,7 +24,7 @@ impl Model {
     pub(super) fn perform_on_files(&mut self, operation: &Operation) -> Answer {
         match operation {
             Operation::Open { slot, path } => {
-                let id = self.open(path, Access::Write)?;
+                let id = self.open(path, FileAccess::Write)?;
                 self.put(*slot, Some(id))
             }
             Operation::Close { slot } => match self.slot(*slot) {
@@ -30,7 +32,7 @@ impl Model {
                 None => Err(Errno::BADF),
             },
             Operation::Write { file, offset, length, number } => {
-                let id = self.target(file, Access::Write)?;
+                let id = self.target(file, FileAccess::Write)?;
                 if *length > 0 {
                     let bytes = pattern(*number, *offset, *length as usize);
                     self.contents_mut(id)?.write(*offset, &bytes);
@@ -38,15 +40,16 @@ impl Model {
                 Ok(Outcome::Done)
             }
             Operation::Read { file, offset, length } => {
-                let id = self.target(file, Access::Read)?;
+                let id = self.target(file, FileAccess::Read)?;
                 let found = self.contents(id)?.read(*offset, *length);
                 self.access(id);
                 Ok(bytes(&found))
             }
             Operation::WritePieces { file, offset, lengths, number, way } => {
-                let id = self.target(file, Access::Write)?;
+                let id = self.target(file, FileAccess::Write)?;
                 let length: u64 = lengths.iter().sum();
-                if *way == Way::Direct && !(offset | length).is_multiple_of(SECTOR_BYTES as u64) {
+                if *way == IoMode::Direct && !(offset | length).is_multiple_of(SECTOR_BYTES as u64)
+                {
                     return Err(Errno::INVAL);
                 }
                 let bytes = pattern(*number, *offset, length as usize);
@@ -54,14 +57,14 @@ impl Model {
                 Ok(Outcome::Done)
             }
             Operation::ReadPieces { file, offset, lengths, .. } => {
-                let id = self.target(file, Access::Read)?;
+                let id = self.target(file, FileAccess::Read)?;
                 let found = self.contents(id)?.read(*offset, lengths.iter().sum());
                 self.access(id);
                 Ok(bytes(&found))
             }
             Operation::Scan { file, offset } => self.scan(file, *offset),
             Operation::Truncate { file, size } => {
-                let id = self.target(file, Access::Write)?;
+                let id = self.target(file, FileAccess::Write)?;
                 if *size > SIZE_MAX {
                     return Err(Errno::INVAL);
                 }
@@ -69,7 +72,7 @@ impl Model {
                 let before = self.node(id)?.modified;
                 self.contents_mut(id)?.resize(*size);
                 if is_same {
-                    // ftruncate takes the time also then, truncate does not.
+                    // In this case ftruncate also updates the time, and truncate does not.
                     let node = self.change(id)?;
                     node.modified = Stamp::Unknown;
                     if before == Stamp::Clock {
@@ -79,7 +82,7 @@ impl Model {
                 Ok(Outcome::Done)
             }
             Operation::Allocate { file, mode, offset, length } => {
-                let id = self.target(file, Access::Write)?;
+                let id = self.target(file, FileAccess::Write)?;
                 self.allocate(id, *mode, (*offset, *length))
             }
             Operation::Clone(ranges) => self.clone_range(ranges),
@@ -90,8 +93,8 @@ impl Model {
         }
     }
 
-    fn scan(&mut self, file: &Target, offset: u64) -> Answer {
-        let id = self.target(file, Access::Read)?;
+    fn scan(&mut self, file: &FileTarget, offset: u64) -> Answer {
+        let id = self.target(file, FileAccess::Read)?;
         let contents = self.contents(id)?;
         if offset >= contents.size() {
             return Err(Errno::NXIO);
@@ -107,7 +110,7 @@ impl Model {
     fn sync(&self, durable: &Durable) -> Answer {
         match durable {
             Durable::File(target) | Durable::Contents(target) => {
-                self.target(target, Access::Read)?;
+                self.target(target, FileAccess::Read)?;
             }
             Durable::Directory(path) => match self.node(self.lookup(path)?)?.body {
                 Body::Directory { .. } => {}
@@ -119,26 +122,26 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// The file that a target means.
-    pub fn file(&self, target: &Target) -> Result<NodeId, Errno> {
-        self.target(target, Access::Read)
+    /// Returns the file of a target.
+    pub fn file(&self, target: &FileTarget) -> Result<NodeId, Errno> {
+        self.target(target, FileAccess::Read)
     }
 
-    fn target(&self, target: &Target, access: Access) -> Result<NodeId, Errno> {
+    fn target(&self, target: &FileTarget, access: FileAccess) -> Result<NodeId, Errno> {
         match target {
-            Target::Slot(slot) => self.slot(*slot).ok_or(Errno::BADF),
-            Target::Path(path) => self.open(path, access),
+            FileTarget::Slot(slot) => self.slot(*slot).ok_or(Errno::BADF),
+            FileTarget::Path(path) => self.open(path, access),
         }
     }
 
-    fn open(&self, path: &str, access: Access) -> Result<NodeId, Errno> {
+    fn open(&self, path: &str, access: FileAccess) -> Result<NodeId, Errno> {
         let id = self.lookup(path)?;
         let node = self.node(id)?;
         match (&node.body, access) {
             (Body::Symlink(_), _) => Err(Errno::LOOP),
             (Body::Directory { .. }, _) => Err(Errno::ISDIR),
             (Body::Special, _) => Err(Errno::INVAL),
-            (_, Access::Write) if node.is_fixed() => Err(Errno::PERM),
+            (_, FileAccess::Write) if node.is_fixed() => Err(Errno::PERM),
             _ => Ok(id),
         }
     }
@@ -147,7 +150,7 @@ impl Model {
         self.node(id)?.contents().ok_or(Errno::ISDIR)
     }
 
-    /// The contents, to be changed at the time of the clock.
+    /// Returns the contents, for a change at the time of the clock.
     fn contents_mut(&mut self, id: NodeId) -> Result<&mut Bytes, Errno> {
         let node = self.modify(id)?;
         node.has_space = true;
@@ -229,19 +232,20 @@ impl Model {
         Ok(())
     }
 
-    /// Both files of an operation on ranges, which only some volumes have.
-    fn both(&self, ranges: &Ranges, ability: Abilities) -> Result<(NodeId, NodeId), Errno> {
-        let access = if ability == Abilities::EXCHANGE { Access::Write } else { Access::Read };
+    /// Returns both files of an operation on ranges, which only some volumes support.
+    fn both(&self, ranges: &FileRanges, ability: Abilities) -> Result<(NodeId, NodeId), Errno> {
+        let access =
+            if ability == Abilities::EXCHANGE { FileAccess::Write } else { FileAccess::Read };
         let from = self.target(&ranges.from, access)?;
-        let to = self.target(&ranges.to, Access::Write)?;
+        let to = self.target(&ranges.to, FileAccess::Write)?;
         if !self.features.abilities.contains(ability) {
             return Err(Errno::OPNOTSUPP);
         }
         Ok((from, to))
     }
 
-    /// Checks ranges as the kernel does before it shares blocks; gives the length.
-    fn sharable(&self, ranges: &Ranges, ids: (NodeId, NodeId)) -> Result<u64, Errno> {
+    /// Checks ranges as the kernel does before it shares blocks. Returns the length.
+    fn sharable(&self, ranges: &FileRanges, ids: (NodeId, NodeId)) -> Result<u64, Errno> {
         let (from, to) = (ranges.from_offset, ranges.to_offset);
         let from_size = self.contents(ids.0)?.size();
         let length = match ranges.length {
@@ -267,7 +271,7 @@ impl Model {
         Ok(length)
     }
 
-    fn clone_range(&mut self, ranges: &Ranges) -> Answer {
+    fn clone_range(&mut self, ranges: &FileRanges) -> Answer {
         let (from, to) = self.both(ranges, Abilities::REFLINK)?;
         let length = self.sharable(ranges, (from, to))?;
         if length == 0 {
@@ -284,11 +288,12 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// A file that becomes all that another one is takes its hint for copies on write, if it has none.
+    /// A file that becomes a full clone of another one inherits its copy-on-write hint, if it has
+    /// none.
     fn hand_on_hint(
         &mut self,
         (from, to): (NodeId, NodeId),
-        ranges: &Ranges,
+        ranges: &FileRanges,
         length: u64,
     ) -> Result<(), Errno> {
         let is_whole = (ranges.from_offset, ranges.to_offset) == (0, 0)
@@ -305,7 +310,7 @@ impl Model {
         Ok(())
     }
 
-    fn deduplicate(&mut self, ranges: &Ranges) -> Answer {
+    fn deduplicate(&mut self, ranges: &FileRanges) -> Answer {
         let (from, to) = self.both(ranges, Abilities::REFLINK)?;
         let length = self.sharable(ranges, (from, to))?;
         let end = ranges.to_offset.checked_add(length).ok_or(Errno::INVAL)?;
@@ -321,7 +326,7 @@ impl Model {
         Ok(Outcome::Compared(is_same))
     }
 
-    fn exchange(&mut self, ranges: &Ranges) -> Answer {
+    fn exchange(&mut self, ranges: &FileRanges) -> Answer {
         let (from, to) = self.both(ranges, Abilities::EXCHANGE)?;
         let (sizes, length) =
             ((self.contents(from)?.size(), self.contents(to)?.size()), ranges.length);

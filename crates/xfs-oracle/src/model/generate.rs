@@ -1,8 +1,8 @@
-//! Seeded histories: what a user, a program or a malicious test might ask for next.
+//! Seeded histories: the operations that a user, a program or a malicious test might perform next.
 //!
-//! One seed gives one history for one model. A seed also decides which operations are frequent in
-//! its history and which are missing, and how many names a directory gets: what only happens when many
-//! operations of one kind follow each other is found so, and not by a mean of everything.
+//! A seed gives one history for one model. It also determines which operations are frequent in its
+//! history and which are missing, and how many names a directory gets. This finds errors that need
+//! many operations of one kind in a row, which an average mix would not.
 
 mod files;
 mod lists;
@@ -13,11 +13,11 @@ use super::operation::{Features, Operation};
 use super::{Body, Model, NodeId, ROOT};
 use crate::populate::Random;
 
-/// Makes one operation, if the model has what it takes.
-type Maker = fn(&mut Generator, &Model) -> Option<Operation>;
+/// Makes one operation, if the model allows it.
+type OperationMaker = fn(&mut Generator, &Model) -> Option<Operation>;
 
-/// How often each kind of operation is chosen, before the seed has its say.
-const MAKERS: [(u64, Maker); 31] = [
+/// Base weights of the operations, before the seed changes them.
+const MAKERS: [(u64, OperationMaker); 31] = [
     (12, Generator::create),
     (6, Generator::make_directory),
     (3, Generator::make_node),
@@ -51,30 +51,31 @@ const MAKERS: [(u64, Maker); 31] = [
     (4, Generator::sync),
 ];
 
-/// What a path should lead to.
+/// The node to which a path should lead.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Want {
+enum WantedNode {
     Anything,
     File,
     Directory,
-    /// Whatever can be opened without waiting for somebody else, or refused.
+    /// Any node that can be opened without waiting for another process, or whose opening is
+    /// refused.
     Openable,
 }
 
-/// Makes histories.
+/// Generates histories.
 #[derive(Debug, Clone)]
 pub struct Generator {
     random: Random,
     weights: [u64; MAKERS.len()],
-    /// How many names a directory may get.
+    /// The number of names that a directory may get.
     names: u64,
-    /// What the next write writes.
+    /// The pattern number of the next write.
     number: u64,
     has_default_lists: bool,
 }
 
 impl Generator {
-    /// The history of a seed.
+    /// Creates the history of a seed.
     pub fn new(seed: u64, features: Features) -> Self {
         let mut random = Random::new(seed ^ features.block_bytes << 32);
         let names = [8, 40, 40, 300].get(random.below(4) as usize).copied().unwrap_or(8);
@@ -86,19 +87,20 @@ impl Generator {
         Self { random, weights, names, number: seed << 20, has_default_lists: true }
     }
 
-    /// The same without default access control lists: a crash can take a long list from the file that was
-    /// to inherit it.
+    /// Returns the generator without default access control lists. A crash can take a long list
+    /// from the file that was to inherit it.
     #[must_use]
     pub fn without_default_lists(mut self) -> Self {
         self.has_default_lists = false;
         self
     }
 
-    /// A history of contents alone: a few files that are written, read, cut, moved and shared.
+    /// Creates a history of contents only: a few files that are written, read, truncated, moved and
+    /// shared.
     pub fn of_contents(seed: u64, features: Features) -> Self {
         let mut generator = Self::new(seed, features);
         generator.names = 4;
-        let kept: [Maker; 13] = [
+        let kept: [OperationMaker; 13] = [
             Self::create,
             Self::open,
             Self::close,
@@ -121,7 +123,7 @@ impl Generator {
         generator
     }
 
-    /// The next operation.
+    /// Returns the next operation.
     pub fn next(&mut self, model: &Model) -> Operation {
         loop {
             let mut left = self.random.below(self.weights.iter().sum());
@@ -150,17 +152,17 @@ impl Generator {
         self.number
     }
 
-    /// A path that leads to something, by a way down that chance chose.
-    fn existing(&mut self, model: &Model, want: Want) -> Option<String> {
+    /// Returns a path to an existing node, found by a random descent.
+    fn existing(&mut self, model: &Model, want: WantedNode) -> Option<String> {
         const ATTEMPTS: usize = 12;
         (0..ATTEMPTS).find_map(|_| {
             let (path, id) = self.descend(model);
             let node = model.node(id).ok()?;
             let fits = match want {
-                Want::Anything => id != ROOT,
-                Want::File => matches!(node.body, Body::File(_)),
-                Want::Directory => node.is_directory(),
-                Want::Openable => id != ROOT && !matches!(node.body, Body::Special),
+                WantedNode::Anything => id != ROOT,
+                WantedNode::File => matches!(node.body, Body::File(_)),
+                WantedNode::Directory => node.is_directory(),
+                WantedNode::Openable => id != ROOT && !matches!(node.body, Body::Special),
             };
             fits.then_some(path)
         })
@@ -184,20 +186,20 @@ impl Generator {
         (path, at)
     }
 
-    /// A file that is there mostly, and by a slot now and then.
-    fn target(&mut self, model: &Model) -> Option<super::Target> {
-        use super::{SLOTS, Target};
+    /// Returns a mostly existing file, sometimes by a slot.
+    fn target(&mut self, model: &Model) -> Option<super::FileTarget> {
+        use super::{FileTarget, SLOTS};
         if self.chance(5) {
             let slot = self.random.below(SLOTS as u64) as usize;
-            return model.slot(slot).map(|_| Target::Slot(slot));
+            return model.slot(slot).map(|_| FileTarget::Slot(slot));
         }
-        let want = if self.chance(40) { Want::Openable } else { Want::File };
-        self.existing(model, want).map(Target::Path)
+        let want = if self.chance(40) { WantedNode::Openable } else { WantedNode::File };
+        self.existing(model, want).map(FileTarget::Path)
     }
 
-    /// A path for something new; now and then one that is taken, or that leads nowhere.
+    /// Returns a path for a new node. Sometimes it exists already, or has a missing parent.
     fn vacant(&mut self, model: &Model) -> Option<String> {
-        let want = if self.chance(60) { Want::Openable } else { Want::Directory };
+        let want = if self.chance(60) { WantedNode::Openable } else { WantedNode::Directory };
         let folder = self.existing(model, want)?;
         let depth = folder.split('/').count();
         let folder = if depth > 6 || self.chance(3) { String::new() } else { folder };

@@ -1,6 +1,7 @@
 //! The rules of access control lists.
 //!
-//! A list is kept as Linux shows it, as two attributes: in the form of programs, and as XFS stores it.
+//! A list is stored as Linux shows it, as two attributes: in the form for programs, and in that of
+//! XFS.
 
 use std::sync::Arc;
 
@@ -11,11 +12,11 @@ use super::operation::{ListEntry, ListKind, Outcome, list_value};
 use super::{Answer, Model, Node, NodeId};
 
 pub(super) const LISTS: [ListKind; 2] = [ListKind::Access, ListKind::Default];
-/// The version that Linux knows.
+/// The version of Linux.
 pub(super) const LIST_VERSION: u32 = 2;
-/// More entries do not fit into an attribute.
+/// More entries do not fit in an attribute.
 const ENTRIES_MAX: usize = (65_536 - 4) / 12;
-/// The number in an entry that is for nobody by number.
+/// The ID in an entry that needs none.
 const NOBODY: u32 = u32::MAX;
 
 const OWNER: u16 = 0x01;
@@ -28,7 +29,7 @@ const OTHER: u16 = 0x20;
 const PERMISSIONS: u32 = 0o777;
 
 impl Model {
-    /// Sets a list; one without entries is none.
+    /// Sets a list. A list without entries removes it.
     pub(super) fn set_list(
         &mut self,
         (path, kind): (&str, ListKind),
@@ -62,7 +63,7 @@ impl Model {
         let has_one =
             [kind.name(), kind.kept_name()].into_iter().any(|name| attributes.contains_key(name));
         if entries.is_empty() && !has_one {
-            // That changes nothing, so that a sync of the file promises nothing that came before.
+            // Nothing changes, so a sync of the file promises nothing about earlier changes.
             return Ok(Outcome::Done);
         }
         let node = self.change(id)?;
@@ -70,13 +71,13 @@ impl Model {
         if is_for_mode {
             node.mode = node.mode & !PERMISSIONS | mode_of(entries);
         }
-        // Permission bits say the same.
+        // The permission bits have the same information.
         let is_kept = !entries.is_empty() && (!is_for_mode || !is_minimal(entries));
         node.put_list(kind, is_kept.then_some(entries));
         Ok(Outcome::Done)
     }
 
-    /// A new node with what it takes from the default list of its directory.
+    /// Returns a new node with the lists inherited from its directory.
     pub(super) fn inherit_lists(&self, folder: NodeId, mut node: Node) -> Result<Node, Errno> {
         let Some(mut entries) = self.node(folder)?.list(ListKind::Default) else { return Ok(node) };
         if node.kind() == FileType::Symlink {
@@ -98,7 +99,7 @@ impl Model {
 }
 
 impl Node {
-    #[allow(clippy::little_endian_bytes, reason = "Linux has lists little-endian")]
+    #[allow(clippy::little_endian_bytes, reason = "lists are little-endian in Linux")]
     fn list(&self, kind: ListKind) -> Option<Vec<ListEntry>> {
         let value = self.attributes.get(kind.name())?;
         let (entries, _) = value.get(4..)?.as_chunks::<8>();
@@ -131,7 +132,7 @@ impl Node {
         self.attributes.insert(kind.kept_name().to_owned(), Arc::new(kept));
     }
 
-    /// Lets the list say what the permission bits have become.
+    /// Updates the list to the permission bits.
     pub(super) fn limit_list(&mut self) {
         let Some(mut entries) = self.list(ListKind::Access) else { return };
         for (shift, entry) in shown(&mut entries) {
@@ -141,7 +142,7 @@ impl Node {
     }
 }
 
-/// Whether an entry can be read at all.
+/// Returns whether an entry is well-formed.
 fn is_readable(entry: &ListEntry) -> bool {
     match entry.tag {
         OWNER | OWNING_GROUP | MASK | OTHER => true,
@@ -150,7 +151,8 @@ fn is_readable(entry: &ListEntry) -> bool {
     }
 }
 
-/// Whether there is what must be there, in its order: users and groups by number need a mask.
+/// Returns whether the required entries exist, in order. Entries for users and groups by ID need a
+/// mask.
 fn is_valid(entries: &[ListEntry]) -> bool {
     let tags: Vec<u16> = entries.iter().map(|entry| entry.tag).collect();
     let count = |tag| tags.iter().filter(|found| **found == tag).count();
@@ -166,7 +168,7 @@ fn is_minimal(entries: &[ListEntry]) -> bool {
     entries.iter().all(|entry| matches!(entry.tag, OWNER | OWNING_GROUP | OTHER))
 }
 
-/// The entries that permission bits show, with how far to the left.
+/// Returns the entries that the permission bits show, each with its shift.
 fn shown(entries: &mut [ListEntry]) -> impl Iterator<Item = (u32, &mut ListEntry)> {
     let has_mask = entries.iter().any(|entry| entry.tag == MASK);
     entries.iter_mut().filter_map(move |entry| {

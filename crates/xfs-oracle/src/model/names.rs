@@ -1,4 +1,4 @@
-//! The rules of names: making, linking, renaming and removing them.
+//! The rules of names: creating, linking, renaming and removing them.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,28 @@ use rustix::io::Errno;
 
 use super::contents::Bytes;
 use super::operation::{Operation, Outcome, RenameMode, names};
-use super::{Answer, Body, Model, Node, NodeId, ROOT, Settings};
+use super::{Answer, Body, Model, Node, NodeId, NodeSettings, ROOT};
 use crate::ioctl::FileFlags;
 
-/// A name longer than this is refused.
+/// A longer name is refused.
 const NAME_MAX: usize = 255;
-/// A target this long is refused.
+/// A target of this length is refused.
 const TARGET_END: usize = 1024;
 
 const SET_GROUP_ID: u32 = 0o2000;
 
-/// What new inodes take from their directory, besides project and hints.
+/// Flags that new inodes inherit from their directory, in addition to project and hints.
 const INHERITED: FileFlags =
     FileFlags::SYNC.union(FileFlags::NOATIME).union(FileFlags::NODUMP).union(FileFlags::NODEFRAG);
 
-/// A directory and a name in it, which may lead somewhere.
-struct Place {
+/// A directory and a name in it, which may refer to a node.
+struct EntryLocation {
     folder: NodeId,
     name: String,
     node: Option<NodeId>,
 }
 
-impl Place {
+impl EntryLocation {
     fn existing(&self) -> Result<NodeId, Errno> {
         self.node.ok_or(Errno::NOENT)
     }
@@ -69,46 +69,46 @@ impl Model {
         }
     }
 
-    /// The node that a path leads to; a link in the last place is that link.
+    /// Returns the node of a path. A symbolic link in the last component is not followed.
     pub(super) fn lookup(&self, path: &str) -> Result<NodeId, Errno> {
-        if path.is_empty() { Ok(ROOT) } else { self.place(path)?.existing() }
+        if path.is_empty() { Ok(ROOT) } else { self.location(path)?.existing() }
     }
 
-    fn place(&self, path: &str) -> Result<Place, Errno> {
+    fn location(&self, path: &str) -> Result<EntryLocation, Errno> {
         let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
         let mut folder = ROOT;
         for name in folders.split('/').filter(|name| !name.is_empty()) {
             folder = self.find(folder, name)?.ok_or(Errno::NOENT)?;
         }
         let node = self.find(folder, name)?;
-        Ok(Place { folder, name: name.to_owned(), node })
+        Ok(EntryLocation { folder, name: name.to_owned(), node })
     }
 
     fn find(&self, folder: NodeId, name: &str) -> Result<Option<NodeId>, Errno> {
         match &self.node(folder)?.body {
             Body::Directory { .. } if name.len() > NAME_MAX => Err(Errno::NAMETOOLONG),
             Body::Directory { entries, .. } => Ok(entries.get(name).copied()),
-            // Targets are one name that leads nowhere.
+            // Targets are single names that do not exist.
             Body::Symlink(target) if target.len() > NAME_MAX => Err(Errno::NAMETOOLONG),
             Body::Symlink(_) => Err(Errno::NOENT),
             _ => Err(Errno::NOTDIR),
         }
     }
 
-    /// Whether a name may be added to a directory.
+    /// Checks that a name may be added to a directory.
     fn may_add(&self, folder: NodeId) -> Result<(), Errno> {
         let folder = self.node(folder)?;
         if folder.is_immutable() { Err(Errno::PERM) } else { Ok(()) }
     }
 
-    /// Whether a name may be taken from a directory.
+    /// Checks that a name may be removed from a directory.
     fn may_remove(&self, folder: NodeId, node: NodeId) -> Result<(), Errno> {
         let is_fixed = self.node(folder)?.is_fixed() || self.node(node)?.is_fixed();
         if is_fixed { Err(Errno::PERM) } else { Ok(()) }
     }
 
-    /// Whether a directory that hands its project down may hold a node. Special files that never
-    /// got a project may be anywhere.
+    /// Checks that a directory with an inherited project may contain a node. Special files that
+    /// never got a project may be anywhere.
     fn may_hold(&self, folder: NodeId, node: NodeId) -> Result<(), Errno> {
         let (folder, node) = (&self.node(folder)?.settings, self.node(node)?);
         let project_id = node.settings.project_id;
@@ -128,15 +128,15 @@ impl Model {
     }
 
     fn make(&mut self, path: &str, node: Node) -> Answer {
-        let place = self.place(path)?;
-        if place.node.is_some() {
+        let location = self.location(path)?;
+        if location.node.is_some() {
             return Err(Errno::EXIST);
         }
-        self.may_add(place.folder)?;
-        let node = self.inherit(place.folder, node)?;
-        let node = self.inherit_lists(place.folder, node)?;
+        self.may_add(location.folder)?;
+        let node = self.inherit(location.folder, node)?;
+        let node = self.inherit_lists(location.folder, node)?;
         let id = self.add(node);
-        self.enter(&place, id)?;
+        self.enter(&location, id)?;
         Ok(Outcome::Done)
     }
 
@@ -146,20 +146,20 @@ impl Model {
         }
         let mode = FileType::Symlink.as_raw_mode() | 0o777;
         let node = Node::new(mode, Body::Symlink(target.to_vec()));
-        let place = self.place(path)?;
-        if place.node.is_some() {
+        let location = self.location(path)?;
+        if location.node.is_some() {
             return Err(Errno::EXIST);
         }
-        self.may_add(place.folder)?;
+        self.may_add(location.folder)?;
         if target.len() >= TARGET_END {
             return Err(Errno::NAMETOOLONG);
         }
-        let settings = self.node(place.folder)?.settings;
+        let settings = self.node(location.folder)?.settings;
         let is_refused = settings.flags.contains(FileFlags::NOSYMLINKS);
         if is_refused { Err(Errno::PERM) } else { self.make(path, node) }
     }
 
-    /// A new node with what it takes from its directory.
+    /// Returns a new node with the attributes inherited from its directory.
     fn inherit(&self, folder: NodeId, mut node: Node) -> Result<Node, Errno> {
         let parent = self.node(folder)?;
         if parent.mode & SET_GROUP_ID != 0 {
@@ -179,40 +179,40 @@ impl Model {
         Ok(node)
     }
 
-    /// Puts a node under a name that leads nowhere yet.
-    fn enter(&mut self, place: &Place, id: NodeId) -> Result<(), Errno> {
+    /// Adds a node under an unused name.
+    fn enter(&mut self, location: &EntryLocation, id: NodeId) -> Result<(), Errno> {
         let is_directory = match &mut self.change(id)?.body {
             Body::Directory { parent, .. } => {
-                *parent = place.folder;
+                *parent = location.folder;
                 true
             }
             _ => false,
         };
-        let folder = self.modify(place.folder)?;
+        let folder = self.modify(location.folder)?;
         folder.links += u32::from(is_directory);
         if let Body::Directory { entries, .. } = &mut folder.body {
-            entries.insert(place.name.clone(), id);
+            entries.insert(location.name.clone(), id);
         }
         Ok(())
     }
 
-    /// Takes a name away. The links of the node stay as they are.
-    fn leave(&mut self, place: &Place, id: NodeId) -> Result<(), Errno> {
+    /// Removes a name. The link count of the node stays.
+    fn leave(&mut self, location: &EntryLocation, id: NodeId) -> Result<(), Errno> {
         let is_directory = self.node(id)?.is_directory();
-        let folder = self.modify(place.folder)?;
+        let folder = self.modify(location.folder)?;
         folder.links -= u32::from(is_directory);
         if let Body::Directory { entries, .. } = &mut folder.body {
-            entries.remove(&place.name);
+            entries.remove(&location.name);
         }
         Ok(())
     }
 
     fn link(&mut self, id: NodeId, path: &str) -> Answer {
-        let place = self.place(path)?;
-        if place.node.is_some() {
+        let location = self.location(path)?;
+        if location.node.is_some() {
             return Err(Errno::EXIST);
         }
-        self.may_add(place.folder)?;
+        self.may_add(location.folder)?;
         let node = self.node(id)?;
         if node.is_fixed() || node.is_directory() {
             return Err(Errno::PERM);
@@ -220,38 +220,38 @@ impl Model {
         if node.links == 0 && !node.is_linkable {
             return Err(Errno::NOENT);
         }
-        self.may_hold(place.folder, id)?;
+        self.may_hold(location.folder, id)?;
         let node = self.change(id)?;
         node.links += 1;
         node.is_linkable = false;
-        self.enter(&place, id)?;
+        self.enter(&location, id)?;
         Ok(Outcome::Done)
     }
 
     fn unlink(&mut self, path: &str) -> Answer {
-        let place = self.place(path)?;
-        let id = place.existing()?;
-        self.may_remove(place.folder, id)?;
+        let location = self.location(path)?;
+        let id = location.existing()?;
+        self.may_remove(location.folder, id)?;
         if self.node(id)?.is_directory() {
             return Err(Errno::ISDIR);
         }
-        self.leave(&place, id)?;
+        self.leave(&location, id)?;
         self.change(id)?.links -= 1;
         self.settle(id);
         Ok(Outcome::Done)
     }
 
     fn remove_directory(&mut self, path: &str) -> Answer {
-        let place = self.place(path)?;
-        let id = place.existing()?;
-        self.may_remove(place.folder, id)?;
+        let location = self.location(path)?;
+        let id = location.existing()?;
+        self.may_remove(location.folder, id)?;
         if !self.node(id)?.is_directory() {
             return Err(Errno::NOTDIR);
         }
         if !self.is_empty(id)? {
             return Err(Errno::NOTEMPTY);
         }
-        self.leave(&place, id)?;
+        self.leave(&location, id)?;
         self.change(id)?.links = 0;
         self.settle(id);
         Ok(Outcome::Done)
@@ -285,7 +285,7 @@ impl Model {
     }
 
     fn rename(&mut self, from: &str, to: &str, mode: RenameMode) -> Answer {
-        let (old, new) = (self.place(from)?, self.place(to)?);
+        let (old, new) = (self.location(from)?, self.location(to)?);
         let source = old.existing()?;
         match (mode, new.node) {
             (RenameMode::NoReplace, Some(_)) => return Err(Errno::EXIST),
@@ -312,7 +312,7 @@ impl Model {
         self.may_hold(new.folder, source)?;
         match (mode, new.node) {
             (RenameMode::Exchange, Some(target)) => {
-                // What comes back in exchange is not asked for its project.
+                // In an exchange, the project of the replaced node is not checked.
                 self.exchange_names((&old, source), (&new, target))
             }
             _ => self.move_name((&old, source), &new, mode),
@@ -321,7 +321,7 @@ impl Model {
 
     fn may_replace(
         &self,
-        (new, target): (&Place, NodeId),
+        (new, target): (&EntryLocation, NodeId),
         source: NodeId,
         mode: RenameMode,
     ) -> Result<(), Errno> {
@@ -332,7 +332,7 @@ impl Model {
         match (self.node(source)?.is_directory(), self.node(target)?.is_directory()) {
             (true, false) => Err(Errno::NOTDIR),
             (false, true) => Err(Errno::ISDIR),
-            // XFS says EEXIST where others say ENOTEMPTY; the project is looked at before.
+            // XFS returns EEXIST where others return ENOTEMPTY. It checks the project first.
             _ if !self.is_empty(target)? => {
                 self.may_hold(new.folder, source)?;
                 Err(Errno::EXIST)
@@ -341,7 +341,7 @@ impl Model {
         }
     }
 
-    /// Whether `above` is `below` or one of the directories around it.
+    /// Returns whether `above` is `below` or one of its ancestors.
     fn holds(&self, above: NodeId, below: NodeId) -> Result<bool, Errno> {
         let mut at = below;
         loop {
@@ -355,13 +355,17 @@ impl Model {
         }
     }
 
-    fn exchange_names(&mut self, old: (&Place, NodeId), new: (&Place, NodeId)) -> Answer {
+    fn exchange_names(
+        &mut self,
+        old: (&EntryLocation, NodeId),
+        new: (&EntryLocation, NodeId),
+    ) -> Answer {
         self.leave(old.0, old.1)?;
         self.leave(new.0, new.1)?;
         self.enter(old.0, new.1)?;
         self.enter(new.0, old.1)?;
         for id in [old.1, new.1] {
-            // A directory that gets another parent notes it as a change of its contents.
+            // Getting another parent counts as a change of a directory's contents.
             if old.0.folder != new.0.folder && self.node(id)?.is_directory() {
                 self.modify(id)?;
             }
@@ -369,7 +373,12 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    fn move_name(&mut self, old: (&Place, NodeId), new: &Place, mode: RenameMode) -> Answer {
+    fn move_name(
+        &mut self,
+        old: (&EntryLocation, NodeId),
+        new: &EntryLocation,
+        mode: RenameMode,
+    ) -> Answer {
         if let Some(target) = new.node {
             self.leave(new, target)?;
             let node = self.change(target)?;
@@ -380,7 +389,7 @@ impl Model {
         self.enter(new, old.1)?;
         if mode == RenameMode::Whiteout {
             let node = Node::new(FileType::CharacterDevice.as_raw_mode(), Body::Special);
-            // From where the other one goes, not from where it comes to stand itself.
+            // It inherits from the target's directory, not from its own.
             let node = self.inherit(new.folder, node)?;
             let whiteout = self.add(node);
             self.enter(old.0, whiteout)?;
@@ -389,7 +398,7 @@ impl Model {
     }
 }
 
-fn inherit_flags(from: &Settings, to: &mut Settings, is_directory: bool) {
+fn inherit_flags(from: &NodeSettings, to: &mut NodeSettings, is_directory: bool) {
     to.flags |= from.flags & INHERITED;
     if is_directory {
         to.flags |= from.flags & (FileFlags::PROJECT_INHERIT | FileFlags::REALTIME_INHERIT);

@@ -1,7 +1,7 @@
-//! What can be done to a filesystem, as values: a history is a list of them.
+//! The operations on a filesystem, as values: a history is a list of them.
 //!
-//! Owns: the operations and what they can answer. Does **not** own: what they do (the model) or
-//! how they are asked for (a subject).
+//! Owns: the operations and their possible results. Does **not** own: their effect (the model) or
+//! how they are performed (a subject).
 
 use bitflags::bitflags;
 
@@ -9,32 +9,32 @@ use crate::digest::{Digest, SparseDigest};
 use crate::ioctl::FileFlags;
 use crate::view::Time;
 
-/// A path from the root of the volume (or of the folder that stands for it), without a leading `/`.
+/// A path from the root of the volume (or of the folder that replaces it), without a leading `/`.
 pub type Path = String;
 
-/// How many files a history may hold open at once.
+/// The number of files that a history may hold open at once.
 pub const SLOTS: usize = 4;
 
-/// A regular file, by name or as one that is held open.
+/// A regular file, by name or as an open file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// Opened for this operation alone, for writing where it changes anything; a symbolic link in
-    /// the last place is refused.
+pub enum FileTarget {
+    /// Opened for this operation only, for writing if it changes anything. A symbolic link in the
+    /// last component is refused.
     Path(Path),
-    /// The file that stands in this slot.
+    /// The file in this slot.
     Slot(usize),
 }
 
-/// What rename does with what stands at the new name, and at the old one.
+/// The treatment of the old and the new name in a rename.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenameMode {
-    /// What is there goes.
+    /// An existing target is replaced.
     Replace,
-    /// Nothing may be there.
+    /// The target must not exist.
     NoReplace,
-    /// Both change places.
+    /// Both are exchanged.
     Exchange,
-    /// As `Replace`, and a whiteout stays behind.
+    /// As `Replace`, and the source becomes a whiteout.
     Whiteout,
 }
 
@@ -52,69 +52,69 @@ pub enum AllocationMode {
     Unshare,
 }
 
-/// Whether an extended attribute must be there already.
+/// Whether an extended attribute must exist already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetMode {
-    /// It may be.
+    /// It may exist.
     Either,
-    /// It must not be.
+    /// It must not exist.
     Create,
-    /// It must be.
+    /// It must exist.
     Replace,
 }
 
-/// What a sync covers.
+/// The scope of a sync.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Durable {
     /// One file: fsync.
-    File(Target),
+    File(FileTarget),
     /// Contents and size of one file: fdatasync.
-    Contents(Target),
+    Contents(FileTarget),
     /// A directory: fsync.
     Directory(Path),
     /// Everything: syncfs.
     Volume,
 }
 
-/// A range of one file and as long a range of another.
+/// A range of one file, and a range of the same length in another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ranges {
-    /// The file that is read from.
-    pub from: Target,
-    /// Where in it.
+pub struct FileRanges {
+    /// The source file.
+    pub from: FileTarget,
+    /// Offset in the source.
     pub from_offset: u64,
-    /// The file that is changed.
-    pub to: Target,
-    /// Where in it.
+    /// The target file.
+    pub to: FileTarget,
+    /// Offset in the target.
     pub to_offset: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub length: u64,
 }
 
-/// Settings of FS_IOC_FSSETXATTR.
+/// NodeSettings of FS_IOC_FSSETXATTR.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// The flags; those of the two hints stand for the hints below.
+pub struct NodeSettings {
+    /// The flags. Those of the two hints say whether the hints below are set.
     pub flags: FileFlags,
     /// The project.
     pub project_id: u32,
     /// The extent size hint in bytes.
     pub extent_size: u32,
-    /// The same for copies on write.
+    /// The copy-on-write extent size hint in bytes.
     pub cow_extent_size: u32,
 }
 
-/// Which access control list of a file.
+/// The kind of an access control list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListKind {
-    /// Who may do what with it.
+    /// The list that controls access to the file.
     Access,
-    /// Of a directory: what is made in it gets this one.
+    /// The list that new nodes in the directory inherit.
     Default,
 }
 
 impl ListKind {
-    /// The name of the attribute that programs know it by.
+    /// Returns the name of the attribute that programs use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Access => "system.posix_acl_access",
@@ -122,7 +122,7 @@ impl ListKind {
         }
     }
 
-    /// The name of the attribute that keeps it.
+    /// Returns the name of the attribute that stores it.
     pub const fn kept_name(self) -> &'static str {
         match self {
             Self::Access => "trusted.SGI_ACL_FILE",
@@ -134,20 +134,20 @@ impl ListKind {
 /// An entry of an access control list, valid or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListEntry {
-    /// One of the bits that acl(5) gives the kinds of entries.
+    /// The kind of entry, one of the bits in acl(5).
     pub tag: u16,
     /// Read 4, write 2, execute 1.
     pub permissions: u16,
-    /// Whom it is for, if the tag does not say it.
+    /// The user or group ID, if the tag needs one.
     pub id: u32,
 }
 
-/// Whether bytes go through the page cache.
+/// The I/O mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// They do.
+pub enum IoMode {
+    /// Through the page cache.
     Cached,
-    /// They do not: O_DIRECT.
+    /// Bypassing the page cache: O_DIRECT.
     Direct,
 }
 
@@ -164,7 +164,7 @@ pub enum Operation {
         path: Path,
         mode: u32,
     },
-    /// mknod; the type stands in the mode.
+    /// mknod. The mode contains the type.
     MakeNode {
         path: Path,
         mode: u32,
@@ -189,7 +189,7 @@ pub enum Operation {
         to: Path,
         mode: RenameMode,
     },
-    /// open(O_TMPFILE); the file takes the slot.
+    /// open(O_TMPFILE). The file takes the slot.
     MakeTemporary {
         slot: usize,
         folder: Path,
@@ -200,7 +200,7 @@ pub enum Operation {
         slot: usize,
         path: Path,
     },
-    /// open for reading and writing; what stood in the slot is closed first.
+    /// open for reading and writing. A file in the slot is closed first.
     Open {
         slot: usize,
         path: Path,
@@ -208,55 +208,55 @@ pub enum Operation {
     Close {
         slot: usize,
     },
-    /// The bytes are [`pattern`] of the number.
+    /// The bytes are the [`pattern`] of the number.
     Write {
-        file: Target,
+        file: FileTarget,
         offset: u64,
         length: u64,
         number: u64,
     },
     Read {
-        file: Target,
+        file: FileTarget,
         offset: u64,
         length: u64,
     },
-    /// pwritev of so many bytes from each buffer, which are as those of `Write`.
+    /// pwritev of this many bytes from each buffer, with the same bytes as `Write`.
     WritePieces {
-        file: Target,
+        file: FileTarget,
         offset: u64,
         lengths: Vec<u64>,
         number: u64,
-        way: Way,
+        way: IoMode,
     },
     /// preadv.
     ReadPieces {
-        file: Target,
+        file: FileTarget,
         offset: u64,
         lengths: Vec<u64>,
-        way: Way,
+        way: IoMode,
     },
-    /// SEEK_DATA and SEEK_HOLE from a sector to the end, and reading nothing but what is called data.
+    /// SEEK_DATA and SEEK_HOLE from a sector to the end, reading only the data.
     Scan {
-        file: Target,
+        file: FileTarget,
         offset: u64,
     },
     Truncate {
-        file: Target,
+        file: FileTarget,
         size: u64,
     },
     Allocate {
-        file: Target,
+        file: FileTarget,
         mode: AllocationMode,
         offset: u64,
         length: u64,
     },
     /// FICLONERANGE.
-    Clone(Ranges),
+    Clone(FileRanges),
     /// FIDEDUPERANGE.
-    Deduplicate(Ranges),
+    Deduplicate(FileRanges),
     /// XFS_IOC_EXCHANGE_RANGE of two files.
-    Exchange(Ranges),
-    /// lsetxattr; the value is [`pattern`] of the number.
+    Exchange(FileRanges),
+    /// lsetxattr. The value is the [`pattern`] of the number.
     SetAttribute {
         path: Path,
         name: String,
@@ -285,7 +285,7 @@ pub enum Operation {
         uid: u32,
         gid: u32,
     },
-    /// utimensat, of a link itself: access and modification.
+    /// utimensat with AT_SYMLINK_NOFOLLOW: access and modification time.
     SetTimes {
         path: Path,
         accessed: Option<Time>,
@@ -293,7 +293,7 @@ pub enum Operation {
     },
     SetFlags {
         path: Path,
-        settings: Settings,
+        settings: NodeSettings,
     },
     /// readdir, without `.` and `..`.
     List {
@@ -302,41 +302,41 @@ pub enum Operation {
     Sync(Durable),
 }
 
-/// What an operation answers when it succeeds.
+/// The result of a successful operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It has nothing to say.
+    /// No data.
     Done,
     /// The bytes that were read.
     Bytes(Digest),
-    /// The names in a directory: how many, and their digest in the order of their bytes.
+    /// The number of names in a directory, and their digest in byte order.
     Names(usize, Digest),
-    /// What the data of a file holds, besides zeros.
+    /// The non-zero data of a file.
     Scanned(SparseDigest),
     /// Whether the ranges were equal.
     Compared(bool),
 }
 
-/// What a volume can do.
+/// The features of a volume.
 #[derive(Debug, Clone, Copy)]
 pub struct Features {
-    /// Bytes in a block.
+    /// Bytes per block.
     pub block_bytes: u64,
-    /// Bytes in an inode, which say what fits into it.
+    /// Bytes per inode, which determine what fits into it.
     pub inode_bytes: u64,
-    /// Which operations there are.
+    /// The optional operations.
     pub abilities: Abilities,
 }
 
 impl Features {
-    /// Bytes in an extent of a realtime device, as mkfs gives volumes without one.
+    /// Returns the realtime extent size that mkfs gives volumes without a realtime device.
     pub(crate) fn realtime_extent_bytes(&self) -> u64 {
         self.block_bytes.max(4096)
     }
 }
 
 bitflags! {
-    /// Operations that not every volume has.
+    /// Operations that not every volume supports.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Abilities: u32 {
         /// Extents can be shared.
@@ -346,8 +346,8 @@ bitflags! {
     }
 }
 
-/// The bytes that a write with this number puts at an offset. Every eight of them name the write
-/// and their own place, so that a byte that is somewhere else is seen.
+/// Returns the bytes that a write with this number puts at an offset. Every eight of them identify
+/// the write and their own position, so that a misplaced byte is detected.
 pub fn pattern(number: u64, offset: u64, length: usize) -> Vec<u8> {
     let start = offset / 8;
     let skip = (offset % 8) as usize;
@@ -358,8 +358,8 @@ pub fn pattern(number: u64, offset: u64, length: usize) -> Vec<u8> {
     words.take(length / 8 + 2).flatten().skip(skip).take(length).collect()
 }
 
-/// An access control list as programs give it to Linux.
-#[allow(clippy::little_endian_bytes, reason = "Linux has lists little-endian")]
+/// Returns an access control list in the form that programs pass to Linux.
+#[allow(clippy::little_endian_bytes, reason = "lists are little-endian in Linux")]
 pub fn list_value(version: u32, entries: &[ListEntry]) -> Vec<u8> {
     let mut value = version.to_le_bytes().to_vec();
     for entry in entries {
@@ -370,7 +370,7 @@ pub fn list_value(version: u32, entries: &[ListEntry]) -> Vec<u8> {
     value
 }
 
-/// The names of a directory as [`Outcome::Names`].
+/// Returns the names of a directory as [`Outcome::Names`].
 pub fn names<'a>(sorted: impl Iterator<Item = &'a [u8]>) -> Outcome {
     let mut digest = Digest::default();
     let count = sorted
@@ -382,7 +382,7 @@ pub fn names<'a>(sorted: impl Iterator<Item = &'a [u8]>) -> Outcome {
     Outcome::Names(count, digest)
 }
 
-/// Bytes as [`Outcome::Bytes`].
+/// Returns bytes as [`Outcome::Bytes`].
 pub fn bytes(bytes: &[u8]) -> Outcome {
     let mut digest = Digest::default();
     digest.update(bytes);

@@ -3,7 +3,7 @@
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::operation::{Abilities, Operation, Outcome, Settings};
+use super::operation::{Abilities, NodeSettings, Operation, Outcome};
 use super::{Answer, Model, NodeId, Stamp};
 use crate::ioctl::FileFlags;
 
@@ -58,7 +58,7 @@ impl Model {
         if self.node(id)?.is_fixed() { Err(Errno::PERM) } else { Ok(id) }
     }
 
-    fn set_flags(&mut self, path: &str, settings: &Settings) -> Answer {
+    fn set_flags(&mut self, path: &str, settings: &NodeSettings) -> Answer {
         let id = self.lookup(path)?;
         let node = self.node(id)?;
         match node.kind() {
@@ -71,8 +71,13 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// Settings that a node may have, without the hints that their flags do not ask for.
-    fn checked(&self, mut settings: Settings, node: &super::Node) -> Result<Settings, Errno> {
+    /// Returns the settings without hints whose flags are missing, or an error if the node may not
+    /// have them.
+    fn checked(
+        &self,
+        mut settings: NodeSettings,
+        node: &super::Node,
+    ) -> Result<NodeSettings, Errno> {
         let is_directory = node.is_directory();
         let flags = settings.flags;
         let for_directories = FileFlags::EXTENT_SIZE_INHERIT
@@ -113,7 +118,7 @@ impl Model {
         if settings.extent_size == 0 {
             settings.flags -= FileFlags::EXTENT_SIZE | FileFlags::EXTENT_SIZE_INHERIT;
         }
-        // That is no error.
+        // A misfit is not an error.
         if is_misfit(settings.cow_extent_size) {
             settings.cow_extent_size = 0;
         }
@@ -123,7 +128,7 @@ impl Model {
         if !is_directory {
             settings.flags -= for_directories;
         }
-        // Nobody sets or clears by hand what fallocate sets.
+        // Only fallocate sets this flag.
         settings.flags -= FileFlags::PREALLOCATED;
         settings.flags |= node.settings.flags & FileFlags::PREALLOCATED;
         Ok(settings)

@@ -1,8 +1,8 @@
-//! Making a failing history short: what is left is what the failure needs.
+//! Shortening a failing history to the operations that the failure needs.
 
-/// The shortest history that was found which still fails. Parts of the history are left out, half of
-/// it first and single operations at last, as long as `fails` says that the rest still does; at most
-/// `trials` times.
+/// Returns the shortest history found that still fails. Parts of the history are left out, first
+/// half of it and finally single operations, as long as `fails` returns true for the rest. `fails`
+/// is called at most `trials` times.
 pub fn shrink<T: Clone>(
     history: &[T],
     trials: usize,

@@ -20,7 +20,7 @@ fn rename(from: &str, to: &str, mode: RenameMode) -> Operation {
     Operation::Rename { from: from.to_owned(), to: to.to_owned(), mode }
 }
 
-/// Performs the history; the last answer is what is expected.
+/// Performs the history and checks the last answer.
 fn check(history: &[Operation], expected: Result<Outcome, Errno>) {
     let mut model = Model::new(FEATURES);
     let answers: Vec<_> = history.iter().map(|operation| model.perform(operation)).collect();
@@ -28,7 +28,7 @@ fn check(history: &[Operation], expected: Result<Outcome, Errno>) {
 }
 
 #[test]
-fn a_rename_keeps_the_tree_a_tree() {
+fn rename_into_itself_is_refused() {
     let inside = [make_directory("a"), rename("a", "a/b", RenameMode::Replace)];
     check(&inside, Err(Errno::INVAL));
     let above =
@@ -37,7 +37,7 @@ fn a_rename_keeps_the_tree_a_tree() {
 }
 
 #[test]
-fn a_rename_replaces_only_what_may_go() {
+fn rename_replaces_only_a_removable_target() {
     let full = [
         make_directory("a"),
         make_directory("b"),
@@ -50,7 +50,7 @@ fn a_rename_replaces_only_what_may_go() {
 }
 
 #[test]
-fn one_seed_gives_one_history() {
+fn seed_determines_the_history() {
     let history = |seed| {
         let (mut model, mut generator) = (Model::new(FEATURES), Generator::new(seed, FEATURES));
         let mut history = Vec::new();
@@ -66,12 +66,12 @@ fn one_seed_gives_one_history() {
 }
 
 #[test]
-fn what_is_refused_changes_nothing() {
+fn refused_operation_changes_nothing() {
     let (mut model, mut generator) = (Model::new(FEATURES), Generator::new(3, FEATURES));
     let mut refused = 0;
     for _ in 0..3000 {
         let operation = generator.next(&model);
-        // What is shared with a copy is copied when it changes.
+        // Data shared with the clone is copied when it changes.
         let before = model.clone();
         let is_allocation = matches!(operation, Operation::Allocate { .. });
         if model.perform(&operation).is_err() && !is_allocation {
@@ -98,7 +98,7 @@ fn set_list(path: &str, kind: ListKind, entries: &[ListEntry]) -> Operation {
 const LIST: [(u16, u16); 5] = [(1, 7), (2, 6), (4, 5), (0x10, 4), (0x20, 1)];
 
 #[test]
-fn lists_and_permission_bits_say_the_same() {
+fn lists_and_permission_bits_agree() {
     let list = LIST.map(|(tag, permissions)| entry(tag, permissions));
     let mut model = Model::new(FEATURES);
     let operations = [
@@ -124,7 +124,7 @@ fn lists_and_permission_bits_say_the_same() {
 }
 
 #[test]
-fn lists_are_refused_for_the_kernels_reasons() {
+fn invalid_lists_are_refused_as_by_the_kernel() {
     let [owner, user, group, mask, other] = LIST.map(|(tag, bits)| entry(tag, bits));
     let access = |entries: &[ListEntry]| set_list("a", ListKind::Access, entries);
     check(&[create("a"), access(&[owner, group, other])], Ok(Outcome::Done));

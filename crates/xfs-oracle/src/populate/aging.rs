@@ -1,4 +1,4 @@
-//! Volumes that have been used for long, and volumes without room.
+//! Volumes after long use, and full volumes.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -11,13 +11,13 @@ use super::{Populate, Random};
 use crate::error::{Context, OracleError};
 use crate::run::run;
 
-/// Files that live at once while a volume is aged.
+/// Files that exist at the same time while a volume is aged.
 const ALIVE: u64 = 4000;
-/// Files made in all.
+/// Total number of created files.
 const MADE: u64 = 16_000;
 
-/// Makes and removes files of all sizes, so that inodes are freed and used again and the free
-/// space lies in pieces.
+/// Creates and removes files of all sizes, so that inodes are freed and reused and the free space
+/// is fragmented.
 pub fn age(root: &Path, seed: u64) -> Result<(), OracleError> {
     let mut top = open(root, seed)?;
     let here = top.inside("aged")?;
@@ -38,12 +38,12 @@ pub fn age(root: &Path, seed: u64) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Takes all space but small pieces, then makes inodes until nothing fits any more: that is what
-/// makes partial inode chunks.
+/// Uses up all space except for small pieces, then creates inodes until nothing fits any more. This
+/// creates partial inode chunks.
 pub fn fill(root: &Path, seed: u64) -> Result<(), OracleError> {
     let mut top = open(root, seed)?;
     let here = top.inside("full")?;
-    // The kernel keeps a reserve that it would lay whole chunks into.
+    // The kernel keeps a reserve in which it would allocate whole chunks.
     run(Command::new("xfs_io").args(["-x", "-c", "resblks 0"]).arg(root))?;
     let path = here.touch("filler")?;
     let what = || path.display().to_string();
@@ -60,7 +60,7 @@ pub fn fill(root: &Path, seed: u64) -> Result<(), OracleError> {
     }
     let mut random = here.random.clone();
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    // Pieces of five blocks at most: too small for a whole chunk, large enough for part of one.
+    // Pieces of at most five blocks: too small for a whole chunk, large enough for a partial one.
     for piece in 0..2000 {
         let at = piece * 16 * here.block_bytes;
         let pieces = 1 + random.below(5);

@@ -9,7 +9,7 @@ use super::Populate;
 use crate::error::{Context, OracleError};
 use crate::run::run;
 
-/// The longest value that the kernel takes.
+/// The longest value that the kernel accepts.
 const VALUE_BYTES_MAX: usize = 65536;
 
 pub(super) fn populate(here: &mut Populate) -> Result<(), OracleError> {
@@ -38,7 +38,7 @@ fn name(index: u32) -> String {
     format!("user.attribute {index}")
 }
 
-/// Names of attributes may fill 64 KiB together; more could be set and not be listed any more.
+/// The names of attributes may take 64 KiB together. More could be set, but not listed.
 fn add(path: &Path, count: u32, value_bytes: usize) -> Result<(), OracleError> {
     for index in 0..count {
         let value = vec![index.to_be_bytes()[3]; value_bytes];
@@ -52,7 +52,7 @@ fn set(path: &Path, name: &str, value: &[u8]) -> Result<(), OracleError> {
         .context(|| format!("{name} of {}", path.display()))
 }
 
-/// Values of lengths around every border: the inode, the block, the longest.
+/// Values of lengths around every limit: the inode, the block, the longest.
 fn values(here: &mut Populate) -> Result<(), OracleError> {
     let borders = [0, 1, 2, 63, 255, 256, 257, 750, 969, 1024, 2048, 3072, 4096, 16384, 65000];
     for border in borders {
@@ -70,7 +70,7 @@ fn values(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Values that were set twice: shorter, longer, from near to remote and back.
+/// Values that were replaced by shorter and longer ones, from local to remote and back.
 fn replaced(here: &mut Populate) -> Result<(), OracleError> {
     let path = here.touch("replaced")?;
     for index in 0..30 {
@@ -111,7 +111,7 @@ fn names(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Attributes of what is not a regular file. The namespace `user` is closed to these.
+/// Attributes of inodes other than regular files. They cannot have the namespace `user`.
 fn on_others(here: &mut Populate) -> Result<(), OracleError> {
     let folder = here.inside("folder")?;
     add(&folder.folder, 100, 60)?;
@@ -137,8 +137,8 @@ fn beside_extents(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Two files take blocks for their attributes by turns, so that neither fork is one extent and
-/// both grow to an extent tree.
+/// Two files allocate attribute blocks in turns, so that neither fork is one extent and both grow
+/// into an extent btree.
 fn scattered(here: &mut Populate) -> Result<(), OracleError> {
     let files = [here.touch("scattered-1")?, here.touch("scattered-2")?];
     let length = (here.block_bytes as usize).min(VALUE_BYTES_MAX) - 200;

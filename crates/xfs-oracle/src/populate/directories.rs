@@ -5,12 +5,13 @@ use std::fs;
 use super::Populate;
 use crate::error::{Context, OracleError};
 
-/// Numbers of entries that lead a 4 KiB directory block through all formats: in the inode, one
-/// block, blocks with one leaf, blocks with a tree of leaves. Larger directory blocks turn later.
+/// Numbers of entries that lead directories with 4 KiB blocks through all formats: in the inode,
+/// one block, blocks with one leaf, blocks with a tree of leaves. With larger blocks the changes
+/// come later.
 const SIZES: [u32; 9] = [0, 1, 3, 12, 60, 200, 700, 2500, 9000];
 
-/// With names of 250 bytes this many entries need a second free-space block for directory blocks
-/// of 1 KiB, and an extent tree for the directory itself when others allocate between.
+/// With names of 250 bytes this many entries need a second free-space block for directory blocks of
+/// 1 KiB. They also need an extent btree for the directory, when other files allocate in between.
 const LONG_NAMES: u32 = 3000;
 
 pub(super) fn populate(here: &mut Populate) -> Result<(), OracleError> {
@@ -29,8 +30,8 @@ pub(super) fn populate(here: &mut Populate) -> Result<(), OracleError> {
     renamed(here)
 }
 
-/// Directories that have been larger: a format that shrinking has reached differs from the one
-/// that growing does, and XFS does not shrink all the way back.
+/// Directories that have been larger. A format reached by shrinking differs from one reached by
+/// growing, and XFS does not shrink all the way back.
 fn shrunk(here: &mut Populate) -> Result<(), OracleError> {
     for (from, to) in [(60, 2), (700, 30), (2500, 300), (9000, 1), (9000, 0), (3, 0)] {
         let folder = here.inside(&format!("shrunk-{from}-{to}"))?;
@@ -44,7 +45,7 @@ fn shrunk(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// A large directory with free space everywhere, some of which is used again.
+/// A large directory with free space everywhere, some of which is reused.
 fn holes(here: &mut Populate) -> Result<(), OracleError> {
     let mut folder = here.inside("holes")?;
     for index in 0..4000 {
@@ -60,7 +61,7 @@ fn holes(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Names of every length, and of every byte that a name may hold.
+/// Names of every length, and of every allowed byte.
 fn names(here: &mut Populate) -> Result<(), OracleError> {
     let folder = here.inside("names")?;
     for length in 1..=255 {
@@ -77,10 +78,10 @@ fn names(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Many names with one hash: a lookup has to compare them all.
+/// Many names with the same hash, so that a lookup has to compare them all.
 ///
-/// The hash shifts by 7 bits for each byte, so bit `b` of the fourth byte from the end of the
-/// first four and bit `b - 4` of the last byte cancel each other.
+/// The hash shifts by 7 bits per byte. So bit `b` of the fourth byte from the end of the first four
+/// and bit `b - 4` of the last byte cancel each other.
 fn collisions(here: &mut Populate) -> Result<(), OracleError> {
     let folder = here.inside("collisions")?;
     for prefix in 0..60 {
@@ -98,7 +99,7 @@ fn long_names(here: &mut Populate) -> Result<(), OracleError> {
     let beside = here.inside("long-names-beside")?;
     for index in 0..LONG_NAMES {
         folder.touch(format!("{index:l>250}"))?;
-        // Blocks that others take in between keep the directory from being one extent.
+        // Blocks of another file in between keep the directory from being one extent.
         if index % 16 == 0 {
             beside.write(format!("{index}"), b"in between")?;
         }
@@ -115,7 +116,7 @@ fn nested(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Hard links across directories, renames over others and between directories.
+/// Hard links across directories, and renames that replace files or change directories.
 fn renamed(here: &mut Populate) -> Result<(), OracleError> {
     let mut folder = here.inside("links")?;
     let others: Vec<_> =

@@ -18,7 +18,7 @@ pub(super) fn populate(here: &mut Populate) -> Result<(), OracleError> {
     shared(here)
 }
 
-/// Writes `count` single blocks of `path` with a hole between each and the next.
+/// Writes `count` single blocks of `path`, with a hole after each.
 pub(super) fn scatter(path: &Path, count: u64, block_bytes: u64) -> Result<(), OracleError> {
     let file = open(path)?;
     for index in 0..count {
@@ -47,14 +47,14 @@ fn sizes(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Holes at the start, in the middle and at the end; sizes up to the largest that exists.
+/// Holes at the start, in the middle and at the end, and sizes up to the largest.
 fn sparse(here: &mut Populate) -> Result<(), OracleError> {
     let sizes = [1 << 20, 1 << 31, (1 << 32) + 5, 1 << 40, 1 << 53, 1 << 62, i64::MAX as u64];
     for size in sizes {
         let path = here.touch(format!("hole-{size}"))?;
         let file = open(&path)?;
         file.set_len(size).context(|| path.display().to_string())?;
-        // A block in the middle of nothing, and the last byte that a file of this size can have.
+        // A block in the middle of a hole, and the last byte that a file of this size can have.
         file.write_all_at(b"middle", size / 2).context(|| path.display().to_string())?;
         if size % 2 == 1 {
             file.write_all_at(b"z", size - 1).context(|| path.display().to_string())?;
@@ -68,7 +68,7 @@ fn sparse(here: &mut Populate) -> Result<(), OracleError> {
     file.set_len(60_000).context(|| path.display().to_string())
 }
 
-/// Space that is allocated and not written: alone, beyond the end, and with written parts.
+/// Allocated but unwritten space: alone, past the end, and with written parts.
 fn preallocated(here: &mut Populate) -> Result<(), OracleError> {
     let block = here.block_bytes;
     let all = FallocateFlags::empty();
@@ -103,8 +103,8 @@ fn allocate(
     rustix::fs::fallocate(file, flags, offset, length).context(|| format!("fallocate {flags:?}"))
 }
 
-/// Maps in the inode, in a tree of one level, and in trees of two levels (and, for blocks of
-/// 1 KiB, of three); one of them grown and cut back to few extents.
+/// Maps in the inode, in a btree of one level, and of two levels (and, for blocks of 1 KiB, of
+/// three). One of them is grown and reduced to a few extents.
 fn fragmented(here: &mut Populate) -> Result<(), OracleError> {
     let most = match here.block_bytes {
         0..=1024 => 4000,
@@ -121,7 +121,7 @@ fn fragmented(here: &mut Populate) -> Result<(), OracleError> {
     let file = open(&path)?;
     file.sync_all().context(|| path.display().to_string())?;
     file.set_len(10 * here.block_bytes + 1).context(|| path.display().to_string())?;
-    // Written, unwritten and missing by turns.
+    // Written, unwritten and missing blocks in turns.
     let path = here.touch("mixed")?;
     let file = open(&path)?;
     for index in 0..most / 4 {
@@ -146,7 +146,7 @@ fn shared(here: &mut Populate) -> Result<(), OracleError> {
             Err(Errno::OPNOTSUPP | Errno::INVAL) => return Ok(()),
             other => other.context(|| "FICLONE".to_owned())?,
         }
-        // Each copy parts from the others in places of its own.
+        // Each copy diverges at offsets of its own.
         for part in 0..index {
             let at = (part * 37 + index * 11) % 190 * block;
             let contents = here.random.bytes(block);

@@ -1,4 +1,4 @@
-//! Randomness that a seed repeats.
+//! Seeded, repeatable randomness.
 
 /// The generator splitmix64.
 #[derive(Debug, Clone)]
@@ -12,8 +12,8 @@ impl Random {
         Self { state: seed }
     }
 
-    /// The next number.
-    #[allow(clippy::should_implement_trait, reason = "it never ends, so it is no iterator")]
+    /// Returns the next number.
+    #[allow(clippy::should_implement_trait, reason = "it never ends, so it is not an iterator")]
     pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -22,12 +22,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 
-    /// `length` bytes.
+    /// Returns `length` bytes.
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
         let words = std::iter::repeat_with(|| self.next().to_be_bytes());
         words.take(length.div_ceil(8)).flatten().take(length).collect()

@@ -1,4 +1,4 @@
-//! Inodes that are neither plain files nor plain directories, and unusual metadata on all kinds.
+//! Inodes other than plain files and directories, and unusual metadata on all kinds.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
@@ -11,7 +11,7 @@ use super::Populate;
 use crate::error::{Context, OracleError};
 use crate::ioctl::{FileFlags, file_attributes, set_file_attributes};
 
-/// XFS takes symbolic links of up to this many bytes, the closing zero not counted.
+/// The longest symbolic link of XFS in bytes, without the closing zero.
 const TARGET_BYTES_MAX: usize = 1023;
 
 pub(super) fn populate(here: &mut Populate) -> Result<(), OracleError> {
@@ -20,7 +20,7 @@ pub(super) fn populate(here: &mut Populate) -> Result<(), OracleError> {
     owners_and_modes(here)?;
     times(here)?;
     projects(here)?;
-    // Last, since nothing can be changed under these flags.
+    // Last, because nothing can be changed under these flags.
     flags(here)
 }
 
@@ -74,7 +74,7 @@ fn set_mode(path: &Path, mode: u32) -> Result<(), OracleError> {
     fs::set_permissions(path, Permissions::from_mode(mode)).context(|| path.display().to_string())
 }
 
-/// Times around every border of both encodings; a volume without bigtime clamps them itself.
+/// Times around every limit of both encodings. A volume without bigtime clamps them itself.
 fn times(here: &mut Populate) -> Result<(), OracleError> {
     let first = i64::from(i32::MIN);
     let last = i64::from(i32::MAX);

@@ -1,4 +1,4 @@
-//! The kernel's XFS, asked by system calls.
+//! The kernel's XFS, through system calls.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -14,11 +14,11 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{Sought, Subject, scan};
-use crate::ioctl::{self, Span};
+use super::{SeekKind, Subject, scan};
+use crate::ioctl::{self, RangePair};
 use crate::model::{
-    AllocationMode, Durable, Operation, Outcome, Ranges, RenameMode, SLOTS, SetMode, Settings,
-    Target, Way, bytes, list_value, names, pattern,
+    AllocationMode, Durable, FileRanges, FileTarget, IoMode, NodeSettings, Operation, Outcome,
+    RenameMode, SLOTS, SetMode, bytes, list_value, names, pattern,
 };
 use crate::view::Time;
 
@@ -29,13 +29,13 @@ pub struct Kernel {
     slots: [Option<File>; SLOTS],
 }
 
-/// A file that an operation opened, or that stands in a slot.
-enum Held<'a> {
+/// A file that an operation opened, or that is in a slot.
+enum FileHandle<'a> {
     Opened(File),
     Slot(&'a File),
 }
 
-impl Held<'_> {
+impl FileHandle<'_> {
     fn file(&self) -> &File {
         match self {
             Self::Opened(file) => file,
@@ -45,7 +45,7 @@ impl Held<'_> {
 }
 
 impl Kernel {
-    /// The folder at `root` of a mounted volume. From then on this process masks no permissions.
+    /// Uses the folder at `root` of a mounted volume. Sets the umask of this process to 0.
     pub fn new(root: &Path) -> Self {
         rustix::process::umask(Mode::empty());
         Self { root: root.to_owned(), slots: Default::default() }
@@ -60,33 +60,38 @@ impl Kernel {
         rustix::fs::open(self.path(path), flags, Mode::empty()).map(File::from)
     }
 
-    fn file(&self, target: &Target, flags: OFlags) -> Result<Held<'_>, Errno> {
+    fn file(&self, target: &FileTarget, flags: OFlags) -> Result<FileHandle<'_>, Errno> {
         match target {
-            Target::Path(path) => self.open_file(path, flags).map(Held::Opened),
-            Target::Slot(slot) => self.slot(*slot).map(Held::Slot),
+            FileTarget::Path(path) => self.open_file(path, flags).map(FileHandle::Opened),
+            FileTarget::Slot(slot) => self.slot(*slot).map(FileHandle::Slot),
         }
     }
 
-    /// The same for reads or writes that go this way.
-    fn file_for(&self, target: &Target, flags: OFlags, way: Way) -> Result<Held<'_>, Errno> {
+    /// The same for reads or writes with this I/O mode.
+    fn file_for(
+        &self,
+        target: &FileTarget,
+        flags: OFlags,
+        way: IoMode,
+    ) -> Result<FileHandle<'_>, Errno> {
         let held = self.file(target, flags)?;
-        let Way::Direct = way else { return Ok(held) };
+        let IoMode::Direct = way else { return Ok(held) };
         let path = format!("/proc/self/fd/{}", held.file().as_raw_fd());
         let flags = flags | OFlags::DIRECT | OFlags::CLOEXEC;
-        rustix::fs::open(path, flags, Mode::empty()).map(|file| Held::Opened(file.into()))
+        rustix::fs::open(path, flags, Mode::empty()).map(|file| FileHandle::Opened(file.into()))
     }
 
     fn open_file(&self, path: &str, flags: OFlags) -> Result<File, Errno> {
         self.refuse_special(path, Errno::INVAL)?;
         let file = self.open(path, flags)?;
-        // A directory opens for reading.
+        // A directory can be opened for reading.
         match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
             FileType::Directory => Err(Errno::ISDIR),
             _ => Ok(file),
         }
     }
 
-    /// Devices, pipes and sockets are not this filesystem's to open.
+    /// Opening devices, pipes and sockets is not up to this filesystem.
     fn refuse_special(&self, path: &str, error: Errno) -> Result<(), Errno> {
         match FileType::from_raw_mode(rustix::fs::lstat(self.path(path))?.st_mode) {
             FileType::RegularFile | FileType::Directory | FileType::Symlink => Ok(()),
@@ -168,7 +173,7 @@ impl Kernel {
         rustix::fs::utimensat(CWD, self.path(path), &times, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    fn set_flags(&self, path: &str, settings: &Settings) -> Result<(), Errno> {
+    fn set_flags(&self, path: &str, settings: &NodeSettings) -> Result<(), Errno> {
         self.refuse_special(path, Errno::NOTTY)?;
         let file = self.open(path, OFlags::RDONLY)?;
         let mut attributes = ioctl::file_attributes(&file)?;
@@ -285,14 +290,14 @@ impl Kernel {
 
     fn both<T>(
         &self,
-        ranges: &Ranges,
+        ranges: &FileRanges,
         flags: OFlags,
-        act: impl FnOnce(&File, &File, Span) -> Result<T, Errno>,
+        act: impl FnOnce(&File, &File, RangePair) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let from = self.file(&ranges.from, flags)?;
         let to = self.file(&ranges.to, OFlags::RDWR)?;
-        let Ranges { from_offset, to_offset, length, .. } = *ranges;
-        act(from.file(), to.file(), Span { from_offset, to_offset, length })
+        let FileRanges { from_offset, to_offset, length, .. } = *ranges;
+        act(from.file(), to.file(), RangePair { from_offset, to_offset, length })
     }
 }
 
@@ -322,17 +327,17 @@ impl Subject for Kernel {
     }
 }
 
-/// Memory where no device minds that direct I/O begins.
+/// Alignment of direct I/O that suits every device.
 const ALIGNMENT: usize = 4096;
 
-/// So many bytes of aligned memory.
-struct Aligned {
+/// Aligned memory.
+struct AlignedBuffer {
     buffer: Vec<u8>,
     start: usize,
     length: usize,
 }
 
-impl Aligned {
+impl AlignedBuffer {
     fn new(length: usize) -> Self {
         let buffer = vec![0; length + ALIGNMENT];
         let start = buffer.as_ptr().align_offset(ALIGNMENT);
@@ -346,7 +351,7 @@ impl Aligned {
 
 fn write_pieces(file: &File, offset: u64, lengths: &[u64], number: u64) -> Result<(), Errno> {
     let total = lengths.iter().sum::<u64>() as usize;
-    let mut memory = Aligned::new(total);
+    let mut memory = AlignedBuffer::new(total);
     memory.bytes_mut().copy_from_slice(&pattern(number, offset, total));
     let mut rest: &[u8] = memory.bytes_mut();
     let mut pieces = Vec::new();
@@ -355,7 +360,7 @@ fn write_pieces(file: &File, offset: u64, lengths: &[u64], number: u64) -> Resul
         pieces.push(IoSlice::new(piece));
         rest = after;
     }
-    // One call: another one would be another write.
+    // A second call would be another write.
     match rustix::io::pwritev(file, &pieces, offset)? {
         written if written == total => Ok(()),
         _ => Err(Errno::NOSPC),
@@ -363,7 +368,7 @@ fn write_pieces(file: &File, offset: u64, lengths: &[u64], number: u64) -> Resul
 }
 
 fn read_pieces(file: &File, offset: u64, lengths: &[u64]) -> Result<Outcome, Errno> {
-    let mut memory = Aligned::new(lengths.iter().sum::<u64>() as usize);
+    let mut memory = AlignedBuffer::new(lengths.iter().sum::<u64>() as usize);
     let mut rest = memory.bytes_mut();
     let mut pieces = Vec::new();
     for length in lengths {
@@ -378,8 +383,8 @@ fn read_pieces(file: &File, offset: u64, lengths: &[u64]) -> Result<Outcome, Err
 fn scan_file(file: &File, offset: u64) -> Result<Outcome, Errno> {
     let size = rustix::fs::fstat(file)?.st_size as u64;
     let seek = |sought, at| match sought {
-        Sought::Data => seek_data(file, at),
-        Sought::Hole => seek_to(file, SeekFrom::Hole(at)),
+        SeekKind::Data => seek_data(file, at),
+        SeekKind::Hole => seek_to(file, SeekFrom::Hole(at)),
     };
     let read = |at, length: u64| {
         let mut buffer = vec![0; length as usize];
@@ -389,11 +394,11 @@ fn scan_file(file: &File, offset: u64) -> Result<Outcome, Errno> {
     scan((offset, size), seek, read)
 }
 
-/// Where data begins at or after an offset.
+/// Returns where data begins at or after an offset.
 ///
-/// Where a page is in memory and an unwritten block within it is not, the kernel names the end of
-/// that block, even if a hole begins there (seen with 6.18 and blocks of 1 KiB). The search goes on
-/// behind such a place.
+/// If a page is in memory and an unwritten block within it is not, the kernel returns the end of
+/// that block, even if a hole begins there (seen with 6.18 and blocks of 1 KiB). The search
+/// continues after such an offset.
 fn seek_data(file: &File, at: u64) -> Result<Option<u64>, Errno> {
     let mut found = seek_to(file, SeekFrom::Data(at))?;
     while let Some(data) = found
@@ -401,7 +406,7 @@ fn seek_data(file: &File, at: u64) -> Result<Option<u64>, Errno> {
     {
         let next = seek_to(file, SeekFrom::Data(data))?;
         if next == Some(data) {
-            // Both, and for good: that is for the comparison to say.
+            // Persistently both data and hole, which the comparison must report.
             break;
         }
         found = next;
@@ -409,7 +414,7 @@ fn seek_data(file: &File, at: u64) -> Result<Option<u64>, Errno> {
     Ok(found)
 }
 
-/// An offset, or nothing for ENXIO.
+/// Returns an offset, or `None` for ENXIO.
 fn seek_to(file: &File, to: SeekFrom) -> Result<Option<u64>, Errno> {
     match rustix::fs::seek(file, to) {
         Err(Errno::NXIO) => Ok(None),

@@ -1,13 +1,16 @@
-//! What the kernel counts of operations, beside what the library counts of them.
+//! The kernel's operation counters compared with those of the library.
 //!
-//! Compared one operation at a time: names added and removed, attributes set and removed. Compared on a
-//! volume that was just mounted: names looked up, attributes read and listed.
+//! Compared one operation at a time: names added and removed, attributes set and removed. Compared
+//! on a freshly mounted volume: names looked up, attributes read and listed.
 //!
-//! Not compared, because they cannot agree: lookups by operations that change names (the kernel looks a
-//! name up before it makes one, the library finds out while it does), listings (the kernel counts calls of
-//! getdents, the library pieces of a directory), names that are looked up again (the library remembers
-//! those that were looked up twice), attributes read on the way (the kernel asks for access
-//! control lists), and what follows from how the work is done: transactions, extents, log and buffers.
+//! Not compared, because they cannot agree:
+//!
+//! - lookups by operations that change names (the kernel looks a name up before it creates one, and
+//!   the library discovers it during the creation)
+//! - listings (the kernel counts calls of getdents, the library counts pieces of a directory)
+//! - repeated lookups (the library caches names that were looked up twice)
+//! - implicit reads of attributes (the kernel reads access control lists)
+//! - counters of the implementation: transactions, extents, log and buffers.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -22,8 +25,8 @@ use xfs_oracle::{Kernel, Mount, Subject, ready_with_programs};
 use crate::library::Library;
 use crate::{Volume, text};
 
-/// Names that are looked up on a volume that was just mounted. The first has attributes; the last two are
-/// not there.
+/// Names that are looked up on a freshly mounted volume. The first has attributes, and the last two
+/// do not exist.
 const LOOKUPS: [&str; 7] = ["kept", "exchanged", "folder", "whiteout", "link", "gone", "never"];
 
 pub(crate) fn check(volume: &Volume, _: usize) -> Result<(), TrialError> {
@@ -119,7 +122,7 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Names added and removed, attributes set and removed.
+/// Returns the counts of names added and removed, and of attributes set and removed.
 fn changes(statistics: &Statistics) -> [u64; 4] {
     let (names, attributes) = (statistics.directories, statistics.attributes);
     [names.added, names.removed, attributes.set, attributes.removed]
@@ -130,7 +133,7 @@ fn changes_of_kernel(stat: &Path) -> Result<[u64; 4], TrialError> {
     Ok([("dir", 1), ("dir", 2), ("attr", 1), ("attr", 2)].map(|place| number(&lines, place)))
 }
 
-/// Names looked up, attributes read, listings of attributes.
+/// Returns the counts of names looked up, attributes read, and attribute listings.
 fn reads(statistics: &Statistics) -> [u64; 3] {
     let attributes = statistics.attributes;
     [statistics.directories.lookups, attributes.reads, attributes.listings]
@@ -166,7 +169,7 @@ fn difference<const N: usize>(now: [u64; N], was: [u64; N]) -> [u64; N] {
     })
 }
 
-/// Where the kernel tells what it has counted of this mount alone.
+/// Returns the file with the kernel's statistics of this mount only.
 fn statistics_file(mount: &Mount) -> Result<PathBuf, TrialError> {
     let device = mount.path().metadata().map_err(text)?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));

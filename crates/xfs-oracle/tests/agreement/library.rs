@@ -1,4 +1,4 @@
-//! The library, asked through its own API for what the kernel is asked for by system calls.
+//! The library as a subject, through its own API instead of system calls.
 
 use std::ffi::OsStr;
 use std::io::{IoSlice, IoSliceMut};
@@ -10,28 +10,28 @@ use ferroxfs::{
 };
 use rustix::io::Errno;
 use xfs_oracle::model::{
-    AllocationMode, Durable, Operation, Outcome, Path, Ranges, RenameMode, SLOTS, SetMode,
-    Settings, Target, Way, bytes, list_value, names, pattern,
+    AllocationMode, Durable, FileRanges, FileTarget, IoMode, NodeSettings, Operation, Outcome,
+    Path, RenameMode, SLOTS, SetMode, bytes, list_value, names, pattern,
 };
-use xfs_oracle::{FileFlags, Sought, Subject, Time, scan};
+use xfs_oracle::{FileFlags, SeekKind, Subject, Time, scan};
 
 type Result<T> = std::result::Result<T, Errno>;
 
-/// A volume that the library has open for writing.
+/// A volume that is open for writing in the library.
 pub(crate) struct Library {
     volume: Volume,
-    /// The folder that stands for the root, with a slash behind it; empty for the root.
+    /// The folder that corresponds to the root, with a trailing slash. Empty for the root.
     folder: String,
     slots: [Option<File>; SLOTS],
 }
 
-/// Why a file is opened.
+/// The purpose of opening a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
+enum FileAccess {
     Read,
-    /// To be written at its end, at the least: what an append-only file allows, but open(2) does not.
+    /// At least appending, which an append-only file allows and open(2) refuses.
     Write,
-    /// To be changed in a way that the library refuses by itself where flags forbid it.
+    /// A change that the library itself refuses if flags forbid it.
     Change,
 }
 
@@ -40,25 +40,25 @@ impl Library {
         Self { volume, folder: String::new(), slots: Default::default() }
     }
 
-    /// A new folder of a volume that others use as well.
+    /// Creates a folder on a volume that others also use.
     pub(crate) fn below(volume: Volume, folder: &str) -> ferroxfs::Result<Self> {
         volume.root()?.create(folder, &NewKind::Directory, &creation(0o755))?;
         Ok(Self { volume, folder: format!("{folder}/"), slots: Default::default() })
     }
 
-    /// Closes the volume, which nothing holds any more.
+    /// Closes the volume, which no other value may hold.
     pub(crate) fn close(self) -> ferroxfs::Result<()> {
         let Self { volume, slots, .. } = self;
         drop(slots);
         volume.close()
     }
 
-    /// The inode that a path leads to; no link is followed.
+    /// Returns the inode of a path. A symbolic link is not followed.
     fn node(&self, path: &str) -> Result<Node> {
         self.volume.lookup_no_follow(format!("{}{path}", self.folder)).map_err(number)
     }
 
-    /// The directory that a path lies in, and the name there.
+    /// Returns the parent directory of a path, and the name in it.
     fn place<'a>(&self, path: &'a str) -> Result<(Node, &'a str)> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let folder = self.volume.lookup(format!("{}{folder}", self.folder)).map_err(number)?;
@@ -66,10 +66,10 @@ impl Library {
         if is_directory { Ok((folder, name)) } else { Err(Errno::NOTDIR) }
     }
 
-    fn file(&self, target: &Target, access: Access) -> Result<File> {
+    fn file(&self, target: &FileTarget, access: FileAccess) -> Result<File> {
         match target {
-            Target::Slot(slot) => self.slot(*slot).cloned(),
-            Target::Path(path) => self.open(path, access),
+            FileTarget::Slot(slot) => self.slot(*slot).cloned(),
+            FileTarget::Path(path) => self.open(path, access),
         }
     }
 
@@ -82,7 +82,7 @@ impl Library {
         Ok(())
     }
 
-    fn open(&self, path: &str, access: Access) -> Result<File> {
+    fn open(&self, path: &str, access: FileAccess) -> Result<File> {
         let node = self.node(path)?;
         match node.file_type() {
             FileType::Regular => {}
@@ -90,14 +90,14 @@ impl Library {
             FileType::Symlink => return Err(Errno::LOOP),
             _ => return Err(Errno::INVAL),
         }
-        // What open(2) refuses without O_APPEND; files have no modes of opening in the library.
+        // open(2) refuses this without O_APPEND. Files of the library have no open modes.
         let fixed = ExtendedFlags::IMMUTABLE | ExtendedFlags::APPEND;
-        if access == Access::Write && node.metadata().xflags.intersects(fixed) {
+        if access == FileAccess::Write && node.metadata().xflags.intersects(fixed) {
             return Err(Errno::PERM);
         }
         match access {
-            Access::Read => node.open_read_only(),
-            Access::Write | Access::Change => node.open(),
+            FileAccess::Read => node.open_read_only(),
+            FileAccess::Write | FileAccess::Change => node.open(),
         }
         .map_err(number)
     }
@@ -167,7 +167,7 @@ impl Library {
         self.change(path, &Changes { accessed, modified, ..Changes::default() })
     }
 
-    fn set_flags(&self, path: &str, settings: &Settings) -> Result<()> {
+    fn set_flags(&self, path: &str, settings: &NodeSettings) -> Result<()> {
         let node = self.node(path)?;
         match node.file_type() {
             FileType::Regular | FileType::Directory => {}
@@ -193,16 +193,16 @@ impl Library {
 
     fn sync(&self, durable: &Durable) -> Result<()> {
         let outcome = match durable {
-            Durable::File(target) => self.file(target, Access::Read)?.sync_all(),
-            Durable::Contents(target) => self.file(target, Access::Read)?.sync_data(),
+            Durable::File(target) => self.file(target, FileAccess::Read)?.sync_all(),
+            Durable::Contents(target) => self.file(target, FileAccess::Read)?.sync_data(),
             Durable::Directory(path) => self.node(path)?.sync(),
             Durable::Volume => self.volume.sync(),
         };
         outcome.map_err(number)
     }
 
-    fn read(&self, target: &Target, offset: u64, length: u64) -> Result<Outcome> {
-        let file = self.file(target, Access::Read)?;
+    fn read(&self, target: &FileTarget, offset: u64, length: u64) -> Result<Outcome> {
+        let file = self.file(target, FileAccess::Read)?;
         let mut buffer = vec![0; length as usize];
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -214,8 +214,8 @@ impl Library {
         Ok(bytes(buffer.get(..done).unwrap_or_default()))
     }
 
-    fn write(&self, target: &Target, offset: u64, bytes: &[u8]) -> Result<()> {
-        let file = self.file(target, Access::Write)?;
+    fn write(&self, target: &FileTarget, offset: u64, bytes: &[u8]) -> Result<()> {
+        let file = self.file(target, FileAccess::Write)?;
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
             match file.write_at(offset + done as u64, rest).map_err(number)? {
@@ -224,19 +224,24 @@ impl Library {
             }
         }
         match target {
-            Target::Path(_) => file.close().map_err(number),
-            Target::Slot(_) => Ok(()),
+            FileTarget::Path(_) => file.close().map_err(number),
+            FileTarget::Slot(_) => Ok(()),
         }
     }
 
-    /// The file for reads or writes that go this way.
-    fn file_for(&self, target: &Target, access: Access, way: Way) -> Result<File> {
-        Ok(self.file(target, access)?.direct(way == Way::Direct))
+    /// Returns the file for reads or writes with this I/O mode.
+    fn file_for(&self, target: &FileTarget, access: FileAccess, way: IoMode) -> Result<File> {
+        Ok(self.file(target, access)?.direct(way == IoMode::Direct))
     }
 
-    fn write_pieces(&self, target: &Target, offset: u64, pieces: (&[u64], u64, Way)) -> Result<()> {
+    fn write_pieces(
+        &self,
+        target: &FileTarget,
+        offset: u64,
+        pieces: (&[u64], u64, IoMode),
+    ) -> Result<()> {
         let (lengths, write, way) = pieces;
-        let file = self.file_for(target, Access::Write, way)?;
+        let file = self.file_for(target, FileAccess::Write, way)?;
         let total = lengths.iter().sum::<u64>() as usize;
         let bytes = pattern(write, offset, total);
         let mut rest = bytes.as_slice();
@@ -251,14 +256,19 @@ impl Library {
             return Err(Errno::NOSPC);
         }
         match target {
-            Target::Path(_) => file.close().map_err(number),
-            Target::Slot(_) => Ok(()),
+            FileTarget::Path(_) => file.close().map_err(number),
+            FileTarget::Slot(_) => Ok(()),
         }
     }
 
-    fn read_pieces(&self, target: &Target, offset: u64, pieces: (&[u64], Way)) -> Result<Outcome> {
+    fn read_pieces(
+        &self,
+        target: &FileTarget,
+        offset: u64,
+        pieces: (&[u64], IoMode),
+    ) -> Result<Outcome> {
         let (lengths, way) = pieces;
-        let file = self.file_for(target, Access::Read, way)?;
+        let file = self.file_for(target, FileAccess::Read, way)?;
         let mut buffer = vec![0; lengths.iter().sum::<u64>() as usize];
         let mut rest = buffer.as_mut_slice();
         let mut pieces = Vec::new();
@@ -271,12 +281,12 @@ impl Library {
         Ok(bytes(buffer.get(..read).unwrap_or_default()))
     }
 
-    fn scan(&self, target: &Target, offset: u64) -> Result<Outcome> {
-        let file = self.file(target, Access::Read)?;
+    fn scan(&self, target: &FileTarget, offset: u64) -> Result<Outcome> {
+        let file = self.file(target, FileAccess::Read)?;
         let size = file.metadata().size;
         let seek = |sought, at| match sought {
-            Sought::Data => file.seek_data(at).map_err(number),
-            Sought::Hole => file.seek_hole(at).map_err(number),
+            SeekKind::Data => file.seek_data(at).map_err(number),
+            SeekKind::Hole => file.seek_hole(at).map_err(number),
         };
         let read = |at, length: u64| {
             let mut buffer = vec![0; length as usize];
@@ -287,24 +297,24 @@ impl Library {
         scan((offset, size), seek, read)
     }
 
-    fn clone_range(&self, ranges: &Ranges) -> Result<()> {
-        let from = self.file(&ranges.from, Access::Read)?;
-        let to = self.file(&ranges.to, Access::Change)?;
+    fn clone_range(&self, ranges: &FileRanges) -> Result<()> {
+        let from = self.file(&ranges.from, FileAccess::Read)?;
+        let to = self.file(&ranges.to, FileAccess::Change)?;
         to.clone_range(ranges.to_offset, &from, ranges.from_offset, ranges.length).map_err(number)
     }
 
-    fn deduplicate(&self, ranges: &Ranges) -> Result<Outcome> {
-        let from = self.file(&ranges.from, Access::Read)?;
-        let to = self.file(&ranges.to, Access::Change)?;
-        let Ranges { from_offset, to_offset, length, .. } = *ranges;
+    fn deduplicate(&self, ranges: &FileRanges) -> Result<Outcome> {
+        let from = self.file(&ranges.from, FileAccess::Read)?;
+        let to = self.file(&ranges.to, FileAccess::Change)?;
+        let FileRanges { from_offset, to_offset, length, .. } = *ranges;
         let same = to.deduplicate(to_offset, &from, from_offset, length).map_err(number)?;
         Ok(Outcome::Compared(same))
     }
 
-    fn exchange(&self, ranges: &Ranges) -> Result<()> {
-        let from = self.file(&ranges.from, Access::Change)?;
-        let to = self.file(&ranges.to, Access::Change)?;
-        let Ranges { from_offset, to_offset, length, .. } = *ranges;
+    fn exchange(&self, ranges: &FileRanges) -> Result<()> {
+        let from = self.file(&ranges.from, FileAccess::Change)?;
+        let to = self.file(&ranges.to, FileAccess::Change)?;
+        let FileRanges { from_offset, to_offset, length, .. } = *ranges;
         to.exchange_range(to_offset, &from, from_offset, length).map_err(number)
     }
 
@@ -336,7 +346,7 @@ impl Library {
                 self.put(*slot, Some(file))
             }
             Operation::Open { slot, path } => {
-                let file = self.open(path, Access::Write)?;
+                let file = self.open(path, FileAccess::Write)?;
                 self.put(*slot, Some(file))
             }
             Operation::Close { slot } => {
@@ -384,13 +394,13 @@ impl Library {
                 self.write_pieces(file, *offset, (lengths, *number, *way))
             }
             Operation::Truncate { file, size } => {
-                self.file(file, Access::Change)?.set_len(*size).map_err(number)
+                self.file(file, FileAccess::Change)?.set_len(*size).map_err(number)
             }
             Operation::Allocate { file, mode, offset, length } => {
                 let mode = range_mode(*mode);
-                // No range at all is an error before any flag is looked at.
+                // An empty range is an error before any check of flags.
                 let is_plain = *length == 0 || matches!(mode, RangeMode::Allocate(_));
-                let access = if is_plain { Access::Write } else { Access::Change };
+                let access = if is_plain { FileAccess::Write } else { FileAccess::Change };
                 let end = offset.saturating_add(*length);
                 self.file(file, access)?.change_range(*offset..end, mode).map_err(number)
             }
@@ -433,7 +443,7 @@ fn range_mode(mode: AllocationMode) -> RangeMode {
     }
 }
 
-/// The errno of an error. Corruption is told as well: no history may meet it.
+/// Returns the errno of an error. Corruption is printed as well, because no history may meet it.
 fn number(error: Error) -> Errno {
     if !matches!(error, Error::Posix(_) | Error::Io(_) | Error::Shutdown) {
         eprintln!("the library says: {error}");

@@ -1,10 +1,11 @@
-//! Agreement: seeded histories of every operation, each answer and each tree beside the model's.
+//! Agreement: seeded histories of every operation, with each answer and each tree compared with the
+//! model.
 //!
-//! The model is judged first: the kernel's XFS must give what it gives.
+//! The model is checked first: the kernel's XFS must give its answers.
 //!
-//! One number repeats a trial: `FERROXFS_SEED=N`, or several: `FERROXFS_SEED=N..M`. It chooses one of the
-//! volumes too, unless `FERROXFS_GEOMETRY=NAME` does. `cargo xtask test --long`, or `FERROXFS_LONG=1`,
-//! runs longer histories of more seeds.
+//! `FERROXFS_SEED=N` repeats a trial, and `FERROXFS_SEED=N..M` repeats several. The seed also
+//! selects one of the volumes, unless `FERROXFS_GEOMETRY=NAME` does. `cargo xtask test --long`, or
+//! `FERROXFS_LONG=1`, runs longer histories of more seeds.
 
 #[path = "../kernel/ours.rs"]
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
@@ -21,16 +22,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use xfs_oracle::harness::{Trial, TrialError, patiently, run, seeds};
 use xfs_oracle::model::{Features, Generator, Model, Operation, SLOTS};
 use xfs_oracle::{
-    Differences, Disagreement, Geometry, Image, Kernel, Run, Time, Tree, guarded,
+    AgreementRun, Differences, Disagreement, Geometry, Image, Kernel, Time, Tree, guarded,
     ready_with_programs, replay,
 };
 
 use library::Library;
 
-/// Volumes on which every seed is tried. The seed chooses one more.
+/// Volumes on which every seed runs. The seed selects one more.
 const ALWAYS: [&str; 2] = ["default", "parent-exchange"];
 
-/// After so many operations the trees are compared.
+/// Number of operations after which the trees are compared.
 const STRETCH: usize = 500;
 
 fn main() -> ExitCode {
@@ -90,7 +91,7 @@ fn check_kernel(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
         std::fs::create_dir(&path).map(|()| path).map_err(text)
     };
     let root = place("judged")?;
-    let (mut kernel, mut run) = (Kernel::new(&root), Run::new(seed, features));
+    let (mut kernel, mut run) = (Kernel::new(&root), AgreementRun::new(seed, features));
     let inspect = |model: &Model, folder: &str| -> Result<(), String> {
         let tree = Tree::walk(mount.path()).map_err(|error| error.to_string())?;
         model.differences(&tree, folder, since).into_result()
@@ -134,7 +135,7 @@ fn check_library(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     std::fs::create_dir(&fresh).map_err(text)?;
     let empty = image.copy(&fresh)?;
     let since = now();
-    let mut run = Run::new(seed, features);
+    let mut run = AgreementRun::new(seed, features);
     for _ in 0..stretches {
         let mut library = open(&image)?;
         let outcome = match run.perform(STRETCH, &mut library) {
@@ -167,7 +168,7 @@ fn check_library(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Operations on the contents of a few files, many times over, each read compared with the model.
+/// Many operations on the contents of a few files. Each read is compared with the model.
 fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const OPERATIONS_PER_STRETCH: usize = 6_000;
     ready_with_programs()?;
@@ -175,7 +176,7 @@ fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = volume.make(folder.path())?;
     let (since, mut library) = (now(), open(&image)?);
-    let mut run = Run::with(Generator::of_contents(seed, features), features);
+    let mut run = AgreementRun::with(Generator::of_contents(seed, features), features);
     let outcome = run.perform(stretches * OPERATIONS_PER_STRETCH, &mut library);
     outcome.and_then(|()| run.close(&mut library)).map_err(|disagreement| {
         let (count, last) = (run.history().len(), run.history().last());
@@ -184,14 +185,14 @@ fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     inspect_library(library, &image, run.model(), since).map_err(|what| volume.failed(what))
 }
 
-/// The library and the kernel change one volume by turns.
+/// The library and the kernel change one volume in turns.
 fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const ROUNDS_PER_STRETCH: usize = 2;
     const OPERATIONS: usize = 150;
     ready_with_programs()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (mut image, features) = volume.make(folder.path())?;
-    let mut run = Run::new(volume.seed, features);
+    let mut run = AgreementRun::new(volume.seed, features);
     let since = now();
     for round in 0..stretches * ROUNDS_PER_STRETCH {
         let about = |what: String| volume.failed(format!("round {round}: {what}"));
@@ -199,7 +200,7 @@ fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
         run.perform(OPERATIONS, &mut library).map_err(|other| about(other.what().to_owned()))?;
         run.close(&mut library).map_err(|other| about(other.what().to_owned()))?;
         inspect_library(library, &image, run.model(), since).map_err(about)?;
-        // A copy each time: the kernel may take a while to let go of what it had mounted.
+        // A new copy each time, because the kernel may release a mounted image with a delay.
         let next = folder.path().join(format!("round-{round}"));
         std::fs::create_dir(&next).map_err(text)?;
         let copy = image.copy(&next)?;
@@ -218,7 +219,7 @@ fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Four threads, each in a directory of its own, on one volume.
+/// Four threads on one volume, each in a directory of its own.
 fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const THREADS: u64 = 4;
     const OPERATIONS_PER_STRETCH: usize = 100;
@@ -231,7 +232,7 @@ fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     let work = |thread: u64| -> Result<Model, String> {
         let name = format!("thread-{thread}");
         let mut library = Library::below(opened.clone(), &name).map_err(|e| e.to_string())?;
-        let mut run = Run::new(seed << 8 | thread, features);
+        let mut run = AgreementRun::new(seed << 8 | thread, features);
         run.perform(stretches * OPERATIONS_PER_STRETCH, &mut library)
             .and_then(|()| run.close(&mut library))
             .map_err(|other| format!("thread {thread}: {}", other.what()))?;
@@ -253,7 +254,7 @@ fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Closes the volume; then xfs_repair must find nothing, and the kernel, and we, must show the model.
+/// Closes the volume. Then xfs_repair must find nothing, and the kernel and we must show the model.
 fn inspect_library(
     library: Library,
     image: &Image,
@@ -264,14 +265,14 @@ fn inspect_library(
     model.differences(&judged_tree(image)?, "", since).into_result()
 }
 
-/// The tree that the kernel shows of a volume that is closed, if xfs_repair finds nothing and we show
-/// the same.
+/// Returns the tree that the kernel shows of a closed volume, if xfs_repair finds nothing and we
+/// show the same.
 fn judged_tree(image: &Image) -> Result<Tree, String> {
     let words = |error: xfs_oracle::OracleError| error.to_string();
     if let Some(findings) = image.findings().map_err(words)? {
         return Err(format!("xfs_repair -n says:\n{findings}"));
     }
-    // A copy: the kernel may take a while to let go of what it had mounted.
+    // A copy, because the kernel may release a mounted image with a delay.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|e| e.to_string())?;
     let mount = image.copy(folder.path()).and_then(|copy| copy.mount(&["ro"])).map_err(words)?;
     let tree = Tree::walk(mount.path()).map_err(words)?;
@@ -290,7 +291,7 @@ fn open(image: &Image) -> Result<Library, TrialError> {
 
 fn now() -> Time {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    // The clock of inodes ticks more coarsely than this one.
+    // The clock of inode times is coarser than this one.
     Time { seconds: now.as_secs() as i64 - 1, nanoseconds: 0 }
 }
 

@@ -1,4 +1,4 @@
-//! The volumes on which histories run: which geometries there are, and what a volume of one can do.
+//! The volumes on which histories run: their geometries and features.
 
 use std::path::Path;
 
@@ -6,35 +6,38 @@ use ferroxfs::OpenOptions;
 use ferroxfs::format::{IncompatFeatures, RoCompatFeatures};
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Abilities, Features};
-use xfs_oracle::{Feature, Geometry, Image};
+use xfs_oracle::{Geometry, GeometryFeature, Image};
 
-/// Every kernel mounts volumes whose blocks are no larger.
+/// The largest block size that every kernel can mount.
 const SMALLEST_PAGE_BYTES: u64 = 4096;
 
-/// Those that histories run on anyway, so that no seed has to choose them.
+/// Geometries that every seed uses, so no seed needs to select them.
 const WITH_EVERY_SEED: [&str; 2] = ["default", "parent-exchange"];
 
-/// The geometry of this name.
+/// Returns the geometry of a name.
 pub(crate) fn named(name: &str) -> Option<Geometry> {
     let mut all = Geometry::ALL.into_iter().chain(Geometry::FRAGMENTED);
     all.find(|geometry| geometry.name == name)
 }
 
-/// The geometry of a seed: seeds that follow each other go round all of those that make a difference to
+/// Returns the geometry of a seed. Consecutive seeds rotate through all geometries that matter for
 /// an empty volume on one device. `FERROXFS_GEOMETRY` names one for all seeds.
 pub(crate) fn of_seed(seed: u64) -> Option<Geometry> {
     if let Ok(name) = std::env::var("FERROXFS_GEOMETRY") {
         return named(&name);
     }
     let is_fit = |geometry: &Geometry| {
-        matches!(geometry.feature, Feature::Plain | Feature::Renamed | Feature::Full)
+        matches!(
+            geometry.feature,
+            GeometryFeature::Plain | GeometryFeature::Renamed | GeometryFeature::Full
+        )
     };
     let is_new = |geometry: &Geometry| !WITH_EVERY_SEED.contains(&geometry.name);
     let all: Vec<_> = Geometry::ALL.into_iter().filter(is_fit).filter(is_new).collect();
     all.get((seed % all.len() as u64) as usize).copied()
 }
 
-/// Makes an empty volume in `folder`, and says what it can do.
+/// Makes an empty volume in `folder`, and returns its features.
 pub(crate) fn make(geometry: &Geometry, folder: &Path) -> Result<(Image, Features), TrialError> {
     let image = geometry.make(folder)?;
     let devices = patiently(|| OpenOptions::new().open_devices(&image.data));
@@ -55,7 +58,7 @@ pub(crate) fn make(geometry: &Geometry, folder: &Path) -> Result<(Image, Feature
     Ok((image, features))
 }
 
-/// Older kernels mount no volumes with blocks larger than their pages.
+/// Older kernels cannot mount volumes with blocks larger than pages.
 fn check_large_blocks(image: &Image, folder: &Path) -> Result<(), TrialError> {
     let mounted = folder.join("mounted");
     std::fs::create_dir(&mounted).map_err(|error| error.to_string())?;

@@ -1,28 +1,29 @@
-//! A device whose n-th request fails, for n = 1, 2, 3 and so on, in a script of every operation.
+//! A device whose n-th request fails, for n = 1, 2, 3 and so on, during a script of every
+//! operation.
 //!
-//! The operation that meets the failure fails, and nothing of it is there; or the volume shuts down,
-//! and what recovery gives is a state of the history that keeps every promise of the syncs that had
-//! returned. Whatever fails behind an operation's back is told by a later one.
+//! The affected operation either fails and leaves nothing behind, or the volume shuts down. After a
+//! shutdown, the recovered volume is a state of the history that keeps every promise of the syncs
+//! that had returned. A failure in the background is reported by a later operation.
 
 use std::sync::Arc;
 
 use rustix::io::Errno;
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::{Durable, Model, Operation};
-use xfs_oracle::{Chronicle, Geometry, Subject, guarded, ready_with_programs};
+use xfs_oracle::{CrashHistory, Geometry, Subject, guarded, ready_with_programs};
 use xfs_testkit::{CowDevice, FailingDevice, Fault, Persistence, Prng, RequestKind};
 
 use crate::history::{prepare, recover, writable};
-use crate::judge::Crashed;
+use crate::judge::CrashCase;
 use crate::library::Library;
 use crate::volumes::make;
 use crate::{is_long, script, text};
 
-/// One request of so many fails in a short run.
+/// In a short run, one request in this many fails.
 const SHORT_SHARE: u64 = 48;
-/// Of the failures that are tried one of so many is shown to xfs_repair.
+/// One in this many failures is checked by xfs_repair.
 const REPAIRED_SHARE: u64 = 4;
-/// Operations in a script between two syncs.
+/// Number of operations in a script between two syncs.
 const SYNC_EVERY: usize = 12;
 
 pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
@@ -37,16 +38,16 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
         faults.flat_map(|kind| [Persistence::Once, Persistence::Forever].map(|p| (kind, p)));
     for (kind, persistence) in faults {
         let mut failures = 0;
-        // The first always: of some kinds there are few.
+        // The first one always, because there are few of some kinds.
         for nth in std::iter::once(1).chain((seed % share + 2..).step_by(share as usize)) {
             let fault = Fault { kind, nth, persistence };
             let is_repaired = is_long() || nth / share % REPAIRED_SHARE == 0;
             let check = || -> Result<bool, String> {
-                let attempt = Attempt::run(&start, &model, &operations, (fault, seed))?;
+                let attempt = ScriptAttempt::run(&start, &model, &operations, (fault, seed))?;
                 let recovery = recover(attempt.device)?;
                 let recovered = recovery.replay(usize::MAX);
-                let judge = Crashed {
-                    chronicle: &attempt.chronicle,
+                let judge = CrashCase {
+                    states: &attempt.states,
                     point: usize::MAX,
                     image: &image,
                     folder: folder.path(),
@@ -74,8 +75,8 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Every operation in an order that chance gives, each on a tree that has been made whole again, with
-/// syncs between.
+/// Returns every operation in random order, each on a tree that has been repaired before, with
+/// syncs in between.
 fn script(model: &Model, seed: u64) -> Vec<Operation> {
     let mut prng = Prng::new(seed);
     let mut rest = script::operations(model.features());
@@ -95,16 +96,16 @@ fn script(model: &Model, seed: u64) -> Vec<Operation> {
     script
 }
 
-/// A script that has been performed as far as it went.
-struct Attempt {
-    chronicle: Chronicle,
-    /// What the device held in the end.
+/// A script that was performed as far as possible.
+struct ScriptAttempt {
+    states: CrashHistory,
+    /// The final contents of the device.
     device: CowDevice,
     /// Whether any request has failed.
     has_failed: bool,
 }
 
-impl Attempt {
+impl ScriptAttempt {
     fn run(
         start: &CowDevice,
         model: &Model,
@@ -114,12 +115,12 @@ impl Attempt {
         let held = Arc::new(start.fork());
         let device = Arc::new(FailingDevice::new(held.clone(), seed << 32 | fault.nth));
         device.set_fault(Some(fault));
-        let mut chronicle = Chronicle::new(model.clone());
+        let mut states = CrashHistory::new(model.clone());
         let performed = guarded(|| match writable((device.clone(), None)) {
             Ok(volume) => {
                 let mut library = Library::new(volume);
-                perform(&mut library, model.clone(), operations, &mut chronicle)?;
-                // What waited for the end may fail now; the volume is not clean then.
+                perform(&mut library, model.clone(), operations, &mut states)?;
+                // Deferred work may fail now, and then the volume is not clean.
                 let _ = library.close();
                 Ok(())
             }
@@ -128,7 +129,7 @@ impl Attempt {
         });
         let has_failed = device.failures() > 0;
         performed.map_err(|what| format!("panicked: {what}"))??;
-        Ok(Self { chronicle, device: held.fork(), has_failed })
+        Ok(Self { states, device: held.fork(), has_failed })
     }
 }
 
@@ -137,7 +138,7 @@ fn perform(
     library: &mut Library,
     mut model: Model,
     operations: &[Operation],
-    chronicle: &mut Chronicle,
+    states: &mut CrashHistory,
 ) -> Result<(), String> {
     for (number, operation) in operations.iter().enumerate() {
         let (expected, found) = (model.perform(operation), library.perform(operation));
@@ -146,10 +147,10 @@ fn perform(
             return Err(format!("{operation:?} gave {found:?}, not {expected:?}"));
         }
         if is_failure {
-            chronicle.note_attempt(operation, &model, number);
+            states.note_attempt(operation, &model, number);
             return Ok(());
         }
-        chronicle.note((operation, &found), &model, (number, number + 1));
+        states.note((operation, &found), &model, (number, number + 1));
     }
     Ok(())
 }

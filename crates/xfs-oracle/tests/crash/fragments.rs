@@ -1,31 +1,31 @@
 //! Free space in small pieces, so that files and btrees have many extents.
 //!
-//! One file takes all blocks, and gives some of them back in many places. It stays as it is: it is
-//! immutable, and empty.
+//! One file takes all blocks, and frees some of them at many offsets. It then stays unchanged: it
+//! is immutable, and empty in the model.
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{
     AllocateMode, Changes, Creation, Error, File, NewKind, PosixError, RangeMode, Volume,
 };
 use xfs_oracle::FileFlags;
-use xfs_oracle::model::{AllocationMode, Model, Operation, Settings, Target};
+use xfs_oracle::model::{AllocationMode, FileTarget, Model, NodeSettings, Operation};
 
-/// Pieces of free space.
+/// Number of pieces of free space.
 const PIECES: u64 = 1500;
-/// How large they are: inodes, which lie side by side, need room for some of them at least.
+/// Size of a piece. Inode chunks are contiguous, so some of the pieces must have room for one.
 const PIECE_BYTES: u64 = 32 << 10;
 const BALLAST: &str = "ballast";
 const MODE: u32 = 0o600;
 
-/// Breaks up the free space of a volume, which is closed then.
+/// Fragments the free space of a volume, and closes it.
 pub(crate) fn make(volume: Volume, model: &mut Model) -> Result<(), String> {
     take_and_give_back(volume).map_err(|error| error.to_string())?;
     let path = || BALLAST.to_owned();
-    let flags = Settings { flags: FileFlags::IMMUTABLE, ..Settings::default() };
+    let flags = NodeSettings { flags: FileFlags::IMMUTABLE, ..NodeSettings::default() };
     let done = [
         Operation::Create { path: path(), mode: MODE },
         Operation::Allocate {
-            file: Target::Path(path()),
+            file: FileTarget::Path(path()),
             mode: AllocationMode::AllocateKeepSize,
             offset: 0,
             length: PIECE_BYTES,
@@ -54,7 +54,7 @@ fn take_and_give_back(volume: Volume) -> ferroxfs::Result<()> {
     volume.close()
 }
 
-/// Allocates until there is nothing left. Returns how many bytes there were.
+/// Allocates until no space is left. Returns the number of bytes.
 fn take_all(file: &File, block_bytes: u64) -> ferroxfs::Result<u64> {
     const LARGEST_STEP_BYTES: u64 = 256 << 20;
     let (mut taken, mut step) = (0, LARGEST_STEP_BYTES);

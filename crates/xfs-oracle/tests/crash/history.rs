@@ -1,4 +1,4 @@
-//! Histories on a device that records, and the images that they and their cuts leave.
+//! Histories on a recording device, and the images that they and their cuts leave.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -9,14 +9,14 @@ use ferroxfs::{SharedDevice, Superblock, Volume};
 use xfs_device::{FileDevice, WindowDevice};
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Durable, Features, Generator, Model, Operation};
-use xfs_oracle::{Chronicle, Feature, Geometry, Image, Subject, guarded};
+use xfs_oracle::{CrashHistory, Geometry, GeometryFeature, Image, Subject, guarded};
 use xfs_testkit::{Atomicity, CowDevice, JoinedDevice, Recording, RecordingDevice};
 
 use crate::library::Library;
 use crate::{fragments, text};
 
-/// What an image holds, for devices in memory over it: where the log has a device of its own, that lies behind
-/// the data.
+/// Returns the contents of an image as a base for devices in memory. A log on a device of its own
+/// comes after the data.
 pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
     let open = |path: &Path| -> Result<SharedDevice, TrialError> {
         let file = patiently(|| FileDevice::open(path, xfs_device::OpenOptions::read_only()));
@@ -29,18 +29,18 @@ pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
     })
 }
 
-/// The devices of a volume: that of the data, and that of the log, where it has one.
-pub(crate) type Disks = (SharedDevice, Option<SharedDevice>);
+/// The data device of a volume, and its log device if it is separate.
+pub(crate) type VolumeDisks = (SharedDevice, Option<SharedDevice>);
 
-/// Where the log's device begins on one that holds both.
+/// Returns where the log's device begins on a device that contains both.
 fn boundary(whole: SharedDevice) -> Option<u64> {
     let described = ferroxfs::OpenOptions::new().with_devices(whole, None).describe().ok()?;
     let superblock = described.superblock;
     superblock.has_external_log().then(|| superblock.geometry.data_bytes())
 }
 
-/// The devices of a volume that is recorded.
-pub(crate) fn disks(whole: &Arc<RecordingDevice>) -> Disks {
+/// Returns the devices of a recorded volume.
+pub(crate) fn disks(whole: &Arc<RecordingDevice>) -> VolumeDisks {
     match boundary(whole.clone()) {
         Some(boundary) => {
             let [data, log] = whole.split(boundary);
@@ -50,7 +50,7 @@ pub(crate) fn disks(whole: &Arc<RecordingDevice>) -> Disks {
     }
 }
 
-/// What a cut may tear.
+/// Returns the units that a cut may tear.
 pub(crate) fn atomicity(superblock: &Superblock) -> Atomicity {
     let atomicity = Atomicity::of(superblock);
     match superblock.has_external_log() {
@@ -70,15 +70,15 @@ fn open_writable(image: &Image) -> Result<Volume, TrialError> {
     devices.writable_volume().map_err(text)
 }
 
-/// Opens a volume in memory for writing. One with small blocks discards what is freed.
-pub(crate) fn writable(disks: Disks) -> Result<Volume, ferroxfs::OpenError> {
+/// Opens a volume in memory for writing. A volume with small blocks discards freed space.
+pub(crate) fn writable(disks: VolumeDisks) -> Result<Volume, ferroxfs::OpenError> {
     writable_by(ferroxfs::OpenOptions::new(), disks)
 }
 
 /// The same with further options.
 pub(crate) fn writable_by(
     options: ferroxfs::OpenOptions,
-    (data, log): Disks,
+    (data, log): VolumeDisks,
 ) -> Result<Volume, ferroxfs::OpenError> {
     let options = options.writable(true);
     let described = options.with_devices(Arc::clone(&data), None).describe();
@@ -86,15 +86,15 @@ pub(crate) fn writable_by(
     options.discard(discards).with_devices(data, log).writable_volume()
 }
 
-/// Performs operations on the empty volume of an image, which is closed then. Gives what the image holds,
-/// and the model of it.
+/// Performs operations on the empty volume of an image and closes it. Returns the contents of the
+/// image, and the model.
 pub(crate) fn prepare(
     (geometry, image): (&Geometry, &Image),
     features: Features,
     operations: &[Operation],
 ) -> Result<(CowDevice, Model), TrialError> {
     let mut model = Model::new(features);
-    if geometry.feature == Feature::Fragmented {
+    if geometry.feature == GeometryFeature::Fragmented {
         let volume = open_writable(image)?;
         fragments::make(volume, &mut model).map_err(text)?;
     }
@@ -110,17 +110,17 @@ pub(crate) fn prepare(
     Ok((CowDevice::new(base(image)?), model))
 }
 
-/// A history that has been performed, and what it did to its device.
-pub(crate) struct History {
-    pub(crate) chronicle: Chronicle,
+/// A history that has been performed, and the recording of its device.
+pub(crate) struct RecordedHistory {
+    pub(crate) states: CrashHistory,
     operations: Vec<Operation>,
     pub(crate) recording: Recording,
     pub(crate) superblock: Superblock,
 }
 
-impl History {
-    /// Performs so many operations on a volume that holds what `model` says; after every `sync_every` of
-    /// them everything is made durable.
+impl RecordedHistory {
+    /// Performs `operations` random operations on a volume with the state of `model`. Everything is
+    /// made durable after every `sync_every` of them.
     pub(crate) fn random(
         (start, model): (CowDevice, Model),
         seed: u64,
@@ -140,7 +140,7 @@ impl History {
         history.map_err(|what| text(format!("seed {seed}: {what}")))
     }
 
-    /// Performs what `next` gives on a volume that holds what `model` says.
+    /// Performs the operations of `next` on a volume with the state of `model`.
     pub(crate) fn record(
         start: CowDevice,
         mut model: Model,
@@ -150,28 +150,28 @@ impl History {
         let volume = writable(disks(&device)).map_err(|error| error.to_string())?;
         let superblock = volume.superblock().clone();
         let mut library = Library::new(volume);
-        let (mut chronicle, mut operations) = (Chronicle::new(model.clone()), Vec::new());
+        let (mut states, mut operations) = (CrashHistory::new(model.clone()), Vec::new());
         while let Some(operation) = next(&model) {
             let began = device.position();
             let (expected, found) = (model.perform(&operation), library.perform(&operation));
             if expected != found {
                 return Err(format!("{operation:?} gave {found:?}, not {expected:?}"));
             }
-            chronicle.note((&operation, &found), &model, (began, device.position()));
+            states.note((&operation, &found), &model, (began, device.position()));
             operations.push(operation);
         }
         let recording = device.recording();
-        Ok(Self { chronicle, operations, recording, superblock })
+        Ok(Self { states, operations, recording, superblock })
     }
 
-    /// The operations, each with the number of the state that it leads to.
-    pub(crate) fn told(&self) -> String {
+    /// Returns the operations, each with the number of the state to which it leads.
+    pub(crate) fn operations_text(&self) -> String {
         let lines = (1..).zip(&self.operations);
         lines.map(|(state, operation)| format!("{state}: {operation:?}\n")).collect()
     }
 }
 
-/// Writes what a device holds over a copy of the image that it began with, into `folder`.
+/// Writes the contents of a device over a copy of its base image, into `folder`.
 pub(crate) fn materialise(
     image: &Image,
     device: &CowDevice,
@@ -186,8 +186,8 @@ pub(crate) fn materialise(
     let data = open(&copy.data)?;
     let log = copy.log.as_deref().map(open).transpose()?;
     let data_bytes = data.metadata().map_err(text)?.len();
-    for (offset, bytes) in device.changed_chunks() {
-        // A device ends where a piece does.
+    for (offset, bytes) in device.pieces() {
+        // The border between the devices is also a border between pieces.
         match offset.checked_sub(data_bytes).zip(log.as_ref()) {
             Some((offset, log)) => log.write_all_at(&bytes, offset).map_err(text)?,
             None => data.write_all_at(&bytes, offset).map_err(text)?,
@@ -196,8 +196,8 @@ pub(crate) fn materialise(
     Ok(copy)
 }
 
-/// Keeps what a device holds, over a copy of the image that it began with, and what was done to it. Says
-/// where.
+/// Saves the contents of a device over a copy of its base image, and the operations. Returns a note
+/// with the location.
 pub(crate) fn keep((image, device): (&Image, &CowDevice), name: &str, told: &str) -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let saved = materialise(image, device, &folder)
@@ -206,7 +206,7 @@ pub(crate) fn keep((image, device): (&Image, &CowDevice), name: &str, told: &str
     format!("kept as {}{}", folder.display(), unsaved.unwrap_or_default())
 }
 
-/// Recovers what a device holds. The recovery is recorded: it may be cut as well.
+/// Recovers the contents of a device. The recovery is recorded, so that it can be cut as well.
 pub(crate) fn recover(crashed: CowDevice) -> Result<Recording, String> {
     let device = Arc::new(RecordingDevice::of(crashed));
     let options = ferroxfs::OpenOptions::new().writable(true);
@@ -217,13 +217,13 @@ pub(crate) fn recover(crashed: CowDevice) -> Result<Recording, String> {
     Ok(device.recording())
 }
 
-/// An error with what caused it.
+/// Returns an error with its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(|error| error.to_string()).collect::<Vec<_>>().join(": ")
 }
 
-/// Opens what a device holds, which must be clean, for reading.
+/// Opens a device, which must be clean, for reading.
 pub(crate) fn open(device: CowDevice) -> Result<Volume, String> {
     let whole: SharedDevice = Arc::new(device);
     let (data, log) = match boundary(Arc::clone(&whole)) {

@@ -1,4 +1,5 @@
-//! Whether what recovery gives is a state of the history, to us, to xfs_repair and to the kernel.
+//! Checks that a recovered volume is a state of the history, according to us, xfs_repair and the
+//! kernel.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,36 +7,36 @@ use std::sync::Arc;
 use ferroxfs::{SharedDevice, Volume};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::Bytes;
-use xfs_oracle::{Chronicle, Differences, Image, OracleError, Tree};
+use xfs_oracle::{CrashHistory, Differences, Image, OracleError, Tree};
 use xfs_testkit::CowDevice;
 
 use crate::history::{materialise, open, recover};
 use crate::ours;
 use crate::resumed::resumed;
 
-/// A device after a cut, and what it has to be compared with.
-pub(crate) struct Crashed<'a> {
-    pub(crate) chronicle: &'a Chronicle,
-    /// The position of the history's device where the power failed.
+/// A device after a cut, and the data for its comparison.
+pub(crate) struct CrashCase<'a> {
+    pub(crate) states: &'a CrashHistory,
+    /// The position of the history's device at the power failure.
     pub(crate) point: usize,
-    /// The image that the history began with.
+    /// The image with which the history began.
     pub(crate) image: &'a Image,
-    /// Where images may be put.
+    /// The folder for images.
     pub(crate) folder: &'a Path,
 }
 
-impl Crashed<'_> {
-    /// Judges what a recovered device shows. Returns the state that it is in, and the tree.
+impl CrashCase<'_> {
+    /// Judges a recovered device. Returns its state, and the tree.
     pub(crate) fn state(&self, recovered: CowDevice) -> Result<(usize, Tree), String> {
         let volume = open(recovered)?;
         let tree = ours::walk(&volume).map_err(|error| format!("our tree: {error}"))?;
         let read = |path: &str| contents(&volume, path);
-        let state = self.chronicle.judge(&tree, self.point, read)?;
+        let state = self.states.judge(&tree, self.point, read)?;
         Ok((state, tree))
     }
 
-    /// The same with xfs_repair, which must find nothing in what our recovery gave, and the kernel,
-    /// which recovers what the cut left to the same tree.
+    /// The same with xfs_repair, which must find nothing after our recovery, and with the kernel,
+    /// which must recover the cut device to the same tree.
     pub(crate) fn with_witnesses(
         &self,
         crashed: &CowDevice,
@@ -48,7 +49,7 @@ impl Crashed<'_> {
         Ok(state)
     }
 
-    /// xfs_repair alone.
+    /// Runs only xfs_repair.
     pub(crate) fn repair(&self, recovered: &CowDevice) -> Result<(), String> {
         self.witnesses().repair(recovered)
     }
@@ -64,16 +65,16 @@ impl Crashed<'_> {
     }
 }
 
-/// Those who look at devices as images.
+/// The programs that check devices as images.
 pub(crate) struct Witnesses<'a> {
-    /// The image that the history began with.
+    /// The image with which the history began.
     pub(crate) image: &'a Image,
-    /// Where images may be put.
+    /// The folder for images.
     pub(crate) folder: &'a Path,
 }
 
 impl Witnesses<'_> {
-    /// xfs_repair must find nothing in what our recovery gave.
+    /// Checks that xfs_repair finds nothing after our recovery.
     pub(crate) fn repair(&self, recovered: &CowDevice) -> Result<(), String> {
         match self.place(recovered, "ours")?.findings().map_err(words)? {
             Some(findings) => Err(format!("after our recovery xfs_repair -n says:\n{findings}")),
@@ -81,8 +82,8 @@ impl Witnesses<'_> {
         }
     }
 
-    /// The kernel must recover what a cut left to the tree that our recovery gave, and xfs_repair must find
-    /// nothing in that either.
+    /// Checks that the kernel recovers the cut device to the tree of our recovery, and that
+    /// xfs_repair finds nothing there either.
     pub(crate) fn compare(&self, crashed: &CowDevice, ours: &Tree) -> Result<(), String> {
         let other = self.place(crashed, "kernel")?;
         let crashed: SharedDevice = Arc::new(crashed.fork());
@@ -113,7 +114,7 @@ fn recovered_by_kernel(image: &Image) -> Result<Tree, String> {
     Ok(tree)
 }
 
-/// A whole file, its holes left out.
+/// Reads a whole file, except its holes.
 fn contents(volume: &Volume, path: &str) -> Result<Bytes, String> {
     let words = |error: ferroxfs::Error| format!("{path}: {error}");
     let file = volume.lookup_no_follow(path).and_then(|node| node.open()).map_err(words)?;

@@ -1,22 +1,22 @@
-//! The power fails while the library works, or its device does: at any moment, keeping any part of
-//! what was not flushed.
+//! Power failures and device failures while the library works, at any moment, with any part of the
+//! unflushed data lost.
 //!
-//! A history of one thread, or of several, runs on a device that records what happens to it. For each cut the image
-//! is recovered twice, by us and by the kernel. Then xfs_repair must find nothing in either, both
-//! must show the same inodes, and what they show must be a state of the history that keeps every
-//! promise of the syncs that had returned ([`Chronicle`](xfs_oracle::Chronicle)). Our recovery is cut as
-//! well, and what that leaves is judged likewise.
+//! A history of one thread, or of several, runs on a recording device. For each cut the image is
+//! recovered twice, by us and by the kernel. Then xfs_repair must find nothing in either, and both
+//! must show the same inodes. They must show a state of the history that keeps every promise of the
+//! syncs that had returned ([`CrashHistory`](xfs_oracle::CrashHistory)). Our recovery is also cut,
+//! and the result is judged in the same way.
 //!
 //! - [`random`]: long histories of everything, cut anywhere.
-//! - [`single`]: one operation, one sync, and a cut: every pair of them.
+//! - [`single`]: one operation, one sync, and a cut, for every pair.
 //! - [`threads`]: four threads on the same directories and files, cut anywhere.
 //! - [`failing`]: the n-th request fails, in a script of every operation.
 //!
-//! `FERROXFS_SEED=N` runs the trials of one seed, `FERROXFS_SEED=N..M` those of several. A seed chooses
-//! one of the volumes; `FERROXFS_GEOMETRY=NAME` chooses it for all. The log is written by threads, so
-//! that the requests come in another order each time: the image of a cut that fails is kept, and named in
-//! the report. `cargo xtask test --long`, or `FERROXFS_LONG=1`, runs long histories of 2,000 seeds, of which the first
-//! hundred have all of the others, and more volumes.
+//! `FERROXFS_SEED=N` runs the trials of one seed, and `FERROXFS_SEED=N..M` those of several. A seed
+//! selects one of the volumes; `FERROXFS_GEOMETRY=NAME` selects it for all. Threads write the log,
+//! so the requests come in another order each time. The image of a failing cut is kept, and named
+//! in the report. `cargo xtask test --long`, or `FERROXFS_LONG=1`, runs long histories of 2,000
+//! seeds. The first hundred of these also run all other trials, on more volumes.
 
 mod failing;
 mod fragments;
@@ -41,13 +41,14 @@ use std::process::ExitCode;
 use xfs_oracle::Geometry;
 use xfs_oracle::harness::{Trial, TrialError, run, seeds};
 
-/// Where the power fails with every seed: parent pointers, a reverse map, exchanged ranges.
+/// The geometry for every seed: parent pointers, a reverse map, exchanged ranges.
 const ALWAYS: &str = "parent-exchange";
 
-/// Where the data and the log have devices of their own, whose flushes are apart: long histories, cut anywhere.
+/// The geometry whose data and log have separate devices with separate flushes, for long histories
+/// cut anywhere.
 const TWO_DEVICES: &str = "external-log";
 
-/// Of so many seeds each volume in pieces has one.
+/// Each fragmented volume is used by one in this many seeds.
 const FRAGMENTED_SHARE: usize = 4;
 
 type Check = fn(&Geometry, u64) -> Result<(), TrialError>;
@@ -59,7 +60,7 @@ const CHECKS: [(&str, Check); 4] = [
     ("a_failing_device_breaks_no_promise", failing::check),
 ];
 
-/// From this seed on a long run has nothing but long histories, each on the volume of its seed.
+/// From this seed on, a long run has only long histories, each on the volume of its seed.
 const FIRST_ALONE: u64 = 100;
 
 fn main() -> ExitCode {
@@ -76,9 +77,9 @@ fn main() -> ExitCode {
     run(trials.collect())
 }
 
-/// All trials of a seed.
+/// Returns all trials of a seed.
 fn trials_of(seed: u64) -> Vec<Trial> {
-    // The first seed, which every short run has, takes none of them.
+    // The first seed, which every short run has, uses none of them.
     let number = (seed as usize + 2) % FRAGMENTED_SHARE;
     let fragmented = Geometry::FRAGMENTED.into_iter().nth(number);
     let geometries = [volumes::named(ALWAYS), volumes::of_seed(seed), fragmented];

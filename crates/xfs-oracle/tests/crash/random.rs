@@ -1,4 +1,4 @@
-//! Long histories of every operation, cut at any point; and their recovery, cut as well.
+//! Long histories of every operation, cut at any point, and their recovery, also cut.
 
 use std::path::Path;
 
@@ -6,20 +6,20 @@ use xfs_oracle::harness::TrialError;
 use xfs_oracle::{Geometry, Image, ready_with_programs};
 use xfs_testkit::{CowDevice, PowerCuts};
 
-use crate::history::{History, atomicity, keep, prepare, recover};
-use crate::judge::Crashed;
+use crate::history::{RecordedHistory, atomicity, keep, prepare, recover};
+use crate::judge::CrashCase;
 use crate::text;
 use crate::volumes::make;
 
-/// Operations of a history.
+/// Operations per history.
 const OPERATIONS: usize = 240;
-/// After so many of them everything is made durable.
+/// Number of operations between two syncs.
 const SYNC_EVERY: usize = 40;
-/// Cuts of one history.
+/// Cuts per history.
 const CUTS: u64 = 10;
-/// Of so many cuts the recovery of one is cut as well.
+/// The recovery of one in this many cuts is also cut.
 const RECOVERIES_EVERY: u64 = 5;
-/// Cuts of one recovery, each behind the one before.
+/// Cuts per recovery, in ascending order.
 const RECOVERY_CUTS: u64 = 2;
 
 pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
@@ -27,20 +27,21 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = make(geometry, folder.path())?;
     let start = prepare((geometry, &image), features, &[])?;
-    let history = History::random(start, seed, (OPERATIONS, SYNC_EVERY))?;
+    let history = RecordedHistory::random(start, seed, (OPERATIONS, SYNC_EVERY))?;
     let cuts = PowerCuts::new(&history.recording, atomicity(&history.superblock));
     check_judge(&history, &image, folder.path())?;
     for number in 0..CUTS {
         let cut = cuts.sample(seed << 16 | number);
         let crashed = cuts.after(cut);
-        let judge = Crashed {
-            chronicle: &history.chronicle,
+        let judge = CrashCase {
+            states: &history.states,
             point: cut.point(),
             image: &image,
             folder: folder.path(),
         };
         let keep = |what: String, device: &CowDevice| {
-            let kept = keep((&image, device), &format!("crash-{seed}-{cut}"), &history.told());
+            let kept =
+                keep((&image, device), &format!("crash-{seed}-{cut}"), &history.operations_text());
             text(format!("seed {seed}, cut {cut}, {kept}: {what}"))
         };
         judge.recovers(&crashed).map_err(|what| keep(what, &crashed))?;
@@ -52,10 +53,10 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Cuts a recovery, and the recovery of what that leaves.
+/// Cuts a recovery, and the recovery after that cut.
 fn check_recovery(
-    history: &History,
-    judge: &Crashed<'_>,
+    history: &RecordedHistory,
+    judge: &CrashCase<'_>,
     (crashed, seed): (&CowDevice, u64),
 ) -> Result<(), (String, CowDevice)> {
     let atomicity = atomicity(&history.superblock);
@@ -73,20 +74,20 @@ fn check_recovery(
     Ok(())
 }
 
-/// A judge that finds nothing would not find this either: the device is as it was before the last change of
-/// names that a sync promised, and every sync is said to have returned. Where names came back that there
-/// had been before, it may rightly find nothing; then it is asked further back.
-fn check_judge(history: &History, image: &Image, folder: &Path) -> Result<(), TrialError> {
-    let chronicle = &history.chronicle;
-    let judge = Crashed { chronicle, point: usize::MAX, image, folder };
-    let Some(mut position) = chronicle.before_promised_change() else { return Ok(()) };
+/// Checks that the judge can find errors. The device is as it was before the last change of names
+/// that a sync promised, and every sync counts as returned. If the names later returned to an
+/// earlier state, the judge may rightly find nothing. Then an earlier position is tried.
+fn check_judge(history: &RecordedHistory, image: &Image, folder: &Path) -> Result<(), TrialError> {
+    let states = &history.states;
+    let judge = CrashCase { states, point: usize::MAX, image, folder };
+    let Some(mut position) = states.before_promised_change() else { return Ok(()) };
     while position > 0 {
         let recovery = recover(history.recording.replay(position))?;
         match judge.state(recovery.replay(usize::MAX)) {
             Err(_) => return Ok(()),
-            Ok((state, _)) if !chronicle.may_show(state, position) => {
+            Ok((state, _)) if !states.may_show(state, position) => {
                 return Err(text(format!(
-                    "the device before request {position} passes for state {state}"
+                    "the device before request {position} is accepted as state {state}"
                 )));
             }
             Ok(_) => position /= 2,

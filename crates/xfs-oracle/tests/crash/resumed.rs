@@ -1,4 +1,4 @@
-//! What the log of a crashed volume leaves to its recovery.
+//! The work that the log of a crashed volume leaves to its recovery.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,10 +6,11 @@ use ferroxfs::SharedDevice;
 use xfs_oracle::{Resumed, Time};
 use xfs_trans::{IntentPayload, testing};
 
-/// The inodes of which the log of a device promises an attribute, for recoveries that begin after this.
+/// Returns the inodes with a pending attribute in the log of a device, for recoveries that begin
+/// later.
 pub(crate) fn resumed(device: &SharedDevice) -> Resumed {
     if testing::superblock(device).has_external_log() {
-        // Attributes are promised for parent pointers alone, and no such volume is made with them here.
+        // Only parent pointers leave pending attributes, and these tests make no such volume.
         return Resumed { inodes: Default::default(), since: now() };
     }
     let (_, open) = testing::recover(&testing::crashed(device));

@@ -1,17 +1,17 @@
-//! Every operation there is, each in a few ways, on a small tree.
+//! Every operation, each in a few variants, on a small tree.
 //!
-//! The tree is that of CrashMonkey's bounded workloads (ACE): files and directories of one or two
-//! levels, names that are there and names that are not.
+//! The tree is that of CrashMonkey's bounded workloads (ACE): files and directories at one or two
+//! levels, existing and missing names.
 
 use xfs_oracle::model::{
-    Abilities, AllocationMode, Durable, Features, Model, Operation, Ranges, RenameMode, SetMode,
-    Settings, Target,
+    Abilities, AllocationMode, Durable, Features, FileRanges, FileTarget, Model, NodeSettings,
+    Operation, RenameMode, SetMode,
 };
 use xfs_oracle::{FileFlags, Time};
 
 /// Files with contents.
 const FILES: [&str; 4] = ["foo", "bar", "A/foo", "B/foo"];
-/// Paths where something may be, before or after an operation.
+/// Paths that may exist before or after an operation.
 const PATHS: [&str; 6] = ["foo", "bar", "new", "A/foo", "A/new", "B/foo"];
 /// The same for directories.
 const FOLDERS: [&str; 4] = ["", "A", "B", "B/empty"];
@@ -27,7 +27,7 @@ const MODES: [AllocationMode; 8] = [
     AllocationMode::Unshare,
 ];
 
-/// What makes the tree.
+/// Returns the operations that create the tree.
 pub(crate) fn preparation(features: Features) -> Vec<Operation> {
     let folders = ["A", "B", "B/empty"].map(make_directory);
     let files = FILES.iter().zip(1..).flat_map(|(path, number)| {
@@ -43,7 +43,7 @@ pub(crate) fn preparation(features: Features) -> Vec<Operation> {
     folders.into_iter().chain(files).chain(links).collect()
 }
 
-/// What makes that part of the tree again which is missing.
+/// Returns the operations that restore the missing parts of the tree.
 pub(crate) fn repair(model: &Model) -> Vec<Operation> {
     let paths = model.paths();
     let mut operations = preparation(model.features());
@@ -54,7 +54,7 @@ pub(crate) fn repair(model: &Model) -> Vec<Operation> {
             | Operation::Symlink { path, .. }
             | Operation::Link { to: path, .. }
             | Operation::SetAttribute { path, .. }
-            | Operation::Write { file: Target::Path(path), .. } => path,
+            | Operation::Write { file: FileTarget::Path(path), .. } => path,
             _ => return false,
         };
         !paths.contains_key(path)
@@ -62,15 +62,15 @@ pub(crate) fn repair(model: &Model) -> Vec<Operation> {
     operations
 }
 
-/// Every operation, each to be performed on the tree as it was prepared, or one after the other.
+/// Returns every operation. They can be performed separately on the prepared tree, or in sequence.
 pub(crate) fn operations(features: Features) -> Vec<Operation> {
     [names(), renames(), contents(features), shared(features), settings()].concat()
 }
 
-/// Every sync that makes something durable in a tree, none included.
+/// Returns every sync that makes something in a tree durable, and also no sync.
 pub(crate) fn syncs(model: &Model) -> Vec<Option<Operation>> {
-    let targets = PATHS.map(|path| Target::Path(path.to_owned()));
-    let is_file = |target: &Target| model.file(target).is_ok();
+    let targets = PATHS.map(|path| FileTarget::Path(path.to_owned()));
+    let is_file = |target: &FileTarget| model.file(target).is_ok();
     let files = targets.into_iter().filter(is_file);
     let of_files = files.flat_map(|file| [Durable::File(file.clone()), Durable::Contents(file)]);
     let paths = model.paths();
@@ -91,7 +91,7 @@ fn make_directory(path: &str) -> Operation {
 }
 
 fn write(path: &str, (offset, length): (u64, u64), number: u64) -> Operation {
-    Operation::Write { file: Target::Path(path.to_owned()), offset, length, number }
+    Operation::Write { file: FileTarget::Path(path.to_owned()), offset, length, number }
 }
 
 fn attribute(path: &str, (name, length): (&str, usize), mode: SetMode) -> Operation {
@@ -155,7 +155,7 @@ fn contents(features: Features) -> Vec<Operation> {
     let sizes = [0, block, 2 * block + 100, size + 3 * block];
     let ranges = [(block, 2 * block), (4 * block, 4 * block), (100, 3 * block)];
     let on = |path: &'static str| {
-        let file = Target::Path(path.to_owned());
+        let file = FileTarget::Path(path.to_owned());
         let writes = writes.into_iter().zip(100..);
         let writes = writes.map(move |(range, number)| write(path, range, number));
         let of = file.clone();
@@ -177,8 +177,8 @@ fn contents(features: Features) -> Vec<Operation> {
 
 fn shared(features: Features) -> Vec<Operation> {
     let block = features.block_bytes;
-    let file = |path: &str| Target::Path(path.to_owned());
-    let ranges = |from: &str, to: &str, (from_offset, to_offset, length)| Ranges {
+    let file = |path: &str| FileTarget::Path(path.to_owned());
+    let ranges = |from: &str, to: &str, (from_offset, to_offset, length)| FileRanges {
         from: file(from),
         from_offset,
         to: file(to),
@@ -211,7 +211,8 @@ fn settings() -> Vec<Operation> {
     let removed = ["user.small", "user.large"]
         .map(|name| Operation::RemoveAttribute { path: "bar".to_owned(), name: name.to_owned() });
     let nodes = ["foo", "A"].into_iter().flat_map(move |path| {
-        let settings = Settings { flags: FileFlags::NODUMP, project_id: 7, ..Settings::default() };
+        let settings =
+            NodeSettings { flags: FileFlags::NODUMP, project_id: 7, ..NodeSettings::default() };
         let path = || path.to_owned();
         [
             Operation::ChangeMode { path: path(), mode: 0o4711 },

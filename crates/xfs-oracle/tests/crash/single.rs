@@ -1,8 +1,8 @@
-//! One operation on a prepared tree, one sync or none, and a cut: every pair of them.
+//! One operation on a prepared tree, one sync or none, and a cut, for every pair.
 //!
-//! These are the one-operation workloads of ACE. What is cut off is everything after the sync, or
-//! nothing, or chance decides; so every promise is asked for by itself, with nothing around it that
-//! might have kept it. Each recovery is cut once as well.
+//! These are the one-operation workloads of ACE. The cut drops everything after the sync, or
+//! nothing, or a random part. So every promise is checked separately, without other operations that
+//! might have kept it. Each recovery is also cut once.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ use xfs_oracle::model::{Model, Operation};
 use xfs_oracle::{Geometry, Image, ready_with_programs};
 use xfs_testkit::{CowDevice, Cut, PowerCuts, Recording};
 
-use crate::history::{History, atomicity, prepare, recover};
-use crate::judge::Crashed;
+use crate::history::{RecordedHistory, atomicity, prepare, recover};
+use crate::judge::CrashCase;
 use crate::volumes::make;
 use crate::{is_long, script, text};
 
-/// One pair of so many is tried in a short run.
+/// In a short run, one in this many pairs is tried.
 const SHORT_SHARE: usize = 40;
-/// Of the pairs that are tried one of so many is shown to xfs_repair and the kernel too.
+/// One in this many tried pairs is also checked by xfs_repair and the kernel.
 const WITNESSED_SHARE: usize = 8;
-/// Cuts of one pair at chance points.
+/// Cuts per pair at random points.
 const CUTS: u64 = 4;
 
 pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
@@ -38,7 +38,8 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     let pairs = pairs.enumerate().filter(|(number, _)| number % share == seed as usize % share);
     for (number, pair) in pairs {
         let is_witnessed = number / share % WITNESSED_SHARE == 0;
-        let trial = Pair { image: &image, folder: folder.path(), start: &start, model: &model };
+        let trial =
+            PairTrial { image: &image, folder: folder.path(), start: &start, model: &model };
         trial
             .check(&pair, seed << 16 | number as u64, is_witnessed)
             .map_err(|what| text(format!("seed {seed}, pair {number}, {pair:?}: {what}")))?;
@@ -46,25 +47,25 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// What a pair is performed on.
-struct Pair<'a> {
+/// The prepared volume of a pair.
+struct PairTrial<'a> {
     image: &'a Image,
     folder: &'a Path,
     start: &'a CowDevice,
     model: &'a Model,
 }
 
-impl Pair<'_> {
+impl PairTrial<'_> {
     fn check(&self, pair: &[Operation], seed: u64, is_witnessed: bool) -> Result<(), String> {
         let mut rest = pair.iter();
         let next = |_: &Model| rest.next().cloned();
-        let history = History::record(self.start.fork(), self.model.clone(), next)?;
+        let history = RecordedHistory::record(self.start.fork(), self.model.clone(), next)?;
         let atomicity = atomicity(&history.superblock);
         let cuts = PowerCuts::new(&history.recording, atomicity.clone());
         for cut in chosen(&cuts, &history.recording, seed) {
             let crashed = cuts.after(cut);
-            let judge = Crashed {
-                chronicle: &history.chronicle,
+            let judge = CrashCase {
+                states: &history.states,
                 point: cut.point(),
                 image: self.image,
                 folder: self.folder,
@@ -86,7 +87,7 @@ impl Pair<'_> {
     }
 }
 
-/// After the last request: nothing that was not flushed is there, or all of it. And anywhere.
+/// After the last request, with none or all of the unflushed data, and anywhere.
 fn chosen(cuts: &PowerCuts<'_>, recording: &Recording, seed: u64) -> Vec<Cut> {
     let end = recording.requests().len();
     let at_the_end = cuts.at(end, 2).take(2);

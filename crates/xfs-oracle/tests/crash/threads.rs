@@ -1,13 +1,15 @@
 //! Threads that work on the same directories and files, cut at any point.
 //!
-//! What one thread commits again comes through one slot of the log. What several commit goes from slot to
-//! slot, through a checkpoint that others close meanwhile, and a history of one thread knows nothing of
-//! that. So here four threads change what they share ([`shared`]), and one syncs behind them. No model
-//! says what the shared names are in the end; that our recovery and the kernel's show the same, and that
-//! xfs_repair finds nothing in either, is judged of everything. Of files that one thread alone changes, in
-//! the shared directories ([`own`]), every promise is judged ([`life`]).
+//! Changes of one thread to one item go through one slot of the log. Changes of several threads
+//! move from slot to slot, through a checkpoint that other threads close meanwhile. Histories of
+//! one thread do not test that. So here four threads change what they share ([`shared`]), and a
+//! fifth one syncs.
 //!
-//! The same seed gives the same operations of each thread, and never again the same order between them.
+//! No model predicts the final shared names. For all names, our recovery and the kernel's must show
+//! the same, and xfs_repair must find nothing in either. Every promise is judged ([`life`]) for
+//! files that only one thread changes in the shared directories ([`own`]).
+//!
+//! A seed gives the same operations of each thread, but never the same order between threads.
 
 mod life;
 mod own;
@@ -29,30 +31,31 @@ use crate::judge::Witnesses;
 use crate::library::Library;
 use crate::volumes::make;
 use crate::{is_long, ours, text};
-use life::{Life, Sync};
-use own::Owner;
+use life::{ThreadLife, VolumeSync};
+use own::OwnFiles;
 
 const THREADS: u64 = 4;
-/// Slots of the log, whatever processors there are: more than threads, so that each has its own mostly.
+/// Slots of the log, for any number of processors. There are more slots than threads, so that each
+/// thread usually has its own.
 const LOG_SLOTS: usize = 8;
-/// Operations of one thread.
+/// Operations per thread.
 const OPERATIONS: u64 = 600;
-/// Of so many operations one is on a thread's own files.
+/// One in this many operations uses a thread's own files.
 const OWN_SHARE: usize = 3;
-/// After so many operations of one thread everything is made durable.
+/// Number of operations of one thread between two syncs.
 const SYNC_EVERY: u64 = 150;
-/// Files of a thread that it touches now and then, and how many of them with each operation: while a
-/// checkpoint with many of them is closed, others go on for a while.
+/// Files of a thread that it only touches, and the number that it touches with each operation.
+/// Closing a checkpoint with many of them takes a while, during which other threads continue.
 const TOUCHED_FILES: usize = 500;
 const TOUCHED_AT_ONCE: usize = 8;
 /// Histories of a short run.
 const SHORT_HISTORIES: u64 = 2;
-/// Cuts of one history.
+/// Cuts per history.
 const SHORT_CUTS: u64 = 32;
 const CUTS: u64 = 64;
-/// Of so many cuts one is shown to xfs_repair and the kernel too.
+/// One in this many cuts is also checked by xfs_repair and the kernel.
 const WITNESSED_SHARE: u64 = 8;
-/// The directories that all share: those with few names, and those with many. The root is another one.
+/// The shared directories with few names, and those with many. The root is another one with many.
 const NARROW: [&str; 2] = ["d0", "d1"];
 const WIDE: [&str; 2] = ["d2", "d3"];
 
@@ -68,7 +71,7 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     let witnesses = Witnesses { image: &image, folder: folder.path() };
     for number in 0..histories {
         let check = |seed| {
-            let history = History::perform(start.fork(), features, seed)?;
+            let history = ThreadHistory::perform(start.fork(), features, seed)?;
             history.check_judge()?;
             history.check_cuts(&witnesses, (seed, cuts))
         };
@@ -78,44 +81,44 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// What all threads use.
-struct Stage {
+/// The state that all threads use.
+struct SharedVolume {
     volume: Volume,
     device: Arc<RecordingDevice>,
-    /// Orders what threads have done against syncs.
+    /// Orders the threads' operations relative to syncs.
     clock: AtomicU64,
 }
 
-impl Stage {
-    /// A moment after everything that had one before.
+impl SharedVolume {
+    /// Returns a time later than all earlier ones.
     fn tick(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Makes everything durable, and says what that promises.
-    fn sync(&self) -> Result<Sync, String> {
+    /// Makes everything durable, and returns the promise of that.
+    fn sync(&self) -> Result<VolumeSync, String> {
         let began = self.tick();
         self.volume.sync().map_err(|error| format!("sync: {error}"))?;
-        Ok(Sync { began, position: self.device.position() })
+        Ok(VolumeSync { began, position: self.device.position() })
     }
 }
 
-/// What threads have done to a device.
-struct History {
-    /// One for each thread.
-    lives: Vec<Life>,
-    syncs: Vec<Sync>,
+/// The operations of the threads on a device.
+struct ThreadHistory {
+    /// One record per thread.
+    lives: Vec<ThreadLife>,
+    syncs: Vec<VolumeSync>,
     recording: Recording,
     superblock: Superblock,
 }
 
-impl History {
+impl ThreadHistory {
     fn perform(start: CowDevice, features: Features, seed: u64) -> Result<Self, String> {
         let device = Arc::new(RecordingDevice::of(start));
         let options = OpenOptions::new().log_slots(LOG_SLOTS);
         let volume = writable_by(options, disks(&device)).map_err(|error| error.to_string())?;
         let superblock = volume.superblock().clone();
-        let stage = Stage { volume, device, clock: AtomicU64::new(0) };
+        let stage = SharedVolume { volume, device, clock: AtomicU64::new(0) };
         let (lives, syncs) = std::thread::scope(|scope| {
             let (due, dues) = channel();
             let start = |thread| {
@@ -147,14 +150,14 @@ impl History {
             let asked = (number % WITNESSED_SHARE == 0).then_some(witnesses);
             self.recovers(&crashed, cut.point(), asked).map_err(|what| {
                 let name = format!("crash-threads-{seed}-{cut}");
-                let kept = keep((witnesses.image, &crashed), &name, &self.told());
+                let kept = keep((witnesses.image, &crashed), &name, &self.operations_text());
                 format!("cut {cut}, {kept}: {what}")
             })?;
         }
         Ok(())
     }
 
-    /// Recovers, and judges, with witnesses if they are asked.
+    /// Recovers and judges, optionally with witnesses.
     fn recovers(
         &self,
         crashed: &CowDevice,
@@ -170,23 +173,23 @@ impl History {
         witnesses.compare(crashed, &tree)
     }
 
-    /// A judge that finds nothing would not find this either: half of what happened is there, and all of it is
-    /// said to have been made durable.
+    /// Checks that the judge can find errors: half of the requests are present, and all of them
+    /// count as durable.
     fn check_judge(&self) -> Result<(), String> {
         let position = self.recording.requests().len() / 2;
         let recovered = recover(self.recording.replay(position))?.replay(usize::MAX);
         let tree = walk(recovered)?;
-        let judge = |life: &Life| life.judge(&tree, usize::MAX, &self.syncs);
+        let judge = |life: &ThreadLife| life.judge(&tree, usize::MAX, &self.syncs);
         match self.lives.iter().try_for_each(judge) {
             Ok(()) => {
-                Err(format!("the device before request {position} passes for that of the end"))
+                Err(format!("the device before request {position} is accepted as the final one"))
             }
             Err(_) => Ok(()),
         }
     }
 
-    /// What threads did to files of their own.
-    fn told(&self) -> String {
+    /// Returns the operations of threads on their own files.
+    fn operations_text(&self) -> String {
         let mut told = String::new();
         for life in &self.lives {
             let _ = writeln!(told, "{life:#?}");
@@ -200,20 +203,20 @@ fn walk(recovered: CowDevice) -> Result<Tree, String> {
     ours::walk(&open(recovered)?).map_err(|error| format!("our tree: {error}"))
 }
 
-fn sync_when_due(stage: &Stage, dues: &Receiver<()>) -> Result<Vec<Sync>, String> {
+fn sync_when_due(stage: &SharedVolume, dues: &Receiver<()>) -> Result<Vec<VolumeSync>, String> {
     dues.iter().map(|()| stage.sync()).collect()
 }
 
-/// What one thread does.
+/// Runs one thread.
 fn work(
-    stage: &Stage,
+    stage: &SharedVolume,
     features: Features,
     (thread, seed): (u64, u64),
     due: &Sender<()>,
-) -> Result<Life, String> {
+) -> Result<ThreadLife, String> {
     let mut prng = Prng::new(seed << 8 | thread);
     let mut library = Library::new(stage.volume.clone());
-    let mut owner = Owner::new(stage, thread);
+    let mut owner = OwnFiles::new(stage, thread);
     let touched = touched_files(stage, thread).map_err(|error| format!("files: {error}"))?;
     let mut touched = touched.iter().cycle();
     for number in 1..=OPERATIONS {
@@ -233,15 +236,15 @@ fn work(
             }
         }
         if number % SYNC_EVERY == thread * SYNC_EVERY / THREADS {
-            // Nobody to hear it means that a sync has failed, which the one who syncs tells.
+            // A missing receiver means that a sync has failed, which the syncing thread reports.
             let _ = due.send(());
         }
     }
     Ok(owner.into_life())
 }
 
-/// Makes the files that a thread touches.
-fn touched_files(stage: &Stage, thread: u64) -> ferroxfs::Result<Vec<Node>> {
+/// Creates the files that a thread touches.
+fn touched_files(stage: &SharedVolume, thread: u64) -> ferroxfs::Result<Vec<Node>> {
     let creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
     let root = stage.volume.root()?;
     let folder = root.create(format!("touched-{thread}"), &NewKind::Directory, &creation)?;

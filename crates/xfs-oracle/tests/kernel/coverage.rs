@@ -1,4 +1,4 @@
-//! What a comparison has seen: a volume on which some format never occurs proves nothing about it.
+//! Formats that a comparison has seen. A volume without some format proves nothing about it.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use ferroxfs::format::RoCompatFeatures;
 use ferroxfs::{FileType, InodeNumber, Node, Result, Volume};
 use xfs_format::inode::{ForkFormat, ForkKind};
 use xfs_inode::Fork;
-use xfs_oracle::{Differences, Feature, Geometry, Tree};
+use xfs_oracle::{Differences, Geometry, GeometryFeature, Tree};
 
 /// Formats that every volume has.
 const ALWAYS: [&str; 15] = [
@@ -27,7 +27,7 @@ const ALWAYS: [&str; 15] = [
     "unwritten extents",
 ];
 
-/// Differences where a format is missing that this kind of volume should have.
+/// Adds a difference for each format that this kind of volume should have and lacks.
 pub(crate) fn check(
     geometry: &Geometry,
     volume: &Volume,
@@ -37,21 +37,21 @@ pub(crate) fn check(
     let seen = formats(volume, kernel)?;
     let shape = volume.geometry();
     let mut wanted: Vec<_> = ALWAYS.to_vec();
-    // Larger blocks hold so many records that fewer levels do.
+    // Larger blocks have room for more records, so fewer levels suffice.
     if shape.block_size <= 4096 {
         wanted.push("file with a tree of two levels");
     }
     if shape.directory_block_size() <= 1024 {
         wanted.push("directory with a tree of extents");
     }
-    // The longest link fits into an inode of 2 KiB.
+    // The longest symbolic link fits into an inode of 2 KiB.
     if shape.inode_size < 2048 {
         wanted.push("link in blocks");
     }
     if shape.has_ro_compat(RoCompatFeatures::REFLINK) {
         wanted.push("shared extents");
     }
-    if geometry.feature == Feature::Full {
+    if geometry.feature == GeometryFeature::Full {
         wanted.push("partial chunks of inodes");
     }
     for format in wanted.into_iter().filter(|format| !seen.contains(format)) {
@@ -96,7 +96,7 @@ fn directory(volume: &Volume, node: &Node) -> Result<&'static str> {
         ForkFormat::Local => "directory in the inode",
         ForkFormat::Btree => "directory with a tree of extents",
         _ => {
-            // The leaf or the root of the tree stands at 32 GiB.
+            // The leaf or the root of the tree is at 32 GiB.
             let mut extents = node.extents(ForkKind::Data);
             let root = extents.find(|extent| {
                 extent.as_ref().map_or(true, |extent| extent.offset_bytes == 32 << 30)
@@ -126,7 +126,7 @@ fn attributes(volume: &Volume, node: &Node) -> Result<&'static str> {
     })
 }
 
-/// The magic number of a directory or attribute block.
+/// Returns the magic number of a directory or attribute block.
 fn magic(volume: &Volume, at: u64) -> [u8; 2] {
     let mut magic = [0; 2];
     let read = volume.device().read_at(at + 8, &mut magic);

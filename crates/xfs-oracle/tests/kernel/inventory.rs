@@ -1,4 +1,4 @@
-//! The rows of a scan against the kernel's tree: every inode once, every field, every path.
+//! The rows of a scan compared with the kernel's tree: every inode once, every field, every path.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ferroxfs::Volume;
 use serde_json::Value;
-use xfs_oracle::{Differences, Node, Time, Tree};
+use xfs_oracle::{Differences, InodeView, Time, Tree};
 use xfs_scan::{Field, Fields, Format, Header, Output, ScanOptions, ScanSource, scan};
 
-/// So little memory that rows wait in the spill file, for two threads.
+/// A memory limit that makes rows go to the spill file, for two threads.
 const SPILLING_BYTES: u64 = 49 << 20;
 
 pub(crate) fn check(
@@ -37,7 +37,7 @@ pub(crate) fn check(
                 }
             }
             Some("scan" | "volume" | "end") => {}
-            // Findings, and rows that nobody asked for.
+            // Findings, and unexpected rows.
             _ => differences.add(format!("scan: {line}")),
         }
     }
@@ -47,7 +47,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// All lines of a scan with every field.
+/// Returns all lines of a scan with every field.
 fn rows(volume: &Volume, options: ScanOptions) -> Result<String, String> {
     let fields = Field::ALL.into_iter().fold(Fields::EMPTY, Fields::with);
     let options = ScanOptions { fields, ..options };
@@ -60,7 +60,7 @@ fn rows(volume: &Volume, options: ScanOptions) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| error.to_string())
 }
 
-fn check_row(number: u64, node: &Node, row: &Value, differences: &mut Differences) {
+fn check_row(number: u64, node: &InodeView, row: &Value, differences: &mut Differences) {
     let place = format!("scan: inode {number}");
     let mut numbers: BTreeMap<&str, u64> = BTreeMap::from([
         ("mode", node.mode.into()),
@@ -74,7 +74,7 @@ fn check_row(number: u64, node: &Node, row: &Value, differences: &mut Difference
     if let Some(opened) = &node.opened {
         numbers.insert("project_id", opened.project_id.into());
         numbers.insert("xflags", opened.flags.bits().into());
-        // What the kernel says of a directory in its inode is not a number of extents.
+        // For a short-form directory the kernel's number is not a count of extents.
         if node.entries.is_empty() || node.blocks > 0 {
             numbers.insert("extents", opened.extent_count.into());
         }
@@ -112,8 +112,8 @@ fn integer(value: Option<&Value>) -> Option<i128> {
     value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
 }
 
-/// The strings under `key`, one or a list, and those under `key_bytes`, which are not UTF-8; in a
-/// form that can be read in a report.
+/// Returns the strings under `key`, one or a list, and those under `key_bytes`, which are not
+/// UTF-8, in a readable form.
 fn strings(row: &Value, key: &str) -> BTreeSet<String> {
     let list = |key: &str| match row.get(key) {
         None => Vec::new(),

@@ -1,8 +1,8 @@
-//! Same as the kernel: volumes of every geometry, made by mkfs.xfs and filled through the kernel,
-//! compared inode by inode.
+//! Comparison with the kernel: volumes of every geometry, made by mkfs.xfs and filled through the
+//! kernel, are compared inode by inode.
 //!
-//! The kernel's view is taken from a read-only mount, ours from the image after a clean unmount.
-//! No difference is allowed, in anything that the kernel shows.
+//! The kernel's view comes from a read-only mount, and ours from the image after a clean unmount.
+//! No difference is allowed in anything that the kernel shows.
 
 mod coverage;
 mod inventory;
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
 
 fn check_geometry(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
-    // Not in memory: the volumes of all tests that run at once would not fit everywhere.
+    // Not in memory: the volumes of all parallel tests would not fit everywhere.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))
         .map_err(|error| TrialError::Failed(error.to_string()))?;
     let image = geometry.make_and_fill(folder.path())?;

@@ -1,4 +1,4 @@
-//! What we show of a volume, in the form in which the kernel's view is taken down.
+//! Our view of a volume, in the form of the kernel's view.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -6,7 +6,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use ferroxfs::{Error, FileType, Metadata, Node, Result, Timestamp, Volume};
 use xfs_format::inode::ForkKind;
-use xfs_oracle::{Contents, Entry, ExtentFlags, FileExtent, FileFlags, Opened, Time, Tree};
+use xfs_oracle::{
+    Contents, DirectoryEntry, ExtentFlags, FileExtent, FileFlags, OpenAttributes, Time, Tree,
+};
 
 /// Walks the whole volume from its root.
 pub(crate) fn walk(volume: &Volume) -> Result<Tree> {
@@ -21,7 +23,7 @@ pub(crate) fn walk(volume: &Volume) -> Result<Tree> {
             let entry = entry?;
             let name = entry.name().as_bytes().to_vec();
             let kind = entry.file_type().map_or(rustix::fs::FileType::Unknown, file_type);
-            entries.insert(name.clone(), Entry { inode: entry.number().0, kind });
+            entries.insert(name.clone(), DirectoryEntry { inode: entry.number().0, kind });
             let path = if path.is_empty() { name } else { [&path, name.as_slice()].join(&b'/') };
             let child = visit(&mut tree, &entry.node()?, &path)?;
             if let Some(folder) = child {
@@ -38,7 +40,7 @@ pub(crate) fn walk(volume: &Volume) -> Result<Tree> {
     Ok(tree)
 }
 
-/// Takes down one inode under one of its paths; returns it if it is a directory.
+/// Records one inode under one of its paths. Returns it if it is a directory.
 fn visit(tree: &mut Tree, child: &Node, path: &[u8]) -> Result<Option<Node>> {
     match tree.nodes.get_mut(&child.number().0) {
         Some(known) => known.paths.push(path.to_vec()),
@@ -47,10 +49,10 @@ fn visit(tree: &mut Tree, child: &Node, path: &[u8]) -> Result<Option<Node>> {
     Ok((child.file_type() == FileType::Directory).then(|| child.clone()))
 }
 
-fn node(node: &Node, path: Vec<u8>) -> Result<xfs_oracle::Node> {
+fn node(node: &Node, path: Vec<u8>) -> Result<xfs_oracle::InodeView> {
     let metadata = node.metadata();
     let is_open = metadata.is_file() || metadata.is_dir();
-    Ok(xfs_oracle::Node {
+    Ok(xfs_oracle::InodeView {
         paths: vec![path],
         mode: metadata.mode.into(),
         links: metadata.nlink,
@@ -74,19 +76,19 @@ fn node(node: &Node, path: Vec<u8>) -> Result<xfs_oracle::Node> {
     })
 }
 
-fn opened(node: &Node, metadata: &Metadata) -> Result<Opened> {
-    Ok(Opened {
+fn opened(node: &Node, metadata: &Metadata) -> Result<OpenAttributes> {
+    Ok(OpenAttributes {
         flags: FileFlags::from_bits_retain(metadata.xflags.bits()),
         project_id: metadata.project_id,
         extent_size: metadata.extent_size_hint_bytes as u32,
         cow_extent_size: metadata.cow_extent_size_hint_bytes as u32,
         extent_count: match metadata.extents {
-            // Of a directory that stands in its inode the kernel counts the bytes, by the size of
+            // For a short-form directory the kernel returns the byte count divided by the size of
             // an extent in its memory.
             0 if metadata.is_dir() => (metadata.size / 16) as u32,
             count => count as u32,
         },
-        // The kernel maps regular files only.
+        // The kernel only maps regular files.
         extents: if metadata.is_file() { extents(node, ForkKind::Data)? } else { Vec::new() },
         attribute_extents: if metadata.is_file() {
             extents(node, ForkKind::Attr)?
@@ -129,7 +131,7 @@ fn contents(node: &Node) -> Result<Contents> {
             let wanted = (end - at).min(buffer.len() as u64) as usize;
             let part = buffer.get_mut(..wanted).unwrap_or_default();
             let read = file.read_at(at, part)?;
-            assert_ne!(read, 0, "a read within the file ended");
+            assert_ne!(read, 0, "a read within the file returned no bytes");
             contents.update(at, part.get(..read).unwrap_or_default());
             at += read as u64;
         }
@@ -162,7 +164,7 @@ fn file_type(kind: FileType) -> rustix::fs::FileType {
     }
 }
 
-/// A name of the kernel's tree as a program passes it.
+/// Returns a name of the kernel's tree in the form that programs pass.
 pub(crate) fn name(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
 }

@@ -1,5 +1,5 @@
-//! Every way to get from one inode to another, against the kernel's tree: names by lookup,
-//! parents by `..`, by parent pointers and by search.
+//! Every way from one inode to another, compared with the kernel's tree: names by lookup, parents
+//! by `..`, by parent pointers and by search.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -10,8 +10,8 @@ use xfs_oracle::{Differences, Tree};
 
 use crate::ours::name;
 
-/// Inodes whose paths are searched for on volumes without parent pointers: each search reads
-/// every directory.
+/// Number of inodes whose paths are searched for on volumes without parent pointers. Each search
+/// reads every directory.
 const SEARCHED: usize = 12;
 
 pub(crate) fn check(volume: &Volume, kernel: &Tree, differences: &mut Differences) {
@@ -37,8 +37,8 @@ pub(crate) fn check(volume: &Volume, kernel: &Tree, differences: &mut Difference
     }
 }
 
-/// The inode btrees know the inodes that the kernel shows, and those that it hides: the bitmap and
-/// the summary of a realtime section, which every volume has.
+/// Checks that the inode btrees have the inodes that the kernel shows, and the hidden ones: the
+/// realtime bitmap and summary, which every volume has.
 fn check_numbers(volume: &Volume, kernel: &Tree, differences: &mut Differences) -> Result<()> {
     let superblock = volume.superblock();
     let mut expected: BTreeSet<u64> = kernel.nodes.keys().copied().collect();
@@ -57,7 +57,8 @@ fn check_numbers(volume: &Volume, kernel: &Tree, differences: &mut Differences) 
     Ok(())
 }
 
-/// Each name of a directory leads to its inode, no other name leads anywhere, and `..` leads back.
+/// Checks that each name of a directory leads to its inode, that no other name exists, and that
+/// `..` leads back.
 fn check_inode(
     volume: &Volume,
     kernel: &Tree,
@@ -130,11 +131,11 @@ fn check_paths(volume: &Volume, kernel: &Tree, number: u64, differences: &mut Di
                 differences.add(format!("{place}: {finding}"));
             }
         }
-        Err(error) => differences.add(format!("whereabouts of {place}: {error}")),
+        Err(error) => differences.add(format!("paths of {place}: {error}")),
     }
 }
 
-/// The paths of an inode with the leading `/`.
+/// Returns the paths of an inode with the leading `/`.
 fn paths(kernel: &Tree, number: u64) -> Vec<Vec<u8>> {
     let node = kernel.nodes.get(&number);
     let absolute = |path: &Vec<u8>| [b"/", path.as_slice()].concat();

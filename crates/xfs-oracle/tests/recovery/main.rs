@@ -1,10 +1,10 @@
-//! Same recovery as the kernel's: volumes that the kernel left dirty, one copy recovered by its
-//! mount, another by us.
+//! Comparison with the kernel's recovery: one copy of a dirty volume is recovered by a kernel
+//! mount, another one by us.
 //!
-//! Before that, the log is decoded to its last item, and xfs_logprint must find as many.
-//! After our recovery, xfs_repair must find nothing, and the trees must be equal inode by inode. Reading
-//! without recovering must show the same tree, since it replays in memory. A recovery that a failing
-//! device cuts short, and that is repeated, must end in the same tree.
+//! Before that, the log is decoded to its last item, and xfs_logprint must find as many items.
+//! After our recovery, xfs_repair must find nothing, and the trees must be equal inode by inode.
+//! Reading without recovery must show the same tree, because it replays in memory. A recovery that
+//! a failing device interrupts, and that is repeated, must end in the same tree.
 //!
 //! `cargo xtask test --long`, or `FERROXFS_LONG=1`, runs ten times as many seeds.
 
@@ -23,84 +23,83 @@ use ferroxfs::{Devices, OpenError, OpenOptions};
 use xfs_device::{FileDevice, SharedDevice};
 use xfs_oracle::harness::{Trial, TrialError, patiently, run};
 use xfs_oracle::model::{Abilities, Features};
-use xfs_oracle::{Crash, Differences, Image, Load, Tree, ready};
+use xfs_oracle::{CrashLoad, CrashRecipe, Differences, Image, Tree, ready};
 use xfs_testkit::{CowDevice, FailingDevice, Fault, Persistence, RequestKind};
 
-const CRASHES: [Crash; 5] = [
-    Crash {
+const CRASHES: [CrashRecipe; 5] = [
+    CrashRecipe {
         name: "flushed",
         options: "-n parent=0 -m rmapbt=1",
         external_log: false,
-        load: Load::Names,
+        load: CrashLoad::Names,
         operations: 3000,
         sync_every: 700,
         flushes: true,
     },
-    Crash {
+    CrashRecipe {
         name: "not-flushed",
         options: "-n parent=0",
         external_log: false,
-        load: Load::Names,
+        load: CrashLoad::Names,
         operations: 2500,
         sync_every: 1000,
         flushes: false,
     },
-    Crash {
+    CrashRecipe {
         name: "parent",
         options: "-n parent=1",
         external_log: false,
-        load: Load::Names,
+        load: CrashLoad::Names,
         operations: 2000,
         sync_every: 600,
         flushes: true,
     },
-    Crash {
+    CrashRecipe {
         name: "external-log-parent",
         options: "-n parent=1 -m rmapbt=0 -b size=1024",
         external_log: true,
-        load: Load::Names,
+        load: CrashLoad::Names,
         operations: 2000,
         sync_every: 900,
         flushes: false,
     },
-    // The smallest log there is for such a volume: it wraps several times.
-    Crash {
+    // The smallest log of such a volume, which wraps several times.
+    CrashRecipe {
         name: "wrapped-log",
         options: "-n parent=0 -l size=16m,su=32k -m rmapbt=0,reflink=0",
         external_log: false,
-        load: Load::Names,
+        load: CrashLoad::Names,
         operations: 100_000,
         sync_every: 100,
         flushes: true,
     },
 ];
 
-/// Every operation there is: intents are open, files without a name are, and blocks for copies on
-/// write.
-const EVERYTHING: [Crash; 3] = [
-    Crash {
+/// Every operation: the log has open intents, unlinked files, and blocks for copy-on-write.
+const EVERYTHING: [CrashRecipe; 3] = [
+    CrashRecipe {
         name: "everything",
         options: "-n parent=0 -m rmapbt=1",
         external_log: false,
-        load: Load::Everything(features(4096, Abilities::REFLINK)),
+        load: CrashLoad::Everything(features(4096, Abilities::REFLINK)),
         operations: 1200,
         sync_every: usize::MAX,
         flushes: true,
     },
-    Crash {
+    CrashRecipe {
         name: "everything-parent",
         options: "-n parent=1 -i exchange=1",
         external_log: false,
-        load: Load::Everything(features(4096, Abilities::all())),
+        load: CrashLoad::Everything(features(4096, Abilities::all())),
         operations: 900,
         sync_every: usize::MAX,
         flushes: true,
     },
-    Crash {
+    CrashRecipe {
         name: "everything-not-flushed",
         options: "-b size=1024",
         external_log: true,
-        load: Load::Everything(features(1024, Abilities::REFLINK)),
+        load: CrashLoad::Everything(features(1024, Abilities::REFLINK)),
         operations: 1200,
         sync_every: usize::MAX,
         flushes: false,
@@ -113,7 +112,7 @@ const fn features(block_bytes: u64, abilities: Abilities) -> Features {
 
 fn main() -> ExitCode {
     let (seeds, many) = if std::env::var_os("FERROXFS_LONG").is_some() { (10, 70) } else { (1, 4) };
-    let trial = |crash: Crash, number: u64| {
+    let trial = |crash: CrashRecipe, number: u64| {
         let name = format!("same_recovery_as_the_kernel::{}::{number}", crash.name);
         Trial::new(name, move || check_crash(&crash, number))
     };
@@ -126,7 +125,7 @@ fn main() -> ExitCode {
     run(names.chain(everything).chain(odd).collect())
 }
 
-fn check_crash(crash: &Crash, seed: u64) -> Result<(), TrialError> {
+fn check_crash(crash: &CrashRecipe, seed: u64) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let image = crash.make(folder.path(), seed)?;
@@ -138,7 +137,7 @@ fn check_crash(crash: &Crash, seed: u64) -> Result<(), TrialError> {
     let volume = open(&image).map_err(|error| about(error.to_string()))?;
     let cycle = volume.log_state().map_or(0, |state| state.head.cycle());
     if crash.name == "wrapped-log" && cycle < 2 {
-        return Err(about("the log has not come round".to_owned()));
+        return Err(about("the log has not wrapped".to_owned()));
     }
     let shown = ours::walk(&volume).map_err(text)?;
     check_image(&image, &shown, seed == 0).map_err(|error| match error {
@@ -147,7 +146,7 @@ fn check_crash(crash: &Crash, seed: u64) -> Result<(), TrialError> {
     })
 }
 
-/// Decodes the log to its last item; counts transactions and items.
+/// Decodes the log to its last item. Returns the numbers of transactions and items.
 fn decode(image: &Image) -> Result<(usize, usize), TrialError> {
     let devices = options(image).open_devices(&image.data).map_err(text)?;
     let superblock = devices.describe().map_err(text)?.superblock;
@@ -165,7 +164,7 @@ fn decode(image: &Image) -> Result<(usize, usize), TrialError> {
     Ok((transactions, items))
 }
 
-/// `shown` is what reading the dirty image shows.
+/// `shown` is the tree of the dirty image.
 fn check_image(image: &Image, shown: &Tree, interrupts: bool) -> Result<(), TrialError> {
     let kernel = {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
@@ -177,7 +176,7 @@ fn check_image(image: &Image, shown: &Tree, interrupts: bool) -> Result<(), Tria
         tree
     };
     Differences::between(&kernel, shown).into_result()?;
-    // A file of its own: the kernel may take a while to let go of one that it had mounted.
+    // A separate file, because the kernel may release a mounted image with a delay.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let copy = image.copy(folder.path())?;
     let summary = writable(&copy)?.recover().map_err(text)?;
@@ -201,7 +200,7 @@ fn check_image(image: &Image, shown: &Tree, interrupts: bool) -> Result<(), Tria
     if findings.is_some() {
         return Ok(());
     }
-    // The kernel takes our log for clean, and goes on from there.
+    // The kernel accepts our log as clean, and continues from there.
     let mount = copy.mount(&[])?;
     std::fs::create_dir(mount.path().join("after the recovery")).map_err(text)?;
     mount.unmount()?;
@@ -211,9 +210,9 @@ fn check_image(image: &Image, shown: &Tree, interrupts: bool) -> Result<(), Tria
     }
 }
 
-/// Whether the kernel's own recovery leaves what xfs_repair objects to. Where the power fails while the kernel
-/// frees the attributes of a deleted file its log may leave a node of them that does not verify, and the file stays
-/// behind, whoever recovers it.
+/// Returns whether xfs_repair objects to the result of the kernel's own recovery. If the power
+/// fails while the kernel frees the attributes of a deleted file, its log may leave an attribute
+/// node that does not verify. The file then stays unlinked but not freed, after any recovery.
 fn is_left_damaged(image: &Image) -> Result<bool, TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let copy = image.copy(folder.path())?;
@@ -221,7 +220,7 @@ fn is_left_damaged(image: &Image) -> Result<bool, TrialError> {
     Ok(copy.findings()?.is_some())
 }
 
-/// A recovery that stops at a failure and is repeated gives what one gives that runs through.
+/// Checks that an interrupted and repeated recovery gives the result of an uninterrupted one.
 fn check_interrupted(image: &Image, recovered: &Tree) -> Result<(), TrialError> {
     let faults = [1, 2, 3, 7, 20].map(|nth| (RequestKind::Write, nth));
     for (kind, nth) in faults.into_iter().chain([1, 2, 3].map(|nth| (RequestKind::Flush, nth))) {
@@ -235,7 +234,7 @@ fn check_interrupted(image: &Image, recovered: &Tree) -> Result<(), TrialError> 
         set(Some(Fault { kind, nth, persistence: Persistence::Forever }));
         let first = devices().recover();
         if both().any(|device| device.failures() > 0) && first.is_ok() {
-            return Err(TrialError::Failed(format!("{kind:?} {nth} failed and nobody noticed")));
+            return Err(TrialError::Failed(format!("{kind:?} {nth} failed without an error")));
         }
         set(None);
         let about = |what: String| TrialError::Failed(format!("{kind:?} {nth} failed: {what}"));
@@ -250,7 +249,7 @@ fn check_interrupted(image: &Image, recovered: &Tree) -> Result<(), TrialError> 
     Ok(())
 }
 
-/// A device in memory over a file that stays as it is.
+/// Returns a device in memory over a file that stays unchanged.
 fn failing(path: &Path) -> Result<Arc<FailingDevice>, TrialError> {
     let file = FileDevice::open(path, xfs_device::OpenOptions::read_only()).map_err(text)?;
     Ok(Arc::new(FailingDevice::new(Arc::new(CowDevice::new(Arc::new(file))), 1)))

@@ -1,4 +1,5 @@
-//! Logs with an odd record whose checksum is right or wrong. We refuse them, or show what the kernel shows: never less.
+//! Logs with an odd record, with a right or wrong checksum. We refuse them, or show at least what
+//! the kernel shows.
 
 #![allow(clippy::indexing_slicing, reason = "an index that fails here fails the test")]
 
@@ -17,46 +18,50 @@ use super::text;
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 const CRC: usize = 32;
-/// Each is made durable by itself, so that it has a record of its own.
+/// Each file is made durable separately, so that it has a record of its own.
 const FILES: usize = 60;
 
-/// A change of a record, and whether its checksum is made right again.
-struct Change {
+/// A change of a record, and whether its checksum is updated.
+struct RecordChange {
     name: &'static str,
     is_sealed: bool,
     change: fn(&mut [u8]),
 }
 
-const CHANGES: [Change; 14] = [
-    Change {
+const CHANGES: [RecordChange; 14] = [
+    RecordChange {
         name: "lsn",
         is_sealed: true,
         change: |record| record[23] = record[23].wrapping_add(5),
     },
-    Change { name: "lsn 0", is_sealed: true, change: |record| record[16..24].fill(0) },
-    Change { name: "cycle of the lsn", is_sealed: true, change: |record| record[19] += 1 },
-    Change {
+    RecordChange { name: "lsn 0", is_sealed: true, change: |record| record[16..24].fill(0) },
+    RecordChange { name: "cycle of the lsn", is_sealed: true, change: |record| record[19] += 1 },
+    RecordChange {
         name: "tail",
         is_sealed: true,
         change: |record| record[31] = record[31].wrapping_add(3),
     },
-    Change { name: "tail 0", is_sealed: true, change: |record| record[24..32].fill(0) },
-    Change { name: "previous block", is_sealed: true, change: |record| record[36..40].fill(7) },
-    Change { name: "uuid", is_sealed: true, change: |record| record[304] ^= 1 },
-    Change { name: "version", is_sealed: true, change: |record| record[11] = 3 },
-    Change { name: "cycle", is_sealed: true, change: |record| record[7] += 1 },
-    Change { name: "length 0", is_sealed: true, change: |record| record[12..16].fill(0) },
-    Change { name: "length", is_sealed: true, change: |record| record[14] += 2 },
-    Change { name: "checksum", is_sealed: false, change: |record| record[CRC] ^= 1 },
-    Change { name: "payload", is_sealed: false, change: |record| record[700] ^= 1 },
-    Change {
+    RecordChange { name: "tail 0", is_sealed: true, change: |record| record[24..32].fill(0) },
+    RecordChange {
+        name: "previous block",
+        is_sealed: true,
+        change: |record| record[36..40].fill(7),
+    },
+    RecordChange { name: "uuid", is_sealed: true, change: |record| record[304] ^= 1 },
+    RecordChange { name: "version", is_sealed: true, change: |record| record[11] = 3 },
+    RecordChange { name: "cycle", is_sealed: true, change: |record| record[7] += 1 },
+    RecordChange { name: "length 0", is_sealed: true, change: |record| record[12..16].fill(0) },
+    RecordChange { name: "length", is_sealed: true, change: |record| record[14] += 2 },
+    RecordChange { name: "checksum", is_sealed: false, change: |record| record[CRC] ^= 1 },
+    RecordChange { name: "payload", is_sealed: false, change: |record| record[700] ^= 1 },
+    RecordChange {
         name: "no header",
         is_sealed: false,
         change: |record| record[..4].copy_from_slice(&[0, 0, 0, 7]),
     },
 ];
 
-/// Checks every change of the record so many before the last.
+/// Checks every change of the record that precedes the last one by `before_last`.
 pub(crate) fn check(before_last: usize) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
@@ -65,7 +70,7 @@ pub(crate) fn check(before_last: usize) -> Result<(), TrialError> {
     let place = records.len().checked_sub(before_last + 1).and_then(|index| records.get(index));
     let (offset, length) = *place.ok_or_else(|| text("too few records"))?;
     let mut failures = Vec::new();
-    for Change { name, is_sealed, change } in CHANGES {
+    for RecordChange { name, is_sealed, change } in CHANGES {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
         let copy = image.copy(folder.path())?;
         let file = HostOptions::new().read(true).write(true).open(&copy.data).map_err(text)?;
@@ -82,8 +87,8 @@ pub(crate) fn check(before_last: usize) -> Result<(), TrialError> {
             Err(OpenError::Log(_) | OpenError::Recovery(_) | OpenError::DirtyLog(_)) => None,
             Err(error) => return Err(text(format!("{name}: {error}"))),
         };
-        // The kernel is asked only about logs that we replay. Linux 6.18 hangs while it mounts a volume whose last
-        // record has a wrong LSN.
+        // The kernel mounts only logs that we replay. Linux 6.18 hangs when it mounts a volume
+        // whose last record has a wrong LSN.
         let Some(ours) = ours else { continue };
         let kernel = match copy.mount(&[]) {
             Ok(mount) => {
@@ -93,15 +98,15 @@ pub(crate) fn check(before_last: usize) -> Result<(), TrialError> {
             }
             Err(_) => None,
         };
-        // Where the kernel refuses the log, nothing may be missing.
+        // If the kernel refuses the log, no name may be missing.
         if ours < kernel.unwrap_or(FILES) {
-            failures.push(format!("{name}: {ours} names, where the kernel has {kernel:?}"));
+            failures.push(format!("{name}: we have {ours} names, the kernel has {kernel:?}"));
         }
     }
     if failures.is_empty() { Ok(()) } else { Err(text(failures.join("; "))) }
 }
 
-/// A volume with a dirty log, in which each file has a record.
+/// Makes a volume with a dirty log, in which each file has a record.
 fn make(folder: &Path) -> Result<Image, TrialError> {
     let data = folder.join("odd.xfs");
     File::create(&data).and_then(|file| file.set_len(320 << 20)).map_err(text)?;
@@ -122,7 +127,7 @@ fn make(folder: &Path) -> Result<Image, TrialError> {
     Ok(image)
 }
 
-/// Byte offset in the image and length of each record from tail to head.
+/// Returns the byte offset in the image and the length of each record from tail to head.
 fn records(image: &Image) -> Result<Vec<(u64, usize)>, TrialError> {
     let devices = OpenOptions::new().open_devices(&image.data).map_err(text)?;
     let superblock = devices.describe().map_err(text)?.superblock;
@@ -142,7 +147,7 @@ fn records(image: &Image) -> Result<Vec<(u64, usize)>, TrialError> {
     Ok(records)
 }
 
-/// Makes the checksum of a record with one header right.
+/// Updates the checksum of a record with one header.
 fn seal(record: &mut [u8]) {
     let length = u32::from_be_bytes([record[12], record[13], record[14], record[15]]) as usize;
     let header = record.get(..328).expect("a record has a header");

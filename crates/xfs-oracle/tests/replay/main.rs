@@ -1,18 +1,22 @@
-//! The kernel replays what we write: volumes that we make and change, cut off at a random request.
+//! The kernel replays our log: volumes that we make and change are cut at a random request.
 //!
-//! Every kind of transaction takes part, since the operations come from the top: buffers of all types,
-//! inodes, inode creation, ordered and cancelled buffers, intents with their completions. The kernel
-//! mounts what a power cut leaves; then `xfs_repair -n` finds nothing, and the names, owners,
-//! attributes and targets are those after some operation, not before the last one that was synced. Contents,
-//! sizes and times may change in several transactions; the crash tests judge them by what was synced.
-//! Before the kernel sees it, the newest `xfs_logprint` reads the log without a complaint.
-//! Our own recovery of another copy gives the same volume, inode by inode.
+//! Every kind of transaction takes part, because the operations start at the top: buffers of all
+//! types, inodes, inode creation, ordered and cancelled buffers, intents with their completions.
+//! The kernel mounts the volume after a power cut. Then `xfs_repair -n` must find nothing. The
+//! names, owners, attributes and targets must be those after some operation, not before the last
+//! synced one. Contents, sizes and times may change in several transactions, and the crash tests
+//! judge them. Before the mount, the newest `xfs_logprint` must read the log without a complaint.
+//! Our own recovery of another copy must give the same volume, inode by inode.
 //!
-//! A trial prints the seed of its operations and its cut. The log's threads write when they come to
-//! it, and another thread forces it all the time, so a seed gives the same operations, and about the
-//! same requests. `FERROXFS_LONG=1` runs 2,000 seeds instead of 16, each on its own volume and cut twice;
-//! `FERROXFS_SEED=N` runs one of them, `FERROXFS_SEED=N..M` several. `FERROXFS_KEEP=1` keeps the images of a cut
-//! that fails.
+//! A trial prints the seed of its operations and its cut. The log's threads write at any time, and
+//! another thread forces the log all the time. So a seed gives the same operations, and about the
+//! same requests.
+//!
+//! | variable | effect |
+//! |---|---|
+//! | `FERROXFS_LONG=1` | runs 2,000 seeds instead of 16, each on its own volume and cut twice |
+//! | `FERROXFS_SEED=N`, `FERROXFS_SEED=N..M` | runs one of them, or several |
+//! | `FERROXFS_KEEP=1` | keeps the images of a failing cut |
 
 #[path = "../kernel/ours.rs"]
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
@@ -35,26 +39,26 @@ use xfs_testkit::{Atomicity, Cut, PowerCuts, Prng, RecordingDevice};
 use xfs_trans::testing::{make_sized, superblock};
 
 use resumed::resumed;
-use workload::{Names, every_kind, names, prepare, step};
+use workload::{NamesState, every_kind, names, prepare, step};
 
 const VOLUME_BYTES: u64 = 300 << 20;
 const OPERATIONS: u32 = 120;
-/// Cuts of one history.
+/// Cuts per history.
 const CUTS: u64 = 2;
-/// Histories of a short run, and of a long one; every eighth has the same layout.
+/// Histories of a short run, and of a long one. Every eighth has the same layout.
 const SEEDS: [u64; 2] = [16, 2000];
 
-/// What `xfs_logprint` calls the items that every history leaves in the log.
+/// The `xfs_logprint` names of the items that every history leaves in the log.
 const ITEMS: [&str; 3] = ["BUF:", "INODE:", "ICR:"];
 
-/// And the intents, each of which comes into the log only if a checkpoint ends before its completion.
+/// The names of intents. An intent is logged only if a checkpoint ends before its completion.
 const INTENTS: [&str; 12] = [
     "EFI:", "EFD:", "RUI:", "RUD:", "CUI:", "CUD:", "BUI:", "BUD:", "ATTRI:", "ATTRD:", "XMI:",
     "XMD:",
 ];
 /// Options of mkfs with which all of them are written.
 const EVERY_FEATURE: &str = "-l size=16m -n parent=1 -i exchange=1 -m rmapbt=1,reflink=1";
-/// How often that is tried.
+/// The most attempts to get all of them.
 const MOST_ROUNDS: u32 = 40;
 
 /// Options of mkfs.
@@ -87,9 +91,9 @@ fn layout_of(seed: u64) -> (&'static str, &'static str) {
     LAYOUTS.get(number as usize).copied().unwrap_or(first)
 }
 
-/// What a volume showed after each operation, and which of that was durable at which request.
-struct History {
-    states: Vec<Names>,
+/// The state of a volume after each operation, and the requests at which states became durable.
+struct ReplayHistory {
+    states: Vec<NamesState>,
     durable: Vec<(usize, usize)>,
 }
 
@@ -116,8 +120,8 @@ fn check_history(options: &str, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// `xfs_logprint` reads every record that was written, in the order of their blocks, and knows the
-/// items. Not after a power cut: the holes that it leaves would count as faults.
+/// Checks that `xfs_logprint` reads every record, in the order of their blocks, and knows the
+/// items. Not possible after a power cut, whose holes would count as faults.
 fn check_records(device: &SharedDevice) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let image = save(&**device, &folder.path().join("whole"))?;
@@ -129,8 +133,8 @@ fn check_records(device: &SharedDevice) -> Result<(), TrialError> {
     }
 }
 
-/// `xfs_logprint` knows every intent that we write, with its completion; the other items stand in
-/// every history.
+/// Checks that `xfs_logprint` knows every intent that we write, with its completion. Every history
+/// has the other items.
 fn check_every_item() -> Result<(), TrialError> {
     ready()?;
     let device: SharedDevice = make_sized(VOLUME_BYTES, EVERY_FEATURE);
@@ -156,11 +160,11 @@ fn open(device: SharedDevice) -> Result<Volume, TrialError> {
     OpenOptions::new().writable(true).with_devices(device, None).writable_volume().map_err(text)
 }
 
-/// Changes the volume, and closes and opens it now and then.
-fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<History, TrialError> {
+/// Changes the volume, and sometimes closes and reopens it.
+fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<ReplayHistory, TrialError> {
     let mut prng = Prng::new(seed);
     let mut volume = open(device.clone())?;
-    let mut history = History { states: vec![show(&volume)?], durable: Vec::new() };
+    let mut history = ReplayHistory { states: vec![show(&volume)?], durable: Vec::new() };
     for number in 1..=OPERATIONS {
         while_syncing(&volume, || step(&volume, &mut prng, number))?;
         history.states.push(show(&volume)?);
@@ -180,8 +184,8 @@ fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<History, TrialError>
     Ok(history)
 }
 
-/// An operation while another thread forces the log, so that checkpoints end in the middle of
-/// chains: an intent that is done within its checkpoint is not written.
+/// Performs an operation while another thread forces the log, so that checkpoints end in the middle
+/// of chains. An intent that is completed within its checkpoint is not written.
 fn while_syncing(
     volume: &Volume,
     act: impl FnOnce() -> Result<(), ferroxfs::Error>,
@@ -203,11 +207,11 @@ fn while_syncing(
     })
 }
 
-fn show(volume: &Volume) -> Result<Names, TrialError> {
+fn show(volume: &Volume) -> Result<NamesState, TrialError> {
     Ok(names(&ours::walk(volume).map_err(text)?))
 }
 
-fn check_cut(history: &History, cuts: &PowerCuts<'_>, cut: Cut) -> Result<(), TrialError> {
+fn check_cut(history: &ReplayHistory, cuts: &PowerCuts<'_>, cut: Cut) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     check_cut_in(folder.path(), history, cuts, cut).map_err(|error| match error {
         TrialError::Failed(reason) if std::env::var_os("FERROXFS_KEEP").is_some() => {
@@ -221,7 +225,7 @@ fn check_cut(history: &History, cuts: &PowerCuts<'_>, cut: Cut) -> Result<(), Tr
 
 fn check_cut_in(
     folder: &Path,
-    history: &History,
+    history: &ReplayHistory,
     cuts: &PowerCuts<'_>,
     cut: Cut,
 ) -> Result<(), TrialError> {
@@ -246,7 +250,7 @@ fn recover_by_kernel(image: &Image) -> Result<Tree, TrialError> {
     Ok(tree)
 }
 
-/// In memory; only `xfs_repair` needs a file.
+/// In memory. Only `xfs_repair` needs a file.
 fn recover_by_us(device: SharedDevice, path: &Path) -> Result<Tree, TrialError> {
     open(Arc::clone(&device))?.close().map_err(text)?;
     check_repair(&save(&*device, path)?, "our recovery")?;
@@ -261,14 +265,18 @@ fn check_repair(image: &Image, after: &str) -> Result<(), TrialError> {
     }
 }
 
-/// The names are those after an operation, not before `least`.
-fn check_prefix(history: &History, least: usize, found: &Names) -> Result<(), TrialError> {
+/// Checks that the names are those after an operation, not before `least`.
+fn check_prefix(
+    history: &ReplayHistory,
+    least: usize,
+    found: &NamesState,
+) -> Result<(), TrialError> {
     let states = history.states.get(least..).unwrap_or_default();
     if states.contains(found) {
         return Ok(());
     }
-    // The state that differs least tells most.
-    let differs = |state: &Names| -> Vec<String> {
+    // The state with the fewest differences is the most useful.
+    let differs = |state: &NamesState| -> Vec<String> {
         let paths = state.keys().chain(found.keys());
         let different = paths.filter(|path| state.get(*path) != found.get(*path));
         different.map(|path| String::from_utf8_lossy(path).into_owned()).collect()
@@ -281,10 +289,13 @@ fn check_prefix(history: &History, least: usize, found: &Names) -> Result<(), Tr
         .map(|(expected, found)| format!("{expected:?} is {found:?}"))
         .collect();
     let number = least + number;
-    Err(text(format!("after {least} at the least, like {number} but for {}", details.join("; "))))
+    Err(text(format!(
+        "expected a state from {least} on; the closest is {number}, except {}",
+        details.join("; ")
+    )))
 }
 
-/// Writes a device to a file, leaving holes where it holds zeros.
+/// Writes a device to a file, with holes for zeros.
 fn save(device: &dyn ferroxfs::BlockDevice, path: &Path) -> Result<Image, TrialError> {
     const STEP: usize = 64 << 10;
     let file = Open::new().write(true).create_new(true).open(path).map_err(text)?;

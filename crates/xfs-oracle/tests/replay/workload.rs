@@ -1,4 +1,4 @@
-//! Operations of every kind on a volume, and the names that it has after each.
+//! Operations of every kind on a volume, and its names after each.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use ferroxfs::{
 use xfs_oracle::Tree;
 use xfs_testkit::Prng;
 
-/// Names in each directory; few, so that operations meet.
+/// Names per directory: few, so that operations meet.
 const NAMES: usize = 12;
 const DIRECTORIES: usize = 4;
 /// The longest write.
 const MOST_BYTES: usize = 200_000;
 
-/// What has to be as some operation left it: everything but contents, sizes and times, which an
+/// The state that must match one operation: everything except contents, sizes and times, which an
 /// operation may change in several transactions.
-pub(crate) type Names = BTreeMap<Vec<u8>, Named>;
+pub(crate) type NamesState = BTreeMap<Vec<u8>, NamedInode>;
 
-/// What a path shows.
+/// The attributes of a path.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct NamedInode {
     mode: u32,
     links: u32,
     owner: u32,
@@ -30,12 +30,12 @@ pub(crate) struct Named {
     attributes: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// The names of a tree.
-pub(crate) fn names(tree: &Tree) -> Names {
-    let mut names = Names::new();
+/// Returns the names of a tree.
+pub(crate) fn names(tree: &Tree) -> NamesState {
+    let mut names = NamesState::new();
     for node in tree.nodes.values() {
         for path in &node.paths {
-            let named = Named {
+            let named = NamedInode {
                 mode: node.mode,
                 links: node.links,
                 owner: node.uid,
@@ -49,14 +49,14 @@ pub(crate) fn names(tree: &Tree) -> Names {
     names
 }
 
-/// One place where an operation happens.
-struct Spot {
+/// The location of an operation.
+struct EntryLocation {
     directory: Node,
     name: String,
 }
 
-/// Makes the directories in which everything happens: a step is one operation, so that a cut in its
-/// middle leaves the state before or after it.
+/// Creates the directories for all operations. A step is one operation, so that a cut in its middle
+/// leaves the state before or after it.
 pub(crate) fn prepare(volume: &Volume) -> Result<(), Error> {
     let creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
     for number in 1..=DIRECTORIES {
@@ -65,7 +65,7 @@ pub(crate) fn prepare(volume: &Volume) -> Result<(), Error> {
     Ok(())
 }
 
-fn spot(volume: &Volume, prng: &mut Prng) -> Result<Spot, Error> {
+fn location(volume: &Volume, prng: &mut Prng) -> Result<EntryLocation, Error> {
     let number = prng.within(0..DIRECTORIES + 1);
     let directory = match number {
         0 => volume.root()?,
@@ -74,10 +74,10 @@ fn spot(volume: &Volume, prng: &mut Prng) -> Result<Spot, Error> {
     // Some names are long, so that directories leave the inode early.
     let number = prng.within(0..NAMES);
     let length = if number.is_multiple_of(3) { 200 } else { 2 };
-    Ok(Spot { directory, name: format!("{number:0length$}") })
+    Ok(EntryLocation { directory, name: format!("{number:0length$}") })
 }
 
-/// Does one operation. Which one, and whether it is refused, follows from the seed.
+/// Performs one operation. The seed determines the operation and whether it is refused.
 pub(crate) fn step(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
     let outcome = match prng.within(0..16) {
         0..=3 => create(volume, prng, number),
@@ -89,14 +89,14 @@ pub(crate) fn step(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), 
         _ => contents(volume, prng),
     };
     match outcome {
-        // Refused, as the kernel would: nothing has changed.
+        // Refused, as by the kernel: nothing has changed.
         Err(Error::Posix(_)) => Ok(()),
         other => other,
     }
 }
 
 fn create(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
-    let spot = spot(volume, prng)?;
+    let location = location(volume, prng)?;
     let target = "t".repeat(prng.within(1..900));
     let kind = match prng.within(0..8) {
         0 => NewKind::Symlink(target.as_bytes()),
@@ -105,19 +105,19 @@ fn create(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
         _ => NewKind::Regular,
     };
     let creation = Creation { mode: 0o640, uid: number, gid: 7, umask: 0 };
-    spot.directory.create(spot.name, &kind, &creation).map(drop)
+    location.directory.create(location.name, &kind, &creation).map(drop)
 }
 
 fn remove(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
-    let spot = spot(volume, prng)?;
-    match spot.directory.remove_file(&spot.name) {
-        Err(Error::Posix(PosixError::IsDirectory)) => spot.directory.remove_dir(&spot.name),
+    let location = location(volume, prng)?;
+    match location.directory.remove_file(&location.name) {
+        Err(Error::Posix(PosixError::IsDirectory)) => location.directory.remove_dir(&location.name),
         other => other,
     }
 }
 
 fn rename(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
-    let (from, to) = (spot(volume, prng)?, spot(volume, prng)?);
+    let (from, to) = (location(volume, prng)?, location(volume, prng)?);
     let mode = match prng.within(0..4) {
         0 => RenameMode::NoReplace,
         1 => RenameMode::Exchange,
@@ -127,14 +127,14 @@ fn rename(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
 }
 
 fn link(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
-    let (from, to) = (spot(volume, prng)?, spot(volume, prng)?);
+    let (from, to) = (location(volume, prng)?, location(volume, prng)?);
     let file = from.directory.lookup(from.name.as_ref())?;
     to.directory.link(&file, &to.name)
 }
 
 fn attribute(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
-    let spot = spot(volume, prng)?;
-    let file = spot.directory.lookup(spot.name.as_ref())?;
+    let location = location(volume, prng)?;
+    let file = location.directory.lookup(location.name.as_ref())?;
     let name = format!("trusted.{}", prng.within(0..6));
     if prng.within(0..3) == 0 {
         return file.remove_attribute(name);
@@ -145,15 +145,15 @@ fn attribute(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
 }
 
 fn change(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
-    let spot = spot(volume, prng)?;
-    let file = spot.directory.lookup(spot.name.as_ref())?;
+    let location = location(volume, prng)?;
+    let file = location.directory.lookup(location.name.as_ref())?;
     let time = Timestamp::new(i64::from(number), 9);
     file.change(&Changes { uid: Some(number), modified: time, ..Changes::default() })
 }
 
 fn contents(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
-    let (spot, other) = (spot(volume, prng)?, spot(volume, prng)?);
-    let node = spot.directory.lookup(spot.name.as_ref())?;
+    let (location, other) = (location(volume, prng)?, location(volume, prng)?);
+    let node = location.directory.lookup(location.name.as_ref())?;
     let file = node.open()?;
     let at = prng.within(0..1_000_000) as u64;
     let range = at..at + prng.within(1..300_000) as u64;
@@ -173,7 +173,7 @@ fn contents(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
     }
 }
 
-/// Operations that between them log every kind of intent, many times over.
+/// Performs operations that together log every kind of intent, many times.
 pub(crate) fn every_kind(volume: &Volume) -> Result<(), Error> {
     let root = volume.root()?;
     let creation = Creation { mode: 0o640, uid: 0, gid: 0, umask: 0 };
@@ -187,7 +187,7 @@ pub(crate) fn every_kind(volume: &Volume) -> Result<(), Error> {
         there.write_at(8192, &[2; 4096])?;
         here.exchange_range(0, &there, 0, 0)?;
         drop((here, there));
-        // The parent pointers of such names have no room in the inode.
+        // The parent pointers of such names do not fit in the inode.
         let long = "n".repeat(250);
         let file = root.lookup("here".as_ref())?;
         file.set_attribute("user.a", &[b'v'; 150], SetMode::Either)?;

@@ -1,8 +1,8 @@
-use super::Claimed;
+use super::ClaimedBlocks;
 
 #[track_caller]
 fn check_claims(claims: &[(u64, u64)]) {
-    let mut claimed = Claimed::default();
+    let mut claimed = ClaimedBlocks::default();
     let mut model = std::collections::BTreeSet::new();
     for &(start, length) in claims {
         let new = (start..start + length).filter(|block| model.insert(*block)).count() as u64;
@@ -14,7 +14,7 @@ fn check_claims(claims: &[(u64, u64)]) {
 }
 
 #[test]
-fn a_block_is_claimed_once() {
+fn block_is_claimed_once() {
     check_claims(&[(10, 5), (10, 5)]);
     check_claims(&[(10, 5), (12, 5), (8, 20)]);
     check_claims(&[(10, 5), (15, 5), (5, 5)]);

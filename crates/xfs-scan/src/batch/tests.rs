@@ -1,14 +1,14 @@
-use super::{Batch, Item, Link, SharedRun, push_item};
+use super::{Batch, Link, RowItem, SharedRun, push_item};
 use crate::row::Row;
 
 #[test]
-fn items_come_back_as_they_went_in() {
+fn items_round_trip() {
     let items = [
-        Item::Link(Link { parent: 128, parent_generation: 7, name: b"a" }),
-        Item::Symlink(b"../target"),
-        Item::Xattr(b"user.x"),
-        Item::Shared(SharedRun { start: 1 << 40, length: 9 }),
-        Item::Link(Link { parent: u64::MAX, parent_generation: 0, name: &[0xff; 255] }),
+        RowItem::Link(Link { parent: 128, parent_generation: 7, name: b"a" }),
+        RowItem::Symlink(b"../target"),
+        RowItem::Xattr(b"user.x"),
+        RowItem::Shared(SharedRun { start: 1 << 40, length: 9 }),
+        RowItem::Link(Link { parent: u64::MAX, parent_generation: 0, name: &[0xff; 255] }),
     ];
     let mut batch = Batch::default();
     batch.arena.extend_from_slice(b"something before");
@@ -24,7 +24,7 @@ fn items_come_back_as_they_went_in() {
 }
 
 #[test]
-fn a_row_that_points_outside_has_no_items() {
+fn row_with_an_invalid_range_has_no_items() {
     let row = Row { items_start: 5, items_length: 5, ..Row::default() };
     assert_eq!(Batch::default().items(&row).count(), 0);
 }

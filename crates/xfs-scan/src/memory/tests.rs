@@ -1,4 +1,4 @@
-use super::{Memory, Stored};
+use super::{Memory, StoredBatch};
 use crate::batch::Batch;
 use crate::row::Row;
 
@@ -9,8 +9,9 @@ fn batch(first: u64) -> Batch {
 
 fn check_round_trip(limit: u64, expect_spilled: bool) {
     let memory = Memory::new(2 * limit, crate::Spill::In(std::env::temp_dir()));
-    let stored: Vec<Stored> = (0..8).map(|i| memory.store(batch(i * 100)).unwrap()).collect();
-    let spilled = stored.iter().filter(|stored| matches!(stored, Stored::Spilled { .. })).count();
+    let stored: Vec<StoredBatch> = (0..8).map(|i| memory.store(batch(i * 100)).unwrap()).collect();
+    let spilled =
+        stored.iter().filter(|stored| matches!(stored, StoredBatch::Spilled { .. })).count();
     assert_eq!(spilled != 0, expect_spilled);
     assert_eq!(memory.spilled_bytes() != 0, expect_spilled);
     for (index, stored) in stored.into_iter().enumerate() {
@@ -18,22 +19,22 @@ fn check_round_trip(limit: u64, expect_spilled: bool) {
         assert_eq!(loaded.rows, expected.rows);
         assert_eq!(loaded.arena, expected.arena);
     }
-    assert!(memory.reserve(usize::try_from(limit).unwrap()), "all of it was released");
+    assert!(memory.reserve(usize::try_from(limit).unwrap()), "all memory was released");
 }
 
 #[test]
-fn batches_come_back_from_memory() {
+fn batches_round_trip_through_memory() {
     check_round_trip(1 << 20, false);
 }
 
 #[test]
-fn batches_come_back_from_the_spill_file() {
+fn batches_round_trip_through_the_spill_file() {
     check_round_trip(30_000, true);
     check_round_trip(0, true);
 }
 
 #[test]
-fn a_spill_directory_that_is_not_there_is_an_error() {
+fn missing_spill_directory_is_an_error() {
     let memory = Memory::new(0, crate::Spill::In("/nonexistent".into()));
     assert!(matches!(memory.store(batch(0)), Err(crate::ScanError::Spill(_))));
 }
@@ -41,8 +42,8 @@ fn a_spill_directory_that_is_not_there_is_an_error() {
 #[test]
 fn tables_that_do_not_fit_are_an_error() {
     let memory = Memory::new(1000, crate::Spill::In(std::env::temp_dir()));
-    memory.demand(400).unwrap();
-    memory.demand(100).unwrap();
-    let error = memory.demand(1).unwrap_err();
+    memory.reserve_table(400).unwrap();
+    memory.reserve_table(100).unwrap();
+    let error = memory.reserve_table(1).unwrap_err();
     assert!(matches!(error, crate::ScanError::TablesTooLarge { needed: 501, allowed: 500 }));
 }

@@ -1,20 +1,21 @@
 //! Comma-separated values: one header line, then one line per inode, each with every column.
 //!
-//! Readers of data frames want the same columns in each row and text in UTF-8. So a list is a JSON array in its cell,
-//! and a name that is not UTF-8 is in base64 under the column of its name with `_bytes` behind it. Text is in quotes
-//! where it holds a comma, a quote or the end of a line. Findings and accounts are facts beside the rows.
+//! Readers of data frames need the same columns in each row, and text in UTF-8. So a list is a JSON
+//! array in its cell. A name that is not UTF-8 is in base64, in a column whose name ends in
+//! `_bytes`. Text is quoted if it contains a comma, a quote or a line break. Findings and accounts
+//! are facts outside the rows.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::facts::Fact;
 use super::json::{self, push_moment, push_number};
-use super::{Piece, RowEncoder, Rows};
+use super::{OutputPiece, RowEncoder, Rows};
 use crate::accounting::Account;
 use crate::row::{ByteList, RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
 
-/// The columns of a field.
+/// Returns the columns of a field.
 const fn columns(field: Field) -> &'static [&'static str] {
     match field {
         Field::Symlink => &["symlink", "symlink_bytes"],
@@ -24,7 +25,7 @@ const fn columns(field: Field) -> &'static [&'static str] {
     }
 }
 
-/// The header line.
+/// Returns the header line.
 pub(super) fn head(fields: Fields) -> Vec<u8> {
     let mut names = Vec::new();
     for field in fields.iter() {
@@ -36,7 +37,7 @@ pub(super) fn head(fields: Fields) -> Vec<u8> {
     format!("{}\n", names.join(",")).into_bytes()
 }
 
-/// Encodes rows of one volume.
+/// Encodes the rows of one volume.
 pub(super) struct CsvEncoder {
     fields: Fields,
     out: Vec<u8>,
@@ -69,7 +70,7 @@ fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// A JSON array; nothing for no items.
+/// Appends a JSON array, or nothing if there are no items.
 fn push_array<T>(
     out: &mut Vec<u8>,
     items: impl Iterator<Item = T>,
@@ -90,7 +91,7 @@ fn texts(list: &ByteList) -> impl Iterator<Item = &str> {
     list.iter().filter_map(|item| std::str::from_utf8(item).ok())
 }
 
-/// The cell of strings that are not UTF-8.
+/// Appends the cell of strings that are not UTF-8.
 fn push_others(out: &mut Vec<u8>, list: &ByteList) {
     let others = list.iter().filter(|item| std::str::from_utf8(item).is_err());
     push_array(out, others, json::push_base64);
@@ -122,7 +123,7 @@ fn push_symlink(out: &mut Vec<u8>, target: &[u8]) {
 fn push_cell(out: &mut Vec<u8>, field: Field, view: &RowView<'_>) {
     let row = view.row;
     match field {
-        // They are the volume's.
+        // These come from the volume.
         Field::VolumeUuid | Field::VolumeLabel => {}
         Field::Ino => push_number(out, row.ino),
         Field::Generation => push_number(out, row.generation),
@@ -167,7 +168,7 @@ impl RowEncoder for CsvEncoder {
             }
         }
         if self.out.len() == start {
-            // Readers skip a line without anything in it.
+            // Readers skip an empty line.
             self.out.extend_from_slice(b"\"\"");
         }
         self.out.push(b'\n');
@@ -188,7 +189,7 @@ impl RowEncoder for CsvEncoder {
         self.out.len()
     }
 
-    fn finish(self: Box<Self>) -> Result<Piece, ScanError> {
-        Ok(Piece { rows: Some(Rows::Lines(self.out)), facts: self.facts })
+    fn finish(self: Box<Self>) -> Result<OutputPiece, ScanError> {
+        Ok(OutputPiece { rows: Some(Rows::Lines(self.out)), facts: self.facts })
     }
 }

@@ -1,10 +1,11 @@
-//! Facts of a scan, beside an output whose rows are inodes alone.
+//! Facts of a scan, for formats whose rows are inodes only.
 //!
-//! CSV and Parquet are read into tables, where each row must be of the same kind. Volumes, findings, accounts and
-//! totals go to a side output. The metadata of a Parquet file holds them too.
+//! CSV and Parquet are read into tables, where each row must be of the same kind. Volumes,
+//! findings, accounts and totals go to a side output. The metadata of a Parquet file also contains
+//! them.
 //!
-//! Owns: where facts go, and their bound in the metadata. Does **not** own: how a line looks
-//! ([`NdjsonEncoder`], [`TableEncoder`]).
+//! Owns: the destination of facts, and their limit in the metadata. Does **not** own: the form of a
+//! line ([`NdjsonEncoder`], [`TableEncoder`]).
 
 use std::io::Write;
 
@@ -15,48 +16,49 @@ use crate::accounting::Account;
 use crate::row::VolumeLabel;
 use crate::{Field, Fields, Finding, ScanError};
 
-/// Bytes of facts in the metadata of a Parquet file. A reader loads all metadata to open the file.
+/// Most bytes of facts in the metadata of a Parquet file. A reader loads all metadata to open the
+/// file.
 const METADATA_BYTES: usize = 1 << 20;
 
-/// The form of facts.
+/// The format of facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FactsFormat {
-    /// The rows of NDJSON that are no inodes.
+    /// The rows of NDJSON other than inodes.
     Ndjson,
-    /// Lines for a person: findings and accounts only, as in a table.
+    /// Lines for people: only findings and accounts, as in a table.
     Text,
 }
 
-/// A fact that an encoder of inode rows puts aside.
+/// A fact that an encoder of inode rows sets aside.
 #[derive(Clone, Debug)]
 pub(crate) enum Fact {
     Finding(Finding),
     Account(Account),
 }
 
-/// The places where facts are appended.
+/// The destinations of facts.
 pub(crate) struct Facts<'w> {
     header: Header,
-    /// Without a side output, facts of CSV are in the report of the scan alone.
-    side: Option<Side<'w>>,
-    /// The same rows for the metadata of the file, where it has some.
+    /// Without a side output, facts of CSV only appear in the report of the scan.
+    side: Option<SideOutput<'w>>,
+    /// The same rows for the metadata of the file, if the format has metadata.
     metadata: Option<MetadataFacts>,
     volume: Option<VolumeLabel>,
 }
 
-struct Side<'w> {
+struct SideOutput<'w> {
     format: FactsFormat,
     writer: Box<dyn Write + Send + 'w>,
 }
 
-/// The facts that the metadata of a file can hold.
+/// The facts in the metadata of a file.
 #[derive(Default)]
 pub(crate) struct MetadataFacts {
     /// Whole lines.
     pub(super) lines: Vec<u8>,
-    /// Lines that had no room.
+    /// Number of lines that did not fit.
     pub(super) omitted: u64,
-    /// The rows of volumes, which are kept whatever their number.
+    /// The rows of volumes, which are kept without a limit.
     pub(super) volumes: Vec<u8>,
 }
 
@@ -66,17 +68,17 @@ impl<'w> Facts<'w> {
         Self { header, side: None, metadata, volume: None }
     }
 
-    /// Begins the side output.
+    /// Starts the side output.
     pub(super) fn write_to(
         &mut self,
         format: FactsFormat,
         writer: Box<dyn Write + Send + 'w>,
     ) -> Result<(), ScanError> {
-        let side = self.side.insert(Side { format, writer });
+        let side = self.side.insert(SideOutput { format, writer });
         side.row(&ndjson::head(self.header))
     }
 
-    /// Says of which volume the facts are that come now.
+    /// Starts the facts of a volume.
     pub(super) fn begin_volume(&mut self, volume: &VolumeLabel) -> Result<(), ScanError> {
         let row = ndjson::volume(volume);
         if let Some(metadata) = &mut self.metadata {
@@ -112,7 +114,7 @@ impl<'w> Facts<'w> {
         }
     }
 
-    /// Ends the side output, and returns what goes into the metadata of the file.
+    /// Completes the side output, and returns the facts for the metadata of the file.
     pub(super) fn finish(self, trailer: Trailer) -> Result<Option<MetadataFacts>, ScanError> {
         if let Some(mut side) = self.side {
             side.row(&ndjson::tail(trailer))?;
@@ -122,8 +124,8 @@ impl<'w> Facts<'w> {
     }
 }
 
-impl Side<'_> {
-    /// Writes a row of NDJSON, which a text for a person leaves out.
+impl SideOutput<'_> {
+    /// Writes a row of NDJSON, unless the format is text for people.
     fn row(&mut self, row: &[u8]) -> Result<(), ScanError> {
         match self.format {
             FactsFormat::Ndjson => self.write(row),
@@ -145,15 +147,16 @@ fn encode(mut encoder: Box<dyn RowEncoder + '_>, facts: &[Fact]) -> Result<Vec<u
     }
     match encoder.finish()?.rows {
         Some(Rows::Lines(lines)) => Ok(lines),
-        _ => unreachable!("encoders of lines make lines"),
+        _ => unreachable!("an encoder of lines makes lines"),
     }
 }
 
 impl MetadataFacts {
-    /// Adds whole lines as far as there is room.
+    /// Adds whole lines as far as they fit.
     fn append(&mut self, lines: &[u8]) {
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
-            // After the first line that does not fit, none is added: what is there is the beginning.
+            // After the first line that does not fit, none is added, so the metadata has the
+            // beginning of the facts.
             let fits = self.omitted == 0 && self.lines.len() + line.len() <= METADATA_BYTES;
             match fits {
                 true => self.lines.extend_from_slice(line),

@@ -1,4 +1,4 @@
-//! Pieces of JSON text, written straight into the output's buffer.
+//! JSON fragments, written directly into the output's buffer.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ pub(super) fn push_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Appends a moment as nanoseconds since 1970.
+/// Appends a time as nanoseconds since 1970.
 #[inline]
 pub(super) fn push_moment(out: &mut Vec<u8>, moment: Moment) {
     let (is_negative, magnitude) = moment.sign_and_nanoseconds();
@@ -21,28 +21,28 @@ pub(super) fn push_moment(out: &mut Vec<u8>, moment: Moment) {
     push_number(out, magnitude);
 }
 
-/// Appends a string in quotes.
+/// Appends a quoted string.
 pub(super) fn push_string(out: &mut Vec<u8>, text: &str) {
-    // Control characters and what JSON must escape are rare in names: one look decides.
+    // Names seldom have characters that JSON must escape, so check once for all.
     let is_plain = text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\');
     if is_plain {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');
     } else {
-        // Into memory, and of a string: neither can fail.
+        // Writing a string to memory cannot fail.
         let _ = serde_json::to_writer(out, text);
     }
 }
 
-/// Appends bytes in base64, in quotes.
+/// Appends bytes in base64, quoted.
 pub(super) fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     out.extend_from_slice(STANDARD.encode(bytes).as_bytes());
     out.push(b'"');
 }
 
-/// Appends `,"name":["…"]` with the strings that are UTF-8, and after it, only if there are others,
+/// Appends `,"name":["…"]` with the strings that are UTF-8. If there are others, also appends
 /// `,"name_bytes":["…"]` with those in base64.
 pub(super) fn push_list(out: &mut Vec<u8>, keys: &ListKeys, list: &ByteList) {
     out.extend_from_slice(keys.text);
@@ -85,6 +85,6 @@ pub(super) struct ListKeys {
 
 /// The keys of the paths.
 pub(super) const PATHS: ListKeys = ListKeys { text: b",\"paths\":", bytes: b",\"paths_bytes\":" };
-/// The keys of the attributes' names.
+/// The keys of the attribute names.
 pub(super) const XATTRS: ListKeys =
     ListKeys { text: b",\"xattrs\":", bytes: b",\"xattrs_bytes\":" };

@@ -1,19 +1,19 @@
-//! One JSON object per line.
+//! NDJSON: one JSON object per line.
 
 use super::json::{self, push_moment, push_number, push_string};
-use super::{Header, Piece, RowEncoder, Rows, SCHEMA_VERSION, Trailer};
+use super::{Header, OutputPiece, RowEncoder, Rows, SCHEMA_VERSION, Trailer};
 use crate::accounting::Account;
 use crate::row::{RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
 
-/// The first line.
+/// Returns the first line.
 pub(super) fn head(header: Header) -> Vec<u8> {
     let Header { scan_time } = header;
     format!("{{\"row\":\"scan\",\"schema_version\":{SCHEMA_VERSION},\"scan_time\":{scan_time}}}\n")
         .into_bytes()
 }
 
-/// The last line.
+/// Returns the last line.
 pub(super) fn tail(trailer: Trailer) -> Vec<u8> {
     let Trailer { inodes, findings, missing_inodes } = trailer;
     format!(
@@ -22,7 +22,7 @@ pub(super) fn tail(trailer: Trailer) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The line in front of the rows of a volume.
+/// Returns the line before the rows of a volume.
 pub(super) fn volume(volume: &VolumeLabel) -> Vec<u8> {
     let mut out = b"{\"row\":\"volume\",\"volume_uuid\":".to_vec();
     push_string(&mut out, &volume.uuid.to_string());
@@ -32,11 +32,11 @@ pub(super) fn volume(volume: &VolumeLabel) -> Vec<u8> {
     out
 }
 
-/// Encodes rows of one volume.
+/// Encodes the rows of one volume.
 pub(super) struct NdjsonEncoder {
     fields: Fields,
     out: Vec<u8>,
-    /// `,"volume_uuid":…,"volume_label":…` as far as they are wanted.
+    /// `,"volume_uuid":…,"volume_label":…`, as far as requested.
     volume: Vec<u8>,
     /// `{"row":"inode"` and the volume.
     inode_start: Vec<u8>,
@@ -194,7 +194,7 @@ impl RowEncoder for NdjsonEncoder {
         self.out.len()
     }
 
-    fn finish(self: Box<Self>) -> Result<Piece, ScanError> {
-        Ok(Piece { rows: Some(Rows::Lines(self.out)), facts: Vec::new() })
+    fn finish(self: Box<Self>) -> Result<OutputPiece, ScanError> {
+        Ok(OutputPiece { rows: Some(Rows::Lines(self.out)), facts: Vec::new() })
     }
 }

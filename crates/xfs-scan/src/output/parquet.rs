@@ -1,8 +1,8 @@
-//! Apache Parquet, one column chunk per field, row groups encoded side by side.
+//! Apache Parquet: one column chunk per field, with row groups encoded in parallel.
 //!
-//! Integers are delta-packed: inode numbers, times and constant columns shrink to a fraction, faster
-//! than a dictionary could be built. Words that repeat use a dictionary. Paths are compressed with
-//! LZ4, which costs less than writing what it saves.
+//! Integers are delta-packed. Inode numbers, times and constant columns shrink to a fraction,
+//! faster than a dictionary could be built. Repeated words use a dictionary. Paths are compressed
+//! with LZ4, which costs less than writing the saved bytes.
 
 mod columns;
 
@@ -23,16 +23,18 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
 
-use self::columns::{Column, columns, properties};
+use self::columns::{ParquetColumn, columns, properties};
 use super::facts::{Fact, Facts, MetadataFacts};
-use super::{Appender, Encoding, Header, Output, Piece, RowAppender, RowEncoder, Rows, Trailer};
+use super::{
+    Appender, Encoding, Header, Output, OutputPiece, RowAppender, RowEncoder, Rows, Trailer,
+};
 use crate::accounting::Account;
 use crate::row::{ByteList, Row, RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
 
-/// Rows that are collected before their columns are encoded...
+/// Rows that are collected before their columns are encoded.
 const ROWS_PER_STEP: usize = 4096;
-/// ...and bytes of their names: lists of Arrow hold less than 2 GiB.
+/// The same limit for the bytes of their names: an Arrow list holds less than 2 GiB.
 const NAME_BYTES_PER_STEP: usize = 8 << 20;
 
 type Writer<'w> = Box<dyn Write + Send + 'w>;
@@ -40,28 +42,28 @@ type Writer<'w> = Box<dyn Write + Send + 'w>;
 /// The encoded columns of one row group.
 pub(crate) struct RowGroup(Vec<ArrowColumnChunk>);
 
-/// Makes encoders; shared by the workers.
+/// Creates encoders. Shared by the workers.
 pub(crate) struct ParquetEncoding {
     fields: Fields,
-    columns: Vec<Column>,
+    columns: Vec<ParquetColumn>,
     schema: Arc<Schema>,
     factory: ArrowRowGroupWriterFactory,
 }
 
-/// The file that row groups are appended to.
+/// The file to which row groups are appended.
 pub(crate) struct ParquetAppender<'w>(SerializedFileWriter<Writer<'w>>);
 
-/// The host's error as it is; those of the crate in our words.
+/// Returns the host's error unchanged, and other errors of the crate in our words.
 fn output_error(error: ParquetError) -> ScanError {
     if let ParquetError::External(source) = error
         && let Ok(error) = source.downcast::<std::io::Error>()
     {
         return ScanError::Output(*error);
     }
-    ScanError::Output(std::io::Error::other("the rows cannot be put into the form of Parquet"))
+    ScanError::Output(std::io::Error::other("the rows cannot be encoded as Parquet"))
 }
 
-/// Begins a Parquet file.
+/// Starts a Parquet file.
 pub(super) fn begin<'w>(
     fields: Fields,
     header: Header,
@@ -95,7 +97,7 @@ impl ParquetAppender<'_> {
         writer.close().map(drop).map_err(output_error)
     }
 
-    /// Ends the file: its metadata say what the scan found besides rows.
+    /// Completes the file. Its metadata contains the facts of the scan.
     pub(super) fn finish(
         mut self,
         trailer: Trailer,
@@ -123,14 +125,14 @@ impl ParquetEncoding {
         &'a self,
         volume: &VolumeLabel,
     ) -> Result<ParquetEncoder<'a>, ScanError> {
-        // The number of the row group matters to encryption only.
+        // The number of the row group matters only for encryption.
         let writers = self.factory.create_column_writers(0).map_err(output_error)?;
         Ok(ParquetEncoder {
             encoding: self,
             writers,
             uuid: volume.uuid.to_string(),
             label: volume.label_text().into_owned(),
-            inodes: Inodes::default(),
+            inodes: InodeRows::default(),
             paths: Lists::default(),
             xattrs: Lists::default(),
             symlinks: Symlinks::default(),
@@ -148,21 +150,21 @@ pub(super) struct ParquetEncoder<'a> {
     writers: Vec<ArrowColumnWriter>,
     uuid: String,
     label: String,
-    inodes: Inodes,
+    inodes: InodeRows,
     paths: Lists,
     xattrs: Lists,
     symlinks: Symlinks,
     facts: Vec<Fact>,
     has_rows: bool,
-    /// Names among the rows that wait.
+    /// Bytes of names in the waiting rows.
     name_bytes: usize,
-    /// Names that were encoded, before compression.
+    /// Bytes of names that were encoded, before compression.
     encoded_bytes: usize,
 }
 
-/// Rows of inodes that wait for their columns to be encoded.
+/// Rows that wait until their columns are encoded.
 #[derive(Default)]
-struct Inodes {
+struct InodeRows {
     rows: Vec<Row>,
     ags: Vec<u32>,
     blocks: Vec<u64>,
@@ -184,7 +186,8 @@ impl Lists {
                 Ok(text) => self.text.values().append_value(text),
                 Err(_) => {
                     if !others {
-                        // A list ends where the values are: rows before this one come first.
+                        // A list ends at the current values, so earlier rows must be complete
+                        // first.
                         self.fill_up(self.text.len());
                         others = true;
                     }
@@ -198,15 +201,15 @@ impl Lists {
         }
     }
 
-    /// Adds the rows up to `count` that have none that are not UTF-8.
+    /// Adds empty lists for the rows up to `count` that have no non-UTF-8 strings.
     fn fill_up(&mut self, count: usize) {
         while self.bytes.len() < count {
             self.bytes.append(false);
         }
     }
 
-    /// The column of those that are not UTF-8, null for rows that have none.
-    fn take_bytes(&mut self, column: Column, count: usize) -> ArrayRef {
+    /// Returns the column of strings that are not UTF-8, null for rows that have none.
+    fn take_bytes(&mut self, column: ParquetColumn, count: usize) -> ArrayRef {
         if self.bytes.is_empty() {
             return new_null_array(&column.data_type(), count);
         }
@@ -260,7 +263,7 @@ fn moments(rows: &[Row], moment: impl Fn(&Row) -> crate::row::Moment) -> ArrayRe
     Arc::new(array.with_timezone("UTC"))
 }
 
-impl Inodes {
+impl InodeRows {
     fn column(&self, field: Field) -> ArrayRef {
         let rows = self.rows.as_slice();
         let wide = |value: fn(&Row) -> u64| numbers::<UInt64Type>(rows.iter().map(value));
@@ -298,7 +301,7 @@ impl ParquetEncoder<'_> {
     fn write_columns(
         &mut self,
         count: usize,
-        mut array: impl FnMut(&mut Self, Column) -> ArrayRef,
+        mut array: impl FnMut(&mut Self, ParquetColumn) -> ArrayRef,
     ) -> Result<(), ScanError> {
         if count == 0 {
             return Ok(());
@@ -324,23 +327,23 @@ impl ParquetEncoder<'_> {
         let count = inodes.rows.len();
         self.has_rows |= count > 0;
         self.write_columns(count, |this, column| match column {
-            Column::Inode(Field::VolumeUuid) => constant(&this.uuid, count),
-            Column::Inode(Field::VolumeLabel) => constant(&this.label, count),
-            Column::Inode(Field::Paths) => Arc::new(this.paths.text.finish()),
-            Column::PathsBytes => this.paths.take_bytes(column, count),
-            Column::Inode(Field::Xattrs) => Arc::new(this.xattrs.text.finish()),
-            Column::XattrsBytes => this.xattrs.take_bytes(column, count),
-            Column::Inode(Field::Symlink) => Arc::new(this.symlinks.text.finish()),
-            Column::SymlinkBytes => Arc::new(this.symlinks.bytes.finish()),
-            Column::Orphan => Arc::new(BooleanArray::from(inodes.orphans.clone())),
-            Column::Inode(field) => inodes.column(field),
+            ParquetColumn::Inode(Field::VolumeUuid) => constant(&this.uuid, count),
+            ParquetColumn::Inode(Field::VolumeLabel) => constant(&this.label, count),
+            ParquetColumn::Inode(Field::Paths) => Arc::new(this.paths.text.finish()),
+            ParquetColumn::PathsBytes => this.paths.take_bytes(column, count),
+            ParquetColumn::Inode(Field::Xattrs) => Arc::new(this.xattrs.text.finish()),
+            ParquetColumn::XattrsBytes => this.xattrs.take_bytes(column, count),
+            ParquetColumn::Inode(Field::Symlink) => Arc::new(this.symlinks.text.finish()),
+            ParquetColumn::SymlinkBytes => Arc::new(this.symlinks.bytes.finish()),
+            ParquetColumn::Orphan => Arc::new(BooleanArray::from(inodes.orphans.clone())),
+            ParquetColumn::Inode(field) => inodes.column(field),
         })?;
-        let Inodes { mut rows, mut ags, mut blocks, mut orphans } = inodes;
+        let InodeRows { mut rows, mut ags, mut blocks, mut orphans } = inodes;
         rows.clear();
         ags.clear();
         blocks.clear();
         orphans.clear();
-        self.inodes = Inodes { rows, ags, blocks, orphans };
+        self.inodes = InodeRows { rows, ags, blocks, orphans };
         Ok(())
     }
 }
@@ -380,13 +383,13 @@ impl RowEncoder for ParquetEncoder<'_> {
         self.encoded_bytes
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Piece, ScanError> {
+    fn finish(mut self: Box<Self>) -> Result<OutputPiece, ScanError> {
         self.flush_inodes()?;
         if !self.has_rows {
-            return Ok(Piece { rows: None, facts: self.facts });
+            return Ok(OutputPiece { rows: None, facts: self.facts });
         }
         let closed = self.writers.into_iter().map(ArrowColumnWriter::close);
         let chunks = closed.collect::<Result<_, _>>().map_err(output_error)?;
-        Ok(Piece { rows: Some(Rows::RowGroup(RowGroup(chunks))), facts: self.facts })
+        Ok(OutputPiece { rows: Some(Rows::RowGroup(RowGroup(chunks))), facts: self.facts })
     }
 }

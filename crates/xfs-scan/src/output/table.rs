@@ -1,24 +1,24 @@
 //! Columns for a person at a terminal.
 //!
-//! Names are escaped: what an image holds must not steer a terminal.
+//! Names are escaped, because the contents of an image must not control a terminal.
 
 use std::io::Write as _;
 
-use super::{Piece, RowEncoder, Rows};
+use super::{OutputPiece, RowEncoder, Rows};
 use crate::accounting::Account;
 use crate::row::{ByteList, Moment, RowView};
 use crate::{Field, Fields, Finding, ScanError};
 
-/// How wide a column is, and whether its values stand at its right edge.
-struct Column {
+/// The width of a column, and whether its values are right-aligned.
+struct TableColumn {
     field: Field,
     width: usize,
     is_number: bool,
 }
 
-/// Columns but the paths, which come last whatever their width. The volume is left out: a person
-/// knows what was asked for.
-fn columns(fields: Fields) -> impl Iterator<Item = Column> {
+/// Returns the columns, except the names, which come last because of their width. The volume is
+/// left out: the user knows which volume was scanned.
+fn columns(fields: Fields) -> impl Iterator<Item = TableColumn> {
     let shown = fields.without(Field::VolumeUuid).without(Field::VolumeLabel);
     let shown = shown.without(Field::Paths).without(Field::Symlink).without(Field::Xattrs);
     shown.iter().map(|field| {
@@ -31,11 +31,11 @@ fn columns(fields: Fields) -> impl Iterator<Item = Column> {
             Field::Atime | Field::Mtime | Field::Ctime | Field::Btime => (20, false),
             _ => (12, true),
         };
-        Column { field, width: width.max(field.name().len()), is_number }
+        TableColumn { field, width: width.max(field.name().len()), is_number }
     })
 }
 
-/// The line of names.
+/// Returns the line of column names.
 pub(super) fn head(fields: Fields) -> Vec<u8> {
     let mut out = Vec::new();
     for column in columns(fields) {
@@ -51,9 +51,9 @@ pub(super) fn head(fields: Fields) -> Vec<u8> {
     out
 }
 
-fn push_cell(out: &mut Vec<u8>, column: &Column, text: &str) {
+fn push_cell(out: &mut Vec<u8>, column: &TableColumn, text: &str) {
     let width = column.width;
-    // Into memory: it cannot fail.
+    // Writing to memory cannot fail.
     let _ = if column.is_number {
         write!(out, "{text:>width$} ")
     } else {
@@ -91,7 +91,7 @@ fn push_list(out: &mut Vec<u8>, list: &ByteList) {
     }
 }
 
-/// `2026-11-21T23:15:49Z`, by the civil calendar counted from 1 March of year 0.
+/// Formats `2026-11-21T23:15:49Z`, with the civil calendar counted from 1 March of year 0.
 fn moment_text(moment: Moment) -> String {
     let seconds = moment.seconds();
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -136,10 +136,10 @@ fn cell_text(field: Field, view: &RowView<'_>) -> String {
     }
 }
 
-/// Encodes rows of one volume.
+/// Encodes the rows of one volume.
 pub(super) struct TableEncoder {
     fields: Fields,
-    columns: Vec<Column>,
+    columns: Vec<TableColumn>,
     out: Vec<u8>,
 }
 
@@ -203,7 +203,7 @@ impl RowEncoder for TableEncoder {
         self.out.len()
     }
 
-    fn finish(self: Box<Self>) -> Result<Piece, ScanError> {
-        Ok(Piece { rows: Some(Rows::Lines(self.out)), facts: Vec::new() })
+    fn finish(self: Box<Self>) -> Result<OutputPiece, ScanError> {
+        Ok(OutputPiece { rows: Some(Rows::Lines(self.out)), facts: Vec::new() })
     }
 }

@@ -58,7 +58,7 @@ fn push_inode(encoder: &mut dyn RowEncoder, row: &Row, paths: &[&[u8]], symlink:
     encoder.inode(&view).unwrap();
 }
 
-/// Rows of every kind, as `format` writes them.
+/// Returns one row of every kind in `format`.
 fn write(format: Format, fields: Fields) -> Vec<u8> {
     let mut bytes = Vec::new();
     write_into(Output::begin(format, fields, HEADER, Box::new(&mut bytes)).unwrap());
@@ -143,7 +143,7 @@ fn ndjson() {
 }
 
 #[test]
-fn every_line_of_ndjson_is_an_object() {
+fn ndjson_line_is_always_an_object() {
     let bytes = write(Format::Ndjson, all_fields());
     let kinds: Vec<String> = bytes
         .split(|byte| *byte == b'\n')
@@ -155,7 +155,7 @@ fn every_line_of_ndjson_is_an_object() {
 }
 
 #[test]
-fn csv_has_a_line_for_each_inode_and_none_for_anything_else() {
+fn csv_has_one_line_per_inode_and_no_others() {
     check_text(
         Format::Csv,
         "all",
@@ -179,7 +179,7 @@ fn csv_has_a_line_for_each_inode_and_none_for_anything_else() {
     );
 }
 
-/// The rows of CSV as a reader of data frames takes them: UTF-8, and every row with every column.
+/// Reads CSV as data frame libraries do: it must be UTF-8, and every row must have every column.
 fn read_csv(fields: Fields) -> (csv::StringRecord, Vec<csv::StringRecord>) {
     let bytes = write(Format::Csv, fields);
     let mut reader = csv::ReaderBuilder::new().flexible(false).from_reader(bytes.as_slice());
@@ -188,7 +188,7 @@ fn read_csv(fields: Fields) -> (csv::StringRecord, Vec<csv::StringRecord>) {
 }
 
 #[test]
-fn csv_has_every_column_in_every_row_whatever_the_fields() {
+fn csv_row_has_every_column_for_any_fields() {
     let choices = ["ino,size", "ino", "volume_uuid,ag,paths", "xattrs,symlink,size", "symlink"];
     let chosen = choices
         .map(|fields| fields.split(',').map(|name| name.parse::<Field>().unwrap()).collect());
@@ -200,7 +200,7 @@ fn csv_has_every_column_in_every_row_whatever_the_fields() {
 }
 
 #[test]
-fn csv_has_lists_as_json_and_odd_names_in_base64() {
+fn csv_lists_are_json_and_non_utf8_names_base64() {
     let (header, rows) = read_csv(all_fields());
     let cell = |row: usize, name: &str| {
         let column = header.iter().position(|column| column == name).unwrap();
@@ -228,7 +228,7 @@ fn csv_keeps_a_row_whose_only_cell_is_empty() {
     assert!(matches!(piece.rows, Some(Rows::Lines(lines)) if lines == b"\"\"\n"));
 }
 
-/// The facts of an output whose rows are inodes alone.
+/// Returns the facts of an output whose rows are inodes only.
 fn facts(format: Format, facts: FactsFormat) -> String {
     let (mut rows, mut side) = (Vec::new(), Vec::new());
     let output = Output::begin(format, Fields::default(), HEADER, Box::new(&mut rows)).unwrap();
@@ -237,7 +237,7 @@ fn facts(format: Format, facts: FactsFormat) -> String {
 }
 
 #[test]
-fn facts_are_the_rows_of_ndjson_that_are_no_inodes() {
+fn facts_are_the_ndjson_rows_other_than_inodes() {
     let expected = expect![[r#"
         {"row":"scan","schema_version":2,"scan_time":1700000000000000000}
         {"row":"volume","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\"label\""}
@@ -326,7 +326,7 @@ fn parquet() {
         batch.column_by_name(name).unwrap().as_primitive::<TimestampNanosecondType>().clone()
     };
     assert_eq!(times("atime").iter().next(), Some(Some(-999_999_995)));
-    assert_eq!(times("btime").iter().next(), Some(None), "2286 is past what Arrow holds");
+    assert_eq!(times("btime").iter().next(), Some(None), "Arrow cannot hold the year 2286");
 
     let paths = batch.column_by_name("paths").unwrap().as_list::<i32>();
     assert_eq!(

@@ -1,15 +1,15 @@
-use super::Crew;
+use super::WorkerPool;
 use crate::ScanError;
 
-fn crew(threads: usize) -> Crew<'static> {
-    Crew { threads, cancel: None }
+fn pool(threads: usize) -> WorkerPool<'static> {
+    WorkerPool { threads, cancel: None }
 }
 
 #[test]
-fn results_are_consumed_in_order_whatever_the_number_of_threads() {
+fn results_are_consumed_in_order_for_any_number_of_threads() {
     for threads in [1, 2, 7] {
         let mut seen = Vec::new();
-        let run = crew(threads).run(
+        let run = pool(threads).run(
             500,
             || 0_usize,
             |done, unit| {
@@ -31,29 +31,29 @@ fn results_are_consumed_in_order_whatever_the_number_of_threads() {
 }
 
 #[test]
-fn no_units_are_no_work() {
-    crew(4).run(0, || (), |(), _| Ok(()), |_, ()| Ok(())).unwrap();
+fn empty_run_does_nothing() {
+    pool(4).run(0, || (), |(), _| Ok(()), |_, ()| Ok(())).unwrap();
 }
 
 #[test]
-fn the_first_failure_ends_all() {
+fn failed_unit_ends_the_run() {
     let work = |(): &mut (), unit| {
         if unit == 40 { Err(ScanError::FormatNotBuilt("x")) } else { Ok(unit) }
     };
-    let result = crew(3).run(1_000_000, || (), work, |_, _| Ok(()));
+    let result = pool(3).run(1_000_000, || (), work, |_, _| Ok(()));
     assert!(matches!(result, Err(ScanError::FormatNotBuilt("x"))));
 }
 
 #[test]
-fn a_failing_consumer_ends_all() {
+fn failed_consumer_ends_the_run() {
     let consume = |unit, _| if unit == 9 { Err(ScanError::Cancelled) } else { Ok(()) };
-    let result = crew(3).run(1_000_000, || (), |(), unit| Ok(unit), consume);
+    let result = pool(3).run(1_000_000, || (), |(), unit| Ok(unit), consume);
     assert!(matches!(result, Err(ScanError::Cancelled)));
 }
 
 #[test]
-fn a_cancelled_run_says_so() {
-    let crew = Crew { threads: 2, cancel: Some(&|| true) };
-    let result = crew.run(1_000_000, || (), |(), _| Ok(()), |_, ()| Ok(()));
+fn cancelled_run_returns_cancelled() {
+    let pool = WorkerPool { threads: 2, cancel: Some(&|| true) };
+    let result = pool.run(1_000_000, || (), |(), _| Ok(()), |_, ()| Ok(()));
     assert!(matches!(result, Err(ScanError::Cancelled)));
 }

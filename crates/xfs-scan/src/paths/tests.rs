@@ -4,7 +4,7 @@ use crate::row::ByteList;
 
 const ROOT: u64 = 128;
 
-/// A table of directories: number, parent, name. Every generation is 1.
+/// Builds a table of directories from number, parent and name. Every generation is 1.
 fn table(directories: &[(u64, u64, &str)]) -> DirectoryTable {
     let mut part = DirectoryPart::default();
     part.push(ROOT, 1, None);
@@ -45,7 +45,7 @@ fn broken_chains_have_no_path() {
 }
 
 #[test]
-fn cycles_are_found() {
+fn cycles_are_detected() {
     check_path(&[(200, 200, "a")], 200, Err(NoPath::Cycle));
     check_path(&[(200, 201, "a"), (201, 200, "b")], 201, Err(NoPath::Cycle));
     let below = [(200, 201, "a"), (201, 202, "b"), (202, 201, "c"), (203, 200, "d")];
@@ -56,7 +56,7 @@ fn cycles_are_found() {
 }
 
 #[test]
-fn another_generation_is_another_directory() {
+fn link_to_another_generation_is_stale() {
     let table = table(&[(200, ROOT, "a")]);
     let mut writer = PathWriter::new(&table);
     let mut push = |parent_generation| {
@@ -69,7 +69,7 @@ fn another_generation_is_another_directory() {
 }
 
 #[test]
-fn a_chain_that_is_too_deep_is_refused_and_not_walked() {
+fn chain_that_is_too_deep_is_refused_without_a_walk() {
     let name = "n".repeat(255);
     let count = u64::from(MAX_PATH_BYTES) / 256 + 10;
     let chain: Vec<_> =

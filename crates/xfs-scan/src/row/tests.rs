@@ -10,7 +10,7 @@ fn check_moment(seconds: i64, nanoseconds: u32, expected: Option<i64>) {
 }
 
 #[test]
-fn moments_cover_both_forms_of_time_stamp() {
+fn moments_cover_both_timestamp_formats() {
     check_moment(0, 0, Some(0));
     check_moment(-1, 999_999_999, Some(-1));
     check_moment(i64::from(i32::MIN), 0, Some(-2_147_483_648_000_000_000));
@@ -30,7 +30,7 @@ fn device_numbers_are_packed_as_linux_does() {
 }
 
 #[test]
-fn a_byte_list_hands_back_what_it_was_given() {
+fn byte_list_round_trips() {
     let mut list = ByteList::default();
     list.push(b"one");
     list.push(b"");

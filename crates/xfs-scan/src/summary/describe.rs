@@ -1,31 +1,31 @@
-//! The form for programs.
+//! The summary as JSON.
 
 use serde_json::{Value, json};
 
-use super::{AGES, Big, Share, Summary};
+use super::{AGES, InodeTotals, RankedInode, Summary};
 
-fn share(share: Share) -> Value {
-    let Share { inodes, size, allocated } = share;
+fn share(share: InodeTotals) -> Value {
+    let InodeTotals { inodes, size, allocated } = share;
     json!({"inodes": inodes, "size": size, "allocated": allocated})
 }
 
-/// Classes of powers of two, each with the least that it holds.
-fn classes(all: &[Share]) -> Value {
+/// Classes of powers of two, each with its lower bound.
+fn classes(all: &[InodeTotals]) -> Value {
     let used = all.iter().enumerate().filter(|(_, share)| share.inodes != 0);
     used.map(|(class, share)| {
-        let Share { inodes, size, allocated } = *share;
+        let InodeTotals { inodes, size, allocated } = *share;
         json!({"from": least(class), "inodes": inodes, "size": size, "allocated": allocated})
     })
     .collect()
 }
 
-/// The least that a class holds.
+/// Returns the lower bound of a class.
 fn least(class: usize) -> u64 {
     let shift = class.checked_sub(1).and_then(|shift| u32::try_from(shift).ok());
     shift.and_then(|shift| 1_u64.checked_shl(shift)).unwrap_or(0)
 }
 
-fn biggest(all: &[&Big], measure: &str) -> Value {
+fn biggest(all: &[&RankedInode], measure: &str) -> Value {
     let all = all.iter().map(|big| {
         let path = String::from_utf8_lossy(&big.path);
         json!({"ino": big.ino, measure: big.measure, "path": path})
@@ -34,14 +34,14 @@ fn biggest(all: &[&Big], measure: &str) -> Value {
 }
 
 impl Summary {
-    /// All figures, for programs. Paths that are not UTF-8 are shown with replacement characters: `ino` tells files
-    /// apart.
+    /// Returns all figures as JSON. Paths that are not UTF-8 have replacement characters, so use
+    /// `ino` to identify files.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let by_type =
             self.by_type.iter().map(|(name, figures)| ((*name).to_owned(), share(*figures)));
         let by_owner = self.by_owner().into_iter().map(|(uid, figures)| {
-            let Share { inodes, size, allocated } = figures;
+            let InodeTotals { inodes, size, allocated } = figures;
             json!({"uid": uid, "inodes": inodes, "size": size, "allocated": allocated})
         });
         let ages = AGES.iter().zip(self.by_age);

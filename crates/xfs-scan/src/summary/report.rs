@@ -1,15 +1,15 @@
-//! The printed form.
+//! The printed form of the summary.
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{AGES, Big, Share, Summary};
+use super::{AGES, InodeTotals, RankedInode, Summary};
 
-/// Owners that are listed; the others are one line.
+/// Number of listed owners. The others share one line.
 const OWNERS: usize = 10;
 /// Widest bar, in characters.
 const BAR: u64 = 30;
 
-/// Bytes in the unit that keeps three digits.
+/// Formats bytes in the unit that keeps three digits.
 struct Bytes(u64);
 
 impl Display for Bytes {
@@ -27,14 +27,14 @@ impl Display for Bytes {
     }
 }
 
-fn share_line(f: &mut Formatter<'_>, name: &str, share: Share, total: u64) -> fmt::Result {
+fn share_line(f: &mut Formatter<'_>, name: &str, share: InodeTotals, total: u64) -> fmt::Result {
     let bar = if total == 0 {
         0
     } else {
         (u128::from(share.inodes) * u128::from(BAR)).div_ceil(total.into())
     };
     let bar = "#".repeat(usize::try_from(bar).unwrap_or_default());
-    let Share { inodes, size, allocated } = share;
+    let InodeTotals { inodes, size, allocated } = share;
     let (size, allocated) = (Bytes(size), Bytes(allocated));
     let line = format!("  {name:<14} {inodes:>12} {size:>12} {allocated:>12}  {bar}");
     writeln!(f, "{}", line.trim_end())
@@ -44,7 +44,7 @@ fn heading(f: &mut Formatter<'_>, title: &str) -> fmt::Result {
     writeln!(f, "\n{title:<16} {:>12} {:>12} {:>12}", "inodes", "size", "allocated")
 }
 
-fn write_path(f: &mut Formatter<'_>, big: &Big) -> fmt::Result {
+fn write_path(f: &mut Formatter<'_>, big: &RankedInode) -> fmt::Result {
     if big.path.is_empty() {
         return writeln!(f, "(orphan, inode {})", big.ino);
     }
@@ -63,7 +63,8 @@ fn write_path(f: &mut Formatter<'_>, big: &Big) -> fmt::Result {
     writeln!(f)
 }
 
-/// What a class of powers of two holds: "0", "1", "2 to 3", "4 to 7", in the form of `measure`.
+/// Returns the name of a class of powers of two: "0", "1", "2 ..", "4 ..", with numbers formatted
+/// by `measure`.
 fn class_name(class: usize, measure: impl Fn(u64) -> String) -> String {
     let class = u32::try_from(class).unwrap_or(u32::MAX);
     let Some(first) = class.checked_sub(1).and_then(|shift| 1_u64.checked_shl(shift)) else {
@@ -77,7 +78,7 @@ impl Summary {
         &self,
         f: &mut Formatter<'_>,
         title: &str,
-        classes: &[Share],
+        classes: &[InodeTotals],
         measure: impl Fn(u64) -> String,
     ) -> fmt::Result {
         heading(f, title)?;
@@ -91,7 +92,7 @@ impl Summary {
     fn write_owners(&self, f: &mut Formatter<'_>) -> fmt::Result {
         heading(f, "By owner")?;
         let owners = self.by_owner();
-        let mut others = Share::default();
+        let mut others = InodeTotals::default();
         for (index, (uid, share)) in owners.iter().enumerate() {
             if index < OWNERS {
                 share_line(f, &format!("uid {uid}"), *share, self.total.inodes)?;
@@ -148,7 +149,7 @@ impl Summary {
 
 impl Display for Summary {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Share { inodes, size, allocated } = self.total;
+        let InodeTotals { inodes, size, allocated } = self.total;
         let (size, allocated) = (Bytes(size), Bytes(allocated));
         writeln!(f, "{inodes} inodes, {size} in size, {allocated} allocated")?;
         writeln!(

@@ -39,7 +39,7 @@ fn row(ino: u64, mode: u32, size: u64, age_days: i64) -> Row {
 }
 
 #[test]
-fn a_report_tells_who_uses_the_volume_for_what_since_when() {
+fn summary_report_shows_owners_types_and_ages() {
     let mut parts = [Summary::new(NOW), Summary::new(NOW)];
     let [first, second] = &mut parts;
     add(first, row(128, 0o040_755, 4096, 0), "");
@@ -101,10 +101,10 @@ fn a_report_tells_who_uses_the_volume_for_what_since_when() {
 }
 
 #[test]
-fn the_biggest_do_not_depend_on_the_order() {
-    let mut top = super::Top::default();
-    let mut reversed = super::Top::default();
-    // Five of the biggest, and fifteen that are all next to them: not all of these have room.
+fn top_inodes_do_not_depend_on_the_order() {
+    let mut top = super::TopInodes::default();
+    let mut reversed = super::TopInodes::default();
+    // Five rank highest, and fifteen share the next rank, of which not all fit.
     for ino in 0..50_u64 {
         top.add(ino / 15 + 1, ino, Vec::new);
         reversed.add((49 - ino) / 15 + 1, 49 - ino, Vec::new);

@@ -1,4 +1,4 @@
-//! Damaged images: what is lost is said, the rest is there.
+//! Scans of damaged images: lost data is reported, and everything else is there.
 
 use serde_json::Value;
 use xfs_format::{BlockKind, DiskAddr, Geometry, InodeNumber};
@@ -19,7 +19,7 @@ fn ino_of(path: &str) -> u64 {
     *found.unwrap_or_else(|| panic!("no {path}")).0
 }
 
-/// The golden image with the inode at `path` changed, its checksum mended.
+/// Returns the golden image with the inode at `path` changed and its checksum fixed.
 fn with_inode(path: &str, change: impl FnOnce(&mut [u8])) -> Image {
     let mut image = golden();
     let at = place(&image.geometry(), ino_of(path));
@@ -27,7 +27,7 @@ fn with_inode(path: &str, change: impl FnOnce(&mut [u8])) -> Image {
     image
 }
 
-/// The golden image with `path` saying that its parent is `new_parent`.
+/// Returns the golden image with `path` naming `new_parent` as its parent.
 fn reparented(path: &str, new_parent: &str, generation_change: u32) -> Image {
     let old = path.rsplit_once('/').map_or("/", |(parent, _)| parent);
     let old_parent = ino_of(if old.is_empty() { "/" } else { old }).to_be_bytes();
@@ -62,31 +62,31 @@ fn check_orphans(image: &Image, codes: &[&str], orphans: &[&str]) {
 }
 
 #[test]
-fn parents_in_a_circle_are_found_and_what_is_below_is_orphaned() {
+fn parent_cycle_is_reported_and_orphans_everything_below() {
     let image = reparented("/deep/1", "/deep/1/2/3", 0);
     let orphans: Vec<String> = (1..=8)
         .map(|depth| (1..=depth).fold("/deep".to_owned(), |path, name| format!("{path}/{name}")))
         .collect();
     let orphans: Vec<&str> = orphans.iter().map(String::as_str).collect();
-    // The three of the circle, and the one that hangs from it.
+    // The three directories of the cycle, and the one below it.
     check_orphans(&image, &["parent_cycle"; 4], &orphans);
     check_orphans(&reparented("/deep/1/2", "/deep/1/2", 0), &["parent_cycle"; 2], &orphans[1..]);
 }
 
 #[test]
-fn a_parent_that_is_no_directory_is_a_finding() {
+fn parent_that_is_no_directory_is_a_finding() {
     let image = reparented("/files/sparse", "/files/empty", 0);
     check_orphans(&image, &["parent_missing"], &["/files/sparse"]);
 }
 
 #[test]
-fn a_parent_of_another_generation_is_a_finding() {
+fn parent_of_another_generation_is_a_finding() {
     let image = reparented("/files/sparse", "/files", 1);
     check_orphans(&image, &["parent_stale"], &["/files/sparse"]);
 }
 
 #[test]
-fn a_name_with_a_slash_is_a_finding() {
+fn name_with_a_slash_is_a_finding() {
     let image = with_inode("/files/sparse", |bytes| {
         let at = bytes.windows(6).position(|window| window == b"sparse").unwrap();
         bytes[at + 2] = b'/';
@@ -95,7 +95,7 @@ fn a_name_with_a_slash_is_a_finding() {
 }
 
 #[test]
-fn an_inode_with_a_wrong_checksum_has_no_row_but_a_finding() {
+fn inode_with_a_wrong_checksum_is_a_finding_without_a_row() {
     let ino = ino_of("/files/sparse");
     let mut image = golden();
     let at = place(&image.geometry(), ino);
@@ -108,8 +108,8 @@ fn an_inode_with_a_wrong_checksum_has_no_row_but_a_finding() {
 }
 
 #[test]
-fn lost_inodes_in_a_row_are_one_finding() {
-    // Files of `many` that are side by side; the fifth after a removed one is removed.
+fn adjacent_lost_inodes_are_one_finding() {
+    // Adjacent files of `many`. The fifth after a removed one was removed too.
     let first = ino_of("/many/2");
     let mut image = golden();
     let at = place(&image.geometry(), first);
@@ -121,7 +121,7 @@ fn lost_inodes_in_a_row_are_one_finding() {
 }
 
 #[test]
-fn a_truncated_image_loses_only_what_was_cut_off() {
+fn truncated_image_loses_only_the_truncated_part() {
     let whole = scan_image(&golden(), &options(2)).report.inodes;
     for part in [1, 2, 4, 6, 7] {
         let mut image = golden();
@@ -137,7 +137,7 @@ fn a_truncated_image_loses_only_what_was_cut_off() {
 }
 
 #[test]
-fn a_group_whose_header_is_lost_is_a_finding() {
+fn group_with_a_lost_header_is_a_finding() {
     let mut image = golden();
     let at = image.geometry().header_disk_addr(xfs_format::AgNumber(1), 2);
     image.edit_with(at, 512, |sector| sector[0] = 0);
@@ -147,7 +147,7 @@ fn a_group_whose_header_is_lost_is_a_finding() {
     assert!(scanned.report.inodes > 0);
 }
 
-/// Changes a few bytes of one structure, mostly an inode, and mends its checksum.
+/// Changes a few bytes of one structure, mostly an inode, and fixes its checksum.
 fn mutate(image: &mut Image, prng: &mut Prng, inos: &[u64]) {
     let geometry = image.geometry();
     let (at, length, kind) = match prng.within(0..4) {
@@ -168,7 +168,7 @@ fn mutate(image: &mut Image, prng: &mut Prng, inos: &[u64]) {
 }
 
 #[test]
-fn images_with_lies_in_them_are_scanned_to_the_end() {
+fn corrupt_image_is_scanned_to_the_end() {
     let whole = scan_image(&golden(), &options(1));
     let inos: Vec<u64> = whole.paths().into_keys().collect();
     for seed in 0..150 {

@@ -1,4 +1,4 @@
-//! Paths by parent pointers, by directory blocks and by walking: all the same.
+//! Paths by parent pointers, by directory blocks and by walking are the same.
 
 use xfs_format::{BlockKind, DiskAddr, IncompatFeatures};
 use xfs_scan::{AccountBy, Field, ScanError, ScanOptions, scan};
@@ -6,7 +6,7 @@ use xfs_testkit::{Image, golden};
 
 use crate::support::{Scanned, options, scan_image, source};
 
-/// The golden image without the feature bit of parent pointers.
+/// Returns the golden image without the feature bit of parent pointers.
 fn without_parents() -> Image {
     let mut image = golden();
     image.edit(DiskAddr(0), 512, BlockKind::Superblock, |sector| {
@@ -33,7 +33,7 @@ fn check_rows(scanned: &Scanned) {
 }
 
 #[test]
-fn every_link_of_every_inode_has_its_path() {
+fn every_link_has_its_path() {
     check_rows(&scan_image(&golden(), &options(2)));
     check_rows(&scan_image(&without_parents(), &options(2)));
 }
@@ -47,12 +47,12 @@ fn parent_pointers_and_directories_give_the_same_paths() {
 }
 
 #[test]
-fn the_output_does_not_depend_on_threads_or_memory() {
+fn output_does_not_depend_on_threads_or_memory() {
     for image in [golden(), without_parents()] {
         let one = scan_image(&image, &options(1));
         let many = scan_image(&image, &options(5));
         assert_eq!(one.text, many.text);
-        // Little more than what threads need: everything that waits is spilled.
+        // Little more than the threads need, so that all waiting data is spilled.
         let memory_bytes = (24 << 20) + 60_000;
         let spilled = scan_image(&image, &ScanOptions { memory_bytes, ..options(1) });
         assert!(spilled.report.spilled_bytes > 100_000, "{}", spilled.report.spilled_bytes);
@@ -61,7 +61,7 @@ fn the_output_does_not_depend_on_threads_or_memory() {
 }
 
 #[test]
-fn memory_that_does_not_suffice_is_an_error() {
+fn insufficient_memory_is_an_error() {
     for memory_bytes in [0, 24 << 20, (24 << 20) + 100] {
         let options = ScanOptions { memory_bytes, ..options(1) };
         assert!(scan(&[source(&golden())], &options, None).is_err_and(|error| matches!(
@@ -72,7 +72,7 @@ fn memory_that_does_not_suffice_is_an_error() {
 }
 
 #[test]
-fn a_cancelled_scan_ends_without_its_last_line() {
+fn cancelled_scan_has_no_last_line() {
     let cancel = Some(std::sync::Arc::new(|| true) as std::sync::Arc<_>);
     let options = ScanOptions { cancel, ..options(2) };
     let result = scan(&[source(&golden())], &options, None);
@@ -80,7 +80,7 @@ fn a_cancelled_scan_ends_without_its_last_line() {
 }
 
 #[test]
-fn without_paths_there_are_the_same_inodes() {
+fn scan_without_paths_has_the_same_inodes() {
     let all = scan_image(&golden(), &options(2));
     let fields = [Field::Ino, Field::Size].into_iter().collect();
     let short = scan_image(&golden(), &ScanOptions { fields, ..options(3) });
@@ -90,7 +90,7 @@ fn without_paths_there_are_the_same_inodes() {
 }
 
 #[test]
-fn targets_and_attribute_names_are_there_on_request() {
+fn targets_and_attribute_names_appear_on_request() {
     let fields = [Field::Ino, Field::Symlink, Field::Xattrs, Field::Paths].into_iter().collect();
     let scanned = scan_image(&golden(), &ScanOptions { fields, ..options(2) });
     let row = |path: &str| {
@@ -124,7 +124,7 @@ fn shared_blocks_are_counted_once() {
 }
 
 #[test]
-fn a_summary_counts_every_inode() {
+fn summary_counts_every_inode() {
     let scanned = scan_image(&golden(), &ScanOptions { summary: true, ..options(2) });
     let summary = scanned.report.summary.as_ref().unwrap();
     assert_eq!(summary.total().inodes, scanned.report.inodes);

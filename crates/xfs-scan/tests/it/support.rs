@@ -1,4 +1,4 @@
-//! Scanning an image in memory, and the same by walking its directories.
+//! Scans of an image in memory, and the same result from walking its directories.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_scan::{Format, Header, Output, ScanOptions, ScanReport, ScanSource, scan};
 use xfs_testkit::Image;
 
-/// What a scan has given.
+/// The result of a scan.
 pub(crate) struct Scanned {
     pub(crate) report: ScanReport,
     pub(crate) text: String,
@@ -41,12 +41,12 @@ pub(crate) fn options(threads: usize) -> ScanOptions {
 }
 
 impl Scanned {
-    /// The rows of one kind.
+    /// Returns the rows of one kind.
     pub(crate) fn of_kind(&self, kind: &str) -> impl Iterator<Item = &Value> {
         self.rows.iter().filter(move |row| row["row"] == kind)
     }
 
-    /// Paths that are UTF-8 by inode, sorted.
+    /// Returns the UTF-8 paths by inode, sorted.
     pub(crate) fn paths(&self) -> BTreeMap<u64, Vec<String>> {
         let mut all = BTreeMap::new();
         for row in self.of_kind("inode") {
@@ -58,7 +58,7 @@ impl Scanned {
         all
     }
 
-    /// The codes of all findings, sorted.
+    /// Returns the codes of all findings, sorted.
     pub(crate) fn codes(&self) -> Vec<String> {
         let codes = self.of_kind("error").map(|row| row["code"].as_str().unwrap().to_owned());
         let mut codes: Vec<_> = codes.collect();

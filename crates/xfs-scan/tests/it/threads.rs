@@ -1,13 +1,13 @@
-//! Scans on a system that does not give the threads that were asked for.
+//! Scans on a system that grants fewer threads than requested.
 
 use xfs_testkit::{golden, run_with_threads};
 
 use crate::support::{options, scan_image};
 
-/// Fewer threads, or none, take longer and give the same table.
+/// With fewer threads, or none, a scan takes longer and gives the same output.
 #[test]
-fn threads_that_cannot_be_had_are_done_without() {
-    run_with_threads("threads::threads_that_cannot_be_had_are_done_without", |limit| {
+fn scan_works_with_fewer_threads_than_requested() {
+    run_with_threads("threads::scan_works_with_fewer_threads_than_requested", |limit| {
         let image = golden();
         limit.allow(0);
         assert!(std::thread::Builder::new().spawn(|| ()).is_err(), "the limit has no effect");

@@ -1,4 +1,5 @@
-//! What the benchmark logs: bytes of the size that an inode or a piece of a buffer has in the log.
+//! The objects that the benchmark logs, with the sizes of an inode and of a part of a buffer in the
+//! log.
 
 use std::sync::Arc;
 
@@ -12,14 +13,14 @@ const INODE: [usize; 2] = [56, 176];
 const BUFFER: [usize; 2] = [24, 128];
 
 /// A logged object.
-pub(super) struct Object {
+pub(super) struct LoggedObject {
     state: ItemState,
     latch: Latch<OfObject>,
     pins: AtomicU64<OfObject>,
     regions: [Box<[u8]>; 2],
 }
 
-impl Object {
+impl LoggedObject {
     pub(super) fn inode() -> Arc<Self> {
         Self::new(INODE)
     }
@@ -37,13 +38,13 @@ impl Object {
         })
     }
 
-    /// Holds it as a transaction holds an inode or a block.
+    /// Locks the object as a transaction locks an inode or a buffer.
     pub(super) fn lock(&self) -> ExclusiveLatch<'_, OfObject> {
         self.latch.exclusive()
     }
 }
 
-impl LogItem for Object {
+impl LogItem for LoggedObject {
     fn state(&self) -> &ItemState {
         &self.state
     }

@@ -4,7 +4,7 @@ use crate::samples::measurement;
 use crate::variant::Variant;
 
 #[test]
-fn the_best_run_is_kept() {
+fn best_run_is_kept() {
     let mut collected = Collected::default();
     for seconds in [3.0, 1.0, 2.0] {
         let mut one = measurement("create", Variant::Ours, 1);
@@ -16,7 +16,7 @@ fn the_best_run_is_kept() {
 }
 
 #[test]
-fn different_work_is_not_compared() {
+fn different_work_is_a_disagreement() {
     let mut collected = Collected::default();
     collected.add(measurement("create", Variant::Ours, 1)).unwrap();
     let with = |step: &str, threads| {
@@ -31,7 +31,7 @@ fn different_work_is_not_compared() {
 }
 
 #[test]
-fn a_note_is_kept_once() {
+fn note_is_kept_once() {
     let mut collected = Collected::default();
     collected.note("a", "b");
     collected.note("a", "b");
@@ -40,7 +40,7 @@ fn a_note_is_kept_once() {
 }
 
 #[test]
-fn who_does_less_is_not_shown_as_faster() {
+fn run_with_fewer_operations_is_a_disagreement() {
     let mut collected = Collected::default();
     collected.add(measurement("bulkstat", Variant::Ours, 1)).unwrap();
     let half = |variant| {
@@ -48,7 +48,7 @@ fn who_does_less_is_not_shown_as_faster() {
         half.operations /= 2;
         half
     };
-    // On the kernel's volume may be more.
+    // The kernel's volume may have more inodes.
     collected.add(half(Variant::Kernel)).unwrap();
     let refused = collected.add(half(Variant::OneList));
     assert!(matches!(refused, Err(WorkloadError::Disagreement(_))));

@@ -9,7 +9,7 @@ fn of(files: &[(&str, u32)]) -> Digest {
 }
 
 #[test]
-fn the_order_is_of_no_account() {
+fn digest_does_not_depend_on_the_order() {
     let mut merged = of(&[("b", 2)]);
     merged.merge(of(&[("a", 1)]));
     assert_eq!(merged, of(&[("a", 1), ("b", 2)]));
@@ -17,7 +17,7 @@ fn the_order_is_of_no_account() {
 }
 
 #[test]
-fn every_difference_shows() {
+fn digest_differs_for_different_files() {
     let one = of(&[("a", 1), ("b", 2)]);
     for other in [&[("a", 2), ("b", 1)][..], &[("a", 1), ("c", 2)], &[("a", 1)], &[]] {
         assert_ne!(one, of(other));

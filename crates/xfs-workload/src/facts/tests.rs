@@ -2,7 +2,7 @@ use super::facts;
 use crate::report::VolumeShape;
 use crate::samples::report;
 
-/// The value of the fact with this name, where there is one.
+/// Returns the value of the fact with this name.
 fn fact(kernel_volume: Option<VolumeShape>, name: &str) -> Option<String> {
     let mut report = report();
     report.plan.kernel = Some("/mnt".into());
@@ -11,10 +11,10 @@ fn fact(kernel_volume: Option<VolumeShape>, name: &str) -> Option<String> {
     found.map(|(_, value)| value)
 }
 
-const DIFFER: &str = "volumes differ, and ratios with them, in";
+const DIFFER: &str = "differences that affect the ratios";
 
 #[test]
-fn the_kernels_volume_is_told_beside_ours() {
+fn facts_show_the_kernels_volume_and_ours() {
     let ours = "in memory, 4 groups, log of 256 MiB, with parent pointers";
     assert_eq!(fact(None, "volumes").unwrap(), ours);
     let name = "the kernel's XFS";
@@ -25,12 +25,12 @@ fn the_kernels_volume_is_told_beside_ours() {
 }
 
 #[test]
-fn what_differs_is_named() {
+fn facts_name_the_differences_of_the_volumes() {
     let same = VolumeShape { parents: true, groups: 4, log_bytes: 256 << 20 };
     assert_eq!((fact(None, DIFFER), fact(Some(same), DIFFER)), (None, None));
     for (other, expected) in [
         (VolumeShape { parents: false, ..same }, "parent pointers"),
-        (VolumeShape { groups: 5, log_bytes: 1 << 20, ..same }, "groups, the log's size"),
+        (VolumeShape { groups: 5, log_bytes: 1 << 20, ..same }, "groups, log size"),
     ] {
         assert_eq!(fact(Some(other), DIFFER).unwrap(), expected);
     }

@@ -1,10 +1,10 @@
-//! One line chart as SVG: what is measured against the number of threads, a line for everybody compared.
+//! One line chart as SVG: a measurement against the number of threads, with one line per variant.
 //!
-//! Owns: where everything lies. Does **not** own colours: those are classes, for the style sheet of the
-//! page, so that they follow its light or dark scheme.
+//! Owns: the layout. Does **not** own: colours. Those are classes in the style sheet of the page,
+//! so that they follow its light or dark scheme.
 //!
-//! Lines differ by their dashes and marks too, and each is named at its end, so that nobody needs the
-//! colours. All numbers are in the units of the view box.
+//! Lines also differ by their dashes and marks, and each is named at its end, so that readers do
+//! not need the colours. All numbers are in the units of the view box.
 
 use std::fmt::Write;
 
@@ -15,62 +15,62 @@ pub(crate) const WIDTH: f64 = 560.0;
 pub(crate) const HEIGHT: f64 = 300.0;
 
 const LEFT: f64 = 62.0;
-/// Names of lines stand to the right.
+/// The names of lines are right of the plot.
 const RIGHT: f64 = WIDTH - 150.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = HEIGHT - 46.0;
-/// Between the axis and the first and last place.
+/// Distance between the axis and the first or last place.
 const INSET: f64 = 18.0;
-/// Of a line of small text.
+/// Height of a line of small text.
 const TEXT_HEIGHT: f64 = 14.0;
-/// Of an average letter of small text, generously.
+/// Width of an average letter of small text, with a margin.
 const LETTER_WIDTH: f64 = 6.6;
 const TICKS: f64 = 4.0;
 
-/// What is drawn.
+/// The data of a chart.
 pub(crate) struct Chart<'a> {
-    /// What was done.
+    /// The measured step.
     pub(crate) title: &'a str,
-    /// What the upright axis counts.
+    /// The unit of the vertical axis.
     pub(crate) unit: &'a str,
-    /// What the level axis counts.
+    /// The meaning of the horizontal axis.
     pub(crate) places_are: &'a str,
-    /// The places of the level axis.
+    /// The places on the horizontal axis.
     pub(crate) places: Vec<String>,
     /// The lines.
-    pub(crate) lines: Vec<Line<'a>>,
+    pub(crate) lines: Vec<ChartLine<'a>>,
 }
 
 /// A line.
-pub(crate) struct Line<'a> {
-    /// Whose it is.
+pub(crate) struct ChartLine<'a> {
+    /// The variant's name.
     pub(crate) name: &'a str,
-    /// Its class, which has its colour.
+    /// The class that sets its colour.
     pub(crate) class: &'static str,
-    /// A value for each place at which there is one.
+    /// The value for each place, if there is one.
     pub(crate) values: Vec<Option<f64>>,
 }
 
-/// A chart that is drawn.
+/// A finished chart.
 pub(crate) struct Drawing {
-    /// The element.
+    /// The SVG element.
     pub(crate) svg: String,
-    /// What its words take, as far as one can tell without a font.
-    pub(crate) words: Vec<Area>,
+    /// The estimated areas of its text, as the font is unknown.
+    pub(crate) words: Vec<TextArea>,
 }
 
 /// A part of the view box.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Area {
+pub(crate) struct TextArea {
     pub(crate) left: f64,
     pub(crate) top: f64,
     pub(crate) right: f64,
     pub(crate) bottom: f64,
 }
 
-/// At which of its ends a text is placed.
+/// The end at which a text is anchored.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Anchor {
+enum TextAnchor {
     Start,
     Middle,
     End,
@@ -80,19 +80,19 @@ enum Anchor {
 pub(crate) fn draw(chart: &Chart<'_>) -> Drawing {
     let mut drawing = Drawing { svg: String::new(), words: Vec::new() };
     let all = chart.lines.iter().flat_map(|line| line.values.iter().copied().flatten());
-    let scale = Scale::up_to(all.fold(0.0, f64::max));
+    let scale = AxisScale::up_to(all.fold(0.0, f64::max));
     let (title, unit) = (escape(chart.title), escape(chart.unit));
     drawing.put(format!(
         r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}, {unit}, by {}">"#,
         escape(chart.places_are)
     ));
-    drawing.text((LEFT, 18.0), Anchor::Start, "title", chart.title);
-    drawing.text((LEFT, TOP - 12.0), Anchor::Start, "unit", chart.unit);
+    drawing.text((LEFT, 18.0), TextAnchor::Start, "title", chart.title);
+    drawing.text((LEFT, TOP - 12.0), TextAnchor::Start, "unit", chart.unit);
     axes(&mut drawing, chart, &scale);
     let ends = chart.lines.iter().map(|line| end(line, &scale));
     let wanted: Vec<f64> = ends.collect();
     let places = spread(&wanted, TEXT_HEIGHT, (TOP, BOTTOM));
-    // Who is first lies on top.
+    // The first line is drawn last, on top.
     for ((line, at), name_at) in chart.lines.iter().zip(&wanted).zip(&places).rev() {
         draw_line(&mut drawing, chart, line, &scale);
         let last = x_of(chart.places.len().saturating_sub(1), chart.places.len());
@@ -102,27 +102,27 @@ pub(crate) fn draw(chart: &Chart<'_>) -> Drawing {
             RIGHT + 8.0
         ));
         let class = format!("name {}", line.class);
-        drawing.text((RIGHT + 11.0, name_at + 4.0), Anchor::Start, &class, line.name);
+        drawing.text((RIGHT + 11.0, name_at + 4.0), TextAnchor::Start, &class, line.name);
     }
     drawing.put("</svg>".to_owned());
     drawing
 }
 
-fn axes(drawing: &mut Drawing, chart: &Chart<'_>, scale: &Scale) {
+fn axes(drawing: &mut Drawing, chart: &Chart<'_>, scale: &AxisScale) {
     for tick in scale.ticks() {
         let y = scale.y_of(tick);
         drawing.put(format!(r#"<path class="grid" d="M{LEFT} {y:.1}H{RIGHT}"/>"#));
-        drawing.text((LEFT - 8.0, y + 4.0), Anchor::End, "tick", &short(tick));
+        drawing.text((LEFT - 8.0, y + 4.0), TextAnchor::End, "tick", &short(tick));
     }
     for (number, place) in chart.places.iter().enumerate() {
         let x = x_of(number, chart.places.len());
-        drawing.text((x, BOTTOM + 18.0), Anchor::Middle, "tick", place);
+        drawing.text((x, BOTTOM + 18.0), TextAnchor::Middle, "tick", place);
     }
     let middle = f64::midpoint(LEFT, RIGHT);
-    drawing.text((middle, BOTTOM + 38.0), Anchor::Middle, "unit", chart.places_are);
+    drawing.text((middle, BOTTOM + 38.0), TextAnchor::Middle, "unit", chart.places_are);
 }
 
-fn draw_line(drawing: &mut Drawing, chart: &Chart<'_>, line: &Line<'_>, scale: &Scale) {
+fn draw_line(drawing: &mut Drawing, chart: &Chart<'_>, line: &ChartLine<'_>, scale: &AxisScale) {
     let count = chart.places.len();
     let mut path = String::new();
     let mut marks = String::new();
@@ -154,15 +154,15 @@ impl Drawing {
         self.svg.push('\n');
     }
 
-    fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: &str) {
+    fn text(&mut self, (x, y): (f64, f64), anchor: TextAnchor, class: &str, text: &str) {
         let width = text.chars().count() as f64 * LETTER_WIDTH;
         let (word, left) = match anchor {
-            Anchor::Start => ("start", x),
-            Anchor::Middle => ("middle", x - width / 2.0),
-            Anchor::End => ("end", x - width),
+            TextAnchor::Start => ("start", x),
+            TextAnchor::Middle => ("middle", x - width / 2.0),
+            TextAnchor::End => ("end", x - width),
         };
         let top = y - TEXT_HEIGHT + 4.0;
-        self.words.push(Area { left, top, right: left + width, bottom: top + TEXT_HEIGHT });
+        self.words.push(TextArea { left, top, right: left + width, bottom: top + TEXT_HEIGHT });
         self.put(format!(
             r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{word}">{}</text>"#,
             escape(text)
@@ -170,13 +170,13 @@ impl Drawing {
     }
 }
 
-/// The upright axis: from zero to a round number.
-struct Scale {
+/// The vertical axis, from zero to a round number.
+struct AxisScale {
     step: f64,
     steps: f64,
 }
 
-impl Scale {
+impl AxisScale {
     fn up_to(most: f64) -> Self {
         if most <= 0.0 {
             return Self { step: 1.0, steps: 1.0 };
@@ -197,7 +197,8 @@ impl Scale {
     }
 }
 
-/// Where a place lies on the level axis. The places stand apart by as much, whatever their numbers.
+/// Returns the position of a place on the horizontal axis. Places are equidistant, whatever their
+/// numbers.
 fn x_of(number: usize, count: usize) -> f64 {
     let (first, last) = (LEFT + INSET, RIGHT - INSET);
     match count {
@@ -206,13 +207,13 @@ fn x_of(number: usize, count: usize) -> f64 {
     }
 }
 
-/// Where a line ends, or would.
-fn end(line: &Line<'_>, scale: &Scale) -> f64 {
+/// Returns the height at which a line ends, or would end.
+fn end(line: &ChartLine<'_>, scale: &AxisScale) -> f64 {
     scale.y_of(line.values.iter().rev().find_map(|value| *value).unwrap_or(0.0))
 }
 
-/// Moves what lies closer than `gap` apart, in the order that it has, and by no more than it takes
-/// to stay between `top` and `bottom`.
+/// Moves values that are closer than `gap` apart, keeping their order. Values move no further than
+/// needed, and stay between `top` and `bottom`.
 fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     let at = |index: &usize| wanted.get(*index).copied().unwrap_or_default();
@@ -236,14 +237,14 @@ fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
     places
 }
 
-/// A number at an axis.
+/// Formats a number at an axis.
 fn short(value: f64) -> String {
     let (scaled, unit) = match value {
         value if value >= 1e6 => (value / 1e6, "M"),
         value if value >= 1e3 => (value / 1e3, "k"),
         value => (value, ""),
     };
-    // Steps are 1, 2, 2.5 or 5 times a power of ten: two digits behind the point are all there are.
+    // Steps are 1, 2, 2.5 or 5 times a power of ten, so two decimals suffice.
     let digits = format!("{scaled:.2}");
     let digits = digits.trim_end_matches('0').trim_end_matches('.');
     format!("{digits}{unit}")

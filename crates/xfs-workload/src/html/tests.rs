@@ -1,10 +1,10 @@
 use super::{escape, html};
 use crate::samples::report;
 
-/// Checks that every element is closed in its turn, and that nothing is left of the text but entities
-/// where `<` and `&` would be. Returns how many elements there are.
+/// Checks that elements are properly nested, and that text has entities in place of `<` and `&`.
+/// Returns the number of elements.
 fn check_well_formed(page: &str) -> usize {
-    let body = page.strip_prefix("<!DOCTYPE html>").expect("it says what it is");
+    let body = page.strip_prefix("<!DOCTYPE html>").expect("the doctype");
     let (mut open, mut count) = (Vec::new(), 0);
     let mut rest = body;
     while let Some((text, after)) = rest.split_once('<') {
@@ -12,7 +12,7 @@ fn check_well_formed(page: &str) -> usize {
         let (tag, after) = after.split_once('>').expect("a tag ends");
         rest = after;
         if let Some(closed) = tag.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(closed), "closed in its turn");
+            assert_eq!(open.pop(), Some(closed), "the innermost element is closed");
         } else if !tag.ends_with('/') {
             open.push(tag.split([' ', '\n']).next().unwrap());
             count += 1;
@@ -35,13 +35,13 @@ fn check_text(text: &str, element: Option<&str>) {
 }
 
 #[test]
-fn the_page_is_well_formed() {
+fn page_is_well_formed() {
     let count = check_well_formed(&html(&report()));
     assert!(count > 100, "{count} elements");
 }
 
 #[test]
-fn every_series_and_figure_is_there() {
+fn page_has_every_series_and_figure() {
     let report = report();
     let page = html(&report);
     for section in report.sections() {
@@ -60,9 +60,9 @@ fn every_series_and_figure_is_there() {
     }
 }
 
-/// It shows nothing that does not come with it.
+/// The page must be self-contained.
 #[test]
-fn the_page_loads_and_runs_nothing() {
+fn page_loads_and_runs_nothing() {
     let page = html(&report());
     for word in ["<script", "<link", "<img", "http:", "https:", "url(", "@import", " src="] {
         assert!(!page.contains(word), "{word}");
@@ -76,9 +76,9 @@ fn text_of_the_machine_is_escaped() {
     assert!(page.contains("A &lt;fast&gt; one") && !page.contains("<fast>"));
 }
 
-/// Every class of a line has a colour in either scheme.
+/// Every class of a line needs a colour in both schemes.
 #[test]
-fn every_variant_has_its_colours() {
+fn variant_has_a_colour_in_both_schemes() {
     for class in ["ours", "kernel", "one-list", "one-slot", "intents", "no-parents", "lock-pointer"]
     {
         assert_eq!(super::STYLE.matches(&format!("--{class}: #")).count(), 2, "{class}");

@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
-use super::{MemoryGroup, Version, places};
+use super::{CgroupVersion, MemoryGroup, places};
 
-fn check_places(groups: &str, mounts: &[&str], expected: &[(Version, &str)]) {
+fn check_places(groups: &str, mounts: &[&str], expected: &[(CgroupVersion, &str)]) {
     let expected: Vec<_> =
         expected.iter().map(|(version, path)| (*version, PathBuf::from(path))).collect();
     assert_eq!(places(groups, &mounts.join("\n")), expected);
@@ -15,56 +15,56 @@ const MEMORY: &str = "31 21 0:27 / /sys/fs/cgroup/memory rw shared:9 - cgroup cg
 const PROCESSORS: &str = "32 21 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu";
 
 #[test]
-fn version_2_is_tried_upwards() {
+fn version_2_tries_ancestors_in_turn() {
     let expected = [
-        (Version::Two, "/sys/fs/cgroup/user.slice/session-1.scope"),
-        (Version::Two, "/sys/fs/cgroup/user.slice"),
-        (Version::Two, "/sys/fs/cgroup"),
+        (CgroupVersion::Two, "/sys/fs/cgroup/user.slice/session-1.scope"),
+        (CgroupVersion::Two, "/sys/fs/cgroup/user.slice"),
+        (CgroupVersion::Two, "/sys/fs/cgroup"),
     ];
     check_places("0::/user.slice/session-1.scope\n", &[DISK, TWO], &expected);
 }
 
 #[test]
-fn both_versions_may_be_there() {
+fn both_versions_are_found() {
     let groups = "3:cpu:/\n2:memory,hugetlb:/jobs/one\n0::/\n";
     let expected = [
-        (Version::One, "/sys/fs/cgroup/memory/jobs/one"),
-        (Version::Two, "/sys/fs/cgroup/unified"),
+        (CgroupVersion::One, "/sys/fs/cgroup/memory/jobs/one"),
+        (CgroupVersion::Two, "/sys/fs/cgroup/unified"),
     ];
     check_places(groups, &[PROCESSORS, MEMORY, DISK, UNIFIED], &expected);
 }
 
 #[test]
-fn a_part_of_the_groups_may_be_mounted() {
+fn partly_mounted_hierarchy_is_handled() {
     let mount = MEMORY.replace("0:27 /", "0:27 /jobs");
-    let expected = [(Version::One, "/sys/fs/cgroup/memory/one")];
+    let expected = [(CgroupVersion::One, "/sys/fs/cgroup/memory/one")];
     check_places("2:memory:/jobs/one\n", &[&mount], &expected);
     for elsewhere in ["2:memory:/other\n", "2:memory:/../other\n"] {
-        check_places(elsewhere, &[&mount], &[(Version::One, "/sys/fs/cgroup/memory")]);
+        check_places(elsewhere, &[&mount], &[(CgroupVersion::One, "/sys/fs/cgroup/memory")]);
         check_places(
             elsewhere,
             &[MEMORY],
             &match elsewhere.contains("..") {
-                true => [(Version::One, "/sys/fs/cgroup/memory")],
-                false => [(Version::One, "/sys/fs/cgroup/memory/other")],
+                true => [(CgroupVersion::One, "/sys/fs/cgroup/memory")],
+                false => [(CgroupVersion::One, "/sys/fs/cgroup/memory/other")],
             },
         );
     }
 }
 
 #[test]
-fn there_may_be_none() {
+fn missing_cgroups_yield_no_places() {
     check_places("0::/\n", &[DISK], &[]);
     check_places("3:cpu:/\n", &[PROCESSORS, MEMORY], &[]);
     check_places("", &[TWO], &[]);
 }
 
-/// Of version 2, a group in which others have no bound is passed over. Of either, what is no cgroup leaves
-/// nothing behind.
+/// In version 2, a group without a memory limit for its children is skipped. In both versions, a
+/// directory that is not a cgroup is left unchanged.
 #[test]
-fn what_is_no_group_is_told() {
+fn directory_that_is_no_cgroup_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    for version in [Version::One, Version::Two] {
+    for version in [CgroupVersion::One, CgroupVersion::Two] {
         for controllers in ["cpu pids", "cpu memory pids"] {
             std::fs::write(folder.path().join("cgroup.subtree_control"), controllers).unwrap();
             MemoryGroup::create_in(version, folder.path(), "group").unwrap_err();
@@ -74,16 +74,17 @@ fn what_is_no_group_is_told() {
 }
 
 #[test]
-fn either_version_is_read_and_bounded() {
+fn both_versions_are_read_and_limited() {
     let folder = tempfile::tempdir().unwrap();
     let one = [("memory.usage_in_bytes", "900\n"), ("memory.kmem.usage_in_bytes", "700\n")];
     let two = [
         ("memory.current", "900\n"),
         ("memory.stat", "anon 5\nslab_unreclaimable 3\nslab_reclaimable 700\nslab 703\n"),
     ];
-    for (version, files, limit) in
-        [(Version::One, one, "memory.limit_in_bytes"), (Version::Two, two, "memory.high")]
-    {
+    for (version, files, limit) in [
+        (CgroupVersion::One, one, "memory.limit_in_bytes"),
+        (CgroupVersion::Two, two, "memory.high"),
+    ] {
         let path = folder.path().join(limit);
         std::fs::create_dir(&path).unwrap();
         for (name, text) in files {
@@ -95,6 +96,6 @@ fn either_version_is_read_and_bounded() {
         group.limit(12345).unwrap();
         assert_eq!(std::fs::read_to_string(path.join(limit)).unwrap(), "12345");
         let is_ended = !path.join("memory.oom_control").exists();
-        assert_eq!(is_ended, version == Version::Two);
+        assert_eq!(is_ended, version == CgroupVersion::Two);
     }
 }

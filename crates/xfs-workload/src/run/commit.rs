@@ -1,22 +1,22 @@
-//! Small transactions, on objects of each thread's own and with some that all share.
+//! Small transactions, on objects of each thread, and with some objects shared by all threads.
 
-use super::{Beside, Session, Subject};
+use super::{MeasurementId, RunDetails, Session};
 use crate::commit::CommitLoad;
 use crate::error::WorkloadError;
 use crate::variant::Variant;
 
 const SECTION: &str = "commit";
-/// Committing is quicker than making files: so many for each file that others would make.
+/// Commits per file of other workloads, because a commit is faster than a file creation.
 const COMMITS: u64 = 20;
-/// Pairs of objects, all threads together.
+/// Pairs of objects of all threads together.
 const OBJECTS: u64 = 1 << 16;
-/// Slots for each processor, as a log is opened with.
+/// Slots per processor, as for the log of a volume.
 const SLOTS: usize = 2;
 
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     let plan = session.plan;
     if plan.kernel.is_some() {
-        let why = "its transactions are not to be had without a change of files";
+        let why = "the kernel offers no transactions without changes of files";
         session.collected.note("commits of the kernel", why);
     }
     for threads in &plan.threads {
@@ -41,9 +41,9 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
                         shares,
                     };
                     let (performed, counted) = load.run()?;
-                    let subject = Subject { section: SECTION, step, variant, threads: *threads };
-                    let beside = Beside { counted, ..Beside::default() };
-                    session.record(&subject, performed, beside)?;
+                    let id = MeasurementId { section: SECTION, step, variant, threads: *threads };
+                    let details = RunDetails { counted, ..RunDetails::default() };
+                    session.record(&id, performed, details)?;
                 }
             }
         }

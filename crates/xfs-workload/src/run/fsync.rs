@@ -1,5 +1,5 @@
-//! How long it takes to make one change durable: with nothing else in the log's list of what was committed, with
-//! some, and with as much as it holds before it is written unasked.
+//! The time to make one change durable: with an empty list of commits, with a partly filled one,
+//! and with as much in it as it holds before the log writes it by itself.
 //!
 //! ```text
 //!  changes of other files ──► list of commits ─── limit reached ──► written unasked
@@ -8,8 +8,9 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A time counts only if nothing of the list was written before the fsync. Ours says so by its
-//!   statistics, and the kernel by what it has written to the log; how full its list is it does not say.
+//! - **I1** A time counts only if nothing of the list was written before the fsync. Our statistics
+//!   show that. For the kernel, the amount written to the log shows it. The kernel does not report
+//!   how full its list is.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -18,39 +19,40 @@ use std::time::{Duration, Instant};
 
 use ferroxfs::{Changes, OpenOptions, Upkeep};
 
-use super::{Beside, Session, Subject, fill};
+use super::{MeasurementId, RunDetails, Session, fill};
 use crate::error::WorkloadError;
-use crate::report::{Behind, Latency};
-use crate::target::kernel::Directory;
+use crate::report::{Latency, PendingChanges};
+use crate::target::kernel::KernelDirectory;
 use crate::target::library::Library;
-use crate::target::{Performed, Target};
+use crate::target::{Performed, WorkTarget};
 use crate::variant::Variant;
 use crate::work::Work;
 
 const SECTION: &str = "fsync";
 
-/// Changes of other files before each fsync, and how often that is done.
-struct Load {
+/// The changes of other files before each fsync, and the number of repetitions.
+struct FsyncLoad {
     step: &'static str,
     others: u64,
     times: usize,
 }
 
-/// How many there are in the middle.
+/// Number of other changes in the middle case.
 const SOME: u64 = 5000;
 
-/// Files by which it is found out how much a change puts into the list.
+/// Files for measuring how much one change adds to the list.
 const PROBES: u64 = 500;
 
-/// The list is written unasked at this part of the log, and at [`MOST_LIST_BYTES`] in any case (docs/internals/log.md).
+/// The log writes the list at this part of its size, and at [`MOST_LIST_BYTES`] at the latest
+/// (docs/internals/log.md).
 const LIST_OF_LOG: u64 = 8;
 const MOST_LIST_BYTES: u64 = 32 << 20;
 
-/// What is called full: nine tenths of that.
+/// The list counts as full at nine tenths of that.
 const FULL_TENTHS: u64 = 9;
 
-impl Load {
-    /// All of them, where so many changes make the list full.
+impl FsyncLoad {
+    /// Returns all loads, where `full` changes fill the list.
     fn all(full: u64) -> [Self; 3] {
         [
             Self { step: "list empty", others: 0, times: 200 },
@@ -60,36 +62,35 @@ impl Load {
     }
 }
 
-/// What is known of the list of commits.
-struct List {
-    /// Bytes in it, where they are told.
+/// The state of the list of commits.
+struct CommitList {
+    /// Bytes in it, if known.
     bytes: Option<u64>,
-    /// How much has been written of it so far, in whatever unit, where that is told.
+    /// Amount written of it so far, in an arbitrary unit, if known.
     written: Option<u64>,
 }
 
-/// Who has the files.
-trait Files {
+/// The files of one target.
+trait FsyncFiles {
     /// Changes the permissions of a file.
     fn change(&self, number: u64, mode: u16) -> Result<(), WorkloadError>;
 
-    /// Makes it durable.
+    /// Makes the file durable.
     fn sync(&self, number: u64) -> Result<(), WorkloadError>;
 
-    /// How the list stands.
-    fn list(&self) -> Result<List, WorkloadError>;
+    /// Returns the state of the list.
+    fn list(&self) -> Result<CommitList, WorkloadError>;
 }
 
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     let plan = session.plan;
     if plan.kernel.is_some() {
-        let why =
-            "it does not say; it was given the changes that fill ours, for a log of the same size";
+        let why = "the kernel does not report it; it got the changes that fill our list, for a log of the same size";
         session.collected.note("how full the kernel's list of commits was", why);
     }
     session.begin(SECTION, Variant::Ours, 1)?;
     let full = changes_of_full_list(session)?;
-    let loads = Load::all(full);
+    let loads = FsyncLoad::all(full);
     // The first file is the one that is synced.
     let work = Work::new(1, full + 1);
     for _ in 0..plan.runs {
@@ -97,11 +98,11 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
             session.begin(SECTION, variant, 1)?;
             match &plan.kernel {
                 Some(path) if variant == Variant::Kernel => {
-                    let mut directory = Directory::open(path)?;
+                    let mut directory = KernelDirectory::open(path)?;
                     fill(&mut directory, &work)?;
                     session.cool(&mut directory, variant)?;
                     let above = path.join(work.folder(0));
-                    let files = Theirs { directory: &directory, above: &above, work };
+                    let files = KernelFiles { directory: &directory, above: &above, work };
                     time_all(session, variant, &files, &loads)?;
                     directory.close()?;
                 }
@@ -110,7 +111,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
                     let mut library = Library::open(store, options(variant))?;
                     fill(&mut library, &work)?;
                     session.cool(&mut library, variant)?;
-                    time_all(session, variant, &Ours { library: &library, work }, &loads)?;
+                    time_all(session, variant, &LibraryFiles { library: &library, work }, &loads)?;
                     library.close()?;
                 }
             }
@@ -119,21 +120,21 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     Ok(())
 }
 
-/// How ours is opened: nothing is forced in the background while the list fills (I1). The kernel does so every
-/// thirty seconds.
+/// Returns the options of our volume. No background force empties the list while it fills (I1). The
+/// kernel forces its log every thirty seconds.
 fn options(variant: Variant) -> OpenOptions {
     variant.options().upkeep(Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST))
 }
 
-/// How many changes of different files there are in a list that is nearly as large as it gets.
+/// Returns how many changes of different files nearly fill the list.
 fn changes_of_full_list(session: &Session<'_>) -> Result<u64, WorkloadError> {
     let work = Work::new(1, PROBES);
     let store = session.store(Variant::Ours, PROBES)?;
     let mut library = Library::open(store, options(Variant::Ours))?;
     fill(&mut library, &work)?;
-    // What is not in place yet of an inode is put into the list again with each change.
+    // An inode that is not yet written in place enters the list again with each change.
     library.cool()?;
-    let files = Ours { library: &library, work };
+    let files = LibraryFiles { library: &library, work };
     (0..PROBES).try_for_each(|number| files.change(number, 0o640))?;
     let bytes = files.list()?.bytes.unwrap_or_default();
     library.close()?;
@@ -144,40 +145,42 @@ fn changes_of_full_list(session: &Session<'_>) -> Result<u64, WorkloadError> {
 fn time_all(
     session: &mut Session<'_>,
     variant: Variant,
-    files: &dyn Files,
-    loads: &[Load],
+    files: &dyn FsyncFiles,
+    loads: &[FsyncLoad],
 ) -> Result<(), WorkloadError> {
     for load in loads {
-        let Some(Timed { durations, list_bytes }) = time(session, files, load)? else {
+        let Some(FsyncTimes { durations, list_bytes }) = time(session, files, load)? else {
             let what = format!("fsync by {}, {}", variant.name(), load.step);
-            let why = "its list of commits is written before it comes to that";
+            let why = "the list of commits is always written earlier";
             session.collected.note(what, why);
             continue;
         };
         let (all, operations) = (durations.iter().sum(), durations.len() as u64);
         let performed = Performed { operations, worked: all, drained: all, is_certain: true };
-        let subject = Subject { section: SECTION, step: load.step, variant, threads: 1 };
-        let behind = Some(Behind { changes: load.others, list_bytes });
-        let beside = Beside { latency: Some(latency(durations)), behind, ..Beside::default() };
-        session.record(&subject, performed, beside)?;
+        let id = MeasurementId { section: SECTION, step: load.step, variant, threads: 1 };
+        let behind = Some(PendingChanges { changes: load.others, list_bytes });
+        let details =
+            RunDetails { latency: Some(latency(durations)), behind, ..RunDetails::default() };
+        session.record(&id, performed, details)?;
     }
     Ok(())
 }
 
-/// What counts of one load.
-struct Timed {
-    /// How long each fsync took.
+/// The measurements of one load.
+struct FsyncTimes {
+    /// The duration of each fsync.
     durations: Vec<Duration>,
-    /// Bytes in the list, at least.
+    /// Lower bound of the bytes in the list.
     list_bytes: Option<u64>,
 }
 
-/// Times a load. `None`: however often it is tried, something of the list has been written before (I1).
+/// Times a load. Returns `None` if in every attempt something of the list was written too early
+/// (I1).
 fn time(
     session: &Session<'_>,
-    files: &dyn Files,
-    load: &Load,
-) -> Result<Option<Timed>, WorkloadError> {
+    files: &dyn FsyncFiles,
+    load: &FsyncLoad,
+) -> Result<Option<FsyncTimes>, WorkloadError> {
     let (mut durations, mut list_bytes) = (Vec::new(), None);
     for round in 0..2 * load.times {
         if durations.len() == load.times {
@@ -186,7 +189,7 @@ fn time(
         if session.watcher.is_over() {
             return Err(WorkloadError::Interrupted);
         }
-        // Another mode each time, so that there is something to write.
+        // The mode alternates, so that each change is a real one.
         let mode = if round % 2 == 0 { 0o600 } else { 0o640 };
         let before = files.list()?;
         (1..=load.others).try_for_each(|number| files.change(number, mode))?;
@@ -201,7 +204,7 @@ fn time(
                 list.bytes.map(|bytes| list_bytes.map_or(bytes, |least: u64| least.min(bytes)));
         }
     }
-    Ok((durations.len() == load.times).then_some(Timed { durations, list_bytes }))
+    Ok((durations.len() == load.times).then_some(FsyncTimes { durations, list_bytes }))
 }
 
 fn latency(mut durations: Vec<Duration>) -> Latency {
@@ -211,19 +214,19 @@ fn latency(mut durations: Vec<Duration>) -> Latency {
     Latency { median_seconds: at(last / 2), worst_seconds: at(last) }
 }
 
-struct Ours<'a> {
+struct LibraryFiles<'a> {
     library: &'a Library,
     work: Work,
 }
 
-impl Ours<'_> {
+impl LibraryFiles<'_> {
     fn node(&self, number: u64) -> Result<ferroxfs::Node, WorkloadError> {
         let path = Path::new("/").join(self.work.folder(0)).join(self.work.name(number));
         Ok(self.library.volume().lookup(path)?)
     }
 }
 
-impl Files for Ours<'_> {
+impl FsyncFiles for LibraryFiles<'_> {
     fn change(&self, number: u64, mode: u16) -> Result<(), WorkloadError> {
         let changes = Changes { mode: Some(mode), ..Changes::default() };
         Ok(self.node(number)?.change(&changes)?)
@@ -233,19 +236,22 @@ impl Files for Ours<'_> {
         Ok(self.node(number)?.open()?.sync_all()?)
     }
 
-    fn list(&self) -> Result<List, WorkloadError> {
+    fn list(&self) -> Result<CommitList, WorkloadError> {
         let checkpoints = self.library.volume().statistics()?.checkpoints;
-        Ok(List { bytes: Some(checkpoints.gathered_bytes), written: Some(checkpoints.written) })
+        Ok(CommitList {
+            bytes: Some(checkpoints.gathered_bytes),
+            written: Some(checkpoints.written),
+        })
     }
 }
 
-struct Theirs<'a> {
-    directory: &'a Directory,
+struct KernelFiles<'a> {
+    directory: &'a KernelDirectory,
     above: &'a Path,
     work: Work,
 }
 
-impl Files for Theirs<'_> {
+impl FsyncFiles for KernelFiles<'_> {
     fn change(&self, number: u64, mode: u16) -> Result<(), WorkloadError> {
         let path = self.above.join(self.work.name(number));
         let changed = fs::set_permissions(&path, Permissions::from_mode(mode.into()));
@@ -257,7 +263,7 @@ impl Files for Theirs<'_> {
         File::open(&path).and_then(|file| file.sync_all()).map_err(WorkloadError::file(&path))
     }
 
-    fn list(&self) -> Result<List, WorkloadError> {
-        Ok(List { bytes: None, written: self.directory.counted()?.log_bytes })
+    fn list(&self) -> Result<CommitList, WorkloadError> {
+        Ok(CommitList { bytes: None, written: self.directory.counted()?.log_bytes })
     }
 }

@@ -1,40 +1,42 @@
-//! Looking files up in an order that no memory of inodes likes, with room for all of them and for a tenth.
+//! Lookups in an order that defeats caching, with room for all inodes and for a tenth of them.
 //!
-//! Ours is told how many inodes may stay. The kernel has no such bound: a process of its own looks the files
-//! up for it, in a memory cgroup. The first time that has no bound, and shows what the inodes take; the second
-//! time it has one that leaves a tenth of that beside what the process takes itself.
+//! Our library is told how many inodes it may cache. The kernel has no such setting, so a separate
+//! process does its lookups in a memory cgroup. The first pass has no limit, and shows how much
+//! memory the inodes take. The second pass has a limit that leaves a tenth of that, in addition to
+//! the memory of the process itself.
 
 use std::path::Path;
 
-use super::{Beside, Session, Subject, fill};
+use super::{MeasurementId, RunDetails, Session, fill};
 use crate::error::WorkloadError;
-use crate::target::kernel::Directory;
+use crate::target::kernel::KernelDirectory;
 use crate::target::library::Library;
-use crate::target::{Performed, Target};
+use crate::target::{Performed, WorkTarget};
 use crate::variant::Variant;
-use crate::work::{Step, Work};
-use crate::worker::{self, Footprint};
+use crate::work::{Work, WorkStep};
+use crate::worker::{self, MemoryFootprint};
 
 const SECTION: &str = "pressure";
 
-/// One in so many inodes stays in memory.
+/// The divisor: one in this many inodes fits in memory.
 const SHARE: u64 = 10;
 
-/// Room for all inodes is for so many at least.
+/// The least number of inodes that count as room for all.
 const LEAST_ROOM: u64 = 1 << 16;
 
-/// Bytes of buffers for each file, of which there is room for all in both steps, so that what is short is inodes: what an
-/// inode, its names and what finds them take on disk, twice.
+/// Bytes of the buffer cache per file. This suffices for all files in both steps, so that only
+/// inodes are short of room. It is twice the disk space of an inode, its names and its index
+/// entries.
 const BUFFER_BYTES: u64 = 2 << 10;
 
-/// How much memory there is for inodes.
+/// The memory for inodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum InodeRoom {
     All,
     Tenth,
 }
 
-impl Room {
+impl InodeRoom {
     const fn step(self) -> &'static str {
         match self {
             Self::All => "visit, room for all",
@@ -67,26 +69,26 @@ fn by_library(
     variant: Variant,
     work: &Work,
 ) -> Result<(), WorkloadError> {
-    for room in [Room::All, Room::Tenth] {
+    for room in [InodeRoom::All, InodeRoom::Tenth] {
         session.begin(SECTION, variant, work.threads)?;
         let inodes = match room {
-            // Twice as much as there is: directories are inodes too, and the bound is no exact one.
-            Room::All => (2 * work.total()).max(LEAST_ROOM),
-            Room::Tenth => (work.total() / SHARE).max(1),
+            // Twice the number of files: directories are inodes too, and the limit is not exact.
+            InodeRoom::All => (2 * work.total()).max(LEAST_ROOM),
+            InodeRoom::Tenth => (work.total() / SHARE).max(1),
         };
         let buffers = usize::try_from(BUFFER_BYTES * work.total()).unwrap_or(usize::MAX);
         let options = variant.options().cached_inodes(inodes).cache_bytes(buffers);
         let mut library = Library::open(session.store(variant, work.total())?, options)?;
         visit(session, &mut library, (variant, room), work, |_, library| {
-            Ok((library.perform(Step::Visit, work)?, None))
+            Ok((library.perform(WorkStep::Visit, work)?, None))
         })?;
         library.close()?;
     }
     Ok(())
 }
 
-/// Returns whether memory can be bounded for it. What has failed once is not tried again with as many threads: it may
-/// have taken all the time that is given to it.
+/// Returns whether memory can be limited for this. A failed attempt is not repeated with as many
+/// threads, because it may have used up the whole time limit.
 fn by_kernel(
     session: &mut Session<'_>,
     path: &Path,
@@ -97,27 +99,28 @@ fn by_kernel(
         return Ok(bounds && bounded(session, path, work, Some(found))?.is_some());
     }
     session.begin(SECTION, Variant::Kernel, work.threads)?;
-    let mut directory = Directory::open(path)?;
-    visit(session, &mut directory, (Variant::Kernel, Room::All), work, |_, directory| {
-        Ok((directory.perform(Step::Visit, work)?, None))
+    let mut directory = KernelDirectory::open(path)?;
+    visit(session, &mut directory, (Variant::Kernel, InodeRoom::All), work, |_, directory| {
+        Ok((directory.perform(WorkStep::Visit, work)?, None))
     })?;
     directory.close()?;
     Ok(bounds)
 }
 
-/// Has a process in a memory cgroup look the files up, with memory for all inodes, or for a tenth of what they
-/// were found to take. Returns what they take. `None`: it cannot be done, for a reason that is noted.
+/// Runs the lookups in a process in a memory cgroup, with memory for all inodes, or for a tenth of
+/// what they took before. Returns the memory that they take, or `None` if that is not possible, for
+/// a reason that is noted.
 fn bounded(
     session: &mut Session<'_>,
     path: &Path,
     work: &Work,
-    found: Option<Footprint>,
-) -> Result<Option<Footprint>, WorkloadError> {
+    found: Option<MemoryFootprint>,
+) -> Result<Option<MemoryFootprint>, WorkloadError> {
     session.begin(SECTION, Variant::Kernel, work.threads)?;
     let worker = session.watcher.worker();
     let left = found.map(|found| (found, found.inodes_bytes / SHARE));
-    let room = if left.is_some() { Room::Tenth } else { Room::All };
-    let mut directory = Directory::open(path)?;
+    let room = if left.is_some() { InodeRoom::Tenth } else { InodeRoom::All };
+    let mut directory = KernelDirectory::open(path)?;
     let mut taken = None;
     let visited = visit(session, &mut directory, (Variant::Kernel, room), work, |session, _| {
         let limit = left.map(|(found, bytes)| found.limit(bytes));
@@ -133,19 +136,19 @@ fn bounded(
     directory.close()?;
     match visited {
         Err(WorkloadError::Unavailable { why, .. }) => {
-            session.collected.note(format!("{} by the kernel", Room::Tenth.step()), why);
+            session.collected.note(format!("{} by the kernel", InodeRoom::Tenth.step()), why);
             Ok(None)
         }
         visited => visited.map(|()| taken),
     }
 }
 
-/// Makes the files, has them looked up with nothing in memory, and records what came of it. `look` returns how many
-/// bytes of memory were for inodes, if somebody knows.
-fn visit<T: Target>(
+/// Creates the files, runs `look` with cold caches, and records the result. `look` also returns the
+/// memory for inodes, if known.
+fn visit<T: WorkTarget>(
     session: &mut Session<'_>,
     target: &mut T,
-    (variant, room): (Variant, Room),
+    (variant, room): (Variant, InodeRoom),
     work: &Work,
     look: impl FnOnce(&Session<'_>, &mut T) -> Result<(Performed, Option<u64>), WorkloadError>,
 ) -> Result<(), WorkloadError> {
@@ -155,7 +158,7 @@ fn visit<T: Target>(
     let (performed, inodes_bytes) = look(session, target)?;
     let counted = target.counted()?.since(&before);
     let digest = Some(target.digest(work)?.to_string());
-    let subject = Subject { section: SECTION, step: room.step(), variant, threads: work.threads };
-    let beside = Beside { counted, digest, is_cold, inodes_bytes, ..Beside::default() };
-    session.record(&subject, performed, beside)
+    let id = MeasurementId { section: SECTION, step: room.step(), variant, threads: work.threads };
+    let details = RunDetails { counted, digest, is_cold, inodes_bytes, ..RunDetails::default() };
+    session.record(&id, performed, details)
 }

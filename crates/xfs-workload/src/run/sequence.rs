@@ -1,47 +1,48 @@
-//! Steps over files, one after the other: what all origins have.
+//! Steps over files, one after the other, as in the original benchmarks.
 
-use super::{Beside, Session, Subject};
+use super::{MeasurementId, RunDetails, Session};
 use crate::error::WorkloadError;
-use crate::target::{Cold, Target};
+use crate::target::{Cold, WorkTarget};
 use crate::variant::Variant;
-use crate::work::{Step, Work};
+use crate::work::{Work, WorkStep};
 
 /// A sequence of steps over the same files.
 pub(super) struct Sequence {
     pub(super) section: &'static str,
-    pub(super) steps: &'static [Step],
-    /// What else of ours it is compared with.
+    pub(super) steps: &'static [WorkStep],
+    /// The further variants of ours.
     pub(super) others: &'static [Variant],
-    /// The steps that are reported; the others are done where those need them.
-    pub(super) wants: fn(&Session<'_>, Step) -> bool,
+    /// Selects the steps that are reported. The others run only because a later step needs them.
+    pub(super) wants: fn(&Session<'_>, WorkStep) -> bool,
 }
 
-/// Making, walking, changing, listing and removing files, nothing in memory when a step begins.
+/// Creating, walking, changing, listing and removing files, each step with cold caches.
 pub(super) const FILES: Sequence = Sequence {
     section: "files",
     steps: &[
-        Step::Create,
-        Step::Walk,
-        Step::WalkThrough,
-        Step::Change,
-        Step::BulkstatPast,
-        Step::Bulkstat,
-        Step::Remove,
+        WorkStep::Create,
+        WorkStep::Walk,
+        WorkStep::WalkThrough,
+        WorkStep::Change,
+        WorkStep::BulkstatPast,
+        WorkStep::Bulkstat,
+        WorkStep::Remove,
     ],
     others: &[Variant::OneList, Variant::OneSlot, Variant::Intents, Variant::Apart],
     wants: |session, step| session.plan.wants(step),
 };
 
-/// Making and removing files in many directories, as fs_mark does, with parent pointers and without.
+/// Creating and removing files in many directories, as fs_mark does, with and without parent
+/// pointers.
 pub(super) const MARKS: Sequence = Sequence {
     section: "fsmark",
-    steps: &[Step::Create, Step::Remove],
+    steps: &[WorkStep::Create, WorkStep::Remove],
     others: &[Variant::Intents, Variant::NoParents],
     wants: |_, _| true,
 };
 
 impl Sequence {
-    /// Runs it in each number of threads.
+    /// Runs the sequence for each number of threads.
     pub(super) fn run(
         &self,
         session: &mut Session<'_>,
@@ -55,7 +56,8 @@ impl Sequence {
             let work = work(session.work(*threads));
             for _ in 0..plan.runs {
                 let mut variants = plan.variants(self.others);
-                variants.retain(|variant| variant.tells(*threads, session.processors.count()));
+                variants
+                    .retain(|variant| variant.is_meaningful(*threads, session.processors.count()));
                 for variant in variants {
                     session.begin(self.section, variant, *threads)?;
                     let mut target = session.target(variant, &work)?;
@@ -73,14 +75,14 @@ impl Sequence {
     fn perform(
         &self,
         session: &mut Session<'_>,
-        target: &mut dyn Target,
-        (variant, step): (Variant, Step),
+        target: &mut dyn WorkTarget,
+        (variant, step): (Variant, WorkStep),
         work: &Work,
     ) -> Result<(), WorkloadError> {
         let is_wanted = (self.wants)(session, step) && concerns(variant, step);
         if !is_wanted {
-            // The others need files, of the permissions that they are made with.
-            if step == Step::Create {
+            // Other steps need files with the initial permissions.
+            if step == WorkStep::Create {
                 target.perform(step, work)?;
             }
             return Ok(());
@@ -97,35 +99,39 @@ impl Sequence {
         performed.check_least(work.total(), step)?;
         let counted = target.counted()?.since(&before);
         let digest = target.digest(work)?;
-        let left = if step == Step::Remove { 0 } else { work.total() };
+        let left = if step == WorkStep::Remove { 0 } else { work.total() };
         if digest.files() != left {
             let (who, found) = (variant.name(), digest.files());
-            let message = format!("{who}: {found} files after {}, not {left}", step.name());
+            let message = format!("{who} has {found} files after {}, expected {left}", step.name());
             return Err(WorkloadError::Disagreement(message));
         }
         let (section, step, threads) = (self.section, step.name(), work.threads);
-        let subject = Subject { section, step, variant, threads };
-        let beside =
-            Beside { counted, digest: Some(digest.to_string()), is_cold, ..Beside::default() };
-        session.record(&subject, performed, beside)
+        let id = MeasurementId { section, step, variant, threads };
+        let details = RunDetails {
+            counted,
+            digest: Some(digest.to_string()),
+            is_cold,
+            ..RunDetails::default()
+        };
+        session.record(&id, performed, details)
     }
 }
 
-/// Whether it makes a difference to a step that this decision is taken back.
-fn concerns(variant: Variant, step: Step) -> bool {
+/// Returns whether a reverted decision affects a step.
+fn concerns(variant: Variant, step: WorkStep) -> bool {
     match variant {
-        Variant::OneList => !matches!(step, Step::Walk | Step::BulkstatPast),
-        Variant::OneSlot => matches!(step, Step::Create | Step::Change | Step::Remove),
-        Variant::Intents => matches!(step, Step::Create | Step::Remove),
+        Variant::OneList => !matches!(step, WorkStep::Walk | WorkStep::BulkstatPast),
+        Variant::OneSlot => matches!(step, WorkStep::Create | WorkStep::Change | WorkStep::Remove),
+        Variant::Intents => matches!(step, WorkStep::Create | WorkStep::Remove),
         _ => true,
     }
 }
 
 impl Session<'_> {
-    /// Lets a target forget what is in memory, where the run is to go on. Whether it has done so is noted.
+    /// Drops the caches of a target if the run is to continue. Notes it if that fails.
     pub(super) fn cool(
         &mut self,
-        target: &mut dyn Target,
+        target: &mut dyn WorkTarget,
         variant: Variant,
     ) -> Result<bool, WorkloadError> {
         if self.watcher.is_over() {

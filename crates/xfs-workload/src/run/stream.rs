@@ -1,27 +1,27 @@
-//! All inodes of one large volume, listed again and again: it is filled once.
+//! Repeated listing of all inodes of one large volume, which is filled once.
 
-use super::{Beside, Session, Subject, fill};
+use super::{MeasurementId, RunDetails, Session, fill};
 use crate::error::WorkloadError;
 use crate::store::Store;
-use crate::target::Target;
-use crate::target::kernel::Directory;
+use crate::target::WorkTarget;
+use crate::target::kernel::KernelDirectory;
 use crate::target::library::Library;
 use crate::variant::Variant;
-use crate::work::{Step, Work};
+use crate::work::{Work, WorkStep};
 
 const SECTION: &str = "stream";
 
-/// Files of a directory: what is listed is inodes, not long directories.
+/// Files per directory. Listing is about inodes, not about long directories.
 const DIRECTORY_FILES: u64 = 1000;
 
-const STEPS: [Step; 2] = [Step::BulkstatPast, Step::Bulkstat];
+const STEPS: [WorkStep; 2] = [WorkStep::BulkstatPast, WorkStep::Bulkstat];
 
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     let plan = session.plan;
     let fillers = session.processors.count();
     let files = plan.inodes.div_ceil(fillers as u64).max(1);
     let all = Work { directories: files.div_ceil(DIRECTORY_FILES), ..Work::new(fillers, files) };
-    session.begin(&format!("{SECTION}: making {} files", all.total()), Variant::Ours, fillers)?;
+    session.begin(&format!("{SECTION}: creating {} files", all.total()), Variant::Ours, fillers)?;
     let store = session.store(Variant::Ours, all.total())?;
     let mut library = Library::open(store.clone(), Variant::Ours.options())?;
     fill(&mut library, &all)?;
@@ -29,8 +29,8 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     let mut directory = match &plan.kernel {
         None => None,
         Some(path) => {
-            session.begin(&format!("{SECTION}: making files"), Variant::Kernel, fillers)?;
-            let mut directory = Directory::open(path)?;
+            session.begin(&format!("{SECTION}: creating files"), Variant::Kernel, fillers)?;
+            let mut directory = KernelDirectory::open(path)?;
             fill(&mut directory, &all)?;
             Some(directory)
         }
@@ -64,13 +64,13 @@ fn list_ours(
 
 fn list(
     session: &mut Session<'_>,
-    target: &mut dyn Target,
+    target: &mut dyn WorkTarget,
     variant: Variant,
     work: &Work,
 ) -> Result<(), WorkloadError> {
     for step in STEPS {
-        // What does not come into memory cannot be in a list there.
-        if variant == Variant::OneList && step == Step::BulkstatPast {
+        // A step that bypasses the cache does not use the list of cached inodes.
+        if variant == Variant::OneList && step == WorkStep::BulkstatPast {
             continue;
         }
         let is_cold = session.cool(target, variant)?;
@@ -85,9 +85,9 @@ fn list(
         performed.check_least(session.plan.inodes, step)?;
         let counted = target.counted()?.since(&before);
         let (section, step, threads) = (SECTION, step.name(), work.threads);
-        let subject = Subject { section, step, variant, threads };
-        let beside = Beside { counted, is_cold, ..Beside::default() };
-        session.record(&subject, performed, beside)?;
+        let id = MeasurementId { section, step, variant, threads };
+        let details = RunDetails { counted, is_cold, ..RunDetails::default() };
+        session.record(&id, performed, details)?;
     }
     Ok(())
 }

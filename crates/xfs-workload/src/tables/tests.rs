@@ -3,7 +3,7 @@ use crate::samples::report;
 use crate::variant::Variant;
 
 #[test]
-fn rates_have_three_digits() {
+fn rate_has_three_digits() {
     for (number, text) in [
         (0.5, "0.50"),
         (12.34, "12.3"),
@@ -17,7 +17,7 @@ fn rates_have_three_digits() {
 }
 
 #[test]
-fn a_warm_kernel_is_marked() {
+fn warm_kernel_is_marked() {
     let title = |report: &crate::Report| tables(report, "files").remove(1).title;
     let mut report = report();
     assert!(!title(&report).contains("warm"));
@@ -30,7 +30,7 @@ fn a_warm_kernel_is_marked() {
 }
 
 #[test]
-fn every_row_is_as_long_as_its_head() {
+fn table_row_is_as_long_as_its_head() {
     let mut report = report();
     report.counts_writes = true;
     for one in &mut report.measurements {

@@ -12,75 +12,75 @@ use rustix::fs::{major, minor, statfs, statvfs, syncfs};
 use rustix::io::Errno;
 use xfs_sync::{AtomicU32, Ordering, Volume as OfVolume};
 
-use super::{Cold, Performed, Target, check_walk};
+use super::{Cold, Performed, WorkTarget, check_walk};
 use crate::counted::Counted;
 use crate::digest::Digest;
 use crate::error::WorkloadError;
 use crate::ioctl::{bulkstat_count, shape};
 use crate::parallel::in_parallel;
 use crate::report::VolumeShape;
-use crate::work::{Step, Work};
+use crate::work::{Work, WorkStep};
 
-/// As ours are made, and changed to.
+/// The same modes as on our volumes.
 const MODE: u32 = 0o600;
 const CHANGED_MODE: u32 = 0o400;
 const FOLDER_MODE: u32 = 0o700;
 
 const NO_PROGRESS: Duration = Duration::from_secs(1);
 
-/// Places in the line `ig` of the kernel's statistics: xs_ig_missed and xs_ig_reclaims.
+/// Indexes in the line `ig` of the kernel's statistics: xs_ig_missed and xs_ig_reclaims.
 const INODES_MISSED: usize = 3;
 const INODES_RECLAIMED: usize = 5;
 
-/// How often the kernel is asked to forget what is in memory, and for how long it is waited in between.
+/// Number of attempts to drop the caches, and the pause between them.
 const DROPS: u32 = 25;
 const DROP_INTERVAL: Duration = Duration::from_millis(20);
-/// The longest wait for one of these. A machine on which an unmount hangs never answers.
+/// The longest wait for one attempt. On a machine where an unmount hangs, it never returns.
 const DROP_PATIENCE: Duration = Duration::from_secs(10);
-/// Inodes that are in memory of a volume that nobody uses: its root, and files of its own.
+/// Number of cached inodes of an idle volume: its root, and internal files.
 const FEW_INODES: u64 = 16;
 
 /// XFS_SUPER_MAGIC, "XFSB".
 const MAGIC: i64 = 0x5846_5342;
 
-/// A directory of the kernel's XFS. What is made in it goes when this is dropped.
-pub struct Directory {
+/// A directory on the kernel's XFS. Its contents are removed when it is dropped.
+pub struct KernelDirectory {
     path: PathBuf,
-    /// Inodes of the volume in use before any file was made.
+    /// Used inodes of the volume before any file was created.
     used: u64,
     made: Vec<PathBuf>,
 }
 
-impl Directory {
-    /// The directory at `path`.
+impl KernelDirectory {
+    /// Opens the directory at `path`.
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Unavailable`] if it does not lie on XFS.
+    /// [`WorkloadError::Unavailable`] if it is not on XFS.
     pub fn open(path: &Path) -> Result<Self, WorkloadError> {
         let found = statfs(path).map_err(|error| WorkloadError::file(path)(error.into()))?;
-        // The type of the field differs between machines.
+        // The type of the field differs between architectures.
         if found.f_type as i64 != MAGIC {
             return Err(WorkloadError::Unavailable {
                 what: path.display().to_string(),
-                why: "no directory of a mounted XFS volume".to_owned(),
+                why: "not a directory of a mounted XFS volume".to_owned(),
             });
         }
         Ok(Self { path: path.to_owned(), used: 0, made: Vec::new() })
     }
 
-    /// Tells that the volume is mounted elsewhere by now, and the directory at `path`.
+    /// Sets a new path, after the volume has been mounted elsewhere.
     pub fn relocate(&mut self, path: &Path) {
         let names = self.made.iter().filter_map(|made| made.file_name());
         self.made = names.map(|name| path.join(name)).collect();
         self.path = path.to_owned();
     }
 
-    /// The shape of the volume that it lies on.
+    /// Returns the shape of its volume.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn volume(&self) -> Result<VolumeShape, WorkloadError> {
         let directory = File::open(&self.path).map_err(self.failed())?;
         shape(directory).map_err(|errno| self.failed()(errno.into()))
@@ -91,7 +91,7 @@ impl Directory {
         Ok(found.f_files - found.f_ffree)
     }
 
-    /// Makes what there is durable.
+    /// Makes everything durable.
     pub(crate) fn sync(&self) -> Result<(), WorkloadError> {
         let sync = || Ok(syncfs(File::open(&self.path)?)?);
         until_there_is_memory(sync).map_err(self.failed())
@@ -101,7 +101,7 @@ impl Directory {
         WorkloadError::file(&self.path)
     }
 
-    /// The directories in which the files of a thread lie.
+    /// Returns the directories that contain the files of a thread.
     fn leaves(&self, thread: usize, work: &Work) -> Vec<PathBuf> {
         let top = self.path.join(work.folder(thread));
         match work.directories {
@@ -110,17 +110,17 @@ impl Directory {
         }
     }
 
-    /// Looks up the files of one thread, as [`Step::Visit`] does.
+    /// Looks up the files of one thread, as in [`WorkStep::Visit`].
     pub(crate) fn visit(&self, thread: usize, work: &Work) -> Result<(), WorkloadError> {
-        perform(Step::Visit, &self.leaves(thread, work), work).map_err(self.failed())
+        perform(WorkStep::Visit, &self.leaves(thread, work), work).map_err(self.failed())
     }
 
-    /// How many inodes the kernel's bulkstat lists on the volume, in so many threads. Each lists whole
-    /// groups, until there are none left.
+    /// Returns how many inodes the kernel's bulkstat lists on the volume, with this many threads.
+    /// Each thread lists whole groups until none is left.
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Unavailable`] to who is not root; else what the kernel says.
+    /// [`WorkloadError::Unavailable`] unless the caller is root, or the kernel's error.
     pub fn bulkstat(&self, threads: usize) -> Result<u64, WorkloadError> {
         let directory = File::open(&self.path).map_err(self.failed())?;
         let next = AtomicU32::<OfVolume>::new(0);
@@ -138,13 +138,13 @@ impl Directory {
             Ok(counts) => Ok(counts.into_iter().sum()),
             Err(Errno::PERM) => Err(WorkloadError::Unavailable {
                 what: "bulkstat of the kernel".to_owned(),
-                why: "only root may".to_owned(),
+                why: "only root may call it".to_owned(),
             }),
             Err(error) => Err(self.failed()(error.into())),
         }
     }
 
-    /// A line of what the kernel counts of this volume.
+    /// Returns a line of the kernel's statistics of this volume.
     fn statistic(&self, kind: &str) -> Option<Vec<u64>> {
         let device = fs::metadata(&self.path).ok()?.dev();
         let device = format!("{}:{}", major(device), minor(device));
@@ -170,7 +170,7 @@ impl Directory {
     }
 }
 
-impl Target for Directory {
+impl WorkTarget for KernelDirectory {
     fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError> {
         for thread in 0..work.threads {
             let top = self.path.join(work.folder(thread));
@@ -193,7 +193,8 @@ impl Target for Directory {
             if let Err(error) = drop_caches() {
                 return Ok(Cold::No(format!("the kernel's caches cannot be dropped: {error}")));
             }
-            // What is not yet written in place stays, and is only then asked to be.
+            // Inodes that are not yet written in place stay in memory, and the kernel only then
+            // starts to write them.
             let inodes = self.statistic("vnodes ").and_then(|inodes| inodes.first().copied());
             if inodes.is_none_or(|inodes| inodes <= FEW_INODES) {
                 break;
@@ -203,21 +204,21 @@ impl Target for Directory {
         Ok(Cold::Yes)
     }
 
-    fn perform(&mut self, step: Step, work: &Work) -> Result<Performed, WorkloadError> {
+    fn perform(&mut self, step: WorkStep, work: &Work) -> Result<Performed, WorkloadError> {
         let start = Instant::now();
         let operations = match step {
-            Step::Bulkstat => self.bulkstat(work.threads)?,
-            Step::BulkstatPast => {
+            WorkStep::Bulkstat => self.bulkstat(work.threads)?,
+            WorkStep::BulkstatPast => {
                 return Err(WorkloadError::Unavailable {
                     what: format!("{} of the kernel", step.name()),
-                    why: "its bulkstat always goes through memory".to_owned(),
+                    why: "the kernel's bulkstat always uses the inode cache".to_owned(),
                 });
             }
             _ => {
                 in_parallel(work.threads, |thread| {
                     let leaves = self.leaves(thread, work);
                     match step {
-                        Step::Walk | Step::WalkThrough => {
+                        WorkStep::Walk | WorkStep::WalkThrough => {
                             check_walk(walk(&leaves).map_err(self.failed())?, work)
                         }
                         _ => perform(step, &leaves, work).map_err(self.failed()),
@@ -228,8 +229,8 @@ impl Target for Directory {
         };
         let worked = start.elapsed();
         let freeing = match step {
-            Step::Remove => wait_for_freeing(self.used, NO_PROGRESS, || self.used_inodes())?,
-            _ => Freeing { in_vain: Duration::ZERO, is_certain: true },
+            WorkStep::Remove => wait_for_freeing(self.used, NO_PROGRESS, || self.used_inodes())?,
+            _ => FreeingWait { in_vain: Duration::ZERO, is_certain: true },
         };
         self.sync()?;
         let drained = start.elapsed() - freeing.in_vain;
@@ -264,7 +265,7 @@ impl Target for Directory {
 
     fn close(&mut self) -> Result<(), WorkloadError> {
         let mut outcome = Ok(());
-        // One that cannot be removed is no reason to leave the others (I4).
+        // A path that cannot be removed does not keep the others (I4).
         for path in std::mem::take(&mut self.made) {
             outcome = outcome.and(fs::remove_dir_all(&path).map_err(WorkloadError::file(&path)));
         }
@@ -272,47 +273,47 @@ impl Target for Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for KernelDirectory {
     fn drop(&mut self) {
-        // A run that failed has said why; what it left behind goes as far as it will.
+        // A failed run has reported its error. Remove as much as possible.
         _ = self.close();
     }
 }
 
-/// How the wait for inodes that are freed in the background has ended.
+/// The end of the wait for background freeing.
 #[derive(Debug, PartialEq, Eq)]
-struct Freeing {
-    /// How long nothing had come of it any more.
+struct FreeingWait {
+    /// The time without any progress at the end.
     in_vain: Duration,
-    /// Whether just those were freed that were waited for.
+    /// Whether exactly the expected inodes were freed.
     is_certain: bool,
 }
 
-/// Waits until so many inodes are in use as before. Where others make files on the volume meanwhile it
-/// never comes to that: some time without any progress ends the wait.
+/// Waits until as many inodes are in use as before. If other programs create files on the volume
+/// meanwhile, that never happens. So a period without progress ends the wait.
 fn wait_for_freeing(
     before: u64,
     patience: Duration,
     mut used: impl FnMut() -> Result<u64, WorkloadError>,
-) -> Result<Freeing, WorkloadError> {
+) -> Result<FreeingWait, WorkloadError> {
     let (mut least, mut since) = (u64::MAX, Instant::now());
     loop {
         let used = used()?;
         if used <= before {
-            return Ok(Freeing { in_vain: Duration::ZERO, is_certain: used == before });
+            return Ok(FreeingWait { in_vain: Duration::ZERO, is_certain: used == before });
         }
         if used < least {
             (least, since) = (used, Instant::now());
         }
         let in_vain = since.elapsed();
         if in_vain >= patience {
-            return Ok(Freeing { in_vain, is_certain: false });
+            return Ok(FreeingWait { in_vain, is_certain: false });
         }
         thread::yield_now();
     }
 }
 
-/// Lists directories. Returns how many names their files have.
+/// Lists directories. Returns the number of names of their files.
 fn walk(leaves: &[PathBuf]) -> io::Result<u64> {
     let mut count = 0;
     for leaf in leaves {
@@ -323,13 +324,13 @@ fn walk(leaves: &[PathBuf]) -> io::Result<u64> {
     Ok(count)
 }
 
-/// What `stat` shows.
+/// Calls stat.
 fn look_at(path: &Path) -> io::Result<()> {
     until_there_is_memory(|| fs::symlink_metadata(path)).map(drop)
 }
 
-/// Tries again as long as there is no memory: who may have little is told so where the kernel has not yet got back
-/// what it has let go of.
+/// Retries as long as the system is out of memory. A process with little memory gets that error
+/// while the kernel has not yet freed what it has evicted.
 fn until_there_is_memory<T>(attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
     loop {
         match attempt() {
@@ -339,8 +340,8 @@ fn until_there_is_memory<T>(attempt: impl Fn() -> io::Result<T>) -> io::Result<T
     }
 }
 
-fn perform(step: Step, leaves: &[PathBuf], work: &Work) -> io::Result<()> {
-    if step == Step::Visit {
+fn perform(step: WorkStep, leaves: &[PathBuf], work: &Work) -> io::Result<()> {
+    if step == WorkStep::Visit {
         let leaf = |number: u64| leaves.get(number as usize % leaves.len());
         for (number, leaf) in work.visits().filter_map(|number| Some((number, leaf(number)?))) {
             look_at(&leaf.join(work.name(number)))?;
@@ -350,25 +351,29 @@ fn perform(step: Step, leaves: &[PathBuf], work: &Work) -> io::Result<()> {
     for (number, leaf) in (0..work.files).zip(leaves.iter().cycle()) {
         let path = leaf.join(work.name(number));
         match step {
-            Step::Create => {
+            WorkStep::Create => {
                 drop(OpenOptions::new().write(true).create_new(true).mode(MODE).open(&path)?);
             }
-            Step::Link => fs::hard_link(&path, leaf.join(work.second_name(number)))?,
-            Step::Change => fs::set_permissions(&path, Permissions::from_mode(CHANGED_MODE))?,
-            Step::Remove => {
+            WorkStep::Link => fs::hard_link(&path, leaf.join(work.second_name(number)))?,
+            WorkStep::Change => fs::set_permissions(&path, Permissions::from_mode(CHANGED_MODE))?,
+            WorkStep::Remove => {
                 fs::remove_file(&path)?;
                 if work.linked {
                     fs::remove_file(leaf.join(work.second_name(number)))?;
                 }
             }
-            Step::Walk | Step::WalkThrough | Step::Visit | Step::BulkstatPast | Step::Bulkstat => {}
+            WorkStep::Walk
+            | WorkStep::WalkThrough
+            | WorkStep::Visit
+            | WorkStep::BulkstatPast
+            | WorkStep::Bulkstat => {}
         }
     }
     Ok(())
 }
 
-/// Drops the caches of the whole machine. A process of its own asks for it: the kernel may never return from that, and
-/// what waits for it cannot be killed.
+/// Drops the caches of the whole machine. A separate process does it: the call may never return,
+/// and the caller cannot be killed then.
 fn drop_caches() -> io::Result<()> {
     let mut shell = Command::new("sh");
     shell.args(["-c", "echo 3 > /proc/sys/vm/drop_caches"]);

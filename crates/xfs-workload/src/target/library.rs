@@ -1,4 +1,4 @@
-//! Ours, through the library.
+//! A volume of ours, through the library.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -8,17 +8,17 @@ use ferroxfs::format::{AgInode, AgNumber};
 use ferroxfs::{BulkPath, Changes, Cookie, Creation, NewKind, Node, OpenOptions, Volume};
 use xfs_sync::{AtomicU32, Ordering, Volume as OfVolume};
 
-use super::{Cold, Performed, Target, check_walk};
+use super::{Cold, Performed, WorkTarget, check_walk};
 use crate::counted::{Counted, shared_writes};
 use crate::digest::Digest;
 use crate::error::WorkloadError;
 use crate::parallel::in_parallel;
 use crate::store::Store;
-use crate::work::{Step, Work};
+use crate::work::{Work, WorkStep};
 
-/// Permissions that no sensible umask takes from: the kernel applies that of this process.
+/// Permissions that no usual umask restricts: the kernel applies that of this process.
 const MODE: u16 = 0o600;
-/// Others, for who changes them.
+/// The permissions after a change.
 const CHANGED_MODE: u16 = 0o400;
 const CREATION: Creation = Creation { mode: MODE, uid: 0, gid: 0, umask: 0 };
 const FOLDER: Creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
@@ -35,18 +35,18 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// Why it cannot be opened.
+    /// The error of opening it.
     pub fn open(store: Store, options: OpenOptions) -> Result<Self, WorkloadError> {
         let mut library = Self { store, options: options.writable(true), volume: None };
         library.reopen()?;
         Ok(library)
     }
 
-    /// The volume.
+    /// Returns the volume.
     ///
     /// # Panics
     ///
-    /// After [`close`](Target::close).
+    /// After [`close`](WorkTarget::close).
     #[must_use]
     pub fn volume(&self) -> &Volume {
         self.volume.as_ref().expect("the volume is open")
@@ -58,7 +58,7 @@ impl Library {
         Ok(())
     }
 
-    /// The directories in which the files of a thread lie.
+    /// Returns the directories that contain the files of a thread.
     fn leaves(&self, thread: usize, work: &Work) -> ferroxfs::Result<Vec<Node>> {
         let top = self.volume().lookup(Path::new("/").join(work.folder(thread)))?;
         if work.directories == 0 {
@@ -68,7 +68,7 @@ impl Library {
     }
 }
 
-impl Target for Library {
+impl WorkTarget for Library {
     fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError> {
         let root = self.volume().root()?;
         for thread in 0..work.threads {
@@ -88,17 +88,17 @@ impl Target for Library {
         Ok(Cold::Yes)
     }
 
-    fn perform(&mut self, step: Step, work: &Work) -> Result<Performed, WorkloadError> {
+    fn perform(&mut self, step: WorkStep, work: &Work) -> Result<Performed, WorkloadError> {
         let start = Instant::now();
         let operations = match step {
-            Step::BulkstatPast => bulkstat(self.volume(), work.threads, BulkPath::PastCache)?,
-            Step::Bulkstat => bulkstat(self.volume(), work.threads, BulkPath::ThroughCache)?,
+            WorkStep::BulkstatPast => bulkstat(self.volume(), work.threads, BulkPath::PastCache)?,
+            WorkStep::Bulkstat => bulkstat(self.volume(), work.threads, BulkPath::ThroughCache)?,
             _ => {
                 in_parallel(work.threads, |thread| -> Result<(), WorkloadError> {
                     let leaves = self.leaves(thread, work)?;
                     match step {
-                        Step::Walk => check_walk(walk(&leaves)?, work),
-                        Step::WalkThrough => check_walk(walk_through(&leaves)?, work),
+                        WorkStep::Walk => check_walk(walk(&leaves)?, work),
+                        WorkStep::WalkThrough => check_walk(walk_through(&leaves)?, work),
                         _ => Ok(perform(step, &leaves, work)?),
                     }
                 })?;
@@ -106,7 +106,7 @@ impl Target for Library {
             }
         };
         let worked = start.elapsed();
-        // What lost its name was freed before its removal returned.
+        // Unlinked inodes were freed before their removal returned.
         self.volume().sync()?;
         Ok(Performed { operations, worked, drained: start.elapsed(), is_certain: true })
     }
@@ -151,12 +151,12 @@ impl Target for Library {
     }
 }
 
-/// Lists all inodes in so many threads, each of which takes whole groups until there are none left.
-/// Returns how many there are.
+/// Lists all inodes with this many threads, each of which lists whole groups until none is left.
+/// Returns the number of inodes.
 ///
 /// # Errors
 ///
-/// What went wrong with the volume.
+/// The volume's error.
 pub fn bulkstat(volume: &Volume, threads: usize, path: BulkPath) -> ferroxfs::Result<u64> {
     let groups = volume.geometry().groups().count() as u32;
     let next = AtomicU32::<OfVolume>::new(0);
@@ -173,7 +173,7 @@ pub fn bulkstat(volume: &Volume, threads: usize, path: BulkPath) -> ferroxfs::Re
     Ok(counts.into_iter().sum())
 }
 
-/// Lists the inodes of a group. Returns how many there are.
+/// Lists the inodes of a group. Returns their number.
 fn bulkstat_group(volume: &Volume, group: AgNumber, path: BulkPath) -> ferroxfs::Result<u64> {
     let (mut count, mut failure) = (0, None);
     let _ = volume.bulkstat_group(group, AgInode(0), path, |_, metadata| match metadata {
@@ -189,19 +189,19 @@ fn bulkstat_group(volume: &Volume, group: AgNumber, path: BulkPath) -> ferroxfs:
     failure.map_or(Ok(count), Err)
 }
 
-/// Lists directories together with what `stat` shows. Returns how many names their files have.
+/// Lists directories together with stat data. Returns the number of names of their files.
 fn walk(leaves: &[Node]) -> ferroxfs::Result<u64> {
     let mut count = 0;
     for leaf in leaves {
         for entry in leaf.entries_with_metadata_from(Cookie::START)? {
-            // What could not be shown is missing from the count.
+            // An inode that cannot be shown is missing in the count.
             count += entry?.1.map_or(0, |metadata| u64::from(metadata.nlink));
         }
     }
     Ok(count)
 }
 
-/// Lists directories, and looks at each file. Returns how many names they have.
+/// Lists directories, and looks up each file. Returns the number of names.
 fn walk_through(leaves: &[Node]) -> ferroxfs::Result<u64> {
     let mut count = 0;
     for leaf in leaves {
@@ -212,8 +212,8 @@ fn walk_through(leaves: &[Node]) -> ferroxfs::Result<u64> {
     Ok(count)
 }
 
-fn perform(step: Step, leaves: &[Node], work: &Work) -> ferroxfs::Result<()> {
-    if step == Step::Visit {
+fn perform(step: WorkStep, leaves: &[Node], work: &Work) -> ferroxfs::Result<()> {
+    if step == WorkStep::Visit {
         let leaf = |number: u64| leaves.get(number as usize % leaves.len());
         for (number, leaf) in work.visits().filter_map(|number| Some((number, leaf(number)?))) {
             std::hint::black_box(leaf.lookup(work.name(number).as_ref())?.metadata());
@@ -223,19 +223,23 @@ fn perform(step: Step, leaves: &[Node], work: &Work) -> ferroxfs::Result<()> {
     for (number, leaf) in (0..work.files).zip(leaves.iter().cycle()) {
         let name = work.name(number);
         match step {
-            Step::Create => drop(leaf.create(&name, &NewKind::Regular, &CREATION)?),
-            Step::Link => leaf.link(&leaf.lookup(name.as_ref())?, work.second_name(number))?,
-            Step::Change => {
+            WorkStep::Create => drop(leaf.create(&name, &NewKind::Regular, &CREATION)?),
+            WorkStep::Link => leaf.link(&leaf.lookup(name.as_ref())?, work.second_name(number))?,
+            WorkStep::Change => {
                 let changes = Changes { mode: Some(CHANGED_MODE), ..Changes::default() };
                 leaf.lookup(name.as_ref())?.change(&changes)?;
             }
-            Step::Remove => {
+            WorkStep::Remove => {
                 leaf.remove_file(&name)?;
                 if work.linked {
                     leaf.remove_file(work.second_name(number))?;
                 }
             }
-            Step::Walk | Step::WalkThrough | Step::Visit | Step::BulkstatPast | Step::Bulkstat => {}
+            WorkStep::Walk
+            | WorkStep::WalkThrough
+            | WorkStep::Visit
+            | WorkStep::BulkstatPast
+            | WorkStep::Bulkstat => {}
         }
     }
     Ok(())

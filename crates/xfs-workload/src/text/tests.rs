@@ -4,19 +4,19 @@ use super::text;
 use crate::samples::report;
 
 #[test]
-fn a_report_as_text() {
+fn report_is_rendered_as_text() {
     expect![[r#"
         ferroxfs: 0.0.0
         processors: 4 x A <fast> one
         memory: 8.0 GiB
         system: Linux 6.18
-        load in the minute before: 0.10
+        load average, 1 minute: 0.10
         workloads: create, walk, chmod, bulkstat, unlink, open, commit, fsmark, pressure, stream, fsync
-        files of each thread: 5000
-        runs, of which the best counts: 2
+        files per thread: 5000
+        runs (the best counts): 2
         volumes: in memory, 4 groups, log of 256 MiB, with parent pointers
 
-        files: ferroxfs, a second
+        files: ferroxfs, operations per second
 
         | threads | create |  walk |
         |---------|-------:|------:|
@@ -25,7 +25,7 @@ fn a_report_as_text() {
         | 4       |  400 k | 400 k |
         | 64 on 4 |  400 k | 400 k |
 
-        files: ferroxfs / kernel, a second
+        files: ferroxfs / kernel, operations per second
 
         | threads |                create |                  walk |
         |---------|----------------------:|----------------------:|
@@ -34,7 +34,7 @@ fn a_report_as_text() {
         | 4       |  400 k / 100 k = 4.00 |  400 k / 100 k = 4.00 |
         | 64 on 4 |  400 k / 100 k = 4.00 |  400 k / 100 k = 4.00 |
 
-        files: one list of inodes / ferroxfs, a second
+        files: one list of inodes / ferroxfs, operations per second
 
         | threads |         create |           walk |
         |---------|---------------:|---------------:|
@@ -43,16 +43,16 @@ fn a_report_as_text() {
         | 4       |  267 k / 400 k |  267 k / 400 k |
         | 64 on 4 |  267 k / 400 k |  267 k / 400 k |
 
-        files: how much more threads are
+        files: speed-up with more threads
 
-        | threads                | create | walk |
-        |------------------------|-------:|-----:|
-        | ferroxfs: 2 against 1  |   2.00 | 2.00 |
-        | ferroxfs: 4 against 1  |   4.00 | 4.00 |
-        | ferroxfs: 64 against 4 |   1.00 | 1.00 |
-        | kernel: 2 against 1    |   2.00 | 2.00 |
-        | kernel: 4 against 1    |   4.00 | 4.00 |
-        | kernel: 64 against 4   |   1.00 | 1.00 |
+        | threads           | create | walk |
+        |-------------------|-------:|-----:|
+        | ferroxfs: 2 vs 1  |   2.00 | 2.00 |
+        | ferroxfs: 4 vs 1  |   4.00 | 4.00 |
+        | ferroxfs: 64 vs 4 |   1.00 | 1.00 |
+        | kernel: 2 vs 1    |   2.00 | 2.00 |
+        | kernel: 4 vs 1    |   4.00 | 4.00 |
+        | kernel: 64 vs 4   |   1.00 | 1.00 |
 
         Not measured:
 

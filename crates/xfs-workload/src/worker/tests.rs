@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::{Footprint, Reply, Worker, ended, patience, serve};
+use super::{MemoryFootprint, Worker, WorkerReply, ended, patience, serve};
 use crate::WorkloadError;
 use crate::memory::MemoryUse;
 use crate::target::Performed;
 use crate::work::Work;
 
-/// What comes of a worker that is this script.
+/// Returns the result of a worker that is this script.
 fn ask(script: &str) -> Result<Performed, WorkloadError> {
     let mut command = Command::new("sh");
     command.args(["-c", script]);
@@ -21,11 +21,11 @@ fn ask(script: &str) -> Result<Performed, WorkloadError> {
     worker.work(&work, &|| false)
 }
 
-/// How a script begins that is ready, and was told to go.
+/// The start of a script that is ready and was told to go.
 const READY: &str = "read x; echo '\"Ready\"'; read x;";
 
 #[test]
-fn an_answer_is_read() {
+fn answer_of_a_worker_is_read() {
     let times = r#"{"secs":2,"nanos":5}"#;
     let performed = ask(&format!(r#"{READY} echo '{{"Done":[{times},{times}]}}'; read x"#));
     let performed = performed.unwrap();
@@ -33,14 +33,14 @@ fn an_answer_is_read() {
 }
 
 #[test]
-fn one_that_is_killed_had_too_little() {
+fn killed_worker_had_too_little_memory() {
     for script in ["kill -KILL $$", &format!("{READY} kill -KILL $$")] {
         assert!(matches!(ask(script), Err(WorkloadError::Unavailable { .. })), "{script}");
     }
 }
 
 #[test]
-fn one_that_fails_is_an_error() {
+fn failed_worker_is_an_error() {
     let answers = ["exit 3", "exit 0", "kill -ALRM $$", "echo nonsense", "echo '\"Ready\"'"];
     for answer in answers {
         let scripts = [format!("read x; {answer}"), format!("{READY} {answer}")];
@@ -51,17 +51,17 @@ fn one_that_fails_is_an_error() {
 }
 
 #[test]
-fn one_that_is_interrupted_ends_the_run() {
+fn interrupted_worker_ends_the_run() {
     for script in ["kill -TERM $$", &format!("{READY} kill -TERM $$")] {
         assert!(matches!(ask(script), Err(WorkloadError::Interrupted)), "{script}");
     }
-    // A shell cannot send itself this one where the tests run in the background: it is ignored there.
+    // A background shell ignores this signal, so it cannot send it to itself.
     let interrupted = ExitStatus::from_raw(Signal::INT.as_raw());
     assert!(matches!(ended(interrupted), WorkloadError::Interrupted));
 }
 
 #[test]
-fn who_is_interrupted_does_not_wait_for_it() {
+fn interrupted_run_does_not_wait_for_its_worker() {
     let mut command = Command::new("sh");
     command.args(["-c", "read x; read x"]);
     let mut worker = Worker::start(command).unwrap();
@@ -69,9 +69,9 @@ fn who_is_interrupted_does_not_wait_for_it() {
     assert!(matches!(prepared, Err(WorkloadError::Interrupted)));
 }
 
-/// One that gets no memory for a page of its own sleeps without end.
+/// A worker that gets no memory for a page of its own sleeps for ever.
 #[test]
-fn one_that_never_answers_is_not_waited_for_long() {
+fn worker_that_never_answers_times_out() {
     let mut command = Command::new("sh");
     command.args(["-c", "read x; read x"]);
     let mut worker = Worker::start(command).unwrap();
@@ -83,23 +83,23 @@ fn one_that_never_answers_is_not_waited_for_long() {
     assert!(patience(&Work::new(1, 6_000_000)) > Duration::from_secs(600));
 }
 
-/// What is asked for is understood by who serves it; here, that it cannot be done.
+/// The request is understood by [`serve`](super::serve). Here it cannot be done.
 #[test]
-fn a_request_is_served() {
-    let request = super::Request { path: "/proc".into(), work: Work::new(1, 3) };
+fn request_is_served() {
+    let request = super::WorkerRequest { path: "/proc".into(), work: Work::new(1, 3) };
     let line = serde_json::to_string(&request).unwrap() + "\n";
     let mut output = Vec::new();
     serve(Cursor::new(line), &mut output).unwrap();
     let reply = serde_json::from_slice(&output).unwrap();
-    let Reply::Failed(why) = reply else { panic!("{reply:?}") };
-    assert!(why.contains("no directory of a mounted XFS volume"));
+    let WorkerReply::Failed(why) = reply else { panic!("{reply:?}") };
+    assert!(why.contains("not a directory of a mounted XFS volume"));
 }
 
 #[test]
-fn the_bound_leaves_the_rest_of_the_process_its_memory() {
+fn limit_leaves_the_process_its_own_memory() {
     let before = MemoryUse { total_bytes: 1_000, objects_bytes: 300 };
     let after = MemoryUse { total_bytes: 91_500, objects_bytes: 90_300 };
-    let footprint = Footprint::new(before, after);
+    let footprint = MemoryFootprint::new(before, after);
     assert_eq!((footprint.inodes_bytes, footprint.base_bytes), (90_000, 1_500));
     assert_eq!(footprint.limit(9_000), 10_500);
     footprint.check_counted(100).unwrap();

@@ -1,4 +1,4 @@
-//! How often operations write what others share: a build that counts says so of each step.
+//! How often operations write memory that all threads share, per step, in a build that counts.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,29 +6,29 @@ use xfs_workload::{Measurement, Plan, Report, Variant, Workload, text};
 
 use crate::{report_of, small};
 
-/// At most one write of what the whole volume shares in so many operations.
+/// At most one write of volume-wide memory in this many operations.
 const BUDGET: u64 = 64;
 
-/// So many files for each thread that what comes once for each volume is not what decides, and a log
-/// that they do not fill.
+/// Enough files per thread that the fixed cost per volume does not matter, and a log that they do
+/// not fill.
 const FILES: u64 = 10_000;
 const LOG_BYTES: u64 = 256 << 20;
 
-/// Held by the one run that is counted.
+/// Held by the one run whose writes are counted.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[test]
-fn every_operation_has_written_something() {
+fn every_operation_counts_writes() {
     let report = report_of(&small(&[Workload::Create, Workload::Open, Workload::Commit]));
     for one in &report.measurements {
         let shared = one.counted.shared.as_ref().unwrap();
         assert!(shared.slot.total() + shared.object.total() > 0, "{one:?}");
         assert_eq!(shared.volume.total(), shared.volume_places.values().sum::<u64>(), "{one:?}");
     }
-    assert!(text(&report, true).contains("atomic writes and locks for each operation"));
+    assert!(text(&report, true).contains("atomic writes and locks per operation"));
 }
 
 fn many(workloads: &[Workload]) -> Report {
@@ -56,7 +56,7 @@ fn check_steps(report: &Report, section: &str, steps: &[&str]) {
 }
 
 #[test]
-fn files_write_what_all_share_once_in_64_operations() {
+fn file_steps_write_shared_memory_once_in_64_operations() {
     let report = many(&[
         Workload::Create,
         Workload::Walk,
@@ -77,13 +77,13 @@ fn files_write_what_all_share_once_in_64_operations() {
 }
 
 #[test]
-fn small_directories_write_what_all_share_once_in_64_operations() {
+fn small_directories_write_shared_memory_once_in_64_operations() {
     check_steps(&many(&[Workload::Fsmark]), "fsmark", &["create", "unlink"]);
 }
 
 #[test]
-fn an_open_writes_nothing_that_all_share() {
-    // A thread of the log that lies down to wait meanwhile, once or twice.
+fn open_writes_no_shared_memory() {
+    // Writes of a log thread that goes to sleep meanwhile, once or twice.
     const BESIDE: u64 = 4;
     let report = report_of(&small(&[Workload::Open]));
     assert!(!report.measurements.is_empty());

@@ -1,4 +1,4 @@
-//! Whole runs, small ones: nothing here asks how fast anything was.
+//! Small complete runs. No test here depends on speed.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use xfs_workload::{Plan, Report, Variant, Watcher, Workload, WorkloadError, text};
 
-/// One that ends the run when so many things have begun.
+/// A watcher that ends the run after this many parts have begun.
 struct Until(usize);
 
 impl Watcher for Until {
@@ -24,10 +24,10 @@ impl Watcher for Until {
 
 const FILES: u64 = 30;
 
-/// The smallest that a volume may have.
+/// The smallest log of a volume.
 const LOG_BYTES: u64 = 64 << 20;
 
-/// To fill a log's list takes many files: it is done in a test of its own.
+/// `fsync` needs many files to fill the list of a log, so it has a test of its own.
 fn all_but_fsync() -> Vec<Workload> {
     Workload::ALL.into_iter().filter(|workload| *workload != Workload::Fsync).collect()
 }
@@ -44,7 +44,7 @@ fn small(workloads: &[Workload]) -> Plan {
     }
 }
 
-/// What is counted is counted for the whole process, so only one run goes on then.
+/// Counters are those of the whole process, so only one run may be active then.
 fn run(plan: &Plan, watcher: &mut dyn Watcher) -> Result<Report, WorkloadError> {
     #[cfg(feature = "count")]
     let _alone = counted::alone();
@@ -60,7 +60,7 @@ fn is_empty(folder: &Path) -> bool {
 }
 
 #[test]
-fn every_workload_gives_figures() {
+fn workload_gives_figures() {
     for workload in all_but_fsync() {
         let report = report_of(&small(&[workload]));
         assert!(!report.measurements.is_empty(), "{}", workload.name());
@@ -81,14 +81,14 @@ fn every_workload_gives_figures() {
 }
 
 #[test]
-fn each_step_over_files_begins_with_nothing_in_memory() {
+fn file_step_starts_with_cold_caches() {
     let report = report_of(&small(&[Workload::Walk, Workload::Stream, Workload::Pressure]));
     assert!(report.measurements.iter().all(|one| one.is_cold));
 }
 
-/// What it leaves behind is compared while it runs.
+/// The run itself compares the resulting files.
 #[test]
-fn a_volume_for_each_thread_does_the_same_work() {
+fn volume_per_thread_does_the_same_work() {
     let workloads = [Workload::Create, Workload::Bulkstat];
     let plan = Plan { before: false, threads: vec![1, 2], ..small(&workloads) };
     let report = report_of(&plan);
@@ -100,16 +100,17 @@ fn a_volume_for_each_thread_does_the_same_work() {
     }
     let operations = |step, variant| find(step, variant, 2).unwrap().operations;
     assert_eq!(operations("create", Variant::Apart), operations("create", Variant::Ours));
-    // Beside files and their directory.
+    // Inodes other than the files and their directory.
     let of_a_volume = find("bulkstat", Variant::Ours, 1).unwrap().operations - FILES - 1;
     let of_one = operations("bulkstat", Variant::Ours);
     assert_eq!(operations("bulkstat", Variant::Apart), of_one + of_a_volume);
-    assert!(text(&report, false).contains("a volume for each thread: 2 against 1"));
+    assert!(text(&report, false).contains("a volume for each thread: 2 vs 1"));
 }
 
-/// A listing through memory brings each inode in and lets it go; one past it brings in none.
+/// A listing through the cache brings each inode in and evicts it. A listing that bypasses it
+/// brings in none.
 #[test]
-fn what_comes_into_memory_goes_again() {
+fn bulkstat_evicts_the_inodes_that_it_brings_in() {
     let report = report_of(&small(&[Workload::Stream]));
     for one in &report.measurements {
         let (came, went) = (one.counted.inodes_in.unwrap(), one.counted.inodes_out.unwrap());
@@ -118,9 +119,9 @@ fn what_comes_into_memory_goes_again() {
     }
 }
 
-/// Listed together, what directories name does not come into memory; file by file all of it does.
+/// A combined listing brings no inodes into memory. A listing file by file brings in all of them.
 #[test]
-fn a_walk_through_memory_brings_each_inode_in() {
+fn walk_through_memory_brings_each_inode_in() {
     let report = report_of(&small(&[Workload::Walk]));
     for threads in [1, 3] {
         let came = |step| {
@@ -128,14 +129,14 @@ fn a_walk_through_memory_brings_each_inode_in() {
             (one.counted.inodes_in.unwrap(), one.operations)
         };
         let ((listed, _), (brought_in, files)) = (came("walk"), came("walk through memory"));
-        // The root, and a directory for each thread.
+        // The root, and one directory per thread.
         let directories = 1 + threads as u64;
         assert_eq!((listed, brought_in), (directories, files + directories));
     }
 }
 
 #[test]
-fn little_memory_lets_inodes_go() {
+fn little_memory_evicts_inodes() {
     let plan = Plan { files: 2000, threads: vec![1], ..small(&[Workload::Pressure]) };
     let report = report_of(&plan);
     let went = |step| {
@@ -146,10 +147,10 @@ fn little_memory_lets_inodes_go() {
     assert!(went("visit, room for a tenth") > 1000);
 }
 
-/// What is gathered before an fsync is what it is said to be: none of it was written before, and the list is
-/// full to nine tenths of what it holds, an eighth of the log.
+/// The load before an fsync is as stated: nothing of it was written early, and the full list is at
+/// nine tenths of its capacity, an eighth of the log.
 #[test]
-fn a_full_list_is_nearly_full() {
+fn full_list_is_nearly_full() {
     let report = report_of(&small(&[Workload::Fsync]));
     assert_eq!(report.steps("fsync"), ["list empty", "some in the list", "list nearly full"]);
     let limit = LOG_BYTES as f64 / 8.0;
@@ -173,9 +174,9 @@ fn a_full_list_is_nearly_full() {
     assert!(median("list nearly full") > median("list empty"));
 }
 
-/// The direct way saves the transactions that the report shows.
+/// Direct updates save the transactions that the report shows.
 #[test]
-fn parents_by_intents_take_a_transaction_more() {
+fn parents_by_intents_take_one_more_transaction() {
     let report = report_of(&small(&[Workload::Fsmark]));
     let each = |variant| {
         let one = report.find("fsmark", "create", variant, 1).unwrap();
@@ -186,14 +187,14 @@ fn parents_by_intents_take_a_transaction_more() {
 }
 
 #[test]
-fn without_before_no_decision_is_taken_back() {
+fn plan_without_before_reverts_no_decision() {
     let report = report_of(&Plan { before: false, ..small(&all_but_fsync()) });
     assert!(report.measurements.iter().all(|one| !one.variant.is_before()));
-    assert!(report.not_measured.iter().any(|note| note.what.contains("taken back")));
+    assert!(report.not_measured.iter().any(|note| note.what.contains("reverted")));
 }
 
 #[test]
-fn subdirectories_take_files_in_turn() {
+fn files_are_distributed_over_subdirectories() {
     let plan = Plan { directories: 7, ..small(&[Workload::Create, Workload::Unlink]) };
     let (flat, deep) = (report_of(&small(&[Workload::Create])), report_of(&plan));
     let digest = |report: &Report| {
@@ -203,7 +204,7 @@ fn subdirectories_take_files_in_turn() {
 }
 
 #[test]
-fn nothing_stays_in_a_folder() {
+fn run_leaves_nothing_in_its_folder() {
     let folder = tempfile::tempdir().unwrap();
     let plan = Plan { folder: Some(folder.path().to_owned()), ..small(&[Workload::Create]) };
     report_of(&plan);
@@ -211,23 +212,23 @@ fn nothing_stays_in_a_folder() {
 }
 
 #[test]
-fn a_run_ends_when_it_is_told_to() {
+fn cancelled_run_ends() {
     let folder = tempfile::tempdir().unwrap();
     let plan = Plan { folder: Some(folder.path().to_owned()), ..small(&Workload::ALL) };
     assert!(matches!(run(&plan, &mut Until(2)), Err(WorkloadError::Interrupted)));
     assert!(is_empty(folder.path()));
 }
 
-/// Where a kernel's XFS is wanted, another filesystem is no substitute.
+/// Another filesystem is no substitute for the kernel's XFS.
 #[test]
-fn a_directory_of_another_filesystem_is_refused() {
+fn directory_of_another_filesystem_is_refused() {
     let plan = Plan { kernel: Some("/proc".into()), ..small(&[Workload::Create]) };
     let refused = run(&plan, &mut Until(usize::MAX));
     assert!(matches!(refused, Err(WorkloadError::Unavailable { .. })));
 }
 
 #[test]
-fn a_report_survives_json() {
+fn report_round_trips_through_json() {
     let report = report_of(&small(&[Workload::Create, Workload::Bulkstat]));
     let json = serde_json::to_string(&report).unwrap();
     assert!(json.contains(r#""schema_version":1"#));

@@ -1,6 +1,6 @@
 use ferroxfs::Capabilities;
 
-use super::{Asked, By, Callers, Proc, Standing, Status, maps_all, namespaces};
+use super::{CallerId, CallerRights, Callers, Proc, ProcAccess, Status, maps_all, namespaces};
 
 const TEXT: &str = "Name:\tevil Uid:\t0\t0\t0\t0\nUmask:\t0022\nState:\tS (sleeping)\nNgid:\t0\nPid:\t4711\n\
     Uid:\t1000\t1001\t1002\t1003\nGid:\t2000\t2001\t2002\t2003\nFDSize:\t64\nGroups:\t4 24 2003 \n\
@@ -12,20 +12,20 @@ fn parse(text: &str) -> Option<Status> {
 }
 
 #[test]
-fn what_a_thread_says_is_understood() {
+fn status_of_a_thread_is_parsed() {
     let status = parse(TEXT).expect("a status");
     assert_eq!((status.uid, status.gid), (1003, 2003));
     assert_eq!(status.groups, [4, 24, 2003]);
     assert_eq!(status.capabilities, Capabilities::CHOWN | Capabilities::DAC_OVERRIDE);
     let none = parse(&TEXT.replace("Groups:\t4 24 2003 ", "Groups:\t ")).expect("a status");
     assert_eq!(none.groups, []);
-    // What the kernel of tomorrow has is passed over.
+    // Capabilities of future kernels are ignored.
     let all = TEXT.replace("CapEff:\t0000000000000003", "CapEff:\tffffffffffffffff");
     assert_eq!(parse(&all).expect("a status").capabilities, Capabilities::all());
 }
 
 #[test]
-fn what_is_not_understood_is_nothing() {
+fn malformed_status_yields_nothing() {
     for line in ["Uid:\t", "Gid:\t", "Groups:\t", "CapEff:\t"] {
         assert_eq!(parse(&TEXT.replace(&format!("\n{line}"), "\nOther:\t")), None, "{line}");
         assert_eq!(
@@ -38,35 +38,35 @@ fn what_is_not_understood_is_nothing() {
     assert_eq!(parse(&TEXT.replace("1003", "-1")), None);
     assert_eq!(parse(""), None);
     for length in 0..TEXT.find("CapBnd").expect("the last line") - 2 {
-        // Cut anywhere it is nothing, or has fewer capabilities: numbers of them come last.
+        // A truncated status yields nothing or fewer capabilities: they come last.
         let cut = Status::parse(&TEXT.as_bytes()[..length]);
         assert!(cut.is_none_or(|status| status.capabilities.is_empty()), "{length}");
     }
 }
 
 #[test]
-fn namespaces_are_counted() {
+fn process_namespaces_are_counted() {
     assert_eq!(namespaces(TEXT.as_bytes()), 1);
     assert_eq!(namespaces(TEXT.replace("NSpid:\t4711", "NSpid:\t4711\t1").as_bytes()), 2);
     assert_eq!(namespaces(b"Name:\told\n"), 1);
 }
 
 #[test]
-fn a_map_with_gaps_is_seen() {
+fn id_map_with_gaps_is_detected() {
     assert!(maps_all("         0          0 4294967295\n"));
     assert!(maps_all("0 0 1000\n1000 5000 4294966295\n"));
     assert!(!maps_all("         0       1000          1\n"));
     assert!(!maps_all(""));
 }
 
-fn myself() -> Asked {
+fn myself() -> CallerId {
     let thread = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    Asked { uid: uid.as_raw(), gid: gid.as_raw(), thread }
+    CallerId { uid: uid.as_raw(), gid: gid.as_raw(), thread }
 }
 
 #[test]
-fn the_calling_thread_is_known() {
+fn calling_thread_has_its_own_rights() {
     let proc = Proc::open().expect("/proc");
     let groups: Vec<u32> = rustix::process::getgroups()
         .expect("groups")
@@ -76,28 +76,29 @@ fn the_calling_thread_is_known() {
         .collect();
     let effective = rustix::thread::capabilities(None).expect("capabilities").effective;
     let capabilities = Capabilities::from_bits_truncate(effective.bits());
-    assert_eq!(proc.standing(myself()), Standing { groups, capabilities });
+    assert_eq!(proc.rights(myself()), CallerRights { groups, capabilities });
 }
 
 #[test]
-fn who_is_not_known_has_nothing() {
+fn unknown_caller_has_no_rights() {
     let proc = Proc::open().expect("/proc");
     let me = myself();
     for asked in [
-        Asked { thread: 0, ..me },
-        Asked { thread: u32::MAX, ..me },
-        // With credentials of somebody else.
-        Asked { uid: me.uid + 1, ..me },
-        Asked { gid: me.gid + 1, ..me },
+        CallerId { thread: 0, ..me },
+        CallerId { thread: u32::MAX, ..me },
+        // The credentials of another user or group.
+        CallerId { uid: me.uid + 1, ..me },
+        CallerId { gid: me.gid + 1, ..me },
     ] {
-        assert_eq!(proc.standing(asked), Standing::default(), "{asked:?}");
+        assert_eq!(proc.rights(asked), CallerRights::default(), "{asked:?}");
     }
 }
 
 #[test]
-fn another_thread_reads_the_same() {
-    let [here, there] = [By::Worker, By::Another].map(|by| Callers::new(by).expect("/proc"));
-    let by_reader = there.reader.as_ref().map(|reader| reader.standing(myself()));
-    assert_eq!(by_reader, Some(here.proc.standing(myself())));
+fn helper_thread_reads_the_same_rights() {
+    let [here, there] =
+        [ProcAccess::Worker, ProcAccess::Helper].map(|by| Callers::new(by).expect("/proc"));
+    let by_reader = there.reader.as_ref().map(|reader| reader.rights(myself()));
+    assert_eq!(by_reader, Some(here.proc.rights(myself())));
     assert!(here.reader.is_none());
 }

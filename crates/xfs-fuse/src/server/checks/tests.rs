@@ -3,7 +3,7 @@ use ferroxfs::Access;
 use super::access_of;
 
 #[test]
-fn flags_say_what_they_take() {
+fn open_flags_map_to_permissions() {
     const APPEND: u32 = 0o2000;
     for (flags, expected) in [
         (0, Access::READ),

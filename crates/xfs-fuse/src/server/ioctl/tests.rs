@@ -21,9 +21,9 @@ fn call(server: &Server, node: u64, command: u32, argument: &[u8]) -> Result<Vec
     ask(server, Opcode::Ioctl, node, &body).map(|answer| answer[size_of::<IoctlOut>()..].to_vec())
 }
 
-/// As the kernel's XFS has it: a hint goes with its flag, and a flag of no hint is no flag.
+/// As in the kernel's XFS: a hint needs its flag, and a flag without a hint is dropped.
 #[test]
-fn a_hint_goes_with_its_flag() {
+fn hint_without_its_flag_is_refused_or_dropped() {
     let server = server(make_with("-l size=16m -m reflink=0"));
     put(&server, "file", "");
     let entry = ask(&server, Opcode::Lookup, ROOT_NODE, b"file\0").unwrap();

@@ -17,7 +17,7 @@ fn facts() -> MountFacts {
 }
 
 #[test]
-fn a_name_cannot_add_options() {
+fn source_name_cannot_add_mount_options() {
     assert_eq!(
         helper_options(&facts(), Checks::Kernel),
         "ro,nosuid,nodev,default_permissions,subtype=ferroxfs,noexec,allow_other,\
@@ -26,33 +26,33 @@ fn a_name_cannot_add_options() {
 }
 
 #[test]
-fn who_checks_is_said() {
+fn mount_options_say_whether_the_kernel_checks() {
     assert_eq!(
         helper_options(&facts(), Checks::Server),
         "ro,nosuid,nodev,subtype=ferroxfs,noexec,allow_other,fsname=/a\\,b\\\\c"
     );
-    // Who has mounted it has said so before.
+    // The program that made the mount has already decided.
     let taken_over = MountPoint::mount(Path::new("/dev/fd/0"), &facts(), Checks::Server);
     assert!(matches!(taken_over, Err(MountError::TakenOver)));
 }
 
 #[test]
-fn a_descriptor_is_known_by_its_path() {
+fn descriptor_path_yields_its_number() {
     assert_eq!(inherited_number(Path::new("/dev/fd/7")), Some(7));
     assert_eq!(inherited_number(Path::new("/dev/fd/7/a")), None);
     assert_eq!(inherited_number(Path::new("/mnt")), None);
 }
 
 #[test]
-fn what_is_no_connection_is_refused() {
-    // Standard input, and a number under which nothing is open.
+fn descriptor_that_is_no_connection_is_refused() {
+    // Standard input, and a number that is not open.
     for path in ["/dev/fd/0", "/dev/fd/9999"] {
         assert!(MountPoint::mount(Path::new(path), &facts(), Checks::Kernel).is_err(), "{path}");
     }
 }
 
 #[test]
-fn a_mount_point_is_a_folder() {
+fn mount_point_that_is_a_file_is_refused() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let refused = MountPoint::mount(file.path(), &facts(), Checks::Kernel).expect_err("a file");
     assert!(refused.to_string().contains("Not a directory"), "{refused}");

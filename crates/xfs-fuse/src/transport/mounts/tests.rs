@@ -11,7 +11,7 @@ const TABLE: &str = "\
 ";
 
 #[test]
-fn a_mount_that_was_made_read_only_is_seen() {
+fn mount_table_shows_a_mount_made_read_only() {
     let seen = |folder| row(TABLE, Path::new(folder)).is_some_and(|row| row.is_read_only());
     assert_eq!(
         ["/mnt/a b", "/mnt/b", "/mnt/c", "/", "/mnt"].map(seen),
@@ -20,7 +20,7 @@ fn a_mount_that_was_made_read_only_is_seen() {
 }
 
 #[test]
-fn what_is_mounted_is_named() {
+fn mount_table_yields_unescaped_sources() {
     let source = |folder| row(TABLE, Path::new(folder)).map(|row| unescape(row.source));
     assert_eq!(source("/mnt/a b"), Some(b"/srv/an image".to_vec()));
     assert_eq!(source("/"), None);

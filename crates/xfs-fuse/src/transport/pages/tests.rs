@@ -8,7 +8,7 @@ fn check(length: usize, offset: usize) {
 }
 
 #[test]
-fn the_byte_that_was_named_starts_a_page() {
+fn pages_align_the_given_byte() {
     for offset in [0, 1, 16, 80, 4095, 4096, 4097] {
         check(1, offset);
         check(1 << 20, offset);

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use xfs_sync::{AtomicUsize, Ordering, Volume};
 use zerocopy::FromBytes;
 
-use super::{Held, LEAST_BYTES, MOST_PIPES, Pipes};
+use super::{LEAST_BYTES, MOST_PIPES, PipeState, Pipes};
 use crate::transport::reply::Reply;
 use crate::transport::wire::OutHeader;
 
-/// Bytes of contents.
+/// Length of the contents.
 const LENGTH: usize = 200_000;
 
-/// Something that takes answers as a device does.
+/// A file that takes answers as a device does.
 fn target() -> std::fs::File {
     tempfile::tempfile().expect("a file")
 }
@@ -34,19 +34,19 @@ fn pipes() -> Pipes {
     Pipes::new(|| {})
 }
 
-/// Whether an answer of that length was sent through a pipe.
+/// Sends an answer of this length through a pipe if possible, and returns whether that was done.
 fn send(reply: &mut Reply<'_>, length: usize) -> bool {
     let Some(pipe) = reply.pipe_for(length) else { return false };
     reply.send_through_pipe(pipe, length, |pipe| put(pipe, length))
 }
 
-/// How many of them are open.
+/// Returns how many of the pipes are open.
 fn open(pipes: &Pipes) -> usize {
-    pipes.places.iter().filter(|place| matches!(place.lock().held, Held::Open(_))).count()
+    pipes.slots.iter().filter(|slot| matches!(slot.lock().state, PipeState::Open(_))).count()
 }
 
 #[test]
-fn an_answer_goes_through_it_with_its_header() {
+fn pipe_sends_an_answer_with_its_header() {
     let (mut target, pipes) = (target(), pipes());
     {
         let mut reply = Reply::through_pipes(pipes.of(0), target.as_fd());
@@ -69,12 +69,12 @@ fn an_answer_goes_through_it_with_its_header() {
 }
 
 #[test]
-fn one_that_was_not_emptied_is_not_used_again() {
+fn pipe_that_may_not_be_empty_is_not_used_again() {
     let mut target = target();
     let fails = |_: BorrowedFd<'_>| Err(io::Error::other("the image"));
     let puts_less = |pipe: BorrowedFd<'_>| put(pipe, LENGTH / 2);
     let pipes = pipes();
-    for index in 0..pipes.places.len() {
+    for index in 0..pipes.slots.len() {
         let mut reply = Reply::through_pipes(pipes.of(index), target.as_fd());
         let pipe = reply.pipe_for(LENGTH).unwrap();
         let is_sent = if index % 2 == 0 {
@@ -84,7 +84,7 @@ fn one_that_was_not_emptied_is_not_used_again() {
         };
         assert!(!is_sent && !reply.is_sent());
     }
-    // Nor does another one come in its place, now or later.
+    // It is not replaced either, now or later.
     pipes.rest();
     pipes.rest();
     assert!(!send(&mut Reply::through_pipes(pipes.of(0), target.as_fd()), LENGTH));
@@ -92,7 +92,7 @@ fn one_that_was_not_emptied_is_not_used_again() {
 }
 
 #[test]
-fn what_is_small_or_begun_or_has_a_message_before_it_is_copied() {
+fn small_started_or_notifying_answers_are_copied() {
     let (target, pipes) = (target(), pipes());
     let mut reply = Reply::through_pipes(pipes.of(0), target.as_fd());
     assert!(send(&mut reply, LENGTH));
@@ -103,7 +103,7 @@ fn what_is_small_or_begun_or_has_a_message_before_it_is_copied() {
     reply.add_bytes(b"begun");
     assert!(reply.pipe_for(LENGTH).is_none());
     reply.begin(1);
-    reply.outdate(128);
+    reply.invalidate_attributes(128);
     assert!(reply.pipe_for(LENGTH).is_none());
     reply.begin(2);
     assert!(reply.pipe_for(LENGTH).is_some());
@@ -111,15 +111,15 @@ fn what_is_small_or_begun_or_has_a_message_before_it_is_copied() {
 }
 
 #[test]
-fn pipes_are_opened_for_what_goes_through_them() {
+fn pipe_is_opened_only_for_an_answer_that_uses_it() {
     let (target, pipes) = (target(), pipes());
     let mut reply = Reply::through_pipes(pipes.of(0), target.as_fd());
-    // A hole, the end of the file, or an image that has none to give.
+    // Nothing is sent for a hole, past the end of the file, or from an image without a descriptor.
     drop(reply.pipe_for(LENGTH));
     let pipe = reply.pipe_for(LENGTH).unwrap();
     assert!(!reply.send_through_pipe(pipe, LEAST_BYTES - 1, |pipe| put(pipe, LEAST_BYTES - 1)));
     assert_eq!(open(&pipes), 0);
-    // One after the other they take the same, also where it has not the room.
+    // One after the other, all workers use the same pipe, including those that prefer another slot.
     for index in 0..2 * MOST_PIPES {
         let mut reply = Reply::through_pipes(pipes.of(index), target.as_fd());
         assert!(send(&mut reply, LENGTH));
@@ -130,14 +130,14 @@ fn pipes_are_opened_for_what_goes_through_them() {
 }
 
 #[test]
-fn a_mount_has_few_and_who_finds_none_free_copies() {
+fn worker_without_a_free_pipe_copies() {
     let (target, pipes) = (target(), pipes());
     let replies: Vec<_> = (0..3 * MOST_PIPES)
         .map(|index| Reply::through_pipes(pipes.of(index), target.as_fd()))
         .collect();
-    // From one index all of them are found.
+    // A worker reaches all pipes, whatever its index.
     let taken: Vec<_> = replies.iter().filter_map(|_| pipes.of(1).take(LENGTH)).collect();
-    assert_eq!(taken.len(), pipes.places.len());
+    assert_eq!(taken.len(), pipes.slots.len());
     assert!(taken.len() <= MOST_PIPES);
     assert!(replies.iter().all(|reply| reply.pipe_for(LENGTH).is_none()));
     drop(taken);
@@ -145,7 +145,7 @@ fn a_mount_has_few_and_who_finds_none_free_copies() {
 }
 
 #[test]
-fn those_that_rest_are_given_back() {
+fn idle_pipes_are_closed() {
     let opened = Arc::new(AtomicUsize::<Volume>::new(0));
     let told = Arc::clone(&opened);
     let pipes = Pipes::new(move || {

@@ -9,7 +9,7 @@ fn header(bytes: &[u8]) -> OutHeader {
 }
 
 #[test]
-fn an_answer_says_its_length() {
+fn answer_header_has_its_length() {
     let mut reply = Reply::default();
     reply.clear();
     reply.add(&WriteOut { size: 5, padding: 0 });
@@ -20,7 +20,7 @@ fn an_answer_says_its_length() {
 }
 
 #[test]
-fn an_error_has_no_body() {
+fn error_answer_has_no_body() {
     let mut reply = Reply::default();
     reply.clear();
     reply.add_bytes(b"half an answer");
@@ -30,11 +30,11 @@ fn an_error_has_no_body() {
 }
 
 #[test]
-fn the_kernel_is_told_of_an_answer_whether_it_fails_or_not() {
+fn invalidation_is_sent_with_success_and_with_errors() {
     let mut reply = Reply::default();
     reply.clear();
     assert!(reply.notice().is_none());
-    reply.outdate(128);
+    reply.invalidate_attributes(128);
     reply.finish(1, Err(Errno::NOSPC));
     let notice = reply.notice().expect("attributes have changed");
     let told = (notice.header.error, notice.header.unique, notice.node, notice.offset);
@@ -44,7 +44,7 @@ fn the_kernel_is_told_of_an_answer_whether_it_fails_or_not() {
 }
 
 #[test]
-fn what_is_not_filled_is_not_sent() {
+fn unfilled_room_is_not_sent() {
     let mut reply = Reply::default();
     reply.clear();
     let filled = reply.fill_with(100, |room| {
@@ -56,7 +56,7 @@ fn what_is_not_filled_is_not_sent() {
 }
 
 #[test]
-fn what_is_read_from_a_file_is_put_at_the_start_of_a_page() {
+fn read_data_starts_at_a_page_boundary() {
     let mut reply = Reply::default();
     reply.clear();
     for most in [1, 4096, 1 << 20] {
@@ -70,7 +70,7 @@ fn what_is_read_from_a_file_is_put_at_the_start_of_a_page() {
 }
 
 #[test]
-fn an_answer_keeps_what_it_has_when_it_needs_more_room() {
+fn growing_answer_keeps_its_bytes() {
     let mut reply = Reply::default();
     reply.clear();
     let body: Vec<u8> = (0..100_000).map(|index| index as u8).collect();

@@ -11,7 +11,7 @@ fn bytes(opcode: u32, extensions: u16, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_rename_is_taken_apart() {
+fn rename_request_is_parsed() {
     let rename = Rename2In { directory: 9, flags: 1, padding: 0 };
     let bytes = bytes(45, 0, &[rename.as_bytes(), b"old\0new\0"].concat());
     let request = Request::decode(&bytes).expect("a request");
@@ -22,7 +22,7 @@ fn a_rename_is_taken_apart() {
 }
 
 #[test]
-fn what_follows_the_arguments_is_left_out() {
+fn extensions_after_the_arguments_are_ignored() {
     let bytes = bytes(1, 1, b"name\0\0\0\0extended");
     let request = Request::decode(&bytes).expect("a request");
     assert_eq!(request.name().expect("a name"), "name");
@@ -30,7 +30,7 @@ fn what_follows_the_arguments_is_left_out() {
 }
 
 #[test]
-fn what_is_cut_short_is_refused() {
+fn truncated_request_is_refused() {
     let bytes = bytes(45, 0, b"short");
     let request = Request::decode(&bytes).expect("a request");
     assert_eq!(request.argument::<Rename2In>().err(), Some(Errno::IO));

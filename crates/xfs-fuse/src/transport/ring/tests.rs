@@ -1,4 +1,4 @@
-#![allow(unsafe_code, reason = "what is put into a ring may name memory by its address")]
+#![allow(unsafe_code, reason = "submissions may name memory by address")]
 
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
@@ -10,7 +10,7 @@ use io_uring::{opcode, types};
 use super::{Device, IdleRing, count};
 
 #[test]
-fn processors_are_counted() {
+fn processor_list_is_counted() {
     assert_eq!(count("0"), Some(1));
     assert_eq!(count("0-3"), Some(4));
     assert_eq!(count("0-3,8,10-11"), Some(7));
@@ -19,9 +19,9 @@ fn processors_are_counted() {
     }
 }
 
-/// Who gets into a worker gets no other call of the kernel through its ring.
+/// A compromised worker gets no other system call through its ring.
 #[test]
-fn a_ring_serves_fuse_and_does_nothing_else() {
+fn ring_refuses_everything_but_fuse_commands() {
     let IdleRing(mut ring) = match IdleRing::open() {
         Ok(ring) => ring,
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -41,9 +41,9 @@ fn a_ring_serves_fuse_and_does_nothing_else() {
     assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
 }
 
-/// A connection can be gone before its rings are there. Nothing is waited for then.
+/// A connection can end before its rings exist. Then nothing may wait.
 #[test]
-fn who_is_refused_at_once_waits_for_nothing() {
+fn ring_that_is_refused_at_once_does_not_wait() {
     const PATIENCE: Duration = Duration::from_secs(20);
     let Ok(device) = Device::open() else {
         eprintln!("skipped: /dev/fuse cannot be opened here");
@@ -60,7 +60,7 @@ fn who_is_refused_at_once_waits_for_nothing() {
         });
         tell.send(outcome)
     });
-    match told.recv_timeout(PATIENCE).expect("an end") {
+    match told.recv_timeout(PATIENCE).expect("the outcome within the timeout") {
         Ok(goes_on) => assert!(!goes_on),
         Err(error) => eprintln!("skipped: {error}"),
     }

@@ -3,9 +3,9 @@ use crate::populate::Random;
 
 const BLOCK: u64 = 16;
 
-/// The same operations on a plain vector and on blocks.
+/// Performs the same operations on a plain vector and on blocks.
 #[test]
-fn blocks_hold_what_a_vector_holds() {
+fn blocks_behave_like_a_vector() {
     let mut random = Random::new(5);
     let (mut plain, mut bytes) = (Vec::new(), Bytes::new(BLOCK));
     for step in 0..4000 {
@@ -54,7 +54,7 @@ fn blocks_hold_what_a_vector_holds() {
 }
 
 #[test]
-fn holes_and_zeros_have_one_digest() {
+fn holes_and_zeros_have_the_same_digest() {
     let mut holes = Bytes::new(4096);
     holes.write(100_000, b"something");
     let mut zeros = Bytes::new(4096);

@@ -1,17 +1,19 @@
 //! Operations on contents.
 
-use super::{Generator, Want};
+use super::{Generator, WantedNode};
 use crate::model::Model;
-use crate::model::operation::{Abilities, AllocationMode, Operation, Ranges, SLOTS, Target, Way};
+use crate::model::operation::{
+    Abilities, AllocationMode, FileRanges, FileTarget, IoMode, Operation, SLOTS,
+};
 
 /// Most files stay smaller than this.
 const USUAL_BYTES: u64 = 1 << 20;
-/// No operation on ranges is longer: the model holds what it shares twice.
+/// The longest range of an operation, because the model stores shared data twice.
 const RANGE_MAX: u64 = 4 << 20;
 
 impl Generator {
     pub(super) fn open(&mut self, model: &Model) -> Option<Operation> {
-        let want = if self.chance(30) { Want::Openable } else { Want::File };
+        let want = if self.chance(30) { WantedNode::Openable } else { WantedNode::File };
         let slot = self.random.below(SLOTS as u64) as usize;
         Some(Operation::Open { slot, path: self.existing(model, want)? })
     }
@@ -20,14 +22,14 @@ impl Generator {
         Some(Operation::Close { slot: self.random.below(SLOTS as u64) as usize })
     }
 
-    /// How large a file is.
-    fn size(model: &Model, file: &Target) -> u64 {
+    /// Returns the size of a file.
+    fn size(model: &Model, file: &FileTarget) -> u64 {
         let node = model.file(file).and_then(|id| model.node(id));
         node.ok().and_then(|node| node.contents()).map_or(0, |contents| contents.size())
     }
 
-    /// A place in a file or behind its end.
-    fn offset(&mut self, model: &Model, file: &Target) -> u64 {
+    /// Returns an offset in a file or past its end.
+    fn offset(&mut self, model: &Model, file: &FileTarget) -> u64 {
         let (size, block) = (Self::size(model, file), model.features().block_bytes);
         match self.random.below(10) {
             0 => size,
@@ -62,12 +64,12 @@ impl Generator {
         Some(Operation::Read { file, offset, length: self.length(model) })
     }
 
-    /// Buffers of one call, and where it begins: whole blocks where they go to the device at once.
-    fn pieces(&mut self, model: &Model, file: &Target) -> (Way, u64, Vec<u64>) {
+    /// Returns the buffers of one call and its offset. Direct I/O uses whole blocks.
+    fn pieces(&mut self, model: &Model, file: &FileTarget) -> (IoMode, u64, Vec<u64>) {
         let block = model.features().block_bytes;
         let (way, unit) = match self.chance(2) {
-            true => (Way::Direct, block),
-            false => (Way::Cached, 1),
+            true => (IoMode::Direct, block),
+            false => (IoMode::Cached, 1),
         };
         let mut offset = self.offset(model, file);
         offset -= offset % unit;
@@ -79,7 +81,7 @@ impl Generator {
     pub(super) fn write_pieces(&mut self, model: &Model) -> Option<Operation> {
         let file = self.target(model)?;
         let (way, mut offset, lengths) = self.pieces(model, &file);
-        if way == Way::Direct && self.chance(20) {
+        if way == IoMode::Direct && self.chance(20) {
             offset += 1 + self.random.below(511);
         }
         let number = self.number();
@@ -89,9 +91,9 @@ impl Generator {
     pub(super) fn read_pieces(&mut self, model: &Model) -> Option<Operation> {
         let file = self.target(model)?;
         let (way, offset, mut lengths) = self.pieces(model, &file);
-        if way == Way::Direct {
-            // The kernel gives EIO for a direct read from the data of a file on into what it has only
-            // promised behind the end.
+        if way == IoMode::Direct {
+            // The kernel returns EIO for a direct read from the data of a file into its delayed
+            // allocation past the end.
             let block = model.features().block_bytes;
             let rest = Self::size(model, &file).saturating_sub(offset);
             let mut room = rest.next_multiple_of(block).max(block);
@@ -142,8 +144,8 @@ impl Generator {
         Some(Operation::Allocate { file, mode, offset, length })
     }
 
-    /// Ranges of two files, mostly such as can be shared.
-    fn ranges(&mut self, model: &Model) -> Option<Ranges> {
+    /// Returns ranges of two files, mostly shareable ones.
+    fn ranges(&mut self, model: &Model) -> Option<FileRanges> {
         let block = model.features().block_bytes;
         let (from, to) = (self.target(model)?, self.target(model)?);
         let (from_size, to_size) = (Self::size(model, &from), Self::size(model, &to));
@@ -161,7 +163,7 @@ impl Generator {
         if length == 0 && most > RANGE_MAX {
             length = block;
         }
-        Some(Ranges { from, from_offset, to, to_offset, length })
+        Some(FileRanges { from, from_offset, to, to_offset, length })
     }
 
     pub(super) fn clone_range(&mut self, model: &Model) -> Option<Operation> {
@@ -175,9 +177,9 @@ impl Generator {
             return None;
         }
         let block = model.features().block_bytes;
-        // A length within a block is shortened in a way that only the kernel's own code tells.
+        // Only the kernel's own code tells how it shortens a length within a block.
         ranges.length = ranges.length.next_multiple_of(block).max(block);
-        // Files that were cloned have something in common where both begin.
+        // Files that were cloned have the same start.
         if self.chance(2) {
             (ranges.from_offset, ranges.to_offset) = (0, 0);
         }

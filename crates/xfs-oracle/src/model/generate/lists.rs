@@ -1,13 +1,13 @@
-//! Access control lists, valid ones mostly.
+//! Access control lists, mostly valid ones.
 
-use super::{Generator, Want};
+use super::{Generator, WantedNode};
 use crate::model::operation::{ListEntry, ListKind, Operation};
 use crate::model::{Body, Model, lists};
 
 impl Generator {
     pub(super) fn set_list(&mut self, model: &Model) -> Option<Operation> {
         // Directories, whose lists are inherited, are few.
-        let want = if self.chance(2) { Want::Directory } else { Want::Anything };
+        let want = if self.chance(2) { WantedNode::Directory } else { WantedNode::Anything };
         let path = self.existing(model, want)?;
         let node = model.node(model.lookup(&path).ok()?).ok()?;
         let is_default = if node.is_directory() { self.chance(2) } else { self.chance(12) };
@@ -18,7 +18,8 @@ impl Generator {
         }
         let mut entries = self.list_entries();
         let mut version = lists::LIST_VERSION;
-        // The library tells another one of two reasons to refuse a list than the kernel does.
+        // If a list can be refused for two reasons, the library and the kernel report different
+        // ones.
         let has_other_fault = node.is_fixed()
             || matches!(node.body, Body::Symlink(_))
             || is_default && !node.is_directory();
@@ -29,7 +30,7 @@ impl Generator {
     }
 
     fn list_entries(&mut self) -> Vec<ListEntry> {
-        // Many entries leave the inode, and then the blocks of its attributes.
+        // Many entries leave the inode, and then the attribute blocks.
         let named = match self.random.below(60) {
             0 => self.random.below(6000),
             1..=4 => self.random.below(300),
@@ -37,7 +38,7 @@ impl Generator {
             _ => self.random.below(6),
         };
         let users = self.random.below(named + 1);
-        // The kernel lets a user stand in a list twice; xfs_repair calls that list damaged.
+        // The kernel accepts a user twice in a list, but xfs_repair calls that list damaged.
         let first = self.random.below(70_000);
         let mut entries = vec![self.list_entry(0x01, first)];
         entries.extend((0..users).map(|number| self.list_entry(0x02, first + number)));
@@ -54,7 +55,7 @@ impl Generator {
         ListEntry { tag, permissions: self.random.below(8) as u16, id: id as u32 }
     }
 
-    /// Makes a list invalid, mostly.
+    /// Usually makes a list invalid.
     fn spoil(&mut self, entries: &mut Vec<ListEntry>, version: &mut u32) {
         let index = self.random.below(entries.len() as u64) as usize;
         match self.random.below(7) {

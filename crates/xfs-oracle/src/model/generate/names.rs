@@ -2,7 +2,7 @@
 
 use rustix::fs::FileType;
 
-use super::{Generator, Want};
+use super::{Generator, WantedNode};
 use crate::model::operation::{Durable, Operation, RenameMode, SLOTS, SetMode};
 use crate::model::{Body, Model};
 use crate::view::Time;
@@ -45,28 +45,28 @@ impl Generator {
             1..=3 => 300 + self.random.below(700),
             _ => 1 + self.random.below(300),
         };
-        // No name that is made begins so.
+        // No generated name starts with these letters.
         let target = (0..length).map(|_| b'A' + self.random.below(26) as u8).collect();
         Some(Operation::Symlink { target, path: self.vacant(model)? })
     }
 
     pub(super) fn link(&mut self, model: &Model) -> Option<Operation> {
-        let from = self.existing(model, Want::Anything)?;
+        let from = self.existing(model, WantedNode::Anything)?;
         Some(Operation::Link { from, to: self.vacant(model)? })
     }
 
     pub(super) fn unlink(&mut self, model: &Model) -> Option<Operation> {
         let path = match self.chance(12) {
             true => self.vacant(model)?,
-            false => self.existing(model, Want::Anything)?,
+            false => self.existing(model, WantedNode::Anything)?,
         };
         Some(Operation::Unlink { path })
     }
 
     pub(super) fn remove_directory(&mut self, model: &Model) -> Option<Operation> {
-        let want = if self.chance(10) { Want::Anything } else { Want::Directory };
+        let want = if self.chance(10) { WantedNode::Anything } else { WantedNode::Directory };
         let path = self.existing(model, want)?;
-        // The root stands for a folder that others may have made.
+        // The root corresponds to a folder that the test may need.
         (!path.is_empty()).then_some(Operation::RemoveDirectory { path })
     }
 
@@ -78,16 +78,16 @@ impl Generator {
             RenameMode::Exchange,
             RenameMode::Whiteout,
         ];
-        let from = self.existing(model, Want::Anything)?;
+        let from = self.existing(model, WantedNode::Anything)?;
         let to = match self.chance(2) {
             true => self.vacant(model)?,
-            false => self.existing(model, Want::Anything)?,
+            false => self.existing(model, WantedNode::Anything)?,
         };
         Some(Operation::Rename { from, to, mode: self.choose(&modes)? })
     }
 
     pub(super) fn make_temporary(&mut self, model: &Model) -> Option<Operation> {
-        let folder = self.existing(model, Want::Directory)?;
+        let folder = self.existing(model, WantedNode::Directory)?;
         let slot = self.random.below(SLOTS as u64) as usize;
         Some(Operation::MakeTemporary { slot, folder, mode: self.mode() })
     }
@@ -96,17 +96,17 @@ impl Generator {
         let slot = self.random.below(SLOTS as u64) as usize;
         let path = self.vacant(model)?;
         let node = model.node(model.slot(slot)?).ok()?;
-        // A file that has lost its last name stays without.
+        // A file that has lost its last name stays without one.
         let is_lost = node.links == 0 && !node.is_linkable;
         (!is_lost || self.chance(4)).then_some(Operation::LinkSlot { slot, path })
     }
 
     pub(super) fn list(&mut self, model: &Model) -> Option<Operation> {
-        Some(Operation::List { path: self.existing(model, Want::Directory)? })
+        Some(Operation::List { path: self.existing(model, WantedNode::Directory)? })
     }
 
     pub(super) fn set_attribute(&mut self, model: &Model) -> Option<Operation> {
-        let path = self.existing(model, Want::Anything)?;
+        let path = self.existing(model, WantedNode::Anything)?;
         let length = match self.random.below(12) {
             0 => self.random.below(65537),
             1 => 2000 + self.random.below(6000),
@@ -124,7 +124,7 @@ impl Generator {
     }
 
     pub(super) fn remove_attribute(&mut self, model: &Model) -> Option<Operation> {
-        let path = self.existing(model, Want::Anything)?;
+        let path = self.existing(model, WantedNode::Anything)?;
         let node = model.node(model.lookup(&path).ok()?).ok()?;
         let index = self.random.below(node.attributes.len() as u64) as usize;
         let name = match node.attributes.keys().nth(index) {
@@ -144,9 +144,10 @@ impl Generator {
         Some(format!("{namespace}{number}{rest}"))
     }
 
-    /// A path to something that is no link: links have no mode and cannot be opened.
+    /// Returns a path to a node other than a symbolic link. Links have no mode and cannot be
+    /// opened.
     fn no_link(&mut self, model: &Model) -> Option<String> {
-        let path = self.existing(model, Want::Anything)?;
+        let path = self.existing(model, WantedNode::Anything)?;
         let node = model.node(model.lookup(&path).ok()?).ok()?;
         (!matches!(node.body, Body::Symlink(_))).then_some(path)
     }
@@ -156,13 +157,13 @@ impl Generator {
     }
 
     pub(super) fn change_owner(&mut self, model: &Model) -> Option<Operation> {
-        let path = self.existing(model, Want::Anything)?;
+        let path = self.existing(model, WantedNode::Anything)?;
         let (uid, gid) = (self.random.below(70_000) as u32, self.random.below(70_000) as u32);
         Some(Operation::ChangeOwner { path, uid, gid })
     }
 
     pub(super) fn set_times(&mut self, model: &Model) -> Option<Operation> {
-        let path = self.existing(model, Want::Anything)?;
+        let path = self.existing(model, WantedNode::Anything)?;
         let mut time = || Time {
             seconds: self.random.below(1 << 31) as i64 - (1 << 30),
             nanoseconds: self.random.below(1_000_000_000) as u32,
@@ -178,7 +179,7 @@ impl Generator {
     pub(super) fn sync(&mut self, model: &Model) -> Option<Operation> {
         let durable = match self.random.below(6) {
             0 => Durable::Volume,
-            1 => Durable::Directory(self.existing(model, Want::Directory)?),
+            1 => Durable::Directory(self.existing(model, WantedNode::Directory)?),
             2 => Durable::Contents(self.target(model)?),
             _ => Durable::File(self.target(model)?),
         };

@@ -1,8 +1,8 @@
 //! Flags and hints.
 
-use super::{Generator, Want};
+use super::{Generator, WantedNode};
 use crate::ioctl::FileFlags;
-use crate::model::operation::{Operation, SLOTS, Settings};
+use crate::model::operation::{NodeSettings, Operation, SLOTS};
 use crate::model::{Body, Model, Node};
 
 /// Flags that any file may have.
@@ -18,14 +18,14 @@ const FLAGS: [FileFlags; 7] = [
 
 impl Generator {
     pub(super) fn set_flags(&mut self, model: &Model) -> Option<Operation> {
-        let path = self.existing(model, Want::Openable)?;
+        let path = self.existing(model, WantedNode::Openable)?;
         let id = model.lookup(&path).ok()?;
         let node = model.node(id).ok()?;
         if matches!(node.body, Body::Symlink(_)) {
             return None;
         }
-        let mut settings = Settings { flags: self.choose(&FLAGS)?, ..Settings::default() };
-        // What a flag forbids, an open file still may; and what is fixed is freed soon again.
+        let mut settings = NodeSettings { flags: self.choose(&FLAGS)?, ..NodeSettings::default() };
+        // An open file ignores new flags, and a fixed file must soon be changeable again.
         let is_open = (0..SLOTS).any(|slot| model.slot(slot) == Some(id));
         if is_open || node.is_fixed() {
             settings.flags = FileFlags::empty();
@@ -36,14 +36,15 @@ impl Generator {
         if node.is_directory() {
             self.directory_settings(model, &mut settings);
         }
-        // No volume has a realtime device: directories may speak of one, and files may not.
+        // No volume has a realtime device. Directories may have the inherit flag, and files may not
+        // have the flag.
         if self.chance(10) {
             settings.flags |= FileFlags::REALTIME_INHERIT;
         }
         if self.chance(40) {
             settings.flags |= FileFlags::REALTIME;
         }
-        // Volumes that share no blocks refuse it, unless it is none.
+        // Volumes without reflink refuse the flag, unless the hint is 0.
         if self.chance(6) {
             settings.flags |= FileFlags::COW_EXTENT_SIZE;
             settings.cow_extent_size = self.hint(model, 20);
@@ -60,15 +61,15 @@ impl Generator {
         Some(Operation::SetFlags { path, settings })
     }
 
-    /// A hint in whole blocks, but for a few.
+    /// Returns a hint, in most cases of whole blocks.
     fn hint(&mut self, model: &Model, blocks: u64) -> u32 {
         let hint = self.random.below(blocks) * model.features().block_bytes;
         if self.chance(15) { hint as u32 + 1 } else { hint as u32 }
     }
 
-    fn file_hint(&mut self, model: &Model, node: &Node, settings: &mut Settings) {
+    fn file_hint(&mut self, model: &Model, node: &Node, settings: &mut NodeSettings) {
         let flag = FileFlags::EXTENT_SIZE;
-        // A file with extents keeps the hint that it has; what lost its contents may have none.
+        // A file with extents keeps its hint. A file that lost its contents may have none.
         let has_extents = node.contents().is_some_and(|bytes| bytes.sectors().next().is_some());
         let may_change = if has_extents { self.chance(20) } else { !node.has_space };
         if may_change && self.chance(2) {
@@ -80,7 +81,7 @@ impl Generator {
         }
     }
 
-    fn directory_settings(&mut self, model: &Model, settings: &mut Settings) {
+    fn directory_settings(&mut self, model: &Model, settings: &mut NodeSettings) {
         if self.chance(6) {
             settings.flags |= FileFlags::PROJECT_INHERIT;
         }

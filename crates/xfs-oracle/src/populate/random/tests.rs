@@ -1,7 +1,7 @@
 use super::Random;
 
 #[test]
-fn a_seed_repeats_itself() {
+fn seed_repeats_its_numbers() {
     let bytes = |seed, length| Random::new(seed).bytes(length);
     assert_eq!(bytes(7, 100), bytes(7, 100));
     assert_ne!(bytes(7, 100), bytes(8, 100));

@@ -1,96 +1,101 @@
-//! What a thread did to files of its own, and what of it must be there after a cut.
+//! The operations of a thread on files of its own, and their required state after a cut.
 //!
-//! # What is judged
+//! # Rules
 //!
-//! - **I1** The names of a thread's files are those after one of its steps, the same step for all: a file
-//!   that was renamed has one of its names, and no step is there without those before.
-//! - **I2** That step is no older than any sync promised that returned before the cut, and no newer than
-//!   what had begun by then.
+//! - **I1** The names of a thread's files are those after one of its steps, the same step for all.
+//!   A renamed file has one of its names, and no step is present without those before it.
+//! - **I2** That step is no older than any sync promised that returned before the cut, and no newer
+//!   than the steps that had begun by then.
 //! - **I3** A file whose contents a sync covered has them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustix::fs::FileType;
 use xfs_oracle::model::pattern;
-use xfs_oracle::{Contents, Entry, Node, Tree};
+use xfs_oracle::{Contents, DirectoryEntry, InodeView, Tree};
 
-/// Who owns a file says which one it is: that is so from the moment when it is made.
-pub(super) type Identity = u32;
+/// The owner of a file identifies it. The owner is set when the file is created.
+pub(super) type FileIdentity = u32;
 
-/// Files of one thread; more than it makes.
+/// Size of a thread's range of identities, larger than the number of its files.
 const FILES: u32 = 1 << 20;
 
-/// Names by file; a file without any is gone.
-type Names = BTreeMap<Identity, BTreeSet<String>>;
+/// Names by file. A removed file has none.
+type FileNames = BTreeMap<FileIdentity, BTreeSet<String>>;
 
-/// What a thread has done.
+/// The record of a thread.
 #[derive(Debug)]
-pub(super) struct Life {
-    /// That of the thread, which begins the identities of its files.
-    first: Identity,
-    pub(super) steps: Vec<Step>,
-    promises: Vec<Promise>,
+pub(super) struct ThreadLife {
+    /// The first identity of the thread's files.
+    first: FileIdentity,
+    pub(super) steps: Vec<ThreadStep>,
+    promises: Vec<FsyncPromise>,
 }
 
 /// One change.
 #[derive(Debug)]
-pub(super) struct Step {
-    /// Where the device was when it began.
+pub(super) struct ThreadStep {
+    /// Position of the device when it began.
     pub(super) began: usize,
-    /// When it had returned.
+    /// Time after its return.
     pub(super) returned: u64,
-    /// All paths that these files have then.
-    pub(super) changes: Vec<(Identity, Vec<String>)>,
+    /// All paths of the affected files afterwards.
+    pub(super) changes: Vec<(FileIdentity, Vec<String>)>,
     /// The file that it wrote.
-    pub(super) written: Option<Identity>,
+    pub(super) written: Option<FileIdentity>,
 }
 
 /// An fsync of a file that had been written.
 #[derive(Debug)]
-struct Promise {
-    file: Identity,
-    /// How many steps it covers.
+struct FsyncPromise {
+    file: FileIdentity,
+    /// Number of covered steps.
     steps: usize,
-    /// Where the device was when it returned.
+    /// Position of the device when it returned.
     position: usize,
 }
 
 /// A sync of the volume.
 #[derive(Debug)]
-pub(super) struct Sync {
-    /// When it was called: what had returned before is covered.
+pub(super) struct VolumeSync {
+    /// Time of the call. Steps that had returned before are covered.
     pub(super) began: u64,
-    /// Where the device was when it returned.
+    /// Position of the device when it returned.
     pub(super) position: usize,
 }
 
-/// Bytes of a file.
-pub(super) fn length_bytes(file: Identity) -> u64 {
+/// Returns the length of a file.
+pub(super) fn length_bytes(file: FileIdentity) -> u64 {
     const MOST: u64 = 9000;
     u64::from(file) * 977 % MOST + 1
 }
 
-impl Life {
+impl ThreadLife {
     pub(super) fn new(thread: u64) -> Self {
-        // Shared files belong to others.
+        // Shared files have other owners.
         let first = (thread as u32 + 1) * FILES;
         Self { first, steps: Vec::new(), promises: Vec::new() }
     }
 
-    /// That of the thread's n-th file.
-    pub(super) fn identity(&self, number: u32) -> Identity {
+    /// Returns the identity of the thread's n-th file.
+    pub(super) fn identity(&self, number: u32) -> FileIdentity {
         self.first + number
     }
 
-    /// Notes an fsync of a file that has just returned: its names are no older than its last step.
-    pub(super) fn promise(&mut self, file: Identity, position: usize) {
-        let changes = |step: &Step| step.changes.iter().any(|(changed, _)| *changed == file);
+    /// Records an fsync that has just returned: the file's names are no older than its last step.
+    pub(super) fn promise(&mut self, file: FileIdentity, position: usize) {
+        let changes = |step: &ThreadStep| step.changes.iter().any(|(changed, _)| *changed == file);
         let steps = self.steps.iter().rposition(changes).map_or(0, |last| last + 1);
-        self.promises.push(Promise { file, steps, position });
+        self.promises.push(FsyncPromise { file, steps, position });
     }
 
-    /// Judges what recovery gave after a cut at a position of the device.
-    pub(super) fn judge(&self, tree: &Tree, point: usize, syncs: &[Sync]) -> Result<(), String> {
+    /// Judges the recovered volume after a cut at a position of the device.
+    pub(super) fn judge(
+        &self,
+        tree: &Tree,
+        point: usize,
+        syncs: &[VolumeSync],
+    ) -> Result<(), String> {
         let synced = syncs.iter().filter(|sync| sync.position <= point);
         let synced = synced.map(|sync| sync.began).max().unwrap_or(0);
         let synced = self.steps.iter().take_while(|step| step.returned < synced).count();
@@ -100,40 +105,40 @@ impl Life {
         self.check_names(&self.shown(tree)?, (floor, begun))?;
         let covered = self.steps.iter().take(synced).filter_map(|step| step.written);
         let covered: BTreeSet<_> = covered.chain(promises().map(|p| p.file)).collect();
-        let is_covered = |node: &&Node| covered.contains(&node.uid);
+        let is_covered = |node: &&InodeView| covered.contains(&node.uid);
         tree.nodes.values().filter(is_covered).try_for_each(check_contents)
     }
 
-    /// The names of the thread's files in a tree.
-    fn shown(&self, tree: &Tree) -> Result<Names, String> {
-        let mut shown = Names::new();
-        let is_own = |node: &&Node| (self.first..self.first + FILES).contains(&node.uid);
+    /// Returns the names of the thread's files in a tree.
+    fn shown(&self, tree: &Tree) -> Result<FileNames, String> {
+        let mut shown = FileNames::new();
+        let is_own = |node: &&InodeView| (self.first..self.first + FILES).contains(&node.uid);
         for node in tree.nodes.values().filter(is_own) {
             let paths = node.paths.iter().map(|path| String::from_utf8_lossy(path).into_owned());
             if shown.insert(node.uid, paths.collect()).is_some() {
-                return Err(format!("file {} of a thread is there twice", node.uid));
+                return Err(format!("file {} of a thread exists twice", node.uid));
             }
         }
         Ok(shown)
     }
 
-    fn check_names(&self, shown: &Names, (floor, begun): (usize, usize)) -> Result<(), String> {
-        let states: Vec<Names> = self.states().take(begun + 1).collect();
+    fn check_names(&self, shown: &FileNames, (floor, begun): (usize, usize)) -> Result<(), String> {
+        let states: Vec<FileNames> = self.states().take(begun + 1).collect();
         let allowed = || states.iter().skip(floor);
         if allowed().any(|names| names == shown) {
             return Ok(());
         }
         if let Some(older) = states.iter().rposition(|names| names == shown) {
-            return Err(format!("a thread's step {older} is there, but step {floor} was promised"));
+            return Err(format!("found step {older} of a thread, but step {floor} was promised"));
         }
         let closest = allowed().map(|names| differences(names, shown));
         let closest = closest.min_by_key(Vec::len).unwrap_or_default().join("; ");
-        Err(format!("no step of a thread from {floor} to {begun} is there; the closest: {closest}"))
+        Err(format!("found no step of a thread from {floor} to {begun}; the closest: {closest}"))
     }
 
-    /// The names before the first step, after it, after the next one and so on.
-    fn states(&self) -> impl Iterator<Item = Names> {
-        let mut names = Names::new();
+    /// Returns the names before the first step, after it, after the next one and so on.
+    fn states(&self) -> impl Iterator<Item = FileNames> {
+        let mut names = FileNames::new();
         let after = self.steps.iter().map(move |step| {
             for (file, paths) in &step.changes {
                 match paths.as_slice() {
@@ -143,15 +148,15 @@ impl Life {
             }
             names.clone()
         });
-        std::iter::once(Names::new()).chain(after)
+        std::iter::once(FileNames::new()).chain(after)
     }
 }
 
-/// Whether each inode of a tree has as many links as it has names, and a directory as many as its
-/// subdirectories give it.
+/// Checks the link counts of a tree: each inode must have as many links as names, and a directory
+/// also one per subdirectory.
 pub(super) fn check_links(tree: &Tree) -> Result<(), String> {
     for (number, node) in &tree.nodes {
-        let is_folder = |entry: &&Entry| entry.kind == FileType::Directory;
+        let is_folder = |entry: &&DirectoryEntry| entry.kind == FileType::Directory;
         let expected = match FileType::from_raw_mode(node.mode) {
             FileType::Directory => 2 + node.entries.values().filter(is_folder).count(),
             _ => node.paths.len(),
@@ -159,22 +164,25 @@ pub(super) fn check_links(tree: &Tree) -> Result<(), String> {
         if node.links as usize != expected {
             let paths: Vec<_> =
                 node.paths.iter().map(|path| path.escape_ascii().to_string()).collect();
-            return Err(format!("inode {number}, {paths:?}: {} links, not {expected}", node.links));
+            return Err(format!(
+                "inode {number}, {paths:?}: {} links, expected {expected}",
+                node.links
+            ));
         }
     }
     Ok(())
 }
 
-fn differences(expected: &Names, shown: &Names) -> Vec<String> {
+fn differences(expected: &FileNames, shown: &FileNames) -> Vec<String> {
     let files: BTreeSet<_> = expected.keys().chain(shown.keys()).collect();
     let differ = files.into_iter().filter(|file| expected.get(file) != shown.get(file));
-    let tell = |file: &Identity| {
-        format!("file {file} has {:?}, not {:?}", shown.get(file), expected.get(file))
+    let tell = |file: &FileIdentity| {
+        format!("file {file} has {:?}, expected {:?}", shown.get(file), expected.get(file))
     };
     differ.map(tell).collect()
 }
 
-fn check_contents(node: &Node) -> Result<(), String> {
+fn check_contents(node: &InodeView) -> Result<(), String> {
     let bytes = pattern(node.uid.into(), 0, length_bytes(node.uid) as usize);
     let mut expected = Contents { ranges: vec![(0, bytes.len() as u64)], ..Contents::default() };
     expected.update(0, &bytes);
@@ -182,5 +190,5 @@ fn check_contents(node: &Node) -> Result<(), String> {
         return Ok(());
     }
     let path = node.paths.first().map(|path| path.escape_ascii().to_string()).unwrap_or_default();
-    Err(format!("/{path} was made durable, and has lost its contents: {:?}", node.contents))
+    Err(format!("/{path} was made durable, but lost its contents: {:?}", node.contents))
 }

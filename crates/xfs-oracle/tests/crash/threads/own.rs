@@ -1,47 +1,47 @@
-//! What a thread does to files that no other one touches, in directories that all share.
+//! A thread's operations on its own files, in shared directories.
 
 use std::collections::BTreeMap;
 
 use ferroxfs::{Creation, NewKind};
 use xfs_oracle::Subject;
-use xfs_oracle::model::{Durable, Operation, RenameMode, Target};
+use xfs_oracle::model::{Durable, FileTarget, Operation, RenameMode};
 use xfs_testkit::Prng;
 
-use super::Stage;
-use super::life::{Identity, Life, Step, length_bytes};
+use super::SharedVolume;
+use super::life::{FileIdentity, ThreadLife, ThreadStep, length_bytes};
 use super::shared::{folder, is_narrow, wide_folder, within};
 use crate::library::Library;
 
-/// So many go from name to name: few, so that those directories stay narrow which shall.
+/// The most files that change their names: few, so that the narrow directories stay narrow.
 const MOST_MOVING: usize = 3;
-/// Long names take directories out of their inodes.
+/// Length of long names, which move directories out of their inodes.
 const LONG_NAME_BYTES: usize = 150;
 
 /// A thread, and its files.
-pub(super) struct Owner<'a> {
-    stage: &'a Stage,
+pub(super) struct OwnFiles<'a> {
+    stage: &'a SharedVolume,
     thread: u64,
     subject: Library,
-    life: Life,
-    /// The paths of those files that go from name to name; the others are left alone.
-    moving: BTreeMap<Identity, Vec<String>>,
+    life: ThreadLife,
+    /// The paths of the files that change their names. The others stay unchanged.
+    moving: BTreeMap<FileIdentity, Vec<String>>,
     files: u32,
-    /// So that no name comes back.
+    /// Counter that keeps names from being reused.
     names: u32,
 }
 
-impl<'a> Owner<'a> {
-    pub(super) fn new(stage: &'a Stage, thread: u64) -> Self {
+impl<'a> OwnFiles<'a> {
+    pub(super) fn new(stage: &'a SharedVolume, thread: u64) -> Self {
         let subject = Library::new(stage.volume.clone());
-        let life = Life::new(thread);
+        let life = ThreadLife::new(thread);
         Self { stage, thread, subject, life, moving: BTreeMap::new(), files: 0, names: 0 }
     }
 
-    pub(super) fn into_life(self) -> Life {
+    pub(super) fn into_life(self) -> ThreadLife {
         self.life
     }
 
-    /// Does one thing to one file, or to two.
+    /// Performs one operation on one or two files.
     pub(super) fn step(&mut self, prng: &mut Prng) -> Result<(), String> {
         let (one, other) = (self.any(prng), self.any(prng));
         match (prng.within(0..10), one, other) {
@@ -55,16 +55,16 @@ impl<'a> Owner<'a> {
         }
     }
 
-    fn any(&self, prng: &mut Prng) -> Option<Identity> {
+    fn any(&self, prng: &mut Prng) -> Option<FileIdentity> {
         self.moving.keys().nth(prng.within(0..self.moving.len())).copied()
     }
 
-    fn path(&self, file: Identity) -> String {
+    fn path(&self, file: FileIdentity) -> String {
         let paths = self.moving.get(&file);
         paths.and_then(|paths| paths.first()).cloned().unwrap_or_default()
     }
 
-    /// A path in a folder that nobody has had.
+    /// Returns an unused path in a folder.
     fn vacant(&mut self, folder: &str) -> String {
         self.names += 1;
         let is_long = self.names.is_multiple_of(3) && !is_narrow(folder);
@@ -72,15 +72,15 @@ impl<'a> Owner<'a> {
         within(folder, &format!("{}-{}{tail}", self.thread, self.names))
     }
 
-    /// Performs what leaves these files under these paths.
+    /// Performs an operation that leaves these files under these paths.
     fn perform(
         &mut self,
         operation: &Operation,
-        changes: Vec<(Identity, Vec<String>)>,
+        changes: Vec<(FileIdentity, Vec<String>)>,
     ) -> Result<(), String> {
         let began = self.stage.device.position();
         let answer = self.subject.perform(operation);
-        answer.map_err(|errno| format!("a thread's own {operation:?} gave {errno}"))?;
+        answer.map_err(|errno| format!("{operation:?} on a thread's own file failed: {errno}"))?;
         for (file, paths) in &changes {
             if paths.is_empty() {
                 self.moving.remove(file);
@@ -88,11 +88,16 @@ impl<'a> Owner<'a> {
                 known.clone_from(paths);
             }
         }
-        self.life.steps.push(Step { began, returned: self.stage.tick(), changes, written: None });
+        self.life.steps.push(ThreadStep {
+            began,
+            returned: self.stage.tick(),
+            changes,
+            written: None,
+        });
         Ok(())
     }
 
-    /// Makes a file and writes it. Some are made durable then, and left alone.
+    /// Creates and writes a file. Some files are then made durable and stay unchanged.
     fn make(&mut self, prng: &mut Prng) -> Result<(), String> {
         self.files += 1;
         let file = self.life.identity(self.files);
@@ -103,12 +108,12 @@ impl<'a> Owner<'a> {
         let creation = Creation { mode: 0o600, uid: file, gid: 0, umask: 0 };
         let folder = self.stage.volume.lookup(format!("/{folder}"));
         let made = folder.and_then(|folder| folder.create(name, &NewKind::Regular, &creation));
-        made.map_err(|error| format!("a thread's own {path}: {error}"))?;
+        made.map_err(|error| format!("a thread's own file {path}: {error}"))?;
         let (returned, changes) = (self.stage.tick(), vec![(file, vec![path.clone()])]);
-        self.life.steps.push(Step { began, returned, changes, written: None });
+        self.life.steps.push(ThreadStep { began, returned, changes, written: None });
         let number = u64::from(file);
         let write = Operation::Write {
-            file: Target::Path(path.clone()),
+            file: FileTarget::Path(path.clone()),
             offset: 0,
             length: length_bytes(file),
             number,
@@ -121,11 +126,11 @@ impl<'a> Owner<'a> {
             self.moving.insert(file, vec![path]);
             return Ok(());
         }
-        // What is not synced here is durable with the next sync of the volume.
+        // Other files become durable with the next sync of the volume.
         if prng.within(0..8) == 0 { self.fsync_at(path, file) } else { Ok(()) }
     }
 
-    fn rename(&mut self, prng: &mut Prng, file: Identity) -> Result<(), String> {
+    fn rename(&mut self, prng: &mut Prng, file: FileIdentity) -> Result<(), String> {
         let mut paths = self.moving.get(&file).cloned().unwrap_or_default();
         let (from, to) = (self.path(file), self.vacant(folder(prng)));
         if let Some(first) = paths.first_mut() {
@@ -135,8 +140,8 @@ impl<'a> Owner<'a> {
         self.perform(&Operation::Rename { from, to, mode }, vec![(file, paths)])
     }
 
-    /// Gives one file a name of the other, which loses it.
-    fn replace(&mut self, file: Identity, other: Identity) -> Result<(), String> {
+    /// Renames one file to a name of the other, which loses it.
+    fn replace(&mut self, file: FileIdentity, other: FileIdentity) -> Result<(), String> {
         let (from, to) = (self.path(file), self.path(other));
         let mut changes = Vec::new();
         for (file, gone) in [(file, &from), (other, &to)] {
@@ -150,8 +155,8 @@ impl<'a> Owner<'a> {
         self.perform(&Operation::Rename { from, to, mode: RenameMode::Replace }, changes)
     }
 
-    /// Two files exchange a name.
-    fn exchange(&mut self, one: Identity, other: Identity) -> Result<(), String> {
+    /// Exchanges a name of two files.
+    fn exchange(&mut self, one: FileIdentity, other: FileIdentity) -> Result<(), String> {
         let (from, to) = (self.path(one), self.path(other));
         let changes = [(one, &to), (other, &from)].map(|(file, name)| {
             let mut paths = self.moving.get(&file).cloned().unwrap_or_default();
@@ -164,28 +169,28 @@ impl<'a> Owner<'a> {
         self.perform(&Operation::Rename { from, to, mode: RenameMode::Exchange }, changes)
     }
 
-    fn link(&mut self, prng: &mut Prng, file: Identity) -> Result<(), String> {
+    fn link(&mut self, prng: &mut Prng, file: FileIdentity) -> Result<(), String> {
         let (from, to) = (self.path(file), self.vacant(folder(prng)));
         let mut paths = self.moving.get(&file).cloned().unwrap_or_default();
         paths.push(to.clone());
         self.perform(&Operation::Link { from, to }, vec![(file, paths)])
     }
 
-    fn unlink(&mut self, file: Identity) -> Result<(), String> {
+    fn unlink(&mut self, file: FileIdentity) -> Result<(), String> {
         let path = self.path(file);
         let mut paths = self.moving.get(&file).cloned().unwrap_or_default();
         paths.retain(|other| *other != path);
         self.perform(&Operation::Unlink { path }, vec![(file, paths)])
     }
 
-    fn fsync(&mut self, file: Identity) -> Result<(), String> {
+    fn fsync(&mut self, file: FileIdentity) -> Result<(), String> {
         self.fsync_at(self.path(file), file)
     }
 
-    fn fsync_at(&mut self, path: String, file: Identity) -> Result<(), String> {
-        let sync = Operation::Sync(Durable::File(Target::Path(path)));
+    fn fsync_at(&mut self, path: String, file: FileIdentity) -> Result<(), String> {
+        let sync = Operation::Sync(Durable::File(FileTarget::Path(path)));
         let answer = self.subject.perform(&sync);
-        answer.map_err(|errno| format!("a thread's own {sync:?} gave {errno}"))?;
+        answer.map_err(|errno| format!("{sync:?} of a thread's own file failed: {errno}"))?;
         self.life.promise(file, self.stage.device.position());
         Ok(())
     }

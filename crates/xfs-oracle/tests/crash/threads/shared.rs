@@ -1,28 +1,28 @@
-//! What threads do to the names that all of them use.
+//! The threads' operations on shared names.
 //!
-//! There are few names, so that threads meet. Most operations fail now and then, because another thread
-//! was there first: that is no matter.
+//! There are few names, so that threads meet. Most operations fail sometimes because another thread
+//! was faster, which does not matter.
 
 use rustix::io::Errno;
 use xfs_oracle::model::{
-    AllocationMode, Durable, Features, Operation, Ranges, RenameMode, SetMode, Target,
+    AllocationMode, Durable, Features, FileRanges, FileTarget, Operation, RenameMode, SetMode,
 };
 use xfs_testkit::Prng;
 
 use super::{NARROW, WIDE};
 
-/// Names in a directory.
+/// Names per directory.
 const NAMES: usize = 16;
-/// Names in a directory that mostly stands in its inode: that is one item, and holds all that is in it.
+/// Names per directory that usually stays in its inode, so that one item contains all of it.
 const NARROW_NAMES: usize = 6;
-/// Long names take directories out of their inodes.
+/// Length of long names, which move directories out of their inodes.
 const LONG_NAME_BYTES: usize = 180;
 const ATTRIBUTES: usize = 6;
 const MOST_BLOCKS: usize = 20;
 const WRITTEN_BYTES: usize = 30_000;
 const MOST_OWNERS: usize = 1000;
 
-/// Makes one operation, on whatever is there.
+/// Returns one operation on an arbitrary path.
 pub(super) fn operation(prng: &mut Prng, features: Features) -> Operation {
     match prng.within(0..12) {
         0..8 => on_names(prng),
@@ -31,7 +31,7 @@ pub(super) fn operation(prng: &mut Prng, features: Features) -> Operation {
     }
 }
 
-/// Whether no history may meet this error.
+/// Returns whether no history may meet this error.
 pub(super) fn is_fatal(errno: Errno) -> bool {
     matches!(errno, Errno::IO | Errno::UCLEAN | Errno::ROFS)
 }
@@ -63,12 +63,12 @@ fn on_names(prng: &mut Prng) -> Operation {
 fn on_contents(prng: &mut Prng, features: Features) -> Operation {
     let block = features.block_bytes;
     let blocks = |prng: &mut Prng| prng.within(0..MOST_BLOCKS) as u64 * block;
-    let file = Target::Path(path(prng));
+    let file = FileTarget::Path(path(prng));
     let (offset, length) = (blocks(prng), blocks(prng) + block);
-    let between = |prng: &mut Prng| Ranges {
-        from: Target::Path(path(prng)),
+    let between = |prng: &mut Prng| FileRanges {
+        from: FileTarget::Path(path(prng)),
         from_offset: 0,
-        to: Target::Path(path(prng)),
+        to: FileTarget::Path(path(prng)),
         to_offset: 0,
         length,
     };
@@ -113,11 +113,11 @@ fn on_settings(prng: &mut Prng) -> Operation {
             Operation::ChangeOwner { path, uid: uid as u32, gid: gid as u32 }
         }
         _ if prng.within(0..8) > 0 => Operation::List { path: folder(prng).to_owned() },
-        _ => Operation::Sync(Durable::File(Target::Path(path))),
+        _ => Operation::Sync(Durable::File(FileTarget::Path(path))),
     }
 }
 
-/// A directory that all share; one of the narrow ones half of the time.
+/// Returns a shared directory, in half of the cases a narrow one.
 pub(super) fn folder(prng: &mut Prng) -> &'static str {
     if prng.within(0..2) == 0 {
         wide_folder(prng)
@@ -126,17 +126,17 @@ pub(super) fn folder(prng: &mut Prng) -> &'static str {
     }
 }
 
-/// A directory that all share, with room for many names: the root is one.
+/// Returns a shared directory with many names. The root is one.
 pub(super) fn wide_folder(prng: &mut Prng) -> &'static str {
     WIDE.get(prng.within(0..WIDE.len() + 1)).copied().unwrap_or("")
 }
 
-/// Whether few names are to be in a directory.
+/// Returns whether a directory must have few names.
 pub(super) fn is_narrow(folder: &str) -> bool {
     NARROW.contains(&folder)
 }
 
-/// A name in a directory that all share, or in one that somebody has made there.
+/// Returns a name in a shared directory, or in one that a thread has created there.
 fn path(prng: &mut Prng) -> String {
     let folder = folder(prng);
     let mut name = || {
@@ -152,7 +152,7 @@ fn path(prng: &mut Prng) -> String {
     within(folder, &if is_deeper { format!("{above}/{name}") } else { name })
 }
 
-/// The path of a name in a folder.
+/// Returns the path of a name in a folder.
 pub(super) fn within(folder: &str, name: &str) -> String {
     let slash = if folder.is_empty() { "" } else { "/" };
     format!("{folder}{slash}{name}")

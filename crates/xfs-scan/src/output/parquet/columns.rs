@@ -13,7 +13,7 @@ use crate::{Field, Fields};
 
 /// A column of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Column {
+pub(super) enum ParquetColumn {
     Inode(Field),
     PathsBytes,
     XattrsBytes,
@@ -21,22 +21,22 @@ pub(super) enum Column {
     Orphan,
 }
 
-/// The columns for a choice of fields.
-pub(super) fn columns(fields: Fields) -> Vec<Column> {
+/// Returns the columns for a selection of fields.
+pub(super) fn columns(fields: Fields) -> Vec<ParquetColumn> {
     let mut columns = Vec::new();
     for field in fields.iter() {
-        columns.push(Column::Inode(field));
+        columns.push(ParquetColumn::Inode(field));
         match field {
-            Field::Paths => columns.extend([Column::PathsBytes, Column::Orphan]),
-            Field::Xattrs => columns.push(Column::XattrsBytes),
-            Field::Symlink => columns.push(Column::SymlinkBytes),
+            Field::Paths => columns.extend([ParquetColumn::PathsBytes, ParquetColumn::Orphan]),
+            Field::Xattrs => columns.push(ParquetColumn::XattrsBytes),
+            Field::Symlink => columns.push(ParquetColumn::SymlinkBytes),
             _ => {}
         }
     }
     columns
 }
 
-impl Column {
+impl ParquetColumn {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Inode(field) => field.name(),
@@ -69,7 +69,8 @@ impl Column {
         }
     }
 
-    /// Whether a row can be without it: times that Arrow cannot hold, and names of which there are none.
+    /// Returns whether a row can lack the value: times that Arrow cannot hold, targets, and names
+    /// that are not UTF-8.
     pub(super) fn is_nullable(self) -> bool {
         match self {
             Self::Inode(Field::Atime | Field::Mtime | Field::Ctime | Field::Btime)
@@ -82,7 +83,7 @@ impl Column {
     }
 }
 
-pub(super) fn properties(columns: &[Column], header: Header) -> WriterProperties {
+pub(super) fn properties(columns: &[ParquetColumn], header: Header) -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_2_0)
         .set_compression(Compression::UNCOMPRESSED)
@@ -97,7 +98,8 @@ pub(super) fn properties(columns: &[Column], header: Header) -> WriterProperties
     for &column in columns {
         let path = ColumnPath::from(column.name());
         builder = match column.data_type() {
-            // Least and greatest of words that repeat cost more than all else, and tell nothing.
+            // Minimum and maximum of repeated words cost more than everything else, and are
+            // useless.
             DataType::Utf8 => builder
                 .set_column_dictionary_enabled(path.clone(), true)
                 .set_column_statistics_enabled(path, EnabledStatistics::None),
@@ -109,8 +111,8 @@ pub(super) fn properties(columns: &[Column], header: Header) -> WriterProperties
                     .set_column_statistics_enabled(path, EnabledStatistics::None)
             }
             DataType::Boolean | DataType::Binary => builder,
-            // Random numbers do not get smaller.
-            _ if column == Column::Inode(Field::Generation) => builder,
+            // Random numbers do not compress.
+            _ if column == ParquetColumn::Inode(Field::Generation) => builder,
             _ => builder.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
         };
     }

@@ -1,24 +1,25 @@
 use super::{
-    Area, BOTTOM, Chart, HEIGHT, Line, Scale, TEXT_HEIGHT, TOP, WIDTH, draw, short, spread,
+    AxisScale, BOTTOM, Chart, ChartLine, HEIGHT, TEXT_HEIGHT, TOP, TextArea, WIDTH, draw, short,
+    spread,
 };
 
-fn chart(lines: Vec<Line<'static>>) -> Chart<'static> {
+fn chart(lines: Vec<ChartLine<'static>>) -> Chart<'static> {
     let places = ["1", "2", "4", "64 on 4"].map(str::to_owned).to_vec();
     Chart { title: "create", unit: "per second", places_are: "threads", places, lines }
 }
 
-fn line(name: &'static str, values: [Option<f64>; 4]) -> Line<'static> {
-    Line { name, class: "ours", values: values.to_vec() }
+fn line(name: &'static str, values: [Option<f64>; 4]) -> ChartLine<'static> {
+    ChartLine { name, class: "ours", values: values.to_vec() }
 }
 
-fn overlap(one: &Area, other: &Area) -> bool {
+fn overlap(one: &TextArea, other: &TextArea) -> bool {
     one.left < other.right
         && other.left < one.right
         && one.top < other.bottom
         && other.top < one.bottom
 }
 
-fn check_layout(lines: Vec<Line<'static>>) {
+fn check_layout(lines: Vec<ChartLine<'static>>) {
     let drawing = draw(&chart(lines));
     for (index, word) in drawing.words.iter().enumerate() {
         let inside = word.left >= 0.0 && word.top >= 0.0;
@@ -29,7 +30,7 @@ fn check_layout(lines: Vec<Line<'static>>) {
     }
 }
 
-/// The numbers behind `key="` in all elements.
+/// Returns the numbers in `key="…"` of all elements.
 fn coordinates(svg: &str, key: &str) -> Vec<f64> {
     let key = format!(" {key}=\"");
     let values = svg.split(&key).skip(1);
@@ -37,7 +38,7 @@ fn coordinates(svg: &str, key: &str) -> Vec<f64> {
 }
 
 #[test]
-fn words_lie_inside_and_apart() {
+fn chart_text_is_inside_and_does_not_overlap() {
     check_layout(Vec::new());
     check_layout(vec![line("alone", [Some(1e6), None, Some(2.0), Some(0.0)])]);
     let all_alike = ["ferroxfs", "one list of inodes", "one slot for commits", "kernel"];
@@ -52,7 +53,7 @@ fn words_lie_inside_and_apart() {
 }
 
 #[test]
-fn marks_lie_between_the_axes() {
+fn chart_marks_are_between_the_axes() {
     let drawing = draw(&chart(vec![line("a", [Some(10.0), None, Some(0.0), Some(99.9)])]));
     let (across, down) = (coordinates(&drawing.svg, "cx"), coordinates(&drawing.svg, "cy"));
     assert_eq!((across.len(), down.len()), (3, 3));
@@ -62,16 +63,16 @@ fn marks_lie_between_the_axes() {
 }
 
 #[test]
-fn a_gap_breaks_the_line() {
+fn missing_value_breaks_the_line() {
     let drawing = draw(&chart(vec![line("a", [Some(1.0), Some(2.0), None, Some(3.0)])]));
     let path = drawing.svg.split(r#"class="line" d=""#).nth(1).unwrap().split('"').next().unwrap();
     assert_eq!((path.matches('M').count(), path.matches('L').count()), (2, 1));
 }
 
 #[test]
-fn the_axis_ends_at_a_round_number() {
+fn axis_ends_at_a_round_number() {
     for (most, last) in [(1.0, "1"), (3.9, "4"), (119_000.0, "150k"), (1_010_000.0, "1.5M")] {
-        let scale = Scale::up_to(most);
+        let scale = AxisScale::up_to(most);
         let ticks: Vec<f64> = scale.ticks().collect();
         assert_eq!(short(*ticks.last().unwrap()), last);
         assert!((3..=6).contains(&ticks.len()), "{ticks:?}");
@@ -80,7 +81,7 @@ fn the_axis_ends_at_a_round_number() {
 }
 
 #[test]
-fn what_is_close_is_spread_in_order() {
+fn close_values_are_spread_in_order() {
     let placed = spread(&[50.0, 51.0, 49.0], TEXT_HEIGHT, (0.0, 300.0));
     assert!(placed[2] < placed[0] && placed[0] < placed[1]);
     assert!(placed[0] - placed[2] >= TEXT_HEIGHT);

@@ -1,14 +1,14 @@
 use super::{CANDIDATES, PLACES, SPAN_BYTES, files_at_places};
 use crate::run::fill;
-use crate::target::Target;
+use crate::target::WorkTarget;
 use crate::target::library::Library;
 use crate::variant::Variant;
 use crate::work::Work;
 use crate::{NewVolume, Store};
 
-/// The files that are opened lie where their columns say, also after they were opened.
+/// The inodes of the opened files lie where their columns say, also after the files were opened.
 #[test]
-fn inodes_lie_where_it_is_said() {
+fn inodes_lie_at_the_stated_positions() {
     let work = Work::new(1, CANDIDATES);
     let volume = NewVolume { files: CANDIDATES, groups: 4, log_bytes: 64 << 20, parents: true };
     let store = Store::in_memory(&volume).unwrap();

@@ -4,18 +4,18 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Directory, Freeing, until_there_is_memory, wait_for_freeing};
+use super::{FreeingWait, KernelDirectory, until_there_is_memory, wait_for_freeing};
 use crate::WorkloadError;
-use crate::target::Target;
-use crate::work::{Step, Work};
+use crate::target::WorkTarget;
+use crate::work::{Work, WorkStep};
 
-/// As if `path` lay on XFS.
-fn directory(path: &Path) -> Directory {
-    Directory { path: path.to_owned(), used: 0, made: Vec::new() }
+/// Returns a target for a `path` that is not on XFS.
+fn directory(path: &Path) -> KernelDirectory {
+    KernelDirectory { path: path.to_owned(), used: 0, made: Vec::new() }
 }
 
 #[test]
-fn one_that_cannot_be_removed_leaves_no_others_behind() {
+fn path_that_cannot_be_removed_does_not_keep_others() {
     let folder = tempfile::tempdir().unwrap();
     let mut directory = directory(folder.path());
     directory.prepare(&Work::new(3, 0)).unwrap();
@@ -25,7 +25,7 @@ fn one_that_cannot_be_removed_leaves_no_others_behind() {
 }
 
 #[test]
-fn who_has_no_memory_tries_again() {
+fn out_of_memory_is_retried() {
     let left = Cell::new(3);
     let attempt = || match left.replace(left.get() - 1) {
         1 => Err(ErrorKind::NotFound.into()),
@@ -36,18 +36,18 @@ fn who_has_no_memory_tries_again() {
 }
 
 #[test]
-fn a_file_of_somebody_else_is_told() {
+fn foreign_file_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let mut directory = directory(folder.path());
     let work = Work::new(1, 0);
     directory.prepare(&work).unwrap();
     fs::write(folder.path().join("thread-0/theirs"), "").unwrap();
-    let walked = directory.perform(Step::Walk, &work);
+    let walked = directory.perform(WorkStep::Walk, &work);
     assert!(matches!(walked, Err(WorkloadError::Disagreement(_))));
 }
 
 #[test]
-fn a_wait_in_vain_is_told_apart() {
+fn wait_without_progress_is_reported() {
     let patience = Duration::from_millis(5);
     let freeing = wait_for_freeing(3, patience, || Ok(4)).unwrap();
     assert!(freeing.in_vain >= patience);
@@ -55,6 +55,6 @@ fn a_wait_in_vain_is_told_apart() {
     for (last, is_certain) in [(3, true), (2, false)] {
         let mut counts = [5, 4, last].into_iter();
         let freeing = wait_for_freeing(3, Duration::MAX, || Ok(counts.next().unwrap())).unwrap();
-        assert_eq!(freeing, Freeing { in_vain: Duration::ZERO, is_certain });
+        assert_eq!(freeing, FreeingWait { in_vain: Duration::ZERO, is_certain });
     }
 }

@@ -1,39 +1,39 @@
-//! A volume of ours for each thread: what threads gain that share nothing but the machine.
+//! A volume of ours per thread: the speed of threads that share only the machine.
 //!
-//! What one volume for all threads falls short of this is the price of what they share in it; the rest of
-//! what more threads do not bring is the machine's.
+//! The difference to one volume for all threads is the cost of what they share in it. The remaining
+//! loss with more threads is due to the machine.
 
 use std::thread;
 use std::time::Instant;
 
 use super::library::Library;
-use super::{Cold, Performed, Target};
+use super::{Cold, Performed, WorkTarget};
 use crate::counted::Counted;
 use crate::digest::Digest;
 use crate::error::WorkloadError;
 use crate::parallel::join;
-use crate::work::{Step, Work};
+use crate::work::{Work, WorkStep};
 
-/// Volumes, of which each thread has one.
-pub(crate) struct Apart {
+/// One volume per thread.
+pub(crate) struct SeparateVolumes {
     volumes: Vec<Library>,
 }
 
-impl Apart {
-    /// These volumes, one for each thread.
+impl SeparateVolumes {
+    /// Creates the target from one volume per thread.
     pub(crate) const fn new(volumes: Vec<Library>) -> Self {
         Self { volumes }
     }
 
-    /// Each volume with its part of the work: what the thread of that number does.
+    /// Returns each volume with its part of the work: that of the thread with the same number.
     fn parts(&mut self, work: &Work) -> impl Iterator<Item = (&mut Library, Work)> {
-        assert_eq!(self.volumes.len(), work.threads, "each thread has a volume");
+        assert_eq!(self.volumes.len(), work.threads, "each thread must have one volume");
         let part = |thread| Work { threads: 1, first: work.first + thread, ..*work };
         self.volumes.iter_mut().zip((0..work.threads).map(part))
     }
 }
 
-impl Target for Apart {
+impl WorkTarget for SeparateVolumes {
     fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError> {
         self.parts(work).try_for_each(|(volume, part)| volume.prepare(&part))
     }
@@ -47,7 +47,7 @@ impl Target for Apart {
         Ok(Cold::Yes)
     }
 
-    fn perform(&mut self, step: Step, work: &Work) -> Result<Performed, WorkloadError> {
+    fn perform(&mut self, step: WorkStep, work: &Work) -> Result<Performed, WorkloadError> {
         let start = Instant::now();
         let performed = thread::scope(|scope| {
             let perform = |(volume, part): (_, Work)| {
@@ -66,7 +66,8 @@ impl Target for Apart {
     }
 
     fn counted(&self) -> Result<Counted, WorkloadError> {
-        let counted = self.volumes.iter().map(Target::counted).collect::<Result<Vec<_>, _>>()?;
+        let counted =
+            self.volumes.iter().map(WorkTarget::counted).collect::<Result<Vec<_>, _>>()?;
         Ok(counted.into_iter().reduce(Counted::and).unwrap_or_default())
     }
 
@@ -79,6 +80,6 @@ impl Target for Apart {
     }
 
     fn close(&mut self) -> Result<(), WorkloadError> {
-        self.volumes.iter_mut().try_for_each(Target::close)
+        self.volumes.iter_mut().try_for_each(WorkTarget::close)
     }
 }

@@ -1,23 +1,24 @@
-//! The first exchange of a connection.
+//! The handshake: the first exchange of a connection.
 //!
-//! Owns: which version is spoken, and what kernel and server agree on. Does **not** own: what the server wishes.
+//! Owns: the protocol version, and the features that kernel and server agree on. Does **not** own:
+//! the features that the server wants.
 
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
+use super::channel::request_pages;
 use super::device::Device;
-use super::line::request_pages;
 use super::reply::Reply;
 use super::request::Request;
 use super::session::MAX_WRITE_BYTES;
 use super::wire::{InitFlags, InitIn, InitOut, MAJOR, MINOR, OLDEST_MINOR, Opcode};
 use crate::MountError;
 
-/// Requests that the kernel sends ahead of anybody waiting for them: what is read ahead, mostly.
+/// Number of requests that the kernel may send without a waiting program, mostly readahead.
 const MAX_BACKGROUND: u16 = 64;
 
 /// Answers the kernel's first request.
-pub(super) fn greet(device: &Device, wishes: InitFlags) -> Result<(), MountError> {
+pub(super) fn handshake(device: &Device, wishes: InitFlags) -> Result<(), MountError> {
     let failed = |source| MountError::Failed { what: "the first exchange".to_owned(), source };
     let mut buffer = request_pages();
     loop {
@@ -29,7 +30,7 @@ pub(super) fn greet(device: &Device, wishes: InitFlags) -> Result<(), MountError
         let mut reply = Reply::default();
         reply.clear();
         if init.major > MAJOR {
-            // It asks again, in the version that we name.
+            // The kernel asks again, in the version that this answer names.
             reply.add_bytes([MAJOR, MINOR].as_bytes());
             device.send(reply.finish(request.unique(), Ok(()))).map_err(failed)?;
             continue;
@@ -66,8 +67,8 @@ pub(super) fn greet(device: &Device, wishes: InitFlags) -> Result<(), MountError
     }
 }
 
-/// How many pages of the system the largest read or write has. With more the kernel would ask for more than we
-/// answer, and take the end of that for the end of the file.
+/// Returns how many system pages the largest read or write has. With more, the kernel would ask for
+/// more than we answer, and take the end of the answer for the end of the file.
 fn most_pages(page_bytes: usize) -> u16 {
     (MAX_WRITE_BYTES as usize / page_bytes).max(1) as u16
 }

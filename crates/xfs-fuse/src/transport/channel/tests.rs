@@ -9,7 +9,7 @@ use crate::transport::session::PAGE_BYTES;
 use crate::transport::wire::{InitFlags, ReadIn};
 
 #[test]
-fn what_is_written_to_a_file_arrives_at_the_start_of_a_page() {
+fn write_data_starts_at_a_page_boundary() {
     let mut pages = request_pages();
     let length = size_of::<InHeader>() + size_of::<WriteIn>() + MAX_WRITE_BYTES as usize;
     let header = InHeader { length: length as u32, ..InHeader::new_zeroed() };
@@ -21,7 +21,7 @@ fn what_is_written_to_a_file_arrives_at_the_start_of_a_page() {
     assert_eq!(written.as_ptr().addr() % PAGE_BYTES as usize, 0);
 }
 
-/// Answers a READ by sevens, and other requests by what follows their arguments, turned round.
+/// Answers a READ with sevens, and other requests with the reversed bytes after their arguments.
 struct Mirror;
 
 impl Handler for Mirror {
@@ -43,7 +43,7 @@ impl Handler for Mirror {
     }
 }
 
-/// The header of a request, and its arguments: a READ of so many bytes where there are at most `there`.
+/// Returns the header and arguments of a READ of `size` bytes from a file that has at most `there`.
 fn message(opcode: u32, arguments: ReadIn, contents: usize) -> RingHeader {
     let mut message = RingHeader::new_zeroed();
     let length = (size_of::<InHeader>() + size_of::<ReadIn>() + contents) as u32;
@@ -59,7 +59,7 @@ fn read(size: u32, there: u64) -> RingHeader {
 }
 
 #[test]
-fn a_ring_is_answered_where_contents_lie() {
+fn ring_answer_is_written_over_the_contents() {
     let mut contents = [0; 64];
     let (header, _) = answer(&Mirror, &read(64, 64), &mut contents, &mut Reply::default()).unwrap();
     assert_eq!((header.length, header.error, header.unique), (80, 0, 9));
@@ -67,31 +67,31 @@ fn a_ring_is_answered_where_contents_lie() {
 }
 
 #[test]
-fn contents_are_read_before_the_answer_takes_their_place() {
+fn ring_contents_are_read_before_the_answer_replaces_them() {
     let mut contents = *b"abcdef..";
     let request = message(16, ReadIn::default(), 6);
-    let mut aside = Reply::default();
+    let mut separate = Reply::default();
     for expected in [b"fedcba..", b"abcdef.."] {
-        let (header, _) = answer(&Mirror, &request, &mut contents, &mut aside).unwrap();
+        let (header, _) = answer(&Mirror, &request, &mut contents, &mut separate).unwrap();
         assert_eq!((header.length, header.error), (22, 0));
         assert_eq!(&contents, expected);
     }
 }
 
 #[test]
-fn an_answer_that_does_not_fit_is_an_error() {
+fn ring_answer_that_does_not_fit_becomes_an_error() {
     let mut contents = [0; 8];
     let mut ask = |message| answer(&Mirror, &message, &mut contents, &mut Reply::default());
     let (header, _) = ask(read(100, 100)).unwrap();
     assert_eq!((header.length, header.error), (16, -Errno::IO.raw_os_error()));
-    // One that had room for more than it has fits.
+    // An answer that was given more room than it needs fits.
     let (header, _) = ask(read(100, 3)).unwrap();
     assert_eq!((header.length, header.error), (19, 0));
     assert_eq!(contents, [7, 7, 7, 0, 0, 0, 0, 0]);
 }
 
 #[test]
-fn what_is_no_request_is_not_handled() {
+fn ring_message_that_is_no_request_is_rejected() {
     for (length, contents) in [(39, 0), (1000, 0), (40, 1), (40 + 129, 0)] {
         let mut message = read(0, 0);
         let header = InHeader { length, opcode: 15, ..InHeader::default() };

@@ -1,21 +1,23 @@
-//! What a crash may leave: every state of a history, and what each sync promised.
+//! The states that a crash may leave: every state of a history, and what each sync promised.
 //!
-//! Owns: the judgement of a recovered volume. Does **not** own: devices, cuts, recovery.
+//! Owns: judging a recovered volume. Does **not** own: devices, cuts, recovery.
 //!
-//! # What is judged
+//! # Rules
 //!
-//! A history of one thread was cut at a position of its device. What recovery gives must be
+//! A history of one thread was cut at a position of its device. The recovered volume must have:
 //!
-//! - **I1** names, links, modes, owners, flags and attributes as they were after one operation of
-//!   the history, the same for all: no operation is half done, none is there without those before;
-//! - **I2** no older than any sync promised that returned before the cut, and no newer than what had
-//!   begun by then;
-//! - **I3** of each file, a size that it had since the last sync that covered it, and in each of its
-//!   sectors what one of these states had there: no byte of another file, no byte from before the sync.
+//! - **I1** names, links, modes, owners, flags and attributes as after one operation of the
+//!   history, the same one for all. No operation is half done, and none is present without those
+//!   before it.
+//! - **I2** A state no older than any sync promised that returned before the cut, and no newer than
+//!   the operations that had begun by then.
+//! - **I3** For each file, a size that it had since the last sync that covered it, and in each of
+//!   its sectors the contents of one of these states. No byte of another file, and no byte from
+//!   before the sync.
 //!
-//! Contents may be older than names: data that nobody synced is written when it suits. Operations
-//! that move contents (collapse, insert, exchange) go by steps, so after one of them a sector may be
-//! anywhere in its file.
+//! Contents may be older than names, because unsynced data is written at any time. Operations that
+//! move contents (collapse, insert, exchange) take several steps, so after one of them a sector may
+//! be anywhere in its file.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -26,54 +28,54 @@ use crate::view::Tree;
 
 /// A history with all its states.
 #[derive(Debug)]
-pub struct Chronicle {
-    /// The state after each operation; the first is that before them all.
-    states: Vec<State>,
-    promises: Vec<Promise>,
-    /// Operations that had led to the first state.
+pub struct CrashHistory {
+    /// The state after each operation. The first one precedes all operations.
+    states: Vec<HistoryState>,
+    promises: Vec<SyncPromise>,
+    /// Number of operations that led to the first state.
     earlier: u64,
 }
 
 #[derive(Debug)]
-struct State {
+struct HistoryState {
     model: Model,
-    /// Where the device was when the operation began that led here.
+    /// Position of the device when the operation that led here began.
     began: usize,
     /// The files whose contents the operation moved.
     moved: Vec<NodeId>,
 }
 
 #[derive(Debug)]
-struct Promise {
-    /// Where the device was when the sync returned.
+struct SyncPromise {
+    /// Position of the device when the sync returned.
     position: usize,
-    /// The state that names are no older than.
+    /// The oldest state that names may have.
     names: usize,
-    /// The state that the contents of these files are no older than; all files for none.
+    /// The oldest state that the contents of `file` may have, or of all files if it is `None`.
     contents: usize,
     file: Option<NodeId>,
 }
 
-impl Chronicle {
-    /// A history that begins with this state.
+impl CrashHistory {
+    /// Creates a history that starts with this state.
     pub fn new(model: Model) -> Self {
         let earlier = model.performed();
-        let states = vec![State { model, began: 0, moved: Vec::new() }];
+        let states = vec![HistoryState { model, began: 0, moved: Vec::new() }];
         Self { states, promises: Vec::new(), earlier }
     }
 
-    /// How many operations it has.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.states.len() - 1
     }
 
-    /// Whether nothing has happened.
+    /// Returns whether there are no operations.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where the device was when the operation began that last changed names before a sync promised them;
-    /// `None` if nothing promised anything that was changed.
+    /// Returns the position of the device when the operation began that last changed names before a
+    /// sync promised them. Returns `None` if no promised name was changed.
     pub fn before_promised_change(&self) -> Option<usize> {
         let promised = self.promises.iter().map(|promise| promise.names).max()?;
         let names = self.states.get(promised)?.model.paths();
@@ -81,8 +83,8 @@ impl Chronicle {
         self.states.get(before + 1).map(|state| state.began)
     }
 
-    /// Whether a device at this position can show the names of a state: some state that had begun by then
-    /// has the same.
+    /// Returns whether a device at this position can show the names of a state, because some state
+    /// that had begun by then has the same names.
     pub fn may_show(&self, state: usize, position: usize) -> bool {
         let Some(shown) = self.states.get(state) else { return false };
         let begun = self.states.iter().filter(|state| state.began <= position);
@@ -90,8 +92,8 @@ impl Chronicle {
         begun.any(|paths| paths == shown.model.paths())
     }
 
-    /// Adds an operation, with the state after it, and where the device was when it began and when
-    /// it returned.
+    /// Adds an operation, with the state after it, and the positions of the device when it began
+    /// and when it returned.
     pub fn note(
         &mut self,
         (operation, answer): (&Operation, &Answer),
@@ -101,18 +103,18 @@ impl Chronicle {
         if answer.is_ok() {
             self.note_attempt(operation, model, began);
         } else {
-            self.states.push(State { model: model.clone(), began, moved: Vec::new() });
+            self.states.push(HistoryState { model: model.clone(), began, moved: Vec::new() });
         }
         if let (Operation::Sync(durable), Ok(_)) = (operation, answer) {
             self.promise(durable, model, returned);
         }
     }
 
-    /// Adds an operation that broke off, with the state that it would have led to: it may have done that
-    /// or nothing, and it promised nothing.
+    /// Adds an operation that failed, with the state to which it would have led. It may have been
+    /// done or not, and it promised nothing.
     pub fn note_attempt(&mut self, operation: &Operation, model: &Model, began: usize) {
         let moved = moved(operation, model);
-        self.states.push(State { model: model.clone(), began, moved });
+        self.states.push(HistoryState { model: model.clone(), began, moved });
     }
 
     fn promise(&mut self, durable: &Durable, model: &Model, position: usize) {
@@ -122,28 +124,28 @@ impl Chronicle {
             changed_by.saturating_sub(self.earlier) as usize
         };
         let promise = match durable {
-            Durable::Volume => Promise { position, names: contents, contents, file: None },
+            Durable::Volume => SyncPromise { position, names: contents, contents, file: None },
             Durable::File(target) | Durable::Contents(target) => {
                 let Ok(id) = model.file(target) else { return };
-                // Data alone: its file may still lose what happened to its name.
+                // fdatasync covers only contents: the name of its file may still be lost.
                 let is_data = matches!(durable, Durable::Contents(_));
                 let names = if is_data { 0 } else { last_change(id) };
-                Promise { position, names, contents, file: Some(id) }
+                SyncPromise { position, names, contents, file: Some(id) }
             }
             Durable::Directory(path) => {
                 let Some(id) = model.paths().get(path).copied() else { return };
-                Promise { position, names: last_change(id), contents: 0, file: Some(id) }
+                SyncPromise { position, names: last_change(id), contents: 0, file: Some(id) }
             }
         };
         self.promises.push(promise);
     }
 
-    /// Judges what recovery gave after a cut at a position of the device. `contents` reads a whole
-    /// file of the recovered volume. Gives the state that the volume is in.
+    /// Judges a recovered volume after a cut at a position of the device. `contents` reads a whole
+    /// file of the recovered volume. Returns the state that the volume is in.
     ///
     /// # Errors
     ///
-    /// What is broken.
+    /// The first broken rule.
     pub fn judge(
         &self,
         tree: &Tree,
@@ -153,7 +155,7 @@ impl Chronicle {
         let kept = || self.promises.iter().filter(|promise| promise.position <= position);
         let floor = kept().map(|promise| promise.names).max().unwrap_or(0);
         let begun = self.states.iter().rposition(|state| state.began <= position).unwrap_or(0);
-        // The same names may have stood for other files at another time.
+        // At another time the same names may have referred to other files.
         let mut contradiction = None;
         for names in self.names(tree, floor, begun)? {
             match self.judge_contents((names, begun), kept, &mut contents) {
@@ -165,7 +167,7 @@ impl Chronicle {
     }
 
     /// Judges the contents of the files that have a name in a state.
-    fn judge_contents<'a, P: Iterator<Item = &'a Promise>>(
+    fn judge_contents<'a, P: Iterator<Item = &'a SyncPromise>>(
         &self,
         (names, begun): (usize, usize),
         kept: impl Fn() -> P,
@@ -174,7 +176,7 @@ impl Chronicle {
         let Some(state) = self.states.get(names) else { return Ok(()) };
         for (path, id) in state.model.paths() {
             if state.model.node(id).is_ok_and(|node| node.contents().is_some()) {
-                let covers = |promise: &&Promise| promise.file.is_none_or(|file| file == id);
+                let covers = |promise: &&SyncPromise| promise.file.is_none_or(|file| file == id);
                 let since = kept().filter(covers).map(|promise| promise.contents).max();
                 let found = contents(&path)?;
                 self.check_contents(id, &found, (since.unwrap_or(0), begun)).map_err(|what| {
@@ -186,8 +188,8 @@ impl Chronicle {
         Ok(())
     }
 
-    /// The states whose names a volume shows, the latest first; of those in which every name stands for the
-    /// same file, one.
+    /// Returns the states whose names a volume shows, the latest first. States in which every name
+    /// refers to the same file count once.
     fn names(&self, tree: &Tree, floor: usize, begun: usize) -> Result<Vec<usize>, String> {
         let states = self.states.iter().enumerate().take(begun + 1).skip(floor);
         let matches = |model: &Model| model.differences_of_names(tree).into_result();
@@ -199,7 +201,7 @@ impl Chronicle {
         }
         let older = self.states.iter().take(floor).rposition(|s| matches(&s.model).is_ok());
         if let Some(older) = older {
-            return Err(format!("state {older} is there, but state {floor} was promised"));
+            return Err(format!("found state {older}, but state {floor} was promised"));
         }
         let closest = self.states.iter().take(begun + 1).skip(floor).map(|state| {
             let differences = state.model.differences_of_names(tree);
@@ -208,7 +210,7 @@ impl Chronicle {
         let (_, closest) =
             closest.min_by_key(|(count, _)| *count).unwrap_or_else(|| (0, Differences::default()));
         let report = closest.into_result().err().unwrap_or_default();
-        Err(format!("no state from {floor} to {begun} is there; the closest has {report}"))
+        Err(format!("found no state from {floor} to {begun}; the closest has {report}"))
     }
 
     /// Checks a file against its states (I3).
@@ -219,33 +221,35 @@ impl Chronicle {
         (since, begun): (usize, usize),
     ) -> Result<(), String> {
         let states = || self.states.iter().take(begun + 1).skip(since);
-        let had = |state: &'_ State| state.model.node(id).ok().and_then(|n| n.contents().cloned());
+        let had =
+            |state: &'_ HistoryState| state.model.node(id).ok().and_then(|n| n.contents().cloned());
         let versions: Vec<Bytes> = states().filter_map(had).collect();
         let sizes = || versions.iter().map(Bytes::size);
-        // Before it was made it had none: what is there of a new file may be its name alone.
+        // Before its creation a file has no contents, so a new file may have only its name.
         let least = if versions.len() <= begun - since { 0 } else { sizes().min().unwrap_or(0) };
         let most = sizes().max().unwrap_or(0);
         if !(least..=most).contains(&found.size()) {
-            return Err(format!("{} bytes, of {least} to {most}", found.size()));
+            return Err(format!("{} bytes, expected {least} to {most}", found.size()));
         }
         let moved = states().skip(1).any(|state| state.moved.contains(&id));
         let anywhere: HashSet<&[u8]> = match moved {
             true => versions.iter().flat_map(|v| v.sectors().map(|(_, sector)| sector)).collect(),
             false => HashSet::new(),
         };
-        let known = Known { versions: &versions, anywhere, may_be_empty: moved || least == 0 };
+        let known =
+            SectorHistory { versions: &versions, anywhere, may_be_empty: moved || least == 0 };
         known.check(found)
     }
 }
 
-/// What the sectors of a file may hold.
-struct Known<'a> {
+/// The allowed contents of a file's sectors.
+struct SectorHistory<'a> {
     versions: &'a [Bytes],
     anywhere: HashSet<&'a [u8]>,
     may_be_empty: bool,
 }
 
-impl Known<'_> {
+impl SectorHistory<'_> {
     fn check(&self, found: &Bytes) -> Result<(), String> {
         let held: BTreeMap<u64, &[u8]> = found.sectors().collect();
         let expected = self.versions.iter().flat_map(|version| version.sectors());
@@ -258,7 +262,7 @@ impl Known<'_> {
                 || self.anywhere.iter().any(|known| known.starts_with(&sector))
                 || self.versions.iter().any(|version| holds(version, offset, &sector));
             if !is_known {
-                let what = if is_empty { "is empty" } else { "holds what it never held" };
+                let what = if is_empty { "is empty" } else { "has contents that it never had" };
                 let head = sector.get(..16).unwrap_or(&sector);
                 return Err(format!("the sector at {offset} {what}: {head:x?}"));
             }
@@ -267,14 +271,14 @@ impl Known<'_> {
     }
 }
 
-/// Whether a version has these bytes at an offset; past its end it has zeros.
+/// Returns whether a version has these bytes at an offset. Past its end it has zeros.
 fn holds(version: &Bytes, offset: u64, sector: &[u8]) -> bool {
     let mut bytes = version.read(offset, sector.len() as u64);
     bytes.resize(sector.len(), 0);
     bytes == sector
 }
 
-/// The files whose contents an operation moved about.
+/// Returns the files whose contents an operation moved.
 fn moved(operation: &Operation, model: &Model) -> Vec<NodeId> {
     let targets = match operation {
         Operation::Allocate {

@@ -1,7 +1,7 @@
-//! The way on which one worker gets requests and gives answers.
+//! The channel on which one worker receives requests and sends answers.
 //!
-//! Owns: how many ways there are, and the loop of a worker on each. Does **not** own: threads, and what requests
-//! mean.
+//! Owns: the number of channels, and a worker's loop on each kind. Does **not** own: threads, and
+//! the meaning of requests.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,25 +11,25 @@ use zerocopy::IntoBytes;
 
 use super::device::Device;
 use super::pages::Pages;
-use super::pipe::PipesOf;
+use super::pipe::WorkerPipes;
 use super::reply::Reply;
 use super::request::Request;
 use super::ring::{IdleRing, Ring, queues};
-use super::session::{Gate, Handler, MAX_WRITE_BYTES, Reports};
-use super::turnstile::Turnstile;
+use super::session::{Handler, HandlerSlot, MAX_WRITE_BYTES, Reports};
 use super::wire::{InHeader, Opcode, OutHeader, RingHeader, StaleInode, WriteIn};
+use super::worker_gate::WorkerGate;
 use crate::MountError;
 
-/// Room for the header and the arguments in front of what is written.
+/// Room for the header and the arguments before the data of a WRITE.
 const ARGUMENT_BYTES: usize = 4096;
 
-/// Where requests come from.
-pub(super) enum Line {
+/// The source of a worker's requests.
+pub(super) enum Channel {
     Device(Device),
     Ring(Box<Ring>),
 }
 
-/// Rings for as many workers as are wanted, but one for each queue of the kernel at least.
+/// Opens one ring per thread, and at least one per kernel queue.
 ///
 /// # Errors
 ///
@@ -40,36 +40,38 @@ pub(crate) fn rings(threads: usize) -> Result<Vec<IdleRing>, MountError> {
     (0..threads.max(queues)).map(|_| IdleRing::open().map_err(failed)).collect()
 }
 
-/// The lines of a connection, and how many of these it cannot do without, which come first.
-pub(super) fn lines(
+/// Returns the channels of a connection, and how many of them, from the first on, are
+/// indispensable.
+pub(super) fn channels(
     device: Device,
     threads: usize,
     rings: Vec<IdleRing>,
-) -> Result<(Vec<Line>, usize), MountError> {
+) -> Result<(Vec<Channel>, usize), MountError> {
     let failed = |source| MountError::Failed { what: "its descriptor".to_owned(), source };
     if rings.is_empty() {
         let mut devices = vec![device];
         while let Some(first) = devices.first().filter(|_| devices.len() < threads) {
-            // Who was given the connection may not open the device himself.
+            // A server that inherited the connection may lack the right to open the device.
             let next = first.another().or_else(|_| first.shared().map_err(failed))?;
             devices.push(next);
         }
-        return Ok((devices.into_iter().map(Line::Device).collect(), 1));
+        return Ok((devices.into_iter().map(Channel::Device).collect(), 1));
     }
     let queues = queues().map_err(failed)?;
-    let mut lines = Vec::new();
+    let mut channels = Vec::new();
     for (index, ring) in rings.into_iter().enumerate() {
         let queue = u16::try_from(index % queues).map_err(|_| failed(Errno::INVAL.into()))?;
         let ring = ring.connect(device.shared().map_err(failed)?, queue);
-        lines.push(Line::Ring(Box::new(ring)));
+        channels.push(Channel::Ring(Box::new(ring)));
     }
-    // What does not come through a ring.
-    lines.insert(0, Line::Device(device));
-    Ok((lines, queues + 1))
+    // The device serves the requests that do not come through a ring.
+    channels.insert(0, Channel::Device(device));
+    Ok((channels, queues + 1))
 }
 
-impl Line {
-    /// Makes it ready, in the thread of its worker, which enters where it works by `enter`.
+impl Channel {
+    /// Prepares the channel in its worker's thread. The worker enters its sandbox by calling
+    /// `enter`.
     pub(super) fn begin(&mut self, enter: impl FnOnce()) -> io::Result<()> {
         match self {
             Self::Device(_) => {
@@ -77,7 +79,7 @@ impl Line {
                 Ok(())
             }
             Self::Ring(ring) => {
-                // A sandbox does not let that be done.
+                // The sandbox forbids this call, so it comes first.
                 ring.enable()?;
                 enter();
                 ring.begin()
@@ -85,39 +87,39 @@ impl Line {
         }
     }
 
-    /// Serves requests until there are none any more.
+    /// Serves requests until no more come.
     pub(super) fn serve<H: Handler>(
         &mut self,
-        gate: &Gate<H>,
-        turnstile: &Turnstile,
-        pipes: PipesOf<'_>,
+        slot: &HandlerSlot<H>,
+        worker_gate: &WorkerGate,
+        pipes: WorkerPipes<'_>,
         reports: &Reports,
     ) -> io::Result<()> {
         match self {
             Self::Device(device) => {
-                let desk = Desk { device, reports };
-                serve_device(&desk, gate, turnstile, pipes)
+                let dispatcher = Dispatcher { device, reports };
+                serve_device(&dispatcher, slot, worker_gate, pipes)
             }
-            Self::Ring(ring) => serve_ring(ring, gate, reports),
+            Self::Ring(ring) => serve_ring(ring, slot, reports),
         }
     }
 }
 
-/// Room for the largest request. What is written to a file lies in it from the start of a page on.
+/// Allocates a buffer for the largest request. The data of a WRITE starts at a page boundary in it.
 pub(super) fn request_pages() -> Pages {
     let before = size_of::<InHeader>() + size_of::<WriteIn>();
     Pages::new(MAX_WRITE_BYTES as usize + ARGUMENT_BYTES, before)
 }
 
-/// Where a worker at the device gives its answers.
-struct Desk<'a> {
+/// Sends the answers of a worker that serves the device.
+struct Dispatcher<'a> {
     device: &'a Device,
     reports: &'a Reports,
 }
 
-impl Desk<'_> {
-    /// Answers a request. Whose answer the kernel does not take gets an error instead, and the mount is to
-    /// end: it may not serve as it should.
+impl Dispatcher<'_> {
+    /// Sends an answer. If the kernel rejects it, the request gets an error instead and the mount
+    /// is made to end, because it may not serve correctly any more.
     fn answer(
         &self,
         request: &Request<'_>,
@@ -126,32 +128,33 @@ impl Desk<'_> {
     ) -> io::Result<()> {
         let told = reply.notice().map_or(Ok(()), |notice| self.device.send(notice.as_bytes()));
         let sent = told.and_then(|()| self.device.send(reply.finish(request.unique(), outcome)));
-        self.reports.stale(reply.dropped());
+        self.reports.stale(reply.stale_contents());
         let Err(error) = sent else { return Ok(()) };
         self.reports.fail(error);
-        // ENOENT if the kernel has ended the request with an error of its own.
+        // ENOENT means that the kernel has already ended the request with an error of its own.
         self.device.send(reply.finish(request.unique(), Err(Errno::IO)))
     }
 }
 
-/// Until nothing is handled any more, which finds the worker when the next request comes.
+/// Serves requests until the handler is gone. The worker notices that when the next request
+/// arrives.
 fn serve_device<H: Handler>(
-    desk: &Desk<'_>,
-    gate: &Gate<H>,
-    turnstile: &Turnstile,
-    pipes: PipesOf<'_>,
+    dispatcher: &Dispatcher<'_>,
+    slot: &HandlerSlot<H>,
+    worker_gate: &WorkerGate,
+    pipes: WorkerPipes<'_>,
 ) -> io::Result<()> {
-    let device = desk.device;
+    let device = dispatcher.device;
     let mut buffer = request_pages();
     let mut reply = Reply::through_pipes(pipes, device.as_fd());
     let mut place = None;
     loop {
-        // The gate is free meanwhile.
-        place.get_or_insert_with(|| turnstile.enter());
+        // The handler slot is free while the worker waits here.
+        place.get_or_insert_with(|| worker_gate.enter());
         let Some(length) = device.receive(buffer.bytes_mut())? else { break };
         let request = buffer.bytes().get(..length).and_then(Request::decode);
         let request = request.ok_or(Errno::PROTO)?;
-        let handler = gate.lock();
+        let handler = slot.lock();
         let Some(handler) = handler.as_deref() else { break };
         let opcode = request.opcode();
         if opcode == Some(Opcode::Destroy) {
@@ -167,69 +170,73 @@ fn serve_device<H: Handler>(
         if wants_none || reply.is_sent() {
             continue;
         }
-        desk.answer(&request, &mut reply, outcome)?;
+        dispatcher.answer(&request, &mut reply, outcome)?;
     }
     Ok(())
 }
 
-fn serve_ring<H: Handler>(ring: &mut Ring, gate: &Gate<H>, reports: &Reports) -> io::Result<()> {
-    // Of requests whose contents lie where those of the answer go.
-    let mut aside = Reply::default();
+fn serve_ring<H: Handler>(
+    ring: &mut Ring,
+    slot: &HandlerSlot<H>,
+    reports: &Reports,
+) -> io::Result<()> {
+    // The answer to a request whose contents lie where the answer's contents go.
+    let mut separate = Reply::default();
     while ring.wait()? {
-        let handler = gate.lock();
+        let handler = slot.lock();
         let Some(handler) = handler.as_deref() else { break };
         let (message, contents) = ring.message().ok_or(Errno::PROTO)?;
-        let (answer, notices) = answer(handler, &message, contents, &mut aside)?;
-        if let Some(notice) = notices.before {
+        let (answer, invalidations) = answer(handler, &message, contents, &mut separate)?;
+        if let Some(notice) = invalidations.before {
             ring.device().send(notice.as_bytes())?;
         }
         ring.answer(answer)?;
-        reports.stale(notices.dropped);
+        reports.stale(invalidations.stale_contents);
     }
     Ok(())
 }
 
-/// What the kernel is told beside an answer.
-struct Notices {
+/// Notifications that accompany an answer.
+struct Invalidations {
     before: Option<StaleInode>,
-    /// Whose contents it is to drop afterwards.
-    dropped: Option<u64>,
+    /// The node whose contents the kernel must drop afterwards.
+    stale_contents: Option<u64>,
 }
 
-impl Notices {
+impl Invalidations {
     fn of(reply: &Reply<'_>) -> Self {
-        Self { before: reply.notice(), dropped: reply.dropped() }
+        Self { before: reply.notice(), stale_contents: reply.stale_contents() }
     }
 }
 
-/// Has a request handled, and its answer written where its contents lie. Comes back with the header of the answer, and
-/// what the kernel is told beside it.
+/// Handles a request and writes its answer into `contents`. Returns the header of the answer and
+/// the notifications that accompany it.
 fn answer<H: Handler>(
     handler: &H,
     message: &RingHeader,
     contents: &mut [u8],
-    aside: &mut Reply<'_>,
-) -> io::Result<(OutHeader, Notices)> {
-    aside.clear();
+    separate: &mut Reply<'_>,
+) -> io::Result<(OutHeader, Invalidations)> {
+    separate.clear();
     if message.entry.length > 0 {
         let request = Request::of_ring(message, contents).ok_or(Errno::PROTO)?;
         let unique = request.unique();
-        let outcome = handler.handle(&request, aside);
-        return Ok((put(aside, unique, outcome, contents), Notices::of(aside)));
+        let outcome = handler.handle(&request, separate);
+        return Ok((put(separate, unique, outcome, contents), Invalidations::of(separate)));
     }
     let request = Request::of_ring(message, &[]).ok_or(Errno::PROTO)?;
     let mut reply = Reply::into_room(&mut *contents);
     let outcome = handler.handle(&request, &mut reply);
-    let notices = Notices::of(&reply);
+    let invalidations = Invalidations::of(&reply);
     match reply.moved() {
         Ok(mut elsewhere) => {
-            Ok((put(&mut elsewhere, request.unique(), outcome, contents), notices))
+            Ok((put(&mut elsewhere, request.unique(), outcome, contents), invalidations))
         }
-        Err(mut there) => Ok((there.header(request.unique(), outcome), notices)),
+        Err(mut there) => Ok((there.header(request.unique(), outcome), invalidations)),
     }
 }
 
-/// Copies an answer to where the kernel takes it.
+/// Copies an answer to the memory from which the kernel takes it.
 fn put(
     reply: &mut Reply<'_>,
     unique: u64,

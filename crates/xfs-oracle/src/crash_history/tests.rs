@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 
-use super::Chronicle;
+use super::CrashHistory;
 use crate::model::{
-    Abilities, AllocationMode, Bytes, Durable, Features, Model, Operation, RenameMode, Target,
+    Abilities, AllocationMode, Bytes, Durable, Features, FileTarget, Model, Operation, RenameMode,
 };
-use crate::view::{Node, Opened, Tree};
+use crate::view::{InodeView, OpenAttributes, Tree};
 
 const FEATURES: Features =
     Features { block_bytes: 4096, inode_bytes: 512, abilities: Abilities::all() };
@@ -14,11 +14,11 @@ fn create(path: &str) -> Operation {
 }
 
 fn write(path: &str, number: u64) -> Operation {
-    Operation::Write { file: Target::Path(path.to_owned()), offset: 0, length: 4096, number }
+    Operation::Write { file: FileTarget::Path(path.to_owned()), offset: 0, length: 4096, number }
 }
 
 fn fsync(path: &str) -> Operation {
-    Operation::Sync(Durable::File(Target::Path(path.to_owned())))
+    Operation::Sync(Durable::File(FileTarget::Path(path.to_owned())))
 }
 
 fn rename(from: &str, to: &str) -> Operation {
@@ -26,28 +26,28 @@ fn rename(from: &str, to: &str) -> Operation {
 }
 
 /// Each operation takes one request of the device: state n began at n - 1 and returned at n.
-fn chronicle(history: &[Operation]) -> (Chronicle, Vec<Model>) {
+fn recorded(history: &[Operation]) -> (CrashHistory, Vec<Model>) {
     let mut model = Model::new(FEATURES);
-    let (mut chronicle, mut states) = (Chronicle::new(model.clone()), vec![model.clone()]);
+    let (mut recorded, mut states) = (CrashHistory::new(model.clone()), vec![model.clone()]);
     for (index, operation) in history.iter().enumerate() {
         let answer = model.perform(operation);
-        chronicle.note((operation, &answer), &model, (index, index + 1));
+        recorded.note((operation, &answer), &model, (index, index + 1));
         states.push(model.clone());
     }
-    (chronicle, states)
+    (recorded, states)
 }
 
-/// The volume that holds exactly a model.
+/// Returns the volume that contains exactly a model.
 fn tree(model: &Model) -> Tree {
-    let mut nodes: BTreeMap<u64, Node> = BTreeMap::new();
+    let mut nodes: BTreeMap<u64, InodeView> = BTreeMap::new();
     for (path, id) in model.paths() {
         let node = model.node(id).unwrap();
-        let found = nodes.entry(id).or_insert_with(|| Node {
+        let found = nodes.entry(id).or_insert_with(|| InodeView {
             mode: node.mode,
             links: node.links,
-            opened: Some(Opened::default()),
+            opened: Some(OpenAttributes::default()),
             size: node.contents().map_or(0, Bytes::size),
-            ..Node::default()
+            ..InodeView::default()
         });
         found.paths.push(path.into_bytes());
     }
@@ -61,13 +61,13 @@ fn check(
     (names, contents): (usize, usize),
     expected: Result<usize, &str>,
 ) {
-    let (chronicle, states) = chronicle(history);
+    let (recorded, states) = recorded(history);
     let read = |path: &str| {
         let id = states[names].paths()[path];
         let version = states[contents].node(id).ok().and_then(|node| node.contents().cloned());
         Ok(version.unwrap_or_else(|| Bytes::new(4096)))
     };
-    let found = chronicle.judge(&tree(&states[names]), position, read);
+    let found = recorded.judge(&tree(&states[names]), position, read);
     match expected {
         Ok(state) => assert_eq!(found, Ok(state)),
         Err(part) => assert!(found.as_ref().unwrap_err().contains(part), "{found:?}"),
@@ -75,7 +75,7 @@ fn check(
 }
 
 #[test]
-fn any_state_that_had_begun_may_be_there() {
+fn any_begun_state_is_accepted() {
     let history = [create("a"), create("b"), create("c")];
     for state in 0..=2 {
         check(&history, 1, (state, state), Ok(state));
@@ -84,89 +84,89 @@ fn any_state_that_had_begun_may_be_there() {
 }
 
 #[test]
-fn what_a_sync_promised_is_asked_for() {
+fn state_older_than_a_sync_is_rejected() {
     let history = [create("a"), fsync("a"), create("b")];
     check(&history, 1, (0, 0), Ok(0));
-    check(&history, 2, (0, 0), Err("state 0 is there, but state 1 was promised"));
+    check(&history, 2, (0, 0), Err("found state 0, but state 1 was promised"));
     check(&history, 2, (1, 1), Ok(2));
 }
 
 #[test]
-fn what_was_refused_is_not_promised() {
-    let file = Target::Path("a".to_owned());
+fn refused_operation_is_not_promised() {
+    let file = FileTarget::Path("a".to_owned());
     let mode = AllocationMode::Insert;
     let refused = Operation::Allocate { file, mode, offset: 4096, length: 4096 };
     let history = [create("a"), create("b"), refused, fsync("a")];
     check(&history, 4, (1, 1), Ok(1));
-    check(&history, 4, (0, 0), Err("state 0 is there, but state 1 was promised"));
+    check(&history, 4, (0, 0), Err("found state 0, but state 1 was promised"));
 }
 
 #[test]
-fn a_history_may_begin_with_a_tree() {
+fn history_may_start_with_a_tree() {
     let mut model = Model::new(FEATURES);
     for operation in [create("a"), create("b")] {
         model.perform(&operation).unwrap();
     }
-    let (before, mut chronicle) = (model.clone(), Chronicle::new(model.clone()));
+    let (before, mut recorded) = (model.clone(), CrashHistory::new(model.clone()));
     for operation in [fsync("a"), create("c")] {
         let answer = model.perform(&operation);
-        chronicle.note((&operation, &answer), &model, (0, 0));
+        recorded.note((&operation, &answer), &model, (0, 0));
     }
-    assert_eq!(chronicle.judge(&tree(&before), 0, |_| Ok(Bytes::new(4096))), Ok(1));
+    assert_eq!(recorded.judge(&tree(&before), 0, |_| Ok(Bytes::new(4096))), Ok(1));
 }
 
 #[test]
-fn an_operation_that_broke_off_may_be_there() {
+fn failed_operation_may_be_present_or_absent() {
     let mut model = Model::new(FEATURES);
-    let (before, mut chronicle) = (model.clone(), Chronicle::new(model.clone()));
+    let (before, mut recorded) = (model.clone(), CrashHistory::new(model.clone()));
     let (broken, sync) = (create("a"), Operation::Sync(Durable::Volume));
     model.perform(&broken).unwrap();
-    chronicle.note_attempt(&broken, &model, 0);
-    chronicle.note_attempt(&sync, &model, 0);
+    recorded.note_attempt(&broken, &model, 0);
+    recorded.note_attempt(&sync, &model, 0);
     for (state, tree) in [(0, tree(&before)), (2, tree(&model))] {
-        assert_eq!(chronicle.judge(&tree, 0, |_| Ok(Bytes::new(4096))), Ok(state));
+        assert_eq!(recorded.judge(&tree, 0, |_| Ok(Bytes::new(4096))), Ok(state));
     }
 }
 
-/// Two files that look alike had the name: which of them has it is told by the contents alone.
+/// Two files that look alike had the name. Only the contents show which of them has it.
 #[test]
-fn a_name_may_stand_for_the_file_that_had_it_before() {
+fn name_may_refer_to_its_earlier_file() {
     let history = [create("a"), write("a", 7), create("b"), rename("b", "a")];
     check(&history, 4, (2, 2), Ok(2));
     check(&history, 4, (4, 4), Ok(4));
     let promised = [create("a"), write("a", 7), create("b"), rename("b", "a"), fsync("a")];
-    check(&promised, 5, (2, 2), Err("4096 bytes, of 0 to 0"));
+    check(&promised, 5, (2, 2), Err("4096 bytes, expected 0 to 0"));
 }
 
 #[test]
-fn synced_contents_are_asked_for() {
+fn lost_synced_contents_are_rejected() {
     let history = [create("a"), write("a", 7), fsync("a"), write("a", 8)];
     check(&history, 1, (2, 1), Ok(2));
-    check(&history, 3, (3, 1), Err("0 bytes, of 4096 to 4096"));
+    check(&history, 3, (3, 1), Err("0 bytes, expected 4096 to 4096"));
     check(&history, 3, (3, 2), Ok(4));
     check(&history, 3, (3, 4), Ok(4));
 }
 
 #[test]
-fn contents_of_another_file_are_found() {
+fn contents_of_another_file_are_rejected() {
     let history =
         [create("a"), write("a", 7), create("b"), write("b", 8), fsync("b"), rename("a", "c")];
-    let (chronicle, states) = chronicle(&history);
+    let (recorded, states) = recorded(&history);
     let foreign = |_: &str| {
         let id = states[4].paths()["b"];
         Ok(states[4].node(id).unwrap().contents().unwrap().clone())
     };
-    let found = chronicle.judge(&tree(&states[4]), 6, foreign);
-    assert!(found.unwrap_err().contains("holds what it never held"));
+    let found = recorded.judge(&tree(&states[4]), 6, foreign);
+    assert!(found.unwrap_err().contains("has contents that it never had"));
 }
 
 #[test]
-fn half_an_operation_is_found() {
+fn half_an_operation_is_rejected() {
     let history = [create("a"), rename("a", "b")];
-    let (chronicle, states) = chronicle(&history);
-    // Neither name is there, but something else is.
+    let (recorded, states) = recorded(&history);
+    // Both names exist, which no state has.
     let mut torn = tree(&states[1]);
     torn.nodes.get_mut(&2).unwrap().paths = vec![b"a".to_vec(), b"b".to_vec()];
-    let found = chronicle.judge(&torn, 2, |_| Ok(Bytes::new(4096)));
+    let found = recorded.judge(&torn, 2, |_| Ok(Bytes::new(4096)));
     assert!(found.unwrap_err().contains("no state from 0 to 2"));
 }
