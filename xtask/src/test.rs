@@ -42,7 +42,7 @@ const COUNTING_OPERATIONS: [&str; 7] =
 
 /// What is tested under a schedule explorer.
 const MODELS: [&str; 10] =
-    ["--lib", "-p", "xfs-sync", "-p", "xfs-locks", "-p", "xfs-log", "-p", "ferroxfs", "model::"];
+    ["--lib", "-p", "xfs-sync", "-p", "xfs-locks", "-p", "xfs-log", "-p", "xfs-icache", "model::"];
 
 /// How many cases are tried where each takes long.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -352,7 +352,7 @@ impl Node {
     }
 
     /// The entry of another node, if it is of this volume.
-    fn of_this_volume<'a>(&self, other: &'a Self) -> Result<&'a crate::table::Entry> {
+    fn of_this_volume<'a>(&self, other: &'a Self) -> Result<&'a crate::kind::CachedInode> {
         let (mine, _) = self.writable()?;
         let (others, entry) = other.writable()?;
         if !std::ptr::eq(mine, others) {

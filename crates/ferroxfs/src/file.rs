@@ -20,9 +20,9 @@ use xfs_sync::{AtomicBool, Object, Ordering};
 use crate::Result;
 use crate::credentials::Capabilities;
 use crate::errno::to_io_error;
+use crate::kind::CachedInode;
 use crate::metadata::Metadata;
 use crate::node::Node;
-use crate::table::Entry;
 use crate::watch::WatchEvents;
 use crate::writing::{Acting, Parts, Writer, check_mutable};
 use contents::{Reading, Way};
@@ -114,7 +114,7 @@ pub enum LateTimes {
 impl File {
     /// The entry of the inode, and what its volume is written with, for who changes the contents. What must
     /// be given back first may need the volume to be not frozen, so that is waited for before.
-    fn changing(&self) -> Result<(Writer<'_>, &Arc<Entry>)> {
+    fn changing(&self) -> Result<(Writer<'_>, &Arc<CachedInode>)> {
         self.check_writable()?;
         let (parts, entry) = self.node.writable()?;
         Ok((parts.writer(), entry))

@@ -69,8 +69,8 @@ mod directory;
 mod errno;
 mod extents;
 mod file;
+mod kind;
 mod metadata;
-mod names;
 mod node;
 mod open;
 mod permission;
@@ -79,9 +79,6 @@ mod scratch;
 mod share;
 mod space;
 mod statistics;
-mod superblock;
-mod table;
-mod uses;
 mod volume;
 mod walk;
 mod watch;
@@ -106,8 +103,6 @@ pub use statistics::{
     InodeLookups, InodesInMemory, LogSpace, LogUse, RememberedNames, Statistics, Transactions,
     WriteBack,
 };
-pub use superblock::{CacheCounts, Which};
-pub use table::InodeIndex;
 pub use volume::{BulkPath, GrowError, InodeChunkUse, Staleness, Volume};
 pub use walk::{Walk, WalkEntry, WalkError};
 pub use watch::{Scope, Watch, WatchEvent, WatchEvents};
@@ -121,6 +116,7 @@ pub use xfs_format::inode::FileType;
 pub use xfs_format::superblock::Label;
 pub use xfs_format::timestamp::Timestamp;
 pub use xfs_format::{Corruption, Geometry, InodeNumber, Superblock, Uuid};
+pub use xfs_icache::{CacheCounts, InodeIndex, WalkFilter};
 pub use xfs_locks::{
     HeldLock, LeaseKind, LeaseMode, LockMode, LockRange, Notify, OpenMode, Opens, Owner, Wait,
     Waiter,

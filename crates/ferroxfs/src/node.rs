@@ -17,11 +17,11 @@ use crate::acl::{Acl, AclKind};
 use crate::attributes::{self, Attribute};
 use crate::credentials::{Capabilities, Credentials};
 use crate::extents::FileExtents;
+use crate::kind::CachedInode;
 use crate::metadata::Metadata;
 use crate::permission::{Access, Who};
 use crate::share::{Share, User};
 use crate::statistics::Activity;
-use crate::table::Entry;
 use crate::whereabouts::{self, Parent};
 use crate::writing::{Acting, Parts, check_not_immutable};
 use crate::{Error, ListingProgress, ReadDir, ReadDirPlus, Result, Volume};
@@ -82,7 +82,7 @@ impl Node {
     /// # Errors
     ///
     /// EROFS on a volume that is open for reading.
-    pub(crate) fn writable(&self) -> Result<(&Parts, &Arc<Entry>)> {
+    pub(crate) fn writable(&self) -> Result<(&Parts, &Arc<CachedInode>)> {
         match &self.inode {
             Source::Live(user) => Ok((self.share().parts()?, user.entry())),
             Source::Still(..) => Err(PosixError::ReadOnly.into()),
@@ -95,7 +95,7 @@ impl Node {
     /// # Errors
     ///
     /// EROFS on a volume that is open for reading.
-    pub(crate) fn acting(&self) -> Result<(Acting<'_>, &Arc<Entry>)> {
+    pub(crate) fn acting(&self) -> Result<(Acting<'_>, &Arc<CachedInode>)> {
         let (parts, entry) = self.writable()?;
         Ok((Acting::writing(parts.writer(), self.who()), entry))
     }

@@ -18,12 +18,12 @@ use xfs_dir::ParentPath;
 use xfs_format::superblock::{Access, Superblock, SuperblockCheck, SuperblockError, Unsupported};
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{Corruption, DiskAddr, Place, Structure};
+use xfs_icache::{DEFAULT_INODES, InodeIndex};
 use xfs_log::{LogDevice, LogState, RecoveryError, Replayed};
 use xfs_trans::Upkeep;
 
 use crate::Error;
 use crate::share::Core;
-use crate::table::{DEFAULT_INODES, InodeIndex};
 use crate::volume::{Staleness, Volume};
 use crate::writing::{Clock, LockCheck, Terms};
 

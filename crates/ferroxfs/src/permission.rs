@@ -16,7 +16,8 @@ use std::convert::Infallible;
 use bitflags::bitflags;
 use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::acl::AclTag;
-use xfs_format::inode::{FileType, InodeCore, InodeFlags};
+use xfs_format::inode::{InodeCore, InodeFlags};
+use xfs_icache::Rights;
 use xfs_inode::Inode;
 
 use crate::acl::{Acl, AclKind};
@@ -43,30 +44,9 @@ impl Access {
     pub(crate) const CHANGE_NAMES: Self = Self::WRITE.union(Self::EXECUTE);
 }
 
-/// What of a file says who may do what with it, apart from its list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rights {
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-    /// With the type.
-    pub(crate) mode: u16,
-}
-
-impl From<&InodeCore> for Rights {
-    fn from(core: &InodeCore) -> Self {
-        Self { uid: core.uid, gid: core.gid, mode: core.mode }
-    }
-}
-
-impl Rights {
-    fn is_directory(self) -> bool {
-        FileType::from_mode(self.mode) == Some(FileType::Directory)
-    }
-
-    /// What the class that lies so far to the left has.
-    fn class(self, shift: u16) -> Access {
-        Access::from_bits_truncate(self.mode >> shift)
-    }
+/// What the class has whose bits lie so far to the left in the mode.
+fn class(file: Rights, shift: u16) -> Access {
+    Access::from_bits_truncate(file.mode >> shift)
 }
 
 /// Who asks.
@@ -151,7 +131,7 @@ impl Credentials {
         list: impl FnOnce() -> Result<Option<Acl>, E>,
     ) -> Result<bool, E> {
         if self.uid() == file.uid {
-            return Ok(file.class(6).contains(wanted));
+            return Ok(class(file, 6).contains(wanted));
         }
         if file.mode & bits::GROUP != 0
             && let Some(list) = list()?
@@ -159,7 +139,7 @@ impl Credentials {
             return Ok(self.is_granted_by(&list, file.gid, wanted));
         }
         let shift = if self.is_in_group(file.gid) { 3 } else { 0 };
-        Ok(file.class(shift).contains(wanted))
+        Ok(class(file, shift).contains(wanted))
     }
 
     /// Whether a list grants it to somebody who is not the owner.

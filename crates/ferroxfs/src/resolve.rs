@@ -9,12 +9,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use xfs_buffer::PosixError;
+use xfs_icache::Dentry;
 
-use crate::names::Meaning;
+use crate::kind::CachedInode;
 use crate::node::Node;
 use crate::permission::{Access, Who};
 use crate::share::Share;
-use crate::table::Entry;
 use crate::{FileType, Result};
 
 /// Links that one resolution may follow, as on Linux.
@@ -112,24 +112,25 @@ pub(crate) fn resolve_remembered(
     if path.len() > MAX_PATH_BYTES || asks_for_directory(path) {
         return Ok(None);
     }
-    let (reader, who) = (parts.names.reader(), share.who());
+    let (reader, who) = (parts.dentries.reader(), share.who());
     let mut at = share.superblock.root_inode;
-    let mut last: Option<&Meaning> = None;
+    let mut last: Option<&Dentry> = None;
     for name in path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")) {
-        let may_search = |entry: &Arc<Entry>| entry.is_directory() && grants_search(who, entry);
-        if !parts.table.peek(at, may_search).unwrap_or(false) {
+        let may_search =
+            |entry: &Arc<CachedInode>| entry.is_directory() && grants_search(who, entry);
+        if !parts.inode_cache.peek(at, may_search).unwrap_or(false) {
             return Ok(None);
         }
         let Some(meaning) = reader.find(at, name) else { return Ok(None) };
         // What stood under this number was the directory that the path had led to.
-        if last.is_some_and(Meaning::is_dead) {
+        if last.is_some_and(Dentry::is_dead) {
             return Ok(None);
         }
         let Some(inode) = meaning.inode() else { return Err(PosixError::NotFound.into()) };
         (at, last) = (inode, Some(meaning));
     }
     let Some(last) = last else { return Ok(None) };
-    let user = parts.table.peek(at, |entry| share.user_of(entry)).flatten();
+    let user = parts.inode_cache.peek(at, |entry| share.user_of(entry)).flatten();
     Ok(user.filter(|_| !last.is_dead()).and_then(|user| {
         let is_followed =
             last_link == LastLink::Follow && user.entry().file_type() == FileType::Symlink;
@@ -139,7 +140,7 @@ pub(crate) fn resolve_remembered(
 
 /// Whether a directory is known to let somebody search it. Nothing is written for that; who is not let
 /// in here, or meets a list, is told by who looks under the latch.
-fn grants_search(who: Who<'_>, directory: &Entry) -> bool {
+fn grants_search(who: Who<'_>, directory: &CachedInode) -> bool {
     let Some(me) = who.somebody() else { return true };
     directory.rights().is_some_and(|rights| me.grants_without_list(rights, Access::EXECUTE))
 }

@@ -1,7 +1,7 @@
 //! A small volume in memory that is no XFS: for who needs a tree of files for a while, and no image.
 //!
 //! Owns: the tree of names of a [`ScratchVolume`], and the contents of its files. Does **not** own the
-//! inodes, or the walks over them: those are the iterators of [`superblock`](crate::superblock), which go
+//! inodes, or the walks over them: those are the iterators of `xfs-icache`, which go
 //! over a list here.
 //!
 //! Nothing is written anywhere. There are no owners, modes, times or attributes, and one lock for all
@@ -25,10 +25,12 @@ use std::sync::Arc;
 use xfs_buffer::PosixError;
 use xfs_format::InodeNumber;
 use xfs_format::inode::FileType;
+use xfs_icache::{
+    CacheCounts, CachedInode, InodeWalk, SmallContents, SmallInode, SmallKind, WalkFilter,
+    count_inodes,
+};
 
 use crate::Result;
-use crate::superblock::{CacheCounts, Filesystem, SmallContents, SmallInode, Which, count_inodes};
-use crate::table::Entry;
 use crate::writing::NewKind;
 use tree::Tree;
 
@@ -57,7 +59,7 @@ pub struct ScratchVolume {
 pub struct ScratchNode {
     tree: Arc<Tree>,
     /// There until it is dropped.
-    entry: Option<Arc<Entry<SmallInode>>>,
+    entry: Option<Arc<CachedInode<SmallKind>>>,
 }
 
 /// An entry of a directory of a [`ScratchVolume`].
@@ -92,7 +94,7 @@ impl ScratchVolume {
     #[doc(alias = "super_iter_inodes")]
     pub fn iter_inodes(
         &self,
-        which: Which,
+        which: WalkFilter,
         mut f: impl FnMut(&ScratchNode) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         self.tree.inodes.iter_inodes(which, |entry| {
@@ -116,11 +118,11 @@ impl ScratchVolume {
 
 impl ScratchNode {
     /// A handle, for the use that the caller has.
-    fn new(tree: &Arc<Tree>, entry: Arc<Entry<SmallInode>>) -> Self {
+    fn new(tree: &Arc<Tree>, entry: Arc<CachedInode<SmallKind>>) -> Self {
         Self { tree: Arc::clone(tree), entry: Some(entry) }
     }
 
-    fn entry(&self) -> &Arc<Entry<SmallInode>> {
+    fn entry(&self) -> &Arc<CachedInode<SmallKind>> {
         self.entry.as_ref().expect("it is held until it is dropped")
     }
 

@@ -25,16 +25,17 @@ use std::sync::{Arc, Weak};
 
 use xfs_buffer::BufferCache;
 use xfs_format::{InodeNumber, Superblock};
+use xfs_icache::{Keep, last_ref, release_ref};
 use xfs_inode::Inode;
 use xfs_locks::SlotTally;
 use xfs_log::LogState;
 use xfs_sync::{SetOnce, Slots, Volume as VolumeScope};
 
 use crate::credentials::Credentials;
+use crate::kind::CachedInode;
+use crate::kind::PerCpuRef;
 use crate::node::Node;
 use crate::permission::Who;
-use crate::table::{Entry, Keep};
-use crate::uses::{self, SlotUse};
 use crate::volume::Staleness;
 use crate::writing::{Parts, Writing};
 use crate::{Error, PosixError, Result};
@@ -115,10 +116,10 @@ impl Share {
     }
 
     /// A node for the use of an entry that the caller has.
-    pub(crate) fn live(self: &Arc<Self>, entry: Arc<Entry>) -> Node {
+    pub(crate) fn live(self: &Arc<Self>, entry: Arc<CachedInode>) -> Node {
         let share = self.here();
         let by_slot = self.parts().ok().and_then(|parts| {
-            let held = parts.uses.hold(&entry, &parts.table)?;
+            let held = parts.refs.acquire(&entry, &parts.inode_cache)?;
             parts.release(Arc::clone(&entry));
             Some(Held::BySlot(held))
         });
@@ -127,9 +128,9 @@ impl Share {
     }
 
     /// A user of an inode that is in memory, and may be on its way out: then `None`.
-    pub(crate) fn user_of(self: &Arc<Self>, entry: &Arc<Entry>) -> Option<User> {
+    pub(crate) fn user_of(self: &Arc<Self>, entry: &Arc<CachedInode>) -> Option<User> {
         let parts = self.parts().ok()?;
-        let held = match parts.uses.hold(entry, &parts.table) {
+        let held = match parts.refs.acquire(entry, &parts.inode_cache) {
             Some(held) => Held::BySlot(held),
             None if entry.take(Keep::Cached).is_here() => Held::Alone(Arc::clone(entry)),
             None => return None,
@@ -162,9 +163,9 @@ pub(crate) struct User {
 
 enum Held {
     /// A use of its own.
-    Alone(Arc<Entry>),
+    Alone(Arc<CachedInode>),
     /// The use of a slot.
-    BySlot(Arc<SlotUse>),
+    BySlot(Arc<PerCpuRef>),
 }
 
 impl User {
@@ -172,7 +173,7 @@ impl User {
         self.held.as_ref().expect("it is held until it is dropped")
     }
 
-    pub(crate) fn entry(&self) -> &Arc<Entry> {
+    pub(crate) fn entry(&self) -> &Arc<CachedInode> {
         match self.held() {
             Held::Alone(entry) => entry,
             Held::BySlot(held) => held.entry(),
@@ -214,7 +215,7 @@ impl User {
         let Some(writer) = self.share.parts().ok().and_then(Parts::try_writer) else { return };
         let entry = match self.held.take() {
             Some(Held::Alone(entry)) => Some(entry),
-            Some(Held::BySlot(held)) => uses::last(held),
+            Some(Held::BySlot(held)) => last_ref(held),
             None => None,
         };
         if let Some(entry) = entry {
@@ -234,7 +235,7 @@ impl Drop for User {
         let (Some(held), Ok(parts)) = (self.held.take(), self.share.parts()) else { return };
         match held {
             Held::Alone(entry) => parts.release(entry),
-            Held::BySlot(held) => uses::end(held, &parts.table),
+            Held::BySlot(held) => release_ref(held, &parts.inode_cache),
         }
     }
 }

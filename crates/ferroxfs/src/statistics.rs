@@ -7,9 +7,9 @@ mod activity;
 mod log;
 
 use xfs_buffer::BufferCache;
+use xfs_icache::{Count, InodeCounts};
 use xfs_inode::{MapCounts, MapUse};
 
-use crate::table::{Count, InodeCounts};
 use crate::writing::Parts;
 pub(crate) use activity::{Activity, ActivityCounts};
 pub use log::{Checkpoints, LogSpace, LogUse, Transactions, WriteBack};
@@ -203,7 +203,7 @@ pub struct Buffers {
 
 impl Statistics {
     pub(crate) fn gather(parts: &Parts) -> Self {
-        let (counts, done) = (parts.table.counts(), &parts.activity);
+        let (counts, done) = (parts.inode_cache.counts(), &parts.activity);
         let journal = &parts.journal;
         let (log, transactions) = (journal.log().counts(), journal.transactions());
         Self {
@@ -229,10 +229,10 @@ impl Statistics {
                 listings: done.sum(Activity::AttributeListing),
             },
             names: RememberedNames {
-                remembered: parts.names.count() as u64,
-                absent: parts.names.absent_count() as u64,
+                remembered: parts.dentries.count() as u64,
+                absent: parts.dentries.negative_count() as u64,
             },
-            locks: FileLocks { held: parts.table.waits().locks() },
+            locks: FileLocks { held: parts.inode_cache.waits().locks() },
         }
     }
 }

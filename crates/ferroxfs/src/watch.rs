@@ -1,6 +1,6 @@
 //! Being told what happens to an inode, or to a tree.
 //!
-//! Owns: the events and who gets them. A watch is a mark of its inode ([`marks`](crate::superblock))
+//! Owns: the events and who gets them. A watch is a mark of its inode (`xfs_icache::Mark`)
 //! and keeps it in memory, until nobody else can come to it. While a volume has no watch, an operation pays one look at a word that
 //! nobody writes.
 //!
@@ -22,14 +22,14 @@ use xfs_buffer::PosixError;
 use xfs_dir::Parents;
 use xfs_format::superblock::Unsupported;
 use xfs_format::{IncompatFeatures, InodeNumber};
+use xfs_icache::{InodeWatch, Mark};
 use xfs_sync::{AtomicU64, Condvar, Mutex, Object, Ordering, Volume, WaitTimeout};
 
 use crate::Result;
 use crate::credentials::Capabilities;
+use crate::kind::CachedInode;
 use crate::node::Node;
 use crate::permission::Access;
-use crate::superblock::Mark;
-use crate::table::Entry;
 use crate::writing::Parts;
 
 /// Events that wait for who watches; what comes beyond is one [`WatchEvents::OVERFLOW`], and no second one
@@ -142,6 +142,28 @@ impl Queue {
     }
 }
 
+/// A watch as its inode holds it.
+#[derive(Clone)]
+pub(crate) struct QueueWatch {
+    queue: Arc<Queue>,
+    events: WatchEvents,
+    scope: Scope,
+}
+
+impl InodeWatch for QueueWatch {
+    fn inode_gone(&self, inode: InodeNumber) {
+        if self.events.contains(WatchEvents::DELETED_SELF) {
+            let event = WatchEvents::DELETED_SELF;
+            self.queue.push(&WatchEvent { event, inode, name: None, cookie: 0 });
+        }
+        self.queue.close();
+    }
+
+    fn close(&self) {
+        self.queue.close();
+    }
+}
+
 /// How many watches a volume has.
 #[derive(Default)]
 pub(crate) struct Watches {
@@ -155,7 +177,7 @@ pub(crate) struct Watches {
 pub struct Watch {
     queue: Arc<Queue>,
     parts: Weak<Parts>,
-    entry: Arc<Entry>,
+    entry: Arc<CachedInode>,
     scope: Scope,
 }
 
@@ -192,7 +214,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let Some(parts) = self.parts.upgrade() else { return };
-        let is_mine = |mark: &Mark| matches!(mark, Mark::Watch { queue, .. } if Arc::ptr_eq(queue, &self.queue));
+        let is_mine = |mark: &Mark<QueueWatch>| matches!(mark, Mark::Watch(watch) if Arc::ptr_eq(&watch.queue, &self.queue));
         parts.watches.count(self.scope, u64::MAX);
         for _ in self.entry.take_marks(is_mine) {
             parts.release(Arc::clone(&self.entry));
@@ -238,7 +260,7 @@ impl Node {
             }
         }
         let queue = Arc::new(Queue::default());
-        entry.mark(Mark::Watch { queue: Arc::clone(&queue), events, scope });
+        entry.mark(Mark::Watch(QueueWatch { queue: Arc::clone(&queue), events, scope }));
         parts.watches.count(scope, 1);
         let parts = self.share().weak_parts();
         Ok(Watch { queue, parts, entry: Arc::clone(entry), scope })
@@ -258,21 +280,26 @@ impl Node {
 
 impl Parts {
     /// Tells who watches what has happened to an inode.
-    pub(crate) fn notify(&self, entry: &Entry, event: WatchEvents) {
+    pub(crate) fn notify(&self, entry: &CachedInode, event: WatchEvents) {
         if !self.watches.is_empty() {
             self.tell(entry, event, None, 0);
         }
     }
 
     /// The same, of a name in a directory.
-    pub(crate) fn notify_name(&self, directory: &Entry, event: WatchEvents, name: &[u8]) {
+    pub(crate) fn notify_name(&self, directory: &CachedInode, event: WatchEvents, name: &[u8]) {
         if !self.watches.is_empty() {
             self.tell(directory, event, Some(name), 0);
         }
     }
 
     /// The same, of a move.
-    pub(crate) fn notify_move(&self, child: &Entry, from: (&Entry, &[u8]), to: (&Entry, &[u8])) {
+    pub(crate) fn notify_move(
+        &self,
+        child: &CachedInode,
+        from: (&CachedInode, &[u8]),
+        to: (&CachedInode, &[u8]),
+    ) {
         if self.watches.is_empty() {
             return;
         }
@@ -282,7 +309,7 @@ impl Parts {
         self.tell(child, WatchEvents::MOVED_SELF, None, 0);
     }
 
-    fn tell(&self, entry: &Entry, event: WatchEvents, name: Option<&[u8]>, cookie: u64) {
+    fn tell(&self, entry: &CachedInode, event: WatchEvents, name: Option<&[u8]>, cookie: u64) {
         let name = name.map(|name| OsString::from_vec(name.to_vec()));
         let event = WatchEvent { event, inode: entry.number(), name, cookie };
         tell_marks(entry, &event, |_| true);
@@ -292,7 +319,7 @@ impl Parts {
     }
 
     /// Tells those who watch a directory that `entry` lies below.
-    fn tell_above(&self, entry: &Entry, event: &WatchEvent) {
+    fn tell_above(&self, entry: &CachedInode, event: &WatchEvent) {
         let mut seen = HashSet::from([entry.number()]);
         let mut open = self.directories_of(entry);
         while let Some(number) = open.pop() {
@@ -307,7 +334,7 @@ impl Parts {
     }
 
     /// The directories that have a name of this inode, as far as they can be found.
-    fn directories_of(&self, entry: &Entry) -> Vec<InodeNumber> {
+    fn directories_of(&self, entry: &CachedInode) -> Vec<InodeNumber> {
         if entry.is_directory() {
             return entry
                 .find(&self.journal, b"..")
@@ -319,13 +346,13 @@ impl Parts {
     }
 }
 
-fn tell_marks(entry: &Entry, event: &WatchEvent, is_meant: impl Fn(Scope) -> bool) {
+fn tell_marks(entry: &CachedInode, event: &WatchEvent, is_meant: impl Fn(Scope) -> bool) {
     for mark in entry.marks().all() {
-        if let Mark::Watch { queue, events, scope } = mark
-            && is_meant(scope)
-            && events.contains(event.event)
+        if let Mark::Watch(watch) = mark
+            && is_meant(watch.scope)
+            && watch.events.contains(event.event)
         {
-            queue.push(event);
+            watch.queue.push(event);
         }
     }
 }

@@ -32,17 +32,17 @@ use xfs_dir::ParentPath;
 use xfs_format::directory::name_is_sound;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
+use xfs_icache::DentryCache;
+use xfs_icache::{InodeWalk, WalkFilter, take_down};
 use xfs_locks::{Breaker, LockError, Wait, Waiter};
 use xfs_log::Shutdown;
 use xfs_sync::{Mutex, Volume, yield_now};
 use xfs_trans::{Journal, Transaction, Upkeep};
 
 use crate::file::{Left, OpenContents, Patience, Unsettled};
-use crate::names::Names;
+use crate::kind::PerCpuRefs;
+use crate::kind::{CachedInode, InodeCache};
 use crate::statistics::ActivityCounts;
-use crate::superblock::{Filesystem, Which, take_down};
-use crate::table::{Entry, Table};
-use crate::uses::Uses;
 use crate::watch::Watches;
 pub(crate) use access::{check_mutable, check_not_immutable, check_writable_from};
 pub(crate) use acting::Acting;
@@ -61,15 +61,15 @@ const MAX_NAME_BYTES: usize = 255;
 /// The parts that operations work with.
 pub(crate) struct Parts {
     pub(crate) journal: Arc<Journal>,
-    pub(crate) table: Table,
+    pub(crate) inode_cache: InodeCache,
     pub(crate) clock: Clock,
     pub(crate) parents: ParentPath,
     /// Files that have something to write.
     pub(crate) unsettled: Unsettled,
     /// Small writes are joined to large ones.
     pub(crate) joins_writes: bool,
-    pub(crate) uses: Uses,
-    pub(crate) names: Names,
+    pub(crate) refs: PerCpuRefs,
+    pub(crate) dentries: DentryCache,
     /// How long the holder of a lease has to give it back.
     pub(crate) lease_grace: Duration,
     pub(crate) lock_check: LockCheck,
@@ -83,21 +83,21 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    fn new(journal: Arc<Journal>, table: Table, terms: Terms) -> Self {
+    fn new(journal: Arc<Journal>, inode_cache: InodeCache, terms: Terms) -> Self {
         let Terms { clock, parents, joins_writes, lease_grace, lock_check, upkeep } = terms;
         Self {
             unsettled: Unsettled::new(upkeep.unwrap_or_default()),
             reserves: Reserves::of(journal.geometry()),
             journal,
-            table,
+            inode_cache,
             clock,
             parents,
             joins_writes,
-            uses: Uses::new(),
+            refs: PerCpuRefs::new(),
             watches: Watches::default(),
             activity: ActivityCounts::default(),
             freezer: Freezer::default(),
-            names: Names::new(),
+            dentries: DentryCache::new(),
             lease_grace,
             lock_check,
             moving: Mutex::new(()),
@@ -119,13 +119,13 @@ impl Parts {
     }
 
     /// The inode of this number, with one more user.
-    pub(crate) fn take(&self, number: InodeNumber) -> Result<Arc<Entry>> {
-        self.table.take(number)
+    pub(crate) fn take(&self, number: InodeNumber) -> Result<Arc<CachedInode>> {
+        self.inode_cache.take(number)
     }
 
     /// Gives up a use of an entry.
-    pub(crate) fn release(&self, entry: Arc<Entry>) {
-        self.table.release(entry);
+    pub(crate) fn release(&self, entry: Arc<CachedInode>) {
+        self.inode_cache.release(entry);
     }
 
     /// Runs one transaction. What the body refuses, it refuses before it changes anything: an error
@@ -149,13 +149,13 @@ impl Parts {
     /// fixed time no thread frees the others, so all of them are freed here.
     fn make_room(&self) {
         match self.clock.is_fixed() {
-            true => self.table.make_room_alone(),
-            false => self.table.throttle(),
+            true => self.inode_cache.make_room_alone(),
+            false => self.inode_cache.throttle(),
         }
     }
 
     /// The contents of a file.
-    pub(crate) fn contents<'a>(&'a self, entry: &'a Arc<Entry>) -> OpenContents<'a> {
+    pub(crate) fn contents<'a>(&'a self, entry: &'a Arc<CachedInode>) -> OpenContents<'a> {
         OpenContents::new(self, entry)
     }
 
@@ -176,8 +176,8 @@ impl Parts {
     }
 
     /// Does something with each file that has something to write.
-    fn for_unsettled(&self, mut f: impl FnMut(&Arc<Entry>)) {
-        let _ = self.table.iter_inodes(Which::Unsettled, |entry| {
+    fn for_unsettled(&self, mut f: impl FnMut(&Arc<CachedInode>)) {
+        let _ = self.inode_cache.iter_inodes(WalkFilter::Unsettled, |entry| {
             f(entry);
             ControlFlow::Continue(())
         });
@@ -217,7 +217,7 @@ impl Parts {
     pub(crate) fn with_room<T>(&self, act: impl Fn() -> Result<T>) -> Result<T> {
         match act() {
             Err(Error::Posix(PosixError::NoSpace)) if !self.journal.is_shut_down() => {
-                self.table.drain();
+                self.inode_cache.drain();
                 self.for_unsettled(|entry| self.contents(entry).give_back());
                 act()
             }
@@ -226,15 +226,15 @@ impl Parts {
     }
 
     /// Gives up a use of an entry at the end of an operation, which frees what it has doomed.
-    pub(crate) fn finish_with(&self, entry: Arc<Entry>) {
-        self.unspread(&entry);
-        self.table.finish_with(entry);
+    pub(crate) fn finish_with(&self, entry: Arc<CachedInode>) {
+        self.collapse_refs(&entry);
+        self.inode_cache.finish_with(entry);
     }
 
     /// Has the last user of an inode seen that has lost its last name.
-    fn unspread(&self, entry: &Entry) {
+    fn collapse_refs(&self, entry: &CachedInode) {
         if entry.live().inode().core().nlink == 0 {
-            self.uses.drain(entry, &self.table);
+            self.refs.collapse(entry, &self.inode_cache);
         }
     }
 }
@@ -305,14 +305,18 @@ impl Writing {
     ///
     /// The system does not give the threads. Those that have started end again, and nothing was
     /// written.
-    pub(crate) fn start(journal: Arc<Journal>, table: Table, terms: Terms) -> io::Result<Self> {
-        let parts = Arc::new(Parts::new(journal, table, terms));
+    pub(crate) fn start(
+        journal: Arc<Journal>,
+        inode_cache: InodeCache,
+        terms: Terms,
+    ) -> io::Result<Self> {
+        let parts = Arc::new(Parts::new(journal, inode_cache, terms));
         let mut writing = Self { parts, workers: Vec::new() };
         // Two runs must give the same bytes, also if one takes longer: no thread works beside the operations.
         if terms.clock.is_fixed() {
             return Ok(writing);
         }
-        writing.start_worker("free inodes", |parts| parts.table.serve())?;
+        writing.start_worker("free inodes", |parts| parts.inode_cache.serve())?;
         writing.start_worker("write back", |parts| {
             let mut left = Left::Nothing;
             while parts.unsettled.wait(left > Left::Nothing) {
@@ -339,7 +343,7 @@ impl Writing {
 
     fn stop(&mut self) {
         self.parts.journal.stop_upkeep();
-        self.parts.table.close();
+        self.parts.inode_cache.close();
         self.parts.unsettled.close();
         for worker in self.workers.drain(..) {
             let _ = worker.join();
@@ -359,16 +363,16 @@ impl Writing {
         self.stop();
         // Handles have given back what they left, but for one whose end has failed.
         self.parts.for_unsettled(|entry| self.parts.contents(entry).give_back());
-        self.parts.table.deactivate();
-        self.parts.uses.forget(&self.parts.table);
-        self.parts.table.drain();
-        take_down(&self.parts.table);
-        self.parts.table.release_locks();
+        self.parts.inode_cache.deactivate();
+        self.parts.refs.clear(&self.parts.inode_cache);
+        self.parts.inode_cache.drain();
+        take_down(&self.parts.inode_cache);
+        self.parts.inode_cache.release_locks();
         let shared = Arc::clone(&self.parts);
         drop(self);
         let parts = take_alone(shared);
-        parts.table.drain();
-        let unfreed = parts.table.take_failure();
+        parts.inode_cache.drain();
+        let unfreed = parts.inode_cache.take_failure();
         let lost = parts.unsettled.take_failure();
         let journal = Arc::clone(&parts.journal);
         let discarded = xfs_alloc::discard_the_rest(&journal);
@@ -405,14 +409,14 @@ fn take_alone<T>(mut shared: Arc<T>) -> T {
 }
 
 /// Breaks leases, and waits until their holders have given them back or have had their time.
-pub(crate) fn break_and_wait(file: &Entry, breaker: Breaker, grace: Duration) -> Result<()> {
+pub(crate) fn break_and_wait(file: &CachedInode, breaker: Breaker, grace: Duration) -> Result<()> {
     let broken = file.locks().break_leases(breaker, Wait::For(&Waiter::new()), grace);
     broken.map_err(lock_error)
 }
 
 /// Whether a file that is about to change has no delegations. They are not broken here, as their holders
 /// may call back: see [`Acting::undelegated`].
-fn check_undelegated(file: &Entry) -> Result<()> {
+fn check_undelegated(file: &CachedInode) -> Result<()> {
     match file.locks().is_leased_against(Breaker::Change) {
         true => Err(PosixError::WouldBlock.into()),
         false => Ok(()),
@@ -445,7 +449,7 @@ fn end<'journal, T>(
 }
 
 /// Latches the inodes for a transaction, each once, the lower number first.
-fn join_all<const N: usize>(tx: &mut Transaction<'_>, mut entries: [&Entry; N]) {
+fn join_all<const N: usize>(tx: &mut Transaction<'_>, mut entries: [&CachedInode; N]) {
     entries.sort_by_key(|entry| entry.number());
     for entry in entries {
         tx.join(entry.live().record());

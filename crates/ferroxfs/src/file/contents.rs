@@ -4,7 +4,7 @@
 //! device, how far ahead of the end of a file space is allocated, and the errors of writes that were
 //! made later than they were asked for. Does **not** own: the order of space, data and size
 //! (`xfs-inode`), or which files have something to write (a tag in
-//! [`table`](crate::table)).
+//! `xfs-icache`).
 //!
 //! ```text
 //!            put: its blocks are earmarked         flush: space, data, size
@@ -48,8 +48,8 @@ pub(crate) use self::idle::{Left, Patience};
 use self::pieces::write_pieces;
 use super::LateTimes;
 use super::unsettled::repeat;
+use crate::kind::CachedInode;
 use crate::metadata::Metadata;
-use crate::table::Entry;
 use crate::writing::{Parts, break_and_wait, check_writable_from};
 
 /// Of a file that is shorter nothing is allocated ahead.
@@ -124,7 +124,7 @@ pub(crate) enum Reading<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct OpenContents<'a> {
     parts: &'a Parts,
-    entry: &'a Arc<Entry>,
+    entry: &'a Arc<CachedInode>,
 }
 
 impl Contents {
@@ -157,7 +157,7 @@ impl Shown {
 }
 
 impl<'a> OpenContents<'a> {
-    pub(crate) fn new(parts: &'a Parts, entry: &'a Arc<Entry>) -> Self {
+    pub(crate) fn new(parts: &'a Parts, entry: &'a Arc<CachedInode>) -> Self {
         Self { parts, entry }
     }
 

@@ -63,7 +63,7 @@ impl Description {
 fn count(user: &User, mode: OpenMode, wait: Wait<'_>) -> Result<()> {
     let parts = user.parts()?;
     if user.tally().is_none() {
-        parts.uses.note_open(user.entry());
+        parts.refs.note_open(user.entry());
     }
     let locks = user.entry().locks();
     look_at_context(locks, parts);
@@ -93,7 +93,7 @@ impl Drop for Description {
         let Ok(parts) = self.user.parts() else { return };
         let locks = self.user.entry().locks();
         look_at_context(locks, parts);
-        locks.close(self.user.tally(), self.mode, self.id(), parts.table.waits());
+        locks.close(self.user.tally(), self.mode, self.id(), parts.inode_cache.waits());
         if self.mode == OpenMode::Write {
             parts.contents(self.user.entry()).end_writing();
         }

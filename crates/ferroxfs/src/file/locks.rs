@@ -11,7 +11,7 @@ use super::description::Description;
 use super::{File, place};
 use crate::Result;
 use crate::credentials::Capabilities;
-use crate::table::Entry;
+use crate::kind::CachedInode;
 use crate::writing::{Parts, lock_error};
 
 /// Whom a record lock belongs to.
@@ -57,7 +57,7 @@ impl File {
         if is_kept {
             entry.share_as_mark();
         }
-        let locked = locks.lock(wanted, wait, parts.table.waits()).map_err(lock_error);
+        let locked = locks.lock(wanted, wait, parts.inode_cache.waits()).map_err(lock_error);
         if is_kept && !locks.begin_keeping() {
             give_up_mark(parts, entry);
         }
@@ -72,7 +72,7 @@ impl File {
     pub fn unlock(&self, range: LockRange, owner: LockOwner) -> Result<()> {
         let (parts, description) = self.lockable()?;
         let entry = description.user().entry();
-        entry.locks().unlock(description.owner(owner), range, parts.table.waits());
+        entry.locks().unlock(description.owner(owner), range, parts.inode_cache.waits());
         if entry.locks().end_keeping() {
             give_up_mark(parts, entry);
         }
@@ -116,7 +116,7 @@ impl File {
     pub fn flock(&self, mode: LockMode, wait: Wait<'_>) -> Result<()> {
         let (parts, description) = self.lockable()?;
         let locks = description.user().entry().locks();
-        locks.flock(description.id(), mode, wait, parts.table.waits()).map_err(lock_error)
+        locks.flock(description.id(), mode, wait, parts.inode_cache.waits()).map_err(lock_error)
     }
 
     /// Gives up what [`flock`](Self::flock) took.
@@ -126,7 +126,7 @@ impl File {
     /// As [`unlock`](Self::unlock).
     pub fn unflock(&self) -> Result<()> {
         let (parts, description) = self.lockable()?;
-        description.user().entry().locks().unflock(description.id(), parts.table.waits());
+        description.user().entry().locks().unflock(description.id(), parts.inode_cache.waits());
         Ok(())
     }
 
@@ -204,7 +204,7 @@ impl File {
 }
 
 /// Gives up the use that keeps an inode in memory for locks.
-fn give_up_mark(parts: &Parts, entry: &Arc<Entry>) {
+fn give_up_mark(parts: &Parts, entry: &Arc<CachedInode>) {
     entry.unmark();
     parts.release(Arc::clone(entry));
 }

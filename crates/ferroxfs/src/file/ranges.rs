@@ -13,7 +13,7 @@ use xfs_sync::RwLockWriteGuard;
 use super::File;
 use super::contents::{OpenContents, State};
 use crate::Result;
-use crate::table::Entry;
+use crate::kind::CachedInode;
 use crate::watch::WatchEvents;
 use crate::writing::{Parts, Writer, check_mutable, check_not_immutable};
 
@@ -225,7 +225,10 @@ impl File {
     }
 
     /// This file and another of the same volume.
-    fn with<'a>(&'a self, other: &'a Self) -> Result<(Writer<'a>, &'a Arc<Entry>, &'a Arc<Entry>)> {
+    fn with<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> Result<(Writer<'a>, &'a Arc<CachedInode>, &'a Arc<CachedInode>)> {
         let (parts, here) = self.changing()?;
         other.check_readable()?;
         let (others, there) = other.node.writable()?;
@@ -238,8 +241,8 @@ impl File {
     fn is_same(
         &self,
         parts: &Parts,
-        (left, left_at): (&Entry, u64),
-        (right, right_at): (&Entry, u64),
+        (left, left_at): (&CachedInode, u64),
+        (right, right_at): (&CachedInode, u64),
         length_bytes: u64,
     ) -> Result<bool> {
         let cache = parts.journal.cache();
@@ -283,8 +286,8 @@ fn make_room_to_move(parts: &Parts) -> Result<()> {
 /// the device then, and where they lie is given to nobody: also of a file of which only blocks are shared.
 fn settle_both<'a>(
     parts: &'a Parts,
-    left: &'a Arc<Entry>,
-    right: &'a Arc<Entry>,
+    left: &'a Arc<CachedInode>,
+    right: &'a Arc<CachedInode>,
 ) -> Result<(RwLockWriteGuard<'a, State>, Option<RwLockWriteGuard<'a, State>>)> {
     let (first, second) =
         if left.number() <= right.number() { (left, right) } else { (right, left) };

@@ -2,7 +2,7 @@
 //!
 //! Owns: how often a thread looks for what is old, when it need not, how much may wait in all, and the errors that
 //! nobody could be told of. Does **not** own what is written ([`contents`](super::contents)), or which files have something to
-//! write: they bear a tag ([`Which::Unsettled`](crate::Which)).
+//! write: they bear a tag ([`WalkFilter::Unsettled`](crate::Which)).
 //!
 //! ```text
 //!            begin, by who finds it asleep            wait: a look is due

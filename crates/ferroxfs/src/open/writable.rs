@@ -9,6 +9,7 @@ use xfs_format::log_item::AttrOperation;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::superblock::{Access, Superblock};
 use xfs_format::{AgNumber, Geometry};
+use xfs_icache::JournalStore;
 use xfs_inode::Live;
 use xfs_log::{
     FreedInodes, Intent, IntentRecovery, Log, LogConfig, RecoveryError, Replayed, Summary,
@@ -17,8 +18,8 @@ use xfs_log::{
 use xfs_trans::{AttrPromise, Captured, Deferred, Journal, OpenIntent, Promise};
 
 use super::{Devices, OpenError, check_age, read_superblock};
+use crate::kind::InodeCache;
 use crate::share::Core;
-use crate::table::Table;
 use crate::volume::Volume;
 use crate::writing::{Clock, Writing};
 
@@ -41,7 +42,8 @@ impl Devices {
             xfs_alloc::discard_what_is_freed(&journal);
         }
         let index = options.inode_index;
-        let table = Table::new(Arc::clone(&journal), options.cached_inodes, index);
+        let store = JournalStore::new(Arc::clone(&journal));
+        let table = InodeCache::new(store, options.cached_inodes, index);
         let writing = Writing::start(journal, table, options.terms).map_err(OpenError::Threads)?;
         Ok(Volume::new(Core::new(superblock, cache, None, None).with_writing(writing), Vec::new()))
     }

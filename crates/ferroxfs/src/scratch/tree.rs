@@ -6,19 +6,18 @@ use std::sync::Arc;
 use xfs_buffer::{Error, PosixError};
 use xfs_format::InodeNumber;
 use xfs_format::inode::FileType;
+use xfs_icache::{
+    CachedInode, InodeWalk, Small, SmallContents, SmallKind, SmallNames, WalkFilter, take_down,
+};
 use xfs_sync::{AtomicU64, Mutex, MutexGuard, Ordering, RwLock, Volume};
 
 use crate::Result;
-use crate::superblock::{
-    Filesystem, Small, SmallContents, SmallInode, SmallNames, Which, take_down,
-};
-use crate::table::Entry;
 use crate::writing::{NewKind, check_name};
 
 /// What a name takes besides its bytes, about.
 const NAME_BYTES: u64 = 64;
 
-type Node = Arc<Entry<SmallInode>>;
+type Node = Arc<CachedInode<SmallKind>>;
 
 /// All names, and the inodes that they are uses of.
 pub(super) struct Tree {
@@ -160,7 +159,7 @@ impl Tree {
 impl Drop for Tree {
     fn drop(&mut self) {
         let mut held = vec![Arc::clone(&self.root)];
-        let _ = self.inodes.iter_inodes(Which::Cached, |entry| {
+        let _ = self.inodes.iter_inodes(WalkFilter::Cached, |entry| {
             held.extend(entry.live().take_names().into_values());
             ControlFlow::Continue(())
         });

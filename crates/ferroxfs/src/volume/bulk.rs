@@ -3,7 +3,7 @@
 //! Owns: the order, and that what is shown is what an operation would find: the inode btree says which
 //! inodes there are, memory what they are if it has them, and else their cluster. So the metadata of all that
 //! a directory names comes from here too. Does **not** own a walk over what is in memory
-//! ([`superblock`](crate::superblock)).
+//! (`xfs-icache`).
 //!
 //! # Invariants
 //!
@@ -19,11 +19,12 @@ use xfs_buffer::{Error, PosixError};
 use xfs_format::inode::{InodeCheck, InodeCore};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::{AgInode, AgNumber, Corruption, Geometry, InodeNumber, Place, Structure};
+use xfs_icache::{BulkRequest, Keep};
 
 use super::Volume;
 use crate::credentials::Capabilities;
 use crate::file::Contents;
-use crate::table::{Entry, Keep, Wanted};
+use crate::kind::CachedInode;
 use crate::writing::Parts;
 use crate::{Metadata, Result};
 
@@ -250,11 +251,11 @@ impl Walk<'_> {
         let (in_memory, past) = match self.path {
             BulkPath::ThroughCache => (self.pass(first, wanted, freed, found), 0),
             BulkPath::PastCache => {
-                let in_memory = wanted & self.parts.table.present(first);
+                let in_memory = wanted & self.parts.inode_cache.present(first);
                 (in_memory, wanted & !in_memory)
             }
         };
-        let _held = (in_memory != 0).then(|| self.parts.table.hold(first));
+        let _held = (in_memory != 0).then(|| self.parts.inode_cache.hold(first));
         for index in bits(in_memory) {
             let number = InodeNumber(first.0 + u64::from(index));
             match self.through(number) {
@@ -275,7 +276,7 @@ impl Walk<'_> {
         let start = word_of(first);
         let skipped = (first.0 - start.0) as u32;
         let mut pass = |first: InodeNumber, inodes: u64| {
-            self.parts.table.pass(Wanted { first, inodes, freed }, |live| {
+            self.parts.inode_cache.bulk_visit(BulkRequest { first, inodes, freed }, |live| {
                 let metadata = Metadata::new(&live.inode(), self.parts.geometry());
                 found.inodes.push((live.number(), Ok(metadata)));
             })
@@ -311,7 +312,7 @@ impl Walk<'_> {
         if freed > 0 {
             wanted &= self.allocated(first)?;
         }
-        let in_memory = wanted & self.parts.table.present(first);
+        let in_memory = wanted & self.parts.inode_cache.present(first);
         for index in bits(in_memory) {
             let number = InodeNumber(first.0 + u64::from(index));
             found.inodes.push((number, self.through(number)));
@@ -340,7 +341,7 @@ impl Walk<'_> {
 
     /// What an operation finds.
     fn through(&self, number: InodeNumber) -> Result<Metadata> {
-        let entry = self.parts.table.take_as(number, Keep::Once)?;
+        let entry = self.parts.inode_cache.take_as(number, Keep::Once)?;
         let metadata = metadata(self.parts, &entry);
         self.parts.release(entry);
         Ok(metadata)
@@ -365,7 +366,7 @@ impl Walk<'_> {
 }
 
 /// Metadata of an inode in memory, with what has been written to the file and is not on the device.
-fn metadata(parts: &Parts, entry: &Entry) -> Metadata {
+fn metadata(parts: &Parts, entry: &CachedInode) -> Metadata {
     let buffered = entry.known_contents().and_then(Contents::shown);
     let live = entry.live();
     let _latch = live.record().latch().shared();

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use xfs_buffer::PosixError;
 use xfs_format::InodeNumber;
+use xfs_icache::{CacheCounts, InodeWalk, WalkFilter, count_inodes, drop_idle};
 use xfs_log::Shutdown;
 
 use super::Volume;
@@ -12,7 +13,6 @@ use crate::Result;
 use crate::credentials::Capabilities;
 use crate::node::Node;
 use crate::statistics::Statistics;
-use crate::superblock::{CacheCounts, Filesystem, Which, count_inodes, drop_idle};
 
 impl Volume {
     /// Hands each inode that is in memory to `f`, until that stops the walk. No lock is held meanwhile:
@@ -24,12 +24,12 @@ impl Volume {
     #[doc(alias = "super_iter_inodes")]
     pub fn iter_inodes(
         &self,
-        which: Which,
+        which: WalkFilter,
         mut f: impl FnMut(&Node) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         self.require(Capabilities::SYS_ADMIN)?;
         let share = self.share();
-        Ok(share.parts()?.table.iter_inodes(which, |entry| {
+        Ok(share.parts()?.inode_cache.iter_inodes(which, |entry| {
             entry.share();
             f(&share.live(entry.clone()))
         }))
@@ -58,10 +58,10 @@ impl Volume {
     pub fn drop_caches(&self) -> Result<u64> {
         self.require(Capabilities::SYS_ADMIN)?;
         let parts = self.share().parts()?;
-        parts.names.forget_all();
-        parts.uses.forget(&parts.table);
-        parts.table.forget_near();
-        Ok(drop_idle(&parts.table))
+        parts.dentries.clear();
+        parts.refs.clear(&parts.inode_cache);
+        parts.inode_cache.forget_near();
+        Ok(drop_idle(&parts.inode_cache))
     }
 
     /// Counts the inodes that are in memory, by looking at each: for an overview, not for a hot path.
@@ -70,7 +70,7 @@ impl Volume {
     ///
     /// EROFS on a volume that is open for reading.
     pub fn cache_counts(&self) -> Result<CacheCounts> {
-        Ok(count_inodes(&self.share().parts()?.table))
+        Ok(count_inodes(&self.share().parts()?.inode_cache))
     }
 
     /// Shuts the volume down: every operation that changes something fails from now on
@@ -96,3 +96,6 @@ impl Volume {
         Ok(Statistics::gather(self.share().parts()?))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
+use xfs_icache::WalkFilter;
 use xfs_trans::testing::make_with;
 
 use super::{MOST_WAITING, Scope, Watch, WatchEvents};
-use crate::superblock::Which;
 use crate::writing::{Changes, Creation, NewKind, RenameMode};
 use crate::{OpenOptions, Volume, errno};
 
@@ -107,7 +107,7 @@ fn what_is_watched_stays_and_the_volume_can_be_closed() {
     volume.drop_caches().unwrap();
     assert_eq!(volume.cache_counts().unwrap().total(), 1);
     let mut seen = 0;
-    let _ = volume.iter_inodes(Which::Referenced, |_| {
+    let _ = volume.iter_inodes(WalkFilter::Referenced, |_| {
         seen += 1;
         std::ops::ControlFlow::Continue(())
     });
@@ -162,7 +162,7 @@ fn a_watch_that_overflows_says_so_once() {
 
 /// Blocks that are free, once what is being freed is.
 fn free_blocks(volume: &Volume) -> u64 {
-    volume.root().unwrap().writable().unwrap().0.table.drain();
+    volume.root().unwrap().writable().unwrap().0.inode_cache.drain();
     volume.space().unwrap().available_blocks
 }
 

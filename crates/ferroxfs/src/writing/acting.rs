@@ -11,8 +11,8 @@ use xfs_locks::Breaker;
 
 use super::access::check_mutable;
 use super::{Parts, Writer, break_and_wait};
+use crate::kind::CachedInode;
 use crate::permission::{Access, Who};
-use crate::table::Entry;
 
 /// The parts of a volume, and who works with them.
 pub(crate) struct Acting<'a> {
@@ -38,10 +38,11 @@ impl<'a> Acting<'a> {
     /// is refused.
     pub(super) fn undelegated<T>(
         &self,
-        files: &[&Entry],
+        files: &[&CachedInode],
         act: impl Fn() -> Result<T>,
     ) -> Result<T> {
-        let wait_for = |file: &&Entry| break_and_wait(file, Breaker::Change, self.lease_grace);
+        let wait_for =
+            |file: &&CachedInode| break_and_wait(file, Breaker::Change, self.lease_grace);
         loop {
             match act() {
                 Err(Error::Posix(PosixError::WouldBlock)) => {
@@ -63,7 +64,7 @@ impl<'a> Acting<'a> {
     }
 
     /// Whether a file may be used so. The caller has latched it.
-    pub(super) fn check(&self, file: &Entry, wanted: Access) -> Result<()> {
+    pub(super) fn check(&self, file: &CachedInode, wanted: Access) -> Result<()> {
         match self.who.somebody() {
             Some(me) => me.check(self.journal.cache(), &file.live().inode(), wanted),
             None => Ok(()),
@@ -72,7 +73,7 @@ impl<'a> Acting<'a> {
 
     /// Whether this directory may be searched, before anything in it is latched. What is found is not told
     /// before it has been asked again, under the latch.
-    pub(super) fn check_searchable(&self, directory: &Entry) -> Result<()> {
+    pub(super) fn check_searchable(&self, directory: &CachedInode) -> Result<()> {
         if self.who.somebody().is_none() || !directory.is_directory() {
             return Ok(());
         }
@@ -82,7 +83,7 @@ impl<'a> Acting<'a> {
 
     /// Whether a file may lose its name in this directory. The caller has latched both.
     #[doc(alias = "may_delete")]
-    pub(super) fn check_removes(&self, directory: &Entry, file: &Entry) -> Result<()> {
+    pub(super) fn check_removes(&self, directory: &CachedInode, file: &CachedInode) -> Result<()> {
         self.check(directory, Access::CHANGE_NAMES)?;
         check_mutable(directory.live().inode().core())?;
         match self.who.somebody() {
@@ -92,7 +93,7 @@ impl<'a> Acting<'a> {
     }
 
     /// Whether a file may get a further name. The caller has latched it.
-    pub(super) fn check_link(&self, file: &Entry) -> Result<()> {
+    pub(super) fn check_link(&self, file: &CachedInode) -> Result<()> {
         match self.who.somebody() {
             Some(_) => self.who.check_link(self.journal.cache(), &file.live().inode()),
             None => Ok(()),

@@ -12,8 +12,8 @@ use xfs_trans::{Journal, Transaction};
 
 use super::access::{check_mutable, check_not_immutable};
 use super::{Acting, check_undelegated};
+use crate::kind::CachedInode;
 use crate::permission::{AttributeUse, CAPABILITIES, Who, bits};
-use crate::table::Entry;
 use crate::watch::WatchEvents;
 
 /// The longest value of an attribute.
@@ -25,7 +25,7 @@ impl Acting<'_> {
     /// Sets an attribute under its name on disk.
     pub(crate) fn set_attribute(
         &self,
-        file: &Entry,
+        file: &CachedInode,
         attribute: &NewAttribute<'_>,
         mode: SetMode,
     ) -> Result<()> {
@@ -35,7 +35,7 @@ impl Acting<'_> {
     /// Sets an attribute, and changes the inode with it.
     pub(super) fn put_attribute(
         &self,
-        file: &Entry,
+        file: &CachedInode,
         attribute: &NewAttribute<'_>,
         mode: SetMode,
         purpose: Purpose,
@@ -60,7 +60,7 @@ impl Acting<'_> {
     /// Sets an attribute whose name and value are such as there can be.
     fn put_checked(
         &self,
-        file: &Entry,
+        file: &CachedInode,
         attribute: &NewAttribute<'_>,
         mode: SetMode,
         purpose: Purpose,
@@ -93,7 +93,7 @@ impl Acting<'_> {
     /// The caller has latched the file.
     pub(super) fn check_attribute(
         &self,
-        file: &Entry,
+        file: &CachedInode,
         (namespace, name): (Namespace, &[u8]),
         purpose: Purpose,
     ) -> Result<()> {
@@ -119,7 +119,7 @@ impl Acting<'_> {
     /// Removes an attribute by its name on disk.
     pub(crate) fn remove_attribute(
         &self,
-        file: &Entry,
+        file: &CachedInode,
         namespace: Namespace,
         name: &[u8],
     ) -> Result<()> {
@@ -143,13 +143,13 @@ impl Acting<'_> {
 
     /// Takes off what lets a program act in the name of the owner: capabilities, and set-ID bits if
     /// `set_ids`. Returns whether there was anything.
-    pub(crate) fn shed_privileges(&self, file: &Entry, set_ids: bool) -> Result<bool> {
+    pub(crate) fn shed_privileges(&self, file: &CachedInode, set_ids: bool) -> Result<bool> {
         let is_capable = self.is_capable(file)?;
         self.drop_privileges(file, set_ids, is_capable)
     }
 
     /// Whether the file has capabilities that whoever executes it gets.
-    pub(crate) fn is_capable(&self, file: &Entry) -> Result<bool> {
+    pub(crate) fn is_capable(&self, file: &CachedInode) -> Result<bool> {
         let _latch = file.live().record().latch().shared();
         is_capable(&self.journal, file)
     }
@@ -158,7 +158,7 @@ impl Acting<'_> {
     /// a file of which it is known whether it is capable.
     pub(crate) fn drop_privileges(
         &self,
-        file: &Entry,
+        file: &CachedInode,
         set_ids: bool,
         is_capable: bool,
     ) -> Result<bool> {
@@ -225,7 +225,7 @@ fn are_capabilities(value: &[u8]) -> bool {
 }
 
 /// Whether the file has capabilities that whoever executes it gets. The caller has latched it.
-pub(super) fn is_capable(journal: &Journal, file: &Entry) -> Result<bool> {
+pub(super) fn is_capable(journal: &Journal, file: &CachedInode) -> Result<bool> {
     let inode = file.live().inode();
     if !inode.core().has_attr_fork() {
         return Ok(false);
@@ -240,7 +240,7 @@ pub(super) fn is_capable(journal: &Journal, file: &Entry) -> Result<bool> {
 /// Takes an attribute away; `false`, and nothing has changed, if there is none.
 pub(super) fn take_attribute(
     tx: &mut Transaction<'_>,
-    file: &Entry,
+    file: &CachedInode,
     namespace: Namespace,
     name: &[u8],
 ) -> Result<bool> {

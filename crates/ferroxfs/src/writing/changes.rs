@@ -12,8 +12,8 @@ use super::access::{check_mutable, check_not_immutable};
 use super::attributes::is_capable;
 use super::lists::{Attempt, NewLists};
 use super::{Acting, Parts, check_undelegated};
+use crate::kind::CachedInode;
 use crate::permission::{Access, Who, bits};
-use crate::table::Entry;
 use crate::watch::WatchEvents;
 
 /// What to change of an inode; what is `None` stays.
@@ -64,7 +64,7 @@ impl Changes {
 
 impl Acting<'_> {
     /// Changes an inode, in one transaction.
-    pub(crate) fn change(&self, file: &Arc<Entry>, changes: &Changes) -> Result<()> {
+    pub(crate) fn change(&self, file: &Arc<CachedInode>, changes: &Changes) -> Result<()> {
         check_ids([changes.uid, changes.gid])?;
         // What is written later would give the file its own time.
         self.contents(file).write_back()?;
@@ -73,7 +73,7 @@ impl Acting<'_> {
     }
 
     /// A file that somebody gives to another owner loses its capabilities first.
-    fn drop_capabilities_of_given(&self, file: &Entry, changes: &Changes) -> Result<()> {
+    fn drop_capabilities_of_given(&self, file: &CachedInode, changes: &Changes) -> Result<()> {
         let gives = (changes.uid.is_some() || changes.gid.is_some()) && !file.is_directory();
         if !gives {
             return Ok(());
@@ -88,7 +88,7 @@ impl Acting<'_> {
     }
 
     /// Sets the times of last access and last change of the contents to now.
-    pub(crate) fn set_times_to_now(&self, file: &Arc<Entry>) -> Result<()> {
+    pub(crate) fn set_times_to_now(&self, file: &Arc<CachedInode>) -> Result<()> {
         self.contents(file).write_back()?;
         self.undelegated(&[file], || {
             self.transact(TransactionKind::ChangeInode, 0, |tx| {
@@ -109,7 +109,7 @@ impl Acting<'_> {
         Ok(())
     }
 
-    fn change_file(&self, file: &Entry, changes: &Changes) -> Result<()> {
+    fn change_file(&self, file: &CachedInode, changes: &Changes) -> Result<()> {
         self.transact_with_lists(TransactionKind::ChangeInode, 0, |tx, room| {
             tx.join(file.live().record());
             let core = file.core();
@@ -142,7 +142,7 @@ impl Acting<'_> {
     }
 
     /// Sets the time of the last access, and nothing else: for who may read the file.
-    pub(crate) fn note_access(&self, file: &Entry, time: Timestamp) -> Result<()> {
+    pub(crate) fn note_access(&self, file: &CachedInode, time: Timestamp) -> Result<()> {
         self.transact(TransactionKind::ChangeInode, 0, |tx| {
             tx.join(file.live().record());
             self.check(file, Access::READ)?;
@@ -155,7 +155,7 @@ impl Acting<'_> {
     /// flags of the file: the contents have changed.
     pub(crate) fn note_modified(
         &self,
-        file: &Arc<Entry>,
+        file: &Arc<CachedInode>,
         modified: Timestamp,
         changed: Timestamp,
     ) -> Result<()> {
@@ -226,14 +226,14 @@ impl Parts {
     }
 
     /// Makes what has been changed in this inode durable.
-    pub(crate) fn sync(&self, file: &Arc<Entry>) -> Result<()> {
+    pub(crate) fn sync(&self, file: &Arc<CachedInode>) -> Result<()> {
         self.contents(file).flush_for_sync()?;
         self.journal.force(file.live().record().sequence())?;
         self.check_length()
     }
 
     /// Makes the contents of a file durable, and what is needed to read them.
-    pub(crate) fn sync_contents(&self, file: &Arc<Entry>) -> Result<()> {
+    pub(crate) fn sync_contents(&self, file: &Arc<CachedInode>) -> Result<()> {
         self.contents(file).flush_for_sync()?;
         file.live().sync_contents(&self.journal)?;
         self.check_length()

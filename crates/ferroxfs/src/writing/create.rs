@@ -17,8 +17,8 @@ use super::changes::check_ids;
 use super::links::check_gains_link;
 use super::lists::{Attempt, NewLists};
 use super::{Acting, check_name};
+use crate::kind::CachedInode;
 use crate::permission::{Access, Who, bits};
-use crate::table::Entry;
 use crate::watch::WatchEvents;
 
 /// The longest target of a symbolic link.
@@ -114,7 +114,7 @@ impl<'a> Birth<'a> {
     /// What takes the access control lists of its directory, which the caller has latched.
     fn inheriting(
         tx: &Transaction<'_>,
-        (directory, who): (&Entry, Who<'_>),
+        (directory, who): (&CachedInode, Who<'_>),
         (kind, creation): (&'a NewKind<'a>, &Creation),
         nlink: u32,
     ) -> Result<Self> {
@@ -128,11 +128,11 @@ impl Acting<'_> {
     /// Makes a file under a name. Returns it with one user.
     pub(crate) fn create(
         &self,
-        directory: &Entry,
+        directory: &CachedInode,
         name: &[u8],
         kind: &NewKind<'_>,
         creation: &Creation,
-    ) -> Result<Arc<Entry>> {
+    ) -> Result<Arc<CachedInode>> {
         check_name(name)?;
         if *kind == NewKind::Symlink(b"") {
             return Err(PosixError::NotFound.into());
@@ -150,7 +150,7 @@ impl Acting<'_> {
             let place = self.check_is_free(tx, directory, name)?;
             self.check_adds(directory)?;
             self.who.check_kind(kind)?;
-            self.names.forget(directory.number(), name);
+            self.dentries.invalidate(directory.number(), name);
             if *kind == NewKind::Directory {
                 check_gains_link(directory.live().inode().core())?;
             }
@@ -169,7 +169,7 @@ impl Acting<'_> {
                 self.add_parent(tx, &live, directory, name)?;
             }
             // Before the commit: once the directory is unlatched, others look the number up.
-            self.table.insert(live).map(|entry| Attempt::Done(Some(entry)))
+            self.inode_cache.insert(live).map(|entry| Attempt::Done(Some(entry)))
         })?;
         let entry = made.inspect(|entry| entry.set_ready()).ok_or(PosixError::NoSpace)?;
         self.notify_name(directory, WatchEvents::CREATE, name);
@@ -188,9 +188,9 @@ impl Acting<'_> {
     #[doc(alias = "O_TMPFILE")]
     pub(crate) fn create_unnamed(
         &self,
-        directory: &Entry,
+        directory: &CachedInode,
         creation: &Creation,
-    ) -> Result<Arc<Entry>> {
+    ) -> Result<Arc<CachedInode>> {
         self.check_owner(creation)?;
         let made = self.make_unnamed(directory, |tx| {
             self.check_adds(directory)?;
@@ -202,9 +202,9 @@ impl Acting<'_> {
 
     pub(super) fn make_unnamed<'a>(
         &self,
-        directory: &Entry,
+        directory: &CachedInode,
         birth: impl Fn(&Transaction<'_>) -> Result<Birth<'a>>,
-    ) -> Result<Arc<Entry>> {
+    ) -> Result<Arc<CachedInode>> {
         let blocks = inode_blocks(self.geometry());
         let made =
             self.transact_with_lists(TransactionKind::CreateUnnamed, blocks, |tx, room| {
@@ -218,7 +218,7 @@ impl Acting<'_> {
                     return Ok(Attempt::Done(None));
                 };
                 xfs_alloc::add_unlinked(tx, live.record())?;
-                self.table.insert(live).map(|entry| Attempt::Done(Some(entry)))
+                self.inode_cache.insert(live).map(|entry| Attempt::Done(Some(entry)))
             })?;
         made.inspect(|entry| entry.set_ready()).ok_or(PosixError::NoSpace.into())
     }
@@ -227,7 +227,7 @@ impl Acting<'_> {
     pub(super) fn check_is_free<'n>(
         &self,
         tx: &mut Transaction<'_>,
-        directory: &Entry,
+        directory: &CachedInode,
         name: &'n [u8],
     ) -> Result<EntryPlace<'n>> {
         check_is_directory(directory)?;
@@ -241,7 +241,7 @@ impl Acting<'_> {
 
     /// Whether something may get a name in a directory.
     #[doc(alias = "may_create")]
-    pub(super) fn check_adds(&self, directory: &Entry) -> Result<()> {
+    pub(super) fn check_adds(&self, directory: &CachedInode) -> Result<()> {
         check_not_immutable(directory.live().inode().core())?;
         self.check(directory, Access::CHANGE_NAMES)
     }
@@ -255,7 +255,12 @@ impl Acting<'_> {
 
     /// The first parent pointer of a file that is made with it, because nothing else wants that place in
     /// the inode: lists, or the target of a symbolic link.
-    fn first_parent(&self, birth: &Birth<'_>, directory: &Entry, name: &[u8]) -> Option<Arc<[u8]>> {
+    fn first_parent(
+        &self,
+        birth: &Birth<'_>,
+        directory: &CachedInode,
+        name: &[u8],
+    ) -> Option<Arc<[u8]>> {
         let file_type = birth.kind.file_type();
         let is_alone = birth.lists.is_empty() && file_type != FileType::Symlink;
         if !self.has_parents() || self.parents != ParentPath::Direct || !is_alone {
@@ -270,7 +275,7 @@ impl Acting<'_> {
     fn make_inode(
         &self,
         tx: &mut Transaction<'_>,
-        directory: &Entry,
+        directory: &CachedInode,
         birth: Birth<'_>,
     ) -> Result<Option<Arc<Live>>> {
         let Birth { kind, creation, lists, nlink, parent: attributes } = birth;
@@ -313,7 +318,7 @@ impl Acting<'_> {
     fn name_it(
         &self,
         tx: &mut Transaction<'_>,
-        directory: &Entry,
+        directory: &CachedInode,
         live: &Arc<Live>,
         place: EntryPlace<'_>,
     ) -> Result<()> {
@@ -335,7 +340,7 @@ impl Acting<'_> {
         &self,
         tx: &mut Transaction<'_>,
         live: &Arc<Live>,
-        directory: &Entry,
+        directory: &CachedInode,
         name: &[u8],
     ) -> Result<()> {
         if !self.has_parents() {
@@ -364,13 +369,13 @@ fn find_inode(
 }
 
 /// The parent pointer of a name in a directory.
-pub(super) fn parent_link(directory: &Entry, name: &[u8]) -> ParentLink {
+pub(super) fn parent_link(directory: &CachedInode, name: &[u8]) -> ParentLink {
     let generation = directory.live().inode().core().generation;
     ParentLink { inode: directory.number(), generation, name: name.into() }
 }
 
 /// Whether it is a directory that still has a name.
-pub(super) fn check_is_directory(directory: &Entry) -> Result<()> {
+pub(super) fn check_is_directory(directory: &CachedInode) -> Result<()> {
     let inode = directory.live().inode();
     if inode.file_type() != FileType::Directory {
         return Err(PosixError::NotDirectory.into());
@@ -378,7 +383,7 @@ pub(super) fn check_is_directory(directory: &Entry) -> Result<()> {
     if inode.core().nlink == 0 { Err(PosixError::NotFound.into()) } else { Ok(()) }
 }
 
-fn check_target(directory: &Entry, kind: &NewKind<'_>) -> Result<()> {
+fn check_target(directory: &CachedInode, kind: &NewKind<'_>) -> Result<()> {
     let refuses_links = || {
         let flags = directory.live().inode().core().flags;
         flags.contains(InodeFlags::NOSYMLINKS)

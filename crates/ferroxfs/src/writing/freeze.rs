@@ -29,7 +29,7 @@ use xfs_sync::{Gate, Inside, Mutex, Volume};
 use xfs_trans::Journal;
 
 use super::Parts;
-use crate::table::Entry;
+use crate::kind::CachedInode;
 
 /// Whether a volume stands still.
 #[derive(Default)]
@@ -38,7 +38,7 @@ pub(crate) struct Freezer {
     phase: Mutex<Phase, Volume>,
     /// Files by number whose end of writing was put off, each with a use, so that it stays in memory:
     /// nobody would know any more what was allocated ahead of it.
-    put_off: Mutex<BTreeMap<u64, Arc<Entry>>, Volume>,
+    put_off: Mutex<BTreeMap<u64, Arc<CachedInode>>, Volume>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl Parts {
     pub(crate) fn grow(&self, geometry: &Geometry) -> Result<()> {
         self.at_rest(Phase::Growing, |journal| {
             let grown = xfs_alloc::grow(journal, geometry);
-            self.table.extend_groups();
+            self.inode_cache.extend_groups();
             grown
         })?
     }
@@ -154,7 +154,7 @@ impl Parts {
         // What has lost its name and its last user is freed before the journal rests.
         let _looks = self.unsettled.hold_looks();
         let frozen = self.write_back_all().and_then(|()| {
-            self.table.drain();
+            self.inode_cache.drain();
             self.journal.freeze()
         });
         if frozen.is_ok() {
@@ -181,7 +181,7 @@ impl Parts {
     }
 
     /// Leaves the end of writing to a file for when the volume is thawed. The caller uses the file.
-    pub(crate) fn put_off_end(&self, entry: &Arc<Entry>) {
+    pub(crate) fn put_off_end(&self, entry: &Arc<CachedInode>) {
         self.freezer.put_off.lock().entry(entry.number().0).or_insert_with(|| {
             entry.share();
             Arc::clone(entry)

@@ -8,24 +8,29 @@ use xfs_format::reservation::TransactionKind;
 use super::access::check_mutable;
 use super::links::check_gains_link;
 use super::{Acting, check_name, check_undelegated, join_all};
-use crate::table::Entry;
+use crate::kind::CachedInode;
 use crate::watch::WatchEvents;
 
 impl Acting<'_> {
     /// Gives a file another name; a first one, if it was made without.
-    pub(crate) fn link(&self, file: &Entry, directory: &Entry, name: &[u8]) -> Result<()> {
+    pub(crate) fn link(
+        &self,
+        file: &CachedInode,
+        directory: &CachedInode,
+        name: &[u8],
+    ) -> Result<()> {
         check_name(name)?;
         self.undelegated(&[file], || self.link_file(file, directory, name))
     }
 
-    fn link_file(&self, file: &Entry, directory: &Entry, name: &[u8]) -> Result<()> {
+    fn link_file(&self, file: &CachedInode, directory: &CachedInode, name: &[u8]) -> Result<()> {
         let blocks = self.reserves.add + self.reserves.parent;
         self.transact(TransactionKind::Link, blocks, |tx| {
             join_all(tx, [file, directory]);
             let place = self.check_is_free(tx, directory, name)?;
             self.check_link(file)?;
             self.check_adds(directory)?;
-            self.names.forget(directory.number(), name);
+            self.dentries.invalidate(directory.number(), name);
             let core = file.core();
             check_linkable(file, &core)?;
             check_undelegated(file)?;
@@ -51,7 +56,7 @@ impl Acting<'_> {
     }
 }
 
-fn check_linkable(file: &Entry, core: &InodeCore) -> Result<()> {
+fn check_linkable(file: &CachedInode, core: &InodeCore) -> Result<()> {
     if core.file_type() == Some(FileType::Directory) {
         return Err(PosixError::NotPermitted.into());
     }

@@ -20,7 +20,7 @@ use super::attributes::{Purpose, take_attribute};
 use super::create::Creation;
 use super::{Acting, Parts, check_undelegated};
 use crate::acl::{Acl, AclKind};
-use crate::table::Entry;
+use crate::kind::CachedInode;
 use crate::watch::WatchEvents;
 
 /// Bytes of the lists that a transaction may write.
@@ -54,7 +54,7 @@ impl NewLists {
     /// What a new file gets in a directory, and its mode. The caller has latched the directory.
     pub(super) fn inherited(
         tx: &Transaction<'_>,
-        directory: &Entry,
+        directory: &CachedInode,
         file_type: FileType,
         creation: &Creation,
     ) -> Result<(Self, u16)> {
@@ -70,7 +70,7 @@ impl NewLists {
     }
 
     /// What a file has when its permission bits become those of `mode`. The caller has latched it.
-    pub(super) fn changed(tx: &Transaction<'_>, file: &Entry, mode: u16) -> Result<Self> {
+    pub(super) fn changed(tx: &Transaction<'_>, file: &CachedInode, mode: u16) -> Result<Self> {
         match Acl::read(tx.cache(), &file.live().inode(), AclKind::Access)? {
             Some(list) => Self::access(&list.with_mode(mode)),
             None => Ok(Self::default()),
@@ -161,7 +161,12 @@ impl Parts {
 
 impl Acting<'_> {
     /// Sets or removes an access control list. That for access takes the permission bits with it.
-    pub(crate) fn set_acl(&self, file: &Entry, kind: AclKind, list: Option<&Acl>) -> Result<()> {
+    pub(crate) fn set_acl(
+        &self,
+        file: &CachedInode,
+        kind: AclKind,
+        list: Option<&Acl>,
+    ) -> Result<()> {
         match (file.live().inode().file_type(), kind, list) {
             (FileType::Symlink, ..) => return Err(PosixError::NotSupported.into()),
             (FileType::Directory, ..) | (_, AclKind::Access, _) => {}
@@ -190,7 +195,7 @@ impl Acting<'_> {
     }
 
     /// Removes a list, and sets the permission bits that say as much.
-    fn remove_acl(&self, file: &Entry, kind: AclKind, purpose: Purpose) -> Result<()> {
+    fn remove_acl(&self, file: &CachedInode, kind: AclKind, purpose: Purpose) -> Result<()> {
         let blocks = xfs_dir::attribute_blocks(self.geometry(), kind.name().len(), 0);
         self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
             tx.join(file.live().record());

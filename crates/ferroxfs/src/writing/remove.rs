@@ -13,7 +13,7 @@ use super::access::check_mutable;
 use super::create::{check_is_directory, parent_link};
 use super::links::{check_loses_child, check_loses_name};
 use super::{Acting, Parts, check_undelegated, end, join_all};
-use crate::table::Entry;
+use crate::kind::CachedInode;
 use crate::watch::WatchEvents;
 
 /// What is expected to be removed.
@@ -40,9 +40,9 @@ impl Removal {
 /// A name that is to be removed, and what it means.
 #[derive(Clone, Copy)]
 struct Request<'a> {
-    directory: &'a Entry,
+    directory: &'a CachedInode,
     name: &'a [u8],
-    child: &'a Arc<Entry>,
+    child: &'a Arc<CachedInode>,
     removal: Removal,
 }
 
@@ -57,7 +57,12 @@ impl Request<'_> {
 impl Acting<'_> {
     /// Removes a name. What has no other is freed when its last user is gone, and before this returns
     /// if there is none.
-    pub(crate) fn remove(&self, directory: &Entry, name: &[u8], removal: Removal) -> Result<()> {
+    pub(crate) fn remove(
+        &self,
+        directory: &CachedInode,
+        name: &[u8],
+        removal: Removal,
+    ) -> Result<()> {
         self.check_name(directory, name, removal)?;
         loop {
             let child = self.look_up(directory, name)?;
@@ -73,7 +78,7 @@ impl Acting<'_> {
                 self.notify_removed(&request);
             }
             match claimed.get() {
-                true => self.table.take_out_freed(&child),
+                true => self.inode_cache.take_out_freed(&child),
                 false => self.finish_with(child),
             }
             if removed? {
@@ -85,10 +90,10 @@ impl Acting<'_> {
     /// Removes a name, for who goes on to use what had it: that is not freed before.
     pub(crate) fn detach(
         &self,
-        directory: &Entry,
+        directory: &CachedInode,
         name: &[u8],
         removal: Removal,
-    ) -> Result<Arc<Entry>> {
+    ) -> Result<Arc<CachedInode>> {
         self.check_name(directory, name, removal)?;
         loop {
             let child = self.look_up(directory, name)?;
@@ -96,7 +101,7 @@ impl Acting<'_> {
             let removed = self.undelegated(&[&child], || self.remove_child(&request));
             if let Ok(true) = removed {
                 self.notify_removed(&request);
-                self.unspread(&child);
+                self.collapse_refs(&child);
                 return Ok(child);
             }
             self.finish_with(child);
@@ -104,7 +109,7 @@ impl Acting<'_> {
         }
     }
 
-    fn check_name(&self, directory: &Entry, name: &[u8], removal: Removal) -> Result<()> {
+    fn check_name(&self, directory: &CachedInode, name: &[u8], removal: Removal) -> Result<()> {
         match (name, removal) {
             (b"." | b"..", Removal::File) => Err(PosixError::IsDirectory.into()),
             (b".", Removal::Directory) => Err(PosixError::InvalidArgument.into()),
@@ -195,7 +200,7 @@ impl Acting<'_> {
         place: EntryPlace<'_>,
     ) -> Result<()> {
         let Request { directory, name, removal, .. } = *request;
-        self.names.forget(directory.number(), name);
+        self.dentries.invalidate(directory.number(), name);
         xfs_dir::remove_entry_at(tx, directory.live(), place)?;
         let now = self.clock.now();
         directory.live().change(tx, |core| {
@@ -213,7 +218,7 @@ impl Acting<'_> {
     pub(super) fn drop_name(
         &self,
         tx: &mut Transaction<'_>,
-        child: &Entry,
+        child: &CachedInode,
         links: u32,
     ) -> Result<()> {
         let now = self.clock.now();
@@ -230,8 +235,8 @@ impl Acting<'_> {
     pub(super) fn remove_parent(
         &self,
         tx: &mut Transaction<'_>,
-        child: &Entry,
-        directory: &Entry,
+        child: &CachedInode,
+        directory: &CachedInode,
         name: &[u8],
     ) -> Result<()> {
         if !self.has_parents() {
@@ -243,8 +248,12 @@ impl Acting<'_> {
 
 impl Parts {
     /// As [`look_up`](Self::look_up), for somebody who may ask again: what is found is remembered.
-    pub(crate) fn look_up_and_note(&self, directory: &Entry, name: &[u8]) -> Result<Arc<Entry>> {
-        let note = |inode| self.names.note(directory.number(), name, inode);
+    pub(crate) fn look_up_and_note(
+        &self,
+        directory: &CachedInode,
+        name: &[u8],
+    ) -> Result<Arc<CachedInode>> {
+        let note = |inode| self.dentries.note_lookup(directory.number(), name, inode);
         let changes = directory.change_count();
         let number = directory.find_and(&self.journal, name, note)?.0;
         let taken = self.take_named(directory, name, (number, changes))?;
@@ -252,7 +261,7 @@ impl Parts {
     }
 
     /// What a name means now, with one more user.
-    pub(crate) fn look_up(&self, directory: &Entry, name: &[u8]) -> Result<Arc<Entry>> {
+    pub(crate) fn look_up(&self, directory: &CachedInode, name: &[u8]) -> Result<Arc<CachedInode>> {
         loop {
             let changes = directory.change_count();
             let number = directory.find(&self.journal, name)?.0;
@@ -267,10 +276,10 @@ impl Parts {
     /// taken, and its number be given to another file.
     pub(super) fn take_named(
         &self,
-        directory: &Entry,
+        directory: &CachedInode,
         name: &[u8],
         (number, changes): (InodeNumber, u64),
-    ) -> Result<Option<Arc<Entry>>> {
+    ) -> Result<Option<Arc<CachedInode>>> {
         let taken = self.take(number);
         let is_gone = matches!(taken, Err(Error::Posix(PosixError::NotFound)));
         if !is_gone && directory.change_count() == changes {
@@ -291,7 +300,7 @@ impl Parts {
 /// Whether it may be removed as what it is.
 pub(super) fn check_removable(
     tx: &mut Transaction<'_>,
-    child: &Entry,
+    child: &CachedInode,
     removal: Removal,
 ) -> Result<()> {
     check_mutable(child.live().inode().core())?;

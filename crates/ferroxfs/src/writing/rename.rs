@@ -18,9 +18,9 @@ use super::create::{Birth, Creation, NewKind, check_is_directory, parent_link};
 use super::link::check_project;
 use super::links::{check_gains_link, check_loses_child, check_loses_name};
 use super::{Acting, Reserves, check_name, check_undelegated};
+use crate::kind::CachedInode;
 use crate::permission::Access;
 use crate::statistics::Activity;
-use crate::table::Entry;
 use crate::watch::WatchEvents;
 
 /// What a rename does where the new name is taken, and what it leaves under the old one.
@@ -43,7 +43,7 @@ pub enum RenameMode {
 /// A name in a directory.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
-    pub(crate) directory: &'a Entry,
+    pub(crate) directory: &'a CachedInode,
     pub(crate) name: &'a [u8],
 }
 
@@ -51,11 +51,11 @@ pub(crate) struct Place<'a> {
 struct Move<'a> {
     from: Place<'a>,
     to: Place<'a>,
-    child: &'a Entry,
+    child: &'a CachedInode,
     /// What has the new name.
-    target: Option<&'a Entry>,
+    target: Option<&'a CachedInode>,
     /// What takes the old name; it has none yet.
-    whiteout: Option<&'a Entry>,
+    whiteout: Option<&'a CachedInode>,
     mode: RenameMode,
 }
 
@@ -110,7 +110,7 @@ impl Acting<'_> {
 
     /// Counts the names that came and went. An entry that means another file from then on is still the
     /// same entry, as it is for the kernel's counters.
-    fn count_renamed(&self, child: &Entry, target: Option<&Entry>, mode: RenameMode) {
+    fn count_renamed(&self, child: &CachedInode, target: Option<&CachedInode>, mode: RenameMode) {
         let is_same = target.is_some_and(|target| target.number() == child.number());
         if is_same || mode == RenameMode::Exchange {
             return;
@@ -126,8 +126,8 @@ impl Acting<'_> {
     /// Tells who watches of a rename.
     fn notify_renamed(
         &self,
-        child: &Entry,
-        target: Option<&Entry>,
+        child: &CachedInode,
+        target: Option<&CachedInode>,
         (from, to): (Place<'_>, Place<'_>),
         mode: RenameMode,
     ) {
@@ -156,7 +156,7 @@ impl Acting<'_> {
         let apart = from.directory.number() != to.directory.number();
         let exchanged = target.filter(|_| mode == RenameMode::Exchange);
         let moves_directory =
-            [Some(child), exchanged].into_iter().flatten().any(Entry::is_directory);
+            [Some(child), exchanged].into_iter().flatten().any(CachedInode::is_directory);
         let _moving = (apart && moves_directory).then(|| self.moving.lock());
         if apart {
             self.check_not_below(child, to.directory)?;
@@ -180,7 +180,7 @@ impl Acting<'_> {
             self.check_rename(tx, rename)?;
             check_links(rename)?;
             for place in [from, to] {
-                self.names.forget(place.directory.number(), place.name);
+                self.dentries.invalidate(place.directory.number(), place.name);
             }
             for file in [Some(child), target].into_iter().flatten() {
                 check_undelegated(file)?;
@@ -236,7 +236,7 @@ impl Acting<'_> {
             .try_for_each(|directory| self.check(directory, Access::WRITE))
     }
 
-    fn check_not_below(&self, child: &Entry, directory: &Entry) -> Result<()> {
+    fn check_not_below(&self, child: &CachedInode, directory: &CachedInode) -> Result<()> {
         if self.is_below(child, directory)? {
             Err(PosixError::InvalidArgument.into())
         } else {
@@ -245,7 +245,7 @@ impl Acting<'_> {
     }
 
     /// Whether `directory` is `child`, or below it.
-    fn is_below(&self, child: &Entry, directory: &Entry) -> Result<bool> {
+    fn is_below(&self, child: &CachedInode, directory: &CachedInode) -> Result<bool> {
         if !child.is_directory() {
             return Ok(false);
         }
@@ -267,7 +267,12 @@ impl Acting<'_> {
         Err(crate::directory::cycle(directory.number()).into())
     }
 
-    fn exchange(&self, tx: &mut Transaction<'_>, rename: &Move<'_>, target: &Entry) -> Result<()> {
+    fn exchange(
+        &self,
+        tx: &mut Transaction<'_>,
+        rename: &Move<'_>,
+        target: &CachedInode,
+    ) -> Result<()> {
         let Move { from, to, child, .. } = *rename;
         xfs_dir::replace_entry(tx, from.directory.live(), &entry_of(from.name, target))?;
         xfs_dir::replace_entry(tx, to.directory.live(), &entry_of(to.name, child))?;
@@ -319,7 +324,7 @@ impl Acting<'_> {
             from.directory.live().change(tx, |core| core.nlink -= 1);
             to.directory.live().change(tx, |core| core.nlink += 1);
         }
-        if target.is_some_and(Entry::is_directory) {
+        if target.is_some_and(CachedInode::is_directory) {
             to.directory.live().change(tx, |core| core.nlink -= 1);
         }
         self.touch(tx, &[from.directory, to.directory], &[child]);
@@ -332,7 +337,7 @@ impl Acting<'_> {
 
     /// The device 0:0 that hides a name of a lower layer, without a name yet. As the kernel's it inherits
     /// from the directory that the other file goes to, not from its own.
-    fn make_whiteout(&self, directory: &Entry) -> Result<Arc<Entry>> {
+    fn make_whiteout(&self, directory: &CachedInode) -> Result<Arc<CachedInode>> {
         let kind = NewKind::CharacterDevice(DeviceNumber { major: 0, minor: 0 });
         let creation = Creation { mode: 0, uid: 0, gid: 0, umask: 0 };
         self.make_unnamed(directory, |_| {
@@ -346,8 +351,8 @@ impl Acting<'_> {
     fn change_lists(
         &self,
         tx: &mut Transaction<'_>,
-        target: Option<&Entry>,
-        whiteout: Option<&Entry>,
+        target: Option<&CachedInode>,
+        whiteout: Option<&CachedInode>,
     ) -> Result<()> {
         let named = |tx: &mut Transaction<'_>| match whiteout {
             Some(whiteout) => {
@@ -370,7 +375,7 @@ impl Acting<'_> {
     fn replace_parent(
         &self,
         tx: &mut Transaction<'_>,
-        file: &Entry,
+        file: &CachedInode,
         from: Place<'_>,
         to: Place<'_>,
     ) -> Result<()> {
@@ -383,7 +388,12 @@ impl Acting<'_> {
     }
 
     /// Sets the times that a rename changes.
-    fn touch(&self, tx: &mut Transaction<'_>, directories: &[&Entry], files: &[&Entry]) {
+    fn touch(
+        &self,
+        tx: &mut Transaction<'_>,
+        directories: &[&CachedInode],
+        files: &[&CachedInode],
+    ) {
         let now = self.clock.now();
         for directory in directories {
             let change = |core: &mut InodeCore| {
@@ -397,13 +407,13 @@ impl Acting<'_> {
     }
 }
 
-fn entry_of<'a>(name: &'a [u8], file: &Entry) -> NewEntry<'a> {
+fn entry_of<'a>(name: &'a [u8], file: &CachedInode) -> NewEntry<'a> {
     let entry_type = EntryType::of(file.live().inode().file_type());
     NewEntry { name, inode: file.number(), entry_type }
 }
 
 /// Sets the directory above a directory.
-fn point_up(tx: &mut Transaction<'_>, child: &Entry, parent: InodeNumber) -> Result<()> {
+fn point_up(tx: &mut Transaction<'_>, child: &CachedInode, parent: InodeNumber) -> Result<()> {
     let entry_type = EntryType::Directory;
     let entry = NewEntry { name: b"..", inode: parent, entry_type };
     xfs_dir::replace_entry(tx, child.live(), &entry).map(drop)
@@ -433,7 +443,9 @@ fn still_named(tx: &mut Transaction<'_>, rename: &Move<'_>) -> Result<bool> {
     let (source, destination) = (means(from)?, means(to)?);
     match source {
         None => Err(PosixError::NotFound.into()),
-        Some(number) => Ok(number == child.number() && destination == target.map(Entry::number)),
+        Some(number) => {
+            Ok(number == child.number() && destination == target.map(CachedInode::number))
+        }
     }
 }
 
@@ -441,7 +453,7 @@ fn still_named(tx: &mut Transaction<'_>, rename: &Move<'_>) -> Result<bool> {
 fn check_links(rename: &Move<'_>) -> Result<()> {
     let Move { from, to, child, target, mode, .. } = *rename;
     let moves = child.is_directory();
-    let replaces = target.is_some_and(Entry::is_directory);
+    let replaces = target.is_some_and(CachedInode::is_directory);
     let apart = from.directory.number() != to.directory.number();
     let (source, destination) = (from.directory.core(), to.directory.core());
     if mode == RenameMode::Exchange {

@@ -5,24 +5,26 @@ use xfs_dir::{NewAttribute, SetMode};
 use xfs_format::attr::Namespace;
 use xfs_format::inode::InodeCore;
 use xfs_format::reservation::TransactionKind;
+use xfs_icache::{InodeIndex, JournalStore};
 use xfs_inode::KeepSize;
 use xfs_trans::testing::make_with;
 
-use super::{Acting, Creation, Entry, NewKind, Parts, Place, Removal, RenameMode, Table, Terms};
+use super::{
+    Acting, CachedInode, Creation, InodeCache, NewKind, Parts, Place, Removal, RenameMode, Terms,
+};
 use crate::OpenOptions;
 use crate::permission::Who;
-use crate::table::InodeIndex;
 
 const PLAIN: Creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
 
 /// Works on the root of a new volume, with nobody beside who frees inodes.
-fn check(act: impl Fn(&Acting<'_>, &Arc<Entry>)) {
+fn check(act: impl Fn(&Acting<'_>, &Arc<CachedInode>)) {
     let options = OpenOptions::new().writable(true);
     let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
     let root = volume.root().unwrap();
     let (theirs, _) = root.writable().unwrap();
     let journal = Arc::clone(&theirs.journal);
-    let table = Table::new(Arc::clone(&journal), 64, InodeIndex::default());
+    let table = InodeCache::new(JournalStore::new(Arc::clone(&journal)), 64, InodeIndex::default());
     let terms = Terms {
         clock: theirs.clock,
         parents: theirs.parents,
@@ -37,11 +39,16 @@ fn check(act: impl Fn(&Acting<'_>, &Arc<Entry>)) {
     assert!(!parts.journal.is_shut_down());
 }
 
-fn make(parts: &Acting<'_>, directory: &Entry, name: &str, kind: &NewKind<'_>) -> Arc<Entry> {
+fn make(
+    parts: &Acting<'_>,
+    directory: &CachedInode,
+    name: &str,
+    kind: &NewKind<'_>,
+) -> Arc<CachedInode> {
     parts.create(directory, name.as_bytes(), kind, &PLAIN).unwrap()
 }
 
-fn change(parts: &Acting<'_>, entry: &Entry, change: impl FnOnce(&mut InodeCore)) {
+fn change(parts: &Acting<'_>, entry: &CachedInode, change: impl FnOnce(&mut InodeCore)) {
     let body = |tx: &mut xfs_trans::Transaction<'_>| {
         entry.live().change(tx, change);
         Ok(())
@@ -49,7 +56,7 @@ fn change(parts: &Acting<'_>, entry: &Entry, change: impl FnOnce(&mut InodeCore)
     parts.transact(TransactionKind::ChangeInode, 0, body).unwrap();
 }
 
-fn set_links(parts: &Acting<'_>, entry: &Entry, nlink: u32) {
+fn set_links(parts: &Acting<'_>, entry: &CachedInode, nlink: u32) {
     change(parts, entry, |core| core.nlink = nlink);
 }
 
@@ -60,7 +67,7 @@ fn posix<T>(result: Result<T>) -> PosixError {
     }
 }
 
-fn place<'a>(directory: &'a Entry, name: &'a str) -> Place<'a> {
+fn place<'a>(directory: &'a CachedInode, name: &'a str) -> Place<'a> {
     Place { directory, name: name.as_bytes() }
 }
 
@@ -92,7 +99,7 @@ fn links_that_a_volume_does_not_have_are_damage() {
         let below = make(parts, &above, "below", &NewKind::Directory);
         let file = make(parts, root, "file", &NewKind::Regular);
         let is_damage = |result: Result<()>| assert!(matches!(result, Err(Error::Corrupt(_))));
-        let remove = |directory: &Entry, name: &str, removal| {
+        let remove = |directory: &CachedInode, name: &str, removal| {
             parts.remove(directory, name.as_bytes(), removal)
         };
         for nlink in [1, 2] {
@@ -129,13 +136,13 @@ fn an_operation_does_not_answer_for_another_file() {
         let used = make(parts, root, "used", &NewKind::Regular);
         doom("first");
         parts.remove(root, b"used", Removal::File).unwrap();
-        parts.table.drain();
-        assert!(parts.table.take_failure().is_some());
+        parts.inode_cache.drain();
+        assert!(parts.inode_cache.take_failure().is_some());
         let again = make(parts, root, "again", &NewKind::Regular);
         doom("second");
         parts.rename(place(root, "again"), place(root, "new"), RenameMode::Replace).unwrap();
-        parts.table.drain();
-        assert!(parts.table.take_failure().is_some());
+        parts.inode_cache.drain();
+        assert!(parts.inode_cache.take_failure().is_some());
         assert_eq!((used.core().nlink, again.core().nlink), (0, 1));
     });
 }
@@ -169,7 +176,7 @@ fn what_waits_to_be_freed_makes_room() {
 }
 
 /// Transactions of a removal, and how many inodes fewer are in use after it.
-fn removal(parts: &Acting<'_>, root: &Entry, name: &str, removal: Removal) -> (u64, u64) {
+fn removal(parts: &Acting<'_>, root: &CachedInode, name: &str, removal: Removal) -> (u64, u64) {
     let used = || {
         let counts = parts.journal.counts();
         counts.inodes - counts.free_inodes
@@ -229,7 +236,7 @@ fn who_looks_up_what_goes_meets_nothing() {
                 let error = looks.join().unwrap();
                 assert!(matches!(error, Error::Posix(PosixError::NotFound)), "{error}");
             });
-            acting.table.drain();
+            acting.inode_cache.drain();
             assert!(matches!(acting.take(number), Err(Error::Posix(PosixError::NotFound))));
         }
     });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ferroxfs::format::acl::{AclEntry, AclTag};
 use ferroxfs::{
     Access, Acl, AclKind, BulkPath, Capabilities, Changes, Creation, Credentials, Error,
-    InodeNumber, NewKind, OpenOptions, PosixError, SetMode, Volume, Which,
+    InodeNumber, NewKind, OpenOptions, PosixError, SetMode, Volume, WalkFilter,
 };
 use xfs_trans::testing::make_with;
 
@@ -245,7 +245,7 @@ fn the_volume_as_a_whole_takes_capabilities() {
     assert_eq!(refused(bulkstat(&bare)), PosixError::NotPermitted);
     bulkstat(&administrator).unwrap();
     assert_eq!(refused(bare.drop_caches()), PosixError::NotPermitted);
-    let walked = bare.iter_inodes(Which::Cached, |_| ControlFlow::Continue(()));
+    let walked = bare.iter_inodes(WalkFilter::Cached, |_| ControlFlow::Continue(()));
     assert_eq!(refused(walked), PosixError::NotPermitted);
     assert_eq!(refused(bare.node(root)), PosixError::NotPermitted);
     assert_eq!(refused(administrator.node(root)), PosixError::NotPermitted);

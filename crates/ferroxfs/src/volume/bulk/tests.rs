@@ -106,7 +106,7 @@ fn entries_are_listed_with_what_stat_shows() {
             if round == 2 {
                 (20..240).for_each(|it| root.remove_file(format!("file{it}")).unwrap());
                 let parts = volume.share().parts().unwrap();
-                parts.table.drain();
+                parts.inode_cache.drain();
                 assert!(chunks_freed(&parts.journal, root.number()) > 0);
             }
             check_listed(&volume);
@@ -266,7 +266,7 @@ fn what_passes_is_counted_one_by_one() {
             (0..removed).for_each(|it| root.remove_file(format!("file{it}")).unwrap());
             drop(root);
             let parts = volume.share().parts().unwrap();
-            parts.table.drain();
+            parts.inode_cache.drain();
             volume.drop_caches().unwrap();
             let held: Vec<_> = (220..300)
                 .step_by(7)

@@ -1,0 +1,65 @@
+//! What lookups and opens read of an inode without a lock.
+//!
+//! Owns: that it lies on a cache line by itself, so that who changes the inode takes it from nobody.
+//! Does **not** own what it says.
+
+use std::sync::Arc;
+
+use xfs_format::inode::FileType;
+use xfs_locks::LockWord;
+
+use crate::chunk::ChunkSlot;
+use crate::kind::InodeKind;
+use crate::marks::Marks;
+use crate::rights::RightsHint;
+
+/// Read by everybody who meets the inode, and written rarely.
+#[repr(align(64))]
+pub(crate) struct Hints<K: InodeKind> {
+    word: LockWord,
+    file_type: FileType,
+    rights: RightsHint,
+    live: Arc<K::Inode>,
+    /// Its tags, where walks go by tags.
+    slot: Option<ChunkSlot<K>>,
+    /// What holds it for somebody outside.
+    marks: Marks<K::Watch>,
+}
+
+#[cfg(not(shuttle))]
+const _: () = assert!(size_of::<Hints<crate::small::SmallKind>>() == 64);
+
+impl<K: InodeKind> Hints<K> {
+    pub(crate) fn new(
+        file_type: FileType,
+        live: Arc<K::Inode>,
+        slot: Option<ChunkSlot<K>>,
+    ) -> Self {
+        let (word, rights) = (LockWord::new(), RightsHint::default());
+        Self { word, file_type, rights, live, slot, marks: Marks::default() }
+    }
+
+    pub(crate) fn live(&self) -> &Arc<K::Inode> {
+        &self.live
+    }
+
+    pub(crate) fn slot(&self) -> Option<&ChunkSlot<K>> {
+        self.slot.as_ref()
+    }
+
+    pub(crate) fn marks(&self) -> &Marks<K::Watch> {
+        &self.marks
+    }
+
+    pub(crate) fn word(&self) -> &LockWord {
+        &self.word
+    }
+
+    pub(crate) fn rights(&self) -> &RightsHint {
+        &self.rights
+    }
+
+    pub(crate) fn file_type(&self) -> FileType {
+        self.file_type
+    }
+}

@@ -1,0 +1,82 @@
+//! One list of all inodes, for a filesystem without an index that can be walked.
+//!
+//! Every inode that comes or goes takes the one lock: good enough for a small filesystem, and what a
+//! large one is measured against.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use xfs_sync::{Mutex, Volume};
+
+use crate::cached_inode::CachedInode;
+use crate::kind::InodeKind;
+use crate::walk_step::{Existing, WalkStep, WalkVisitor};
+
+/// Inodes of one step.
+const STEP_INODES: usize = 64;
+
+/// All inodes of a filesystem that are in memory.
+pub struct InodeList<K: InodeKind>(Mutex<Listed<K>, Volume>);
+
+struct Listed<K: InodeKind> {
+    inodes: BTreeMap<u64, Arc<CachedInode<K>>>,
+    /// Where reclaiming goes on.
+    hand: u64,
+}
+
+impl<K: InodeKind> Listed<K> {
+    /// The inodes of one step.
+    fn from(&self, cursor: u64) -> Vec<(u64, Arc<CachedInode<K>>)> {
+        let rest = self.inodes.range(cursor..).take(STEP_INODES);
+        rest.map(|(number, entry)| (*number, Arc::clone(entry))).collect()
+    }
+}
+
+/// Where the step behind these inodes begins.
+fn behind<K: InodeKind>(found: &[(u64, Arc<CachedInode<K>>)]) -> WalkStep {
+    found.last().and_then(|(last, _)| last.checked_add(1)).map_or(WalkStep::End, WalkStep::Next)
+}
+
+impl<K: InodeKind> InodeList<K> {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Listed { inodes: BTreeMap::new(), hand: 0 }))
+    }
+
+    pub(crate) fn insert(&self, number: u64, entry: Arc<CachedInode<K>>) {
+        self.0.lock().inodes.insert(number, entry);
+    }
+
+    /// Takes an inode out, unless another has its place already.
+    pub(crate) fn remove(&self, number: u64, entry: &Arc<CachedInode<K>>) {
+        let list = &mut self.0.lock().inodes;
+        if list.get(&number).is_some_and(|found| Arc::ptr_eq(found, entry)) {
+            list.remove(&number);
+        }
+    }
+
+    /// One step of a walk. The inodes are shown without the lock: references keep them.
+    pub(crate) fn visit(&self, cursor: u64, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
+        let found = self.0.lock().from(cursor);
+        Self::show(&found, visit)
+    }
+
+    /// One step of the hand, which begins anew at the end.
+    pub(crate) fn visit_at_hand(&self, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
+        let found = {
+            let mut list = self.0.lock();
+            let found = list.from(list.hand);
+            list.hand = if let WalkStep::Next(next) = behind(&found) { next } else { 0 };
+            found
+        };
+        Self::show(&found, visit)
+    }
+
+    fn show(found: &[(u64, Arc<CachedInode<K>>)], visit: &mut WalkVisitor<'_, K>) -> WalkStep {
+        for (_, entry) in found {
+            if visit(Existing(entry)).is_break() {
+                return WalkStep::Stopped;
+            }
+        }
+        behind(found)
+    }
+}

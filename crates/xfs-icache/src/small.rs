@@ -1,0 +1,244 @@
+//! A filesystem in memory without an index of its own: what has only the generic walk.
+//!
+//! Owns: its inodes, and how much room they take. Does **not** own the tree of names
+//! ([`scratch`](crate::scratch)): a directory's entry is a use of its inode, so that nothing that can be
+//! reached leaves memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use xfs_buffer::{PosixError, Result};
+use xfs_format::InodeNumber;
+use xfs_format::inode::FileType;
+use xfs_sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Object, Ordering, RwLock, Volume};
+
+use crate::cached_inode::{CachedInode, Keep, Phase, ReleaseOutcome};
+use crate::inode_list::InodeList;
+use crate::inode_walk::InodeWalk;
+#[cfg(not(test))]
+use crate::kind::InodeWatch;
+use crate::kind::{Inode, InodeKind};
+
+/// What an inode takes besides its contents, about.
+const INODE_BYTES: u64 = 512;
+
+/// The names of a directory: each is a use of its inode.
+pub type SmallNames = BTreeMap<Box<[u8]>, Arc<CachedInode<SmallKind>>>;
+
+/// What an inode holds.
+pub enum SmallContents {
+    /// The bytes of a regular file.
+    File(RwLock<Vec<u8>, Object>),
+    /// The names of a directory.
+    Directory(Mutex<SmallNames, Object>),
+    /// The target of a symbolic link.
+    Symlink(Box<[u8]>),
+    /// It is no more than its type.
+    Special(FileType),
+}
+
+/// An inode of it.
+pub struct SmallInode {
+    number: InodeNumber,
+    /// Names that it has.
+    nlink: AtomicU32<Object>,
+    /// Its contents.
+    pub contents: SmallContents,
+    room: Arc<Room>,
+}
+
+impl SmallInode {
+    /// How many names it has.
+    pub fn nlink(&self) -> u32 {
+        self.nlink.load(Ordering::Acquire)
+    }
+
+    /// Gives it one more name.
+    pub fn link(&self) {
+        self.nlink.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes a name away.
+    pub fn unlink(&self) {
+        self.nlink.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// What a directory holds, taken out: they are the caller's uses now.
+    pub fn take_names(&self) -> SmallNames {
+        match &self.contents {
+            SmallContents::Directory(names) => std::mem::take(&mut names.lock()),
+            _ => SmallNames::new(),
+        }
+    }
+
+    fn length_bytes(&self) -> u64 {
+        match &self.contents {
+            SmallContents::File(bytes) => bytes.read().len() as u64,
+            SmallContents::Symlink(target) => target.len() as u64,
+            SmallContents::Directory(_) | SmallContents::Special(_) => 0,
+        }
+    }
+}
+
+impl Drop for SmallInode {
+    fn drop(&mut self) {
+        self.room.give_back(INODE_BYTES + self.length_bytes());
+    }
+}
+
+/// The types of its inodes.
+pub enum SmallKind {}
+
+impl InodeKind for SmallKind {
+    type Inode = SmallInode;
+    type Contents = ();
+    #[cfg(not(test))]
+    type Watch = NoWatch;
+    #[cfg(test)]
+    type Watch = crate::testing::RecordedWatch;
+}
+
+/// The watch of a filesystem that has none.
+#[cfg(not(test))]
+#[derive(Clone)]
+pub enum NoWatch {}
+
+#[cfg(not(test))]
+impl InodeWatch for NoWatch {
+    fn inode_gone(&self, _: InodeNumber) {
+        match *self {}
+    }
+
+    fn close(&self) {
+        match *self {}
+    }
+}
+
+impl Inode for SmallInode {
+    fn file_type(&self) -> FileType {
+        match &self.contents {
+            SmallContents::File(_) => FileType::Regular,
+            SmallContents::Directory(_) => FileType::Directory,
+            SmallContents::Symlink(_) => FileType::Symlink,
+            SmallContents::Special(kind) => *kind,
+        }
+    }
+
+    fn number(&self) -> InodeNumber {
+        self.number
+    }
+
+    fn has_name(&self) -> bool {
+        self.nlink() > 0
+    }
+}
+
+/// How much may be kept, and how much is.
+pub struct Room {
+    most_bytes: u64,
+    used_bytes: AtomicU64<Volume>,
+}
+
+impl Room {
+    fn new(most_bytes: u64) -> Arc<Self> {
+        Arc::new(Self { most_bytes, used_bytes: AtomicU64::new(0) })
+    }
+
+    /// Takes room.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NoSpace`].
+    pub fn take(&self, bytes: u64) -> Result<()> {
+        let mut used = self.used_bytes.load(Ordering::Relaxed);
+        loop {
+            let wanted = used.checked_add(bytes).filter(|wanted| *wanted <= self.most_bytes);
+            let wanted = wanted.ok_or(PosixError::NoSpace)?;
+            let (relaxed, word) = (Ordering::Relaxed, &self.used_bytes);
+            match word.compare_exchange_weak(used, wanted, relaxed, relaxed) {
+                Ok(_) => return Ok(()),
+                Err(found) => used = found,
+            }
+        }
+    }
+
+    /// Gives room back that was [taken](Self::take).
+    pub fn give_back(&self, bytes: u64) {
+        self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes that are taken.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// A filesystem that lives in its list of inodes. As there is nothing behind it, what is evicted is lost.
+pub struct Small {
+    list: InodeList<SmallKind>,
+    active: AtomicBool<Volume>,
+    /// The memory that it may use, and uses.
+    pub room: Arc<Room>,
+}
+
+impl Small {
+    /// Returns an empty filesystem that may use about `most_bytes` of memory.
+    #[must_use]
+    pub fn new(most_bytes: u64) -> Self {
+        let active = AtomicBool::new(true);
+        Self { list: InodeList::new(), active, room: Room::new(most_bytes) }
+    }
+
+    /// Makes an inode with one name and one user.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NoSpace`].
+    pub fn create(
+        &self,
+        number: InodeNumber,
+        contents: SmallContents,
+    ) -> Result<Arc<CachedInode<SmallKind>>> {
+        let target_bytes = match &contents {
+            SmallContents::Symlink(target) => target.len() as u64,
+            _ => 0,
+        };
+        self.room.take(INODE_BYTES + target_bytes)?;
+        let (nlink, room) = (AtomicU32::new(1), Arc::clone(&self.room));
+        let inode = Arc::new(SmallInode { number, nlink, contents, room });
+        let entry = Arc::new(CachedInode::new(inode, Phase::New, Keep::Cached, None));
+        self.list.insert(number.0, Arc::clone(&entry));
+        entry.set_ready();
+        Ok(entry)
+    }
+
+    /// Begins to take the filesystem down: from now on inodes go with their last reference.
+    pub fn deactivate(&self) {
+        self.active.store(false, Ordering::SeqCst);
+    }
+}
+
+impl InodeWalk for Small {
+    type Kind = SmallKind;
+
+    fn list(&self) -> Option<&InodeList<SmallKind>> {
+        Some(&self.list)
+    }
+
+    fn is_active(&self) -> bool {
+        self.active.load(Ordering::SeqCst)
+    }
+
+    fn release(&self, entry: Arc<CachedInode<SmallKind>>) {
+        match entry.release(self.is_active()) {
+            // Its marks keep it until it is taken down.
+            ReleaseOutcome::InUse | ReleaseOutcome::Idle | ReleaseOutcome::Abandoned => {}
+            // It is freed by letting go of it.
+            ReleaseOutcome::Evicted | ReleaseOutcome::NeedsInactivation => self.remove(&entry),
+        }
+    }
+
+    fn remove(&self, entry: &Arc<CachedInode<SmallKind>>) {
+        self.list.remove(entry.number().0, entry);
+    }
+}
