@@ -1,23 +1,25 @@
-//! One inode in memory, and who uses it.
+//! One cached inode, its references and its life.
 //!
 //! ```text
-//!            ready            release: last user
+//!            ready            release: last reference
 //!   new ──────────► live ◄──────────────────────► reclaimable ──► reclaiming
 //!                    │ │       take: recycled                evict    ▲
 //!                    │ └──────────────────────────────────────────────┘
-//!                    │       release: last user, not to stay
+//!                    │       release: last reference, not to stay
 //!                    │
 //!                    └──────► needs inactivation
-//!           release: last user, no name; claim: the only user, who removes the last name
+//!           release: last reference, no name; claim: the only referrer removes the last name
 //! ```
 //!
 //! # Invariants
 //!
-//! - **I1** An inode has users exactly while it is new or live.
-//! - **I2** From reclaiming and needs-inactivation no way leads back: who meets one looks again, or is
-//!   told that there is no such inode. So an inode is removed, or freed, by one.
-//! - **I3** One that is reclaimable bears the tag of those without a user. Who finds an inode without knowing that it is
-//!   still in its place leaves the tag alone once it is gone (I2): it may be that of another file by then.
+//! - **I1** An inode has references exactly while it is new or live.
+//! - **I2** No way leads back from reclaiming and needs-inactivation. A thread that meets such an
+//!   inode looks it up again, or gets ENOENT. So exactly one thread removes an inode, and one frees
+//!   it.
+//! - **I3** A reclaimable inode has the idle tag. A thread that found an inode without knowing that
+//!   it is still in its slot must not touch the tag once the inode is gone (I2): the slot may hold
+//!   another file by then.
 
 use std::sync::Arc;
 
@@ -38,54 +40,51 @@ use crate::kind::{Inode, InodeKind};
 use crate::marks::{Mark, Marks};
 use crate::rights::Rights;
 
-/// An inode in memory.
+/// A cached inode.
 pub struct CachedInode<K: InodeKind> {
-    /// What everybody reads, on a cache line that hardly anybody writes.
+    /// Read by every lookup and rarely written: a cache line of its own.
     hints: Hints<K>,
     locks: LockState,
-    /// Most files are never read or written while they are in memory.
+    /// Most files are never read or written while they are cached.
     contents: SetOnce<Box<K::Contents>, Object>,
     state: Mutex<State, Object>,
 }
 
-// With the counts of references, which the line of the hints keeps apart, three lines of a processor's cache.
-#[cfg(not(shuttle))]
-const _: () = assert!(size_of::<CachedInode<crate::small::SmallKind>>() == 128);
-
-/// Where an inode is in its life: see the figure above.
+/// The phase of an inode's life; see the figure above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Being made: walks pass over it.
+    /// Under construction: walks skip it.
     New,
-    /// In use.
+    /// Referenced.
     Live,
-    /// Without a user, and there for who looks it up.
+    /// Unreferenced. A lookup recycles it.
     Reclaimable,
-    /// On its way out of memory.
+    /// On its way out of the cache.
     Reclaiming,
-    /// Without a name and without a user: it is being freed on disk.
+    /// Without a name and without a reference: it is being freed on disk.
     NeedsInactivation,
 }
 
-/// Whether an inode stays in memory when its last user goes.
+/// Whether an inode stays cached when its last reference goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// As long as there is room.
+    /// It stays as long as there is room.
     Cached,
-    /// No: it was brought in to be looked at once.
+    /// It is evicted. It was read to be looked at once.
     #[doc(alias = "XFS_IGET_DONTCACHE")]
     Once,
 }
 
 struct State {
     users: u32,
-    /// Of the users, those that are only there as long as somebody can come to the inode: marks.
+    /// The part of `users` that marks hold: they give the inode up when it can be reached by
+    /// nothing else.
     marks: u32,
     phase: Phase,
     keep: Keep,
-    /// Whether somebody looked it up since it was last swept.
+    /// Whether a lookup took it since the last sweep.
     referenced: bool,
-    /// Whether it was made without a name, and never had one.
+    /// Whether it was made without a name, and has never had one.
     awaits_name: bool,
 }
 
@@ -96,52 +95,53 @@ impl State {
     }
 }
 
-/// What came of asking for an entry.
+/// The outcome of taking a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakeOutcome {
-    /// There is one more user.
+    /// Taken: the inode had references before.
     Here,
-    /// There is one user, where there was none.
+    /// Taken: the inode had no reference before.
     Recycled,
-    /// It is being freed.
+    /// Refused: the inode is being freed.
     NeedsInactivation,
-    /// It leaves the index next.
+    /// Refused: the inode is about to leave the index.
     Evicted,
 }
 
 impl TakeOutcome {
-    /// Whether the inode was there to be used.
+    /// Returns whether the reference was taken.
     pub fn is_here(self) -> bool {
         matches!(self, Self::Here | Self::Recycled)
     }
 }
 
-/// What a release leaves.
+/// The outcome of releasing a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseOutcome {
     /// Others still reference it.
     InUse,
-    /// Nobody uses it now.
+    /// It has no reference now.
     Idle,
-    /// Whoever released it has to take it out.
+    /// The releasing thread must remove it from the index.
     Evicted,
-    /// Whoever released it has to have it freed.
+    /// The releasing thread must have it freed.
     NeedsInactivation,
-    /// It has no name any more, and no users but marks: whoever released it has to take those away.
+    /// It has no name, and no references except those of marks. The releasing thread must remove
+    /// these.
     Abandoned,
 }
 
-/// What a sweep makes of an entry.
+/// The outcome of a sweep over one inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SweepOutcome {
-    /// It stays: it is in use, was used since it was last swept, or is on its way out.
+    /// It stays: it is referenced, was taken since the last sweep, or is on its way out.
     Stays,
-    /// Whoever swept has to take it out.
+    /// The sweeping thread must remove it from the index.
     Evicted,
 }
 
 impl<K: InodeKind> CachedInode<K> {
-    /// An entry with one user.
+    /// Returns an inode with one reference.
     pub(crate) fn new(
         live: Arc<K::Inode>,
         phase: Phase,
@@ -189,17 +189,17 @@ impl<K: InodeKind> CachedInode<K> {
         self.hints.live()
     }
 
-    /// The contents of a regular file, as far as they are in memory.
+    /// Returns the state of a regular file's contents.
     pub fn contents(&self) -> &K::Contents {
         self.contents.value_or_init(Box::default)
     }
 
-    /// The same, if somebody has asked for them.
+    /// Returns the state of the contents, if it was needed before.
     pub fn known_contents(&self) -> Option<&K::Contents> {
         self.contents.value().map(|contents| &**contents)
     }
 
-    /// The locks that programs have on it, and its opens.
+    /// Returns the locks that programs hold on it, and its opens.
     pub fn locks(&self) -> FileLocks<'_> {
         FileLocks { word: self.hints.word(), state: &self.locks }
     }
@@ -209,27 +209,28 @@ impl<K: InodeKind> CachedInode<K> {
         self.hints.marks()
     }
 
-    /// What it is: read without a lock.
+    /// Returns the type. It is read without a lock.
     pub fn file_type(&self) -> FileType {
         self.hints.file_type()
     }
 
-    /// What it lets whom do, where that is known: read without a lock.
+    /// Returns owner, group and mode, where they are known. They are read without a lock.
     pub fn rights(&self) -> Option<Rights> {
         self.hints.rights().rights()
     }
 
-    /// Notes its rights. The caller shares its latch, or has it.
+    /// Caches owner, group and mode. The caller holds the latch, shared or exclusive.
     pub fn note_rights(&self, rights: Rights) {
         self.hints.rights().note(rights);
     }
 
-    /// Forgets its rights, which change. The caller has its exclusive latch, and keeps it until they have.
+    /// Invalidates owner, group and mode, which change. The caller holds the exclusive latch, and
+    /// keeps it until they have changed.
     pub fn forget_rights(&self) {
         self.hints.rights().forget();
     }
 
-    /// Says whether it has something to write, or blocks that it does not need.
+    /// Sets whether it has buffered bytes, or blocks that it does not need.
     pub fn set_unsettled(&self, is_unsettled: bool) {
         self.slot().into_iter().for_each(|slot| slot.set_unsettled(is_unsettled));
     }
@@ -238,7 +239,7 @@ impl<K: InodeKind> CachedInode<K> {
         self.hints.slot()
     }
 
-    /// Where the inode is in its life. It may be elsewhere by the time that the answer is there.
+    /// Returns the phase. It may have changed by the time the caller looks at it.
     pub fn phase(&self) -> Phase {
         self.state.lock().phase
     }
@@ -249,12 +250,13 @@ impl<K: InodeKind> CachedInode<K> {
         self.state.lock().awaits_name = awaits_name;
     }
 
-    /// Whether it may get a first name. Another file without any was removed, and never gets one again.
+    /// Returns whether it may get a first name. Any other file without a name was removed, and
+    /// never gets a name again.
     pub fn awaits_name(&self) -> bool {
         self.state.lock().awaits_name
     }
 
-    /// Ends the time in which walks pass over it.
+    /// Makes it visible to walks.
     pub fn set_ready(&self) {
         let mut state = self.state.lock();
         if state.phase == Phase::New {
@@ -262,14 +264,15 @@ impl<K: InodeKind> CachedInode<K> {
         }
     }
 
-    /// One more user, who is there because another one is.
+    /// Takes one more reference. The caller holds one already.
     pub fn share(&self) {
         let mut state = self.state.lock();
         assert!(state.users > 0, "a user of an inode that nobody holds");
         state.add_user();
     }
 
-    /// One more user, who gives the inode up when nobody else can come to it. The caller uses it.
+    /// Takes one more reference, as a mark: it is given up when nothing else can reach the inode.
+    /// The caller holds a reference.
     pub fn share_as_mark(&self) {
         let mut state = self.state.lock();
         assert!(state.users > 0, "a mark on an inode that nobody holds");
@@ -277,20 +280,22 @@ impl<K: InodeKind> CachedInode<K> {
         state.marks += 1;
     }
 
-    /// Makes the use of a mark one like any other, which the caller gives up then.
+    /// Turns the reference of a mark into an ordinary one, which the caller then releases.
     pub fn unmark(&self) {
         let mut state = self.state.lock();
         assert!(state.marks > 0, "there is no mark");
         state.marks -= 1;
     }
 
-    /// Whether the caller is the only user. It may have company by the time that the answer is there.
+    /// Returns whether the caller's reference is the only one. Another may have been taken by the
+    /// time the caller looks at the answer.
     pub fn is_alone(&self) -> bool {
         let state = self.state.lock();
         state.users == 1 && state.phase == Phase::Live
     }
 
-    /// Gives up a use to free the inode, if the caller is its only user: nobody gets another.
+    /// Gives up the caller's reference in order to free the inode, if it is the only one. Nothing
+    /// gets another reference then.
     pub fn claim(&self) -> bool {
         let mut state = self.state.lock();
         let is_alone = state.users == 1 && state.phase == Phase::Live;
@@ -300,7 +305,7 @@ impl<K: InodeKind> CachedInode<K> {
         is_alone
     }
 
-    /// One more user, who has looked the inode up.
+    /// Takes a reference for a lookup.
     pub fn take(&self, keep: Keep) -> TakeOutcome {
         let mut state = self.state.lock();
         let taken = match state.phase {
@@ -320,8 +325,8 @@ impl<K: InodeKind> CachedInode<K> {
         taken
     }
 
-    /// One more user, for a walk over all inodes: one that leaves no trace. `false` if the walk passes
-    /// over this inode.
+    /// Takes a reference for a walk, which leaves no trace. Returns `false` if the walk skips this
+    /// inode.
     pub(crate) fn take_for_walk(&self, which: WalkFilter, is_active: bool) -> bool {
         let mut state = self.state.lock();
         match state.phase {
@@ -335,12 +340,13 @@ impl<K: InodeKind> CachedInode<K> {
         true
     }
 
-    /// Sets the inode to leave memory, if nobody uses it.
+    /// Sets the inode to leave the cache, if it is unreferenced.
     pub(crate) fn evict(&self) -> SweepOutcome {
         self.leave(&mut self.state.lock())
     }
 
-    /// As [`evict`](Self::evict), but one that was looked up since the last sweep stays once more.
+    /// As [`evict`](Self::evict), except that an inode which was taken since the last sweep stays
+    /// once more.
     pub(crate) fn sweep(&self) -> SweepOutcome {
         let mut state = self.state.lock();
         if state.phase == Phase::Reclaimable && std::mem::take(&mut state.referenced) {
@@ -350,11 +356,11 @@ impl<K: InodeKind> CachedInode<K> {
     }
 
     fn leave(&self, state: &mut State) -> SweepOutcome {
-        // Another file may have its place, and its tag, by now (I3).
+        // Another file may have the slot and its tag by now (I3).
         if matches!(state.phase, Phase::Reclaiming | Phase::NeedsInactivation) {
             return SweepOutcome::Stays;
         }
-        // Sweeps need not come again until it has been released.
+        // Sweeps need not look at it again before it is released.
         self.slot().into_iter().for_each(ChunkSlot::clear_idle);
         if state.phase != Phase::Reclaimable {
             return SweepOutcome::Stays;
@@ -363,30 +369,31 @@ impl<K: InodeKind> CachedInode<K> {
         SweepOutcome::Evicted
     }
 
-    /// Whether it gets no users any more.
+    /// Returns whether it gets no more references.
     pub fn is_gone(&self) -> bool {
         matches!(self.phase(), Phase::Reclaiming | Phase::NeedsInactivation)
     }
 }
 
 impl<K: InodeKind<Inode = Live>> CachedInode<K> {
-    /// Whether it is a directory.
+    /// Returns whether it is a directory.
     pub fn is_directory(&self) -> bool {
         self.file_type() == FileType::Directory
     }
 
-    /// Everything but the forks, as it is now. In a transaction that has latched the inode it stays so.
+    /// Returns a copy of everything except the forks. Inside a transaction that has latched the
+    /// inode it does not change.
     pub fn core(&self) -> InodeCore {
         self.live().inode().core().clone()
     }
 
-    /// Transactions that have changed the inode, or names in it.
+    /// Returns how many transactions have changed the inode, or names in it.
     #[doc(alias = "di_changecount")]
     pub fn change_count(&self) -> u64 {
         self.live().inode().core().change_count
     }
 
-    /// What a name means in this directory now.
+    /// Returns the inode that a name in this directory means now.
     ///
     /// # Errors
     ///
@@ -395,8 +402,8 @@ impl<K: InodeKind<Inode = Live>> CachedInode<K> {
         self.find_and(journal, name, |_| ())
     }
 
-    /// As [`find`](Self::find); `note` gets what was found, or that there is no such name, while nobody can
-    /// change that.
+    /// As [`find`](Self::find). `note` gets the result, a missing name included, while nothing can
+    /// change it.
     ///
     /// # Errors
     ///
@@ -424,7 +431,7 @@ impl<K: InodeKind<Inode = Live>> CachedInode<K> {
 }
 
 impl<K: InodeKind> CachedInode<K> {
-    /// Adds a mark, which takes a use of the inode. The caller uses it.
+    /// Adds a mark, which takes a reference. The caller holds one.
     pub fn mark(&self, mark: Mark<K::Watch>) {
         if mark.is_watch() {
             self.share_as_mark();
@@ -434,7 +441,8 @@ impl<K: InodeKind> CachedInode<K> {
         self.marks().add(mark);
     }
 
-    /// Takes out those marks for which `is_wanted`. The caller gives up a use for each.
+    /// Removes the marks for which `is_wanted` returns true. The caller releases a reference for
+    /// each.
     pub fn take_marks(&self, is_wanted: impl Fn(&Mark<K::Watch>) -> bool) -> Vec<Mark<K::Watch>> {
         let taken = self.marks().take(is_wanted);
         taken.iter().filter(|mark| mark.is_watch()).for_each(|_| self.unmark());

@@ -1,15 +1,15 @@
-//! 64 neighbouring inodes, and what is known of them without looking at one.
+//! 64 neighbouring inodes, and what is known of them without looking at any one.
 //!
 //! # Invariants
 //!
-//! - **I1** A bit of `present` is set exactly while there is an inode at its place. Both change under
-//!   the chunk's lock.
-//! - **I2** A tag is set on an inode that walks for it have to see; it may stand on others too. It goes
-//!   with the inode.
-//! - **I3** A chunk that has lost its last inode, or else the last who held it, leaves the index, and never
-//!   gets one again.
-//! - **I4** An inode points to its chunk, and the chunk to the inode as long as that is in it: so that a
-//!   table that goes takes them out.
+//! - **I1** A bit of `present` is set exactly while there is an inode in its slot. Both change
+//!   under the chunk's lock.
+//! - **I2** Each inode that a walk for a tag must see has the tag. Other inodes may have it too.
+//!   The tag goes with the inode.
+//! - **I3** A chunk that has lost its last inode and its last holder leaves the index, and never
+//!   gets an inode again.
+//! - **I4** An inode points to its chunk, and the chunk to the inode while it holds it. A cache
+//!   that is dropped therefore empties its chunks.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::cached_inode::CachedInode;
 use crate::filter::Tag;
 use crate::kind::InodeKind;
 
-/// Inodes of a chunk.
+/// Inodes per chunk.
 pub(crate) const CHUNK_INODES: u32 = 64;
 
 /// 64 neighbouring inodes.
@@ -34,9 +34,9 @@ pub(crate) struct Chunk<K: InodeKind> {
 /// Why a chunk is in the index.
 #[derive(Default)]
 pub(crate) struct Residency {
-    /// It has left the index (I3).
+    /// The chunk has left the index (I3).
     gone: bool,
-    /// Those who keep it there without an inode.
+    /// Holders that keep it in the index without an inode.
     holders: u32,
 }
 
@@ -51,7 +51,7 @@ impl<K: InodeKind> Chunk<K> {
         }
     }
 
-    /// The inodes that bear a tag: a bit for each.
+    /// Returns the inodes that have a tag, one bit each.
     pub(crate) fn tagged(&self, tag: Tag) -> u64 {
         match tag {
             Tag::Present => self.present.load(Ordering::Acquire),
@@ -70,14 +70,14 @@ impl<K: InodeKind> Chunk<K> {
         self.entries.look(collector, place as usize, look)
     }
 
-    /// The lock under which inodes come and go; `None` once the chunk has left the index.
+    /// Takes the lock under which inodes come and go. `None`: the chunk has left the index.
     pub(crate) fn lock(&self) -> Option<MutexGuard<'_, Residency>> {
         let stay = self.stay.lock();
         (!stay.gone).then_some(stay)
     }
 
-    /// Whether nothing keeps it in the index. Then it has left it: the caller takes it out, and holds the
-    /// lock until it has.
+    /// Marks the chunk as having left the index, if nothing keeps it there, and returns whether it
+    /// has. The caller then removes it, and holds the lock until that is done.
     pub(crate) fn leave_index(&self, stay: &mut Residency) -> bool {
         stay.gone = stay.holders == 0 && self.present.load(Ordering::Acquire) == 0;
         stay.gone
@@ -85,12 +85,12 @@ impl<K: InodeKind> Chunk<K> {
 }
 
 impl Residency {
-    /// One more who keeps the chunk in the index.
+    /// Adds a holder.
     pub(crate) fn hold(&mut self) {
         self.holders += 1;
     }
 
-    /// One less.
+    /// Removes a holder.
     pub(crate) fn let_go(&mut self) {
         assert!(self.holders > 0, "a chunk that nobody held let go");
         self.holders -= 1;
@@ -98,16 +98,16 @@ impl Residency {
 }
 
 impl<K: InodeKind> Chunk<K> {
-    /// Puts an inode at its place. The caller holds the lock.
+    /// Puts an inode in its slot. The caller holds the lock.
     pub(crate) fn enter(&self, collector: &Collector, place: u32, entry: Arc<CachedInode<K>>) {
         self.entries.put(collector, place as usize, Some(entry));
         self.present.fetch_or(1 << place, Ordering::AcqRel);
     }
 
-    /// Takes an inode out. The caller holds the lock.
+    /// Removes an inode. The caller holds the lock.
     pub(crate) fn leave(&self, collector: &Collector, place: u32) {
         let bit = 1 << place;
-        // Most have nothing to write.
+        // Most inodes have nothing to write.
         if self.unsettled.load(Ordering::Acquire) & bit != 0 {
             self.unsettled.fetch_and(!bit, Ordering::AcqRel);
         }
@@ -118,7 +118,7 @@ impl<K: InodeKind> Chunk<K> {
         self.entries.put(collector, place as usize, None);
     }
 
-    /// Puts inodes at places that are free. The caller holds the lock.
+    /// Puts inodes in free slots. The caller holds the lock.
     pub(crate) fn enter_all(&self, collector: &Collector, entries: &[Arc<CachedInode<K>>]) {
         let mut came = 0;
         for entry in entries {
@@ -129,7 +129,8 @@ impl<K: InodeKind> Chunk<K> {
         self.present.fetch_or(came, Ordering::AcqRel);
     }
 
-    /// Takes those inodes out that still have their places: a bit for each that had. The caller holds the lock.
+    /// Removes the inodes that still have their slots, and returns these, one bit each. The caller
+    /// holds the lock.
     pub(crate) fn leave_all(&self, collector: &Collector, entries: &[Arc<CachedInode<K>>]) -> u64 {
         let mut going = 0;
         for entry in entries {
@@ -154,27 +155,28 @@ impl<K: InodeKind> Chunk<K> {
         going
     }
 
-    /// Takes all out, for a table that goes (I4).
+    /// Removes all inodes, for a cache that is dropped (I4).
     pub(crate) fn clear(&self, collector: &Collector) {
         (0..CHUNK_INODES as usize).for_each(|place| self.entries.put(collector, place, None));
     }
 }
 
-/// Where the tags of an inode are.
+/// The slot of an inode in its chunk, where its tags are.
 pub struct ChunkSlot<K: InodeKind> {
     pub(crate) chunk: Arc<Chunk<K>>,
     pub(crate) bit: u64,
 }
 
 impl<K: InodeKind> ChunkSlot<K> {
-    /// Tags the inode as without a user. Who does it holds the inode's state.
+    /// Tags the inode as idle. The caller holds the inode's state.
     pub(crate) fn set_idle(&self) {
         if self.chunk.idle.load(Ordering::Relaxed) & self.bit == 0 {
             self.chunk.idle.fetch_or(self.bit, Ordering::Release);
         }
     }
 
-    /// Tags the inode as having something to write, or not. Who does it holds the lock of its contents.
+    /// Tags the inode as having something to write, or not. The caller holds the lock of its
+    /// contents.
     pub(crate) fn set_unsettled(&self, is_unsettled: bool) {
         if is_unsettled {
             self.chunk.unsettled.fetch_or(self.bit, Ordering::AcqRel);
@@ -183,7 +185,7 @@ impl<K: InodeKind> ChunkSlot<K> {
         }
     }
 
-    /// Takes that away. Who does it holds the inode's state.
+    /// Removes the idle tag. The caller holds the inode's state.
     pub(crate) fn clear_idle(&self) {
         self.chunk.idle.fetch_and(!self.bit, Ordering::AcqRel);
     }

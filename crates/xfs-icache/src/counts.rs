@@ -1,33 +1,33 @@
-//! What happened to the inodes in memory, counted by slot.
+//! Events of the inode cache, counted by processor slot.
 
 use xfs_sync::SlotCounters;
 
-/// What is counted.
+/// An event of the inode cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// An inode was asked for by its number.
+    /// A lookup by number.
     Attempt,
-    /// It was in memory.
+    /// Of those: the inode was cached.
     Found,
-    /// It was in memory, and had no user.
+    /// Of those: the inode was cached and unreferenced.
     Recycled,
-    /// It was read.
+    /// Of those: the inode was read.
     Missed,
-    /// It was read, and somebody else had brought it in meanwhile.
+    /// The inode was read while another thread inserted it.
     Duplicate,
-    /// One came in that was just made.
+    /// A new inode was inserted.
     Made,
-    /// A use was given up.
+    /// A reference was released.
     Released,
-    /// One left memory.
+    /// An inode was evicted.
     Evicted,
-    /// One left memory because it was freed.
+    /// An inode left the cache because it was freed.
     Freed,
 }
 
 const KINDS: usize = Count::Freed as usize + 1;
 
-/// Counters of everything in [`Count`].
+/// Counters of all events in [`Count`].
 pub struct InodeCounts(SlotCounters<KINDS>);
 
 impl InodeCounts {
@@ -35,17 +35,17 @@ impl InodeCounts {
         Self(SlotCounters::new())
     }
 
-    /// Notes that it has happened.
+    /// Counts one event.
     pub(crate) fn note(&self, count: Count) {
         self.note_many(count, 1);
     }
 
-    /// Notes that it has happened so often.
+    /// Counts several events.
     pub(crate) fn note_many(&self, count: Count, times: u64) {
         self.0.add(count as usize, times);
     }
 
-    /// How often that has happened.
+    /// Returns the count of an event.
     pub fn sum(&self, count: Count) -> u64 {
         self.0.sum(count as usize)
     }

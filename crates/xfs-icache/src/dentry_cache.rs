@@ -1,28 +1,29 @@
-//! What names mean, remembered: so that a path is walked without a lock and without a directory's blocks.
+//! The dentry cache: path walks need neither a lock nor a directory's blocks.
 //!
-//! Owns: names that were looked up twice, also those that mean nothing, and how many of them stay. Does
-//! **not** own the directories, or who may look into them.
+//! Owns: the meaning of names that were looked up twice, missing names included, and how many of
+//! them stay. Does **not** own the directories, or who may search them.
 //!
 //! ```text
-//!  names    (directory, name) ─► inode or nothing     read without a lock, under an epoch
-//!  rings    keys in the order in which they came, one ring for each slot: who stays
-//!  noticed  hashes of names that were looked up once, for each slot
+//!  dentries   (directory, name) ─► inode or nothing     read without a lock, under an epoch
+//!  rings      keys in order of insertion, one ring for each slot: which dentries stay
+//!  seen_once  hashes of names that were looked up once, for each slot
 //! ```
 //!
 //! # Invariants
 //!
-//! - **I1** A name is put in under the directory's shared latch, with what the directory says; who changes
-//!   what it means takes it out in the transaction, under the exclusive latch. So what is in is what the
-//!   directory says, but for the moments between a change and its end, in which nobody has been told of
-//!   the change. Two names that change together are both taken out before either change is committed.
-//! - **I2** A name that is taken out, whatever for, is dead before it is out: who removes a file and does not
-//!   find its name here relies on that. A reader that meets an inode by a name looks
-//!   whether the name is dead after it has a use of the inode: if it is not, the number has not been given
-//!   to another file meanwhile, since that comes after the removal of all names.
-//! - **I3** A directory without entries has at most names here that mean nothing, so they are right for
-//!   whichever directory gets its number next.
-//! - **I4** There are at most [`MAX_DENTRIES`], and a few more for each thread: a new one takes the place of
-//!   one that was not used since it was last looked at.
+//! - **I1** A lookup inserts a name under the directory's shared latch, with the meaning that the
+//!   directory gives it. A transaction that changes the meaning removes the name under the
+//!   exclusive latch. So the cache and the directory agree, except between a change and its end,
+//!   when no caller has been told of the change. Two names that change together are both removed
+//!   before either change is committed.
+//! - **I2** A dentry is marked dead before it is removed, for whatever reason. An unlink that does
+//!   not find its name here relies on that. A reader that finds an inode through a dentry checks,
+//!   after it has taken a reference, whether the dentry is dead. If it is not, the number does not
+//!   belong to another file yet, since a number is reused only after all names are removed.
+//! - **I3** A directory without entries has only negative dentries. They stay true for the next
+//!   directory that gets its number.
+//! - **I4** There are at most [`MAX_DENTRIES`], and a few more for each thread. A new dentry
+//!   replaces one that was not used since the sweep last looked at it.
 //!
 //! Lock order: the latch of a directory, then a ring.
 
@@ -35,11 +36,11 @@ use xfs_buffer::AddressHash;
 use xfs_format::InodeNumber;
 use xfs_sync::{AtomicBool, AtomicU64, Mutex, Object, Ordering, Slot, Slots};
 
-/// Names that are remembered at most: about 10 MiB.
+/// The most dentries: about 10 MiB.
 const MAX_DENTRIES: usize = 1 << 16;
-/// Names that a slot has noticed and not yet put in.
+/// Names that a slot has seen once.
 const SEEN_ONCE: usize = 1 << 10;
-/// Names that an addition looks at, to find one that can go.
+/// Dentries that an insertion looks at to find one that can go.
 const SWEEP_STEPS: usize = 8;
 
 /// A name in a directory.
@@ -48,7 +49,7 @@ struct DentryKey {
     name: Box<[u8]>,
 }
 
-/// The same, borrowed.
+/// A borrowed [`DentryKey`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct DentryKeyRef<'a> {
     directory: InodeNumber,
@@ -77,7 +78,8 @@ impl Hash for DentryKey {
 
 impl Hash for DentryKeyRef<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // In words: hashing is what a lookup costs. The last one tells how long the name is.
+        // In words, because hashing dominates a lookup. The last word holds the length of the
+        // name's tail.
         state.write_u64(self.directory.0);
         let (words, rest) = self.name.as_chunks();
         words.iter().for_each(|word| state.write_u64(u64::from_be_bytes(*word)));
@@ -92,22 +94,22 @@ impl Equivalent<Arc<DentryKey>> for DentryKeyRef<'_> {
     }
 }
 
-/// What a name means.
+/// The meaning of a name.
 pub struct Dentry {
     inode: Option<InodeNumber>,
-    /// It was taken out, or is just about to be.
+    /// It was removed, or is about to be.
     dead: AtomicBool<Object>,
-    /// It was met since the sweep last looked at it.
+    /// A lookup used it since the sweep last looked at it.
     used: AtomicBool<Object>,
 }
 
 impl Dentry {
-    /// The inode, or that there is none of this name.
+    /// Returns the inode, or `None` for a name that does not exist.
     pub fn inode(&self) -> Option<InodeNumber> {
         self.inode
     }
 
-    /// Whether it holds no more (I2).
+    /// Returns whether it holds no longer (I2).
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Acquire)
     }
@@ -120,11 +122,11 @@ impl Dentry {
 type Map = HashMap<Arc<DentryKey>, Dentry, AddressHash>;
 type PinnedMap<'a> = HashMapRef<'a, Arc<DentryKey>, Dentry, AddressHash, LocalGuard<'a>>;
 
-/// A thread's look at the names: what it finds stays readable as long as it has this.
+/// A pinned view of the cache. Dentries that it finds stay readable while it exists.
 pub struct DentryReader<'a>(PinnedMap<'a>);
 
 impl DentryReader<'_> {
-    /// What a name means, if that is remembered.
+    /// Returns the meaning of a name, if it is cached.
     pub fn find(&self, directory: InodeNumber, name: &[u8]) -> Option<&Dentry> {
         let dentry = self.0.get(&DentryKeyRef { directory, name })?;
         if !dentry.used.load(Ordering::Relaxed) {
@@ -134,10 +136,10 @@ impl DentryReader<'_> {
     }
 }
 
-/// The names that are remembered.
+/// The dentry cache of a volume.
 pub struct DentryCache {
     dentries: Map,
-    /// That of the map.
+    /// The hasher of the map.
     hasher: AddressHash,
     rings: Slots<Mutex<VecDeque<Arc<DentryKey>>, Slot>>,
     seen_once: Slots<Box<[AtomicU64<Slot>]>>,
@@ -164,8 +166,8 @@ impl DentryCache {
         DentryReader(self.dentries.pin())
     }
 
-    /// Remembers what a name means, if this thread has looked for it before. The caller shares the
-    /// directory's latch.
+    /// Caches the meaning of a name if this slot has looked it up before. The caller holds the
+    /// directory's latch, shared.
     pub fn note_lookup(&self, directory: InodeNumber, name: &[u8], inode: Option<InodeNumber>) {
         let hash = self.hasher.hash_one(DentryKeyRef { directory, name }) | 1;
         let Some(seen_once) = self.seen_once.mine().get(hash as usize / 2 % SEEN_ONCE) else {
@@ -199,20 +201,20 @@ impl DentryCache {
                 remove(&dentries, &oldest.borrowed());
             }
         }
-        // All were used: then the oldest goes.
+        // All were used: the oldest goes.
         if let Some(oldest) = ring.pop_front() {
             remove(&dentries, &oldest.borrowed());
         }
     }
 
-    /// Takes out a name whose meaning changes. The caller has the directory's exclusive latch, and keeps
-    /// it until the change is made.
+    /// Removes a name whose meaning changes. The caller holds the directory's exclusive latch, and
+    /// keeps it until the change is made.
     pub fn invalidate(&self, directory: InodeNumber, name: &[u8]) {
         let dentries = self.dentries.pin();
         remove(&dentries, &DentryKeyRef { directory, name });
     }
 
-    /// Takes out all names.
+    /// Removes all names.
     pub fn clear(&self) {
         for ring in self.rings.iter() {
             ring.lock().clear();
@@ -223,18 +225,18 @@ impl DentryCache {
         });
     }
 
-    /// How many are remembered.
+    /// Returns how many names are cached.
     pub fn count(&self) -> usize {
         self.dentries.len()
     }
 
-    /// How many of them mean nothing: all names are looked at.
+    /// Returns how many cached names do not exist. It looks at every name.
     pub fn negative_count(&self) -> usize {
         self.dentries.pin().values().filter(|dentry| dentry.inode.is_none()).count()
     }
 }
 
-/// Takes out a name, dead beforehand (I2): it is the one that is looked at that goes.
+/// Removes a name, marked dead first (I2): the dentry that was looked at is the one removed.
 fn remove(dentries: &PinnedMap<'_>, key: &DentryKeyRef<'_>) {
     let _ = dentries.remove_if(key, |_, dentry| {
         dentry.kill();

@@ -1,4 +1,4 @@
-//! What is done with all inodes at once, by way of the iterators.
+//! Eviction, counting and taking down, by walks over all cached inodes.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,32 +12,32 @@ use crate::kind::{InodeKind, InodeWatch};
 use crate::marks::Mark;
 use crate::walk_step::{Existing, WalkStep, WalkVisitor};
 
-/// Threads that evict beside each other at most.
+/// The most threads that evict in parallel.
 const MOST_THREADS: usize = 16;
 
-/// Inodes that are in memory, by what becomes of them.
+/// Cached inodes by phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheCounts {
-    /// In use, those included that are just being made.
+    /// Referenced, or under construction.
     pub live: u64,
-    /// Without a user: they stay as long as there is room.
+    /// Unreferenced: they stay as long as there is room.
     pub reclaimable: u64,
     /// On their way out.
     pub reclaiming: u64,
-    /// Without a name and a user: they are freed next.
+    /// Without a name and without a reference: they are freed next.
     pub needs_inactivation: u64,
 }
 
 impl CacheCounts {
-    /// All of them.
+    /// Returns the number of all cached inodes.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.live + self.reclaimable + self.reclaiming + self.needs_inactivation
     }
 }
 
-/// Counts the inodes that are in memory.
+/// Counts the cached inodes.
 pub fn count_inodes(filesystem: &impl InodeWalk) -> CacheCounts {
     let mut counts = CacheCounts::default();
     for part in 0..filesystem.parts() {
@@ -54,8 +54,9 @@ pub fn count_inodes(filesystem: &impl InodeWalk) -> CacheCounts {
     counts
 }
 
-/// Lets go of inodes that nobody uses, of those that one step of a walk shows: all of them, or those that were not
-/// used since they were looked at last. Returns what the step has come to, and how many went.
+/// Evicts unreferenced inodes among those that one step of a walk shows: all of them, or those that
+/// were not used since the last sweep. Returns how the step ended, and how many inodes were
+/// evicted.
 pub(crate) fn evict_step<F: InodeWalk>(
     filesystem: &F,
     walk: impl FnOnce(&mut WalkVisitor<'_, F::Kind>) -> WalkStep,
@@ -72,7 +73,7 @@ pub(crate) fn evict_step<F: InodeWalk>(
     (step, dispose.len() as u64)
 }
 
-/// Lets go of all inodes of a part that nobody uses. Returns how many that were.
+/// Evicts all unreferenced inodes of a part. Returns how many.
 fn evict_part<F: InodeWalk>(filesystem: &F, part: usize) -> u64 {
     let (mut cursor, mut evicted) = (0, 0);
     loop {
@@ -87,7 +88,7 @@ fn evict_part<F: InodeWalk>(filesystem: &F, part: usize) -> u64 {
     }
 }
 
-/// Lets go of all inodes that nobody uses now, the parts beside each other. Returns how many.
+/// Evicts all inodes that are unreferenced now, several parts in parallel. Returns how many.
 #[doc(alias = "drop_caches")]
 pub fn drop_idle(filesystem: &impl InodeWalk) -> u64 {
     let parts = filesystem.parts();
@@ -102,7 +103,7 @@ pub fn drop_idle(filesystem: &impl InodeWalk) -> u64 {
         return work();
     }
     std::thread::scope(|scope| {
-        // This thread does what is left where there are fewer than that.
+        // If fewer threads start, this thread does the rest.
         let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
         let workers: Vec<_> = (1..threads).map_while(spawn).collect();
         let mine = work();
@@ -114,8 +115,8 @@ pub fn drop_idle(filesystem: &impl InodeWalk) -> u64 {
     })
 }
 
-/// Evicts until no inode is without a user. The filesystem is not active any more, so that none
-/// comes to be so and stays.
+/// Evicts until no inode is unreferenced. The filesystem is inactive, so that an inode which loses
+/// its last reference does not stay.
 #[doc(alias = "evict_inodes")]
 pub fn evict_all(filesystem: &impl InodeWalk) -> u64 {
     assert!(!filesystem.is_active(), "eviction of a filesystem that is in use");
@@ -128,7 +129,7 @@ pub fn evict_all(filesystem: &impl InodeWalk) -> u64 {
     }
 }
 
-/// Releases all marks of one kind, by a walk over what is in use.
+/// Releases all marks of one kind, by a walk over referenced inodes.
 fn release_marks<F: InodeWalk>(
     filesystem: &F,
     is_wanted: impl Fn(&Mark<<F::Kind as InodeKind>::Watch>) -> bool,
@@ -144,8 +145,8 @@ fn release_marks<F: InodeWalk>(
     });
 }
 
-/// Takes down the inodes of a filesystem that is not active any more: what nobody holds, what
-/// watches hold, what keepers hold. Nothing is left then but what has a user of another kind.
+/// Takes down the inodes of an inactive filesystem: first the unreferenced ones, then those that
+/// watches hold, then those that keepers hold. Inodes with other references are left.
 #[doc(alias = "generic_shutdown_super")]
 pub fn take_down(filesystem: &impl InodeWalk) {
     evict_all(filesystem);

@@ -1,15 +1,16 @@
-//! The index of one group: its chunks of inodes by number, and in order.
+//! The index of one allocation group: its chunks of inodes by number, and in order.
 //!
 //! ```text
-//!  chunks   number / 64 ─► 64 places, tags   read without a lock, under an epoch
-//!  order    the same, in order, and a hand   for walks: one lock, taken once for each chunk that comes or
-//!                                            goes, and by a walk once for each chunk that it looks at
+//!  chunks   number / 64 ─► 64 slots, tags   read without a lock, under an epoch
+//!  order    the same, in order, and a hand  for walks: one lock, taken once for each chunk that comes or
+//!                                           goes, and by a walk once for each chunk that it looks at
 //! ```
 //!
-//! The hand is where reclaiming goes on. Who moves it has the chunk that it passes for itself, so several do it
-//! beside each other, and nobody keeps the others from it.
+//! Reclaim continues at the hand. A thread that moves the hand owns the chunk that the hand passes,
+//! so that several threads reclaim in one group in parallel.
 //!
-//! Lock order: the state of an inode before nothing of this; the lock of a chunk, then `order`.
+//! Lock order: nothing here is taken before the state of an inode; the lock of a chunk, then
+//! `order`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,23 +24,23 @@ use crate::filter::Tag;
 use crate::kind::InodeKind;
 use crate::walk_step::{Existing, WalkStep, WalkVisitor};
 
-/// Chunks that one step of a walk looks at, at most: for so long `order` is held.
+/// The most chunks that one step of a walk looks at, and so how long it holds `order`.
 const STEP_CHUNKS: usize = 64;
 
-/// The inodes of one group that are in memory.
+/// The cached inodes of one group.
 pub(crate) struct Group<K: InodeKind> {
     chunks: papaya::HashMap<u32, Arc<Chunk<K>>, AddressHash>,
     order: Mutex<Order<K>, GroupScope>,
-    /// Of the map and of the chunks: one guard is good for both.
+    /// The collector of the map and of the chunks: one guard protects both.
     collector: Arc<Collector>,
 }
 
 /// The chunks in order.
 struct Order<K: InodeKind> {
     chunks: BTreeMap<u32, Arc<Chunk<K>>>,
-    /// The chunk that the hand comes to next.
+    /// The chunk that the hand looks at next.
     hand: u32,
-    /// How often the hand has come to the end.
+    /// How often the hand has reached the end.
     round: ClockRound,
 }
 
@@ -48,7 +49,7 @@ struct Order<K: InodeKind> {
 pub(crate) struct ClockRound(u32);
 
 impl ClockRound {
-    /// The next one. Rounds are told from those of not long ago, so they may overflow.
+    /// Returns the next round. Rounds are only compared with recent ones, so the number may wrap.
     fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
@@ -61,7 +62,7 @@ impl<K: InodeKind> Default for Order<K> {
 }
 
 impl<K: InodeKind> Order<K> {
-    /// The next chunk from a key on in which an inode bears the tag, or where to look on.
+    /// Returns the next chunk from a key on in which an inode has the tag, or where to continue.
     fn next_chunk(&self, from: u32, tag: Tag) -> NextChunk<K> {
         let mut last = None;
         for (key, chunk) in self.chunks.range(from..).take(STEP_CHUNKS) {
@@ -73,7 +74,7 @@ impl<K: InodeKind> Order<K> {
         last.map_or(NextChunk::End, NextChunk::Passed)
     }
 
-    /// Moves the hand, in this round.
+    /// Moves the hand, if its round is this one.
     fn move_hand(&mut self, round: ClockRound) -> NextChunk<K> {
         if round != self.round {
             return NextChunk::End;
@@ -87,17 +88,17 @@ impl<K: InodeKind> Order<K> {
     }
 }
 
-/// What an inode that comes finds at its place.
+/// The slot of an inode before it is inserted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Occupancy {
     Vacant,
-    /// It was replaced.
+    /// Another inode, which was replaced.
     Replaced,
-    /// It stays, and the new one has not come.
+    /// Another inode, which stays. The new one was not inserted.
     Occupied,
 }
 
-/// A chunk that stays in the index while this is held, whatever comes and goes in it.
+/// A chunk that stays in the index while this is held.
 pub struct HeldChunk<'a, K: InodeKind> {
     group: &'a Group<K>,
     key: u32,
@@ -106,7 +107,7 @@ pub struct HeldChunk<'a, K: InodeKind> {
 
 impl<K: InodeKind> Drop for HeldChunk<'_, K> {
     fn drop(&mut self) {
-        // One that is held has not left the index.
+        // A held chunk has not left the index.
         let Some(mut stay) = self.chunk.lock() else { return };
         stay.let_go();
         if self.chunk.leave_index(&mut stay) {
@@ -116,18 +117,18 @@ impl<K: InodeKind> Drop for HeldChunk<'_, K> {
 }
 
 impl<K: InodeKind> HeldChunk<'_, K> {
-    /// The inodes of the chunk that are in memory: a bit for each.
+    /// Returns the cached inodes of the chunk, one bit each.
     pub(crate) fn present(&self) -> u64 {
         self.chunk.tagged(Tag::Present)
     }
 
-    /// Puts inodes in whose places are free, under one lock and one guard, and returns them.
+    /// Inserts the inodes whose slots are free, under one lock and one guard, and returns them.
     pub(crate) fn enter<L>(
         &self,
         inodes: impl Iterator<Item = (u32, L)>,
         make: impl Fn(L, ChunkSlot<K>) -> Arc<CachedInode<K>>,
     ) -> Vec<Arc<CachedInode<K>>> {
-        // One that is held has not left the index.
+        // A held chunk has not left the index.
         let Some(_stay) = self.chunk.lock() else { return Vec::new() };
         let _guard = self.group.chunks.guard();
         let taken = self.present();
@@ -138,7 +139,7 @@ impl<K: InodeKind> HeldChunk<'_, K> {
         entries
     }
 
-    /// Takes inodes out, but for those whose places others have already. Returns how many.
+    /// Removes inodes, except those whose slots hold others already. Returns how many were removed.
     pub(crate) fn remove(&self, entries: &[Arc<CachedInode<K>>]) -> u32 {
         let Some(_stay) = self.chunk.lock() else { return 0 };
         let _guard = self.group.chunks.guard();
@@ -163,7 +164,7 @@ impl<K: InodeKind> Group<K> {
         }
     }
 
-    /// Whether nothing is left of any inode.
+    /// Returns whether the group holds no chunk.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.chunks.is_empty() && self.order.lock().chunks.is_empty()
@@ -173,8 +174,8 @@ impl<K: InodeKind> Group<K> {
         self.peek(inode, Arc::clone)
     }
 
-    /// Which of 64 inodes are here, from this one on. A chunk of a volume need not begin where one of ours
-    /// does: without sparse chunks it is aligned to a cluster.
+    /// Returns which of the 64 inodes from this one on are cached. A chunk on disk need not begin
+    /// where one of the cache does: without sparse chunks it is aligned to a cluster.
     pub(crate) fn present(&self, inode: u32) -> u64 {
         let chunks = self.chunks.pin();
         let tagged = |key: u32| chunks.get(&key).map_or(0, |chunk| chunk.tagged(Tag::Present));
@@ -185,7 +186,7 @@ impl<K: InodeKind> Group<K> {
         }
     }
 
-    /// Shows the inode of this number to `look`, without a use of it.
+    /// Shows the inode of this number to `look`, without a reference.
     pub(crate) fn peek<R>(
         &self,
         inode: u32,
@@ -207,15 +208,15 @@ impl<K: InodeKind> Group<K> {
         Arc::clone(chunk)
     }
 
-    /// Takes a chunk out of the index that has left it. The caller holds its lock.
+    /// Removes a chunk from the index that has left it. The caller holds its lock.
     fn forget_chunk(&self, key: u32) {
         let mut order = self.order.lock();
         self.chunks.pin().remove(&key);
         order.chunks.remove(&key);
     }
 
-    /// One step of a walk: the inodes of one chunk, under one guard. The cursor is the key that was
-    /// looked for, never what an inode says of itself.
+    /// Makes one step of a walk: the inodes of one chunk, under one guard. The cursor is the key
+    /// that was looked up, never a number that an inode holds.
     pub(crate) fn visit(&self, cursor: u64, tag: Tag, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
         let Ok(from) = u32::try_from(cursor / u64::from(CHUNK_INODES)) else {
             return WalkStep::End;
@@ -224,8 +225,9 @@ impl<K: InodeKind> Group<K> {
         self.show(next, tag, visit)
     }
 
-    /// One step of the hand: the inodes of one chunk that may be without a user. [`WalkStep::End`] once the round has
-    /// come to its end, also if somebody else has brought it there. `None` for a round is the one that there is.
+    /// Makes one step of the hand: the inodes of one chunk that may be idle. It returns
+    /// [`WalkStep::End`] when the round has ended, also if another thread has ended it. A round of
+    /// `None` becomes the current one.
     pub(crate) fn visit_at_hand(
         &self,
         round: &mut Option<ClockRound>,
@@ -239,7 +241,7 @@ impl<K: InodeKind> Group<K> {
         self.show(next, Tag::Idle, visit)
     }
 
-    /// Shows the inodes of a chunk that bear the tag, under one guard.
+    /// Shows the inodes of a chunk that have the tag, under one guard.
     fn show(&self, next: NextChunk<K>, tag: Tag, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
         let behind = |key: u32| (u64::from(key) + 1) * u64::from(CHUNK_INODES);
         let (key, chunk) = match next {
@@ -261,7 +263,8 @@ impl<K: InodeKind> Group<K> {
         WalkStep::Next(behind(key))
     }
 
-    /// Keeps the chunk of an inode in the index, for who has many of its inodes come and go.
+    /// Keeps the chunk of an inode in the index, for a caller that inserts and removes many of its
+    /// inodes.
     pub(crate) fn hold(&self, inode: u32) -> HeldChunk<'_, K> {
         let key = inode / CHUNK_INODES;
         loop {
@@ -273,7 +276,7 @@ impl<K: InodeKind> Group<K> {
         }
     }
 
-    /// Puts an inode in, in the place of one that `replaces` lets go.
+    /// Inserts an inode. It replaces another one if `replaces` allows that.
     pub(crate) fn insert(
         &self,
         inode: u32,
@@ -295,7 +298,7 @@ impl<K: InodeKind> Group<K> {
         }
     }
 
-    /// Takes an inode out, unless another has its place already.
+    /// Removes an inode, unless its slot holds another already.
     pub(crate) fn remove(&self, inode: u32, entry: &Arc<CachedInode<K>>) -> bool {
         let Some(ChunkSlot { chunk, .. }) = entry.slot() else { return false };
         let Some(mut stay) = chunk.lock() else { return false };
@@ -313,7 +316,7 @@ impl<K: InodeKind> Group<K> {
 
 enum NextChunk<K: InodeKind> {
     Found(u32, Arc<Chunk<K>>),
-    /// None up to this one.
+    /// No chunk up to this key has the tag.
     Passed(u32),
     End,
 }

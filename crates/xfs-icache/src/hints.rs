@@ -1,7 +1,7 @@
-//! What lookups and opens read of an inode without a lock.
+//! The part of a cached inode that lookups and opens read without a lock.
 //!
-//! Owns: that it lies on a cache line by itself, so that who changes the inode takes it from nobody.
-//! Does **not** own what it says.
+//! Owns: that it has a cache line of its own, so that a thread that changes the inode does not take
+//! the line from readers. Does **not** own the values.
 
 use std::sync::Arc;
 
@@ -13,21 +13,18 @@ use crate::kind::InodeKind;
 use crate::marks::Marks;
 use crate::rights::RightsHint;
 
-/// Read by everybody who meets the inode, and written rarely.
+/// Read by every lookup, and rarely written.
 #[repr(align(64))]
 pub(crate) struct Hints<K: InodeKind> {
     word: LockWord,
     file_type: FileType,
     rights: RightsHint,
     live: Arc<K::Inode>,
-    /// Its tags, where walks go by tags.
+    /// Its slot, where walks go by tags.
     slot: Option<ChunkSlot<K>>,
-    /// What holds it for somebody outside.
+    /// Watches and keepers.
     marks: Marks<K::Watch>,
 }
-
-#[cfg(not(shuttle))]
-const _: () = assert!(size_of::<Hints<crate::small::SmallKind>>() == 64);
 
 impl<K: InodeKind> Hints<K> {
     pub(crate) fn new(

@@ -1,8 +1,9 @@
-//! Inodes that wait to be freed: they have neither a name nor a user.
+//! Inodes that wait to be freed on disk: they have neither a name nor a reference.
 //!
-//! Each slot has a queue of its own. The operation that dooms an inode frees it itself, as a rule; a
-//! thread frees what users leave who cannot wait for it, such as a handle that is dropped. It sleeps
-//! while there is nothing, and only who finds it asleep writes what the volume shares.
+//! Each processor slot has a queue. The operation that removes the last name and the last reference
+//! usually frees the inode itself. A thread frees inodes for callers that cannot wait, such as a
+//! handle that is dropped. The thread sleeps while the queues are empty. Only a caller that finds
+//! it asleep writes state that the whole volume shares.
 
 use std::sync::Arc;
 
@@ -12,13 +13,14 @@ use xfs_sync::{AtomicBool, Condvar, Mutex, Ordering, Slot, Slots, Volume};
 use crate::cached_inode::CachedInode;
 use crate::kind::InodeKind;
 
-/// A queue longer than this is shortened by whoever begins to change something.
+/// An operation that begins shortens a queue that is longer than this.
 const THROTTLE: usize = 256;
-/// Inodes that one of them frees at most: who gives up many at once leaves them to the thread, and no operation
-/// waits for all of that. An operation dooms fewer than this, so that a queue gets shorter all the same.
+/// The most inodes that one operation frees. A caller that releases many at once leaves them to the
+/// thread, so that no later operation waits for all of them. An operation queues fewer than this,
+/// so that the queue still shrinks.
 const MOST_AT_ONCE: usize = 16;
 
-/// What waits in one slot.
+/// The queue of one slot.
 struct Queue<K: InodeKind> {
     inside: Mutex<Inside<K>, Slot>,
     /// `underway` has fallen to 0.
@@ -27,18 +29,19 @@ struct Queue<K: InodeKind> {
 
 struct Inside<K: InodeKind> {
     waiting: Vec<Arc<CachedInode<K>>>,
-    /// Inodes that somebody is freeing just now.
+    /// Inodes that threads are freeing now.
     underway: usize,
 }
 
-/// What waits to be freed.
+/// The inodes that wait to be freed.
 pub(crate) struct InactivationQueue<K: InodeKind> {
     queues: Slots<Queue<K>>,
-    /// Whether the thread has looked at the queues, or will, before it sleeps: then nobody wakes it.
+    /// Set while the thread sleeps. While it is clear, the thread has yet to look at the queues,
+    /// and need not be woken.
     asleep: AtomicBool<Volume>,
     closed: Mutex<bool, Volume>,
     wake: Condvar<Volume>,
-    /// Why an inode could not be freed: the first time that this happened.
+    /// Why an inode could not be freed: the first such error.
     failure: Mutex<Option<Error>, Volume>,
 }
 
@@ -59,8 +62,8 @@ impl<K: InodeKind> InactivationQueue<K> {
         self.queues.mine().inside.lock().waiting.push(entry);
     }
 
-    /// Wakes the thread that frees inodes, if it sleeps. What was pushed before is seen by it: it looks
-    /// at all queues after it has said that it sleeps.
+    /// Wakes the thread, if it sleeps. The thread looks at all queues after it has set `asleep`, so
+    /// it sees every inode that was pushed before.
     pub(crate) fn wake(&self) {
         if self.asleep.load(Ordering::Acquire) {
             let _closed = self.closed.lock();
@@ -68,7 +71,7 @@ impl<K: InodeKind> InactivationQueue<K> {
         }
     }
 
-    /// Frees some inodes of the calling thread's queue, if that is long.
+    /// Frees some inodes of the calling thread's queue, if it is long.
     pub(crate) fn shorten_mine(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) {
         let queue = self.queues.mine();
         let is_long = || queue.inside.lock().waiting.len() > THROTTLE;
@@ -79,19 +82,19 @@ impl<K: InodeKind> InactivationQueue<K> {
         }
     }
 
-    /// Frees one inode of the calling thread's queue; `false` if none waits there.
+    /// Frees one inode of the calling thread's queue. Returns `false` if the queue is empty.
     pub(crate) fn free_mine(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) -> bool {
         self.free_of(self.queues.mine(), free)
     }
 
-    /// Frees everything that waits.
+    /// Frees all queued inodes.
     pub(crate) fn free_all(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) {
         for queue in self.queues.iter() {
             while self.free_of(queue, &free) {}
         }
     }
 
-    /// As [`free_all`](Self::free_all), and waits for what others are freeing.
+    /// As [`free_all`](Self::free_all), and waits for inodes that other threads are freeing.
     pub(crate) fn drain(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) {
         self.free_all(free);
         for queue in self.queues.iter() {
@@ -121,12 +124,12 @@ impl<K: InodeKind> InactivationQueue<K> {
         true
     }
 
-    /// Why an inode could not be freed, if there was one.
+    /// Returns why an inode could not be freed, if one could not.
     pub(crate) fn take_failure(&self) -> Option<Error> {
         self.failure.lock().take()
     }
 
-    /// Frees what is pushed, until it is closed: the work of the thread.
+    /// Frees queued inodes until the queue is closed: the work of the thread.
     pub(crate) fn serve(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) {
         let mut closed = self.closed.lock();
         while !*closed {
@@ -145,7 +148,7 @@ impl<K: InodeKind> InactivationQueue<K> {
         self.queues.iter().all(|queue| queue.inside.lock().waiting.is_empty())
     }
 
-    /// Lets [`serve`](Self::serve) return.
+    /// Makes [`serve`](Self::serve) return.
     pub(crate) fn close(&self) {
         *self.closed.lock() = true;
         self.wake.notify_all();

@@ -1,23 +1,25 @@
-//! Inodes of a volume that is written to, as they are in memory.
+//! The inode cache of a volume that is mounted read-write.
 //!
-//! Owns: that there is one of an inode at a time, who uses it, how long it stays when nobody does, and
-//! what waits to be freed because it has neither a name nor a user. Does **not** own what an inode is,
-//! how it is read and freed ([`Store`]), or walks over all of them ([`superblock`](crate::superblock)).
-//! The design stands in docs/internals/cache.md; the life of an inode in [`entry`].
+//! Owns: that there is one copy of an inode at a time, who references it, how long it stays
+//! unreferenced, and inodes that wait to be freed because they have neither a name nor a reference.
+//! Does **not** own the inode itself, reading and freeing it ([`Store`]), or walks over all inodes
+//! ([`InodeWalk`]). The design stands in docs/internals/cache.md; the life of one inode in
+//! `cached_inode`.
 //!
 //! # Invariants
 //!
-//! - **I1** Who puts an inode in has its latch: shared to read it, alone to make it. So there is one in
-//!   memory whenever the latch is free.
-//! - **I2** A number may be older than the end of its chunk, and where that was may lie the inode as it
-//!   was. So nothing is put in that was read while a chunk of its group was given back, and once one
-//!   has been, the inode btree is asked first.
-//! - **I3** Reclaiming waits for no I/O, since the log keeps what is dirty, and for no lock that is held
-//!   over a wait. It is done by who has given up a use, or begins to change something, never inside a
-//!   transaction.
+//! - **I1** A thread that inserts an inode holds its latch: shared to read it, exclusive to make
+//!   it. So there is at most one copy in memory whenever the latch is free.
+//! - **I2** A caller may hold an inode number whose chunk has been freed since, and the old inode
+//!   may still be on disk there. So an inode is not inserted if a chunk of its group was freed
+//!   while it was read. Once a chunk of a group was freed, lookups ask the inode btree first.
+//! - **I3** Reclaim waits for no I/O, since the log holds dirty inodes, and for no lock that is
+//!   held over a wait. It is done by a thread that has released a reference, or begins an
+//!   operation, never inside a transaction.
 //!
-//! An entry is found without a lock; taking it writes that entry alone. What is shared by a group is
-//! its index, by those who put in or take out, and nothing is shared by the volume.
+//! A lookup finds an inode without a lock, and taking it writes only that inode. The index is
+//! shared by the threads that insert into or remove from one group. Nothing is shared by the whole
+//! volume.
 
 mod bulk_visit;
 mod reclaim;
@@ -44,38 +46,38 @@ use crate::size::Size;
 use crate::store::{InodeOf, Store};
 use crate::walk_step::{WalkStep, WalkVisitor};
 
-/// Inodes that stay in memory, unless said otherwise.
+/// How many inodes stay cached by default.
 pub const DEFAULT_INODES: u64 = 1 << 16;
 
-/// Whether there is a list of all inodes besides the indexes.
+/// Whether there is a list of all inodes beside the indexes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InodeIndex {
-    /// No: each group has an index of its own.
+    /// There is none: each group has an index of its own.
     #[default]
     ByGroup,
-    /// Yes, under one lock, and walks go over it: to measure what that costs.
+    /// There is one, under one lock, and walks go over it. For benchmarks only.
     OneList,
 }
 
-/// The inodes in memory.
+/// The inode cache.
 pub struct InodeCache<S: Store> {
     store: S,
     groups: Growing<CachePadded<Group<S::Kind>>, Volume>,
     /// With [`InodeIndex::OneList`].
     list: Option<InodeList<S::Kind>>,
-    /// Where each slot has read an inode last: the next one often lies beside it.
+    /// Where each slot last read an inode: the next one is often beside it.
     near: Slots<Mutex<S::Near, Slot>>,
     size: Size,
     hands: ClockHands,
     inactivation: InactivationQueue<S::Kind>,
-    /// Which process waits for which with a record lock, and how many of those there are.
+    /// Which processes wait for each other's record locks, and how many locks there are.
     waits: WaitGraph,
     counts: InodeCounts,
     active: AtomicBool<Volume>,
 }
 
 impl<S: Store> InodeCache<S> {
-    /// An empty table, in which about `most` inodes stay that nobody uses.
+    /// Returns an empty cache in which about `most` unreferenced inodes stay.
     pub fn new(store: S, most: u64, index: InodeIndex) -> Self {
         let groups = (0..store.groups()).map(|_| CachePadded::new(Group::new())).collect();
         Self {
@@ -92,7 +94,7 @@ impl<S: Store> InodeCache<S> {
         }
     }
 
-    /// The volume may have got more groups. Nobody has asked for an inode of theirs yet.
+    /// Adds groups after the volume has grown. No caller has asked for an inode of theirs yet.
     pub fn extend_groups(&self) {
         let new = self.groups.len()..self.store.groups();
         self.groups.extend(new.map(|_| CachePadded::new(Group::new())));
@@ -106,18 +108,18 @@ impl<S: Store> InodeCache<S> {
         place.ok_or(PosixError::NotFound.into())
     }
 
-    /// The inode of this number, for one more user: from memory, or read.
+    /// Takes a reference to the inode of this number, cached or read.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotFound`] for one that is free or has no name any more; what the volume holds
-    /// may be corrupt.
+    /// [`PosixError::NotFound`] for an inode that is free or has no name any more; what the volume
+    /// holds may be corrupt.
     pub fn take(&self, number: InodeNumber) -> Result<Arc<CachedInode<S::Kind>>> {
         self.take_as(number, Keep::Cached)
     }
 
-    /// As [`take`](Self::take). One that is read for somebody who looks at it once goes with its last
-    /// user, unless others have asked for it meanwhile.
+    /// As [`take`](Self::take). An inode that is read with [`Keep::Once`] is evicted with its last
+    /// reference, unless another caller has taken it with [`Keep::Cached`] meanwhile.
     ///
     /// # Errors
     ///
@@ -150,13 +152,13 @@ impl<S: Store> InodeCache<S> {
         }
     }
 
-    /// Reads an inode, as [`Store::load`] does, by way of what this thread has kept of the last one.
+    /// Reads an inode by [`Store::load`], starting from where this slot read the last one.
     fn load<R>(
         &self,
         number: InodeNumber,
         put: impl FnOnce(Arc<InodeOf<S>>) -> R,
     ) -> Result<Option<R>> {
-        // Another thread of this slot may be reading: nobody waits for that.
+        // Another thread of this slot may be reading. Do not wait for it.
         let Some(mut near) = self.near.mine().try_lock() else {
             return self.store.load(number, &mut S::Near::default(), put);
         };
@@ -167,22 +169,23 @@ impl<S: Store> InodeCache<S> {
         loaded
     }
 
-    /// Lets go of what is kept of where inodes were read last.
+    /// Forgets where inodes were read last.
     pub fn forget_near(&self) {
         self.near.iter().for_each(|near| *near.lock() = S::Near::default());
     }
 
-    /// Which of 64 inodes are in memory: a bit for each, from this number on.
+    /// Returns which of the 64 inodes from this number on are cached, one bit each.
     pub fn present(&self, first: InodeNumber) -> u64 {
         self.place(first).map_or(0, |(group, inode)| group.present(inode))
     }
 
-    /// Keeps room in the index for the 64 inodes of this one's chunk, for who has many of them come and go.
+    /// Keeps room in the index for the 64 inodes of a chunk, for a caller that inserts and removes
+    /// many of them.
     pub fn hold(&self, number: InodeNumber) -> Option<HeldChunk<'_, S::Kind>> {
         self.place(number).ok().map(|(group, inode)| group.hold(inode))
     }
 
-    /// Shows the inode of this number to `look`, if it is in memory: nobody keeps it from going.
+    /// Shows the inode of this number to `look` if it is cached. It may be evicted meanwhile.
     pub fn peek<R>(
         &self,
         number: InodeNumber,
@@ -192,13 +195,14 @@ impl<S: Store> InodeCache<S> {
         group.peek(inode, look)
     }
 
-    /// Puts in an inode that has just been made, with one user. What stands there of an earlier file
-    /// of that number has been freed, and is replaced. Walks pass over it until it is
-    /// [ready](Entry::set_ready).
+    /// Inserts an inode that was just made, with one reference. An older file of the same number
+    /// that was freed is replaced. Walks skip the inode until it is
+    /// [ready](CachedInode::set_ready).
     ///
     /// # Errors
     ///
-    /// An earlier one that is still there: the inode btree has called free what a name led to.
+    /// An older inode of that number is still there: the inode btree calls an inode free that a
+    /// name led to.
     pub fn insert(&self, live: Arc<InodeOf<S>>) -> Result<Arc<CachedInode<S::Kind>>> {
         let number = live.number();
         let (group, inode) = self.place(number)?;
@@ -226,22 +230,22 @@ impl<S: Store> InodeCache<S> {
         }
         match before {
             Occupancy::Vacant => self.size.add(),
-            // Whoever frees it finds that it is out.
+            // The thread that frees it finds that it is out.
             Occupancy::Replaced => self.counts.note(Count::Freed),
             Occupancy::Occupied => {}
         }
         (entry, before)
     }
 
-    /// Gives up a use, and leaves what is doomed by it in the queue of this thread, for who calls
-    /// [`free_mine`](Self::free_mine) next.
+    /// Releases a reference. An inode that must be freed then goes to the queue of this thread, for
+    /// the next call of [`free_mine`](Self::free_mine).
     fn release_to_queue(&self, entry: Arc<CachedInode<S::Kind>>) -> ReleaseOutcome {
         let release = entry.release(self.is_active());
         self.counts.note(Count::Released);
         self.settle(entry, release)
     }
 
-    /// Does what a use that was given up leaves to do. Returns what is left then.
+    /// Does what the release of a reference requires. Returns the outcome that remains.
     fn settle(&self, entry: Arc<CachedInode<S::Kind>>, release: ReleaseOutcome) -> ReleaseOutcome {
         match release {
             ReleaseOutcome::InUse => {}
@@ -253,7 +257,8 @@ impl<S: Store> InodeCache<S> {
         release
     }
 
-    /// Takes away the marks of an inode to which nobody can come any more: it has no name, and no other user.
+    /// Removes the marks of an inode that nothing can reach any more: it has no name, and no other
+    /// reference.
     fn abandon(&self, entry: &Arc<CachedInode<S::Kind>>) -> ReleaseOutcome {
         let watches = entry.take_marks(Mark::is_watch);
         watches.iter().for_each(|watch| watch.end_with(entry.number()));
@@ -266,7 +271,7 @@ impl<S: Store> InodeCache<S> {
         (0..uses).map(release).last().unwrap_or(ReleaseOutcome::InUse)
     }
 
-    /// Takes the locks of processes away that nobody has given up, of a table that is taken down.
+    /// Releases the locks of processes that are left when the volume is taken down.
     pub fn release_locks(&self) {
         let _ = self.iter_inodes(WalkFilter::Referenced, |entry| {
             if entry.locks().release_processes(&self.waits) {
@@ -277,28 +282,30 @@ impl<S: Store> InodeCache<S> {
         });
     }
 
-    /// Which process waits for which with a record lock.
+    /// Returns which processes wait for each other's record locks.
     pub fn waits(&self) -> &WaitGraph {
         &self.waits
     }
 
-    /// Gives up a use. What is doomed by it is freed by the thread that [serves](Self::serve).
+    /// Releases a reference. An inode that must be freed is freed by the thread that
+    /// [serves](Self::serve).
     pub fn release(&self, entry: Arc<CachedInode<S::Kind>>) {
         if self.release_to_queue(entry) == ReleaseOutcome::NeedsInactivation {
             self.inactivation.wake();
         }
     }
 
-    /// Gives up a use at the end of an operation. What is doomed by it is freed at once.
+    /// Releases a reference at the end of an operation. An inode that must be freed is freed at
+    /// once.
     pub fn finish_with(&self, entry: Arc<CachedInode<S::Kind>>) {
         if self.release_to_queue(entry) == ReleaseOutcome::NeedsInactivation {
             self.free_mine();
         }
     }
 
-    /// Frees one inode that this thread has doomed; `false` if none waits. What cannot be freed stays
-    /// on its unlinked list, and is no failure of who happens to meet it:
-    /// [`take_failure`](Self::take_failure) says why.
+    /// Frees one inode of this thread's queue. Returns `false` if there is none. An inode that
+    /// cannot be freed stays on its unlinked list, and the caller does not get the error:
+    /// [`take_failure`](Self::take_failure) returns it.
     fn free_mine(&self) -> bool {
         self.inactivation.free_mine(|entry| self.free(entry))
     }
@@ -309,51 +316,52 @@ impl<S: Store> InodeCache<S> {
         freed
     }
 
-    /// Takes out an inode that was freed.
+    /// Removes an inode that was freed.
     pub fn take_out_freed(&self, entry: &Arc<CachedInode<S::Kind>>) {
         self.take_out(entry, Count::Freed);
     }
 
-    /// Makes room before something is changed: frees and evicts some, if much waits for that.
+    /// Makes room before an operation: frees and evicts some inodes, if many wait for that.
     pub fn throttle(&self) {
         self.inactivation.shorten_mine(|entry| self.free(entry));
         self.reclaim_due();
     }
 
-    /// As [`throttle`](Self::throttle), where no thread [serves](Self::serve): frees all inodes that this thread has
-    /// doomed.
+    /// As [`throttle`](Self::throttle), on a volume where no thread [serves](Self::serve): frees
+    /// all inodes that this thread has queued.
     pub fn make_room_alone(&self) {
         while self.free_mine() {}
         self.reclaim_due();
     }
 
-    /// Why an inode could not be freed, if there was one.
+    /// Returns why an inode could not be freed, if one could not.
     pub fn take_failure(&self) -> Option<Error> {
         self.inactivation.take_failure()
     }
 
-    /// Frees everything that waits for it, and waits for what others are freeing.
+    /// Frees all queued inodes, and waits for those that other threads are freeing.
     pub fn drain(&self) {
         self.inactivation.drain(|entry| self.free(entry));
     }
 
-    /// Frees what users leave behind, until the table is [closed](Self::close): the work of a thread.
+    /// Frees queued inodes until the cache is [closed](Self::close): the work of a thread.
     pub fn serve(&self) {
         self.inactivation.serve(|entry| self.free(entry));
     }
 
-    /// Lets [`serve`](Self::serve) return.
+    /// Makes [`serve`](Self::serve) return.
     pub fn close(&self) {
         self.inactivation.close();
     }
 
-    /// From now on inodes go with their last user, and walks give no uses of those without one.
+    /// Begins to take the volume down: from now on inodes go with their last reference, and walks
+    /// skip unreferenced inodes.
     pub fn deactivate(&self) {
         self.active.store(false, Ordering::SeqCst);
         self.forget_near();
     }
 
-    /// What happened to inodes.
+    /// Returns the counters of cache events.
     pub fn counts(&self) -> &InodeCounts {
         &self.counts
     }

@@ -1,7 +1,7 @@
-//! One list of all inodes, for a filesystem without an index that can be walked.
+//! One list of all inodes, for a filesystem whose index cannot be walked.
 //!
-//! Every inode that comes or goes takes the one lock: good enough for a small filesystem, and what a
-//! large one is measured against.
+//! Every insertion and removal takes the one lock. That is good enough for a small filesystem, and
+//! the baseline of benchmarks of a large one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use crate::walk_step::{Existing, WalkStep, WalkVisitor};
 /// Inodes of one step.
 const STEP_INODES: usize = 64;
 
-/// All inodes of a filesystem that are in memory.
+/// All cached inodes of a filesystem.
 pub struct InodeList<K: InodeKind>(Mutex<Listed<K>, Volume>);
 
 struct Listed<K: InodeKind> {
     inodes: BTreeMap<u64, Arc<CachedInode<K>>>,
-    /// Where reclaiming goes on.
+    /// Where reclaim continues.
     hand: u64,
 }
 
 impl<K: InodeKind> Listed<K> {
-    /// The inodes of one step.
+    /// Returns the inodes of one step.
     fn from(&self, cursor: u64) -> Vec<(u64, Arc<CachedInode<K>>)> {
         let rest = self.inodes.range(cursor..).take(STEP_INODES);
         rest.map(|(number, entry)| (*number, Arc::clone(entry))).collect()
     }
 }
 
-/// Where the step behind these inodes begins.
+/// Returns where the step after these inodes begins.
 fn behind<K: InodeKind>(found: &[(u64, Arc<CachedInode<K>>)]) -> WalkStep {
     found.last().and_then(|(last, _)| last.checked_add(1)).map_or(WalkStep::End, WalkStep::Next)
 }
@@ -46,7 +46,7 @@ impl<K: InodeKind> InodeList<K> {
         self.0.lock().inodes.insert(number, entry);
     }
 
-    /// Takes an inode out, unless another has its place already.
+    /// Removes an inode, unless its place holds another already.
     pub(crate) fn remove(&self, number: u64, entry: &Arc<CachedInode<K>>) {
         let list = &mut self.0.lock().inodes;
         if list.get(&number).is_some_and(|found| Arc::ptr_eq(found, entry)) {
@@ -54,13 +54,13 @@ impl<K: InodeKind> InodeList<K> {
         }
     }
 
-    /// One step of a walk. The inodes are shown without the lock: references keep them.
+    /// Makes one step of a walk. The inodes are shown without the lock: references keep them.
     pub(crate) fn visit(&self, cursor: u64, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
         let found = self.0.lock().from(cursor);
         Self::show(&found, visit)
     }
 
-    /// One step of the hand, which begins anew at the end.
+    /// Makes one step of the hand, which starts again at the end.
     pub(crate) fn visit_at_hand(&self, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
         let found = {
             let mut list = self.0.lock();

@@ -1,25 +1,24 @@
-//! The inodes of a filesystem that are in memory, as those see them who have to look at all of them.
+//! Iteration over all cached inodes.
 //!
-//! Owns: the two iterators, and their users. Does **not** own the inodes: a [`InodeWalk`] walks over
-//! its own cache, or has the generic walk over a list ([`InodeList`]).
+//! Owns: the two iterators. Does **not** own the inodes: an [`InodeWalk`] walks over its own cache,
+//! or uses the generic walk over a list ([`InodeList`]).
 //!
 //! | iterator | gives | may block | for |
 //! |---|---|---|---|
-//! | [`iter_inodes`](Filesystem::iter_inodes) | a use of each inode, no lock held | yes | everybody |
-//! | [`iter_inodes_unsafe`](Filesystem::iter_inodes_unsafe) | inodes that exist while they are looked at | no | eviction, statistics |
+//! | [`iter_inodes`](InodeWalk::iter_inodes) | a reference to each inode, no lock held | yes | everything else |
+//! | [`iter_inodes_unsafe`](InodeWalk::iter_inodes_unsafe) | inodes that exist during the call | no | eviction, statistics |
 //!
-//! Nothing here is shared by the volume, unless a filesystem has a list of all inodes. Both iterators
-//! go by steps of at most 64 inodes, and each step takes its guard anew.
+//! The walk shares no state across the volume, unless a filesystem has a list of all inodes. Both
+//! iterators make steps of at most 64 inodes, and each step takes its own guard.
 //!
 //! # Invariants
 //!
-//! - **I1** A walk goes forward: its cursor comes from keys that were looked up, not from what an
-//!   inode says. So it ends.
-//! - **I2** A walk sees every inode that is in memory from its start to its end. Of others it may see
-//!   some.
-//! - **I3** Who stops a walk stops all of it, also where its parts run beside each other.
-//! - **I4** Once a filesystem is not active any more, an inode without a user gets none by a walk, and
-//!   one that loses its last user goes at once.
+//! - **I1** A walk goes forward: its cursor comes from keys that were looked up, not from numbers
+//!   that inodes hold. So it ends.
+//! - **I2** A walk shows every inode that is cached from its start to its end. It may show others.
+//! - **I3** A visitor that stops a walk stops all of it, also where its parts run in parallel.
+//! - **I4** Once a filesystem is inactive, a walk takes no reference to an unreferenced inode, and
+//!   an inode that loses its last reference is evicted at once.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -30,21 +29,21 @@ use crate::inode_list::InodeList;
 use crate::kind::InodeKind;
 use crate::walk_step::{Existing, WalkStep, WalkVisitor};
 
-/// What has inodes in memory.
+/// A filesystem that has cached inodes.
 pub trait InodeWalk: Sync {
-    /// What it keeps of an inode.
+    /// The types of its cached inodes.
     type Kind: InodeKind;
 
-    /// Parts that can be walked beside each other.
+    /// Returns how many parts can be walked in parallel.
     fn parts(&self) -> usize {
         1
     }
 
-    /// The list of all inodes, of a filesystem that has one.
+    /// Returns the list of all inodes, if the filesystem has one.
     fn list(&self) -> Option<&InodeList<Self::Kind>>;
 
-    /// One step of a walk over a part, under one guard. A filesystem that finds its inodes by other
-    /// means than a list does it itself.
+    /// Makes one step of a walk over a part, under one guard. A filesystem that finds its inodes
+    /// without a list implements it itself.
     #[doc(alias = "iter_vfs_inodes")]
     fn visit(
         &self,
@@ -56,17 +55,17 @@ pub trait InodeWalk: Sync {
         self.list().map_or(WalkStep::End, |list| list.visit(cursor, visit))
     }
 
-    /// Whether the filesystem is in use: not being taken down.
+    /// Returns whether the filesystem is in use, and not being taken down.
     fn is_active(&self) -> bool;
 
-    /// Gives up a use.
+    /// Releases a reference.
     fn release(&self, entry: Arc<CachedInode<Self::Kind>>);
 
-    /// Takes an inode out that was set to leave.
+    /// Removes an inode that was set to leave.
     fn remove(&self, entry: &Arc<CachedInode<Self::Kind>>);
 
-    /// Hands each inode to `f`, in use, with no lock held. What `f` gives up, others may evict; `f`
-    /// may block. It may stop the walk.
+    /// Calls `f` with a reference to each inode and no lock held. `f` may block, and may stop the
+    /// walk. Another thread may evict an inode that `f` releases.
     #[doc(alias = "super_iter_inodes")]
     fn iter_inodes(
         &self,
@@ -79,8 +78,8 @@ pub trait InodeWalk: Sync {
         (0..self.parts()).try_for_each(|part| iter_part(self, part, which, &mut f))
     }
 
-    /// Shows each inode of a part that bears the tag to `f`, which must not block, and knows no more
-    /// than that the inode exists.
+    /// Shows each inode of a part that has the tag to `f`, which must not block, and may only rely
+    /// on the existence of the inode.
     #[doc(alias = "super_iter_inodes_unsafe")]
     fn iter_inodes_unsafe(
         &self,
@@ -102,8 +101,8 @@ pub trait InodeWalk: Sync {
     }
 }
 
-/// The safe walk over one part: the inodes of a step are taken under its guard, and handed on
-/// without it.
+/// Walks over one part: takes references to the inodes of a step under its guard, and calls `f`
+/// without the guard.
 fn iter_part<F: InodeWalk>(
     filesystem: &F,
     part: usize,

@@ -12,8 +12,8 @@ pub trait Inode: Send + Sync + 'static {
     /// Returns its type, which never changes.
     fn file_type(&self) -> FileType;
 
-    /// Returns whether it has a name left. The cache asks when the last reference goes, and then nothing
-    /// changes the inode.
+    /// Returns whether it has a name left. The cache asks when the last reference goes, and then
+    /// nothing changes the inode.
     fn has_name(&self) -> bool;
 }
 

@@ -1,8 +1,9 @@
 //! The inode cache and the dentry cache of a mounted volume.
 //!
-//! Owns: the one copy of an inode that is in memory, how long it stays there, iteration over all cached
-//! inodes, and the meaning of names that were looked up. Does **not** own: operations, permissions or the
-//! contents of files (`xfs-vfs`), or the on-disk form of inodes and directories (`xfs-inode`, `xfs-dir`).
+//! Owns: the one copy of an inode that is in memory, how long it stays there, iteration over all
+//! cached inodes, and the meaning of names that were looked up. Does **not** own: operations,
+//! permissions or the contents of files (`xfs-vfs`), or the on-disk form of inodes and directories
+//! (`xfs-inode`, `xfs-dir`).
 //!
 //! | module | owns |
 //! |---|---|

@@ -1,21 +1,21 @@
-//! What holds inodes on behalf of somebody outside: watches, and keepers.
+//! Watches and keepers: references that code outside of the filesystem holds.
 //!
-//! A mark is a use of its inode. That of a watch ends when nobody can come to the inode any more; that of a
-//! keeper does not. A filesystem that is taken down releases them when it has evicted
-//! what nobody holds, by walks over what is still referenced: watches first, then keepers, so that
-//! whoever keeps rules with an inode has it as long as somebody may be told of it.
+//! A mark holds a reference to its inode. The mark of a watch ends when nothing else can reach the
+//! inode any more; that of a keeper does not. A filesystem that is taken down evicts unreferenced
+//! inodes, and then releases marks by walks over referenced inodes: watches first, then keepers. So
+//! code that keeps rules with an inode has the inode as long as a watcher may be told of it.
 
 use xfs_format::InodeNumber;
 use xfs_sync::{Mutex, Object, SetOnce};
 
 use crate::kind::InodeWatch;
 
-/// What holds an inode.
+/// A holder of an inode.
 #[derive(Clone)]
 pub enum Mark<W> {
-    /// Somebody who is told what happens to it.
+    /// A watch, which is told what happens to the inode.
     Watch(W),
-    /// Somebody who wants it in memory.
+    /// A holder that wants the inode to stay cached.
     Keeper,
 }
 
@@ -26,7 +26,7 @@ impl<W> Mark<W> {
 }
 
 impl<W: InodeWatch> Mark<W> {
-    /// Tells who watches that the inode is gone.
+    /// Tells a watch that the inode is gone.
     pub(crate) fn end_with(&self, inode: InodeNumber) {
         if let Self::Watch(watch) = self {
             watch.inode_gone(inode);
@@ -34,7 +34,7 @@ impl<W: InodeWatch> Mark<W> {
     }
 }
 
-/// The marks of an inode: nothing until the first one.
+/// The marks of an inode. It allocates nothing before the first one.
 pub struct Marks<W>(SetOnce<Box<Mutex<Vec<Mark<W>>, Object>>, Object>);
 
 impl<W> Default for Marks<W> {
@@ -49,7 +49,7 @@ impl<W: Clone> Marks<W> {
         self.0.value_or_init(Box::default).lock().push(mark);
     }
 
-    /// The marks now.
+    /// Returns the current marks.
     pub fn all(&self) -> Vec<Mark<W>> {
         self.0.value().map_or_else(Vec::new, |marks| marks.lock().clone())
     }

@@ -1,26 +1,29 @@
-//! Uses of the inodes that many threads have open, by slot.
+//! References that the handles of one processor share.
 //!
-//! A use of an inode is counted in the inode, which is one cache line for all threads. An inode that
-//! several threads open in turn is therefore used once by each slot, and the handles of a slot share
-//! that use: they count in its [`Arc`], which hardly any other thread writes.
+//! A direct reference is counted in the inode, on one cache line for all threads. An inode that
+//! several threads open in turn is therefore referenced once by each slot, and the handles of a
+//! slot share that reference. They count in its [`Arc`], which other threads rarely write.
 //!
 //! ```text
-//!  Entry  users: 3 ◄── SlotUse of slot 0 ◄── handle, handle
-//!                  ◄── SlotUse of slot 1 ◄── handle
-//!                  ◄── a handle that has its own
+//!  CachedInode  users: 3 ◄── PerCpuRef of slot 0 ◄── handle, handle
+//!                        ◄── PerCpuRef of slot 1 ◄── handle
+//!                        ◄── a handle with a direct reference
 //! ```
 //!
-//! A slot remembers the last inodes that it had, whether it has handles on them or not, so that to
-//! open and close a file again and again leaves the inode alone.
+//! A slot remembers the inodes that it referenced last, with or without handles on them, so that
+//! opening and closing a file again and again leaves the inode alone.
 //!
 //! # Invariants
 //!
-//! - **I1** What a slot remembers is an inode that is counted by slot. Who takes one out of use sets it to
-//!   drain and then visits the slots: each is locked by who adds to it, after a look at that. So nothing
-//!   is remembered of an inode behind the visit, and nothing ever of one that never had a name.
-//! - **I2** The use of a slot ends with the last of its handles and its memory, whichever goes last.
+//! - **I1** A slot remembers only inodes that are counted by slot. A thread that collapses an inode
+//!   sets it to drain, and then visits the slots. A slot is locked while a reference is added,
+//!   after a check of that state. So no slot remembers the inode after the visit, and none ever
+//!   remembers an inode that never had a name.
+//! - **I2** The reference of a slot ends with the last of its handles and the memory of the slot,
+//!   whichever goes last.
 //!
-//! Lock order: a slot, then the state of an inode or its tallies. A use ends without the slot.
+//! Lock order: a slot, then the state of an inode or its tallies. A reference ends without the lock
+//! of the slot.
 
 use std::sync::Arc;
 
@@ -36,10 +39,10 @@ use crate::store::Store;
 /// Inodes that a slot remembers.
 const PLACES: usize = 64;
 
-/// One use of an inode, by all handles that were made on one slot.
+/// One reference to an inode, shared by all handles that were made on one slot.
 pub struct PerCpuRef<K: InodeKind> {
     entry: Arc<CachedInode<K>>,
-    /// Those of the handles that are open files.
+    /// Open files among the handles.
     tally: Arc<SlotTally>,
 }
 
@@ -57,22 +60,23 @@ impl<K: InodeKind> PerCpuRef<K> {
     }
 }
 
-/// Gives up a reference to a use; the last one gives up the use.
-pub fn release_ref<S: Store>(held: Arc<PerCpuRef<S::Kind>>, table: &InodeCache<S>) {
+/// Drops a share of a reference. The last one releases the reference.
+pub fn release_ref<S: Store>(held: Arc<PerCpuRef<S::Kind>>, cache: &InodeCache<S>) {
     if let Some(last) = last_ref(held) {
-        table.release(last);
+        cache.release(last);
     }
 }
 
-/// Gives up a reference to a use, and comes back with the use if that was its last one.
+/// Drops a share of a reference. If it was the last one, the caller releases the reference that
+/// this returns.
 pub fn last_ref<K: InodeKind>(held: Arc<PerCpuRef<K>>) -> Option<Arc<CachedInode<K>>> {
     Arc::into_inner(held).map(|last| last.entry)
 }
 
-/// The last inodes that a slot had, each at the place that its number says.
+/// The inodes that a slot remembers, each at the place that follows from its number.
 type Recent<K> = Vec<Option<Arc<PerCpuRef<K>>>>;
 
-/// The uses of all slots.
+/// The shared references of all slots.
 pub struct PerCpuRefs<S: Store> {
     slots: Slots<Mutex<Recent<S::Kind>, Slot>>,
 }
@@ -83,12 +87,12 @@ impl<S: Store> PerCpuRefs<S> {
         Self { slots: Slots::new(Mutex::default) }
     }
 
-    /// A use of this inode by way of the thread's slot; `None` for one that is not counted by slot, or on
-    /// its way out, or has no name yet.
+    /// Takes a share of the calling thread's reference to an inode. `None`: the inode is not
+    /// counted by slot, is on its way out, or has no name.
     pub fn acquire(
         &self,
         entry: &Arc<CachedInode<S::Kind>>,
-        table: &InodeCache<S>,
+        cache: &InodeCache<S>,
     ) -> Option<Arc<PerCpuRef<S::Kind>>> {
         if !entry.locks().is_spread() {
             return None;
@@ -111,7 +115,7 @@ impl<S: Store> PerCpuRefs<S> {
         entry.locks().add_slot(&made.tally);
         let before = place.replace(Arc::clone(&made));
         drop(recent);
-        before.into_iter().for_each(|before| release_ref(before, table));
+        before.into_iter().for_each(|before| release_ref(before, cache));
         Some(made)
     }
 
@@ -120,36 +124,37 @@ impl<S: Store> PerCpuRefs<S> {
         entry.locks().note_opener(self.slots.my_number());
     }
 
-    /// Lets all slots forget an inode that has lost its last name: from now on its last user is seen.
-    pub fn collapse(&self, entry: &CachedInode<S::Kind>, table: &InodeCache<S>) {
+    /// Makes all slots forget an inode that has lost its last name, so that its last reference can
+    /// be noticed.
+    pub fn collapse(&self, entry: &CachedInode<S::Kind>, cache: &InodeCache<S>) {
         entry.locks().drain();
         if entry.locks().was_spread() {
-            self.visit(entry, table);
+            self.visit(entry, cache);
         }
     }
 
-    /// Has each slot let go of an inode that it remembers.
-    fn visit(&self, entry: &CachedInode<S::Kind>, table: &InodeCache<S>) {
+    /// Makes each slot drop an inode that it remembers.
+    fn visit(&self, entry: &CachedInode<S::Kind>, cache: &InodeCache<S>) {
         for slot in self.slots.iter() {
             let is_it = |held: &mut Arc<PerCpuRef<S::Kind>>| std::ptr::eq(&*held.entry, entry);
             let place = place(entry.number());
             let held = slot.lock().get_mut(place).and_then(|held| held.take_if(is_it));
-            held.into_iter().for_each(|held| release_ref(held, table));
+            held.into_iter().for_each(|held| release_ref(held, cache));
         }
     }
 
-    /// Lets all slots forget what nobody has open by way of them.
-    pub fn clear(&self, table: &InodeCache<S>) {
+    /// Makes all slots forget inodes that have no handle there.
+    pub fn clear(&self, cache: &InodeCache<S>) {
         for slot in self.slots.iter() {
             let recent = std::mem::take(&mut *slot.lock());
-            recent.into_iter().flatten().for_each(|held| release_ref(held, table));
+            recent.into_iter().flatten().for_each(|held| release_ref(held, cache));
         }
     }
 }
 
-/// Where a slot remembers an inode.
+/// Returns the place at which a slot remembers an inode.
 fn place(number: InodeNumber) -> usize {
-    // Fibonacci hashing: neighbours lie apart.
+    // Fibonacci hashing: neighbours get places far apart.
     (number.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES
 }
 

@@ -1,25 +1,26 @@
-//! What a directory lets whom do, read without a lock: a path is walked by it.
+//! Lock-free cache of a directory's owner, group and mode. Path walks use it.
 //!
 //! ```text
 //!  word   changes counted │ known │ mode        ids   group │ owner
 //! ```
 //!
-//! Unknown at first. Who has looked at the directory under its shared latch notes what it found; who changes
-//! mode, owner or list forgets that under the exclusive latch, before the change is told to anybody. A
-//! directory with a list is never noted: who meets one looks at it under the latch.
+//! It is unknown at first. A thread that has looked at the directory under its shared latch stores
+//! what it found. A thread that changes mode, owner or access control list clears it under the
+//! exclusive latch, before any caller is told of the change. It is never set for a directory with a
+//! list: a path walk looks at such a directory under the latch.
 //!
 //! # Invariants
 //!
-//! - **I1** Between two forgets all notes say the same, since nobody changes the directory under a shared
+//! - **I1** Between two clears all stores agree, since nothing changes the directory under a shared
 //!   latch.
-//! - **I2** A reader that found the same word before and after has ids that belong to it: ids of a later
-//!   note are seen together with the forget before it, and that has counted.
+//! - **I2** A reader that found the same word before and after has ids that belong to it. Ids of a
+//!   later store are visible together with the clear before it, and the clear has changed the word.
 
 use xfs_sync::{AtomicU64, Object, Ordering};
 
 use xfs_format::inode::{FileType, InodeCore};
 
-/// What of a file says who may do what with it, apart from its list.
+/// Owner, group and mode of a file: its permissions apart from its access control list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
     /// Owner.
@@ -47,7 +48,7 @@ impl Rights {
 const KNOWN: u64 = 1 << 16;
 const ONE_CHANGE: u64 = KNOWN << 1;
 
-/// The rights of a directory, if they are known.
+/// Owner, group and mode of a directory, if they are known.
 #[derive(Debug, Default)]
 pub(crate) struct RightsHint {
     word: AtomicU64<Object>,
@@ -55,7 +56,8 @@ pub(crate) struct RightsHint {
 }
 
 impl RightsHint {
-    /// The rights as they are, or were before a change that nobody has been told of yet.
+    /// Returns them as they are, or as they were before a change that no caller has been told of
+    /// yet.
     pub(crate) fn rights(&self) -> Option<Rights> {
         let before = self.word.load(Ordering::Acquire);
         if before & KNOWN == 0 {
@@ -68,7 +70,7 @@ impl RightsHint {
         Some(Rights { uid: ids as u32, gid: (ids >> 32) as u32, mode: before as u16 })
     }
 
-    /// Notes what somebody has found who shares the latch of the directory.
+    /// Stores what the caller found under the latch of the directory, shared.
     pub(crate) fn note(&self, rights: Rights) {
         let word = self.word.load(Ordering::Relaxed);
         if word & KNOWN != 0 {
@@ -79,7 +81,7 @@ impl RightsHint {
         self.word.store(changes | KNOWN | u64::from(rights.mode), Ordering::Release);
     }
 
-    /// Forgets them. The caller has the exclusive latch of the directory.
+    /// Clears them. The caller holds the exclusive latch of the directory.
     pub(crate) fn forget(&self) {
         let word = self.word.load(Ordering::Relaxed);
         let changes = word & !(ONE_CHANGE - 1);

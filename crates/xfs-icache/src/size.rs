@@ -1,29 +1,30 @@
-//! How many inodes are in memory, and whether that is too many.
+//! How many inodes are cached, and whether that is too many.
 //!
-//! Each slot counts what comes and goes in it, and adds that to the sum of the volume once it is a
-//! batch. What comes and goes in one slot, as inodes that are looked at once do, is never added.
+//! Each slot counts insertions and removals, and adds the difference to the sum of the volume once
+//! it is a batch. Inodes that come and go in one slot, as those that are looked at once do, never
+//! reach the sum.
 
 use xfs_sync::{AtomicU64, Ordering, Slot, Slots, Volume};
 
-/// The largest batch: one write that the volume shares, for so many. Inodes that are made while others
-/// have to go are added twice, as they come and as they go.
+/// The largest batch: one write to shared state for that many inodes. Inodes that are made while
+/// others must go count twice, as they come and as they go.
 const MOST_BATCH: u64 = 1024;
 
-/// The largest batch where many slots have one: together they make the sum wrong by so much.
+/// The largest batch where many slots have one. Together the batches are the error of the sum.
 const MOST_BATCH_OF_MANY: u64 = 256;
 
-/// How many inodes one call lets go.
+/// How many inodes one call evicts.
 const MOST_AT_ONCE: u64 = 512;
 
 #[derive(Default)]
 struct Pending {
-    /// What came less what went, modulo 2^64.
+    /// Insertions less removals, modulo 2^64.
     change: AtomicU64<Slot>,
-    /// How many may have to go, of those that the volume held too many when this slot added its batch.
+    /// The slot's share of the excess, found when it last added a batch.
     owed: AtomicU64<Slot>,
 }
 
-/// How many inodes are in memory.
+/// The number of cached inodes.
 pub(crate) struct Size {
     most: u64,
     batch: u64,
@@ -34,28 +35,28 @@ pub(crate) struct Size {
 impl Size {
     pub(crate) fn new(most: u64) -> Self {
         let pending = Slots::new(Pending::default);
-        // An eighth of all is not added at most, but where that makes small batches.
+        // At most an eighth of all is missing from the sum, unless that makes small batches.
         let share = most / (8 * pending.iter().len() as u64);
         let batch = share.clamp((most / 64).clamp(1, MOST_BATCH_OF_MANY), MOST_BATCH);
         Self { most, batch, pending, total: AtomicU64::new(0) }
     }
 
-    /// Notes an inode that came.
+    /// Counts an insertion.
     pub(crate) fn add(&self) {
         self.add_many(1);
     }
 
-    /// Notes one that went.
+    /// Counts a removal.
     pub(crate) fn subtract(&self) {
         self.subtract_many(1);
     }
 
-    /// Notes so many that came.
+    /// Counts insertions.
     pub(crate) fn add_many(&self, count: u64) {
         self.change(count);
     }
 
-    /// Notes so many that went.
+    /// Counts removals.
     pub(crate) fn subtract_many(&self, count: u64) {
         self.change(count.wrapping_neg());
     }
@@ -73,7 +74,8 @@ impl Size {
         }
     }
 
-    /// Inodes that have to go now: asked for each batch by the thread that added it, a part at a time.
+    /// Returns how many inodes to evict now. The thread that added a batch calls it, and evicts a
+    /// part at a time.
     pub(crate) fn due(&self) -> u64 {
         let mine = self.pending.mine();
         let owed = mine.owed.load(Ordering::Relaxed);
@@ -85,7 +87,7 @@ impl Size {
         due
     }
 
-    /// Inodes beyond what may stay.
+    /// Returns the inodes beyond the limit.
     pub(crate) fn excess(&self) -> u64 {
         let total = self.total.load(Ordering::Relaxed).cast_signed();
         (total - self.most.cast_signed()).max(0).cast_unsigned()

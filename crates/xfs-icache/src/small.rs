@@ -1,8 +1,8 @@
-//! A filesystem in memory without an index of its own: what has only the generic walk.
+//! A filesystem in memory without an index: it has only the generic walk.
 //!
-//! Owns: its inodes, and how much room they take. Does **not** own the tree of names
-//! ([`scratch`](crate::scratch)): a directory's entry is a use of its inode, so that nothing that can be
-//! reached leaves memory.
+//! Owns: its inodes, and how much memory they use. Does **not** own the tree of names
+//! (`ScratchVolume` of `ferroxfs`): an entry of a directory is a reference to its inode, so that an
+//! inode which can be reached is never evicted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,19 +13,21 @@ use xfs_format::inode::FileType;
 use xfs_sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Object, Ordering, RwLock, Volume};
 
 use crate::cached_inode::{CachedInode, Keep, Phase, ReleaseOutcome};
+#[cfg(not(shuttle))]
+use crate::hints::Hints;
 use crate::inode_list::InodeList;
 use crate::inode_walk::InodeWalk;
 #[cfg(not(test))]
 use crate::kind::InodeWatch;
 use crate::kind::{Inode, InodeKind};
 
-/// What an inode takes besides its contents, about.
+/// Memory of an inode beside its contents, about.
 const INODE_BYTES: u64 = 512;
 
-/// The names of a directory: each is a use of its inode.
+/// The names of a directory. Each is a reference to its inode.
 pub type SmallNames = BTreeMap<Box<[u8]>, Arc<CachedInode<SmallKind>>>;
 
-/// What an inode holds.
+/// The contents of an inode.
 pub enum SmallContents {
     /// The bytes of a regular file.
     File(RwLock<Vec<u8>, Object>),
@@ -33,14 +35,14 @@ pub enum SmallContents {
     Directory(Mutex<SmallNames, Object>),
     /// The target of a symbolic link.
     Symlink(Box<[u8]>),
-    /// It is no more than its type.
+    /// Nothing: a special file.
     Special(FileType),
 }
 
-/// An inode of it.
+/// An inode of the filesystem.
 pub struct SmallInode {
     number: InodeNumber,
-    /// Names that it has.
+    /// Number of its names.
     nlink: AtomicU32<Object>,
     /// Its contents.
     pub contents: SmallContents,
@@ -48,22 +50,22 @@ pub struct SmallInode {
 }
 
 impl SmallInode {
-    /// How many names it has.
+    /// Returns how many names it has.
     pub fn nlink(&self) -> u32 {
         self.nlink.load(Ordering::Acquire)
     }
 
-    /// Gives it one more name.
+    /// Adds a name.
     pub fn link(&self) {
         self.nlink.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes a name away.
+    /// Removes a name.
     pub fn unlink(&self) {
         self.nlink.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// What a directory holds, taken out: they are the caller's uses now.
+    /// Takes the names out of a directory. Their references are the caller's from now on.
     pub fn take_names(&self) -> SmallNames {
         match &self.contents {
             SmallContents::Directory(names) => std::mem::take(&mut names.lock()),
@@ -98,7 +100,14 @@ impl InodeKind for SmallKind {
     type Watch = crate::testing::RecordedWatch;
 }
 
-/// The watch of a filesystem that has none.
+// A cached inode takes three cache lines: one for its hints, one for the rest, and one for the
+// counts of its `Arc`, which the alignment of the hints keeps apart.
+#[cfg(not(shuttle))]
+const _: () = assert!(size_of::<Hints<SmallKind>>() == 64);
+#[cfg(not(shuttle))]
+const _: () = assert!(size_of::<CachedInode<SmallKind>>() == 128);
+
+/// The watch of a filesystem without watches.
 #[cfg(not(test))]
 #[derive(Clone)]
 pub enum NoWatch {}
@@ -133,7 +142,7 @@ impl Inode for SmallInode {
     }
 }
 
-/// How much may be kept, and how much is.
+/// The limit of memory, and how much is used.
 pub struct Room {
     most_bytes: u64,
     used_bytes: AtomicU64<Volume>,
@@ -144,7 +153,7 @@ impl Room {
         Arc::new(Self { most_bytes, used_bytes: AtomicU64::new(0) })
     }
 
-    /// Takes room.
+    /// Takes memory.
     ///
     /// # Errors
     ///
@@ -162,18 +171,19 @@ impl Room {
         }
     }
 
-    /// Gives room back that was [taken](Self::take).
+    /// Gives memory back that was [taken](Self::take).
     pub fn give_back(&self, bytes: u64) {
         self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the bytes that are taken.
+    /// Returns the bytes in use.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
     }
 }
 
-/// A filesystem that lives in its list of inodes. As there is nothing behind it, what is evicted is lost.
+/// A filesystem that consists of its list of inodes. It has no backing store, so an evicted inode
+/// is lost.
 pub struct Small {
     list: InodeList<SmallKind>,
     active: AtomicBool<Volume>,
@@ -189,7 +199,7 @@ impl Small {
         Self { list: InodeList::new(), active, room: Room::new(most_bytes) }
     }
 
-    /// Makes an inode with one name and one user.
+    /// Makes an inode with one name and one reference.
     ///
     /// # Errors
     ///
@@ -231,9 +241,9 @@ impl InodeWalk for Small {
 
     fn release(&self, entry: Arc<CachedInode<SmallKind>>) {
         match entry.release(self.is_active()) {
-            // Its marks keep it until it is taken down.
+            // Its marks keep it until the filesystem is taken down.
             ReleaseOutcome::InUse | ReleaseOutcome::Idle | ReleaseOutcome::Abandoned => {}
-            // It is freed by letting go of it.
+            // Removing it from the list frees it.
             ReleaseOutcome::Evicted | ReleaseOutcome::NeedsInactivation => self.remove(&entry),
         }
     }

@@ -1,4 +1,4 @@
-//! Where the inodes of a table come from, and where they go.
+//! Reading and freeing inodes on behalf of the cache.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -12,37 +12,39 @@ use xfs_trans::{InodeCluster, InodeImage, InodeRecord, Journal};
 
 use crate::kind::InodeKind;
 
-/// Inodes of one chunk of the table that are wanted together.
+/// Inodes of one chunk of the cache, to be read together.
 #[derive(Clone, Copy, Debug)]
 pub struct BulkRequest {
     /// The first number of the chunk, a multiple of 64.
     pub first: InodeNumber,
-    /// A bit for each.
+    /// The wanted inodes, one bit each.
     pub inodes: u64,
-    /// How many chunks of the group had been given back before the inode btree was asked which inodes there are.
+    /// How many chunks of the group had been freed before the inode btree was asked which inodes
+    /// exist.
     pub freed: u64,
 }
 
 /// An inode of a store.
 pub type InodeOf<S> = <<S as Store>::Kind as InodeKind>::Inode;
 
-/// Where inodes come from, and where they go.
+/// A filesystem below the cache, which reads and frees inodes.
 pub trait Store: Send + Sync {
-    /// What it keeps of an inode.
+    /// The types of its cached inodes.
     type Kind: InodeKind;
 
-    /// Allocation groups.
+    /// Returns the number of allocation groups.
     fn groups(&self) -> usize;
 
-    /// The group of a number, and the number in it; `None` for one that no inode has.
+    /// Returns the group of a number, and the number within the group. `None`: no inode has the
+    /// number.
     fn place(&self, number: InodeNumber) -> Option<(u32, u32)>;
 
-    /// What is kept of where an inode was read, for those that lie beside it.
+    /// Where an inode was read, kept for its neighbours.
     type Near: Default + Send;
 
-    /// Reads an inode and gives it to `put`, while nobody makes or frees one of that number. `None`
-    /// means that what was read may be no inode any more, and has to be looked for again, without what was
-    /// `near`.
+    /// Reads an inode and passes it to `put`, while no thread makes or frees one of that number.
+    /// `None`: the inode that was read may have been freed meanwhile. The caller looks it up again,
+    /// without `near`.
     fn load<R>(
         &self,
         number: InodeNumber,
@@ -50,23 +52,24 @@ pub trait Store: Send + Sync {
         put: impl FnOnce(Arc<InodeOf<Self>>) -> R,
     ) -> Result<Option<R>>;
 
-    /// Reads those of the inodes that nobody holds, and gives them to `put` together, while nobody makes or
-    /// frees one of those numbers. What has to be waited for, or is damaged, or gone, is left out; so is all if a
-    /// chunk of their group was given back since `wanted` was made.
+    /// Reads those of the inodes that no thread has latched, and passes them to `put` together,
+    /// while no thread makes or frees one of those numbers. Inodes that must be waited for, are
+    /// damaged or are gone are left out. `None`: a chunk of their group was freed after `wanted`
+    /// was made.
     fn load_together<R>(
         &self,
         wanted: BulkRequest,
         put: impl FnOnce(&[Arc<InodeOf<Self>>]) -> R,
     ) -> Option<R>;
 
-    /// Frees an inode that has neither a name nor a user.
+    /// Frees an inode that has neither a name nor a reference.
     fn inactivate(&self, inode: &Arc<InodeOf<Self>>) -> Result<()>;
 
-    /// The finding that an inode was given away which a file has.
+    /// Returns the finding that an inode in use was allocated again.
     fn in_use(&self, number: InodeNumber) -> Error;
 }
 
-/// The inodes of a volume, read and freed by way of its journal.
+/// The inodes of a volume, read and freed through its journal.
 pub struct JournalStore<K> {
     journal: Arc<Journal>,
     kind: PhantomData<fn() -> K>,
@@ -111,7 +114,7 @@ impl<K: InodeKind<Inode = Live>> Store for JournalStore<K> {
             load(journal, &known.cluster, (number, freed), put)
         });
         match loaded {
-            // What was read may have been no inode any more.
+            // The inode that was read may have been freed meanwhile.
             Err(_) if was_near || chunks_freed(journal, number) != freed => Ok(None),
             loaded => loaded,
         }
@@ -122,7 +125,7 @@ impl<K: InodeKind<Inode = Live>> Store for JournalStore<K> {
         wanted: BulkRequest,
         put: impl FnOnce(&[Arc<Live>]) -> R,
     ) -> Option<R> {
-        // Before any latch: who holds one does not wait for the device here.
+        // Before any latch: a thread that holds one must not wait for the device.
         let journal = &*self.journal;
         let clusters = clusters(journal, wanted);
         let mut shared = Shared(Vec::with_capacity(wanted.inodes.count_ones() as usize));
@@ -149,14 +152,14 @@ impl<K: InodeKind<Inode = Live>> Store for JournalStore<K> {
     }
 }
 
-/// A cluster that inodes were read from, and how many chunks of its group had been given back before.
+/// A cluster that inodes were read from, and how many chunks of its group had been freed before.
 pub struct Near {
     cluster: InodeCluster,
     freed: u64,
 }
 
-/// The clusters of the inodes that are wanted, and which of them lie in each: from a number on, a bit for each.
-/// Those whose cluster cannot be read are left out.
+/// Returns the clusters of the wanted inodes, and the inodes in each: a first number, and one bit
+/// for each from there. A cluster that cannot be read is left out.
 fn clusters(journal: &Journal, wanted: BulkRequest) -> Vec<(InodeCluster, InodeNumber, u64)> {
     let (mut found, mut left) = (Vec::with_capacity(2), wanted.inodes);
     while left != 0 {
@@ -174,11 +177,11 @@ fn clusters(journal: &Journal, wanted: BulkRequest) -> Vec<(InodeCluster, InodeN
     found
 }
 
-/// Inodes whose latches are shared as long as this is there.
+/// Inodes whose latches are held, shared, while this exists.
 struct Shared(Vec<Arc<Live>>);
 
 impl Shared {
-    /// One more, whose latch is shared, if it is an inode with a name.
+    /// Adds an inode whose latch is shared, if it has a name.
     fn add(&mut self, geometry: &Geometry, record: Arc<InodeRecord>, image: Option<InodeImage>) {
         let live = match image {
             Some(image) => Live::of_image(Arc::clone(&record), image, geometry),
@@ -198,22 +201,23 @@ impl Drop for Shared {
     }
 }
 
-/// Reads an inode. `None`: a chunk was given back since there were `freed`.
+/// Reads an inode. `None`: a chunk was freed after the count was `freed`.
 fn load<R>(
     journal: &Journal,
     cluster: &InodeCluster,
     (number, freed): (InodeNumber, u64),
     put: impl FnOnce(Arc<Live>) -> R,
 ) -> Result<Option<R>> {
-    // Shared until the inode is in the table: a transaction that makes a file of this number, or
-    // frees it, comes before or after, and never meets a second inode in memory.
+    // The latch stays shared until the inode is inserted. A transaction that makes or frees an
+    // inode of this number comes before or after, and never meets a second copy.
     let record = cluster.inode(journal, number)?;
     let _latch = record.latch().shared();
     if !record.is_live() || chunks_freed(journal, number) != freed {
         return Ok(None);
     }
     let live = Live::of_record(Arc::clone(&record), journal.geometry())?;
-    // Those without a name are in the table, or wait on their list for the next recovery.
+    // An inode without a name is cached already, or waits on its unlinked list for the next
+    // recovery.
     if live.inode().core().nlink == 0 {
         return Err(PosixError::NotFound.into());
     }

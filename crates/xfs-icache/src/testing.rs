@@ -1,5 +1,4 @@
-//! Inodes without a volume: what the table is tested over where schedules are explored, and what
-//! tests of walks use.
+//! Inodes without a volume, for tests of walks and for models that explore schedules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use xfs_sync::{Latch, Mutex, Object, Volume};
 use crate::kind::{Inode, InodeKind, InodeWatch};
 use crate::store::{BulkRequest, Store};
 
-/// An inode as it lies on disk, with its latch.
+/// An inode on disk, with its latch.
 pub(crate) struct FakeRecord {
     latch: Latch<Object>,
     state: Mutex<State, Object>,
@@ -33,19 +32,19 @@ pub(crate) struct FakeInode {
 }
 
 impl FakeInode {
-    /// Takes its name away.
+    /// Removes its name.
     pub(crate) fn unlink(&self) {
         let _latch = self.record.latch.exclusive();
         self.record.state.lock().nlink = 0;
     }
 
-    /// Which file of its number it is.
+    /// Returns which file of its number it is.
     #[cfg(shuttle)]
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Checks that it is the file that it was when it came into memory.
+    /// Checks that it is still the file that was read.
     pub(crate) fn check(&self) {
         let state = *self.record.state.lock();
         assert!(state.allocated, "{}: in use, and freed", self.number.0);
@@ -67,18 +66,18 @@ impl Inode for FakeInode {
     }
 }
 
-/// A bug that a model has to find.
+/// A bug that a model must find.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mutant {
     #[default]
     None,
     /// An inode is read without its latch.
     Unlatched,
-    /// Inodes that pass together are put in when their latches have been given back.
+    /// Inodes of a bulk visit are inserted after their latches were unlocked.
     PassedLate,
 }
 
-/// Inodes by number, of groups of 1024.
+/// Inodes by number, in groups of 1024.
 pub(crate) struct FakeStore {
     groups: u32,
     mutant: Mutant,
@@ -97,7 +96,7 @@ impl FakeStore {
         Arc::clone(self.records.lock().entry(number.0).or_insert_with(make))
     }
 
-    /// Makes a file of a free inode, and gives it to `put` before anybody else can have it.
+    /// Makes a file of a free inode, and passes it to `put` before another thread can get it.
     pub(crate) fn create<R>(
         &self,
         number: InodeNumber,

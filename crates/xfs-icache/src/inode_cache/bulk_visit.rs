@@ -1,20 +1,23 @@
-//! Inodes of a chunk that come into memory together, are looked at, and go together.
+//! Reading the inodes of a chunk together, showing each, and evicting them together.
 //!
-//! Owns: that what is done for each inode that is looked up is done once for all of a chunk here: the look at the
-//! index, the lock of the chunk, the guard, the counters. Does **not** own which inodes there are, or those that
-//! somebody else has in memory or at work: they are left to who asks for each ([`InodeCache::take_as`]).
+//! Owns: that work which a lookup does for each inode is done once for a chunk: the lookup in the
+//! index, the lock of the chunk, the guard, the counters. Does **not** own which inodes exist, or
+//! inodes that are cached or latched already: these are left to the caller, who asks for each
+//! ([`InodeCache::take_as`]).
 //!
 //! ```text
-//!   hold the chunk ─► share the latches of what is not there, by trying ─► lock: all enter ─► show each
-//!        ─► give the latches back ─► each loses its user ─► lock: those that nobody took leave
+//!   hold the chunk ─► try to share the latches of absent inodes ─► lock: insert all ─► show each
+//!        ─► unlock the latches ─► release each ─► lock: remove those that no other thread took
 //! ```
 //!
 //! # Invariants
 //!
-//! - **I1** The latches are shared from before an inode is read until it is in, as the [table](super)'s I1 says, and
-//!   while it is shown: so what is shown of it is as it came.
-//! - **I2** Nobody waits with a latch here but for the lock of a chunk, which is held over no wait.
-//! - **I3** What has got another user meanwhile stays, or is freed, as it would by [`InodeCache::release`].
+//! - **I1** The latches are shared from before an inode is read until it is inserted, as I1 of the
+//!   [cache](super) requires, and while it is shown. So it is shown as it was read.
+//! - **I2** While it holds a latch, a thread waits here only for the lock of a chunk, which is
+//!   never held over a wait.
+//! - **I3** An inode that another thread has taken meanwhile stays, or is freed, as by
+//!   [`InodeCache::release`].
 
 use std::sync::Arc;
 
@@ -26,10 +29,10 @@ use crate::kind::Inode;
 use crate::store::{BulkRequest, InodeOf, Store};
 
 impl<S: Store> InodeCache<S> {
-    /// Brings those of the inodes into memory that are not there and that nobody holds, shows each, in the order of
-    /// their numbers, and lets go of them. Returns the others: a bit for each.
+    /// Reads those of the inodes that are neither cached nor latched, shows each in the order of
+    /// their numbers, and evicts them. Returns the other inodes, one bit each.
     ///
-    /// `show` must not wait: the latches are shared.
+    /// `show` must not wait, because the latches are held.
     pub fn bulk_visit(&self, wanted: BulkRequest, mut show: impl FnMut(&InodeOf<S>)) -> u64 {
         // A list has no chunks.
         if self.list.is_some() || wanted.inodes == 0 {
@@ -64,7 +67,7 @@ impl<S: Store> InodeCache<S> {
         wanted.inodes & !passed
     }
 
-    /// Gives up a use of each. Returns those that the caller has to take out.
+    /// Releases a reference to each inode. Returns those that the caller must remove.
     fn release_all(
         &self,
         mut entries: Vec<Arc<CachedInode<S::Kind>>>,

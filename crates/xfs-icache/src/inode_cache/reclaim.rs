@@ -1,21 +1,22 @@
-//! Letting go of inodes that nobody has used for long, once there are too many.
+//! Evicting inodes that were not used for long, once there are too many.
 //!
-//! Owns: in what order inodes are looked at. Does **not** own how many there are ([`size`](super::size)), or which
-//! may go ([`CachedInode::sweep`](super::Entry::sweep)).
+//! Owns: the order in which inodes are looked at. Does **not** own how many there are (`size`), or
+//! which may go (`CachedInode::sweep`).
 //!
 //! ```text
-//!   hand of a slot:   group 0 ─► group 1 ─► … ─► the last ─► group 0
-//!   hand of a group:   from where it was left ─► to the end of the group: the rotors there go on
+//!   hand of a slot:    group 0 ─► group 1 ─► … ─► the last ─► group 0
+//!   hand of a group:   from where it was left ─► to the end of the group: the hands of slots continue there
 //! ```
 //!
 //! # Invariants
 //!
-//! - **I1** All groups take their turns, whoever works in which. So an inode goes because nobody has used it while
-//!   the hand came round, and not for where it lies.
-//! - **I2** A call takes as many steps as let go of what is wanted if each inode lies alone in its chunk and was
-//!   used since it was swept last, and has to pass all groups for it. So what stays too many is that for a time.
-//! - **I3** Who sweeps a group beside others sweeps other chunks than they do, and none of them begins
-//!   the next round of it: what was used stays for all of a round.
+//! - **I1** All groups take turns, whichever of them threads work in. So an inode is evicted
+//!   because it was not used while the hand came round, and not for its place.
+//! - **I2** A call makes enough steps to evict the wanted number even if each inode is alone in its
+//!   chunk, was used since its last sweep, and all groups must be passed. So an excess is
+//!   temporary.
+//! - **I3** Threads that sweep one group in parallel sweep different chunks, and none of them
+//!   begins its next round. So a used inode stays for a whole round.
 
 use super::InodeCache;
 use crate::cached_inode::SweepOutcome;
@@ -25,19 +26,20 @@ use crate::inode_walk::InodeWalk;
 use crate::store::Store;
 use crate::walk_step::{WalkStep, WalkVisitor};
 
-/// Steps for each inode that has to go. One that lies alone in its chunk, and was used, goes at the second.
+/// Steps for each inode to evict. An inode that is alone in its chunk, and was used, is evicted at
+/// the second step.
 const STEPS: u64 = 4;
 
-/// What a thread has still to do.
+/// The work that a thread has left.
 struct Due {
-    /// Inodes that have to go.
+    /// Inodes to evict.
     inodes: u64,
-    /// Steps that may be taken for it.
+    /// Steps that may be made.
     steps: u64,
 }
 
 impl<S: Store> InodeCache<S> {
-    /// Lets go of what this slot owes.
+    /// Evicts the inodes that this slot owes.
     pub(crate) fn reclaim_due(&self) {
         let due = self.size.due();
         if due > 0 {
@@ -45,12 +47,12 @@ impl<S: Store> InodeCache<S> {
         }
     }
 
-    /// Lets go of so many inodes that nobody has used for long, from where this slot has stopped on.
+    /// Evicts this many inodes that were not used for long, starting at the position of this slot.
     fn reclaim(&self, wanted: u64) {
         let groups = self.parts();
         let mut due = Due { inodes: wanted, steps: STEPS * wanted + 2 * groups as u64 };
         let mut hand = self.hands.mine();
-        // The rest of the first one, and each of them twice.
+        // The rest of the first group, and each group twice.
         for _ in 0..=2 * groups {
             self.sweep(&mut hand, &mut due);
             if due.inodes == 0 || due.steps == 0 {
@@ -62,7 +64,7 @@ impl<S: Store> InodeCache<S> {
         self.hands.set_mine(hand);
     }
 
-    /// Sweeps a group to the end of its round, or for as long as something has to be done.
+    /// Sweeps a group to the end of its round, or until the work is done.
     fn sweep(&self, hand: &mut ClockHand, due: &mut Due) {
         while due.inodes > 0 && due.steps > 0 {
             due.steps -= 1;

@@ -1,4 +1,5 @@
-//! The iterators and their users, over a filesystem with the generic walk and over one with its own.
+//! The iterators and their users, over a filesystem with the generic walk and over one with its
+//! own.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -136,8 +137,8 @@ fn a_file_without_a_name_goes_with_its_last_user() {
 /// Inodes of the small filesystem that are held while all others are at work.
 const HELD: u64 = 60;
 
-/// Everybody at once over what has a list, and its end while walks are under way. `FERROXFS_LONG=1` goes on
-/// for a minute.
+/// Everybody at once over what has a list, and its end while walks are under way. `FERROXFS_LONG=1`
+/// goes on for a minute.
 #[test]
 fn all_users_at_once_over_a_list() {
     let is_long = std::env::var_os("FERROXFS_LONG").is_some();

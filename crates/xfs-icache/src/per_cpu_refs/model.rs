@@ -1,4 +1,4 @@
-//! Schedules of handles that are counted by slot beside the removal of their file, explored over the real cache. A
+//! Explores schedules of sharded handles during the removal of their file, over the real cache. A
 //! planted bug must be found.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,10 +23,10 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
 }
 
-/// When the slots are visited for a file that is removed.
+/// When the slots are visited for a removed file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Collapse {
-    /// Once it is set to drain, as I1 says.
+    /// After it was set to drain, as I1 requires.
     Drained,
     Before,
 }
@@ -42,7 +42,8 @@ fn open_and_close(cache: &InodeCache<Arc<FakeStore>>, refs: &PerCpuRefs<Arc<Fake
     release_ref(held, cache);
 }
 
-/// A file that many open is removed: it is freed with its last user, and no slot remembers it.
+/// Removes a file that several threads open. It is freed with its last reference, and no slot
+/// remembers it.
 fn opens_beside_removal(visit: Collapse) {
     let store = Arc::new(FakeStore::new(1, Mutant::None));
     store.create(NUMBER, drop);

@@ -1,5 +1,5 @@
-//! Schedules of names beside the removal of what they mean, explored over the real cache. A planted bug must
-//! be found.
+//! Schedules of names beside the removal of what they mean, explored over the real cache. A planted
+//! bug must be found.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -32,7 +32,8 @@ enum DentryReader {
     Trusts,
 }
 
-/// A path is walked by a remembered name, while the file is removed and its number given to another.
+/// A path is walked by a remembered name, while the file is removed and its number given to
+/// another.
 fn walk_beside_removal(reader: DentryReader) {
     let store = Arc::new(FakeStore::new(1, Mutant::None));
     store.create(NUMBER, drop);

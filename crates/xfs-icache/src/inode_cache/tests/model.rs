@@ -1,8 +1,8 @@
 //! Schedules of the real cache, explored.
 //!
-//! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p xfs-icache --lib --target-dir target/model model::`,
-//! which `cargo xtask test` does too. The cache is that of a volume; below it lie inodes without a
-//! volume, each with a latch. A planted bug must be found.
+//! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p xfs-icache --lib --target-dir target/model
+//! model::`, which `cargo xtask test` does too. The cache is that of a volume; below it lie inodes
+//! without a volume, each with a latch. A planted bug must be found.
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -250,8 +250,8 @@ fn evict(cache: &FakeCache, how: Evicts) {
     }
 }
 
-/// Somebody evicts what a file has left that is replaced: what has its number then, and nobody uses, is found by who
-/// evicts last.
+/// Somebody evicts what a file has left that is replaced: what has its number then, and nobody
+/// uses, is found by who evicts last.
 fn evict_beside_replacement(how: Evicts) {
     let (cache, store) = open(Mutant::None, 64, InodeIndex::ByGroup);
     NUMBERS.iter().for_each(|number| look_at(&cache, *number, Keep::Cached));
@@ -320,8 +320,8 @@ fn a_volume_taken_down_beside_a_walk() {
     explore(SCHEDULES, take_down);
 }
 
-/// Handles that are dropped, and a thread that frees what they leave: it is never left asleep, which
-/// would be a deadlock of the model.
+/// Handles that are dropped, and a thread that frees what they leave: it is never left asleep,
+/// which would be a deadlock of the model.
 fn free_in_background() {
     let (cache, _) = open(Mutant::None, 64, InodeIndex::ByGroup);
     let serving = Arc::clone(&cache);

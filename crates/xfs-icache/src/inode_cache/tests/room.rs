@@ -1,4 +1,5 @@
-//! How many inodes stay, and which, over groups of any number; and how much one caller does of what waits.
+//! How many inodes stay, and which, over groups of any number; and how much one caller does of what
+//! waits.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -35,7 +36,8 @@ fn use_once(cache: &FakeCache, number: u64) {
     cache.release(cache.take(InodeNumber(number)).unwrap());
 }
 
-/// What is worked with fits, and finds other inodes there that nobody uses any more: those go, wherever they lie.
+/// What is worked with fits, and finds other inodes there that nobody uses any more: those go,
+/// wherever they lie.
 fn check_stays(groups: u32, cold_group: u64, used_group: u64) {
     const ROOM: u64 = 700;
     const USED: u64 = 300;
@@ -87,8 +89,8 @@ fn no_more_stay_than_may_in_groups_of_any_number() {
     }
 }
 
-/// A walk shows an inode that was there. While it does, the file is removed and its number given to another, which
-/// nobody uses: it is seen by who evicts all the same.
+/// A walk shows an inode that was there. While it does, the file is removed and its number given to
+/// another, which nobody uses: it is seen by who evicts all the same.
 #[test]
 fn who_comes_late_leaves_the_tag_of_another_alone() {
     let store = Arc::new(FakeStore::new(1, Mutant::None));
@@ -117,8 +119,8 @@ fn who_comes_late_leaves_the_tag_of_another_alone() {
     assert_eq!(count_inodes(&cache).total(), 0);
 }
 
-/// Somebody lets go of many inodes without a name, and no thread frees them: each who changes something after
-/// that frees some, and not all.
+/// Somebody lets go of many inodes without a name, and no thread frees them: each who changes
+/// something after that frees some, and not all.
 #[test]
 fn nobody_frees_all_that_another_has_left() {
     const FILES: u64 = 1000;
@@ -141,7 +143,8 @@ fn nobody_frees_all_that_another_has_left() {
     assert_eq!(freed(), FILES);
 }
 
-/// Several work in one group: none of them has its inodes stay because another one is letting some go.
+/// Several work in one group: none of them has its inodes stay because another one is letting some
+/// go.
 #[test]
 fn no_more_stay_than_may_where_several_work() {
     const ROOM: u64 = 200;
