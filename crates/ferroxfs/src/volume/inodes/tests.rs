@@ -4,12 +4,11 @@ use xfs_buffer::{Error, PosixError};
 use xfs_format::InodeNumber;
 use xfs_icache::{InodeIndex, JournalStore, Keep};
 use xfs_trans::testing::make_with;
+use xfs_vfs::{CreateOptions, InodeCache, NewKind};
 
-use crate::kind::InodeCache;
-use crate::writing::{Creation, NewKind};
 use crate::{OpenOptions, Volume};
 
-const PLAIN: Creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
 const FILES: usize = 24;
 
 /// Returns a volume with files, all of one group, and their numbers.
@@ -27,17 +26,17 @@ fn volume() -> (Volume, Vec<InodeNumber>) {
 fn inode_without_a_name_is_freed_by_its_last_reference() {
     let (volume, numbers) = volume();
     let root = volume.root().unwrap();
-    let (parts, _) = root.writable().unwrap();
-    let entry = parts.take(numbers[3]).unwrap();
+    let (mount, _) = root.writable().unwrap();
+    let entry = mount.take(numbers[3]).unwrap();
     root.remove_file("file3").unwrap();
     assert_eq!(entry.core().nlink, 0);
     // It is referenced, so others find it too.
-    let other = parts.take(numbers[3]).unwrap();
-    parts.release(other);
-    parts.release(entry);
-    parts.inode_cache.drain();
-    assert!(parts.inode_cache.take_failure().is_none());
-    let gone = parts.take(numbers[3]).map(|entry| entry.number());
+    let other = mount.take(numbers[3]).unwrap();
+    drop(other);
+    drop(entry);
+    mount.inode_cache.drain();
+    assert!(mount.inode_cache.take_failure().is_none());
+    let gone = mount.take(numbers[3]).map(|entry| entry.number());
     assert!(matches!(gone, Err(Error::Posix(PosixError::NotFound))), "{gone:?}");
 }
 
@@ -45,8 +44,8 @@ fn inode_without_a_name_is_freed_by_its_last_reference() {
 fn neighbouring_inodes_are_read_from_one_cluster() {
     let (volume, numbers) = volume();
     let root = volume.root().unwrap();
-    let (parts, _) = root.writable().unwrap();
-    let store = JournalStore::new(Arc::clone(&parts.journal));
+    let (mount, _) = root.writable().unwrap();
+    let store = JournalStore::new(Arc::clone(&mount.journal));
     let cache = InodeCache::new(store, 8, InodeIndex::ByGroup);
     let reads = || volume.statistics().unwrap().buffers.reads;
     cache.release(cache.take(numbers[0]).unwrap());
