@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ferroxfs::{
-    BulkPath, Creation, InodeIndex, InodeNumber, NewKind, OpenOptions, Statistics, Volume,
+    BulkPath, CreateOptions, InodeIndex, InodeNumber, NewKind, OpenOptions, Statistics, Volume,
 };
 use xfs_oracle::{Mount, Xfsprogs};
 use xfs_workload::{Directory, Processors, bulkstat, in_parallel};
@@ -19,7 +19,7 @@ use crate::error::BenchError;
 /// Of this machine, as /proc counts.
 const PAGE_BYTES: u64 = 4096;
 /// Of files and directories.
-const CREATION: Creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+const CREATION: CreateOptions = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
 
 /// How the benchmark of inodes runs.
 #[derive(clap::Args)]

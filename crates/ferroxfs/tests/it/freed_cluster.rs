@@ -8,11 +8,11 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use ferroxfs::{BlockDevice, Creation, NewKind, Node, OpenOptions, SharedDevice, Upkeep};
+use ferroxfs::{BlockDevice, CreateOptions, NewKind, Node, OpenOptions, SharedDevice, Upkeep};
 use xfs_device::{Durability, MemoryDevice};
 use xfs_trans::testing::make_sized;
 
-const CREATION: Creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+const CREATION: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
 /// Sixteen chunks less the three inodes of a new volume: a neighbour that stayed would hold the tail. So would a
 /// block of the directory that only the first checkpoint has logged: the names are short.
 const FREED: usize = 1021;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use ferroxfs::format::acl::{AclEntry, AclTag};
 use ferroxfs::format::reservation::minimum_log_blocks;
 use ferroxfs::{
-    Acl, AclKind, AllocateMode, Changes, Creation, NewKind, Node, OpenOptions, PosixError,
-    RangeMode, RenameMode, SetMode, SharedDevice, Volume,
+    Acl, AclKind, AllocateMode, CreateOptions, NewKind, Node, OpenOptions, PosixError, RangeMode,
+    RenameMode, SetAttributes, SetMode, SharedDevice, Volume,
 };
 use xfs_trans::testing::{make_sized, superblock};
 
 const VOLUME_BYTES: u64 = 640 << 20;
-const PLAIN: Creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
 /// Entries of the longest list.
 const LIST_ENTRIES: u32 = 5461;
 /// The longest value of an attribute.
@@ -84,7 +84,13 @@ fn check_heirs(top: &Node, list: &Acl) {
     }
     let unnamed = top.create_unnamed(&PLAIN).unwrap();
     top.link(&unnamed, long('u')).unwrap();
-    unnamed.change(&Changes { mode: Some(0o640), uid: Some(5), ..Changes::default() }).unwrap();
+    unnamed
+        .set_attributes(&SetAttributes {
+            mode: Some(0o640),
+            uid: Some(5),
+            ..SetAttributes::default()
+        })
+        .unwrap();
     unnamed.set_acl(AclKind::Access, None).unwrap();
     unnamed.set_acl(AclKind::Access, Some(list)).unwrap();
 }

@@ -7,15 +7,15 @@ use std::thread;
 use ferroxfs::format::acl::{AclEntry, AclTag};
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{
-    Acl, AclKind, Changes, Creation, Error, NewKind, Node, OpenOptions, PosixError, SharedDevice,
-    Volume,
+    Acl, AclKind, CreateOptions, Error, NewKind, Node, OpenOptions, PosixError, SetAttributes,
+    SharedDevice, Volume,
 };
 use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
 use xfs_trans::testing::{make_with, superblock};
 
 const FILES: usize = 12;
 
-const PLAIN: Creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
 
 /// How many users the lists name: in a leaf, and in blocks of its own.
 const LENGTHS: [u32; 2] = [25, 300];
@@ -102,7 +102,13 @@ fn chmod_changes_the_list_and_the_bits_together() {
     for users in LENGTHS {
         check(
             |node| node.set_acl(AclKind::Access, Some(&list(users, 7))).unwrap(),
-            |node| node.change(&Changes { mode: Some(0o640), ..Changes::default() }).unwrap(),
+            |node| {
+                node.set_attributes(&SetAttributes {
+                    mode: Some(0o640),
+                    ..SetAttributes::default()
+                })
+                .unwrap()
+            },
         );
     }
 }
@@ -203,6 +209,6 @@ fn who_may_not_set_a_list_is_told_that_before_its_length() {
     };
     assert_eq!(set(), PosixError::ValueTooLong);
     let fixed = Some(ExtendedFlags::IMMUTABLE);
-    node.change(&Changes { xflags: fixed, ..Changes::default() }).unwrap();
+    node.set_attributes(&SetAttributes { xflags: fixed, ..SetAttributes::default() }).unwrap();
     assert_eq!(set(), PosixError::NotPermitted);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use ferroxfs::{Creation, File, OpenOptions, PosixError, SetMode, Timestamp, Volume};
+use ferroxfs::{CreateOptions, File, OpenOptions, PosixError, SetMode, Timestamp, Volume};
 use xfs_device::SharedDevice;
 use xfs_testkit::{Prng, RequestKind, ScheduledDevice, Scheduler};
 use xfs_trans::testing::{is_clean, make_sized};
@@ -16,7 +16,7 @@ const FILES: usize = 300;
 /// Handles that are open at once; files are removed under them.
 const OPEN: usize = 8;
 
-const CREATION: Creation = Creation { mode: 0o644, uid: 1, gid: 2, umask: 0 };
+const CREATION: CreateOptions = CreateOptions { mode: 0o644, uid: 1, gid: 2, umask: 0 };
 
 /// Changes a volume as the seed says. Handles are dropped, also the last ones of files without a name, and nothing
 /// is synced.

@@ -5,7 +5,7 @@ use std::thread;
 
 use ferroxfs::format::inode::ForkKind;
 use ferroxfs::{
-    AllocateMode, Changes, Error, File, OpenOptions, RangeMode, SharedDevice, Upkeep, Volume,
+    AllocateMode, Error, File, OpenOptions, RangeMode, SetAttributes, SharedDevice, Upkeep, Volume,
 };
 use xfs_testkit::{
     Atomicity, FailingDevice, Fault, Persistence, PowerCuts, RecordingDevice, Request, RequestKind,
@@ -144,7 +144,9 @@ fn a_change_before_times_survives() {
     let change = |_: &Volume, file: &File| {
         file.set_len(15_000).unwrap();
         file.write_at(0, &[2; 100]).unwrap();
-        file.node().change(&Changes { mode: Some(0o600), ..Changes::default() }).unwrap();
+        file.node()
+            .set_attributes(&SetAttributes { mode: Some(0o600), ..SetAttributes::default() })
+            .unwrap();
         file.write_at(5000, &[2; 100]).unwrap();
     };
     let expected = ones(|bytes| {

@@ -16,7 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ferroxfs::{Changes, OpenOptions, Upkeep};
+use ferroxfs::{OpenOptions, SetAttributes, Upkeep};
 
 use super::{Beside, Session, Subject, fill};
 use crate::error::WorkloadError;
@@ -225,8 +225,8 @@ impl Ours<'_> {
 
 impl Files for Ours<'_> {
     fn change(&self, number: u64, mode: u16) -> Result<(), WorkloadError> {
-        let changes = Changes { mode: Some(mode), ..Changes::default() };
-        Ok(self.node(number)?.change(&changes)?)
+        let changes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+        Ok(self.node(number)?.set_attributes(&changes)?)
     }
 
     fn sync(&self, number: u64) -> Result<(), WorkloadError> {
