@@ -81,8 +81,8 @@ fn an_append_only_file_is_neither_cut_nor_replaced_however_short() {
     check_refused(fixed.set_len(0), PosixError::NotPermitted);
 }
 
-/// Flags, project and hints of a file change whatever its flags are; nothing else does, also not along with
-/// them.
+/// Flags, project and hints of a file change whatever its flags are; nothing else does, also not
+/// along with them.
 #[test]
 fn what_is_fixed_keeps_all_but_its_settings() {
     let volume = open();
@@ -135,7 +135,8 @@ fn what_is_fixed_keeps_all_but_its_settings() {
     }
 }
 
-/// A volume without a realtime device has directories that would lead there, and no files that lie there.
+/// A volume without a realtime device has directories that would lead there, and no files that lie
+/// there.
 #[test]
 fn a_directory_may_speak_of_a_device_that_is_not_there() {
     let volume = open();
@@ -159,8 +160,8 @@ fn a_directory_may_speak_of_a_device_that_is_not_there() {
     assert!(!has(&top));
 }
 
-/// A hint that is handed on together with the wish for a realtime device has to be in whole extents of one, which
-/// there are in the superblock of a volume without it too: of 4 KiB here.
+/// A hint that is handed on together with the wish for a realtime device has to be in whole extents
+/// of one, which there are in the superblock of a volume without it too: of 4 KiB here.
 #[test]
 fn a_hint_must_fit_a_device_that_is_not_there() {
     let device = make_with("-b size=1024 -l size=16m -i exchange=1");
@@ -223,8 +224,8 @@ fn a_hint_must_fit_a_device_that_is_not_there() {
     }
 }
 
-/// Lengths of a source and of what it is cloned or compared to, what of it, and whether all of it becomes all of the
-/// other.
+/// Lengths of a source and of what it is cloned or compared to, what of it, and whether all of it
+/// becomes all of the other.
 #[test]
 fn a_whole_clone_takes_the_hint_for_copies() {
     const HINT: u64 = 16 * BLOCK;

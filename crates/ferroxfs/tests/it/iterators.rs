@@ -1,5 +1,5 @@
-//! Everybody who looks at all inodes, and everybody who changes which there are, at once, until the volume is
-//! closed under what still holds some.
+//! Everybody who looks at all inodes, and everybody who changes which there are, at once, until the
+//! volume is closed under what still holds some.
 //!
 //! `FERROXFS_LONG=1` goes on for a minute each.
 
@@ -126,7 +126,8 @@ fn check_round(volume: Volume, duration: Duration) {
             &|_| walk(&volume, WalkFilter::Unsettled, &held),
         ],
     );
-    // Without their users the watches and keepers hold them, and the end of the volume releases those.
+    // Without their users the watches and keepers hold them, and the end of the volume releases
+    // those.
     drop(nodes);
     volume.drop_caches().unwrap();
     // Those that are to be freed are in the hands of who frees them, whenever that is.

@@ -1,5 +1,5 @@
-//! The largest values, names and lists of each operation, on the smallest log that mkfs makes: what a log of
-//! that size cannot hold would be refused, and nothing is.
+//! The largest values, names and lists of each operation, on the smallest log that mkfs makes: what
+//! a log of that size cannot hold would be refused, and nothing is.
 
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ fn open(device: &SharedDevice) -> Volume {
     options.writable_volume().unwrap()
 }
 
-/// Leaves free space in single blocks alone: a value takes one extent for each of its blocks. Inodes take
-/// more than one block at once, so free ones are made before.
+/// Leaves free space in single blocks alone: a value takes one extent for each of its blocks.
+/// Inodes take more than one block at once, so free ones are made before.
 fn scatter(volume: &Volume) {
     let block = u64::from(volume.geometry().block_size);
     let spare = |number: u32| format!("/{}/{number}", number % 4);
@@ -95,7 +95,8 @@ fn check_heirs(top: &Node, list: &Acl) {
     unnamed.set_acl(AclKind::Access, Some(list)).unwrap();
 }
 
-/// Attributes that are set, exchanged for others as long, and removed, with a tree of attributes there.
+/// Attributes that are set, exchanged for others as long, and removed, with a tree of attributes
+/// there.
 fn check_attributes(file: &Node) {
     for number in 0..100 {
         let name = format!("user.{number}{}", "n".repeat(240));
@@ -179,7 +180,8 @@ fn check(features: &str) {
     volume.close().unwrap();
 }
 
-/// The options of a block size, without parent pointers, with them, and without the trees that make logs large.
+/// The options of a block size, without parent pointers, with them, and without the trees that make
+/// logs large.
 fn check_block_size(size: &str) {
     for features in ["-n parent=0", "-n parent=1 -i exchange=1", "-m rmapbt=0,reflink=0,finobt=0"] {
         check(&format!("-b size={size} {features}"));

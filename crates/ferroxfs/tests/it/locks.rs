@@ -252,7 +252,8 @@ fn layouts_of_both_files_are_taken_back_before_blocks_are_shared() {
     volume.close().unwrap();
 }
 
-/// Somebody who writes has looked for layouts before the volume is thawed, and one is given before that.
+/// Somebody who writes has looked for layouts before the volume is thawed, and one is given before
+/// that.
 #[test]
 fn a_layout_that_is_given_in_the_middle_of_a_write_is_taken_back() {
     with_file(|volume| {
@@ -285,8 +286,8 @@ fn no_lease_is_given_where_the_place_of_bytes_is_lent() {
     });
 }
 
-/// Threads open and close one file, which makes it counted by slot, until it is removed: it is freed
-/// with the last of them, and the volume closes.
+/// Threads open and close one file, which makes it counted by slot, until it is removed: it is
+/// freed with the last of them, and the volume closes.
 #[test]
 fn a_file_that_all_threads_open_is_freed_when_it_is_removed() {
     for round in 0..20 {
@@ -347,8 +348,8 @@ fn no_lease_for_writing_beside_an_open() {
     });
 }
 
-/// What an inode without a name has is given back when its last user has gone, also where threads have
-/// read it in turn so often that they are counted by slot.
+/// What an inode without a name has is given back when its last user has gone, also where threads
+/// have read it in turn so often that they are counted by slot.
 fn is_freed_after_threads_have_read_it(make: impl FnOnce(&Volume) -> Node) {
     const TURNS: usize = 40;
     let volume = open(&make_with(SIZE));

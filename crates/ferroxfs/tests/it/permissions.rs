@@ -1,5 +1,5 @@
-//! A volume as somebody else than root. That the rules are those of Linux is tested beside the kernel:
-//! `tests/kernel/permissions.rs`.
+//! A volume as somebody else than root. That the rules are those of Linux is tested beside the
+//! kernel: `tests/kernel/permissions.rs`.
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;

@@ -220,8 +220,8 @@ fn attributes_of_every_size() {
     check("-n parent=1", change, look);
 }
 
-/// Attributes that have become short go back to the inode, as in the kernel: what it recovers is the
-/// same as what we do.
+/// Attributes that have become short go back to the inode, as in the kernel: what it recovers is
+/// the same as what we do.
 #[test]
 fn attributes_that_become_short_go_back_to_the_inode() {
     let device = make_with("-n parent=1");

@@ -28,8 +28,8 @@ enum Step {
     ChangeMode(&'static str, u16),
 }
 
-/// A list in the form of programs: permissions of owner, user 1000, group, group 2000, mask, others, and
-/// `more` users.
+/// A list in the form of programs: permissions of owner, user 1000, group, group 2000, mask,
+/// others, and `more` users.
 fn list(permissions: [u16; 6], more: u32) -> Vec<u8> {
     let entry = |tag, permissions| AclEntry { tag, permissions };
     let [owner, user, group, other_group, mask, other] = permissions;

@@ -1,7 +1,7 @@
-//! Volumes that the library fills to the last block from four threads, and empties again: nothing is
-//! broken at any time, and `statfs` is the kernel's. And volumes that run out of inodes; access control
-//! lists, as the kernel keeps them; what is permitted to whom; labels and UUIDs; what a copy of a frozen
-//! volume holds; volumes that grow; directory blocks that lie in pieces.
+//! Volumes that the library fills to the last block from four threads, and empties again: nothing
+//! is broken at any time, and `statfs` is the kernel's. And volumes that run out of inodes; access
+//! control lists, as the kernel keeps them; what is permitted to whom; labels and UUIDs; what a
+//! copy of a frozen volume holds; volumes that grow; directory blocks that lie in pieces.
 
 mod freeze;
 mod grow;
