@@ -201,12 +201,6 @@ impl Node {
         context.set_attributes(entry, changes)
     }
 
-    /// The former name of [`set_attributes`](Self::set_attributes).
-    #[doc(hidden)]
-    pub fn change(&self, changes: &SetAttributes) -> Result<()> {
-        self.set_attributes(changes)
-    }
-
     /// Sets the times of last access and last modification to now. The owner may do that, and a
     /// caller with write access.
     ///

@@ -88,8 +88,6 @@ pub use attributes::Attribute;
 pub use directory::{DirEntry, ListingProgress, ReadDir, ReadDirPlus};
 pub use errno::errno;
 pub use extents::{FileExtent, FileExtents};
-#[doc(hidden)]
-pub use file::ExtentLoan as Place;
 pub use file::{AllocateMode, DirectAlignment, ExtentLoan, File, LockOwner, RangeMode};
 pub use inode_paths::{InodePaths, Parent};
 pub use node::{InodeView, Node};
@@ -124,5 +122,3 @@ pub use xfs_vfs::{
     LateTimes, LockCheck, Metadata, NewKind, RenameMode, Scope, SetAttributes, UuidChange, Watch,
     WatchEvent, WatchEvents,
 };
-#[doc(hidden)]
-pub use xfs_vfs::{CreateOptions as Creation, SetAttributes as Changes};

@@ -264,12 +264,6 @@ impl Volume {
         self.volume_ref().node(number)
     }
 
-    /// The former name of [`node_trusted`](Self::node_trusted).
-    #[doc(hidden)]
-    pub fn named_node(&self, number: InodeNumber) -> Result<Node> {
-        self.node_trusted(number)
-    }
-
     pub(crate) fn volume_ref(&self) -> &Arc<VolumeRef> {
         self.0.here()
     }
@@ -389,12 +383,6 @@ impl Volume {
     pub fn inode_paths(&self, number: InodeNumber) -> Result<InodePaths> {
         self.require(Capabilities::SYS_ADMIN)?;
         Ok(inode_paths::find(&self.node(number)?))
-    }
-
-    /// The former name of [`inode_paths`](Self::inode_paths).
-    #[doc(hidden)]
-    pub fn whereabouts(&self, number: InodeNumber) -> Result<InodePaths> {
-        self.inode_paths(number)
     }
 }
 
