@@ -43,7 +43,7 @@ const COUNTING_OPERATIONS: [&str; 7] =
 
 /// The tests that run under a schedule explorer.
 const MODELS: [&str; 10] =
-    ["--lib", "-p", "xfs-sync", "-p", "xfs-locks", "-p", "xfs-log", "-p", "ferroxfs", "model::"];
+    ["--lib", "-p", "xfs-sync", "-p", "xfs-locks", "-p", "xfs-log", "-p", "xfs-icache", "model::"];
 
 /// How many cases the tests that take long try.
 #[derive(Clone, Copy, PartialEq, Eq)]

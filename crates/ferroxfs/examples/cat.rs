@@ -1,4 +1,5 @@
-//! Copies a file of an XFS image to standard output: `cargo run --example cat -- disk.img /etc/fstab`.
+//! Copies a file of an XFS image to standard output: `cargo run --example cat -- disk.img
+//! /etc/fstab`.
 
 use std::error::Error;
 use std::io;

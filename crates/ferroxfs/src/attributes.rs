@@ -1,17 +1,16 @@
-//! Extended attributes under the names that Linux shows.
+//! Extended attributes under their Linux names.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use xfs_buffer::PosixError;
 use xfs_dir::{AttributeName, Attributes, linux_names, split_linux_name};
+use xfs_vfs::{AclKind, Activity, AttributeUse};
 
-use crate::acl::AclKind;
 use crate::node::Node;
-use crate::permission::AttributeUse;
 use crate::{FileType, Result};
 
-/// What only administrators see.
+/// The namespace that only administrators see.
 const TRUSTED: &[u8] = b"trusted.";
 
 /// One extended attribute, without its value.
@@ -19,14 +18,35 @@ const TRUSTED: &[u8] = b"trusted.";
 pub struct Attribute {
     /// The Linux name, with its namespace: `user.`, `trusted.`, `security.` or `system.`.
     pub name: OsString,
-    /// Bytes in the value as it is stored. [`Node::attribute`] returns as many, except for an
-    /// access control list, whose form for programs has another length.
+    /// Bytes of the stored value. [`Node::attribute`] returns as many, except for an access control
+    /// list, whose form for programs has another length.
     pub stored_length_bytes: u32,
 }
 
-/// All attributes that Linux shows to who asks.
+impl Node {
+    /// Returns the extended attributes, under their Linux names. A part that cannot be read is an
+    /// error among them.
+    #[must_use]
+    pub fn attributes(&self) -> Vec<Result<Attribute>> {
+        self.note(Activity::AttributeListing);
+        list(self)
+    }
+
+    /// Returns the value of one extended attribute, by its Linux name such as `user.mime_type`.
+    ///
+    /// # Errors
+    ///
+    /// ENODATA if it does not exist, or the caller may not see it; EACCES; what the volume holds
+    /// may be corrupt.
+    pub fn attribute(&self, name: &OsStr) -> Result<Vec<u8>> {
+        self.note(Activity::AttributeRead);
+        value(self, name)
+    }
+}
+
+/// Returns all attributes that Linux shows to the caller.
 pub(crate) fn list(node: &Node) -> Vec<Result<Attribute>> {
-    let sees_trusted = node.who().sees_trusted();
+    let sees_trusted = node.caller().sees_trusted();
     let mut list = Vec::new();
     for attribute in Attributes::new(node.cache(), &node.inode()).names() {
         match attribute {
@@ -45,16 +65,20 @@ pub(crate) fn list(node: &Node) -> Vec<Result<Attribute>> {
     list
 }
 
-/// The value of one.
+/// Returns the value of one attribute.
 pub(crate) fn value(node: &Node, name: &OsStr) -> Result<Vec<u8>> {
     let (name, inode) = (name.as_bytes(), node.inode());
     if AclKind::of_linux_name(name).is_some() {
-        // Who may find a file may see its access control lists; a symbolic link cannot have one.
+        // A caller that may find a file may see its access control lists. A symbolic link cannot
+        // have one.
         if inode.file_type() == FileType::Symlink {
             return Err(PosixError::NotSupported.into());
         }
     } else if let Some(attribute) = split_linux_name(name) {
-        node.who().check_attribute((node.cache(), &inode), attribute, AttributeUse::Read)?;
+        node.caller().check_attribute((node.cache(), &inode), attribute, AttributeUse::Read)?;
     }
     Attributes::new(node.cache(), &inode).lookup_linux(name)
 }
+
+#[cfg(test)]
+mod tests;

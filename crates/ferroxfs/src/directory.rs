@@ -9,23 +9,22 @@ use std::vec;
 use xfs_dir::{Audit, Cookie, Directory, Position};
 use xfs_format::directory::DirectoryCheck;
 use xfs_format::inode::FileType;
-use xfs_format::{Corruption, InodeNumber, Structure, StructureAddress};
+use xfs_format::{Corruption, InodeNumber, Place, Structure};
 use xfs_inode::Inode;
+use xfs_vfs::{Access, Activity, Metadata, metadata_of, word_of};
 
-use crate::metadata::Metadata;
 use crate::node::Node;
-use crate::share::Share;
-use crate::statistics::Activity;
-use crate::volume::{metadata_of, word_of};
+use crate::volume_ref::VolumeRef;
 use crate::{Error, Result};
 
 /// The entries of a directory, without `.` and `..`.
 ///
-/// A damaged block is an error among the entries; the iterator goes on with the next block. Memory:
-/// the entries of one block of the directory.
+/// A damaged block is an error among the entries; the iterator continues with the next block. It
+/// uses memory for the entries of one block of the directory.
 ///
-/// [`Node::entries`] of a volume that nobody changes also finds names that are there twice, of which it returns the
-/// first, and an index that differs from the entries: each is an error among them.
+/// On a volume that does not change, [`Node::entries`] also finds duplicate names, of which it
+/// returns the first, and an index that differs from the entries. Each is an error among the
+/// entries.
 pub struct ReadDir {
     node: Node,
     position: Option<Position>,
@@ -33,16 +32,65 @@ pub struct ReadDir {
     audit: Auditing,
 }
 
+impl Node {
+    /// Returns the entries of this directory, without `.` and `..`, in the order of their place on
+    /// disk.
+    ///
+    /// # Errors
+    ///
+    /// ENOTDIR, EACCES; damage that shows later is an item of the iterator.
+    pub fn entries(&self) -> Result<ReadDir> {
+        self.check_listable()?;
+        Ok(ReadDir::whole(self.clone()))
+    }
+
+    /// Returns the remaining entries of a listing that was [interrupted](ReadDir::into_progress).
+    ///
+    /// # Errors
+    ///
+    /// As [`entries`](Self::entries).
+    pub fn entries_again(&self, from: Cookie, progress: ListingProgress) -> Result<ReadDir> {
+        self.check_listable()?;
+        Ok(ReadDir::again(self.clone(), from, progress))
+    }
+
+    fn check_listable(&self) -> Result<()> {
+        self.in_directory(|_| Ok(()))?;
+        self.check(Access::READ)
+    }
+
+    /// Returns the entries of this directory from `from` on. A listing in parts, each from
+    /// [`Cookie::after`] the last entry of the part before, misses no entry that existed all the
+    /// time, whatever is added and removed meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`entries`](Self::entries).
+    pub fn entries_from(&self, from: Cookie) -> Result<ReadDir> {
+        self.check_listable()?;
+        Ok(ReadDir::new(self.clone(), from))
+    }
+
+    /// As [`entries_from`](Self::entries_from), with the metadata of each inode.
+    ///
+    /// # Errors
+    ///
+    /// As [`entries`](Self::entries).
+    pub fn entries_with_metadata_from(&self, from: Cookie) -> Result<ReadDirPlus> {
+        self.entries_from(from).map(ReadDirPlus::new)
+    }
+}
+
 /// Whether a listing compares the entries with the index of the directory.
 enum Auditing {
     /// It does not, or an error has left entries out.
     Off,
-    /// It will: the index is read with the first entries.
+    /// It will: the index is read together with the first entries.
     Due,
     On(Audit),
 }
 
-/// What a listing that was left has found out; see [`ReadDir::into_progress`].
+/// The findings of a listing that was interrupted; see [`ReadDir::into_progress`].
 pub struct ListingProgress(Auditing);
 
 impl ReadDir {
@@ -51,20 +99,22 @@ impl ReadDir {
         Self { node, position, batch: Vec::new().into_iter(), audit: Auditing::Off }
     }
 
-    /// A listing of the whole directory.
+    /// Returns a listing of the whole directory.
     pub(crate) fn whole(node: Node) -> Self {
-        // Other programs change a live volume between the two reads, and this one its own.
-        let is_still = node.share().parts().is_err() && node.cache().rereads() == 0;
+        // Another program may change a live volume between the two reads, and this one may change
+        // its own.
+        let is_still = node.volume_ref().mount().is_err() && node.cache().rereads() == 0;
         let audit = if is_still { Auditing::Due } else { Auditing::Off };
         Self { audit, ..Self::new(node, Cookie::START) }
     }
 
-    /// Takes up a listing that was left.
+    /// Continues a listing that was interrupted.
     pub(crate) fn again(node: Node, from: Cookie, progress: ListingProgress) -> Self {
         Self { audit: progress.0, ..Self::new(node, from) }
     }
 
-    /// Leaves the listing. [`Node::entries_again`] takes it up from the cookie after the last entry that it returned.
+    /// Interrupts the listing. [`Node::entries_again`] continues it from the cookie after the last
+    /// entry that it returned.
     #[must_use]
     pub fn into_progress(self) -> ListingProgress {
         ListingProgress(self.audit)
@@ -77,7 +127,7 @@ impl ReadDir {
         self.audit = match audit {
             Ok(audit) => Auditing::On(audit),
             Err(error) => {
-                // Damage is reported by the listing as well. A device may not fail again.
+                // The listing reports damage too. A device may not fail again.
                 if !matches!(error, Error::Corrupt(_)) {
                     findings.push(error);
                 }
@@ -88,7 +138,7 @@ impl ReadDir {
         self.batch = findings.into_iter();
     }
 
-    /// Counts an entry; an error where its name belongs to another.
+    /// Compares an entry with the index. The error says that its name belongs to another one.
     fn see(&mut self, entry: &xfs_dir::DirEntry) -> Result<()> {
         let Auditing::On(audit) = &mut self.audit else { return Ok(()) };
         match audit.see(&entry.name, entry.cookie) {
@@ -105,8 +155,8 @@ impl ReadDir {
         }
     }
 
-    /// Entries that cannot be read are not counted, so that nothing can be compared. Names that are there twice are
-    /// known already.
+    /// Entries that cannot be read are missing from the comparison, which therefore ends. Duplicate
+    /// names have been reported already.
     fn note_error(&mut self) {
         if let Auditing::On(audit) = &mut self.audit {
             audit.give_up();
@@ -114,11 +164,11 @@ impl ReadDir {
     }
 
     fn finding(&self, check: DirectoryCheck) -> Error {
-        let place = StructureAddress::Inode(self.node.number());
+        let place = Place::Inode(self.node.number());
         Corruption::new(Structure::Directory, place, check).into()
     }
 
-    /// Reads the entries of the next block; `None` at the end.
+    /// Reads the entries of the next block. `None`: there are no more.
     fn refill(&mut self) -> Option<()> {
         let position = self.position.take()?;
         self.node.note(Activity::Listing);
@@ -132,7 +182,7 @@ impl ReadDir {
         Some(())
     }
 
-    /// Whether the next entry names an inode beside this one.
+    /// Returns whether the next entry names a neighbour of this inode.
     fn goes_on_beside(&mut self, number: InodeNumber) -> bool {
         if self.batch.as_slice().is_empty() && self.refill().is_none() {
             return false;
@@ -171,21 +221,21 @@ impl Iterator for ReadDir {
     }
 }
 
-/// The entries of a directory, without `.` and `..`, each with the metadata of what it names.
+/// The entries of a directory, without `.` and `..`, each with the metadata of its inode.
 ///
-/// It shows what looking at each of them would. What is not in memory is read from its cluster together with its neighbours,
-/// and does not come into memory.
+/// The metadata is what looking at each entry would show. Inodes that are not cached are read from
+/// their clusters together with their neighbours, and are not inserted into the cache.
 #[doc(alias = "readdirplus")]
 pub struct ReadDirPlus {
     entries: ReadDir,
     lot: vec::IntoIter<Result<(DirEntry, Option<Metadata>)>>,
-    /// Room for the bytes of a cluster.
+    /// Memory for the bytes of a cluster.
     scratch: Vec<u8>,
 }
 
-/// Entries whose inodes are looked at together, at least: as many as a cluster mostly has.
+/// The least number of entries whose inodes are read together: as many as most clusters hold.
 const LOT: usize = 32;
-/// More than that only as long as they lie beside each other, so that no cluster is read for two lots.
+/// The most, as long as the inodes are neighbours, so that no cluster is read for two lots.
 const LARGEST_LOT: usize = 128;
 
 impl ReadDirPlus {
@@ -203,15 +253,15 @@ impl ReadDirPlus {
         together
     }
 
-    /// Takes the next entries; empty at the end.
+    /// Reads the next entries. It returns none at the end.
     fn next_lot(&mut self) -> Vec<Result<(DirEntry, Option<Metadata>)>> {
-        let is_checked = self.entries.node.who().somebody().is_some();
+        let is_checked = self.entries.node.caller().credentials().is_some();
         let entries = match is_checked {
             true => self.entries.by_ref().take(1).collect(),
             false => self.take_together(),
         };
         if is_checked {
-            // The name is looked up for whoever asks.
+            // The name is looked up on behalf of the caller.
             let with_metadata = |entry: DirEntry| {
                 let metadata = entry.node().ok().map(|node| node.metadata());
                 (entry, metadata)
@@ -219,13 +269,13 @@ impl ReadDirPlus {
             return entries.into_iter().map(|entry| entry.map(with_metadata)).collect();
         }
         let numbers: Vec<_> = entries.iter().flatten().map(DirEntry::number).collect();
-        let share = self.entries.node.share();
-        let metadata = match share.parts() {
-            Ok(parts) => metadata_of(parts, &numbers, &mut self.scratch),
-            // Nothing comes into memory for who only reads but the clusters themselves.
+        let volume = self.entries.node.volume_ref();
+        let metadata = match volume.mount() {
+            Ok(mount) => metadata_of(mount, &numbers, &mut self.scratch),
+            // A volume that is open for reading caches nothing except the clusters themselves.
             Err(_) => {
-                let geometry = share.cache.geometry();
-                let inodes = Inode::read_each(&share.cache, &numbers).into_iter();
+                let geometry = volume.cache.geometry();
+                let inodes = Inode::read_each(&volume.cache, &numbers).into_iter();
                 inodes.map(|inode| inode.ok().map(|it| Metadata::new(&it, geometry))).collect()
             }
         };
@@ -236,7 +286,7 @@ impl ReadDirPlus {
 }
 
 impl Iterator for ReadDirPlus {
-    /// An entry, and the metadata of what it names: `None` where that is gone or cannot be read, as
+    /// An entry, and the metadata of its inode. `None`: the inode is gone or cannot be read, as
     /// [`DirEntry::node`] says.
     type Item = Result<(DirEntry, Option<Metadata>)>;
 
@@ -251,8 +301,8 @@ impl Iterator for ReadDirPlus {
 /// One entry of a directory.
 #[derive(Clone)]
 pub struct DirEntry {
-    share: Arc<Share>,
-    /// Where it was listed, for somebody whose right to look it up has to be asked for.
+    volume: Arc<VolumeRef>,
+    /// The directory, for a caller whose right to look the name up must be checked.
     directory: Option<Node>,
     name: OsString,
     number: InodeNumber,
@@ -262,9 +312,9 @@ pub struct DirEntry {
 
 impl DirEntry {
     fn new(directory: &Node, entry: xfs_dir::DirEntry) -> Self {
-        let is_checked = directory.who().somebody().is_some();
+        let is_checked = directory.caller().credentials().is_some();
         Self {
-            share: Arc::clone(directory.share()),
+            volume: Arc::clone(directory.volume_ref()),
             directory: is_checked.then(|| directory.clone()),
             name: OsString::from_vec(entry.name.into()),
             number: entry.inode,
@@ -273,46 +323,46 @@ impl DirEntry {
         }
     }
 
-    /// The name: 1 to 255 bytes, never `/` or NUL.
+    /// Returns the name: 1 to 255 bytes, never `/` or NUL.
     #[must_use]
     pub fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// The inode that the entry points to.
+    /// Returns the number of the inode that the entry points to.
     #[must_use]
     pub fn number(&self) -> InodeNumber {
         self.number
     }
 
-    /// The type that the entry claims; `None` where it claims none that is known.
+    /// Returns the type that the entry claims. `None`: it claims no known type.
     #[must_use]
     pub fn file_type(&self) -> Option<FileType> {
         self.file_type
     }
 
-    /// Where it lies in its directory: [`Node::entries_from`] goes on behind it.
+    /// Returns its position in the directory. [`Node::entries_from`] continues after it.
     #[must_use]
     pub fn cookie(&self) -> Cookie {
         self.cookie
     }
 
-    /// Whether the entry claims to be a directory.
+    /// Returns whether the entry claims to be a directory.
     pub(crate) fn may_be_directory(&self) -> bool {
         self.file_type == Some(FileType::Directory)
     }
 
-    /// The inode itself. For somebody else than root it is what the name means now: the number may
-    /// have gone to a file that they cannot reach by any name.
+    /// Returns the inode. For a caller other than root the name is looked up again, because the
+    /// number may belong by now to a file that the caller cannot reach by any name.
     ///
     /// # Errors
     ///
-    /// EACCES where the directory may be listed and not searched, ENOENT where the name is gone; what the
+    /// EACCES if the directory may be listed but not searched, ENOENT if the name is gone; what the
     /// volume holds may be corrupt.
     pub fn node(&self) -> Result<Node> {
         match &self.directory {
             Some(directory) => directory.lookup(&self.name),
-            None => self.share.node(self.number),
+            None => self.volume.node(self.number),
         }
     }
 }
@@ -324,18 +374,4 @@ impl fmt::Debug for DirEntry {
             .field("number", &self.number)
             .finish_non_exhaustive()
     }
-}
-
-/// The finding that a directory is inside itself.
-pub(crate) fn cycle(directory: InodeNumber) -> Corruption {
-    Corruption::new(Structure::Directory, StructureAddress::Inode(directory), DirectoryCheck::Cycle)
-}
-
-/// The finding that a directory has not exactly one parent.
-pub(crate) fn parents_of_directory(directory: InodeNumber) -> Corruption {
-    Corruption::new(
-        Structure::Directory,
-        StructureAddress::Inode(directory),
-        DirectoryCheck::Parents,
-    )
 }

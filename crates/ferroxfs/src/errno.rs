@@ -37,7 +37,7 @@ mod code {
     pub(super) const EUCLEAN: i32 = 117;
 }
 
-/// The errno that the kernel's XFS would return for this error.
+/// Returns the errno that the kernel's XFS would return for this error.
 #[must_use]
 pub fn errno(error: &Error) -> i32 {
     match error {
@@ -80,7 +80,7 @@ fn posix_errno(error: PosixError) -> i32 {
     }
 }
 
-/// An `io::Error` that keeps the whole story as its source, and the errno's kind.
+/// Returns an `io::Error` with the kind of the errno, and the error as its source.
 pub(crate) fn to_io_error(error: Error) -> io::Error {
     let kind = io::Error::from_raw_os_error(errno(&error)).kind();
     io::Error::new(kind, error)

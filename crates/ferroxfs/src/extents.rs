@@ -1,4 +1,4 @@
-//! Where the contents of a file lie.
+//! The place of a file's contents on the device.
 //!
 //! An extent is cut where sharing begins or ends, as FIEMAP does, so that "shared" is true of all
 //! of it or of nothing.
@@ -11,38 +11,38 @@ use xfs_format::{DiskAddr, FileBlock, FsBlock, Geometry, RoCompatFeatures};
 use crate::Result;
 use crate::node::Node;
 
-/// A contiguous piece of a file.
+/// A contiguous part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileExtent {
-    /// Where it starts in the file.
+    /// Its start in the file.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// Its length.
     pub length_bytes: u64,
-    /// Where it starts on the data device.
+    /// Its start on the data device.
     pub device_offset_bytes: u64,
-    /// The same as a block of the volume.
+    /// Its start as a block of the volume.
     pub block: FsBlock,
     /// Whether it is allocated but not written: it reads as zeros.
     pub unwritten: bool,
-    /// Whether other files, or other places of this one, use the same blocks.
+    /// Whether other files, or other parts of this one, use the same blocks.
     pub shared: bool,
 }
 
-/// The extents of one fork in the order of their place in the file; holes are left out.
+/// The extents of one fork in the order of their offsets; holes are left out.
 pub struct FileExtents<'a> {
     node: &'a Node,
     may_share: bool,
     extents: Source<'a>,
-    /// What is left of an extent that sharing cuts.
+    /// The rest of an extent that was cut.
     rest: Option<Extent>,
     failed: bool,
 }
 
-/// Where the extents come from.
+/// The source of the extents.
 enum Source<'a> {
-    /// From the inode, piece by piece.
+    /// The inode, step by step.
     Still(xfs_inode::Extents<'a>),
-    /// As they were when they were asked for: the file may change.
+    /// A copy made at the start, because the file may change.
     Taken(std::vec::IntoIter<Result<Extent>>),
 }
 
@@ -57,6 +57,14 @@ impl Iterator for Source<'_> {
     }
 }
 
+impl Node {
+    /// Returns the extents of the data or of the attributes on the device. Holes are left out.
+    #[must_use]
+    pub fn extents(&self, fork: ForkKind) -> FileExtents<'_> {
+        FileExtents::new(self, fork)
+    }
+}
+
 impl<'a> FileExtents<'a> {
     pub(crate) fn new(node: &'a Node, fork: ForkKind) -> Self {
         let reflinked = node.inode().core().flags2.contains(InodeFlags2::REFLINK);
@@ -65,10 +73,10 @@ impl<'a> FileExtents<'a> {
         let extents = match node.still_inode() {
             Some(inode) => Source::Still(inode.extents(node.cache(), fork)),
             None => {
-                if let Ok((parts, entry)) = node.writable() {
-                    // Who asks for the file to be synced is told of a failure.
-                    let _ = parts.contents(entry).write_back();
-                    parts.note_map_read();
+                if let Ok((mount, entry)) = node.writable() {
+                    // The next sync of the file returns the error.
+                    let _ = mount.contents(entry).write_back();
+                    mount.note_map_read();
                 }
                 let extents: Vec<_> = node.inode().extents(node.cache(), fork).collect();
                 Source::Taken(extents.into_iter())

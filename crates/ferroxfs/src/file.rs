@@ -1,12 +1,10 @@
 //! Reading and writing a regular file.
 
-mod contents;
 mod description;
+mod extent_loan;
 mod locks;
 mod opening;
-mod place;
 mod ranges;
-mod unsettled;
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
@@ -16,70 +14,67 @@ use xfs_format::inode::InodeFlags2;
 use xfs_inode::Inode;
 use xfs_locks::OpenMode;
 use xfs_sync::{AtomicBool, Object, Ordering};
+use xfs_vfs::{
+    CachedInode, Capabilities, LateTimes, Metadata, Mount, OpContext, Reading, WatchEvents,
+    WriteGuard, WriteMode, check_mutable,
+};
 
 use crate::Result;
-use crate::credentials::Capabilities;
 use crate::errno::to_io_error;
-use crate::metadata::Metadata;
 use crate::node::Node;
-use crate::table::Entry;
-use crate::watch::WatchEvents;
-use crate::writing::{Acting, Parts, Writer, check_mutable};
-use contents::{Reading, Way};
 use description::Description;
 
-pub(crate) use contents::{Contents, Left, OpenContents, Patience};
+pub use extent_loan::ExtentLoan;
 pub use locks::LockOwner;
-pub use place::Place;
 pub use ranges::{AllocateMode, RangeMode};
-pub(crate) use unsettled::Unsettled;
 
-/// A regular file that is open: for reading, and for writing where its volume is.
+/// An open regular file, for reading, and for writing on a volume that is open for writing.
 ///
-/// Every method that takes an offset may be called from any thread; [`Read`], [`Write`] and
-/// [`Seek`] go through a position of this handle's own.
+/// Every method that takes an offset may be called from any thread. [`Read`], [`Write`] and
+/// [`Seek`] use a position of this handle.
 ///
-/// # What waits in memory
+/// # Buffered bytes
 ///
-/// Small writes that go on from each other are kept in memory, up to 1 MiB of each file
-/// and 64 MiB of all, and reach the device as one. Everybody who asks this volume sees them at once. They reach the device when the
-/// buffer is full, before anything else that needs them there, after one or two seconds, and when the
-/// handle is closed or dropped; space for them is set aside when they are written, so a volume that is
-/// full says so then.
+/// Small writes that continue each other are kept in memory, up to 1 MiB of each file and 64 MiB in
+/// total, and reach the device as one. Every reader of this volume sees them at once. They are
+/// written when the buffer is full, before any operation that needs them on the device, after one
+/// or two seconds, and when the handle is closed or dropped. Space is reserved when they are
+/// buffered, so that a full volume refuses the write itself.
 ///
-/// Where they cannot be written, with ENOSPC or the device's error, they are lost, and the volume goes on. Whoever has
-/// them written is told: who reads them, writes elsewhere or changes the file. So is the next sync or
-/// [`close`](Self::close) of the file, once; where it met a handle that was dropped, the next sync or close of the
-/// volume too.
+/// If they cannot be written, because of ENOSPC or the device's error, they are lost, and the
+/// volume continues. The operation that had them written gets the error: a read, a write elsewhere
+/// or a change of the file. The next sync or [`close`](Self::close) of the file gets it too, once.
+/// If a dropped handle met the error, the next sync or close of the volume also gets it.
 ///
-/// # What a crash leaves
+/// # Crash consistency
 ///
-/// What is written is durable once [`sync_all`](Self::sync_all), [`sync_data`](Self::sync_data) or
-/// [`Volume::sync`](crate::Volume::sync) has returned, and within five seconds where nobody asks. Until then a crash
-/// may leave a part of it: of what was overwritten old bytes or new ones, sector by sector, and of what was added as much
-/// as the length shows, never what the blocks held before they were the file's. What changes ranges and the length
-/// says for itself what it leaves. The rest is as for [every change](crate#changes).
+/// Written bytes are durable once [`sync_all`](Self::sync_all), [`sync_data`](Self::sync_data) or
+/// [`Volume::sync`](crate::Volume::sync) has returned, and within five seconds without any of them.
+/// Until then a crash may leave a part of them. Overwritten sectors hold the old bytes or the new
+/// ones. Of added bytes there are as many as the length shows, and never bytes that the blocks held
+/// before they belonged to the file. Operations on ranges and the length document what a crash
+/// leaves. The rest is as for [every change](crate#changes).
 ///
-/// Before somebody else than root changes contents the file loses what lets programs act in its owner's name, as by
-/// [`Node::drop_privileges`], in a change of its own.
+/// Before a caller other than root changes contents, the file loses what lets programs run with its
+/// owner's power, as by [`Node::drop_privileges`], in a change of its own.
 #[derive(Debug)]
 pub struct File {
     node: Node,
     position: u64,
     is_direct: bool,
-    /// It was opened to read too.
+    /// Whether it was opened for reading too.
     reads: bool,
-    /// It may have bytes in memory.
+    /// Whether it may have buffered bytes.
     has_written: AtomicBool<Object>,
-    /// None on a volume that is open for reading: nobody has to know of its opens.
+    /// `None` on a volume that is open for reading, which does not count opens.
     description: Option<Arc<Description>>,
 }
 
-/// What reads and writes that pass the memory of the host by must be multiples of.
+/// The units of direct reads and writes, which bypass the memory of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "STATX_DIOALIGN")]
 pub struct DirectAlignment {
-    /// Of the address in memory: anything will do.
+    /// Of the address in memory: any address will do.
     pub memory_bytes: u32,
     /// Of offset and length.
     pub offset_bytes: u32,
@@ -95,69 +90,62 @@ impl Clone for File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        let Ok((parts, entry)) = self.node.writable() else { return };
+        let Ok((mount, entry)) = self.node.writable() else { return };
         if self.has_written.load(Ordering::Relaxed) {
-            parts.contents(entry).leave();
+            mount.contents(entry).leave();
         }
     }
 }
 
-/// When a file has changed that is written to later than that was acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LateTimes {
-    /// That is told apart, by [`Node::note_modified`](crate::Node::note_modified).
-    Told,
-    /// Nobody tells it: when it is written.
-    Now,
-}
-
 impl File {
-    /// The entry of the inode, and what its volume is written with, for who changes the contents. What must
-    /// be given back first may need the volume to be not frozen, so that is waited for before.
-    fn changing(&self) -> Result<(Writer<'_>, &Arc<Entry>)> {
+    /// Returns the cached inode and a write guard, for a change of the contents. Breaking leases
+    /// may need the volume to be thawed, so that is done before the guard is taken.
+    fn changing(&self) -> Result<(WriteGuard<'_>, &Arc<CachedInode>)> {
         self.check_writable()?;
-        let (parts, entry) = self.node.writable()?;
-        Ok((parts.writer(), entry))
+        let (mount, entry) = self.node.writable()?;
+        Ok((mount.write_guard(), entry))
     }
 
-    /// Whether it was opened for writing.
+    /// Returns whether it was opened for writing.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.description.as_ref().is_some_and(|open| open.mode() == OpenMode::Write)
     }
 
-    /// Whether this handle may write. What was given away of where the data lies is taken back first.
+    /// Checks that this handle may write, and breaks layout leases first.
     fn check_writable(&self) -> Result<()> {
-        let (parts, _) = self.node.writable()?;
-        self.description.as_ref().map_or(Ok(()), |open| open.check_writable(parts))
+        let (mount, _) = self.node.writable()?;
+        self.description.as_ref().map_or(Ok(()), |open| open.check_writable(mount))
     }
 
-    /// What lets a program act in the name of the file's owner goes before somebody changes the contents. Who may
-    /// keep set-ID bits, as root may, keeps those, and capabilities go all the same.
-    fn shed_privileges(&self, parts: &Parts) -> Result<()> {
-        self.shed_privileges_for(parts, || Ok(()))
+    /// Removes set-ID bits and capabilities before a change of the contents. A caller that may keep
+    /// set-ID bits, as root may, keeps those; capabilities go in any case.
+    fn shed_privileges(&self, mount: &Mount) -> Result<()> {
+        self.shed_privileges_for(mount, || Ok(()))
     }
 
-    /// The same for a change that may be impossible: then nothing goes.
+    /// As [`shed_privileges`](Self::shed_privileges), for a change that may be impossible: then
+    /// nothing is removed.
     fn shed_privileges_for(
         &self,
-        parts: &Parts,
+        mount: &Mount,
         check_possible: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let who = self.node.who();
+        let caller = self.node.caller();
         let (_, entry) = self.node.writable()?;
-        let acting = Acting::within(parts, who);
-        // Most files have none, and looking takes no transaction.
+        let acting = OpContext::within_operation(mount, caller);
+        // Most files have no capabilities, and this check needs no transaction.
         let is_capable = acting.is_capable(entry)?;
-        if who.somebody().is_none() && !is_capable {
+        if caller.credentials().is_none() && !is_capable {
             return Ok(());
         }
         check_possible()?;
-        acting.drop_privileges(entry, !who.has(Capabilities::FSETID), is_capable).map(drop)
+        acting.drop_privileges(entry, !caller.has(Capabilities::FSETID), is_capable).map(drop)
     }
 
-    /// Lets every read and write of this handle go to the device at once, in units of
-    /// [`direct_alignment`](Self::direct_alignment). What other handles have in memory goes first.
+    /// Makes every read and write of this handle go to the device at once, in units of
+    /// [`direct_alignment`](Self::direct_alignment). Buffered bytes of other handles are written
+    /// first.
     #[must_use]
     #[doc(alias = "O_DIRECT")]
     pub fn direct(mut self, is_direct: bool) -> Self {
@@ -165,8 +153,8 @@ impl File {
         self
     }
 
-    /// What offsets and lengths of direct reads and writes must be multiples of: the device's sector,
-    /// and blocks for a file that shares some.
+    /// Returns the units of direct reads and writes: the device's sector, and blocks for a file
+    /// that shares some.
     #[must_use]
     pub fn direct_alignment(&self) -> DirectAlignment {
         let geometry = self.node.cache().geometry();
@@ -175,35 +163,38 @@ impl File {
         DirectAlignment { memory_bytes: 1, offset_bytes }
     }
 
-    /// Metadata.
+    /// Returns the metadata.
     #[must_use]
     pub fn metadata(&self) -> Metadata {
         self.node.metadata()
     }
 
-    /// The inode.
+    /// Returns the inode.
     #[must_use]
     pub fn node(&self) -> &Node {
         &self.node
     }
 
-    /// Reads from byte `offset` on; returns how many bytes were read, fewer than asked for only at
+    /// Reads from byte `offset` on. Returns how many bytes were read, fewer than requested only at
     /// the end of the file. Holes and unwritten extents read as zeros.
     ///
     /// # Errors
     ///
-    /// EBADF for a file that is open for writing only; EINVAL for a direct read that is not aligned; EOPNOTSUPP for
-    /// data on a realtime device; what the write of what [waits in memory](Self#what-waits-in-memory) there meets; the
-    /// device's error; what the volume holds may be corrupt.
+    /// - EBADF for a file that is open for writing only.
+    /// - EINVAL for a direct read that is not aligned.
+    /// - EOPNOTSUPP for data on a realtime device.
+    /// - Those of writing [buffered bytes](Self#buffered-bytes) in the range.
+    /// - The device's error.
+    /// - What the volume holds may be corrupt.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.check_readable()?;
         self.check_alignment(offset, buffer.len())?;
         match self.node.writable() {
-            Ok((parts, entry)) => {
-                let cache = parts.journal.cache();
+            Ok((mount, entry)) => {
+                let cache = mount.journal.cache();
                 let length = buffer.len();
                 let read = |inode: &Inode| inode.read_at(cache, offset, buffer);
-                parts.contents(entry).read_with(offset, length, read)
+                mount.contents(entry).read_with(offset, length, read)
             }
             Err(_) => self.node.inode().read_at(self.node.cache(), offset, buffer),
         }
@@ -230,20 +221,20 @@ impl File {
         Ok(done)
     }
 
-    /// The first byte at or after `offset` that holds data, or `None` if none follows. Unwritten
-    /// extents count as holes.
+    /// Returns the first byte at or after `offset` that holds data. `None`: no data follows.
+    /// Unwritten extents count as holes.
     ///
     /// # Errors
     ///
-    /// What the write of what [waits in memory](Self#what-waits-in-memory) meets, ENOSPC or the device's error;
+    /// Those of writing [buffered bytes](Self#buffered-bytes), ENOSPC or the device's error;
     /// EOPNOTSUPP for data on a realtime device; what the volume holds may be corrupt.
     pub fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
         let _reading = self.reading()?;
         self.node.inode().seek_data(self.node.cache(), offset)
     }
 
-    /// The first byte at or after `offset` that is in a hole; the end of the file is one.
-    /// `None` if `offset` is past the end.
+    /// Returns the first byte at or after `offset` that is in a hole; the end of the file is one.
+    /// `None`: `offset` is past the end.
     ///
     /// # Errors
     ///
@@ -253,43 +244,44 @@ impl File {
         self.node.inode().seek_hole(self.node.cache(), offset)
     }
 
-    /// The lock of the contents of a file that may change, with everything on the device.
+    /// Locks the contents of a file that may change, with all buffered bytes on the device.
     fn reading(&self) -> Result<Option<Reading<'_>>> {
-        let Ok((parts, entry)) = self.node.writable() else { return Ok(None) };
-        parts.contents(entry).read_all().map(Some)
+        let Ok((mount, entry)) = self.node.writable() else { return Ok(None) };
+        mount.contents(entry).read_all().map(Some)
     }
 
     /// Writes at byte `offset` and returns how many bytes were written: all of them, unless the
-    /// volume became full on the way. What lies between the end of the file and `offset` reads as
-    /// zeros. The data is on the device before the file shows it on disk, so that a crash exposes
-    /// nothing that was there before.
+    /// volume became full on the way. The range between the end of the file and `offset` reads as
+    /// zeros. The data is on the device before the file refers to it on disk, so that a crash
+    /// exposes no old contents of the blocks.
     ///
     /// # Errors
     ///
     /// - EBADF for a file that is not open for writing.
     /// - EPERM for an immutable file, and before the end of an append-only one.
     /// - EINVAL for a direct write that is not aligned.
-    /// - EFBIG past what a file can have, in bytes or in extents.
+    /// - EFBIG past the largest file, in bytes or in extents.
     /// - ENOSPC, if nothing was written before it.
-    /// - What the write of what [waits in memory](Self#what-waits-in-memory) meets, and those of
-    ///   [every change](crate#errors).
+    /// - Those of writing [buffered bytes](Self#buffered-bytes), and of [every
+    ///   change](crate#errors).
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<usize> {
-        self.write_slices(offset, bytes.len(), std::iter::once(bytes), self.way())
+        self.write_slices(offset, bytes.len(), std::iter::once(bytes), self.write_mode())
     }
 
-    /// As [`write_at`](Self::write_at), of bytes that a cache in front of this volume has acknowledged
-    /// before: flags that the file has got since do not keep them away, and privileges stay. All of them are written, or the error is returned that
-    /// the rest has met: who gives up what he has kept of them must not take a part for the whole.
+    /// As [`write_at`](Self::write_at), for bytes that a cache in front of this volume has
+    /// acknowledged before. Flags that the file got since then do not refuse them, and privileges
+    /// stay. Either all bytes are written, or this returns the error of the rest, so that the cache
+    /// does not discard bytes that were not written.
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at), but for EPERM. What was written before an error stays.
+    /// As [`write_at`](Self::write_at), except EPERM. Bytes that were written before an error stay.
     pub fn write_back_at(&self, offset: u64, bytes: &[u8], times: LateTimes) -> Result<()> {
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
             let slices = std::iter::once(rest);
-            let way = Way::Acknowledged(times);
-            match self.write_slices(offset + done as u64, rest.len(), slices, way)? {
+            let mode = WriteMode::Writeback(times);
+            match self.write_slices(offset + done as u64, rest.len(), slices, mode)? {
                 0 => return Err(PosixError::NoSpace.into()),
                 count => done += count,
             }
@@ -297,7 +289,7 @@ impl File {
         Ok(())
     }
 
-    /// Writes one slice after the other from byte `offset` on; nobody writes between them.
+    /// Writes one slice after the other from byte `offset` on. No other write comes between them.
     ///
     /// # Errors
     ///
@@ -305,11 +297,11 @@ impl File {
     #[doc(alias = "pwritev")]
     pub fn write_vectored_at(&self, offset: u64, slices: &[IoSlice<'_>]) -> Result<usize> {
         let length = slices.iter().map(|slice| slice.len()).sum();
-        self.write_slices(offset, length, slices.iter().map(|slice| &**slice), self.way())
+        self.write_slices(offset, length, slices.iter().map(|slice| &**slice), self.write_mode())
     }
 
-    fn way(&self) -> Way {
-        if self.is_direct { Way::Direct } else { Way::Joined }
+    fn write_mode(&self) -> WriteMode {
+        if self.is_direct { WriteMode::Direct } else { WriteMode::Buffered }
     }
 
     fn write_slices<'b>(
@@ -317,19 +309,21 @@ impl File {
         offset: u64,
         length: usize,
         slices: impl Iterator<Item = &'b [u8]>,
-        way: Way,
+        mode: WriteMode,
     ) -> Result<usize> {
-        let (parts, entry) = self.changing()?;
+        let (guard, entry) = self.changing()?;
+        let mount = guard.mount();
         self.check_alignment(offset, length)?;
-        // What was acknowledged before has taken them then, and the file may have got new ones since.
-        if length > 0 && !matches!(way, Way::Acknowledged(_)) {
-            self.shed_privileges(&parts)?;
+        // Acknowledged bytes have removed the privileges before, and the file may have got new ones
+        // since.
+        if length > 0 && !matches!(mode, WriteMode::Writeback(_)) {
+            self.shed_privileges(mount)?;
         }
         if !self.has_written.load(Ordering::Relaxed) {
             self.has_written.store(true, Ordering::Relaxed);
         }
-        let written = parts.contents(entry).write(offset, slices, way)?;
-        parts.notify(entry, WatchEvents::MODIFY);
+        let written = mount.contents(entry).write(offset, slices, mode)?;
+        mount.notify(entry, WatchEvents::MODIFY);
         Ok(written)
     }
 
@@ -346,33 +340,35 @@ impl File {
         if is_aligned { Ok(()) } else { Err(PosixError::InvalidArgument.into()) }
     }
 
-    /// Sets the length: what is cut off is freed, what is added reads as zeros.
+    /// Sets the length. Bytes that are cut off are freed, and added bytes read as zeros.
     ///
-    /// It is durable with the next [`sync_all`](Self::sync_all) of the file, or whatever else makes the log
-    /// durable. A crash before that leaves the new length or the old one. With the old one, what was to be cut
-    /// off may read as zeros to the end of its block: it is overwritten before the length changes.
+    /// It is durable with the next [`sync_all`](Self::sync_all) of the file, or any other force of
+    /// the log. A crash before that leaves the new length or the old one. With the old one, the
+    /// bytes that were to be cut off may read as zeros to the end of their block, which is
+    /// overwritten before the length changes.
     ///
     /// # Errors
     ///
     /// - EBADF for a file that is not open for writing.
     /// - EPERM for an immutable or append-only file.
-    /// - EFBIG past what a file can have.
-    /// - ENOSPC where the block at the end is shared and must be copied.
-    /// - What the write of what [waits in memory](Self#what-waits-in-memory) meets, and those of
-    ///   [every change](crate#errors).
+    /// - EFBIG past the largest file.
+    /// - ENOSPC if the block at the end is shared and must be copied.
+    /// - Those of writing [buffered bytes](Self#buffered-bytes), and of [every
+    ///   change](crate#errors).
     pub fn set_len(&self, length_bytes: u64) -> Result<()> {
-        let (parts, entry) = self.changing()?;
-        let _contents = parts.contents(entry).settle_to_change()?;
+        let (guard, entry) = self.changing()?;
+        let mount = guard.mount();
+        let _contents = mount.contents(entry).settle_to_change()?;
         check_mutable(&entry.core())?;
-        self.shed_privileges(&parts)?;
-        let (live, now) = (entry.live(), parts.clock.now());
-        parts.with_room(|| live.truncate(&parts.journal, length_bytes, now))?;
-        parts.notify(entry, WatchEvents::MODIFY);
+        self.shed_privileges(mount)?;
+        let (live, now) = (entry.live(), mount.clock.now());
+        mount.with_room(|| live.truncate(&mount.journal, length_bytes, now))?;
+        mount.notify(entry, WatchEvents::MODIFY);
         Ok(())
     }
 
-    /// Returns when the data and everything of the inode is durable, its names included where they
-    /// were made before.
+    /// Returns when the data and all metadata of the inode are durable, names that were made before
+    /// included.
     ///
     /// # Errors
     ///
@@ -381,7 +377,8 @@ impl File {
         self.node.sync()
     }
 
-    /// Returns when the data, and what is needed to read it, is durable: [`Node::sync_data`].
+    /// Returns when the data is durable, with the metadata that is needed to read it:
+    /// [`Node::sync_data`].
     ///
     /// # Errors
     ///
@@ -390,16 +387,16 @@ impl File {
         self.node.sync_data()
     }
 
-    /// Writes what is in memory to the device, and gives the handle up. Dropping it does the same, and
+    /// Writes buffered bytes to the device, and closes the handle. Dropping it does the same, and
     /// leaves an error to [`Volume::sync`](crate::Volume::sync) or
     /// [`Volume::close`](crate::Volume::close).
     ///
     /// # Errors
     ///
-    /// That of a write that was [lost](Self#what-waits-in-memory). The handle is given up all the same.
+    /// That of a [lost](Self#buffered-bytes) write. The handle is closed nevertheless.
     pub fn close(self) -> Result<()> {
         match self.node.writable() {
-            Ok((parts, entry)) => parts.contents(entry).flush_for_sync(),
+            Ok((mount, entry)) => mount.contents(entry).flush_for_sync(),
             Err(_) => Ok(()),
         }
     }
@@ -432,10 +429,10 @@ impl Write for File {
         Ok(written)
     }
 
-    /// Writes what is in memory to the device: use [`File::sync_all`] to have it durable.
+    /// Writes buffered bytes to the device. [`File::sync_all`] makes them durable.
     fn flush(&mut self) -> io::Result<()> {
         match self.node.writable() {
-            Ok((parts, entry)) => parts.contents(entry).write_back().map_err(to_io_error),
+            Ok((mount, entry)) => mount.contents(entry).write_back().map_err(to_io_error),
             Err(_) => Ok(()),
         }
     }
@@ -452,3 +449,6 @@ impl Seek for File {
         Ok(self.position)
     }
 }
+
+#[cfg(test)]
+mod tests;

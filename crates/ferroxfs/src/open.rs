@@ -1,7 +1,7 @@
-//! Opening a volume: from a path to a verified superblock and a look at the log.
+//! Opening a volume: from a path to a verified superblock and the state of the log.
 //!
-//! Everything that is opened is opened here, before anything of the volume is read: a caller may
-//! drop its privileges between [`OpenOptions::open_devices`] and [`Devices::volume`].
+//! All files and devices are opened here, before anything of the volume is read. A caller may drop
+//! its privileges between [`OpenOptions::open_devices`] and [`Devices::volume`].
 
 mod error;
 mod identity;
@@ -17,29 +17,27 @@ use xfs_device::{OverlayDevice, Selection, SharedDevice};
 use xfs_dir::ParentPath;
 use xfs_format::superblock::{Access, Superblock, SuperblockCheck, SuperblockError, Unsupported};
 use xfs_format::timestamp::Timestamp;
-use xfs_format::{Corruption, DiskAddr, Structure, StructureAddress};
+use xfs_format::{Corruption, DiskAddr, Place, Structure};
+use xfs_icache::{DEFAULT_INODES, InodeIndex};
 use xfs_log::{LogDevice, LogState, RecoveryError, Replayed};
 use xfs_trans::Upkeep;
+use xfs_vfs::{Clock, LockCheck, MountOptions};
 
 use crate::Error;
-use crate::share::Core;
-use crate::table::{DEFAULT_INODES, InodeIndex};
-use crate::volume::{Staleness, Volume};
-use crate::writing::{Clock, LockCheck, Terms};
+use crate::volume::Volume;
+use crate::volume_ref::{Staleness, VolumeInner};
 
 pub use error::OpenError;
-pub use identity::UuidChange;
-pub(crate) use identity::{put_uuid, write_sector};
 
-/// Unused buffers are kept up to this many bytes unless the options say otherwise.
+/// The default memory of unused buffers.
 const DEFAULT_CACHE_BYTES: usize = 64 << 20;
-/// Largest sector, so enough for any superblock.
+/// The largest sector, so enough for any superblock.
 const MAX_SECTOR_BYTES: usize = 32 << 10;
 
-/// How long the holder of a lease has: as long as the kernel gives unless it is told otherwise.
+/// The default time that a lease holder has, as in the kernel.
 const LEASE_GRACE: Duration = Duration::from_secs(45);
 
-/// How to open a volume.
+/// Options of opening a volume.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     selection: Selection,
@@ -48,7 +46,7 @@ pub struct OpenOptions {
     log_device: Option<PathBuf>,
     cache_bytes: usize,
     writes: bool,
-    terms: Terms,
+    options: MountOptions,
     cached_inodes: u64,
     inode_index: InodeIndex,
     discards: bool,
@@ -62,7 +60,8 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// For reading; the filesystem is found by itself; a dirty log is replayed into memory.
+    /// Returns the defaults: for reading; the filesystem is searched for; a dirty log is replayed
+    /// in memory.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -72,7 +71,7 @@ impl OpenOptions {
             log_device: None,
             cache_bytes: DEFAULT_CACHE_BYTES,
             writes: false,
-            terms: Terms {
+            options: MountOptions {
                 clock: Clock::Host,
                 parents: ParentPath::Direct,
                 joins_writes: true,
@@ -87,50 +86,50 @@ impl OpenOptions {
         }
     }
 
-    /// The filesystem is in this partition, counted from 1.
+    /// Takes the filesystem from this partition, counted from 1.
     #[must_use]
     pub fn partition(mut self, number: u32) -> Self {
         self.selection = Selection::Partition(number);
         self
     }
 
-    /// The filesystem starts at this byte.
+    /// Takes the filesystem that starts at this byte.
     #[must_use]
     pub fn offset(mut self, bytes: u64) -> Self {
         self.selection = Selection::Offset(bytes);
         self
     }
 
-    /// Reads a volume that is mounted elsewhere. What is read may be stale or not fit together.
+    /// Reads a volume that is mounted elsewhere. Its state may be stale or inconsistent.
     #[must_use]
     pub fn live(mut self, live: bool) -> Self {
         self.live = live;
         self
     }
 
-    /// Reads a volume whose log is dirty, or that is marked as needing repair, as it stands, without
-    /// replaying anything.
+    /// Reads a volume as it is, without a replay, if its log is dirty or it is marked as needing
+    /// repair.
     #[must_use]
     pub fn no_recovery(mut self, no_recovery: bool) -> Self {
         self.no_recovery = no_recovery;
         self
     }
 
-    /// The device or file that holds the external log.
+    /// Sets the device or file that holds the external log.
     #[must_use]
     pub fn log_device(mut self, path: impl Into<PathBuf>) -> Self {
         self.log_device = Some(path.into());
         self
     }
 
-    /// How many bytes of unused buffers are kept.
+    /// Sets how many bytes of unused buffers are kept.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = bytes;
         self
     }
 
-    /// Opens the devices for writing, alone, as [`Devices::recover`] and
+    /// Opens the devices exclusively and for writing, as [`Devices::recover`] and
     /// [`Devices::writable_volume`] need them.
     #[must_use]
     pub fn writable(mut self, writable: bool) -> Self {
@@ -138,77 +137,77 @@ impl OpenOptions {
         self
     }
 
-    /// Gives everything that is written this one time, and makes the same operations give the same bytes: on any
-    /// machine, under any load. Nothing is done by the clock or in the background that decides what is
-    /// written where (docs/internals/reproducible.md). The operations must come one after the other; the order in
-    /// which several threads come to the volume shows in it.
+    /// Stamps everything that is written with this one time, and makes the same operations give the
+    /// same bytes on any machine, under any load. Neither the clock nor background work influences
+    /// what is written where (docs/internals/reproducible.md). The operations must come one after
+    /// the other, because the order of concurrent threads shows in the result.
     #[must_use]
     pub fn fixed_time(mut self, time: Timestamp) -> Self {
-        self.terms.clock = Clock::Fixed(time);
+        self.options.clock = Clock::Fixed(time);
         self
     }
 
-    /// Whether small writes to a file that go on from each other are kept in memory, up to 1 MiB of
-    /// each file, and written as one (which is how it is unless this says otherwise). With `false`
-    /// every write is on the device before it returns. Either way it is durable only after a sync.
+    /// Sets whether small writes to a file that continue each other are buffered, up to 1 MiB of
+    /// each file, and written as one. That is the default. With `false` every write is on the
+    /// device before it returns. Either way it is durable only after a sync.
     #[must_use]
     pub fn join_writes(mut self, joins: bool) -> Self {
-        self.terms.joins_writes = joins;
+        self.options.joins_writes = joins;
         self
     }
 
-    /// How soon what is written is durable, and how often the log is covered, while the volume is open for
-    /// writing and nobody asks for it. Without that after 5 and every 30 seconds; with a
-    /// [`fixed_time`](Self::fixed_time) never, since what is written would depend on the clock. There
-    /// this is about the log alone: what is [joined](Self::join_writes) stays in memory.
+    /// Sets how soon written data is durable, and how often the log is covered, on a volume that is
+    /// open for writing. The defaults are 5 and 30 seconds. With a [`fixed_time`](Self::fixed_time)
+    /// the default is never, because the result would depend on the clock. In that case this
+    /// applies to the log alone: [joined](Self::join_writes) writes stay buffered.
     #[must_use]
     pub fn upkeep(mut self, upkeep: Upkeep) -> Self {
-        self.terms.upkeep = Some(upkeep);
+        self.options.upkeep = Some(upkeep);
         self
     }
 
-    /// How long the holder of a lease has to give it back when it is broken: 45 seconds unless said
-    /// otherwise.
+    /// Sets how long the holder of a lease has to return it when it is broken: 45 seconds by
+    /// default.
     #[must_use]
     #[doc(alias = "lease-break-time")]
     pub fn lease_grace(mut self, grace: Duration) -> Self {
-        self.terms.lease_grace = grace;
+        self.options.lease_grace = grace;
         self
     }
 
-    /// Lets space that is freed be discarded on the device, once that it is free is durable: an image
-    /// file on the host gets smaller with its contents. See [`Volume::trim`] for doing it at once.
+    /// Discards freed space on the device, once the free is durable: an image file on the host
+    /// shrinks with its contents. [`Volume::trim`] does it at once.
     #[must_use]
     pub fn discard(mut self, discards: bool) -> Self {
         self.discards = discards;
         self
     }
 
-    /// How parent pointers are kept. Only of use to measure what the direct way saves.
+    /// Sets how parent pointers are written. For benchmarks only.
     #[must_use]
     pub fn parent_path(mut self, path: ParentPath) -> Self {
-        self.terms.parents = path;
+        self.options.parents = path;
         self
     }
 
-    /// How many inodes stay in memory that nobody uses, of a volume that is open for writing: about
-    /// 2 KiB each.
+    /// Sets how many unreferenced inodes stay cached on a volume that is open for writing: about 2
+    /// KiB each.
     #[must_use]
     pub fn cached_inodes(mut self, most: u64) -> Self {
         self.cached_inodes = most;
         self
     }
 
-    /// Whether there is a list of all inodes in memory. Only of use to measure what one costs.
+    /// Sets whether there is a list of all cached inodes. For benchmarks only.
     #[must_use]
     pub fn inode_index(mut self, index: InodeIndex) -> Self {
         self.inode_index = index;
         self
     }
 
-    /// How many lists the log gathers commits in: without this, two for each processor. With 1 all
-    /// threads share one. Only of use to measure what the others save. With a [`fixed_time`](Self::fixed_time)
-    /// there is one.
+    /// Sets how many lists the log gathers commits in: by default two for each processor. With 1
+    /// all threads share one. For benchmarks only. With a [`fixed_time`](Self::fixed_time) there is
+    /// one.
     ///
     /// # Panics
     ///
@@ -220,10 +219,10 @@ impl OpenOptions {
         self
     }
 
-    /// How an open and a close learn whether a file has locks. Only of use to measure what the flag saves.
+    /// Sets how an open and a close learn whether a file has locks. For benchmarks only.
     #[must_use]
     pub fn lock_check(mut self, check: LockCheck) -> Self {
-        self.terms.lock_check = check;
+        self.options.lock_check = check;
         self
     }
 
@@ -245,8 +244,9 @@ impl OpenOptions {
         self.open_devices(path)?.volume()
     }
 
-    /// Opens and locks what `path` and the options name, and finds the filesystem, without looking
-    /// into it yet. Nothing is opened after that, so a caller can drop its privileges here.
+    /// Opens and locks the files that `path` and the options name, and finds the filesystem,
+    /// without looking into it yet. Nothing is opened after that, so a caller can drop its
+    /// privileges here.
     ///
     /// # Errors
     ///
@@ -261,8 +261,8 @@ impl OpenOptions {
         Ok(Devices { data: found.device, start: found.start, log, options: self.clone() })
     }
 
-    /// Uses devices that the caller brings: the data device, which starts with the superblock, and
-    /// the log's where it is external.
+    /// Uses the caller's devices: the data device, which starts with the superblock, and the log
+    /// device if the log is external.
     #[must_use]
     pub fn with_devices(&self, data: SharedDevice, log: Option<SharedDevice>) -> Devices {
         Devices { data, start: 0, log, options: self.clone() }
@@ -287,13 +287,13 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// The device that holds the volume, from the first byte of its superblock on.
+    /// Returns the device that holds the volume, from the first byte of its superblock on.
     #[must_use]
     pub fn data(&self) -> &SharedDevice {
         &self.data
     }
 
-    /// The superblock and the state of the log, also of a volume whose files are refused.
+    /// Returns the superblock and the state of the log, also of a volume whose files are refused.
     ///
     /// # Errors
     ///
@@ -305,7 +305,7 @@ impl Devices {
         Ok(Description { start: self.start, superblock, refusal, log })
     }
 
-    /// The volume.
+    /// Opens the volume for reading.
     ///
     /// # Errors
     ///
@@ -328,7 +328,7 @@ impl Devices {
             }
             Some(Ok(_)) => return self.replayed_volume(&superblock, findings),
             Some(Err(_)) | None if as_it_is => None,
-            // What is cut off may be the log; the rest is shown all the same.
+            // The missing part may be the log; the rest is shown nevertheless.
             Some(Err(source)) if !findings.is_empty() => {
                 findings.push(source);
                 None
@@ -348,20 +348,19 @@ impl Devices {
         if let Some(state) = log.as_ref().filter(|_| staleness.is_none() && !as_it_is) {
             cache.set_log_head(state.head);
         }
-        Ok(Volume::new(Core::new(superblock, Arc::new(cache), log, staleness), findings))
+        Ok(Volume::new(VolumeInner::new(superblock, Arc::new(cache), log, staleness), findings))
     }
 
-    /// The finding that the device ends before the volume does.
+    /// Returns the finding that the device ends before the volume does.
     fn cut_short(&self, superblock: &Superblock) -> Option<Corruption> {
         let (volume_bytes, device_bytes) =
             (superblock.geometry.data_bytes(), self.data.length_bytes());
         let check = SuperblockCheck::CutShort { volume_bytes, device_bytes };
-        (device_bytes < volume_bytes).then(|| {
-            Corruption::new(Structure::Superblock, StructureAddress::Disk(DiskAddr(0)), check)
-        })
+        (device_bytes < volume_bytes)
+            .then(|| Corruption::new(Structure::Superblock, Place::Disk(DiskAddr(0)), check))
     }
 
-    /// The volume as it is once its log has been replayed, which is done in memory.
+    /// Returns the volume after its log was replayed, in memory.
     fn replayed_volume(
         &self,
         superblock: &Superblock,
@@ -375,11 +374,11 @@ impl Devices {
         let (superblock, state) = (replayed.superblock().clone(), *replayed.log_state());
         let cache = self.cache(replayed.device(), &superblock);
         cache.set_log_head(state.head);
-        Ok(Volume::new(Core::new(superblock, Arc::new(cache), Some(state), None), findings))
+        Ok(Volume::new(VolumeInner::new(superblock, Arc::new(cache), Some(state), None), findings))
     }
 
-    /// The volume as a whole recovery leaves it, where a replay of the log alone is not enough: what
-    /// the crash left open is finished as well. The recovery writes into memory.
+    /// Returns the volume after a whole recovery, where a replay of the log alone is not enough:
+    /// intents that the crash left open are finished too. The recovery writes into memory.
     fn recovered_volume(&self, findings: Vec<Error>) -> Result<Volume, OpenError> {
         let over = |device: &SharedDevice| -> SharedDevice {
             Arc::new(OverlayDevice::new(Arc::clone(device), xfs_log::MAX_REPLAY_BYTES))
@@ -395,7 +394,7 @@ impl Devices {
         let state = log.ok_or(OpenError::LogDeviceMissing)?.map_err(OpenError::Log)?;
         let cache = recovered.cache(recovered.data.clone(), &superblock);
         cache.set_log_head(state.head);
-        Ok(Volume::new(Core::new(superblock, Arc::new(cache), Some(state), None), findings))
+        Ok(Volume::new(VolumeInner::new(superblock, Arc::new(cache), Some(state), None), findings))
     }
 
     fn cache(&self, device: SharedDevice, superblock: &Superblock) -> BufferCache {
@@ -413,36 +412,37 @@ impl Devices {
         })
     }
 
-    /// The log of the volume with this superblock, for reading; `None` if it is external and its
-    /// device was not given.
+    /// Returns the log of the volume with this superblock, for reading. `None`: it is external and
+    /// its device was not given.
     pub fn log(&self, superblock: &Superblock) -> Option<Result<LogDevice, Error>> {
         let device =
             if superblock.has_external_log() { self.log.clone()? } else { self.data.clone() };
         Some(LogDevice::new(device, superblock))
     }
 
-    /// The state of the log, or `None` if it is external and its device was not given.
+    /// Returns the state of the log. `None`: it is external and its device was not given.
     fn log_state(&self, superblock: &Superblock) -> Option<Result<LogState, Error>> {
         let log = self.log(superblock)?;
         Some(log.and_then(|log| xfs_log::find_head_and_tail(&log)))
     }
 }
 
-/// A volume that was logged after the head of its log has lost that log: it was zeroed, or is another's.
+/// Checks that the log is not older than the superblock. Otherwise it was zeroed, or belongs to
+/// another volume.
 fn check_age(superblock: &Superblock, state: &LogState) -> Result<(), OpenError> {
     superblock.verify_lsn(state.head).map_err(|corruption| OpenError::Log(corruption.into()))
 }
 
-/// What can be said of a volume without reading its files.
+/// Properties of a volume that are known without reading its files.
 #[derive(Debug)]
 pub struct Description {
-    /// The byte of the file or disk at which the volume starts: 0 unless it is a partition.
+    /// The byte of the file or disk at which the volume starts: 0 unless it is in a partition.
     pub start: u64,
     /// The superblock.
     pub superblock: Superblock,
     /// Why reading its files is refused, if it is.
     pub refusal: Option<Unsupported>,
-    /// State of the log; `None` if it is on a device that was not given.
+    /// State of the log. `None`: it is on a device that was not given.
     pub log: Option<Result<LogState, Error>>,
 }
 
@@ -455,7 +455,7 @@ fn read_superblock(device: &SharedDevice) -> Result<Superblock, Error> {
         length_bytes: length as u64,
         source,
     })?;
-    Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).map_err(|error| match error {
+    Superblock::decode(&sector, Place::Disk(DiskAddr(0))).map_err(|error| match error {
         SuperblockError::Corrupt(corruption) => corruption.into(),
         SuperblockError::Unsupported(reason) => reason.into(),
     })
@@ -465,14 +465,14 @@ fn read_superblock(device: &SharedDevice) -> Result<Superblock, Error> {
 mod tests {
     use super::{OpenOptions, Timestamp, Upkeep};
 
-    /// What is made twice is the same: nothing of it depends on when the log was forced.
+    /// Two runs give the same result, which does not depend on when the log was forced.
     #[test]
     fn with_a_fixed_time_nothing_is_done_unasked() {
         let (host, fixed) =
             (OpenOptions::new(), OpenOptions::new().fixed_time(Timestamp::default()));
-        assert_eq!(host.terms.chosen_upkeep(), Some(Upkeep::default()));
-        assert_eq!(fixed.terms.chosen_upkeep(), None);
+        assert_eq!(host.options.chosen_upkeep(), Some(Upkeep::default()));
+        assert_eq!(fixed.options.chosen_upkeep(), None);
         let chosen = Upkeep::new(Upkeep::SHORTEST, Upkeep::LONGEST);
-        assert_eq!(fixed.upkeep(chosen).terms.chosen_upkeep(), Some(chosen));
+        assert_eq!(fixed.upkeep(chosen).options.chosen_upkeep(), Some(chosen));
     }
 }

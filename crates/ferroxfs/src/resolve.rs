@@ -1,6 +1,6 @@
 //! From a path inside the volume to an inode.
 //!
-//! The rules are those of path_resolution(7), seen from a process whose root is the volume's root:
+//! The rules are those of path_resolution(7), for a process whose root is the root of the volume:
 //! an absolute link starts again there, and `..` in the root is the root.
 
 use std::ffi::{OsStr, OsString};
@@ -9,36 +9,35 @@ use std::path::Path;
 use std::sync::Arc;
 
 use xfs_buffer::PosixError;
+use xfs_icache::Dentry;
+use xfs_vfs::{Access, CachedInode, Caller};
 
-use crate::names::Meaning;
 use crate::node::Node;
-use crate::permission::{Access, Who};
-use crate::share::Share;
-use crate::table::Entry;
+use crate::volume_ref::VolumeRef;
 use crate::{FileType, Result};
 
-/// Links that one resolution may follow, as on Linux.
+/// The most links that one resolution follows, as on Linux.
 pub(crate) const MAX_LINKS: usize = 40;
-/// Longest path, as PATH_MAX.
+/// The longest path, as PATH_MAX.
 const MAX_PATH_BYTES: usize = 4096;
-/// Longest name in a directory.
+/// The longest name in a directory.
 const MAX_NAME_BYTES: usize = 255;
 
-/// What to do with a link in the last component.
+/// How a link in the last component is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastLink {
-    /// The path means what the link points to.
+    /// It is followed.
     Follow,
-    /// The path means the link.
+    /// It is the result.
     Keep,
 }
 
-/// Finds the inode that `path` means, starting in `root`.
+/// Returns the inode that `path` means, starting in `root`.
 pub(crate) fn resolve(root: &Node, path: &Path, last: LastLink) -> Result<Node> {
     resolve_from(root, root, path, last)
 }
 
-/// The same, starting in a directory below `root` if the path does not begin with a slash.
+/// As [`resolve`], starting in a directory below `root` if the path does not begin with a slash.
 pub(crate) fn resolve_from(
     root: &Node,
     directory: &Node,
@@ -52,7 +51,7 @@ pub(crate) fn resolve_from(
     let start = if path.as_bytes().starts_with(b"/") { root } else { directory };
     let mut current = start.clone();
     let mut links = 0;
-    // Components still to take, the next one last.
+    // The remaining components, the next one last.
     let mut pending = components(path);
     let wants_directory = asks_for_directory(path.as_bytes());
     let last = if wants_directory { LastLink::Follow } else { last };
@@ -79,13 +78,13 @@ pub(crate) fn resolve_from(
     Ok(current)
 }
 
-/// Whether a path can only mean a directory, so that a link at its end is followed.
+/// Returns whether a path can only mean a directory, so that a link at its end is followed.
 pub(crate) fn asks_for_directory(path: &[u8]) -> bool {
     path.ends_with(b"/") || path.ends_with(b"/.")
 }
 
-/// The names in a path, the first one last. Of those that mean where one is, only one at the end counts:
-/// whether one may search there.
+/// Returns the names in a path, the first one last. Of the components `.` only one at the end is
+/// kept, because it needs search permission.
 fn components(path: &OsStr) -> Vec<OsString> {
     let path = path.as_bytes();
     let ends_here = path == b"." || path.ends_with(b"/.");
@@ -96,51 +95,53 @@ fn components(path: &OsStr) -> Vec<OsString> {
     names
 }
 
-/// The inode that a path from the root means, if all its names are remembered and no link is to be followed: found
-/// without a lock, and without a write that another slot sees where its users are counted by slot.
+/// Returns the inode that a path from the root means, if the dentry cache has all its names and no
+/// link is followed. It takes no lock, and for sharded inodes writes nothing that another slot
+/// reads.
 ///
 /// # Errors
 ///
-/// ENOENT if it is remembered that there is none.
+/// ENOENT if the dentry cache has a name as missing.
 pub(crate) fn resolve_remembered(
-    share: &Arc<Share>,
+    volume: &Arc<VolumeRef>,
     path: &Path,
     last_link: LastLink,
 ) -> Result<Option<Node>> {
-    let Ok(parts) = share.parts() else { return Ok(None) };
+    let Ok(mount) = volume.mount() else { return Ok(None) };
     let path = path.as_os_str().as_bytes();
     if path.len() > MAX_PATH_BYTES || asks_for_directory(path) {
         return Ok(None);
     }
-    let (reader, who) = (parts.names.reader(), share.who());
-    let mut at = share.superblock.root_inode;
-    let mut last: Option<&Meaning> = None;
+    let (reader, caller) = (mount.dentries.reader(), volume.caller());
+    let mut at = volume.superblock.root_inode;
+    let mut last: Option<&Dentry> = None;
     for name in path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")) {
-        let may_search = |entry: &Arc<Entry>| entry.is_directory() && grants_search(who, entry);
-        if !parts.table.peek(at, may_search).unwrap_or(false) {
+        let may_search =
+            |entry: &Arc<CachedInode>| entry.is_directory() && grants_search(caller, entry);
+        if !mount.inode_cache.peek(at, may_search).unwrap_or(false) {
             return Ok(None);
         }
         let Some(meaning) = reader.find(at, name) else { return Ok(None) };
-        // What stood under this number was the directory that the path had led to.
-        if last.is_some_and(Meaning::is_dead) {
+        // The number that was looked at was the directory that the path led to.
+        if last.is_some_and(Dentry::is_dead) {
             return Ok(None);
         }
         let Some(inode) = meaning.inode() else { return Err(PosixError::NotFound.into()) };
         (at, last) = (inode, Some(meaning));
     }
     let Some(last) = last else { return Ok(None) };
-    let user = parts.table.peek(at, |entry| share.user_of(entry)).flatten();
-    Ok(user.filter(|_| !last.is_dead()).and_then(|user| {
+    let inode_ref = mount.inode_cache.peek(at, |entry| volume.inode_ref(entry)).flatten();
+    Ok(inode_ref.filter(|_| !last.is_dead()).and_then(|inode_ref| {
         let is_followed =
-            last_link == LastLink::Follow && user.entry().file_type() == FileType::Symlink;
-        (!is_followed).then(|| Node::live(user))
+            last_link == LastLink::Follow && inode_ref.inode().file_type() == FileType::Symlink;
+        (!is_followed).then(|| Node::live(inode_ref))
     }))
 }
 
-/// Whether a directory is known to let somebody search it. Nothing is written for that; who is not let
-/// in here, or meets a list, is told by who looks under the latch.
-fn grants_search(who: Who<'_>, directory: &Entry) -> bool {
-    let Some(me) = who.somebody() else { return true };
+/// Returns whether a directory is known to let the caller search it. It writes nothing. If it is
+/// not known, or the directory has a list, the caller looks at it under the latch.
+fn grants_search(caller: Caller<'_>, directory: &CachedInode) -> bool {
+    let Some(me) = caller.credentials() else { return true };
     directory.rights().is_some_and(|rights| me.grants_without_list(rights, Access::EXECUTE))
 }
 

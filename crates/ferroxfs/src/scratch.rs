@@ -1,17 +1,19 @@
-//! A small volume in memory that is no XFS: for who needs a tree of files for a while, and no image.
+//! A small volume in memory that is no XFS, for programs that need a temporary tree of files and no
+//! image.
 //!
-//! Owns: the tree of names of a [`ScratchVolume`], and the contents of its files. Does **not** own the
-//! inodes, or the walks over them: those are the iterators of [`superblock`](crate::superblock), which go
-//! over a list here.
+//! Owns: the tree of names of a [`ScratchVolume`], and the contents of its files. Does **not** own
+//! the inodes, or walks over them: these are the iterators of `xfs-icache`, which walk over a list
+//! here.
 //!
-//! Nothing is written anywhere. There are no owners, modes, times or attributes, and one lock for all
-//! changes of names: what wants those, or threads that do not meet, makes an XFS volume in memory.
+//! Nothing is written to a device. There are no owners, modes, times or attributes, and one lock
+//! for all changes of names. A program that needs those, or parallel changes, makes an XFS volume
+//! in memory.
 //!
 //! # Invariants
 //!
-//! - **I1** A name is a use of its inode. So an inode leaves memory with its last name and its last handle,
-//!   whichever goes last.
-//! - **I2** Names change under `changing`, and a directory that has lost its name gets none.
+//! - **I1** A name is a reference to its inode. So an inode goes with its last name and its last
+//!   handle, whichever goes last.
+//! - **I2** Names change under `changing`, and a directory that has lost its name gets no entries.
 //!
 //! Lock order: `changing`, one directory, one inode's state.
 
@@ -25,14 +27,16 @@ use std::sync::Arc;
 use xfs_buffer::PosixError;
 use xfs_format::InodeNumber;
 use xfs_format::inode::FileType;
+use xfs_icache::{
+    CacheCounts, CachedInode, InodeWalk, SmallContents, SmallInode, SmallKind, WalkFilter,
+    count_inodes,
+};
+use xfs_vfs::NewKind;
 
 use crate::Result;
-use crate::superblock::{CacheCounts, Filesystem, SmallContents, SmallInode, Which, count_inodes};
-use crate::table::Entry;
-use crate::writing::NewKind;
 use tree::Tree;
 
-/// A small volume in memory, with nothing behind it. It is gone with its last handle.
+/// A small volume in memory, without backing store. It goes with its last handle.
 ///
 /// ```
 /// use ferroxfs::{NewKind, ScratchVolume};
@@ -56,8 +60,8 @@ pub struct ScratchVolume {
 /// A handle on an inode of a [`ScratchVolume`].
 pub struct ScratchNode {
     tree: Arc<Tree>,
-    /// There until it is dropped.
-    entry: Option<Arc<Entry<SmallInode>>>,
+    /// `Some` until it is dropped.
+    entry: Option<Arc<CachedInode<SmallKind>>>,
 }
 
 /// An entry of a directory of a [`ScratchVolume`].
@@ -65,21 +69,21 @@ pub struct ScratchNode {
 pub struct ScratchEntry {
     /// The name.
     pub name: OsString,
-    /// What it names.
+    /// The number of its inode.
     pub number: InodeNumber,
-    /// What that is.
+    /// The type of its inode.
     pub file_type: FileType,
 }
 
 impl ScratchVolume {
-    /// An empty volume that may take so many bytes of memory, about: contents count as they are long,
-    /// holes included, and every inode and name for what it takes.
+    /// Returns an empty volume that may use about this many bytes of memory. Contents count by
+    /// their length, holes included, and every inode and name by its memory.
     #[must_use]
     pub fn new(most_bytes: u64) -> Self {
         Self { tree: Arc::new(Tree::new(most_bytes)) }
     }
 
-    /// The root directory.
+    /// Returns the root directory.
     #[must_use]
     pub fn root(&self) -> ScratchNode {
         let root = self.tree.root();
@@ -87,12 +91,12 @@ impl ScratchVolume {
         ScratchNode::new(&self.tree, Arc::clone(root))
     }
 
-    /// Hands each inode to `f`, until that stops the walk. No lock is held meanwhile: `f` may do whatever
-    /// it likes, on this volume too. There is none without a user, as names are users.
+    /// Calls `f` with each inode, until it stops the walk. No lock is held: `f` may use this volume
+    /// too. Every inode is referenced, because names are references.
     #[doc(alias = "super_iter_inodes")]
     pub fn iter_inodes(
         &self,
-        which: Which,
+        which: WalkFilter,
         mut f: impl FnMut(&ScratchNode) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         self.tree.inodes.iter_inodes(which, |entry| {
@@ -107,7 +111,7 @@ impl ScratchVolume {
         count_inodes(&self.tree.inodes)
     }
 
-    /// Bytes that count against what the volume may take.
+    /// Returns the bytes in use.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.tree.inodes.room.used_bytes()
@@ -115,12 +119,12 @@ impl ScratchVolume {
 }
 
 impl ScratchNode {
-    /// A handle, for the use that the caller has.
-    fn new(tree: &Arc<Tree>, entry: Arc<Entry<SmallInode>>) -> Self {
+    /// Returns a handle that takes over the caller's reference.
+    fn new(tree: &Arc<Tree>, entry: Arc<CachedInode<SmallKind>>) -> Self {
         Self { tree: Arc::clone(tree), entry: Some(entry) }
     }
 
-    fn entry(&self) -> &Arc<Entry<SmallInode>> {
+    fn entry(&self) -> &Arc<CachedInode<SmallKind>> {
         self.entry.as_ref().expect("it is held until it is dropped")
     }
 
@@ -128,19 +132,19 @@ impl ScratchNode {
         self.entry().live()
     }
 
-    /// Its number.
+    /// Returns the inode number.
     #[must_use]
     pub fn number(&self) -> InodeNumber {
         self.entry().number()
     }
 
-    /// What it is.
+    /// Returns the type.
     #[must_use]
     pub fn file_type(&self) -> FileType {
         self.entry().file_type()
     }
 
-    /// How many names it has.
+    /// Returns how many names it has.
     #[must_use]
     pub fn nlink(&self) -> u32 {
         self.inode().nlink()
@@ -150,15 +154,18 @@ impl ScratchNode {
     ///
     /// # Errors
     ///
-    /// EEXIST, also for `.` and `..`; ENOTDIR; ENOENT for an empty name, and if this directory has been removed;
-    /// ENAMETOOLONG for a name of more than 255 bytes; EINVAL for a name with a slash or NUL, and for a target that is
-    /// not of 1 to 1023 bytes; ENOSPC.
+    /// - EEXIST, also for `.` and `..`.
+    /// - ENOTDIR.
+    /// - ENOENT for an empty name, and if this directory was removed.
+    /// - ENAMETOOLONG for a name of more than 255 bytes.
+    /// - EINVAL for a name with a slash or NUL, and for a target that is not of 1 to 1023 bytes.
+    /// - ENOSPC.
     pub fn create(&self, name: impl AsRef<OsStr>, kind: &NewKind<'_>) -> Result<Self> {
         let entry = self.tree.create(self.entry(), name.as_ref().as_bytes(), kind)?;
         Ok(Self::new(&self.tree, entry))
     }
 
-    /// The inode that `name` means in this directory; links are not followed.
+    /// Returns the inode that `name` means in this directory; links are not followed.
     ///
     /// # Errors
     ///
@@ -172,8 +179,8 @@ impl ScratchNode {
     ///
     /// # Errors
     ///
-    /// As [`create`](Self::create); EPERM for a directory, EXDEV for a file of another volume, ENOENT for
-    /// one that has lost its last name.
+    /// As [`create`](Self::create); EPERM for a directory, EXDEV for a file of another volume,
+    /// ENOENT for a file that has lost its last name.
     pub fn link(&self, file: &Self, name: impl AsRef<OsStr>) -> Result<()> {
         self.check_same(file)?;
         self.tree.link(self.entry(), name.as_ref().as_bytes(), file.entry())
@@ -188,14 +195,17 @@ impl ScratchNode {
         self.tree.remove(self.entry(), name.as_ref().as_bytes())
     }
 
-    /// Moves a name of this directory to `directory`, which may be the same. What has the new name loses
-    /// it.
+    /// Moves a name of this directory to `directory`, which may be the same. An existing target is
+    /// replaced.
     ///
     /// # Errors
     ///
-    /// ENOENT, also for an empty name and if `directory` has been removed; EISDIR, ENOTDIR, ENOTEMPTY for what cannot
-    /// be replaced; EINVAL for a new name that cannot be one, and for a directory that would come to lie below itself;
-    /// ENAMETOOLONG; EXDEV for a directory of another volume; ENOSPC.
+    /// - ENOENT, also for an empty name and if `directory` was removed.
+    /// - EISDIR, ENOTDIR, ENOTEMPTY for a target that cannot be replaced.
+    /// - EINVAL for an invalid new name, and for a directory that would become its own descendant.
+    /// - ENAMETOOLONG.
+    /// - EXDEV for a directory of another volume.
+    /// - ENOSPC.
     pub fn rename(
         &self,
         name: impl AsRef<OsStr>,
@@ -207,7 +217,7 @@ impl ScratchNode {
         self.tree.rename(from, (directory.entry(), new_name.as_ref().as_bytes()))
     }
 
-    /// The entries of this directory, by name, as they are now.
+    /// Returns the current entries of this directory, by name.
     ///
     /// # Errors
     ///
@@ -225,7 +235,7 @@ impl ScratchNode {
         Ok(entries.collect())
     }
 
-    /// Where a symbolic link points.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
     ///
@@ -237,21 +247,21 @@ impl ScratchNode {
         }
     }
 
-    /// How long a regular file is.
+    /// Returns the length of a regular file.
     ///
     /// # Errors
     ///
-    /// EISDIR, EINVAL for what is no regular file.
+    /// EISDIR for a directory, EINVAL for any other non-regular file.
     pub fn length_bytes(&self) -> Result<u64> {
         Ok(self.bytes()?.read().len() as u64)
     }
 
-    /// Reads from byte `offset` on; returns how many bytes were read, fewer than asked for only at the end
-    /// of the file.
+    /// Reads from byte `offset` on. Returns how many bytes were read, fewer than requested only at
+    /// the end of the file.
     ///
     /// # Errors
     ///
-    /// EISDIR, EINVAL for what is no regular file.
+    /// EISDIR for a directory, EINVAL for any other non-regular file.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let bytes = self.bytes()?.read();
         let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..));
@@ -263,26 +273,27 @@ impl ScratchNode {
         Ok(count)
     }
 
-    /// Writes all of `bytes` from byte `offset` on. What lies between the end of the file and `offset`
-    /// reads as zeros.
+    /// Writes all of `bytes` from byte `offset` on. The range between the end of the file and
+    /// `offset` reads as zeros.
     ///
     /// # Errors
     ///
-    /// EISDIR, EINVAL for what is no regular file; EFBIG past what a length can be; ENOSPC; with nothing written.
+    /// EISDIR for a directory, EINVAL for any other non-regular file; EFBIG past the largest
+    /// length; ENOSPC. Nothing is written then.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut contents = self.bytes()?.write();
         let end = offset.checked_add(bytes.len() as u64).ok_or(PosixError::FileTooLarge)?;
         if !bytes.is_empty() && end > contents.len() as u64 {
             self.resize(&mut contents, end)?;
         }
-        // In memory, so the offset fits.
+        // The contents are in memory, so the offset fits.
         if let Some(target) = contents.get_mut(offset as usize..end as usize) {
             target.copy_from_slice(bytes);
         }
         Ok(())
     }
 
-    /// Makes a regular file so long. What is added reads as zeros.
+    /// Sets the length of a regular file. Added bytes read as zeros.
     ///
     /// # Errors
     ///

@@ -1,11 +1,11 @@
-//! How much room there is, as `statfs` tells.
+//! Free space and inodes, as `statfs` shows them.
 
 use std::ops::Range;
 
 use xfs_alloc::{VolumeCounters, available_blocks};
+use xfs_vfs::Capabilities;
 
-use crate::credentials::Capabilities;
-use crate::share::Core;
+use crate::volume_ref::VolumeInner;
 use crate::{Result, Volume};
 
 /// Space and inodes of a volume.
@@ -13,25 +13,25 @@ use crate::{Result, Volume};
 pub struct Space {
     /// Bytes in a block.
     pub block_size: u32,
-    /// Blocks for data and metadata, the internal log left out.
+    /// Blocks for data and metadata, without the internal log.
     pub total_blocks: u64,
     /// Free blocks, counted over the allocation groups.
     pub free_blocks: u64,
-    /// Free blocks that files can have: those that `statfs` shows when the volume is mounted. The
-    /// others are kept back for btrees and for what may not fail for want of space.
+    /// Free blocks that files can have, as `statfs` shows them on a mounted volume. The others are
+    /// reserved for btrees and for operations that must not fail for want of space.
     pub available_blocks: u64,
     /// Allocated inodes, free ones included.
     pub inodes: u64,
     /// Free inodes among them.
     pub free_inodes: u64,
-    /// How many inodes the volume can come to have, as `statfs` shows it: what is free could all become
-    /// inodes, up to the limit that mkfs has set.
+    /// How many inodes the volume can have, as `statfs` shows it: all free space could become
+    /// inodes, up to the limit of mkfs.
     #[doc(alias = "f_files")]
     pub files: u64,
 }
 
 impl Space {
-    /// How many files can be made, as `statfs` shows it.
+    /// Returns how many files can be made, as `statfs` shows it.
     #[doc(alias = "f_ffree")]
     #[must_use]
     pub const fn free_files(&self) -> u64 {
@@ -40,19 +40,19 @@ impl Space {
 }
 
 impl Volume {
-    /// Tells the device that it need not keep what is free in a range of it, in pieces of at least
-    /// `minimum_bytes`. Others can work on the volume meanwhile. Returns how many bytes that were. Everything that was
-    /// done before is made durable first, so that nothing is discarded that a crash would bring back.
+    /// Discards the free space in a range of the device, in extents of at least `minimum_bytes`,
+    /// and returns how many bytes were discarded. The volume stays in use meanwhile. Earlier
+    /// changes are made durable first, so that no block is discarded that a crash would bring back.
     ///
     /// # Errors
     ///
-    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; what the device says to
-    /// it, when a part may have been discarded; what stopped the log.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; the
+    /// device's error, after a part may have been discarded; the error of the log.
     #[doc(alias = "FITRIM")]
     pub fn trim(&self, range: Range<u64>, minimum_bytes: u64) -> Result<u64> {
         self.require(Capabilities::SYS_ADMIN)?;
-        let parts = self.share().parts()?.writer();
-        let journal = &parts.journal;
+        let guard = self.volume_ref().mount()?.write_guard();
+        let journal = &guard.mount().journal;
         let geometry = self.geometry();
         let block = u64::from(geometry.block_size);
         let blocks = range.start.div_ceil(block)..range.end / block;
@@ -62,14 +62,14 @@ impl Volume {
     }
 }
 
-/// Counts over the headers of all allocation groups: right also where the superblock's lazy
-/// counters are not.
-pub(crate) fn count(core: &Core) -> Result<Space> {
+/// Counts over the headers of all allocation groups, which is right even if the lazy counters of
+/// the superblock are not.
+pub(crate) fn count(core: &VolumeInner) -> Result<Space> {
     let superblock = &core.superblock;
     let geometry = core.cache.geometry();
     let counters = VolumeCounters::sum(&core.cache)?;
-    let available_blocks = match &core.writing {
-        Some(writing) => writing.parts().free_blocks(),
+    let available_blocks = match &core.threads {
+        Some(threads) => threads.mount().free_blocks(),
         None => available_blocks(&core.cache, superblock)?,
     };
     Ok(Space {
@@ -83,7 +83,7 @@ pub(crate) fn count(core: &Core) -> Result<Space> {
     })
 }
 
-fn files(core: &Core, inodes: u64, available_blocks: u64) -> u64 {
+fn files(core: &VolumeInner, inodes: u64, available_blocks: u64) -> u64 {
     let geometry = core.cache.geometry();
     let more = available_blocks.saturating_mul(1 << geometry.inodes_per_block_log);
     let limit = core.superblock.inode_limit(geometry.data_blocks).unwrap_or(u64::MAX);
@@ -91,7 +91,7 @@ fn files(core: &Core, inodes: u64, available_blocks: u64) -> u64 {
     inodes.saturating_add(more).min(limit).max(inodes)
 }
 
-fn data_blocks_without_log(core: &Core) -> u64 {
+fn data_blocks_without_log(core: &VolumeInner) -> u64 {
     let (superblock, blocks) = (&core.superblock, core.cache.geometry().data_blocks);
     if superblock.has_external_log() { blocks } else { blocks - u64::from(superblock.log_blocks) }
 }

@@ -1,70 +1,68 @@
-//! What a volume counts while it is open, named as the kernel's XFS names it in /proc/fs/xfs/stat.
+//! The counters of an open volume, named as the kernel's XFS names them in /proc/fs/xfs/stat.
 //!
-//! Owns: the figures, put together from the layers that count. Counters are kept by slot and read one
-//! after the other, so they need not fit each other while others are at work.
+//! Owns: the figures, collected from the layers that count. Counters are kept by processor slot and
+//! read one after the other, so that they need not agree while operations run.
 
-mod activity;
 mod log;
 
 use xfs_buffer::BufferCache;
+use xfs_icache::{Count, InodeCounts};
 use xfs_inode::{MapCounts, MapUse};
+use xfs_vfs::{Activity, Mount};
 
-use crate::table::{Count, InodeCounts};
-use crate::writing::Parts;
-pub(crate) use activity::{Activity, ActivityCounts};
 pub use log::{Checkpoints, LogSpace, LogUse, Transactions, WriteBack};
 
-/// What a volume that is open for writing has counted since it was opened.
+/// The counters of a volume that is open for writing, since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Looking inodes up in memory.
+    /// Lookups in the inode cache.
     #[doc(alias = "ig")]
     pub inode_lookups: InodeLookups,
-    /// Inodes in memory.
+    /// Cached inodes.
     #[doc(alias = "vnodes")]
     pub inodes: InodesInMemory,
-    /// Buffers of metadata.
+    /// Metadata buffers.
     #[doc(alias = "buf")]
     pub buffers: Buffers,
     /// Transactions.
     #[doc(alias = "trans")]
     pub transactions: Transactions,
-    /// What transactions are gathered to before they are written to the log.
+    /// Checkpoints: commits that are written to the log together.
     #[doc(alias = "cil")]
     pub checkpoints: Checkpoints,
-    /// Writing the log, and waiting for it.
+    /// Writes and forces of the log.
     pub log: LogUse,
-    /// Room in the log.
+    /// Space in the log.
     #[doc(alias = "grant")]
     pub log_space: LogSpace,
-    /// Writing in place what the log has.
+    /// Writing logged changes in place.
     #[doc(alias = "push_ail")]
     pub write_back: WriteBack,
-    /// The maps from files to blocks.
+    /// Extent maps.
     #[doc(alias = "blk_map")]
     pub extent_maps: ExtentMaps,
-    /// What was done to directories.
+    /// Operations on directories.
     #[doc(alias = "dir")]
     pub directories: DirectoryOperations,
-    /// What was done to extended attributes.
+    /// Operations on extended attributes.
     #[doc(alias = "attr")]
     pub attributes: AttributeOperations,
-    /// Names whose meaning is remembered.
+    /// The dentry cache.
     #[doc(alias = "dentry")]
     pub names: RememberedNames,
     /// Locks of programs on files.
     pub locks: FileLocks,
 }
 
-/// Names whose meaning is remembered, so that no directory is searched for them.
+/// The dentry cache: names that need no search of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RememberedNames {
-    /// In memory now.
+    /// Names that are cached now.
     #[doc(alias = "nr_dentry")]
     pub remembered: u64,
-    /// Of those, names that no file has.
+    /// Of those: names that do not exist.
     #[doc(alias = "nr_negative")]
     pub absent: u64,
 }
@@ -73,34 +71,34 @@ pub struct RememberedNames {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileLocks {
-    /// Held now: ranges of files that lie apart (`fcntl`), and whole files (`flock`).
+    /// Held now: disjoint ranges of files (`fcntl`), and whole files (`flock`).
     pub held: u64,
 }
 
-/// What was done to directories: the line `dir`.
+/// Operations on directories: the line `dir`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DirectoryOperations {
-    /// Directories searched for a name; what a remembered name means is not searched for.
+    /// Directories searched for a name. A cached name needs no search.
     #[doc(alias = "xs_dir_lookup")]
     pub lookups: u64,
-    /// Names added, also by links and renames. A name that means another file from then on, because it
-    /// was replaced or exchanged, is neither added nor removed.
+    /// Names added, also by links and renames. A name that a rename replaced or exchanged is
+    /// neither added nor removed.
     #[doc(alias = "xs_dir_create")]
     pub added: u64,
     /// Names removed, also by renames.
     #[doc(alias = "xs_dir_remove")]
     pub removed: u64,
-    /// Pieces of directories listed, a block or so each.
+    /// Parts of directories listed, about a block each.
     #[doc(alias = "xs_dir_getdents")]
     pub listings: u64,
 }
 
-/// What was done to extended attributes: the line `attr`.
+/// Operations on extended attributes: the line `attr`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AttributeOperations {
-    /// Values asked for.
+    /// Values read.
     #[doc(alias = "xs_attr_get")]
     pub reads: u64,
     /// Attributes set, access control lists among them.
@@ -114,97 +112,97 @@ pub struct AttributeOperations {
     pub listings: u64,
 }
 
-/// The maps from blocks of files, directories and attributes to blocks of the volume: of the line `blk_map`.
+/// Extent maps of files, directories and attributes: from the line `blk_map`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExtentMaps {
-    /// How often the contents of a file were looked for, to be read or listed. Lookups of directories and
-    /// attributes are not counted.
+    /// Lookups of file contents, to be read or listed. Lookups of directories and attributes are
+    /// not counted.
     #[doc(alias = "xs_blk_mapr")]
     pub reads: u64,
-    /// How often blocks were asked for, or converted from unwritten ones or to them.
+    /// Allocations, and conversions from or to unwritten extents.
     #[doc(alias = "xs_blk_mapw")]
     pub writes: u64,
     /// Steps of unmapping a range.
     #[doc(alias = "xs_blk_unmap")]
     pub unmaps: u64,
-    /// Extents that came into a map.
+    /// Extents added to a map.
     #[doc(alias = "xs_add_exlist")]
     pub insertions: u64,
-    /// Extents that went out of one, also in part.
+    /// Extents removed from a map, in whole or in part.
     #[doc(alias = "xs_del_exlist")]
     pub deletions: u64,
 }
 
-/// Looking inodes up in memory: the line `ig`.
+/// Lookups in the inode cache: the line `ig`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InodeLookups {
-    /// Inodes asked for by number.
+    /// Lookups by number.
     #[doc(alias = "xs_ig_attempts")]
     pub attempts: u64,
-    /// Of those, in memory and in use.
+    /// Of those: cached and referenced.
     #[doc(alias = "xs_ig_found")]
     pub found: u64,
-    /// Of those, in memory and without a user.
+    /// Of those: cached and unreferenced.
     #[doc(alias = "xs_ig_frecycle")]
     pub recycled: u64,
-    /// Of those, read.
+    /// Of those: read.
     #[doc(alias = "xs_ig_missed")]
     pub missed: u64,
-    /// Read, while somebody else brought the same inode in.
+    /// Read while another thread inserted the same inode.
     #[doc(alias = "xs_ig_dup")]
     pub duplicates: u64,
-    /// Let go of to make room, to drop caches, or because they were looked at only once.
+    /// Evicted to make room, by dropping caches, or because they were looked at only once.
     #[doc(alias = "xs_ig_reclaims")]
     pub reclaims: u64,
 }
 
-/// Inodes in memory: the line `vnodes`.
+/// Cached inodes: the line `vnodes`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InodesInMemory {
-    /// In memory now.
+    /// Cached now.
     #[doc(alias = "vn_active")]
     pub active: u64,
-    /// That came into memory.
+    /// Inserted.
     #[doc(alias = "vn_alloc")]
     pub allocated: u64,
-    /// Uses given up.
+    /// References released.
     #[doc(alias = "vn_rele")]
     pub released: u64,
-    /// That left memory because they were freed on disk.
+    /// Removed because they were freed on disk.
     #[doc(alias = "vn_remove")]
     pub removed: u64,
-    /// That left memory.
+    /// Removed.
     #[doc(alias = "vn_free")]
     pub freed: u64,
 }
 
-/// Buffers of metadata: of the line `buf`.
+/// Metadata buffers: from the line `buf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Buffers {
-    /// Reads of a block of metadata.
+    /// Reads of a metadata block.
     #[doc(alias = "xb_get")]
     pub reads: u64,
-    /// Of those, that found it in memory.
+    /// Of those: cached.
     pub found: u64,
-    /// Of those, that had to read the device.
+    /// Of those: read from the device.
     #[doc(alias = "xb_get_read")]
     pub missed: u64,
-    /// Let go of to make room.
+    /// Evicted to make room.
     pub evicted: u64,
-    /// In memory now.
+    /// Cached now.
     pub buffers: u64,
-    /// Bytes that those take.
+    /// Memory of those.
     pub memory_bytes: u64,
 }
 
 impl Statistics {
-    pub(crate) fn gather(parts: &Parts) -> Self {
-        let (counts, done) = (parts.table.counts(), &parts.activity);
-        let journal = &parts.journal;
+    pub(crate) fn gather(mount: &Mount) -> Self {
+        let (counts, done) = (mount.inode_cache.counts(), mount.activity());
+        let journal = &mount.journal;
         let (log, transactions) = (journal.log().counts(), journal.transactions());
         Self {
             inode_lookups: lookups(counts),
@@ -229,23 +227,11 @@ impl Statistics {
                 listings: done.sum(Activity::AttributeListing),
             },
             names: RememberedNames {
-                remembered: parts.names.count() as u64,
-                absent: parts.names.absent_count() as u64,
+                remembered: mount.dentries.count() as u64,
+                absent: mount.dentries.negative_count() as u64,
             },
-            locks: FileLocks { held: parts.table.waits().locks() },
+            locks: FileLocks { held: mount.inode_cache.waits().locks() },
         }
-    }
-}
-
-impl Parts {
-    /// Counts what somebody has done.
-    pub(crate) fn note(&self, activity: Activity) {
-        self.activity.note(activity);
-    }
-
-    /// Counts that somebody looks where contents are.
-    pub(crate) fn note_map_read(&self) {
-        MapCounts::of(&self.journal).note(MapUse::Read);
     }
 }
 
@@ -261,7 +247,7 @@ fn lookups(counts: &InodeCounts) -> InodeLookups {
 }
 
 fn in_memory(counts: &InodeCounts) -> InodesInMemory {
-    // What went is read before what came, so that the difference is not negative.
+    // Removals are read before insertions, so that the difference is not negative.
     let removed = counts.sum(Count::Freed);
     let freed = removed + counts.sum(Count::Evicted);
     let allocated = counts.sum(Count::Missed) + counts.sum(Count::Made);

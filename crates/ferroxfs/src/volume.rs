@@ -18,53 +18,43 @@ use xfs_device::BlockDevice;
 use xfs_format::superblock::Label;
 use xfs_format::{Geometry, InodeNumber, Superblock, Uuid};
 use xfs_log::LogState;
+use xfs_vfs::{Capabilities, Credentials, Metadata, UuidChange};
 
-use crate::credentials::{Capabilities, Credentials};
 use crate::errno::to_io_error;
+use crate::inode_paths::{self, InodePaths};
 use crate::node::Node;
-use crate::open::{OpenError, OpenOptions, UuidChange};
+use crate::open::{OpenError, OpenOptions};
 use crate::resolve::{LastLink, resolve, resolve_remembered};
-use crate::share::{Core, Holder, Share};
 use crate::space::{self, Space};
+use crate::volume_ref::{Staleness, VolumeInner, VolumeRef, VolumeShards};
 use crate::walk::Walk;
-use crate::whereabouts::{self, Whereabouts};
-pub use bulk::{BulkPath, InodeChunkUse};
-pub(crate) use bulk::{metadata_of, word_of};
 pub use grow::GrowError;
 
-use crate::{Error, File, Metadata, ReadDir, Result};
+use crate::{Error, File, ReadDir, Result};
 
 /// An XFS volume, open for reading or for writing.
 ///
-/// Cloning is cheap and gives the same volume. One that is open for reading closes with its last
-/// clone, [`Node`] or [`File`], and starts no threads; one that is open for writing has threads that
-/// write its log, force it now and then ([`Upkeep`](crate::Upkeep)) and free what was deleted, and is
-/// closed by [`close`](Self::close). Every method may be called from any thread.
+/// Cloning is cheap and gives the same volume. A volume that is open for reading closes with its
+/// last clone, [`Node`] or [`File`], and starts no threads. One that is open for writing has
+/// threads that write its log, force it regularly ([`Upkeep`](crate::Upkeep)) and free removed
+/// files, and is closed by [`close`](Self::close). Every method may be called from any thread.
 ///
 /// # Paths
 ///
-/// A path is resolved from the root, as if the volume were all there is: an absolute link starts again there, and `..`
-/// in the root is the root. What is made by path belongs to user and group 0, or to
-/// [whom the volume acts for](Self::as_user), directories with the mode 0o755 and files with 0o644;
-/// [`Node::create`] makes anything else. The directory of a path must be there.
+/// A path is resolved from the root of the volume: an absolute link starts again there, and `..` in
+/// the root is the root. Files made by path belong to user and group 0, or to the [user that the
+/// volume acts for](Self::as_user). Directories get the mode 0o755 and files 0o644;
+/// [`Node::create`] makes other files. The directory of a path must exist.
 ///
-/// Each change by path is one of a [`Node`], where it does not say otherwise: the [crate](crate#changes) says what a
-/// crash leaves of it, when it is durable, and how it fails on a volume that is open for reading or was shut down.
-/// Besides the errors of that one it has those of [`lookup`](Self::lookup), and EINVAL for a path that ends in no name.
+/// Each change by path is one change of a [`Node`], unless it says otherwise. The
+/// [crate](crate#changes) says what a crash leaves of it, when it is durable, and how it fails on a
+/// volume that is open for reading or was shut down. It has the errors of that change and of
+/// [`lookup`](Self::lookup), and EINVAL for a path that ends in no name.
 #[derive(Clone)]
-pub struct Volume(Arc<Holder>);
-
-/// Why what a volume shows may be out of date, or not fit together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Staleness {
-    /// The log is dirty and was not replayed.
-    LogNotRecovered,
-    /// The volume is mounted elsewhere and may change at any time.
-    Live,
-}
+pub struct Volume(Arc<VolumeShards>);
 
 impl Volume {
-    /// Opens the volume in an image file or on a block device, for reading, with the default
+    /// Opens the volume in an image file or on a block device for reading, with the default
     /// [`OpenOptions`].
     ///
     /// # Errors
@@ -84,216 +74,218 @@ impl Volume {
         OpenOptions::new().open_writable(path)
     }
 
-    /// Writes everything in place and marks the log clean. A volume that is dropped without is left
-    /// as a crash would leave it: the next one who opens it recovers what was durable.
+    /// Writes everything in place and marks the log clean. A volume that is dropped instead is left
+    /// as by a crash: the next open recovers all durable changes.
     ///
     /// # Errors
     ///
-    /// - EBUSY if another clone, [`Node`] or [`File`] keeps the volume open. This clone is given up all the same, and
-    ///   with the last one the volume can only be dropped.
-    /// - What kept an inode from being freed since the volume was opened: everything is durable then, and the log is
-    ///   left to a recovery.
-    /// - What stopped the log, or that the volume was shut down: what is durable is left to a recovery.
-    /// - The error of a write that was [lost](File#what-waits-in-memory) with a handle, or of a discard: the volume is
-    ///   closed all the same.
+    /// - EBUSY if another clone, [`Node`] or [`File`] keeps the volume open. This clone is dropped
+    ///   nevertheless, and with the last one the volume can only be dropped.
+    /// - The error that kept an inode from being freed since the volume was opened: everything is
+    ///   durable then, and the log is left to a recovery.
+    /// - The error of the log, or that the volume was shut down: durable changes are left to a
+    ///   recovery.
+    /// - The error of a [lost](File#buffered-bytes) write of a dropped handle, or of a discard: the
+    ///   volume is closed nevertheless.
     ///
     /// On a volume that is open for reading there is nothing to do.
     pub fn close(self) -> Result<()> {
-        match Arc::try_unwrap(self.0).ok().and_then(Holder::into_writing) {
-            Some(Some(writing)) => writing.close(),
+        match Arc::try_unwrap(self.0).ok().and_then(VolumeShards::into_threads) {
+            Some(Some(threads)) => threads.close(),
             Some(None) => Ok(()),
             None => Err(PosixError::Busy.into()),
         }
     }
 
-    /// The same volume as somebody else: what is done by the volume that this returns, and by every
-    /// [`Node`], [`File`] and listing that comes of it, is allowed or refused as Linux would by the owners,
-    /// permission bits and access control lists of the files, and by these credentials. What is made
-    /// belongs to them.
+    /// Returns the same volume on behalf of a user. Operations through the returned volume, and
+    /// through every [`Node`], [`File`] and listing that comes from it, are allowed or refused as
+    /// on Linux: by the owners, permission bits and access control lists of the files, and by these
+    /// credentials. New files belong to the user.
     ///
-    /// A file that is open stays so, whatever becomes of its mode. What looks at the volume as a whole
-    /// takes [`Capabilities::SYS_ADMIN`]. This keeps users of a program apart, not the program: who has
-    /// [`device`](Self::device) or [`cache`](Self::cache) is not stopped.
+    /// An open file stays open, whatever becomes of its mode. Operations on the volume as a whole
+    /// need [`Capabilities::SYS_ADMIN`]. This separates the users of a program; it does not confine
+    /// the program itself, which can use [`device`](Self::device) or [`cache`](Self::cache).
     ///
-    /// It takes some memory for each processor: keep it for as long as there is something to do.
+    /// It uses some memory for each processor: keep it as long as it is needed.
     #[must_use]
     pub fn as_user(&self, credentials: Credentials) -> Self {
         Self(Arc::new(self.0.acting_as(credentials)))
     }
 
-    /// Whether who asks has a capability.
+    /// Checks that the caller has a capability.
     pub(crate) fn require(&self, capability: Capabilities) -> Result<()> {
-        self.share().who().require(capability)
+        self.volume_ref().caller().require(capability)
     }
 
-    pub(crate) fn new(core: Core, findings: Vec<Error>) -> Self {
-        Self(Arc::new(Holder::new(core, findings)))
+    pub(crate) fn new(core: VolumeInner, findings: Vec<Error>) -> Self {
+        Self(Arc::new(VolumeShards::new(core, findings)))
     }
 
-    /// The superblock as it was read when the volume was opened.
+    /// Returns the superblock as it was read when the volume was opened.
     #[must_use]
     pub fn superblock(&self) -> &Superblock {
-        &self.share().superblock
+        &self.volume_ref().superblock
     }
 
-    /// Sizes of the volume, which change when it [grows](Self::grow).
+    /// Returns the sizes of the volume, which change when it [grows](Self::grow).
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
-        self.share().cache.geometry()
+        self.volume_ref().cache.geometry()
     }
 
-    /// The buffer cache: metadata by disk address, for tools that look below files.
+    /// Returns the buffer cache: metadata by disk address, for tools that look below files.
     #[must_use]
     pub fn cache(&self) -> &Arc<BufferCache> {
-        &self.share().cache
+        &self.volume_ref().cache
     }
 
-    /// The data device.
+    /// Returns the data device.
     #[must_use]
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
-        self.share().cache.device()
+        self.volume_ref().cache.device()
     }
 
-    /// State of the log when the volume was opened; `None` where it was not looked at because its
-    /// device was not given.
+    /// Returns the state of the log when the volume was opened. `None`: its device was not given.
     #[must_use]
     pub fn log_state(&self) -> Option<&LogState> {
-        self.share().log.as_ref()
+        self.volume_ref().log.as_ref()
     }
 
-    /// The label as it is now.
+    /// Returns the current label.
     ///
     /// # Errors
     ///
     /// The device's error.
     pub fn label(&self) -> Result<Label> {
-        match &self.share().writing {
-            Some(writing) => writing.parts().label(),
+        match &self.volume_ref().threads {
+            Some(threads) => threads.mount().label(),
             None => Ok(self.superblock().label),
         }
     }
 
-    /// Sets the label, on a volume that may be in use. Durable on return; programs that look at the device
-    /// itself see it when the volume is closed at the latest.
+    /// Sets the label, on a volume that may be in use. It is durable on return. Programs that read
+    /// the device directly see it when the volume is closed at the latest.
     ///
     /// # Errors
     ///
-    /// EPERM without [`Capabilities::SYS_ADMIN`]; those of [every change](crate#errors). A copy of the superblock that
-    /// is damaged does not keep the others from getting it. A crash leaves the old label or the new one, in each copy.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; those of [every change](crate#errors). A damaged
+    /// copy of the superblock does not keep the others from being changed. A crash leaves the old
+    /// label or the new one, in each copy.
     #[doc(alias = "FS_IOC_SETFSLABEL")]
     pub fn set_label(&self, label: &Label) -> Result<()> {
         self.require(Capabilities::SYS_ADMIN)?;
-        self.share().parts()?.writer().set_label(label)
+        self.volume_ref().mount()?.write_guard().mount().set_label(label)
     }
 
-    /// The UUID by which the volume is known now.
+    /// Returns the current UUID.
     ///
     /// # Errors
     ///
     /// The device's error.
     pub fn uuid(&self) -> Result<Uuid> {
-        match &self.share().writing {
-            Some(writing) => writing.parts().uuid(),
+        match &self.volume_ref().threads {
+            Some(threads) => threads.mount().uuid(),
             None => Ok(self.superblock().uuid),
         }
     }
 
-    /// Changes the UUID, on a volume that may be in use, and returns the new one. Who changes something
-    /// meanwhile waits for a moment, as for [`freeze`](Self::freeze). Durable on return.
-    /// [`Devices::set_uuid`](crate::Devices::set_uuid) does it on a volume that nobody has open.
+    /// Changes the UUID, on a volume that may be in use, and returns the new one. Changes wait for
+    /// a moment meanwhile, as for [`freeze`](Self::freeze). It is durable on return.
+    /// [`Devices::set_uuid`](crate::Devices::set_uuid) does it on a volume that is not open.
     ///
     /// # Errors
     ///
-    /// EROFS, EPERM without [`Capabilities::SYS_ADMIN`], EBUSY if the volume is frozen, the error of a write that was
-    /// [lost](File#what-waits-in-memory). What the device meets shuts the volume down, which has the old UUID or the
-    /// new one then, as after a crash; only where a copy of the superblock cannot be changed, it has the new one and
-    /// goes on.
+    /// EROFS, EPERM without [`Capabilities::SYS_ADMIN`], EBUSY if the volume is frozen, the error
+    /// of a [lost](File#buffered-bytes) write. The device's error shuts the volume down, which has
+    /// the old UUID or the new one then, as after a crash. If only a copy of the superblock cannot
+    /// be changed, the volume has the new UUID and continues.
     pub fn set_uuid(&self, change: UuidChange) -> Result<Uuid> {
         self.require(Capabilities::SYS_ADMIN)?;
-        self.share().parts()?.set_uuid(change)
+        self.volume_ref().mount()?.set_uuid(change)
     }
 
-    /// What was wrong when the volume was opened and did not keep it from being shown: the end of
-    /// the device is missing, or the log with it.
+    /// Returns damage that was found when the volume was opened and did not keep it from being
+    /// shown: a missing end of the device, or the log with it.
     #[must_use]
     pub fn findings(&self) -> &[Error] {
         self.0.findings()
     }
 
-    /// Why what is shown may be out of date, if it may.
+    /// Returns why the state that is shown may be out of date, if it may be.
     #[must_use]
     pub fn staleness(&self) -> Option<Staleness> {
-        self.share().staleness
+        self.volume_ref().staleness
     }
 
-    /// Space and inodes, counted over the allocation groups.
+    /// Returns space and inodes, counted over the allocation groups.
     ///
     /// # Errors
     ///
     /// The headers of an allocation group may be corrupt.
     pub fn space(&self) -> Result<Space> {
-        space::count(self.share())
+        space::count(self.volume_ref())
     }
 
-    /// The root directory.
+    /// Returns the root directory.
     ///
     /// # Errors
     ///
     /// It may be corrupt.
     pub fn root(&self) -> Result<Node> {
-        self.share().node(self.share().superblock.root_inode)
+        self.volume_ref().node(self.volume_ref().superblock.root_inode)
     }
 
-    /// The inode of this number, from wherever the number comes: it is looked up in the inode
-    /// btree before the inode is read.
+    /// Returns the inode of this number, wherever the number comes from: the inode btree is asked
+    /// before the inode is read.
     ///
     /// # Errors
     ///
-    /// ENOENT if no inode has the number; EPERM without [`Capabilities::DAC_READ_SEARCH`]; what the volume
-    /// holds may be corrupt.
+    /// ENOENT if no inode has the number; EPERM without [`Capabilities::DAC_READ_SEARCH`]; what the
+    /// volume holds may be corrupt.
     #[doc(alias = "open_by_handle_at")]
     pub fn node(&self, number: InodeNumber) -> Result<Node> {
         self.require(Capabilities::DAC_READ_SEARCH)?;
         match xfs_alloc::inode_state(self.cache(), number)? {
-            InodeState::Allocated => self.share().node(number),
+            InodeState::Allocated => self.volume_ref().node(number),
             InodeState::Free | InodeState::Absent => Err(PosixError::NotFound.into()),
         }
     }
 
-    /// The inode of this number, which a name was seen to lead to, or which somebody holds that has
-    /// lost its last name: as [`node`](Self::node), without asking the inode btree.
+    /// Returns the inode of a number that is known to be one: a name led to it, or a handle on it
+    /// exists although it has lost its last name. As [`node`](Self::node), without asking the inode
+    /// btree.
     ///
     /// # Errors
     ///
-    /// ENOENT if it has been freed since; EPERM without [`Capabilities::DAC_READ_SEARCH`]; what the volume
-    /// holds may be corrupt.
-    pub fn named_node(&self, number: InodeNumber) -> Result<Node> {
+    /// ENOENT if it was freed since; EPERM without [`Capabilities::DAC_READ_SEARCH`]; what the
+    /// volume holds may be corrupt.
+    pub fn node_trusted(&self, number: InodeNumber) -> Result<Node> {
         self.require(Capabilities::DAC_READ_SEARCH)?;
-        self.share().node(number)
+        self.volume_ref().node(number)
     }
 
-    pub(crate) fn share(&self) -> &Arc<Share> {
+    pub(crate) fn volume_ref(&self) -> &Arc<VolumeRef> {
         self.0.here()
     }
 
-    /// The inode that a path means; a link in the last place is followed.
+    /// Returns the inode that a path means. A link in the last component is followed.
     ///
     /// # Errors
     ///
-    /// ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EACCES for who may not search a directory on the way; what the volume
-    /// holds may be corrupt.
+    /// ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EACCES if the caller may not search a directory on the
+    /// way; what the volume holds may be corrupt.
     pub fn lookup(&self, path: impl AsRef<Path>) -> Result<Node> {
         self.find_path(path.as_ref(), LastLink::Follow)
     }
 
     fn find_path(&self, path: &Path, last: LastLink) -> Result<Node> {
-        match resolve_remembered(self.share(), path, last)? {
+        match resolve_remembered(self.volume_ref(), path, last)? {
             Some(node) => Ok(node),
             None => resolve(&self.root()?, path, last),
         }
     }
 
-    /// The inode that a path means; a link in the last place is what it means.
+    /// Returns the inode that a path means. A link in the last component is the result.
     ///
     /// # Errors
     ///
@@ -302,7 +294,7 @@ impl Volume {
         self.find_path(path.as_ref(), LastLink::Keep)
     }
 
-    /// Metadata of what a path means, links followed.
+    /// Returns the metadata of the inode that a path means, links followed.
     ///
     /// # Errors
     ///
@@ -311,7 +303,7 @@ impl Volume {
         Ok(self.lookup(path)?.metadata())
     }
 
-    /// Metadata of what a path means, a link itself included.
+    /// Returns the metadata of the inode that a path means, which may be a link itself.
     ///
     /// # Errors
     ///
@@ -320,7 +312,7 @@ impl Volume {
         Ok(self.lookup_no_follow(path)?.metadata())
     }
 
-    /// The entries of a directory.
+    /// Returns the entries of a directory.
     ///
     /// # Errors
     ///
@@ -338,7 +330,7 @@ impl Volume {
         self.lookup(path)?.open()
     }
 
-    /// Opens a regular file for reading. What would write to it fails with EBADF.
+    /// Opens a regular file for reading. Writing fails with EBADF.
     ///
     /// # Errors
     ///
@@ -347,13 +339,13 @@ impl Volume {
         self.lookup(path)?.into_read_only()
     }
 
-    /// The whole contents of a regular file.
+    /// Returns the whole contents of a regular file.
     ///
     /// # Errors
     ///
-    /// As [`open_file_read_only`](Self::open_file_read_only), as an [`std::io::Error`] with the reason as its source.
-    /// Memory grows with what is read: a sparse file of a petabyte ends with an error of the
-    /// allocator's.
+    /// As [`open_file_read_only`](Self::open_file_read_only), as an [`std::io::Error`] with the
+    /// reason as its source. Memory grows with the contents: a sparse file of a petabyte ends with
+    /// an error of the allocator.
     pub fn read(&self, path: impl AsRef<Path>) -> std::io::Result<Vec<u8>> {
         let mut file = self.open_file_read_only(path).map_err(to_io_error)?;
         let mut contents = Vec::new();
@@ -361,7 +353,7 @@ impl Volume {
         Ok(contents)
     }
 
-    /// Where a symbolic link points.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
     ///
@@ -381,23 +373,42 @@ impl Volume {
         Ok(Walk::new(path, self.lookup_no_follow(path)?))
     }
 
-    /// Every path of an inode: from the parent pointers where the volume has them, else by a walk
-    /// over all directories.
+    /// Returns every path of an inode: from the parent pointers if the volume has them, otherwise
+    /// by a walk over all directories.
     ///
     /// # Errors
     ///
-    /// As [`node`](Self::node); EPERM without [`Capabilities::SYS_ADMIN`]. What could not be read on the way
-    /// is part of the answer.
-    pub fn whereabouts(&self, number: InodeNumber) -> Result<Whereabouts> {
+    /// As [`node`](Self::node); EPERM without [`Capabilities::SYS_ADMIN`]. Errors on the way are
+    /// part of the answer.
+    pub fn inode_paths(&self, number: InodeNumber) -> Result<InodePaths> {
         self.require(Capabilities::SYS_ADMIN)?;
-        Ok(whereabouts::find(&self.node(number)?))
+        Ok(inode_paths::find(&self.node(number)?))
+    }
+}
+
+impl Node {
+    /// Returns the same file on behalf of the user of `volume`, which is this volume [as another
+    /// user](Volume::as_user). It is as if the user had been handed an open directory, or a
+    /// descriptor opened with `O_PATH`: operations on it are checked, having it is not.
+    ///
+    /// # Errors
+    ///
+    /// EXDEV if it is another volume.
+    #[doc(alias = "SCM_RIGHTS")]
+    pub fn acting_as(&self, volume: &Volume) -> Result<Self> {
+        let volume = volume.volume_ref();
+        if !volume.is_of_volume(self.volume_ref()) {
+            return Err(PosixError::CrossDevice.into());
+        }
+        let volume = Arc::clone(volume);
+        Ok(self.through(volume))
     }
 }
 
 impl fmt::Debug for Volume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Volume")
-            .field("uuid", &self.share().superblock.uuid)
+            .field("uuid", &self.volume_ref().superblock.uuid)
             .finish_non_exhaustive()
     }
 }

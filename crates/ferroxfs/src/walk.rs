@@ -2,11 +2,12 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A directory is entered at most once in a walk: a volume whose directories form a cycle
-//!   ends the walk with an error at the entry that closes it.
-//! - **I2** Memory grows with the depth, not with its square: there is one path, which each level
-//!   lengthens, since a volume may be as deep as it has inodes.
-//! - **I3** An error is an item like any other: the walk goes on with what can still be read.
+//! - **I1** A walk enters a directory at most once. If directories form a cycle, the walk ends with
+//!   an error at the entry that closes it.
+//! - **I2** Memory grows with the depth, not with its square. There is one path, which each level
+//!   extends, since a volume may be as deep as it has inodes.
+//! - **I3** An error is an item like any other: the walk continues with everything that can still
+//!   be read.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -19,30 +20,30 @@ use crate::directory::{DirEntry, ReadDir};
 use crate::node::Node;
 use crate::{Error, FileType};
 
-/// One file that a walk met.
+/// One file of a walk.
 #[derive(Clone, Debug)]
 pub struct WalkEntry {
-    /// Path from where the walk started, beginning with the path that it was given.
+    /// Its path, beginning with the path that the walk was given.
     pub path: PathBuf,
-    /// How deep: the start is 0.
+    /// Its depth: the start is 0.
     pub depth: usize,
     /// The inode.
     pub node: Node,
 }
 
-/// Something that could not be read during a walk.
+/// An error of a walk.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]
 pub struct WalkError {
-    /// What the error is about: a file that could not be read or a directory whose listing is not
-    /// complete.
+    /// The path that the error is about: a file that could not be read, or a directory whose
+    /// listing is not complete.
     pub path: PathBuf,
-    /// What went wrong.
+    /// The error.
     #[source]
     pub source: Error,
 }
 
-/// A walk under way; see [`Volume::walk`](crate::Volume::walk).
+/// An iterator over a tree; see [`Volume::walk`](crate::Volume::walk).
 pub struct Walk {
     start: Option<WalkEntry>,
     open: Vec<Level>,
@@ -51,9 +52,9 @@ pub struct Walk {
     entered: HashSet<InodeNumber>,
     contents_first: bool,
     sorted: bool,
-    /// The directory that was returned last and has not been entered yet.
+    /// The directory that was returned last and was not entered yet.
     pending: Option<WalkEntry>,
-    /// A directory that could not be opened and is still to be returned itself.
+    /// A directory that could not be opened and is returned next.
     unopened: Option<WalkEntry>,
 }
 
@@ -101,21 +102,21 @@ impl Walk {
         self
     }
 
-    /// Returns the entries of each directory in the order of their bytes. Holds one directory's
-    /// entries in memory for each level.
+    /// Returns the entries of each directory in the order of their bytes. It keeps the entries of
+    /// one directory in memory for each level.
     #[must_use]
     pub fn sorted(mut self) -> Self {
         self.sorted = true;
         self
     }
 
-    /// Does not enter the directory that was returned last. Without effect with
-    /// [`contents_first`](Self::contents_first), where it has been entered already.
+    /// Does not enter the directory that was returned last. It has no effect with
+    /// [`contents_first`](Self::contents_first), where the directory was entered already.
     pub fn skip_subtree(&mut self) {
         self.pending = None;
     }
 
-    /// Takes up an entry: returns it now, or opens it first if contents come first.
+    /// Returns an entry now, or opens it first if contents come first.
     fn visit(&mut self, entry: WalkEntry) -> Option<Result<WalkEntry, WalkError>> {
         if entry.node.file_type() != FileType::Directory {
             return Some(Ok(entry));
@@ -129,12 +130,12 @@ impl Walk {
         Some(Ok(entry))
     }
 
-    /// Opens a directory; an error is about its listing.
+    /// Opens a directory. The error is about its listing.
     fn enter(&mut self, directory: WalkEntry) -> Option<WalkError> {
         if !self.entered.insert(directory.node.number()) {
             return Some(WalkError {
                 path: directory.path,
-                source: crate::directory::cycle(directory.node.number()).into(),
+                source: xfs_vfs::cycle(directory.node.number()).into(),
             });
         }
         match directory.node.entries() {
@@ -150,7 +151,7 @@ impl Walk {
         }
     }
 
-    /// Takes up the next entry of the innermost directory.
+    /// Takes the next entry of the innermost directory.
     fn step(&mut self) -> Option<Result<WalkEntry, WalkError>> {
         loop {
             let level = self.open.last_mut()?;

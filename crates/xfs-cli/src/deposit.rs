@@ -25,7 +25,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use ferroxfs::format::inode::DeviceNumber;
-use ferroxfs::{Changes, Creation, Error, FileType, NewKind, Node, PosixError, Timestamp};
+use ferroxfs::{
+    CreateOptions, Error, FileType, NewKind, Node, PosixError, SetAttributes, Timestamp,
+};
 
 use crate::exit::Exit;
 use crate::extract::Existing;
@@ -85,7 +87,7 @@ pub(crate) struct Deposit<'a> {
     /// The file that stands for each source with several names.
     links: HashMap<(Origin, u64), Node>,
     /// What is left to be set of files that may get further names, and their paths.
-    late: Vec<(Node, Changes, Vec<u8>)>,
+    late: Vec<(Node, SetAttributes, Vec<u8>)>,
     /// Whether a directory takes the place of another file, and another file that of an empty directory.
     crosses_kinds: bool,
     tally: Arc<Tally>,
@@ -200,7 +202,7 @@ impl<'a> Deposit<'a> {
                 // A later member has taken its place.
                 continue;
             }
-            let sealed = node.change(&changes).map_err(Failed::from);
+            let sealed = node.set_attributes(&changes).map_err(Failed::from);
             self.check(&path, sealed)?;
         }
         Ok(())
@@ -293,13 +295,13 @@ impl<'a> Deposit<'a> {
         file.set_len(0)?;
         contents::copy(&file, source, self.manner.holes(source), &self.tally)?;
         file.close()?;
-        Ok(node.change(&self.times(&source.facts()))?)
+        Ok(node.set_attributes(&self.times(&source.facts()))?)
     }
 
     /// Makes a symbolic link, in the place of what has the name.
     pub(crate) fn put_symlink(directory: &Node, name: &OsStr, says: &[u8]) -> Result<(), Failed> {
         let present = directory.lookup(name)?;
-        let creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+        let creation = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
         let spot = Spot { directory, name, present: Some(present) };
         spot.begin(&NewKind::Symlink(says), &creation)?.publish()?;
         Ok(())
@@ -314,11 +316,15 @@ impl<'a> Deposit<'a> {
         present: Node,
     ) -> Result<(), Failed> {
         let facts = Facts { modified: node::facts(draft).modified, ..node::facts(&present) };
-        let Creation { uid, gid, .. } = self.creation(&facts);
-        draft.change(&Changes { uid: Some(uid), gid: Some(gid), ..Changes::default() })?;
+        let CreateOptions { uid, gid, .. } = self.creation(&facts);
+        draft.set_attributes(&SetAttributes {
+            uid: Some(uid),
+            gid: Some(gid),
+            ..SetAttributes::default()
+        })?;
         self.apply((draft, path), &facts, node::attributes(&present))?;
         Spot { directory, name, present: Some(present) }.link(draft)?;
-        Ok(draft.change(&self.late_changes(&facts))?)
+        Ok(draft.set_attributes(&self.late_changes(&facts))?)
     }
 
     /// Makes a directory that was not said to be there, or returns the one that is.
@@ -327,7 +333,7 @@ impl<'a> Deposit<'a> {
     ///
     /// What the library meets; ENOTDIR for anything else of the name.
     pub(crate) fn make_directory(directory: &Node, name: &[u8]) -> ferroxfs::Result<Node> {
-        let creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+        let creation = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
         let name = OsStr::from_bytes(name);
         let made = match directory.create(name, &NewKind::Directory, &creation) {
             Err(Error::Posix(PosixError::Exists)) => directory.lookup(name),
@@ -471,10 +477,10 @@ impl<'a> Deposit<'a> {
         let node = draft.publish()?;
         let late = self.late_changes(&facts);
         // An archive may have further names of any file.
-        match (late == Changes::default(), has_links || self.crosses_kinds) {
+        match (late == SetAttributes::default(), has_links || self.crosses_kinds) {
             (true, _) => {}
             (false, true) => self.late.push((node.clone(), late, path.to_vec())),
-            (false, false) => node.change(&late)?,
+            (false, false) => node.set_attributes(&late)?,
         }
         if has_links {
             self.links.insert(source_file, node);
@@ -498,14 +504,17 @@ impl<'a> Deposit<'a> {
         }
         if !entered.is_new {
             let owned = self.creation(&entered.facts);
-            let changes =
-                Changes { uid: Some(owned.uid), gid: Some(owned.gid), ..Changes::default() };
-            entered.directory.change(&changes)?;
+            let changes = SetAttributes {
+                uid: Some(owned.uid),
+                gid: Some(owned.gid),
+                ..SetAttributes::default()
+            };
+            entered.directory.set_attributes(&changes)?;
         }
         // What is in it has its own already, and takes none over.
         self.hint(&entered.directory, &entered.facts)?;
         self.apply((&entered.directory, path), &entered.facts, entered.attributes)?;
-        Ok(entered.directory.change(&self.late_changes(&entered.facts))?)
+        Ok(entered.directory.set_attributes(&self.late_changes(&entered.facts))?)
     }
 }
 

@@ -151,7 +151,7 @@ impl Descent {
         self.levels.pop()?;
         self.listing = None;
         let Some(outer) = self.levels.last_mut() else { return Some(Ok(Met::End)) };
-        let opened = self.volume.named_node(outer.number).and_then(|directory| {
+        let opened = self.volume.node_trusted(outer.number).and_then(|directory| {
             let entries = match outer.progress.take() {
                 Some(progress) => directory.entries_again(outer.from, progress)?,
                 None => directory.entries_from(outer.from)?,

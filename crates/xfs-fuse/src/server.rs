@@ -206,7 +206,7 @@ impl Server {
 
     /// Returns the inode of a node.
     fn node(&self, node: u64) -> Result<Node, Errno> {
-        self.volume.named_node(self.number(node)).map_err(errno)
+        self.volume.node_trusted(self.number(node)).map_err(errno)
     }
 
     /// Returns the inode number of a node.

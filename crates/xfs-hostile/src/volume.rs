@@ -167,7 +167,7 @@ fn tree(volume: &Volume, survey: &mut Survey) {
         }
     }
     if let Some(node) = last {
-        let whereabouts = volume.whereabouts(node.number());
+        let whereabouts = volume.inode_paths(node.number());
         survey.keep(whereabouts);
     }
     for path in ["/deep/1/2/3/4", "/node/a-longer-node-entry-77", "/leaf/leaf-entry-9"] {

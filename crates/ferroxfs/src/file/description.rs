@@ -1,83 +1,86 @@
-//! What `open` makes: one open of a file, which its handles share.
+//! One open of a file, which its handles share.
 //!
-//! Owns: that the open is counted, and that its locks, its leases and what was allocated ahead for it end
-//! with the last handle. Does **not** own
-//! what they are (`xfs-locks`).
+//! Owns: that the open is counted, and that its locks, its leases and blocks preallocated for it
+//! end with the last handle. Does **not** own locks and leases (`xfs-locks`).
 
 use std::fmt;
 use std::sync::Arc;
 
 use xfs_locks::{FileLocks, OpenMode, Wait, Waiter};
+use xfs_vfs::{LockCheck, Mount, lock_error};
 
-use crate::share::User;
-use crate::writing::{LockCheck, Parts, lock_error};
+use crate::volume_ref::InodeRef;
 use crate::{PosixError, Result};
 
-/// An open file description, of a volume that is written to.
+/// An open file description, on a mounted volume.
 pub(super) struct Description {
-    user: User,
+    inode_ref: InodeRef,
     mode: OpenMode,
 }
 
 impl Description {
-    /// Opens the file, after the leases that are in the way have been given back.
-    pub(super) fn open(user: User, mode: OpenMode) -> Result<Arc<Self>> {
-        match count(&user, mode, Wait::No) {
+    /// Opens the file, after conflicting leases were returned.
+    pub(super) fn open(inode_ref: InodeRef, mode: OpenMode) -> Result<Arc<Self>> {
+        match count(&inode_ref, mode, Wait::No) {
             Err(crate::Error::Posix(PosixError::WouldBlock)) => {
-                count(&user, mode, Wait::For(&Waiter::new()))
+                count(&inode_ref, mode, Wait::For(&Waiter::new()))
             }
             counted => counted,
         }?;
-        Ok(Arc::new(Self { user, mode }))
+        Ok(Arc::new(Self { inode_ref, mode }))
     }
 
-    /// Opens the file; `wait` says what to do where leases are in the way.
-    pub(super) fn try_open(user: User, mode: OpenMode, wait: Wait<'_>) -> Result<Arc<Self>> {
-        count(&user, mode, wait)?;
-        Ok(Arc::new(Self { user, mode }))
+    /// Opens the file. `wait` says what to do about conflicting leases.
+    pub(super) fn try_open(
+        inode_ref: InodeRef,
+        mode: OpenMode,
+        wait: Wait<'_>,
+    ) -> Result<Arc<Self>> {
+        count(&inode_ref, mode, wait)?;
+        Ok(Arc::new(Self { inode_ref, mode }))
     }
 
-    pub(super) fn user(&self) -> &User {
-        &self.user
+    pub(super) fn inode_ref(&self) -> &InodeRef {
+        &self.inode_ref
     }
 
     pub(super) fn mode(&self) -> OpenMode {
         self.mode
     }
 
-    /// What its locks are known by: no other open that there is at the same time has it.
+    /// Returns the identity of its locks, which no other description has at the same time.
     pub(super) fn id(&self) -> u64 {
         std::ptr::from_ref(self).addr() as u64
     }
 
-    /// Whether it may write. What was given away of where the data lies is taken back first.
-    pub(super) fn check_writable(&self, parts: &Parts) -> Result<()> {
+    /// Checks that it may write, and breaks layout leases first.
+    pub(super) fn check_writable(&self, mount: &Mount) -> Result<()> {
         if self.mode == OpenMode::Read {
             return Err(PosixError::BadDescriptor.into());
         }
-        parts.contents(self.user.entry()).take_back()
+        mount.contents(self.inode_ref.inode()).take_back()
     }
 }
 
 /// Counts an open.
-fn count(user: &User, mode: OpenMode, wait: Wait<'_>) -> Result<()> {
-    let parts = user.parts()?;
-    if user.tally().is_none() {
-        parts.uses.note_open(user.entry());
+fn count(inode_ref: &InodeRef, mode: OpenMode, wait: Wait<'_>) -> Result<()> {
+    let mount = inode_ref.mount();
+    if inode_ref.tally().is_none() {
+        mount.refs.note_open(inode_ref.inode());
     }
-    let locks = user.entry().locks();
-    look_at_context(locks, parts);
-    let counted = locks.open(user.tally(), mode, wait, parts.lease_grace);
+    let locks = inode_ref.inode().locks();
+    look_at_context(locks, mount);
+    let counted = locks.open(inode_ref.tally(), mode, wait, mount.lease_grace);
     if counted.is_err() && mode == OpenMode::Write {
-        // Who has closed the file meanwhile has left it to this one.
-        parts.contents(user.entry()).end_writing();
+        // A handle that was closed meanwhile has left the end of writing to this one.
+        mount.contents(inode_ref.inode()).end_writing();
     }
     counted.map_err(lock_error)
 }
 
-/// Touches what the flag is there to leave alone, where that is to be measured.
-fn look_at_context(locks: FileLocks<'_>, parts: &Parts) {
-    if parts.lock_check == LockCheck::Pointer {
+/// Reads the word that the flag saves, for benchmarks.
+fn look_at_context(locks: FileLocks<'_>, mount: &Mount) {
+    if mount.lock_check == LockCheck::Pointer {
         std::hint::black_box(locks.has_context());
     }
 }
@@ -90,12 +93,12 @@ impl fmt::Debug for Description {
 
 impl Drop for Description {
     fn drop(&mut self) {
-        let Ok(parts) = self.user.parts() else { return };
-        let locks = self.user.entry().locks();
-        look_at_context(locks, parts);
-        locks.close(self.user.tally(), self.mode, self.id(), parts.table.waits());
+        let mount = self.inode_ref.mount();
+        let locks = self.inode_ref.inode().locks();
+        look_at_context(locks, mount);
+        locks.close(self.inode_ref.tally(), self.mode, self.id(), mount.inode_cache.waits());
         if self.mode == OpenMode::Write {
-            parts.contents(self.user.entry()).end_writing();
+            mount.contents(self.inode_ref.inode()).end_writing();
         }
     }
 }

@@ -6,34 +6,35 @@ use xfs_buffer::PosixError;
 use xfs_locks::{
     HeldLock, LeaseKind, LeaseMode, LeaseRequest, LockMode, LockRange, Notify, Opens, Owner, Wait,
 };
+use xfs_vfs::{CachedInode, Capabilities, Mount, lock_error};
 
 use super::description::Description;
-use super::{File, place};
+use super::{File, extent_loan};
 use crate::Result;
-use crate::credentials::Capabilities;
-use crate::table::Entry;
-use crate::writing::{Parts, lock_error};
 
-/// Whom a record lock belongs to.
+/// The owner of a record lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockOwner {
-    /// A process, or whatever the caller knows by such a number: `F_SETLK`. Deadlocks are looked for
-    /// between processes. Its locks last until [`File::release_process`], whether a handle is open or not, or
-    /// until the file is gone: its last name and its last user.
+    /// A process, or anything that the caller identifies by such a number: `F_SETLK`. Deadlocks
+    /// between processes are detected. The locks last until [`File::release_process`], with or
+    /// without an open handle, or until the file is gone: its last name and its last reference.
     Process(u64),
     /// This open file, clones included: `F_OFD_SETLK`. Its locks end with it.
     File,
 }
 
 impl File {
-    /// Locks a range against other owners, in place of what the owner holds there. Locks bind those who
-    /// ask for locks; reads and writes do not look at them.
+    /// Locks a range against other owners, replacing the owner's locks there. Locks are advisory:
+    /// reads and writes do not check them.
     ///
     /// # Errors
     ///
-    /// EAGAIN with [`Wait::No`] where somebody else is in the way; EDEADLK if a process would wait for
-    /// itself; EINTR and ETIMEDOUT as the [`Waiter`](xfs_locks::Waiter) ends; EBADF to lock a file
-    /// exclusively that is not open for writing, or shared where it is not open for reading; EOPNOTSUPP on a volume that is open for reading.
+    /// - EAGAIN with [`Wait::No`] on a conflict.
+    /// - EDEADLK if a process would wait for itself.
+    /// - EINTR and ETIMEDOUT as the [`Waiter`](xfs_locks::Waiter) ends.
+    /// - EBADF for an exclusive lock on a file that is not open for writing, or a shared one on a
+    ///   file that is not open for reading.
+    /// - EOPNOTSUPP on a volume that is open for reading.
     #[doc(alias = "F_SETLKW")]
     pub fn lock(
         &self,
@@ -42,45 +43,45 @@ impl File {
         owner: LockOwner,
         wait: Wait<'_>,
     ) -> Result<()> {
-        let (parts, description) = self.lockable()?;
+        let (mount, description) = self.lockable()?;
         match mode {
             LockMode::Shared => self.check_readable()?,
             LockMode::Exclusive if self.is_writable() => {}
             LockMode::Exclusive => return Err(PosixError::BadDescriptor.into()),
         }
         let wanted = HeldLock { owner: description.owner(owner), range, mode };
-        let entry = description.user().entry();
+        let entry = description.inode_ref().inode();
         let locks = entry.locks();
-        // The locks of a process keep the inode in memory, by one use for all of them. It is taken first, as
-        // another thread may give them up at any time.
+        // The locks of a process keep the inode cached, by one reference for all of them. It is
+        // taken first, because another thread may release the locks at any time.
         let is_kept = matches!(owner, LockOwner::Process(_));
         if is_kept {
             entry.share_as_mark();
         }
-        let locked = locks.lock(wanted, wait, parts.table.waits()).map_err(lock_error);
+        let locked = locks.lock(wanted, wait, mount.inode_cache.waits()).map_err(lock_error);
         if is_kept && !locks.begin_keeping() {
-            give_up_mark(parts, entry);
+            give_up_mark(mount, entry);
         }
         locked
     }
 
-    /// Gives up what the owner holds in a range.
+    /// Releases the owner's locks in a range.
     ///
     /// # Errors
     ///
     /// EOPNOTSUPP on a volume that is open for reading.
     pub fn unlock(&self, range: LockRange, owner: LockOwner) -> Result<()> {
-        let (parts, description) = self.lockable()?;
-        let entry = description.user().entry();
-        entry.locks().unlock(description.owner(owner), range, parts.table.waits());
+        let (mount, description) = self.lockable()?;
+        let entry = description.inode_ref().inode();
+        entry.locks().unlock(description.owner(owner), range, mount.inode_cache.waits());
         if entry.locks().end_keeping() {
-            give_up_mark(parts, entry);
+            give_up_mark(mount, entry);
         }
         Ok(())
     }
 
-    /// What would stand in the way of a lock, first in the file. Another open file is shown as
-    /// [`Owner::Description`], by a number that says no more than which are the same.
+    /// Returns the first conflicting lock in the file. Another open file is shown as
+    /// [`Owner::Description`], by a number that only identifies it.
     ///
     /// # Errors
     ///
@@ -94,11 +95,11 @@ impl File {
     ) -> Result<Option<HeldLock>> {
         let (_, description) = self.lockable()?;
         let wanted = HeldLock { owner: description.owner(owner), range, mode };
-        Ok(description.user().entry().locks().conflict(wanted))
+        Ok(description.inode_ref().inode().locks().conflict(wanted))
     }
 
-    /// Gives up all record locks of a process on this file, as POSIX has it when the process closes any
-    /// descriptor of it.
+    /// Releases all record locks of a process on this file, as POSIX requires when the process
+    /// closes any descriptor of it.
     ///
     /// # Errors
     ///
@@ -107,55 +108,62 @@ impl File {
         self.unlock(LockRange::WHOLE, LockOwner::Process(process))
     }
 
-    /// Locks the whole file for this open, clones included, apart from all record locks. A conversion
-    /// gives up the old lock first, also where the new one is then refused.
+    /// Locks the whole file for this open, clones included, independent of all record locks. A
+    /// conversion releases the old lock first, even if the new one is then refused.
     ///
     /// # Errors
     ///
     /// EAGAIN, EINTR, ETIMEDOUT and EOPNOTSUPP as [`lock`](Self::lock).
     pub fn flock(&self, mode: LockMode, wait: Wait<'_>) -> Result<()> {
-        let (parts, description) = self.lockable()?;
-        let locks = description.user().entry().locks();
-        locks.flock(description.id(), mode, wait, parts.table.waits()).map_err(lock_error)
+        let (mount, description) = self.lockable()?;
+        let locks = description.inode_ref().inode().locks();
+        locks.flock(description.id(), mode, wait, mount.inode_cache.waits()).map_err(lock_error)
     }
 
-    /// Gives up what [`flock`](Self::flock) took.
+    /// Releases the lock of [`flock`](Self::flock).
     ///
     /// # Errors
     ///
     /// As [`unlock`](Self::unlock).
     pub fn unflock(&self) -> Result<()> {
-        let (parts, description) = self.lockable()?;
-        description.user().entry().locks().unflock(description.id(), parts.table.waits());
+        let (mount, description) = self.lockable()?;
+        description
+            .inode_ref()
+            .inode()
+            .locks()
+            .unflock(description.id(), mount.inode_cache.waits());
         Ok(())
     }
 
-    /// Takes a lease, or changes the one that this open has of the kind. `notify` is told when somebody
-    /// is about to do what does not go with it, and what can be kept; who is told has 45 s to give the
-    /// rest back, after which it is taken. It must not wait, and it may be called from any thread.
+    /// Takes a lease, or changes the one that this open has of the kind. `notify` is called before
+    /// a conflicting operation, with the mode that may be kept. The holder has 45 s to return the
+    /// rest, after which it is revoked. `notify` must not wait, and may be called from any thread.
     ///
     /// # Errors
     ///
-    /// EACCES on a file of another owner without [`Capabilities::LEASE`]; EAGAIN if the file is open, or
-    /// leased, in a way that does not go with it; EDEADLK within the closure of [`lend_at`](Self::lend_at), which
-    /// holds the locks that this waits for; EOPNOTSUPP on a volume that is open for reading.
+    /// - EACCES on a file of another owner without [`Capabilities::LEASE`].
+    /// - EAGAIN if the file is open, or leased, in a conflicting way.
+    /// - EDEADLK within the closure of [`lend_at`](Self::lend_at), which holds the locks that this
+    ///   waits for.
+    /// - EOPNOTSUPP on a volume that is open for reading.
     #[doc(alias = "F_SETLEASE")]
     pub fn set_lease(&self, kind: LeaseKind, mode: LeaseMode, notify: Notify) -> Result<()> {
-        let (parts, description) = self.lockable()?;
-        if place::is_lending() {
+        let (mount, description) = self.lockable()?;
+        if extent_loan::is_lending() {
             return Err(PosixError::Deadlock.into());
         }
-        let entry = description.user().entry();
-        // Who changes contents has looked for layouts under their lock.
-        let contents = parts.contents(entry);
+        let entry = description.inode_ref().inode();
+        // A change of contents checks for layout leases under this lock.
+        let contents = mount.contents(entry);
         let _contents = (kind == LeaseKind::Layout).then(|| contents.unchanging());
-        // Who changes names or attributes has looked for delegations under the latch.
-        let _latch = entry.live().log_item().latch().shared();
+        // A change of names or attributes checks for delegations under this latch.
+        let _latch = entry.live().record().latch().shared();
         let may = description
-            .user()
-            .share()
-            .who()
-            .somebody()
+            .inode_ref()
+            .handle()
+            .volume_ref()
+            .caller()
+            .credentials()
             .is_none_or(|me| me.uid() == entry.core().uid || me.has(Capabilities::LEASE));
         if !may {
             return Err(PosixError::AccessDenied.into());
@@ -165,7 +173,8 @@ impl File {
         entry.locks().set_lease(request).map_err(lock_error)
     }
 
-    /// What this open has of a kind of lease; while it is being broken, what will be left.
+    /// Returns this open's lease of a kind. While it is being broken, this is the mode that will be
+    /// left.
     ///
     /// # Errors
     ///
@@ -173,40 +182,40 @@ impl File {
     #[doc(alias = "F_GETLEASE")]
     pub fn lease(&self, kind: LeaseKind) -> Result<Option<LeaseMode>> {
         let (_, description) = self.lockable()?;
-        Ok(description.user().entry().locks().lease(description.id(), kind))
+        Ok(description.inode_ref().inode().locks().lease(description.id(), kind))
     }
 
-    /// Gives a lease back.
+    /// Returns a lease.
     ///
     /// # Errors
     ///
     /// As [`unlock`](Self::unlock).
     pub fn release_lease(&self, kind: LeaseKind) -> Result<()> {
         let (_, description) = self.lockable()?;
-        description.user().entry().locks().release_lease(description.id(), Some(kind));
+        description.inode_ref().inode().locks().release_lease(description.id(), Some(kind));
         Ok(())
     }
 
-    /// How often the file is open, this open included.
+    /// Returns how often the file is open, this open included.
     ///
     /// # Errors
     ///
     /// As [`unlock`](Self::unlock).
     pub fn opens(&self) -> Result<Opens> {
         let (_, description) = self.lockable()?;
-        Ok(description.user().entry().locks().opens())
+        Ok(description.inode_ref().inode().locks().opens())
     }
 
-    fn lockable(&self) -> Result<(&Parts, &Arc<Description>)> {
+    fn lockable(&self) -> Result<(&Mount, &Arc<Description>)> {
         let description = self.description.as_ref().ok_or(PosixError::NotSupported)?;
-        Ok((description.user().parts()?, description))
+        Ok((description.inode_ref().mount(), description))
     }
 }
 
-/// Gives up the use that keeps an inode in memory for locks.
-fn give_up_mark(parts: &Parts, entry: &Arc<Entry>) {
+/// Releases the reference that keeps an inode cached for locks.
+fn give_up_mark(mount: &Mount, entry: &Arc<CachedInode>) {
     entry.unmark();
-    parts.release(Arc::clone(entry));
+    mount.release(Arc::clone(entry));
 }
 
 impl Description {

@@ -1,24 +1,24 @@
-//! Opening a regular file: in which mode, who may, and whose leases are in the way.
+//! Opening a regular file: mode, permissions and conflicting leases.
 
 use std::sync::Arc;
 
 use xfs_buffer::PosixError;
 use xfs_locks::{OpenMode, Wait};
 use xfs_sync::AtomicBool;
+use xfs_vfs::Access;
 
 use super::File;
 use super::description::Description;
 use crate::Result;
 use crate::node::Node;
-use crate::permission::Access;
-use crate::share::User;
+use crate::volume_ref::InodeRef;
 
 impl Node {
-    /// This regular file, open in this mode by `open`, if who asks may use it so.
+    /// Opens this regular file in a mode by `open`, if the caller has the access.
     fn into_file(
         self,
         wanted: Access,
-        open: impl FnOnce(User) -> Result<Arc<Description>>,
+        open: impl FnOnce(InodeRef) -> Result<Arc<Description>>,
     ) -> Result<File> {
         match self.file_type() {
             crate::FileType::Regular => {}
@@ -26,51 +26,56 @@ impl Node {
             _ => return Err(PosixError::InvalidArgument.into()),
         }
         self.check(wanted)?;
-        let description = self.user().cloned().map(open).transpose()?;
+        let description = self.inode_ref().cloned().map(open).transpose()?;
         let (has_written, reads) = (AtomicBool::new(false), true);
         Ok(File { node: self, position: 0, is_direct: false, reads, has_written, description })
     }
 
-    /// As [`open_read_only`](Self::open_read_only), for who needs the node no more.
+    /// As [`open_read_only`](Self::open_read_only), for a caller that does not need the node any
+    /// more.
     pub(crate) fn into_read_only(self) -> Result<File> {
-        self.into_file(Access::READ, |user| Description::open(user, OpenMode::Read))
+        self.into_file(Access::READ, |inode_ref| Description::open(inode_ref, OpenMode::Read))
     }
 
-    /// Opens a regular file, for reading and writing where its volume is open for writing. Leases that
-    /// do not go with that are broken, and waited for.
+    /// Opens a regular file, for reading, and for writing if its volume is open for writing.
+    /// Conflicting leases are broken, and waited for.
     ///
     /// # Errors
     ///
-    /// EISDIR for a directory, EINVAL for anything else that has no contents, EACCES; EPERM for an immutable file where
-    /// its volume is open for writing: [`open_read_only`](Self::open_read_only) opens it.
+    /// EISDIR for a directory, EINVAL for anything else without contents, EACCES; EPERM for an
+    /// immutable file if its volume is open for writing: [`open_read_only`](Self::open_read_only)
+    /// opens it.
     pub fn open(&self) -> Result<File> {
-        self.clone().into_file(self.all_access(), |user| Description::open(user, OpenMode::Write))
+        self.clone()
+            .into_file(self.all_access(), |inode_ref| Description::open(inode_ref, OpenMode::Write))
     }
 
-    /// Opens a regular file for writing only. What would read it fails with EBADF.
+    /// Opens a regular file for writing only. Reading fails with EBADF.
     ///
     /// # Errors
     ///
     /// As [`open`](Self::open).
     #[doc(alias = "O_WRONLY")]
     pub fn open_write_only(&self) -> Result<File> {
-        let open = |user| Description::open(user, OpenMode::Write);
+        let open = |inode_ref| Description::open(inode_ref, OpenMode::Write);
         let mut file = self.clone().into_file(Access::WRITE, open)?;
         file.reads = false;
         Ok(file)
     }
 
-    /// As [`open`](Self::open), for who has just made the file: its mode is for those who come later.
+    /// As [`open`](Self::open), for the caller that has just made the file: its mode applies to
+    /// later opens.
     pub(crate) fn open_new(&self) -> Result<File> {
-        self.clone().into_file(Access::empty(), |user| Description::open(user, OpenMode::Write))
+        self.clone()
+            .into_file(Access::empty(), |inode_ref| Description::open(inode_ref, OpenMode::Write))
     }
 
-    /// What there is to do with the contents: on a volume that is open for reading, that.
+    /// Returns all access that is possible: on a volume that is open for reading, only reading.
     fn all_access(&self) -> Access {
-        if self.user().is_some() { Access::READ | Access::WRITE } else { Access::READ }
+        if self.inode_ref().is_some() { Access::READ | Access::WRITE } else { Access::READ }
     }
 
-    /// Opens a regular file for reading. What would write to it fails with EBADF.
+    /// Opens a regular file for reading. Writing fails with EBADF.
     ///
     /// # Errors
     ///
@@ -80,8 +85,8 @@ impl Node {
         self.clone().into_read_only()
     }
 
-    /// Opens a regular file in a mode; `wait` says what to do where a lease is in the way, which is then
-    /// being broken.
+    /// Opens a regular file in a mode. `wait` says what to do about a conflicting lease, which is
+    /// then being broken.
     ///
     /// # Errors
     ///
@@ -93,6 +98,6 @@ impl Node {
             OpenMode::Read => Access::READ,
             OpenMode::Write => self.all_access(),
         };
-        self.clone().into_file(wanted, |user| Description::try_open(user, mode, wait))
+        self.clone().into_file(wanted, |inode_ref| Description::try_open(inode_ref, mode, wait))
     }
 }

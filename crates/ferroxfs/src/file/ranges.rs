@@ -7,23 +7,23 @@ use xfs_buffer::PosixError;
 use xfs_format::IncompatFeatures;
 use xfs_format::inode::ForkKind;
 use xfs_format::reservation::TransactionKind;
-use xfs_inode::{ExchangedRange, KeepSize, LiveInode, SharedRange};
+use xfs_inode::{ExchangedRange, KeepSize, Live, SharedRange};
 use xfs_sync::RwLockWriteGuard;
+use xfs_vfs::{
+    CachedInode, Mount, OpenContents, State, WatchEvents, WriteGuard, check_mutable,
+    check_not_immutable,
+};
 
 use super::File;
-use super::contents::{OpenContents, State};
 use crate::Result;
-use crate::table::Entry;
-use crate::watch::WatchEvents;
-use crate::writing::{Parts, Writer, check_mutable, check_not_immutable};
 
-/// Bytes that two ranges are compared by at a time.
+/// Bytes of two ranges that are compared at a time.
 const COMPARE_BYTES: usize = 256 << 10;
 
-/// Whether an allocation past the end makes the file longer.
+/// Whether an allocation past the end extends the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AllocateMode {
-    /// The file ends at the end of the range, if it ended before.
+    /// The file ends at the end of the range, if it ended before it.
     #[default]
     Extend,
     /// The length stays.
@@ -31,10 +31,10 @@ pub enum AllocateMode {
     KeepSize,
 }
 
-/// What becomes of a range of a file.
+/// The change of a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeMode {
-    /// Space is set aside for it; what is there stays.
+    /// Space is allocated for it, and its contents stay.
     #[doc(alias = "fallocate")]
     Allocate(AllocateMode),
     /// It reads as zeros, and its space is freed.
@@ -43,14 +43,14 @@ pub enum RangeMode {
     /// It reads as zeros, and has space.
     #[doc(alias = "FALLOC_FL_ZERO_RANGE")]
     Zero(AllocateMode),
-    /// It goes, and what is behind it moves up. In whole blocks, and before the end.
+    /// It is removed, and later bytes move up. In whole blocks, and before the end.
     #[doc(alias = "FALLOC_FL_COLLAPSE_RANGE")]
     Collapse,
-    /// A hole of this length comes there, and what is behind moves down. In whole blocks, and before
+    /// A hole of this length is inserted, and later bytes move down. In whole blocks, and before
     /// the end.
     #[doc(alias = "FALLOC_FL_INSERT_RANGE")]
     Insert,
-    /// It has space, and no other file shares its blocks any more.
+    /// It has space, and shares its blocks with no other file any more.
     #[doc(alias = "FALLOC_FL_UNSHARE_RANGE")]
     Unshare(AllocateMode),
 }
@@ -58,107 +58,113 @@ pub enum RangeMode {
 impl File {
     /// Changes a range of the file.
     ///
-    /// It is durable with the next [`sync_all`](Self::sync_all) of the file, or whatever else makes the log
-    /// durable. A long range is changed in steps, one extent or a few at a time, and a crash before that leaves
-    /// the first of them done: a part of the range has space, reads as zeros or is shared no more; of a
-    /// file that is moved, the extents on one side of some place are where they were to go and those on the other side
-    /// where they were. Zeros that do not fill a block are written in place, and may be there without the rest. So
-    /// are steps that were done when an error is returned.
+    /// It is durable with the next [`sync_all`](Self::sync_all) of the file, or any other force of
+    /// the log. A long range is changed in steps of one extent or a few. A crash before the sync
+    /// leaves the first steps done: a part of the range has space, reads as zeros or is not shared
+    /// any more. When extents move, those on one side of some offset have moved and those on the
+    /// other side have not. Zeros that do not fill a block are written in place, and may be there
+    /// without the rest. Steps that were done before an error also stay.
     ///
     /// # Errors
     ///
     /// - EBADF for a file that is not open for writing.
     /// - EINVAL for an empty range, and for one that the mode forbids.
-    /// - EPERM for an immutable file, and for an append-only one unless space is set aside.
-    /// - EFBIG past what a file can have, in bytes or in extents.
+    /// - EPERM for an immutable file, and for an append-only one unless space is allocated.
+    /// - EFBIG past the largest file, in bytes or in extents.
     /// - ENOSPC; with [`RangeMode::Allocate`] nothing has changed then.
-    /// - What the write of what [waits in memory](Self#what-waits-in-memory) meets, and those of
-    ///   [every change](crate#errors).
+    /// - Those of writing [buffered bytes](Self#buffered-bytes), and of [every
+    ///   change](crate#errors).
     pub fn change_range(&self, range: Range<u64>, mode: RangeMode) -> Result<()> {
         if range.is_empty() {
             return Err(PosixError::InvalidArgument.into());
         }
-        let (parts, entry) = self.changing()?;
-        let _contents = parts.contents(entry).settle_to_change()?;
-        // Setting space aside overwrites nothing, so an append-only file allows it.
+        let (guard, entry) = self.changing()?;
+        let mount = guard.mount();
+        let _contents = mount.contents(entry).settle_to_change()?;
+        // Allocating space overwrites nothing, so an append-only file allows it.
         match mode {
             RangeMode::Allocate(_) => check_not_immutable(&entry.core())?,
             _ => check_mutable(&entry.core())?,
         }
-        self.shed_privileges(&parts)?;
-        let (live, journal, now) = (entry.live(), &parts.journal, parts.clock.now());
+        self.shed_privileges(mount)?;
+        let (live, journal, now) = (entry.live(), &mount.journal, mount.clock.now());
         let size = |mode| match mode {
             AllocateMode::Extend => KeepSize::No,
             AllocateMode::KeepSize => KeepSize::Yes,
         };
         let range = || range.clone();
-        let allocate = |mode| parts.with_room(|| live.allocate(journal, range(), size(mode), now));
+        let allocate = |mode| mount.with_room(|| live.allocate(journal, range(), size(mode), now));
         let changed = match mode {
             RangeMode::Allocate(mode) => allocate(mode),
-            RangeMode::Punch => parts.with_room(|| live.punch(journal, range(), now)),
+            RangeMode::Punch => mount.with_room(|| live.punch(journal, range(), now)),
             RangeMode::Zero(mode) => {
-                parts.with_room(|| live.zero(journal, range(), size(mode), now))
+                mount.with_room(|| live.zero(journal, range(), size(mode), now))
             }
             RangeMode::Collapse => {
-                make_room_to_move(&parts)?;
+                make_room_to_move(mount)?;
                 live.collapse(journal, range(), now)
             }
             RangeMode::Insert => {
-                make_room_to_move(&parts)?;
+                make_room_to_move(mount)?;
                 live.insert(journal, range(), now)
             }
             RangeMode::Unshare(mode) => {
                 let shared = range().start..range().end.min(entry.core().size);
                 if !shared.is_empty() {
-                    parts.with_room(|| live.unshare(journal, shared.clone(), now))?;
+                    mount.with_room(|| live.unshare(journal, shared.clone(), now))?;
                 }
                 allocate(mode)
             }
         };
-        changed.inspect(|()| parts.notify(entry, WatchEvents::MODIFY))
+        changed.inspect(|()| mount.notify(entry, WatchEvents::MODIFY))
     }
 
     /// Makes `length_bytes` of this file from `to` on share the blocks of `source` from `from` on;
-    /// 0 means up to the end of `source`. A later write to either copies what it changes.
+    /// 0 means up to the end of `source`. A later write to either file copies the blocks that it
+    /// changes.
     ///
-    /// It is durable with the next [`sync_all`](Self::sync_all) of this file. A crash before that, and an error on the
-    /// way, leave the first extents shared and the rest as it was; the length changes last.
+    /// It is durable with the next [`sync_all`](Self::sync_all) of this file. A crash before that,
+    /// and an error on the way, leave the first extents shared and the rest as it was; the length
+    /// changes last.
     ///
     /// # Errors
     ///
     /// - EBADF unless this file is open for writing and `source` for reading.
     /// - EOPNOTSUPP on a volume without reference counts; EXDEV for files of two volumes.
-    /// - EINVAL for ranges that are not whole blocks (but for the end of both files), that overlap, or that lie
-    ///   behind the end of `source`.
+    /// - EINVAL for ranges that are not whole blocks (except at the end of both files), that
+    ///   overlap, or that are past the end of `source`.
     /// - EPERM if this file is immutable or append-only.
-    /// - EFBIG past what a file can have, in bytes or in extents.
-    /// - ENOSPC; what the write of what [waits in memory](Self#what-waits-in-memory) of either meets; those of
+    /// - EFBIG past the largest file, in bytes or in extents.
+    /// - ENOSPC; those of writing [buffered bytes](Self#buffered-bytes) of either file, and of
     ///   [every change](crate#errors).
     #[doc(alias = "FICLONERANGE")]
     pub fn clone_range(&self, to: u64, source: &Self, from: u64, length_bytes: u64) -> Result<()> {
-        let (parts, here, there) = self.with(source)?;
-        let _contents = settle_both(&parts, here, there)?;
+        let (guard, here, there) = self.with(source)?;
+        let mount = guard.mount();
+        let _contents = settle_both(mount, here, there)?;
         check_mutable(&here.core())?;
         let length_bytes = match length_bytes {
             0 => there.core().size.saturating_sub(from),
             length_bytes => length_bytes,
         };
         let range = SharedRange { from, to, length_bytes };
-        self.shed_privileges_for(&parts, || {
-            LiveInode::check_share(&parts.journal, there.live(), here.live(), range)
+        self.shed_privileges_for(mount, || {
+            Live::check_share(&mount.journal, there.live(), here.live(), range)
         })?;
-        let (journal, now) = (&parts.journal, parts.clock.now());
-        parts.with_room(|| LiveInode::reflink(journal, there.live(), here.live(), range, now))?;
-        parts.notify(here, WatchEvents::MODIFY);
+        let (journal, now) = (&mount.journal, mount.clock.now());
+        mount.with_room(|| Live::reflink(journal, there.live(), here.live(), range, now))?;
+        mount.notify(here, WatchEvents::MODIFY);
         Ok(())
     }
 
-    /// The same if both ranges hold the same bytes. Returns whether they did. A length of 0 is an empty range. Neither
-    /// bytes nor times change, so a crash leaves nothing that could be seen: some extents are shared.
+    /// As [`clone_range`](Self::clone_range), if both ranges hold the same bytes. Returns whether
+    /// they did. A length of 0 is an empty range. Neither bytes nor times change, so the effect of
+    /// a crash is invisible: some extents are shared.
     ///
     /// # Errors
     ///
-    /// As [`clone_range`](Self::clone_range); EINVAL also for a range that goes past the end of this file.
+    /// As [`clone_range`](Self::clone_range); EINVAL also for a range that passes the end of this
+    /// file.
     #[doc(alias = "FIDEDUPERANGE")]
     pub fn deduplicate(
         &self,
@@ -167,35 +173,37 @@ impl File {
         from: u64,
         length_bytes: u64,
     ) -> Result<bool> {
-        let (parts, here, there) = self.with(source)?;
-        let _contents = settle_both(&parts, here, there)?;
+        let (guard, here, there) = self.with(source)?;
+        let mount = guard.mount();
+        let _contents = settle_both(mount, here, there)?;
         check_mutable(&here.core())?;
         let range = SharedRange { from, to, length_bytes };
-        LiveInode::check_share(&parts.journal, there.live(), here.live(), range)?;
-        // Unlike a clone it changes nothing, so both ranges must be there.
+        Live::check_share(&mount.journal, there.live(), here.live(), range)?;
+        // Unlike a clone it changes nothing, so both ranges must exist.
         if to.checked_add(length_bytes).is_none_or(|end| end > here.core().size) {
             return Err(PosixError::InvalidArgument.into());
         }
-        if !self.is_same(&parts, (here, to), (there, from), length_bytes)? {
+        if !self.is_same(mount, (here, to), (there, from), length_bytes)? {
             return Ok(false);
         }
-        let journal = &parts.journal;
-        parts.with_room(|| LiveInode::share_equal(journal, there.live(), here.live(), range))?;
+        let journal = &mount.journal;
+        mount.with_room(|| Live::share_equal(journal, there.live(), here.live(), range))?;
         Ok(true)
     }
 
-    /// Exchanges contents of two files, all or nothing also in a crash; a length of 0 means all from both places
-    /// on, lengths included. Durable on return, with everything that was done to the volume before.
+    /// Exchanges contents of two files, all or nothing also in a crash. A length of 0 means
+    /// everything from both offsets on, lengths included. It is durable on return, with all earlier
+    /// changes of the volume.
     ///
     /// # Errors
     ///
     /// - EBADF unless both are open for reading and writing.
     /// - EOPNOTSUPP on a volume without the feature; EXDEV for files of two volumes.
-    /// - EINVAL for ranges that are not whole blocks (but for the end of both files), that go past an end, or that
-    ///   overlap; in one file also for a length of 0.
+    /// - EINVAL for ranges that are not whole blocks (except at the end of both files), that pass
+    ///   an end, or that overlap; in one file also for a length of 0.
     /// - EPERM if either is immutable or append-only.
-    /// - EFBIG past what a file can have.
-    /// - ENOSPC; what the write of what [waits in memory](Self#what-waits-in-memory) of either meets; those of
+    /// - EFBIG past the largest file.
+    /// - ENOSPC; those of writing [buffered bytes](Self#buffered-bytes) of either file, and of
     ///   [every change](crate#errors).
     #[doc(alias = "XFS_IOC_EXCHANGE_RANGE")]
     pub fn exchange_range(
@@ -208,41 +216,45 @@ impl File {
         self.check_readable()?;
         // Before `with`, for the reason that `changing` gives.
         other.check_writable()?;
-        let (parts, here, there) = self.with(other)?;
-        let _contents = settle_both(&parts, here, there)?;
+        let (guard, here, there) = self.with(other)?;
+        let mount = guard.mount();
+        let _contents = settle_both(mount, here, there)?;
         check_mutable(&here.core())?;
         check_mutable(&there.core())?;
-        self.shed_privileges_for(&parts, || check_exchangeable(&parts))?;
-        other.shed_privileges_for(&parts, || check_exchangeable(&parts))?;
+        self.shed_privileges_for(mount, || check_exchangeable(mount))?;
+        other.shed_privileges_for(mount, || check_exchangeable(mount))?;
         let length_bytes = (length_bytes > 0).then_some(length_bytes);
         let range = ExchangedRange { starts: [here_at, there_at], length_bytes };
         let files = [here.live(), there.live()];
-        let now = parts.clock.now();
-        parts.with_room(|| LiveInode::exchange(&parts.journal, files, range, now))?;
-        parts.notify(here, WatchEvents::MODIFY);
-        parts.notify(there, WatchEvents::MODIFY);
+        let now = mount.clock.now();
+        mount.with_room(|| Live::exchange(&mount.journal, files, range, now))?;
+        mount.notify(here, WatchEvents::MODIFY);
+        mount.notify(there, WatchEvents::MODIFY);
         Ok(())
     }
 
-    /// This file and another of the same volume.
-    fn with<'a>(&'a self, other: &'a Self) -> Result<(Writer<'a>, &'a Arc<Entry>, &'a Arc<Entry>)> {
-        let (parts, here) = self.changing()?;
+    /// Returns the cached inodes of this file and another of the same volume.
+    fn with<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> Result<(WriteGuard<'a>, &'a Arc<CachedInode>, &'a Arc<CachedInode>)> {
+        let (guard, here) = self.changing()?;
         other.check_readable()?;
         let (others, there) = other.node.writable()?;
-        if !std::ptr::eq(std::ptr::from_ref::<Parts>(&parts), others) {
+        if !std::ptr::eq(guard.mount(), others) {
             return Err(PosixError::CrossDevice.into());
         }
-        Ok((parts, here, there))
+        Ok((guard, here, there))
     }
 
     fn is_same(
         &self,
-        parts: &Parts,
-        (left, left_at): (&Entry, u64),
-        (right, right_at): (&Entry, u64),
+        mount: &Mount,
+        (left, left_at): (&CachedInode, u64),
+        (right, right_at): (&CachedInode, u64),
         length_bytes: u64,
     ) -> Result<bool> {
-        let cache = parts.journal.cache();
+        let cache = mount.journal.cache();
         let (mut mine, mut other) = (Vec::new(), Vec::new());
         let mut done = 0;
         while done < length_bytes {
@@ -263,33 +275,33 @@ impl File {
     }
 }
 
-/// Whether files of this volume can exchange contents.
-fn check_exchangeable(parts: &Parts) -> Result<()> {
-    match parts.geometry().has_incompat(IncompatFeatures::EXCHRANGE) {
+/// Checks that files of this volume can exchange contents.
+fn check_exchangeable(mount: &Mount) -> Result<()> {
+    match mount.geometry().has_incompat(IncompatFeatures::EXCHRANGE) {
         true => Ok(()),
         false => Err(PosixError::NotSupported.into()),
     }
 }
 
-/// Sees that the steps of a move have room. It cannot be done again as a whole: each step reserves the
-/// same, and gives back what it has not used.
-fn make_room_to_move(parts: &Parts) -> Result<()> {
-    let blocks = LiveInode::grow_blocks(parts.geometry(), ForkKind::Data, 2);
-    parts.begin(TransactionKind::Write, blocks)?.cancel();
+/// Checks that the steps of a move have room. A move cannot be repeated as a whole: each step
+/// reserves the same, and gives back what it has not used.
+fn make_room_to_move(mount: &Mount) -> Result<()> {
+    let blocks = Live::grow_blocks(mount.geometry(), ForkKind::Data, 2);
+    mount.begin(TransactionKind::Write, blocks)?.cancel();
     Ok(())
 }
 
-/// Locks the contents of two files, the lower number first; of one file, once. What was written is on
-/// the device then, and where they lie is given to nobody: also of a file of which only blocks are shared.
+/// Locks the contents of two files, the lower number first, or of one file once. Buffered bytes are
+/// on the device then, and no layout lease exists, also on a file of which only blocks are shared.
 fn settle_both<'a>(
-    parts: &'a Parts,
-    left: &'a Arc<Entry>,
-    right: &'a Arc<Entry>,
+    mount: &'a Mount,
+    left: &'a Arc<CachedInode>,
+    right: &'a Arc<CachedInode>,
 ) -> Result<(RwLockWriteGuard<'a, State>, Option<RwLockWriteGuard<'a, State>>)> {
     let (first, second) =
         if left.number() <= right.number() { (left, right) } else { (right, left) };
     let is_same = first.number() == second.number();
-    let both = [parts.contents(first), parts.contents(second)];
+    let both = [mount.contents(first), mount.contents(second)];
     let [first, second] = &both;
     loop {
         let first_guard = first.settle()?;

@@ -1,4 +1,4 @@
-//! Why a volume does not open, and what to do about it.
+//! Errors of opening a volume, and what a user can do about them.
 
 use std::borrow::Cow;
 use std::io;
@@ -24,25 +24,25 @@ pub enum OpenError {
     /// The volume could not be read, is corrupt, or is refused by name.
     #[error(transparent)]
     Volume(#[from] Error),
-    /// The log holds changes that are not in place yet, and some that are not replayed here.
+    /// The log holds changes that are not in place yet, and some that this crate does not replay.
     #[error("the log is dirty: {0}")]
     DirtyLog(Refusal),
     /// The log is dirty, and replaying it failed.
     #[error("the log cannot be replayed: {0}")]
     Recovery(#[source] Error),
-    /// The log cannot be read, so whether it is clean is not known.
+    /// The log cannot be read, so that it is unknown whether it is clean.
     #[error("the state of the log is not known: {0}")]
     Log(#[source] Error),
     /// The log is external and its device was not named.
     #[error("the log is on a device of its own, which was not named")]
     LogDeviceMissing,
-    /// The system does not give the threads that a volume needs which is written to.
+    /// The system cannot start the threads of a volume that is open for writing.
     #[error("its threads cannot be started: {0}")]
     Threads(#[source] io::Error),
 }
 
 impl OpenError {
-    /// What the user can do about it, where there is something.
+    /// Returns what the user can do about it, if there is something.
     #[must_use]
     pub fn hint(&self) -> Option<Cow<'static, str>> {
         match self {
@@ -75,12 +75,12 @@ impl OpenError {
     }
 }
 
-/// Whether a superblock is none at all.
+/// Returns whether the first sector is no superblock at all.
 fn is_first_sector(corruption: &Corruption) -> bool {
     corruption.structure() == Structure::Superblock
         && matches!(corruption.check(), Check::Magic { .. })
 }
 
-/// What keeps a system from giving threads.
+/// Limits that keep a system from starting threads.
 const NO_THREADS: &str = "a limit on processes or on memory is reached: see ulimit -u and ulimit -v, and \
                           TasksMax of systemd";

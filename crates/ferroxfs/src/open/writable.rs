@@ -1,4 +1,4 @@
-//! Opening a volume for writing: recovery, the journal, and what a crash has left open.
+//! Opening a volume for writing: recovery, the journal, and work that a crash left open.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use xfs_format::log_item::AttrOperation;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::superblock::{Access, Superblock};
 use xfs_format::{AgNumber, Geometry};
+use xfs_icache::JournalStore;
 use xfs_inode::Live;
 use xfs_log::{
     FreedInodes, Intent, IntentRecovery, Log, LogConfig, RecoveryError, Replayed, Summary,
     finish_intents,
 };
-use xfs_trans::{AttrPayload, Captured, Deferred, IntentPayload, Journal, OpenIntent};
+use xfs_trans::{AttrPromise, Captured, Deferred, Journal, OpenIntent, Promise};
+use xfs_vfs::{Clock, InodeCache, MountThreads};
 
 use super::{Devices, OpenError, check_age, read_superblock};
-use crate::share::Core;
-use crate::table::Table;
 use crate::volume::Volume;
-use crate::writing::{Clock, Writing};
+use crate::volume_ref::VolumeInner;
 
 impl Devices {
     /// Opens the volume for writing. The devices must have been opened
     /// [`writable`](super::OpenOptions::writable). A dirty log is replayed onto the disk first, and
-    /// what the crash has left open is finished.
+    /// work that the crash left open is finished.
     ///
     /// # Errors
     ///
@@ -34,21 +34,27 @@ impl Devices {
         let (superblock, journal, _) = self.open_journal(Access::Write)?;
         let cache = Arc::clone(journal.cache());
         let options = &self.options;
-        if let Some(upkeep) = options.terms.chosen_upkeep() {
+        if let Some(upkeep) = options.options.chosen_upkeep() {
             journal.start_upkeep(upkeep).map_err(OpenError::Threads)?;
         }
         if options.discards {
             xfs_alloc::discard_what_is_freed(&journal);
         }
         let index = options.inode_index;
-        let table = Table::new(Arc::clone(&journal), options.cached_inodes, index);
-        let writing = Writing::start(journal, table, options.terms).map_err(OpenError::Threads)?;
-        Ok(Volume::new(Core::new(superblock, cache, None, None).with_writing(writing), Vec::new()))
+        let store = JournalStore::new(Arc::clone(&journal));
+        let table = InodeCache::new(store, options.cached_inodes, index);
+        let threads =
+            MountThreads::start(journal, table, options.options).map_err(OpenError::Threads)?;
+        Ok(Volume::new(
+            VolumeInner::new(superblock, cache, None, None).with_threads(threads),
+            Vec::new(),
+        ))
     }
 
-    /// Replays a dirty log onto the disk, finishes what the crash has left open, and marks the log
-    /// clean. The devices must have been opened [`writable`](super::OpenOptions::writable). Durable on return; a crash
-    /// on the way leaves a log to be recovered again. Returns what was done, or `None` for a clean log.
+    /// Replays a dirty log onto the disk, finishes work that the crash left open, and marks the log
+    /// clean. The devices must have been opened [`writable`](super::OpenOptions::writable). It is
+    /// durable on return; a crash on the way leaves a log that can be recovered again. Returns what
+    /// was done, or `None` for a clean log.
     ///
     /// # Errors
     ///
@@ -97,7 +103,7 @@ impl Devices {
         replayed.write_in_place(&log).map_err(OpenError::Recovery)?;
         let (superblock, state) = (replayed.superblock().clone(), *replayed.log_state());
         let cache = self.cache(self.data.clone(), &superblock);
-        let (cache, config) = match self.options.terms.clock {
+        let (cache, config) = match self.options.options.clock {
             Clock::Fixed(_) => (cache.keep_seals(), LogConfig::by_count(log.geometry())),
             Clock::Host => {
                 let usual = LogConfig::new(log.geometry());
@@ -114,16 +120,16 @@ impl Devices {
     }
 }
 
-/// Finishes what a crash has left open.
+/// Finishes work that a crash left open.
 pub(super) fn finish(journal: &Arc<Journal>, replayed: &Replayed) -> BufferResult<Summary> {
     let open = journal.adopt(replayed)?.into();
     finish_intents(replayed, &mut Finisher { journal, open, captured: Vec::new() })
 }
 
-/// Keeps the promises of a log.
+/// Finishes the open intents of a log.
 struct Finisher<'a> {
     journal: &'a Arc<Journal>,
-    /// Intents that have not been taken up, in the order of the log.
+    /// Intents that were not finished yet, in the order of the log.
     open: VecDeque<OpenIntent>,
     captured: Vec<Captured>,
 }
@@ -133,7 +139,7 @@ impl IntentRecovery for Finisher<'_> {
         let Some(open) = self.open.pop_front() else { return Ok(()) };
         assert_eq!(open.id(), intent.id(), "intents are finished in the order of the log");
         let works = works(self.journal, &open)?;
-        let budget = budget(self.journal, open.payloads());
+        let budget = budget(self.journal, open.promises());
         self.captured.push(self.journal.resume(&open, works, budget)?);
         Ok(())
     }
@@ -161,8 +167,8 @@ impl IntentRecovery for Finisher<'_> {
 }
 
 impl Finisher<'_> {
-    /// Frees what is on a list. An inode that cannot be read ends the list for good, as in the kernel:
-    /// to take out those behind it, it would have to be written.
+    /// Frees the inodes of an unlinked list. An inode that cannot be read ends the list for good,
+    /// as in the kernel: it would have to be written to take out those after it.
     #[doc(alias = "xlog_recover_iunlink_bucket")]
     fn free_list(
         &self,
@@ -195,7 +201,8 @@ impl Finisher<'_> {
         if is_broken { self.give_up(group, list.bucket) } else { Ok(()) }
     }
 
-    /// Empties a list that cannot be followed: what hangs behind is lost to everybody but xfs_repair.
+    /// Empties a list that cannot be followed. Its remaining inodes are lost to everything but
+    /// xfs_repair.
     fn give_up(&self, group: AgNumber, bucket: usize) -> BufferResult<()> {
         let mut tx = self.journal.begin(TransactionKind::ClearUnlinked, 0)?;
         if let Err(error) = xfs_alloc::clear_unlinked_list(&mut tx, group, bucket) {
@@ -206,15 +213,15 @@ impl Finisher<'_> {
     }
 }
 
-/// What keeps the promises of one intent.
+/// Returns the work that finishes one intent.
 fn works(journal: &Arc<Journal>, open: &OpenIntent) -> BufferResult<Vec<Box<dyn Deferred>>> {
     let mut works: Vec<Box<dyn Deferred>> = Vec::new();
-    for promise in open.payloads() {
+    for promise in open.promises() {
         match promise {
-            IntentPayload::Map(_) | IntentPayload::Exchange(_) => {
+            Promise::Map(_) | Promise::Exchange(_) => {
                 works.extend(xfs_inode::resume(journal, promise)?);
             }
-            IntentPayload::Attr(attribute) => {
+            Promise::Attr(attribute) => {
                 let live = Arc::new(Live::load(journal, attribute.inode)?);
                 works.extend(xfs_dir::resume_attribute(&live, attribute));
             }
@@ -224,14 +231,14 @@ fn works(journal: &Arc<Journal>, open: &OpenIntent) -> BufferResult<Vec<Box<dyn 
     Ok(works)
 }
 
-/// What the transactions that keep these promises reserve.
-fn budget(journal: &Journal, promises: &[IntentPayload]) -> (TransactionKind, u64) {
+/// Returns the reservation of the transactions that finish these intents.
+fn budget(journal: &Journal, promises: &[Promise]) -> (TransactionKind, u64) {
     let geometry = journal.geometry();
     match promises.first() {
-        Some(IntentPayload::Attr(attribute)) => {
+        Some(Promise::Attr(attribute)) => {
             (TransactionKind::SetAttr, attribute_blocks(geometry, attribute))
         }
-        Some(IntentPayload::Map(_) | IntentPayload::Exchange(_)) => {
+        Some(Promise::Map(_) | Promise::Exchange(_)) => {
             let blocks = Live::grow_blocks(geometry, xfs_format::inode::ForkKind::Data, 1);
             (TransactionKind::Truncate, blocks)
         }
@@ -239,9 +246,9 @@ fn budget(journal: &Journal, promises: &[IntentPayload]) -> (TransactionKind, u6
     }
 }
 
-/// Blocks to reserve for an attribute. What takes one away asks for few: a crash may have left many
-/// of these open on a volume that is full.
-fn attribute_blocks(geometry: &Geometry, attribute: &AttrPayload) -> u64 {
+/// Returns the blocks to reserve for an attribute. A removal reserves few, because a crash may have
+/// left many removals open on a full volume.
+fn attribute_blocks(geometry: &Geometry, attribute: &AttrPromise) -> u64 {
     match attribute.operation {
         AttrOperation::Remove | AttrOperation::ParentRemove => {
             xfs_dir::attribute_removal_blocks(geometry)

@@ -85,16 +85,16 @@ fn every_inode_is_walked_over_and_goes_with_its_last_use() {
         numbers.push(folder.number().0);
     }
     let mut seen = Vec::new();
-    let _ = volume.iter_inodes(Which::Referenced, |node| {
+    let _ = volume.iter_inodes(WalkFilter::Referenced, |node| {
         seen.push(node.number().0);
         ControlFlow::Continue(())
     });
     assert_eq!(seen, numbers);
     assert_eq!(volume.cache_counts().live, 301);
-    let stopped = volume.iter_inodes(Which::Cached, |_| ControlFlow::Break(()));
+    let stopped = volume.iter_inodes(WalkFilter::Cached, |_| ControlFlow::Break(()));
     assert!(stopped.is_break());
     // A walk may change what it walks over.
-    let _ = volume.iter_inodes(Which::Cached, |node| {
+    let _ = volume.iter_inodes(WalkFilter::Cached, |node| {
         if node.entries().is_ok_and(|entries| entries.is_empty()) {
             node.create("file", &NewKind::Regular).unwrap();
         }

@@ -6,21 +6,20 @@ use std::sync::Arc;
 use xfs_buffer::{Error, PosixError};
 use xfs_format::InodeNumber;
 use xfs_format::inode::FileType;
+use xfs_icache::{
+    CachedInode, InodeWalk, Small, SmallContents, SmallKind, SmallNames, WalkFilter, take_down,
+};
 use xfs_sync::{AtomicU64, Mutex, MutexGuard, Ordering, RwLock, Volume};
+use xfs_vfs::{NewKind, check_name};
 
 use crate::Result;
-use crate::superblock::{
-    Filesystem, Small, SmallContents, SmallInode, SmallNames, Which, take_down,
-};
-use crate::table::Entry;
-use crate::writing::{NewKind, check_name};
 
-/// What a name takes besides its bytes, about.
+/// Memory of a name beside its bytes, about.
 const NAME_BYTES: u64 = 64;
 
-type Node = Arc<Entry<SmallInode>>;
+type Node = Arc<CachedInode<SmallKind>>;
 
-/// All names, and the inodes that they are uses of.
+/// All names, and the inodes that they reference.
 pub(super) struct Tree {
     pub(super) inodes: Small,
     root: Node,
@@ -42,8 +41,8 @@ impl Tree {
         &self.root
     }
 
-    /// What a name means, with one more user. The name is one (I1), and stays while the directory is
-    /// locked.
+    /// Takes a reference to the inode that a name means. The name is a reference (I1), and stays
+    /// while the directory is locked.
     pub(super) fn look_up(directory: &Node, name: &[u8]) -> Result<Node> {
         let names = names_of(directory)?;
         let found = names.get(name).ok_or(PosixError::NotFound)?;
@@ -51,7 +50,7 @@ impl Tree {
         Ok(Arc::clone(found))
     }
 
-    /// Makes an inode with a name, and returns it with a use for the caller.
+    /// Makes an inode with a name, and returns it with a reference for the caller.
     pub(super) fn create(&self, directory: &Node, name: &[u8], kind: &NewKind<'_>) -> Result<Node> {
         let contents = match kind {
             NewKind::Regular => SmallContents::File(RwLock::new(Vec::new())),
@@ -117,8 +116,8 @@ impl Tree {
                 _ => check_replaceable(&target)?,
             }
         }
-        // The new name takes what the old one gives back, and what it is longer. After this nothing is
-        // refused any more.
+        // The new name takes the memory of the old one, and more if it is longer. After this
+        // nothing can fail.
         let (old, new) = (room_of(from.1), room_of(to.1));
         self.inodes.room.take(new.saturating_sub(old))?;
         self.take_out(to.0, to.1)?;
@@ -130,7 +129,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes a name out, with what it takes, and its use with it.
+    /// Removes a name, its memory and its reference.
     fn take_out(&self, directory: &Node, name: &[u8]) -> Result<()> {
         let removed = names_of(directory)?.remove(name);
         if let Some(removed) = removed {
@@ -141,7 +140,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Whether a directory can get this name.
+    /// Checks that a directory can get this name.
     fn check_free(&self, directory: &Node, name: &[u8]) -> Result<()> {
         check_name(name)?;
         let names = names_of(directory)?;
@@ -155,12 +154,12 @@ impl Tree {
     }
 }
 
-/// Nobody has a handle any more. The uses that names are go first, all of them at once: an inode that went
-/// with the directory above it would take those below it along, one within the other.
+/// No handle is left. The references of all names go first, at once: an inode that went with its
+/// directory would drop those below it recursively.
 impl Drop for Tree {
     fn drop(&mut self) {
         let mut held = vec![Arc::clone(&self.root)];
-        let _ = self.inodes.iter_inodes(Which::Cached, |entry| {
+        let _ = self.inodes.iter_inodes(WalkFilter::Cached, |entry| {
             held.extend(entry.live().take_names().into_values());
             ControlFlow::Continue(())
         });
@@ -181,7 +180,7 @@ fn names_of(directory: &Node) -> Result<MutexGuard<'_, SmallNames>> {
     }
 }
 
-/// Whether an inode can lose its name: a directory that holds something cannot.
+/// Checks that an inode can lose its name: a directory must be empty.
 fn check_replaceable(node: &Node) -> Result<()> {
     match names_of(node) {
         Ok(names) if !names.is_empty() => Err(PosixError::NotEmpty.into()),
@@ -189,7 +188,7 @@ fn check_replaceable(node: &Node) -> Result<()> {
     }
 }
 
-/// Whether `directory` is `top`, or lies below it. Names do not change meanwhile.
+/// Returns whether `directory` is `top`, or below it. Names do not change meanwhile.
 fn is_below(top: &Node, directory: &Node) -> bool {
     let mut pending = vec![Arc::clone(top)];
     while let Some(node) = pending.pop() {

@@ -1,4 +1,4 @@
-//! What is counted of transactions and the log.
+//! Counters of transactions and the log.
 
 use xfs_log::{LogCounts, PushCounts, SpaceUse};
 use xfs_trans::TransactionCounts;
@@ -7,86 +7,86 @@ use xfs_trans::TransactionCounts;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Transactions {
-    /// Durable when their commit returned: of label, UUID and growth.
+    /// Durable when their commit returned: those of label, UUID and growth.
     #[doc(alias = "xs_trans_sync")]
     pub synchronous: u64,
     /// Durable later.
     #[doc(alias = "xs_trans_async")]
     pub asynchronous: u64,
-    /// That had changed nothing.
+    /// Without any change.
     #[doc(alias = "xs_trans_empty")]
     pub empty: u64,
 }
 
-/// Checkpoints: what transactions have committed is gathered in memory, and written to the log together.
+/// Checkpoints: commits are gathered in memory, and written to the log together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checkpoints {
-    /// That were written, or are being written.
+    /// Written, or being written.
     pub written: u64,
     /// Transactions that were added to them.
     pub commits: u64,
-    /// Bytes that were written of what they held: what is changed again before is written once.
+    /// Bytes written for their items. An item that changes again before is written once.
     pub bytes: u64,
-    /// Items of the one that is being gathered now.
+    /// Items of the checkpoint that is being gathered.
     pub gathered_items: u64,
     /// Bytes of these.
     pub gathered_bytes: u64,
 }
 
-/// Writing the log, and waiting for it: the line `log`.
+/// Writes and forces of the log: the line `log`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogUse {
-    /// Transactions that were committed, each step of a chain being one.
+    /// Committed transactions. Each step of a chain is one.
     pub commits: u64,
-    /// Records that were written.
+    /// Records written.
     #[doc(alias = "xs_log_writes")]
     pub writes: u64,
-    /// Bytes of these, which are whole blocks of 512 bytes.
+    /// Bytes of these, in blocks of 512 bytes.
     #[doc(alias = "xs_log_blocks")]
     pub written_bytes: u64,
-    /// How often a record waited until another one was written, because as many as there may be were in
-    /// the making.
+    /// How often a record waited for another one to be written, because the largest number of
+    /// records was being filled.
     #[doc(alias = "xs_log_noiclogs")]
     pub buffer_waits: u64,
-    /// How often somebody wanted what was committed to be durable.
+    /// Requests to make commits durable.
     #[doc(alias = "xs_log_force")]
     pub forces: u64,
-    /// Of those, that had to wait: something became durable meanwhile.
+    /// Of those: requests that waited, while something became durable.
     #[doc(alias = "xs_log_force_sleep")]
     pub forces_waited: u64,
 }
 
-/// Room in the log.
+/// Space in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogSpace {
-    /// How often a transaction waited for room.
+    /// How often a transaction waited for space.
     #[doc(alias = "xs_sleep_logspace")]
     pub waits: u64,
-    /// Bytes that are reserved now, by transactions, by what they have committed that is not written yet,
-    /// and for transactions to come.
+    /// Bytes that are reserved now: by transactions, by commits that are not written yet, and for
+    /// transactions to come.
     #[doc(alias = "write_grant_head_bytes")]
     pub reserved_bytes: u64,
-    /// Bytes that are in use now: a recovery would replay them.
+    /// Bytes in use now. A recovery would replay them.
     pub used_bytes: u64,
 }
 
-/// Writing in place what the log has: the line `push_ail`.
+/// Writing logged changes in place: the line `push_ail`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteBack {
-    /// How often the list of what is not in place was walked.
+    /// Walks over the list of items that are not in place.
     #[doc(alias = "xs_push_ail")]
     pub walks: u64,
-    /// Items of which a write was begun.
+    /// Items whose write was started.
     #[doc(alias = "xs_push_ail_success")]
     pub started: u64,
-    /// Items that could not be written before the log has them as they are.
+    /// Items that could not be written before the log has their last change.
     #[doc(alias = "xs_push_ail_pinned")]
     pub pinned: u64,
-    /// Items that somebody was changing.
+    /// Items that another thread was changing.
     #[doc(alias = "xs_push_ail_locked")]
     pub locked: u64,
     /// Items that were being written already.

@@ -1,11 +1,11 @@
 use xfs_dir::SetMode;
 use xfs_trans::testing::make_with;
+use xfs_vfs::{CreateOptions, NewKind, RenameMode};
 
 use crate::statistics::RememberedNames;
-use crate::writing::{Creation, NewKind, RenameMode};
 use crate::{Label, LockMode, LockOwner, LockRange, OpenOptions, Wait};
 
-const PLAIN: Creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
 
 #[test]
 fn what_is_done_by_name_is_counted() {

@@ -1,66 +1,69 @@
-//! A volume that gets more blocks.
+//! Growing a volume.
 //!
-//! Owns: which sizes are refused, by name. Does **not** own what is changed (`xfs-alloc`).
+//! Owns: which sizes are refused, and why. Does **not** own the changes (`xfs-alloc`).
+
+use xfs_vfs::Capabilities;
 
 use thiserror::Error;
 
-use crate::{Capabilities, Error, Volume};
+use crate::{Error, Volume};
 
 /// Why a volume does not grow.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GrowError {
-    /// Fewer blocks than it has were asked for.
+    /// Fewer blocks were requested than the volume has.
     #[error("the volume has {has} blocks and cannot shrink to {wanted}")]
     Shrinks {
         /// Blocks that it has.
         has: u64,
-        /// Blocks that were asked for.
+        /// Blocks that were requested.
         wanted: u64,
     },
-    /// What would be added makes no allocation group: one has at least 64 blocks.
+    /// The added blocks make no allocation group, which has at least 64 blocks.
     #[error("{added} blocks more are too few for another allocation group")]
     TooLittle {
         /// Blocks by which the volume would grow.
         added: u64,
     },
-    /// No volume with such allocation groups has so many blocks.
+    /// No volume with such allocation groups has that many blocks.
     #[error("{wanted} blocks are more than a volume with such allocation groups can have")]
     TooLarge {
-        /// Blocks that were asked for.
+        /// Blocks that were requested.
         wanted: u64,
     },
     /// The device ends before the volume would.
     #[error("{wanted} blocks do not fit the device, which has {has}")]
     DeviceTooShort {
-        /// Blocks that were asked for.
+        /// Blocks that were requested.
         wanted: u64,
         /// Blocks of the device.
         has: u64,
     },
-    /// It was tried, or the volume is open for reading, or it is frozen.
+    /// Growing failed, or the volume is open for reading, or it is frozen.
     #[error(transparent)]
     Failed(#[from] Error),
 }
 
 impl Volume {
-    /// Makes the volume larger: `blocks` in all or, without that, as many as the device had when the volume was
-    /// opened. Returns how many it has then. A last allocation group of fewer than 64 blocks is left
-    /// out, so they may be fewer than asked for. Others can work on the volume meanwhile: who changes
-    /// something waits for a moment, as for [`freeze`](Self::freeze). Durable on return; a crash leaves the size that it
-    /// had or the one that it gets.
+    /// Grows the volume to `blocks`, or to the size that the device had when the volume was opened.
+    /// Returns how many blocks it has then. A last allocation group of fewer than 64 blocks is left
+    /// out, so that the result may be smaller than requested. The volume stays in use: changes wait
+    /// for a moment, as for [`freeze`](Self::freeze). It is durable on return; a crash leaves the
+    /// old size or the new one.
     ///
     /// # Errors
     ///
-    /// [`GrowError`]. EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading, EBUSY on
-    /// one that is frozen; the error of a write that was [lost](crate::File#what-waits-in-memory). What the device says
-    /// before the volume changes leaves it as it was; what stops the log then shuts it down. Where a copy of the
-    /// superblock is damaged the volume has grown, and the copies have followed as far as they can.
+    /// [`GrowError`]. EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for
+    /// reading, EBUSY on a frozen one; the error of a [lost](crate::File#buffered-bytes) write. An
+    /// error of the device before the volume changes leaves it as it was; an error of the log after
+    /// that shuts it down. If a copy of the superblock is damaged, the volume has grown, and the
+    /// other copies have followed.
     #[doc(alias = "XFS_IOC_FSGROWFSDATA")]
     #[doc(alias = "xfs_growfs")]
     pub fn grow(&self, blocks: Option<u64>) -> Result<u64, GrowError> {
         self.require(Capabilities::SYS_ADMIN)?;
-        let parts = self.share().parts()?;
+        let mount = self.volume_ref().mount()?;
         let geometry = self.geometry();
         let has = self.device().length_bytes() >> geometry.block_log;
         let wanted = blocks.unwrap_or(has.max(geometry.data_blocks));
@@ -78,7 +81,7 @@ impl Volume {
                 _ => Ok(geometry.data_blocks),
             };
         }
-        parts.grow(&grown)?;
+        mount.grow(&grown)?;
         Ok(grown.data_blocks)
     }
 }

@@ -1,22 +1,24 @@
-//! The inodes of a volume that are in memory, for its user. A volume that is open for reading keeps
-//! none: each [`Node`] has its own.
+//! The inode cache, for users of a volume. A volume that is open for reading has none: each
+//! [`Node`] has its own inode.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use xfs_buffer::PosixError;
 use xfs_format::InodeNumber;
+use xfs_icache::{CacheCounts, InodeWalk, WalkFilter, count_inodes, drop_idle};
 use xfs_log::Shutdown;
+use xfs_vfs::Capabilities;
+use xfs_vfs::InodeRef;
 
 use super::Volume;
 use crate::Result;
-use crate::credentials::Capabilities;
 use crate::node::Node;
 use crate::statistics::Statistics;
-use crate::superblock::{CacheCounts, Filesystem, Which, count_inodes, drop_idle};
 
 impl Volume {
-    /// Hands each inode that is in memory to `f`, until that stops the walk. No lock is held meanwhile:
-    /// `f` may do whatever it likes, on this volume too.
+    /// Calls `f` with each cached inode, until it stops the walk. No lock is held: `f` may use this
+    /// volume too.
     ///
     /// # Errors
     ///
@@ -24,75 +26,79 @@ impl Volume {
     #[doc(alias = "super_iter_inodes")]
     pub fn iter_inodes(
         &self,
-        which: Which,
+        which: WalkFilter,
         mut f: impl FnMut(&Node) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         self.require(Capabilities::SYS_ADMIN)?;
-        let share = self.share();
-        Ok(share.parts()?.table.iter_inodes(which, |entry| {
+        let (volume, mount) = (self.volume_ref(), self.volume_ref().mount()?);
+        Ok(mount.inode_cache.iter_inodes(which, |entry| {
             entry.share();
-            f(&share.live(entry.clone()))
+            f(&volume.node_of(InodeRef::new(mount, Arc::clone(entry))))
         }))
     }
 
-    /// Has `tell` hear of each file that shows other blocks than before, or less than was written, though
-    /// nobody has just asked for a change: where space ahead of its end is given back, or what was in memory
-    /// takes more or fewer blocks than were shown. This is for who keeps what [`Node::metadata`] has said. It
-    /// is called with locks held, so it must neither wait nor use this volume.
+    /// Registers a listener for files whose blocks or size change although no caller asks for that:
+    /// when preallocated blocks are given back, or when buffered bytes take more or fewer blocks
+    /// than were shown. It is for caches of [`Node::metadata`]. The listener is called with locks
+    /// held, so it must neither wait nor use this volume.
     ///
     /// # Errors
     ///
-    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; EBUSY if
-    /// somebody hears of them already.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; EBUSY
+    /// if there is a listener already.
     pub fn tell_of_blocks(&self, tell: impl Fn(InodeNumber) + Send + Sync + 'static) -> Result<()> {
         self.require(Capabilities::SYS_ADMIN)?;
-        let is_first = self.share().parts()?.unsettled.listen(Box::new(tell));
+        let is_first = self.volume_ref().mount()?.flusher.listen(Box::new(tell));
         if is_first { Ok(()) } else { Err(PosixError::Busy.into()) }
     }
 
-    /// Lets go of all inodes that nobody uses. Returns how many that were.
+    /// Evicts all unreferenced inodes. Returns how many.
     ///
     /// # Errors
     ///
     /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading.
     pub fn drop_caches(&self) -> Result<u64> {
         self.require(Capabilities::SYS_ADMIN)?;
-        let parts = self.share().parts()?;
-        parts.names.forget_all();
-        parts.uses.forget(&parts.table);
-        parts.table.forget_near();
-        Ok(drop_idle(&parts.table))
+        let mount = self.volume_ref().mount()?;
+        mount.dentries.clear();
+        mount.refs.clear(&mount.inode_cache);
+        mount.inode_cache.forget_near();
+        Ok(drop_idle(&mount.inode_cache))
     }
 
-    /// Counts the inodes that are in memory, by looking at each: for an overview, not for a hot path.
+    /// Counts the cached inodes, by looking at each: for an overview, not for a hot path.
     ///
     /// # Errors
     ///
     /// EROFS on a volume that is open for reading.
     pub fn cache_counts(&self) -> Result<CacheCounts> {
-        Ok(count_inodes(&self.share().parts()?.table))
+        Ok(count_inodes(&self.volume_ref().mount()?.inode_cache))
     }
 
-    /// Shuts the volume down: every operation that changes something fails from now on
-    /// ([`Error::Shutdown`](crate::Error::Shutdown)), and the log is left for the next who opens the volume. What
-    /// [waits in memory](crate::File#what-waits-in-memory) of files is lost, also where a flush is asked for.
+    /// Shuts the volume down. Every later change fails
+    /// ([`Error::Shutdown`](crate::Error::Shutdown)), and the log is left for the next open.
+    /// [Buffered bytes](crate::File#buffered-bytes) of files are lost, even if a flush is
+    /// requested.
     ///
     /// # Errors
     ///
-    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; what kept a flush from
-    /// being done, where `how` asks for one: the volume is shut down all the same.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; the
+    /// error of a flush, if `how` requests one: the volume is shut down nevertheless.
     #[doc(alias = "XFS_IOC_GOINGDOWN")]
     pub fn shut_down(&self, how: Shutdown) -> Result<()> {
         self.require(Capabilities::SYS_ADMIN)?;
-        self.share().parts()?.journal.shut_down(how)
+        self.volume_ref().mount()?.journal.shut_down(how)
     }
 
-    /// What has been counted since the volume was opened.
+    /// Returns the counters since the volume was opened.
     ///
     /// # Errors
     ///
     /// EROFS on a volume that is open for reading.
     pub fn statistics(&self) -> Result<Statistics> {
-        Ok(Statistics::gather(self.share().parts()?))
+        Ok(Statistics::gather(self.volume_ref().mount()?))
     }
 }
+
+#[cfg(test)]
+mod tests;

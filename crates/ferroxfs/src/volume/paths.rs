@@ -1,7 +1,7 @@
-//! Changing what a volume holds, by path, in the style of `std::fs`.
+//! Changing a volume by path, in the style of `std::fs`.
 //!
-//! Owns: what is made, and of which operations on a [`Node`] one by path is put together. What holds for all of
-//! them stands in the documentation of [`Volume`].
+//! Owns: the properties of new files, and the operations on a [`Node`] of which an operation by
+//! path consists. The documentation of [`Volume`] says what holds for all of them.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -9,52 +9,51 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
 use xfs_buffer::{Error, PosixError};
+use xfs_vfs::{Access, CreateOptions, NewKind, RenameMode};
 
 use super::Volume;
 use crate::errno::to_io_error;
 use crate::file::File;
 use crate::node::Node;
-use crate::permission::Access;
 use crate::resolve::{LastLink, MAX_LINKS, asks_for_directory, resolve_from};
-use crate::writing::{Creation, NewKind, RenameMode};
 use crate::{FileType, Result};
 
-/// Of files that are made by path.
-const FILE: Creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
-/// Of directories.
-const DIRECTORY: Creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
-/// As often may somebody else make what is to be made, and remove it, before it is found.
+/// For files that are made by path.
+const FILE: CreateOptions = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+/// For directories that are made by path.
+const DIRECTORY: CreateOptions = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+/// The most rounds in which other callers make and remove the same file.
 const MOST_RACES: u32 = 100;
-const LINK: Creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+const LINK: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
 
 impl Volume {
-    /// Opens a regular file, which is made if there is none, and cut to nothing if there is. A link in the
-    /// last place is followed, also to where there is nothing yet. One that is there is opened and then
-    /// [cut](File::set_len).
+    /// Opens a regular file. It is made if it does not exist, and truncated if it does. A link in
+    /// the last component is followed, also if its target does not exist yet. An existing file is
+    /// opened and then [truncated](File::set_len).
     ///
     /// # Errors
     ///
-    /// As [`Node::create`], EEXIST only if others make and remove it again and again; as [`Node::open`] and
-    /// [`File::set_len`]; ELOOP.
+    /// As [`Node::create`], EEXIST only if other callers make and remove it again and again; as
+    /// [`Node::open`] and [`File::set_len`]; ELOOP.
     pub fn create_file(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
         if asks_for_directory(path.as_os_str().as_bytes()) {
-            self.place(path, |_| PosixError::IsDirectory)?;
+            self.path_end(path, |_| PosixError::IsDirectory)?;
             return Err(PosixError::IsDirectory.into());
         }
         match self.lookup(path) {
             Err(Error::Posix(PosixError::NotFound)) => {}
             found => return open_empty(&found?),
         }
-        let Place { directory, name, .. } = self.place(path, |_| PosixError::IsDirectory)?;
+        let PathEnd { directory, name, .. } = self.path_end(path, |_| PosixError::IsDirectory)?;
         match directory.create(name, &NewKind::Regular, &FILE) {
             Err(Error::Posix(PosixError::Exists)) => self.find_or_create(directory, name),
             made => made?.open_new(),
         }
     }
 
-    /// The same where something has a name that a lookup has not found: a link to nothing, or what somebody
-    /// else makes at the same time.
+    /// As [`create_file`](Self::create_file), for a name that a lookup did not find but that
+    /// exists: a link without target, or a file that another caller makes at the same time.
     fn find_or_create(&self, mut directory: Node, name: &OsStr) -> Result<File> {
         let (mut name, mut links, mut races) = (name.to_os_string(), 0, 0);
         while races < MOST_RACES {
@@ -88,8 +87,9 @@ impl Volume {
         Err(PosixError::Exists.into())
     }
 
-    /// Makes a file with these contents, or replaces the contents of one. That is not one change: a crash may leave the
-    /// file empty, or with a part of them, until it is durable.
+    /// Makes a file with these contents, or replaces the contents of an existing one. That is not
+    /// one change: a crash may leave the file empty, or with a part of the contents, until it is
+    /// durable.
     ///
     /// # Errors
     ///
@@ -109,12 +109,12 @@ impl Volume {
         self.create_node(path, &NewKind::Directory, &DIRECTORY).map(drop)
     }
 
-    /// Makes a directory and those above it that are missing: each by itself, the highest first, and what was made
-    /// before an error or a crash stays.
+    /// Makes a directory and the missing ones above it, each by itself, the highest first. Those
+    /// that were made before an error or a crash stay.
     ///
     /// # Errors
     ///
-    /// As [`Node::create`], but for EEXIST; ENOTDIR where one of them is something else, also a link.
+    /// As [`Node::create`], except EEXIST; ENOTDIR if one of them is something else, also a link.
     pub fn create_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut directory = self.root()?;
         for component in path.as_ref().components() {
@@ -136,7 +136,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Makes anything, under a path.
+    /// Makes a file of any kind.
     ///
     /// # Errors
     ///
@@ -145,13 +145,13 @@ impl Volume {
         &self,
         path: impl AsRef<Path>,
         kind: &NewKind<'_>,
-        creation: &Creation,
+        creation: &CreateOptions,
     ) -> Result<Node> {
-        let place = self.place(path.as_ref(), |_| PosixError::Exists)?;
+        let path_end = self.path_end(path.as_ref(), |_| PosixError::Exists)?;
         if *kind != NewKind::Directory {
-            place.check_free_of_slash()?;
+            path_end.check_free_of_slash()?;
         }
-        place.directory.create(place.name, kind, creation)
+        path_end.directory.create(path_end.name, kind, creation)
     }
 
     /// Makes a symbolic link to `target`.
@@ -164,16 +164,16 @@ impl Volume {
         self.create_node(path, &NewKind::Symlink(target), &LINK).map(drop)
     }
 
-    /// Gives the file at `original` one more name. A symbolic link is not followed.
+    /// Gives the file at `original` another name. A symbolic link is not followed.
     ///
     /// # Errors
     ///
     /// As [`Node::link`].
     pub fn hard_link(&self, original: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<()> {
         let file = self.lookup_no_follow(original)?;
-        let place = self.place(path.as_ref(), |_| PosixError::Exists)?;
-        place.check_free_of_slash()?;
-        place.directory.link(&file, place.name)
+        let path_end = self.path_end(path.as_ref(), |_| PosixError::Exists)?;
+        path_end.check_free_of_slash()?;
+        path_end.directory.link(&file, path_end.name)
     }
 
     /// Removes a file.
@@ -182,12 +182,12 @@ impl Volume {
     ///
     /// As [`Node::remove_file`].
     pub fn remove_file(&self, path: impl AsRef<Path>) -> Result<()> {
-        let place = self.place(path.as_ref(), |_| PosixError::IsDirectory)?;
-        if place.has_slash {
-            place.directory_there()?;
+        let path_end = self.path_end(path.as_ref(), |_| PosixError::IsDirectory)?;
+        if path_end.has_slash {
+            path_end.directory_there()?;
             return Err(PosixError::IsDirectory.into());
         }
-        place.directory.remove_file(place.name)
+        path_end.directory.remove_file(path_end.name)
     }
 
     /// Removes an empty directory.
@@ -196,21 +196,22 @@ impl Volume {
     ///
     /// As [`Node::remove_dir`].
     pub fn remove_dir(&self, path: impl AsRef<Path>) -> Result<()> {
-        let Place { directory, name, .. } = self.place(path.as_ref(), not_removed)?;
+        let PathEnd { directory, name, .. } = self.path_end(path.as_ref(), not_removed)?;
         directory.remove_dir(name)
     }
 
-    /// Removes a directory and all that is in it. Links are removed, not followed. It stops at the
-    /// first error; what was removed before, and before a crash, stays removed.
+    /// Removes a directory and everything in it. Links are removed, not followed. It stops at the
+    /// first error. Files that were removed before that, or before a crash, stay removed.
     ///
     /// # Errors
     ///
-    /// As [`Node::remove_file`] and [`Node::remove_dir`]; EACCES for who may not list one of the directories.
+    /// As [`Node::remove_file`] and [`Node::remove_dir`]; EACCES if the caller may not list one of
+    /// the directories.
     pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
-        let place = self.place(path.as_ref(), not_removed)?;
-        let top = place.directory_there()?;
-        let Place { directory: above, name, .. } = place;
-        // A stack of its own: the tree may be deeper than the thread's.
+        let path_end = self.path_end(path.as_ref(), not_removed)?;
+        let top = path_end.directory_there()?;
+        let PathEnd { directory: above, name, .. } = path_end;
+        // A stack on the heap: the tree may be deeper than the thread's stack.
         let mut open = vec![(top, name.to_os_string())];
         while let Some((directory, _)) = open.last() {
             let mut below = None;
@@ -234,21 +235,22 @@ impl Volume {
         Ok(())
     }
 
-    /// Moves a file or directory; what has the new name loses it.
+    /// Moves a file or directory. An existing target is replaced.
     ///
     /// # Errors
     ///
     /// As [`Node::rename`].
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
-        let from = self.place(from.as_ref(), |_| PosixError::Busy)?;
-        let to = self.place(to.as_ref(), |_| PosixError::Busy)?;
+        let from = self.path_end(from.as_ref(), |_| PosixError::Busy)?;
+        let to = self.path_end(to.as_ref(), |_| PosixError::Busy)?;
         if from.has_slash || to.has_slash {
             from.directory_there()?;
         }
         from.directory.rename(from.name, &to.directory, to.name, RenameMode::Replace)
     }
 
-    /// Whether who asks may use what a path means so, links followed: see [`Node::access`].
+    /// Checks the caller's access to the inode that a path means, links followed: see
+    /// [`Node::access`].
     ///
     /// # Errors
     ///
@@ -258,49 +260,50 @@ impl Volume {
         self.lookup(path)?.access(wanted)
     }
 
-    /// Returns when everything that was done before is durable.
+    /// Returns when all earlier changes are durable.
     ///
     /// # Errors
     ///
     /// - EROFS on a volume that is open for reading.
-    /// - The first error of a file that could not be written, or [was not](File#what-waits-in-memory) when a handle was
-    ///   dropped: the rest is durable then.
-    /// - What stopped the log; the volume is shut down then.
+    /// - The first error of a file that could not be written, or [was lost](File#buffered-bytes) by
+    ///   a dropped handle: everything else is durable then.
+    /// - The error of the log; the volume is shut down then.
     pub fn sync(&self) -> Result<()> {
-        let parts = self.share().parts()?;
-        let written = parts.write_back_all();
-        parts.journal.force_all()?;
+        let mount = self.volume_ref().mount()?;
+        let written = mount.write_back_all();
+        mount.journal.force_all()?;
         written
     }
 
-    /// Where a path leads to, without following a link there. What it ends with if that is no name gives the error.
-    fn place<'a>(
+    /// Splits a path into its directory, which is looked up, and its last name. If it ends in no
+    /// name, `refusal` gives the error.
+    fn path_end<'a>(
         &self,
         path: &'a Path,
         refusal: impl FnOnce(&Last<'a>) -> PosixError,
-    ) -> Result<Place<'a>> {
+    ) -> Result<PathEnd<'a>> {
         let (above, last) = split(path);
         let directory = self.lookup(above)?;
         if directory.file_type() != FileType::Directory {
             return Err(PosixError::NotDirectory.into());
         }
         match last {
-            Last::Name { name, has_slash } => Ok(Place { directory, name, has_slash }),
+            Last::Name { name, has_slash } => Ok(PathEnd { directory, name, has_slash }),
             last => Err(refusal(&last).into()),
         }
     }
 }
 
-/// Where a path leads to: the directory that it lies in, and the name there.
-struct Place<'a> {
+/// The end of a path: its directory, and the name there.
+struct PathEnd<'a> {
     directory: Node,
     name: &'a OsStr,
-    /// A slash behind the name: it is to be that of a directory.
+    /// A slash follows the name, so it must be that of a directory.
     has_slash: bool,
 }
 
-impl Place<'_> {
-    /// The directory that has the name.
+impl PathEnd<'_> {
+    /// Returns the directory of that name.
     fn directory_there(&self) -> Result<Node> {
         let node = self.directory.lookup(self.name)?;
         match node.file_type() {
@@ -309,7 +312,8 @@ impl Place<'_> {
         }
     }
 
-    /// What is to be made there is no directory: a slash says that there is one.
+    /// Checks that a name without a directory has no slash after it. With a slash it must be a
+    /// directory that exists.
     fn check_free_of_slash(&self) -> Result<()> {
         if !self.has_slash {
             return Ok(());
@@ -319,20 +323,20 @@ impl Place<'_> {
     }
 }
 
-/// What a path ends with.
+/// The last component of a path.
 #[derive(Debug, PartialEq, Eq)]
 enum Last<'a> {
-    /// A name in a directory, perhaps with a slash behind it.
+    /// A name in a directory, perhaps with a slash after it.
     Name { name: &'a OsStr, has_slash: bool },
-    /// The directory before it.
+    /// `.`
     Dot,
-    /// The one above that.
+    /// `..`
     DotDot,
-    /// Nothing but slashes, or nothing at all.
+    /// None: the path is empty or has only slashes.
     Nothing,
 }
 
-/// What a path leads through, and what it ends with.
+/// Splits a path before its last component.
 fn split(path: &Path) -> (&Path, Last<'_>) {
     let bytes = path.as_os_str().as_bytes();
     let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
@@ -348,7 +352,7 @@ fn split(path: &Path) -> (&Path, Last<'_>) {
     (Path::new(OsStr::from_bytes(above)), last)
 }
 
-/// Why a directory is not removed by what a path ends with.
+/// Returns why a path with this last component removes no directory.
 fn not_removed(last: &Last<'_>) -> PosixError {
     match last {
         Last::DotDot => PosixError::NotEmpty,
@@ -357,7 +361,7 @@ fn not_removed(last: &Last<'_>) -> PosixError {
     }
 }
 
-/// Opens a file that is there, and cuts it to nothing.
+/// Opens an existing file, and truncates it.
 fn open_empty(node: &Node) -> Result<File> {
     let file = node.open()?;
     file.set_len(0)?;

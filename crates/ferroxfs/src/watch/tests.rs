@@ -1,13 +1,15 @@
 use std::time::Duration;
 
+use xfs_icache::WalkFilter;
 use xfs_trans::testing::make_with;
+use xfs_vfs::{
+    CreateOptions, MAX_WAITING_EVENTS, NewKind, RenameMode, Scope, SetAttributes, Watch,
+    WatchEvents,
+};
 
-use super::{MOST_WAITING, Scope, Watch, WatchEvents};
-use crate::superblock::Which;
-use crate::writing::{Changes, Creation, NewKind, RenameMode};
 use crate::{OpenOptions, Volume, errno};
 
-const PLAIN: Creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
 
 fn volume(options: &str) -> Volume {
     let open = OpenOptions::new().writable(true);
@@ -33,7 +35,7 @@ fn a_directory_and_a_file_are_watched() {
     let file = root.create("file", &NewKind::Regular, &PLAIN).unwrap();
     let of_file = file.watch(WatchEvents::all(), Scope::Inode).unwrap();
     file.open().unwrap().write_at(0, b"contents").unwrap();
-    file.change(&Changes { mode: Some(0o600), ..Changes::default() }).unwrap();
+    file.set_attributes(&SetAttributes { mode: Some(0o600), ..SetAttributes::default() }).unwrap();
     root.link(&file, "other").unwrap();
     root.rename("other", &root, "moved", RenameMode::Replace).unwrap();
     root.remove_file("moved").unwrap();
@@ -61,8 +63,8 @@ fn only_what_was_asked_for_is_told_and_only_as_long() {
     root.remove_file("one").unwrap();
     assert_eq!(told(&watch), [named(WatchEvents::DELETE, "one")]);
     drop(watch);
-    let (parts, entry) = root.writable().unwrap();
-    assert!(parts.watches.is_empty() && entry.marks().all().is_empty());
+    let (mount, entry) = root.writable().unwrap();
+    assert!(mount.watches.is_empty() && entry.marks().all().is_empty());
 }
 
 #[test]
@@ -107,7 +109,7 @@ fn what_is_watched_stays_and_the_volume_can_be_closed() {
     volume.drop_caches().unwrap();
     assert_eq!(volume.cache_counts().unwrap().total(), 1);
     let mut seen = 0;
-    let _ = volume.iter_inodes(Which::Referenced, |_| {
+    let _ = volume.iter_inodes(WalkFilter::Referenced, |_| {
         seen += 1;
         std::ops::ControlFlow::Continue(())
     });
@@ -125,11 +127,11 @@ fn a_volume_is_closed_while_a_watch_ends() {
     let root = volume.root().unwrap();
     let watch = root.watch(WatchEvents::all(), Scope::Inode).unwrap();
     // As far as a watch is that has just begun to end.
-    let parts = watch.parts.upgrade().unwrap();
+    let mount = root.volume_ref().weak_mount().upgrade().unwrap();
     let ending = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(50));
         drop(watch);
-        drop(parts);
+        drop(mount);
     });
     drop(root);
     volume.close().unwrap();
@@ -142,27 +144,27 @@ fn a_watch_that_overflows_says_so_once() {
     let volume = volume("");
     let root = volume.root().unwrap();
     let watch = root.watch(WatchEvents::ATTRIB, Scope::Inode).unwrap();
-    let parts = root.writable().unwrap().0;
+    let mount = root.writable().unwrap().0;
     let entry = root.writable().unwrap().1;
-    let happen = |count| (0..count).for_each(|_| parts.notify(entry, WatchEvents::ATTRIB));
+    let happen = |count| (0..count).for_each(|_| mount.notify(entry, WatchEvents::ATTRIB));
     let overflows = |events: &[(WatchEvents, String)]| {
         events.iter().filter(|(event, _)| *event == WatchEvents::OVERFLOW).count()
     };
-    happen(MOST_WAITING + 2);
+    happen(MAX_WAITING_EVENTS + 2);
     for _ in 0..3 {
         assert!(watch.try_next().is_some());
         happen(4);
     }
     let heard = told(&watch);
     assert_eq!(overflows(&heard), 1);
-    assert!(heard.len() <= MOST_WAITING + 1, "{}", heard.len());
-    happen(MOST_WAITING + 2);
+    assert!(heard.len() <= MAX_WAITING_EVENTS + 1, "{}", heard.len());
+    happen(MAX_WAITING_EVENTS + 2);
     assert_eq!(overflows(&told(&watch)), 1, "lost again");
 }
 
 /// Blocks that are free, once what is being freed is.
 fn free_blocks(volume: &Volume) -> u64 {
-    volume.root().unwrap().writable().unwrap().0.table.drain();
+    volume.root().unwrap().writable().unwrap().0.inode_cache.drain();
     volume.space().unwrap().available_blocks
 }
 

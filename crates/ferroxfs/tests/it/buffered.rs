@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ferroxfs::format::inode::{ExtendedFlags, ForkKind, InodeFlags2};
 use ferroxfs::{
-    AllocateMode, Changes, Error, File, OpenOptions, PosixError, RangeMode, SharedDevice,
+    AllocateMode, Error, File, OpenOptions, PosixError, RangeMode, SetAttributes, SharedDevice,
     Timestamp, Volume,
 };
 use xfs_testkit::{FailingDevice, Fault, Persistence, RecordingDevice, Request, RequestKind};
@@ -88,7 +88,9 @@ fn a_buffered_write_meets_every_other_operation() {
     check_pattern(&file, 100_008);
     let past = Timestamp::new(1_000_000_000, 0);
     file.write_at(100_008, &pattern(100_008, 5)).unwrap();
-    file.node().change(&Changes { modified: past, ..Changes::default() }).unwrap();
+    file.node()
+        .set_attributes(&SetAttributes { modified: past, ..SetAttributes::default() })
+        .unwrap();
     file.sync_all().unwrap();
     assert_eq!(Some(file.metadata().modified), past, "a late write keeps the time that was set");
     check_pattern(&file, 100_013);
@@ -404,11 +406,14 @@ fn a_hint_for_copies_is_refused_where_nothing_is_shared() {
     let device = make_with("-m reflink=0");
     let volume = open(&device);
     let file = volume.create_file("file").unwrap();
-    let hint = |bytes| Changes { cow_extent_size_hint_bytes: Some(bytes), ..Changes::default() };
+    let hint = |bytes| SetAttributes {
+        cow_extent_size_hint_bytes: Some(bytes),
+        ..SetAttributes::default()
+    };
     for node in [file.node(), &volume.lookup("/").unwrap()] {
-        let refused = node.change(&hint(64 << 10)).unwrap_err();
+        let refused = node.set_attributes(&hint(64 << 10)).unwrap_err();
         assert!(matches!(refused, Error::Posix(PosixError::InvalidArgument)), "{refused}");
-        node.change(&hint(0)).unwrap();
+        node.set_attributes(&hint(0)).unwrap();
     }
     drop(file);
     volume.close().unwrap();
@@ -420,11 +425,11 @@ fn a_hint_for_copies_is_refused_where_nothing_is_shared() {
 fn only_files_and_directories_are_asked_to_be_mapped_directly() {
     let volume = open(&make_with(""));
     volume.symlink("target", "/link").unwrap();
-    let changes = Changes { xflags: Some(ExtendedFlags::DAX), ..Changes::default() };
-    let refused = volume.lookup_no_follow("/link").unwrap().change(&changes).unwrap_err();
+    let changes = SetAttributes { xflags: Some(ExtendedFlags::DAX), ..SetAttributes::default() };
+    let refused = volume.lookup_no_follow("/link").unwrap().set_attributes(&changes).unwrap_err();
     assert!(matches!(refused, Error::Posix(PosixError::InvalidArgument)), "{refused}");
     volume.write("/file", b"").unwrap();
-    volume.lookup("/file").unwrap().change(&changes).unwrap();
+    volume.lookup("/file").unwrap().set_attributes(&changes).unwrap();
     volume.close().unwrap();
 }
 
@@ -435,8 +440,9 @@ fn a_large_hint_copies_what_lies_around_a_write() {
     let [one, two] = ["one", "two"].map(|name| volume.create_file(name).unwrap());
     one.write_at(0, &pattern(0, 256 << 10)).unwrap();
     two.clone_range(0, &one, 0, 0).unwrap();
-    let hint = Changes { cow_extent_size_hint_bytes: Some(64 << 10), ..Changes::default() };
-    two.node().change(&hint).unwrap();
+    let hint =
+        SetAttributes { cow_extent_size_hint_bytes: Some(64 << 10), ..SetAttributes::default() };
+    two.node().set_attributes(&hint).unwrap();
     two.write_at(100_000, b"ten bytes!").unwrap();
     two.sync_all().unwrap();
     let own = |extent: &ferroxfs::FileExtent| !extent.shared;
@@ -458,12 +464,12 @@ fn extents_are_as_large_as_their_hint_says() {
     let device = make_with("");
     let volume = open(&device);
     volume.create_dir("folder").unwrap();
-    let hint = Changes {
+    let hint = SetAttributes {
         xflags: Some(ExtendedFlags::EXTSZINHERIT),
         extent_size_hint_bytes: Some(64 << 10),
-        ..Changes::default()
+        ..SetAttributes::default()
     };
-    volume.lookup("folder").unwrap().change(&hint).unwrap();
+    volume.lookup("folder").unwrap().set_attributes(&hint).unwrap();
     let file = volume.create_file("folder/file").unwrap();
     assert_eq!(file.metadata().extent_size_hint_bytes, 64 << 10, "it is inherited");
     file.write_at(300_000, b"some bytes").unwrap();

@@ -1,9 +1,9 @@
 //! Files that lose their name while somebody goes on to use them.
 
-use ferroxfs::{Creation, Error, NewKind, Node, OpenOptions, PosixError, Volume};
+use ferroxfs::{CreateOptions, Error, NewKind, Node, OpenOptions, PosixError, Volume};
 use xfs_trans::testing::{is_clean, make, make_with};
 
-const PLAIN: Creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
 
 fn open() -> Volume {
     let options = OpenOptions::new().writable(true);

@@ -2,14 +2,14 @@
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{
-    AllocateMode, Capabilities, Changes, Creation, Credentials, Error, File, Metadata, NewKind,
-    Node, OpenOptions, PosixError, RangeMode, Result, Timestamp, Volume,
+    AllocateMode, Capabilities, CreateOptions, Credentials, Error, File, Metadata, NewKind, Node,
+    OpenOptions, PosixError, RangeMode, Result, SetAttributes, Timestamp, Volume,
 };
 use xfs_trans::testing::make_with;
 
 use crate::forge;
 
-const PLAIN: Creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
 const BLOCK: u64 = 4096;
 
 fn open() -> Volume {
@@ -28,7 +28,7 @@ fn file(volume: &Volume, size: u64, flags: ExtendedFlags) -> File {
 }
 
 fn set(node: &Node, flags: ExtendedFlags) -> Result<()> {
-    node.change(&Changes { xflags: Some(flags), ..Changes::default() })
+    node.set_attributes(&SetAttributes { xflags: Some(flags), ..SetAttributes::default() })
 }
 
 #[track_caller]
@@ -81,13 +81,13 @@ fn an_append_only_file_is_neither_cut_nor_replaced_however_short() {
     check_refused(fixed.set_len(0), PosixError::NotPermitted);
 }
 
-/// Flags, project and hints of a file change whatever its flags are; nothing else does, also not along with
-/// them.
+/// Flags, project and hints of a file change whatever its flags are; nothing else does, also not
+/// along with them.
 #[test]
 fn what_is_fixed_keeps_all_but_its_settings() {
     let volume = open();
     let me = Credentials::new(1000, 1000);
-    let mine = Creation { uid: 1000, gid: 1000, ..PLAIN };
+    let mine = CreateOptions { uid: 1000, gid: 1000, ..PLAIN };
     let now = Timestamp::new(1, 0).unwrap();
     let name = "mine";
     let node = volume.root().unwrap().create(name, &NewKind::Regular, &mine).unwrap();
@@ -97,31 +97,32 @@ fn what_is_fixed_keeps_all_but_its_settings() {
         let as_user = user.lookup(name).unwrap();
         for node in [&node, &as_user] {
             let before = node.metadata();
-            let none = Changes::default();
+            let none = SetAttributes::default();
             for change in [
-                Changes { mode: Some(0o600), ..none },
-                Changes { uid: Some(1000), ..none },
-                Changes { gid: Some(1000), ..none },
-                Changes { accessed: Some(now), ..none },
-                Changes { modified: Some(now), ..none },
-                Changes { changed: Some(now), ..none },
-                Changes { created: Some(now), ..none },
+                SetAttributes { mode: Some(0o600), ..none },
+                SetAttributes { uid: Some(1000), ..none },
+                SetAttributes { gid: Some(1000), ..none },
+                SetAttributes { accessed: Some(now), ..none },
+                SetAttributes { modified: Some(now), ..none },
+                SetAttributes { changed: Some(now), ..none },
+                SetAttributes { created: Some(now), ..none },
             ] {
-                check_refused(node.change(&change), PosixError::NotPermitted);
+                check_refused(node.set_attributes(&change), PosixError::NotPermitted);
                 for xflags in [flag, ExtendedFlags::empty()] {
-                    let along = Changes { xflags: Some(xflags), ..change };
-                    check_refused(node.change(&along), PosixError::NotPermitted);
+                    let along = SetAttributes { xflags: Some(xflags), ..change };
+                    check_refused(node.set_attributes(&along), PosixError::NotPermitted);
                 }
-                let along = Changes { project_id: Some(7), ..change };
-                check_refused(node.change(&along), PosixError::NotPermitted);
+                let along = SetAttributes { project_id: Some(7), ..change };
+                check_refused(node.set_attributes(&along), PosixError::NotPermitted);
             }
-            check_refused(node.change(&none), PosixError::NotPermitted);
+            check_refused(node.set_attributes(&none), PosixError::NotPermitted);
             assert_eq!(node.metadata(), before);
-            node.change(&Changes { project_id: Some(7), ..none }).unwrap();
+            node.set_attributes(&SetAttributes { project_id: Some(7), ..none }).unwrap();
             let hint = Some(16 * BLOCK);
-            node.change(&Changes { cow_extent_size_hint_bytes: hint, ..none }).unwrap();
+            node.set_attributes(&SetAttributes { cow_extent_size_hint_bytes: hint, ..none })
+                .unwrap();
             set(node, flag | ExtendedFlags::NODUMP).unwrap();
-            node.change(&Changes { project_id: Some(0), ..none }).unwrap();
+            node.set_attributes(&SetAttributes { project_id: Some(0), ..none }).unwrap();
             set(node, flag).unwrap();
         }
         check_refused(set(&as_user, ExtendedFlags::empty()), PosixError::NotPermitted);
@@ -134,7 +135,8 @@ fn what_is_fixed_keeps_all_but_its_settings() {
     }
 }
 
-/// A volume without a realtime device has directories that would lead there, and no files that lie there.
+/// A volume without a realtime device has directories that would lead there, and no files that lie
+/// there.
 #[test]
 fn a_directory_may_speak_of_a_device_that_is_not_there() {
     let volume = open();
@@ -158,33 +160,33 @@ fn a_directory_may_speak_of_a_device_that_is_not_there() {
     assert!(!has(&top));
 }
 
-/// A hint that is handed on together with the wish for a realtime device has to be in whole extents of one, which
-/// there are in the superblock of a volume without it too: of 4 KiB here.
+/// A hint that is handed on together with the wish for a realtime device has to be in whole extents
+/// of one, which there are in the superblock of a volume without it too: of 4 KiB here.
 #[test]
 fn a_hint_must_fit_a_device_that_is_not_there() {
     let device = make_with("-b size=1024 -l size=16m -i exchange=1");
     let options = || OpenOptions::new().writable(true).with_devices(device.clone(), None);
     let volume = options().writable_volume().unwrap();
     let inherit = Some(ExtendedFlags::RTINHERIT);
-    let changes = |xflags, kib: u64| Changes {
+    let changes = |xflags, kib: u64| SetAttributes {
         xflags,
         extent_size_hint_bytes: Some(kib << 10),
-        ..Changes::default()
+        ..SetAttributes::default()
     };
     let root = volume.root().unwrap();
     let [first, second] =
         ["first", "second"].map(|name| root.create(name, &NewKind::Directory, &PLAIN).unwrap());
-    check_refused(first.change(&changes(inherit, 21)), PosixError::InvalidArgument);
-    first.change(&changes(None, 21)).unwrap();
+    check_refused(first.set_attributes(&changes(inherit, 21)), PosixError::InvalidArgument);
+    first.set_attributes(&changes(None, 21)).unwrap();
     check_refused(set(&first, ExtendedFlags::RTINHERIT), PosixError::InvalidArgument);
-    second.change(&changes(inherit, 20)).unwrap();
-    check_refused(second.change(&changes(None, 21)), PosixError::InvalidArgument);
-    second.change(&changes(None, 24)).unwrap();
+    second.set_attributes(&changes(inherit, 20)).unwrap();
+    check_refused(second.set_attributes(&changes(None, 21)), PosixError::InvalidArgument);
+    second.set_attributes(&changes(None, 24)).unwrap();
     // One for copies is no error, and is not kept.
     let copies = |kib: u64| {
         let hint = Some(kib << 10);
-        let change = Changes { cow_extent_size_hint_bytes: hint, ..Changes::default() };
-        second.change(&change).unwrap();
+        let change = SetAttributes { cow_extent_size_hint_bytes: hint, ..SetAttributes::default() };
+        second.set_attributes(&change).unwrap();
         second.metadata().cow_extent_size_hint_bytes
     };
     assert_eq!([copies(16), copies(17)], [16 << 10, 0]);
@@ -192,7 +194,7 @@ fn a_hint_must_fit_a_device_that_is_not_there() {
     assert_eq!(made.metadata().extent_size_hint_bytes, 24 << 10);
     let more = ["keeps", "loses"].map(|name| {
         let more = root.create(name, &NewKind::Directory, &PLAIN).unwrap();
-        more.change(&changes(inherit, 24)).unwrap();
+        more.set_attributes(&changes(inherit, 24)).unwrap();
         more.number()
     });
     let number = second.number();
@@ -222,8 +224,8 @@ fn a_hint_must_fit_a_device_that_is_not_there() {
     }
 }
 
-/// Lengths of a source and of what it is cloned or compared to, what of it, and whether all of it becomes all of the
-/// other.
+/// Lengths of a source and of what it is cloned or compared to, what of it, and whether all of it
+/// becomes all of the other.
 #[test]
 fn a_whole_clone_takes_the_hint_for_copies() {
     const HINT: u64 = 16 * BLOCK;
@@ -231,8 +233,9 @@ fn a_whole_clone_takes_the_hint_for_copies() {
     let hint_of = |file: &File| file.metadata().cow_extent_size_hint_bytes;
     let hinted = |size, hint| {
         let made = file(&volume, size, ExtendedFlags::empty());
-        let change = Changes { cow_extent_size_hint_bytes: Some(hint), ..Changes::default() };
-        made.node().change(&change).unwrap();
+        let change =
+            SetAttributes { cow_extent_size_hint_bytes: Some(hint), ..SetAttributes::default() };
+        made.node().set_attributes(&change).unwrap();
         made
     };
     for (size, own_size, from, length, to, takes) in [

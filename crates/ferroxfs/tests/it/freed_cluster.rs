@@ -1,20 +1,22 @@
-//! A cluster of inodes that is freed while an older checkpoint, which has logged some of it, is written.
+//! A cluster of inodes that is freed while an older checkpoint, which has logged some of it, is
+//! written.
 //!
-//! Nothing in place holds it, and the first checkpoint alone says how its inodes are made. So the tail must not
-//! pass that one before it is durable that the cluster is no more: what recovery replays in between it would
-//! replay onto blocks that were never written.
+//! Nothing in place holds it, and the first checkpoint alone says how its inodes are made. So the
+//! tail must not pass that one before it is durable that the cluster is no more: what recovery
+//! replays in between it would replay onto blocks that were never written.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use ferroxfs::{BlockDevice, Creation, NewKind, Node, OpenOptions, SharedDevice, Upkeep};
+use ferroxfs::{BlockDevice, CreateOptions, NewKind, Node, OpenOptions, SharedDevice, Upkeep};
 use xfs_device::{Durability, MemoryDevice};
 use xfs_trans::testing::make_sized;
 
-const CREATION: Creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
-/// Sixteen chunks less the three inodes of a new volume: a neighbour that stayed would hold the tail. So would a
-/// block of the directory that only the first checkpoint has logged: the names are short.
+const CREATION: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+/// Sixteen chunks less the three inodes of a new volume: a neighbour that stayed would hold the
+/// tail. So would a block of the directory that only the first checkpoint has logged: the names are
+/// short.
 const FREED: usize = 1021;
 const KEPT: usize = 1000;
 const PATIENCE: Duration = Duration::from_secs(60);

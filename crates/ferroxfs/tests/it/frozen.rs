@@ -69,8 +69,8 @@ fn it_is_frozen_once_and_thawed_once() {
     volume.close().unwrap();
 }
 
-/// What is read, synced, closed and looked up while the volume is frozen does not wait, and nothing of
-/// all that reaches the device. What handles leave behind is done once it is thawed.
+/// What is read, synced, closed and looked up while the volume is frozen does not wait, and nothing
+/// of all that reaches the device. What handles leave behind is done once it is thawed.
 #[test]
 fn readers_go_on_and_the_device_rests() {
     let recording = Arc::new(RecordingDevice::new(make()));
@@ -110,8 +110,9 @@ fn readers_go_on_and_the_device_rests() {
     assert_eq!(free, 60, "of 64, with the root and two for the realtime device");
 }
 
-/// Threads make, write, rename and remove files while the volume is frozen and thawed again and again.
-/// Each copy that is taken meanwhile is whole: a file has all of its bytes or, if it was just made, none.
+/// Threads make, write, rename and remove files while the volume is frozen and thawed again and
+/// again. Each copy that is taken meanwhile is whole: a file has all of its bytes or, if it was
+/// just made, none.
 #[test]
 fn writers_wait_and_every_copy_is_whole() {
     let device = make();

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use ferroxfs::{
-    AllocateMode, Creation, Error, File, NewKind, OpenOptions, PosixError, RangeMode, SetMode,
+    AllocateMode, CreateOptions, Error, File, NewKind, OpenOptions, PosixError, RangeMode, SetMode,
     Volume,
 };
 use xfs_device::SharedDevice;
@@ -19,7 +19,7 @@ use xfs_trans::testing::{JournalParts, make_sized, parts};
 const VOLUME_BYTES: u64 = 48 << 20;
 const THREADS: usize = 4;
 const ROUNDS: usize = 2;
-const CREATION: Creation = Creation { mode: 0o600, uid: 1, gid: 1, umask: 0 };
+const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
 
 /// Whether there was room.
 fn had_room(result: Result<(), Error>) -> bool {

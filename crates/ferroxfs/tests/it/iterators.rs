@@ -1,5 +1,5 @@
-//! Everybody who looks at all inodes, and everybody who changes which there are, at once, until the volume is
-//! closed under what still holds some.
+//! Everybody who looks at all inodes, and everybody who changes which there are, at once, until the
+//! volume is closed under what still holds some.
 //!
 //! `FERROXFS_LONG=1` goes on for a minute each.
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ferroxfs::{
     BulkPath, CacheCounts, Error, InodeNumber, NewKind, OpenOptions, PosixError, Scope,
-    ScratchVolume, Volume, WatchEvents, Which,
+    ScratchVolume, Volume, WalkFilter, WatchEvents,
 };
 use xfs_testkit::Prng;
 use xfs_trans::testing::{is_clean, make};
@@ -80,14 +80,14 @@ fn bulkstat(volume: &Volume, path: BulkPath, kept: &BTreeSet<InodeNumber>) {
     assert!(done.unwrap().is_continue() && seen.is_superset(kept), "{path:?}");
 }
 
-fn walk(volume: &Volume, which: Which, held: &BTreeSet<InodeNumber>) {
+fn walk(volume: &Volume, which: WalkFilter, held: &BTreeSet<InodeNumber>) {
     let mut seen = BTreeSet::new();
     let done = volume.iter_inodes(which, |node| {
         assert!(node.metadata().number == node.number() && seen.insert(node.number()));
         ControlFlow::Continue(())
     });
     assert!(done.unwrap().is_continue());
-    assert!(which == Which::Unsettled || seen.is_superset(held), "{which:?}");
+    assert!(which == WalkFilter::Unsettled || seen.is_superset(held), "{which:?}");
 }
 
 /// Watches, and is told, and ends.
@@ -121,12 +121,13 @@ fn check_round(volume: Volume, duration: Duration) {
             &|_| assert!(volume.cache_counts().unwrap().live >= held.len() as u64),
             &|_| bulkstat(&volume, BulkPath::ThroughCache, &kept),
             &|_| bulkstat(&volume, BulkPath::PastCache, &kept),
-            &|_| walk(&volume, Which::Cached, &held),
-            &|_| walk(&volume, Which::Referenced, &held),
-            &|_| walk(&volume, Which::Unsettled, &held),
+            &|_| walk(&volume, WalkFilter::Cached, &held),
+            &|_| walk(&volume, WalkFilter::Referenced, &held),
+            &|_| walk(&volume, WalkFilter::Unsettled, &held),
         ],
     );
-    // Without their users the watches and keepers hold them, and the end of the volume releases those.
+    // Without their users the watches and keepers hold them, and the end of the volume releases
+    // those.
     drop(nodes);
     volume.drop_caches().unwrap();
     // Those that are to be freed are in the hands of who frees them, whenever that is.
@@ -196,9 +197,13 @@ fn all_users_of_the_iterators_at_once_over_a_scratch_volume() {
     };
     at_once(
         duration(),
-        &[&churn, &churn, &|_| walk(Which::Cached), &|_| walk(Which::Referenced), &|_| {
-            assert!(volume.cache_counts().live >= KEPT as u64 + 3)
-        }],
+        &[
+            &churn,
+            &churn,
+            &|_| walk(WalkFilter::Cached),
+            &|_| walk(WalkFilter::Referenced),
+            &|_| assert!(volume.cache_counts().live >= KEPT as u64 + 3),
+        ],
     );
     for folder in &folders {
         for entry in folder.entries().unwrap() {

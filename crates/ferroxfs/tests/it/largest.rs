@@ -1,18 +1,18 @@
-//! The largest values, names and lists of each operation, on the smallest log that mkfs makes: what a log of
-//! that size cannot hold would be refused, and nothing is.
+//! The largest values, names and lists of each operation, on the smallest log that mkfs makes: what
+//! a log of that size cannot hold would be refused, and nothing is.
 
 use std::sync::Arc;
 
 use ferroxfs::format::acl::{AclEntry, AclTag};
 use ferroxfs::format::reservation::minimum_log_blocks;
 use ferroxfs::{
-    Acl, AclKind, AllocateMode, Changes, Creation, NewKind, Node, OpenOptions, PosixError,
-    RangeMode, RenameMode, SetMode, SharedDevice, Volume,
+    Acl, AclKind, AllocateMode, CreateOptions, NewKind, Node, OpenOptions, PosixError, RangeMode,
+    RenameMode, SetAttributes, SetMode, SharedDevice, Volume,
 };
 use xfs_trans::testing::{make_sized, superblock};
 
 const VOLUME_BYTES: u64 = 640 << 20;
-const PLAIN: Creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
 /// Entries of the longest list.
 const LIST_ENTRIES: u32 = 5461;
 /// The longest value of an attribute.
@@ -39,8 +39,8 @@ fn open(device: &SharedDevice) -> Volume {
     options.writable_volume().unwrap()
 }
 
-/// Leaves free space in single blocks alone: a value takes one extent for each of its blocks. Inodes take
-/// more than one block at once, so free ones are made before.
+/// Leaves free space in single blocks alone: a value takes one extent for each of its blocks.
+/// Inodes take more than one block at once, so free ones are made before.
 fn scatter(volume: &Volume) {
     let block = u64::from(volume.geometry().block_size);
     let spare = |number: u32| format!("/{}/{number}", number % 4);
@@ -84,12 +84,19 @@ fn check_heirs(top: &Node, list: &Acl) {
     }
     let unnamed = top.create_unnamed(&PLAIN).unwrap();
     top.link(&unnamed, long('u')).unwrap();
-    unnamed.change(&Changes { mode: Some(0o640), uid: Some(5), ..Changes::default() }).unwrap();
+    unnamed
+        .set_attributes(&SetAttributes {
+            mode: Some(0o640),
+            uid: Some(5),
+            ..SetAttributes::default()
+        })
+        .unwrap();
     unnamed.set_acl(AclKind::Access, None).unwrap();
     unnamed.set_acl(AclKind::Access, Some(list)).unwrap();
 }
 
-/// Attributes that are set, exchanged for others as long, and removed, with a tree of attributes there.
+/// Attributes that are set, exchanged for others as long, and removed, with a tree of attributes
+/// there.
 fn check_attributes(file: &Node) {
     for number in 0..100 {
         let name = format!("user.{number}{}", "n".repeat(240));
@@ -173,7 +180,8 @@ fn check(features: &str) {
     volume.close().unwrap();
 }
 
-/// The options of a block size, without parent pointers, with them, and without the trees that make logs large.
+/// The options of a block size, without parent pointers, with them, and without the trees that make
+/// logs large.
 fn check_block_size(size: &str) {
     for features in ["-n parent=0", "-n parent=1 -i exchange=1", "-m rmapbt=0,reflink=0,finobt=0"] {
         check(&format!("-b size={size} {features}"));

@@ -7,15 +7,15 @@ use std::thread;
 use ferroxfs::format::acl::{AclEntry, AclTag};
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{
-    Acl, AclKind, Changes, Creation, Error, NewKind, Node, OpenOptions, PosixError, SharedDevice,
-    Volume,
+    Acl, AclKind, CreateOptions, Error, NewKind, Node, OpenOptions, PosixError, SetAttributes,
+    SharedDevice, Volume,
 };
 use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
 use xfs_trans::testing::{make_with, superblock};
 
 const FILES: usize = 12;
 
-const PLAIN: Creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
 
 /// How many users the lists name: in a leaf, and in blocks of its own.
 const LENGTHS: [u32; 2] = [25, 300];
@@ -40,8 +40,8 @@ fn rights(node: &Node) -> (u16, Option<Acl>) {
     (node.metadata().mode & 0o777, node.acl(AclKind::Access).unwrap())
 }
 
-/// Runs `change` on each file while another thread forces the log, and cuts the power: each file is as it
-/// was before or as it is after.
+/// Runs `change` on each file while another thread forces the log, and cuts the power: each file is
+/// as it was before or as it is after.
 fn check(prepare: impl Fn(&Node), change: impl Fn(&Node)) {
     let device = make_with("-b size=1k -l size=16m");
     let volume = open(&device);
@@ -102,7 +102,13 @@ fn chmod_changes_the_list_and_the_bits_together() {
     for users in LENGTHS {
         check(
             |node| node.set_acl(AclKind::Access, Some(&list(users, 7))).unwrap(),
-            |node| node.change(&Changes { mode: Some(0o640), ..Changes::default() }).unwrap(),
+            |node| {
+                node.set_attributes(&SetAttributes {
+                    mode: Some(0o640),
+                    ..SetAttributes::default()
+                })
+                .unwrap()
+            },
         );
     }
 }
@@ -118,9 +124,10 @@ fn a_list_goes_together_with_what_it_gave() {
     }
 }
 
-/// Makes files of all kinds below a directory with a default list while another thread forces the log, and
-/// cuts the power: what is there has the permission bits that go with its lists from the start, and each
-/// list whole or not at all. Comes back with how many were not there, not whole, and whole.
+/// Makes files of all kinds below a directory with a default list while another thread forces the
+/// log, and cuts the power: what is there has the permission bits that go with its lists from the
+/// start, and each list whole or not at all. Comes back with how many were not there, not whole,
+/// and whole.
 fn check_heirs(users: u32) -> [usize; 3] {
     const KINDS: [NewKind<'static>; 3] = [NewKind::Regular, NewKind::Directory, NewKind::Fifo];
     let device = make_with("-b size=1k -l size=16m");
@@ -184,15 +191,16 @@ fn a_short_inherited_list_comes_with_its_file() {
     assert_eq!(check_heirs(3)[1], 0);
 }
 
-/// The log is forced when another thread gets to it, so that a history may have no cut between the two.
+/// The log is forced when another thread gets to it, so that a history may have no cut between the
+/// two.
 #[test]
 fn a_long_inherited_list_comes_after_its_file() {
     const HISTORIES: usize = 20;
     assert!((0..HISTORIES).any(|_| check_heirs(5000)[1] > 0));
 }
 
-/// As in the kernel, where a list has passed all checks of permission before it is found to be longer on disk than a
-/// value may be.
+/// As in the kernel, where a list has passed all checks of permission before it is found to be
+/// longer on disk than a value may be.
 #[test]
 fn who_may_not_set_a_list_is_told_that_before_its_length() {
     let volume = open(&make_with("-l size=16m"));
@@ -203,6 +211,6 @@ fn who_may_not_set_a_list_is_told_that_before_its_length() {
     };
     assert_eq!(set(), PosixError::ValueTooLong);
     let fixed = Some(ExtendedFlags::IMMUTABLE);
-    node.change(&Changes { xflags: fixed, ..Changes::default() }).unwrap();
+    node.set_attributes(&SetAttributes { xflags: fixed, ..SetAttributes::default() }).unwrap();
     assert_eq!(set(), PosixError::NotPermitted);
 }

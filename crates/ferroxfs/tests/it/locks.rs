@@ -5,8 +5,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use ferroxfs::{
-    Acl, AclKind, Changes, Creation, Error, File, LeaseKind, LeaseMode, LockMode, LockOwner,
-    LockRange, Node, OpenMode, OpenOptions, Opens, Owner, PosixError, RenameMode, SetMode,
+    Acl, AclKind, CreateOptions, Error, File, LeaseKind, LeaseMode, LockMode, LockOwner, LockRange,
+    Node, OpenMode, OpenOptions, Opens, Owner, PosixError, RenameMode, SetAttributes, SetMode,
     SharedDevice, Volume, Wait, Waiter, errno,
 };
 use xfs_trans::testing::make_with;
@@ -167,7 +167,9 @@ fn changes_break_delegations() {
     type Change = fn(&Volume) -> ferroxfs::Result<()>;
     let changes: [(&str, Change); 8] = [
         ("chmod", |volume| {
-            volume.lookup("/file")?.change(&Changes { mode: Some(0o600), ..Changes::default() })
+            volume
+                .lookup("/file")?
+                .set_attributes(&SetAttributes { mode: Some(0o600), ..SetAttributes::default() })
         }),
         ("link", |volume| volume.hard_link("/file", "/link")),
         ("rename", |volume| volume.rename("/file", "/moved")),
@@ -250,7 +252,8 @@ fn layouts_of_both_files_are_taken_back_before_blocks_are_shared() {
     volume.close().unwrap();
 }
 
-/// Somebody who writes has looked for layouts before the volume is thawed, and one is given before that.
+/// Somebody who writes has looked for layouts before the volume is thawed, and one is given before
+/// that.
 #[test]
 fn a_layout_that_is_given_in_the_middle_of_a_write_is_taken_back() {
     with_file(|volume| {
@@ -283,8 +286,8 @@ fn no_lease_is_given_where_the_place_of_bytes_is_lent() {
     });
 }
 
-/// Threads open and close one file, which makes it counted by slot, until it is removed: it is freed
-/// with the last of them, and the volume closes.
+/// Threads open and close one file, which makes it counted by slot, until it is removed: it is
+/// freed with the last of them, and the volume closes.
 #[test]
 fn a_file_that_all_threads_open_is_freed_when_it_is_removed() {
     for round in 0..20 {
@@ -345,8 +348,8 @@ fn no_lease_for_writing_beside_an_open() {
     });
 }
 
-/// What an inode without a name has is given back when its last user has gone, also where threads have
-/// read it in turn so often that they are counted by slot.
+/// What an inode without a name has is given back when its last user has gone, also where threads
+/// have read it in turn so often that they are counted by slot.
 fn is_freed_after_threads_have_read_it(make: impl FnOnce(&Volume) -> Node) {
     const TURNS: usize = 40;
     let volume = open(&make_with(SIZE));
@@ -361,7 +364,7 @@ fn is_freed_after_threads_have_read_it(make: impl FnOnce(&Volume) -> Node) {
                     while turn.load(Ordering::Acquire) != now {
                         std::thread::yield_now();
                     }
-                    let file = volume.named_node(number).unwrap().open().unwrap();
+                    let file = volume.node_trusted(number).unwrap().open().unwrap();
                     file.read_at(0, &mut [0; 100]).unwrap();
                     drop(file);
                     turn.store(now + 1, Ordering::Release);
@@ -369,10 +372,10 @@ fn is_freed_after_threads_have_read_it(make: impl FnOnce(&Volume) -> Node) {
             });
         }
     });
-    assert_eq!(volume.named_node(number).unwrap().metadata().nlink, 0);
+    assert_eq!(volume.node_trusted(number).unwrap().metadata().nlink, 0);
     drop(node);
     let end = Instant::now() + Duration::from_secs(10);
-    while volume.named_node(number).is_ok() {
+    while volume.node_trusted(number).is_ok() {
         assert!(Instant::now() < end, "it has neither a name nor a user, and is not freed");
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -392,7 +395,7 @@ fn a_removed_file_is_freed_after_threads_have_read_it() {
 #[test]
 fn a_file_that_never_had_a_name_is_freed_after_threads_have_read_it() {
     is_freed_after_threads_have_read_it(|volume| {
-        let creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+        let creation = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
         let node = volume.root().unwrap().create_unnamed(&creation).unwrap();
         node.open().unwrap().write_at(0, &[1; 1 << 16]).unwrap();
         node
@@ -405,8 +408,8 @@ fn a_delegation_is_broken_without_a_lock() {
         type Act = fn(&Volume);
         let acts: [Act; 4] = [
             |volume| {
-                let changes = Changes { mode: Some(0o600), ..Changes::default() };
-                volume.lookup("/file").unwrap().change(&changes).unwrap();
+                let changes = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
+                volume.lookup("/file").unwrap().set_attributes(&changes).unwrap();
             },
             |volume| {
                 let root = volume.root().unwrap();

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use ferroxfs::{Creation, NewKind, OpenOptions, PosixError, Result, Volume};
+use ferroxfs::{CreateOptions, NewKind, OpenOptions, PosixError, Result, Volume};
 use xfs_trans::testing::make_with;
 
-const PLAIN: Creation = Creation { mode: 0o640, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions { mode: 0o640, uid: 0, gid: 0, umask: 0 };
 
 /// A directory that is not empty, an empty one, a file, and links to each and to nothing.
 fn with_volume(act: impl FnOnce(&Volume)) {

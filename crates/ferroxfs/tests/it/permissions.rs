@@ -1,5 +1,5 @@
-//! A volume as somebody else than root. That the rules are those of Linux is tested beside the kernel:
-//! `tests/kernel/permissions.rs`.
+//! A volume as somebody else than root. That the rules are those of Linux is tested beside the
+//! kernel: `tests/kernel/permissions.rs`.
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use ferroxfs::format::acl::{AclEntry, AclTag};
 use ferroxfs::{
-    Access, Acl, AclKind, BulkPath, Capabilities, Changes, Creation, Credentials, Error,
-    InodeNumber, NewKind, OpenOptions, PosixError, SetMode, Volume, Which,
+    Access, Acl, AclKind, BulkPath, Capabilities, CreateOptions, Credentials, Error, InodeNumber,
+    NewKind, OpenOptions, PosixError, SetAttributes, SetMode, Volume, WalkFilter,
 };
 use xfs_trans::testing::make_with;
 
@@ -26,7 +26,7 @@ fn user(volume: &Volume, uid: u32) -> Volume {
 
 /// Makes a directory of somebody's.
 fn give(volume: &Volume, path: &str, mode: u16, uid: u32) {
-    let creation = Creation { mode, uid, gid: uid, umask: 0 };
+    let creation = CreateOptions { mode, uid, gid: uid, umask: 0 };
     volume.create_node(path, &NewKind::Directory, &creation).unwrap();
 }
 
@@ -43,7 +43,7 @@ fn what_is_made_is_theirs() {
     let volume = volume();
     give(&volume, "/home", 0o755, ALICE);
     let alice = user(&volume, ALICE);
-    let root = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+    let root = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
     let made = alice.create_node("/home/file", &NewKind::Regular, &root).unwrap();
     assert_eq!((made.metadata().uid, made.metadata().gid), (ALICE, ALICE));
     assert_eq!(refused(user(&volume, BOB).open_file("/home/file")), PosixError::AccessDenied);
@@ -64,8 +64,8 @@ fn a_node_can_be_handed_on() {
     assert!(home.acting_as(&alice).unwrap().lookup(name).is_ok());
     let of_bob = home.acting_as(&bob).unwrap();
     assert_eq!(refused(of_bob.lookup(name)), PosixError::AccessDenied);
-    let changes = Changes { mode: Some(0o777), ..Changes::default() };
-    assert_eq!(refused(of_bob.change(&changes)), PosixError::NotPermitted);
+    let changes = SetAttributes { mode: Some(0o777), ..SetAttributes::default() };
+    assert_eq!(refused(of_bob.set_attributes(&changes)), PosixError::NotPermitted);
     // Back to who may do everything, and nowhere else.
     assert!(of_bob.acting_as(&volume).unwrap().lookup(name).is_ok());
     assert_eq!(refused(home.acting_as(&self::volume())), PosixError::CrossDevice);
@@ -82,8 +82,8 @@ fn a_path_is_closed_by_the_next_change() {
     volume.create_file("/a/b/file").unwrap();
     let bob = user(&volume, BOB);
     let set = |mode| {
-        let changes = Changes { mode: Some(mode), ..Changes::default() };
-        volume.lookup("/a").unwrap().change(&changes).unwrap();
+        let changes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+        volume.lookup("/a").unwrap().set_attributes(&changes).unwrap();
     };
     let list = |permissions| {
         let entry = |tag, permissions| AclEntry { tag, permissions };
@@ -110,9 +110,9 @@ fn a_path_is_closed_by_the_next_change() {
         volume.lookup("/a").unwrap().set_acl(AclKind::Access, None).unwrap();
         set(0o755);
     }
-    let owner = |uid| Changes { uid: Some(uid), ..Changes::default() };
+    let owner = |uid| SetAttributes { uid: Some(uid), ..SetAttributes::default() };
     set(0o700);
-    volume.lookup("/a").unwrap().change(&owner(BOB)).unwrap();
+    volume.lookup("/a").unwrap().set_attributes(&owner(BOB)).unwrap();
     assert_eq!(may(), [true; 3]);
     assert_eq!(refused(user(&volume, ALICE).lookup("/a/b/file")), PosixError::AccessDenied);
 }
@@ -171,14 +171,14 @@ fn handles_act_as_whom_they_come_from() {
     give(&volume, "/home", 0o755, ALICE);
     let bob = user(&volume, BOB);
     let home = bob.root().unwrap().lookup(OsStr::new("home")).unwrap();
-    let creation = Creation { mode: 0o600, uid: ALICE, gid: ALICE, umask: 0 };
+    let creation = CreateOptions { mode: 0o600, uid: ALICE, gid: ALICE, umask: 0 };
     let clone = home.clone();
     assert_eq!(refused(clone.create("x", &NewKind::Regular, &creation)), PosixError::AccessDenied);
-    let changes = Changes { mode: Some(0o777), ..Changes::default() };
-    assert_eq!(refused(home.change(&changes)), PosixError::NotPermitted);
+    let changes = SetAttributes { mode: Some(0o777), ..SetAttributes::default() };
+    assert_eq!(refused(home.set_attributes(&changes)), PosixError::NotPermitted);
     assert_eq!(refused(home.parent().unwrap().remove_dir("home")), PosixError::AccessDenied);
     let entry = bob.read_dir("/").unwrap().next().unwrap().unwrap();
-    assert_eq!(refused(entry.node().unwrap().change(&changes)), PosixError::NotPermitted);
+    assert_eq!(refused(entry.node().unwrap().set_attributes(&changes)), PosixError::NotPermitted);
 }
 
 #[test]
@@ -186,7 +186,10 @@ fn an_open_file_stays_open() {
     let volume = volume();
     volume.write("/file", "contents").unwrap();
     let node = volume.lookup("/file").unwrap();
-    let set = |mode| node.change(&Changes { mode: Some(mode), ..Changes::default() }).unwrap();
+    let set = |mode| {
+        node.set_attributes(&SetAttributes { mode: Some(mode), ..SetAttributes::default() })
+            .unwrap()
+    };
     set(0o4666);
     let alice = user(&volume, ALICE);
     let file = alice.open_file("/file").unwrap();
@@ -201,8 +204,8 @@ fn a_file_that_may_only_be_written() {
     let volume = volume();
     give(&volume, "/box", 0o777, ALICE);
     volume.write("/box/file", "contents").unwrap();
-    let changes = Changes { mode: Some(0o222), ..Changes::default() };
-    volume.lookup("/box/file").unwrap().change(&changes).unwrap();
+    let changes = SetAttributes { mode: Some(0o222), ..SetAttributes::default() };
+    volume.lookup("/box/file").unwrap().set_attributes(&changes).unwrap();
     let node = user(&volume, BOB).lookup("/box/file").unwrap();
     assert_eq!(refused(node.open()), PosixError::AccessDenied);
     assert_eq!(refused(node.open_read_only()), PosixError::AccessDenied);
@@ -245,7 +248,7 @@ fn the_volume_as_a_whole_takes_capabilities() {
     assert_eq!(refused(bulkstat(&bare)), PosixError::NotPermitted);
     bulkstat(&administrator).unwrap();
     assert_eq!(refused(bare.drop_caches()), PosixError::NotPermitted);
-    let walked = bare.iter_inodes(Which::Cached, |_| ControlFlow::Continue(()));
+    let walked = bare.iter_inodes(WalkFilter::Cached, |_| ControlFlow::Continue(()));
     assert_eq!(refused(walked), PosixError::NotPermitted);
     assert_eq!(refused(bare.node(root)), PosixError::NotPermitted);
     assert_eq!(refused(administrator.node(root)), PosixError::NotPermitted);

@@ -2,7 +2,8 @@
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{
-    AllocateMode, Changes, Creation, LateTimes, NewKind, PosixError, RangeMode, SetMode, Volume,
+    AllocateMode, CreateOptions, LateTimes, NewKind, PosixError, RangeMode, SetAttributes, SetMode,
+    Volume,
 };
 
 use crate::writing::{PLAIN, check, posix};
@@ -22,7 +23,9 @@ fn new_contents_or_a_new_owner_take_capabilities() {
         let program = root.create("program", &NewKind::Regular, &PLAIN).unwrap();
         let wrong = program.set_attribute("security.capability", b"x", SetMode::Create);
         assert_eq!(posix(wrong), PosixError::InvalidArgument);
-        program.change(&Changes { mode: Some(0o6755), ..Changes::default() }).unwrap();
+        program
+            .set_attributes(&SetAttributes { mode: Some(0o6755), ..SetAttributes::default() })
+            .unwrap();
         let changes: [(&str, &dyn Fn()); 4] = [
             ("write", &|| assert_eq!(program.open().unwrap().write_at(0, b"new").unwrap(), 3)),
             ("truncate", &|| program.open().unwrap().set_len(1).unwrap()),
@@ -31,7 +34,9 @@ fn new_contents_or_a_new_owner_take_capabilities() {
                 program.open().unwrap().change_range(0..4096, mode).unwrap();
             }),
             ("chown", &|| {
-                program.change(&Changes { uid: Some(0), ..Changes::default() }).unwrap();
+                program
+                    .set_attributes(&SetAttributes { uid: Some(0), ..SetAttributes::default() })
+                    .unwrap();
             }),
         ];
         for (what, change) in changes {
@@ -41,7 +46,9 @@ fn new_contents_or_a_new_owner_take_capabilities() {
             assert_eq!(posix(capability), PosixError::NoAttribute, "{what}");
         }
         program.set_attribute("security.capability", &CAPABLE, SetMode::Create).unwrap();
-        program.change(&Changes { mode: Some(0o6750), ..Changes::default() }).unwrap();
+        program
+            .set_attributes(&SetAttributes { mode: Some(0o6750), ..SetAttributes::default() })
+            .unwrap();
         // These were written before it got them.
         program.open().unwrap().write_back_at(0, b"older", LateTimes::Told).unwrap();
     };
@@ -59,7 +66,7 @@ fn nobody_has_the_last_number() {
     let change = |volume: &Volume| {
         let root = volume.root().unwrap();
         for (uid, gid) in [(u32::MAX, 0), (0, u32::MAX)] {
-            let nobodys = Creation { uid, gid, ..PLAIN };
+            let nobodys = CreateOptions { uid, gid, ..PLAIN };
             let refused = root.create("file", &NewKind::Regular, &nobodys).map(drop);
             assert_eq!(posix(refused), PosixError::InvalidArgument);
             let refused = root.create_unnamed(&nobodys).map(drop);
@@ -67,12 +74,13 @@ fn nobody_has_the_last_number() {
         }
         let (uid, gid) = (Some(u32::MAX), Some(u32::MAX));
         for changes in [
-            Changes { uid, ..Changes::default() },
-            Changes { gid, mode: Some(0), ..Changes::default() },
+            SetAttributes { uid, ..SetAttributes::default() },
+            SetAttributes { gid, mode: Some(0), ..SetAttributes::default() },
         ] {
-            assert_eq!(posix(root.change(&changes)), PosixError::InvalidArgument);
+            assert_eq!(posix(root.set_attributes(&changes)), PosixError::InvalidArgument);
         }
-        root.change(&Changes { uid: Some(u32::MAX - 1), ..Changes::default() }).unwrap();
+        root.set_attributes(&SetAttributes { uid: Some(u32::MAX - 1), ..SetAttributes::default() })
+            .unwrap();
     };
     let look = |volume: &Volume| {
         let root = volume.root().unwrap().metadata();
@@ -88,8 +96,10 @@ fn an_append_only_program_loses_its_rights() {
         assert!(!program.drop_privileges(true).unwrap());
         program.set_attribute("security.capability", &CAPABLE, SetMode::Create).unwrap();
         let (mode, append) = (Some(0o6755), ExtendedFlags::APPEND);
-        program.change(&Changes { mode, ..Changes::default() }).unwrap();
-        program.change(&Changes { xflags: Some(append), ..Changes::default() }).unwrap();
+        program.set_attributes(&SetAttributes { mode, ..SetAttributes::default() }).unwrap();
+        program
+            .set_attributes(&SetAttributes { xflags: Some(append), ..SetAttributes::default() })
+            .unwrap();
         assert_eq!(
             posix(program.remove_attribute("security.capability")),
             PosixError::NotPermitted

@@ -1,10 +1,11 @@
-//! With a fixed time the same operations give the same bytes, whatever the device and the scheduler do.
+//! With a fixed time the same operations give the same bytes, whatever the device and the scheduler
+//! do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use ferroxfs::{Creation, File, OpenOptions, PosixError, SetMode, Timestamp, Volume};
+use ferroxfs::{CreateOptions, File, OpenOptions, PosixError, SetMode, Timestamp, Volume};
 use xfs_device::SharedDevice;
 use xfs_testkit::{Prng, RequestKind, ScheduledDevice, Scheduler};
 use xfs_trans::testing::{is_clean, make_sized};
@@ -16,10 +17,10 @@ const FILES: usize = 300;
 /// Handles that are open at once; files are removed under them.
 const OPEN: usize = 8;
 
-const CREATION: Creation = Creation { mode: 0o644, uid: 1, gid: 2, umask: 0 };
+const CREATION: CreateOptions = CreateOptions { mode: 0o644, uid: 1, gid: 2, umask: 0 };
 
-/// Changes a volume as the seed says. Handles are dropped, also the last ones of files without a name, and nothing
-/// is synced.
+/// Changes a volume as the seed says. Handles are dropped, also the last ones of files without a
+/// name, and nothing is synced.
 fn work(volume: &Volume) {
     let mut random = Prng::new(0xfeed);
     let mut open: Vec<File> = Vec::new();
@@ -67,7 +68,8 @@ fn ignore_refusal(done: ferroxfs::Result<()>) {
     assert!(is_known, "{done:?}");
 }
 
-/// The bytes of a volume that was changed so by these options, with requests let go by a schedule if there is a seed.
+/// The bytes of a volume that was changed so by these options, with requests let go by a schedule
+/// if there is a seed.
 fn bytes_after(options: &OpenOptions, seed: Option<u64>) -> Vec<u8> {
     let device = make_sized(VOLUME_BYTES, "-l size=9m");
     let done = AtomicBool::new(false);

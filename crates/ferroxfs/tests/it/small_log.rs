@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use ferroxfs::{Creation, NewKind, OpenOptions, RenameMode, SetMode, SharedDevice, Volume};
+use ferroxfs::{CreateOptions, NewKind, OpenOptions, RenameMode, SetMode, SharedDevice, Volume};
 use xfs_format::reservation::minimum_log_blocks;
 use xfs_log::find_head_and_tail;
 use xfs_testkit::Prng;
@@ -14,7 +14,7 @@ const VOLUME_BYTES: u64 = 320 << 20;
 const THREADS: u64 = 4;
 /// Steps that a thread looks at the log after.
 const STEPS: u32 = 50;
-const PLAIN: Creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
 
 /// The turn in which the log is written.
 fn cycle(device: &SharedDevice) -> u32 {

@@ -5,7 +5,7 @@ use std::thread;
 
 use ferroxfs::format::inode::ForkKind;
 use ferroxfs::{
-    AllocateMode, Changes, Error, File, OpenOptions, RangeMode, SharedDevice, Upkeep, Volume,
+    AllocateMode, Error, File, OpenOptions, RangeMode, SetAttributes, SharedDevice, Upkeep, Volume,
 };
 use xfs_testkit::{
     Atomicity, FailingDevice, Fault, Persistence, PowerCuts, RecordingDevice, Request, RequestKind,
@@ -41,8 +41,8 @@ fn places(file: &File) -> Vec<std::ops::Range<u64>> {
     extents.map(place).collect()
 }
 
-/// Opens the file, makes a change and syncs it by `sync_data`, and cuts the power right behind that in every way.
-/// The file has these bytes then.
+/// Opens the file, makes a change and syncs it by `sync_data`, and cuts the power right behind that
+/// in every way. The file has these bytes then.
 fn check(change: impl FnOnce(&Volume, &File), expected: &[u8]) {
     let device = volume_with_files();
     let recording = Arc::new(RecordingDevice::new(Arc::clone(&device)));
@@ -144,7 +144,9 @@ fn a_change_before_times_survives() {
     let change = |_: &Volume, file: &File| {
         file.set_len(15_000).unwrap();
         file.write_at(0, &[2; 100]).unwrap();
-        file.node().change(&Changes { mode: Some(0o600), ..Changes::default() }).unwrap();
+        file.node()
+            .set_attributes(&SetAttributes { mode: Some(0o600), ..SetAttributes::default() })
+            .unwrap();
         file.write_at(5000, &[2; 100]).unwrap();
     };
     let expected = ones(|bytes| {
@@ -155,8 +157,8 @@ fn a_change_before_times_survives() {
     check(change, &expected);
 }
 
-/// A checkpoint that is being written has flushed the device: what comes after that is not covered by it, though
-/// it holds the last change that the contents need.
+/// A checkpoint that is being written has flushed the device: what comes after that is not covered
+/// by it, though it holds the last change that the contents need.
 #[test]
 fn a_flush_that_is_over_is_not_relied_on() {
     let recorder = Arc::new(RecordingDevice::new(volume_with_files()));

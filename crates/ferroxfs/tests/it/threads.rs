@@ -6,8 +6,8 @@ use ferroxfs::{OpenError, OpenOptions};
 use xfs_testkit::run_with_threads;
 use xfs_trans::testing::{is_clean, make};
 
-/// What a volume that is written to has besides the log's: it keeps up the log, frees inodes and writes
-/// back.
+/// What a volume that is written to has besides the log's: it keeps up the log, frees inodes and
+/// writes back.
 const OTHER_THREADS: u64 = 3;
 
 /// What the log has if it can: some write checkpoints, one writes in place.

@@ -108,7 +108,7 @@ fn a_walk_skips_what_it_is_told_to() {
 fn whereabouts_are_all_the_paths_of_an_inode() {
     let volume = volume();
     let number = volume.lookup("/short/bb").unwrap().number();
-    let found = volume.whereabouts(number).unwrap();
+    let found = volume.inode_paths(number).unwrap();
     assert!(found.findings.is_empty(), "{:?}", found.findings);
     // One under its own name, 1200 links of which every third was removed.
     assert_eq!(found.paths.len(), 1 + 800);
@@ -116,9 +116,9 @@ fn whereabouts_are_all_the_paths_of_an_inode() {
         assert_eq!(volume.lookup(path).unwrap().number(), number);
     }
     let root = volume.root().unwrap().number();
-    assert_eq!(volume.whereabouts(root).unwrap().paths, [PathBuf::from("/")]);
+    assert_eq!(volume.inode_paths(root).unwrap().paths, [PathBuf::from("/")]);
     let deep = volume.lookup("/deep/1/2/3").unwrap().number();
-    assert_eq!(volume.whereabouts(deep).unwrap().paths, [PathBuf::from("/deep/1/2/3")]);
+    assert_eq!(volume.inode_paths(deep).unwrap().paths, [PathBuf::from("/deep/1/2/3")]);
 }
 
 #[test]

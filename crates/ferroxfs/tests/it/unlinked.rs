@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferroxfs::{Creation, Error, NewKind, OpenOptions, PosixError, Volume};
+use ferroxfs::{CreateOptions, Error, NewKind, OpenOptions, PosixError, Volume};
 use xfs_alloc::{add_unlinked, open_journal, unlinked_lists};
 use xfs_device::{Durability, SharedDevice};
 use xfs_dir::remove_entry;
@@ -13,7 +13,7 @@ use xfs_testkit::CowDevice;
 use xfs_trans::Journal;
 use xfs_trans::testing::{JournalParts, make_with, parts, superblock};
 
-const CREATION: Creation = Creation { mode: 0o600, uid: 1, gid: 1, umask: 0 };
+const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
 /// More than there are lists, so that some have two inodes.
 const FILES: usize = 150;
 

@@ -18,7 +18,7 @@ fn check_untouched(image: Image) -> bool {
         drop(devices.describe());
         if let Ok(volume) = devices.volume() {
             read_everything(&volume);
-            drop(volume.whereabouts(volume.root().map_or(0.into(), |root| root.number())));
+            drop(volume.inode_paths(volume.root().map_or(0.into(), |root| root.number())));
         }
     }
     assert_eq!(device.recording().requests(), []);

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags, InodeFlags};
 use ferroxfs::{
-    AllocateMode, Changes, Creation, Error, FileType, InodeNumber, NewKind, Node, OpenOptions,
-    PosixError, RangeMode, RenameMode, SetMode, SharedDevice, Timestamp, Volume,
+    AllocateMode, CreateOptions, Error, FileType, InodeNumber, NewKind, Node, OpenOptions,
+    PosixError, RangeMode, RenameMode, SetAttributes, SetMode, SharedDevice, Timestamp, Volume,
 };
 use xfs_trans::testing::make_with;
 
 use crate::forge;
 
-pub(crate) const PLAIN: Creation = Creation { mode: 0o640, uid: 7, gid: 8, umask: 0 };
+pub(crate) const PLAIN: CreateOptions = CreateOptions { mode: 0o640, uid: 7, gid: 8, umask: 0 };
 
 fn open(device: &SharedDevice) -> Volume {
     let options = OpenOptions::new().fixed_time(Timestamp::new(1_700_000_000, 5).unwrap());
@@ -149,7 +149,8 @@ fn names_are_moved() {
         a.rename("other", &b, "file", RenameMode::Exchange).unwrap();
         let root = volume.root().unwrap();
         let mode = Some(root.metadata().mode & 0o7777 | 0o2000);
-        root.change(&Changes { mode, gid: Some(77), ..Changes::default() }).unwrap();
+        root.set_attributes(&SetAttributes { mode, gid: Some(77), ..SetAttributes::default() })
+            .unwrap();
         b.rename("c", &root, "up", RenameMode::Whiteout).unwrap();
     };
     let look = |volume: &Volume| {
@@ -219,8 +220,8 @@ fn attributes_of_every_size() {
     check("-n parent=1", change, look);
 }
 
-/// Attributes that have become short go back to the inode, as in the kernel: what it recovers is the
-/// same as what we do.
+/// Attributes that have become short go back to the inode, as in the kernel: what it recovers is
+/// the same as what we do.
 #[test]
 fn attributes_that_become_short_go_back_to_the_inode() {
     let device = make_with("-n parent=1");
@@ -245,15 +246,15 @@ fn attributes_that_become_short_go_back_to_the_inode() {
 fn inodes_are_changed() {
     let change = |volume: &Volume| {
         volume.create_dir("/directory").unwrap();
-        let changes = Changes {
+        let changes = SetAttributes {
             mode: Some(0o2750),
             uid: Some(1),
             gid: Some(2),
             project_id: Some(3),
             modified: Timestamp::new(17, 18),
-            ..Changes::default()
+            ..SetAttributes::default()
         };
-        volume.lookup("/directory").unwrap().change(&changes).unwrap();
+        volume.lookup("/directory").unwrap().set_attributes(&changes).unwrap();
         volume.write("/directory/file", b"").unwrap();
     };
     let look = |volume: &Volume| {
@@ -271,7 +272,7 @@ fn a_directory_changes_when_its_file_is_made() {
     let options = OpenOptions::new().writable(true).with_devices(device, None);
     let volume = options.writable_volume().unwrap();
     let root = volume.lookup("/").unwrap();
-    let plain = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+    let plain = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
     for name in ["a", "b"] {
         let file = root.create(name, &NewKind::Regular, &plain).unwrap().metadata();
         let directory = root.metadata();
@@ -382,7 +383,9 @@ fn a_deduplication_leaves_the_times() {
         file
     });
     let past = Timestamp::new(1_000_000_000, 0);
-    two.node().change(&Changes { modified: past, ..Changes::default() }).unwrap();
+    two.node()
+        .set_attributes(&SetAttributes { modified: past, ..SetAttributes::default() })
+        .unwrap();
     let before = two.metadata();
     assert!(two.deduplicate(0, &one, 0, 8192).unwrap());
     let after = two.metadata();
@@ -402,13 +405,13 @@ fn times_that_no_inode_can_hold() {
         let options = OpenOptions::new().fixed_time(late).writable(true);
         let volume = options.with_devices(Arc::clone(&device), None).writable_volume().unwrap();
         volume.write("/file", b"contents").unwrap();
-        let changes = Changes {
+        let changes = SetAttributes {
             accessed: Timestamp::new(i64::MIN, 5),
             modified: Timestamp::new(last, 999_999_999),
             created: Timestamp::new(first, 0),
-            ..Changes::default()
+            ..SetAttributes::default()
         };
-        volume.lookup("/file").unwrap().change(&changes).unwrap();
+        volume.lookup("/file").unwrap().set_attributes(&changes).unwrap();
         volume.create_dir("/directory").unwrap();
         volume.close().unwrap();
         let metadata = reopen(&device).metadata("/file").unwrap();
@@ -448,8 +451,8 @@ fn what_a_file_inherits() {
     let change = |volume: &Volume| {
         volume.create_dir("/directory").unwrap();
         let xflags = Some(ExtendedFlags::FILESTREAM | ExtendedFlags::NODUMP);
-        let changes = Changes { xflags, ..Changes::default() };
-        volume.lookup("/directory").unwrap().change(&changes).unwrap();
+        let changes = SetAttributes { xflags, ..SetAttributes::default() };
+        volume.lookup("/directory").unwrap().set_attributes(&changes).unwrap();
         volume.write("/directory/file", b"").unwrap();
         volume.create_dir("/directory/below").unwrap();
     };
@@ -475,8 +478,8 @@ fn every_change_is_counted() {
         change();
         assert!(count(node) > before, "{what}: still {before}");
     };
-    let mode = Changes { mode: Some(0o600), ..Changes::default() };
-    rises(&file, "chmod", &|| file.change(&mode).unwrap());
+    let mode = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
+    rises(&file, "chmod", &|| file.set_attributes(&mode).unwrap());
     rises(&file, "setxattr", &|| {
         file.set_attribute("user.name", b"value", SetMode::Either).unwrap();
     });
@@ -489,7 +492,7 @@ fn every_change_is_counted() {
     rises(&root, "unlink", &|| root.remove_file("renamed").unwrap());
     rises(&file, "its unlink", &|| root.remove_file("other").unwrap());
     let before = count(&file);
-    file.change(&mode).unwrap();
+    file.set_attributes(&mode).unwrap();
     assert_eq!(count(&file), before + 1, "once in each transaction");
 }
 
@@ -643,7 +646,7 @@ fn a_directory_may_take_no_symbolic_links() {
         let root = volume.root().unwrap();
         let folder = root.create("folder", &NewKind::Directory, &PLAIN).unwrap();
         let xflags = Some(ExtendedFlags::NOSYMLINKS);
-        folder.change(&Changes { xflags, ..Changes::default() }).unwrap();
+        folder.set_attributes(&SetAttributes { xflags, ..SetAttributes::default() }).unwrap();
         let link = |target| folder.create("link", &NewKind::Symlink(target), &PLAIN);
         assert_eq!(posix(link(b"to")), PosixError::NotPermitted);
         assert_eq!(posix(link(&[b'x'; 1024])), PosixError::NameTooLong);

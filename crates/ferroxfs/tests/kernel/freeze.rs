@@ -1,5 +1,5 @@
-//! A copy of a volume that is frozen: what we leave in its log is what the kernel leaves there, and each
-//! reads the other's.
+//! A copy of a volume that is frozen: what we leave in its log is what the kernel leaves there, and
+//! each reads the other's.
 
 use std::fs;
 use std::io::Write;

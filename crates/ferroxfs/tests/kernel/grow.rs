@@ -1,5 +1,5 @@
-//! A volume that we make larger and a copy of it that the kernel makes larger: their headers are the
-//! same, each is whole for xfs_repair, and the kernel uses what we have added.
+//! A volume that we make larger and a copy of it that the kernel makes larger: their headers are
+//! the same, each is whole for xfs_repair, and the kernel uses what we have added.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Labels and UUIDs: the kernel and xfs_repair agree with every change, also with one that was cut off.
+//! Labels and UUIDs: the kernel and xfs_repair agree with every change, also with one that was cut
+//! off.
 
 use std::fs;
 use std::path::Path;
@@ -75,8 +76,8 @@ pub(crate) fn check_uuid(geometry: &Geometry) -> Result<(), TrialError> {
     cut(&image)
 }
 
-/// Has each write to the device with the log fail in turn, and all after it: the volume has one of the two
-/// UUIDs, and the kernel mounts it.
+/// Has each write to the device with the log fail in turn, and all after it: the volume has one of
+/// the two UUIDs, and the kernel mounts it.
 fn cut(image: &Image) -> Result<(), TrialError> {
     let uuid = || -> Result<Uuid, TrialError> {
         let options = options(image).writable(false);

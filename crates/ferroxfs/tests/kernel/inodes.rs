@@ -1,5 +1,5 @@
-//! A volume that may have few inodes: it is full when it has them, as with the kernel, and `statfs` shows
-//! that.
+//! A volume that may have few inodes: it is full when it has them, as with the kernel, and `statfs`
+//! shows that.
 
 use std::fs::File;
 use std::path::Path;

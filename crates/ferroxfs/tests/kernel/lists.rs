@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use ferroxfs::format::acl::{AclEntry, AclTag, encode_posix_xattr};
-use ferroxfs::{Changes, Creation, NewKind, SetMode, Volume, errno};
+use ferroxfs::{CreateOptions, NewKind, SetAttributes, SetMode, Volume, errno};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat};
 use rustix::io::Errno;
 use xfs_oracle::harness::{TrialError, patiently};
@@ -28,8 +28,8 @@ enum Step {
     ChangeMode(&'static str, u16),
 }
 
-/// A list in the form of programs: permissions of owner, user 1000, group, group 2000, mask, others, and
-/// `more` users.
+/// A list in the form of programs: permissions of owner, user 1000, group, group 2000, mask,
+/// others, and `more` users.
 fn list(permissions: [u16; 6], more: u32) -> Vec<u8> {
     let entry = |tag, permissions| AclEntry { tag, permissions };
     let [owner, user, group, other_group, mask, other] = permissions;
@@ -150,7 +150,7 @@ fn on_kernel(root: &Path, step: &Step) -> i32 {
 
 fn on_ours(volume: &Volume, umask: u16, step: &Step) -> i32 {
     let make = |path: &str, kind: &NewKind<'_>, mode| {
-        let creation = Creation { mode, uid: 0, gid: 0, umask };
+        let creation = CreateOptions { mode, uid: 0, gid: 0, umask };
         volume.create_node(path, kind, &creation).map(drop)
     };
     let done = match step {
@@ -164,9 +164,9 @@ fn on_ours(volume: &Volume, umask: u16, step: &Step) -> i32 {
         Step::Remove(path, kind) => {
             volume.lookup_no_follow(path).and_then(|node| node.remove_attribute(*kind))
         }
-        Step::ChangeMode(path, mode) => volume
-            .lookup(path)
-            .and_then(|node| node.change(&Changes { mode: Some(*mode), ..Changes::default() })),
+        Step::ChangeMode(path, mode) => volume.lookup(path).and_then(|node| {
+            node.set_attributes(&SetAttributes { mode: Some(*mode), ..SetAttributes::default() })
+        }),
     };
     done.map_or_else(|error| errno(&error), |()| 0)
 }

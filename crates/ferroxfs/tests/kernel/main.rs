@@ -1,7 +1,7 @@
-//! Volumes that the library fills to the last block from four threads, and empties again: nothing is
-//! broken at any time, and `statfs` is the kernel's. And volumes that run out of inodes; access control
-//! lists, as the kernel keeps them; what is permitted to whom; labels and UUIDs; what a copy of a frozen
-//! volume holds; volumes that grow; directory blocks that lie in pieces.
+//! Volumes that the library fills to the last block from four threads, and empties again: nothing
+//! is broken at any time, and `statfs` is the kernel's. And volumes that run out of inodes; access
+//! control lists, as the kernel keeps them; what is permitted to whom; labels and UUIDs; what a
+//! copy of a frozen volume holds; volumes that grow; directory blocks that lie in pieces.
 
 mod freeze;
 mod grow;
@@ -14,14 +14,14 @@ mod pieces;
 use std::io;
 use std::process::{Command, ExitCode};
 
-use ferroxfs::{Creation, Error, NewKind, PosixError, Volume};
+use ferroxfs::{CreateOptions, Error, NewKind, PosixError, Volume};
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, guarded, ready};
 
 const THREADS: usize = 4;
 /// Blocks that may be left when nothing fits any more: what one change of names reserves.
 const LEFT_BLOCKS: u64 = 100;
-const CREATION: Creation = Creation { mode: 0o600, uid: 1, gid: 1, umask: 0 };
+const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
 
 fn main() -> ExitCode {
     let trials = |name, geometries: &'static [&str], body: Body| {

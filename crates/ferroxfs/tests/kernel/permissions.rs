@@ -1,10 +1,11 @@
-//! Permissions: what somebody may do, and what comes of it, is the same on a volume of the kernel and on
-//! one of ours.
+//! Permissions: what somebody may do, and what comes of it, is the same on a volume of the kernel
+//! and on one of ours.
 //!
-//! Each seed is a case: a few files of random owners, modes, access control lists and flags, somebody with
-//! random groups and capabilities, or root, and one operation. The kernel does it by system calls of a thread with these
-//! credentials, we do it on [`Volume::as_user`], or as root on the volume itself. Answers are compared, and at the end everything that
-//! the kernel shows of the two volumes.
+//! Each seed is a case: a few files of random owners, modes, access control lists and flags,
+//! somebody with random groups and capabilities, or root, and one operation. The kernel does it by
+//! system calls of a thread with these credentials, we do it on [`Volume::as_user`], or as root on
+//! the volume itself. Answers are compared, and at the end everything that the kernel shows of the
+//! two volumes.
 
 mod actor;
 mod comparison;

@@ -1,5 +1,5 @@
-//! Directory blocks that lie in several pieces when the power goes: those of the kernel are recovered, which
-//! the kernel itself does not do, and so are ours.
+//! Directory blocks that lie in several pieces when the power goes: those of the kernel are
+//! recovered, which the kernel itself does not do, and so are ours.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -82,7 +82,8 @@ fn make(path: &Path, options: &str) -> Result<Image, TrialError> {
     Ok(image)
 }
 
-/// Takes free space that is larger than the pieces: the kernel gives that first to who asks for much.
+/// Takes free space that is larger than the pieces: the kernel gives that first to who asks for
+/// much.
 fn take_what_is_larger(image: &Image) -> Result<(), TrialError> {
     let mount = image.mount(&[])?;
     let file = File::create_new(mount.path().join("taker")).map_err(failed)?;

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use ferroxfs::{Creation, NewKind, Volume};
+use ferroxfs::{CreateOptions, NewKind, Volume};
 use rustix::fs::OFlags;
 use xfs_oracle::{Mount, Xfsprogs};
 
@@ -82,7 +82,7 @@ impl DataContender for Library {
             let node = match root.lookup(name.as_ref()) {
                 Ok(node) => node,
                 Err(_) => {
-                    let creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+                    let creation = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
                     root.create(&name, &NewKind::Regular, &creation)?
                 }
             };

@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::{Changes, FileType, Node};
+use ferroxfs::{FileType, Node, SetAttributes};
 
 use super::Run;
 use crate::cli::{ChmodArguments, GlobalOptions};
@@ -63,7 +63,8 @@ impl Run for Chmod {
                 return Ok(());
             }
             let mode = changed_mode(&mode, umask, (node.metadata().mode, file_type));
-            Ok(node.change(&Changes { mode: Some(mode), ..Changes::default() })?)
+            Ok(node
+                .set_attributes(&SetAttributes { mode: Some(mode), ..SetAttributes::default() })?)
         })
     }
 }

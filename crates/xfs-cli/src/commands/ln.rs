@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use ferroxfs::{Creation, Error, FileType, NewKind, Node, PosixError};
+use ferroxfs::{CreateOptions, Error, FileType, NewKind, Node, PosixError};
 
 use super::Run;
 use crate::cli::{GlobalOptions, LnArguments};
@@ -47,7 +47,7 @@ impl Run for Ln {
         change_all(targets, console, |targets, _| match (targets, &says) {
             ([new], Some(says)) => {
                 let place = NewPlace::of(new, says)?;
-                let creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+                let creation = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
                 let kind = NewKind::Symlink(says.as_bytes());
                 let made = place.directory.create(&place.name, &kind, &creation).map(drop);
                 place.replace(new, made, is_forced, |_| {

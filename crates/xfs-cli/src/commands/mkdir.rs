@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::{Changes, Creation, FileType, NewKind, PosixError};
+use ferroxfs::{CreateOptions, FileType, NewKind, PosixError, SetAttributes};
 
 use super::Run;
 use super::chmod::{changed_mode, parse_mode};
@@ -48,13 +48,13 @@ fn make(target: &Target, has_parents: bool, mode: impl Fn(u16) -> u16) -> Result
         volume.create_dir_all(&target.path).map_err(failed)?;
         let made = volume.lookup(&target.path).map_err(failed)?;
         let mode = mode(made.metadata().mode & 0o2000);
-        let changes = Changes { mode: Some(mode), ..Changes::default() };
-        return made.change(&changes).map_err(failed);
+        let changes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+        return made.set_attributes(&changes).map_err(failed);
     }
     if target.path.as_os_str().as_bytes().iter().all(|byte| *byte == b'/') {
         return Err(target.failure(PosixError::Exists));
     }
     let (directory, name) = target.place_of_directory()?;
-    let creation = Creation { mode: mode(0), uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions { mode: mode(0), uid: 0, gid: 0, umask: 0 };
     directory.create(name, &NewKind::Directory, &creation).map(drop).map_err(failed)
 }

@@ -46,7 +46,7 @@ impl Run for Parents {
             // Without parent pointers all directories are read.
             let step = console.step("searching directories");
             let found =
-                target.volume.inner().whereabouts(number).map_err(|error| {
+                target.volume.inner().inode_paths(number).map_err(|error| {
                     target.volume.whole_failure(Failure::from(error).about(&about))
                 })?;
             drop(step);

@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{
-    AllocateMode, Changes, Creation, Error, File, FileType, Metadata, NewKind, Node, PosixError,
-    RangeMode,
+    AllocateMode, CreateOptions, Error, File, FileType, Metadata, NewKind, Node, PosixError,
+    RangeMode, SetAttributes,
 };
 
 use super::Run;
@@ -79,7 +79,7 @@ fn check_not_emptied(node: &Node, contents: &Spool, target: &Target) -> Result<(
 pub(super) fn make(contents: &Spool, mode: u16, target: &Target) -> Result<(), Failure> {
     let failed = |error| target.failure(error);
     let (directory, name) = target.place_to_make()?;
-    let creation = Creation { mode, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions { mode, uid: 0, gid: 0, umask: 0 };
     let node = directory.create(&name, &NewKind::Regular, &creation).map_err(failed)?;
     let filled = node.open().map_err(failed).and_then(|file| {
         fill(&file, contents, target)?;
@@ -96,12 +96,12 @@ pub(super) fn replace(node: &Node, input: &Spool, target: &Target) -> Result<(),
     let file = node.open().map_err(failed)?;
     let root = target.volume.inner().root().map_err(failed)?;
     let (directory, name) = target.place_to_make()?;
-    let creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
     // A directory that takes no more files may have some that can be written to.
     let draft = directory.create_unnamed(&creation).or_else(|_| root.create_unnamed(&creation));
     let draft = draft.map_err(failed)?;
     // Once there are extents it is too late.
-    draft.change(&hints(&node.metadata(), &draft.metadata())).map_err(failed)?;
+    draft.set_attributes(&hints(&node.metadata(), &draft.metadata())).map_err(failed)?;
     let contents = draft.open().map_err(failed)?;
     let length = fill(&contents, input, target)?;
     let exchanged = match length {
@@ -125,13 +125,13 @@ pub(super) fn replace(node: &Node, input: &Spool, target: &Target) -> Result<(),
 }
 
 /// Changes hints for the size of extents to those that a file has.
-fn hints(wanted: &Metadata, present: &Metadata) -> Changes {
+fn hints(wanted: &Metadata, present: &Metadata) -> SetAttributes {
     let change =
         |hint: fn(&Metadata) -> u64| (hint(wanted) != hint(present)).then_some(hint(wanted));
-    Changes {
+    SetAttributes {
         extent_size_hint_bytes: change(|metadata| metadata.extent_size_hint_bytes),
         cow_extent_size_hint_bytes: change(|metadata| metadata.cow_extent_size_hint_bytes),
-        ..Changes::default()
+        ..SetAttributes::default()
     }
 }
 

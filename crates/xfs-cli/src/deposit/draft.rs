@@ -12,7 +12,7 @@
 use std::ffi::{OsStr, OsString};
 
 use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{Creation, Error, FileType, NewKind, Node, PosixError, RenameMode, Result};
+use ferroxfs::{CreateOptions, Error, FileType, NewKind, Node, PosixError, RenameMode, Result};
 
 /// Names of drafts begin so.
 const DRAFT: &str = ".ferroxfs-put";
@@ -47,7 +47,11 @@ enum Stands {
 
 impl<'a> Spot<'a> {
     /// Makes a file that is not complete yet.
-    pub(super) fn begin(&'a self, kind: &NewKind<'_>, creation: &Creation) -> Result<Draft<'a>> {
+    pub(super) fn begin(
+        &'a self,
+        kind: &NewKind<'_>,
+        creation: &CreateOptions,
+    ) -> Result<Draft<'a>> {
         let Self { directory, name, present } = self;
         self.check_replaceable(kind.file_type())?;
         let (node, stands) = if present.is_none() {

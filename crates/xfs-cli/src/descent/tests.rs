@@ -1,14 +1,14 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use ferroxfs::{Creation, NewKind, Node, OpenOptions, Timestamp, Volume};
+use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions, Timestamp, Volume};
 use xfs_device::MemoryDevice;
 use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
 
 use super::{Descent, Met};
 
 const DATA_BYTES: u64 = 64 << 20;
-const PLAIN: Creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
 
 fn open() -> Volume {
     let device = MemoryDevice::new(DATA_BYTES);

@@ -4,15 +4,15 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 
 use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{Changes, Metadata, Volume};
+use ferroxfs::{Metadata, SetAttributes, Volume};
 
 use crate::changing::Place;
 
 /// Changes files of an image.
-fn change(place: &Place, image: &str, files: &[(&str, Changes)]) {
+fn change(place: &Place, image: &str, files: &[(&str, SetAttributes)]) {
     let volume = Volume::open_writable(place.path(image)).unwrap();
     for (path, changes) in files {
-        volume.lookup_no_follow(path).unwrap().change(changes).unwrap();
+        volume.lookup_no_follow(path).unwrap().set_attributes(changes).unwrap();
     }
     volume.close().unwrap();
 }
@@ -21,8 +21,8 @@ fn metadata(place: &Place, image: &str, path: &str) -> Metadata {
     Volume::open(place.path(image)).unwrap().symlink_metadata(path).unwrap()
 }
 
-fn flags(flags: ExtendedFlags) -> Changes {
-    Changes { xflags: Some(flags), ..Changes::default() }
+fn flags(flags: ExtendedFlags) -> SetAttributes {
+    SetAttributes { xflags: Some(flags), ..SetAttributes::default() }
 }
 
 /// Those that can be set, of one file.
@@ -99,12 +99,12 @@ fn flags_come_when_a_file_has_its_names() {
 fn a_project_comes_when_a_file_has_its_names() {
     let place = Place::new();
     place.put("image:/file", b"of one project");
-    let project = |number| Changes { project_id: Some(number), ..Changes::default() };
+    let project = |number| SetAttributes { project_id: Some(number), ..SetAttributes::default() };
     change(&place, "image", &[("/file", project(5))]);
     place.make("other");
     place.check(&["mkdir", "other:/d"]);
     let inherited = flags(ExtendedFlags::PROJINHERIT);
-    change(&place, "other", &[("/d", Changes { project_id: Some(7), ..inherited })]);
+    change(&place, "other", &[("/d", SetAttributes { project_id: Some(7), ..inherited })]);
     for _ in 0..2 {
         place.check(&["cp", "-a", "image:/file", "other:/d"]);
         assert_eq!(metadata(&place, "other", "/d/file").project_id, 5);
@@ -159,17 +159,17 @@ fn hints_are_carried_over() {
     const COPY: u64 = 64 << 10;
     let place = Place::new();
     let (extent, copy) = (Some(EXTENT), Some(COPY));
-    let both = Changes {
+    let both = SetAttributes {
         extent_size_hint_bytes: extent,
         cow_extent_size_hint_bytes: copy,
-        ..Changes::default()
+        ..SetAttributes::default()
     };
     place.check(&["mkdir", "image:/d"]);
     // It was there before its directory had a hint to pass on.
     place.put("image:/d/plain", b"contents");
     change(&place, "image", &[("/d", both)]);
     place.check(&["touch", "image:/d/hinted", "image:/d/small"]);
-    let small = Changes { extent_size_hint_bytes: Some(4096), ..Changes::default() };
+    let small = SetAttributes { extent_size_hint_bytes: Some(4096), ..SetAttributes::default() };
     change(&place, "image", &[("/d/small", small)]);
     for file in ["hinted", "small"] {
         place.put(&format!("image:/d/{file}"), b"contents");
@@ -323,10 +323,10 @@ fn put_keeps_what_a_file_has_besides_its_contents() {
         place.check(&["mkdir", "volume:/d"]);
         place.check(&["setfacl", "-d", "-m", "u:7:rwx", "volume:/d"]);
         place.check(&["touch", "volume:/d/f"]);
-        let both = Changes {
+        let both = SetAttributes {
             extent_size_hint_bytes: Some(64 << 10),
             cow_extent_size_hint_bytes: Some(128 << 10),
-            ..Changes::default()
+            ..SetAttributes::default()
         };
         change(&place, "volume", &[("/d/f", both)]);
         place.put("volume:/d/f", b"old");
@@ -335,8 +335,8 @@ fn put_keeps_what_a_file_has_besides_its_contents() {
         place.check(&["chown", "12:34", "volume:/d/f"]);
         place.check(&["setfattr", "-n", "trusted.note", "-v", "kept", "volume:/d/f"]);
         place.check(&["setfacl", "-m", "u:1000:rw", "volume:/d/f"]);
-        let project = Changes { project_id: Some(5), ..flags(ExtendedFlags::PROJINHERIT) };
-        let own = Changes { project_id: Some(5), ..flags(ExtendedFlags::NODUMP) };
+        let project = SetAttributes { project_id: Some(5), ..flags(ExtendedFlags::PROJINHERIT) };
+        let own = SetAttributes { project_id: Some(5), ..flags(ExtendedFlags::NODUMP) };
         change(&place, "volume", &[("/d/f", own), ("/d", project)]);
         place.check(&["ln", "-s", "d/f", "volume:/link"]);
         let shown = |what: &[&str]| place.check(&[what, &["volume:/d/f"]].concat());

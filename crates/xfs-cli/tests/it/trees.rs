@@ -2,7 +2,7 @@
 
 use ferroxfs::format::BlockKind;
 use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{Changes, Creation, NewKind, Volume};
+use ferroxfs::{CreateOptions, NewKind, SetAttributes, Volume};
 
 use xfs_testkit::golden;
 
@@ -11,8 +11,8 @@ use crate::{shared, transcript};
 
 fn set_flags(place: &Place, path: &str, flags: ExtendedFlags) {
     let volume = Volume::open_writable(place.path("image")).unwrap();
-    let changes = Changes { xflags: Some(flags), ..Changes::default() };
-    volume.lookup_no_follow(path).unwrap().change(&changes).unwrap();
+    let changes = SetAttributes { xflags: Some(flags), ..SetAttributes::default() };
+    volume.lookup_no_follow(path).unwrap().set_attributes(&changes).unwrap();
     volume.close().unwrap();
 }
 
@@ -92,7 +92,7 @@ fn wide_and_deep_trees_are_changed_and_removed_whole() {
     const DEPTH: usize = 3000;
     let place = Place::new();
     let volume = Volume::open_writable(place.path("image")).unwrap();
-    let creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
     let wide = volume.root().unwrap().create("wide", &NewKind::Directory, &creation).unwrap();
     for number in 0..3000 {
         let kind = if number % 3 == 0 { NewKind::Directory } else { NewKind::Regular };

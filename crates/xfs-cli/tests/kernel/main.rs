@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::sync::{Mutex, PoisonError};
 
-use ferroxfs::Changes;
+use ferroxfs::SetAttributes;
 use ferroxfs::format::inode::ExtendedFlags;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -178,16 +178,17 @@ fn flagged_files_keep_their_names() -> Result<(), TrialError> {
     let (_folder, image) = volume()?;
     let (_other, from) = volume()?;
     let volume = ferroxfs::Volume::open_writable(&from.data).unwrap();
-    let immutable = Changes { xflags: Some(ExtendedFlags::IMMUTABLE), ..Changes::default() };
+    let immutable =
+        SetAttributes { xflags: Some(ExtendedFlags::IMMUTABLE), ..SetAttributes::default() };
     volume.create_dir("d").unwrap();
     volume.write("d/first", "contents").unwrap();
     for number in 0..FILES {
         let path = format!("d/{number}");
         volume.write(&path, "").unwrap();
-        volume.lookup(&path).unwrap().change(&immutable).unwrap();
+        volume.lookup(&path).unwrap().set_attributes(&immutable).unwrap();
     }
     volume.hard_link("d/first", "d/last").unwrap();
-    volume.lookup("d/first").unwrap().change(&immutable).unwrap();
+    volume.lookup("d/first").unwrap().set_attributes(&immutable).unwrap();
     volume.close().unwrap();
     let mount = image.mount(&[])?;
     let arguments = ["cp", "-a", &format!("{}:/d", from.data.display())];

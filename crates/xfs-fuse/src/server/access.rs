@@ -144,7 +144,7 @@ impl Server {
         if self.is_mounted_read_only() {
             return;
         }
-        let Ok(node) = self.volume.named_node(number) else { return };
+        let Ok(node) = self.volume.node_trusted(number) else { return };
         if node.metadata().generation == waiting.generation {
             let _ = node.note_access(waiting.accessed);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{
-    AllocateMode, Capabilities, Error, File, LateTimes, Node, Place, PosixError, RangeMode,
+    AllocateMode, Capabilities, Error, ExtentLoan, File, LateTimes, Node, PosixError, RangeMode,
 };
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -325,7 +325,7 @@ fn send_from_image(
     pipe: PipeLease<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Option<usize>, Errno> {
-    let send = |place: Place<'_>| {
+    let send = |place: ExtentLoan<'_>| {
         let length = place.length();
         let is_sent = reply.send_through_pipe(pipe, length, |pipe| place.splice_into(pipe));
         is_sent.then_some(length)

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use ferroxfs::format::inode::FileType;
-use ferroxfs::{Creation, Error, NewKind, Node, PosixError, RenameMode};
+use ferroxfs::{CreateOptions, Error, NewKind, Node, PosixError, RenameMode};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -148,9 +148,9 @@ impl Server {
         request: &Request<'_>,
         directory: &Node,
         (mode, umask): (u32, u32),
-    ) -> Creation {
+    ) -> CreateOptions {
         let owner = directory.metadata();
-        Creation {
+        CreateOptions {
             mode: (mode & PERMISSION_BITS) as u16,
             umask: umask as u16,
             uid: if self.settings.uid.is_some() { owner.uid } else { request.uid() },

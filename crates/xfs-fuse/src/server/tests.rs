@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{
-    Changes, Creation, NewKind, OpenOptions, PosixError, SetMode, SharedDevice, Upkeep,
+    CreateOptions, NewKind, OpenOptions, PosixError, SetAttributes, SetMode, SharedDevice, Upkeep,
 };
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -19,7 +19,7 @@ use crate::transport::wire::{
 };
 use crate::transport::{Handler, Reply, Request};
 
-const PLAIN: Creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
 
 pub(super) fn server(device: SharedDevice) -> Server {
     server_with(device, Settings::default())
@@ -380,7 +380,7 @@ fn unknown_caller_has_ordinary_permissions() {
     let server = server_with(make_with("-l size=16m"), settings);
     let root = server.volume.root().unwrap();
     for (name, uid) in [("mine", 0), ("theirs", 1000)] {
-        let creation = Creation { mode: 0o600, uid, ..PLAIN };
+        let creation = CreateOptions { mode: 0o600, uid, ..PLAIN };
         root.create(name, &NewKind::Regular, &creation).unwrap();
     }
     drop(root);
@@ -561,8 +561,9 @@ fn page_write_succeeds_whatever_happened_since() {
     let file = server.volume.lookup("file").unwrap();
     let capable = [&[0, 0, 0, 2], [0; 16].as_slice()].concat();
     file.set_attribute("security.capability", &capable, SetMode::Create).unwrap();
-    let immutable = Changes { xflags: Some(ExtendedFlags::IMMUTABLE), ..Changes::default() };
-    file.change(&immutable).unwrap();
+    let immutable =
+        SetAttributes { xflags: Some(ExtendedFlags::IMMUTABLE), ..SetAttributes::default() };
+    file.set_attributes(&immutable).unwrap();
     let before = file.metadata().modified;
     let write = |write_flags| {
         let wanted = WriteIn { handle, size: 3, write_flags, ..WriteIn::default() };
@@ -581,8 +582,8 @@ fn page_write_succeeds_whatever_happened_since() {
 fn append_only_file_cannot_be_mapped_shared() {
     let server = server(make_with("-l size=16m"));
     put(&server, "file", "contents");
-    let append = Changes { xflags: Some(ExtendedFlags::APPEND), ..Changes::default() };
-    server.volume.lookup("file").unwrap().change(&append).unwrap();
+    let append = SetAttributes { xflags: Some(ExtendedFlags::APPEND), ..SetAttributes::default() };
+    server.volume.lookup("file").unwrap().set_attributes(&append).unwrap();
     let node = lookup(&server, "file").node;
     let is_direct = |flags| open(&server, node, flags).flags & OPEN_DIRECT_IO != 0;
     assert!(is_direct(OFlags::WRONLY | OFlags::APPEND));

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::{Capabilities, Changes, SetMode};
+use ferroxfs::{Capabilities, SetAttributes, SetMode};
 use rustix::io::Errno;
 
 use super::{Server, errno};
@@ -85,8 +85,9 @@ impl Server {
         if wanted.more_flags & XATTR_KILL_SET_GROUP_ID != 0 {
             let mode = node.metadata().mode & 0o7777;
             if mode & SET_GROUP_ID != 0 {
-                let changes = Changes { mode: Some(mode & !SET_GROUP_ID), ..Changes::default() };
-                node.change(&changes).map_err(errno)?;
+                let changes =
+                    SetAttributes { mode: Some(mode & !SET_GROUP_ID), ..SetAttributes::default() };
+                node.set_attributes(&changes).map_err(errno)?;
             }
         }
         self.sync_if_required(&node)

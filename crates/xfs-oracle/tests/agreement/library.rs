@@ -5,8 +5,8 @@ use std::io::{IoSlice, IoSliceMut};
 
 use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
 use ferroxfs::{
-    AllocateMode, Changes, Creation, Error, File, FileType, NewKind, Node, RangeMode, Timestamp,
-    Volume, errno,
+    AllocateMode, CreateOptions, Error, File, FileType, NewKind, Node, RangeMode, SetAttributes,
+    Timestamp, Volume, errno,
 };
 use rustix::io::Errno;
 use xfs_oracle::model::{
@@ -149,22 +149,25 @@ impl Library {
         self.node(path)?.set_attribute(OsStr::new(name), value, mode).map_err(number)
     }
 
-    fn change(&self, path: &str, changes: &Changes) -> Result<()> {
-        self.node(path)?.change(changes).map_err(number)
+    fn change(&self, path: &str, changes: &SetAttributes) -> Result<()> {
+        self.node(path)?.set_attributes(changes).map_err(number)
     }
 
     fn change_mode(&self, path: &str, mode: u32) -> Result<()> {
-        self.change(path, &Changes { mode: Some(mode as u16), ..Changes::default() })
+        self.change(path, &SetAttributes { mode: Some(mode as u16), ..SetAttributes::default() })
     }
 
     fn change_owner(&self, path: &str, uid: u32, gid: u32) -> Result<()> {
-        self.change(path, &Changes { uid: Some(uid), gid: Some(gid), ..Changes::default() })
+        self.change(
+            path,
+            &SetAttributes { uid: Some(uid), gid: Some(gid), ..SetAttributes::default() },
+        )
     }
 
     fn set_times(&self, path: &str, times: [Option<Time>; 2]) -> Result<()> {
         let stamp = |time: Time| Timestamp::new(time.seconds, time.nanoseconds);
         let [accessed, modified] = times.map(|time| time.and_then(stamp));
-        self.change(path, &Changes { accessed, modified, ..Changes::default() })
+        self.change(path, &SetAttributes { accessed, modified, ..SetAttributes::default() })
     }
 
     fn set_flags(&self, path: &str, settings: &NodeSettings) -> Result<()> {
@@ -181,14 +184,14 @@ impl Library {
         if !extent && settings.extent_size != 0 || !cow && settings.cow_extent_size != 0 {
             return Err(Errno::INVAL);
         }
-        let changes = Changes {
+        let changes = SetAttributes {
             project_id: Some(settings.project_id),
             xflags: Some(ExtendedFlags::from_bits_retain(settings.flags.bits())),
             extent_size_hint_bytes: Some(settings.extent_size.into()),
             cow_extent_size_hint_bytes: Some(settings.cow_extent_size.into()),
-            ..Changes::default()
+            ..SetAttributes::default()
         };
-        node.change(&changes).map_err(number)
+        node.set_attributes(&changes).map_err(number)
     }
 
     fn sync(&self, durable: &Durable) -> Result<()> {
@@ -426,8 +429,8 @@ impl Subject for Library {
     }
 }
 
-fn creation(mode: u32) -> Creation {
-    Creation { mode: (mode & 0o7777) as u16, uid: 0, gid: 0, umask: 0 }
+fn creation(mode: u32) -> CreateOptions {
+    CreateOptions { mode: (mode & 0o7777) as u16, uid: 0, gid: 0, umask: 0 }
 }
 
 fn range_mode(mode: AllocationMode) -> RangeMode {

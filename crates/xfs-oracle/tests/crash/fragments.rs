@@ -5,7 +5,7 @@
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{
-    AllocateMode, Changes, Creation, Error, File, NewKind, PosixError, RangeMode, Volume,
+    AllocateMode, CreateOptions, Error, File, NewKind, PosixError, RangeMode, SetAttributes, Volume,
 };
 use xfs_oracle::FileFlags;
 use xfs_oracle::model::{AllocationMode, FileTarget, Model, NodeSettings, Operation};
@@ -39,7 +39,7 @@ pub(crate) fn make(volume: Volume, model: &mut Model) -> Result<(), String> {
 }
 
 fn take_and_give_back(volume: Volume) -> ferroxfs::Result<()> {
-    let creation = Creation { mode: MODE as u16, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions { mode: MODE as u16, uid: 0, gid: 0, umask: 0 };
     let node = volume.root()?.create(BALLAST, &NewKind::Regular, &creation)?;
     let file = node.open()?;
     let taken = take_all(&file, volume.geometry().block_size.into())?;
@@ -48,8 +48,9 @@ fn take_and_give_back(volume: Volume) -> ferroxfs::Result<()> {
         file.change_range(start..start + PIECE_BYTES, RangeMode::Punch)?;
     }
     file.close()?;
-    let fixed = Changes { xflags: Some(ExtendedFlags::IMMUTABLE), ..Changes::default() };
-    node.change(&fixed)?;
+    let fixed =
+        SetAttributes { xflags: Some(ExtendedFlags::IMMUTABLE), ..SetAttributes::default() };
+    node.set_attributes(&fixed)?;
     drop(node);
     volume.close()
 }

@@ -119,7 +119,7 @@ fn check_parents(
 
 fn check_paths(volume: &Volume, kernel: &Tree, number: u64, differences: &mut Differences) {
     let place = format!("inode {number}");
-    match volume.whereabouts(InodeNumber(number)) {
+    match volume.inode_paths(InodeNumber(number)) {
         Ok(whereabouts) => {
             let bytes = |path: &std::path::PathBuf| path.as_os_str().as_bytes().to_vec();
             let mut found: Vec<_> = whereabouts.paths.iter().map(bytes).collect();

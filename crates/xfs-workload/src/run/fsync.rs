@@ -17,7 +17,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ferroxfs::{Changes, OpenOptions, Upkeep};
+use ferroxfs::{OpenOptions, SetAttributes, Upkeep};
 
 use super::{MeasurementId, RunDetails, Session, fill};
 use crate::error::WorkloadError;
@@ -228,8 +228,8 @@ impl LibraryFiles<'_> {
 
 impl FsyncFiles for LibraryFiles<'_> {
     fn change(&self, number: u64, mode: u16) -> Result<(), WorkloadError> {
-        let changes = Changes { mode: Some(mode), ..Changes::default() };
-        Ok(self.node(number)?.change(&changes)?)
+        let changes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+        Ok(self.node(number)?.set_attributes(&changes)?)
     }
 
     fn sync(&self, number: u64) -> Result<(), WorkloadError> {

@@ -8,13 +8,12 @@ use xfs_device::BlockDevice;
 use xfs_dir::Cookie;
 use xfs_format::InodeNumber;
 use xfs_trans::testing::make_with;
+use xfs_vfs::{BulkPath, CreateOptions, NewKind, SetAttributes};
 
-use super::BulkPath;
 use crate::log::Shutdown;
-use crate::writing::{Changes, Creation, NewKind};
 use crate::{Durability, Error, Metadata, OpenOptions, SharedDevice, Volume};
 
-const PLAIN: Creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
 const FILES: usize = 300;
 
 fn volume() -> Volume {
@@ -56,11 +55,11 @@ fn by_stat(volume: &Volume) -> BTreeMap<InodeNumber, Metadata> {
 #[test]
 fn it_shows_what_stat_shows_dirty_or_not() {
     let volume = volume();
-    let changes = Changes { mode: Some(0o640), ..Changes::default() };
+    let changes = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
     let buffered = volume.open_file("/file9").unwrap();
     for round in 0..3 {
         buffered.write_at(round * 1000, &[7; 1000]).unwrap();
-        volume.lookup(format!("/file{round}")).unwrap().change(&changes).unwrap();
+        volume.lookup(format!("/file{round}")).unwrap().set_attributes(&changes).unwrap();
         if round == 1 {
             volume.sync().unwrap();
             volume.drop_caches().unwrap();
@@ -93,21 +92,25 @@ fn entries_are_listed_with_what_stat_shows() {
     for format in ["", "-i sparse=0"] {
         let volume = volume_with(format);
         let root = volume.root().unwrap();
-        let changes = Changes { mode: Some(0o640), ..Changes::default() };
+        let changes = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
         let buffered = volume.open_file("/file9").unwrap();
         root.link(&volume.lookup("/file7").unwrap(), "again").unwrap();
         for round in 0..4 {
             buffered.write_at(round * 1000, &[7; 1000]).unwrap();
-            volume.lookup(format!("/file{}", round + 250)).unwrap().change(&changes).unwrap();
+            volume
+                .lookup(format!("/file{}", round + 250))
+                .unwrap()
+                .set_attributes(&changes)
+                .unwrap();
             if round == 1 {
                 volume.sync().unwrap();
                 volume.drop_caches().unwrap();
             }
             if round == 2 {
                 (20..240).for_each(|it| root.remove_file(format!("file{it}")).unwrap());
-                let parts = volume.share().parts().unwrap();
-                parts.table.drain();
-                assert!(chunks_freed(&parts.journal, root.number()) > 0);
+                let mount = volume.volume_ref().mount().unwrap();
+                mount.inode_cache.drain();
+                assert!(chunks_freed(&mount.journal, root.number()) > 0);
             }
             check_listed(&volume);
             volume.drop_caches().unwrap();
@@ -166,7 +169,8 @@ impl BlockDevice for Reads {
     }
 }
 
-/// Files of one cluster are looked at together, also where it does not begin with the first of them.
+/// Files of one cluster are looked at together, also where it does not begin with the first of
+/// them.
 #[test]
 fn a_listing_reads_each_cluster_once() {
     let device = make_with("");
@@ -197,12 +201,12 @@ fn what_is_listed_beside_files_that_come_and_go() {
     let root = volume.root().unwrap();
     thread::scope(|scope| {
         let churn = scope.spawn(|| {
-            let changes = Changes { mode: Some(0o640), ..Changes::default() };
+            let changes = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
             for round in 0..4 {
                 let name = |number: usize| format!("more{round}-{number}");
                 for number in 0..FILES {
                     let made = root.create(name(number), &NewKind::Regular, &PLAIN).unwrap();
-                    made.change(&changes).unwrap();
+                    made.set_attributes(&changes).unwrap();
                 }
                 (0..FILES).for_each(|number| root.remove_file(name(number)).unwrap());
             }
@@ -237,23 +241,24 @@ fn nothing_stays_in_memory_that_was_not_there() {
     assert_eq!(volume.cache_counts().unwrap().total(), 0);
 }
 
-/// Also where chunks begin between two of the table's, with some in memory, and some chunks given back.
+/// Also where chunks begin between two of the table's, with some in memory, and some chunks given
+/// back.
 #[test]
 fn what_passes_is_counted_one_by_one() {
     for format in ["", "-i sparse=0"] {
         let volume = volume_with(format);
-        let changes = Changes { mode: Some(0o640), ..Changes::default() };
+        let changes = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
         for removed in [0, 220] {
             let root = volume.root().unwrap();
             (0..removed).for_each(|it| root.remove_file(format!("file{it}")).unwrap());
             drop(root);
-            let parts = volume.share().parts().unwrap();
-            parts.table.drain();
+            let mount = volume.volume_ref().mount().unwrap();
+            mount.inode_cache.drain();
             volume.drop_caches().unwrap();
             let held: Vec<_> = (220..300)
                 .step_by(7)
                 .map(|it| volume.lookup(format!("/file{it}")).unwrap())
-                .inspect(|node| node.change(&changes).unwrap())
+                .inspect(|node| node.set_attributes(&changes).unwrap())
                 .collect();
             let left = volume.cache_counts().unwrap().total();
             let before = volume.statistics().unwrap().inode_lookups;

@@ -134,8 +134,8 @@ impl Operation {
         }
     }
 
-    /// Whether it takes files that can be opened: of what is no file we open nothing, and nobody asks
-    /// us to open a file only to add to it.
+    /// Whether it takes files that can be opened: of what is no file we open nothing, and nobody
+    /// asks us to open a file only to add to it.
     pub(super) fn needs_contents(&self) -> bool {
         use Operation::{
             Allocate, Exchange, OpenQuietly, OpenToRead, OpenToWrite, OpenToWriteOnly, SetFlags,

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
 use ferroxfs::{
-    Access, AllocateMode, Changes, Creation, NewKind, Node, PosixError, RangeMode, Result, Scope,
-    SetMode, Timestamp, Volume, WatchEvents,
+    Access, AllocateMode, CreateOptions, NewKind, Node, PosixError, RangeMode, Result, Scope,
+    SetAttributes, SetMode, Timestamp, Volume, WatchEvents,
 };
 
 use super::operation::{CAPABLE, Made, Operation};
@@ -14,8 +14,8 @@ use super::scene::{Found, Guard, Kind, Scene};
 
 const CONTENTS: [u8; 4096] = [7; 4096];
 
-fn creation(mode: u16, umask: u16) -> Creation {
-    Creation { mode, uid: 0, gid: 0, umask }
+fn creation(mode: u16, umask: u16) -> CreateOptions {
+    CreateOptions { mode, uid: 0, gid: 0, umask }
 }
 
 /// Makes a scene, as root.
@@ -37,8 +37,8 @@ fn make(volume: &Volume, path: &Path, found: &Found) -> Result<()> {
         node.open()?.write_at(0, &CONTENTS)?;
     }
     let (uid, gid) = (Some(found.uid), Some(found.gid));
-    node.change(&Changes { uid, gid, ..Changes::default() })?;
-    node.change(&Changes { mode: Some(found.mode), ..Changes::default() })?;
+    node.set_attributes(&SetAttributes { uid, gid, ..SetAttributes::default() })?;
+    node.set_attributes(&SetAttributes { mode: Some(found.mode), ..SetAttributes::default() })?;
     let set = |name: &str, value: &[u8]| node.set_attribute(name, value, SetMode::Either);
     if matches!(found.kind, Kind::Regular | Kind::Directory) {
         set("user.a", b"user")?;
@@ -59,7 +59,10 @@ fn guard(volume: &Volume, path: &Path, found: &Found) -> Result<()> {
         Guard::Immutable => ExtendedFlags::IMMUTABLE,
         Guard::Append => ExtendedFlags::APPEND,
     };
-    node.change(&Changes { xflags: Some(node.metadata().xflags ^ flags), ..Changes::default() })
+    node.set_attributes(&SetAttributes {
+        xflags: Some(node.metadata().xflags ^ flags),
+        ..SetAttributes::default()
+    })
 }
 
 /// Does one thing, as whoever the volume acts for.
@@ -133,16 +136,22 @@ fn change(volume: &Volume, folder: &Path, file: &Path, operation: &Operation) ->
         Operation::SetAttribute(name, value) => node()?.set_attribute(name, value, SetMode::Either),
         Operation::RemoveAttribute(name) => node()?.remove_attribute(name),
         Operation::ChangeMode(mode) => {
-            let changes = Changes { mode: Some(*mode), ..Changes::default() };
-            volume.lookup(file)?.change(&changes)
+            let changes = SetAttributes { mode: Some(*mode), ..SetAttributes::default() };
+            volume.lookup(file)?.set_attributes(&changes)
         }
-        Operation::ChangeOwner(uid, gid) => {
-            node()?.change(&Changes { uid: *uid, gid: *gid, ..Changes::default() })
-        }
+        Operation::ChangeOwner(uid, gid) => node()?.set_attributes(&SetAttributes {
+            uid: *uid,
+            gid: *gid,
+            ..SetAttributes::default()
+        }),
         Operation::Touch => node()?.touch(),
         Operation::SetTimes => {
             let time = Timestamp::new(5, 5);
-            node()?.change(&Changes { accessed: time, modified: time, ..Changes::default() })
+            node()?.set_attributes(&SetAttributes {
+                accessed: time,
+                modified: time,
+                ..SetAttributes::default()
+            })
         }
         Operation::SetFlags(flags, project) => set_flags(&node()?, *flags, *project),
         Operation::Unlink => volume.remove_file(file),
@@ -163,7 +172,7 @@ fn set_flags(node: &Node, flags: u32, project: u32) -> Result<()> {
     node.access(Access::READ)?;
     let xflags = node.metadata().xflags ^ ExtendedFlags::from_bits_retain(flags);
     let (xflags, project_id) = (Some(xflags), Some(project));
-    node.change(&Changes { xflags, project_id, ..Changes::default() })
+    node.set_attributes(&SetAttributes { xflags, project_id, ..SetAttributes::default() })
 }
 
 fn on_contents(volume: &Volume, folder: &Path, node: &Node, operation: &Operation) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ferroxfs::{Creation, NewKind};
+use ferroxfs::{CreateOptions, NewKind};
 use xfs_oracle::Subject;
 use xfs_oracle::model::{Durable, FileTarget, Operation, RenameMode};
 use xfs_testkit::Prng;
@@ -105,7 +105,7 @@ impl<'a> OwnFiles<'a> {
         let path = self.vacant(if is_moving { folder(prng) } else { wide_folder(prng) });
         let began = self.stage.device.position();
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
-        let creation = Creation { mode: 0o600, uid: file, gid: 0, umask: 0 };
+        let creation = CreateOptions { mode: 0o600, uid: file, gid: 0, umask: 0 };
         let folder = self.stage.volume.lookup(format!("/{folder}"));
         let made = folder.and_then(|folder| folder.create(name, &NewKind::Regular, &creation));
         made.map_err(|error| format!("a thread's own file {path}: {error}"))?;

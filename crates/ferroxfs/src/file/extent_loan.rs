@@ -1,0 +1,100 @@
+//! Lending the place of a file's bytes on the device.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use xfs_device::BlockDevice;
+use xfs_inode::Inode;
+
+use super::File;
+use crate::Result;
+
+/// Contiguous bytes of a file on the device. While it exists the file is not written, and its
+/// blocks do not become another's.
+pub struct ExtentLoan<'a> {
+    device: &'a dyn BlockDevice,
+    offset: u64,
+    length: usize,
+}
+
+thread_local! {
+    /// How many loans this thread has given, one inside the other.
+    static LENT: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts a loan, until it is dropped.
+struct Lending;
+
+impl Lending {
+    fn begin() -> Self {
+        LENT.set(LENT.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Lending {
+    fn drop(&mut self) {
+        LENT.set(LENT.get() - 1);
+    }
+}
+
+/// Returns whether this thread holds the locks of a loan.
+pub(super) fn is_lending() -> bool {
+    LENT.get() > 0
+}
+
+impl File {
+    /// Lends the place of the bytes that [`read_at`](Self::read_at) would read, and returns the
+    /// result of `take`. Writes to the file and changes of its extents wait until then. `None`,
+    /// without a call of `take`: the bytes are not in one extent. A read zeroes holes and joins
+    /// extents.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at).
+    pub fn lend_at<T>(
+        &self,
+        offset: u64,
+        length: usize,
+        take: impl FnOnce(ExtentLoan<'_>) -> T,
+    ) -> Result<Option<T>> {
+        self.check_readable()?;
+        self.check_alignment(offset, length)?;
+        let cache = self.node.cache();
+        let lend = |inode: &Inode| {
+            let place = inode.device_range(cache, offset, length)?;
+            Ok(place.map(|place| {
+                let length = (place.end - place.start) as usize;
+                let _lending = Lending::begin();
+                take(ExtentLoan::new(&**cache.device(), place.start, length))
+            }))
+        };
+        match self.node.writable() {
+            Ok((mount, entry)) => mount.contents(entry).read_with(offset, length, lend),
+            Err(_) => lend(&self.node.inode()),
+        }
+    }
+}
+
+impl<'a> ExtentLoan<'a> {
+    fn new(device: &'a dyn BlockDevice, offset: u64, length: usize) -> Self {
+        Self { device, offset, length }
+    }
+
+    /// Returns its length, which is less than was requested at the end of the file.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Puts the bytes into a pipe, by reference. They must leave the pipe before the loan ends.
+    /// Returns how many were put: not all if the pipe is full or the device cannot do it.
+    ///
+    /// # Errors
+    ///
+    /// The device's error.
+    pub fn splice_into(&self, pipe: BorrowedFd<'_>) -> io::Result<usize> {
+        self.device.splice_at(self.offset, self.length, pipe)
+    }
+}

@@ -1,0 +1,2 @@
+mod contents;
+mod flusher;

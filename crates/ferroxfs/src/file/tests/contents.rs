@@ -1,0 +1,75 @@
+//! The end of a handle beside the thread that writes what is old.
+
+use std::hint::spin_loop;
+use std::sync::Arc;
+use std::thread;
+
+use xfs_device::SharedDevice;
+use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
+use xfs_trans::testing::make_with;
+use xfs_vfs::{OpenContents, TryOrWait};
+
+use crate::{Error, OpenOptions, SetAttributes};
+
+const ROUNDS: usize = 200;
+
+/// Flushes as the thread does, and does something as soon as nothing is buffered.
+fn flush_beside<T>(contents: &OpenContents<'_>, act: impl FnOnce() -> T) -> T {
+    thread::scope(|scope| {
+        scope.spawn(|| contents.flush_pass(u64::MAX, TryOrWait::Try));
+        while contents.is_buffered() {
+            spin_loop();
+        }
+        act()
+    })
+}
+
+/// A flush by the thread allocates past the end, and the last handle goes as soon as nothing is
+/// buffered: it gives that back.
+#[test]
+fn no_space_is_left_ahead_of_a_file_that_is_flushed_while_it_is_closed() {
+    let options = OpenOptions::new().writable(true);
+    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let file = volume.create_file("file").unwrap();
+    let hint = SetAttributes { extent_size_hint_bytes: Some(64 << 10), ..SetAttributes::default() };
+    file.node().set_attributes(&hint).unwrap();
+    drop(file);
+    let node = volume.lookup("file").unwrap();
+    let (mount, entry) = node.writable().unwrap();
+    let contents = mount.contents(entry);
+    for round in 0..ROUNDS {
+        let file = volume.open_file("file").unwrap();
+        file.set_len(0).unwrap();
+        file.write_at(0, b"bytes").unwrap();
+        assert!(contents.is_buffered());
+        flush_beside(&contents, || drop(file));
+        let left = node.metadata().blocks;
+        assert_eq!((contents.is_preallocated(), left), (false, 8), "round {round}");
+    }
+    drop(node);
+    volume.close().unwrap();
+}
+
+/// A flush by the thread fails, and a handle is closed as soon as nothing is buffered: it is told.
+#[test]
+fn who_closes_a_file_is_told_of_a_flush_that_has_just_failed() {
+    let failing = Arc::new(FailingDevice::new(make_with(""), 1));
+    let shared: SharedDevice = Arc::clone(&failing) as _;
+    let options = OpenOptions::new().writable(true);
+    let volume = options.with_devices(shared, None).writable_volume().unwrap();
+    drop(volume.create_file("file").unwrap());
+    let node = volume.lookup("file").unwrap();
+    let (mount, entry) = node.writable().unwrap();
+    let contents = mount.contents(entry);
+    for round in 0..ROUNDS / 4 {
+        let file = volume.open_file("file").unwrap();
+        volume.sync().unwrap();
+        file.write_at(0, b"bytes").unwrap();
+        let fault = Fault { kind: RequestKind::Write, nth: 1, persistence: Persistence::Once };
+        failing.set_fault(Some(fault));
+        let told = flush_beside(&contents, || file.close());
+        assert!(matches!(told, Err(Error::Io(_))), "round {round}: {told:?}");
+    }
+    drop(node);
+    volume.close().unwrap();
+}

@@ -1,0 +1,170 @@
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use xfs_trans::testing::{crashed, make_sized};
+use xfs_vfs::{Mount, Remaining};
+
+use crate::{File, OpenOptions, SharedDevice, Timestamp, Volume};
+
+/// Nothing takes that long.
+const LIMIT: Duration = Duration::from_secs(60);
+const BLOCK: u64 = 4096;
+const MIB: u64 = 1 << 20;
+
+/// A volume that is looked at when the test says so alone.
+fn open(device: &SharedDevice) -> Volume {
+    let options = OpenOptions::new().writable(true).fixed_time(Timestamp::default());
+    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+}
+
+fn make() -> (SharedDevice, Volume) {
+    let device = make_sized(512 << 20, "");
+    let volume = open(&device);
+    (device, volume)
+}
+
+/// What a crash leaves of the contents of a file.
+fn survives(device: &SharedDevice, path: &str) -> Vec<u8> {
+    let copy = OpenOptions::new().with_devices(crashed(device), None).volume().unwrap();
+    copy.read(path).unwrap_or_default()
+}
+
+fn mount(volume: &Volume) -> &Mount {
+    volume.volume_ref().mount().unwrap()
+}
+
+/// A file, of which the name is durable.
+fn create(volume: &Volume, path: &str) -> File {
+    let file = volume.create_file(path).unwrap();
+    volume.sync().unwrap();
+    file
+}
+
+/// Writes until there is space ahead of the end.
+fn stream(file: &File) {
+    for at in (0..4 * MIB).step_by(100_000) {
+        file.write_at(at, &[3; 100_000]).unwrap();
+    }
+}
+
+fn has_ahead(file: &File) -> bool {
+    let metadata = file.metadata();
+    metadata.blocks * 512 > metadata.size.next_multiple_of(BLOCK)
+}
+
+#[test]
+fn what_is_written_to_an_open_file_is_durable_with_the_second_look() {
+    let (device, volume) = make();
+    // Whatever it has looked at before.
+    for looks in 0..4 {
+        let name = format!("file {looks}");
+        let file = create(&volume, &name);
+        let mut left = Remaining::Nothing;
+        (0..looks).for_each(|_| left = mount(&volume).flush_pass(left));
+        let contents = [7; 5000];
+        file.write_at(0, &contents).unwrap();
+        left = mount(&volume).flush_pass(left);
+        assert_eq!(left, Remaining::Bytes);
+        assert_eq!(survives(&device, &name), [], "it may go on for a while");
+        left = mount(&volume).flush_pass(left);
+        assert_eq!(survives(&device, &name), contents);
+        assert_eq!(left, Remaining::Nothing);
+    }
+    volume.close().unwrap();
+}
+
+#[test]
+fn what_somebody_else_flushes_is_durable_with_the_next_look() {
+    for looks in 0..2 {
+        let (device, volume) = make();
+        let file = create(&volume, "file");
+        file.write_at(0, &[7; 5000]).unwrap();
+        let mut left = Remaining::Nothing;
+        (0..looks).for_each(|_| left = mount(&volume).flush_pass(left));
+        file.read_at(0, &mut [0; 10]).unwrap();
+        assert_eq!(survives(&device, "file"), [], "the log is not forced for that");
+        assert_eq!(mount(&volume).flush_pass(left), Remaining::Nothing);
+        assert_eq!(survives(&device, "file"), [7; 5000], "{looks}");
+        drop(file);
+        volume.close().unwrap();
+    }
+}
+
+#[test]
+fn who_is_in_the_way_of_a_look_is_waited_for_by_the_next_one() {
+    let (device, volume) = make();
+    let [file, other] = ["file", "other"].map(|name| create(&volume, name));
+    [&file, &other].iter().for_each(|file| assert_eq!(file.write_at(0, &[7; 5000]).unwrap(), 5000));
+    let entry = file.node().writable().unwrap().1;
+    let in_the_way = mount(&volume).contents(entry).unchanging();
+    let mut left = Remaining::Nothing;
+    (0..2).for_each(|_| left = mount(&volume).flush_pass(left));
+    assert_eq!((survives(&device, "file").len(), left), (0, Remaining::Bytes));
+    assert_eq!(survives(&device, "other"), [7; 5000]);
+    other.write_at(0, &[8; 5000]).unwrap();
+    other.read_at(0, &mut [0; 10]).unwrap();
+    thread::scope(|scope| {
+        let look = scope.spawn(|| mount(&volume).flush_pass(left));
+        // What is not in the way is durable before it waits.
+        let end = Instant::now() + LIMIT;
+        while survives(&device, "other") != [8; 5000] {
+            assert!(Instant::now() < end);
+            thread::yield_now();
+        }
+        assert!(!look.is_finished());
+        drop(in_the_way);
+        assert_eq!(look.join().unwrap(), Remaining::Nothing);
+    });
+    assert_eq!(survives(&device, "file"), [7; 5000]);
+    drop((file, other));
+    volume.close().unwrap();
+}
+
+#[test]
+fn space_ahead_of_a_file_that_stays_open_is_given_back_when_nobody_writes_to_it() {
+    let (_, volume) = make();
+    let [idle, busy] = ["idle", "busy"].map(|name| create(&volume, name));
+    let free = volume.space().unwrap().available_blocks;
+    [&idle, &busy].into_iter().for_each(stream);
+    assert!(has_ahead(&idle) && has_ahead(&busy));
+    let until = mount(&volume).flusher.preallocation_passes();
+    assert_eq!(until, 300, "five minutes");
+    let mut left = Remaining::Nothing;
+    for look in 1..=until {
+        if look == until / 2 {
+            busy.write_at(0, b"again").unwrap();
+        }
+        left = mount(&volume).flush_pass(left);
+        let is_over = look == until;
+        assert_eq!(has_ahead(&idle), !is_over, "{look}");
+    }
+    assert_eq!((has_ahead(&busy), left), (true, Remaining::Ahead));
+    (0..until).for_each(|_| left = mount(&volume).flush_pass(left));
+    assert_eq!((has_ahead(&busy), left), (false, Remaining::Nothing));
+    let taken = 2 * (4 * MIB).next_multiple_of(100_000).div_ceil(BLOCK);
+    assert_eq!(volume.space().unwrap().available_blocks, free - taken);
+    // Who goes on has some again.
+    let size = idle.metadata().size;
+    (0..3).for_each(|piece| drop(idle.write_at(size + piece * MIB, &vec![4; MIB as usize])));
+    assert!(has_ahead(&idle));
+    drop((idle, busy));
+    volume.close().unwrap();
+}
+
+#[test]
+fn a_frozen_volume_keeps_space_ahead() {
+    let (_, volume) = make();
+    let file = create(&volume, "file");
+    stream(&file);
+    volume.freeze().unwrap();
+    let mut left = Remaining::Nothing;
+    let until = mount(&volume).flusher.preallocation_passes();
+    (0..=until).for_each(|_| left = mount(&volume).flush_pass(left));
+    assert_eq!((has_ahead(&file), left), (true, Remaining::Ahead));
+    volume.thaw().unwrap();
+    assert_eq!(mount(&volume).flush_pass(left), Remaining::Nothing);
+    assert!(!has_ahead(&file));
+    drop(file);
+    volume.close().unwrap();
+}

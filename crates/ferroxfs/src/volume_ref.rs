@@ -1,0 +1,213 @@
+//! References to a volume that every thread can make without a write that all threads share.
+//!
+//! Each clone and each drop writes a reference count. With one count for the whole volume, every
+//! lookup on every thread would fight over one cache line. So a volume is held by several counts,
+//! one per processor slot ([`Slots`]). A handle uses the count of the slot of the thread that makes
+//! it.
+//!
+//! ```text
+//!  Volume ──► VolumeShards ──► VolumeRef ┐            Node, File, ReadDir ──► one VolumeRef
+//!                         ├──► VolumeRef ├──► VolumeInner
+//!                         └──► VolumeRef ┘    and Identity ╌╌► its VolumeRefs, weakly
+//! ```
+//!
+//! The caller of an operation is a property of the `VolumeRef`. A volume on behalf of another user
+//! ([`Volume::as_user`](crate::Volume::as_user)) has references of its own to the same
+//! `VolumeInner`, and all handles that come from one act for the same user. A `Node` finds the
+//! reference of its thread through `Identity`.
+//!
+//! # Invariants
+//!
+//! - **I1** Neither `VolumeInner` nor `Identity` keeps a `VolumeRef` alive, so that the last handle
+//!   frees everything.
+//! - **I2** While a `Volume` exists, finding the reference of the calling thread writes to one
+//!   count of scope slot. After that, handles are made from the reference at hand.
+
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+
+use xfs_buffer::BufferCache;
+use xfs_format::Superblock;
+use xfs_log::LogState;
+use xfs_sync::{SetOnce, Slots, Volume as VolumeScope};
+use xfs_vfs::{CachedInode, Caller, Credentials, Mount, MountHandle, MountThreads};
+
+use crate::{Error, PosixError, Result};
+
+/// Why the state that a volume shows may be out of date, or inconsistent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Staleness {
+    /// The log is dirty and was not replayed.
+    LogNotRecovered,
+    /// The volume is mounted elsewhere and may change at any time.
+    Live,
+}
+
+/// The state that exists once per volume.
+pub(crate) struct VolumeInner {
+    pub(crate) superblock: Superblock,
+    pub(crate) cache: Arc<BufferCache>,
+    pub(crate) log: Option<LogState>,
+    pub(crate) staleness: Option<Staleness>,
+    pub(crate) threads: Option<MountThreads>,
+    /// Damage that was found when the volume was opened.
+    findings: Vec<Error>,
+}
+
+/// The caller for a set of references.
+struct Identity {
+    /// `None` may do everything.
+    credentials: Option<Credentials>,
+    refs: SetOnce<Slots<Weak<VolumeRef>>, VolumeScope>,
+}
+
+impl VolumeInner {
+    pub(crate) fn new(
+        superblock: Superblock,
+        cache: Arc<BufferCache>,
+        log: Option<LogState>,
+        staleness: Option<Staleness>,
+    ) -> Self {
+        Self { superblock, cache, log, staleness, threads: None, findings: Vec::new() }
+    }
+
+    /// Returns the same volume, mounted read-write.
+    pub(crate) fn with_threads(mut self, threads: MountThreads) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+}
+
+/// A reference to a volume, one of several counts.
+pub(crate) struct VolumeRef {
+    inner: Arc<VolumeInner>,
+    identity: Arc<Identity>,
+}
+
+impl Deref for VolumeRef {
+    type Target = VolumeInner;
+
+    fn deref(&self) -> &VolumeInner {
+        &self.inner
+    }
+}
+
+impl VolumeRef {
+    /// Returns the reference of the calling thread's slot.
+    pub(crate) fn here(self: &Arc<Self>) -> Arc<Self> {
+        let mine = self.identity.refs.value().and_then(|refs| refs.mine().upgrade());
+        mine.unwrap_or_else(|| Arc::clone(self))
+    }
+
+    /// Returns whether both refer to the same volume, whatever their callers.
+    pub(crate) fn is_of_volume(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// Returns the caller of operations through handles that come from this.
+    pub(crate) fn caller(&self) -> Caller<'_> {
+        Caller::new(self.identity.credentials.as_ref())
+    }
+
+    /// Returns this reference as cached inodes hold it. The volume is mounted read-write.
+    pub(crate) fn mounted(self: Arc<Self>) -> MountedVolume {
+        MountedVolume(self)
+    }
+
+    /// Takes a reference to an inode that was found in the cache. `None`: the inode is on its way
+    /// out.
+    pub(crate) fn inode_ref(self: &Arc<Self>, entry: &Arc<CachedInode>) -> Option<InodeRef> {
+        InodeRef::of_cached(MountedVolume(Arc::clone(self)), entry)
+    }
+
+    /// Takes one more reference to an inode of this volume, through this reference to the volume.
+    pub(crate) fn share_inode(self: &Arc<Self>, inode: &InodeRef) -> InodeRef {
+        inode.share_with(MountedVolume(Arc::clone(self)))
+    }
+
+    /// Returns a reference to the mount that does not keep it. It is empty on a volume that is open
+    /// for reading.
+    pub(crate) fn weak_mount(&self) -> Weak<Mount> {
+        self.threads.as_ref().map_or_else(Weak::new, MountThreads::weak_mount)
+    }
+
+    /// Returns the mount.
+    ///
+    /// # Errors
+    ///
+    /// EROFS if the volume is open for reading.
+    pub(crate) fn mount(&self) -> Result<&Mount> {
+        let threads = self.threads.as_ref().ok_or(PosixError::ReadOnly)?;
+        Ok(threads.mount())
+    }
+}
+
+/// A reference to a volume that is mounted read-write, as its inodes hold it.
+#[derive(Clone)]
+pub(crate) struct MountedVolume(Arc<VolumeRef>);
+
+impl MountedVolume {
+    /// Returns the reference to the volume.
+    pub(crate) fn volume_ref(&self) -> &Arc<VolumeRef> {
+        &self.0
+    }
+}
+
+impl MountHandle for MountedVolume {
+    #[inline]
+    fn mount(&self) -> &Mount {
+        self.0.threads.as_ref().expect("cached inodes belong to a mounted volume").mount()
+    }
+}
+
+/// A reference to a cached inode, which keeps the volume open.
+pub(crate) type InodeRef = xfs_vfs::InodeRef<MountedVolume>;
+
+/// Keeps every reference of an identity alive while the volume is open.
+pub(crate) struct VolumeShards {
+    refs: Slots<Arc<VolumeRef>>,
+}
+
+impl VolumeShards {
+    pub(crate) fn new(inner: VolumeInner, findings: Vec<Error>) -> Self {
+        Self::over(Arc::new(VolumeInner { findings, ..inner }), None)
+    }
+
+    /// Returns the same volume on behalf of another user.
+    pub(crate) fn acting_as(&self, credentials: Credentials) -> Self {
+        Self::over(Arc::clone(&self.here().inner), Some(credentials))
+    }
+
+    fn over(inner: Arc<VolumeInner>, credentials: Option<Credentials>) -> Self {
+        let identity = Arc::new(Identity { credentials, refs: SetOnce::new() });
+        let make = || VolumeRef { inner: Arc::clone(&inner), identity: Arc::clone(&identity) };
+        let refs = Slots::new(|| Arc::new(make()));
+        let mut weak = refs.iter().map(Arc::downgrade).collect::<Vec<_>>().into_iter();
+        let weak = Slots::with_count(weak.len(), || weak.next().unwrap_or_default());
+        assert!(identity.refs.set(weak).is_ok(), "the references of an identity are made once");
+        Self { refs }
+    }
+
+    /// Returns the mount and its threads, if there are any. `None`: another handle holds a
+    /// reference.
+    pub(crate) fn into_threads(self) -> Option<Option<MountThreads>> {
+        let mut inner = None;
+        for volume in self.refs.into_values() {
+            inner = Some(Arc::into_inner(volume)?.inner);
+        }
+        Some(Arc::into_inner(inner?)?.threads)
+    }
+
+    /// Returns damage that was found when the volume was opened.
+    pub(crate) fn findings(&self) -> &[Error] {
+        &self.here().inner.findings
+    }
+
+    /// Returns the reference of the calling thread's slot.
+    pub(crate) fn here(&self) -> &Arc<VolumeRef> {
+        self.refs.mine()
+    }
+}
+
+#[cfg(test)]
+mod tests;

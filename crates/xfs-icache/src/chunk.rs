@@ -1,0 +1,192 @@
+//! 64 neighbouring inodes, and what is known of them without looking at any one.
+//!
+//! # Invariants
+//!
+//! - **I1** A bit of `present` is set exactly while there is an inode in its slot. Both change
+//!   under the chunk's lock.
+//! - **I2** Each inode that a walk for a tag must see has the tag. Other inodes may have it too.
+//!   The tag goes with the inode.
+//! - **I3** A chunk that has lost its last inode and its last holder leaves the index, and never
+//!   gets an inode again.
+//! - **I4** An inode points to its chunk, and the chunk to the inode while it holds it. A cache
+//!   that is dropped therefore empties its chunks.
+
+use std::sync::Arc;
+
+use xfs_sync::{AtomicU64, Collector, Mutex, MutexGuard, Object, Ordering, Shelf};
+
+use crate::cached_inode::CachedInode;
+use crate::filter::Tag;
+use crate::kind::InodeKind;
+
+/// Inodes per chunk.
+pub(crate) const CHUNK_INODES: u32 = 64;
+
+/// 64 neighbouring inodes.
+pub(crate) struct Chunk<K: InodeKind> {
+    stay: Mutex<Residency, Object>,
+    present: AtomicU64<Object>,
+    idle: AtomicU64<Object>,
+    unsettled: AtomicU64<Object>,
+    entries: Shelf<CachedInode<K>, Object, { CHUNK_INODES as usize }>,
+}
+
+/// Why a chunk is in the index.
+#[derive(Default)]
+pub(crate) struct Residency {
+    /// The chunk has left the index (I3).
+    gone: bool,
+    /// Holders that keep it in the index without an inode.
+    holders: u32,
+}
+
+impl<K: InodeKind> Chunk<K> {
+    pub(crate) fn new(collector: &Collector) -> Self {
+        Self {
+            stay: Mutex::default(),
+            present: AtomicU64::default(),
+            idle: AtomicU64::default(),
+            unsettled: AtomicU64::default(),
+            entries: Shelf::new(collector),
+        }
+    }
+
+    /// Returns the inodes that have a tag, one bit each.
+    pub(crate) fn tagged(&self, tag: Tag) -> u64 {
+        match tag {
+            Tag::Present => self.present.load(Ordering::Acquire),
+            Tag::Idle => self.idle.load(Ordering::Acquire),
+            Tag::Unsettled => self.unsettled.load(Ordering::Acquire),
+        }
+    }
+
+    /// Shows one of its inodes.
+    pub(crate) fn look<R>(
+        &self,
+        collector: &Collector,
+        place: u32,
+        look: impl FnOnce(&Arc<CachedInode<K>>) -> R,
+    ) -> Option<R> {
+        self.entries.look(collector, place as usize, look)
+    }
+
+    /// Takes the lock under which inodes come and go. `None`: the chunk has left the index.
+    pub(crate) fn lock(&self) -> Option<MutexGuard<'_, Residency>> {
+        let stay = self.stay.lock();
+        (!stay.gone).then_some(stay)
+    }
+
+    /// Marks the chunk as having left the index, if nothing keeps it there, and returns whether it
+    /// has. The caller then removes it, and holds the lock until that is done.
+    pub(crate) fn leave_index(&self, stay: &mut Residency) -> bool {
+        stay.gone = stay.holders == 0 && self.present.load(Ordering::Acquire) == 0;
+        stay.gone
+    }
+}
+
+impl Residency {
+    /// Adds a holder.
+    pub(crate) fn hold(&mut self) {
+        self.holders += 1;
+    }
+
+    /// Removes a holder.
+    pub(crate) fn let_go(&mut self) {
+        assert!(self.holders > 0, "a chunk that nobody held let go");
+        self.holders -= 1;
+    }
+}
+
+impl<K: InodeKind> Chunk<K> {
+    /// Puts an inode in its slot. The caller holds the lock.
+    pub(crate) fn enter(&self, collector: &Collector, place: u32, entry: Arc<CachedInode<K>>) {
+        self.entries.put(collector, place as usize, Some(entry));
+        self.present.fetch_or(1 << place, Ordering::AcqRel);
+    }
+
+    /// Removes an inode. The caller holds the lock.
+    pub(crate) fn leave(&self, collector: &Collector, place: u32) {
+        let bit = 1 << place;
+        // Most inodes have nothing to write.
+        if self.unsettled.load(Ordering::Acquire) & bit != 0 {
+            self.unsettled.fetch_and(!bit, Ordering::AcqRel);
+        }
+        if self.idle.load(Ordering::Acquire) & bit != 0 {
+            self.idle.fetch_and(!bit, Ordering::AcqRel);
+        }
+        self.present.fetch_and(!bit, Ordering::AcqRel);
+        self.entries.put(collector, place as usize, None);
+    }
+
+    /// Puts inodes in free slots. The caller holds the lock.
+    pub(crate) fn enter_all(&self, collector: &Collector, entries: &[Arc<CachedInode<K>>]) {
+        let mut came = 0;
+        for entry in entries {
+            let Some(ChunkSlot { bit, .. }) = entry.slot() else { continue };
+            self.entries.put(collector, bit.trailing_zeros() as usize, Some(Arc::clone(entry)));
+            came |= bit;
+        }
+        self.present.fetch_or(came, Ordering::AcqRel);
+    }
+
+    /// Removes the inodes that still have their slots, and returns these, one bit each. The caller
+    /// holds the lock.
+    pub(crate) fn leave_all(&self, collector: &Collector, entries: &[Arc<CachedInode<K>>]) -> u64 {
+        let mut going = 0;
+        for entry in entries {
+            let Some(ChunkSlot { bit, .. }) = entry.slot() else { continue };
+            let is_here = |found: &Arc<CachedInode<K>>| Arc::ptr_eq(found, entry);
+            if self.look(collector, bit.trailing_zeros(), is_here) == Some(true) {
+                going |= bit;
+            }
+        }
+        if self.unsettled.load(Ordering::Acquire) & going != 0 {
+            self.unsettled.fetch_and(!going, Ordering::AcqRel);
+        }
+        if self.idle.load(Ordering::Acquire) & going != 0 {
+            self.idle.fetch_and(!going, Ordering::AcqRel);
+        }
+        self.present.fetch_and(!going, Ordering::AcqRel);
+        let mut left = going;
+        while left != 0 {
+            self.entries.put(collector, left.trailing_zeros() as usize, None);
+            left &= left - 1;
+        }
+        going
+    }
+
+    /// Removes all inodes, for a cache that is dropped (I4).
+    pub(crate) fn clear(&self, collector: &Collector) {
+        (0..CHUNK_INODES as usize).for_each(|place| self.entries.put(collector, place, None));
+    }
+}
+
+/// The slot of an inode in its chunk, where its tags are.
+pub struct ChunkSlot<K: InodeKind> {
+    pub(crate) chunk: Arc<Chunk<K>>,
+    pub(crate) bit: u64,
+}
+
+impl<K: InodeKind> ChunkSlot<K> {
+    /// Tags the inode as idle. The caller holds the inode's state.
+    pub(crate) fn set_idle(&self) {
+        if self.chunk.idle.load(Ordering::Relaxed) & self.bit == 0 {
+            self.chunk.idle.fetch_or(self.bit, Ordering::Release);
+        }
+    }
+
+    /// Tags the inode as having something to write, or not. The caller holds the lock of its
+    /// contents.
+    pub(crate) fn set_unsettled(&self, is_unsettled: bool) {
+        if is_unsettled {
+            self.chunk.unsettled.fetch_or(self.bit, Ordering::AcqRel);
+        } else {
+            self.chunk.unsettled.fetch_and(!self.bit, Ordering::AcqRel);
+        }
+    }
+
+    /// Removes the idle tag. The caller holds the inode's state.
+    pub(crate) fn clear_idle(&self) {
+        self.chunk.idle.fetch_and(!self.bit, Ordering::AcqRel);
+    }
+}

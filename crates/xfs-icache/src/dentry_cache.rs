@@ -1,0 +1,248 @@
+//! The dentry cache: path walks need neither a lock nor a directory's blocks.
+//!
+//! Owns: the meaning of names that were looked up twice, missing names included, and how many of
+//! them stay. Does **not** own the directories, or who may search them.
+//!
+//! ```text
+//!  dentries   (directory, name) ─► inode or nothing     read without a lock, under an epoch
+//!  rings      keys in order of insertion, one ring for each slot: which dentries stay
+//!  seen_once  hashes of names that were looked up once, for each slot
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** A lookup inserts a name under the directory's shared latch, with the meaning that the
+//!   directory gives it. A transaction that changes the meaning removes the name under the
+//!   exclusive latch. So the cache and the directory agree, except between a change and its end,
+//!   when no caller has been told of the change. Two names that change together are both removed
+//!   before either change is committed.
+//! - **I2** A dentry is marked dead before it is removed, for whatever reason. An unlink that does
+//!   not find its name here relies on that. A reader that finds an inode through a dentry checks,
+//!   after it has taken a reference, whether the dentry is dead. If it is not, the number does not
+//!   belong to another file yet, since a number is reused only after all names are removed.
+//! - **I3** A directory without entries has only negative dentries. They stay true for the next
+//!   directory that gets its number.
+//! - **I4** There are at most [`MAX_DENTRIES`], and a few more for each thread. A new dentry
+//!   replaces one that was not used since the sweep last looked at it.
+//!
+//! Lock order: the latch of a directory, then a ring.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use papaya::{Equivalent, HashMap, HashMapRef, LocalGuard};
+use xfs_buffer::AddressHash;
+use xfs_format::InodeNumber;
+use xfs_sync::{AtomicBool, AtomicU64, Mutex, Object, Ordering, Slot, Slots};
+
+/// The most dentries: about 10 MiB.
+const MAX_DENTRIES: usize = 1 << 16;
+/// Names that a slot has seen once.
+const SEEN_ONCE: usize = 1 << 10;
+/// Dentries that an insertion looks at to find one that can go.
+const SWEEP_STEPS: usize = 8;
+
+/// A name in a directory.
+struct DentryKey {
+    directory: InodeNumber,
+    name: Box<[u8]>,
+}
+
+/// A borrowed [`DentryKey`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct DentryKeyRef<'a> {
+    directory: InodeNumber,
+    name: &'a [u8],
+}
+
+impl DentryKey {
+    fn borrowed(&self) -> DentryKeyRef<'_> {
+        DentryKeyRef { directory: self.directory, name: &self.name }
+    }
+}
+
+impl PartialEq for DentryKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.borrowed() == other.borrowed()
+    }
+}
+
+impl Eq for DentryKey {}
+
+impl Hash for DentryKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.borrowed().hash(state);
+    }
+}
+
+impl Hash for DentryKeyRef<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // In words, because hashing dominates a lookup. The last word holds the length of the
+        // name's tail.
+        state.write_u64(self.directory.0);
+        let (words, rest) = self.name.as_chunks();
+        words.iter().for_each(|word| state.write_u64(u64::from_be_bytes(*word)));
+        let rest = rest.iter().fold(rest.len() as u64, |word, byte| word << 8 | u64::from(*byte));
+        state.write_u64(rest);
+    }
+}
+
+impl Equivalent<Arc<DentryKey>> for DentryKeyRef<'_> {
+    fn equivalent(&self, key: &Arc<DentryKey>) -> bool {
+        *self == key.borrowed()
+    }
+}
+
+/// The meaning of a name.
+pub struct Dentry {
+    inode: Option<InodeNumber>,
+    /// It was removed, or is about to be.
+    dead: AtomicBool<Object>,
+    /// A lookup used it since the sweep last looked at it.
+    used: AtomicBool<Object>,
+}
+
+impl Dentry {
+    /// Returns the inode, or `None` for a name that does not exist.
+    pub fn inode(&self) -> Option<InodeNumber> {
+        self.inode
+    }
+
+    /// Returns whether it holds no longer (I2).
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+
+    fn kill(&self) {
+        self.dead.store(true, Ordering::Release);
+    }
+}
+
+type Map = HashMap<Arc<DentryKey>, Dentry, AddressHash>;
+type PinnedMap<'a> = HashMapRef<'a, Arc<DentryKey>, Dentry, AddressHash, LocalGuard<'a>>;
+
+/// A pinned view of the cache. Dentries that it finds stay readable while it exists.
+pub struct DentryReader<'a>(PinnedMap<'a>);
+
+impl DentryReader<'_> {
+    /// Returns the meaning of a name, if it is cached.
+    pub fn find(&self, directory: InodeNumber, name: &[u8]) -> Option<&Dentry> {
+        let dentry = self.0.get(&DentryKeyRef { directory, name })?;
+        if !dentry.used.load(Ordering::Relaxed) {
+            dentry.used.store(true, Ordering::Relaxed);
+        }
+        Some(dentry)
+    }
+}
+
+/// The dentry cache of a volume.
+pub struct DentryCache {
+    dentries: Map,
+    /// The hasher of the map.
+    hasher: AddressHash,
+    rings: Slots<Mutex<VecDeque<Arc<DentryKey>>, Slot>>,
+    seen_once: Slots<Box<[AtomicU64<Slot>]>>,
+    most_per_ring: usize,
+}
+
+impl DentryCache {
+    /// Returns an empty cache of the usual size.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_most(MAX_DENTRIES)
+    }
+
+    fn with_most(most: usize) -> Self {
+        let rings = Slots::new(Mutex::default);
+        let most_per_ring = (most / rings.iter().len()).max(1);
+        let seen_once = Slots::new(|| (0..SEEN_ONCE).map(|_| AtomicU64::default()).collect());
+        let hasher = AddressHash::new();
+        Self { dentries: Map::with_hasher(hasher.clone()), hasher, rings, seen_once, most_per_ring }
+    }
+
+    /// Pins the cache for lookups of the calling thread.
+    pub fn reader(&self) -> DentryReader<'_> {
+        DentryReader(self.dentries.pin())
+    }
+
+    /// Caches the meaning of a name if this slot has looked it up before. The caller holds the
+    /// directory's latch, shared.
+    pub fn note_lookup(&self, directory: InodeNumber, name: &[u8], inode: Option<InodeNumber>) {
+        let hash = self.hasher.hash_one(DentryKeyRef { directory, name }) | 1;
+        let Some(seen_once) = self.seen_once.mine().get(hash as usize / 2 % SEEN_ONCE) else {
+            return;
+        };
+        if seen_once.load(Ordering::Relaxed) != hash {
+            seen_once.store(hash, Ordering::Relaxed);
+            return;
+        }
+        let key = Arc::new(DentryKey { directory, name: name.into() });
+        let (dead, used) = (AtomicBool::new(false), AtomicBool::new(false));
+        let dentries = self.dentries.pin();
+        if dentries.try_insert(Arc::clone(&key), Dentry { inode, dead, used }).is_err() {
+            return;
+        }
+        let mut ring = self.rings.mine().lock();
+        ring.push_back(key);
+        for _ in 0..SWEEP_STEPS {
+            if ring.len() <= self.most_per_ring {
+                return;
+            }
+            let Some(oldest) = ring.pop_front() else { return };
+            let stays = dentries.get(&oldest).is_some_and(|name| {
+                let was_used = name.used.load(Ordering::Relaxed);
+                name.used.store(false, Ordering::Relaxed);
+                was_used
+            });
+            if stays {
+                ring.push_back(oldest);
+            } else {
+                remove(&dentries, &oldest.borrowed());
+            }
+        }
+        // All were used: the oldest goes.
+        if let Some(oldest) = ring.pop_front() {
+            remove(&dentries, &oldest.borrowed());
+        }
+    }
+
+    /// Removes a name whose meaning changes. The caller holds the directory's exclusive latch, and
+    /// keeps it until the change is made.
+    pub fn invalidate(&self, directory: InodeNumber, name: &[u8]) {
+        let dentries = self.dentries.pin();
+        remove(&dentries, &DentryKeyRef { directory, name });
+    }
+
+    /// Removes all names.
+    pub fn clear(&self) {
+        for ring in self.rings.iter() {
+            ring.lock().clear();
+        }
+        self.dentries.pin().retain(|_, dentry| {
+            dentry.kill();
+            false
+        });
+    }
+
+    /// Returns how many names are cached.
+    pub fn count(&self) -> usize {
+        self.dentries.len()
+    }
+
+    /// Returns how many cached names do not exist. It looks at every name.
+    pub fn negative_count(&self) -> usize {
+        self.dentries.pin().values().filter(|dentry| dentry.inode.is_none()).count()
+    }
+}
+
+/// Removes a name, marked dead first (I2): the dentry that was looked at is the one removed.
+fn remove(dentries: &PinnedMap<'_>, key: &DentryKeyRef<'_>) {
+    let _ = dentries.remove_if(key, |_, dentry| {
+        dentry.kill();
+        true
+    });
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+#[cfg(shuttle)]
+mod model;
+
+use xfs_format::InodeNumber;
+
+use super::DentryCache;
+
+const DIRECTORY: InodeNumber = InodeNumber(128);
+
+fn find(dentries: &DentryCache, name: &[u8]) -> Option<Option<InodeNumber>> {
+    dentries.reader().find(DIRECTORY, name).map(super::Dentry::inode)
+}
+
+#[test]
+fn a_name_is_remembered_when_it_comes_again() {
+    let dentries = DentryCache::new();
+    dentries.note_lookup(DIRECTORY, b"a", Some(InodeNumber(7)));
+    assert_eq!(find(&dentries, b"a"), None, "once is not enough");
+    dentries.note_lookup(DIRECTORY, b"a", Some(InodeNumber(7)));
+    assert_eq!(find(&dentries, b"a"), Some(Some(InodeNumber(7))));
+    dentries.note_lookup(DIRECTORY, b"none", None);
+    dentries.note_lookup(DIRECTORY, b"none", None);
+    assert_eq!(find(&dentries, b"none"), Some(None));
+    assert!(dentries.reader().find(InodeNumber(129), b"a").is_none(), "of another directory");
+    let reader = dentries.reader();
+    let dentry = reader.find(DIRECTORY, b"a").unwrap();
+    assert!(!dentry.is_dead());
+    dentries.invalidate(DIRECTORY, b"a");
+    assert!(dentry.is_dead());
+    assert_eq!(find(&dentries, b"a"), None);
+    dentries.clear();
+    assert_eq!(dentries.count(), 0);
+}
+
+#[test]
+fn there_are_never_more_than_the_bound_and_what_is_used_stays() {
+    let dentries = DentryCache::with_most(64);
+    let most = dentries.most_per_ring;
+    let note =
+        |name: &str| (0..2).for_each(|_| dentries.note_lookup(DIRECTORY, name.as_bytes(), None));
+    note("used");
+    for number in 0..1000 {
+        note(&format!("name-{number}"));
+        assert!(find(&dentries, b"used").is_some(), "{number}");
+        assert!(dentries.count() <= most, "{}", dentries.count());
+    }
+    assert_eq!(dentries.count(), most);
+}
+
+#[test]
+fn a_name_is_dead_whatever_takes_it_out() {
+    let dead_after = |make_dead: &dyn Fn(&DentryCache)| {
+        let dentries = DentryCache::with_most(8);
+        let note = |name: &str| {
+            (0..2).for_each(|_| {
+                dentries.note_lookup(DIRECTORY, name.as_bytes(), Some(InodeNumber(7)))
+            });
+        };
+        note("first");
+        let reader = dentries.reader();
+        let dentry = reader.find(DIRECTORY, b"first").unwrap();
+        assert!(!dentry.is_dead());
+        make_dead(&dentries);
+        assert_eq!(find(&dentries, b"first"), None);
+        dentry.is_dead()
+    };
+    assert!(dead_after(&|dentries| dentries.invalidate(DIRECTORY, b"first")));
+    assert!(dead_after(&DentryCache::clear));
+    assert!(dead_after(&|dentries| {
+        for name in (0..200).flat_map(|number| [number; 2]) {
+            dentries.note_lookup(
+                DIRECTORY,
+                format!("name-{name}").as_bytes(),
+                Some(InodeNumber(8)),
+            );
+        }
+    }));
+}

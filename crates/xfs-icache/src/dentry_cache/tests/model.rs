@@ -1,0 +1,89 @@
+//! Schedules of names beside the removal of what they mean, explored over the real cache. A planted
+//! bug must be found.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner, thread};
+use xfs_format::InodeNumber;
+use xfs_sync::{Latch, Object};
+
+use super::DIRECTORY;
+use crate::dentry_cache::DentryCache;
+use crate::inode_cache::{InodeCache, InodeIndex};
+use crate::testing::{FakeStore, Mutant};
+
+const SCHEDULES: usize = 1000;
+const DEPTH: usize = 3;
+const NUMBER: InodeNumber = InodeNumber(5);
+const NAME: &[u8] = b"name";
+
+fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
+    Runner::new(PctScheduler::new(DEPTH, SCHEDULES), Config::new()).run(model.clone());
+    Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
+}
+
+/// What a reader does when it has a use of what a name means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DentryReader {
+    /// It looks whether the name is dead, as I2 says.
+    Looks,
+    Trusts,
+}
+
+/// A path is walked by a remembered name, while the file is removed and its number given to
+/// another.
+fn walk_beside_removal(reader: DentryReader) {
+    let store = Arc::new(FakeStore::new(1, Mutant::None));
+    store.create(NUMBER, drop);
+    let cache = Arc::new(InodeCache::new(Arc::clone(&store), 4, InodeIndex::ByGroup));
+    let (dentries, latch) = (Arc::new(DentryCache::new()), Arc::new(Latch::<Object>::new()));
+    (0..2).for_each(|_| dentries.note_lookup(DIRECTORY, NAME, Some(NUMBER)));
+    let first = cache.take(NUMBER).expect("there is one");
+    let generation = first.live().generation();
+    cache.release(first);
+    let (walking, removing) = (Arc::clone(&cache), Arc::clone(&cache));
+    let (read, removed) = (Arc::clone(&dentries), Arc::clone(&dentries));
+    let reading = thread::spawn(move || {
+        let dentries = read.reader();
+        let Some(dentry) = dentries.find(DIRECTORY, NAME) else { return };
+        let Ok(entry) = dentry.inode().ok_or(()).and_then(|it| walking.take(it).map_err(drop))
+        else {
+            return;
+        };
+        if reader == DentryReader::Trusts || !dentry.is_dead() {
+            assert_eq!(entry.live().generation(), generation, "the name leads to another file");
+        }
+        walking.release(entry);
+    });
+    let changing = thread::spawn(move || {
+        if let Ok(entry) = removing.take(NUMBER) {
+            let held = latch.exclusive();
+            removed.invalidate(DIRECTORY, NAME);
+            entry.live().unlink();
+            drop(held);
+            removing.finish_with(entry);
+        }
+        removing.drain();
+        if let Some(Ok(made)) = store.create(NUMBER, |book| removing.insert(book)) {
+            made.set_ready();
+            removing.release(made);
+        }
+    });
+    reading.join().expect("a thread of the model");
+    changing.join().expect("a thread of the model");
+    assert_eq!(dentries.count(), 0);
+}
+
+#[test]
+fn a_name_leads_to_no_other_file() {
+    explore(|| walk_beside_removal(DentryReader::Looks));
+}
+
+#[test]
+fn a_reader_that_trusts_a_dead_name_is_found() {
+    let explored =
+        catch_unwind(AssertUnwindSafe(|| explore(|| walk_beside_removal(DentryReader::Trusts))));
+    assert!(explored.is_err(), "no schedule has shown the planted bug");
+}

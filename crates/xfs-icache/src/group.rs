@@ -1,0 +1,322 @@
+//! The index of one allocation group: its chunks of inodes by number, and in order.
+//!
+//! ```text
+//!  chunks   number / 64 ─► 64 slots, tags   read without a lock, under an epoch
+//!  order    the same, in order, and a hand  for walks: one lock, taken once for each chunk that comes or
+//!                                           goes, and by a walk once for each chunk that it looks at
+//! ```
+//!
+//! Reclaim continues at the hand. A thread that moves the hand owns the chunk that the hand passes,
+//! so that several threads reclaim in one group in parallel.
+//!
+//! Lock order: nothing here is taken before the state of an inode; the lock of a chunk, then
+//! `order`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use xfs_buffer::AddressHash;
+use xfs_sync::{Collector, Group as GroupScope, Mutex};
+
+use crate::cached_inode::CachedInode;
+use crate::chunk::{CHUNK_INODES, Chunk, ChunkSlot};
+use crate::filter::Tag;
+use crate::kind::InodeKind;
+use crate::walk_step::{Existing, WalkStep, WalkVisitor};
+
+/// The most chunks that one step of a walk looks at, and so how long it holds `order`.
+const STEP_CHUNKS: usize = 64;
+
+/// The cached inodes of one group.
+pub(crate) struct Group<K: InodeKind> {
+    chunks: papaya::HashMap<u32, Arc<Chunk<K>>, AddressHash>,
+    order: Mutex<Order<K>, GroupScope>,
+    /// The collector of the map and of the chunks: one guard protects both.
+    collector: Arc<Collector>,
+}
+
+/// The chunks in order.
+struct Order<K: InodeKind> {
+    chunks: BTreeMap<u32, Arc<Chunk<K>>>,
+    /// The chunk that the hand looks at next.
+    hand: u32,
+    /// How often the hand has reached the end.
+    round: ClockRound,
+}
+
+/// A round of the hand of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClockRound(u32);
+
+impl ClockRound {
+    /// Returns the next round. Rounds are only compared with recent ones, so the number may wrap.
+    fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
+impl<K: InodeKind> Default for Order<K> {
+    fn default() -> Self {
+        Self { chunks: BTreeMap::new(), hand: 0, round: ClockRound::default() }
+    }
+}
+
+impl<K: InodeKind> Order<K> {
+    /// Returns the next chunk from a key on in which an inode has the tag, or where to continue.
+    fn next_chunk(&self, from: u32, tag: Tag) -> NextChunk<K> {
+        let mut last = None;
+        for (key, chunk) in self.chunks.range(from..).take(STEP_CHUNKS) {
+            if chunk.tagged(tag) != 0 {
+                return NextChunk::Found(*key, Arc::clone(chunk));
+            }
+            last = Some(*key);
+        }
+        last.map_or(NextChunk::End, NextChunk::Passed)
+    }
+
+    /// Moves the hand, if its round is this one.
+    fn move_hand(&mut self, round: ClockRound) -> NextChunk<K> {
+        if round != self.round {
+            return NextChunk::End;
+        }
+        let next = self.next_chunk(self.hand, Tag::Idle);
+        match next {
+            NextChunk::Found(key, _) | NextChunk::Passed(key) => self.hand = key + 1,
+            NextChunk::End => (self.hand, self.round) = (0, self.round.next()),
+        }
+        next
+    }
+}
+
+/// The slot of an inode before it is inserted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Occupancy {
+    Vacant,
+    /// Another inode, which was replaced.
+    Replaced,
+    /// Another inode, which stays. The new one was not inserted.
+    Occupied,
+}
+
+/// A chunk that stays in the index while this is held.
+pub struct HeldChunk<'a, K: InodeKind> {
+    group: &'a Group<K>,
+    key: u32,
+    chunk: Arc<Chunk<K>>,
+}
+
+impl<K: InodeKind> Drop for HeldChunk<'_, K> {
+    fn drop(&mut self) {
+        // A held chunk has not left the index.
+        let Some(mut stay) = self.chunk.lock() else { return };
+        stay.let_go();
+        if self.chunk.leave_index(&mut stay) {
+            self.group.forget_chunk(self.key);
+        }
+    }
+}
+
+impl<K: InodeKind> HeldChunk<'_, K> {
+    /// Returns the cached inodes of the chunk, one bit each.
+    pub(crate) fn present(&self) -> u64 {
+        self.chunk.tagged(Tag::Present)
+    }
+
+    /// Inserts the inodes whose slots are free, under one lock and one guard, and returns them.
+    pub(crate) fn enter<L>(
+        &self,
+        inodes: impl Iterator<Item = (u32, L)>,
+        make: impl Fn(L, ChunkSlot<K>) -> Arc<CachedInode<K>>,
+    ) -> Vec<Arc<CachedInode<K>>> {
+        // A held chunk has not left the index.
+        let Some(_stay) = self.chunk.lock() else { return Vec::new() };
+        let _guard = self.group.chunks.guard();
+        let taken = self.present();
+        let slot = |place: u32| ChunkSlot { chunk: Arc::clone(&self.chunk), bit: 1 << place };
+        let free = inodes.filter(|(place, _)| taken >> place & 1 == 0);
+        let entries: Vec<_> = free.map(|(place, inode)| make(inode, slot(place))).collect();
+        self.chunk.enter_all(&self.group.collector, &entries);
+        entries
+    }
+
+    /// Removes inodes, except those whose slots hold others already. Returns how many were removed.
+    pub(crate) fn remove(&self, entries: &[Arc<CachedInode<K>>]) -> u32 {
+        let Some(_stay) = self.chunk.lock() else { return 0 };
+        let _guard = self.group.chunks.guard();
+        self.chunk.leave_all(&self.group.collector, entries).count_ones()
+    }
+}
+
+impl<K: InodeKind> Drop for Group<K> {
+    fn drop(&mut self) {
+        self.order.lock().chunks.values().for_each(|chunk| chunk.clear(&self.collector));
+    }
+}
+
+impl<K: InodeKind> Group<K> {
+    pub(crate) fn new() -> Self {
+        let collector = Arc::new(Collector::new());
+        let chunks = papaya::HashMap::builder().hasher(AddressHash::new());
+        Self {
+            chunks: chunks.shared_collector(Arc::clone(&collector)).build(),
+            order: Mutex::default(),
+            collector,
+        }
+    }
+
+    /// Returns whether the group holds no chunk.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.is_empty() && self.order.lock().chunks.is_empty()
+    }
+
+    pub(crate) fn find(&self, inode: u32) -> Option<Arc<CachedInode<K>>> {
+        self.peek(inode, Arc::clone)
+    }
+
+    /// Returns which of the 64 inodes from this one on are cached. A chunk on disk need not begin
+    /// where one of the cache does: without sparse chunks it is aligned to a cluster.
+    pub(crate) fn present(&self, inode: u32) -> u64 {
+        let chunks = self.chunks.pin();
+        let tagged = |key: u32| chunks.get(&key).map_or(0, |chunk| chunk.tagged(Tag::Present));
+        let (key, skipped) = (inode / CHUNK_INODES, inode % CHUNK_INODES);
+        match skipped {
+            0 => tagged(key),
+            _ => tagged(key) >> skipped | tagged(key + 1) << (CHUNK_INODES - skipped),
+        }
+    }
+
+    /// Shows the inode of this number to `look`, without a reference.
+    pub(crate) fn peek<R>(
+        &self,
+        inode: u32,
+        look: impl FnOnce(&Arc<CachedInode<K>>) -> R,
+    ) -> Option<R> {
+        let chunks = self.chunks.pin();
+        let chunk = chunks.get(&(inode / CHUNK_INODES))?;
+        chunk.look(&self.collector, inode % CHUNK_INODES, look)
+    }
+
+    fn chunk(&self, key: u32) -> Arc<Chunk<K>> {
+        if let Some(chunk) = self.chunks.pin().get(&key) {
+            return Arc::clone(chunk);
+        }
+        let mut order = self.order.lock();
+        let chunk =
+            order.chunks.entry(key).or_insert_with(|| Arc::new(Chunk::new(&self.collector)));
+        self.chunks.pin().insert(key, Arc::clone(chunk));
+        Arc::clone(chunk)
+    }
+
+    /// Removes a chunk from the index that has left it. The caller holds its lock.
+    fn forget_chunk(&self, key: u32) {
+        let mut order = self.order.lock();
+        self.chunks.pin().remove(&key);
+        order.chunks.remove(&key);
+    }
+
+    /// Makes one step of a walk: the inodes of one chunk, under one guard. The cursor is the key
+    /// that was looked up, never a number that an inode holds.
+    pub(crate) fn visit(&self, cursor: u64, tag: Tag, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
+        let Ok(from) = u32::try_from(cursor / u64::from(CHUNK_INODES)) else {
+            return WalkStep::End;
+        };
+        let next = self.order.lock().next_chunk(from, tag);
+        self.show(next, tag, visit)
+    }
+
+    /// Makes one step of the hand: the inodes of one chunk that may be idle. It returns
+    /// [`WalkStep::End`] when the round has ended, also if another thread has ended it. A round of
+    /// `None` becomes the current one.
+    pub(crate) fn visit_at_hand(
+        &self,
+        round: &mut Option<ClockRound>,
+        visit: &mut WalkVisitor<'_, K>,
+    ) -> WalkStep {
+        let next = {
+            let mut order = self.order.lock();
+            let round = *round.get_or_insert(order.round);
+            order.move_hand(round)
+        };
+        self.show(next, Tag::Idle, visit)
+    }
+
+    /// Shows the inodes of a chunk that have the tag, under one guard.
+    fn show(&self, next: NextChunk<K>, tag: Tag, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
+        let behind = |key: u32| (u64::from(key) + 1) * u64::from(CHUNK_INODES);
+        let (key, chunk) = match next {
+            NextChunk::End => return WalkStep::End,
+            NextChunk::Passed(key) => return WalkStep::Next(behind(key)),
+            NextChunk::Found(key, chunk) => (key, chunk),
+        };
+        let mut bits = chunk.tagged(tag);
+        let _guard = self.chunks.guard();
+        while bits != 0 {
+            let place = bits.trailing_zeros();
+            bits &= bits - 1;
+            if let Some(shown) = chunk.look(&self.collector, place, |entry| visit(Existing(entry)))
+                && shown.is_break()
+            {
+                return WalkStep::Stopped;
+            }
+        }
+        WalkStep::Next(behind(key))
+    }
+
+    /// Keeps the chunk of an inode in the index, for a caller that inserts and removes many of its
+    /// inodes.
+    pub(crate) fn hold(&self, inode: u32) -> HeldChunk<'_, K> {
+        let key = inode / CHUNK_INODES;
+        loop {
+            let chunk = self.chunk(key);
+            let held = chunk.lock().map(|mut stay| stay.hold());
+            if held.is_some() {
+                return HeldChunk { group: self, key, chunk };
+            }
+        }
+    }
+
+    /// Inserts an inode. It replaces another one if `replaces` allows that.
+    pub(crate) fn insert(
+        &self,
+        inode: u32,
+        make: impl FnOnce(ChunkSlot<K>) -> Arc<CachedInode<K>>,
+        replaces: impl FnOnce(&CachedInode<K>) -> bool,
+    ) -> (Arc<CachedInode<K>>, Occupancy) {
+        let place = inode % CHUNK_INODES;
+        loop {
+            let chunk = self.chunk(inode / CHUNK_INODES);
+            let Some(_stay) = chunk.lock() else { continue };
+            let entry = make(ChunkSlot { chunk: Arc::clone(&chunk), bit: 1 << place });
+            let before = match chunk.look(&self.collector, place, |before| replaces(before)) {
+                Some(false) => return (entry, Occupancy::Occupied),
+                Some(true) => Occupancy::Replaced,
+                None => Occupancy::Vacant,
+            };
+            chunk.enter(&self.collector, place, Arc::clone(&entry));
+            return (entry, before);
+        }
+    }
+
+    /// Removes an inode, unless its slot holds another already.
+    pub(crate) fn remove(&self, inode: u32, entry: &Arc<CachedInode<K>>) -> bool {
+        let Some(ChunkSlot { chunk, .. }) = entry.slot() else { return false };
+        let Some(mut stay) = chunk.lock() else { return false };
+        let place = inode % CHUNK_INODES;
+        if chunk.look(&self.collector, place, |found| Arc::ptr_eq(found, entry)) != Some(true) {
+            return false;
+        }
+        chunk.leave(&self.collector, place);
+        if chunk.leave_index(&mut stay) {
+            self.forget_chunk(inode / CHUNK_INODES);
+        }
+        true
+    }
+}
+
+enum NextChunk<K: InodeKind> {
+    Found(u32, Arc<Chunk<K>>),
+    /// No chunk up to this key has the tag.
+    Passed(u32),
+    End,
+}

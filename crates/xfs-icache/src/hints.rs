@@ -1,0 +1,62 @@
+//! The part of a cached inode that lookups and opens read without a lock.
+//!
+//! Owns: that it has a cache line of its own, so that a thread that changes the inode does not take
+//! the line from readers. Does **not** own the values.
+
+use std::sync::Arc;
+
+use xfs_format::inode::FileType;
+use xfs_locks::LockWord;
+
+use crate::chunk::ChunkSlot;
+use crate::kind::InodeKind;
+use crate::marks::Marks;
+use crate::rights::RightsHint;
+
+/// Read by every lookup, and rarely written.
+#[repr(align(64))]
+pub(crate) struct Hints<K: InodeKind> {
+    word: LockWord,
+    file_type: FileType,
+    rights: RightsHint,
+    live: Arc<K::Inode>,
+    /// Its slot, where walks go by tags.
+    slot: Option<ChunkSlot<K>>,
+    /// Watches and keepers.
+    marks: Marks<K::Watch>,
+}
+
+impl<K: InodeKind> Hints<K> {
+    pub(crate) fn new(
+        file_type: FileType,
+        live: Arc<K::Inode>,
+        slot: Option<ChunkSlot<K>>,
+    ) -> Self {
+        let (word, rights) = (LockWord::new(), RightsHint::default());
+        Self { word, file_type, rights, live, slot, marks: Marks::default() }
+    }
+
+    pub(crate) fn live(&self) -> &Arc<K::Inode> {
+        &self.live
+    }
+
+    pub(crate) fn slot(&self) -> Option<&ChunkSlot<K>> {
+        self.slot.as_ref()
+    }
+
+    pub(crate) fn marks(&self) -> &Marks<K::Watch> {
+        &self.marks
+    }
+
+    pub(crate) fn word(&self) -> &LockWord {
+        &self.word
+    }
+
+    pub(crate) fn rights(&self) -> &RightsHint {
+        &self.rights
+    }
+
+    pub(crate) fn file_type(&self) -> FileType {
+        self.file_type
+    }
+}

@@ -1,0 +1,156 @@
+//! Inodes that wait to be freed on disk: they have neither a name nor a reference.
+//!
+//! Each processor slot has a queue. The operation that removes the last name and the last reference
+//! usually frees the inode itself. A thread frees inodes for callers that cannot wait, such as a
+//! handle that is dropped. The thread sleeps while the queues are empty. Only a caller that finds
+//! it asleep writes state that the whole volume shares.
+
+use std::sync::Arc;
+
+use xfs_buffer::{Error, Result};
+use xfs_sync::{AtomicBool, Condvar, Mutex, Ordering, Slot, Slots, Volume};
+
+use crate::cached_inode::CachedInode;
+use crate::kind::InodeKind;
+
+/// An operation that begins shortens a queue that is longer than this.
+const THROTTLE: usize = 256;
+/// The most inodes that one operation frees. A caller that releases many at once leaves them to the
+/// thread, so that no later operation waits for all of them. An operation queues fewer than this,
+/// so that the queue still shrinks.
+const MOST_AT_ONCE: usize = 16;
+
+/// The queue of one slot.
+struct Queue<K: InodeKind> {
+    inside: Mutex<Inside<K>, Slot>,
+    /// `underway` has fallen to 0.
+    done: Condvar<Slot>,
+}
+
+struct Inside<K: InodeKind> {
+    waiting: Vec<Arc<CachedInode<K>>>,
+    /// Inodes that threads are freeing now.
+    underway: usize,
+}
+
+/// The inodes that wait to be freed.
+pub(crate) struct InactivationQueue<K: InodeKind> {
+    queues: Slots<Queue<K>>,
+    /// Set while the thread sleeps. While it is clear, the thread has yet to look at the queues,
+    /// and need not be woken.
+    asleep: AtomicBool<Volume>,
+    closed: Mutex<bool, Volume>,
+    wake: Condvar<Volume>,
+    /// Why an inode could not be freed: the first such error.
+    failure: Mutex<Option<Error>, Volume>,
+}
+
+impl<K: InodeKind> InactivationQueue<K> {
+    pub(crate) fn new() -> Self {
+        let inside = || Mutex::new(Inside { waiting: Vec::new(), underway: 0 });
+        Self {
+            queues: Slots::new(|| Queue { inside: inside(), done: Condvar::new() }),
+            asleep: AtomicBool::new(false),
+            closed: Mutex::new(false),
+            wake: Condvar::new(),
+            failure: Mutex::new(None),
+        }
+    }
+
+    /// Adds an inode to the queue of the calling thread.
+    pub(crate) fn push(&self, entry: Arc<CachedInode<K>>) {
+        self.queues.mine().inside.lock().waiting.push(entry);
+    }
+
+    /// Wakes the thread, if it sleeps. The thread looks at all queues after it has set `asleep`, so
+    /// it sees every inode that was pushed before.
+    pub(crate) fn wake(&self) {
+        if self.asleep.load(Ordering::Acquire) {
+            let _closed = self.closed.lock();
+            self.wake.notify_all();
+        }
+    }
+
+    /// Frees some inodes of the calling thread's queue, if it is long.
+    pub(crate) fn shorten_mine(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) {
+        let queue = self.queues.mine();
+        let is_long = || queue.inside.lock().waiting.len() > THROTTLE;
+        for _ in 0..MOST_AT_ONCE {
+            if !is_long() || !self.free_of(queue, &free) {
+                return;
+            }
+        }
+    }
+
+    /// Frees one inode of the calling thread's queue. Returns `false` if the queue is empty.
+    pub(crate) fn free_mine(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) -> bool {
+        self.free_of(self.queues.mine(), free)
+    }
+
+    /// Frees all queued inodes.
+    pub(crate) fn free_all(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) {
+        for queue in self.queues.iter() {
+            while self.free_of(queue, &free) {}
+        }
+    }
+
+    /// As [`free_all`](Self::free_all), and waits for inodes that other threads are freeing.
+    pub(crate) fn drain(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) {
+        self.free_all(free);
+        for queue in self.queues.iter() {
+            let mut inside = queue.inside.lock();
+            while inside.underway > 0 {
+                queue.done.wait(&mut inside);
+            }
+        }
+    }
+
+    fn free_of(&self, queue: &Queue<K>, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) -> bool {
+        let entry = {
+            let mut inside = queue.inside.lock();
+            let Some(entry) = inside.waiting.pop() else { return false };
+            inside.underway += 1;
+            entry
+        };
+        let freed = free(&entry);
+        if let Err(error) = freed {
+            self.failure.lock().get_or_insert(error);
+        }
+        let mut inside = queue.inside.lock();
+        inside.underway -= 1;
+        if inside.underway == 0 {
+            queue.done.notify_all();
+        }
+        true
+    }
+
+    /// Returns why an inode could not be freed, if one could not.
+    pub(crate) fn take_failure(&self) -> Option<Error> {
+        self.failure.lock().take()
+    }
+
+    /// Frees queued inodes until the queue is closed: the work of the thread.
+    pub(crate) fn serve(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) {
+        let mut closed = self.closed.lock();
+        while !*closed {
+            self.asleep.store(true, Ordering::SeqCst);
+            if self.is_empty() {
+                self.wake.wait(&mut closed);
+            }
+            self.asleep.store(false, Ordering::SeqCst);
+            drop(closed);
+            self.free_all(&free);
+            closed = self.closed.lock();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queues.iter().all(|queue| queue.inside.lock().waiting.is_empty())
+    }
+
+    /// Makes [`serve`](Self::serve) return.
+    pub(crate) fn close(&self) {
+        *self.closed.lock() = true;
+        self.wake.notify_all();
+    }
+}

@@ -1,0 +1,421 @@
+//! The inode cache of a volume that is mounted read-write.
+//!
+//! Owns: that there is one copy of an inode at a time, who references it, how long it stays
+//! unreferenced, and inodes that wait to be freed because they have neither a name nor a reference.
+//! Does **not** own the inode itself, reading and freeing it ([`Store`]), or walks over all inodes
+//! ([`InodeWalk`]). The design stands in docs/internals/cache.md; the life of one inode in
+//! `cached_inode`.
+//!
+//! # Invariants
+//!
+//! - **I1** A thread that inserts an inode holds its latch: shared to read it, exclusive to make
+//!   it. So there is at most one copy in memory whenever the latch is free.
+//! - **I2** A caller may hold an inode number whose chunk has been freed since, and the old inode
+//!   may still be on disk there. So an inode is not inserted if a chunk of its group was freed
+//!   while it was read. Once a chunk of a group was freed, lookups ask the inode btree first.
+//! - **I3** Reclaim waits for no I/O, since the log holds dirty inodes, and for no lock that is
+//!   held over a wait. It is done by a thread that has released a reference, or begins an
+//!   operation, never inside a transaction.
+//!
+//! A lookup finds an inode without a lock, and taking it writes only that inode. The index is
+//! shared by the threads that insert into or remove from one group. Nothing is shared by the whole
+//! volume.
+
+mod bulk_visit;
+mod reclaim;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::InodeNumber;
+use xfs_locks::WaitGraph;
+use xfs_sync::{AtomicBool, CachePadded, Growing, Mutex, Ordering, Slot, Slots, Volume, yield_now};
+
+use crate::cached_inode::{CachedInode, Keep, Phase, ReleaseOutcome, TakeOutcome};
+use crate::clock_hands::ClockHands;
+use crate::counts::{Count, InodeCounts};
+use crate::filter::{Tag, WalkFilter};
+use crate::group::{Group, HeldChunk, Occupancy};
+use crate::inactivation::InactivationQueue;
+use crate::inode_list::InodeList;
+use crate::inode_walk::InodeWalk;
+use crate::kind::Inode;
+use crate::marks::Mark;
+use crate::size::Size;
+use crate::store::{InodeOf, Store};
+use crate::walk_step::{WalkStep, WalkVisitor};
+
+/// How many inodes stay cached by default.
+pub const DEFAULT_INODES: u64 = 1 << 16;
+
+/// Whether there is a list of all inodes beside the indexes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InodeIndex {
+    /// There is none: each group has an index of its own.
+    #[default]
+    ByGroup,
+    /// There is one, under one lock, and walks go over it. For benchmarks only.
+    OneList,
+}
+
+/// The inode cache.
+pub struct InodeCache<S: Store> {
+    store: S,
+    groups: Growing<CachePadded<Group<S::Kind>>, Volume>,
+    /// With [`InodeIndex::OneList`].
+    list: Option<InodeList<S::Kind>>,
+    /// Where each slot last read an inode: the next one is often beside it.
+    near: Slots<Mutex<S::Near, Slot>>,
+    size: Size,
+    hands: ClockHands,
+    inactivation: InactivationQueue<S::Kind>,
+    /// Which processes wait for each other's record locks, and how many locks there are.
+    waits: WaitGraph,
+    counts: InodeCounts,
+    active: AtomicBool<Volume>,
+}
+
+impl<S: Store> InodeCache<S> {
+    /// Returns an empty cache in which about `most` unreferenced inodes stay.
+    pub fn new(store: S, most: u64, index: InodeIndex) -> Self {
+        let groups = (0..store.groups()).map(|_| CachePadded::new(Group::new())).collect();
+        Self {
+            groups,
+            list: (index == InodeIndex::OneList).then(InodeList::new),
+            near: Slots::new(Mutex::default),
+            size: Size::new(most),
+            hands: ClockHands::new(store.groups()),
+            inactivation: InactivationQueue::new(),
+            waits: WaitGraph::new(),
+            counts: InodeCounts::new(),
+            active: AtomicBool::new(true),
+            store,
+        }
+    }
+
+    /// Adds groups after the volume has grown. No caller has asked for an inode of theirs yet.
+    pub fn extend_groups(&self) {
+        let new = self.groups.len()..self.store.groups();
+        self.groups.extend(new.map(|_| CachePadded::new(Group::new())));
+    }
+
+    fn place(&self, number: InodeNumber) -> Result<(&Group<S::Kind>, u32)> {
+        let place = self.store.place(number).and_then(|(group, inode)| {
+            let group = self.groups.get(group as usize)?;
+            Some((&**group, inode))
+        });
+        place.ok_or(PosixError::NotFound.into())
+    }
+
+    /// Takes a reference to the inode of this number, cached or read.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NotFound`] for an inode that is free or has no name any more; what the volume
+    /// holds may be corrupt.
+    pub fn take(&self, number: InodeNumber) -> Result<Arc<CachedInode<S::Kind>>> {
+        self.take_as(number, Keep::Cached)
+    }
+
+    /// As [`take`](Self::take). An inode that is read with [`Keep::Once`] is evicted with its last
+    /// reference, unless another caller has taken it with [`Keep::Cached`] meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Self::take).
+    pub fn take_as(&self, number: InodeNumber, keep: Keep) -> Result<Arc<CachedInode<S::Kind>>> {
+        let (group, inode) = self.place(number)?;
+        self.counts.note(Count::Attempt);
+        loop {
+            if let Some(entry) = group.find(inode) {
+                match entry.take(keep) {
+                    TakeOutcome::Here => self.counts.note(Count::Found),
+                    TakeOutcome::Recycled => self.counts.note(Count::Recycled),
+                    TakeOutcome::NeedsInactivation => return Err(PosixError::NotFound.into()),
+                    TakeOutcome::Evicted => {
+                        yield_now();
+                        continue;
+                    }
+                }
+                return Ok(entry);
+            }
+            let put = |live| self.put(group, inode, (live, Phase::Live, keep), |_| false);
+            match self.load(number, put)? {
+                Some((entry, Occupancy::Vacant | Occupancy::Replaced)) => {
+                    self.counts.note(Count::Missed);
+                    return Ok(entry);
+                }
+                Some((_, Occupancy::Occupied)) => self.counts.note(Count::Duplicate),
+                None => {}
+            }
+        }
+    }
+
+    /// Reads an inode by [`Store::load`], starting from where this slot read the last one.
+    fn load<R>(
+        &self,
+        number: InodeNumber,
+        put: impl FnOnce(Arc<InodeOf<S>>) -> R,
+    ) -> Result<Option<R>> {
+        // Another thread of this slot may be reading. Do not wait for it.
+        let Some(mut near) = self.near.mine().try_lock() else {
+            return self.store.load(number, &mut S::Near::default(), put);
+        };
+        let loaded = self.store.load(number, &mut near, put);
+        if !matches!(loaded, Ok(Some(_))) {
+            *near = S::Near::default();
+        }
+        loaded
+    }
+
+    /// Forgets where inodes were read last.
+    pub fn forget_near(&self) {
+        self.near.iter().for_each(|near| *near.lock() = S::Near::default());
+    }
+
+    /// Returns which of the 64 inodes from this number on are cached, one bit each.
+    pub fn present(&self, first: InodeNumber) -> u64 {
+        self.place(first).map_or(0, |(group, inode)| group.present(inode))
+    }
+
+    /// Keeps room in the index for the 64 inodes of a chunk, for a caller that inserts and removes
+    /// many of them.
+    pub fn hold(&self, number: InodeNumber) -> Option<HeldChunk<'_, S::Kind>> {
+        self.place(number).ok().map(|(group, inode)| group.hold(inode))
+    }
+
+    /// Shows the inode of this number to `look` if it is cached. It may be evicted meanwhile.
+    pub fn peek<R>(
+        &self,
+        number: InodeNumber,
+        look: impl FnOnce(&Arc<CachedInode<S::Kind>>) -> R,
+    ) -> Option<R> {
+        let (group, inode) = self.place(number).ok()?;
+        group.peek(inode, look)
+    }
+
+    /// Inserts an inode that was just made, with one reference. An older file of the same number
+    /// that was freed is replaced. Walks skip the inode until it is
+    /// [ready](CachedInode::set_ready).
+    ///
+    /// # Errors
+    ///
+    /// An older inode of that number is still there: the inode btree calls an inode free that a
+    /// name led to.
+    pub fn insert(&self, live: Arc<InodeOf<S>>) -> Result<Arc<CachedInode<S::Kind>>> {
+        let number = live.number();
+        let (group, inode) = self.place(number)?;
+        let new = (live, Phase::New, Keep::Cached);
+        match self.put(group, inode, new, CachedInode::is_gone) {
+            (_, Occupancy::Occupied) => Err(self.store.in_use(number)),
+            (entry, _) => {
+                self.counts.note(Count::Made);
+                Ok(entry)
+            }
+        }
+    }
+
+    fn put(
+        &self,
+        group: &Group<S::Kind>,
+        inode: u32,
+        (live, phase, keep): (Arc<InodeOf<S>>, Phase, Keep),
+        replaces: impl FnOnce(&CachedInode<S::Kind>) -> bool,
+    ) -> (Arc<CachedInode<S::Kind>>, Occupancy) {
+        let make = |slot| Arc::new(CachedInode::new(live, phase, keep, Some(slot)));
+        let (entry, before) = group.insert(inode, make, replaces);
+        if let (Some(list), Occupancy::Vacant | Occupancy::Replaced) = (&self.list, &before) {
+            list.insert(entry.number().0, Arc::clone(&entry));
+        }
+        match before {
+            Occupancy::Vacant => self.size.add(),
+            // The thread that frees it finds that it is out.
+            Occupancy::Replaced => self.counts.note(Count::Freed),
+            Occupancy::Occupied => {}
+        }
+        (entry, before)
+    }
+
+    /// Releases a reference. An inode that must be freed then goes to the queue of this thread, for
+    /// the next call of [`free_mine`](Self::free_mine).
+    fn release_to_queue(&self, entry: Arc<CachedInode<S::Kind>>) -> ReleaseOutcome {
+        let release = entry.release(self.is_active());
+        self.counts.note(Count::Released);
+        self.settle(entry, release)
+    }
+
+    /// Does what the release of a reference requires. Returns the outcome that remains.
+    fn settle(&self, entry: Arc<CachedInode<S::Kind>>, release: ReleaseOutcome) -> ReleaseOutcome {
+        match release {
+            ReleaseOutcome::InUse => {}
+            ReleaseOutcome::Abandoned => return self.abandon(&entry),
+            ReleaseOutcome::NeedsInactivation => self.inactivation.push(entry),
+            ReleaseOutcome::Evicted => self.remove(&entry),
+            ReleaseOutcome::Idle => self.reclaim_due(),
+        }
+        release
+    }
+
+    /// Removes the marks of an inode that nothing can reach any more: it has no name, and no other
+    /// reference.
+    fn abandon(&self, entry: &Arc<CachedInode<S::Kind>>) -> ReleaseOutcome {
+        let watches = entry.take_marks(Mark::is_watch);
+        watches.iter().for_each(|watch| watch.end_with(entry.number()));
+        let has_locks = entry.locks().release_processes(&self.waits);
+        if has_locks {
+            entry.unmark();
+        }
+        let release = |_| self.release_to_queue(Arc::clone(entry));
+        let uses = watches.len() + usize::from(has_locks);
+        (0..uses).map(release).last().unwrap_or(ReleaseOutcome::InUse)
+    }
+
+    /// Releases the locks of processes that are left when the volume is taken down.
+    pub fn release_locks(&self) {
+        let _ = self.iter_inodes(WalkFilter::Referenced, |entry| {
+            if entry.locks().release_processes(&self.waits) {
+                entry.unmark();
+                self.release(Arc::clone(entry));
+            }
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Returns which processes wait for each other's record locks.
+    pub fn waits(&self) -> &WaitGraph {
+        &self.waits
+    }
+
+    /// Releases a reference. An inode that must be freed is freed by the thread that
+    /// [serves](Self::serve).
+    pub fn release(&self, entry: Arc<CachedInode<S::Kind>>) {
+        if self.release_to_queue(entry) == ReleaseOutcome::NeedsInactivation {
+            self.inactivation.wake();
+        }
+    }
+
+    /// Releases a reference at the end of an operation. An inode that must be freed is freed at
+    /// once.
+    pub fn finish_with(&self, entry: Arc<CachedInode<S::Kind>>) {
+        if self.release_to_queue(entry) == ReleaseOutcome::NeedsInactivation {
+            self.free_mine();
+        }
+    }
+
+    /// Frees one inode of this thread's queue. Returns `false` if there is none. An inode that
+    /// cannot be freed stays on its unlinked list, and the caller does not get the error:
+    /// [`take_failure`](Self::take_failure) returns it.
+    fn free_mine(&self) -> bool {
+        self.inactivation.free_mine(|entry| self.free(entry))
+    }
+
+    fn free(&self, entry: &Arc<CachedInode<S::Kind>>) -> Result<()> {
+        let freed = self.store.inactivate(entry.live());
+        self.take_out_freed(entry);
+        freed
+    }
+
+    /// Removes an inode that was freed.
+    pub fn take_out_freed(&self, entry: &Arc<CachedInode<S::Kind>>) {
+        self.take_out(entry, Count::Freed);
+    }
+
+    /// Makes room before an operation: frees and evicts some inodes, if many wait for that.
+    pub fn throttle(&self) {
+        self.inactivation.shorten_mine(|entry| self.free(entry));
+        self.reclaim_due();
+    }
+
+    /// As [`throttle`](Self::throttle), on a volume where no thread [serves](Self::serve): frees
+    /// all inodes that this thread has queued.
+    pub fn make_room_alone(&self) {
+        while self.free_mine() {}
+        self.reclaim_due();
+    }
+
+    /// Returns why an inode could not be freed, if one could not.
+    pub fn take_failure(&self) -> Option<Error> {
+        self.inactivation.take_failure()
+    }
+
+    /// Frees all queued inodes, and waits for those that other threads are freeing.
+    pub fn drain(&self) {
+        self.inactivation.drain(|entry| self.free(entry));
+    }
+
+    /// Frees queued inodes until the cache is [closed](Self::close): the work of a thread.
+    pub fn serve(&self) {
+        self.inactivation.serve(|entry| self.free(entry));
+    }
+
+    /// Makes [`serve`](Self::serve) return.
+    pub fn close(&self) {
+        self.inactivation.close();
+    }
+
+    /// Begins to take the volume down: from now on inodes go with their last reference, and walks
+    /// skip unreferenced inodes.
+    pub fn deactivate(&self) {
+        self.active.store(false, Ordering::SeqCst);
+        self.forget_near();
+    }
+
+    /// Returns the counters of cache events.
+    pub fn counts(&self) -> &InodeCounts {
+        &self.counts
+    }
+
+    fn take_out(&self, entry: &Arc<CachedInode<S::Kind>>, count: Count) {
+        let Ok((group, inode)) = self.place(entry.number()) else { return };
+        if group.remove(inode, entry) {
+            if let Some(list) = &self.list {
+                list.remove(entry.number().0, entry);
+            }
+            self.size.subtract();
+            self.counts.note(count);
+        }
+    }
+}
+
+impl<S: Store> InodeWalk for InodeCache<S> {
+    type Kind = S::Kind;
+
+    fn parts(&self) -> usize {
+        if self.list.is_some() { 1 } else { self.groups.len() }
+    }
+
+    fn list(&self) -> Option<&InodeList<S::Kind>> {
+        self.list.as_ref()
+    }
+
+    fn visit(
+        &self,
+        part: usize,
+        cursor: u64,
+        tag: Tag,
+        visit: &mut WalkVisitor<'_, S::Kind>,
+    ) -> WalkStep {
+        match &self.list {
+            Some(list) => list.visit(cursor, visit),
+            None => {
+                self.groups.get(part).map_or(WalkStep::End, |group| group.visit(cursor, tag, visit))
+            }
+        }
+    }
+
+    fn is_active(&self) -> bool {
+        self.active.load(Ordering::SeqCst)
+    }
+
+    fn release(&self, entry: Arc<CachedInode<S::Kind>>) {
+        self.release(entry);
+    }
+
+    fn remove(&self, entry: &Arc<CachedInode<S::Kind>>) {
+        self.take_out(entry, Count::Evicted);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! Reading the inodes of a chunk together, showing each, and evicting them together.
+//!
+//! Owns: that work which a lookup does for each inode is done once for a chunk: the lookup in the
+//! index, the lock of the chunk, the guard, the counters. Does **not** own which inodes exist, or
+//! inodes that are cached or latched already: these are left to the caller, who asks for each
+//! ([`InodeCache::take_as`]).
+//!
+//! ```text
+//!   hold the chunk ─► try to share the latches of absent inodes ─► lock: insert all ─► show each
+//!        ─► unlock the latches ─► release each ─► lock: remove those that no other thread took
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** The latches are shared from before an inode is read until it is inserted, as I1 of the
+//!   [cache](super) requires, and while it is shown. So it is shown as it was read.
+//! - **I2** While it holds a latch, a thread waits here only for the lock of a chunk, which is
+//!   never held over a wait.
+//! - **I3** An inode that another thread has taken meanwhile stays, or is freed, as by
+//!   [`InodeCache::release`].
+
+use std::sync::Arc;
+
+use super::InodeCache;
+use crate::cached_inode::{CachedInode, Keep, Phase, ReleaseOutcome};
+use crate::counts::Count;
+use crate::inode_walk::InodeWalk;
+use crate::kind::Inode;
+use crate::store::{BulkRequest, InodeOf, Store};
+
+impl<S: Store> InodeCache<S> {
+    /// Reads those of the inodes that are neither cached nor latched, shows each in the order of
+    /// their numbers, and evicts them. Returns the other inodes, one bit each.
+    ///
+    /// `show` must not wait, because the latches are held.
+    pub fn bulk_visit(&self, wanted: BulkRequest, mut show: impl FnMut(&InodeOf<S>)) -> u64 {
+        // A list has no chunks.
+        if self.list.is_some() || wanted.inodes == 0 {
+            return wanted.inodes;
+        }
+        let Some(held) = self.hold(wanted.first) else { return wanted.inodes };
+        let absent = BulkRequest { inodes: wanted.inodes & !held.present(), ..wanted };
+        let came = self.store.load_together(absent, |loaded: &[Arc<InodeOf<S>>]| {
+            let place = |inode: &InodeOf<S>| (inode.number().0 - wanted.first.0) as u32;
+            let entries =
+                held.enter(loaded.iter().map(|inode| (place(inode), inode)), |inode, slot| {
+                    let inode = Arc::clone(inode);
+                    Arc::new(CachedInode::new(inode, Phase::Live, Keep::Once, Some(slot)))
+                });
+            entries.iter().for_each(|entry| show(entry.live()));
+            entries
+        });
+        let entries = came.unwrap_or_default();
+        if entries.is_empty() {
+            return wanted.inodes;
+        }
+        let bit = |entry: &Arc<CachedInode<S::Kind>>| 1_u64 << (entry.number().0 - wanted.first.0);
+        let passed = entries.iter().map(bit).fold(0, |all, bit| all | bit);
+        let count = entries.len() as u64;
+        self.counts.note_many(Count::Attempt, count);
+        self.counts.note_many(Count::Missed, count);
+        self.size.add_many(count);
+        let going = self.release_all(entries);
+        let gone = u64::from(held.remove(&going));
+        self.size.subtract_many(gone);
+        self.counts.note_many(Count::Evicted, gone);
+        wanted.inodes & !passed
+    }
+
+    /// Releases a reference to each inode. Returns those that the caller must remove.
+    fn release_all(
+        &self,
+        mut entries: Vec<Arc<CachedInode<S::Kind>>>,
+    ) -> Vec<Arc<CachedInode<S::Kind>>> {
+        let is_active = self.is_active();
+        self.counts.note_many(Count::Released, entries.len() as u64);
+        entries.retain(|entry| {
+            let release = entry.release(is_active);
+            if release == ReleaseOutcome::Evicted {
+                return true;
+            }
+            if self.settle(Arc::clone(entry), release) == ReleaseOutcome::NeedsInactivation {
+                self.inactivation.wake();
+            }
+            false
+        });
+        entries
+    }
+}
+
+#[cfg(test)]
+mod tests;

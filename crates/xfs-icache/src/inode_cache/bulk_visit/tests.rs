@@ -1,0 +1,87 @@
+use std::sync::Arc;
+
+use crate::cached_inode::Keep;
+use crate::counts::Count;
+use crate::evict::{count_inodes, drop_idle};
+use crate::inode_cache::{InodeCache, InodeIndex};
+use crate::inode_walk::InodeWalk;
+use crate::kind::Inode;
+use crate::store::BulkRequest;
+use crate::testing::{FakeInode, FakeStore, Mutant};
+use xfs_format::InodeNumber;
+
+const FIRST: InodeNumber = InodeNumber(128);
+
+fn open(index: InodeIndex) -> (InodeCache<Arc<FakeStore>>, Arc<FakeStore>) {
+    let store = Arc::new(FakeStore::new(1, Mutant::None));
+    // Every third is free.
+    for number in (0..64).filter(|number| number % 3 != 0) {
+        store.create(InodeNumber(FIRST.0 + number), drop);
+    }
+    (InodeCache::new(Arc::clone(&store), 1000, index), store)
+}
+
+fn pass(cache: &InodeCache<Arc<FakeStore>>, inodes: u64) -> (Vec<u64>, u64) {
+    let mut shown = Vec::new();
+    let left =
+        cache.bulk_visit(BulkRequest { first: FIRST, inodes, freed: 0 }, |book: &FakeInode| {
+            book.check();
+            shown.push(book.number().0 - FIRST.0);
+        });
+    (shown, left)
+}
+
+fn sums(cache: &InodeCache<Arc<FakeStore>>) -> [u64; 4] {
+    [Count::Attempt, Count::Missed, Count::Released, Count::Evicted]
+        .map(|count| cache.counts().sum(count))
+}
+
+#[test]
+fn all_come_and_go() {
+    let (cache, _) = open(InodeIndex::ByGroup);
+    let (shown, left) = pass(&cache, u64::MAX);
+    assert_eq!(shown, (0..64).filter(|number| number % 3 != 0).collect::<Vec<_>>());
+    // What is free is for who asks for each to say.
+    assert_eq!(left, (0..64).step_by(3).fold(0, |all, number| all | 1 << number));
+    assert_eq!(sums(&cache), [42; 4]);
+    assert_eq!(count_inodes(&cache).total(), 0);
+    assert!(cache.groups.iter().all(|group| group.is_empty()));
+}
+
+#[test]
+fn what_is_in_memory_is_left_and_stays() {
+    let (cache, _) = open(InodeIndex::ByGroup);
+    let held = cache.take(InodeNumber(FIRST.0 + 1)).unwrap();
+    let idle = cache.take(InodeNumber(FIRST.0 + 2)).unwrap();
+    cache.release(idle);
+    assert_eq!(pass(&cache, 0b1_0110), (vec![4], 0b110));
+    assert_eq!(count_inodes(&cache).total(), 2);
+    cache.release(held);
+    assert_eq!(drop_idle(&cache), 2);
+}
+
+#[test]
+fn one_that_is_asked_for_meanwhile_stays() {
+    let (cache, _) = open(InodeIndex::ByGroup);
+    let mut taken = None;
+    let left = cache.bulk_visit(
+        BulkRequest { first: FIRST, inodes: 0b110, freed: 0 },
+        |book: &FakeInode| {
+            if book.number().0 == FIRST.0 + 1 {
+                taken = Some(cache.take(book.number()).unwrap());
+            }
+        },
+    );
+    assert_eq!((left, count_inodes(&cache).total()), (0, 1));
+    cache.release(taken.unwrap());
+    assert_eq!(count_inodes(&cache).reclaimable, 1);
+    assert_eq!(drop_idle(&cache), 1);
+}
+
+#[test]
+fn where_there_is_a_list_all_are_left() {
+    let (cache, _) = open(InodeIndex::OneList);
+    assert_eq!(pass(&cache, 0b110), (vec![], 0b110));
+    cache.release(cache.take_as(InodeNumber(FIRST.0 + 1), Keep::Once).unwrap());
+    assert!(cache.list().is_some());
+}

@@ -1,0 +1,99 @@
+//! Evicting inodes that were not used for long, once there are too many.
+//!
+//! Owns: the order in which inodes are looked at. Does **not** own how many there are (`size`), or
+//! which may go (`CachedInode::sweep`).
+//!
+//! ```text
+//!   hand of a slot:    group 0 ─► group 1 ─► … ─► the last ─► group 0
+//!   hand of a group:   from where it was left ─► to the end of the group: the hands of slots continue there
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** All groups take turns, whichever of them threads work in. So an inode is evicted
+//!   because it was not used while the hand came round, and not for its place.
+//! - **I2** A call makes enough steps to evict the wanted number even if each inode is alone in its
+//!   chunk, was used since its last sweep, and all groups must be passed. So an excess is
+//!   temporary.
+//! - **I3** Threads that sweep one group in parallel sweep different chunks, and none of them
+//!   begins its next round. So a used inode stays for a whole round.
+
+use super::InodeCache;
+use crate::cached_inode::SweepOutcome;
+use crate::clock_hands::ClockHand;
+use crate::evict::evict_step;
+use crate::inode_walk::InodeWalk;
+use crate::store::Store;
+use crate::walk_step::{WalkStep, WalkVisitor};
+
+/// Steps for each inode to evict. An inode that is alone in its chunk, and was used, is evicted at
+/// the second step.
+const STEPS: u64 = 4;
+
+/// The work that a thread has left.
+struct Due {
+    /// Inodes to evict.
+    inodes: u64,
+    /// Steps that may be made.
+    steps: u64,
+}
+
+impl<S: Store> InodeCache<S> {
+    /// Evicts the inodes that this slot owes.
+    pub(crate) fn reclaim_due(&self) {
+        let due = self.size.due();
+        if due > 0 {
+            self.reclaim(due);
+        }
+    }
+
+    /// Evicts this many inodes that were not used for long, starting at the position of this slot.
+    fn reclaim(&self, wanted: u64) {
+        let groups = self.parts();
+        let mut due = Due { inodes: wanted, steps: STEPS * wanted + 2 * groups as u64 };
+        let mut hand = self.hands.mine();
+        // The rest of the first group, and each group twice.
+        for _ in 0..=2 * groups {
+            self.sweep(&mut hand, &mut due);
+            if due.inodes == 0 || due.steps == 0 {
+                break;
+            }
+            let group = if hand.group + 1 < groups { hand.group + 1 } else { 0 };
+            hand = ClockHand { group, round: None };
+        }
+        self.hands.set_mine(hand);
+    }
+
+    /// Sweeps a group to the end of its round, or until the work is done.
+    fn sweep(&self, hand: &mut ClockHand, due: &mut Due) {
+        while due.inodes > 0 && due.steps > 0 {
+            due.steps -= 1;
+            let (step, _) = evict_step(
+                self,
+                |visit| self.visit_at_hand(hand, visit),
+                |entry| {
+                    let sweep = if due.inodes > 0 { entry.sweep() } else { SweepOutcome::Stays };
+                    due.inodes -= u64::from(sweep == SweepOutcome::Evicted);
+                    sweep
+                },
+            );
+            if step == WalkStep::End {
+                return;
+            }
+        }
+    }
+
+    fn visit_at_hand(
+        &self,
+        hand: &mut ClockHand,
+        visit: &mut WalkVisitor<'_, S::Kind>,
+    ) -> WalkStep {
+        match &self.list {
+            Some(list) => list.visit_at_hand(visit),
+            None => {
+                let group = self.groups.get(hand.group);
+                group.map_or(WalkStep::End, |group| group.visit_at_hand(&mut hand.round, visit))
+            }
+        }
+    }
+}

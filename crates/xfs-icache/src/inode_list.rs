@@ -1,0 +1,82 @@
+//! One list of all inodes, for a filesystem whose index cannot be walked.
+//!
+//! Every insertion and removal takes the one lock. That is good enough for a small filesystem, and
+//! the baseline of benchmarks of a large one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use xfs_sync::{Mutex, Volume};
+
+use crate::cached_inode::CachedInode;
+use crate::kind::InodeKind;
+use crate::walk_step::{Existing, WalkStep, WalkVisitor};
+
+/// Inodes of one step.
+const STEP_INODES: usize = 64;
+
+/// All cached inodes of a filesystem.
+pub struct InodeList<K: InodeKind>(Mutex<Listed<K>, Volume>);
+
+struct Listed<K: InodeKind> {
+    inodes: BTreeMap<u64, Arc<CachedInode<K>>>,
+    /// Where reclaim continues.
+    hand: u64,
+}
+
+impl<K: InodeKind> Listed<K> {
+    /// Returns the inodes of one step.
+    fn from(&self, cursor: u64) -> Vec<(u64, Arc<CachedInode<K>>)> {
+        let rest = self.inodes.range(cursor..).take(STEP_INODES);
+        rest.map(|(number, entry)| (*number, Arc::clone(entry))).collect()
+    }
+}
+
+/// Returns where the step after these inodes begins.
+fn behind<K: InodeKind>(found: &[(u64, Arc<CachedInode<K>>)]) -> WalkStep {
+    found.last().and_then(|(last, _)| last.checked_add(1)).map_or(WalkStep::End, WalkStep::Next)
+}
+
+impl<K: InodeKind> InodeList<K> {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Listed { inodes: BTreeMap::new(), hand: 0 }))
+    }
+
+    pub(crate) fn insert(&self, number: u64, entry: Arc<CachedInode<K>>) {
+        self.0.lock().inodes.insert(number, entry);
+    }
+
+    /// Removes an inode, unless its place holds another already.
+    pub(crate) fn remove(&self, number: u64, entry: &Arc<CachedInode<K>>) {
+        let list = &mut self.0.lock().inodes;
+        if list.get(&number).is_some_and(|found| Arc::ptr_eq(found, entry)) {
+            list.remove(&number);
+        }
+    }
+
+    /// Makes one step of a walk. The inodes are shown without the lock: references keep them.
+    pub(crate) fn visit(&self, cursor: u64, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
+        let found = self.0.lock().from(cursor);
+        Self::show(&found, visit)
+    }
+
+    /// Makes one step of the hand, which starts again at the end.
+    pub(crate) fn visit_at_hand(&self, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
+        let found = {
+            let mut list = self.0.lock();
+            let found = list.from(list.hand);
+            list.hand = if let WalkStep::Next(next) = behind(&found) { next } else { 0 };
+            found
+        };
+        Self::show(&found, visit)
+    }
+
+    fn show(found: &[(u64, Arc<CachedInode<K>>)], visit: &mut WalkVisitor<'_, K>) -> WalkStep {
+        for (_, entry) in found {
+            if visit(Existing(entry)).is_break() {
+                return WalkStep::Stopped;
+            }
+        }
+        behind(found)
+    }
+}

@@ -1,0 +1,137 @@
+//! Iteration over all cached inodes.
+//!
+//! Owns: the two iterators. Does **not** own the inodes: an [`InodeWalk`] walks over its own cache,
+//! or uses the generic walk over a list ([`InodeList`]).
+//!
+//! | iterator | gives | may block | for |
+//! |---|---|---|---|
+//! | [`iter_inodes`](InodeWalk::iter_inodes) | a reference to each inode, no lock held | yes | everything else |
+//! | [`iter_inodes_unsafe`](InodeWalk::iter_inodes_unsafe) | inodes that exist during the call | no | eviction, statistics |
+//!
+//! The walk shares no state across the volume, unless a filesystem has a list of all inodes. Both
+//! iterators make steps of at most 64 inodes, and each step takes its own guard.
+//!
+//! # Invariants
+//!
+//! - **I1** A walk goes forward: its cursor comes from keys that were looked up, not from numbers
+//!   that inodes hold. So it ends.
+//! - **I2** A walk shows every inode that is cached from its start to its end. It may show others.
+//! - **I3** A visitor that stops a walk stops all of it, also where its parts run in parallel.
+//! - **I4** Once a filesystem is inactive, a walk takes no reference to an unreferenced inode, and
+//!   an inode that loses its last reference is evicted at once.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::cached_inode::CachedInode;
+use crate::filter::{Tag, WalkFilter};
+use crate::inode_list::InodeList;
+use crate::kind::InodeKind;
+use crate::walk_step::{Existing, WalkStep, WalkVisitor};
+
+/// A filesystem that has cached inodes.
+pub trait InodeWalk: Sync {
+    /// The types of its cached inodes.
+    type Kind: InodeKind;
+
+    /// Returns how many parts can be walked in parallel.
+    fn parts(&self) -> usize {
+        1
+    }
+
+    /// Returns the list of all inodes, if the filesystem has one.
+    fn list(&self) -> Option<&InodeList<Self::Kind>>;
+
+    /// Makes one step of a walk over a part, under one guard. A filesystem that finds its inodes
+    /// without a list implements it itself.
+    #[doc(alias = "iter_vfs_inodes")]
+    fn visit(
+        &self,
+        _part: usize,
+        cursor: u64,
+        _tag: Tag,
+        visit: &mut WalkVisitor<'_, Self::Kind>,
+    ) -> WalkStep {
+        self.list().map_or(WalkStep::End, |list| list.visit(cursor, visit))
+    }
+
+    /// Returns whether the filesystem is in use, and not being taken down.
+    fn is_active(&self) -> bool;
+
+    /// Releases a reference.
+    fn release(&self, entry: Arc<CachedInode<Self::Kind>>);
+
+    /// Removes an inode that was set to leave.
+    fn remove(&self, entry: &Arc<CachedInode<Self::Kind>>);
+
+    /// Calls `f` with a reference to each inode and no lock held. `f` may block, and may stop the
+    /// walk. Another thread may evict an inode that `f` releases.
+    #[doc(alias = "super_iter_inodes")]
+    fn iter_inodes(
+        &self,
+        which: WalkFilter,
+        mut f: impl FnMut(&Arc<CachedInode<Self::Kind>>) -> ControlFlow<()>,
+    ) -> ControlFlow<()>
+    where
+        Self: Sized,
+    {
+        (0..self.parts()).try_for_each(|part| iter_part(self, part, which, &mut f))
+    }
+
+    /// Shows each inode of a part that has the tag to `f`, which must not block, and may only rely
+    /// on the existence of the inode.
+    #[doc(alias = "super_iter_inodes_unsafe")]
+    fn iter_inodes_unsafe(
+        &self,
+        part: usize,
+        tag: Tag,
+        mut f: impl FnMut(Existing<'_, Self::Kind>) -> ControlFlow<()>,
+    ) -> ControlFlow<()>
+    where
+        Self: Sized,
+    {
+        let mut cursor = 0;
+        loop {
+            match self.visit(part, cursor, tag, &mut f) {
+                WalkStep::Next(next) => cursor = next,
+                WalkStep::End => return ControlFlow::Continue(()),
+                WalkStep::Stopped => return ControlFlow::Break(()),
+            }
+        }
+    }
+}
+
+/// Walks over one part: takes references to the inodes of a step under its guard, and calls `f`
+/// without the guard.
+fn iter_part<F: InodeWalk>(
+    filesystem: &F,
+    part: usize,
+    which: WalkFilter,
+    f: &mut impl FnMut(&Arc<CachedInode<F::Kind>>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let (mut cursor, mut taken) = (0, Vec::new());
+    loop {
+        let is_active = filesystem.is_active();
+        let step = filesystem.visit(part, cursor, which.tag(), &mut |Existing(entry)| {
+            if entry.take_for_walk(which, is_active) {
+                taken.push(Arc::clone(entry));
+            }
+            ControlFlow::Continue(())
+        });
+        let mut going = ControlFlow::Continue(());
+        for entry in taken.drain(..) {
+            if going.is_continue() {
+                going = f(&entry);
+            }
+            filesystem.release(entry);
+        }
+        going?;
+        match step {
+            WalkStep::Next(next) => cursor = next,
+            WalkStep::End | WalkStep::Stopped => return ControlFlow::Continue(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! The iterators and their users, over a filesystem with the generic walk and over one with its
+//! own.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use xfs_format::InodeNumber;
+use xfs_format::inode::FileType;
+use xfs_sync::{AtomicU64, Ordering, Volume};
+use xfs_testkit::Prng;
+
+use super::InodeWalk;
+use crate::cached_inode::CachedInode;
+use crate::evict::{
+    count_inodes, drop_idle, evict_all, release_keepers, release_watches, take_down,
+};
+use crate::filter::WalkFilter;
+use crate::inode_cache::{InodeCache, InodeIndex};
+use crate::kind::InodeKind;
+use crate::marks::Mark;
+use crate::small::{Small, SmallContents, SmallKind};
+use crate::testing::{FakeStore, Mutant, RecordedWatch, WatchEnd};
+
+/// More than a step, and over two groups where there are groups.
+const INODES: u64 = 1100;
+
+/// As much as anybody asks for here.
+const MOST_BYTES: u64 = 1 << 30;
+
+fn create(small: &Small, number: u64) -> Arc<CachedInode<SmallKind>> {
+    small.create(InodeNumber(number), SmallContents::Special(FileType::Regular)).unwrap()
+}
+
+fn numbers<F: InodeWalk>(filesystem: &F, which: WalkFilter) -> Vec<u64> {
+    let mut seen = Vec::new();
+    let _ = filesystem.iter_inodes(which, |entry| {
+        seen.push(entry.number().0);
+        ControlFlow::Continue(())
+    });
+    seen
+}
+
+fn watch() -> (Mark<RecordedWatch>, RecordedWatch) {
+    let watch = RecordedWatch::default();
+    (Mark::Watch(watch.clone()), watch)
+}
+
+/// Marks an inode, each mark with a use of its own.
+/// The life of a filesystem: `entries` are all its inodes, each with a user.
+fn check<K: InodeKind<Watch = RecordedWatch>, F: InodeWalk<Kind = K>>(
+    filesystem: &F,
+    mut entries: Vec<Arc<CachedInode<K>>>,
+    deactivate: impl Fn(&F),
+) {
+    let all: Vec<_> = (0..INODES).collect();
+    assert_eq!(numbers(filesystem, WalkFilter::Referenced), all);
+    let held = entries.split_off(INODES as usize - 3);
+    let (watched, watch) = watch();
+    held[0].mark(watched.clone());
+    held[1].mark(watched);
+    held[1].mark(Mark::Keeper);
+    held[2].mark(Mark::Keeper);
+    entries.into_iter().for_each(|entry| filesystem.release(entry));
+    assert_eq!(numbers(filesystem, WalkFilter::Cached), all);
+    assert_eq!(numbers(filesystem, WalkFilter::Referenced), all[all.len() - 3..]);
+    let counts = count_inodes(filesystem);
+    assert_eq!((counts.live, counts.reclaimable), (3, INODES - 3));
+
+    // A walk that stops stops everywhere, and gives back what its step had taken.
+    let mut seen = 0;
+    let stopped = filesystem.iter_inodes(WalkFilter::Cached, |_| {
+        seen += 1;
+        if seen == 70 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!((stopped.is_break(), seen, count_inodes(filesystem).live), (true, 70, 3));
+
+    // Without their users only the marks hold them.
+    held.into_iter().for_each(|entry| filesystem.release(entry));
+    deactivate(filesystem);
+    assert_eq!(numbers(filesystem, WalkFilter::Cached), all[all.len() - 3..]);
+    assert_eq!(evict_all(filesystem), INODES - 3);
+    assert_eq!(numbers(filesystem, WalkFilter::Referenced).len(), 3);
+    assert_eq!(watch.end(), WatchEnd::Open);
+    take_down(filesystem);
+    assert_eq!(watch.end(), WatchEnd::Closed);
+    assert_eq!(count_inodes(filesystem).total(), 0);
+}
+
+#[test]
+fn a_filesystem_with_a_list() {
+    let small = Small::new(MOST_BYTES);
+    let entries = (0..INODES).map(|number| create(&small, number)).collect();
+    check(&small, entries, Small::deactivate);
+}
+
+#[test]
+fn a_filesystem_with_an_index() {
+    let store = Arc::new(FakeStore::new(2, Mutant::None));
+    for number in 0..INODES {
+        store.create(InodeNumber(number), drop);
+    }
+    let cache = InodeCache::new(Arc::clone(&store), 2 * INODES, InodeIndex::ByGroup);
+    let entries = (0..INODES).map(|number| cache.take(InodeNumber(number)).unwrap()).collect();
+    check(&cache, entries, InodeCache::deactivate);
+}
+
+#[test]
+fn keepers_are_released_after_watches() {
+    let small = Small::new(MOST_BYTES);
+    let entry = create(&small, 7);
+    let (watched, watch) = watch();
+    entry.mark(watched);
+    entry.mark(Mark::Keeper);
+    small.release(entry);
+    small.deactivate();
+    assert_eq!(evict_all(&small), 0);
+    release_watches(&small);
+    // Whoever keeps it still has it, when nobody can be told of it any more.
+    assert_eq!(watch.end(), WatchEnd::Closed);
+    assert_eq!(numbers(&small, WalkFilter::Referenced), [7]);
+    release_keepers(&small);
+    assert_eq!(count_inodes(&small).total(), 0);
+}
+
+#[test]
+fn a_file_without_a_name_goes_with_its_last_user() {
+    let small = Small::new(MOST_BYTES);
+    let entry = create(&small, 7);
+    entry.live().unlink();
+    assert_eq!(drop_idle(&small), 0);
+    small.release(entry);
+    assert_eq!(count_inodes(&small).total(), 0);
+}
+
+/// Inodes of the small filesystem that are held while all others are at work.
+const HELD: u64 = 60;
+
+/// Everybody at once over what has a list, and its end while walks are under way. `FERROXFS_LONG=1`
+/// goes on for a minute.
+#[test]
+fn all_users_at_once_over_a_list() {
+    let is_long = std::env::var_os("FERROXFS_LONG").is_some();
+    let duration = Duration::from_millis(if is_long { 60_000 } else { 300 });
+    let (small, next) = (Small::new(MOST_BYTES), AtomicU64::<Volume>::new(HELD));
+    let held: Vec<_> = (0..HELD).map(|number| create(&small, number)).collect();
+    let end = Instant::now() + duration;
+    let is_over = || Instant::now() >= end;
+    let walk = |which| {
+        let held = numbers(&small, which).into_iter().filter(|number| *number < HELD).count();
+        assert_eq!(held as u64, HELD, "{which:?}");
+    };
+    let churn = |seed| {
+        let mut prng = Prng::new(seed);
+        while !is_over() {
+            let entry = create(&small, next.fetch_add(1, Ordering::Relaxed));
+            match prng.within(0..4) {
+                0 => entry.live().unlink(),
+                1 => entry.mark(watch().0),
+                2 => entry.mark(Mark::Keeper),
+                _ => {}
+            }
+            // A watch may end before the filesystem does.
+            if prng.within(0..4) > 0 {
+                let ended = entry.take_marks(|_| true);
+                ended.iter().for_each(|_| small.release(Arc::clone(&entry)));
+            }
+            small.release(entry);
+        }
+    };
+    thread::scope(|scope| {
+        let churning = [1, 2].map(|seed| {
+            let churn = &churn;
+            scope.spawn(move || churn(seed))
+        });
+        let others = [
+            scope.spawn(|| {
+                while !is_over() {
+                    walk(WalkFilter::Cached)
+                }
+            }),
+            scope.spawn(|| {
+                while !is_over() {
+                    walk(WalkFilter::Referenced)
+                }
+            }),
+            scope.spawn(|| {
+                while !is_over() {
+                    assert!(count_inodes(&small).live >= HELD)
+                }
+            }),
+            scope.spawn(|| {
+                while !is_over() {
+                    drop_idle(&small);
+                }
+            }),
+        ];
+        churning.into_iter().chain(others).for_each(|thread| thread.join().unwrap());
+    });
+    thread::scope(|scope| {
+        let late = [WalkFilter::Cached, WalkFilter::Referenced]
+            .map(|which| scope.spawn(move || (0..50).for_each(|_| walk(which))));
+        small.deactivate();
+        take_down(&small);
+        late.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    evict_all(&small);
+    assert_eq!(numbers(&small, WalkFilter::Cached), (0..HELD).collect::<Vec<_>>());
+    held.into_iter().for_each(|entry| small.release(entry));
+    assert_eq!(count_inodes(&small).total(), 0);
+    assert_eq!(small.room.used_bytes(), 0);
+}

@@ -1,0 +1,162 @@
+//! References that the handles of one processor share.
+//!
+//! A direct reference is counted in the inode, on one cache line for all threads. An inode that
+//! several threads open in turn is therefore referenced once by each slot, and the handles of a
+//! slot share that reference. They count in its [`Arc`], which other threads rarely write.
+//!
+//! ```text
+//!  CachedInode  users: 3 ◄── PerCpuRef of slot 0 ◄── handle, handle
+//!                        ◄── PerCpuRef of slot 1 ◄── handle
+//!                        ◄── a handle with a direct reference
+//! ```
+//!
+//! A slot remembers the inodes that it referenced last, with or without handles on them, so that
+//! opening and closing a file again and again leaves the inode alone.
+//!
+//! # Invariants
+//!
+//! - **I1** A slot remembers only inodes that are counted by slot. A thread that collapses an inode
+//!   sets it to drain, and then visits the slots. A slot is locked while a reference is added,
+//!   after a check of that state. So no slot remembers the inode after the visit, and none ever
+//!   remembers an inode that never had a name.
+//! - **I2** The reference of a slot ends with the last of its handles and the memory of the slot,
+//!   whichever goes last.
+//!
+//! Lock order: a slot, then the state of an inode or its tallies. A reference ends without the lock
+//! of the slot.
+
+use std::sync::Arc;
+
+use xfs_format::InodeNumber;
+use xfs_locks::SlotTally;
+use xfs_sync::{Mutex, Slot, Slots};
+
+use crate::cached_inode::{CachedInode, Keep};
+use crate::inode_cache::InodeCache;
+use crate::kind::{Inode, InodeKind};
+use crate::store::Store;
+
+/// Inodes that a slot remembers.
+const PLACES: usize = 64;
+
+/// One reference to an inode, shared by all handles that were made on one slot.
+pub struct PerCpuRef<K: InodeKind> {
+    entry: Arc<CachedInode<K>>,
+    /// Open files among the handles.
+    tally: Arc<SlotTally>,
+}
+
+impl<K: InodeKind> PerCpuRef<K> {
+    /// Returns the inode.
+    #[inline]
+    pub fn entry(&self) -> &Arc<CachedInode<K>> {
+        &self.entry
+    }
+
+    /// Returns the tally of open files among its handles.
+    #[inline]
+    pub fn tally(&self) -> &SlotTally {
+        &self.tally
+    }
+}
+
+/// Drops a share of a reference. The last one releases the reference.
+pub fn release_ref<S: Store>(held: Arc<PerCpuRef<S::Kind>>, cache: &InodeCache<S>) {
+    if let Some(last) = last_ref(held) {
+        cache.release(last);
+    }
+}
+
+/// Drops a share of a reference. If it was the last one, the caller releases the reference that
+/// this returns.
+pub fn last_ref<K: InodeKind>(held: Arc<PerCpuRef<K>>) -> Option<Arc<CachedInode<K>>> {
+    Arc::into_inner(held).map(|last| last.entry)
+}
+
+/// The inodes that a slot remembers, each at the place that follows from its number.
+type Recent<K> = Vec<Option<Arc<PerCpuRef<K>>>>;
+
+/// The shared references of all slots.
+pub struct PerCpuRefs<S: Store> {
+    slots: Slots<Mutex<Recent<S::Kind>, Slot>>,
+}
+
+impl<S: Store> PerCpuRefs<S> {
+    /// Returns an empty set: no slot remembers an inode.
+    pub fn new() -> Self {
+        Self { slots: Slots::new(Mutex::default) }
+    }
+
+    /// Takes a share of the calling thread's reference to an inode. `None`: the inode is not
+    /// counted by slot, is on its way out, or has no name.
+    pub fn acquire(
+        &self,
+        entry: &Arc<CachedInode<S::Kind>>,
+        cache: &InodeCache<S>,
+    ) -> Option<Arc<PerCpuRef<S::Kind>>> {
+        if !entry.locks().is_spread() {
+            return None;
+        }
+        let mut recent = self.slots.mine().lock();
+        if !entry.locks().is_spread() {
+            return None;
+        }
+        if recent.is_empty() {
+            recent.resize_with(PLACES, || None);
+        }
+        let place = recent.get_mut(place(entry.number()))?;
+        if let Some(held) = place.as_ref().filter(|held| Arc::ptr_eq(&held.entry, entry)) {
+            return Some(Arc::clone(held));
+        }
+        if !entry.live().has_name() || !entry.take(Keep::Cached).is_here() {
+            return None;
+        }
+        let made = Arc::new(PerCpuRef { entry: Arc::clone(entry), tally: Arc::default() });
+        entry.locks().add_slot(&made.tally);
+        let before = place.replace(Arc::clone(&made));
+        drop(recent);
+        before.into_iter().for_each(|before| release_ref(before, cache));
+        Some(made)
+    }
+
+    /// Notes that a file is opened which is not counted by slot.
+    pub fn note_open(&self, entry: &CachedInode<S::Kind>) {
+        entry.locks().note_opener(self.slots.my_number());
+    }
+
+    /// Makes all slots forget an inode that has lost its last name, so that its last reference can
+    /// be noticed.
+    pub fn collapse(&self, entry: &CachedInode<S::Kind>, cache: &InodeCache<S>) {
+        entry.locks().drain();
+        if entry.locks().was_spread() {
+            self.visit(entry, cache);
+        }
+    }
+
+    /// Makes each slot drop an inode that it remembers.
+    fn visit(&self, entry: &CachedInode<S::Kind>, cache: &InodeCache<S>) {
+        for slot in self.slots.iter() {
+            let is_it = |held: &mut Arc<PerCpuRef<S::Kind>>| std::ptr::eq(&*held.entry, entry);
+            let place = place(entry.number());
+            let held = slot.lock().get_mut(place).and_then(|held| held.take_if(is_it));
+            held.into_iter().for_each(|held| release_ref(held, cache));
+        }
+    }
+
+    /// Makes all slots forget inodes that have no handle there.
+    pub fn clear(&self, cache: &InodeCache<S>) {
+        for slot in self.slots.iter() {
+            let recent = std::mem::take(&mut *slot.lock());
+            recent.into_iter().flatten().for_each(|held| release_ref(held, cache));
+        }
+    }
+}
+
+/// Returns the place at which a slot remembers an inode.
+fn place(number: InodeNumber) -> usize {
+    // Fibonacci hashing: neighbours get places far apart.
+    (number.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES
+}
+
+#[cfg(all(test, shuttle))]
+mod model;

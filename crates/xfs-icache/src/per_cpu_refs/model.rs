@@ -1,0 +1,86 @@
+//! Explores schedules of sharded handles during the removal of their file, over the real cache. A
+//! planted bug must be found.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner, thread};
+use xfs_format::InodeNumber;
+
+use super::{PerCpuRefs, release_ref};
+use crate::counts::Count;
+use crate::evict::count_inodes;
+use crate::inode_cache::{InodeCache, InodeIndex};
+use crate::testing::{FakeStore, Mutant};
+
+const SCHEDULES: usize = 1000;
+const DEPTH: usize = 3;
+const NUMBER: InodeNumber = InodeNumber(5);
+
+fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
+    Runner::new(PctScheduler::new(DEPTH, SCHEDULES), Config::new()).run(model.clone());
+    Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
+}
+
+/// When the slots are visited for a removed file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Collapse {
+    /// After it was set to drain, as I1 requires.
+    Drained,
+    Before,
+}
+
+fn open_and_close(cache: &InodeCache<Arc<FakeStore>>, refs: &PerCpuRefs<Arc<FakeStore>>) {
+    let Ok(entry) = cache.take(NUMBER) else { return };
+    let held = refs.acquire(&entry, cache);
+    cache.finish_with(entry);
+    let Some(held) = held else { return };
+    held.entry().live().check();
+    thread::yield_now();
+    held.entry().live().check();
+    release_ref(held, cache);
+}
+
+/// Removes a file that several threads open. It is freed with its last reference, and no slot
+/// remembers it.
+fn opens_beside_removal(visit: Collapse) {
+    let store = Arc::new(FakeStore::new(1, Mutant::None));
+    store.create(NUMBER, drop);
+    let cache = Arc::new(InodeCache::new(Arc::clone(&store), 4, InodeIndex::ByGroup));
+    let refs = Arc::new(PerCpuRefs::new());
+    let entry = cache.take(NUMBER).expect("there is one");
+    (0..64).for_each(|slot| entry.locks().note_opener(slot % 2));
+    assert!(entry.locks().is_spread());
+    let opening: Vec<_> = (0..2)
+        .map(|_| {
+            let (cache, refs) = (Arc::clone(&cache), Arc::clone(&refs));
+            thread::spawn(move || (0..2).for_each(|_| open_and_close(&cache, &refs)))
+        })
+        .collect();
+    if visit == Collapse::Before {
+        refs.visit(&entry, &cache);
+    }
+    entry.live().unlink();
+    match visit {
+        Collapse::Drained => refs.collapse(&entry, &cache),
+        Collapse::Before => entry.locks().drain(),
+    }
+    cache.finish_with(entry);
+    opening.into_iter().for_each(|thread| thread.join().expect("a thread of the model"));
+    cache.drain();
+    assert_eq!(cache.counts().sum(Count::Freed), 1, "a slot remembers what was removed");
+    assert_eq!(count_inodes(&*cache).total(), 0);
+}
+
+#[test]
+fn a_removed_file_is_remembered_by_no_slot() {
+    explore(|| opens_beside_removal(Collapse::Drained));
+}
+
+#[test]
+fn slots_that_are_visited_too_early_are_found() {
+    let explored =
+        catch_unwind(AssertUnwindSafe(|| explore(|| opens_beside_removal(Collapse::Before))));
+    assert!(explored.is_err(), "no schedule has shown the planted bug");
+}

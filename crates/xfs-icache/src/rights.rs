@@ -1,0 +1,93 @@
+//! Lock-free cache of a directory's owner, group and mode. Path walks use it.
+//!
+//! ```text
+//!  word   changes counted │ known │ mode        ids   group │ owner
+//! ```
+//!
+//! It is unknown at first. A thread that has looked at the directory under its shared latch stores
+//! what it found. A thread that changes mode, owner or access control list clears it under the
+//! exclusive latch, before any caller is told of the change. It is never set for a directory with a
+//! list: a path walk looks at such a directory under the latch.
+//!
+//! # Invariants
+//!
+//! - **I1** Between two clears all stores agree, since nothing changes the directory under a shared
+//!   latch.
+//! - **I2** A reader that found the same word before and after has ids that belong to it. Ids of a
+//!   later store are visible together with the clear before it, and the clear has changed the word.
+
+use xfs_sync::{AtomicU64, Object, Ordering};
+
+use xfs_format::inode::{FileType, InodeCore};
+
+/// Owner, group and mode of a file: its permissions apart from its access control list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights {
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// With the type.
+    pub mode: u16,
+}
+
+impl From<&InodeCore> for Rights {
+    fn from(core: &InodeCore) -> Self {
+        Self { uid: core.uid, gid: core.gid, mode: core.mode }
+    }
+}
+
+impl Rights {
+    /// Returns whether the mode is that of a directory.
+    #[must_use]
+    pub fn is_directory(self) -> bool {
+        FileType::from_mode(self.mode) == Some(FileType::Directory)
+    }
+}
+
+const KNOWN: u64 = 1 << 16;
+const ONE_CHANGE: u64 = KNOWN << 1;
+
+/// Owner, group and mode of a directory, if they are known.
+#[derive(Debug, Default)]
+pub(crate) struct RightsHint {
+    word: AtomicU64<Object>,
+    ids: AtomicU64<Object>,
+}
+
+impl RightsHint {
+    /// Returns them as they are, or as they were before a change that no caller has been told of
+    /// yet.
+    pub(crate) fn rights(&self) -> Option<Rights> {
+        let before = self.word.load(Ordering::Acquire);
+        if before & KNOWN == 0 {
+            return None;
+        }
+        let ids = self.ids.load(Ordering::Acquire);
+        if self.word.load(Ordering::Relaxed) != before {
+            return None;
+        }
+        Some(Rights { uid: ids as u32, gid: (ids >> 32) as u32, mode: before as u16 })
+    }
+
+    /// Stores what the caller found under the latch of the directory, shared.
+    pub(crate) fn note(&self, rights: Rights) {
+        let word = self.word.load(Ordering::Relaxed);
+        if word & KNOWN != 0 {
+            return;
+        }
+        self.ids.store(u64::from(rights.gid) << 32 | u64::from(rights.uid), Ordering::Release);
+        let changes = word & !(ONE_CHANGE - 1);
+        self.word.store(changes | KNOWN | u64::from(rights.mode), Ordering::Release);
+    }
+
+    /// Clears them. The caller holds the exclusive latch of the directory.
+    pub(crate) fn forget(&self) {
+        let word = self.word.load(Ordering::Relaxed);
+        let changes = word & !(ONE_CHANGE - 1);
+        self.word.store(changes.wrapping_add(ONE_CHANGE), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests;

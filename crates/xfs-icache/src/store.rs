@@ -1,0 +1,225 @@
+//! Reading and freeing inodes on behalf of the cache.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use xfs_alloc::{InodeState, chunks_freed, latched_inode_state};
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::agi::AgiCheck;
+use xfs_format::{Corruption, Geometry, InodeNumber, Place, Structure};
+use xfs_inode::Live;
+use xfs_trans::{InodeCluster, InodeImage, InodeRecord, Journal};
+
+use crate::kind::InodeKind;
+
+/// Inodes of one chunk of the cache, to be read together.
+#[derive(Clone, Copy, Debug)]
+pub struct BulkRequest {
+    /// The first number of the chunk, a multiple of 64.
+    pub first: InodeNumber,
+    /// The wanted inodes, one bit each.
+    pub inodes: u64,
+    /// How many chunks of the group had been freed before the inode btree was asked which inodes
+    /// exist.
+    pub freed: u64,
+}
+
+/// An inode of a store.
+pub type InodeOf<S> = <<S as Store>::Kind as InodeKind>::Inode;
+
+/// A filesystem below the cache, which reads and frees inodes.
+pub trait Store: Send + Sync {
+    /// The types of its cached inodes.
+    type Kind: InodeKind;
+
+    /// Returns the number of allocation groups.
+    fn groups(&self) -> usize;
+
+    /// Returns the group of a number, and the number within the group. `None`: no inode has the
+    /// number.
+    fn place(&self, number: InodeNumber) -> Option<(u32, u32)>;
+
+    /// Where an inode was read, kept for its neighbours.
+    type Near: Default + Send;
+
+    /// Reads an inode and passes it to `put`, while no thread makes or frees one of that number.
+    /// `None`: the inode that was read may have been freed meanwhile. The caller looks it up again,
+    /// without `near`.
+    fn load<R>(
+        &self,
+        number: InodeNumber,
+        near: &mut Self::Near,
+        put: impl FnOnce(Arc<InodeOf<Self>>) -> R,
+    ) -> Result<Option<R>>;
+
+    /// Reads those of the inodes that no thread has latched, and passes them to `put` together,
+    /// while no thread makes or frees one of those numbers. Inodes that must be waited for, are
+    /// damaged or are gone are left out. `None`: a chunk of their group was freed after `wanted`
+    /// was made.
+    fn load_together<R>(
+        &self,
+        wanted: BulkRequest,
+        put: impl FnOnce(&[Arc<InodeOf<Self>>]) -> R,
+    ) -> Option<R>;
+
+    /// Frees an inode that has neither a name nor a reference.
+    fn inactivate(&self, inode: &Arc<InodeOf<Self>>) -> Result<()>;
+
+    /// Returns the finding that an inode in use was allocated again.
+    fn in_use(&self, number: InodeNumber) -> Error;
+}
+
+/// The inodes of a volume, read and freed through its journal.
+pub struct JournalStore<K> {
+    journal: Arc<Journal>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> JournalStore<K> {
+    /// Returns the store over the volume of a journal.
+    pub fn new(journal: Arc<Journal>) -> Self {
+        Self { journal, kind: PhantomData }
+    }
+}
+
+impl<K: InodeKind<Inode = Live>> Store for JournalStore<K> {
+    type Kind = K;
+
+    fn groups(&self) -> usize {
+        self.journal.geometry().groups().count()
+    }
+
+    fn place(&self, number: InodeNumber) -> Option<(u32, u32)> {
+        self.journal.geometry().split_inode(number).map(|(group, inode)| (group.0, inode.0))
+    }
+
+    type Near = Option<Near>;
+
+    fn load<R>(
+        &self,
+        number: InodeNumber,
+        near: &mut Self::Near,
+        put: impl FnOnce(Arc<Live>) -> R,
+    ) -> Result<Option<R>> {
+        let journal = &*self.journal;
+        let known = near.take_if(|near| near.cluster.holds(journal, number));
+        let was_near = known.is_some();
+        let freed = known.as_ref().map_or_else(|| chunks_freed(journal, number), |near| near.freed);
+        if freed > 0 && latched_inode_state(journal, number)? != InodeState::Allocated {
+            return Err(PosixError::NotFound.into());
+        }
+        let read = || journal.inode_cluster(number).map(|cluster| Near { cluster, freed });
+        let loaded = known.map_or_else(read, Ok).and_then(|known| {
+            let known = near.insert(known);
+            load(journal, &known.cluster, (number, freed), put)
+        });
+        match loaded {
+            // The inode that was read may have been freed meanwhile.
+            Err(_) if was_near || chunks_freed(journal, number) != freed => Ok(None),
+            loaded => loaded,
+        }
+    }
+
+    fn load_together<R>(
+        &self,
+        wanted: BulkRequest,
+        put: impl FnOnce(&[Arc<Live>]) -> R,
+    ) -> Option<R> {
+        // Before any latch: a thread that holds one must not wait for the device.
+        let journal = &*self.journal;
+        let clusters = clusters(journal, wanted);
+        let mut shared = Shared(Vec::with_capacity(wanted.inodes.count_ones() as usize));
+        for (cluster, first, inodes) in &clusters {
+            let is_there = cluster.share_inodes(journal, (*first, *inodes), |record, image| {
+                shared.add(journal.geometry(), record, image);
+            });
+            if !is_there {
+                return None;
+            }
+        }
+        (chunks_freed(journal, wanted.first) == wanted.freed).then(|| put(&shared.0))
+    }
+
+    fn inactivate(&self, inode: &Arc<Live>) -> Result<()> {
+        inode.inactivate(&self.journal)
+    }
+
+    #[cold]
+    fn in_use(&self, number: InodeNumber) -> Error {
+        let inode = self.place(number).map_or(0, |(_, inode)| inode);
+        let check = AgiCheck::InUse { inode };
+        Corruption::new(Structure::Inode, Place::Inode(number), check).into()
+    }
+}
+
+/// A cluster that inodes were read from, and how many chunks of its group had been freed before.
+pub struct Near {
+    cluster: InodeCluster,
+    freed: u64,
+}
+
+/// Returns the clusters of the wanted inodes, and the inodes in each: a first number, and one bit
+/// for each from there. A cluster that cannot be read is left out.
+fn clusters(journal: &Journal, wanted: BulkRequest) -> Vec<(InodeCluster, InodeNumber, u64)> {
+    let (mut found, mut left) = (Vec::with_capacity(2), wanted.inodes);
+    while left != 0 {
+        let skipped = left.trailing_zeros();
+        let first = InodeNumber(wanted.first.0 + u64::from(skipped));
+        let Ok(cluster) = journal.inode_cluster(first) else {
+            left &= left - 1;
+            continue;
+        };
+        let end = skipped + cluster.count_from(journal, first).max(1);
+        let later = u64::MAX.checked_shl(end).unwrap_or(0);
+        found.push((cluster, first, (left & !later) >> skipped));
+        left &= later;
+    }
+    found
+}
+
+/// Inodes whose latches are held, shared, while this exists.
+struct Shared(Vec<Arc<Live>>);
+
+impl Shared {
+    /// Adds an inode whose latch is shared, if it has a name.
+    fn add(&mut self, geometry: &Geometry, record: Arc<InodeRecord>, image: Option<InodeImage>) {
+        let live = match image {
+            Some(image) => Live::of_image(Arc::clone(&record), image, geometry),
+            None if record.is_live() => Live::of_record(Arc::clone(&record), geometry),
+            None => Err(PosixError::NotFound.into()),
+        };
+        match live {
+            Ok(live) if live.inode().core().nlink > 0 => self.0.push(live),
+            _ => record.latch().unlock_shared(),
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|live| live.record().latch().unlock_shared());
+    }
+}
+
+/// Reads an inode. `None`: a chunk was freed after the count was `freed`.
+fn load<R>(
+    journal: &Journal,
+    cluster: &InodeCluster,
+    (number, freed): (InodeNumber, u64),
+    put: impl FnOnce(Arc<Live>) -> R,
+) -> Result<Option<R>> {
+    // The latch stays shared until the inode is inserted. A transaction that makes or frees an
+    // inode of this number comes before or after, and never meets a second copy.
+    let record = cluster.inode(journal, number)?;
+    let _latch = record.latch().shared();
+    if !record.is_live() || chunks_freed(journal, number) != freed {
+        return Ok(None);
+    }
+    let live = Live::of_record(Arc::clone(&record), journal.geometry())?;
+    // An inode without a name is cached already, or waits on its unlinked list for the next
+    // recovery.
+    if live.inode().core().nlink == 0 {
+        return Err(PosixError::NotFound.into());
+    }
+    Ok(Some(put(live)))
+}

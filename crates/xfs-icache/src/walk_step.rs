@@ -1,0 +1,25 @@
+//! One step of a walk over cached inodes.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::cached_inode::CachedInode;
+use crate::kind::InodeKind;
+
+/// An inode that exists at least until the call that shows it returns. A visitor that needs it for
+/// longer takes a reference.
+pub struct Existing<'guard, K: InodeKind>(pub &'guard Arc<CachedInode<K>>);
+
+/// Visits each inode of a step. It must not block, because the epoch guard is held.
+pub type WalkVisitor<'a, K> = dyn FnMut(Existing<'_, K>) -> ControlFlow<()> + 'a;
+
+/// How one step of a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalkStep {
+    /// The next step starts at this cursor.
+    Next(u64),
+    /// The walk is complete.
+    End,
+    /// The visitor stopped the walk.
+    Stopped,
+}

@@ -1,0 +1,194 @@
+//! Access control lists: permissions of a file beyond its permission bits.
+//!
+//! Owns: how a list and the permission bits agree, and what a new file inherits from the list of
+//! its directory. Does **not** own: the on-disk form of lists ([`xfs_format::acl`]), writing them,
+//! or permission checks.
+//!
+//! The rules are those of acl(5), after the withdrawn POSIX 1003.1e, draft 17. A file has at most
+//! one access list, and a directory also at most one default list for files made in it
+//! ([`AclKind`]). An access list that says no more than the permission bits is not stored.
+
+use xfs_buffer::{PosixError, Result};
+use xfs_dir::Attributes;
+use xfs_format::InodeNumber;
+use xfs_format::acl::{self, AclCheck, AclEntry, AclTag};
+use xfs_format::attr::Namespace;
+use xfs_format::{Corruption, Structure, StructureAddress};
+use xfs_inode::Inode;
+
+use crate::mode_bits;
+
+/// Read, write and execute, of one class.
+const CLASS_BITS: u16 = 0o7;
+
+/// The two lists of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AclKind {
+    /// The permissions on the file.
+    Access,
+    /// Of a directory: what files made in it inherit.
+    Default,
+}
+
+impl AclKind {
+    /// Returns the name in the trusted namespace under which it is stored.
+    pub(crate) const fn name(self) -> &'static [u8] {
+        match self {
+            Self::Access => acl::ACCESS_NAME,
+            Self::Default => acl::DEFAULT_NAME,
+        }
+    }
+
+    /// Returns the list that Linux knows under this attribute name, if there is one.
+    pub fn of_linux_name(full: &[u8]) -> Option<Self> {
+        match full {
+            b"system.posix_acl_access" => Some(Self::Access),
+            b"system.posix_acl_default" => Some(Self::Default),
+            _ => None,
+        }
+    }
+}
+
+/// An access control list that is valid by acl(5). [`new`](Self::new) checks that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acl(Vec<AclEntry>);
+
+impl Acl {
+    /// Returns a list of these entries.
+    ///
+    /// # Errors
+    ///
+    /// The check that makes it invalid.
+    pub fn new(entries: Vec<AclEntry>) -> Result<Self, AclCheck> {
+        acl::verify(&entries)?;
+        Ok(Self(entries))
+    }
+
+    /// Returns the list that is equivalent to the permission bits.
+    #[must_use]
+    pub fn of_mode(mode: u16) -> Self {
+        let entry = |tag, shift| AclEntry { tag, permissions: mode >> shift & CLASS_BITS };
+        let (owner, group) = (entry(AclTag::Owner, 6), entry(AclTag::OwningGroup, 3));
+        Self(vec![owner, group, entry(AclTag::Other, 0)])
+    }
+
+    /// Returns the entries: owner, users, owning group, groups, mask, others.
+    #[must_use]
+    pub fn entries(&self) -> &[AclEntry] {
+        &self.0
+    }
+
+    /// Returns whether it says no more than permission bits can.
+    #[must_use]
+    #[doc(alias = "posix_acl_equiv_mode")]
+    pub fn is_minimal(&self) -> bool {
+        let is_base =
+            |tag: AclTag| matches!(tag, AclTag::Owner | AclTag::OwningGroup | AclTag::Other);
+        self.0.iter().all(|entry| is_base(entry.tag))
+    }
+
+    /// Returns the permission bits that go with it, 0 to 0o777. Those of the group are the mask, if
+    /// there is one.
+    #[must_use]
+    pub fn mode_bits(&self) -> u16 {
+        self.classes().fold(0, |mode, (entry, shift)| mode | entry.permissions << shift)
+    }
+
+    /// Returns the list after the permission bits have become those of `mode`.
+    #[must_use]
+    #[doc(alias = "posix_acl_chmod")]
+    pub fn with_mode(&self, mode: u16) -> Self {
+        self.with_classes(|_, shift| mode >> shift & CLASS_BITS)
+    }
+
+    /// Returns the list and the mode of a file that is made with `mode` in a directory with this
+    /// default list. The file gets no permission that `mode` does not have.
+    #[must_use]
+    #[doc(alias = "posix_acl_create")]
+    pub fn inherited(&self, mode: u16) -> (Self, u16) {
+        let list = self.with_classes(|entry, shift| entry.permissions & mode >> shift);
+        let mode = mode & !mode_bits::CLASSES | list.mode_bits();
+        (list, mode)
+    }
+
+    /// Returns the entries that the permission bits show, each with its shift in the mode.
+    fn classes(&self) -> impl Iterator<Item = (AclEntry, u16)> {
+        let has_mask = self.0.iter().any(|entry| entry.tag == AclTag::Mask);
+        self.0.iter().filter_map(move |entry| Some((*entry, place(entry.tag, has_mask)?)))
+    }
+
+    fn with_classes(&self, permissions: impl Fn(AclEntry, u16) -> u16) -> Self {
+        let has_mask = self.0.iter().any(|entry| entry.tag == AclTag::Mask);
+        let change = |entry: &AclEntry| match place(entry.tag, has_mask) {
+            Some(shift) => AclEntry { permissions: permissions(*entry, shift), ..*entry },
+            None => *entry,
+        };
+        Self(self.0.iter().map(change).collect())
+    }
+
+    /// Decodes the form in which programs pass a list to Linux. `None`: a list without entries.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL for a malformed list, EOPNOTSUPP for one of another version.
+    pub fn of_linux_value(value: &[u8]) -> Result<Option<Self>> {
+        if value.is_empty() {
+            return Ok(None);
+        }
+        let is_other = |version: &[u8; 4]| *version != acl::POSIX_XATTR_HEADER;
+        if value.first_chunk().is_some_and(is_other) {
+            return Err(PosixError::NotSupported.into());
+        }
+        let entries = acl::decode_posix_xattr(value).ok_or(PosixError::InvalidArgument)?;
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        Self::new(entries).map(Some).map_err(|_| PosixError::InvalidArgument.into())
+    }
+
+    /// Returns the value of the attribute that stores it.
+    ///
+    /// # Errors
+    ///
+    /// E2BIG for more entries than an attribute can hold.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
+        if self.0.len() > acl::MAX_ACL_ENTRIES as usize {
+            return Err(PosixError::ValueTooLong.into());
+        }
+        Ok(acl::encode(&self.0))
+    }
+
+    fn decode(value: &[u8], inode: InodeNumber) -> Result<Self> {
+        let entries = acl::decode(value, inode)?;
+        let corrupt =
+            |check| Corruption::new(Structure::Acl, StructureAddress::Inode(inode), check);
+        Ok(Self::new(entries).map_err(corrupt)?)
+    }
+
+    /// Reads a list of an inode, which does not change meanwhile. `None`: it has none.
+    pub fn read(
+        cache: &xfs_buffer::BufferCache,
+        inode: &Inode,
+        kind: AclKind,
+    ) -> Result<Option<Self>> {
+        if !inode.core().has_attr_fork() {
+            return Ok(None);
+        }
+        let value = Attributes::new(cache, inode).find(Namespace::Trusted, kind.name())?;
+        value.map(|value| Self::decode(&value, inode.number())).transpose()
+    }
+}
+
+/// Returns the shift in the mode at which the permission bits show an entry, if they do.
+const fn place(tag: AclTag, has_mask: bool) -> Option<u16> {
+    match tag {
+        AclTag::Owner => Some(6),
+        AclTag::Mask => Some(3),
+        AclTag::OwningGroup if !has_mask => Some(3),
+        AclTag::Other => Some(0),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+//! Operations on names and attributes, counted by processor slot when they end.
+
+use xfs_sync::SlotCounters;
+
+/// A counted activity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// A directory was searched for a name.
+    NameLookup,
+    /// A name was added to a directory.
+    NameAdded,
+    /// A name was removed from one.
+    NameRemoved,
+    /// A part of a directory was listed.
+    Listing,
+    /// An attribute was read.
+    AttributeRead,
+    /// An attribute was set.
+    AttributeSet,
+    /// An attribute was removed.
+    AttributeRemoved,
+    /// Attributes were listed.
+    AttributeListing,
+}
+
+const KINDS: usize = Activity::AttributeListing as usize + 1;
+
+/// Counters of all activities.
+#[derive(Default)]
+pub struct ActivityCounts(SlotCounters<KINDS>);
+
+impl ActivityCounts {
+    /// Counts an activity.
+    pub(crate) fn note(&self, activity: Activity) {
+        self.0.add(activity as usize, 1);
+    }
+
+    /// Returns the count of an activity.
+    pub fn sum(&self, activity: Activity) -> u64 {
+        self.0.sum(activity as usize)
+    }
+}

@@ -1,0 +1,457 @@
+//! The contents of one file on a mounted volume.
+//!
+//! Owns: the contents lock, joining small writes into large ones before they go to the device,
+//! speculative preallocation past the end of a file, and errors of writes that were made later than
+//! they were requested. Does **not** own: the order of space, data and size (`xfs-inode`), or which
+//! files have something to write (a tag in `xfs-icache`).
+//!
+//! ```text
+//!            put: its blocks are reserved          flush: space, data, size
+//!   write ─────────────────────────────► buffered ─────────────────────────► on the device
+//!     └──────────────────────────────────────────────────────────────────────────▲
+//!       a long write; one that continues no other; no blocks to reserve; direct
+//! ```
+//!
+//! A buffer is flushed when it is full or a write goes elsewhere, before a read that overlaps it,
+//! before any other change of the contents, and by a sync. It is also flushed when a `File` is
+//! dropped, and by the flusher after one or two seconds (`flusher`).
+//!
+//! # Invariants
+//!
+//! - **I1** Bytes are buffered only while a `File` that wrote them is open: a `File` flushes when
+//!   it is dropped. So an unreferenced inode has none.
+//! - **I2** Blocks are reserved for buffered bytes, the worst case of map blocks included. A full
+//!   volume therefore refuses the write itself.
+//! - **I3** Only readers of this file see buffered bytes. On disk neither size nor blocks change
+//!   before the data is there.
+//! - **I4** A reader of the size looks for buffered bytes first, and at the inode afterwards. A
+//!   flush between the two is then seen in the inode.
+
+mod buffered;
+mod idle;
+mod pieces;
+mod state;
+
+use std::sync::Arc;
+
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::extent::MAX_EXTENT_BLOCKS;
+use xfs_format::timestamp::Timestamp;
+use xfs_format::{FileBlock, Geometry};
+use xfs_inode::{BlockRange, Inode, WriteTerms, map_blocks_at_worst};
+use xfs_locks::{Breaker, OpenMode};
+use xfs_sync::{RwLockReadGuard, RwLockWriteGuard};
+use xfs_trans::Earmark;
+
+use crate::flusher::repeat;
+use crate::inode_flags::check_writable_from;
+use crate::kind::CachedInode;
+use crate::leases::break_and_wait;
+use crate::mount::Mount;
+use buffered::{BUFFER_BYTES, Buffered};
+pub use idle::{Remaining, TryOrWait};
+use pieces::write_pieces;
+use state::{AHEAD, BUFFERED, FAILED, LEFT};
+pub use state::{Contents, Shown, State};
+
+/// Files shorter than this get no speculative preallocation.
+#[doc(alias = "m_allocsize_log")]
+const LEAST_AHEAD_BYTES: u64 = 64 << 10;
+
+/// How a change of contents breaks layout leases.
+const TO_CHANGE: Breaker = Breaker::Layout(OpenMode::Write);
+
+/// How a write reaches the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteMode {
+    /// It may be buffered, and reach the device together with others.
+    Buffered,
+    /// It goes to the device at once.
+    Direct,
+    /// As `Buffered`, of bytes that a cache in front of the volume acknowledged before. Flags that
+    /// the file got since then do not refuse them.
+    Writeback(LateTimes),
+}
+
+/// Which time of modification a late write gives to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LateTimes {
+    /// The caller sets it separately, by `Node::note_modified`.
+    Told,
+    /// The time of the write.
+    Now,
+}
+
+impl Mount {
+    /// Returns the contents of a file.
+    #[inline]
+    pub fn contents<'a>(&'a self, entry: &'a Arc<CachedInode>) -> OpenContents<'a> {
+        OpenContents::new(self, entry)
+    }
+}
+
+/// The contents lock of a file, held by a reader.
+pub enum Reading<'a> {
+    /// Held shared: nothing was buffered where the reader reads.
+    Shared {
+        /// The lock.
+        _guard: RwLockReadGuard<'a, State>,
+    },
+    /// Held exclusively: the reader has flushed the buffer.
+    Alone {
+        /// The lock.
+        _guard: RwLockWriteGuard<'a, State>,
+    },
+}
+
+/// The contents of an inode, with the mount that they belong to.
+#[derive(Clone, Copy)]
+pub struct OpenContents<'a> {
+    mount: &'a Mount,
+    entry: &'a Arc<CachedInode>,
+}
+
+impl<'a> OpenContents<'a> {
+    pub(crate) fn new(mount: &'a Mount, entry: &'a Arc<CachedInode>) -> Self {
+        Self { mount, entry }
+    }
+
+    fn contents(&self) -> &'a Contents {
+        self.entry.contents()
+    }
+
+    fn has(&self, marks: u32) -> bool {
+        self.entry.known_contents().is_some_and(|contents| contents.has(marks))
+    }
+
+    /// Locks the contents exclusively, with all buffered bytes on the device.
+    pub fn settle(&self) -> Result<RwLockWriteGuard<'a, State>> {
+        let mut state = self.contents().state.write();
+        self.flush(&mut state, 0)?;
+        Ok(state)
+    }
+
+    /// Locks the contents exclusively, to change them, while no layout lease shows where they lie.
+    /// A lease is given under the shared lock ([`unchanging`](Self::unchanging)), so that none is
+    /// given meanwhile. A lease that was given after the caller broke leases is broken here,
+    /// without the lock.
+    pub fn change(&self) -> Result<RwLockWriteGuard<'a, State>> {
+        loop {
+            let state = self.contents().state.write();
+            if !self.is_given_away() {
+                return Ok(state);
+            }
+            drop(state);
+            self.take_back()?;
+        }
+    }
+
+    /// As [`change`](Self::change), with all buffered bytes on the device.
+    pub fn settle_to_change(&self) -> Result<RwLockWriteGuard<'a, State>> {
+        let mut state = self.change()?;
+        self.flush(&mut state, 0)?;
+        Ok(state)
+    }
+
+    /// Locks the contents shared, so that nothing changes them.
+    pub fn unchanging(&self) -> Reading<'a> {
+        Reading::Shared { _guard: self.contents().state.read() }
+    }
+
+    /// Returns whether a layout lease shows where the contents lie.
+    pub fn is_given_away(&self) -> bool {
+        self.entry.locks().is_leased_against(TO_CHANGE)
+    }
+
+    /// Breaks the layout leases on the file.
+    pub fn take_back(&self) -> Result<()> {
+        break_and_wait(self.entry, TO_CHANGE, self.mount.lease_grace)
+    }
+
+    /// Writes buffered bytes to the device. It waits for nothing if there are none.
+    pub fn write_back(&self) -> Result<()> {
+        if self.has(BUFFERED) { self.settle().map(drop) } else { Ok(()) }
+    }
+
+    /// Flushes for a handle that is dropped, and that no error can be returned to: the volume keeps
+    /// it. A failed flush may have lost bytes of another handle, so that the next sync of the file
+    /// returns the error too.
+    pub fn leave(&self) {
+        let ended = self.write_back();
+        let failure = if !self.has(FAILED) {
+            ended.err()
+        } else if self.has(LEFT) {
+            None
+        } else {
+            self.contents().notes.lock().failure.as_deref().map(repeat)
+        };
+        if let Some(error) = failure {
+            self.contents().mark(LEFT, self.has(FAILED));
+            self.mount.flusher.fail(error);
+        }
+    }
+
+    /// Writes buffered bytes to the device, or returns the error of a flush that no caller was told
+    /// of yet.
+    pub fn flush_for_sync(&self) -> Result<()> {
+        let flushed = self.write_back();
+        self.take_failure().and(flushed)
+    }
+
+    /// Locks the contents for reading, with nothing buffered.
+    pub fn read_all(&self) -> Result<Reading<'a>> {
+        self.read(|_| true)
+    }
+
+    /// Reads bytes of the inode, after buffered bytes in the range were written to the device.
+    pub fn read_with<T>(
+        &self,
+        offset: u64,
+        length: usize,
+        read: impl FnOnce(&Inode) -> Result<T>,
+    ) -> Result<T> {
+        let end = offset.saturating_add(length as u64);
+        // Past the size of the inode, buffered bytes determine the end of the file.
+        let meets = |buffered: &Buffered| {
+            end > buffered.offset || end > self.entry.live().inode().core().size
+        };
+        let _reading = self.read(meets)?;
+        self.mount.note_map_read();
+        let _latch = self.entry.live().record().latch().shared();
+        read(&self.entry.live().inode())
+    }
+
+    fn read(&self, meets: impl Fn(&Buffered) -> bool) -> Result<Reading<'a>> {
+        let guard = self.contents().state.read();
+        if !guard.buffered.as_deref().is_some_and(meets) {
+            return Ok(Reading::Shared { _guard: guard });
+        }
+        drop(guard);
+        Ok(Reading::Alone { _guard: self.settle()? })
+    }
+
+    /// Writes slices one after the other.
+    pub fn write<'b>(
+        &self,
+        offset: u64,
+        slices: impl Iterator<Item = &'b [u8]>,
+        way: WriteMode,
+    ) -> Result<usize> {
+        let mut state = self.change()?;
+        write_pieces(offset, slices, |at, bytes| self.write_piece(&mut state, at, bytes, way))
+    }
+
+    fn write_piece(
+        &self,
+        state: &mut State,
+        offset: u64,
+        bytes: &[u8],
+        way: WriteMode,
+    ) -> Result<usize> {
+        let mut core = self.entry.core();
+        core.size = core.size.max(state.buffered.as_ref().map_or(0, |buffered| buffered.end()));
+        if !matches!(way, WriteMode::Writeback(_)) {
+            check_writable_from(&core, offset)?;
+        }
+        let now = match (way, state.buffered.as_deref()) {
+            (WriteMode::Writeback(LateTimes::Told), Some(buffered)) => buffered.now,
+            (WriteMode::Writeback(LateTimes::Told), None) => core.modify_time,
+            _ => self.mount.clock.now(),
+        };
+        self.entry.live().check_write(&self.mount.journal, offset, bytes.len() as u64)?;
+        let goes_on = state.next == Some(offset);
+        state.written = self.mount.flusher.passes();
+        let is_expected = goes_on
+            || offset == core.size
+            || state.buffered.as_ref().is_some_and(|buffered| buffered.takes(offset));
+        let joins = is_expected && way != WriteMode::Direct && self.mount.joins_writes;
+        let mut done = 0;
+        while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            let at = offset + done as u64;
+            let buffered = if joins { self.buffer(state, (at, rest), now) } else { Ok(None) };
+            let written = match buffered {
+                Ok(Some(count)) => Ok(count),
+                Ok(None) => self.write_through(state, (at, rest), (goes_on && joins, now)),
+                Err(error) => Err(error),
+            };
+            match written {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+            state.next = Some(offset + done as u64);
+        }
+        Ok(done)
+    }
+
+    /// Puts the head of `bytes` into the buffer, and returns its length. `None`: the bytes do not
+    /// belong there, or there are no blocks to reserve for them, or no memory.
+    fn buffer(
+        &self,
+        state: &mut State,
+        (at, bytes): (u64, &[u8]),
+        now: Timestamp,
+    ) -> Result<Option<usize>> {
+        let mut memory = Vec::new();
+        if let Some(buffered) = state.buffered.as_deref().filter(|buffered| !buffered.takes(at)) {
+            let ahead = if buffered.end() == at { self.ahead(at) } else { 0 };
+            memory = self.flush(state, ahead)?;
+        }
+        if state.buffered.is_none() && bytes.len() as u64 >= BUFFER_BYTES {
+            return Ok(None);
+        }
+        let buffered = state.buffered.get_or_insert_with(|| {
+            Box::new(Buffered {
+                offset: at,
+                bytes: memory,
+                now,
+                counted: self.geometry().file_block(at),
+                needed_blocks: 0,
+                earmark: Earmark::default(),
+                claimed_bytes: 0,
+                begun: self.mount.flusher.passes(),
+            })
+        });
+        let room = usize::try_from(buffered.limit() - at).unwrap_or(usize::MAX);
+        let (head, _) = bytes.split_at(room.min(bytes.len()));
+        let end = at + head.len() as u64;
+        let is_set_aside = match self.earmark(buffered, end) {
+            Ok(()) => {
+                let length = end - buffered.offset;
+                self.mount.flusher.claim(&mut buffered.claimed_bytes, length)
+            }
+            Err(Error::Posix(PosixError::NoSpace)) => false,
+            Err(error) => return Err(error),
+        };
+        if !is_set_aside {
+            self.flush(state, 0)?;
+            return Ok(None);
+        }
+        buffered.put(at, head);
+        buffered.now = now;
+        let (blocks, begun) = (buffered.needed_blocks, buffered.begun);
+        let shown = Shown { end: buffered.end(), blocks, now, begun };
+        self.contents().notes.lock().shown = shown;
+        if !self.has(BUFFERED) {
+            self.contents().mark(BUFFERED, true);
+            self.note_unsettled();
+        }
+        Ok(Some(head.len()))
+    }
+
+    /// Reserves blocks for bytes that will be buffered up to byte `end` (I2).
+    fn earmark(&self, buffered: &mut Buffered, end: u64) -> Result<()> {
+        let until = FileBlock(end.div_ceil(self.geometry().block_size.into()));
+        if until <= buffered.counted {
+            return Ok(());
+        }
+        let journal = &self.mount.journal;
+        let new = BlockRange::between(buffered.counted, until);
+        let needed = buffered.needed_blocks + self.entry.live().blocks_to_write(journal, new)?;
+        let all = needed + map_blocks_at_worst(self.geometry(), needed);
+        let missing = all.saturating_sub(buffered.earmark.blocks());
+        buffered.earmark.add(self.mount.with_room(|| journal.earmark(missing))?);
+        (buffered.counted, buffered.needed_blocks) = (until, needed);
+        Ok(())
+    }
+
+    /// Writes to the device at once, after any buffered bytes.
+    fn write_through(
+        &self,
+        state: &mut State,
+        (offset, bytes): (u64, &[u8]),
+        (goes_on, now): (bool, Timestamp),
+    ) -> Result<usize> {
+        self.flush(state, 0)?;
+        let (live, journal) = (self.entry.live(), &self.mount.journal);
+        let end = offset + bytes.len() as u64;
+        let ahead_blocks = if goes_on { self.ahead(end) } else { 0 };
+        let written = self.mount.with_room(|| {
+            let options = WriteTerms { ahead_blocks, ..WriteTerms::at(now) };
+            live.write_on(journal, (offset, bytes), options)
+        });
+        self.note_ahead(false);
+        written
+    }
+
+    /// Writes buffered bytes, and preallocates blocks after them. Returns the empty memory of the
+    /// buffer, for a caller that continues at once.
+    fn flush(&self, state: &mut State, ahead_blocks: u64) -> Result<Vec<u8>> {
+        let Some(buffered) = state.buffered.take() else { return Ok(Vec::new()) };
+        let Buffered { offset, mut bytes, now, earmark, claimed_bytes, .. } = *buffered;
+        let options = WriteTerms { now, earmark, ahead_blocks };
+        let shown_blocks = self.blocks() + buffered.needed_blocks;
+        let written = self.entry.live().write_on(&self.mount.journal, (offset, &bytes), options);
+        let flushed = match written {
+            Ok(count) if count == bytes.len() => Ok(()),
+            Ok(_) => Err(PosixError::NoSpace.into()),
+            Err(error) => Err(error),
+        };
+        bytes.clear();
+        self.mount.flusher.unclaim(claimed_bytes);
+        self.note_ahead(self.has(BUFFERED));
+        if let Err(error) = &flushed {
+            self.contents().notes.lock().failure.get_or_insert_with(|| Box::new(repeat(error)));
+            self.contents().mark(LEFT, false);
+            self.contents().mark(FAILED, true);
+        }
+        // Last, because a handle that is closed and finds nothing buffered does not wait for this
+        // lock. It takes the other marks for final.
+        self.contents().mark(BUFFERED, false);
+        // A write that continues, and so gets preallocated blocks, is noticed by its caller.
+        if ahead_blocks == 0 && self.blocks() != shown_blocks {
+            self.mount.flusher.notify_listener(self.entry.number());
+        }
+        flushed.map(|()| bytes)
+    }
+
+    /// Notes whether the file has blocks past its end. Its buffer is empty.
+    fn note_ahead(&self, was_buffered: bool) {
+        let is_ahead = self.entry.live().ends_past_size(self.geometry());
+        let was_ahead = self.has(AHEAD);
+        if is_ahead != was_ahead {
+            self.contents().mark(AHEAD, is_ahead);
+        }
+        match (was_buffered || was_ahead, is_ahead) {
+            (false, true) => self.note_unsettled(),
+            (true, false) => self.entry.set_unsettled(false),
+            _ => {}
+        }
+    }
+
+    /// Returns how many blocks to preallocate past `end`: as many as the file has, rounded to a
+    /// power of two; fewer on a volume that is nearly full. None if blocks are mapped there
+    /// already.
+    #[doc(alias = "xfs_iomap_prealloc_size")]
+    fn ahead(&self, end: u64) -> u64 {
+        let live = self.entry.live();
+        let blocks = self.geometry().file_block(end).0;
+        if end < LEAST_AHEAD_BYTES || end < live.inode().core().size || live.reaches(blocks) {
+            return 0;
+        }
+        let power = 1 << blocks.max(1).ilog2();
+        let free = self.mount.free_blocks();
+        let percent = free.saturating_mul(100) / self.geometry().data_blocks.max(1);
+        let shift = if percent < 5 { 2 * (6 - percent as u32) } else { 0 };
+        (power.min(MAX_EXTENT_BLOCKS.into()) >> shift).min(free / 16)
+    }
+
+    fn take_failure(&self) -> Result<()> {
+        if !self.has(FAILED) {
+            return Ok(());
+        }
+        self.contents().mark(FAILED | LEFT, false);
+        let failure = self.contents().notes.lock().failure.take();
+        failure.map_or(Ok(()), |error| Err(*error))
+    }
+
+    /// Returns the blocks of the inode.
+    fn blocks(&self) -> u64 {
+        self.entry.live().inode().core().blocks
+    }
+
+    fn geometry(&self) -> &'a Geometry {
+        self.mount.geometry()
+    }
+}

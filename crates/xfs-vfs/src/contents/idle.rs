@@ -1,0 +1,143 @@
+//! Work on a file's contents that no caller waits for.
+//!
+//! Owns: when buffered bytes go to the device by themselves, and when preallocated blocks are given
+//! back. Does **not** own: how often that is checked (`flusher`).
+
+use xfs_buffer::Result;
+
+use super::{AHEAD, BUFFERED, OpenContents, State};
+use crate::flusher::{FLUSH_PASSES, WAIT_PASSES};
+
+/// The work that a pass of the flusher leaves in one file, or in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Remaining {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Preallocated blocks past the end.
+    Ahead,
+    /// Buffered bytes.
+    Bytes,
+    /// Buffered bytes that were due in an earlier pass: another thread holds the contents lock.
+    Overdue,
+}
+
+/// How a pass treats a file whose contents lock another thread holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryOrWait {
+    /// It skips the file.
+    Try,
+    /// It waits for the lock if the bytes are overdue.
+    Wait,
+}
+
+impl OpenContents<'_> {
+    /// Returns whether bytes are buffered.
+    #[must_use]
+    pub fn is_buffered(&self) -> bool {
+        self.has(BUFFERED)
+    }
+
+    /// Returns whether the file may have speculatively preallocated blocks.
+    #[must_use]
+    pub fn is_preallocated(&self) -> bool {
+        self.has(AHEAD)
+    }
+
+    /// Has the flusher look at the file.
+    pub(super) fn note_unsettled(&self) {
+        self.entry.set_unsettled(true);
+        self.mount.flusher.begin();
+    }
+
+    /// Writes bytes to the device that were buffered for a while, and gives back the preallocated
+    /// blocks of a file that was not written to for long. `look` is the number of this pass.
+    pub fn flush_pass(&self, look: u64, mode: TryOrWait) -> Remaining {
+        let Some(contents) = self.entry.known_contents() else { return Remaining::Nothing };
+        let Some(shown) = contents.shown() else { return self.trim_idle(look) };
+        let age = look.saturating_sub(shown.begun);
+        if age < FLUSH_PASSES {
+            return Remaining::Bytes;
+        }
+        let is_overdue = age >= WAIT_PASSES;
+        let state = match contents.state.try_write() {
+            None if is_overdue && mode == TryOrWait::Wait => Some(contents.state.write()),
+            tried => tried,
+        };
+        let Some(mut state) = state else {
+            return if is_overdue { Remaining::Overdue } else { Remaining::Bytes };
+        };
+        // Another buffer may have begun meanwhile.
+        if state
+            .buffered
+            .as_deref()
+            .is_some_and(|buffered| look.saturating_sub(buffered.begun) < FLUSH_PASSES)
+        {
+            return Remaining::Bytes;
+        }
+        // The next sync of the file returns the error.
+        let _ = self.flush(&mut state, 0);
+        if self.has(AHEAD) { Remaining::Ahead } else { Remaining::Nothing }
+    }
+
+    /// Gives back preallocated blocks that were not used for long.
+    fn trim_idle(&self, look: u64) -> Remaining {
+        if !self.has(AHEAD) {
+            return Remaining::Nothing;
+        }
+        // A frozen volume can give nothing back. Waiting for the thaw with the contents lock would
+        // block readers.
+        let Some(_writer) = self.mount.try_write_guard() else { return Remaining::Ahead };
+        let Some(mut state) = self.contents().state.try_write() else { return Remaining::Ahead };
+        if look.saturating_sub(state.written) < self.mount.flusher.preallocation_passes() {
+            return Remaining::Ahead;
+        }
+        self.settle_and_trim(&mut state);
+        Remaining::Nothing
+    }
+
+    /// Gives back reserved space that the file does not need at once, unless another thread holds
+    /// the contents lock.
+    pub(crate) fn give_back(&self) {
+        let Some(mut state) = self.contents().state.try_write() else { return };
+        let _ = self.flush(&mut state, 0).and_then(|_| self.trim());
+    }
+
+    /// Ends an open for writing. The last such end gives back preallocated blocks; on a frozen
+    /// volume that is put off until the thaw.
+    pub fn end_writing(&self) {
+        if !self.has(AHEAD) || self.entry.locks().opens().writes > 0 {
+            return;
+        }
+        let Some(_writer) = self.mount.try_write_guard() else {
+            return self.mount.put_off_end(self.entry);
+        };
+        self.settle_and_trim(&mut self.contents().state.write());
+    }
+
+    /// Writes buffered bytes, and frees blocks past the end. No caller waits for it, so the volume
+    /// keeps the error.
+    fn settle_and_trim(&self, state: &mut State) {
+        let trimmed = self.flush(state, 0).and_then(|_| self.trim());
+        trimmed.unwrap_or_else(|error| self.mount.flusher.fail(error));
+    }
+
+    /// Frees preallocated blocks past the end.
+    fn trim(&self) -> Result<()> {
+        if !self.has(AHEAD) {
+            return Ok(());
+        }
+        self.contents().mark(AHEAD, false);
+        self.entry.set_unsettled(false);
+        // An inode without a name loses them when it is freed.
+        if self.entry.core().nlink == 0 {
+            return Ok(());
+        }
+        let blocks = self.blocks();
+        let trimmed = self.entry.live().trim(&self.mount.journal);
+        if self.blocks() != blocks {
+            self.mount.flusher.notify_listener(self.entry.number());
+        }
+        trimmed
+    }
+}

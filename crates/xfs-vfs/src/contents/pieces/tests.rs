@@ -1,0 +1,91 @@
+use xfs_buffer::{Error, PosixError};
+
+use super::super::buffered::BUFFER_BYTES;
+use super::*;
+
+const BUFFER: usize = BUFFER_BYTES as usize;
+
+/// Writes slices of these lengths from `offset` on, where so much is taken of each piece as `taken`
+/// says of its number and length. Gives the offsets and lengths of the pieces, and what was told.
+fn check_pieces(
+    offset: u64,
+    lengths: &[usize],
+    mut taken: impl FnMut(usize, usize) -> Result<usize>,
+) -> (Vec<(u64, usize)>, Result<usize>) {
+    let bytes: Vec<u8> = (0..lengths.iter().sum::<usize>()).map(|at| (at % 251) as u8).collect();
+    let mut rest = bytes.as_slice();
+    let slices = lengths.iter().map(|length| rest.split_off(..*length).unwrap());
+    let mut pieces = Vec::new();
+    let written = write_pieces(offset, slices, |at, piece| {
+        let from = (at - offset) as usize;
+        assert!(piece == &bytes[from..from + piece.len()], "the bytes of {at}");
+        pieces.push((at, piece.len()));
+        taken(pieces.len(), piece.len())
+    });
+    (pieces, written)
+}
+
+fn all(_number: usize, length: usize) -> Result<usize> {
+    Ok(length)
+}
+
+#[test]
+fn slices_are_one_piece() {
+    let (pieces, written) = check_pieces(700, &[3, 0, 1000, 1, 0], all);
+    assert_eq!((pieces.as_slice(), written.unwrap()), ([(700, 1004)].as_slice(), 1004));
+}
+
+#[test]
+fn nothing_is_no_piece() {
+    let (pieces, written) = check_pieces(700, &[0, 0], all);
+    assert_eq!((pieces.as_slice(), written.unwrap()), ([].as_slice(), 0));
+}
+
+#[test]
+fn one_slice_is_not_cut() {
+    let (pieces, _) = check_pieces(5, &[0, 3 * BUFFER], all);
+    assert_eq!(pieces, [(5, 3 * BUFFER)]);
+}
+
+#[test]
+fn pieces_end_where_buffers_end() {
+    let (pieces, written) = check_pieces(5, &[BUFFER / 2, 2 * BUFFER, 9], all);
+    assert_eq!(written.unwrap(), 2 * BUFFER + BUFFER / 2 + 9);
+    let second = BUFFER_BYTES;
+    let third = 2 * BUFFER_BYTES;
+    assert_eq!(pieces, [(5, BUFFER - 5), (second, BUFFER), (third, BUFFER / 2 + 14)]);
+}
+
+#[test]
+fn a_volume_that_becomes_full_ends_it() {
+    let (pieces, written) =
+        check_pieces(0, &[BUFFER, BUFFER, BUFFER], |number, length| Ok(length / number));
+    assert_eq!((pieces.len(), written.unwrap()), (2, BUFFER + BUFFER / 2));
+}
+
+#[test]
+fn an_error_is_told_where_nothing_came_before() {
+    let full = |from: usize| {
+        move |number, length| match number < from {
+            true => Ok(length),
+            false => Err(PosixError::NoSpace.into()),
+        }
+    };
+    let (_, written) = check_pieces(0, &[BUFFER, 1], full(2));
+    assert_eq!(written.unwrap(), BUFFER);
+    let (_, written) = check_pieces(0, &[BUFFER, 1], full(1));
+    assert!(matches!(written, Err(Error::Posix(PosixError::NoSpace))));
+}
+
+#[test]
+fn no_offset_is_too_large() {
+    for offset in [u64::MAX, u64::MAX - 1, u64::MAX - BUFFER_BYTES] {
+        let refuse = |at, _: &[u8]| {
+            assert_eq!(at, offset);
+            Err(PosixError::FileTooLarge.into())
+        };
+        let slices = [b"one".as_slice(), b"two"];
+        let written = write_pieces(offset, slices.into_iter(), refuse);
+        assert!(matches!(written, Err(Error::Posix(PosixError::FileTooLarge))));
+    }
+}

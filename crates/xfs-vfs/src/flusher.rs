@@ -1,0 +1,259 @@
+//! The schedule by which buffered bytes are written unasked.
+//!
+//! Owns: how often the flusher thread looks for old buffers, when it may sleep, how much memory all
+//! buffers may use, and errors that could be returned to no caller. Does **not** own the bytes
+//! ([`contents`](crate::contents)), or which files have some: these have a tag
+//! ([`WalkFilter::Unsettled`](xfs_icache::WalkFilter)).
+//!
+//! ```text
+//!            begin, by the writer that wakes it       wait: a pass is due
+//!   asleep ─────────────────────────────────► begun ─────────────────────► quiet
+//!     ▲                                         ▲                            │
+//!     │                                         └────────────────────────────┤
+//!     │                                             begin                    │
+//!     └──────────────────────────────────────────────────────────────────────┘
+//!                  wait, if the last pass has left nothing
+//! ```
+//!
+//! # The five seconds
+//!
+//! Written bytes are durable within [`Upkeep::durable_within`]. There is a pass every fifth of that
+//! time. A buffer goes through these passes:
+//!
+//! 1. The first pass leaves it alone. It is between one and two fifths old when the second comes.
+//! 2. The second pass flushes it, and forces the log, unless another thread holds the contents lock
+//!    just then.
+//! 3. The third pass waits for the lock.
+//!
+//! Two fifths of the time are left for the device. A thread that flushes a buffer earlier does not
+//! force the log. A pass that follows one which left buffers, or follows the begin of a buffer,
+//! forces the log in any case.
+//!
+//! # Invariants
+//!
+//! - **I1** A writer tags its file and then reads the phase. The thread sets the phase to quiet and
+//!   then reads tags. Both sides have a full fence in between. So either the thread sees the tag,
+//!   or it finds that a buffer has begun and does not sleep.
+
+use std::time::{Duration, Instant};
+
+use xfs_buffer::{Error, IoError, Result};
+use xfs_format::InodeNumber;
+use xfs_sync::{
+    AtomicU32, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, SetOnce, Volume, fence,
+};
+use xfs_trans::Upkeep;
+
+/// Passes within the time after which written bytes are durable.
+const PASSES: u32 = 5;
+/// Passes that a buffer has seen when it is flushed.
+pub(crate) const FLUSH_PASSES: u64 = 2;
+/// Passes after which the flusher waits for the contents lock. They leave time for the device.
+pub(crate) const WAIT_PASSES: u64 = FLUSH_PASSES + 1;
+const _: () = assert!(WAIT_PASSES < PASSES as u64);
+/// How long a file is not written to before its preallocated blocks are given back.
+#[doc(alias = "speculative_prealloc_lifetime")]
+const PREALLOCATION_IDLE: Duration = Duration::from_secs(300);
+/// The most memory of all buffers together.
+const MAX_BYTES: u64 = 64 << 20;
+/// The unit in which a buffer claims memory.
+const CLAIM_BYTES: u64 = 64 << 10;
+/// A buffer up to this length claims nothing, so that small files do not share a counter. An open
+/// file needs as much memory anyway.
+const UNCLAIMED_BYTES: u64 = 4 << 10;
+
+/// The thread waits until a buffer begins.
+const ASLEEP: u32 = 0;
+/// No buffer has begun since the last pass did.
+const QUIET: u32 = 1;
+/// A buffer has begun.
+const BEGUN: u32 = 2;
+
+/// The schedule of flusher passes, and what they have left.
+pub struct Flusher {
+    /// Passes so far.
+    passes: AtomicU64<Volume>,
+    phase: AtomicU32<Volume>,
+    /// Held during a pass.
+    passing: Mutex<(), Volume>,
+    between: Duration,
+    /// Passes without a write to a file before its preallocated blocks are given back.
+    preallocation_passes: u64,
+    /// Memory that buffers have claimed.
+    claimed_bytes: AtomicU64<Volume>,
+    closed: Mutex<bool, Volume>,
+    /// The volume is closed, or the thread must wake.
+    changed: Condvar<Volume>,
+    /// The first error that a dropped handle could not return.
+    failure: Mutex<Option<Error>, Volume>,
+    /// Told of files whose metadata changed unasked.
+    listener: SetOnce<Listener, Volume>,
+}
+
+/// Called with a file whose blocks or size changed although no caller asked for that.
+pub type Listener = Box<dyn Fn(InodeNumber) + Send + Sync>;
+
+/// A pass over all files that have something to write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlushPass {
+    /// Its number, counted from 1.
+    pub(crate) number: u64,
+    /// Whether a buffer has begun since the last pass.
+    pub(crate) after_begin: bool,
+}
+
+impl Flusher {
+    /// Returns the schedule for a volume with this upkeep.
+    pub(crate) fn new(upkeep: Upkeep) -> Self {
+        let between = upkeep.durable_within() / PASSES;
+        let preallocation_passes = PREALLOCATION_IDLE.as_nanos() / between.as_nanos().max(1);
+        Self {
+            passes: AtomicU64::new(0),
+            phase: AtomicU32::new(QUIET),
+            passing: Mutex::new(()),
+            between,
+            preallocation_passes: u64::try_from(preallocation_passes)
+                .unwrap_or(u64::MAX)
+                .max(WAIT_PASSES),
+            claimed_bytes: AtomicU64::new(0),
+            closed: Mutex::new(false),
+            changed: Condvar::new(),
+            failure: Mutex::new(None),
+            listener: SetOnce::new(),
+        }
+    }
+
+    /// Registers a listener for files whose metadata changes unasked. Returns `false` if there is
+    /// one already.
+    pub fn listen(&self, listener: Listener) -> bool {
+        self.listener.set(listener).is_ok()
+    }
+
+    /// Tells the listener of a file.
+    pub(crate) fn notify_listener(&self, number: InodeNumber) {
+        if let Some(tell) = self.listener.value() {
+            tell(number);
+        }
+    }
+
+    /// Returns the number of passes so far.
+    pub(crate) fn passes(&self) -> u64 {
+        self.passes.load(Ordering::Relaxed)
+    }
+
+    /// Returns after how many passes without a write the preallocated blocks of a file are given
+    /// back.
+    pub fn preallocation_passes(&self) -> u64 {
+        self.preallocation_passes
+    }
+
+    /// Notes that a file was tagged, and wakes the thread if it sleeps (I1).
+    pub(crate) fn begin(&self) {
+        fence(Ordering::SeqCst);
+        if self.phase.load(Ordering::Relaxed) == BEGUN {
+            return;
+        }
+        if self.phase.swap(BEGUN, Ordering::SeqCst) == ASLEEP {
+            let _closed = self.closed.lock();
+            self.changed.notify_all();
+        }
+    }
+
+    /// Keeps passes from running. A pass references the files that it looks at, and they are not
+    /// freed meanwhile.
+    pub(crate) fn hold_passes(&self) -> MutexGuard<'_, ()> {
+        self.passing.lock()
+    }
+
+    /// Begins a pass, and counts it.
+    pub(crate) fn begin_pass(&self) -> FlushPass {
+        let number = self.passes.fetch_add(1, Ordering::Relaxed) + 1;
+        let after_begin = self.phase.swap(QUIET, Ordering::SeqCst) == BEGUN;
+        fence(Ordering::SeqCst);
+        FlushPass { number, after_begin }
+    }
+
+    /// Waits for the next pass. Returns `false` once the volume is closed. If the last pass has
+    /// left nothing, no pass is due before a buffer begins.
+    pub fn wait(&self, leaves: bool) -> bool {
+        let mut closed = self.closed.lock();
+        let may_sleep = !leaves
+            && self
+                .phase
+                .compare_exchange(QUIET, ASLEEP, Ordering::SeqCst, Ordering::SeqCst)
+                .is_ok();
+        while may_sleep && !*closed && self.phase.load(Ordering::SeqCst) == ASLEEP {
+            self.changed.wait(&mut closed);
+        }
+        let end = Instant::now() + self.between;
+        while !*closed {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.changed.wait_for(&mut closed, left);
+        }
+        !*closed
+    }
+
+    /// Makes [`wait`](Self::wait) return.
+    pub(crate) fn close(&self) {
+        *self.closed.lock() = true;
+        self.changed.notify_all();
+    }
+
+    /// Claims memory for a buffer of this length that has claimed some already. Returns `false` if
+    /// other buffers have all of it.
+    pub(crate) fn claim(&self, claimed_bytes: &mut u64, length_bytes: u64) -> bool {
+        if length_bytes <= UNCLAIMED_BYTES.max(*claimed_bytes) {
+            return true;
+        }
+        let claim = length_bytes.next_multiple_of(CLAIM_BYTES);
+        let more = claim - *claimed_bytes;
+        let is_there = self.claimed_bytes.fetch_add(more, Ordering::Relaxed) + more <= MAX_BYTES;
+        if is_there {
+            *claimed_bytes = claim;
+        } else {
+            self.unclaim(more);
+        }
+        is_there
+    }
+
+    /// Returns claimed memory.
+    pub(crate) fn unclaim(&self, claimed_bytes: u64) {
+        if claimed_bytes > 0 {
+            self.claimed_bytes.fetch_sub(claimed_bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Keeps an error that could be returned to no caller.
+    pub(crate) fn fail(&self, error: Error) {
+        self.failure.lock().get_or_insert(error);
+    }
+
+    /// Returns such an error, once.
+    pub(crate) fn take_failure(&self) -> Result<()> {
+        self.failure.lock().take().map_or(Ok(()), Err)
+    }
+}
+
+/// Copies an error, so that a second caller gets it.
+pub(crate) fn repeat(error: &Error) -> Error {
+    match error {
+        Error::Io(IoError { operation, at, length_bytes, source }) => {
+            let source = match source.raw_os_error() {
+                Some(number) => std::io::Error::from_raw_os_error(number),
+                None => std::io::Error::new(source.kind(), source.to_string()),
+            };
+            let (at, length_bytes) = (*at, *length_bytes);
+            IoError { operation, at, length_bytes, source }.into()
+        }
+        Error::Corrupt(corruption) => corruption.clone().into(),
+        Error::Unsupported(reason) => (*reason).into(),
+        Error::Posix(case) => (*case).into(),
+        Error::Shutdown => Error::Shutdown,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+use std::sync::atomic::AtomicU64;
+use std::thread;
+
+use super::*;
+
+/// Nothing takes that long.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The thread of a volume that looks often, over one file that is a flag.
+#[test]
+fn the_thread_sleeps_until_something_begins_and_misses_nothing() {
+    let flusher = Flusher::new(Upkeep::new(Upkeep::SHORTEST, Upkeep::LONGEST));
+    let tags = AtomicU64::new(0);
+    let await_that = |is_so: &dyn Fn() -> bool| {
+        let end = Instant::now() + LIMIT;
+        while !is_so() {
+            assert!(Instant::now() < end);
+            thread::yield_now();
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while flusher.wait(false) {
+                flusher.begin_pass();
+                tags.store(0, std::sync::atomic::Ordering::SeqCst);
+            }
+        });
+        for round in 0..1000 {
+            if round % 2 == 0 {
+                await_that(&|| flusher.phase.load(Ordering::SeqCst) == ASLEEP);
+                let passes = flusher.passes();
+                thread::yield_now();
+                assert_eq!(flusher.passes(), passes, "it sleeps");
+            }
+            tags.store(1, std::sync::atomic::Ordering::SeqCst);
+            flusher.begin();
+            await_that(&|| tags.load(std::sync::atomic::Ordering::SeqCst) == 0);
+        }
+        flusher.close();
+    });
+}

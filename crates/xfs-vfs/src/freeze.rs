@@ -1,0 +1,163 @@
+//! Freezing a volume, so that its device can be copied.
+//!
+//! Owns: which operations proceed and which wait, and the order in which the volume comes to rest.
+//! Does **not** own how the journal rests (`xfs-trans`).
+//!
+//! ```text
+//!           gate closed               journal frozen
+//!  thawed ──────────────► changing ──────────────────► frozen
+//!    ▲     no operation      │      no transaction is    │
+//!    │     is inside         │ failed open; log covered  │ thaw
+//!    └───────────────────────┴───────────────────────────┘
+//! ```
+//!
+//! **Two levels.** Every operation that changes something passes the gate before it takes any lock.
+//! While it waits it therefore holds no lock that a reader could need. Other transactions (inodes
+//! that are freed in the background, the upkeep of the log) wait in the journal. Between the two,
+//! buffered bytes are written and inodes are freed: both need transactions.
+//!
+//! Work of a reader that must not wait (noting the time of an access, dropping a handle) is skipped
+//! or put off while the gate is closed.
+
+mod freezer;
+
+use std::sync::Arc;
+
+use xfs_buffer::{PosixError, Result};
+use xfs_format::Geometry;
+use xfs_sync::Inside;
+use xfs_trans::Journal;
+
+use crate::kind::CachedInode;
+use crate::mount::Mount;
+pub(crate) use freezer::{FreezePhase, Freezer};
+
+/// Permission to change the volume: while it exists the volume is not frozen.
+pub struct WriteGuard<'a> {
+    mount: &'a Mount,
+    _inside: Inside<'a>,
+}
+
+impl<'a> WriteGuard<'a> {
+    /// Returns the mount.
+    #[inline]
+    #[must_use]
+    pub fn mount(&self) -> &'a Mount {
+        self.mount
+    }
+}
+
+impl Mount {
+    /// Begins an operation that changes something, and waits while the volume is frozen. The caller
+    /// holds no lock, and no other [`WriteGuard`].
+    #[doc(alias = "sb_start_write")]
+    pub fn write_guard(&self) -> WriteGuard<'_> {
+        WriteGuard { mount: self, _inside: self.freezer.gate.enter() }
+    }
+
+    /// As [`write_guard`](Self::write_guard). `None`: the volume is frozen or about to be.
+    #[doc(alias = "sb_start_write_trylock")]
+    pub fn try_write_guard(&self) -> Option<WriteGuard<'_>> {
+        self.freezer.gate.try_enter().map(|inside| WriteGuard { mount: self, _inside: inside })
+    }
+
+    /// Freezes the volume.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY if it is frozen already; the error of a flush, or of the log. The volume is not frozen
+    /// then.
+    pub fn freeze(&self) -> Result<()> {
+        self.come_to_rest(FreezePhase::Frozen)
+    }
+
+    /// Thaws the volume.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL if the volume is not frozen.
+    pub fn thaw(&self) -> Result<()> {
+        self.go_on(FreezePhase::Frozen)
+    }
+
+    /// Gives the volume the blocks and groups of `geometry`, at rest.
+    ///
+    /// # Errors
+    ///
+    /// As [`freeze`](Self::freeze); those of [`xfs_alloc::grow`].
+    pub fn grow(&self, geometry: &Geometry) -> Result<()> {
+        self.at_rest(FreezePhase::Growing, |journal| {
+            let grown = xfs_alloc::grow(journal, geometry);
+            self.inode_cache.extend_groups();
+            grown
+        })?
+    }
+
+    /// Runs `work` while no operation is under way.
+    pub(crate) fn at_rest<T>(
+        &self,
+        phase: FreezePhase,
+        work: impl FnOnce(&Arc<Journal>) -> Result<T>,
+    ) -> Result<T> {
+        self.come_to_rest(phase)?;
+        let done = work(&self.journal);
+        let went_on = self.go_on(phase);
+        done.and_then(|done| went_on.map(|()| done))
+    }
+
+    fn come_to_rest(&self, rest: FreezePhase) -> Result<()> {
+        if !self.freezer.change_phase(FreezePhase::Thawed, FreezePhase::Changing) {
+            return Err(PosixError::Busy.into());
+        }
+        self.freezer.gate.close();
+        // Inodes without a name and a reference are freed before the journal rests.
+        let _passes = self.flusher.hold_passes();
+        let frozen = self.write_back_all().and_then(|()| {
+            self.inode_cache.drain();
+            self.journal.freeze()
+        });
+        if frozen.is_ok() {
+            self.freezer.change_phase(FreezePhase::Changing, rest);
+        } else {
+            self.open_gate();
+        }
+        frozen
+    }
+
+    fn go_on(&self, rest: FreezePhase) -> Result<()> {
+        if !self.freezer.change_phase(rest, FreezePhase::Changing) {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        self.journal.thaw();
+        self.open_gate();
+        Ok(())
+    }
+
+    fn open_gate(&self) {
+        self.freezer.gate.open();
+        self.freezer.change_phase(FreezePhase::Changing, FreezePhase::Thawed);
+        self.end_put_off();
+    }
+
+    /// Puts the end of writing to a file off until the volume is thawed. The caller references the
+    /// file.
+    pub(crate) fn put_off_end(&self, entry: &Arc<CachedInode>) {
+        self.freezer.put_off.lock().entry(entry.number().0).or_insert_with(|| {
+            entry.share();
+            Arc::clone(entry)
+        });
+        // A thread that has opened the gate meanwhile may have looked before.
+        if self.try_write_guard().is_some() {
+            self.end_put_off();
+        }
+    }
+
+    /// Ends writing for handles that were closed while the gate was closed.
+    fn end_put_off(&self) {
+        let put_off = std::mem::take(&mut *self.freezer.put_off.lock());
+        for entry in put_off.into_values() {
+            self.contents(&entry).end_writing();
+            self.release(entry);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! References to cached inodes, released when they are dropped.
+//!
+//! Owns: that every reference is released exactly once, on every path out of an operation. Does
+//! **not** own the counts: a direct reference is counted in the inode, a sharded one by its
+//! processor slot (`xfs_icache::PerCpuRefs`).
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use xfs_icache::{Keep, last_ref, release_ref};
+use xfs_locks::SlotTally;
+
+use crate::kind::{CachedInode, PerCpuRef};
+use crate::mount::Mount;
+
+/// Access to the mount that an inode belongs to, and that stays at least as long as the reference.
+pub trait MountHandle {
+    /// Returns the mount.
+    fn mount(&self) -> &Mount;
+}
+
+impl MountHandle for &Mount {
+    fn mount(&self) -> &Mount {
+        self
+    }
+}
+
+/// A reference to a cached inode. Dropping it releases the reference; an inode that has no name and
+/// no other reference then waits for the inactivation thread. [`finish`](Self::finish) frees it at
+/// once.
+pub struct InodeRef<H: MountHandle> {
+    handle: H,
+    /// `Some` until the reference is released.
+    held: Option<HeldRef>,
+}
+
+/// How a reference is counted.
+enum HeldRef {
+    /// In the inode.
+    Direct(Arc<CachedInode>),
+    /// By a processor slot, together with other handles.
+    Sharded(Arc<PerCpuRef>),
+}
+
+impl HeldRef {
+    #[inline]
+    fn inode(&self) -> &Arc<CachedInode> {
+        match self {
+            Self::Direct(inode) => inode,
+            Self::Sharded(shared) => shared.entry(),
+        }
+    }
+}
+
+impl<H: MountHandle> InodeRef<H> {
+    /// Takes over a reference that is counted in the inode.
+    #[inline]
+    pub fn new(handle: H, inode: Arc<CachedInode>) -> Self {
+        Self { handle, held: Some(HeldRef::Direct(inode)) }
+    }
+
+    /// Takes a reference to an inode that was found in the cache. `None`: the inode is on its way
+    /// out.
+    #[inline]
+    pub fn of_cached(handle: H, inode: &Arc<CachedInode>) -> Option<Self> {
+        let mount = handle.mount();
+        let held = match mount.refs.acquire(inode, &mount.inode_cache) {
+            Some(shared) => HeldRef::Sharded(shared),
+            None if inode.take(Keep::Cached).is_here() => HeldRef::Direct(Arc::clone(inode)),
+            None => return None,
+        };
+        Some(Self { handle, held: Some(held) })
+    }
+
+    #[inline]
+    fn held(&self) -> &HeldRef {
+        self.held.as_ref().expect("a reference is held until it is dropped")
+    }
+
+    /// Returns the cached inode.
+    #[inline]
+    pub fn inode(&self) -> &Arc<CachedInode> {
+        self.held().inode()
+    }
+
+    /// Returns the handle on the mount.
+    #[inline]
+    pub fn handle(&self) -> &H {
+        &self.handle
+    }
+
+    /// Returns the mount.
+    #[inline]
+    pub fn mount(&self) -> &Mount {
+        self.handle.mount()
+    }
+
+    /// Returns the tally of opens of a sharded reference. Opens of a direct one are counted in the
+    /// inode.
+    #[inline]
+    pub fn tally(&self) -> Option<&SlotTally> {
+        match self.held() {
+            HeldRef::Direct(_) => None,
+            HeldRef::Sharded(shared) => Some(shared.tally()),
+        }
+    }
+
+    /// Takes one more reference, through another handle on the same mount.
+    pub fn share_with<G: MountHandle>(&self, handle: G) -> InodeRef<G> {
+        let held = match self.held() {
+            HeldRef::Direct(inode) => {
+                inode.share();
+                HeldRef::Direct(Arc::clone(inode))
+            }
+            HeldRef::Sharded(shared) => HeldRef::Sharded(Arc::clone(shared)),
+        };
+        InodeRef { handle, held: Some(held) }
+    }
+
+    /// Moves the reference to another handle on the same mount, and has it counted by the slot of
+    /// the calling thread where the references of the inode are sharded.
+    #[inline]
+    pub fn sharded<G: MountHandle>(mut self, handle: G) -> InodeRef<G> {
+        let held = self.held.take().map(|held| {
+            let mount = self.handle.mount();
+            let HeldRef::Direct(inode) = held else { return held };
+            match mount.refs.acquire(&inode, &mount.inode_cache) {
+                Some(shared) => {
+                    mount.release(inode);
+                    HeldRef::Sharded(shared)
+                }
+                None => HeldRef::Direct(inode),
+            }
+        });
+        InodeRef { handle, held }
+    }
+
+    /// Releases the reference at the end of an operation. An inode that has no name and no other
+    /// reference is freed before this returns.
+    pub fn finish(mut self) {
+        finish(self.handle.mount(), self.held.take());
+    }
+
+    /// As [`finish`](Self::finish), outside of an operation. While the volume is frozen the thread
+    /// frees the inode, after the volume is thawed.
+    pub fn finish_unless_frozen(mut self) {
+        if let Some(_guard) = self.handle.mount().try_write_guard() {
+            finish(self.handle.mount(), self.held.take());
+        }
+    }
+
+    /// Gives up the guard of a direct reference that was [claimed](CachedInode::claim) already, so
+    /// that nothing is left to release.
+    pub(crate) fn into_claimed(mut self) -> Option<Arc<CachedInode>> {
+        match self.held.take() {
+            Some(HeldRef::Direct(inode)) => Some(inode),
+            _ => None,
+        }
+    }
+}
+
+/// Releases a reference, and frees what it leaves.
+fn finish(mount: &Mount, held: Option<HeldRef>) {
+    let last = match held {
+        Some(HeldRef::Direct(inode)) => Some(inode),
+        Some(HeldRef::Sharded(shared)) => last_ref(shared),
+        None => None,
+    };
+    if let Some(inode) = last {
+        mount.finish_with(inode);
+    }
+}
+
+impl<H: MountHandle + Clone> Clone for InodeRef<H> {
+    fn clone(&self) -> Self {
+        self.share_with(self.handle.clone())
+    }
+}
+
+impl<H: MountHandle> Deref for InodeRef<H> {
+    type Target = Arc<CachedInode>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<CachedInode> {
+        self.inode()
+    }
+}
+
+impl<H: MountHandle> Drop for InodeRef<H> {
+    #[inline]
+    fn drop(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        let mount = self.handle.mount();
+        match held {
+            HeldRef::Direct(inode) => mount.release(inode),
+            HeldRef::Sharded(shared) => release_ref(shared, &mount.inode_cache),
+        }
+    }
+}

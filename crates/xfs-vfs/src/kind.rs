@@ -1,0 +1,32 @@
+//! The types of which a volume that is mounted read-write makes its cached inodes.
+
+use xfs_icache::{InodeKind, JournalStore};
+use xfs_inode::Live;
+
+use crate::contents::Contents;
+use crate::watch::QueueWatch;
+
+/// A cached inode holds the buffered contents of its file, and watches that end in a queue.
+pub enum VolumeKind {}
+
+impl InodeKind for VolumeKind {
+    type Inode = Live;
+    type Contents = Contents;
+    type Watch = QueueWatch;
+}
+
+/// The inode cache of a volume.
+pub type InodeCache = xfs_icache::InodeCache<JournalStore<VolumeKind>>;
+
+/// A cached inode of a volume.
+pub type CachedInode = xfs_icache::CachedInode<VolumeKind>;
+
+/// References to inodes that the handles of one processor share.
+pub type PerCpuRefs = xfs_icache::PerCpuRefs<JournalStore<VolumeKind>>;
+
+/// One reference to an inode, shared by all handles that were made on one processor.
+pub type PerCpuRef = xfs_icache::PerCpuRef<VolumeKind>;
+
+// The contents and the marks of a cached inode are boxed, so that the kind does not change its
+// size.
+const _: () = assert!(size_of::<CachedInode>() == 128);

@@ -1,0 +1,52 @@
+//! The label of a mounted volume.
+
+use std::mem::offset_of;
+
+use xfs_buffer::Result;
+use xfs_format::reservation::TransactionKind;
+use xfs_format::superblock::{Label, SuperblockDisk};
+use xfs_format::{AgNumber, BlockKind};
+use zerocopy::FromBytes;
+
+use crate::mount::Mount;
+
+impl Mount {
+    /// Sets the label, in the superblock and then in its copies, each by a transaction of its own:
+    /// a repair finds the label in any of them. It is durable on return.
+    pub fn set_label(&self, label: &Label) -> Result<()> {
+        let mut groups = self.geometry().groups();
+        groups.next().map_or(Ok(()), |first| self.set_label_in(first, label))?;
+        let mut copies = Ok(());
+        for group in groups {
+            copies = copies.and(self.set_label_in(group, label));
+        }
+        self.journal.force_all()?;
+        copies
+    }
+
+    fn set_label_in(&self, group: AgNumber, label: &Label) -> Result<()> {
+        const LABEL: usize = offset_of!(SuperblockDisk, label);
+        let at = self.geometry().header_disk_addr(group, 0);
+        let bytes = self.geometry().sector_size;
+        self.transact(TransactionKind::Superblock, 0, |tx| {
+            if group == AgNumber(0) {
+                tx.set_synchronous();
+            }
+            let buffer = tx.read(at, bytes, BlockKind::Superblock)?;
+            let padded = label.padded();
+            tx.change(&buffer, LABEL..LABEL + padded.len(), |field| field.copy_from_slice(&padded));
+            Ok(())
+        })
+    }
+
+    /// Returns the current label.
+    pub fn label(&self) -> Result<Label> {
+        let at = self.geometry().header_disk_addr(AgNumber(0), 0);
+        let bytes = self.geometry().sector_size;
+        let buffer = self.journal.cache().read(at, bytes, BlockKind::Superblock)?;
+        let bytes = buffer.bytes();
+        // It is not decoded: a buffer that was not written in place yet has no checksum.
+        let disk = SuperblockDisk::ref_from_prefix(&bytes);
+        Ok(disk.map(|(disk, _)| Label::from_padded(disk.label)).unwrap_or_default())
+    }
+}

@@ -1,0 +1,41 @@
+//! Checks of link counts before they change.
+//!
+//! Owns: the largest count, and the finding that an inode has fewer links than names. Does **not**
+//! own: changing the counts.
+//!
+//! A file has as many links as names. A directory has two, its own name and `.`, and one for the
+//! `..` of each directory in it.
+
+use xfs_buffer::{PosixError, Result};
+use xfs_format::inode::{FileType, InodeCheck, InodeCore};
+use xfs_format::{Corruption, Structure, StructureAddress};
+
+/// The largest link count.
+#[doc(alias = "XFS_MAXLINK")]
+const MAX_LINKS: u32 = i32::MAX as u32;
+
+/// Checks that an inode can get one more link.
+pub(crate) fn check_gains_link(core: &InodeCore) -> Result<()> {
+    if core.nlink >= MAX_LINKS { Err(PosixError::TooManyLinks.into()) } else { Ok(()) }
+}
+
+/// Checks that a directory has the link of a child directory that goes.
+pub(crate) fn check_loses_child(directory: &InodeCore) -> Result<()> {
+    if directory.nlink > 2 { Ok(()) } else { Err(too_few(directory)) }
+}
+
+/// Checks that an inode which loses a name has the links for it. An empty directory has no others.
+pub(crate) fn check_loses_name(core: &InodeCore, not_empty: PosixError) -> Result<()> {
+    let is_directory = core.file_type() == Some(FileType::Directory);
+    match core.nlink {
+        0 => Err(too_few(core)),
+        1 if is_directory => Err(too_few(core)),
+        2.. if is_directory && core.nlink > 2 => Err(not_empty.into()),
+        _ => Ok(()),
+    }
+}
+
+fn too_few(core: &InodeCore) -> xfs_buffer::Error {
+    let check = InodeCheck::TooFewLinks { nlink: core.nlink };
+    Corruption::new(Structure::Inode, StructureAddress::Inode(core.number), check).into()
+}

@@ -1,0 +1,59 @@
+//! From a name in a directory to its inode.
+
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::InodeNumber;
+
+use crate::inode_ref::InodeRef;
+use crate::kind::CachedInode;
+use crate::mount::Mount;
+
+impl Mount {
+    /// As [`look_up`](Self::look_up), for a name that may be asked for again: the dentry cache gets
+    /// the result.
+    pub fn look_up_and_note(
+        &self,
+        directory: &CachedInode,
+        name: &[u8],
+    ) -> Result<InodeRef<&Self>> {
+        let note = |inode| self.dentries.note_lookup(directory.number(), name, inode);
+        let changes = directory.change_count();
+        let number = directory.find_and(&self.journal, name, note)?.0;
+        let taken = self.take_named(directory, name, (number, changes))?;
+        taken.map_or_else(|| self.look_up(directory, name), Ok)
+    }
+
+    /// Returns a reference to the inode that a name means now.
+    pub fn look_up(&self, directory: &CachedInode, name: &[u8]) -> Result<InodeRef<&Self>> {
+        loop {
+            let changes = directory.change_count();
+            let number = directory.find(&self.journal, name)?.0;
+            if let Some(taken) = self.take_named(directory, name, (number, changes))? {
+                return Ok(taken);
+            }
+        }
+    }
+
+    /// Takes a reference to the inode that a name meant when the directory had this change count.
+    /// `None`: the name means something else by now. It may be removed before the inode is taken,
+    /// and its number given to another file.
+    pub(crate) fn take_named(
+        &self,
+        directory: &CachedInode,
+        name: &[u8],
+        (number, changes): (InodeNumber, u64),
+    ) -> Result<Option<InodeRef<&Self>>> {
+        let taken = self.take(number);
+        let is_gone = matches!(taken, Err(Error::Posix(PosixError::NotFound)));
+        if !is_gone && directory.change_count() == changes {
+            return taken.map(Some);
+        }
+        let found = directory.find(&self.journal, name);
+        if matches!(found, Ok((found, _)) if found == number) {
+            return taken.map(Some);
+        }
+        // Dropping the reference leaves an inode without a name to the thread: a reader does not
+        // wait for a log that is frozen.
+        drop(taken);
+        found.map(|_| None)
+    }
+}

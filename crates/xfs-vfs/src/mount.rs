@@ -1,0 +1,242 @@
+//! State of a volume that is mounted read-write.
+//!
+//! Owns: the journal, the inode cache, the dentry cache, the clock, the flusher, and how a
+//! transaction gets the space that it reserves. Does **not** own any operation
+//! ([`OpContext`](crate::OpContext)), or the background threads
+//! ([`MountThreads`](crate::MountThreads)).
+//!
+//! Lock order:
+//!
+//! 1. the gate of `freeze`
+//! 2. the passes of the flusher
+//! 3. the rename lock
+//! 4. the contents lock of a file (two files: the lower number first)
+//! 5. the beginning of a transaction
+//! 6. latches of inodes in the order of their numbers
+//! 7. group headers
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_dir::ParentPath;
+use xfs_format::reservation::TransactionKind;
+use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
+use xfs_icache::DentryCache;
+use xfs_inode::{MapCounts, MapUse};
+use xfs_sync::{Mutex, Volume};
+use xfs_trans::{Journal, Transaction};
+
+use crate::activity::{Activity, ActivityCounts};
+use crate::clock::Clock;
+use crate::flusher::Flusher;
+use crate::freeze::Freezer;
+use crate::inode_ref::InodeRef;
+use crate::kind::{CachedInode, InodeCache, PerCpuRefs};
+use crate::name::MAX_NAME_BYTES;
+use crate::options::{LockCheck, MountOptions};
+use crate::watch::Watches;
+
+/// State of a volume that is mounted read-write. Operations work on it.
+pub struct Mount {
+    /// Transactions and the log.
+    pub journal: Arc<Journal>,
+    /// Cached inodes.
+    pub inode_cache: InodeCache,
+    /// The source of times.
+    pub clock: Clock,
+    /// How parent pointers are written.
+    pub(crate) parents: ParentPath,
+    /// When buffered bytes are written unasked.
+    pub flusher: Flusher,
+    /// Whether small writes are buffered and joined.
+    pub joins_writes: bool,
+    /// References that handles of one processor share.
+    pub refs: PerCpuRefs,
+    /// The meaning of names.
+    pub dentries: DentryCache,
+    /// How long the holder of a lease has to give it back.
+    pub lease_grace: Duration,
+    /// How an open learns whether a file has locks.
+    pub lock_check: LockCheck,
+    /// How many watches there are.
+    pub watches: Watches,
+    pub(crate) activity: ActivityCounts,
+    pub(crate) freezer: Freezer,
+    pub(crate) reserves: Reserves,
+    /// Held while a directory moves to another one. Only one directory moves at a time, so that
+    /// none can become its own descendant.
+    pub(crate) moving: Mutex<(), Volume>,
+}
+
+impl Mount {
+    pub(crate) fn new(
+        journal: Arc<Journal>,
+        inode_cache: InodeCache,
+        options: MountOptions,
+    ) -> Self {
+        let MountOptions { clock, parents, joins_writes, lease_grace, lock_check, upkeep } =
+            options;
+        Self {
+            flusher: Flusher::new(upkeep.unwrap_or_default()),
+            reserves: Reserves::of(journal.geometry()),
+            journal,
+            inode_cache,
+            clock,
+            parents,
+            joins_writes,
+            refs: PerCpuRefs::new(),
+            watches: Watches::default(),
+            activity: ActivityCounts::default(),
+            freezer: Freezer::default(),
+            dentries: DentryCache::new(),
+            lease_grace,
+            lock_check,
+            moving: Mutex::new(()),
+        }
+    }
+
+    /// Returns the sizes of the volume.
+    #[inline]
+    pub fn geometry(&self) -> &Geometry {
+        self.journal.geometry()
+    }
+
+    /// Returns whether files have parent pointers.
+    pub(crate) fn has_parents(&self) -> bool {
+        self.geometry().has_incompat(IncompatFeatures::PARENT)
+    }
+
+    /// Returns the blocks that files can have.
+    pub fn free_blocks(&self) -> u64 {
+        self.journal.counts().free_blocks
+    }
+
+    /// Returns a reference to the inode of this number, which is read if it is not cached.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT if the inode is free or has no name any more; what the volume holds may be corrupt.
+    #[inline]
+    pub fn take(&self, number: InodeNumber) -> Result<InodeRef<&Self>> {
+        self.inode_cache.take(number).map(|inode| InodeRef::new(self, inode))
+    }
+
+    /// Releases a reference that the caller counts by itself.
+    pub fn release(&self, entry: Arc<CachedInode>) {
+        self.inode_cache.release(entry);
+    }
+
+    /// Runs one transaction. The body must fail before its first change: an error after a change
+    /// shuts the volume down.
+    pub(crate) fn transact<T>(
+        &self,
+        kind: TransactionKind,
+        blocks: u64,
+        body: impl FnOnce(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<T> {
+        end(self.begin(kind, blocks)?, body)
+    }
+
+    /// Begins a transaction. If there is no room, inodes that wait for it are freed first.
+    pub fn begin(&self, kind: TransactionKind, blocks: u64) -> Result<Transaction<'_>> {
+        self.make_room();
+        self.with_room(|| self.journal.begin(kind, blocks))
+    }
+
+    /// Frees and evicts some inodes before an operation, if many wait for it. With a fixed time no
+    /// thread frees inodes, so that all of them are freed here.
+    pub(crate) fn make_room(&self) {
+        match self.clock.is_fixed() {
+            true => self.inode_cache.make_room_alone(),
+            false => self.inode_cache.throttle(),
+        }
+    }
+
+    /// Runs `act`, which may be repeated. If it fails for want of space, waiting inodes are freed
+    /// and reserved space of files is given back, and it runs again.
+    pub fn with_room<T>(&self, act: impl Fn() -> Result<T>) -> Result<T> {
+        match act() {
+            Err(Error::Posix(PosixError::NoSpace)) if !self.journal.is_shut_down() => {
+                self.inode_cache.drain();
+                self.for_unsettled(|entry| self.contents(entry).give_back());
+                act()
+            }
+            done => done,
+        }
+    }
+
+    /// Releases a reference at the end of an operation, and frees the inode that this leaves
+    /// without name and reference.
+    pub fn finish_with(&self, entry: Arc<CachedInode>) {
+        self.collapse_refs(&entry);
+        self.inode_cache.finish_with(entry);
+    }
+
+    /// Collapses the sharded references of an inode that has lost its last name, so that its last
+    /// reference can be noticed.
+    pub(crate) fn collapse_refs(&self, entry: &CachedInode) {
+        if entry.live().inode().core().nlink == 0 {
+            self.refs.collapse(entry, &self.inode_cache);
+        }
+    }
+
+    /// Returns the counters of activities.
+    pub fn activity(&self) -> &ActivityCounts {
+        &self.activity
+    }
+
+    /// Counts an activity.
+    pub fn note(&self, activity: Activity) {
+        self.activity.note(activity);
+    }
+
+    /// Counts a lookup in the extent map of a file's contents.
+    pub fn note_map_read(&self) {
+        MapCounts::of(&self.journal).note(MapUse::Read);
+    }
+}
+
+/// Blocks that changes of names reserve. They follow from block sizes alone, which never change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reserves {
+    /// For an entry that is added.
+    pub(crate) add: u64,
+    /// For an entry that is removed.
+    pub(crate) remove: u64,
+    /// For a change of one parent pointer, whatever the name; 0 without parent pointers.
+    pub(crate) parent: u64,
+}
+
+impl Reserves {
+    fn of(geometry: &Geometry) -> Self {
+        let parent = match geometry.has_incompat(IncompatFeatures::PARENT) {
+            true => xfs_dir::parent_blocks(geometry, MAX_NAME_BYTES),
+            false => 0,
+        };
+        let (add, remove) = (xfs_dir::blocks_to_add(geometry), xfs_dir::blocks_to_remove(geometry));
+        Self { add, remove, parent }
+    }
+}
+
+/// Commits a transaction if its body succeeds: see [`Mount::transact`].
+pub(crate) fn end<'journal, T>(
+    mut tx: Transaction<'journal>,
+    body: impl FnOnce(&mut Transaction<'journal>) -> Result<T>,
+) -> Result<T> {
+    match body(&mut tx) {
+        Ok(value) => tx.commit().map(|_| value),
+        Err(error) => {
+            tx.cancel();
+            Err(error)
+        }
+    }
+}
+
+/// Latches the inodes for a transaction, each once, the lower number first.
+pub(crate) fn join_all<const N: usize>(tx: &mut Transaction<'_>, mut entries: [&CachedInode; N]) {
+    entries.sort_by_key(|entry| entry.number());
+    for entry in entries {
+        tx.join(entry.live().record());
+    }
+}

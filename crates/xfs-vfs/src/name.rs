@@ -1,0 +1,18 @@
+//! Names that a directory can hold.
+
+use xfs_buffer::{PosixError, Result};
+use xfs_format::directory::name_is_sound;
+
+/// The longest name in a directory.
+pub(crate) const MAX_NAME_BYTES: usize = 255;
+
+/// Checks a name that is to be made.
+pub fn check_name(name: &[u8]) -> Result<()> {
+    match name {
+        b"" => Err(PosixError::NotFound.into()),
+        b"." | b".." => Err(PosixError::Exists.into()),
+        _ if name.len() > MAX_NAME_BYTES => Err(PosixError::NameTooLong.into()),
+        _ if name_is_sound(name) => Ok(()),
+        _ => Err(PosixError::InvalidArgument.into()),
+    }
+}

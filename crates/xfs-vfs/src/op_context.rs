@@ -1,0 +1,108 @@
+//! The context of an operation that changes a volume.
+//!
+//! Owns: the permission checks inside a transaction that has latched the inodes, and waiting for
+//! leases outside of it. Does **not** own the rules ([`permission`](crate::permission)).
+
+use std::cell::Cell;
+
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_locks::Breaker;
+
+use crate::freeze::WriteGuard;
+use crate::inode_flags::check_mutable;
+use crate::kind::CachedInode;
+use crate::leases::break_and_wait;
+use crate::mount::Mount;
+use crate::permission::{Access, Caller};
+
+/// The context of an operation: the mount, the caller whose permissions count, and the guard that
+/// keeps the volume from being frozen.
+pub struct OpContext<'a> {
+    /// The mount.
+    pub mount: &'a Mount,
+    /// The caller.
+    pub caller: Caller<'a>,
+    /// `None` inside an operation whose caller holds the guard.
+    guard: Cell<Option<WriteGuard<'a>>>,
+}
+
+impl<'a> OpContext<'a> {
+    /// Returns the context of a part of an operation that is under way.
+    #[must_use]
+    pub fn within_operation(mount: &'a Mount, caller: Caller<'a>) -> Self {
+        Self { mount, caller, guard: Cell::new(None) }
+    }
+
+    /// Returns the context of an operation that begins.
+    #[must_use]
+    pub fn new(guard: WriteGuard<'a>, caller: Caller<'a>) -> Self {
+        Self { mount: guard.mount(), caller, guard: Cell::new(Some(guard)) }
+    }
+
+    /// Runs `act`, which changes a file's names or attributes, after its delegations were returned.
+    /// `act` checks for delegations itself by `check_undelegated`, where no new one can be given,
+    /// and changes nothing if the check fails.
+    pub(crate) fn undelegated<T>(
+        &self,
+        files: &[&CachedInode],
+        act: impl Fn() -> Result<T>,
+    ) -> Result<T> {
+        let wait_for =
+            |file: &&CachedInode| break_and_wait(file, Breaker::Change, self.mount.lease_grace);
+        loop {
+            match act() {
+                Err(Error::Posix(PosixError::WouldBlock)) => {
+                    self.outside(|| files.iter().try_for_each(wait_for))?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Waits without the guard for another program, which may have to change the volume first. The
+    /// volume can be frozen meanwhile, and is not when this returns.
+    fn outside<T>(&self, wait: impl FnOnce() -> T) -> T {
+        let Some(guard) = self.guard.take() else { return wait() };
+        drop(guard);
+        let waited = wait();
+        self.guard.set(Some(self.mount.write_guard()));
+        waited
+    }
+
+    /// Checks the caller's access to a file, which is latched.
+    pub(crate) fn check(&self, file: &CachedInode, wanted: Access) -> Result<()> {
+        match self.caller.credentials() {
+            Some(me) => me.check(self.mount.journal.cache(), &file.live().inode(), wanted),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that the caller may search this directory, before anything in it is latched. A result
+    /// of the search is returned only after the check was repeated under the latch.
+    pub(crate) fn check_searchable(&self, directory: &CachedInode) -> Result<()> {
+        if self.caller.credentials().is_none() || !directory.is_directory() {
+            return Ok(());
+        }
+        let _latch = directory.live().record().latch().shared();
+        self.check(directory, Access::EXECUTE)
+    }
+
+    /// Checks that a file may lose its name in this directory. Both are latched.
+    #[doc(alias = "may_delete")]
+    pub(crate) fn check_removes(&self, directory: &CachedInode, file: &CachedInode) -> Result<()> {
+        self.check(directory, Access::CHANGE_NAMES)?;
+        check_mutable(directory.live().inode().core())?;
+        match self.caller.credentials() {
+            Some(_) => self.caller.check_sticky(&directory.core(), &file.core()),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that a file may get a further name. It is latched.
+    pub(crate) fn check_link(&self, file: &CachedInode) -> Result<()> {
+        match self.caller.credentials() {
+            Some(_) => self.caller.check_link(self.mount.journal.cache(), &file.live().inode()),
+            None => Ok(()),
+        }
+    }
+}

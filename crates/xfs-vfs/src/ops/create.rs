@@ -1,0 +1,394 @@
+//! Making files, with a name or without one yet.
+
+use std::sync::Arc;
+
+use xfs_alloc::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_dir::{EntryPlace, ParentLink, ParentPath};
+use xfs_format::directory::EntryType;
+use xfs_format::inode::{FileType, InodeCore, InodeFlags, InodeFlags2};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::{Geometry, InodeNumber};
+use xfs_inode::{Live, NewInode as NewInodeCore, new_attribute_room};
+use xfs_trans::Transaction;
+
+use super::acl::{NewLists, Outcome};
+use super::set_attributes::check_ids;
+use crate::inode_flags::check_not_immutable;
+use crate::inode_ref::InodeRef;
+use crate::kind::CachedInode;
+use crate::link_counts::check_gains_link;
+use crate::mode_bits;
+use crate::mount::Mount;
+use crate::name::check_name;
+use crate::op_context::OpContext;
+use crate::permission::{Access, Caller};
+use crate::requests::{CreateOptions, NewKind};
+use crate::watch::WatchEvents;
+
+/// The longest target of a symbolic link.
+#[doc(alias = "XFS_SYMLINK_MAXLEN")]
+const MAX_TARGET_BYTES: usize = 1024;
+
+/// The properties of a new inode, once its directory is latched.
+pub(crate) struct NewInode<'a> {
+    kind: &'a NewKind<'a>,
+    /// With the final mode of the file.
+    creation: CreateOptions,
+    lists: NewLists,
+    nlink: u32,
+    /// Its first parent pointer, stored in the inode from the start. `None`: it is added with the
+    /// name, or not at all.
+    parent: Option<Arc<[u8]>>,
+}
+
+impl<'a> NewInode<'a> {
+    /// Returns an inode that inherits only what it must.
+    pub(crate) fn plain(kind: &'a NewKind<'a>, creation: CreateOptions, nlink: u32) -> Self {
+        Self { kind, creation, lists: NewLists::default(), nlink, parent: None }
+    }
+
+    /// Returns an inode that inherits the access control lists of its directory, which is latched.
+    fn inheriting(
+        tx: &Transaction<'_>,
+        (directory, caller): (&CachedInode, Caller<'_>),
+        (kind, creation): (&'a NewKind<'a>, &CreateOptions),
+        nlink: u32,
+    ) -> Result<Self> {
+        let creation = caller.creation(kind.file_type(), creation, || directory.core());
+        let (lists, mode) = NewLists::inherited(tx, directory, kind.file_type(), &creation)?;
+        Ok(Self { lists, ..Self::plain(kind, CreateOptions { mode, ..creation }, nlink) })
+    }
+}
+
+impl<'a> OpContext<'a> {
+    /// Makes a file under a name.
+    pub fn create(
+        &self,
+        directory: &CachedInode,
+        name: &[u8],
+        kind: &NewKind<'_>,
+        creation: &CreateOptions,
+    ) -> Result<InodeRef<&'a Mount>> {
+        check_name(name)?;
+        if *kind == NewKind::Symlink(b"") {
+            return Err(PosixError::NotFound.into());
+        }
+        self.check_owner(creation)?;
+        if kind.device().is_some_and(|device| device.encode().is_none()) {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        let blocks = inode_blocks(self.mount.geometry())
+            + self.mount.reserves.add
+            + self.mount.reserves.parent
+            + self.target_blocks(kind);
+        let made = self.mount.transact_with_lists(kind.transaction(), blocks, |tx, room| {
+            tx.join(directory.live().record());
+            let place = self.check_is_free(tx, directory, name)?;
+            self.check_adds(directory)?;
+            self.caller.check_kind(kind)?;
+            self.mount.dentries.invalidate(directory.number(), name);
+            if *kind == NewKind::Directory {
+                check_gains_link(directory.live().inode().core())?;
+            }
+            check_target(directory, kind)?;
+            let mut new_inode =
+                NewInode::inheriting(tx, (directory, self.caller), (kind, creation), 1)?;
+            if let Some(needed) = new_inode.lists.lacks_room(room) {
+                return Ok(Outcome::RetryWith(needed));
+            }
+            new_inode.parent = self.first_parent(&new_inode, directory, name);
+            let has_parent = new_inode.parent.is_some();
+            let Some(live) = self.make_inode(tx, directory, new_inode)? else {
+                return Ok(Outcome::Done(None));
+            };
+            self.name_it(tx, directory, &live, place)?;
+            if !has_parent {
+                self.add_parent(tx, &live, directory, name)?;
+            }
+            // Before the commit: lookups find the number once the directory is unlatched.
+            self.mount.inode_cache.insert(live).map(|entry| Outcome::Done(Some(entry)))
+        })?;
+        let inode = made.inspect(|inode| inode.set_ready()).ok_or(PosixError::NoSpace)?;
+        self.mount.notify_name(directory, WatchEvents::CREATE, name);
+        Ok(InodeRef::new(self.mount, inode))
+    }
+
+    /// Checks the owner. A caller other than root always owns new files itself.
+    fn check_owner(&self, creation: &CreateOptions) -> Result<()> {
+        match self.caller.credentials() {
+            Some(_) => Ok(()),
+            None => check_ids([Some(creation.uid), Some(creation.gid)]),
+        }
+    }
+
+    /// Makes a regular file without a name. It goes with its last reference unless it is linked.
+    #[doc(alias = "O_TMPFILE")]
+    pub fn create_unnamed(
+        &self,
+        directory: &CachedInode,
+        creation: &CreateOptions,
+    ) -> Result<InodeRef<&'a Mount>> {
+        self.check_owner(creation)?;
+        let made = self.make_unnamed(directory, |tx| {
+            self.check_adds(directory)?;
+            NewInode::inheriting(tx, (directory, self.caller), (&NewKind::Regular, creation), 0)
+        })?;
+        made.set_awaits_name(true);
+        Ok(made)
+    }
+
+    pub(crate) fn make_unnamed<'k>(
+        &self,
+        directory: &CachedInode,
+        new_inode: impl Fn(&Transaction<'_>) -> Result<NewInode<'k>>,
+    ) -> Result<InodeRef<&'a Mount>> {
+        let blocks = inode_blocks(self.mount.geometry());
+        let made = self.mount.transact_with_lists(
+            TransactionKind::CreateUnnamed,
+            blocks,
+            |tx, room| {
+                tx.join(directory.live().record());
+                check_is_directory(directory)?;
+                let new_inode = new_inode(tx)?;
+                if let Some(needed) = new_inode.lists.lacks_room(room) {
+                    return Ok(Outcome::RetryWith(needed));
+                }
+                let Some(live) = self.make_inode(tx, directory, new_inode)? else {
+                    return Ok(Outcome::Done(None));
+                };
+                xfs_alloc::add_unlinked(tx, live.record())?;
+                self.mount.inode_cache.insert(live).map(|entry| Outcome::Done(Some(entry)))
+            },
+        )?;
+        let inode = made.inspect(|inode| inode.set_ready()).ok_or(PosixError::NoSpace)?;
+        Ok(InodeRef::new(self.mount, inode))
+    }
+
+    /// Returns the place for a name that a directory does not have. The caller may search the
+    /// directory.
+    pub(crate) fn check_is_free<'n>(
+        &self,
+        tx: &mut Transaction<'_>,
+        directory: &CachedInode,
+        name: &'n [u8],
+    ) -> Result<EntryPlace<'n>> {
+        check_is_directory(directory)?;
+        self.check(directory, Access::EXECUTE)?;
+        let place = xfs_dir::seek_entry(tx, directory.live(), name)?;
+        match place.meaning() {
+            Some(_) => Err(PosixError::Exists.into()),
+            None => Ok(place),
+        }
+    }
+
+    /// Checks that a name may be added to a directory.
+    #[doc(alias = "may_create")]
+    pub(crate) fn check_adds(&self, directory: &CachedInode) -> Result<()> {
+        check_not_immutable(directory.live().inode().core())?;
+        self.check(directory, Access::CHANGE_NAMES)
+    }
+
+    fn target_blocks(&self, kind: &NewKind<'_>) -> u64 {
+        match kind {
+            NewKind::Symlink(target) => Live::target_blocks(self.mount.geometry(), target.len()),
+            _ => 0,
+        }
+    }
+
+    /// Returns the first parent pointer of a file whose inode has room for it, because it needs
+    /// that room neither for lists nor for the target of a symbolic link.
+    fn first_parent(
+        &self,
+        new_inode: &NewInode<'_>,
+        directory: &CachedInode,
+        name: &[u8],
+    ) -> Option<Arc<[u8]>> {
+        let file_type = new_inode.kind.file_type();
+        let is_alone = new_inode.lists.is_empty() && file_type != FileType::Symlink;
+        if !self.mount.has_parents() || self.mount.parents != ParentPath::Direct || !is_alone {
+            return None;
+        }
+        let room = new_attribute_room(file_type, self.mount.geometry());
+        let generation = directory.live().inode().core().generation;
+        xfs_dir::first_parent((directory.number(), generation), name, room)
+    }
+
+    /// Allocates an inode and fills it. `None`: there is no room for one.
+    fn make_inode(
+        &self,
+        tx: &mut Transaction<'_>,
+        directory: &CachedInode,
+        new_inode: NewInode<'_>,
+    ) -> Result<Option<Arc<Live>>> {
+        let NewInode { kind, creation, lists, nlink, parent: attributes } = new_inode;
+        let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
+        let is_directory = *kind == NewKind::Directory;
+        let (inherited, above, from_group) = {
+            let inode = directory.live().inode();
+            let core = inode.core();
+            let inherited = InheritedAttributes::of(core, kind.file_type(), self.mount.geometry());
+            (inherited, core.gid, core.mode & mode_bits::SET_GROUP_ID != 0)
+        };
+        let bit = if from_group && is_directory { mode_bits::SET_GROUP_ID } else { 0 };
+        let made = NewInodeCore {
+            inode,
+            mode: kind.file_type().mode_bits() | creation.mode & mode_bits::ALL | bit,
+            uid: creation.uid,
+            gid: if from_group { above } else { creation.gid },
+            project_id: inherited.project_id,
+            nlink: if is_directory { 2 } else { nlink },
+            now: self.mount.clock.now(),
+            flags: inherited.flags,
+            flags2: inherited.flags2,
+            extent_size_hint_blocks: inherited.extent_size_hint_blocks,
+            cow_extent_size_hint_blocks: inherited.cow_extent_size_hint_blocks,
+            rdev: kind.device(),
+            attr_room: self.mount.has_parents() || !lists.is_empty(),
+            attributes,
+        };
+        let live = Arc::new(Live::create(tx, made)?);
+        match kind {
+            NewKind::Directory => xfs_dir::init_directory(tx, &live, directory.number())?,
+            NewKind::Symlink(target) => live.set_target(tx, target)?,
+            _ => {}
+        }
+        lists.set(tx, &live)?;
+        Ok(Some(live))
+    }
+
+    /// Adds the first name of a new file. The directory changes at the time at which the file was
+    /// made, to the nanosecond.
+    fn name_it(
+        &self,
+        tx: &mut Transaction<'_>,
+        directory: &CachedInode,
+        live: &Arc<Live>,
+        place: EntryPlace<'_>,
+    ) -> Result<()> {
+        let (file_type, now) = {
+            let inode = live.inode();
+            (inode.file_type(), inode.core().birth_time)
+        };
+        let meaning = (live.number(), EntryType::of(file_type));
+        xfs_dir::add_entry_at(tx, directory.live(), place, meaning)?;
+        directory.live().change(tx, |core| {
+            (core.modify_time, core.change_time) = (now, now);
+            core.nlink += u32::from(file_type == FileType::Directory);
+        });
+        Ok(())
+    }
+
+    /// Adds the parent pointer for a name, if the volume has parent pointers.
+    pub(crate) fn add_parent(
+        &self,
+        tx: &mut Transaction<'_>,
+        live: &Arc<Live>,
+        directory: &CachedInode,
+        name: &[u8],
+    ) -> Result<()> {
+        if !self.mount.has_parents() {
+            return Ok(());
+        }
+        xfs_dir::add_parent(tx, live, &parent_link(directory, name), self.mount.parents)
+    }
+}
+
+/// Allocates an inode in or near the group of its directory. `None`: there is no room for one. The
+/// changes that were made to find that out are consistent, and are committed.
+fn find_inode(
+    tx: &mut Transaction<'_>,
+    parent: InodeNumber,
+    kind: &NewKind<'_>,
+) -> Result<Option<AllocatedInode>> {
+    let purpose = match kind {
+        NewKind::Directory => InodePurpose::Directory,
+        _ => InodePurpose::File,
+    };
+    match allocate_inode(tx, parent, purpose) {
+        Ok(inode) => Ok(Some(inode)),
+        Err(Error::Posix(PosixError::NoSpace)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the parent pointer of a name in a directory.
+pub(crate) fn parent_link(directory: &CachedInode, name: &[u8]) -> ParentLink {
+    let generation = directory.live().inode().core().generation;
+    ParentLink { inode: directory.number(), generation, name: name.into() }
+}
+
+/// Checks that it is a directory that still has a name.
+pub(crate) fn check_is_directory(directory: &CachedInode) -> Result<()> {
+    let inode = directory.live().inode();
+    if inode.file_type() != FileType::Directory {
+        return Err(PosixError::NotDirectory.into());
+    }
+    if inode.core().nlink == 0 { Err(PosixError::NotFound.into()) } else { Ok(()) }
+}
+
+fn check_target(directory: &CachedInode, kind: &NewKind<'_>) -> Result<()> {
+    let refuses_links = || {
+        let flags = directory.live().inode().core().flags;
+        flags.contains(InodeFlags::NOSYMLINKS)
+    };
+    match kind {
+        NewKind::Symlink(target) if target.len() >= MAX_TARGET_BYTES => {
+            Err(PosixError::NameTooLong.into())
+        }
+        NewKind::Symlink(target) if target.contains(&0) => Err(PosixError::InvalidArgument.into()),
+        NewKind::Symlink(_) if refuses_links() => Err(PosixError::NotPermitted.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The attributes that a new file inherits from its directory.
+struct InheritedAttributes {
+    project_id: u32,
+    flags: InodeFlags,
+    flags2: InodeFlags2,
+    extent_size_hint_blocks: u32,
+    cow_extent_size_hint_blocks: u32,
+}
+
+impl InheritedAttributes {
+    #[doc(alias = "xfs_inode_inherit_flags")]
+    fn of(parent: &InodeCore, file_type: FileType, geometry: &Geometry) -> Self {
+        let always = InodeFlags::NOATIME
+            | InodeFlags::NODUMP
+            | InodeFlags::SYNC
+            | InodeFlags::NODEFRAG
+            | InodeFlags::FILESTREAM;
+        let mut inherited = Self {
+            project_id: 0,
+            flags: InodeFlags::empty(),
+            flags2: InodeFlags2::empty(),
+            extent_size_hint_blocks: 0,
+            cow_extent_size_hint_blocks: 0,
+        };
+        if parent.flags.contains(InodeFlags::PROJINHERIT) {
+            inherited.project_id = parent.project_id;
+        }
+        let (is_directory, is_regular) =
+            (file_type == FileType::Directory, file_type == FileType::Regular);
+        if !is_directory && !is_regular {
+            return inherited;
+        }
+        inherited.flags = parent.flags & always;
+        if is_directory {
+            inherited.flags |= parent.flags & (InodeFlags::PROJINHERIT | InodeFlags::RTINHERIT);
+        }
+        if parent.flags.contains(InodeFlags::EXTSZINHERIT) && !parent.has_misfit_hint(geometry) {
+            let flag = if is_directory { InodeFlags::EXTSZINHERIT } else { InodeFlags::EXTSIZE };
+            inherited.flags |= flag;
+            inherited.extent_size_hint_blocks = parent.extent_size_hint_blocks;
+        }
+        inherited.flags2 = parent.flags2 & (InodeFlags2::COWEXTSIZE | InodeFlags2::DAX);
+        if parent.has_misfit_copy_hint(geometry) {
+            inherited.flags2 -= InodeFlags2::COWEXTSIZE;
+        } else if parent.flags2.contains(InodeFlags2::COWEXTSIZE) {
+            inherited.cow_extent_size_hint_blocks = parent.cow_extent_size_hint_blocks;
+        }
+        inherited
+    }
+}

@@ -1,0 +1,298 @@
+//! Changes of an inode that move no name: mode, owner, times, flags. Extended attributes are in
+//! [`attributes`](super::attributes).
+
+use std::sync::Arc;
+
+use xfs_buffer::{IoError, PosixError, Result};
+use xfs_format::inode::{ExtendedFlags, FileType, InodeCore, InodeFlags, InodeFlags2};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::timestamp::Timestamp;
+use xfs_format::{DiskAddr, Geometry, RoCompatFeatures};
+
+use super::acl::{NewLists, Outcome};
+use super::attributes::is_capable;
+use crate::inode_flags::{check_mutable, check_not_immutable};
+use crate::kind::CachedInode;
+use crate::leases::check_undelegated;
+use crate::mode_bits;
+use crate::mount::Mount;
+use crate::op_context::OpContext;
+use crate::permission::{Access, Caller};
+use crate::requests::SetAttributes;
+use crate::watch::WatchEvents;
+
+impl OpContext<'_> {
+    /// Changes an inode, in one transaction.
+    pub fn set_attributes(&self, file: &Arc<CachedInode>, changes: &SetAttributes) -> Result<()> {
+        check_ids([changes.uid, changes.gid])?;
+        // Bytes that are written later would give the file their own time.
+        self.mount.contents(file).write_back()?;
+        self.drop_capabilities_of_given(file, changes)?;
+        self.undelegated(&[file], || self.change_file(file, changes))
+    }
+
+    /// Removes the capabilities of a file that gets another owner, first.
+    fn drop_capabilities_of_given(
+        &self,
+        file: &CachedInode,
+        changes: &SetAttributes,
+    ) -> Result<()> {
+        let gives = (changes.uid.is_some() || changes.gid.is_some()) && !file.is_directory();
+        if !gives {
+            return Ok(());
+        }
+        let is_capable = {
+            let _latch = file.live().record().latch().shared();
+            check_mutable(&file.core())?;
+            self.caller.check_change(&file.core(), changes)?;
+            is_capable(&self.mount.journal, file)?
+        };
+        self.drop_privileges(file, false, is_capable).map(drop)
+    }
+
+    /// Sets the times of last access and last modification to now.
+    pub fn set_times_to_now(&self, file: &Arc<CachedInode>) -> Result<()> {
+        self.mount.contents(file).write_back()?;
+        self.undelegated(&[file], || {
+            self.mount.transact(TransactionKind::ChangeInode, 0, |tx| {
+                tx.join(file.live().record());
+                check_not_immutable(&file.core())?;
+                if self.caller.credentials().is_some() {
+                    self.caller.check_touch(self.mount.journal.cache(), &file.live().inode())?;
+                }
+                check_undelegated(file)?;
+                let now = self.mount.clock.now();
+                file.live().change(tx, |core| {
+                    (core.access_time, core.modify_time, core.change_time) = (now, now, now);
+                });
+                Ok(())
+            })
+        })?;
+        self.mount.notify(file, WatchEvents::ATTRIB);
+        Ok(())
+    }
+
+    fn change_file(&self, file: &CachedInode, changes: &SetAttributes) -> Result<()> {
+        self.mount.transact_with_lists(TransactionKind::ChangeInode, 0, |tx, room| {
+            tx.join(file.live().record());
+            let core = file.core();
+            if !changes.are_settings_alone() {
+                check_mutable(&core)?;
+            }
+            let withheld = self.caller.check_change(&core, changes)?;
+            check_undelegated(file)?;
+            let hints = self.mount.hints(&core, changes)?;
+            let lists = match changes.mode {
+                Some(mode) => NewLists::changed(tx, file, mode)?,
+                None => NewLists::default(),
+            };
+            if let Some(needed) = lists.lacks_room(room) {
+                return Ok(Outcome::RetryWith(needed));
+            }
+            let mode = changed_mode(&core, changes, self.caller) & !withheld;
+            let change_time = changes.changed.unwrap_or_else(|| self.mount.clock.now());
+            let changes = *changes;
+            file.forget_rights();
+            lists.set_along(tx, file.live(), move |core| {
+                apply(core, &changes);
+                hints.apply(core);
+                (core.mode, core.change_time) = (mode, change_time);
+            })?;
+            Ok(Outcome::Done(()))
+        })?;
+        self.mount.notify(file, WatchEvents::ATTRIB);
+        Ok(())
+    }
+
+    /// Sets the time of the last access, and nothing else, for a caller that may read the file.
+    pub fn note_access(&self, file: &CachedInode, time: Timestamp) -> Result<()> {
+        self.mount.transact(TransactionKind::ChangeInode, 0, |tx| {
+            tx.join(file.live().record());
+            self.check(file, Access::READ)?;
+            file.live().change_times(tx, |core| core.access_time = time);
+            Ok(())
+        })
+    }
+
+    /// Sets the times of last modification and last change, and nothing else, whatever the flags of
+    /// the file: its contents have changed.
+    pub fn note_modified(
+        &self,
+        file: &Arc<CachedInode>,
+        modified: Timestamp,
+        changed: Timestamp,
+    ) -> Result<()> {
+        // Bytes that are written later would give the file their own time.
+        self.mount.contents(file).write_back()?;
+        self.mount.transact(TransactionKind::ChangeInode, 0, |tx| {
+            tx.join(file.live().record());
+            self.check(file, Access::WRITE)?;
+            file.live().change_times(tx, |core| {
+                (core.modify_time, core.change_time) = (modified, changed);
+            });
+            Ok(())
+        })
+    }
+}
+
+/// Checks that the ids exist: chown(2) uses the last number to leave an owner unchanged.
+pub(crate) fn check_ids(ids: impl IntoIterator<Item = Option<u32>>) -> Result<()> {
+    match ids.into_iter().flatten().any(|id| id == u32::MAX) {
+        true => Err(PosixError::InvalidArgument.into()),
+        false => Ok(()),
+    }
+}
+
+impl Mount {
+    fn hints(&self, core: &InodeCore, changes: &SetAttributes) -> Result<Hints> {
+        let geometry = self.geometry();
+        let to_blocks = |bytes: u64| {
+            if bytes & (u64::from(geometry.block_size) - 1) != 0 {
+                return Err(PosixError::InvalidArgument);
+            }
+            let blocks = bytes >> geometry.block_log;
+            // At most the length of an extent, and half a group.
+            let most = u64::from(geometry.ag_blocks / 2).min((1 << 21) - 1);
+            if blocks > most { Err(PosixError::InvalidArgument) } else { Ok(blocks as u32) }
+        };
+        let extent = changes.extent_size_hint_bytes.map(to_blocks).transpose()?;
+        let copy = changes.cow_extent_size_hint_bytes.map(to_blocks).transpose()?;
+        let has_type = |wanted: &[FileType]| {
+            core.file_type().is_some_and(|file_type| wanted.contains(&file_type))
+        };
+        // Without shared blocks nothing is copied, and other readers take an inode with this hint
+        // for damaged.
+        let copies = geometry.has_ro_compat(RoCompatFeatures::REFLINK);
+        if copy.is_some_and(|blocks| blocks > 0) && !copies {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        let is_sized = has_type(&[FileType::Regular, FileType::Directory]);
+        if (extent.is_some_and(|blocks| blocks > 0) || copy.is_some_and(|blocks| blocks > 0))
+            && !is_sized
+        {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        let has = |flag| changes.xflags.is_some_and(|xflags| xflags.contains(flag));
+        // No volume that is mounted read-write has a realtime device for the data.
+        if has(ExtendedFlags::DAX) && !is_sized || has(ExtendedFlags::REALTIME) {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        // The extent size cannot change once there are extents.
+        let changes_hint = extent.is_some_and(|blocks| blocks != core.extent_size_hint_blocks);
+        if changes_hint && has_type(&[FileType::Regular]) && core.extents > 0 {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        let hints = Hints { extent, copy };
+        if changes.has_settings() && hints.misfit(core, changes, geometry) {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        Ok(hints)
+    }
+
+    /// Makes the changes of this inode durable.
+    pub fn sync(&self, file: &Arc<CachedInode>) -> Result<()> {
+        self.contents(file).flush_for_sync()?;
+        self.journal.force(file.live().record().sequence())?;
+        self.check_length()
+    }
+
+    /// Makes the contents of a file durable, and the metadata that is needed to read them.
+    pub fn sync_contents(&self, file: &Arc<CachedInode>) -> Result<()> {
+        self.contents(file).flush_for_sync()?;
+        file.live().sync_contents(&self.journal)?;
+        self.check_length()
+    }
+
+    /// Fails if the device has become shorter. Bytes that were synced before are not flushed again,
+    /// and may be lost.
+    fn check_length(&self) -> Result<()> {
+        let checked = self.journal.cache().device().check_length();
+        checked.map_err(|source| {
+            IoError { operation: "sync", at: DiskAddr(0), length_bytes: 0, source }.into()
+        })
+    }
+}
+
+/// Extent size hints in blocks.
+struct Hints {
+    extent: Option<u32>,
+    copy: Option<u32>,
+}
+
+impl Hints {
+    /// Returns whether a directory would pass on a hint for the realtime device that does not fit
+    /// it. One that it has already is removed by the change.
+    fn misfit(&self, core: &InodeCore, changes: &SetAttributes, geometry: &Geometry) -> bool {
+        let mut after = core.clone();
+        after.drop_misfit_hints(geometry);
+        apply(&mut after, changes);
+        self.apply(&mut after);
+        after.has_misfit_hint(geometry)
+    }
+
+    fn apply(&self, core: &mut InodeCore) {
+        let is_directory = core.file_type() == Some(FileType::Directory);
+        if let Some(blocks) = self.extent {
+            let flag = if is_directory { InodeFlags::EXTSZINHERIT } else { InodeFlags::EXTSIZE };
+            core.extent_size_hint_blocks = blocks;
+            core.flags.set(flag, blocks > 0);
+        }
+        if let Some(blocks) = self.copy {
+            core.cow_extent_size_hint_blocks = blocks;
+            core.flags2.set(InodeFlags2::COWEXTSIZE, blocks > 0);
+        }
+    }
+}
+
+/// Returns the mode of a file after these changes.
+fn changed_mode(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) -> u16 {
+    let mut after = core.clone();
+    if let Some(mode) = changes.mode {
+        after.mode = core.mode & !mode_bits::ALL | mode & mode_bits::ALL;
+    }
+    let is_directory = core.file_type() == Some(FileType::Directory);
+    if (changes.uid.is_some() || changes.gid.is_some()) && !is_directory {
+        after.mode &= !caller.lost_set_ids(&after);
+    }
+    after.mode
+}
+
+/// Applies the changes of everything except the mode.
+fn apply(core: &mut InodeCore, changes: &SetAttributes) {
+    core.uid = changes.uid.unwrap_or(core.uid);
+    core.gid = changes.gid.unwrap_or(core.gid);
+    core.project_id = changes.project_id.unwrap_or(core.project_id);
+    core.access_time = changes.accessed.unwrap_or(core.access_time);
+    core.modify_time = changes.modified.unwrap_or(core.modify_time);
+    core.birth_time = changes.created.unwrap_or(core.birth_time);
+    if let Some(xflags) = changes.xflags {
+        apply_flags(core, xflags);
+    }
+}
+
+/// Flags that can be set by their `FS_XFLAG` bit, and their bits in the inode.
+const SETTABLE: [(ExtendedFlags, InodeFlags); 10] = [
+    (ExtendedFlags::IMMUTABLE, InodeFlags::IMMUTABLE),
+    (ExtendedFlags::APPEND, InodeFlags::APPEND),
+    (ExtendedFlags::SYNC, InodeFlags::SYNC),
+    (ExtendedFlags::NOATIME, InodeFlags::NOATIME),
+    (ExtendedFlags::NODUMP, InodeFlags::NODUMP),
+    (ExtendedFlags::RTINHERIT, InodeFlags::RTINHERIT),
+    (ExtendedFlags::PROJINHERIT, InodeFlags::PROJINHERIT),
+    (ExtendedFlags::NOSYMLINKS, InodeFlags::NOSYMLINKS),
+    (ExtendedFlags::NODEFRAG, InodeFlags::NODEFRAG),
+    (ExtendedFlags::FILESTREAM, InodeFlags::FILESTREAM),
+];
+
+/// Flags that only directories have.
+const OF_DIRECTORIES: InodeFlags =
+    InodeFlags::RTINHERIT.union(InodeFlags::PROJINHERIT).union(InodeFlags::NOSYMLINKS);
+
+fn apply_flags(core: &mut InodeCore, xflags: ExtendedFlags) {
+    let is_directory = core.file_type() == Some(FileType::Directory);
+    for (wanted, flag) in SETTABLE {
+        let applies = is_directory || !OF_DIRECTORIES.contains(flag);
+        core.flags.set(flag, applies && xflags.contains(wanted));
+    }
+    core.flags2.set(InodeFlags2::DAX, xflags.contains(ExtendedFlags::DAX));
+}

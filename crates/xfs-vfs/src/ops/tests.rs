@@ -1,0 +1,273 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use xfs_alloc::open_journal;
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_dir::{NewAttribute, ParentPath, SetMode};
+use xfs_format::attr::Namespace;
+use xfs_format::inode::InodeCore;
+use xfs_format::reservation::TransactionKind;
+use xfs_icache::{InodeIndex, JournalStore};
+use xfs_inode::KeepSize;
+use xfs_trans::testing::{self, Parts, make_with};
+
+use crate::clock::Clock;
+use crate::inode_ref::InodeRef;
+use crate::kind::{CachedInode, InodeCache};
+use crate::mount::Mount;
+use crate::op_context::OpContext;
+use crate::ops::rename::EntryName;
+use crate::options::{LockCheck, MountOptions};
+use crate::permission::Caller;
+use crate::requests::{CreateOptions, NewKind, Removal, RenameMode};
+
+const PLAIN: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+
+/// Calls `act` with the root of a new volume. No thread frees inodes.
+fn check(act: impl Fn(&OpContext<'_>, &Arc<CachedInode>)) {
+    let device = make_with("");
+    let Parts { cache, log, superblock } = testing::parts(&device, 1);
+    let journal = open_journal(cache, log, &superblock).unwrap();
+    let store = JournalStore::new(Arc::clone(&journal));
+    let options = MountOptions {
+        clock: Clock::Host,
+        parents: ParentPath::Direct,
+        joins_writes: true,
+        lease_grace: Duration::from_secs(45),
+        lock_check: LockCheck::default(),
+        upkeep: None,
+    };
+    let cache = InodeCache::new(store, 64, InodeIndex::default());
+    let mount = Mount::new(journal, cache, options);
+    let root = mount.take(superblock.root_inode).unwrap();
+    act(&OpContext::within_operation(&mount, Caller::new(None)), &root);
+    assert!(!mount.journal.is_shut_down());
+}
+
+fn make<'a>(
+    context: &OpContext<'a>,
+    directory: &CachedInode,
+    name: &str,
+    kind: &NewKind<'_>,
+) -> InodeRef<&'a Mount> {
+    context.create(directory, name.as_bytes(), kind, &PLAIN).unwrap()
+}
+
+fn change(context: &OpContext<'_>, entry: &CachedInode, change: impl FnOnce(&mut InodeCore)) {
+    let body = |tx: &mut xfs_trans::Transaction<'_>| {
+        entry.live().change(tx, change);
+        Ok(())
+    };
+    context.mount.transact(TransactionKind::ChangeInode, 0, body).unwrap();
+}
+
+fn set_links(context: &OpContext<'_>, entry: &CachedInode, nlink: u32) {
+    change(context, entry, |core| core.nlink = nlink);
+}
+
+fn posix<T>(result: Result<T>) -> PosixError {
+    match result.map(drop).unwrap_err() {
+        Error::Posix(error) => error,
+        other => panic!("{other}"),
+    }
+}
+
+fn place<'a>(directory: &'a CachedInode, name: &'a str) -> EntryName<'a> {
+    EntryName { directory, name: name.as_bytes() }
+}
+
+#[test]
+fn a_directory_has_no_more_links_than_there_can_be() {
+    check(|context, root| {
+        let full = make(context, root, "full", &NewKind::Directory);
+        let moved = make(context, root, "moved", &NewKind::Directory);
+        for nlink in [i32::MAX as u32, u32::MAX] {
+            set_links(context, &full, nlink);
+            let refused = context.create(&full, b"one", &NewKind::Directory, &PLAIN);
+            assert_eq!(posix(refused), PosixError::TooManyLinks);
+            let refused =
+                context.rename(place(root, "moved"), place(&full, "one"), RenameMode::Replace);
+            assert_eq!(posix(refused), PosixError::TooManyLinks);
+            context.create(&full, nlink.to_string().as_bytes(), &NewKind::Regular, &PLAIN).unwrap();
+        }
+        let to = [place(root, "moved"), place(&full, "4294967295")];
+        let refused = context.rename(to[0], to[1], RenameMode::Exchange);
+        assert_eq!(posix(refused), PosixError::TooManyLinks);
+        assert_eq!(moved.core().nlink, 2);
+    });
+}
+
+#[test]
+fn links_that_a_volume_does_not_have_are_damage() {
+    check(|context, root| {
+        let above = make(context, root, "above", &NewKind::Directory);
+        let below = make(context, &above, "below", &NewKind::Directory);
+        let file = make(context, root, "file", &NewKind::Regular);
+        let is_damage = |result: Result<()>| assert!(matches!(result, Err(Error::Corrupt(_))));
+        let remove = |directory: &CachedInode, name: &str, removal| {
+            context.remove(directory, name.as_bytes(), removal)
+        };
+        for nlink in [1, 2] {
+            set_links(context, &above, nlink);
+            is_damage(remove(&above, "below", Removal::Directory));
+            let (from, to) = (place(&above, "below"), place(root, "elsewhere"));
+            is_damage(context.rename(from, to, RenameMode::Replace));
+        }
+        set_links(context, &above, 3);
+        set_links(context, &below, 1);
+        is_damage(remove(&above, "below", Removal::Directory));
+        set_links(context, &below, 3);
+        let refused = remove(&above, "below", Removal::Directory);
+        assert_eq!(posix(refused), PosixError::NotEmpty);
+        set_links(context, &file, 0);
+        is_damage(remove(root, "file", Removal::File));
+        set_links(context, &file, 1);
+        set_links(context, &below, 2);
+        remove(&above, "below", Removal::Directory).unwrap();
+        remove(root, "file", Removal::File).unwrap();
+    });
+}
+
+#[test]
+fn an_operation_does_not_answer_for_another_file() {
+    check(|context, root| {
+        let doom = |name: &str| {
+            let entry = make(context, root, name, &NewKind::Regular);
+            context.remove(root, name.as_bytes(), Removal::File).unwrap();
+            let inode = Arc::clone(&entry);
+            drop(entry);
+            // An inode that has links cannot be freed.
+            set_links(context, &inode, 1);
+        };
+        let used = make(context, root, "used", &NewKind::Regular);
+        doom("first");
+        context.remove(root, b"used", Removal::File).unwrap();
+        context.mount.inode_cache.drain();
+        assert!(context.mount.inode_cache.take_failure().is_some());
+        let again = make(context, root, "again", &NewKind::Regular);
+        doom("second");
+        context.rename(place(root, "again"), place(root, "new"), RenameMode::Replace).unwrap();
+        context.mount.inode_cache.drain();
+        assert!(context.mount.inode_cache.take_failure().is_some());
+        assert_eq!((used.core().nlink, again.core().nlink), (0, 1));
+    });
+}
+
+#[test]
+fn what_waits_to_be_freed_makes_room() {
+    check(|context, root| {
+        let file = make(context, root, "file", &NewKind::Regular);
+        let full = make(context, root, "full", &NewKind::Regular);
+        let mut length_bytes =
+            context.mount.free_blocks() * u64::from(context.mount.geometry().block_size);
+        let mut at = 0;
+        let (journal, now) = (&context.mount.journal, context.mount.clock.now());
+        while length_bytes >= 4096 {
+            let range = at..at + length_bytes;
+            match full.live().allocate(journal, range, KeepSize::No, now) {
+                Ok(()) => at += length_bytes,
+                Err(error) => {
+                    assert_eq!(posix::<()>(Err(error)), PosixError::NoSpace);
+                    length_bytes /= 2;
+                }
+            }
+        }
+        let value = [7; 60_000];
+        let attribute = NewAttribute { namespace: Namespace::User, name: b"long", value: &value };
+        let refused = context.set_attribute(&file, &attribute, SetMode::Either);
+        assert_eq!(posix(refused), PosixError::NoSpace);
+        context.remove(root, b"full", Removal::File).unwrap();
+        drop(full);
+        context.set_attribute(&file, &attribute, SetMode::Either).unwrap();
+    });
+}
+
+/// Transactions of a removal, and how many inodes fewer are in use after it.
+fn removal(
+    context: &OpContext<'_>,
+    root: &CachedInode,
+    name: &str,
+    removal: Removal,
+) -> (u64, u64) {
+    let used = || {
+        let counts = context.mount.journal.counts();
+        counts.inodes - counts.free_inodes
+    };
+    let commits = || context.mount.journal.log().counts().commits;
+    let before = (commits(), used());
+    context.remove(root, name.as_bytes(), removal).unwrap();
+    (commits() - before.0, before.1 - used())
+}
+
+#[test]
+fn what_has_only_its_inode_goes_in_one_transaction() {
+    check(|context, root| {
+        // One more inode in the chunk, so that it is not given back.
+        let other = make(context, root, "other", &NewKind::Regular);
+        for kind in [NewKind::Regular, NewKind::Fifo, NewKind::Symlink(b"to")] {
+            drop(make(context, root, "one", &kind));
+            assert_eq!(removal(context, root, "one", Removal::File), (1, 1));
+        }
+        drop(make(context, root, "one", &NewKind::Directory));
+        // Where its group had no other inode, a step follows which frees its chunk.
+        let (commits, inodes) = removal(context, root, "one", Removal::Directory);
+        assert!((1..=2).contains(&commits), "{commits} transactions");
+        assert_eq!(inodes, 1);
+        // Another name, or another user: only the name goes.
+        let one = make(context, root, "one", &NewKind::Regular);
+        context.link(&one, root, b"two").unwrap();
+        assert_eq!(removal(context, root, "two", Removal::File), (1, 0));
+        assert_eq!(removal(context, root, "one", Removal::File), (1, 0));
+        one.finish();
+        drop(other);
+    });
+}
+
+#[test]
+fn who_looks_up_what_goes_meets_nothing() {
+    check(|context, root| {
+        for _ in 0..64 {
+            let one = make(context, root, "one", &NewKind::Regular);
+            let number = one.number();
+            drop(one);
+            std::thread::scope(|scope| {
+                let mount = context.mount;
+                let looks = scope.spawn(|| {
+                    loop {
+                        match mount.look_up(root, b"one") {
+                            Ok(found) => {
+                                // What somebody holds is not freed, whatever became of its name.
+                                assert!(!found.live().record().core().unwrap().is_free());
+                                found.finish();
+                            }
+                            Err(error) => break error,
+                        }
+                    }
+                });
+                context.remove(root, b"one", Removal::File).unwrap();
+                let error = looks.join().unwrap();
+                assert!(matches!(error, Error::Posix(PosixError::NotFound)), "{error}");
+            });
+            context.mount.inode_cache.drain();
+            assert!(matches!(context.mount.take(number), Err(Error::Posix(PosixError::NotFound))));
+        }
+    });
+}
+
+#[test]
+fn a_number_used_again_is_not_what_the_name_meant() {
+    check(|context, root| {
+        let other = make(context, root, "other", &NewKind::Regular);
+        drop(make(context, root, "file", &NewKind::Regular));
+        let seen = (root.find(&context.mount.journal, b"file").unwrap().0, root.change_count());
+        context.remove(root, b"file", Removal::File).unwrap();
+        let pipe = make(context, root, "pipe", &NewKind::Fifo);
+        assert_eq!(pipe.number(), seen.0, "the number was not used again");
+        let taken = context.mount.take_named(root, b"file", seen);
+        assert_eq!(posix(taken), PosixError::NotFound);
+        drop(make(context, root, "file", &NewKind::Regular));
+        assert!(context.mount.take_named(root, b"file", seen).unwrap().is_none());
+        drop(pipe);
+        drop(other);
+    });
+}

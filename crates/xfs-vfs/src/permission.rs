@@ -1,0 +1,190 @@
+//! The permission checks of Linux.
+//!
+//! Owns: the rules, as functions of the caller and the file. Does **not** own: when they are
+//! checked and under which latch (`ops`, `Node`), or operations that the flags of an inode forbid
+//! to every caller (`inode_flags`).
+//!
+//! Root, as which a volume is opened, may do everything: each rule returns at once.
+
+mod attributes;
+mod changes;
+mod names;
+
+use std::convert::Infallible;
+
+use bitflags::bitflags;
+use xfs_buffer::{BufferCache, PosixError, Result};
+use xfs_format::acl::AclTag;
+use xfs_format::inode::{InodeCore, InodeFlags};
+use xfs_icache::Rights;
+use xfs_inode::Inode;
+
+use crate::acl::{Acl, AclKind};
+use crate::credentials::{Capabilities, Credentials};
+use crate::mode_bits;
+
+pub use attributes::AttributeUse;
+pub(crate) use attributes::CAPABILITIES;
+
+bitflags! {
+    /// The access that a caller wants to a file. No access at all is always granted.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[doc(alias = "access")]
+    pub struct Access: u16 {
+        /// Execute a file, search a directory.
+        const EXECUTE = 1;
+        /// Write a file, add names to a directory and take them out.
+        const WRITE = 2;
+        /// Read a file, list a directory.
+        const READ = 4;
+    }
+}
+
+impl Access {
+    /// The access to a directory that adding and removing names takes.
+    pub(crate) const CHANGE_NAMES: Self = Self::WRITE.union(Self::EXECUTE);
+}
+
+/// Returns the permissions of the class whose bits are shifted by `shift` in the mode.
+fn class(file: Rights, shift: u16) -> Access {
+    Access::from_bits_truncate(file.mode >> shift)
+}
+
+/// The caller of an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a>(Option<&'a Credentials>);
+
+impl<'a> Caller<'a> {
+    /// Returns a caller. `None` may do everything.
+    pub fn new(credentials: Option<&'a Credentials>) -> Self {
+        Self(credentials)
+    }
+
+    /// Returns the credentials to check, or `None` for a caller that may do everything.
+    pub fn credentials(self) -> Option<&'a Credentials> {
+        self.0
+    }
+
+    /// Returns whether the caller has a capability.
+    #[must_use]
+    pub fn has(self, capability: Capabilities) -> bool {
+        self.0.is_none_or(|me| me.has(capability))
+    }
+
+    /// Checks that the caller has a capability.
+    pub fn require(self, capability: Capabilities) -> Result<()> {
+        if self.has(capability) { Ok(()) } else { Err(PosixError::NotPermitted.into()) }
+    }
+
+    /// Checks the caller's access to a file, which does not change meanwhile.
+    #[doc(alias = "inode_permission")]
+    pub fn check(self, cache: &BufferCache, inode: &Inode, wanted: Access) -> Result<()> {
+        match self.0 {
+            Some(me) => me.check(cache, inode, wanted),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that the caller is the owner, or has the same power.
+    #[doc(alias = "inode_owner_or_capable")]
+    pub fn check_owner(self, core: &InodeCore) -> Result<()> {
+        let is_owner = self.0.is_none_or(|me| me.is_as_owner(core));
+        if is_owner { Ok(()) } else { Err(PosixError::NotPermitted.into()) }
+    }
+}
+
+impl Credentials {
+    /// Checks access to a file. An immutable file cannot be written by any caller.
+    pub fn check(&self, cache: &BufferCache, inode: &Inode, wanted: Access) -> Result<()> {
+        let core = inode.core();
+        if wanted.contains(Access::WRITE) && core.flags.contains(InodeFlags::IMMUTABLE) {
+            return Err(PosixError::NotPermitted.into());
+        }
+        let list = || Acl::read(cache, inode, AclKind::Access);
+        match self.may(core.into(), wanted, list)? {
+            true => Ok(()),
+            false => Err(PosixError::AccessDenied.into()),
+        }
+    }
+
+    /// Returns whether the permission bits, the list or a capability grant access. `list` is called
+    /// only where the list matters.
+    #[doc(alias = "generic_permission")]
+    pub(crate) fn may<E>(
+        &self,
+        file: Rights,
+        wanted: Access,
+        list: impl FnOnce() -> Result<Option<Acl>, E>,
+    ) -> Result<bool, E> {
+        Ok(self.is_granted(file, wanted, list)? || self.overrides(file, wanted))
+    }
+
+    /// As [`may`](Self::may), for a file without a list.
+    pub fn grants_without_list(&self, file: Rights, wanted: Access) -> bool {
+        let Ok(may) = self.may(file, wanted, || Ok::<_, Infallible>(None));
+        may
+    }
+
+    /// A list with an empty mask is ignored, and the permission bits decide. Linux does that
+    /// although acl(5) says otherwise.
+    fn is_granted<E>(
+        &self,
+        file: Rights,
+        wanted: Access,
+        list: impl FnOnce() -> Result<Option<Acl>, E>,
+    ) -> Result<bool, E> {
+        if self.uid() == file.uid {
+            return Ok(class(file, 6).contains(wanted));
+        }
+        if file.mode & mode_bits::GROUP != 0
+            && let Some(list) = list()?
+        {
+            return Ok(self.is_granted_by(&list, file.gid, wanted));
+        }
+        let shift = if self.is_in_group(file.gid) { 3 } else { 0 };
+        Ok(class(file, shift).contains(wanted))
+    }
+
+    /// Returns whether a list grants access to a user who is not the owner.
+    #[doc(alias = "posix_acl_permission")]
+    fn is_granted_by(&self, list: &Acl, gid: u32, wanted: Access) -> bool {
+        let grants = |permissions| Access::from_bits_truncate(permissions).contains(wanted);
+        let entries = list.entries();
+        let of = |tag| entries.iter().find(|entry| entry.tag == tag).map(|entry| entry.permissions);
+        let passes_mask = of(AclTag::Mask).is_none_or(grants);
+        if let Some(permissions) = of(AclTag::User(self.uid())) {
+            return passes_mask && grants(permissions);
+        }
+        let is_mine = |tag| match tag {
+            AclTag::OwningGroup => self.is_in_group(gid),
+            AclTag::Group(group) => self.is_in_group(group),
+            _ => false,
+        };
+        let mut mine = entries.iter().filter(|entry| is_mine(entry.tag)).peekable();
+        if mine.peek().is_some() {
+            return passes_mask && mine.any(|entry| grants(entry.permissions));
+        }
+        of(AclTag::Other).is_some_and(grants)
+    }
+
+    fn overrides(&self, file: Rights, wanted: Access) -> bool {
+        let is_directory = file.is_directory();
+        let only_looks =
+            if is_directory { !wanted.contains(Access::WRITE) } else { wanted == Access::READ };
+        let can_be_done = is_directory
+            || !wanted.contains(Access::EXECUTE)
+            || file.mode & mode_bits::EXECUTE != 0;
+        only_looks && self.has(Capabilities::DAC_READ_SEARCH)
+            || can_be_done && self.has(Capabilities::DAC_OVERRIDE)
+    }
+
+    pub(crate) fn is_as_owner(&self, core: &InodeCore) -> bool {
+        self.uid() == core.uid || self.has(Capabilities::FOWNER)
+    }
+
+    /// Returns whether a file of this group may keep or get its set-group-ID bit.
+    #[doc(alias = "in_group_or_capable")]
+    fn may_lend_group(&self, gid: u32) -> bool {
+        self.is_in_group(gid) || self.has(Capabilities::FSETID)
+    }
+}

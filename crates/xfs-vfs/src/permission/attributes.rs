@@ -1,0 +1,72 @@
+//! Permissions on extended attributes: each namespace has its own rules.
+
+use xfs_buffer::{BufferCache, PosixError, Result};
+use xfs_format::attr::Namespace;
+use xfs_format::inode::FileType;
+use xfs_inode::Inode;
+
+use super::{Access, Caller};
+use crate::credentials::Capabilities;
+use crate::mode_bits::STICKY;
+
+/// The security attribute that holds the capabilities which executing the file gives.
+pub(crate) const CAPABILITIES: &[u8] = b"capability";
+
+/// The access to an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttributeUse {
+    /// Its value is read.
+    Read,
+    /// It is set or removed.
+    Change,
+}
+
+impl Caller<'_> {
+    /// Checks access to an attribute, by its name on disk.
+    #[doc(alias = "xattr_permission")]
+    pub fn check_attribute(
+        self,
+        (cache, inode): (&BufferCache, &Inode),
+        (namespace, name): (Namespace, &[u8]),
+        wanted: AttributeUse,
+    ) -> Result<()> {
+        if self.credentials().is_none() {
+            return Ok(());
+        }
+        match (namespace, wanted) {
+            (Namespace::User, _) => self.check_user_attribute(cache, inode, wanted),
+            (Namespace::Security, AttributeUse::Read) => Ok(()),
+            (Namespace::Security, AttributeUse::Change) if name == CAPABILITIES => {
+                self.require(Capabilities::SETFCAP)
+            }
+            (Namespace::Security, AttributeUse::Change) => self.require(Capabilities::SYS_ADMIN),
+            (_, AttributeUse::Change) => self.require(Capabilities::SYS_ADMIN),
+            (_, AttributeUse::Read) if self.sees_trusted() => Ok(()),
+            (_, AttributeUse::Read) => Err(PosixError::NoAttribute.into()),
+        }
+    }
+
+    /// Returns whether the caller sees trusted attributes.
+    pub fn sees_trusted(self) -> bool {
+        self.has(Capabilities::SYS_ADMIN)
+    }
+
+    fn check_user_attribute(
+        self,
+        cache: &BufferCache,
+        inode: &Inode,
+        wanted: AttributeUse,
+    ) -> Result<()> {
+        let is_directory = inode.file_type() == FileType::Directory;
+        if wanted == AttributeUse::Read {
+            return match inode.file_type() {
+                FileType::Regular | FileType::Directory => self.check(cache, inode, Access::READ),
+                _ => Err(PosixError::NoAttribute.into()),
+            };
+        }
+        if is_directory && inode.core().mode & STICKY != 0 {
+            self.check_owner(inode.core())?;
+        }
+        self.check(cache, inode, Access::WRITE)
+    }
+}

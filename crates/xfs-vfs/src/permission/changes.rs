@@ -1,0 +1,104 @@
+//! Permissions to change mode, owner, times and flags of an inode.
+
+use xfs_buffer::{BufferCache, PosixError, Result};
+use xfs_format::inode::{ExtendedFlags, FileType, InodeCore, InodeFlags};
+use xfs_inode::Inode;
+
+use super::{Access, Caller};
+use crate::credentials::{Capabilities, Credentials};
+use crate::mode_bits::{GROUP_EXECUTE, SET_GROUP_ID, SET_USER_ID};
+use crate::requests::SetAttributes;
+
+impl Caller<'_> {
+    /// Returns the set-ID bits that a file loses when the caller writes to it or gives it to
+    /// another owner: a program must not run with the power of an owner who has not seen its new
+    /// contents. On a file without group execute permission the bit of the group means mandatory
+    /// locks, and stays if the caller is in the group.
+    #[doc(alias = "setattr_should_drop_suidgid")]
+    pub(crate) fn lost_set_ids(self, core: &InodeCore) -> u16 {
+        let keeps_group = core.mode & GROUP_EXECUTE == 0 && self.may_lend_group(core.gid);
+        let lost = if keeps_group { SET_USER_ID } else { SET_USER_ID | SET_GROUP_ID };
+        core.mode & lost
+    }
+
+    /// Returns the bit that a file of this group does not get from a caller outside of the group.
+    pub(crate) fn withheld_set_group_id(self, gid: u32) -> u16 {
+        if self.may_lend_group(gid) { 0 } else { SET_GROUP_ID }
+    }
+
+    /// Checks that an inode may be changed like this, and returns the set-ID bits that it loses
+    /// beyond [`lost_set_ids`](Self::lost_set_ids).
+    #[doc(alias = "setattr_prepare")]
+    pub(crate) fn check_change(self, core: &InodeCore, changes: &SetAttributes) -> Result<u16> {
+        let Some(me) = self.credentials() else { return Ok(0) };
+        let has_right = me.may_give_away(core, changes)
+            && (!needs_owner(core, changes, self) || me.is_as_owner(core));
+        if !has_right {
+            return Err(PosixError::NotPermitted.into());
+        }
+        if changes.created.is_some() || changes.changed.is_some() {
+            self.require(Capabilities::SYS_ADMIN)?;
+        }
+        self.check_flags(core, changes)?;
+        let mut withheld = 0;
+        if sets_mode(core, changes, self) {
+            withheld = self.withheld_set_group_id(changes.gid.unwrap_or(core.gid));
+        }
+        if changes.has_settings() && !me.has(Capabilities::FSETID) {
+            withheld |= SET_USER_ID | SET_GROUP_ID;
+        }
+        Ok(withheld)
+    }
+
+    /// Checks that the times may be set to now: the owner may, and a caller with write access.
+    #[doc(alias = "ATTR_TOUCH")]
+    pub(crate) fn check_touch(self, cache: &BufferCache, inode: &Inode) -> Result<()> {
+        match self.check_owner(inode.core()) {
+            Ok(()) => Ok(()),
+            Err(_) => self.check(cache, inode, Access::WRITE),
+        }
+    }
+
+    fn check_flags(self, core: &InodeCore, changes: &SetAttributes) -> Result<()> {
+        let Some(wanted) = changes.xflags else { return Ok(()) };
+        let guarded = [
+            (ExtendedFlags::IMMUTABLE, InodeFlags::IMMUTABLE),
+            (ExtendedFlags::APPEND, InodeFlags::APPEND),
+        ];
+        let changes_one =
+            guarded.iter().any(|(flag, now)| wanted.contains(*flag) != core.flags.contains(*now));
+        if changes_one { self.require(Capabilities::LINUX_IMMUTABLE) } else { Ok(()) }
+    }
+
+    fn may_lend_group(self, gid: u32) -> bool {
+        self.credentials().is_none_or(|me| me.may_lend_group(gid))
+    }
+}
+
+impl Credentials {
+    /// Returns whether the owner change is allowed. Owners cannot give files away, except to groups
+    /// that they are in.
+    #[doc(alias = "chown_ok")]
+    #[doc(alias = "chgrp_ok")]
+    fn may_give_away(&self, core: &InodeCore, changes: &SetAttributes) -> bool {
+        let owns = self.uid() == core.uid;
+        let uid = changes.uid.is_none_or(|uid| owns && uid == core.uid);
+        let gid = changes.gid.is_none_or(|gid| owns && (gid == core.gid || self.is_in_group(gid)));
+        uid && gid || self.has(Capabilities::CHOWN)
+    }
+}
+
+fn needs_owner(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) -> bool {
+    sets_mode(core, changes, caller)
+        || changes.has_settings()
+        || changes.accessed.is_some()
+        || changes.modified.is_some()
+}
+
+/// Returns whether the mode changes. It also changes when another owner takes the set-ID bits off,
+/// for which [`Capabilities::CHOWN`] alone is not enough.
+fn sets_mode(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) -> bool {
+    let is_directory = core.file_type() == Some(FileType::Directory);
+    let moves = (changes.uid.is_some() || changes.gid.is_some()) && !is_directory;
+    changes.mode.is_some() || moves && caller.lost_set_ids(core) != 0
+}

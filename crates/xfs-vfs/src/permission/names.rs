@@ -1,0 +1,82 @@
+//! Permissions to make, link and remove names, beyond those of the directory.
+
+use xfs_buffer::{BufferCache, PosixError, Result};
+use xfs_format::inode::{FileType, InodeCore};
+use xfs_inode::Inode;
+
+use super::{Access, Caller};
+use crate::credentials::{Capabilities, Credentials};
+use crate::mode_bits::{CLASSES, GROUP_EXECUTE, SET_GROUP_ID, SET_USER_ID, STICKY};
+use crate::requests::{CreateOptions, NewKind};
+
+/// The bits that a caller can give a new directory. Its set-ID bits come from its parent.
+const NEW_DIRECTORY_BITS: u16 = STICKY | CLASSES;
+
+impl Caller<'_> {
+    /// Checks the sticky bit: that a file may lose its name in this directory.
+    pub(crate) fn check_sticky(self, directory: &InodeCore, file: &InodeCore) -> Result<()> {
+        let Some(me) = self.credentials() else { return Ok(()) };
+        let may = directory.mode & STICKY == 0 || directory.uid == me.uid() || me.is_as_owner(file);
+        if may { Ok(()) } else { Err(PosixError::NotPermitted.into()) }
+    }
+
+    /// Checks that the caller may make a file of this kind. Every caller may make the device 0:0,
+    /// which hides a name of a lower layer and leads nowhere.
+    #[doc(alias = "vfs_mknod")]
+    pub(crate) fn check_kind(self, kind: &NewKind<'_>) -> Result<()> {
+        match kind {
+            NewKind::CharacterDevice(device) if device.major == 0 && device.minor == 0 => Ok(()),
+            NewKind::CharacterDevice(_) | NewKind::BlockDevice(_) => {
+                self.require(Capabilities::MKNOD)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the owner and mode of a file that the caller makes in a directory. The caller owns
+    /// it. It gets the set-group-ID bit of the directory's group only if the caller may lend that
+    /// group.
+    #[doc(alias = "vfs_prepare_mode")]
+    pub(crate) fn creation(
+        self,
+        file_type: FileType,
+        wanted: &CreateOptions,
+        directory: impl FnOnce() -> InodeCore,
+    ) -> CreateOptions {
+        let Some(me) = self.credentials() else { return *wanted };
+        let directory = directory();
+        let mut mode = wanted.mode;
+        let lends_group = SET_GROUP_ID | GROUP_EXECUTE;
+        if file_type == FileType::Directory {
+            mode &= NEW_DIRECTORY_BITS;
+        } else if mode & lends_group == lends_group
+            && directory.mode & SET_GROUP_ID != 0
+            && !me.may_lend_group(directory.gid)
+        {
+            mode &= !SET_GROUP_ID;
+        }
+        CreateOptions { mode, uid: me.uid(), gid: me.gid(), ..*wanted }
+    }
+
+    /// Checks that a file may get a further name, where that is restricted. Otherwise a caller
+    /// could keep another user's program by it, or lead a program to a file that it then changes.
+    #[doc(alias = "may_linkat")]
+    pub(crate) fn check_link(self, cache: &BufferCache, file: &Inode) -> Result<()> {
+        let guarded = self.credentials().filter(|me| me.protects_hard_links());
+        let Some(me) = guarded else { return Ok(()) };
+        if me.is_as_owner(file.core()) || is_harmless(me, cache, file) {
+            return Ok(());
+        }
+        Err(PosixError::NotPermitted.into())
+    }
+}
+
+#[doc(alias = "safe_hardlink_source")]
+fn is_harmless(me: &Credentials, cache: &BufferCache, file: &Inode) -> bool {
+    let mode = file.core().mode;
+    let lends_group = SET_GROUP_ID | GROUP_EXECUTE;
+    file.file_type() == FileType::Regular
+        && mode & SET_USER_ID == 0
+        && mode & lends_group != lends_group
+        && me.check(cache, file, Access::READ | Access::WRITE).is_ok()
+}

@@ -1,0 +1,137 @@
+//! The background threads of a mount, and the order in which it is taken down.
+
+use std::io;
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+
+use xfs_buffer::Result;
+use xfs_icache::take_down;
+use xfs_log::Shutdown;
+use xfs_sync::yield_now;
+use xfs_trans::Journal;
+
+use crate::contents::Remaining;
+use crate::kind::InodeCache;
+use crate::mount::Mount;
+use crate::options::MountOptions;
+
+/// A mounted volume and its background threads.
+pub struct MountThreads {
+    mount: Arc<Mount>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl MountThreads {
+    /// Starts the threads that free inodes and write buffered bytes.
+    ///
+    /// # Errors
+    ///
+    /// The system cannot start the threads. Those that have started end again, and nothing was
+    /// written.
+    pub fn start(
+        journal: Arc<Journal>,
+        inode_cache: InodeCache,
+        options: MountOptions,
+    ) -> io::Result<Self> {
+        let mount = Arc::new(Mount::new(journal, inode_cache, options));
+        let mut threads = Self { mount, workers: Vec::new() };
+        // Two runs must give the same bytes, whatever their speed: no thread works in parallel with
+        // operations.
+        if options.clock.is_fixed() {
+            return Ok(threads);
+        }
+        threads.start_worker("free inodes", |mount| mount.inode_cache.serve())?;
+        threads.start_worker("write back", |mount| {
+            let mut left = Remaining::Nothing;
+            while mount.flusher.wait(left > Remaining::Nothing) {
+                left = mount.flush_pass(left);
+            }
+        })?;
+        Ok(threads)
+    }
+
+    fn start_worker(&mut self, name: &str, work: fn(&Mount)) -> io::Result<()> {
+        let mount = Arc::clone(&self.mount);
+        let worker = thread::Builder::new().name(name.to_owned()).spawn(move || work(&mount))?;
+        self.workers.push(worker);
+        Ok(())
+    }
+
+    /// Returns the mount.
+    #[inline]
+    #[must_use]
+    pub fn mount(&self) -> &Mount {
+        &self.mount
+    }
+
+    /// Returns a reference that does not keep the mount from being taken down.
+    #[must_use]
+    pub fn weak_mount(&self) -> Weak<Mount> {
+        Arc::downgrade(&self.mount)
+    }
+
+    fn stop(&mut self) {
+        self.mount.journal.stop_upkeep();
+        self.mount.inode_cache.close();
+        self.mount.flusher.close();
+        for worker in self.workers.drain(..) {
+            let _ = worker.join();
+        }
+    }
+
+    /// Frees waiting inodes, writes everything in place and marks the log clean. Nothing else uses
+    /// the volume any more. If an inode could not be freed since the volume was opened, this fails
+    /// and the log stays dirty, because only a recovery looks for inodes without a name. Lost bytes
+    /// of a file are reported after the log is clean, because no recovery brings them back.
+    ///
+    /// A frozen volume is thawed: the closing thread is its last user.
+    pub fn close(mut self) -> Result<()> {
+        if self.mount.freezer.is_frozen() {
+            self.mount.thaw()?;
+        }
+        self.stop();
+        // Handles have given back their reservations, except one whose end has failed.
+        self.mount.for_unsettled(|entry| self.mount.contents(entry).give_back());
+        self.mount.inode_cache.deactivate();
+        self.mount.refs.clear(&self.mount.inode_cache);
+        self.mount.inode_cache.drain();
+        take_down(&self.mount.inode_cache);
+        self.mount.inode_cache.release_locks();
+        let shared = Arc::clone(&self.mount);
+        drop(self);
+        let mount = take_alone(shared);
+        mount.inode_cache.drain();
+        let unfreed = mount.inode_cache.take_failure();
+        let lost = mount.flusher.take_failure();
+        let journal = Arc::clone(&mount.journal);
+        let discarded = xfs_alloc::discard_the_rest(&journal);
+        drop(mount);
+        let ended = match unfreed {
+            None => journal.unmount(),
+            Some(error) => journal.shut_down(Shutdown::Flush).and(Err(error)),
+        };
+        lost.and(ended).and(discarded)
+    }
+}
+
+impl Drop for MountThreads {
+    fn drop(&mut self) {
+        if self.mount.freezer.is_frozen() {
+            // Its threads may wait for the thaw, and nothing may be written any more. The error
+            // would be that of a flush, which is not requested.
+            let _ = self.mount.journal.shut_down(Shutdown::Now);
+        }
+        self.stop();
+    }
+}
+
+/// Waits until the caller has the only reference. A watch that is ending holds one for a moment.
+fn take_alone<T>(mut shared: Arc<T>) -> T {
+    loop {
+        match Arc::try_unwrap(shared) {
+            Ok(alone) => return alone,
+            Err(still_shared) => shared = still_shared,
+        }
+        yield_now();
+    }
+}

@@ -1,0 +1,96 @@
+//! The UUID of a mounted volume.
+
+use xfs_buffer::{Error, IoError, Result};
+use xfs_device::{BlockDevice, Durability};
+use xfs_format::superblock::{self, SuperblockDisk};
+use xfs_format::{AgNumber, BlockKind, DiskAddr, IncompatFeatures, Uuid};
+use xfs_trans::Journal;
+use zerocopy::FromBytes;
+
+use crate::freeze::FreezePhase;
+use crate::mount::Mount;
+
+/// The UUID that a volume gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UuidChange {
+    /// This one. The kernel mounts a volume whose UUID is nil only with `nouuid`.
+    To(Uuid),
+    /// The UUID with which the volume was made.
+    Restore,
+}
+
+impl Mount {
+    /// Changes the UUID, at rest. `open/identity.rs` of `ferroxfs` says where it is stored, and
+    /// what a crash leaves.
+    pub fn set_uuid(&self, change: UuidChange) -> Result<Uuid> {
+        let uuid = match change {
+            UuidChange::To(uuid) => uuid,
+            UuidChange::Restore => self.geometry().meta_uuid,
+        };
+        let mut copies = Ok(());
+        self.at_rest(FreezePhase::Renaming, |journal| {
+            journal.log().change_uuid(uuid, || {
+                let mut groups = self.geometry().groups();
+                groups.next().map_or(Ok(()), |first| put_into(journal, first, uuid))?;
+                let all = groups.map(|group| put_into(journal, group, uuid));
+                copies = all.fold(Ok(()), Result::and);
+                Ok(())
+            })
+        })?;
+        copies.map(|()| uuid)
+    }
+
+    /// Returns the current UUID.
+    pub fn uuid(&self) -> Result<Uuid> {
+        let at = self.geometry().header_disk_addr(AgNumber(0), 0);
+        let bytes = self.geometry().sector_size;
+        let buffer = self.journal.cache().read(at, bytes, BlockKind::Superblock)?;
+        let bytes = buffer.bytes();
+        // It is not decoded: a buffer that was not written in place yet has no checksum.
+        let disk = SuperblockDisk::ref_from_prefix(&bytes);
+        Ok(disk.map(|(disk, _)| Uuid::from_bytes(disk.uuid)).unwrap_or_default())
+    }
+}
+
+/// Writes the UUID into the superblock of a group, on the device first. It is not logged: a replay
+/// must not change it.
+fn put_into(journal: &Journal, group: AgNumber, uuid: Uuid) -> Result<()> {
+    let (cache, geometry) = (journal.cache(), journal.geometry());
+    let at: DiskAddr = geometry.header_disk_addr(group, 0);
+    let buffer = cache.read(at, geometry.sector_size, BlockKind::Superblock)?;
+    buffer.latch();
+    let mut sector = buffer.bytes().to_vec();
+    put_uuid(&mut sector, uuid, geometry.meta_uuid);
+    let written = write_sector(&**cache.device(), at, &sector);
+    if written.is_ok() {
+        buffer.bytes_mut().copy_from_slice(&sector);
+    }
+    buffer.unlatch();
+    written
+}
+
+/// Writes the sector of a superblock, durably.
+pub fn write_sector(device: &dyn BlockDevice, at: DiskAddr, sector: &[u8]) -> Result<()> {
+    let offset = at.byte_offset().unwrap_or(u64::MAX);
+    let written = device.write_at(offset, sector, Durability::Durable);
+    written.map_err(|source| superblock_io_error("write", at, source))
+}
+
+/// Puts a UUID into the sector of a superblock.
+pub fn put_uuid(sector: &mut [u8], uuid: Uuid, meta_uuid: Uuid) {
+    let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(sector) else { return };
+    let is_changed = uuid != meta_uuid;
+    let mut incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());
+    incompat.set(IncompatFeatures::META_UUID, is_changed);
+    disk.incompat = incompat.bits().into();
+    disk.uuid = uuid.into_bytes();
+    disk.meta_uuid = if is_changed { meta_uuid } else { Uuid::nil() }.into_bytes();
+    superblock::seal(sector);
+}
+
+/// Returns the device's error at the sector of a superblock.
+#[must_use]
+pub fn superblock_io_error(operation: &'static str, at: DiskAddr, source: std::io::Error) -> Error {
+    let length_bytes = size_of::<SuperblockDisk>() as u64;
+    Error::Io(IoError { operation, at, length_bytes, source })
+}

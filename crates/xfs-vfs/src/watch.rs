@@ -1,0 +1,178 @@
+//! Watches: telling a program what happens to an inode, or to a tree.
+//!
+//! Owns: the events and their receivers. A watch is a mark of its inode (`xfs_icache::Mark`) and
+//! keeps it cached, until nothing else can reach it. On a volume without watches an operation reads
+//! one word that no thread writes.
+//!
+//! An event is sent after its operation was committed, which need not be durable yet. Events of one
+//! watch come in the order in which they were sent. The order of concurrent operations is
+//! undefined.
+//!
+//! A watch of a subtree gets the events of all inodes that are in it when the event is sent. The
+//! search goes upwards from the inode, by its parent pointers. It ends at a damaged directory.
+
+mod queue;
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use xfs_dir::Parents;
+use xfs_format::InodeNumber;
+use xfs_icache::Mark;
+use xfs_sync::{Ordering, WaitTimeout};
+
+use crate::kind::CachedInode;
+use crate::mount::Mount;
+use queue::Queue;
+pub use queue::{MAX_WAITING_EVENTS, QueueWatch, Scope, WatchEvent, WatchEvents, Watches};
+
+/// A watch, which ends when it is dropped. It keeps its inode cached, but neither the volume from
+/// being closed nor a file without name and other references from being freed. The watch ends then
+/// too.
+pub struct Watch {
+    queue: Arc<Queue>,
+    mount: Weak<Mount>,
+    entry: Arc<CachedInode>,
+    scope: Scope,
+}
+
+impl Watch {
+    /// Returns the next event, if there is one.
+    #[must_use]
+    pub fn try_next(&self) -> Option<WatchEvent> {
+        self.queue.inside.lock().pop()
+    }
+
+    /// Returns the next event. It waits at most this long, or until the volume is closed or the
+    /// inode is gone.
+    #[must_use]
+    pub fn next_within(&self, timeout: Duration) -> Option<WatchEvent> {
+        let mut inside = self.queue.inside.lock();
+        loop {
+            if let Some(event) = inside.pop() {
+                return Some(event);
+            }
+            let waited = !inside.closed
+                && self.queue.changed.wait_for(&mut inside, timeout) == WaitTimeout::Notified;
+            if !waited {
+                return inside.pop();
+            }
+        }
+    }
+
+    /// Returns whether the volume was closed, or the inode is gone: no more events come than those
+    /// that wait.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.queue.is_closed()
+    }
+}
+
+impl Watch {
+    /// Begins a watch on an inode, which the caller references.
+    pub fn begin(
+        mount: Weak<Mount>,
+        entry: &Arc<CachedInode>,
+        events: WatchEvents,
+        scope: Scope,
+    ) -> Self {
+        let queue = Arc::new(Queue::default());
+        entry.mark(Mark::Watch(QueueWatch { queue: Arc::clone(&queue), events, scope }));
+        if let Some(mount) = mount.upgrade() {
+            mount.watches.count(scope, 1);
+        }
+        Self { queue, mount, entry: Arc::clone(entry), scope }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let Some(mount) = self.mount.upgrade() else { return };
+        let is_mine = |mark: &Mark<QueueWatch>| matches!(mark, Mark::Watch(watch) if Arc::ptr_eq(&watch.queue, &self.queue));
+        mount.watches.count(self.scope, u64::MAX);
+        for _ in self.entry.take_marks(is_mine) {
+            mount.release(Arc::clone(&self.entry));
+        }
+    }
+}
+
+impl Mount {
+    /// Tells watchers what has happened to an inode.
+    pub fn notify(&self, entry: &CachedInode, event: WatchEvents) {
+        if !self.watches.is_empty() {
+            self.tell(entry, event, None, 0);
+        }
+    }
+
+    /// Tells watchers what has happened to a name in a directory.
+    pub(crate) fn notify_name(&self, directory: &CachedInode, event: WatchEvents, name: &[u8]) {
+        if !self.watches.is_empty() {
+            self.tell(directory, event, Some(name), 0);
+        }
+    }
+
+    /// Tells watchers of a move.
+    pub(crate) fn notify_move(
+        &self,
+        child: &CachedInode,
+        from: (&CachedInode, &[u8]),
+        to: (&CachedInode, &[u8]),
+    ) {
+        if self.watches.is_empty() {
+            return;
+        }
+        let cookie = self.watches.last_cookie.fetch_add(1, Ordering::Relaxed) + 1;
+        self.tell(from.0, WatchEvents::MOVED_FROM, Some(from.1), cookie);
+        self.tell(to.0, WatchEvents::MOVED_TO, Some(to.1), cookie);
+        self.tell(child, WatchEvents::MOVED_SELF, None, 0);
+    }
+
+    fn tell(&self, entry: &CachedInode, event: WatchEvents, name: Option<&[u8]>, cookie: u64) {
+        let name = name.map(|name| OsString::from_vec(name.to_vec()));
+        let event = WatchEvent { event, inode: entry.number(), name, cookie };
+        tell_marks(entry, &event, |_| true);
+        if self.watches.subtrees.load(Ordering::Acquire) > 0 {
+            self.tell_above(entry, &event);
+        }
+    }
+
+    /// Tells watchers of the directories that `entry` is below.
+    fn tell_above(&self, entry: &CachedInode, event: &WatchEvent) {
+        let mut seen = HashSet::from([entry.number()]);
+        let mut open = self.directories_of(entry);
+        while let Some(number) = open.pop() {
+            if !seen.insert(number) {
+                continue;
+            }
+            let Ok(directory) = self.take(number) else { continue };
+            tell_marks(&directory, event, |scope| scope == Scope::Subtree);
+            open.extend(self.directories_of(&directory));
+        }
+    }
+
+    /// Returns the directories that hold this inode, as far as they can be found.
+    fn directories_of(&self, entry: &CachedInode) -> Vec<InodeNumber> {
+        if entry.is_directory() {
+            return entry
+                .find(&self.journal, b"..")
+                .map_or_else(|_| Vec::new(), |(up, _)| vec![up]);
+        }
+        let _latch = entry.live().record().latch().shared();
+        let inode = entry.live().inode();
+        Parents::new(self.journal.cache(), &inode).flatten().map(|link| link.inode).collect()
+    }
+}
+
+fn tell_marks(entry: &CachedInode, event: &WatchEvent, is_meant: impl Fn(Scope) -> bool) {
+    for mark in entry.marks().all() {
+        if let Mark::Watch(watch) = mark
+            && is_meant(watch.scope)
+            && watch.events.contains(event.event)
+        {
+            watch.queue.push(event);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Writing buffered bytes of all files to the device: on request, and by passes of the flusher.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+use xfs_icache::{InodeWalk, WalkFilter};
+
+use crate::contents::{Remaining, TryOrWait};
+use crate::kind::CachedInode;
+use crate::mount::Mount;
+
+impl Mount {
+    /// Writes the buffered bytes of every file to the device.
+    ///
+    /// # Errors
+    ///
+    /// The first error of a file; the others were written.
+    pub fn write_back_all(&self) -> Result<()> {
+        let mut written = self.flusher.take_failure();
+        self.for_unsettled(|entry| {
+            let result = self.contents(entry).write_back();
+            if written.is_ok() {
+                written = result;
+            }
+        });
+        written
+    }
+
+    /// Calls `f` with each file that has something to write.
+    pub(crate) fn for_unsettled(&self, mut f: impl FnMut(&Arc<CachedInode>)) {
+        let _ = self.inode_cache.iter_inodes(WalkFilter::Unsettled, |entry| {
+            f(entry);
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Makes one pass of the flusher, and forces the log if some bytes may have been written.
+    /// `before` is what the last pass has left; it returns what this one leaves.
+    pub fn flush_pass(&self, before: Remaining) -> Remaining {
+        let _passing = self.flusher.hold_passes();
+        let pass = self.flusher.begin_pass();
+        let left = self.pass_over_all(pass.number, TryOrWait::Try);
+        if pass.after_begin || before >= Remaining::Bytes {
+            self.force();
+        }
+        if left < Remaining::Overdue {
+            return left;
+        }
+        // Only now that everything else is durable: it may take long.
+        let left = self.pass_over_all(pass.number, TryOrWait::Wait);
+        self.force();
+        left
+    }
+
+    fn pass_over_all(&self, number: u64, mode: TryOrWait) -> Remaining {
+        let mut left = Remaining::Nothing;
+        self.for_unsettled(|entry| left = left.max(self.contents(entry).flush_pass(number, mode)));
+        left
+    }
+
+    /// Forces the log without a caller that could get the error. A failure shuts the volume down,
+    /// and the next operation fails.
+    fn force(&self) {
+        let _ = self.journal.force_all();
+    }
+}
