@@ -9,7 +9,7 @@ use std::vec;
 use xfs_dir::{Audit, Cookie, Directory, Position};
 use xfs_format::directory::DirectoryCheck;
 use xfs_format::inode::FileType;
-use xfs_format::{Corruption, InodeNumber, Place, Structure};
+use xfs_format::{Corruption, InodeNumber, Structure, StructureAddress};
 use xfs_inode::Inode;
 use xfs_vfs::{Access, Activity, Metadata, metadata_of, word_of};
 
@@ -164,7 +164,7 @@ impl ReadDir {
     }
 
     fn finding(&self, check: DirectoryCheck) -> Error {
-        let place = Place::Inode(self.node.number());
+        let place = StructureAddress::Inode(self.node.number());
         Corruption::new(Structure::Directory, place, check).into()
     }
 

@@ -10,7 +10,7 @@ use xfs_buffer::{BufferCache, PosixError};
 use xfs_dir::Directory;
 use xfs_format::InodeNumber;
 use xfs_format::inode::FileType;
-use xfs_inode::{Inode, LiveInode};
+use xfs_inode::{Inode, InodeGuard};
 use xfs_sync::{Object, SharedLatch};
 use xfs_vfs::{
     Access, Acl, AclKind, Activity, CachedInode, Caller, Credentials, Metadata, Mount, OpContext,
@@ -49,7 +49,7 @@ pub struct InodeView<'a>(View<'a>);
 
 enum View<'a> {
     Still(&'a Inode),
-    Live { inode: LiveInode<'a>, _latch: SharedLatch<'a, Object> },
+    Live { inode: InodeGuard<'a>, _latch: SharedLatch<'a, Object> },
 }
 
 impl Deref for InodeView<'_> {
@@ -201,7 +201,7 @@ impl Node {
             Source::Still(_, inode) => View::Still(inode),
             Source::Live(inode_ref) => {
                 let live = inode_ref.inode().live();
-                let latch = live.record().latch().shared();
+                let latch = live.log_item().latch().shared();
                 View::Live { inode: live.inode(), _latch: latch }
             }
         })

@@ -17,7 +17,7 @@ use xfs_device::{OverlayDevice, Selection, SharedDevice};
 use xfs_dir::ParentPath;
 use xfs_format::superblock::{Access, Superblock, SuperblockCheck, SuperblockError, Unsupported};
 use xfs_format::timestamp::Timestamp;
-use xfs_format::{Corruption, DiskAddr, Place, Structure};
+use xfs_format::{Corruption, DiskAddr, Structure, StructureAddress};
 use xfs_icache::{DEFAULT_INODES, InodeIndex};
 use xfs_log::{LogDevice, LogState, RecoveryError, Replayed};
 use xfs_trans::Upkeep;
@@ -356,8 +356,9 @@ impl Devices {
         let (volume_bytes, device_bytes) =
             (superblock.geometry.data_bytes(), self.data.length_bytes());
         let check = SuperblockCheck::CutShort { volume_bytes, device_bytes };
-        (device_bytes < volume_bytes)
-            .then(|| Corruption::new(Structure::Superblock, Place::Disk(DiskAddr(0)), check))
+        (device_bytes < volume_bytes).then(|| {
+            Corruption::new(Structure::Superblock, StructureAddress::Disk(DiskAddr(0)), check)
+        })
     }
 
     /// Returns the volume after its log was replayed, in memory.
@@ -455,7 +456,7 @@ fn read_superblock(device: &SharedDevice) -> Result<Superblock, Error> {
         length_bytes: length as u64,
         source,
     })?;
-    Superblock::decode(&sector, Place::Disk(DiskAddr(0))).map_err(|error| match error {
+    Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).map_err(|error| match error {
         SuperblockError::Corrupt(corruption) => corruption.into(),
         SuperblockError::Unsupported(reason) => reason.into(),
     })

@@ -28,10 +28,10 @@ use xfs_format::log_item::{
 };
 use xfs_format::rmap::{RmapFlags, RmapOwner};
 use xfs_format::{
-    AgNumber, Corruption, FileBlock, FsBlock, Geometry, Group, InodeNumber, Place,
-    RoCompatFeatures, Structure,
+    AgNumber, Corruption, FileBlock, FsBlock, Geometry, Group, InodeNumber, RoCompatFeatures,
+    Structure, StructureAddress,
 };
-use xfs_trans::{Deferred, Finish, Promise, Transaction};
+use xfs_trans::{Deferred, Finish, IntentPayload, Transaction};
 
 use crate::group::{CountChange, GroupSpace, OwnedExtent};
 use crate::owner::{ExtentOwner, Purpose};
@@ -79,8 +79,8 @@ fn checked(geometry: &Geometry, extent: BlockExtent) -> Result<(AgNumber, Range<
 }
 
 /// The group that an address names, whether the group exists or not.
-fn place_of(geometry: &Geometry, start: FsBlock) -> Place {
-    Place::Group(AgNumber((start.0 >> geometry.ag_blocks_log) as u32))
+fn place_of(geometry: &Geometry, start: FsBlock) -> StructureAddress {
+    StructureAddress::Group(AgNumber((start.0 >> geometry.ag_blocks_log) as u32))
 }
 
 #[cold]
@@ -125,9 +125,9 @@ impl FreeWork {
 }
 
 impl Deferred for FreeWork {
-    fn promise(&self) -> Option<Promise> {
+    fn intent_payload(&self) -> Option<IntentPayload> {
         let BlockExtent { start, length_blocks } = self.extent;
-        Some(Promise::ExtentFree(ExtentFree { start, length_blocks }))
+        Some(IntentPayload::ExtentFree(ExtentFree { start, length_blocks }))
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
@@ -153,11 +153,11 @@ struct RmapWork {
 }
 
 impl Deferred for RmapWork {
-    fn promise(&self) -> Option<Promise> {
+    fn intent_payload(&self) -> Option<IntentPayload> {
         let BlockExtent { start, length_blocks } = self.extent;
         let ExtentOwner { owner, offset, flags } = self.owner;
         let (owner, flags) = (owner.to_raw(), self.action.encode(flags));
-        Some(Promise::Rmap(RmapExtent { owner, start, offset, length_blocks, flags }))
+        Some(IntentPayload::Rmap(RmapExtent { owner, start, offset, length_blocks, flags }))
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
@@ -191,7 +191,7 @@ struct CountWork {
 }
 
 impl Deferred for CountWork {
-    fn promise(&self) -> Option<Promise> {
+    fn intent_payload(&self) -> Option<IntentPayload> {
         let BlockExtent { start, length_blocks } = self.extent;
         let action = match self.change {
             CountChange::Increase => RefcountAction::Increase,
@@ -199,7 +199,11 @@ impl Deferred for CountWork {
             CountChange::Stage => RefcountAction::Stage,
             CountChange::Unstage => RefcountAction::Unstage,
         };
-        Some(Promise::Refcount(RefcountExtent { start, length_blocks, flags: action.encode() }))
+        Some(IntentPayload::Refcount(RefcountExtent {
+            start,
+            length_blocks,
+            flags: action.encode(),
+        }))
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
@@ -319,12 +323,14 @@ fn defer_count(tx: &mut Transaction<'_>, change: CountChange, extent: BlockExten
 /// # Errors
 ///
 /// An intent that is invalid on this volume.
-pub fn resume(geometry: &Geometry, promise: &Promise) -> Result<Option<Box<dyn Deferred>>> {
+pub fn resume(geometry: &Geometry, promise: &IntentPayload) -> Result<Option<Box<dyn Deferred>>> {
     let work: Box<dyn Deferred> = match promise {
-        Promise::ExtentFree(free) => Box::new(resume_free(geometry, free)?),
-        Promise::Rmap(change) => Box::new(resume_map(geometry, change)?),
-        Promise::Refcount(change) => Box::new(resume_count(geometry, change)?),
-        Promise::Map(_) | Promise::Attr(_) | Promise::Exchange(_) => return Ok(None),
+        IntentPayload::ExtentFree(free) => Box::new(resume_free(geometry, free)?),
+        IntentPayload::Rmap(change) => Box::new(resume_map(geometry, change)?),
+        IntentPayload::Refcount(change) => Box::new(resume_count(geometry, change)?),
+        IntentPayload::Map(_) | IntentPayload::Attr(_) | IntentPayload::Exchange(_) => {
+            return Ok(None);
+        }
     };
     Ok(Some(work))
 }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use xfs_format::agf::Agf;
 use xfs_format::reservation::BtreeHeights;
 use xfs_format::{AgNumber, Geometry};
-use xfs_sync::{AtomicBool, AtomicU64, Group, Growing, Mutex, MutexGuard, Ordering, Volume};
+use xfs_sync::{AppendOnlyVec, AtomicBool, AtomicU64, Group, Mutex, MutexGuard, Ordering, Volume};
 use xfs_trans::Journal;
 
 use busy::BusyExtents;
@@ -41,7 +41,7 @@ pub struct GroupSummary {
 #[doc(alias = "xfs_perag")]
 #[derive(Debug)]
 pub struct Space {
-    groups: Growing<Arc<GroupState>, Volume>,
+    groups: AppendOnlyVec<Arc<GroupState>, Volume>,
     /// Freed extents are discarded on the device. Set when the volume is opened, if at all.
     discards: AtomicBool<Volume>,
 }

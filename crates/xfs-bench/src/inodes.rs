@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ferroxfs::{
-    BulkPath, Creation, InodeIndex, InodeNumber, NewKind, OpenOptions, Statistics, Volume,
+    BulkPath, CreateOptions, InodeIndex, InodeNumber, NewKind, OpenOptions, Statistics, Volume,
 };
 use xfs_oracle::{Mount, Xfsprogs};
 use xfs_workload::{KernelDirectory, Processors, bulkstat, in_parallel};
@@ -20,7 +20,7 @@ use crate::error::BenchError;
 /// Page size of this machine, the unit of /proc.
 const PAGE_BYTES: u64 = 4096;
 /// Mode and owner of files and directories.
-const CREATION: Creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+const CREATION: CreateOptions = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
 
 /// Arguments of the inodes benchmark.
 #[derive(clap::Args)]

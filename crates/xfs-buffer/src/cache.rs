@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use xfs_device::BlockDevice;
 use xfs_format::{BlockKind, DiskAddr, Geometry, Lsn, VerifyContext};
-use xfs_sync::{AtomicU64, CachePadded, Chain, Ordering, Slot, Slots, Volume};
+use xfs_sync::{AtomicU64, CachePadded, Ordering, Slot, Slots, VersionChain, Volume};
 
 use crate::buffer::{Buffer, BufferCore, Loading};
 use crate::error::{IoError, Result};
@@ -62,7 +62,7 @@ pub enum Liveness {
 pub struct BufferCache {
     device: Arc<dyn BlockDevice>,
     /// The geometry of the volume, and the geometries from before it grew.
-    geometry: Arc<Chain<Geometry, Volume>>,
+    geometry: Arc<VersionChain<Geometry, Volume>>,
     /// The newest LSN that a block may carry; 0 while that is unknown.
     log_head: AtomicU64<Volume>,
     /// Whether a buffer in memory also receives the seal that is written in place.
@@ -115,7 +115,7 @@ impl BufferCache {
         let shards = (0..count).map(shard).collect();
         let hits = Slots::new(AtomicU64::default);
         let liveness = Liveness::Quiet;
-        let geometry = Arc::new(Chain::new(Arc::unwrap_or_clone(geometry)));
+        let geometry = Arc::new(VersionChain::new(Arc::unwrap_or_clone(geometry)));
         Self {
             device,
             geometry,
@@ -154,7 +154,7 @@ impl BufferCache {
 
     /// The history of geometries, for a caller that does not keep the cache.
     #[must_use]
-    pub fn shared_geometry(&self) -> Arc<Chain<Geometry, Volume>> {
+    pub fn shared_geometry(&self) -> Arc<VersionChain<Geometry, Volume>> {
         Arc::clone(&self.geometry)
     }
 

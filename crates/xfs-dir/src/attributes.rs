@@ -16,7 +16,7 @@ use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::attr::{AttrEntry, AttrLeaf, AttrShortForm, AttrValue, Namespace};
 use xfs_format::directory::name_hash;
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, Corruption, FileBlock, Place};
+use xfs_format::{BlockKind, Corruption, FileBlock, StructureAddress};
 use xfs_inode::{Fork, Inode};
 
 use crate::dabtree::{CycleDetector, Leaf, Leaves, Tree};
@@ -147,8 +147,8 @@ impl<'a> Attributes<'a> {
         Ok(self.inode.extent_map(self.cache, ForkKind::Attr)?.is_empty())
     }
 
-    fn inode_place(&self) -> Place {
-        Place::Inode(self.inode.number())
+    fn inode_place(&self) -> StructureAddress {
+        StructureAddress::Inode(self.inode.number())
     }
 
     /// Passes every attribute, including parent pointers, to `visit`, until the visitor breaks.
@@ -188,7 +188,7 @@ impl<'a> Attributes<'a> {
 }
 
 impl AttributeName {
-    fn from_entry(entry: &AttrEntry<'_>, _: Place) -> Option<Result<Self>> {
+    fn from_entry(entry: &AttrEntry<'_>, _: StructureAddress) -> Option<Result<Self>> {
         let AttrEntry { namespace, name, value } = *entry;
         let length_bytes = value.length_bytes();
         (namespace != Namespace::Parent)
@@ -241,7 +241,11 @@ impl Blocks<'_> {
     }
 }
 
-fn visit_short_form(bytes: &[u8], place: Place, visit: &mut Visitor<'_>) -> ControlFlow<()> {
+fn visit_short_form(
+    bytes: &[u8],
+    place: StructureAddress,
+    visit: &mut Visitor<'_>,
+) -> ControlFlow<()> {
     let form = match AttrShortForm::decode(bytes, place) {
         Ok(form) => form,
         Err(corruption) => return visit(Err(corruption.into())),
@@ -256,7 +260,7 @@ fn visit_short_form(bytes: &[u8], place: Place, visit: &mut Visitor<'_>) -> Cont
     }
 }
 
-fn visit_leaf(leaf: &Leaf, place: Place, visit: &mut Visitor<'_>) -> ControlFlow<()> {
+fn visit_leaf(leaf: &Leaf, place: StructureAddress, visit: &mut Visitor<'_>) -> ControlFlow<()> {
     let bytes = leaf.buffer.bytes();
     match AttrLeaf::decode(&bytes, place) {
         Ok(leaf) => leaf.entries().try_for_each(|entry| visit(entry.map_err(Into::into))),
@@ -280,7 +284,7 @@ fn find<'e>(
 }
 
 /// Converts an attribute to the item that an iteration keeps, if any.
-type Keep<T> = fn(&AttrEntry<'_>, Place) -> Option<Result<T>>;
+type Keep<T> = fn(&AttrEntry<'_>, StructureAddress) -> Option<Result<T>>;
 
 /// The kept items of the attributes, one block at a time.
 pub(crate) struct Batches<'a, T> {

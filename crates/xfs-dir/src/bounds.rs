@@ -5,10 +5,10 @@
 
 use xfs_format::attr::AttrLeaf;
 use xfs_format::attr::leaf::LEAF_MAGIC;
-use xfs_format::dabtree::{self, DaBtreeCheck, NODE_MAGIC, Node, NodeEntryDisk};
+use xfs_format::dabtree::{self, DaBtreeCheck, DaNode, NODE_MAGIC, NodeEntryDisk};
 use xfs_format::directory::LeafBlock;
 use xfs_format::directory::leaf::{LEAF1_MAGIC, LEAFN_MAGIC};
-use xfs_format::{Corruption, Place, Structure};
+use xfs_format::{Corruption, Structure, StructureAddress};
 
 /// The hashes that a child must have. A leaf that lost its last entry may have any last hash: the
 /// parent keeps its old one.
@@ -30,7 +30,7 @@ impl Bounds {
     }
 
     /// Checks a block of the tree that was verified.
-    pub(crate) fn verify(self, bytes: &[u8], place: Place) -> Result<(), Corruption> {
+    pub(crate) fn verify(self, bytes: &[u8], place: StructureAddress) -> Result<(), Corruption> {
         let Some((first, last)) = hash_range(bytes, place)? else { return Ok(()) };
         let corrupt = |check| Err(Corruption::new(Structure::DaBtree, place, check));
         if first < self.lowest {
@@ -46,10 +46,10 @@ impl Bounds {
 }
 
 /// The first and the last hash of a block of the tree, `None` if it has no entries.
-fn hash_range(bytes: &[u8], place: Place) -> Result<Option<(u32, u32)>, Corruption> {
+fn hash_range(bytes: &[u8], place: StructureAddress) -> Result<Option<(u32, u32)>, Corruption> {
     Ok(match dabtree::magic(bytes) {
         Some(NODE_MAGIC) => {
-            let entries = Node::decode(bytes, place)?.entries();
+            let entries = DaNode::decode(bytes, place)?.entries();
             entries.first().zip(entries.last()).map(|(a, b)| (a.hash.get(), b.hash.get()))
         }
         Some(LEAF_MAGIC) => AttrLeaf::decode(bytes, place)?.hash_range(),

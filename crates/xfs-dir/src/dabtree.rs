@@ -6,9 +6,11 @@
 use std::collections::HashSet;
 
 use xfs_buffer::{Buffer, BufferCache, Result};
-use xfs_format::dabtree::{self, DaBtreeCheck, NODE_MAGIC, Node};
+use xfs_format::dabtree::{self, DaBtreeCheck, DaNode, NODE_MAGIC};
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, Check, Corruption, FileBlock, InodeNumber, Place, Structure};
+use xfs_format::{
+    BlockKind, Check, Corruption, FileBlock, InodeNumber, Structure, StructureAddress,
+};
 use xfs_inode::{BlockShape, Inode};
 
 use crate::bounds::Bounds;
@@ -73,7 +75,7 @@ struct Child {
 
 impl<'a> Tree<'a> {
     /// The address of a block in the fork, for messages.
-    pub(crate) fn place(&self, block: FileBlock) -> Place {
+    pub(crate) fn place(&self, block: FileBlock) -> StructureAddress {
         place(self.inode, self.fork, block)
     }
 
@@ -139,12 +141,12 @@ impl<'a> Tree<'a> {
         bytes: &'b [u8],
         block: FileBlock,
         expected: Option<u16>,
-    ) -> Result<Option<Node<'b>>> {
+    ) -> Result<Option<DaNode<'b>>> {
         let node = match dabtree::magic(bytes) {
-            Some(NODE_MAGIC) => Some(Node::decode(bytes, self.place(block))?),
+            Some(NODE_MAGIC) => Some(DaNode::decode(bytes, self.place(block))?),
             _ => None,
         };
-        let found = node.as_ref().map_or(0, Node::level);
+        let found = node.as_ref().map_or(0, DaNode::level);
         match expected {
             Some(expected) if found != expected => {
                 Err(self.corrupt(block, DaBtreeCheck::LevelBelow { found, expected }).into())
@@ -263,10 +265,10 @@ impl CycleDetector {
 }
 
 /// The address of a block in a fork.
-pub(crate) fn place(inode: &Inode, fork: ForkKind, block: FileBlock) -> Place {
+pub(crate) fn place(inode: &Inode, fork: ForkKind, block: FileBlock) -> StructureAddress {
     match fork {
-        ForkKind::Data => Place::Data(inode.number(), block),
-        ForkKind::Attr => Place::Attr(inode.number(), block),
+        ForkKind::Data => StructureAddress::Data(inode.number(), block),
+        ForkKind::Attr => StructureAddress::Attr(inode.number(), block),
     }
 }
 
@@ -275,7 +277,7 @@ pub(crate) fn verify_owner(
     owner: Option<InodeNumber>,
     inode: &Inode,
     structure: Structure,
-    place: Place,
+    place: StructureAddress,
 ) -> Result<()> {
     match owner {
         Some(owner) if owner != inode.number() => {

@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use xfs_buffer::Result;
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, Check, Corruption, DiskAddr, FileBlock, Geometry, InodeNumber, Place};
+use xfs_format::{
+    BlockKind, Check, Corruption, DiskAddr, FileBlock, Geometry, InodeNumber, StructureAddress,
+};
 
 use crate::edit::BlockEdit;
 
@@ -76,16 +78,16 @@ pub(crate) trait ForkStore {
     fn edit<R>(&mut self, block: &Self::Block, change: impl FnOnce(&mut BlockEdit<'_>) -> R) -> R;
 
     /// The address of a block in the fork, for messages.
-    fn place(&self, block: FileBlock) -> Place {
+    fn place(&self, block: FileBlock) -> StructureAddress {
         match self.fork() {
-            ForkKind::Data => Place::Data(self.number(), block),
-            ForkKind::Attr => Place::Attr(self.number(), block),
+            ForkKind::Data => StructureAddress::Data(self.number(), block),
+            ForkKind::Attr => StructureAddress::Attr(self.number(), block),
         }
     }
 
     /// The address of the inode, for messages.
-    fn inode_place(&self) -> Place {
-        Place::Inode(self.number())
+    fn inode_place(&self) -> StructureAddress {
+        StructureAddress::Inode(self.number())
     }
 
     /// Reads a block and checks its owner (I1 of the crate).

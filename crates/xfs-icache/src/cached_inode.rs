@@ -28,7 +28,7 @@ use xfs_dir::Directory;
 use xfs_format::InodeNumber;
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{FileType, InodeCore};
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_locks::{FileLocks, LockState};
 use xfs_sync::{Mutex, Object, SetOnce};
 use xfs_trans::Journal;
@@ -375,7 +375,7 @@ impl<K: InodeKind> CachedInode<K> {
     }
 }
 
-impl<K: InodeKind<Inode = Live>> CachedInode<K> {
+impl<K: InodeKind<Inode = LiveInode>> CachedInode<K> {
     /// Returns whether it is a directory.
     pub fn is_directory(&self) -> bool {
         self.file_type() == FileType::Directory
@@ -414,7 +414,7 @@ impl<K: InodeKind<Inode = Live>> CachedInode<K> {
         name: &[u8],
         note: impl FnOnce(Option<InodeNumber>),
     ) -> Result<(InodeNumber, EntryType)> {
-        let _shared = self.live().record().latch().shared();
+        let _shared = self.live().log_item().latch().shared();
         let inode = self.live().inode();
         let directory = Directory::new(journal.cache(), &inode)?;
         if name == b".." {

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use xfs_sync::{AtomicU64, Collector, Mutex, MutexGuard, Object, Ordering, Shelf};
+use xfs_sync::{AtomicU64, Collector, EpochArray, Mutex, MutexGuard, Object, Ordering};
 
 use crate::cached_inode::CachedInode;
 use crate::filter::Tag;
@@ -28,7 +28,7 @@ pub(crate) struct Chunk<K: InodeKind> {
     present: AtomicU64<Object>,
     idle: AtomicU64<Object>,
     unsettled: AtomicU64<Object>,
-    entries: Shelf<CachedInode<K>, Object, { CHUNK_INODES as usize }>,
+    entries: EpochArray<CachedInode<K>, Object, { CHUNK_INODES as usize }>,
 }
 
 /// Why a chunk is in the index.
@@ -47,7 +47,7 @@ impl<K: InodeKind> Chunk<K> {
             present: AtomicU64::default(),
             idle: AtomicU64::default(),
             unsettled: AtomicU64::default(),
-            entries: Shelf::new(collector),
+            entries: EpochArray::new(collector),
         }
     }
 
@@ -67,7 +67,7 @@ impl<K: InodeKind> Chunk<K> {
         place: u32,
         look: impl FnOnce(&Arc<CachedInode<K>>) -> R,
     ) -> Option<R> {
-        self.entries.look(collector, place as usize, look)
+        self.entries.read(collector, place as usize, look)
     }
 
     /// Takes the lock under which inodes come and go. `None`: the chunk has left the index.

@@ -30,7 +30,9 @@ use std::sync::Arc;
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::InodeNumber;
 use xfs_locks::WaitGraph;
-use xfs_sync::{AtomicBool, CachePadded, Growing, Mutex, Ordering, Slot, Slots, Volume, yield_now};
+use xfs_sync::{
+    AppendOnlyVec, AtomicBool, CachePadded, Mutex, Ordering, Slot, Slots, Volume, yield_now,
+};
 
 use crate::cached_inode::{CachedInode, Keep, Phase, ReleaseOutcome, TakeOutcome};
 use crate::clock_hands::ClockHands;
@@ -62,7 +64,7 @@ pub enum InodeIndex {
 /// The inode cache.
 pub struct InodeCache<S: Store> {
     store: S,
-    groups: Growing<CachePadded<Group<S::Kind>>, Volume>,
+    groups: AppendOnlyVec<CachePadded<Group<S::Kind>>, Volume>,
     /// With [`InodeIndex::OneList`].
     list: Option<InodeList<S::Kind>>,
     /// Where each slot last read an inode: the next one is often beside it.

@@ -2,7 +2,7 @@
 
 use xfs_format::InodeNumber;
 use xfs_format::inode::FileType;
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 
 /// The properties of an inode that the cache needs.
 pub trait Inode: Send + Sync + 'static {
@@ -38,7 +38,7 @@ pub trait InodeKind: Sized + 'static {
     type Watch: InodeWatch;
 }
 
-impl Inode for Live {
+impl Inode for LiveInode {
     fn number(&self) -> InodeNumber {
         self.number()
     }

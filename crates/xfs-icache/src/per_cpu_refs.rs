@@ -94,11 +94,11 @@ impl<S: Store> PerCpuRefs<S> {
         entry: &Arc<CachedInode<S::Kind>>,
         cache: &InodeCache<S>,
     ) -> Option<Arc<PerCpuRef<S::Kind>>> {
-        if !entry.locks().is_spread() {
+        if !entry.locks().is_sharded() {
             return None;
         }
         let mut recent = self.slots.mine().lock();
-        if !entry.locks().is_spread() {
+        if !entry.locks().is_sharded() {
             return None;
         }
         if recent.is_empty() {
@@ -128,7 +128,7 @@ impl<S: Store> PerCpuRefs<S> {
     /// be noticed.
     pub fn collapse(&self, entry: &CachedInode<S::Kind>, cache: &InodeCache<S>) {
         entry.locks().drain();
-        if entry.locks().was_spread() {
+        if entry.locks().was_sharded() {
             self.visit(entry, cache);
         }
     }

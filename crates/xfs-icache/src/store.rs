@@ -6,8 +6,8 @@ use std::sync::Arc;
 use xfs_alloc::{InodeState, chunks_freed, latched_inode_state};
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::agi::AgiCheck;
-use xfs_format::{Corruption, Geometry, InodeNumber, Place, Structure};
-use xfs_inode::Live;
+use xfs_format::{Corruption, Geometry, InodeNumber, Structure, StructureAddress};
+use xfs_inode::LiveInode;
 use xfs_trans::{InodeCluster, InodeImage, InodeRecord, Journal};
 
 use crate::kind::InodeKind;
@@ -82,7 +82,7 @@ impl<K> JournalStore<K> {
     }
 }
 
-impl<K: InodeKind<Inode = Live>> Store for JournalStore<K> {
+impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
     type Kind = K;
 
     fn groups(&self) -> usize {
@@ -99,7 +99,7 @@ impl<K: InodeKind<Inode = Live>> Store for JournalStore<K> {
         &self,
         number: InodeNumber,
         near: &mut Self::Near,
-        put: impl FnOnce(Arc<Live>) -> R,
+        put: impl FnOnce(Arc<LiveInode>) -> R,
     ) -> Result<Option<R>> {
         let journal = &*self.journal;
         let known = near.take_if(|near| near.cluster.holds(journal, number));
@@ -123,7 +123,7 @@ impl<K: InodeKind<Inode = Live>> Store for JournalStore<K> {
     fn load_together<R>(
         &self,
         wanted: BulkRequest,
-        put: impl FnOnce(&[Arc<Live>]) -> R,
+        put: impl FnOnce(&[Arc<LiveInode>]) -> R,
     ) -> Option<R> {
         // Before any latch: a thread that holds one must not wait for the device.
         let journal = &*self.journal;
@@ -140,7 +140,7 @@ impl<K: InodeKind<Inode = Live>> Store for JournalStore<K> {
         (chunks_freed(journal, wanted.first) == wanted.freed).then(|| put(&shared.0))
     }
 
-    fn inactivate(&self, inode: &Arc<Live>) -> Result<()> {
+    fn inactivate(&self, inode: &Arc<LiveInode>) -> Result<()> {
         inode.inactivate(&self.journal)
     }
 
@@ -148,7 +148,7 @@ impl<K: InodeKind<Inode = Live>> Store for JournalStore<K> {
     fn in_use(&self, number: InodeNumber) -> Error {
         let inode = self.place(number).map_or(0, |(_, inode)| inode);
         let check = AgiCheck::InUse { inode };
-        Corruption::new(Structure::Inode, Place::Inode(number), check).into()
+        Corruption::new(Structure::Inode, StructureAddress::Inode(number), check).into()
     }
 }
 
@@ -178,14 +178,14 @@ fn clusters(journal: &Journal, wanted: BulkRequest) -> Vec<(InodeCluster, InodeN
 }
 
 /// Inodes whose latches are held, shared, while this exists.
-struct Shared(Vec<Arc<Live>>);
+struct Shared(Vec<Arc<LiveInode>>);
 
 impl Shared {
     /// Adds an inode whose latch is shared, if it has a name.
     fn add(&mut self, geometry: &Geometry, record: Arc<InodeRecord>, image: Option<InodeImage>) {
         let live = match image {
-            Some(image) => Live::of_image(Arc::clone(&record), image, geometry),
-            None if record.is_live() => Live::of_record(Arc::clone(&record), geometry),
+            Some(image) => LiveInode::of_image(Arc::clone(&record), image, geometry),
+            None if record.is_live() => LiveInode::of_record(Arc::clone(&record), geometry),
             None => Err(PosixError::NotFound.into()),
         };
         match live {
@@ -197,7 +197,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.0.iter().for_each(|live| live.record().latch().unlock_shared());
+        self.0.iter().for_each(|live| live.log_item().latch().unlock_shared());
     }
 }
 
@@ -206,7 +206,7 @@ fn load<R>(
     journal: &Journal,
     cluster: &InodeCluster,
     (number, freed): (InodeNumber, u64),
-    put: impl FnOnce(Arc<Live>) -> R,
+    put: impl FnOnce(Arc<LiveInode>) -> R,
 ) -> Result<Option<R>> {
     // The latch stays shared until the inode is inserted. A transaction that makes or frees an
     // inode of this number comes before or after, and never meets a second copy.
@@ -215,7 +215,7 @@ fn load<R>(
     if !record.is_live() || chunks_freed(journal, number) != freed {
         return Ok(None);
     }
-    let live = Live::of_record(Arc::clone(&record), journal.geometry())?;
+    let live = LiveInode::of_record(Arc::clone(&record), journal.geometry())?;
     // An inode without a name is cached already, or waits on its unlinked list for the next
     // recovery.
     if live.inode().core().nlink == 0 {

@@ -21,7 +21,9 @@ use xfs_buffer::Error;
 use xfs_dir::{Attributes, Audit};
 use xfs_format::directory::{DirectoryCheck, Entry, ShortForm};
 use xfs_format::inode::{FileType, ForkKind, InodeFlags2};
-use xfs_format::{Corruption, DiskAddr, FileBlock, FsBlock, InodeNumber, Place, Structure};
+use xfs_format::{
+    Corruption, DiskAddr, FileBlock, FsBlock, InodeNumber, Structure, StructureAddress,
+};
 use xfs_inode::{Fork, Inode};
 use xfs_sync::{AtomicU64, Volume};
 
@@ -51,7 +53,7 @@ struct PendingInode {
 
 /// Returns the error that a directory has a name twice, or that its index differs.
 fn duplicate_name(inode: &Inode, check: DirectoryCheck) -> Error {
-    Corruption::new(Structure::Directory, Place::Inode(inode.number()), check).into()
+    Corruption::new(Structure::Directory, StructureAddress::Inode(inode.number()), check).into()
 }
 
 /// State that the workers of one volume share.
@@ -114,7 +116,7 @@ impl<'a> OutOfLineReader<'a> {
     }
 
     fn add_short_form(&mut self, inode: &Inode, form: &[u8]) -> Option<Error> {
-        let form = match ShortForm::decode(form, Place::Inode(inode.number())) {
+        let form = match ShortForm::decode(form, StructureAddress::Inode(inode.number())) {
             Ok(form) => form,
             Err(corruption) => return Some(corruption.into()),
         };
@@ -125,7 +127,7 @@ impl<'a> OutOfLineReader<'a> {
             }
         }
         // One finding suffices: the entries of both names are kept.
-        form.doubled().first().map(|first| duplicate_name(inode, first.check()))
+        form.duplicate_names().first().map(|first| duplicate_name(inode, first.check()))
     }
 
     /// Reads the recorded data in disk order and adds it to the unit's rows.
@@ -154,7 +156,7 @@ impl<'a> OutOfLineReader<'a> {
         if self.wants_attrs(&part.inode) {
             // The visitor continues after an error, and each error is one finding.
             let _ = Attributes::new(cache, &part.inode).visit(&mut |entry| {
-                let place = Place::Inode(number);
+                let place = StructureAddress::Inode(number);
                 let kept =
                     entry.and_then(|entry| Ok(push_attr(&mut items, &entry, selection, place)?));
                 if let Err(error) = kept {

@@ -16,7 +16,8 @@ use xfs_format::inode::{self, FileType, ForkFormat, ForkKind, InodeCore};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::parent::Parent;
 use xfs_format::{
-    AgBlock, AgInode, AgNumber, Corruption, DiskAddr, Geometry, InodeNumber, Place, VerifyContext,
+    AgBlock, AgInode, AgNumber, Corruption, DiskAddr, Geometry, InodeNumber, StructureAddress,
+    VerifyContext,
 };
 
 use crate::batch::{Batch, Link, RowItem, push_item};
@@ -276,7 +277,7 @@ impl<'a> UnitReader<'a> {
 
     #[inline]
     fn add_attrs(&self, core: &InodeCore, bytes: &[u8], out: &mut UnitRows) {
-        let place = Place::Inode(core.number);
+        let place = StructureAddress::Inode(core.number);
         let fork = inode::fork(bytes, core, ForkKind::Attr);
         let selection = self.selection;
         let arena = &mut out.batch.arena;
@@ -299,7 +300,7 @@ pub(crate) fn push_attr(
     arena: &mut Vec<u8>,
     entry: &xfs_format::attr::AttrEntry<'_>,
     selection: ReadSelection,
-    place: Place,
+    place: StructureAddress,
 ) -> Result<(), Corruption> {
     if entry.namespace == Namespace::Parent {
         if selection.parents

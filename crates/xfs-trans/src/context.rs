@@ -7,12 +7,12 @@ use std::sync::{Arc, Weak};
 
 use xfs_buffer::BufferCache;
 use xfs_format::Geometry;
-use xfs_sync::{Chain, Volume};
+use xfs_sync::{VersionChain, Volume};
 
 /// The geometry of a volume and its cache, as log items see them.
 #[derive(Debug)]
 pub(crate) struct VolumeContext {
-    geometry: Arc<Chain<Geometry, Volume>>,
+    geometry: Arc<VersionChain<Geometry, Volume>>,
     cache: Weak<BufferCache>,
 }
 

@@ -31,7 +31,7 @@
 use std::sync::Arc;
 
 use xfs_buffer::{Buffer, PosixError, Result};
-use xfs_format::geometry::InodePlace;
+use xfs_format::geometry::InodeLocation;
 use xfs_format::inode::{InodeCore, InodeDisk};
 use xfs_format::log_item::{HostOrder, InodeFormat, LoggedFields, core_to_log};
 use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn, VerifyContext};
@@ -98,7 +98,7 @@ enum ClusterState {
 #[doc(alias = "xfs_inode")]
 pub struct InodeRecord {
     number: InodeNumber,
-    place: InodePlace,
+    place: InodeLocation,
     cluster: Buffer,
     cluster_item: Arc<BufferItem>,
     latch: Latch<Object>,
@@ -141,7 +141,7 @@ impl Drop for InodeRecord {
 impl InodeRecord {
     /// Decodes and verifies the inode in its cluster.
     pub(crate) fn read(
-        (number, place): (InodeNumber, InodePlace),
+        (number, place): (InodeNumber, InodeLocation),
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
         verify: &VerifyContext<'_>,
@@ -162,7 +162,7 @@ impl InodeRecord {
     /// record. The record keeps no image (I5): the returned image is that of the inode until the
     /// caller releases the latch.
     pub(crate) fn read_shared(
-        (number, place): (InodeNumber, InodePlace),
+        (number, place): (InodeNumber, InodeLocation),
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
         verify: &VerifyContext<'_>,
@@ -177,7 +177,7 @@ impl InodeRecord {
     }
 
     fn new(
-        (number, place): (InodeNumber, InodePlace),
+        (number, place): (InodeNumber, InodeLocation),
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
         contents: Option<Box<CachedImage>>,
@@ -398,7 +398,7 @@ impl InodeRecord {
 
     /// Returns the first region of the log entry.
     fn log_format(&self, core: &InodeCore, forks: &LoggedForks<'_>) -> InodeFormat {
-        let InodePlace { cluster, cluster_bytes, offset_bytes } = self.place;
+        let InodeLocation { cluster, cluster_bytes, offset_bytes } = self.place;
         let regions = 2 + u16::from(forks.data.is_some()) + u16::from(forks.attr.is_some());
         InodeFormat {
             regions,
@@ -477,7 +477,7 @@ impl LogItem for InodeRecord {
 }
 
 /// Returns the bytes of one inode within its cluster.
-fn slot_of<'a>(cluster: &'a [u8], place: &InodePlace, context: &VolumeContext) -> &'a [u8] {
+fn slot_of<'a>(cluster: &'a [u8], place: &InodeLocation, context: &VolumeContext) -> &'a [u8] {
     let bytes = cluster.get(place.offset_bytes as usize..).unwrap_or_default();
     bytes.get(..context.geometry().inode_size as usize).unwrap_or(bytes)
 }

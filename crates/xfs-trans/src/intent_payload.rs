@@ -4,8 +4,8 @@
 //! own doing that work: see [`Deferred`](crate::Deferred).
 
 use xfs_format::log_item::{
-    AttrIntent, AttrNames, AttrOperation, Done, ExchangeIntent, ExtentFree, ExtentList, HostOrder,
-    ItemKind, LogItem, MapExtent, RefcountExtent, RmapExtent,
+    AttrIntent, AttrNames, AttrOperation, ExchangeIntent, ExtentFree, HostOrder, IntentDone,
+    IntentExtents, ItemKind, LogItem, MapExtent, RefcountExtent, RmapExtent,
 };
 use xfs_format::{FsBlock, InodeNumber};
 
@@ -157,12 +157,12 @@ pub(crate) fn encode_done(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>> {
         Some(ItemKind::ExtentFreeDone) => {
             LogItem::ExtentFreeDone(free_list(id, payloads)).encode(order)
         }
-        Some(kind) => LogItem::Done(Done { kind, id }).encode(order),
+        Some(kind) => LogItem::Done(IntentDone { kind, id }).encode(order),
         None => unreachable!("every intent has a completion"),
     }
 }
 
-fn free_list(id: u64, payloads: &[IntentPayload]) -> ExtentList<ExtentFree> {
+fn free_list(id: u64, payloads: &[IntentPayload]) -> IntentExtents<ExtentFree> {
     list(id, payloads, |payload| match payload {
         IntentPayload::ExtentFree(extent) => Some(*extent),
         _ => None,
@@ -173,10 +173,10 @@ fn list<E>(
     id: u64,
     payloads: &[IntentPayload],
     take: impl Fn(&IntentPayload) -> Option<E>,
-) -> ExtentList<E> {
+) -> IntentExtents<E> {
     let extents: Vec<E> = payloads.iter().filter_map(take).collect();
     assert_eq!(extents.len(), payloads.len(), "the payloads of an intent are of one kind");
-    ExtentList { id, extents }
+    IntentExtents { id, extents }
 }
 
 fn attr_intent(id: u64, attr: &AttrPayload) -> AttrIntent<'_> {

@@ -19,7 +19,9 @@ use xfs_alloc::{chunks_freed, latched_inode_chunks};
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::inode::{InodeCheck, InodeCore};
 use xfs_format::inode_chunk::InodeChunk;
-use xfs_format::{AgInode, AgNumber, Corruption, Geometry, InodeNumber, Place, Structure};
+use xfs_format::{
+    AgInode, AgNumber, Corruption, Geometry, InodeNumber, Structure, StructureAddress,
+};
 use xfs_icache::{BulkRequest, Keep};
 
 use crate::contents::Contents;
@@ -346,7 +348,7 @@ impl GroupBulkstat<'_> {
 fn metadata(mount: &Mount, entry: &CachedInode) -> Metadata {
     let buffered = entry.known_contents().and_then(Contents::shown);
     let live = entry.live();
-    let _latch = live.record().latch().shared();
+    let _latch = live.log_item().latch().shared();
     let mut metadata = Metadata::new(&live.inode(), mount.geometry());
     if let Some(buffered) = buffered {
         buffered.add_to(&mut metadata, mount.geometry());
@@ -357,7 +359,7 @@ fn metadata(mount: &Mount, entry: &CachedInode) -> Metadata {
 fn of_core(core: &InodeCore, geometry: &Geometry) -> Result<Metadata> {
     let check = || {
         let check = InodeCheck::Mode { mode: core.mode };
-        Corruption::new(Structure::Inode, Place::Inode(core.number), check)
+        Corruption::new(Structure::Inode, StructureAddress::Inode(core.number), check)
     };
     let file_type = core.file_type().ok_or_else(check)?;
     Ok(Metadata::of_core(core, file_type, geometry))

@@ -38,10 +38,10 @@ use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::extent::MAX_EXTENT_BLOCKS;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
-use xfs_inode::{BlockRange, Inode, WriteTerms, map_blocks_at_worst};
+use xfs_inode::{BlockRange, Inode, WriteOptions, map_blocks_at_worst};
 use xfs_locks::{Breaker, OpenMode};
 use xfs_sync::{RwLockReadGuard, RwLockWriteGuard};
-use xfs_trans::Earmark;
+use xfs_trans::BlockReservation;
 
 use crate::flusher::repeat;
 use crate::inode_flags::check_writable_from;
@@ -217,7 +217,7 @@ impl<'a> OpenContents<'a> {
         };
         let _reading = self.read(meets)?;
         self.mount.note_map_read();
-        let _latch = self.entry.live().record().latch().shared();
+        let _latch = self.entry.live().log_item().latch().shared();
         read(&self.entry.live().inode())
     }
 
@@ -308,7 +308,7 @@ impl<'a> OpenContents<'a> {
                 now,
                 counted: self.geometry().file_block(at),
                 needed_blocks: 0,
-                earmark: Earmark::default(),
+                reservation: BlockReservation::default(),
                 claimed_bytes: 0,
                 begun: self.mount.flusher.passes(),
             })
@@ -316,7 +316,7 @@ impl<'a> OpenContents<'a> {
         let room = usize::try_from(buffered.limit() - at).unwrap_or(usize::MAX);
         let (head, _) = bytes.split_at(room.min(bytes.len()));
         let end = at + head.len() as u64;
-        let is_set_aside = match self.earmark(buffered, end) {
+        let is_set_aside = match self.reserve(buffered, end) {
             Ok(()) => {
                 let length = end - buffered.offset;
                 self.mount.flusher.claim(&mut buffered.claimed_bytes, length)
@@ -341,7 +341,7 @@ impl<'a> OpenContents<'a> {
     }
 
     /// Reserves blocks for bytes that will be buffered up to byte `end` (I2).
-    fn earmark(&self, buffered: &mut Buffered, end: u64) -> Result<()> {
+    fn reserve(&self, buffered: &mut Buffered, end: u64) -> Result<()> {
         let until = FileBlock(end.div_ceil(self.geometry().block_size.into()));
         if until <= buffered.counted {
             return Ok(());
@@ -350,8 +350,8 @@ impl<'a> OpenContents<'a> {
         let new = BlockRange::between(buffered.counted, until);
         let needed = buffered.needed_blocks + self.entry.live().blocks_to_write(journal, new)?;
         let all = needed + map_blocks_at_worst(self.geometry(), needed);
-        let missing = all.saturating_sub(buffered.earmark.blocks());
-        buffered.earmark.add(self.mount.with_room(|| journal.earmark(missing))?);
+        let missing = all.saturating_sub(buffered.reservation.blocks());
+        buffered.reservation.add(self.mount.with_room(|| journal.reserve_blocks(missing))?);
         (buffered.counted, buffered.needed_blocks) = (until, needed);
         Ok(())
     }
@@ -368,8 +368,8 @@ impl<'a> OpenContents<'a> {
         let end = offset + bytes.len() as u64;
         let ahead_blocks = if goes_on { self.ahead(end) } else { 0 };
         let written = self.mount.with_room(|| {
-            let options = WriteTerms { ahead_blocks, ..WriteTerms::at(now) };
-            live.write_on(journal, (offset, bytes), options)
+            let options = WriteOptions { ahead_blocks, ..WriteOptions::at(now) };
+            live.write_with(journal, (offset, bytes), options)
         });
         self.note_ahead(false);
         written
@@ -379,10 +379,10 @@ impl<'a> OpenContents<'a> {
     /// buffer, for a caller that continues at once.
     fn flush(&self, state: &mut State, ahead_blocks: u64) -> Result<Vec<u8>> {
         let Some(buffered) = state.buffered.take() else { return Ok(Vec::new()) };
-        let Buffered { offset, mut bytes, now, earmark, claimed_bytes, .. } = *buffered;
-        let options = WriteTerms { now, earmark, ahead_blocks };
+        let Buffered { offset, mut bytes, now, reservation, claimed_bytes, .. } = *buffered;
+        let options = WriteOptions { now, reservation, ahead_blocks };
         let shown_blocks = self.blocks() + buffered.needed_blocks;
-        let written = self.entry.live().write_on(&self.mount.journal, (offset, &bytes), options);
+        let written = self.entry.live().write_with(&self.mount.journal, (offset, &bytes), options);
         let flushed = match written {
             Ok(count) if count == bytes.len() => Ok(()),
             Ok(_) => Err(PosixError::NoSpace.into()),

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::Geometry;
-use xfs_sync::Inside;
+use xfs_sync::GateGuard;
 use xfs_trans::Journal;
 
 use crate::kind::CachedInode;
@@ -35,7 +35,7 @@ pub(crate) use freezer::{FreezePhase, Freezer};
 /// Permission to change the volume: while it exists the volume is not frozen.
 pub struct WriteGuard<'a> {
     mount: &'a Mount,
-    _inside: Inside<'a>,
+    _inside: GateGuard<'a>,
 }
 
 impl<'a> WriteGuard<'a> {

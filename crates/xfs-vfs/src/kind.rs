@@ -1,7 +1,7 @@
 //! The types of which a volume that is mounted read-write makes its cached inodes.
 
 use xfs_icache::{InodeKind, JournalStore};
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 
 use crate::contents::Contents;
 use crate::watch::QueueWatch;
@@ -10,7 +10,7 @@ use crate::watch::QueueWatch;
 pub enum VolumeKind {}
 
 impl InodeKind for VolumeKind {
-    type Inode = Live;
+    type Inode = LiveInode;
     type Contents = Contents;
     type Watch = QueueWatch;
 }

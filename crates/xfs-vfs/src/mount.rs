@@ -237,6 +237,6 @@ pub(crate) fn end<'journal, T>(
 pub(crate) fn join_all<const N: usize>(tx: &mut Transaction<'_>, mut entries: [&CachedInode; N]) {
     entries.sort_by_key(|entry| entry.number());
     for entry in entries {
-        tx.join(entry.live().record());
+        tx.join(entry.live().log_item());
     }
 }

@@ -83,7 +83,7 @@ impl<'a> OpContext<'a> {
         if self.caller.credentials().is_none() || !directory.is_directory() {
             return Ok(());
         }
-        let _latch = directory.live().record().latch().shared();
+        let _latch = directory.live().log_item().latch().shared();
         self.check(directory, Access::EXECUTE)
     }
 

@@ -104,7 +104,7 @@ impl MountThreads {
         let unfreed = mount.inode_cache.take_failure();
         let lost = mount.flusher.take_failure();
         let journal = Arc::clone(&mount.journal);
-        let discarded = xfs_alloc::discard_the_rest(&journal);
+        let discarded = xfs_alloc::discard_remaining(&journal);
         drop(mount);
         let ended = match unfreed {
             None => journal.unmount(),

@@ -160,7 +160,7 @@ impl Mount {
                 .find(&self.journal, b"..")
                 .map_or_else(|_| Vec::new(), |(up, _)| vec![up]);
         }
-        let _latch = entry.live().record().latch().shared();
+        let _latch = entry.live().log_item().latch().shared();
         let inode = entry.live().inode();
         Parents::new(self.journal.cache(), &inode).flatten().map(|link| link.inode).collect()
     }

@@ -157,7 +157,7 @@ impl File {
         let contents = mount.contents(entry);
         let _contents = (kind == LeaseKind::Layout).then(|| contents.unchanging());
         // A change of names or attributes checks for delegations under this latch.
-        let _latch = entry.live().record().latch().shared();
+        let _latch = entry.live().log_item().latch().shared();
         let may = description
             .inode_ref()
             .handle()

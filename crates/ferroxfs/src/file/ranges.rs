@@ -7,7 +7,7 @@ use xfs_buffer::PosixError;
 use xfs_format::IncompatFeatures;
 use xfs_format::inode::ForkKind;
 use xfs_format::reservation::TransactionKind;
-use xfs_inode::{ExchangedRange, KeepSize, Live, SharedRange};
+use xfs_inode::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 use xfs_sync::RwLockWriteGuard;
 use xfs_vfs::{
     CachedInode, Mount, OpenContents, State, WatchEvents, WriteGuard, check_mutable,
@@ -149,10 +149,10 @@ impl File {
         };
         let range = SharedRange { from, to, length_bytes };
         self.shed_privileges_for(mount, || {
-            Live::check_share(&mount.journal, there.live(), here.live(), range)
+            LiveInode::check_share(&mount.journal, there.live(), here.live(), range)
         })?;
         let (journal, now) = (&mount.journal, mount.clock.now());
-        mount.with_room(|| Live::reflink(journal, there.live(), here.live(), range, now))?;
+        mount.with_room(|| LiveInode::reflink(journal, there.live(), here.live(), range, now))?;
         mount.notify(here, WatchEvents::MODIFY);
         Ok(())
     }
@@ -178,7 +178,7 @@ impl File {
         let _contents = settle_both(mount, here, there)?;
         check_mutable(&here.core())?;
         let range = SharedRange { from, to, length_bytes };
-        Live::check_share(&mount.journal, there.live(), here.live(), range)?;
+        LiveInode::check_share(&mount.journal, there.live(), here.live(), range)?;
         // Unlike a clone it changes nothing, so both ranges must exist.
         if to.checked_add(length_bytes).is_none_or(|end| end > here.core().size) {
             return Err(PosixError::InvalidArgument.into());
@@ -187,7 +187,7 @@ impl File {
             return Ok(false);
         }
         let journal = &mount.journal;
-        mount.with_room(|| Live::share_equal(journal, there.live(), here.live(), range))?;
+        mount.with_room(|| LiveInode::share_equal(journal, there.live(), here.live(), range))?;
         Ok(true)
     }
 
@@ -227,7 +227,7 @@ impl File {
         let range = ExchangedRange { starts: [here_at, there_at], length_bytes };
         let files = [here.live(), there.live()];
         let now = mount.clock.now();
-        mount.with_room(|| Live::exchange(&mount.journal, files, range, now))?;
+        mount.with_room(|| LiveInode::exchange(&mount.journal, files, range, now))?;
         mount.notify(here, WatchEvents::MODIFY);
         mount.notify(there, WatchEvents::MODIFY);
         Ok(())
@@ -286,7 +286,7 @@ fn check_exchangeable(mount: &Mount) -> Result<()> {
 /// Checks that the steps of a move have room. A move cannot be repeated as a whole: each step
 /// reserves the same, and gives back what it has not used.
 fn make_room_to_move(mount: &Mount) -> Result<()> {
-    let blocks = Live::grow_blocks(mount.geometry(), ForkKind::Data, 2);
+    let blocks = LiveInode::grow_blocks(mount.geometry(), ForkKind::Data, 2);
     mount.begin(TransactionKind::Write, blocks)?.cancel();
     Ok(())
 }

@@ -19,7 +19,7 @@
 
 use xfs_buffer::Result as BufferResult;
 use xfs_format::superblock::{Access, Superblock};
-use xfs_format::{AgNumber, Place, Uuid};
+use xfs_format::{AgNumber, StructureAddress, Uuid};
 use xfs_vfs::{UuidChange, put_uuid, superblock_io_error, write_sector};
 
 use super::{Devices, OpenError, read_superblock};
@@ -72,7 +72,7 @@ impl Devices {
             let mut sector = vec![0; geometry.sector_size as usize];
             let read = self.data.read_at(offset, &mut sector);
             read.map_err(|source| superblock_io_error("read", at, source))?;
-            Superblock::decode(&sector, Place::Disk(at))?;
+            Superblock::decode(&sector, StructureAddress::Disk(at))?;
             put_uuid(&mut sector, uuid, geometry.meta_uuid);
             write_sector(&*self.data, at, &sector)
         };

@@ -10,12 +10,12 @@ use xfs_format::reservation::TransactionKind;
 use xfs_format::superblock::{Access, Superblock};
 use xfs_format::{AgNumber, Geometry};
 use xfs_icache::JournalStore;
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_log::{
     FreedInodes, Intent, IntentRecovery, Log, LogConfig, RecoveryError, Replayed, Summary,
     finish_intents,
 };
-use xfs_trans::{AttrPromise, Captured, Deferred, Journal, OpenIntent, Promise};
+use xfs_trans::{AttrPayload, Captured, Deferred, IntentPayload, Journal, OpenIntent};
 use xfs_vfs::{Clock, InodeCache, MountThreads};
 
 use super::{Devices, OpenError, check_age, read_superblock};
@@ -38,7 +38,7 @@ impl Devices {
             journal.start_upkeep(upkeep).map_err(OpenError::Threads)?;
         }
         if options.discards {
-            xfs_alloc::discard_what_is_freed(&journal);
+            xfs_alloc::enable_discard(&journal);
         }
         let index = options.inode_index;
         let store = JournalStore::new(Arc::clone(&journal));
@@ -139,7 +139,7 @@ impl IntentRecovery for Finisher<'_> {
         let Some(open) = self.open.pop_front() else { return Ok(()) };
         assert_eq!(open.id(), intent.id(), "intents are finished in the order of the log");
         let works = works(self.journal, &open)?;
-        let budget = budget(self.journal, open.promises());
+        let budget = budget(self.journal, open.payloads());
         self.captured.push(self.journal.resume(&open, works, budget)?);
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Finisher<'_> {
         let mut is_broken = list.damage.is_some();
         done.damaged += u64::from(is_broken);
         for (number, rest) in list.inodes.iter().zip((0..list.inodes.len()).rev()) {
-            let live = match Live::load(self.journal, *number) {
+            let live = match LiveInode::load(self.journal, *number) {
                 Ok(live) => Arc::new(live),
                 Err(error @ (BufferError::Io(_) | BufferError::Shutdown)) => return Err(error),
                 Err(_) => {
@@ -216,13 +216,13 @@ impl Finisher<'_> {
 /// Returns the work that finishes one intent.
 fn works(journal: &Arc<Journal>, open: &OpenIntent) -> BufferResult<Vec<Box<dyn Deferred>>> {
     let mut works: Vec<Box<dyn Deferred>> = Vec::new();
-    for promise in open.promises() {
+    for promise in open.payloads() {
         match promise {
-            Promise::Map(_) | Promise::Exchange(_) => {
+            IntentPayload::Map(_) | IntentPayload::Exchange(_) => {
                 works.extend(xfs_inode::resume(journal, promise)?);
             }
-            Promise::Attr(attribute) => {
-                let live = Arc::new(Live::load(journal, attribute.inode)?);
+            IntentPayload::Attr(attribute) => {
+                let live = Arc::new(LiveInode::load(journal, attribute.inode)?);
                 works.extend(xfs_dir::resume_attribute(&live, attribute));
             }
             _ => works.extend(xfs_alloc::resume(journal.geometry(), promise)?),
@@ -232,14 +232,14 @@ fn works(journal: &Arc<Journal>, open: &OpenIntent) -> BufferResult<Vec<Box<dyn 
 }
 
 /// Returns the reservation of the transactions that finish these intents.
-fn budget(journal: &Journal, promises: &[Promise]) -> (TransactionKind, u64) {
+fn budget(journal: &Journal, promises: &[IntentPayload]) -> (TransactionKind, u64) {
     let geometry = journal.geometry();
     match promises.first() {
-        Some(Promise::Attr(attribute)) => {
+        Some(IntentPayload::Attr(attribute)) => {
             (TransactionKind::SetAttr, attribute_blocks(geometry, attribute))
         }
-        Some(Promise::Map(_) | Promise::Exchange(_)) => {
-            let blocks = Live::grow_blocks(geometry, xfs_format::inode::ForkKind::Data, 1);
+        Some(IntentPayload::Map(_) | IntentPayload::Exchange(_)) => {
+            let blocks = LiveInode::grow_blocks(geometry, xfs_format::inode::ForkKind::Data, 1);
             (TransactionKind::Truncate, blocks)
         }
         _ => (TransactionKind::Truncate, 0),
@@ -248,7 +248,7 @@ fn budget(journal: &Journal, promises: &[Promise]) -> (TransactionKind, u64) {
 
 /// Returns the blocks to reserve for an attribute. A removal reserves few, because a crash may have
 /// left many removals open on a full volume.
-fn attribute_blocks(geometry: &Geometry, attribute: &AttrPromise) -> u64 {
+fn attribute_blocks(geometry: &Geometry, attribute: &AttrPayload) -> u64 {
     match attribute.operation {
         AttrOperation::Remove | AttrOperation::ParentRemove => {
             xfs_dir::attribute_removal_blocks(geometry)

@@ -8,7 +8,7 @@ use xfs_format::agi::{AGI_SECTOR, AgiFields};
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunks};
 use xfs_format::{AgInode, AgNumber, BlockKind, Geometry};
 use xfs_sync::{
-    AtomicU32, AtomicU64, CachePadded, Group, Growing, Mutex, Ordering, SetOnce, Slot, Slots,
+    AppendOnlyVec, AtomicU32, AtomicU64, CachePadded, Group, Mutex, Ordering, SetOnce, Slot, Slots,
     Volume,
 };
 use xfs_trans::Journal;
@@ -23,7 +23,7 @@ const MOST_KEPT_BYTES: u64 = 16 << 20;
 
 /// The inodes of a volume.
 pub(super) struct InodeGroups {
-    groups: Growing<CachePadded<InodeGroupState>, Volume>,
+    groups: AppendOnlyVec<CachePadded<InodeGroupState>, Volume>,
     /// The group of the next directory, by slot.
     #[doc(alias = "m_agirotor")]
     rotors: Slots<AtomicU32<Slot>>,

@@ -2,7 +2,7 @@ use std::io::ErrorKind;
 use std::sync::{Arc, Barrier, Weak};
 
 use xfs_device::{BlockDevice, Durability};
-use xfs_format::{BlockKind, Check, DiskAddr, Place};
+use xfs_format::{BlockKind, Check, DiskAddr, StructureAddress};
 use xfs_sync::{SetOnce, Volume};
 
 use super::{BufferCache, BufferExtent, LIVE_REREADS, Liveness};
@@ -179,7 +179,7 @@ fn damaged_block_fails_on_read_and_is_not_cached() {
         match cache.read(at, BLOCK, BlockKind::Symlink) {
             Err(Error::Corrupt(corruption)) => {
                 assert!(matches!(corruption.check(), Check::Checksum { .. }));
-                assert_eq!(corruption.place(), Place::Disk(at));
+                assert_eq!(corruption.address(), StructureAddress::Disk(at));
             }
             other => panic!("{other:?}"),
         }

@@ -5,7 +5,7 @@ use xfs_format::attr::remote::{self, RemoteIdentity};
 use xfs_format::attr::{AttrCheck, RemoteBlock};
 use xfs_format::extent::ExtentCheck;
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, Corruption, DiskAddr, FileBlock, Lsn, Place, Structure};
+use xfs_format::{BlockKind, Corruption, DiskAddr, FileBlock, Lsn, Structure, StructureAddress};
 use xfs_inode::{BlockShape, LiveInode, Mapping};
 
 use super::Attributes;
@@ -54,12 +54,12 @@ impl Attributes<'_> {
             verify_owner(Some(piece.owner()), self.inode, Structure::Attr, place)?;
             let wanted = value.len() as u32;
             let expected = (length as u32 - wanted).min(RemoteBlock::capacity(block_size));
-            let (offset, found) = (piece.offset(), piece.piece().len() as u32);
+            let (offset, found) = (piece.offset(), piece.part().len() as u32);
             if (offset, found) != (wanted, expected) {
                 let check = AttrCheck::RemotePiece { offset, bytes: found, wanted, expected };
                 return Err(Corruption::new(Structure::Attr, place, check).into());
             }
-            value.extend_from_slice(piece.piece());
+            value.extend_from_slice(piece.part());
         }
         Ok(())
     }
@@ -116,7 +116,7 @@ fn run_at(
 ) -> Result<(BufferExtent, FileBlock)> {
     let geometry = cache.geometry();
     let not_mapped = || {
-        let place = Place::Attr(file.number(), block);
+        let place = StructureAddress::Attr(file.number(), block);
         let check = ExtentCheck::NotMapped { file_block: block };
         Corruption::new(Structure::Extent, place, check)
     };

@@ -29,7 +29,7 @@ use xfs_format::attr::{AttrEntry, AttrValue, Namespace, RemoteBlock};
 use xfs_format::inode::{ForkKind, InodeCore};
 use xfs_format::log_item::AttrOperation;
 use xfs_inode::{BlockRange, LiveInode};
-use xfs_trans::{AttrPromise, Deferred, Finish, Promise, Transaction};
+use xfs_trans::{AttrPayload, Deferred, Finish, IntentPayload, Transaction};
 
 use super::change::{AttributeChange, AttributeKey, ValueBlocks};
 use super::remote;
@@ -270,7 +270,7 @@ pub(crate) fn value_blocks(block_size: u32, length_bytes: u32) -> u32 {
 impl Deferred for AttributeWork {
     /// Only parent pointers have intents: the change of the directory entry is in the log already,
     /// and the pointer must follow.
-    fn promise(&self) -> Option<Promise> {
+    fn intent_payload(&self) -> Option<IntentPayload> {
         let sets = |attribute: &OwnedAttribute| attribute.namespace == Namespace::Parent;
         let (old, new) = (self.old.as_ref(), self.new.as_ref());
         let is_parent = old.or(new).is_some_and(sets);
@@ -283,7 +283,7 @@ impl Deferred for AttributeWork {
             (Some(old), None) => (AttrOperation::ParentRemove, old, None),
             (Some(old), Some(new)) => (AttrOperation::ParentReplace, old, Some(new)),
         };
-        Some(Promise::Attr(Box::new(AttrPromise {
+        Some(IntentPayload::Attr(Box::new(AttrPayload {
             inode: self.file.number(),
             generation: self.file.inode().core().generation,
             operation,
@@ -319,8 +319,8 @@ impl Deferred for AttributeWork {
 /// Returns `None` if the intent is not about this file: it names another inode, or an earlier file
 /// with this number.
 #[must_use]
-pub fn resume_attribute(file: &Arc<LiveInode>, promise: &AttrPromise) -> Option<Box<dyn Deferred>> {
-    let AttrPromise { operation, filter, name, new_name, value, new_value, .. } = promise;
+pub fn resume_attribute(file: &Arc<LiveInode>, promise: &AttrPayload) -> Option<Box<dyn Deferred>> {
+    let AttrPayload { operation, filter, name, new_name, value, new_value, .. } = promise;
     let generation = file.inode().core().generation;
     let is_same = !operation.is_parent() || generation == promise.generation;
     if file.number() != promise.inode || !is_same {

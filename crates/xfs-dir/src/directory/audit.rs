@@ -18,7 +18,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use xfs_buffer::{Error, Result};
 use xfs_format::directory::{
-    Cookie, DirectoryCheck, Doubled, LeafBlock, ShortForm, find_doubled, name_hash,
+    Cookie, DirectoryCheck, DuplicateName, LeafBlock, ShortForm, find_duplicate_names, name_hash,
 };
 use xfs_format::inode::ForkKind;
 use xfs_inode::Fork;
@@ -33,7 +33,7 @@ const MOST_OF_ONE_HASH: usize = 1 << 18;
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     /// In the order of cookies.
-    doubled: Vec<Doubled>,
+    doubled: Vec<DuplicateName>,
     /// The digest of the index, if the index lies in blocks of its own and could be read.
     indexed: Option<Digest>,
     listed: Digest,
@@ -101,7 +101,7 @@ impl Directory<'_> {
         if let Fork::Local(bytes) = self.inode.fork(ForkKind::Data) {
             // A corrupt short form has no entries, and listing it reports the error.
             let form = ShortForm::decode(bytes, self.inode_place());
-            audit.doubled = form.map_or_else(|_| Vec::new(), |form| form.doubled());
+            audit.doubled = form.map_or_else(|_| Vec::new(), |form| form.duplicate_names());
             return Ok(());
         }
         if self.is_block_form()? {
@@ -109,7 +109,7 @@ impl Directory<'_> {
             let Some(buffer) = unless_corrupt(self.read_data(0))? else { return Ok(()) };
             let bytes = buffer.bytes();
             audit.doubled =
-                self.decode_data(&bytes, 0).map_or_else(|_| Vec::new(), |b| b.doubled());
+                self.decode_data(&bytes, 0).map_or_else(|_| Vec::new(), |b| b.duplicate_names());
             return Ok(());
         }
         let before = findings.len();
@@ -166,7 +166,7 @@ impl Directory<'_> {
                 names.extend(unless_corrupt(self.name_at(*cookie))?.map(|name| (name, *cookie)));
             }
             let names = names.iter().map(|(name, at)| (&**name, *at)).collect();
-            audit.doubled.extend(find_doubled(names));
+            audit.doubled.extend(find_duplicate_names(names));
         }
         Ok(())
     }

@@ -18,15 +18,15 @@ use xfs_dir::{
 use xfs_format::reservation::TransactionKind;
 use xfs_inode::LiveInode;
 use xfs_testkit::CowDevice;
-use xfs_trans::testing::{Parts, crashed, make_sized, parts, recovered_parts, superblock};
-use xfs_trans::{Journal, OpenIntent, Promise};
+use xfs_trans::testing::{JournalParts, crashed, make_sized, parts, recovered_parts, superblock};
+use xfs_trans::{IntentPayload, Journal, OpenIntent};
 
 use names::Names;
 
 const VOLUME_BYTES: u64 = 400 << 20;
 
-fn journal(parts: Parts) -> Arc<Journal> {
-    let Parts { cache, log, superblock } = parts;
+fn journal(parts: JournalParts) -> Arc<Journal> {
+    let JournalParts { cache, log, superblock } = parts;
     open_journal(cache, log, &superblock).unwrap()
 }
 
@@ -144,9 +144,9 @@ fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
     let mut captured = Vec::new();
     for intent in open {
         let mut works = Vec::new();
-        for promise in intent.promises() {
+        for promise in intent.payloads() {
             let work = match promise {
-                Promise::Attr(attribute) => {
+                IntentPayload::Attr(attribute) => {
                     let file = Arc::new(LiveInode::load(journal, attribute.inode).unwrap());
                     resume_attribute(&file, attribute)
                 }
@@ -183,7 +183,7 @@ fn check_intents(seed: u64, options: &str, steps: usize) {
         for fork in forks.take() {
             let fork: SharedDevice = Arc::new(fork);
             let (parts, replayed) = recovered_parts(&fork);
-            let Parts { cache, log, superblock } = parts;
+            let JournalParts { cache, log, superblock } = parts;
             let journal = open_journal(cache, log, &superblock).unwrap();
             let open = journal.adopt(&replayed).unwrap();
             intents += open.len();

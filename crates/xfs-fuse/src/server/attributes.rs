@@ -1,7 +1,7 @@
 //! The attributes that `stat` shows, and changing them.
 
 use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
-use ferroxfs::{Changes, File, Metadata, Node, Timestamp};
+use ferroxfs::{File, Metadata, Node, SetAttributes, Timestamp};
 use rustix::io::Errno;
 
 use super::{Server, errno, now};
@@ -104,26 +104,26 @@ impl Server {
                 (true, false) => given().map(Some),
             }
         };
-        let changes = Changes {
+        let changes = SetAttributes {
             mode: has(set::MODE).then_some(wanted.mode as u16 & 0o7777),
             uid,
             gid,
             accessed: time(set::ATIME, set::ATIME_NOW, wanted.atime, wanted.atime_ns)?,
             modified: time(set::MTIME, set::MTIME_NOW, wanted.mtime, wanted.mtime_ns)?,
             changed,
-            ..Changes::default()
+            ..SetAttributes::default()
         };
-        if changes != Changes::default() {
+        if changes != SetAttributes::default() {
             // An append-only file accepts new times if none are given, from every caller that may
             // write.
             let is_touched =
                 self.is_touched(&wanted) && (self.is_checking() || is_append_only(&node));
-            if is_touched { node.touch() } else { node.change(&changes) }.map_err(errno)?;
+            if is_touched { node.touch() } else { node.set_attributes(&changes) }.map_err(errno)?;
         }
         if changes.accessed.is_some() {
             self.forget_time(node.number());
         }
-        if killed || changes != Changes::default() || has(set::SIZE) {
+        if killed || changes != SetAttributes::default() || has(set::SIZE) {
             self.sync_if_required(&node)?;
         }
         reply.add(&self.attr_out(&node));

@@ -3,7 +3,7 @@
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::log::Shutdown;
-use ferroxfs::{Capabilities, Changes, Label, Metadata};
+use ferroxfs::{Capabilities, Label, Metadata, SetAttributes};
 use rustix::io::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -72,8 +72,10 @@ impl Server {
             }
             FS_IOC_SETFLAGS => {
                 let (wanted, _) = split_argument::<u32>(argument)?;
-                let changes =
-                    Changes { xflags: Some(to_xflags(&metadata, wanted)?), ..Changes::default() };
+                let changes = SetAttributes {
+                    xflags: Some(to_xflags(&metadata, wanted)?),
+                    ..SetAttributes::default()
+                };
                 self.change_flags(request, &changes, reply)
             }
             FS_IOC_GETVERSION => {
@@ -146,11 +148,11 @@ impl Server {
     fn change_flags(
         &self,
         request: &Request<'_>,
-        changes: &Changes,
+        changes: &SetAttributes,
         reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         let node = self.context(request).node(request.node())?;
-        node.change(changes).map_err(errno)?;
+        node.set_attributes(changes).map_err(errno)?;
         // The kernel does not expect this call to change the change time.
         reply.invalidate_attributes(self.node_of(node.number()));
         self.sync_if_required(&node)?;
@@ -194,7 +196,7 @@ fn file_flags(metadata: &Metadata) -> FileFlags {
 }
 
 /// Returns the differences, so that an unchanged field is never refused. A hint needs its flag.
-fn to_changes(metadata: &Metadata, wanted: &FileFlags) -> Result<Changes, Errno> {
+fn to_changes(metadata: &Metadata, wanted: &FileFlags) -> Result<SetAttributes, Errno> {
     let xflags = ExtendedFlags::from_bits_retain(wanted.xflags);
     let hint = |flags, bytes: u32| match xflags.intersects(flags) || bytes == 0 {
         true => Ok(u64::from(bytes)),
@@ -203,12 +205,12 @@ fn to_changes(metadata: &Metadata, wanted: &FileFlags) -> Result<Changes, Errno>
     let extent =
         hint(ExtendedFlags::EXTSIZE | ExtendedFlags::EXTSZINHERIT, wanted.extent_size_bytes)?;
     let copy = hint(ExtendedFlags::COWEXTSIZE, wanted.copy_extent_size_bytes)?;
-    Ok(Changes {
+    Ok(SetAttributes {
         xflags: Some(xflags),
         project_id: (wanted.project_id != metadata.project_id).then_some(wanted.project_id),
         extent_size_hint_bytes: (extent != metadata.extent_size_hint_bytes).then_some(extent),
         cow_extent_size_hint_bytes: (copy != metadata.cow_extent_size_hint_bytes).then_some(copy),
-        ..Changes::default()
+        ..SetAttributes::default()
     })
 }
 

@@ -51,7 +51,7 @@ fn opens_beside_removal(visit: Collapse) {
     let refs = Arc::new(PerCpuRefs::new());
     let entry = cache.take(NUMBER).expect("there is one");
     (0..64).for_each(|slot| entry.locks().note_opener(slot % 2));
-    assert!(entry.locks().is_spread());
+    assert!(entry.locks().is_sharded());
     let opening: Vec<_> = (0..2)
         .map(|_| {
             let (cache, refs) = (Arc::clone(&cache), Arc::clone(&refs));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::inode::{ForkKind, InodeFlags};
 use xfs_format::timestamp::Timestamp;
-use xfs_trans::{Earmark, Journal};
+use xfs_trans::{BlockReservation, Journal};
 
 use super::LiveInode;
 use super::map::map_blocks;
@@ -40,8 +40,9 @@ impl LiveInode {
         self.check_regular()?;
         check_end(journal.geometry(), range.end, 0)?;
         let blocks = blocks_of(journal.geometry(), range.start, range.end);
-        let earmark = self.earmark_holes(journal, blocks)?;
-        let mut writer = self.writer(journal, WriteOptions { earmark, ..WriteOptions::at(now) });
+        let reservation = self.reserve_holes(journal, blocks)?;
+        let mut writer =
+            self.writer(journal, WriteOptions { reservation, ..WriteOptions::at(now) });
         let size = self.inode().core().size;
         if keep_size == KeepSize::No && range.end > size {
             self.zero_written(journal, size, range.end, now)?;
@@ -68,14 +69,14 @@ impl LiveInode {
     }
 
     /// Reserves blocks for every hole of a range, and for the growth of the map by one extent.
-    fn earmark_holes(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<Earmark> {
+    fn reserve_holes(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<BlockReservation> {
         let holes = self.holes(journal, range)?;
         if holes.is_empty() {
-            return Ok(Earmark::default());
+            return Ok(BlockReservation::default());
         }
         let overhead = map_blocks(journal.geometry(), ForkKind::Data);
         let lengths = holes.iter().map(|hole| hole.length_blocks);
-        journal.earmark(lengths.fold(overhead, u64::saturating_add))
+        journal.reserve_blocks(lengths.fold(overhead, u64::saturating_add))
     }
 
     /// Returns the holes of a range.

@@ -134,14 +134,16 @@ impl Writer<'_> {
         let mut wanted = old.length_blocks;
         loop {
             let blocks = u64::from(wanted) + overhead;
-            let staged = with_allocation_transaction(journal, (blocks, &mut self.earmark), |tx| {
-                let place = live.allocation_target(tx.geometry(), ForkKind::Data, old.file_block);
-                let request = SpaceRequest::new(place, 1, wanted);
-                let space = allocate_extent(tx, &request)?.ok_or(PosixError::NoSpace)?;
-                let (start, length_blocks) = (space.start, space.length_blocks);
-                defer_stage(tx, space);
-                Ok(Extent { start, length_blocks, ..*old })
-            });
+            let staged =
+                with_allocation_transaction(journal, (blocks, &mut self.reservation), |tx| {
+                    let place =
+                        live.allocation_target(tx.geometry(), ForkKind::Data, old.file_block);
+                    let request = SpaceRequest::new(place, 1, wanted);
+                    let space = allocate_extent(tx, &request)?.ok_or(PosixError::NoSpace)?;
+                    let (start, length_blocks) = (space.start, space.length_blocks);
+                    defer_stage(tx, space);
+                    Ok(Extent { start, length_blocks, ..*old })
+                });
             match staged {
                 Err(Error::Posix(PosixError::NoSpace)) if wanted > 1 && !journal.is_shut_down() => {
                     wanted /= 2;
@@ -166,7 +168,7 @@ impl Writer<'_> {
     fn take_over(&mut self, copy: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);
         let reserved = 2 * map_blocks(self.journal.geometry(), ForkKind::Data);
-        with_pool_transaction(self.journal, (reserved, &mut self.earmark), |tx| {
+        with_pool_transaction(self.journal, (reserved, &mut self.reservation), |tx| {
             let mapping = live.find_joined(tx, ForkKind::Data, copy.file_block)?;
             let Mapping::Extent(old) = mapping else {
                 return Err(PosixError::InvalidArgument.into());

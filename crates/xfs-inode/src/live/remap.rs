@@ -13,7 +13,7 @@ use xfs_format::extent::Extent;
 use xfs_format::inode::ForkKind;
 use xfs_format::log_item::MapExtent;
 use xfs_format::{Corruption, InodeNumber, Structure, StructureAddress, extent::ExtentCheck};
-use xfs_trans::{Deferred, Finish, Journal, Promise, Transaction};
+use xfs_trans::{Deferred, Finish, IntentPayload, Journal, Transaction};
 
 use super::LiveInode;
 
@@ -76,7 +76,7 @@ pub(super) fn defer_map_work(tx: &mut Transaction<'_>, work: MapWork) {
 }
 
 impl Deferred for MapWork {
-    fn promise(&self) -> Option<Promise> {
+    fn intent_payload(&self) -> Option<IntentPayload> {
         let mut flags = if self.is_map { MAP } else { UNMAP };
         if self.fork == ForkKind::Attr {
             flags |= ATTR_FORK;
@@ -84,7 +84,7 @@ impl Deferred for MapWork {
         if self.extent.unwritten {
             flags |= UNWRITTEN;
         }
-        Some(Promise::Map(MapExtent {
+        Some(IntentPayload::Map(MapExtent {
             inode: self.file.number(),
             start: self.extent.start,
             offset: self.extent.file_block,

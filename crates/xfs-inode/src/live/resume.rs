@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use xfs_buffer::Result;
-use xfs_trans::{Deferred, Journal, Promise};
+use xfs_trans::{Deferred, IntentPayload, Journal};
 
 use super::exchange::resume_exchange;
 use super::remap::resume_map;
@@ -14,10 +14,13 @@ use super::remap::resume_map;
 /// # Errors
 ///
 /// A corrupt intent; the errors of loading its files.
-pub fn resume(journal: &Arc<Journal>, promise: &Promise) -> Result<Option<Box<dyn Deferred>>> {
+pub fn resume(
+    journal: &Arc<Journal>,
+    promise: &IntentPayload,
+) -> Result<Option<Box<dyn Deferred>>> {
     match promise {
-        Promise::Map(map) => resume_map(map).map(Some),
-        Promise::Exchange(exchange) => resume_exchange(journal, exchange).map(Some),
+        IntentPayload::Map(map) => resume_map(map).map(Some),
+        IntentPayload::Exchange(exchange) => resume_exchange(journal, exchange).map(Some),
         _ => Ok(None),
     }
 }

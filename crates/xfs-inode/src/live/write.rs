@@ -25,7 +25,7 @@ use xfs_format::inode::{ForkKind, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
-use xfs_trans::{Earmark, Journal, Transaction};
+use xfs_trans::{BlockReservation, Journal, Transaction};
 
 use super::data::{self, FileBytes, clip};
 use super::map::{MapRequest, map_blocks};
@@ -49,7 +49,7 @@ pub struct WriteOptions {
     /// The new modification time of the file.
     pub now: Timestamp,
     /// Blocks that were reserved for the write; the rest of them is released afterwards.
-    pub earmark: Earmark,
+    pub reservation: BlockReservation,
     /// Blocks to allocate past the written range, at the end of the file and as far as there is
     /// room, because more will be written there soon.
     pub ahead_blocks: u64,
@@ -59,7 +59,7 @@ impl WriteOptions {
     /// The options of a write without any preparation.
     #[must_use]
     pub fn at(now: Timestamp) -> Self {
-        Self { now, earmark: Earmark::default(), ahead_blocks: 0 }
+        Self { now, reservation: BlockReservation::default(), ahead_blocks: 0 }
     }
 }
 
@@ -82,13 +82,13 @@ pub(super) struct Writer<'a> {
     pub(super) live: &'a Arc<LiveInode>,
     pub(super) journal: &'a Arc<Journal>,
     pub(super) now: Timestamp,
-    pub(super) earmark: Earmark,
+    pub(super) reservation: BlockReservation,
     ahead_blocks: u64,
 }
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        self.journal.give_up(core::mem::take(&mut self.earmark));
+        self.journal.release_blocks(core::mem::take(&mut self.reservation));
     }
 }
 
@@ -155,9 +155,9 @@ impl LiveInode {
     pub(super) fn writer<'a>(
         self: &'a Arc<Self>,
         journal: &'a Arc<Journal>,
-        WriteOptions { now, earmark, ahead_blocks }: WriteOptions,
+        WriteOptions { now, reservation, ahead_blocks }: WriteOptions,
     ) -> Writer<'a> {
-        Writer { live: self, journal, now, earmark, ahead_blocks }
+        Writer { live: self, journal, now, reservation, ahead_blocks }
     }
 
     /// Refuses a write of `length` bytes at `offset` that can never be made.
@@ -278,7 +278,7 @@ impl Writer<'_> {
     fn write_small(&mut self, hole: BlockRange, piece: FileBytes<'_>) -> Result<usize> {
         let (live, now) = (self.live, self.now);
         let blocks = hole.length_blocks + map_blocks(self.journal.geometry(), ForkKind::Data);
-        let reserved = (blocks, &mut self.earmark);
+        let reserved = (blocks, &mut self.reservation);
         let (written, length) = with_allocation_transaction(self.journal, reserved, |tx| {
             MapCounts::of(tx.journal()).note(MapUse::Write);
             let extent = live.take_space(tx, ForkKind::Data, hole)?;
@@ -302,7 +302,7 @@ impl Writer<'_> {
         let overhead = map_blocks(self.journal.geometry(), ForkKind::Data);
         loop {
             let request = MapRequest { fork: ForkKind::Data, range, unwritten: true };
-            let reserved = (range.length_blocks + overhead, &mut self.earmark);
+            let reserved = (range.length_blocks + overhead, &mut self.reservation);
             let mapped = with_allocation_transaction(self.journal, reserved, |tx| {
                 self.live.map(tx, &request)
             });
@@ -336,7 +336,7 @@ impl Writer<'_> {
     fn show(&mut self, extent: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);
         let blocks = map_blocks(self.journal.geometry(), ForkKind::Data);
-        with_pool_transaction(self.journal, (blocks, &mut self.earmark), |tx| {
+        with_pool_transaction(self.journal, (blocks, &mut self.reservation), |tx| {
             live.convert(tx, BlockRange::of(extent), false)?;
             live.wrote(tx, end, now);
             Ok(())

@@ -4,10 +4,11 @@ use xfs_buffer::Result;
 use xfs_format::btree::BtreeKind;
 use xfs_format::inode::{self, INODE_MAGIC};
 use xfs_format::kind;
-use xfs_format::log_item::{BufferFlags, BufferItem, BufferPiece, BufferType, LogItemCheck};
+use xfs_format::log_item::{BufferFlags, BufferItem, BufferRegion, BufferType, LogItemCheck};
 use xfs_format::superblock::Superblock;
 use xfs_format::{
-    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, Place, Structure, dabtree,
+    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, Structure,
+    StructureAddress, dabtree,
 };
 
 use super::refusal::RecoveryError;
@@ -44,7 +45,7 @@ pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, R
     let length = usize::from(format.blocks) * BASIC_BLOCK_BYTES as usize;
     let mut bytes = store.read(format.at, length)?;
     let logged = kind::find_lsn(&bytes, store.geometry());
-    for BufferPiece { offset_bytes, bytes: piece } in &item.pieces {
+    for BufferRegion { offset_bytes, bytes: piece } in &item.pieces {
         let target = bytes.get_mut(*offset_bytes..offset_bytes + piece.len());
         // Decoding has compared the bitmap with the length.
         target.ok_or_else(wrong_type)?.copy_from_slice(piece);
@@ -154,7 +155,7 @@ fn check_length(store: &Store, length: usize, kind: BlockKind) -> Result<(), Rec
 #[doc(alias = "xlog_recover_do_primary_sb_buffer")]
 fn read_geometry(store: &mut Store, mut bytes: Vec<u8>) -> Result<(), RecoveryError> {
     BlockKind::Superblock.seal(&mut bytes, store.lsn());
-    let place = Place::Disk(DiskAddr(0));
+    let place = StructureAddress::Disk(DiskAddr(0));
     let superblock = Superblock::decode(&bytes, place).map_err(xfs_buffer::Error::from)?;
     let (before, found) = (store.geometry().ag_count, superblock.geometry.ag_count);
     if found < before {
@@ -183,7 +184,7 @@ fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
         if found != INODE_MAGIC {
             let (found, expected) = (found.into(), INODE_MAGIC.into());
             let check = Check::Magic { found, expected };
-            return Err(Corruption::new(Structure::Inode, Place::Disk(at), check).into());
+            return Err(Corruption::new(Structure::Inode, StructureAddress::Disk(at), check).into());
         }
         let field = inode.get_mut(NEXT_UNLINKED..NEXT_UNLINKED + 4);
         field.expect("an inode holds a link").copy_from_slice(&link);
@@ -194,7 +195,7 @@ fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
 }
 
 /// Returns four bytes of a buffer, if they were logged.
-fn find_bytes(pieces: &[BufferPiece<'_>], offset: usize) -> Option<[u8; 4]> {
+fn find_bytes(pieces: &[BufferRegion<'_>], offset: usize) -> Option<[u8; 4]> {
     let mut found = pieces.iter().filter_map(|piece| {
         let inside = offset.checked_sub(piece.offset_bytes)?;
         piece.bytes.get(inside..)?.first_chunk().copied()

@@ -9,8 +9,8 @@ use xfs_device::{BlockDevice, Durability, OverlayDevice};
 use xfs_format::inode::InodeCore;
 use xfs_format::log_item::LogItemCheck;
 use xfs_format::{
-    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, InodeNumber, Lsn, Place,
-    Structure, Superblock, VerifyContext,
+    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, InodeNumber, Lsn,
+    Structure, StructureAddress, Superblock, VerifyContext,
 };
 
 use super::pieces::DirectoryPieces;
@@ -35,7 +35,7 @@ pub(super) struct Store {
     log: Range<u64>,
     /// The LSN of the transaction that is being replayed.
     lsn: Lsn,
-    place: Place,
+    place: StructureAddress,
     /// Buffers that were changed since the LSN last changed. Their checksums are stale.
     unsealed: BTreeMap<DiskAddr, TouchedBuffer>,
     /// All buffers that were changed, with their last kind.
@@ -64,7 +64,7 @@ impl Store {
             superblock: superblock.clone(),
             log: start..end,
             lsn: Lsn(0),
-            place: Place::Log(0),
+            place: StructureAddress::Log(0),
             unsealed: BTreeMap::new(),
             touched: BTreeMap::new(),
             inodes: BTreeSet::new(),
@@ -194,7 +194,7 @@ impl Store {
 
     /// The address of an inode of this volume: its cluster and the offset in it.
     pub(super) fn inode_address(&self, number: InodeNumber) -> Result<(DiskAddr, usize)> {
-        let place = self.geometry().inode_place(number).ok_or_else(|| {
+        let place = self.geometry().inode_location(number).ok_or_else(|| {
             self.corrupt(LogItemCheck::OutOfRange { field: "inode", value: number.0 })
         })?;
         let blocks = u64::from(place.cluster_bytes / BASIC_BLOCK_BYTES);

@@ -186,7 +186,7 @@ pub(crate) fn materialise(
     let data = open(&copy.data)?;
     let log = copy.log.as_deref().map(open).transpose()?;
     let data_bytes = data.metadata().map_err(text)?.len();
-    for (offset, bytes) in device.pieces() {
+    for (offset, bytes) in device.changed_chunks() {
         // The border between the devices is also a border between pieces.
         match offset.checked_sub(data_bytes).zip(log.as_ref()) {
             Some((offset, log)) => log.write_all_at(&bytes, offset).map_err(text)?,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use ferroxfs::{Changes, Creation, NewKind, Node, OpenOptions, Superblock, Volume};
+use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions, SetAttributes, Superblock, Volume};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::{Features, Operation};
 use xfs_oracle::{Geometry, Subject, Tree, guarded, ready_with_programs};
@@ -220,9 +220,10 @@ fn work(
     let touched = touched_files(stage, thread).map_err(|error| format!("files: {error}"))?;
     let mut touched = touched.iter().cycle();
     for number in 1..=OPERATIONS {
-        let change = Changes { mode: Some(number as u16 & 0o777), ..Changes::default() };
+        let change =
+            SetAttributes { mode: Some(number as u16 & 0o777), ..SetAttributes::default() };
         for node in touched.by_ref().take(TOUCHED_AT_ONCE) {
-            node.change(&change).map_err(|error| format!("a change of mode: {error}"))?;
+            node.set_attributes(&change).map_err(|error| format!("a change of mode: {error}"))?;
         }
         if prng.within(0..OWN_SHARE) == 0 {
             owner.step(&mut prng)?;
@@ -245,7 +246,7 @@ fn work(
 
 /// Creates the files that a thread touches.
 fn touched_files(stage: &SharedVolume, thread: u64) -> ferroxfs::Result<Vec<Node>> {
-    let creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
     let root = stage.volume.root()?;
     let folder = root.create(format!("touched-{thread}"), &NewKind::Directory, &creation)?;
     let file = |number| folder.create(format!("{number}"), &NewKind::Regular, &creation);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use ferroxfs::{
-    AllocateMode, Changes, Creation, Error, NewKind, Node, PosixError, RangeMode, RenameMode,
-    SetMode, Timestamp, Volume,
+    AllocateMode, CreateOptions, Error, NewKind, Node, PosixError, RangeMode, RenameMode,
+    SetAttributes, SetMode, Timestamp, Volume,
 };
 use xfs_oracle::Tree;
 use xfs_testkit::Prng;
@@ -58,7 +58,7 @@ struct EntryLocation {
 /// Creates the directories for all operations. A step is one operation, so that a cut in its middle
 /// leaves the state before or after it.
 pub(crate) fn prepare(volume: &Volume) -> Result<(), Error> {
-    let creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
     for number in 1..=DIRECTORIES {
         volume.root()?.create(format!("d{number}"), &NewKind::Directory, &creation)?;
     }
@@ -104,7 +104,7 @@ fn create(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
         2 => NewKind::Directory,
         _ => NewKind::Regular,
     };
-    let creation = Creation { mode: 0o640, uid: number, gid: 7, umask: 0 };
+    let creation = CreateOptions { mode: 0o640, uid: number, gid: 7, umask: 0 };
     location.directory.create(location.name, &kind, &creation).map(drop)
 }
 
@@ -148,7 +148,11 @@ fn change(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
     let location = location(volume, prng)?;
     let file = location.directory.lookup(location.name.as_ref())?;
     let time = Timestamp::new(i64::from(number), 9);
-    file.change(&Changes { uid: Some(number), modified: time, ..Changes::default() })
+    file.set_attributes(&SetAttributes {
+        uid: Some(number),
+        modified: time,
+        ..SetAttributes::default()
+    })
 }
 
 fn contents(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
@@ -176,7 +180,7 @@ fn contents(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
 /// Performs operations that together log every kind of intent, many times.
 pub(crate) fn every_kind(volume: &Volume) -> Result<(), Error> {
     let root = volume.root()?;
-    let creation = Creation { mode: 0o640, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions { mode: 0o640, uid: 0, gid: 0, umask: 0 };
     for _ in 0..20 {
         let [here, there] = ["here", "there"].map(|name| {
             root.create(name, &NewKind::Regular, &creation).and_then(|node| node.open())

@@ -8,7 +8,7 @@ use xfs_buffer::{Error, IoError};
 use xfs_dir::{Audit, Directory};
 use xfs_format::directory::{DataBlock, Entry, index_start};
 use xfs_format::inode::{FileType, ForkKind};
-use xfs_format::{BlockKind, Check, Corruption, DiskAddr, FileBlock, Place, Structure};
+use xfs_format::{BlockKind, Check, Corruption, DiskAddr, FileBlock, Structure, StructureAddress};
 use xfs_inode::{BlockShape, Inode};
 use xfs_sync::Ordering;
 
@@ -258,7 +258,7 @@ impl OutOfLineReader<'_> {
         part: &mut PendingInode,
     ) -> Result<(), Error> {
         let inode = &part.inode;
-        let place = Place::Data(inode.number(), block);
+        let place = StructureAddress::Data(inode.number(), block);
         let start = self.scope.source.geometry().blocks_to_bytes(block.0).unwrap_or(u64::MAX);
         let decoded = DataBlock::decode(bytes, start, place)?;
         if decoded.owner() != inode.number() {
@@ -275,7 +275,7 @@ impl OutOfLineReader<'_> {
                 add_entry(&mut self.links, self.scope.plan, &part.inode, &entry);
             }
         }
-        match decoded.doubled().first() {
+        match decoded.duplicate_names().first() {
             Some(first) => Err(duplicate_name(&part.inode, first.check())),
             None => verdict,
         }

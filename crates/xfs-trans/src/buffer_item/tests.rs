@@ -4,7 +4,7 @@ use xfs_buffer::{Buffer, BufferCache, BufferExtent};
 use xfs_device::{MemoryDevice, SharedDevice};
 use xfs_format::btree::BtreeKind;
 use xfs_format::log_item::{BufferFlags, BufferType, HostOrder, LogItem as Decoded};
-use xfs_format::{BlockKind, DiskAddr, Place};
+use xfs_format::{BlockKind, DiskAddr, StructureAddress};
 use xfs_log::{CheckpointEnd, LogItem, regions_of};
 
 use super::{BlockState, BufferItem, JoinOutcome, mark};
@@ -58,7 +58,7 @@ fn logged(item: &BufferItem) -> Logged {
         let count = usize::from(first[2] | first[3]);
         let (group, after) = rest.split_at(count);
         rest = after;
-        let decoded = Decoded::decode(group, HostOrder::NATIVE, Place::Log(0)).unwrap();
+        let decoded = Decoded::decode(group, HostOrder::NATIVE, StructureAddress::Log(0)).unwrap();
         let Decoded::Buffer(item) = decoded else { panic!("not a buffer: {decoded:?}") };
         let runs = item.pieces.iter();
         let runs = runs.map(|piece| (piece.offset_bytes, piece.bytes.len(), piece.bytes[0]));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use xfs_buffer::{Buffer, PosixError, Result};
-use xfs_format::geometry::InodePlace;
+use xfs_format::geometry::InodeLocation;
 use xfs_format::{BlockKind, InodeNumber};
 use xfs_sync::{Ordering, fence};
 
@@ -16,7 +16,7 @@ pub struct InodeCluster {
     /// The first inode of the cluster.
     first: InodeNumber,
     /// The location of the first inode.
-    place: InodePlace,
+    place: InodeLocation,
     buffer: Buffer,
     item: Arc<BufferItem>,
 }
@@ -28,22 +28,22 @@ impl Journal {
     ///
     /// [`PosixError::NotFound`] for a number outside the volume; errors of reading the cluster.
     pub fn inode_cluster(&self, number: InodeNumber) -> Result<InodeCluster> {
-        let place = self.geometry().inode_place(number).ok_or(PosixError::NotFound)?;
+        let place = self.geometry().inode_location(number).ok_or(PosixError::NotFound)?;
         let buffer =
             self.cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
         let item = BufferItem::of(&self.context, &buffer);
         let index = place.offset_bytes / self.geometry().inode_size;
         let first = InodeNumber(number.0 - u64::from(index));
-        Ok(InodeCluster { first, place: InodePlace { offset_bytes: 0, ..place }, buffer, item })
+        Ok(InodeCluster { first, place: InodeLocation { offset_bytes: 0, ..place }, buffer, item })
     }
 }
 
 impl InodeCluster {
     /// Returns the index and the location of an inode, if it is in this cluster.
-    fn place(&self, journal: &Journal, number: InodeNumber) -> Option<(u32, InodePlace)> {
+    fn place(&self, journal: &Journal, number: InodeNumber) -> Option<(u32, InodeLocation)> {
         let index = u32::try_from(number.0.checked_sub(self.first.0)?).ok()?;
         let offset_bytes = index.checked_mul(journal.geometry().inode_size)?;
-        let place = InodePlace { offset_bytes, ..self.place };
+        let place = InodeLocation { offset_bytes, ..self.place };
         (offset_bytes < place.cluster_bytes).then_some((index, place))
     }
 

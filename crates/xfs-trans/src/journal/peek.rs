@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use xfs_buffer::{Buffer, PosixError, Result};
-use xfs_format::geometry::InodePlace;
+use xfs_format::geometry::InodeLocation;
 use xfs_format::inode::InodeCore;
 use xfs_format::{BlockKind, InodeNumber};
 
@@ -33,7 +33,7 @@ impl Journal {
         mut f: impl FnMut(InodeNumber, Result<InodeCore>),
     ) -> Result<u32> {
         let geometry = self.geometry();
-        let place = geometry.inode_place(first).ok_or(PosixError::NotFound)?;
+        let place = geometry.inode_location(first).ok_or(PosixError::NotFound)?;
         let inode_size = geometry.inode_size;
         let count = (place.cluster_bytes - place.offset_bytes) / inode_size;
         let wanted = if count < u64::BITS { wanted & ((1 << count) - 1) } else { wanted };
@@ -70,20 +70,20 @@ impl Journal {
 
     /// Returns the cluster from the cache, or reads its bytes into `scratch`. A cluster that is not
     /// in the cache has no pending writes, so all earlier changes are on the device.
-    fn locate_cluster(&self, place: InodePlace, scratch: &mut Vec<u8>) -> Result<ClusterSource> {
+    fn locate_cluster(&self, place: InodeLocation, scratch: &mut Vec<u8>) -> Result<ClusterSource> {
         let (at, length_bytes, kind) =
             (place.cluster, place.cluster_bytes, BlockKind::InodeCluster);
         if let Some(buffer) = self.cache().find(at, length_bytes, kind)? {
             return Ok(ClusterSource::of(buffer));
         }
         scratch.resize(length_bytes as usize, 0);
-        match self.cache().read_past(at, kind, scratch) {
+        match self.cache().read_uncached(at, kind, scratch) {
             Ok(()) => Ok(ClusterSource::OnDevice),
             Err(_) => self.bring_in(place),
         }
     }
 
-    fn bring_in(&self, place: InodePlace) -> Result<ClusterSource> {
+    fn bring_in(&self, place: InodeLocation) -> Result<ClusterSource> {
         let kind = BlockKind::InodeCluster;
         self.cache().read(place.cluster, place.cluster_bytes, kind).map(ClusterSource::of)
     }

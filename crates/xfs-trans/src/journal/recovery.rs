@@ -19,7 +19,7 @@ use std::sync::Arc;
 use xfs_buffer::Result;
 use xfs_format::log_item::LogItemCheck;
 use xfs_format::reservation::TransactionKind;
-use xfs_format::{Corruption, Place, Structure};
+use xfs_format::{Corruption, Structure, StructureAddress};
 use xfs_log::{LogItem, Replayed};
 
 use super::Journal;
@@ -57,7 +57,7 @@ impl Journal {
             let payloads = decode_intent(intent.item()?).filter(|payloads| !payloads.is_empty());
             let Some(payloads) = payloads else {
                 let check = LogItemCheck::OutOfRange { field: "payloads", value: intent.id() };
-                let place = Place::Log(intent.lsn().block());
+                let place = StructureAddress::Log(intent.lsn().block());
                 return Err(Corruption::new(Structure::LogItem, place, check).into());
             };
             open.push(OpenIntent(Arc::new(IntentItem::new(intent.id(), payloads))));

@@ -2,7 +2,7 @@
 
 use xfs_format::FileBlock;
 use xfs_format::timestamp::Timestamp;
-use xfs_trans::Earmark;
+use xfs_trans::BlockReservation;
 
 /// The most buffered bytes of a file. A buffer ends at a multiple of it.
 pub(crate) const BUFFER_BYTES: u64 = 1 << 20;
@@ -20,7 +20,7 @@ pub(crate) struct Buffered {
     /// Blocks before this one are counted in `needed_blocks`.
     pub(crate) counted: FileBlock,
     pub(crate) needed_blocks: u64,
-    pub(crate) earmark: Earmark,
+    pub(crate) reservation: BlockReservation,
     /// Memory that it has claimed of the volume's limit.
     pub(crate) claimed_bytes: u64,
     /// Passes of the flusher before it began.

@@ -12,7 +12,7 @@ use xfs_dir::{NewAttribute, SetMode};
 use xfs_format::attr::Namespace;
 use xfs_format::inode::{FileType, InodeCore};
 use xfs_format::reservation::TransactionKind;
-use xfs_inode::Live;
+use xfs_inode::LiveInode;
 use xfs_trans::Transaction;
 
 use super::attributes::{Purpose, take_attribute};
@@ -96,7 +96,7 @@ impl NewLists {
     pub(crate) fn set_along(
         &self,
         tx: &mut Transaction<'_>,
-        file: &Arc<Live>,
+        file: &Arc<LiveInode>,
         change: impl FnOnce(&mut InodeCore) + Send + 'static,
     ) -> Result<()> {
         let Some(value) = &self.access else {
@@ -108,7 +108,7 @@ impl NewLists {
     }
 
     /// Sets the lists on a file that is being made, as far as the inode has room in this step.
-    pub(crate) fn set(&self, tx: &mut Transaction<'_>, file: &Arc<Live>) -> Result<()> {
+    pub(crate) fn set(&self, tx: &mut Transaction<'_>, file: &Arc<LiveInode>) -> Result<()> {
         let lists = [(AclKind::Access, &self.access), (AclKind::Default, &self.default)];
         for (kind, value) in lists {
             let Some(value) = value else { continue };
@@ -181,7 +181,7 @@ impl OpContext<'_> {
             if encoded.is_err() {
                 // The on-disk form is larger than the caller's. Check its size only after the
                 // permission check.
-                let _latch = file.live().record().latch().shared();
+                let _latch = file.live().log_item().latch().shared();
                 self.check_attribute(file, (Namespace::Trusted, kind.name()), purpose)?;
             }
             let value = encoded?;
@@ -196,7 +196,7 @@ impl OpContext<'_> {
     fn remove_acl(&self, file: &CachedInode, kind: AclKind, purpose: Purpose) -> Result<()> {
         let blocks = xfs_dir::attribute_blocks(self.mount.geometry(), kind.name().len(), 0);
         self.mount.transact(TransactionKind::RemoveAttr, blocks, |tx| {
-            tx.join(file.live().record());
+            tx.join(file.live().log_item());
             self.check_attribute(file, (Namespace::Trusted, kind.name()), purpose)?;
             check_undelegated(file)?;
             let was_there = take_attribute(tx, file, Namespace::Trusted, kind.name())?;

@@ -73,7 +73,7 @@ impl OpContext<'_> {
         let blocks = xfs_dir::attribute_blocks(geometry, name, value);
         let mut tx =
             self.mount.with_room(|| self.mount.journal.begin(TransactionKind::SetAttr, blocks))?;
-        tx.join(file.live().record());
+        tx.join(file.live().log_item());
         let mode_after = purpose.changed_mode(&file.core(), self.caller);
         let now = self.mount.clock.now();
         file.forget_rights();
@@ -130,7 +130,7 @@ impl OpContext<'_> {
         let blocks = xfs_dir::attribute_blocks(self.mount.geometry(), name.len(), 0);
         self.undelegated(&[file], || {
             self.mount.transact(TransactionKind::RemoveAttr, blocks, |tx| {
-                tx.join(file.live().record());
+                tx.join(file.live().log_item());
                 self.check_attribute(file, (namespace, name), Purpose::Value)?;
                 check_undelegated(file)?;
                 if !take_attribute(tx, file, namespace, name)? {
@@ -154,7 +154,7 @@ impl OpContext<'_> {
 
     /// Returns whether executing the file gives capabilities.
     pub fn is_capable(&self, file: &CachedInode) -> Result<bool> {
-        let _latch = file.live().record().latch().shared();
+        let _latch = file.live().log_item().latch().shared();
         is_capable(&self.mount.journal, file)
     }
 
@@ -172,7 +172,7 @@ impl OpContext<'_> {
         }
         let blocks = xfs_dir::attribute_blocks(self.mount.geometry(), CAPABILITIES.len(), 0);
         let has_changed = self.mount.transact(TransactionKind::RemoveAttr, blocks, |tx| {
-            tx.join(file.live().record());
+            tx.join(file.live().log_item());
             let core = file.core();
             check_not_immutable(&core)?;
             let was_capable =

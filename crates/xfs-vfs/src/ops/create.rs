@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use xfs_alloc::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
 use xfs_buffer::{Error, PosixError, Result};
-use xfs_dir::{EntryPlace, ParentLink, ParentPath};
+use xfs_dir::{EntryLocation, ParentLink, ParentPath};
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{FileType, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{Geometry, InodeNumber};
-use xfs_inode::{Live, NewInode as NewInodeCore, new_attribute_room};
+use xfs_inode::{LiveInode, NewInode as NewInodeCore, new_attribute_room};
 use xfs_trans::Transaction;
 
 use super::acl::{NewLists, Outcome};
@@ -83,7 +83,7 @@ impl<'a> OpContext<'a> {
             + self.mount.reserves.parent
             + self.target_blocks(kind);
         let made = self.mount.transact_with_lists(kind.transaction(), blocks, |tx, room| {
-            tx.join(directory.live().record());
+            tx.join(directory.live().log_item());
             let place = self.check_is_free(tx, directory, name)?;
             self.check_adds(directory)?;
             self.caller.check_kind(kind)?;
@@ -148,7 +148,7 @@ impl<'a> OpContext<'a> {
             TransactionKind::CreateUnnamed,
             blocks,
             |tx, room| {
-                tx.join(directory.live().record());
+                tx.join(directory.live().log_item());
                 check_is_directory(directory)?;
                 let new_inode = new_inode(tx)?;
                 if let Some(needed) = new_inode.lists.lacks_room(room) {
@@ -157,7 +157,7 @@ impl<'a> OpContext<'a> {
                 let Some(live) = self.make_inode(tx, directory, new_inode)? else {
                     return Ok(Outcome::Done(None));
                 };
-                xfs_alloc::add_unlinked(tx, live.record())?;
+                xfs_alloc::add_unlinked(tx, live.log_item())?;
                 self.mount.inode_cache.insert(live).map(|entry| Outcome::Done(Some(entry)))
             },
         )?;
@@ -172,7 +172,7 @@ impl<'a> OpContext<'a> {
         tx: &mut Transaction<'_>,
         directory: &CachedInode,
         name: &'n [u8],
-    ) -> Result<EntryPlace<'n>> {
+    ) -> Result<EntryLocation<'n>> {
         check_is_directory(directory)?;
         self.check(directory, Access::EXECUTE)?;
         let place = xfs_dir::seek_entry(tx, directory.live(), name)?;
@@ -191,7 +191,9 @@ impl<'a> OpContext<'a> {
 
     fn target_blocks(&self, kind: &NewKind<'_>) -> u64 {
         match kind {
-            NewKind::Symlink(target) => Live::target_blocks(self.mount.geometry(), target.len()),
+            NewKind::Symlink(target) => {
+                LiveInode::target_blocks(self.mount.geometry(), target.len())
+            }
             _ => 0,
         }
     }
@@ -220,7 +222,7 @@ impl<'a> OpContext<'a> {
         tx: &mut Transaction<'_>,
         directory: &CachedInode,
         new_inode: NewInode<'_>,
-    ) -> Result<Option<Arc<Live>>> {
+    ) -> Result<Option<Arc<LiveInode>>> {
         let NewInode { kind, creation, lists, nlink, parent: attributes } = new_inode;
         let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
         let is_directory = *kind == NewKind::Directory;
@@ -247,7 +249,7 @@ impl<'a> OpContext<'a> {
             attr_room: self.mount.has_parents() || !lists.is_empty(),
             attributes,
         };
-        let live = Arc::new(Live::create(tx, made)?);
+        let live = Arc::new(LiveInode::create(tx, made)?);
         match kind {
             NewKind::Directory => xfs_dir::init_directory(tx, &live, directory.number())?,
             NewKind::Symlink(target) => live.set_target(tx, target)?,
@@ -263,8 +265,8 @@ impl<'a> OpContext<'a> {
         &self,
         tx: &mut Transaction<'_>,
         directory: &CachedInode,
-        live: &Arc<Live>,
-        place: EntryPlace<'_>,
+        live: &Arc<LiveInode>,
+        place: EntryLocation<'_>,
     ) -> Result<()> {
         let (file_type, now) = {
             let inode = live.inode();
@@ -283,7 +285,7 @@ impl<'a> OpContext<'a> {
     pub(crate) fn add_parent(
         &self,
         tx: &mut Transaction<'_>,
-        live: &Arc<Live>,
+        live: &Arc<LiveInode>,
         directory: &CachedInode,
         name: &[u8],
     ) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use xfs_buffer::{PosixError, Result};
-use xfs_dir::EntryPlace;
+use xfs_dir::EntryLocation;
 use xfs_format::reservation::TransactionKind;
 use xfs_trans::Transaction;
 
@@ -153,7 +153,7 @@ impl<'c> OpContext<'c> {
         &self,
         tx: &mut Transaction<'_>,
         request: &RemovalRequest<'a>,
-    ) -> Result<Option<EntryPlace<'a>>> {
+    ) -> Result<Option<EntryLocation<'a>>> {
         let RemovalRequest { directory, name, child, removal } = *request;
         join_all(tx, [directory, child]);
         check_is_directory(directory)?;
@@ -177,7 +177,7 @@ impl<'c> OpContext<'c> {
         &self,
         tx: &mut Transaction<'_>,
         request: &RemovalRequest<'_>,
-        place: EntryPlace<'_>,
+        place: EntryLocation<'_>,
     ) -> Result<()> {
         let RemovalRequest { directory, name, removal, .. } = *request;
         self.mount.dentries.invalidate(directory.number(), name);
@@ -207,7 +207,7 @@ impl<'c> OpContext<'c> {
             core.change_time = now;
         });
         if child.live().inode().core().nlink == 0 {
-            xfs_alloc::add_unlinked(tx, child.live().record())?;
+            xfs_alloc::add_unlinked(tx, child.live().log_item())?;
         }
         Ok(())
     }

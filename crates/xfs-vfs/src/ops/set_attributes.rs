@@ -42,7 +42,7 @@ impl OpContext<'_> {
             return Ok(());
         }
         let is_capable = {
-            let _latch = file.live().record().latch().shared();
+            let _latch = file.live().log_item().latch().shared();
             check_mutable(&file.core())?;
             self.caller.check_change(&file.core(), changes)?;
             is_capable(&self.mount.journal, file)?
@@ -55,7 +55,7 @@ impl OpContext<'_> {
         self.mount.contents(file).write_back()?;
         self.undelegated(&[file], || {
             self.mount.transact(TransactionKind::ChangeInode, 0, |tx| {
-                tx.join(file.live().record());
+                tx.join(file.live().log_item());
                 check_not_immutable(&file.core())?;
                 if self.caller.credentials().is_some() {
                     self.caller.check_touch(self.mount.journal.cache(), &file.live().inode())?;
@@ -74,7 +74,7 @@ impl OpContext<'_> {
 
     fn change_file(&self, file: &CachedInode, changes: &SetAttributes) -> Result<()> {
         self.mount.transact_with_lists(TransactionKind::ChangeInode, 0, |tx, room| {
-            tx.join(file.live().record());
+            tx.join(file.live().log_item());
             let core = file.core();
             if !changes.are_settings_alone() {
                 check_mutable(&core)?;
@@ -107,7 +107,7 @@ impl OpContext<'_> {
     /// Sets the time of the last access, and nothing else, for a caller that may read the file.
     pub fn note_access(&self, file: &CachedInode, time: Timestamp) -> Result<()> {
         self.mount.transact(TransactionKind::ChangeInode, 0, |tx| {
-            tx.join(file.live().record());
+            tx.join(file.live().log_item());
             self.check(file, Access::READ)?;
             file.live().change_times(tx, |core| core.access_time = time);
             Ok(())
@@ -125,7 +125,7 @@ impl OpContext<'_> {
         // Bytes that are written later would give the file their own time.
         self.mount.contents(file).write_back()?;
         self.mount.transact(TransactionKind::ChangeInode, 0, |tx| {
-            tx.join(file.live().record());
+            tx.join(file.live().log_item());
             self.check(file, Access::WRITE)?;
             file.live().change_times(tx, |core| {
                 (core.modify_time, core.change_time) = (modified, changed);
@@ -192,7 +192,7 @@ impl Mount {
     /// Makes the changes of this inode durable.
     pub fn sync(&self, file: &Arc<CachedInode>) -> Result<()> {
         self.contents(file).flush_for_sync()?;
-        self.journal.force(file.live().record().sequence())?;
+        self.journal.force(file.live().log_item().sequence())?;
         self.check_length()
     }
 

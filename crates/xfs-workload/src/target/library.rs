@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use ferroxfs::format::{AgInode, AgNumber};
-use ferroxfs::{BulkPath, Changes, Cookie, Creation, NewKind, Node, OpenOptions, Volume};
+use ferroxfs::{
+    BulkPath, Cookie, CreateOptions, NewKind, Node, OpenOptions, SetAttributes, Volume,
+};
 use xfs_sync::{AtomicU32, Ordering, Volume as OfVolume};
 
 use super::{Cold, Performed, WorkTarget, check_walk};
@@ -20,8 +22,8 @@ use crate::work::{Work, WorkStep};
 const MODE: u16 = 0o600;
 /// The permissions after a change.
 const CHANGED_MODE: u16 = 0o400;
-const CREATION: Creation = Creation { mode: MODE, uid: 0, gid: 0, umask: 0 };
-const FOLDER: Creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+const CREATION: CreateOptions = CreateOptions { mode: MODE, uid: 0, gid: 0, umask: 0 };
+const FOLDER: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
 
 /// A volume of ours.
 pub struct Library {
@@ -226,8 +228,9 @@ fn perform(step: WorkStep, leaves: &[Node], work: &Work) -> ferroxfs::Result<()>
             WorkStep::Create => drop(leaf.create(&name, &NewKind::Regular, &CREATION)?),
             WorkStep::Link => leaf.link(&leaf.lookup(name.as_ref())?, work.second_name(number))?,
             WorkStep::Change => {
-                let changes = Changes { mode: Some(CHANGED_MODE), ..Changes::default() };
-                leaf.lookup(name.as_ref())?.change(&changes)?;
+                let changes =
+                    SetAttributes { mode: Some(CHANGED_MODE), ..SetAttributes::default() };
+                leaf.lookup(name.as_ref())?.set_attributes(&changes)?;
             }
             WorkStep::Remove => {
                 leaf.remove_file(&name)?;

@@ -50,9 +50,10 @@ fn neighbouring_inodes_are_read_from_one_cluster() {
     let reads = || volume.statistics().unwrap().buffers.reads;
     cache.release(cache.take(numbers[0]).unwrap());
     let before = reads();
-    let first = volume.geometry().inode_place(numbers[0]).unwrap().cluster;
-    let is_beside =
-        |number: &&InodeNumber| volume.geometry().inode_place(**number).unwrap().cluster == first;
+    let first = volume.geometry().inode_location(numbers[0]).unwrap().cluster;
+    let is_beside = |number: &&InodeNumber| {
+        volume.geometry().inode_location(**number).unwrap().cluster == first
+    };
     let beside: Vec<_> = numbers[1..].iter().filter(is_beside).collect();
     assert!(beside.len() > 2);
     for number in &beside {

@@ -10,7 +10,7 @@
 use std::mem::offset_of;
 
 use xfs_buffer::Result;
-use xfs_format::Place;
+use xfs_format::StructureAddress;
 use xfs_format::attr::AttrLeaf;
 use xfs_format::attr::leaf::{AttrFreeDisk, AttrLeafEntryDisk, AttrLeafHeaderDisk, LEAF_MAGIC};
 
@@ -96,7 +96,11 @@ pub(super) fn used(bytes: &[u8]) -> usize {
 }
 
 /// Inserts an entry if there is room for it. Packs the leaf if necessary.
-pub(super) fn insert(edit: &mut BlockEdit<'_>, entry: &RawEntry, place: Place) -> Result<bool> {
+pub(super) fn insert(
+    edit: &mut BlockEdit<'_>,
+    entry: &RawEntry,
+    place: StructureAddress,
+) -> Result<bool> {
     let counts = AttrLeafCounts::of(edit.bytes());
     if used(edit.bytes()) + entry.length() > capacity(edit.length()) {
         return Ok(false);
@@ -125,13 +129,17 @@ fn put(edit: &mut BlockEdit<'_>, counts: &mut AttrLeafCounts, at: usize, entry: 
     edit.put(at + 6, &[entry.flags, 0]);
 }
 
-fn position(bytes: &[u8], hash: u32, place: Place) -> Result<usize> {
+fn position(bytes: &[u8], hash: u32, place: StructureAddress) -> Result<usize> {
     let table = AttrLeaf::decode(bytes, place)?.table();
     Ok(table.partition_point(|entry| entry.hash.get() < hash))
 }
 
 /// Removes the entry at `index`, which was found there.
-pub(super) fn remove(edit: &mut BlockEdit<'_>, index: usize, place: Place) -> Result<()> {
+pub(super) fn remove(
+    edit: &mut BlockEdit<'_>,
+    index: usize,
+    place: StructureAddress,
+) -> Result<()> {
     let mut counts = AttrLeafCounts::of(edit.bytes());
     let name = AttrLeaf::decode(edit.bytes(), place)?.name_range(index)?;
     let at = TABLE + ENTRY * index;
@@ -150,7 +158,7 @@ pub(super) fn remove(edit: &mut BlockEdit<'_>, index: usize, place: Place) -> Re
 }
 
 /// Returns all entries, including incomplete ones.
-pub(super) fn entries(bytes: &[u8], place: Place) -> Result<Vec<RawEntry>> {
+pub(super) fn entries(bytes: &[u8], place: StructureAddress) -> Result<Vec<RawEntry>> {
     let leaf = AttrLeaf::decode(bytes, place)?;
     let mut entries = Vec::with_capacity(leaf.table().len() + 1);
     for (index, entry) in leaf.table().iter().enumerate() {

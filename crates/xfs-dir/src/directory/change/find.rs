@@ -2,7 +2,7 @@
 
 use xfs_buffer::Result;
 use xfs_format::directory::{Cookie, DataBlock, DirectoryCheck, EntryType, LeafBlock, name_hash};
-use xfs_format::{InodeNumber, Place};
+use xfs_format::{InodeNumber, StructureAddress};
 
 use super::DirectoryChange;
 use crate::store::ForkStore;
@@ -74,7 +74,12 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     }
 
     /// Returns a leaf's entries for a hash.
-    fn candidates(&self, leaf: &S::Block, place: Place, hash: u32) -> Result<Candidates> {
+    fn candidates(
+        &self,
+        leaf: &S::Block,
+        place: StructureAddress,
+        hash: u32,
+    ) -> Result<Candidates> {
         self.store.view(leaf, |bytes| -> Result<_> {
             let leaf = LeafBlock::decode(bytes, place)?;
             let mut cookies = leaf
