@@ -1,10 +1,12 @@
-//! Images and the files in them, as commands get hold of them.
+//! Open images and paths in them.
 //!
-//! Owns: opening by the options of the command line. Does **not** own: what its errors look like
-//! ([`failures`]). An [`Image`] is open but unread; its [`Volume`] has been read.
+//! Owns: opening by the options of the command line. Does **not** own: the wording of errors
+//! ([`failures`]). An [`Image`] is open but unread; its [`ImageVolume`] has been read.
 
+pub(crate) mod address;
 mod failures;
 mod hints;
+mod measure;
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -17,32 +19,32 @@ use ferroxfs::{
     UuidChange,
 };
 
-use crate::address::Address;
-use crate::cli::GlobalOptions;
-use crate::console::Console;
+use crate::cli::options::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::{Failure, Lack};
+use crate::file::node;
+use crate::file::source::Whence;
+use crate::image::address::Address;
+use crate::image::address::last_component;
 use crate::interrupt;
-use crate::names;
-use crate::node;
-use crate::predicate::last_component;
-use crate::source::Whence;
-use crate::tally::Work;
+use crate::terminal::console::Console;
+use crate::terminal::names;
+use crate::terminal::tally::Work;
 use failures::exit_of;
 pub(crate) use failures::{about_image, exit_of_read, has_foreign_log, open_failure};
 
-/// As many links are followed, as in every resolution of a path.
+/// The number of symbolic links that are followed, as in every path resolution of Linux.
 const MAX_LINKS: usize = 40;
 
-/// An image whose devices are open, and of which nothing has been read but what it took to find
-/// the volume in it.
+/// An image whose devices are open. Nothing of it has been read except what finding the volume
+/// took.
 pub(crate) struct Image {
     path: PathBuf,
     devices: Devices,
     access: Access,
 }
 
-/// What a command does with an image.
+/// How a command opens an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     Read,
@@ -56,13 +58,13 @@ pub(crate) struct Volume {
     volume: ferroxfs::Volume,
 }
 
-/// A place inside an image.
+/// A path inside a volume.
 pub(crate) struct Target {
     /// The volume.
     pub(crate) volume: Volume,
     /// The path inside it.
     pub(crate) path: PathBuf,
-    /// What stands in front of paths that are shown, where several images are looked at.
+    /// The prefix of printed paths when the command reads several images.
     pub(crate) prefix: Vec<u8>,
 }
 
@@ -72,26 +74,26 @@ impl Image {
         Self::open_with(path, options, options.no_recovery)
     }
 
-    /// Opens the image at `path` for a look at its structures, whatever state its log is in.
+    /// Opens the image at `path` to read its structures, whatever the state of its log.
     pub(crate) fn open_as_it_stands(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
         Self::open_with(path, options, true)
     }
 
-    /// Opens the image at `path` to change it, alone.
+    /// Opens the image at `path` for writing, with an exclusive lock.
     pub(crate) fn open_for_writing(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
         if options.live || options.no_recovery {
             return Err(Failure::usage("--live and --no-recovery are for reading"));
         }
         let mut open = OpenOptions::new().writable(true);
-        // Who builds an image says with this that two runs shall give the same.
-        if let Some(time) = crate::time::source_date_epoch()? {
+        // SOURCE_DATE_EPOCH asks for reproducible output: two runs must give the same image.
+        if let Some(time) = crate::text::time::source_date_epoch()? {
             open = open.fixed_time(time);
         }
         Self::open_by(open, Access::Write, path, options)
     }
 
-    /// Opens the volume that has just been made in `path`, to fill it, at this time if one is given. Messages call it
-    /// `shown`.
+    /// Opens the volume that mkfs has just made in `path`, to fill it, with a fixed time if one is
+    /// given. Messages call it `shown`.
     pub(crate) fn open_made(
         (path, shown): (&Path, &Path),
         log: Option<&Path>,
@@ -138,18 +140,18 @@ impl Image {
         }
     }
 
-    /// The path on the host.
+    /// Returns the path on the host.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What can be said of the volume without reading files.
+    /// Describes the volume without reading files.
     pub(crate) fn describe(&self) -> Result<ferroxfs::Description, Failure> {
         let description = self.devices.describe().map_err(OpenError::Volume);
         description.map_err(|error| open_failure(&self.path, &error))
     }
 
-    /// Bytes of the volume from one on, whatever they are; fewer where the device is shorter.
+    /// Reads bytes of the volume from `offset` on; returns fewer if the device is shorter.
     pub(crate) fn bytes_at(&self, offset: u64, length: usize) -> Result<Vec<u8>, Failure> {
         let device = self.devices.data();
         let there = device.length_bytes().saturating_sub(offset);
@@ -160,27 +162,27 @@ impl Image {
         Ok(bytes)
     }
 
-    /// The length of the device, from the first byte of the volume on.
+    /// Returns the length of the device, from the first byte of the volume on.
     pub(crate) fn length_bytes(&self) -> u64 {
         self.devices.data().length_bytes()
     }
 
-    /// Replays a dirty log onto the volume; says what was done, or nothing for a clean log.
+    /// Replays a dirty log onto the volume. Returns what was replayed, or `None` for a clean log.
     pub(crate) fn recover(&self) -> Result<Option<Summary>, Failure> {
         self.devices.recover().map_err(|error| open_failure(&self.path, &error))
     }
 
-    /// Changes the UUID, and returns the new one.
+    /// Changes the UUID and returns the new one.
     pub(crate) fn set_uuid(&self, change: UuidChange) -> Result<Uuid, Failure> {
         self.devices.set_uuid(change).map_err(|error| open_failure(&self.path, &error))
     }
 
-    /// An error about the image as a whole.
+    /// Converts an error about the image as a whole.
     pub(crate) fn failure(&self, error: impl Into<Failure>) -> Failure {
         about_image(error.into(), &self.path)
     }
 
-    /// The log, of which only its place is known yet.
+    /// Opens the log without reading it.
     pub(crate) fn log(&self) -> Result<LogDevice, Failure> {
         let superblock = self.describe()?.superblock;
         match self.devices.log(&superblock) {
@@ -190,7 +192,7 @@ impl Image {
         }
     }
 
-    /// Reads the volume without a word.
+    /// Reads the volume and reports nothing.
     pub(crate) fn read(&self) -> Result<Volume, Failure> {
         let volume = match self.access {
             Access::Read => self.devices.volume(),
@@ -200,7 +202,7 @@ impl Image {
         Ok(Volume { path: self.path.clone(), volume })
     }
 
-    /// Reads the volume; says it where what is shown may be stale.
+    /// Reads the volume, and notes on standard error if the output may be stale.
     pub(crate) fn volume(&self, console: &mut Console) -> Result<Volume, Failure> {
         let step = console.step("opening the volume");
         let volume = self.read()?;
@@ -225,7 +227,8 @@ impl Image {
         Ok(volume)
     }
 
-    /// Says where the log ends in torn records. What they hold was never durable, and no recovery replays it.
+    /// Notes if the log ends in torn records. Their contents were never durable, and no recovery
+    /// replays them.
     pub(crate) fn note_torn(&self, state: &LogState, console: &mut Console) {
         let Some(end) = state.torn else { return };
         let shown = names::in_message(self.path.as_os_str().as_bytes());
@@ -238,18 +241,19 @@ impl Image {
 }
 
 impl Volume {
-    /// The library's volume.
+    /// Returns the library's volume.
     pub(crate) fn inner(&self) -> &ferroxfs::Volume {
         &self.volume
     }
 
-    /// Writes everything in place and marks the log clean. Nobody else holds the volume any more.
+    /// Writes everything in place and marks the log clean. The caller must hold the last reference.
     pub(crate) fn close(self) -> Result<(), Failure> {
         let Self { path, volume } = self;
         volume.close().map_err(|error| about_image(Failure::from(error), &path))
     }
 
-    /// The same after something was done: where both failed, both are said, and what was done first.
+    /// Closes the volume after a change. If both failed, both failures are reported, the change
+    /// first.
     pub(crate) fn close_after<T>(
         self,
         done: Result<T, Failure>,
@@ -267,12 +271,12 @@ impl Volume {
         }
     }
 
-    /// The image on the host.
+    /// Returns the path of the image on the host.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// An error about a file in this volume.
+    /// Converts an error about a file in this volume.
     pub(crate) fn failure(&self, path: &[u8], error: impl Into<Failure>) -> Failure {
         let mut failure = error.into().about(&names::in_message(path));
         if let Some(lack) = failure.take_lack() {
@@ -284,7 +288,7 @@ impl Volume {
         about_image(failure, &self.path)
     }
 
-    /// An error about the volume as a whole.
+    /// Converts an error about the volume as a whole.
     pub(crate) fn whole_failure(&self, error: impl Into<Failure>) -> Failure {
         let mut failure = error.into();
         if let Some(Lack::Room(needed)) = failure.take_lack() {
@@ -295,7 +299,7 @@ impl Volume {
 }
 
 impl Target {
-    /// The inode that the path means, links followed or not.
+    /// Returns the inode at the path, with a symbolic link at its end followed or not.
     pub(crate) fn node(&self, follows: bool) -> Result<Node, Failure> {
         let volume = self.volume.inner();
         let found = match follows {
@@ -305,7 +309,7 @@ impl Target {
         found.map_err(|error| self.failure(error))
     }
 
-    /// The file that the path means, links followed, to read its contents.
+    /// Opens the file at the path for reading, with symbolic links followed.
     pub(crate) fn open(&self) -> Result<File, Failure> {
         let node = self.node(true)?;
         match node.file_type() {
@@ -320,18 +324,19 @@ impl Target {
         }
     }
 
-    /// The directory that the path lies in, and the name there. With a slash behind it that is the name of a directory
-    /// that there is.
+    /// Returns the parent directory of the path and the name in it. A path that ends in a slash
+    /// names an existing directory.
     pub(crate) fn place(&self) -> Result<(Node, OsString), Failure> {
         self.place_of(&self.path)
     }
 
-    /// The same of a directory that may be about to be made.
+    /// Returns the parent directory and the name of a directory that may not exist yet.
     pub(crate) fn place_of_directory(&self) -> Result<(Node, OsString), Failure> {
         self.split(&self.path)
     }
 
-    /// Where a file is made if the path leads to none: behind links that lead to nothing, as by open(2).
+    /// Returns where to create a file if the path leads to none: at the end of dangling symbolic
+    /// links, as open(2) does.
     pub(crate) fn place_to_make(&self) -> Result<(Node, OsString), Failure> {
         let mut path = self.path.clone();
         for _ in 0..=MAX_LINKS {
@@ -360,7 +365,7 @@ impl Target {
     }
 
     fn split(&self, path: &Path) -> Result<(Node, OsString), Failure> {
-        // Of which a path of Rust knows nothing.
+        // A path of Rust drops a dot at its end.
         if last_component(path.as_os_str().as_bytes()) == b"." {
             let failure = Failure::new(Exit::Failed, "ends in a dot, which is no name");
             return Err(self.failure(failure.hint("write the name of the directory")));
@@ -375,24 +380,24 @@ impl Target {
         }
     }
 
-    /// An error about this place.
+    /// Converts an error about this path.
     pub(crate) fn failure(&self, error: impl Into<Failure>) -> Failure {
         self.volume.failure(self.path.as_os_str().as_bytes(), error)
     }
 
-    /// The same, for what is below it.
+    /// Returns the location for failures below this path.
     pub(crate) fn whence(&self) -> Whence {
         let image = names::in_message(self.volume.path.as_os_str().as_bytes()).into_owned();
         Whence { image, path: self.path.as_os_str().as_bytes().to_vec() }
     }
 
-    /// The path as it is shown.
+    /// Returns the path as it is printed.
     pub(crate) fn shown(&self) -> Vec<u8> {
         [&self.prefix, self.path.as_os_str().as_bytes()].concat()
     }
 }
 
-/// Places in images that are open but unread.
+/// Paths in images that are open but unread.
 pub(crate) struct Targets {
     images: HashMap<PathBuf, Image>,
     log_device: Option<PathBuf>,
@@ -400,12 +405,12 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// Opens every image that the words name, each once.
+    /// Opens each image that the arguments name, once.
     pub(crate) fn open(words: &[OsString], options: &GlobalOptions) -> Result<Self, Failure> {
         Self::open_by(Image::open, words, options)
     }
 
-    /// Opens every image that the words name for writing, each once and alone.
+    /// Opens each image that the arguments name for writing, once and with an exclusive lock.
     pub(crate) fn open_for_writing(
         words: &[OsString],
         options: &GlobalOptions,
@@ -431,22 +436,22 @@ impl Targets {
         Ok(Self { images, log_device: options.log_device.clone(), addresses })
     }
 
-    /// The files that are read: the images that the words name, and the log of one.
+    /// Returns the files to be read: the images that the arguments name, and an external log.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         self.images.keys().chain(&self.log_device).map(PathBuf::as_path)
     }
 
-    /// How many images the words name.
+    /// Returns the number of images.
     pub(crate) fn image_count(&self) -> usize {
         self.images.len()
     }
 
-    /// Whether the root of an image is among the places.
+    /// Returns whether a path is the root of its image.
     pub(crate) fn has_root(&self) -> bool {
         self.addresses.iter().any(|address| address.path.iter().all(|&byte| byte == b'/'))
     }
 
-    /// Reads the volumes. One that cannot be read is reported, and its places are left out.
+    /// Reads the volumes. If a volume cannot be read, that is reported and its paths are left out.
     pub(crate) fn read(self, console: &mut Console) -> Vec<Target> {
         let mut volumes = HashMap::new();
         for (path, image) in &self.images {
@@ -468,8 +473,8 @@ impl Targets {
     }
 }
 
-/// Changes what is at these places, in their order, and closes the images, so that everything is
-/// durable. What fails for one place is reported, and the others go on.
+/// Changes the files at these paths, in order, and closes the images, so that everything is
+/// durable. A failure for one path is reported, and the others are changed.
 pub(crate) fn change_each(
     targets: Targets,
     console: &mut Console,
@@ -489,8 +494,8 @@ pub(crate) fn change_each(
     Ok(console.conclude()?)
 }
 
-/// As [`change_each`], with all places at once. A signal stops the change between two steps, and the images are closed
-/// all the same.
+/// Works as [`change_each`], with all paths in one call. A signal stops the change between two
+/// steps, and the images are still closed.
 pub(crate) fn change_all(
     targets: Targets,
     console: &mut Console,
@@ -506,7 +511,7 @@ pub(crate) fn change_all(
     };
     let mut volumes: Vec<Volume> = Vec::new();
     for target in targets {
-        // Each image once: the others are its clones.
+        // Close each image once: the other references are clones of the first.
         if !volumes.iter().any(|volume| volume.path == target.volume.path) {
             volumes.push(target.volume);
         }
@@ -514,7 +519,7 @@ pub(crate) fn change_all(
     volumes.into_iter().fold(changed, |done, volume| volume.close_after(done, console))
 }
 
-/// Says in which state an image is whose change a signal has stopped.
+/// Reports the state of an image whose change was stopped by a signal.
 fn unless_stopped(changed: Result<(), Failure>, volume: &Volume) -> Result<(), Failure> {
     let is_other = changed.as_ref().is_err_and(|failure| !failure.exit().is_of_signal());
     let shown = names::in_message(volume.path.as_os_str().as_bytes());

@@ -1,4 +1,4 @@
-//! What is printed of a failure.
+//! Tests of the printed form of failures.
 
 use std::ffi::OsStr;
 use std::io;

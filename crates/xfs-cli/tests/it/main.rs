@@ -8,6 +8,7 @@
 )]
 
 mod archives;
+#[cfg(feature = "bench")]
 mod benching;
 mod blame;
 mod changing;

@@ -42,7 +42,9 @@ fn main() -> ExitCode {
         Trial::new("a_frozen_volume_is_shown_as_it_is", a_frozen_volume_is_shown_as_it_is),
         Trial::new("a_volume_under_load_is_read", a_volume_under_load_is_read),
         Trial::new("a_dirty_log_stays_dirty", a_dirty_log_stays_dirty),
+        #[cfg(feature = "bench")]
         Trial::new("a_benchmark_leaves_nothing", a_benchmark_leaves_nothing),
+        #[cfg(feature = "bench")]
         Trial::new("a_benchmark_bounds_the_kernel", a_benchmark_bounds_the_kernel),
         Trial::new("flagged_files_keep_their_names", flagged_files_keep_their_names),
         Trial::new("a_prototype_makes_what_mkfs_xfs_makes", prototype::what_mkfs_xfs_makes),

@@ -1,0 +1,160 @@
+//! `setfacl`: changes access control lists.
+
+use ferroxfs::{Acl, AclKind, FileType, Node};
+
+use super::chmod::{TreeReach, change_trees};
+use crate::cli::{GlobalOptions, SetfaclArguments};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::image::Targets;
+use crate::run::Run;
+use crate::terminal::console::Console;
+use crate::text::acl::{Draft, Given, WrongEntry};
+
+/// The changes to the lists of a file.
+struct Plan {
+    removes_all: bool,
+    removes_default: bool,
+    set: Vec<Given>,
+    remove: Vec<Given>,
+    modify: Vec<Given>,
+    keeps_mask: bool,
+    is_recursive: bool,
+}
+
+struct Setfacl {
+    targets: Targets,
+    plan: Plan,
+}
+
+/// Parses the entries, and opens the images.
+pub(crate) fn open(
+    arguments: &SetfaclArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let read = |texts: &[String], has_permissions: bool| -> Result<Vec<Given>, Failure> {
+        let mut all = Vec::new();
+        for text in texts {
+            let mut given = Given::parse_all(text).map_err(|why| wrong(&why))?;
+            if given.iter().any(|given| given.has_permissions() != has_permissions) {
+                return Err(wrong(&WrongEntry::Entry(text.clone())));
+            }
+            given.iter_mut().for_each(|given| given.is_default |= arguments.default);
+            all.append(&mut given);
+        }
+        Ok(all)
+    };
+    let plan = Plan {
+        removes_all: arguments.remove_all,
+        removes_default: arguments.remove_default,
+        set: read(&arguments.set, true)?,
+        remove: read(&arguments.remove, false)?,
+        modify: read(&arguments.modify, true)?,
+        keeps_mask: arguments.no_mask,
+        is_recursive: arguments.recursive,
+    };
+    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    Ok(Box::new(Setfacl { targets, plan }))
+}
+
+fn wrong(why: &WrongEntry) -> Failure {
+    const NUMBERS: &str = "names are those of this host; a number can be any";
+    let unknown = |what: &str, name: &str| {
+        Failure::usage(format!("setfacl: \"{name}\" is no {what} of this host")).hint(NUMBERS)
+    };
+    match why {
+        WrongEntry::User(name) => unknown("user", name),
+        WrongEntry::Group(name) => unknown("group", name),
+        WrongEntry::Entry(entry) => Failure::usage(format!("setfacl: \"{entry}\" is no entry"))
+            .hint(
+                "an entry is [d:]u:USER:rwx, g:GROUP:rwx, m::rwx or o::rwx; -x takes them without rwx",
+            ),
+    }
+}
+
+impl Run for Setfacl {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { targets, plan } = *self;
+        let reach = TreeReach { is_recursive: plan.is_recursive, follows: true };
+        change_trees(targets, reach, console, |node| plan.apply(node))
+    }
+}
+
+impl Plan {
+    fn apply(&self, node: &Node) -> Result<(), Failure> {
+        let file_type = node.file_type();
+        if file_type == FileType::Symlink && self.is_recursive {
+            return Ok(());
+        }
+        let is_directory = file_type == FileType::Directory;
+        let access = node.acl(AclKind::Access)?;
+        let access = access.unwrap_or_else(|| Acl::of_mode(node.metadata().mode));
+        let default = node.acl(AclKind::Default)?;
+        let mut lists = [
+            (AclKind::Access, Draft::of(Some(&access))),
+            (AclKind::Default, Draft::of(default.as_ref())),
+        ];
+        for (kind, draft) in &mut lists {
+            self.change(*kind, draft, is_directory);
+        }
+        let [(_, access_draft), (_, default_draft)] = &mut lists;
+        if !default_draft.is_empty() {
+            default_draft.complete_from(access_draft);
+        }
+        let mut finished = Vec::new();
+        for (kind, mut draft) in lists {
+            // The mask of a list without named entries stays as chmod has set it.
+            if self.names_entries_of(kind) {
+                draft.set_mask(self.keeps_mask);
+            }
+            let list = draft.finish().map_err(|check| {
+                Failure::new(Exit::Failed, format!("the list would have {check}"))
+            })?;
+            finished.push((kind, list));
+        }
+        // Both lists are validated before one is set.
+        for (kind, list) in finished {
+            let old = if kind == AclKind::Access { Some(&access) } else { default.as_ref() };
+            // In a tree, default lists are skipped for files that are no directories, as in
+            // setfacl(1).
+            let is_passed_over = kind == AclKind::Default && !is_directory && self.is_recursive;
+            if list.as_ref() != old && !is_passed_over {
+                set_list(node, kind, list.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether entries of this list were given.
+    fn names_entries_of(&self, kind: AclKind) -> bool {
+        let is_default = kind == AclKind::Default;
+        let mut given = self.set.iter().chain(&self.remove).chain(&self.modify);
+        given.any(|given| given.is_default == is_default)
+    }
+
+    fn change(&self, kind: AclKind, draft: &mut Draft, is_directory: bool) {
+        let is_default = kind == AclKind::Default;
+        let of_kind = |given: &[Given]| -> Vec<Given> {
+            given.iter().filter(|given| given.is_default == is_default).copied().collect()
+        };
+        if self.removes_all || (is_default && self.removes_default) {
+            if is_default { *draft = Draft::default() } else { draft.remove_extended() }
+        }
+        let set = of_kind(&self.set);
+        if !set.is_empty() {
+            *draft = Draft::given(&set, is_directory);
+        }
+        draft.remove(&of_kind(&self.remove));
+        draft.modify(&of_kind(&self.modify), is_directory);
+    }
+}
+
+fn set_list(node: &Node, kind: AclKind, list: Option<&Acl>) -> Result<(), Failure> {
+    node.set_acl(kind, list).map_err(|error| {
+        let failure = Failure::from(error);
+        match kind == AclKind::Default && node.file_type() != FileType::Directory {
+            true => failure.hint("only a directory has a default list (d:, -d)"),
+            false => failure,
+        }
+    })
+}

@@ -1,0 +1,253 @@
+//! `cp` into an image, from the host or from an image.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use ferroxfs::{FileType, Node, PosixError};
+
+use crate::cli::{CpArguments, GlobalOptions};
+use crate::exit::Exit;
+use crate::export::cp::{is_in_image, only_files};
+use crate::export::host::Existing;
+use crate::failure::Failure;
+use crate::file::facts::FileKind;
+use crate::file::node::NodeSource;
+use crate::file::source::{Origin, Source};
+use crate::image::address::Address;
+use crate::image::address::last_component;
+use crate::image::{Target, Targets, change_all};
+use crate::import::host::{HostSource, Numbers};
+use crate::import::writer::{Deposit, Failed, Manner};
+use crate::run::Run;
+use crate::sandbox::Reach;
+use crate::terminal::console::Console;
+use crate::terminal::names;
+use crate::terminal::tally::{Measure, Work};
+use crate::text::time::source_date_epoch;
+
+/// A source of copies.
+enum Piece {
+    Host(HostSource),
+    /// Paths in an image that is read.
+    Image(Targets, Origin),
+    /// A path in the image that is written to, by its index.
+    Same(usize),
+}
+
+/// The inode space of the host.
+const HOST: Origin = Origin(0);
+/// The inode space of the image that is written to. Images that are read come after it.
+const SAME: Origin = Origin(1);
+
+struct CpInto {
+    pieces: Vec<Piece>,
+    /// Sources in the image that is written to, and last the destination.
+    targets: Targets,
+    is_recursive: bool,
+    manner: Manner,
+}
+
+/// Opens the sources and the image that is written to.
+pub(crate) fn open(
+    sources: &[OsString],
+    destination: &OsStr,
+    arguments: &CpArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let image = Address::parse(destination, None)?.image;
+    let is_recursive = arguments.archive || arguments.recursive;
+    let (mut pieces, mut places) = (Vec::new(), Vec::new());
+    let (numbers, mut read) = (Numbers::default(), Vec::new());
+    for word in sources {
+        if !is_in_image(word) {
+            let images = std::iter::once(image.as_path()).chain(options.log_device.as_deref());
+            let source = HostSource::open_numbered(Path::new(word), !is_recursive, &numbers)?;
+            pieces.push(Piece::Host(source.without(images)));
+            continue;
+        }
+        let from = Address::parse(word, None)?.image;
+        if from == image {
+            pieces.push(Piece::Same(places.len()));
+            places.push(word.clone());
+            continue;
+        }
+        let number = read.iter().position(|other| *other == from).unwrap_or(read.len());
+        read.push(from);
+        let targets = Targets::open(std::slice::from_ref(word), options)?;
+        pieces.push(Piece::Image(targets, Origin(SAME.0 + 1 + number)));
+    }
+    places.push(destination.to_owned());
+    let manner = Manner {
+        is_archive: arguments.keeps_facts(),
+        is_all_root: false,
+        existing: if arguments.no_clobber { Existing::Keep } else { Existing::Replace },
+        latest: source_date_epoch()?,
+    };
+    let targets = Targets::open_for_writing(&places, options)?;
+    Ok(Box::new(CpInto { pieces, targets, is_recursive, manner }))
+}
+
+impl Run for CpInto {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { pieces, targets, is_recursive, manner } = *self;
+        change_all(targets, console, |targets, console| {
+            let Some((destination, inside)) = targets.split_last() else { return Ok(()) };
+            let place = Place::find(destination, pieces.len(), is_recursive)?;
+            let work = Work::copy("copying", "copied", Measure::Unknown);
+            let tally = console.begin(if is_recursive { work } else { work.silent_if_fast() });
+            let console = RefCell::new(console);
+            let whole = |failure: Failure| destination.volume.whole_failure(failure);
+            let mut report = |failure| console.borrow_mut().report(&whole(failure));
+            // One writer for all sources, because they may have names of the same file.
+            let mut deposit = Deposit::new(manner, &mut report).counted_by(&tally);
+            deposit.name_directory(&place.directory_path());
+            let mut copied = Ok(());
+            for piece in pieces {
+                let put = match piece {
+                    Piece::Host(source) => place.put_host(source, is_recursive, &mut deposit),
+                    Piece::Image(targets, origin) => {
+                        let read = targets.read(&mut console.borrow_mut());
+                        let put = |from| place.put_node(from, origin, is_recursive, &mut deposit);
+                        read.first().map_or(Ok(()), put)
+                    }
+                    Piece::Same(number) => inside.get(number).map_or(Ok(()), |from| {
+                        place.check_other(from).map_err(Failed::One)?;
+                        place.put_node(from, SAME, is_recursive, &mut deposit)
+                    }),
+                };
+                match put {
+                    Ok(()) => {}
+                    Err(Failed::One(failure) | Failed::Source(failure)) => {
+                        console.borrow_mut().report(&failure)
+                    }
+                    Err(Failed::All(failure)) => {
+                        copied = Err(failure);
+                        break;
+                    }
+                }
+            }
+            copied.and(deposit.seal().map_err(whole))
+        })?;
+        Ok(console.conclude()?)
+    }
+}
+
+/// The destination of copies.
+struct Place<'a> {
+    target: &'a Target,
+    directory: Node,
+    /// The name of a single copy. Without it, each copy keeps its name.
+    name: Option<OsString>,
+}
+
+impl<'a> Place<'a> {
+    fn find(target: &'a Target, count: usize, is_recursive: bool) -> Result<Self, Failure> {
+        match target.volume.inner().lookup(&target.path) {
+            Ok(node) if node.file_type() == FileType::Directory => {
+                Ok(Self { target, directory: node, name: None })
+            }
+            Ok(_) | Err(ferroxfs::Error::Posix(PosixError::NotFound)) if count == 1 => {
+                let place = if is_recursive { target.place_of_directory() } else { target.place() };
+                let (directory, name) = place?;
+                Ok(Self { target, directory, name: Some(name) })
+            }
+            Ok(_) => Err(target.failure(PosixError::NotDirectory)),
+            Err(error) => Err(target.failure(error)),
+        }
+    }
+
+    /// Returns the path of the directory that copies go into.
+    fn directory_path(&self) -> Vec<u8> {
+        let path = match &self.name {
+            Some(_) => self.target.path.parent().unwrap_or(Path::new("/")),
+            None => &self.target.path,
+        };
+        path.as_os_str().as_bytes().to_vec()
+    }
+
+    /// Checks that a file of the same image can be copied here: it is not here already, and the
+    /// destination is not inside it.
+    fn check_other(&self, from: &Target) -> Result<(), Failure> {
+        // A missing source is reported when it is copied.
+        let Ok(node) = from.node(false) else { return Ok(()) };
+        let name = match &self.name {
+            Some(name) => name.as_bytes(),
+            None => last_component(from.path.as_os_str().as_bytes()),
+        };
+        let there = self.directory.lookup(OsStr::from_bytes(name));
+        if there.is_ok_and(|there| there.number() == node.number()) {
+            return Err(from.failure(Failure::new(Exit::Failed, "is what it is copied to")));
+        }
+        // Walk up to the root. In a corrupt image with a loop, stop at the first repeated
+        // directory.
+        let (mut above, mut seen) = (self.directory.clone(), HashSet::new());
+        while node.file_type() == FileType::Directory && seen.insert(above.number()) {
+            if above.number() == node.number() {
+                let message = "a directory cannot be copied into itself";
+                return Err(from.failure(Failure::new(Exit::Failed, message)));
+            }
+            above = above.parent().map_err(|error| self.target.failure(error))?;
+        }
+        Ok(())
+    }
+
+    fn put_host(
+        &self,
+        source: HostSource,
+        is_recursive: bool,
+        deposit: &mut Deposit<'_>,
+    ) -> Result<(), Failed> {
+        if source.is_left_out() {
+            return Err(Failed::One(self.target.volume.whole_failure(source.leaving_out())));
+        }
+        deposit.turn_to(HOST, None);
+        let path = source.path().as_os_str().as_bytes().to_vec();
+        self.put((&path, source), is_recursive, deposit)
+    }
+
+    fn put_node(
+        &self,
+        from: &Target,
+        origin: Origin,
+        is_recursive: bool,
+        deposit: &mut Deposit<'_>,
+    ) -> Result<(), Failed> {
+        deposit.turn_to(origin, Some(from.whence()));
+        let source = from
+            .node(!is_recursive)
+            .and_then(|node| NodeSource::new(node).map_err(|failure| from.failure(failure)));
+        let source = source.map_err(Failed::One)?;
+        self.put((from.path.as_os_str().as_bytes(), source), is_recursive, deposit)
+    }
+
+    fn put<S: Source>(
+        &self,
+        (path, source): (&[u8], S),
+        is_recursive: bool,
+        deposit: &mut Deposit<'_>,
+    ) -> Result<(), Failed> {
+        let kind = source.facts().kind();
+        if kind != FileKind::Regular && !is_recursive {
+            return Err(Failed::One(only_files(kind).about(&names::in_message(path))));
+        }
+        let put = match (&self.name, last_component(path)) {
+            (Some(name), _) => deposit.put(&self.directory, name.as_bytes(), source),
+            (None, b"/" | b"." | b"..") if kind == FileKind::Directory => {
+                deposit.put_contents(self.directory.clone(), source)
+            }
+            (None, b"") => {
+                let message = "the last part of its path is no name";
+                Err(Failure::new(Exit::Failed, message).about(&names::in_message(path)))
+            }
+            (None, name) => deposit.put(&self.directory, name, source),
+        };
+        put.map_err(|failure| Failed::All(self.target.volume.whole_failure(failure)))
+    }
+}

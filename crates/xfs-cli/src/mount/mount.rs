@@ -1,0 +1,516 @@
+//! `mount`: serves a volume through FUSE.
+//!
+//! Without `-f` this process starts a second ferroxfs process that serves. It waits until that
+//! process reports that the mount is ready, or fails with its own message and exit code. The
+//! program starts a new process instead of forking, because a fork would lose threads that may be
+//! running already.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ferroxfs::OpenError;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use xfs_device::{Access, DeviceFailure, Usage};
+use xfs_fuse::{
+    ACCESS_ATTRIBUTE, Channel, Checks, Halter, Handler, InitFlags, Mount, MountError, MountFacts,
+    MountOptions, Opcode, OptionError, Outdater, Reply, Request, Server, Unmounted, Waited,
+    is_mount_point, remount,
+};
+
+use super::predecessor::{self, Refusal};
+use super::stats::read_attribute;
+use crate::cli::options::SandboxWhen;
+use crate::cli::{GlobalOptions, MountArguments};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::image::{about_image, has_foreign_log, open_failure};
+use crate::json::{self, Object};
+use crate::mount::system_log::SystemLog;
+use crate::mount::trace;
+use crate::run::Run;
+use crate::sandbox::{self, Namespaces, Reach};
+use crate::terminal::console::Console;
+use crate::terminal::names;
+
+/// How long users of the mount may continue once it has to end.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The message to the process that waits.
+const READY: &[u8] = b"ready\n";
+
+/// A process that starts the server.
+struct Start {
+    device: PathBuf,
+    folder: PathBuf,
+    arguments: Vec<OsString>,
+    reads_only: bool,
+}
+
+/// The changes of `mount -o remount` to an existing mount.
+struct Remount {
+    folder: PathBuf,
+    facts: MountFacts,
+}
+
+/// The process that serves.
+struct Serve {
+    devices: ferroxfs::Devices,
+    device: PathBuf,
+    folder: PathBuf,
+    options: MountOptions,
+    background: bool,
+    sandbox: SandboxWhen,
+}
+
+/// A server whose workers give up their rights.
+struct Confined {
+    server: Server,
+    channel: Channel,
+    sandbox: SandboxWhen,
+    namespaces: Namespaces,
+}
+
+impl Handler for Confined {
+    fn wishes(&self) -> InitFlags {
+        self.server.wishes()
+    }
+
+    fn outdate_by(&self, outdater: Outdater) {
+        self.server.outdate_by(outdater);
+    }
+
+    fn begin_worker(&self) {
+        let reach = match self.channel {
+            Channel::Device => Reach::Nothing,
+            Channel::IoUring => Reach::OpenRings,
+        };
+        // With `always`, the same failure would have occurred when the first blocks of the volume
+        // were read. So the cause now is a lack of memory or descriptors.
+        if let Err(failure) = sandbox::enter_thread(&reach, self.sandbox, &self.namespaces) {
+            tracing::error!(%failure, "a worker cannot enter the sandbox");
+            std::process::abort();
+        }
+    }
+
+    fn checks(&self) -> Checks {
+        self.server.checks()
+    }
+
+    fn waits(&self, opcode: Opcode) -> bool {
+        self.server.waits(opcode)
+    }
+
+    fn unsettled(&self) -> Vec<u64> {
+        self.server.unsettled()
+    }
+
+    fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
+        self.server.handle(request, reply)
+    }
+}
+
+/// Runs a closure in a thread that has entered the sandbox, as all threads that it starts.
+pub(crate) fn inside<T: Send>(
+    (when, namespaces): (SandboxWhen, &Namespaces),
+    act: impl FnOnce() -> T + Send,
+) -> Result<T, Failure> {
+    std::thread::scope(|scope| {
+        let act = || {
+            sandbox::enter_thread(&Reach::Nothing, when, namespaces)?;
+            Ok(act())
+        };
+        let thread = Builder::new().spawn_scoped(scope, act).map_err(|error| no_thread(&error))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn no_thread(error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Failed, format!("its threads cannot be started: {error}"))
+}
+
+/// Parses the options; the serving process also opens the devices.
+pub(crate) fn open(
+    arguments: MountArguments,
+    global: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    if global.live || global.image.is_some() {
+        return Err(Failure::usage("--live and --image are not for mounts"));
+    }
+    let lists = option_lists(&arguments, global)?;
+    let is_remount = lists.iter().any(|list| list.split(',').any(|option| option == "remount"));
+    let folder = match (&arguments.folder, is_remount) {
+        (Some(folder), _) => folder.clone(),
+        // mount(8) finds the device in its table. A remount here needs no device.
+        (None, true) => arguments.device.clone(),
+        (None, false) => {
+            return Err(Failure::usage("mount: which folder?").hint("ferroxfs mount IMAGE DIR"));
+        }
+    };
+    let mut options = if is_remount {
+        let options = MountOptions::of_mount(&folder);
+        options.map_err(|error| Failure::host(folder.as_os_str(), &error))?
+    } else {
+        MountOptions::default()
+    };
+    for list in &lists {
+        options.add(list).map_err(|error| option_failure(&error))?;
+    }
+    if is_remount {
+        let facts = options.facts(arguments.device);
+        return Ok(Box::new(Remount { folder, facts }));
+    }
+    let open = options.open_options().map_err(|error| option_failure(&error))?;
+    if !arguments.foreground && !arguments.background {
+        let mut words = vec!["mount".into(), "--background".into()];
+        words.push(format!("--sandbox={}", global.sandbox).into());
+        words.extend(lists.iter().map(|list| OsString::from(format!("-o{list}"))));
+        let device = arguments.device;
+        words.extend(["--".into(), device.clone().into(), folder.clone().into()]);
+        let reads_only = options.is_read_only();
+        return Ok(Box::new(Start { device, folder, arguments: words, reads_only }));
+    }
+    if arguments.foreground {
+        trace::begin(arguments.verbose);
+    }
+    let sandbox = global.sandbox;
+    let open = open.writable(!options.is_read_only());
+    let devices = predecessor::open_after(
+        || open.open_devices(&arguments.device),
+        |message| Console::open(global.color).note(message),
+    );
+    let devices =
+        devices.map_err(|refusal| device_failure(&arguments.device, &refusal, &options))?;
+    let device = arguments.device;
+    Ok(Box::new(Serve {
+        devices,
+        device,
+        folder,
+        options,
+        background: arguments.background,
+        sandbox,
+    }))
+}
+
+/// Returns why a device cannot be opened, with hints for `mount` instead of those for other
+/// commands.
+fn device_failure(device: &Path, refusal: &Refusal, options: &MountOptions) -> Failure {
+    let failure = open_failure(device, &refusal.error);
+    if let Some(number) = &refusal.predecessor {
+        return failure.hint(format!(
+            "process {number}, which has served it, has not closed it yet: wait until it has ended"
+        ));
+    }
+    let OpenError::Device(error) = &refusal.error else { return failure };
+    match error.failure() {
+        DeviceFailure::Open(error)
+            if error.kind() == std::io::ErrorKind::PermissionDenied
+                && !options.is_read_only()
+                && std::fs::File::open(device).is_ok() =>
+        {
+            failure.hint("-o ro mounts it for reading, which you may")
+        }
+        DeviceFailure::InUse(Usage::Mounted { .. }, _) => failure.hint("unmount it"),
+        DeviceFailure::Locked(_) => match error.holder() {
+            Some(holder) => failure.hint(holder.hint(Access::ReadWrite)),
+            None => failure.hint(
+                "wait until the other program that uses it is done (of a mount: ferroxfs umount DIR)",
+            ),
+        },
+        _ => failure,
+    }
+}
+
+/// Returns the lists of `-o`, and the global options that mean the same.
+fn option_lists(
+    arguments: &MountArguments,
+    global: &GlobalOptions,
+) -> Result<Vec<String>, Failure> {
+    let mut lists = arguments.options.clone();
+    lists.extend(global.partition.map(|number| format!("partition={number}")));
+    lists.extend(global.offset.map(|bytes| format!("offset={bytes}")));
+    lists.extend(global.no_recovery.then(|| "norecovery".to_owned()));
+    if let Some(path) = &global.log_device {
+        let path = path.to_str().filter(|path| !path.contains(','));
+        let path = path.ok_or_else(|| Failure::usage("--log-device: no commas in its name"))?;
+        lists.push(format!("logdev={path}"));
+    }
+    Ok(lists)
+}
+
+impl Run for Start {
+    /// This process reads no image, and starts the one that does.
+    fn reach(&self) -> Reach<'_> {
+        if self.reads_only { Reach::ByThread } else { Reach::Host }
+    }
+
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let step = console.step("mounting");
+        let failed = |error: std::io::Error| Failure::new(Exit::Failed, format!("mount: {error}"));
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut command = Command::new(program);
+        command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        let mut said = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            stdout.take(READY.len() as u64).read_to_end(&mut said).map_err(failed)?;
+        }
+        drop(step);
+        if said == READY {
+            return Ok(console.conclude_with(self.describe())?);
+        }
+        // The server has reported the reason on standard error.
+        let code = child.wait().map_err(failed)?.code();
+        Err(Failure::silent(code.and_then(Exit::of_code).unwrap_or(Exit::Failed)))
+    }
+}
+
+impl Start {
+    /// Returns the mount as JSON.
+    fn describe(&self) -> Object {
+        let mut object = Object::new();
+        let (device, folder) = (self.device.as_os_str(), self.folder.as_os_str());
+        json::insert_name(&mut object, "image", device.as_bytes());
+        json::insert_name(&mut object, "mount_point", folder.as_bytes());
+        object.insert("read_only".to_owned(), self.reads_only.into());
+        object
+    }
+}
+
+impl Run for Remount {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
+    fn run(self: Box<Self>, _: &mut Console) -> Result<(), Failure> {
+        let failed = |error| Failure::host(self.folder.as_os_str(), &error);
+        let access = read_attribute(&self.folder, ACCESS_ATTRIBUTE)?;
+        let can_write = access == b"rw";
+        if !can_write && !self.facts.read_only {
+            let why = match access.as_slice() {
+                b"down" => "its volume was shut down",
+                _ => "its volume is open for reading only",
+            };
+            let failure = Failure::new(Exit::Failed, why);
+            let failure = failure.about(&names::in_message(self.folder.as_os_str().as_bytes()));
+            return Err(failure.hint("unmount it, and mount it for writing"));
+        }
+        // To sync the root is to sync everything. Sync before the change, because access times in
+        // memory cannot be written to a read-only mount. Sync after it, so that all earlier writes
+        // are durable when nothing more can be written: nobody unmounts the root filesystem of the
+        // machine.
+        let sync = || match self.facts.read_only && can_write {
+            true => std::fs::File::open(&self.folder).and_then(|root| root.sync_all()),
+            false => Ok(()),
+        };
+        sync().map_err(failed)?;
+        remount(&self.folder, &self.facts).map_err(failed)?;
+        sync().map_err(failed)
+    }
+}
+
+impl Run for Serve {
+    /// The first thread has to unmount at the end.
+    fn reach(&self) -> Reach<'_> {
+        if self.options.is_read_only() { Reach::ByThread } else { Reach::Host }
+    }
+
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { devices, device, folder, options, background, sandbox } = *self;
+        // Before any other thread starts, so that no thread gets a signal that is meant for this
+        // one.
+        let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
+            .map_err(|error| Failure::new(Exit::Failed, format!("signals: {error}")))?;
+        let sandbox = if options.is_read_only() { sandbox } else { SandboxWhen::Never };
+        // Before mounting, because they are made from a copy of the mount table.
+        let namespaces = Namespaces::make(sandbox);
+        let opening = tracing::info_span!("open").entered();
+        let volume = match options.is_read_only() {
+            true => inside((sandbox, &namespaces), || readable(devices.volume(), &device))
+                .map_err(|failure| about_image(failure, &device))?,
+            false => readable(devices.writable_volume(), &device),
+        };
+        drop(opening);
+        let volume = volume?;
+        drop(devices);
+        let source = device.canonicalize().unwrap_or_else(|_| device.clone());
+        let server = Server::new(volume, options.settings())
+            .map_err(|error| mount_failure(&folder, &error))?
+            .mounted_at(folder.canonicalize().ok())
+            .in_image(&device);
+        let service = options.service();
+        let server = Confined { server, channel: service.channel, sandbox, namespaces };
+        let handle = signals.handle();
+        // Before the workers, which take as many threads as they can get.
+        let (tell, told) = channel();
+        let watcher = watch(signals, told).map_err(|failure| about_image(failure, &device))?;
+        let hides = is_mount_point(&folder);
+        let mount = Mount::new(server, &folder, &options.facts(source.clone()), service)
+            .map_err(|error| mount_failure(&folder, &error))?;
+        if hides {
+            let shown = names::in_message(folder.as_os_str().as_bytes());
+            console.note(format!("{shown}: hides what is mounted there until it is unmounted"));
+        }
+        let _ = tell.send(mount.halter());
+        let announced = announce(background, console);
+        let log = (background && announced.is_ok()).then(tell_log);
+        // A reader of the system log does not know the folder that a relative name would start
+        // from.
+        let device = if log.is_some() { source } else { device };
+        let served = match announced {
+            Ok(()) => serve(&mount).map_err(|failure| about_image(failure, &device)),
+            // Nobody knows that the mount is ready.
+            Err(failure) => {
+                drop(mount.unmount());
+                Err(failure)
+            }
+        };
+        handle.close();
+        let _ = watcher.join();
+        let closed = close(mount).map_err(|failure| about_image(failure, &device));
+        for failure in [served, closed].into_iter().filter_map(Result::err) {
+            if let Some(log) = &log {
+                log.report(&failure);
+            }
+            console.report(&failure);
+        }
+        Ok(())
+    }
+}
+
+/// Closes the volume, when nothing is served any more.
+fn close(mount: Mount<Confined>) -> Result<(), Failure> {
+    let _span = tracing::info_span!("close").entered();
+    match mount.finish() {
+        Some(confined) => confined.server.close().map_err(Failure::from),
+        // Waiting for the remaining user could take forever.
+        None => Err(Failure::new(Exit::Failed, "its volume is still in use, and is not closed")),
+    }
+}
+
+/// Sends messages to the system log, because nobody reads standard error; panics too.
+fn tell_log() -> Arc<SystemLog> {
+    let log = Arc::new(SystemLog::open());
+    let (told, otherwise) = (Arc::clone(&log), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        told.report(panic);
+        otherwise(panic);
+    }));
+    log
+}
+
+/// Opens a volume whose root can be read. Without it nothing at the mount point would work.
+fn readable(
+    opened: Result<ferroxfs::Volume, OpenError>,
+    device: &Path,
+) -> Result<ferroxfs::Volume, Failure> {
+    let volume = opened.map_err(|error| {
+        let failure = open_failure(device, &error);
+        match error {
+            // Mounting is what has just failed, so do not suggest it.
+            OpenError::DirtyLog(_) | OpenError::Recovery(_) if !has_foreign_log(&error) => failure
+                .hint(
+                    "the kernel may replay it; -o ro,norecovery mounts what there is, as it stands",
+                ),
+            _ => failure,
+        }
+    })?;
+    match volume.root() {
+        Ok(_) => Ok(volume),
+        Err(error) => Err(about_image(Failure::from(error).about("/"), device)),
+    }
+}
+
+/// Stops the mount on each signal until its handle is closed.
+fn watch(mut signals: Signals, told: Receiver<Halter>) -> Result<JoinHandle<()>, Failure> {
+    let watcher = Builder::new().name("signals".to_owned()).spawn(move || {
+        // The channel is closed if nothing was mounted.
+        let Ok(halter) = told.recv() else { return };
+        for _ in &mut signals {
+            halter.halt();
+        }
+    });
+    watcher.map_err(|error| no_thread(&error))
+}
+
+/// Reports to the waiting process that the mount is ready, and leaves its terminal.
+fn announce(background: bool, console: &mut Console) -> Result<(), Failure> {
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        console.note(format!("sd_notify: {error}"));
+    }
+    if !background {
+        return Ok(());
+    }
+    let detached = || -> rustix::io::Result<()> {
+        let nowhere = rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty())?;
+        rustix::process::chdir("/")?;
+        // A process that leads no group can always start a session.
+        rustix::process::setsid()?;
+        rustix::stdio::dup2_stderr(&nowhere)?;
+        // If nobody waits any more, that is no reason to end.
+        let _ = std::io::stdout().write_all(READY);
+        let _ = std::io::stdout().flush();
+        rustix::stdio::dup2_stdout(&nowhere)
+    };
+    detached().map_err(|errno| Failure::new(Exit::Failed, format!("the background: {errno}")))
+}
+
+/// Serves until the volume is unmounted, a signal asks for the end, or a worker fails.
+fn serve(mount: &Mount<Confined>) -> Result<(), Failure> {
+    if mount.wait(Duration::MAX) == Waited::Ended {
+        return outcome(mount);
+    }
+    let unmounted = mount.unmount().unwrap_or_else(|error| {
+        tracing::warn!(%error, "unmounting");
+        Unmounted::default()
+    });
+    // Remaining users are served for a while.
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match mount.wait(end.saturating_duration_since(Instant::now())) {
+            Waited::Halted | Waited::Failed => {}
+            Waited::Ended => break,
+            Waited::TimedOut => {
+                mount.settle_rest(&unmounted);
+                break;
+            }
+        }
+    }
+    failed(mount)
+}
+
+/// Returns how a mount ended that this process has not unmounted.
+fn outcome(mount: &Mount<Confined>) -> Result<(), Failure> {
+    failed(mount)?;
+    if mount.is_mounted() {
+        return Err(Failure::new(Exit::Failed, "the connection to the kernel was cut"));
+    }
+    Ok(())
+}
+
+fn failed(mount: &Mount<Confined>) -> Result<(), Failure> {
+    let failure = |error| Failure::new(Exit::Failed, format!("the mount has failed: {error}"));
+    mount.failure().map_or(Ok(()), |error| Err(failure(error)))
+}
+
+fn option_failure(error: &OptionError) -> Failure {
+    let exit = if error.is_refusal() { Exit::Refused } else { Exit::Usage };
+    Failure::new(exit, error.to_string())
+}
+
+fn mount_failure(folder: &Path, error: &MountError) -> Failure {
+    let failure = Failure::new(Exit::Failed, error.to_string());
+    let failure = failure.about(&names::in_message(folder.as_os_str().as_bytes()));
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
