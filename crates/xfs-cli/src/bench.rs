@@ -100,7 +100,7 @@ impl Run for Bench {
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let bar = progress_bar(console.is_quiet());
-        let mut shown = Shown { bar, cancel: interrupt::cancel() };
+        let mut shown = StepDisplay { bar, cancel: interrupt::cancel() };
         let report = xfs_workload::run(&self.plan, &mut shown);
         shown.bar.finish_and_clear();
         let report = report.map_err(|error| failure(&error))?;
@@ -136,12 +136,12 @@ fn json(report: &Report) -> Result<Vec<u8>, Failure> {
 }
 
 /// Shows the current step on a terminal.
-struct Shown {
+struct StepDisplay {
     bar: ProgressBar,
     cancel: Cancel,
 }
 
-impl Watcher for Shown {
+impl Watcher for StepDisplay {
     fn begin(&mut self, what: &str) {
         self.bar.set_message(what.to_owned());
     }

@@ -42,7 +42,7 @@ pub(crate) use ls::LsArguments;
 pub(crate) use manual::{pages, with_manual};
 pub(crate) use mkfs::MkfsArguments;
 pub(crate) use mount::{MountArguments, MountsArguments, StatsArguments, UmountArguments};
-pub(crate) use options::{GlobalOptions, ListOptions, Speech};
+pub(crate) use options::{GlobalOptions, ListOptions, Verbosity};
 pub(crate) use parsing::{parse, with_shared_options};
 pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};
 pub(crate) use shell::{CompleteArguments, CompletionsArguments, ManArguments};
@@ -71,8 +71,8 @@ pub(crate) struct Cli {
 
 impl Cli {
     /// Returns how much the run prints in addition to its output.
-    pub(crate) const fn speech(&self) -> Speech {
-        Speech { is_quiet: self.global.quiet, is_json: self.json }
+    pub(crate) const fn verbosity(&self) -> Verbosity {
+        Verbosity { is_quiet: self.global.quiet, is_json: self.json }
     }
 }
 

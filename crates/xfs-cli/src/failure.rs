@@ -25,12 +25,12 @@ pub(crate) struct Failure {
     /// Whether the volume is shut down, so that no remaining item can be changed.
     is_of_volume: bool,
     /// The thing that the volume did not have, if that is the failure.
-    lack: Option<Lack>,
+    lack: Option<Missing>,
 }
 
 /// A thing that the volume did not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lack {
+pub(crate) enum Missing {
     /// A file or directory.
     Name,
     /// Space, and the number of bytes to be written if it is known.
@@ -95,21 +95,21 @@ impl Failure {
     }
 
     /// Records what the volume did not have.
-    pub(crate) fn lacking(mut self, lack: Lack) -> Self {
+    pub(crate) fn with_missing(mut self, lack: Missing) -> Self {
         self.lack = Some(lack);
         self
     }
 
     /// Records the number of bytes for which the volume had no space.
     pub(crate) fn needing(mut self, bytes: Option<u64>) -> Self {
-        if let Some(Lack::Room(None)) = self.lack {
-            self.lack = Some(Lack::Room(bytes));
+        if let Some(Missing::Room(None)) = self.lack {
+            self.lack = Some(Missing::Room(bytes));
         }
         self
     }
 
     /// Takes what the volume did not have. The caller takes it to add a hint, which happens once.
-    pub(crate) fn take_lack(&mut self) -> Option<Lack> {
+    pub(crate) fn take_missing(&mut self) -> Option<Missing> {
         self.lack.take()
     }
 

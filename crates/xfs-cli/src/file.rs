@@ -2,6 +2,6 @@
 
 pub(crate) mod facts;
 #[cfg(test)]
-pub(crate) mod made;
+pub(crate) mod memory;
 pub(crate) mod node;
 pub(crate) mod source;

@@ -21,9 +21,9 @@ use ferroxfs::{
 
 use crate::cli::options::GlobalOptions;
 use crate::exit::Exit;
-use crate::failure::{Failure, Lack};
+use crate::failure::{Failure, Missing};
 use crate::file::node;
-use crate::file::source::Whence;
+use crate::file::source::SourceLocation;
 use crate::image::address::Address;
 use crate::image::address::last_component;
 use crate::interrupt;
@@ -41,27 +41,27 @@ const MAX_LINKS: usize = 40;
 pub(crate) struct Image {
     path: PathBuf,
     devices: Devices,
-    access: Access,
+    access: AccessMode,
 }
 
 /// How a command opens an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
+enum AccessMode {
     Read,
     Write,
 }
 
 /// A volume that has been read.
 #[derive(Clone)]
-pub(crate) struct Volume {
+pub(crate) struct ImageVolume {
     path: PathBuf,
     volume: ferroxfs::Volume,
 }
 
 /// A path inside a volume.
-pub(crate) struct Target {
+pub(crate) struct ImagePath {
     /// The volume.
-    pub(crate) volume: Volume,
+    pub(crate) volume: ImageVolume,
     /// The path inside it.
     pub(crate) path: PathBuf,
     /// The prefix of printed paths when the command reads several images.
@@ -89,7 +89,7 @@ impl Image {
         if let Some(time) = crate::text::time::source_date_epoch()? {
             open = open.fixed_time(time);
         }
-        Self::open_by(open, Access::Write, path, options)
+        Self::open_by(open, AccessMode::Write, path, options)
     }
 
     /// Opens the volume that mkfs has just made in `path`, to fill it, with a fixed time if one is
@@ -106,18 +106,18 @@ impl Image {
         if let Some(log) = log {
             open = open.log_device(log);
         }
-        let image = Self::open_devices(&open, Access::Write, path)?;
+        let image = Self::open_devices(&open, AccessMode::Write, path)?;
         Ok(Self { path: shown.to_owned(), ..image })
     }
 
     fn open_with(path: &Path, options: &GlobalOptions, no_recovery: bool) -> Result<Self, Failure> {
         let open = OpenOptions::new().live(options.live).no_recovery(no_recovery);
-        Self::open_by(open, Access::Read, path, options)
+        Self::open_by(open, AccessMode::Read, path, options)
     }
 
     fn open_by(
         mut open: OpenOptions,
-        access: Access,
+        access: AccessMode,
         path: &Path,
         options: &GlobalOptions,
     ) -> Result<Self, Failure> {
@@ -133,7 +133,7 @@ impl Image {
         Self::open_devices(&open, access, path)
     }
 
-    fn open_devices(open: &OpenOptions, access: Access, path: &Path) -> Result<Self, Failure> {
+    fn open_devices(open: &OpenOptions, access: AccessMode, path: &Path) -> Result<Self, Failure> {
         match open.open_devices(path) {
             Ok(devices) => Ok(Self { path: path.to_owned(), devices, access }),
             Err(error) => Err(hints::at_address(open_failure(path, &error), path)),
@@ -193,17 +193,17 @@ impl Image {
     }
 
     /// Reads the volume and reports nothing.
-    pub(crate) fn read(&self) -> Result<Volume, Failure> {
+    pub(crate) fn read(&self) -> Result<ImageVolume, Failure> {
         let volume = match self.access {
-            Access::Read => self.devices.volume(),
-            Access::Write => self.devices.writable_volume(),
+            AccessMode::Read => self.devices.volume(),
+            AccessMode::Write => self.devices.writable_volume(),
         };
         let volume = volume.map_err(|error| open_failure(&self.path, &error))?;
-        Ok(Volume { path: self.path.clone(), volume })
+        Ok(ImageVolume { path: self.path.clone(), volume })
     }
 
     /// Reads the volume, and notes on standard error if the output may be stale.
-    pub(crate) fn volume(&self, console: &mut Console) -> Result<Volume, Failure> {
+    pub(crate) fn volume(&self, console: &mut Console) -> Result<ImageVolume, Failure> {
         let step = console.step("opening the volume");
         let volume = self.read()?;
         drop(step);
@@ -240,7 +240,7 @@ impl Image {
     }
 }
 
-impl Volume {
+impl ImageVolume {
     /// Returns the library's volume.
     pub(crate) fn inner(&self) -> &ferroxfs::Volume {
         &self.volume
@@ -279,10 +279,10 @@ impl Volume {
     /// Converts an error about a file in this volume.
     pub(crate) fn failure(&self, path: &[u8], error: impl Into<Failure>) -> Failure {
         let mut failure = error.into().about(&names::in_message(path));
-        if let Some(lack) = failure.take_lack() {
+        if let Some(lack) = failure.take_missing() {
             failure = match lack {
-                Lack::Name => hints::at_missing(failure, &self.path, path),
-                Lack::Room(needed) => hints::at_room(failure, &self.volume, needed),
+                Missing::Name => hints::at_missing(failure, &self.path, path),
+                Missing::Room(needed) => hints::at_room(failure, &self.volume, needed),
             };
         }
         about_image(failure, &self.path)
@@ -291,14 +291,14 @@ impl Volume {
     /// Converts an error about the volume as a whole.
     pub(crate) fn whole_failure(&self, error: impl Into<Failure>) -> Failure {
         let mut failure = error.into();
-        if let Some(Lack::Room(needed)) = failure.take_lack() {
+        if let Some(Missing::Room(needed)) = failure.take_missing() {
             failure = hints::at_room(failure, &self.volume, needed);
         }
         about_image(failure, &self.path)
     }
 }
 
-impl Target {
+impl ImagePath {
     /// Returns the inode at the path, with a symbolic link at its end followed or not.
     pub(crate) fn node(&self, follows: bool) -> Result<Node, Failure> {
         let volume = self.volume.inner();
@@ -386,9 +386,9 @@ impl Target {
     }
 
     /// Returns the location for failures below this path.
-    pub(crate) fn whence(&self) -> Whence {
+    pub(crate) fn location(&self) -> SourceLocation {
         let image = names::in_message(self.volume.path.as_os_str().as_bytes()).into_owned();
-        Whence { image, path: self.path.as_os_str().as_bytes().to_vec() }
+        SourceLocation { image, path: self.path.as_os_str().as_bytes().to_vec() }
     }
 
     /// Returns the path as it is printed.
@@ -398,13 +398,13 @@ impl Target {
 }
 
 /// Paths in images that are open but unread.
-pub(crate) struct Targets {
+pub(crate) struct ImagePaths {
     images: HashMap<PathBuf, Image>,
     log_device: Option<PathBuf>,
     addresses: Vec<Address>,
 }
 
-impl Targets {
+impl ImagePaths {
     /// Opens each image that the arguments name, once.
     pub(crate) fn open(words: &[OsString], options: &GlobalOptions) -> Result<Self, Failure> {
         Self::open_by(Image::open, words, options)
@@ -452,7 +452,7 @@ impl Targets {
     }
 
     /// Reads the volumes. If a volume cannot be read, that is reported and its paths are left out.
-    pub(crate) fn read(self, console: &mut Console) -> Vec<Target> {
+    pub(crate) fn read(self, console: &mut Console) -> Vec<ImagePath> {
         let mut volumes = HashMap::new();
         for (path, image) in &self.images {
             match image.volume(console) {
@@ -467,7 +467,7 @@ impl Targets {
                 false => Vec::new(),
             };
             let path = PathBuf::from(OsStr::from_bytes(&address.path));
-            Some(Target { volume: volumes.get(&address.image)?.clone(), path, prefix })
+            Some(ImagePath { volume: volumes.get(&address.image)?.clone(), path, prefix })
         };
         self.addresses.iter().filter_map(target).collect()
     }
@@ -476,9 +476,9 @@ impl Targets {
 /// Changes the files at these paths, in order, and closes the images, so that everything is
 /// durable. A failure for one path is reported, and the others are changed.
 pub(crate) fn change_each(
-    targets: Targets,
+    targets: ImagePaths,
     console: &mut Console,
-    mut change: impl FnMut(&Target) -> Result<(), Failure>,
+    mut change: impl FnMut(&ImagePath) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     change_all(targets, console, |targets, console| {
         let tally = console.begin(Work::change("changing", "changed"));
@@ -497,9 +497,9 @@ pub(crate) fn change_each(
 /// Works as [`change_each`], with all paths in one call. A signal stops the change between two
 /// steps, and the images are still closed.
 pub(crate) fn change_all(
-    targets: Targets,
+    targets: ImagePaths,
     console: &mut Console,
-    change: impl FnOnce(&[Target], &mut Console) -> Result<(), Failure>,
+    change: impl FnOnce(&[ImagePath], &mut Console) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     interrupt::arm()?;
     interrupt::watch()?;
@@ -509,7 +509,7 @@ pub(crate) fn change_all(
         Some(target) => unless_stopped(changed, &target.volume),
         None => changed,
     };
-    let mut volumes: Vec<Volume> = Vec::new();
+    let mut volumes: Vec<ImageVolume> = Vec::new();
     for target in targets {
         // Close each image once: the other references are clones of the first.
         if !volumes.iter().any(|volume| volume.path == target.volume.path) {
@@ -520,7 +520,7 @@ pub(crate) fn change_all(
 }
 
 /// Reports the state of an image whose change was stopped by a signal.
-fn unless_stopped(changed: Result<(), Failure>, volume: &Volume) -> Result<(), Failure> {
+fn unless_stopped(changed: Result<(), Failure>, volume: &ImageVolume) -> Result<(), Failure> {
     let is_other = changed.as_ref().is_err_and(|failure| !failure.exit().is_of_signal());
     let shown = names::in_message(volume.path.as_os_str().as_bytes());
     match interrupt::stopped(&shown) {

@@ -24,11 +24,11 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// Input that has been read to its end.
 pub(crate) struct Spool {
     length: u64,
-    held: Held,
+    held: SpoolStorage,
 }
 
 /// Where the input is held.
-enum Held {
+enum SpoolStorage {
     Memory(Vec<u8>),
     /// A file, from this byte on.
     File(File, u64),
@@ -59,7 +59,7 @@ impl Spool {
         }
         let start = rustix::fs::tell(&file).map_err(|error| failed(error.into()))?;
         let length = metadata.len().saturating_sub(start);
-        Ok(Self { length, held: Held::File(file, start) })
+        Ok(Self { length, held: SpoolStorage::File(file, start) })
     }
 
     /// Reads `input` to its end. Messages call it `name`.
@@ -69,7 +69,7 @@ impl Spool {
         let bound = MEMORY_BYTES as u64;
         input.by_ref().take(bound).read_to_end(&mut memory).map_err(failed)?;
         if memory.len() < MEMORY_BYTES {
-            return Ok(Self { length: memory.len() as u64, held: Held::Memory(memory) });
+            return Ok(Self { length: memory.len() as u64, held: SpoolStorage::Memory(memory) });
         }
         let kept = |error: io::Error| {
             let directory = std::env::temp_dir();
@@ -83,7 +83,7 @@ impl Spool {
         let mut buffer = vec![0; CHUNK_BYTES];
         loop {
             let read = match input.read(&mut buffer) {
-                Ok(0) => return Ok(Self { length, held: Held::File(file, 0) }),
+                Ok(0) => return Ok(Self { length, held: SpoolStorage::File(file, 0) }),
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(failed(error)),
@@ -104,13 +104,13 @@ impl Spool {
         let length = left.min(buffer.len());
         let buffer = buffer.get_mut(..length).unwrap_or_default();
         match &self.held {
-            Held::Memory(bytes) => {
+            SpoolStorage::Memory(bytes) => {
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
                 let bytes = bytes.get(start..).and_then(|rest| rest.get(..length));
                 buffer.copy_from_slice(bytes.unwrap_or_default());
             }
             // A file that became shorter since is an error.
-            Held::File(file, start) => file.read_exact_at(buffer, start + offset)?,
+            SpoolStorage::File(file, start) => file.read_exact_at(buffer, start + offset)?,
         }
         Ok(length)
     }

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use crate::file::facts::{Facts, FileKind};
-use crate::terminal::escaping::Shown;
+use crate::terminal::escaping::EscapedOutput;
 
 /// The schema version changes when a key changes its meaning or goes away. New keys do not change
 /// it.
@@ -74,7 +74,7 @@ pub(crate) fn kind_name(kind: FileKind) -> &'static str {
 }
 
 /// Writes a document that holds no list.
-pub(crate) fn write_document(out: &mut Shown, object: Object) -> io::Result<()> {
+pub(crate) fn write_document(out: &mut EscapedOutput, object: Object) -> io::Result<()> {
     let mut document = Object::new();
     document.insert("schema_version".to_owned(), SCHEMA_VERSION.into());
     document.extend(object);
@@ -89,20 +89,20 @@ pub(crate) struct List {
 
 impl List {
     /// Writes the text before the first entry.
-    pub(crate) fn begin(out: &mut Shown, key: &str) -> io::Result<Self> {
+    pub(crate) fn begin(out: &mut EscapedOutput, key: &str) -> io::Result<Self> {
         write!(out, "{{\"schema_version\": {SCHEMA_VERSION}, \"{key}\": [")?;
         Ok(Self { has_entries: false })
     }
 
     /// Writes one entry.
-    pub(crate) fn push(&mut self, out: &mut Shown, entry: &Object) -> io::Result<()> {
+    pub(crate) fn push(&mut self, out: &mut EscapedOutput, entry: &Object) -> io::Result<()> {
         out.write_all(if self.has_entries { b",\n" } else { b"\n" })?;
         self.has_entries = true;
         Ok(serde_json::to_writer(out.json(), entry)?)
     }
 
     /// Writes the text after the last entry.
-    pub(crate) fn end(self, out: &mut Shown) -> io::Result<()> {
+    pub(crate) fn end(self, out: &mut EscapedOutput) -> io::Result<()> {
         out.write_all(b"\n]}\n")
     }
 }

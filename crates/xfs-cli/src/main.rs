@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(answer) => return console::answer(answer).into(),
     };
-    let mut console = Console::open(cli.global.color).speaking(cli.speech());
+    let mut console = Console::open(cli.global.color).with_verbosity(cli.verbosity());
     if let Err(failure) = run(cli, &mut console) {
         console.report(&failure);
     }

@@ -27,13 +27,13 @@ use ferroxfs::format::superblock::SUPERBLOCK_MAGIC;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::Target;
+use crate::image::ImagePath;
 use crate::interrupt;
 use crate::sandbox::Reach;
 use crate::terminal::names;
 use crate::terminal::tally::Tally;
-use destination::Place;
-pub(crate) use staging::Draft;
+use destination::Destination;
+pub(crate) use staging::StagedFile;
 
 /// The first bytes of a volume (`sb_magicnum`).
 const MAGIC: [u8; 4] = SUPERBLOCK_MAGIC.to_be_bytes();
@@ -42,14 +42,14 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// An open file that still has its old contents.
 pub(crate) struct Output {
     path: PathBuf,
-    to: To,
+    to: OutputKind,
 }
 
-enum To {
+enum OutputKind {
     /// An output without contents to preserve: a device, a pipe, a descriptor of this process.
     Through(File),
     /// A regular file.
-    Whole(Draft),
+    Whole(StagedFile),
 }
 
 /// Returns the file of an option, or `None` for `-`, which always means standard output.
@@ -67,18 +67,18 @@ impl Output {
         check_no_image(path, read)?;
         let failed = |error| Failure::host(path.as_os_str(), &error);
         let to = match destination::find(path).map_err(failed)? {
-            Place::Open(file) => To::Through(file),
-            Place::Special(special) => {
+            Destination::Open(file) => OutputKind::Through(file),
+            Destination::Special(special) => {
                 let file = destination::open_special(&special).map_err(failed)?;
                 // Only a block device keeps what was written before a signal.
                 if file.metadata().map_err(failed)?.file_type().is_block_device() {
                     interrupt::arm()?;
                 }
-                To::Through(file)
+                OutputKind::Through(file)
             }
-            Place::File(place) => {
+            Destination::File(place) => {
                 interrupt::arm()?;
-                To::Whole(Draft::make(place).map_err(failed)?)
+                OutputKind::Whole(StagedFile::make(place).map_err(failed)?)
             }
         };
         Ok(Self { path: path.to_owned(), to })
@@ -87,15 +87,15 @@ impl Output {
     /// Returns the rights on the host that the command needs for this output.
     pub(crate) fn reach(&self) -> Reach<'_> {
         match &self.to {
-            To::Through(_) => Reach::Nothing,
-            To::Whole(draft) => draft.reach(),
+            OutputKind::Through(_) => Reach::Nothing,
+            OutputKind::Whole(draft) => draft.reach(),
         }
     }
 
     /// Returns whether both outputs get their names in the same directory.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         match (&self.to, &other.to) {
-            (To::Whole(one), To::Whole(other)) => one.is_beside(other),
+            (OutputKind::Whole(one), OutputKind::Whole(other)) => one.is_beside(other),
             _ => true,
         }
     }
@@ -113,15 +113,15 @@ impl Output {
     /// Publishes the written contents. Without this call a regular file stays as it was.
     pub(crate) fn commit(self) -> Result<(), Failure> {
         let Self { path, to } = self;
-        let To::Whole(draft) = to else { return Ok(()) };
+        let OutputKind::Whole(draft) = to else { return Ok(()) };
         interrupt::check_io().and_then(|()| draft.publish()).map_err(|error| failure(&path, &error))
     }
 
     /// Writes the contents of a file of an image. Holes stay holes in a regular file and become
     /// zeros elsewhere.
-    pub(crate) fn write_contents(self, target: &Target, tally: &Tally) -> Result<(), Failure> {
+    pub(crate) fn write_contents(self, target: &ImagePath, tally: &Tally) -> Result<(), Failure> {
         let mut source = target.open()?;
-        if let To::Whole(draft) = &self.to {
+        if let OutputKind::Whole(draft) = &self.to {
             self.write_data(draft.file(), (&source, target), tally)?;
             return self.commit();
         }
@@ -143,7 +143,7 @@ impl Output {
     fn write_data(
         &self,
         to: &File,
-        (source, target): (&ferroxfs::File, &Target),
+        (source, target): (&ferroxfs::File, &ImagePath),
         tally: &Tally,
     ) -> Result<(), Failure> {
         let mut buffer = vec![0; BUFFER_BYTES];
@@ -162,8 +162,8 @@ impl Output {
 
     fn file(&self) -> &File {
         match &self.to {
-            To::Through(file) => file,
-            To::Whole(draft) => draft.file(),
+            OutputKind::Through(file) => file,
+            OutputKind::Whole(draft) => draft.file(),
         }
     }
 
@@ -171,7 +171,7 @@ impl Output {
     pub(crate) fn failure(&self, error: &io::Error) -> Failure {
         let failure = failure(&self.path, error);
         match &self.to {
-            To::Through(file) if is_block_device(file) => {
+            OutputKind::Through(file) if is_block_device(file) => {
                 failure.hint("the device holds a part of the output")
             }
             _ => failure,
@@ -222,8 +222,8 @@ pub(crate) fn parent(path: &Path) -> &Path {
 /// Returns the path of a new or existing regular file, links followed; `None` for anything else.
 pub(crate) fn file_at(path: &Path) -> io::Result<Option<PathBuf>> {
     match destination::find(path)? {
-        Place::File(place) => Ok(Some(place.path())),
-        Place::Open(_) | Place::Special(_) => Ok(None),
+        Destination::File(place) => Ok(Some(place.path())),
+        Destination::Open(_) | Destination::Special(_) => Ok(None),
     }
 }
 /// Reads the first bytes that hold data at or after `offset`. Returns their offset and their

@@ -18,7 +18,7 @@ use examples::EXAMPLES;
 type Example = (&'static str, &'static str);
 
 /// Examples and related programs of a command.
-struct Entry {
+struct ManualEntry {
     /// The name; for a command with subcommands, both words: `dump agf`.
     name: &'static str,
     examples: &'static [Example],
@@ -78,7 +78,7 @@ fn with_end(command: Command, name: &str) -> Command {
 }
 
 /// Returns the last lines, each narrower than a terminal.
-fn see_also(entry: &Entry) -> String {
+fn see_also(entry: &ManualEntry) -> String {
     let mut text = "\nSee also:".to_owned();
     let mut width = text.len();
     for (index, page) in entry.see_also.iter().enumerate() {
@@ -93,7 +93,7 @@ fn see_also(entry: &Entry) -> String {
     text
 }
 
-fn find(name: &str) -> Option<&'static Entry> {
+fn find(name: &str) -> Option<&'static ManualEntry> {
     EXAMPLES.iter().find(|entry| entry.name == name)
 }
 

@@ -101,7 +101,7 @@ pub(crate) struct ListOptions {
 
 /// How much a run prints in addition to its output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Speech {
+pub(crate) struct Verbosity {
     /// No progress and no summary (`-q`).
     pub(crate) is_quiet: bool,
     /// The result as a document (`--json`).

@@ -5,16 +5,16 @@ use std::os::unix::ffi::OsStrExt;
 use ferroxfs::{Changes, FileType, Node};
 
 use crate::cli::{ChmodArguments, GlobalOptions};
-use crate::edit::walk::{Descent, Met};
+use crate::edit::walk::{TreeWalk, WalkEvent};
 use crate::failure::Failure;
-use crate::image::{Target, Targets, change_all};
+use crate::image::{ImagePath, ImagePaths, change_all};
 use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::terminal::tally::Work;
 use crate::text::mode::{Circumstances, ModeChange, umask};
 
 struct Chmod {
-    targets: Targets,
+    targets: ImagePaths,
     mode: ModeChange,
     umask: u32,
     reach: TreeReach,
@@ -49,7 +49,7 @@ pub(crate) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let mode = parse_mode("chmod", &arguments.mode)?;
-    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    let targets = ImagePaths::open_for_writing(&arguments.addresses, options)?;
     let reach = TreeReach { is_recursive: arguments.recursive, follows: true };
     Ok(Box::new(Chmod { targets, mode, umask: umask(), reach }))
 }
@@ -71,7 +71,7 @@ impl Run for Chmod {
 /// Changes files, and with [`TreeReach::is_recursive`] everything below them, each directory before
 /// its entries. A failure of one file is reported, and the others are changed.
 pub(crate) fn change_trees(
-    targets: Targets,
+    targets: ImagePaths,
     reach: TreeReach,
     console: &mut Console,
     change: impl Fn(&Node) -> Result<(), Failure>,
@@ -91,7 +91,7 @@ pub(crate) fn change_trees(
 
 /// Changes the tree of one path; an error ends it.
 fn change_tree(
-    target: &Target,
+    target: &ImagePath,
     reach: TreeReach,
     console: &mut Console,
     change: impl Fn(&Node) -> Result<(), Failure>,
@@ -101,11 +101,11 @@ fn change_tree(
         return change(&top).map_err(|failure| target.failure(failure));
     }
     let path = target.path.as_os_str().as_bytes();
-    let mut descent = Descent::new(target.volume.inner(), top, path);
+    let mut descent = TreeWalk::new(target.volume.inner(), top, path);
     while let Some(met) = descent.next() {
         let changed = match met {
-            Ok(Met::File(node)) => change(&node),
-            Ok(Met::End) => Ok(()),
+            Ok(WalkEvent::File(node)) => change(&node),
+            Ok(WalkEvent::End) => Ok(()),
             Err(error) => Err(error.into()),
         };
         if let Err(failure) = changed {

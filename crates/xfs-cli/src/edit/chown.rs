@@ -8,14 +8,14 @@ use ferroxfs::Changes;
 use super::chmod::{TreeReach, change_trees};
 use crate::cli::{ChownArguments, GlobalOptions};
 use crate::failure::Failure;
-use crate::image::Targets;
+use crate::image::ImagePaths;
 use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::text::owners;
 
 struct Chown {
-    targets: Targets,
+    targets: ImagePaths,
     changes: Changes,
     reach: TreeReach,
 }
@@ -26,7 +26,7 @@ pub(crate) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let changes = parse_owner(&arguments.owner)?;
-    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    let targets = ImagePaths::open_for_writing(&arguments.addresses, options)?;
     // A tree behind a symbolic link is not the tree that was named.
     let follows = !arguments.no_dereference && !arguments.recursive;
     let reach = TreeReach { is_recursive: arguments.recursive, follows };

@@ -33,7 +33,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
 use crate::file::node;
-use crate::image::{Target, Targets, change_each};
+use crate::image::{ImagePath, ImagePaths, change_each};
 use crate::import::put;
 use crate::input::Spool;
 use crate::run::Run;
@@ -83,7 +83,7 @@ impl Run for Edit {
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let words = std::slice::from_ref(&self.address);
-        let targets = Targets::open(words, &self.options)?.read(console);
+        let targets = ImagePaths::open(words, &self.options)?.read(console);
         let Some(target) = targets.first() else { return Ok(()) };
         let copy = Copy::of(target)?;
         let shown = String::from_utf8_lossy(self.address.as_bytes()).into_owned();
@@ -101,7 +101,7 @@ impl Run for Edit {
             console.begin(Work::change("changing", "changed"));
             return Ok(console.conclude()?);
         }
-        let targets = match Targets::open_for_writing(words, &self.options) {
+        let targets = match ImagePaths::open_for_writing(words, &self.options) {
             Ok(targets) => targets,
             Err(failure) => return Err(copy.keep(failure)),
         };
@@ -131,7 +131,7 @@ struct Copy {
 }
 
 impl Copy {
-    fn of(target: &Target) -> Result<Self, Failure> {
+    fn of(target: &ImagePath) -> Result<Self, Failure> {
         let node = match target.volume.inner().lookup(&target.path) {
             Err(Error::Posix(PosixError::NotFound)) => None,
             node => Some(node.map_err(|error| target.failure(error))?),
@@ -205,7 +205,7 @@ impl Copy {
     }
 
     /// Gives the file the new contents, unless it has been changed meanwhile.
-    fn put(&self, edited: &Spool, target: &Target, is_forced: bool) -> Result<(), Failure> {
+    fn put(&self, edited: &Spool, target: &ImagePath, is_forced: bool) -> Result<(), Failure> {
         let found = match target.volume.inner().lookup(&target.path) {
             Err(Error::Posix(PosixError::NotFound)) => None,
             node => Some(node.map_err(|error| target.failure(error))?),
@@ -250,7 +250,7 @@ impl Copy {
     }
 }
 
-fn check_regular(node: &Node, target: &Target) -> Result<(), Failure> {
+fn check_regular(node: &Node, target: &ImagePath) -> Result<(), Failure> {
     match node::kind(node.file_type()) {
         FileKind::Regular => Ok(()),
         kind => {
@@ -261,7 +261,7 @@ fn check_regular(node: &Node, target: &Target) -> Result<(), Failure> {
 }
 
 /// Writes the contents of a file of an image into an empty file.
-fn write_contents(mut file: &File, target: &Target) -> Result<(), Failure> {
+fn write_contents(mut file: &File, target: &ImagePath) -> Result<(), Failure> {
     let source = target.open()?;
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
@@ -277,7 +277,7 @@ fn write_contents(mut file: &File, target: &Target) -> Result<(), Failure> {
 }
 
 /// Returns whether a file of an image still has these contents.
-fn holds(original: &Spool, target: &Target) -> Result<bool, Failure> {
+fn holds(original: &Spool, target: &ImagePath) -> Result<bool, Failure> {
     let source = target.open()?;
     if source.metadata().size != original.length() {
         return Ok(false);

@@ -7,12 +7,12 @@ use ferroxfs::{AllocateMode, Error, Node, PosixError, RangeMode};
 use super::touch::find_or_make;
 use crate::cli::{FallocateArguments, GlobalOptions};
 use crate::failure::Failure;
-use crate::image::{Target, Targets, change_each};
+use crate::image::{ImagePath, ImagePaths, change_each};
 use crate::run::Run;
 use crate::terminal::console::Console;
 
 struct Fallocate {
-    targets: Targets,
+    targets: ImagePaths,
     offset: u64,
     length: u64,
     mode: RangeMode,
@@ -38,7 +38,7 @@ pub(crate) fn open(
         RangeMode::Allocate(size)
     };
     let words = std::slice::from_ref(&arguments.address);
-    let targets = Targets::open_for_writing(words, options)?;
+    let targets = ImagePaths::open_for_writing(words, options)?;
     let (offset, length) = (arguments.start, arguments.length);
     Ok(Box::new(Fallocate { targets, offset, length, mode }))
 }
@@ -65,7 +65,7 @@ impl Run for Fallocate {
 }
 
 /// Returns where the file is to be created, if it does not exist.
-fn missing(target: &Target) -> Option<(Node, OsString)> {
+fn missing(target: &ImagePath) -> Option<(Node, OsString)> {
     match target.volume.inner().lookup(&target.path) {
         Err(Error::Posix(PosixError::NotFound)) => target.place_to_make().ok(),
         _ => None,

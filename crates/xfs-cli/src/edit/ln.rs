@@ -10,14 +10,14 @@ use crate::cli::{GlobalOptions, LnArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::address::last_component;
-use crate::image::{Target, Targets, change_all};
-use crate::import::writer::{Deposit, Failed, Manner};
+use crate::image::{ImagePath, ImagePaths, change_all};
+use crate::import::writer::{ImageWriter, WriteFailure, WriterOptions};
 use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::terminal::tally::Work;
 
 struct Ln {
-    targets: Targets,
+    targets: ImagePaths,
     /// The text of a symbolic link.
     says: Option<OsString>,
     is_forced: bool,
@@ -33,7 +33,7 @@ pub(crate) fn open(
         true => (vec![address], Some(target)),
         false => (vec![target, address], None),
     };
-    let targets = Targets::open_for_writing(&words, options)?;
+    let targets = ImagePaths::open_for_writing(&words, options)?;
     if targets.image_count() > 1 {
         return Err(Failure::usage("ln: a file has its names in one image"));
     }
@@ -51,7 +51,7 @@ impl Run for Ln {
                 let kind = NewKind::Symlink(says.as_bytes());
                 let made = place.directory.create(&place.name, &kind, &creation).map(drop);
                 place.replace(new, made, is_forced, |_| {
-                    Deposit::put_symlink(&place.directory, &place.name, says.as_bytes())
+                    ImageWriter::put_symlink(&place.directory, &place.name, says.as_bytes())
                 })
             }
             ([file, new], None) => {
@@ -82,7 +82,7 @@ struct NewPlace {
 
 impl NewPlace {
     /// Returns the place of the new name. In a directory the name is that of the file.
-    fn of(new: &Target, file: &OsStr) -> Result<Self, Failure> {
+    fn of(new: &ImagePath, file: &OsStr) -> Result<Self, Failure> {
         match new.node(true) {
             Ok(directory) if directory.file_type() == FileType::Directory => {
                 let name = OsStr::from_bytes(last_component(file.as_bytes()));
@@ -108,10 +108,10 @@ impl NewPlace {
     /// existing file is replaced.
     fn replace(
         &self,
-        new: &Target,
+        new: &ImagePath,
         made: Result<(), Error>,
         is_forced: bool,
-        put: impl FnOnce(&mut Deposit<'_>) -> Result<(), Failed>,
+        put: impl FnOnce(&mut ImageWriter<'_>) -> Result<(), WriteFailure>,
     ) -> Result<(), Failure> {
         match made {
             Err(Error::Posix(PosixError::Exists)) if is_forced => {
@@ -121,10 +121,12 @@ impl NewPlace {
                     return Err(self.failure(new, PosixError::IsDirectory.into()));
                 }
                 let mut report = |_| {};
-                let put = put(&mut Deposit::new(Manner::faithful(false, None), &mut report));
+                let put =
+                    put(&mut ImageWriter::new(WriterOptions::faithful(false, None), &mut report));
                 put.map_err(|failed| {
-                    let (Failed::One(failure) | Failed::Source(failure) | Failed::All(failure)) =
-                        failed;
+                    let (WriteFailure::One(failure)
+                    | WriteFailure::Source(failure)
+                    | WriteFailure::All(failure)) = failed;
                     new.volume.failure(self.path.as_os_str().as_bytes(), failure)
                 })
             }
@@ -132,7 +134,7 @@ impl NewPlace {
         }
     }
 
-    fn failure(&self, new: &Target, error: Error) -> Failure {
+    fn failure(&self, new: &ImagePath, error: Error) -> Failure {
         new.volume.failure(self.path.as_os_str().as_bytes(), error)
     }
 }

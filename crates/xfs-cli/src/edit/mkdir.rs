@@ -7,13 +7,13 @@ use ferroxfs::{Changes, Creation, FileType, NewKind, PosixError};
 use super::chmod::{changed_mode, parse_mode};
 use crate::cli::{GlobalOptions, MkdirArguments};
 use crate::failure::Failure;
-use crate::image::{Target, Targets, change_each};
+use crate::image::{ImagePath, ImagePaths, change_each};
 use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::text::mode::{ModeChange, umask};
 
 struct Mkdir {
-    targets: Targets,
+    targets: ImagePaths,
     has_parents: bool,
     mode: ModeChange,
     umask: u32,
@@ -25,7 +25,7 @@ pub(crate) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let mode = parse_mode("mkdir", &arguments.mode)?;
-    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    let targets = ImagePaths::open_for_writing(&arguments.addresses, options)?;
     Ok(Box::new(Mkdir { targets, has_parents: arguments.parents, mode, umask: umask() }))
 }
 
@@ -38,7 +38,7 @@ impl Run for Mkdir {
     }
 }
 
-fn make(target: &Target, has_parents: bool, mode: impl Fn(u16) -> u16) -> Result<(), Failure> {
+fn make(target: &ImagePath, has_parents: bool, mode: impl Fn(u16) -> u16) -> Result<(), Failure> {
     let failed = |error| target.failure(Failure::from(error));
     if has_parents {
         let volume = target.volume.inner();

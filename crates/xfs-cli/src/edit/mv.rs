@@ -7,14 +7,14 @@ use ferroxfs::{Error, FileType, Node, PosixError, RenameMode};
 use crate::cli::{GlobalOptions, MvArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::{Target, Targets, change_all};
+use crate::image::{ImagePath, ImagePaths, change_all};
 use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::terminal::tally::Work;
 
 struct Mv {
-    targets: Targets,
+    targets: ImagePaths,
     mode: RenameMode,
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn open(
     arguments: &MvArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    let targets = ImagePaths::open_for_writing(&arguments.addresses, options)?;
     if targets.image_count() > 1 {
         return Err(Failure::usage("mv: a file stays in its image")
             .hint("copy it with cp -a, then remove it"));
@@ -65,8 +65,8 @@ impl Run for Mv {
 }
 
 fn rename(
-    source: &Target,
-    destination: &Target,
+    source: &ImagePath,
+    destination: &ImagePath,
     directory: Option<&Node>,
     mode: RenameMode,
 ) -> Result<(), Failure> {

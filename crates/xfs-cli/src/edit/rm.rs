@@ -6,16 +6,16 @@ use std::os::unix::ffi::OsStrExt;
 use ferroxfs::{Error, FileType, Node, PosixError};
 
 use crate::cli::{GlobalOptions, RmArguments};
-use crate::edit::walk::{Descent, Met};
+use crate::edit::walk::{TreeWalk, WalkEvent};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::{Target, Targets, change_all};
+use crate::image::{ImagePath, ImagePaths, change_all};
 use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::terminal::tally::{Tally, Work};
 
 struct Rm {
-    targets: Targets,
+    targets: ImagePaths,
     is_recursive: bool,
     takes_empty: bool,
     is_forced: bool,
@@ -26,7 +26,7 @@ pub(crate) fn open(
     arguments: &RmArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    let targets = ImagePaths::open_for_writing(&arguments.addresses, options)?;
     if targets.has_root() {
         return Err(Failure::usage("rm: the root of a volume cannot be removed"));
     }
@@ -66,12 +66,12 @@ enum Removed<'a> {
     /// The name did not exist, which is no failure here.
     Absent,
     /// The name is a directory, to be removed with everything below.
-    Begun(Tree<'a>),
+    Begun(TreeRemoval<'a>),
 }
 
 /// Removes a file, or begins to remove a directory.
 fn remove(
-    target: &Target,
+    target: &ImagePath,
     (is_recursive, takes_empty): (bool, bool),
     is_forced: bool,
 ) -> Result<Removed<'_>, Failure> {
@@ -88,7 +88,7 @@ fn remove(
             // stays.
             match above.lookup(&name).map_err(|error| target.failure(error))? {
                 node if node.file_type() == FileType::Directory => {
-                    Ok(Removed::Begun(Tree { target, above, name, node }))
+                    Ok(Removed::Begun(TreeRemoval { target, above, name, node }))
                 }
                 _ => Err(target.failure(PosixError::NotDirectory)),
             }
@@ -105,37 +105,37 @@ fn remove(
 }
 
 /// A directory that is removed with everything in it.
-struct Tree<'a> {
-    target: &'a Target,
+struct TreeRemoval<'a> {
+    target: &'a ImagePath,
     above: Node,
     name: OsString,
     node: Node,
 }
 
-impl Tree<'_> {
+impl TreeRemoval<'_> {
     /// Removes everything that can be removed. A file that cannot be removed is reported. It stays,
     /// with the directories above it, for which there is no further report. An error ends the
     /// removal.
     fn remove(self, tally: &Tally, console: &mut Console) -> Result<(), Failure> {
         let Self { target, above, name, node } = self;
         let path = target.path.as_os_str().as_bytes();
-        let mut descent = Descent::new(target.volume.inner(), node, path);
+        let mut descent = TreeWalk::new(target.volume.inner(), node, path);
         // The number of enclosing directories that hold a file that stays.
         let mut kept = 0;
         while let Some(met) = descent.next() {
             let depth = descent.depth();
             let removed = match met {
-                Ok(Met::File(node)) if node.file_type() == FileType::Directory => Ok(()),
-                Ok(Met::File(_)) => match descent.directory() {
+                Ok(WalkEvent::File(node)) if node.file_type() == FileType::Directory => Ok(()),
+                Ok(WalkEvent::File(_)) => match descent.directory() {
                     Some(directory) => directory.remove_file(descent.name()),
                     None => above.remove_file(&name),
                 }
                 .inspect(|()| tally.add_file()),
-                Ok(Met::End) if kept > depth => {
+                Ok(WalkEvent::End) if kept > depth => {
                     kept = depth;
                     Ok(())
                 }
-                Ok(Met::End) => match descent.directory() {
+                Ok(WalkEvent::End) => match descent.directory() {
                     Some(directory) => directory.remove_dir(descent.name()),
                     None => above.remove_dir(&name),
                 }

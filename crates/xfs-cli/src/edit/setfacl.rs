@@ -6,24 +6,24 @@ use super::chmod::{TreeReach, change_trees};
 use crate::cli::{GlobalOptions, SetfaclArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::Targets;
+use crate::image::ImagePaths;
 use crate::run::Run;
 use crate::terminal::console::Console;
-use crate::text::acl::{Draft, Given, WrongEntry};
+use crate::text::acl::{AclBuilder, GivenEntry, InvalidEntry};
 
 /// The changes to the lists of a file.
 struct Plan {
     removes_all: bool,
     removes_default: bool,
-    set: Vec<Given>,
-    remove: Vec<Given>,
-    modify: Vec<Given>,
+    set: Vec<GivenEntry>,
+    remove: Vec<GivenEntry>,
+    modify: Vec<GivenEntry>,
     keeps_mask: bool,
     is_recursive: bool,
 }
 
 struct Setfacl {
-    targets: Targets,
+    targets: ImagePaths,
     plan: Plan,
 }
 
@@ -32,12 +32,12 @@ pub(crate) fn open(
     arguments: &SetfaclArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let read = |texts: &[String], has_permissions: bool| -> Result<Vec<Given>, Failure> {
+    let read = |texts: &[String], has_permissions: bool| -> Result<Vec<GivenEntry>, Failure> {
         let mut all = Vec::new();
         for text in texts {
-            let mut given = Given::parse_all(text).map_err(|why| wrong(&why))?;
+            let mut given = GivenEntry::parse_all(text).map_err(|why| wrong(&why))?;
             if given.iter().any(|given| given.has_permissions() != has_permissions) {
-                return Err(wrong(&WrongEntry::Entry(text.clone())));
+                return Err(wrong(&InvalidEntry::Entry(text.clone())));
             }
             given.iter_mut().for_each(|given| given.is_default |= arguments.default);
             all.append(&mut given);
@@ -53,19 +53,19 @@ pub(crate) fn open(
         keeps_mask: arguments.no_mask,
         is_recursive: arguments.recursive,
     };
-    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    let targets = ImagePaths::open_for_writing(&arguments.addresses, options)?;
     Ok(Box::new(Setfacl { targets, plan }))
 }
 
-fn wrong(why: &WrongEntry) -> Failure {
+fn wrong(why: &InvalidEntry) -> Failure {
     const NUMBERS: &str = "names are those of this host; a number can be any";
     let unknown = |what: &str, name: &str| {
         Failure::usage(format!("setfacl: \"{name}\" is no {what} of this host")).hint(NUMBERS)
     };
     match why {
-        WrongEntry::User(name) => unknown("user", name),
-        WrongEntry::Group(name) => unknown("group", name),
-        WrongEntry::Entry(entry) => Failure::usage(format!("setfacl: \"{entry}\" is no entry"))
+        InvalidEntry::User(name) => unknown("user", name),
+        InvalidEntry::Group(name) => unknown("group", name),
+        InvalidEntry::Entry(entry) => Failure::usage(format!("setfacl: \"{entry}\" is no entry"))
             .hint(
                 "an entry is [d:]u:USER:rwx, g:GROUP:rwx, m::rwx or o::rwx; -x takes them without rwx",
             ),
@@ -91,8 +91,8 @@ impl Plan {
         let access = access.unwrap_or_else(|| Acl::of_mode(node.metadata().mode));
         let default = node.acl(AclKind::Default)?;
         let mut lists = [
-            (AclKind::Access, Draft::of(Some(&access))),
-            (AclKind::Default, Draft::of(default.as_ref())),
+            (AclKind::Access, AclBuilder::of(Some(&access))),
+            (AclKind::Default, AclBuilder::of(default.as_ref())),
         ];
         for (kind, draft) in &mut lists {
             self.change(*kind, draft, is_directory);
@@ -132,17 +132,17 @@ impl Plan {
         given.any(|given| given.is_default == is_default)
     }
 
-    fn change(&self, kind: AclKind, draft: &mut Draft, is_directory: bool) {
+    fn change(&self, kind: AclKind, draft: &mut AclBuilder, is_directory: bool) {
         let is_default = kind == AclKind::Default;
-        let of_kind = |given: &[Given]| -> Vec<Given> {
+        let of_kind = |given: &[GivenEntry]| -> Vec<GivenEntry> {
             given.iter().filter(|given| given.is_default == is_default).copied().collect()
         };
         if self.removes_all || (is_default && self.removes_default) {
-            if is_default { *draft = Draft::default() } else { draft.remove_extended() }
+            if is_default { *draft = AclBuilder::default() } else { draft.remove_extended() }
         }
         let set = of_kind(&self.set);
         if !set.is_empty() {
-            *draft = Draft::given(&set, is_directory);
+            *draft = AclBuilder::given(&set, is_directory);
         }
         draft.remove(&of_kind(&self.remove));
         draft.modify(&of_kind(&self.modify), is_directory);

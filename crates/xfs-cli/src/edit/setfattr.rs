@@ -9,7 +9,7 @@ use ferroxfs::SetMode;
 
 use crate::cli::{GlobalOptions, SetfattrArguments};
 use crate::failure::Failure;
-use crate::image::{Targets, change_each};
+use crate::image::{ImagePaths, change_each};
 use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::terminal::names;
@@ -17,14 +17,14 @@ use crate::terminal::names;
 /// The prefixes of attribute names.
 const NAMESPACES: [&[u8]; 4] = [b"user.", b"trusted.", b"security.", b"system."];
 
-enum Action {
+enum AttributeChange {
     Set(OsString, Vec<u8>),
     Remove(OsString),
 }
 
 struct Setfattr {
-    targets: Targets,
-    action: Action,
+    targets: ImagePaths,
+    action: AttributeChange,
     follows: bool,
 }
 
@@ -37,18 +37,18 @@ pub(crate) fn open(
         (Some(name), _) => {
             let value = arguments.value.as_deref().unwrap_or_default();
             let wrong = || Failure::usage("setfattr: the value cannot be read");
-            Action::Set(name.clone(), parse_value(value).ok_or_else(wrong)?)
+            AttributeChange::Set(name.clone(), parse_value(value).ok_or_else(wrong)?)
         }
-        (None, Some(name)) => Action::Remove(name.clone()),
+        (None, Some(name)) => AttributeChange::Remove(name.clone()),
         (None, None) => return Err(Failure::usage("setfattr: which attribute?")),
     };
-    let (Action::Set(name, _) | Action::Remove(name)) = &action;
+    let (AttributeChange::Set(name, _) | AttributeChange::Remove(name)) = &action;
     if !NAMESPACES.iter().any(|namespace| name.as_bytes().starts_with(namespace)) {
         let shown = names::in_message(name.as_bytes());
         return Err(Failure::usage(format!("setfattr: {shown} is no name of an attribute"))
             .hint("a name is user.NAME, trusted.NAME, security.NAME or system.posix_acl_access"));
     }
-    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    let targets = ImagePaths::open_for_writing(&arguments.addresses, options)?;
     Ok(Box::new(Setfattr { targets, action, follows: !arguments.no_dereference }))
 }
 
@@ -107,8 +107,10 @@ impl Run for Setfattr {
         change_each(targets, console, |target| {
             let node = target.node(follows)?;
             let done = match &action {
-                Action::Set(name, value) => node.set_attribute(name, value, SetMode::Either),
-                Action::Remove(name) => node.remove_attribute(name),
+                AttributeChange::Set(name, value) => {
+                    node.set_attribute(name, value, SetMode::Either)
+                }
+                AttributeChange::Remove(name) => node.remove_attribute(name),
             };
             done.map_err(|error| target.failure(error))
         })

@@ -4,13 +4,13 @@ use ferroxfs::{Changes, Creation, Error, NewKind, Node, PosixError, Timestamp};
 
 use crate::cli::{GlobalOptions, TouchArguments};
 use crate::failure::Failure;
-use crate::image::{Target, Targets, change_each};
+use crate::image::{ImagePath, ImagePaths, change_each};
 use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::text::time::{Clock, source_date_epoch};
 
 struct Touch {
-    targets: Targets,
+    targets: ImagePaths,
     changes: Changes,
     makes: bool,
     follows: bool,
@@ -28,7 +28,7 @@ pub(crate) fn open(
         modified: (both || arguments.modified).then_some(time),
         ..Changes::default()
     };
-    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    let targets = ImagePaths::open_for_writing(&arguments.addresses, options)?;
     let (makes, follows) = (!arguments.no_create, !arguments.no_dereference);
     Ok(Box::new(Touch { targets, changes, makes, follows }))
 }
@@ -63,7 +63,7 @@ impl Run for Touch {
 }
 
 /// Returns the file, or the symbolic link; `None` if it does not exist and need not.
-fn find(target: &Target, is_needed: bool) -> Result<Option<Node>, Failure> {
+fn find(target: &ImagePath, is_needed: bool) -> Result<Option<Node>, Failure> {
     match target.volume.inner().lookup_no_follow(&target.path) {
         Ok(node) => Ok(Some(node)),
         Err(Error::Posix(PosixError::NotFound)) if !is_needed => Ok(None),
@@ -73,7 +73,7 @@ fn find(target: &Target, is_needed: bool) -> Result<Option<Node>, Failure> {
 
 /// Returns the file, and with `makes` creates a missing one, also at the end of a dangling symbolic
 /// link. `None` if it does not exist and must not be created.
-pub(crate) fn find_or_make(target: &Target, makes: bool) -> Result<Option<Node>, Failure> {
+pub(crate) fn find_or_make(target: &ImagePath, makes: bool) -> Result<Option<Node>, Failure> {
     match target.volume.inner().lookup(&target.path) {
         Ok(node) => Ok(Some(node)),
         Err(Error::Posix(PosixError::NotFound)) if !makes => Ok(None),

@@ -5,7 +5,7 @@ use ferroxfs::PosixError;
 use super::touch::find_or_make;
 use crate::cli::{GlobalOptions, TruncateArguments};
 use crate::failure::Failure;
-use crate::image::{Targets, change_each};
+use crate::image::{ImagePaths, change_each};
 use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::text::size;
@@ -19,7 +19,7 @@ enum Length {
 }
 
 struct Truncate {
-    targets: Targets,
+    targets: ImagePaths,
     length: Length,
     makes: bool,
 }
@@ -30,7 +30,7 @@ pub(crate) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let length = parse(&arguments.size)?;
-    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    let targets = ImagePaths::open_for_writing(&arguments.addresses, options)?;
     Ok(Box::new(Truncate { targets, length, makes: !arguments.no_create }))
 }
 

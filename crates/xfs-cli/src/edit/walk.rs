@@ -26,7 +26,7 @@ use ferroxfs::{Cookie, FileType, ListingProgress, Node, ReadDir, Result, Volume}
 use crate::interrupt;
 
 /// The next step of a walk.
-pub(crate) enum Met {
+pub(crate) enum WalkEvent {
     /// A file, or a directory before its entries.
     File(Node),
     /// The end of a directory.
@@ -34,12 +34,12 @@ pub(crate) enum Met {
 }
 
 /// A walk of a tree.
-pub(crate) struct Descent {
+pub(crate) struct TreeWalk {
     volume: Volume,
     /// The start, and then the last directory, until it is entered.
     pending: Option<Node>,
     has_started: bool,
-    levels: Vec<Level>,
+    levels: Vec<WalkLevel>,
     /// The listing of the innermost directory (**I1**).
     listing: Option<(Node, ReadDir)>,
     /// The path of the current file.
@@ -48,7 +48,7 @@ pub(crate) struct Descent {
 }
 
 /// A directory that has been entered.
-struct Level {
+struct WalkLevel {
     number: InodeNumber,
     path_length: usize,
     /// The position where its listing continues (**I2**).
@@ -57,7 +57,7 @@ struct Level {
     progress: Option<ListingProgress>,
 }
 
-impl Descent {
+impl TreeWalk {
     /// Starts at a node; messages call it `path`.
     pub(crate) fn new(volume: &Volume, start: Node, path: &[u8]) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl Descent {
 
     /// Returns the next file, or the end of a directory. An error is about the current path, and
     /// the walk continues after it.
-    pub(crate) fn next(&mut self) -> Option<Result<Met>> {
+    pub(crate) fn next(&mut self) -> Option<Result<WalkEvent>> {
         if interrupt::check().is_err() {
             return None;
         }
@@ -124,10 +124,10 @@ impl Descent {
         }
     }
 
-    fn meet(&mut self, node: Node) -> Met {
+    fn meet(&mut self, node: Node) -> WalkEvent {
         let is_directory = node.file_type() == FileType::Directory;
         self.pending = is_directory.then(|| node.clone());
-        Met::File(node)
+        WalkEvent::File(node)
     }
 
     fn enter(&mut self, directory: Node) -> Result<()> {
@@ -142,15 +142,15 @@ impl Descent {
             outer.progress = Some(entries.into_progress());
         }
         let path_length = self.path.len();
-        self.levels.push(Level { number, path_length, from: Cookie::START, progress: None });
+        self.levels.push(WalkLevel { number, path_length, from: Cookie::START, progress: None });
         Ok(())
     }
 
     /// Returns to the enclosing directory.
-    fn leave(&mut self) -> Option<Result<Met>> {
+    fn leave(&mut self) -> Option<Result<WalkEvent>> {
         self.levels.pop()?;
         self.listing = None;
-        let Some(outer) = self.levels.last_mut() else { return Some(Ok(Met::End)) };
+        let Some(outer) = self.levels.last_mut() else { return Some(Ok(WalkEvent::End)) };
         let opened = self.volume.named_node(outer.number).and_then(|directory| {
             let entries = match outer.progress.take() {
                 Some(progress) => directory.entries_again(outer.from, progress)?,
@@ -161,7 +161,7 @@ impl Descent {
         match opened {
             Ok(listing) => {
                 self.listing = Some(listing);
-                Some(Ok(Met::End))
+                Some(Ok(WalkEvent::End))
             }
             // Without a listing it is left at once.
             Err(error) => {

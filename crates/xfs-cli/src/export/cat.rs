@@ -2,7 +2,7 @@
 
 use crate::cli::{CatArguments, GlobalOptions};
 use crate::failure::Failure;
-use crate::image::{Target, Targets};
+use crate::image::{ImagePath, ImagePaths};
 use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::terminal::escaping::TerminalWrite;
@@ -11,14 +11,14 @@ use crate::terminal::tally::{Measure, Tally, Work};
 /// The size of one read.
 const CHUNK_BYTES: usize = 1 << 20;
 
-struct Cat(Targets);
+struct Cat(ImagePaths);
 
 /// Opens the images.
 pub(crate) fn open(
     arguments: &CatArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    Ok(Box::new(Cat(Targets::open(&arguments.addresses, options)?)))
+    Ok(Box::new(Cat(ImagePaths::open(&arguments.addresses, options)?)))
 }
 
 impl Run for Cat {
@@ -36,7 +36,7 @@ impl Run for Cat {
 
 /// Writes the contents of one file to standard output. A failure to read is reported.
 pub(crate) fn copy_to(
-    target: &Target,
+    target: &ImagePath,
     tally: &Tally,
     console: &mut Console,
 ) -> Result<(), Failure> {

@@ -13,13 +13,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::cat;
 use crate::cli::{CpArguments, GlobalOptions};
 use crate::exit::Exit;
-use crate::export::host::{Directory, Existing, Extraction, Fidelity};
+use crate::export::host::{Directory, Existing, Fidelity, HostWriter};
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
 use crate::file::node::{self, NodeSource};
-use crate::file::source::Origin;
+use crate::file::source::InodeSpace;
 use crate::image::address::last_component;
-use crate::image::{Target, Targets};
+use crate::image::{ImagePath, ImagePaths};
 use crate::import;
 use crate::interrupt;
 use crate::output::{Output, check_no_image, check_no_volume, file_at, place_in};
@@ -30,7 +30,7 @@ use crate::terminal::names;
 use crate::terminal::tally::{Measure, Work};
 
 struct Cp {
-    targets: Targets,
+    targets: ImagePaths,
     destination: Destination,
     /// Whether the address names a directory by its end.
     is_directory: bool,
@@ -62,7 +62,7 @@ pub(crate) fn open(
     if options.image.is_none() && is_in_image(destination) {
         return import::cp::open(sources, destination, arguments, options);
     }
-    let targets = Targets::open(sources, options).map_err(|failure| match options.image {
+    let targets = ImagePaths::open(sources, options).map_err(|failure| match options.image {
         None => explain(failure, sources, destination),
         Some(_) => failure,
     })?;
@@ -128,7 +128,7 @@ pub(crate) fn is_in_image(word: &OsStr) -> bool {
 /// its root.
 fn output_at(
     destination: &OsStr,
-    targets: &Targets,
+    targets: &ImagePaths,
     (existing, keeps_file): (Existing, bool),
 ) -> Result<Option<Output>, Failure> {
     let path = Path::new(destination);
@@ -236,7 +236,7 @@ impl Run for Cp {
         let console = RefCell::new(console);
         let say = |failure: &Failure| console.borrow_mut().report(failure);
         let mut report = |failure: Failure| say(&failure);
-        let mut extraction = Extraction::new(fidelity, root, &mut report, &tally);
+        let mut extraction = HostWriter::new(fidelity, root, &mut report, &tally);
         for target in &targets {
             let node = match target
                 .node(!is_recursive)
@@ -249,7 +249,7 @@ impl Run for Cp {
                     continue;
                 }
             };
-            extraction.turn_to(origin(target, &targets), target.whence());
+            extraction.turn_to(origin(target, &targets), target.location());
             if let Err(failure) = copy(target, node, &destination, &mut extraction) {
                 let is_last = failure.exit().is_of_signal();
                 say(&failure);
@@ -273,7 +273,7 @@ impl Run for Cp {
 }
 
 /// Returns the measure of the work.
-fn measure(targets: &[Target], is_recursive: bool) -> Measure {
+fn measure(targets: &[ImagePath], is_recursive: bool) -> Measure {
     match is_recursive {
         true => Measure::of_targets(targets, Measure::of_volume),
         false => Measure::of_files(targets),
@@ -281,16 +281,16 @@ fn measure(targets: &[Target], is_recursive: bool) -> Measure {
 }
 
 /// Returns the inode space of a source: the index of the first path in the same image.
-fn origin(target: &Target, targets: &[Target]) -> Origin {
-    let is_same = |other: &Target| other.volume.path() == target.volume.path();
-    Origin(targets.iter().position(is_same).unwrap_or_default())
+fn origin(target: &ImagePath, targets: &[ImagePath]) -> InodeSpace {
+    let is_same = |other: &ImagePath| other.volume.path() == target.volume.path();
+    InodeSpace(targets.iter().position(is_same).unwrap_or_default())
 }
 
 fn copy(
-    target: &Target,
+    target: &ImagePath,
     node: Node,
     destination: &Destination,
-    extraction: &mut Extraction<'_>,
+    extraction: &mut HostWriter<'_>,
 ) -> Result<(), Failure> {
     let is_directory = node::kind(node.file_type()) == FileKind::Directory;
     let path = target.path.as_os_str().as_bytes();
@@ -305,7 +305,7 @@ fn copy(
     }
 }
 
-fn refuse_directory(target: &Target, node: &Node, is_recursive: bool) -> Result<(), Failure> {
+fn refuse_directory(target: &ImagePath, node: &Node, is_recursive: bool) -> Result<(), Failure> {
     match node::kind(node.file_type()) {
         FileKind::Regular => Ok(()),
         _ if is_recursive => Ok(()),

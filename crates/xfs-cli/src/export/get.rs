@@ -3,7 +3,7 @@
 use super::cat;
 use crate::cli::{GetArguments, GlobalOptions};
 use crate::failure::Failure;
-use crate::image::Targets;
+use crate::image::ImagePaths;
 use crate::output::{Output, unless_stdout};
 use crate::run::Run;
 use crate::sandbox::Reach;
@@ -11,7 +11,7 @@ use crate::terminal::console::Console;
 use crate::terminal::tally::{Measure, Work};
 
 struct Get {
-    targets: Targets,
+    targets: ImagePaths,
     output: Option<Output>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let GetArguments { address, output } = arguments;
-    let targets = Targets::open(&[address], options)?;
+    let targets = ImagePaths::open(&[address], options)?;
     let output = unless_stdout(output);
     let output = output.map(|path| Output::open(&path, targets.files())).transpose()?;
     Ok(Box::new(Get { targets, output }))

@@ -27,13 +27,13 @@ use rustix::io::Errno;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind};
-use crate::file::source::{Origin, Source, Whence, is_safe_name};
+use crate::file::source::{InodeSpace, Source, SourceLocation, is_safe_name};
 use crate::interrupt;
 use crate::terminal::names;
 use crate::terminal::tally::Tally;
 
-use attributes::{Lack, Shortfalls};
-use directory::Made;
+use attributes::{Property, Shortfalls};
+use directory::FirstName;
 pub(crate) use directory::{Directory, Existing};
 
 /// The properties that are copied.
@@ -52,16 +52,16 @@ pub(crate) struct Fidelity {
 const FLAGGED_LIMIT: usize = 256;
 
 /// One run of copying.
-pub(crate) struct Extraction<'a> {
+pub(crate) struct HostWriter<'a> {
     fidelity: Fidelity,
     root: &'a Directory,
     /// The inode space of the current source.
-    origin: Origin,
-    whence: Option<Whence>,
+    origin: InodeSpace,
+    whence: Option<SourceLocation>,
     /// The length of the path that the source gets on the host.
     start_length: usize,
     /// The first name on the host of each file with several names.
-    links: HashMap<(Origin, u64), Made>,
+    links: HashMap<(InodeSpace, u64), FirstName>,
     entered: HashSet<u64>,
     shortfalls: Shortfalls,
     /// Files whose flags would prevent further names.
@@ -78,7 +78,7 @@ struct Flagged {
 }
 
 /// A directory that is being filled.
-struct Level<S: Source> {
+struct HostLevel<S: Source> {
     directory: Directory,
     source: S,
     entries: S::Entries,
@@ -87,7 +87,7 @@ struct Level<S: Source> {
     is_new: bool,
 }
 
-impl<'a> Extraction<'a> {
+impl<'a> HostWriter<'a> {
     /// Copies into `root` and below. A failure of one file goes to `report`; `tally` counts the
     /// copies.
     pub(crate) fn new(
@@ -99,7 +99,7 @@ impl<'a> Extraction<'a> {
         Self {
             fidelity,
             root,
-            origin: Origin::default(),
+            origin: InodeSpace::default(),
             whence: None,
             start_length: 0,
             links: HashMap::new(),
@@ -113,7 +113,7 @@ impl<'a> Extraction<'a> {
 
     /// Starts the next source. Names that share an inode in one `origin` become names of one file,
     /// also across several sources.
-    pub(crate) fn turn_to(&mut self, origin: Origin, whence: Whence) {
+    pub(crate) fn turn_to(&mut self, origin: InodeSpace, whence: SourceLocation) {
         self.origin = origin;
         self.whence = Some(whence);
         // One source may be inside another.
@@ -171,7 +171,7 @@ impl<'a> Extraction<'a> {
     }
 
     /// Fills a directory and everything below it, without recursion: the image decides the depth.
-    fn fill<S: Source>(&mut self, level: Level<S>) -> Result<(), Failure> {
+    fn fill<S: Source>(&mut self, level: HostLevel<S>) -> Result<(), Failure> {
         let mut open = vec![level];
         while let Some(level) = open.last_mut() {
             match level.entries.next() {
@@ -196,7 +196,7 @@ impl<'a> Extraction<'a> {
         parent: &Directory,
         name: &[u8],
         source: S,
-    ) -> Result<Option<Level<S>>, Failure> {
+    ) -> Result<Option<HostLevel<S>>, Failure> {
         if !is_safe_name(name) {
             let shown = names::in_message(name).into_owned();
             let message = format!("a file is named {shown}, and is not extracted");
@@ -260,14 +260,14 @@ impl<'a> Extraction<'a> {
         directory: Directory,
         source: S,
         is_new: bool,
-    ) -> Option<Level<S>> {
+    ) -> Option<HostLevel<S>> {
         if !self.entered.insert(source.facts().inode) {
             let message = format!("directory inode {} is inside itself", source.facts().inode);
             self.report_source(directory.path(), Failure::new(Exit::Corrupt, message));
             return None;
         }
         match source.entries() {
-            Ok(entries) => Some(Level { directory, source, entries, is_new }),
+            Ok(entries) => Some(HostLevel { directory, source, entries, is_new }),
             Err(failure) => {
                 self.report_source(directory.path(), failure);
                 None
@@ -276,7 +276,7 @@ impl<'a> Extraction<'a> {
     }
 
     /// Gives a directory its own attributes, after everything in it (I3).
-    fn complete<S: Source>(&mut self, level: &Level<S>) {
+    fn complete<S: Source>(&mut self, level: &HostLevel<S>) {
         let facts = level.source.facts();
         let (directory, path) = (&level.directory, level.directory.path());
         if self.fidelity.is_archive {
@@ -370,7 +370,7 @@ impl<'a> Extraction<'a> {
         }
         let draft = match parent.make_special(facts) {
             Err(Errno::PERM) if self.fidelity.is_archive => {
-                self.shortfalls.note(Lack::Device, &parent.path_of(name));
+                self.shortfalls.note(Property::Device, &parent.path_of(name));
                 return Ok(());
             }
             draft => draft?,
@@ -381,7 +381,7 @@ impl<'a> Extraction<'a> {
     /// Sets attributes by name, for files that cannot be opened, and publishes the file.
     fn dress_and_publish<S: Source>(
         &mut self,
-        draft: directory::Draft<'_>,
+        draft: directory::StagedEntry<'_>,
         (parent, name): (&Directory, &[u8]),
         source: &S,
         facts: &Facts,

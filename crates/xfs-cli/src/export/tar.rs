@@ -7,11 +7,11 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::Arc;
 
 use crate::cli::{GlobalOptions, TarArguments};
-use crate::export::tar::writer::Archive;
+use crate::export::tar::writer::TarWriter;
 use crate::failure::Failure;
 use crate::file::node::NodeSource;
 use crate::image::address::last_component;
-use crate::image::{Target, Targets};
+use crate::image::{ImagePath, ImagePaths};
 use crate::output::{Output, unless_stdout};
 use crate::run::Run;
 use crate::sandbox::Reach;
@@ -20,7 +20,7 @@ use crate::terminal::standard_output::StandardOutput;
 use crate::terminal::tally::{Measure, Tally, Work};
 
 struct Tar {
-    targets: Targets,
+    targets: ImagePaths,
     output: Option<Output>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn open(
     arguments: &TarArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let targets = Targets::open(arguments.address.as_slice(), options)?;
+    let targets = ImagePaths::open(arguments.address.as_slice(), options)?;
     let output = match unless_stdout(arguments.output.clone()) {
         None if io::stdout().is_terminal() => {
             return Err(Failure::usage("an archive is not for a terminal")
@@ -77,7 +77,7 @@ impl Run for Tar {
 
 /// Writes one archive.
 fn write(
-    target: &Target,
+    target: &ImagePath,
     source: NodeSource,
     mut out: impl Write,
     (tally, console): (&Arc<Tally>, &mut Console),
@@ -88,6 +88,6 @@ fn write(
         name => name,
     };
     let mut report = |failure: Failure| console.report(&failure);
-    let archive = Archive::new(&mut out, &mut report).out_of(target.whence()).counted_by(tally);
+    let archive = TarWriter::new(&mut out, &mut report).out_of(target.location()).counted_by(tally);
     archive.write(source, name).and_then(|()| out.flush())
 }

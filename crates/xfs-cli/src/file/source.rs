@@ -39,18 +39,18 @@ pub(crate) trait Source: Sized {
 
 /// The namespace in which inode numbers identify files: the host, or one image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Origin(pub(crate) usize);
+pub(crate) struct InodeSpace(pub(crate) usize);
 
 /// The location of a source in an image, for failures of the source and below it.
 #[derive(Clone, Debug)]
-pub(crate) struct Whence {
+pub(crate) struct SourceLocation {
     /// The image, as messages name it.
     pub(crate) image: String,
     /// The path in the image.
     pub(crate) path: Vec<u8>,
 }
 
-impl Whence {
+impl SourceLocation {
     /// Adds the location to a failure of the file `below` this source.
     pub(crate) fn failure(&self, below: &[u8], failure: Failure) -> Failure {
         let path = join(&self.path, below);

@@ -9,7 +9,7 @@ use xfs_device::{DeviceFailure, FindError};
 use xfs_format::{Check, Structure};
 
 use crate::exit::Exit;
-use crate::failure::{Failure, Lack};
+use crate::failure::{Failure, Missing};
 use crate::terminal::names;
 
 pub(crate) fn about_image(failure: Failure, path: &Path) -> Failure {
@@ -23,8 +23,10 @@ impl From<ferroxfs::Error> for Failure {
             failure = failure.of_volume();
         }
         match &error {
-            ferroxfs::Error::Posix(PosixError::NotFound) => failure.lacking(Lack::Name),
-            ferroxfs::Error::Posix(PosixError::NoSpace) => failure.lacking(Lack::Room(None)),
+            ferroxfs::Error::Posix(PosixError::NotFound) => failure.with_missing(Missing::Name),
+            ferroxfs::Error::Posix(PosixError::NoSpace) => {
+                failure.with_missing(Missing::Room(None))
+            }
             _ if is_host_full(&error) => failure.hint(HOST_FULL),
             _ => failure,
         }

@@ -44,16 +44,16 @@ pub(super) const TOO_MANY_RECORDS: &str = "has extended records of more than 16 
 pub(super) const CHECKSUM: Range<usize> = 148..156;
 
 /// An archive being read.
-pub(crate) struct Unarchive {
-    format: Format,
+pub(crate) struct ArchiveReader {
+    format: ArchiveFormat,
 }
 
-enum Format {
+enum ArchiveFormat {
     Tar(TarReader),
     Cpio(CpioReader),
 }
 
-impl Unarchive {
+impl ArchiveReader {
     /// Reads from `input`; messages call it `name`. With `ignores_zeros` a tar archive continues
     /// after blocks of zeros.
     ///
@@ -78,10 +78,10 @@ impl Unarchive {
             return Err(input.broken("is empty, and so no tar archive"));
         }
         if tar::is_header(&head) || foreign::is_zero(&head) {
-            return Ok(Self { format: Format::Tar(TarReader::new(input, ignores_zeros)) });
+            return Ok(Self { format: ArchiveFormat::Tar(TarReader::new(input, ignores_zeros)) });
         }
         if cpio::is_header(&head) {
-            return Ok(Self { format: Format::Cpio(CpioReader::new(input)) });
+            return Ok(Self { format: ArchiveFormat::Cpio(CpioReader::new(input)) });
         }
         let rest = input.peek(foreign::LOOKED_AT_BYTES)?;
         let (message, hint) = foreign::describe(&rest, compression);
@@ -95,8 +95,8 @@ impl Unarchive {
     /// Errors of reading, and an inconsistent archive. No further member can be read then.
     pub(crate) fn next(&mut self) -> Result<Option<Member<'_>>, Failure> {
         match &mut self.format {
-            Format::Tar(reader) => reader.next(),
-            Format::Cpio(reader) => reader.next(),
+            ArchiveFormat::Tar(reader) => reader.next(),
+            ArchiveFormat::Cpio(reader) => reader.next(),
         }
     }
 
@@ -117,8 +117,8 @@ impl Unarchive {
 
     fn input(&mut self) -> &mut ArchiveInput {
         match &mut self.format {
-            Format::Tar(reader) => &mut reader.input,
-            Format::Cpio(reader) => &mut reader.input,
+            ArchiveFormat::Tar(reader) => &mut reader.input,
+            ArchiveFormat::Cpio(reader) => &mut reader.input,
         }
     }
 }

@@ -15,12 +15,12 @@ use crate::export::host::Existing;
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
 use crate::file::node::NodeSource;
-use crate::file::source::{Origin, Source};
+use crate::file::source::{InodeSpace, Source};
 use crate::image::address::Address;
 use crate::image::address::last_component;
-use crate::image::{Target, Targets, change_all};
+use crate::image::{ImagePath, ImagePaths, change_all};
 use crate::import::host::{HostSource, Numbers};
-use crate::import::writer::{Deposit, Failed, Manner};
+use crate::import::writer::{ImageWriter, WriteFailure, WriterOptions};
 use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
@@ -29,25 +29,25 @@ use crate::terminal::tally::{Measure, Work};
 use crate::text::time::source_date_epoch;
 
 /// A source of copies.
-enum Piece {
+enum CopySource {
     Host(HostSource),
     /// Paths in an image that is read.
-    Image(Targets, Origin),
+    Image(ImagePaths, InodeSpace),
     /// A path in the image that is written to, by its index.
     Same(usize),
 }
 
 /// The inode space of the host.
-const HOST: Origin = Origin(0);
+const HOST: InodeSpace = InodeSpace(0);
 /// The inode space of the image that is written to. Images that are read come after it.
-const SAME: Origin = Origin(1);
+const SAME: InodeSpace = InodeSpace(1);
 
 struct CpInto {
-    pieces: Vec<Piece>,
+    pieces: Vec<CopySource>,
     /// Sources in the image that is written to, and last the destination.
-    targets: Targets,
+    targets: ImagePaths,
     is_recursive: bool,
-    manner: Manner,
+    manner: WriterOptions,
 }
 
 /// Opens the sources and the image that is written to.
@@ -65,28 +65,28 @@ pub(crate) fn open(
         if !is_in_image(word) {
             let images = std::iter::once(image.as_path()).chain(options.log_device.as_deref());
             let source = HostSource::open_numbered(Path::new(word), !is_recursive, &numbers)?;
-            pieces.push(Piece::Host(source.without(images)));
+            pieces.push(CopySource::Host(source.without(images)));
             continue;
         }
         let from = Address::parse(word, None)?.image;
         if from == image {
-            pieces.push(Piece::Same(places.len()));
+            pieces.push(CopySource::Same(places.len()));
             places.push(word.clone());
             continue;
         }
         let number = read.iter().position(|other| *other == from).unwrap_or(read.len());
         read.push(from);
-        let targets = Targets::open(std::slice::from_ref(word), options)?;
-        pieces.push(Piece::Image(targets, Origin(SAME.0 + 1 + number)));
+        let targets = ImagePaths::open(std::slice::from_ref(word), options)?;
+        pieces.push(CopySource::Image(targets, InodeSpace(SAME.0 + 1 + number)));
     }
     places.push(destination.to_owned());
-    let manner = Manner {
+    let manner = WriterOptions {
         is_archive: arguments.keeps_facts(),
         is_all_root: false,
         existing: if arguments.no_clobber { Existing::Keep } else { Existing::Replace },
         latest: source_date_epoch()?,
     };
-    let targets = Targets::open_for_writing(&places, options)?;
+    let targets = ImagePaths::open_for_writing(&places, options)?;
     Ok(Box::new(CpInto { pieces, targets, is_recursive, manner }))
 }
 
@@ -99,35 +99,35 @@ impl Run for CpInto {
         let Self { pieces, targets, is_recursive, manner } = *self;
         change_all(targets, console, |targets, console| {
             let Some((destination, inside)) = targets.split_last() else { return Ok(()) };
-            let place = Place::find(destination, pieces.len(), is_recursive)?;
+            let place = CopyDestination::find(destination, pieces.len(), is_recursive)?;
             let work = Work::copy("copying", "copied", Measure::Unknown);
             let tally = console.begin(if is_recursive { work } else { work.silent_if_fast() });
             let console = RefCell::new(console);
             let whole = |failure: Failure| destination.volume.whole_failure(failure);
             let mut report = |failure| console.borrow_mut().report(&whole(failure));
             // One writer for all sources, because they may have names of the same file.
-            let mut deposit = Deposit::new(manner, &mut report).counted_by(&tally);
+            let mut deposit = ImageWriter::new(manner, &mut report).counted_by(&tally);
             deposit.name_directory(&place.directory_path());
             let mut copied = Ok(());
             for piece in pieces {
                 let put = match piece {
-                    Piece::Host(source) => place.put_host(source, is_recursive, &mut deposit),
-                    Piece::Image(targets, origin) => {
+                    CopySource::Host(source) => place.put_host(source, is_recursive, &mut deposit),
+                    CopySource::Image(targets, origin) => {
                         let read = targets.read(&mut console.borrow_mut());
                         let put = |from| place.put_node(from, origin, is_recursive, &mut deposit);
                         read.first().map_or(Ok(()), put)
                     }
-                    Piece::Same(number) => inside.get(number).map_or(Ok(()), |from| {
-                        place.check_other(from).map_err(Failed::One)?;
+                    CopySource::Same(number) => inside.get(number).map_or(Ok(()), |from| {
+                        place.check_other(from).map_err(WriteFailure::One)?;
                         place.put_node(from, SAME, is_recursive, &mut deposit)
                     }),
                 };
                 match put {
                     Ok(()) => {}
-                    Err(Failed::One(failure) | Failed::Source(failure)) => {
+                    Err(WriteFailure::One(failure) | WriteFailure::Source(failure)) => {
                         console.borrow_mut().report(&failure)
                     }
-                    Err(Failed::All(failure)) => {
+                    Err(WriteFailure::All(failure)) => {
                         copied = Err(failure);
                         break;
                     }
@@ -140,15 +140,15 @@ impl Run for CpInto {
 }
 
 /// The destination of copies.
-struct Place<'a> {
-    target: &'a Target,
+struct CopyDestination<'a> {
+    target: &'a ImagePath,
     directory: Node,
     /// The name of a single copy. Without it, each copy keeps its name.
     name: Option<OsString>,
 }
 
-impl<'a> Place<'a> {
-    fn find(target: &'a Target, count: usize, is_recursive: bool) -> Result<Self, Failure> {
+impl<'a> CopyDestination<'a> {
+    fn find(target: &'a ImagePath, count: usize, is_recursive: bool) -> Result<Self, Failure> {
         match target.volume.inner().lookup(&target.path) {
             Ok(node) if node.file_type() == FileType::Directory => {
                 Ok(Self { target, directory: node, name: None })
@@ -174,7 +174,7 @@ impl<'a> Place<'a> {
 
     /// Checks that a file of the same image can be copied here: it is not here already, and the
     /// destination is not inside it.
-    fn check_other(&self, from: &Target) -> Result<(), Failure> {
+    fn check_other(&self, from: &ImagePath) -> Result<(), Failure> {
         // A missing source is reported when it is copied.
         let Ok(node) = from.node(false) else { return Ok(()) };
         let name = match &self.name {
@@ -202,10 +202,10 @@ impl<'a> Place<'a> {
         &self,
         source: HostSource,
         is_recursive: bool,
-        deposit: &mut Deposit<'_>,
-    ) -> Result<(), Failed> {
+        deposit: &mut ImageWriter<'_>,
+    ) -> Result<(), WriteFailure> {
         if source.is_left_out() {
-            return Err(Failed::One(self.target.volume.whole_failure(source.leaving_out())));
+            return Err(WriteFailure::One(self.target.volume.whole_failure(source.leaving_out())));
         }
         deposit.turn_to(HOST, None);
         let path = source.path().as_os_str().as_bytes().to_vec();
@@ -214,16 +214,16 @@ impl<'a> Place<'a> {
 
     fn put_node(
         &self,
-        from: &Target,
-        origin: Origin,
+        from: &ImagePath,
+        origin: InodeSpace,
         is_recursive: bool,
-        deposit: &mut Deposit<'_>,
-    ) -> Result<(), Failed> {
-        deposit.turn_to(origin, Some(from.whence()));
+        deposit: &mut ImageWriter<'_>,
+    ) -> Result<(), WriteFailure> {
+        deposit.turn_to(origin, Some(from.location()));
         let source = from
             .node(!is_recursive)
             .and_then(|node| NodeSource::new(node).map_err(|failure| from.failure(failure)));
-        let source = source.map_err(Failed::One)?;
+        let source = source.map_err(WriteFailure::One)?;
         self.put((from.path.as_os_str().as_bytes(), source), is_recursive, deposit)
     }
 
@@ -231,11 +231,11 @@ impl<'a> Place<'a> {
         &self,
         (path, source): (&[u8], S),
         is_recursive: bool,
-        deposit: &mut Deposit<'_>,
-    ) -> Result<(), Failed> {
+        deposit: &mut ImageWriter<'_>,
+    ) -> Result<(), WriteFailure> {
         let kind = source.facts().kind();
         if kind != FileKind::Regular && !is_recursive {
-            return Err(Failed::One(only_files(kind).about(&names::in_message(path))));
+            return Err(WriteFailure::One(only_files(kind).about(&names::in_message(path))));
         }
         let put = match (&self.name, last_component(path)) {
             (Some(name), _) => deposit.put(&self.directory, name.as_bytes(), source),
@@ -248,6 +248,6 @@ impl<'a> Place<'a> {
             }
             (None, name) => deposit.put(&self.directory, name, source),
         };
-        put.map_err(|failure| Failed::All(self.target.volume.whole_failure(failure)))
+        put.map_err(|failure| WriteFailure::All(self.target.volume.whole_failure(failure)))
     }
 }

@@ -55,7 +55,7 @@ pub(crate) struct CpioReader {
 }
 
 /// One header.
-struct Entry {
+struct CpioEntry {
     file: (u64, u64),
     mode: u32,
     links: u64,
@@ -117,7 +117,7 @@ impl CpioReader {
     }
 
     /// Reads the next header; `None` if the archive ends without a trailer.
-    fn read_entry(&mut self) -> Result<Option<Entry>, Failure> {
+    fn read_entry(&mut self) -> Result<Option<CpioEntry>, Failure> {
         let offset = self.input.offset();
         let magic = self.input.peek(MAGIC_BYTES)?;
         if magic.is_empty() {
@@ -134,7 +134,7 @@ impl CpioReader {
         entry.map(Some).ok_or_else(|| self.input.broken(&damaged()))
     }
 
-    fn read_name(&mut self, entry: &Entry) -> Result<Vec<u8>, Failure> {
+    fn read_name(&mut self, entry: &CpioEntry) -> Result<Vec<u8>, Failure> {
         if entry.name_bytes == 0 || entry.name_bytes > MAX_NAME_BYTES {
             let message = format!("has a name of {} bytes", entry.name_bytes);
             return Err(self.input.broken(&message));
@@ -147,7 +147,7 @@ impl CpioReader {
         Ok(name.split(|byte| *byte == 0).next().unwrap_or_default().to_vec())
     }
 
-    fn member(&mut self, entry: &Entry, name: Vec<u8>) -> Result<Member<'_>, Failure> {
+    fn member(&mut self, entry: &CpioEntry, name: Vec<u8>) -> Result<Member<'_>, Failure> {
         let mut problems = Vec::new();
         let mut owner = |what: &str, id: u64| {
             header::owner(i128::from(id)).unwrap_or_else(|| {
@@ -194,7 +194,7 @@ impl CpioReader {
             .with_problems(problems))
     }
 
-    fn read_target(&mut self, entry: &Entry, name: &[u8]) -> Result<Vec<u8>, Failure> {
+    fn read_target(&mut self, entry: &CpioEntry, name: &[u8]) -> Result<Vec<u8>, Failure> {
         if entry.size > MAX_TARGET_BYTES {
             let name = names::in_message(name);
             let message = format!("{name}: is a link to a path of {} bytes", entry.size);
@@ -206,7 +206,11 @@ impl CpioReader {
     }
 
     /// Returns the first name of the file, if this is a further name.
-    fn link_to_first(&mut self, entry: &Entry, name: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    fn link_to_first(
+        &mut self,
+        entry: &CpioEntry,
+        name: &[u8],
+    ) -> Result<Option<Vec<u8>>, Failure> {
         if entry.links < 2 {
             return Ok(None);
         }
@@ -264,7 +268,7 @@ pub(crate) fn is_header(head: &[u8]) -> bool {
     [NEWC, NEWC_CRC, ODC].iter().any(|magic| head.starts_with(magic))
 }
 
-fn newc(bytes: &[u8]) -> Option<Entry> {
+fn newc(bytes: &[u8]) -> Option<CpioEntry> {
     let (magic, rest) = bytes.split_at_checked(MAGIC_BYTES)?;
     let check = match magic {
         NEWC => false,
@@ -275,7 +279,7 @@ fn newc(bytes: &[u8]) -> Option<Entry> {
         let number = numbers::hexadecimal(rest.get(at * 8..at * 8 + 8)?)?;
         u64::try_from(number).ok()
     };
-    Some(Entry {
+    Some(CpioEntry {
         file: (field(7)? << 32 | field(8)?, field(0)?),
         mode: u32::try_from(field(1)?).ok()? & 0o177_777,
         links: field(4)?,
@@ -291,11 +295,11 @@ fn newc(bytes: &[u8]) -> Option<Entry> {
     })
 }
 
-fn odc(bytes: &[u8]) -> Option<Entry> {
+fn odc(bytes: &[u8]) -> Option<CpioEntry> {
     let field =
         |at: usize, length: usize| u64::try_from(numbers::octal(bytes.get(at..at + length)?)?).ok();
     let device = field(42, 6)?;
-    Some(Entry {
+    Some(CpioEntry {
         file: (field(6, 6)?, field(12, 6)?),
         mode: u32::try_from(field(18, 6)?).ok()? & 0o177_777,
         links: field(36, 6)?,

@@ -20,7 +20,7 @@ use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use counted::Counted;
+use counted::CountingReader;
 
 /// The size of one decompressed chunk.
 const CHUNK_BYTES: usize = 512 << 10;
@@ -81,7 +81,7 @@ impl Compression {
 }
 
 /// A message of the decompressing thread.
-enum Piece {
+enum Message {
     Bytes(Vec<u8>),
     /// The stream cannot be decompressed any further.
     Failed(String),
@@ -90,7 +90,7 @@ enum Piece {
 
 /// The decompressed contents of a stream.
 pub(crate) struct Decompressed {
-    pieces: Receiver<Piece>,
+    pieces: Receiver<Message>,
     /// Buffers that go back to the thread.
     spent: SyncSender<Vec<u8>>,
     chunk: Vec<u8>,
@@ -112,10 +112,10 @@ impl Decompressed {
         let (spent, empty) = sync_channel(CHUNKS_AHEAD + 2);
         let worker = move || {
             let mut emit = Emit { pieces: &send, empty: &empty };
-            let mut input = Counted::new(input, start);
+            let mut input = CountingReader::new(input, start);
             let last = match frames::decompress(&mut input, &mut emit) {
-                Ok(()) => Piece::End,
-                Err(message) => Piece::Failed(message),
+                Ok(()) => Message::End,
+                Err(message) => Message::Failed(message),
             };
             // The reader may have stopped before the end.
             _ = send.send(last);
@@ -134,13 +134,13 @@ impl Read for Decompressed {
                 None => {}
             }
             match self.pieces.recv() {
-                Ok(Piece::Bytes(chunk)) => {
+                Ok(Message::Bytes(chunk)) => {
                     let spent = std::mem::replace(&mut self.chunk, chunk);
                     _ = self.spent.try_send(spent);
                     self.used = 0;
                 }
-                Ok(Piece::End) => self.end = Some(Ok(())),
-                Ok(Piece::Failed(message)) => self.end = Some(Err(message)),
+                Ok(Message::End) => self.end = Some(Ok(())),
+                Ok(Message::Failed(message)) => self.end = Some(Err(message)),
                 // The thread has panicked and printed its message.
                 Err(_) => self.end = Some(Err("the decompressor has failed".to_owned())),
             }
@@ -156,7 +156,7 @@ impl Read for Decompressed {
 
 /// The thread's end of the channels.
 struct Emit<'a> {
-    pieces: &'a SyncSender<Piece>,
+    pieces: &'a SyncSender<Message>,
     empty: &'a Receiver<Vec<u8>>,
 }
 
@@ -171,7 +171,7 @@ impl Emit<'_> {
     /// Sends bytes to the reader; returns `false` if it has stopped.
     fn send(&self, mut buffer: Vec<u8>, length: usize) -> bool {
         buffer.truncate(length);
-        length == 0 || self.pieces.send(Piece::Bytes(buffer)).is_ok()
+        length == 0 || self.pieces.send(Message::Bytes(buffer)).is_ok()
     }
 }
 

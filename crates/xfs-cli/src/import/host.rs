@@ -24,11 +24,11 @@ use crate::file::source::{NamedValue, Source, is_carried_over};
 use crate::terminal::names;
 
 /// The identity of a file on the host: device and inode.
-type Identity = (u64, u64);
+type FileIdentity = (u64, u64);
 
 /// Numbers for files of several devices, so that no two files get the same number.
 #[derive(Clone, Default)]
-pub(crate) struct Numbers(Rc<RefCell<HashMap<Identity, u64>>>);
+pub(crate) struct Numbers(Rc<RefCell<HashMap<FileIdentity, u64>>>);
 
 /// A file of the host.
 pub(crate) struct HostSource {
@@ -39,7 +39,7 @@ pub(crate) struct HostSource {
     /// The length, if the size tells it.
     length: Option<u64>,
     numbers: Numbers,
-    left_out: Rc<[Identity]>,
+    left_out: Rc<[FileIdentity]>,
 }
 
 impl HostSource {
@@ -84,7 +84,7 @@ impl HostSource {
     fn with(
         path: PathBuf,
         follows: bool,
-        (numbers, left_out): (Numbers, Rc<[Identity]>),
+        (numbers, left_out): (Numbers, Rc<[FileIdentity]>),
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::host(path.as_os_str(), &error);
         let metadata = if follows { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
@@ -238,7 +238,7 @@ fn true_length(metadata: &Metadata, file: Option<&File>) -> Option<u64> {
     (!file.is_some_and(is_made_up)).then(|| metadata.size())
 }
 
-fn identity(metadata: &Metadata) -> Identity {
+fn identity(metadata: &Metadata) -> FileIdentity {
     (metadata.dev(), metadata.ino())
 }
 
@@ -247,7 +247,7 @@ pub(crate) struct HostEntries {
     directory: PathBuf,
     names: std::vec::IntoIter<OsString>,
     numbers: Numbers,
-    left_out: Rc<[Identity]>,
+    left_out: Rc<[FileIdentity]>,
 }
 
 impl Iterator for HostEntries {

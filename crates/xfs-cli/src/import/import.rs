@@ -8,9 +8,9 @@ use ferroxfs::{Error, FileType, Node, PosixError};
 use crate::cli::{GlobalOptions, ImportArguments};
 use crate::failure::Failure;
 use crate::image::address::Address;
-use crate::image::{Target, Targets, change_all};
-use crate::import::origin::{Intake, Keeping};
-use crate::import::writer::{Deposit, Manner};
+use crate::image::{ImagePath, ImagePaths, change_all};
+use crate::import::origin::{ImportOrigin, PipeReading};
+use crate::import::writer::{ImageWriter, WriterOptions};
 use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
@@ -18,9 +18,9 @@ use crate::terminal::tally::Work;
 use crate::text::time::source_date_epoch;
 
 struct Import {
-    source: Intake,
-    targets: Targets,
-    manner: Manner,
+    source: ImportOrigin,
+    targets: ImagePaths,
+    manner: WriterOptions,
 }
 
 /// Opens the source, which is read to its end if it comes through a pipe, and then the image.
@@ -30,11 +30,11 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Run>, Failure> {
     let image = Address::parse(&arguments.address, options.image.as_deref())?.image;
     let images = std::iter::once(image.as_path()).chain(options.log_device.as_deref());
-    let source = Intake::open(&arguments.source, Keeping::Whole, arguments.archive)?;
+    let source = ImportOrigin::open(&arguments.source, PipeReading::Whole, arguments.archive)?;
     let source = source.without(images);
-    let manner = Manner::faithful(arguments.all_root, source_date_epoch()?);
+    let manner = WriterOptions::faithful(arguments.all_root, source_date_epoch()?);
     let words = std::slice::from_ref(&arguments.address);
-    let targets = Targets::open_for_writing(words, options)?;
+    let targets = ImagePaths::open_for_writing(words, options)?;
     Ok(Box::new(Import { source, targets, manner }))
 }
 
@@ -52,8 +52,8 @@ impl Run for Import {
             let missing = missing(target);
             let mut report =
                 |failure: Failure| console.report(&target.volume.whole_failure(failure));
-            let mut deposit = Deposit::new(manner, &mut report).counted_by(&tally);
-            if matches!(source, Intake::Tree(_)) {
+            let mut deposit = ImageWriter::new(manner, &mut report).counted_by(&tally);
+            if matches!(source, ImportOrigin::Tree(_)) {
                 // The members of an archive have names of their own.
                 deposit.name_directory(target.path.as_os_str().as_bytes());
             }
@@ -72,7 +72,7 @@ impl Run for Import {
 }
 
 /// Returns the directories to create for this path, the deepest first.
-fn missing(target: &Target) -> Vec<&Path> {
+fn missing(target: &ImagePath) -> Vec<&Path> {
     let volume = target.volume.inner();
     let is_missing =
         |path: &&Path| matches!(volume.lookup(path), Err(Error::Posix(PosixError::NotFound)));
@@ -80,7 +80,7 @@ fn missing(target: &Target) -> Vec<&Path> {
 }
 
 /// Returns the directory at a path, and creates it if it does not exist.
-fn directory_at(target: &Target) -> Result<Node, Failure> {
+fn directory_at(target: &ImagePath) -> Result<Node, Failure> {
     let volume = target.volume.inner();
     let found = match volume.lookup(&target.path) {
         Err(Error::Posix(PosixError::NotFound)) => {

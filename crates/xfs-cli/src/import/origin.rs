@@ -10,17 +10,17 @@ use std::path::Path;
 
 use ferroxfs::Node;
 
-use super::unpack::Unpack;
+use super::unpack::Unpacker;
 use crate::cli::ArchiveOptions;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
 use crate::file::source::Source;
-use crate::import::archive::Unarchive;
+use crate::import::archive::ArchiveReader;
 use crate::import::decompress::Input;
 use crate::import::host::HostSource;
-use crate::import::prototype::{PrototypeSource, Reading};
-use crate::import::writer::Deposit;
+use crate::import::prototype::{PrototypeOptions, PrototypeSource};
+use crate::import::writer::ImageWriter;
 use crate::input::{self, Spool};
 use crate::terminal::names;
 use crate::terminal::tally::{Gauge, Measure};
@@ -30,7 +30,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 /// How an archive is read from a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keeping {
+pub(crate) enum PipeReading {
     /// Piece by piece: the image is not locked by the program that writes the pipe.
     Stream,
     /// To its end, before the image is locked: the program that writes the pipe may read the same
@@ -38,7 +38,7 @@ pub(crate) enum Keeping {
     Whole,
 }
 
-impl Keeping {
+impl PipeReading {
     fn of(self, pipe: File, name: &str) -> Result<Input, Failure> {
         match self {
             Self::Stream => Ok(Box::new(BufReader::with_capacity(CHUNK_BYTES, pipe))),
@@ -51,21 +51,21 @@ impl Keeping {
 }
 
 /// The origin of imported files.
-pub(crate) enum Intake {
+pub(crate) enum ImportOrigin {
     /// The contents of a directory.
     Tree(HostSource),
     /// An archive.
-    Archive(Box<Unarchive>, ArchiveOptions, Option<Gauge>),
+    Archive(Box<ArchiveReader>, ArchiveOptions, Option<Gauge>),
     /// The tree of a prototype file.
     Prototype(PrototypeSource),
 }
 
-impl Intake {
+impl ImportOrigin {
     /// Opens a directory, or an archive: a file, or standard input as `-`. Input that does not
     /// start like an archive is refused here, before anything is created for it.
     pub(crate) fn open(
         path: &Path,
-        keeping: Keeping,
+        keeping: PipeReading,
         options: ArchiveOptions,
     ) -> Result<Self, Failure> {
         if path == Path::new("-") {
@@ -77,7 +77,7 @@ impl Intake {
             let input = input::open().map_err(failed)?;
             // A regular file is complete.
             let is_file = input.metadata().map_err(failed)?.is_file();
-            let keeping = if is_file { Keeping::Stream } else { keeping };
+            let keeping = if is_file { PipeReading::Stream } else { keeping };
             return Self::archive((keeping.of(input, name)?, None), name.as_bytes(), options);
         }
         let source = HostSource::open(path, true)?;
@@ -107,7 +107,7 @@ impl Intake {
         name: &[u8],
         options: ArchiveOptions,
     ) -> Result<Self, Failure> {
-        let archive = Unarchive::open(input, name, options.ignore_zeros)?;
+        let archive = ArchiveReader::open(input, name, options.ignore_zeros)?;
         Ok(Self::Archive(Box::new(archive), options, gauge))
     }
 
@@ -120,9 +120,9 @@ impl Intake {
     }
 
     /// Opens the argument of `-p` of mkfs.xfs: a directory, or a prototype file.
-    pub(crate) fn open_prototype(path: &Path, reading: Reading) -> Result<Self, Failure> {
+    pub(crate) fn open_prototype(path: &Path, reading: PrototypeOptions) -> Result<Self, Failure> {
         match path.is_dir() {
-            true => Self::open(path, Keeping::Stream, ArchiveOptions::default()),
+            true => Self::open(path, PipeReading::Stream, ArchiveOptions::default()),
             false => Ok(Self::Prototype(PrototypeSource::open(path, reading)?)),
         }
     }
@@ -140,13 +140,17 @@ impl Intake {
     /// # Errors
     ///
     /// Failures that would repeat for every further file.
-    pub(crate) fn fill(self, directory: Node, deposit: &mut Deposit<'_>) -> Result<(), Failure> {
+    pub(crate) fn fill(
+        self,
+        directory: Node,
+        deposit: &mut ImageWriter<'_>,
+    ) -> Result<(), Failure> {
         let filled = match self {
             Self::Tree(source) => deposit.put_contents(directory, source),
             Self::Prototype(source) => deposit.put_contents(directory, source),
             Self::Archive(archive, options, _) => {
                 deposit.cross_kinds();
-                Unpack::new(directory, deposit, options.keep_directory_symlink).fill(*archive)
+                Unpacker::new(directory, deposit, options.keep_directory_symlink).fill(*archive)
             }
         };
         filled.and(deposit.seal())

@@ -32,7 +32,7 @@ use crate::terminal::names;
 
 /// Options for reading a prototype file.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Reading {
+pub(crate) struct PrototypeOptions {
     /// A slash in a name means a space.
     pub(crate) slashes_are_spaces: bool,
     /// The time of all files.
@@ -43,18 +43,18 @@ pub(crate) struct Reading {
 #[derive(Debug)]
 pub(crate) struct Prototype {
     /// All files; the first is the root.
-    files: Vec<File>,
+    files: Vec<PrototypeFile>,
 }
 
 #[derive(Debug)]
-struct File {
+struct PrototypeFile {
     facts: Facts,
-    what: What,
+    what: PrototypeKind,
 }
 
 /// The type of a file, with the data that is not in its facts.
 #[derive(Debug)]
-enum What {
+enum PrototypeKind {
     /// Names, with the numbers of their files.
     Directory(Vec<(Vec<u8>, usize)>),
     Contents(PathBuf),
@@ -75,7 +75,7 @@ impl PrototypeSource {
     /// # Errors
     ///
     /// The line with an invalid entry; a file for contents that does not exist.
-    pub(crate) fn open(path: &Path, reading: Reading) -> Result<Self, Failure> {
+    pub(crate) fn open(path: &Path, reading: PrototypeOptions) -> Result<Self, Failure> {
         let text = fs::read(path).map_err(|error| Failure::host(path.as_os_str(), &error))?;
         let tree = Prototype::parse(&text, reading);
         let shown = names::in_message(path.as_os_str().as_bytes());
@@ -83,14 +83,14 @@ impl PrototypeSource {
         Ok(Self { tree, number: 0, contents: None })
     }
 
-    fn file(&self) -> Option<&File> {
+    fn file(&self) -> Option<&PrototypeFile> {
         self.tree.files.get(self.number)
     }
 }
 
 impl Prototype {
     /// Parses the text.
-    fn parse(text: &[u8], reading: Reading) -> Result<Self, Failure> {
+    fn parse(text: &[u8], reading: PrototypeOptions) -> Result<Self, Failure> {
         let mut words = Words { text, at: 0, line: 1 };
         words.next().ok_or_else(|| words.wrong("is empty"))?;
         words.number()?;
@@ -125,13 +125,13 @@ impl Prototype {
 
     fn entries(&mut self, number: usize) -> Option<&mut Vec<(Vec<u8>, usize)>> {
         match self.files.get_mut(number) {
-            Some(File { what: What::Directory(entries), .. }) => Some(entries),
+            Some(PrototypeFile { what: PrototypeKind::Directory(entries), .. }) => Some(entries),
             _ => None,
         }
     }
 
     /// Parses the text after a name, and returns the number of the file.
-    fn file(&mut self, words: &mut Words<'_>, reading: Reading) -> Result<usize, Failure> {
+    fn file(&mut self, words: &mut Words<'_>, reading: PrototypeOptions) -> Result<usize, Failure> {
         let mode = words.word()?;
         let mode = mode_of(mode).ok_or_else(|| {
             let shown = names::in_message(mode);
@@ -141,11 +141,11 @@ impl Prototype {
         let mut facts = Facts { mode, links: 1, uid, gid, ..Facts::default() };
         (facts.accessed, facts.modified) = (reading.time, reading.time);
         let what = match facts.kind() {
-            FileKind::Directory => What::Directory(Vec::new()),
-            FileKind::Symlink => What::Target(words.word()?.to_vec()),
+            FileKind::Directory => PrototypeKind::Directory(Vec::new()),
+            FileKind::Symlink => PrototypeKind::Target(words.word()?.to_vec()),
             FileKind::BlockDevice | FileKind::CharDevice => {
                 facts.device = (words.number()?, words.number()?);
-                What::Nothing
+                PrototypeKind::Nothing
             }
             FileKind::Regular => {
                 let path = Path::new(OsStr::from_bytes(words.word()?));
@@ -156,11 +156,11 @@ impl Prototype {
                     return Err(words.wrong(&format!("{shown} is no regular file")));
                 }
                 facts.size = metadata.len();
-                What::Contents(path.to_owned())
+                PrototypeKind::Contents(path.to_owned())
             }
-            _ => What::Nothing,
+            _ => PrototypeKind::Nothing,
         };
-        self.files.push(File { facts, what });
+        self.files.push(PrototypeFile { facts, what });
         Ok(self.files.len() - 1)
     }
 }
@@ -253,7 +253,7 @@ impl Source for PrototypeSource {
 
     fn target(&self) -> Result<Vec<u8>, Failure> {
         match self.file() {
-            Some(File { what: What::Target(target), .. }) => Ok(target.clone()),
+            Some(PrototypeFile { what: PrototypeKind::Target(target), .. }) => Ok(target.clone()),
             _ => Ok(Vec::new()),
         }
     }
@@ -279,13 +279,13 @@ impl Iterator for PrototypeEntries {
     type Item = Result<(Vec<u8>, PrototypeSource), Failure>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let What::Directory(entries) = &self.tree.files.get(self.directory)?.what else {
+        let PrototypeKind::Directory(entries) = &self.tree.files.get(self.directory)?.what else {
             return None;
         };
         let (name, number) = entries.get(self.next)?;
         self.next += 1;
         let contents = match &self.tree.files.get(*number)?.what {
-            What::Contents(path) => Some(HostSource::open(path, true)),
+            PrototypeKind::Contents(path) => Some(HostSource::open(path, true)),
             _ => None,
         };
         let source = |contents| {

@@ -17,8 +17,8 @@ use crate::edit::chmod::{changed_mode, parse_mode};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::address::Address;
-use crate::image::{Target, Targets, change_each};
-use crate::import::writer::{Deposit, Failed, Manner, write_all};
+use crate::image::{ImagePath, ImagePaths, change_each};
+use crate::import::writer::{ImageWriter, WriteFailure, WriterOptions, write_all};
 use crate::input::{self, Spool};
 use crate::interrupt;
 use crate::run::Run;
@@ -30,7 +30,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 struct Put {
     contents: Spool,
-    targets: Targets,
+    targets: ImagePaths,
     mode: u16,
     takes_nothing: bool,
 }
@@ -46,10 +46,10 @@ pub(crate) fn open(
     let words = std::slice::from_ref(&arguments.address);
     if !image.exists() {
         // Fail before waiting for input.
-        Targets::open_for_writing(words, options)?;
+        ImagePaths::open_for_writing(words, options)?;
     }
     let contents = input::standard_input()?;
-    let targets = Targets::open_for_writing(words, options)?;
+    let targets = ImagePaths::open_for_writing(words, options)?;
     Ok(Box::new(Put { contents, targets, mode, takes_nothing: arguments.allow_empty }))
 }
 
@@ -67,7 +67,7 @@ impl Run for Put {
 }
 
 /// Refuses to replace contents with empty input: most often a command before the pipe has failed.
-fn check_not_emptied(node: &Node, contents: &Spool, target: &Target) -> Result<(), Failure> {
+fn check_not_emptied(node: &Node, contents: &Spool, target: &ImagePath) -> Result<(), Failure> {
     let size = node.metadata().size;
     if contents.length() > 0 || size == 0 || node.file_type() != FileType::Regular {
         return Ok(());
@@ -77,7 +77,7 @@ fn check_not_emptied(node: &Node, contents: &Spool, target: &Target) -> Result<(
 }
 
 /// Creates a file. If it cannot be completed, it is removed.
-pub(crate) fn make(contents: &Spool, mode: u16, target: &Target) -> Result<(), Failure> {
+pub(crate) fn make(contents: &Spool, mode: u16, target: &ImagePath) -> Result<(), Failure> {
     let failed = |error| target.failure(error);
     let (directory, name) = target.place_to_make()?;
     let creation = Creation { mode, uid: 0, gid: 0, umask: 0 };
@@ -92,7 +92,7 @@ pub(crate) fn make(contents: &Spool, mode: u16, target: &Target) -> Result<(), F
 
 /// Gives a file new contents when they are complete. On a full volume it keeps its old ones. It
 /// stays the same inode if the volume can exchange contents, and if the file has several names.
-pub(crate) fn replace(node: &Node, input: &Spool, target: &Target) -> Result<(), Failure> {
+pub(crate) fn replace(node: &Node, input: &Spool, target: &ImagePath) -> Result<(), Failure> {
     let failed = |error| target.failure(error);
     let file = node.open().map_err(failed)?;
     let root = target.volume.inner().root().map_err(failed)?;
@@ -140,17 +140,17 @@ fn hints(wanted: &Metadata, present: &Metadata) -> Changes {
 fn succeed(
     (directory, name): (&Node, &OsStr),
     (draft, node): (&Node, &Node),
-    target: &Target,
+    target: &ImagePath,
 ) -> Result<(), Failure> {
     let path = target.path.as_os_str().as_bytes();
     let mut reported = Ok(());
     let mut report = |failure| reported = Err(target.volume.whole_failure(failure));
-    let mut deposit = Deposit::new(Manner::faithful(false, None), &mut report);
+    let mut deposit = ImageWriter::new(WriterOptions::faithful(false, None), &mut report);
     match deposit.succeed((directory, name, path), draft, node.clone()) {
         Ok(()) => reported,
-        Err(Failed::One(failure) | Failed::Source(failure) | Failed::All(failure)) => {
-            Err(target.failure(failure))
-        }
+        Err(
+            WriteFailure::One(failure) | WriteFailure::Source(failure) | WriteFailure::All(failure),
+        ) => Err(target.failure(failure)),
     }
 }
 
@@ -175,7 +175,7 @@ fn overwrite(file: &File, draft: &File, length: u64) -> ferroxfs::Result<()> {
 }
 
 /// Writes the input into an empty file, and returns its length.
-fn fill(file: &File, input: &Spool, target: &Target) -> Result<u64, Failure> {
+fn fill(file: &File, input: &Spool, target: &ImagePath) -> Result<u64, Failure> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     loop {

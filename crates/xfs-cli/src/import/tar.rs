@@ -23,7 +23,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::import::archive::input::ArchiveInput;
 use crate::import::archive::member::Member;
-use crate::import::tar::records::Records;
+use crate::import::tar::records::ExtendedRecords;
 use crate::terminal::names;
 
 /// The limit on unknown keywords that are reported. A normal archive has few.
@@ -32,8 +32,8 @@ const MOST_NAMED_KEYWORDS: usize = 100;
 /// A tar archive being read.
 pub(crate) struct TarReader {
     pub(super) input: ArchiveInput,
-    /// Records for all members to come.
-    global: Records,
+    /// ExtendedRecords for all members to come.
+    global: ExtendedRecords,
     /// Unknown keywords that were reported.
     named_keywords: HashSet<Vec<u8>>,
     /// Whether the archive continues after blocks of zeros.
@@ -51,7 +51,7 @@ enum Block {
 /// The records before the header of a member.
 #[derive(Default)]
 struct Preface {
-    local: Records,
+    local: ExtendedRecords,
     long_name: Option<Vec<u8>>,
     long_link: Option<Vec<u8>>,
     problems: Vec<String>,
@@ -59,7 +59,7 @@ struct Preface {
 
 impl TarReader {
     pub(super) fn new(input: ArchiveInput, ignores_zeros: bool) -> Self {
-        let (global, named_keywords) = (Records::default(), HashSet::new());
+        let (global, named_keywords) = (ExtendedRecords::default(), HashSet::new());
         Self { input, global, named_keywords, ignores_zeros }
     }
 
@@ -100,7 +100,7 @@ impl TarReader {
     }
 
     /// Reports unknown keywords, each once.
-    fn name_unknown(&mut self, records: &Records) {
+    fn name_unknown(&mut self, records: &ExtendedRecords) {
         for keyword in records.unknown() {
             let is_full = self.named_keywords.len() >= MOST_NAMED_KEYWORDS;
             if is_full || !self.named_keywords.insert(keyword.to_vec()) {
@@ -205,9 +205,9 @@ impl TarReader {
     }
 
     /// Reads records up to the first invalid one, which is returned as a problem.
-    fn read_records(&mut self, header: &Header) -> Result<(Records, Vec<String>), Failure> {
+    fn read_records(&mut self, header: &Header) -> Result<(ExtendedRecords, Vec<String>), Failure> {
         let bytes = self.read_small(header)?;
-        let (records, is_whole) = Records::parse(&bytes);
+        let (records, is_whole) = ExtendedRecords::parse(&bytes);
         let problem = "has extended records that make no sense, and loses them".to_owned();
         Ok((records, (!is_whole).then_some(problem).into_iter().collect()))
     }

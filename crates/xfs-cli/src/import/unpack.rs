@@ -16,43 +16,43 @@ use ferroxfs::{Error, FileType, Node, PosixError};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::import::archive::{Member, MemberKind, Unarchive};
-use crate::import::writer::{Deposit, Entered, Failed};
+use crate::import::archive::{ArchiveReader, Member, MemberKind};
+use crate::import::writer::{ImageWriter, OpenDirectory, WriteFailure};
 use crate::terminal::names;
 
 /// The limit on symbolic links in one path, as in Linux.
 const MOST_LINKS: u32 = 40;
 
 /// The import of an archive into a directory.
-pub(crate) struct Unpack<'a, 'b> {
+pub(crate) struct Unpacker<'a, 'b> {
     top: Node,
-    deposit: &'a mut Deposit<'b>,
+    deposit: &'a mut ImageWriter<'b>,
     /// Directories of the archive, by path without symbolic links. They get their times after all
     /// their entries.
-    open: BTreeMap<Vec<u8>, Entered>,
+    open: BTreeMap<Vec<u8>, OpenDirectory>,
     /// The directory that was found last.
-    last: Option<Directory>,
+    last: Option<UnpackedDirectory>,
     keeps_links: bool,
 }
 
 /// A directory, and its path from the top without symbolic links.
 #[derive(Clone)]
-struct Directory {
+struct UnpackedDirectory {
     path: Vec<u8>,
     node: Node,
 }
 
 /// A path component that is still to be resolved.
-struct Step {
+struct Component {
     name: Vec<u8>,
     /// Whether it comes from the target of a link. There, `..` stops at the top.
     is_of_link: bool,
 }
 
-impl<'a, 'b> Unpack<'a, 'b> {
+impl<'a, 'b> Unpacker<'a, 'b> {
     /// Writes members into `top`. With `keeps_links` a directory does not replace a symbolic link
     /// to a directory.
-    pub(super) fn new(top: Node, deposit: &'a mut Deposit<'b>, keeps_links: bool) -> Self {
+    pub(super) fn new(top: Node, deposit: &'a mut ImageWriter<'b>, keeps_links: bool) -> Self {
         Self { top, deposit, open: BTreeMap::new(), last: None, keeps_links }
     }
 
@@ -61,7 +61,7 @@ impl<'a, 'b> Unpack<'a, 'b> {
     /// # Errors
     ///
     /// Failures that would repeat for every further member.
-    pub(super) fn fill(mut self, mut archive: Unarchive) -> Result<(), Failure> {
+    pub(super) fn fill(mut self, mut archive: ArchiveReader) -> Result<(), Failure> {
         let ended = self.members(&mut archive);
         let reported = self.report_all(archive.take_remarks());
         match ended {
@@ -71,7 +71,7 @@ impl<'a, 'b> Unpack<'a, 'b> {
         }
     }
 
-    fn members(&mut self, archive: &mut Unarchive) -> Result<(), Failure> {
+    fn members(&mut self, archive: &mut ArchiveReader) -> Result<(), Failure> {
         let name = archive.name();
         while let Some(mut member) = archive.next()? {
             if member.path.is_empty() {
@@ -84,7 +84,7 @@ impl<'a, 'b> Unpack<'a, 'b> {
             let made = self.member(&member);
             let (path, kind) = (std::mem::take(&mut member.path), member.kind.clone());
             drop(member);
-            if let Err(Failed::Source(failure)) = made {
+            if let Err(WriteFailure::Source(failure)) = made {
                 // Nothing more can be read. The failure names the archive.
                 return Err(failure);
             }
@@ -92,7 +92,7 @@ impl<'a, 'b> Unpack<'a, 'b> {
             self.deposit.check(&path, made)?;
             if is_made && !matches!(kind, MemberKind::LeftOut(_)) {
                 for problem in problems {
-                    self.deposit.check::<()>(&path, Err(Failed::One(problem)))?;
+                    self.deposit.check::<()>(&path, Err(WriteFailure::One(problem)))?;
                 }
             }
             self.report_all(archive.take_remarks())?;
@@ -102,12 +102,12 @@ impl<'a, 'b> Unpack<'a, 'b> {
 
     fn report_all(&mut self, failures: Vec<Failure>) -> Result<(), Failure> {
         for failure in failures {
-            self.deposit.check::<()>(b"", Err(Failed::One(failure)))?;
+            self.deposit.check::<()>(b"", Err(WriteFailure::One(failure)))?;
         }
         Ok(())
     }
 
-    fn member(&mut self, member: &Member<'_>) -> Result<(), Failed> {
+    fn member(&mut self, member: &Member<'_>) -> Result<(), WriteFailure> {
         if let MemberKind::LeftOut(reason) = &member.kind {
             return Err(one(reason.as_str()));
         }
@@ -118,8 +118,8 @@ impl<'a, 'b> Unpack<'a, 'b> {
             _ if !is_directory => return Err(one("has the name of a directory, and is left out")),
             // The target directory itself, or the parent of another directory.
             _ => {
-                let Directory { path, node } = self.directory(&parts, true)?;
-                self.open.insert(path, Entered::present(node, member));
+                let UnpackedDirectory { path, node } = self.directory(&parts, true)?;
+                self.open.insert(path, OpenDirectory::present(node, member));
                 return Ok(());
             }
         };
@@ -161,10 +161,14 @@ impl<'a, 'b> Unpack<'a, 'b> {
     }
 
     /// Returns the directory at a path. With `makes`, missing directories are created.
-    fn directory(&mut self, parts: &[&[u8]], makes: bool) -> Result<Directory, Failed> {
+    fn directory(
+        &mut self,
+        parts: &[&[u8]],
+        makes: bool,
+    ) -> Result<UnpackedDirectory, WriteFailure> {
         let path = parts.join(&b'/');
         if let Some(entered) = self.open.get(&path) {
-            return Ok(Directory { path, node: entered.directory.clone() });
+            return Ok(UnpackedDirectory { path, node: entered.directory.clone() });
         }
         if let Some(last) = self.last.as_ref().filter(|last| last.path == path) {
             return Ok(last.clone());
@@ -178,13 +182,13 @@ impl<'a, 'b> Unpack<'a, 'b> {
         Ok(found)
     }
 
-    fn walk(&self, parts: &[&[u8]], makes: bool) -> Result<Directory, Failed> {
-        let own = |part: &&[u8]| Step { name: part.to_vec(), is_of_link: false };
-        let mut steps: VecDeque<Step> = parts.iter().map(own).collect();
+    fn walk(&self, parts: &[&[u8]], makes: bool) -> Result<UnpackedDirectory, WriteFailure> {
+        let own = |part: &&[u8]| Component { name: part.to_vec(), is_of_link: false };
+        let mut steps: VecDeque<Component> = parts.iter().map(own).collect();
         let mut links = MOST_LINKS;
         // Missing directories have no node until the whole path is resolved.
         let mut way: Vec<(Vec<u8>, Option<Node>)> = Vec::new();
-        while let Some(Step { name, is_of_link }) = steps.pop_front() {
+        while let Some(Component { name, is_of_link }) = steps.pop_front() {
             if name == b".." {
                 if way.pop().is_none() && !is_of_link {
                     return Err(one("leads out of the archive, and is left out"));
@@ -210,7 +214,7 @@ impl<'a, 'b> Unpack<'a, 'b> {
                         way.clear();
                     }
                     for name in split(&target).rev() {
-                        steps.push_front(Step { name: name.to_vec(), is_of_link: true });
+                        steps.push_front(Component { name: name.to_vec(), is_of_link: true });
                     }
                 }
                 Some(_) => return Err(PosixError::NotDirectory.into()),
@@ -220,15 +224,19 @@ impl<'a, 'b> Unpack<'a, 'b> {
     }
 
     /// Returns the directory at the end of a resolved path.
-    fn arrive(&self, way: Vec<(Vec<u8>, Option<Node>)>, makes: bool) -> Result<Directory, Failed> {
-        let mut directory = Directory { path: Vec::new(), node: self.top.clone() };
+    fn arrive(
+        &self,
+        way: Vec<(Vec<u8>, Option<Node>)>,
+        makes: bool,
+    ) -> Result<UnpackedDirectory, WriteFailure> {
+        let mut directory = UnpackedDirectory { path: Vec::new(), node: self.top.clone() };
         for (name, node) in way {
             let node = match node {
                 Some(node) => node,
-                None if makes => Deposit::make_directory(&directory.node, &name)?,
+                None if makes => ImageWriter::make_directory(&directory.node, &name)?,
                 None => return Err(PosixError::NotFound.into()),
             };
-            directory = Directory { path: join(&directory.path, &name), node };
+            directory = UnpackedDirectory { path: join(&directory.path, &name), node };
         }
         Ok(directory)
     }
@@ -240,7 +248,7 @@ impl<'a, 'b> Unpack<'a, 'b> {
         directory: &Node,
         name: &[u8],
         parts: &[&[u8]],
-    ) -> Result<bool, Failed> {
+    ) -> Result<bool, WriteFailure> {
         let is_link = match directory.lookup(OsStr::from_bytes(name)) {
             Ok(node) => node.file_type() == FileType::Symlink,
             Err(Error::Posix(PosixError::NotFound)) => false,
@@ -248,13 +256,13 @@ impl<'a, 'b> Unpack<'a, 'b> {
         };
         // A dangling or circular link is replaced.
         match is_link.then(|| self.walk(parts, false)) {
-            None | Some(Err(Failed::One(_))) => Ok(false),
+            None | Some(Err(WriteFailure::One(_))) => Ok(false),
             Some(walked) => walked.map(|_| true),
         }
     }
 
     /// Returns the file that the member at this path has become.
-    fn find(&mut self, path: &[u8]) -> Result<Node, Failed> {
+    fn find(&mut self, path: &[u8]) -> Result<Node, WriteFailure> {
         let target = || format!("a link to {}", names::in_message(path));
         let out = || {
             let target = names::in_message(path);
@@ -271,7 +279,7 @@ impl<'a, 'b> Unpack<'a, 'b> {
         if climbs.is_none() {
             return Err(out());
         }
-        let about = |failed: Failed| failed.about(&target());
+        let about = |failed: WriteFailure| failed.about(&target());
         let directory = self.directory(above, false).map_err(about)?;
         let found = directory.node.lookup(OsStr::from_bytes(name));
         let node = found.map_err(|error| about(error.into()))?;
@@ -291,7 +299,7 @@ impl<'a, 'b> Unpack<'a, 'b> {
 }
 
 /// Returns the components of a path in an archive, from the target directory on.
-fn parts(path: &[u8]) -> Result<Vec<&[u8]>, Failed> {
+fn parts(path: &[u8]) -> Result<Vec<&[u8]>, WriteFailure> {
     if path.contains(&0) {
         return Err(one("has a name with a zero byte, and is left out"));
     }
@@ -312,6 +320,6 @@ fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// Returns a failure of one member.
-fn one(message: impl Into<String>) -> Failed {
-    Failed::One(Failure::new(Exit::Failed, message))
+fn one(message: impl Into<String>) -> WriteFailure {
+    WriteFailure::One(Failure::new(Exit::Failed, message))
 }

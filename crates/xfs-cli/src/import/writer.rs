@@ -34,18 +34,18 @@ use crate::export::host::Existing;
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind};
 use crate::file::node;
-use crate::file::source::{NamedValue, Origin, Source, Whence, is_safe_name, join};
+use crate::file::source::{InodeSpace, NamedValue, Source, SourceLocation, is_safe_name, join};
 use crate::interrupt;
 use crate::terminal::names;
 use crate::terminal::tally::Tally;
 use contents::Holes;
-use staging::Spot;
+use staging::NewName;
 
 pub(crate) use contents::write_all;
 
 /// The properties that are copied.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
+pub(crate) struct WriterOptions {
     /// Copies owners, times, attributes, hard links and devices too.
     pub(crate) is_archive: bool,
     /// Gives everything to user and group 0.
@@ -56,7 +56,7 @@ pub(crate) struct Manner {
     pub(crate) latest: Option<Timestamp>,
 }
 
-impl Manner {
+impl WriterOptions {
     /// Copies all properties, and replaces existing files.
     pub(crate) const fn faithful(is_all_root: bool, latest: Option<Timestamp>) -> Self {
         Self { is_archive: true, is_all_root, existing: Existing::Replace, latest }
@@ -74,18 +74,18 @@ impl Manner {
 }
 
 /// One run of writing files into a volume.
-pub(crate) struct Deposit<'a> {
-    manner: Manner,
+pub(crate) struct ImageWriter<'a> {
+    manner: WriterOptions,
     /// The inode space of the current source.
-    origin: Origin,
+    origin: InodeSpace,
     /// Its location for messages, if it is in an image.
-    whence: Option<Whence>,
+    whence: Option<SourceLocation>,
     /// The length of the path that the source gets.
     start_length: usize,
     /// The directory that everything goes into, as a prefix of paths in messages.
     to: Vec<u8>,
     /// The first copy of each source file with several names.
-    links: HashMap<(Origin, u64), Node>,
+    links: HashMap<(InodeSpace, u64), Node>,
     /// Changes that are made after all names exist, with files and paths.
     late: Vec<(Node, Changes, Vec<u8>)>,
     /// Whether a directory may replace another file, and another file an empty directory.
@@ -95,7 +95,7 @@ pub(crate) struct Deposit<'a> {
 }
 
 /// A directory that is being filled.
-pub(crate) struct Entered {
+pub(crate) struct OpenDirectory {
     pub(crate) directory: Node,
     facts: Facts,
     attributes: Vec<Result<NamedValue, Failure>>,
@@ -104,7 +104,7 @@ pub(crate) struct Entered {
     is_new: bool,
 }
 
-impl Entered {
+impl OpenDirectory {
     /// Returns an existing directory.
     pub(crate) fn present<S: Source>(directory: Node, source: &S) -> Self {
         Self { directory, facts: source.facts(), attributes: source.attributes(), is_new: false }
@@ -112,18 +112,18 @@ impl Entered {
 }
 
 /// A directory that is being filled, and its remaining entries.
-struct Level<S: Source> {
-    entered: Entered,
+struct ImageLevel<S: Source> {
+    entered: OpenDirectory,
     entries: S::Entries,
     path: Vec<u8>,
 }
 
-impl<'a> Deposit<'a> {
+impl<'a> ImageWriter<'a> {
     /// A failure of one file goes to `report`, and the other files are written.
-    pub(crate) fn new(manner: Manner, report: &'a mut dyn FnMut(Failure)) -> Self {
+    pub(crate) fn new(manner: WriterOptions, report: &'a mut dyn FnMut(Failure)) -> Self {
         Self {
             manner,
-            origin: Origin::default(),
+            origin: InodeSpace::default(),
             whence: None,
             start_length: 0,
             to: Vec::new(),
@@ -143,7 +143,7 @@ impl<'a> Deposit<'a> {
 
     /// Sets the location of the following sources. Names that share an inode in one `origin` become
     /// names of one file, also across calls.
-    pub(crate) fn turn_to(&mut self, origin: Origin, whence: Option<Whence>) {
+    pub(crate) fn turn_to(&mut self, origin: InodeSpace, whence: Option<SourceLocation>) {
         self.origin = origin;
         self.whence = whence;
     }
@@ -203,15 +203,15 @@ impl<'a> Deposit<'a> {
                 // A later member has replaced it.
                 continue;
             }
-            let sealed = node.change(&changes).map_err(Failed::from);
+            let sealed = node.change(&changes).map_err(WriteFailure::from);
             self.check(&path, sealed)?;
         }
         Ok(())
     }
 
     /// Fills a directory and everything below it, without recursion: the source decides the depth.
-    fn fill<S: Source>(&mut self, top: Option<Level<S>>) -> Result<(), Failure> {
-        let mut levels: Vec<Level<S>> = top.into_iter().collect();
+    fn fill<S: Source>(&mut self, top: Option<ImageLevel<S>>) -> Result<(), Failure> {
+        let mut levels: Vec<ImageLevel<S>> = top.into_iter().collect();
         while let Some(level) = levels.last_mut() {
             let below = match level.entries.next() {
                 Some(Ok((name, source))) => {
@@ -221,11 +221,11 @@ impl<'a> Deposit<'a> {
                 }
                 Some(Err(failure)) => {
                     let path = level.path.clone();
-                    self.check::<()>(&path, Err(Failed::Source(failure)))?;
+                    self.check::<()>(&path, Err(WriteFailure::Source(failure)))?;
                     continue;
                 }
                 None => {
-                    let Some(Level { entered, path, .. }) = levels.pop() else { break };
+                    let Some(ImageLevel { entered, path, .. }) = levels.pop() else { break };
                     self.leave(entered, &path)?;
                     continue;
                 }
@@ -241,7 +241,7 @@ impl<'a> Deposit<'a> {
         directory: &Node,
         (name, path): (&[u8], Vec<u8>),
         source: S,
-    ) -> Result<Option<Level<S>>, Failure> {
+    ) -> Result<Option<ImageLevel<S>>, Failure> {
         let made = self.put_member(directory, (name, &path), &source);
         let Some(entered) = self.check(&path, made)?.flatten() else { return Ok(None) };
         let level = enter(entered, path.clone(), &source);
@@ -255,8 +255,8 @@ impl<'a> Deposit<'a> {
         directory: &Node,
         (name, path): (&[u8], &[u8]),
         source: &S,
-    ) -> Result<Option<Entered>, Failed> {
-        interrupt::check().map_err(Failed::All)?;
+    ) -> Result<Option<OpenDirectory>, WriteFailure> {
+        interrupt::check().map_err(WriteFailure::All)?;
         let made = self.make(directory, (name, path), source)?;
         if made.is_some() {
             self.tally.add_directory();
@@ -264,8 +264,8 @@ impl<'a> Deposit<'a> {
         Ok(made.map(|made| self.entered(made, source)))
     }
 
-    fn entered<S: Source>(&self, (node, is_new): (Node, bool), source: &S) -> Entered {
-        Entered { is_new, facts: self.facts(source), ..Entered::present(node, source) }
+    fn entered<S: Source>(&self, (node, is_new): (Node, bool), source: &S) -> OpenDirectory {
+        OpenDirectory { is_new, facts: self.facts(source), ..OpenDirectory::present(node, source) }
     }
 
     /// Adds a name to a file.
@@ -274,12 +274,12 @@ impl<'a> Deposit<'a> {
         directory: &Node,
         name: &[u8],
         file: &Node,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), WriteFailure> {
         let name = OsStr::from_bytes(name);
         match directory.link(file, name) {
             Err(Error::Posix(PosixError::Exists)) if self.manner.existing == Existing::Replace => {
                 let present = Some(directory.lookup(name)?);
-                Spot { directory, name, present }.link(file)?;
+                NewName { directory, name, present }.link(file)?;
             }
             linked => linked?,
         }
@@ -293,7 +293,7 @@ impl<'a> Deposit<'a> {
         &mut self,
         node: &Node,
         source: &S,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), WriteFailure> {
         let file = node.open()?;
         file.set_len(0)?;
         contents::copy(&file, source, self.manner.holes(source), &self.tally)?;
@@ -302,10 +302,14 @@ impl<'a> Deposit<'a> {
     }
 
     /// Creates a symbolic link, and replaces an existing file of that name.
-    pub(crate) fn put_symlink(directory: &Node, name: &OsStr, says: &[u8]) -> Result<(), Failed> {
+    pub(crate) fn put_symlink(
+        directory: &Node,
+        name: &OsStr,
+        says: &[u8],
+    ) -> Result<(), WriteFailure> {
         let present = directory.lookup(name)?;
         let creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
-        let spot = Spot { directory, name, present: Some(present) };
+        let spot = NewName { directory, name, present: Some(present) };
         spot.begin(&NewKind::Symlink(says), &creation)?.publish()?;
         Ok(())
     }
@@ -316,12 +320,12 @@ impl<'a> Deposit<'a> {
         (directory, name, path): (&Node, &OsStr, &[u8]),
         draft: &Node,
         present: Node,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), WriteFailure> {
         let facts = Facts { modified: node::facts(draft).modified, ..node::facts(&present) };
         let Creation { uid, gid, .. } = self.creation(&facts);
         draft.change(&Changes { uid: Some(uid), gid: Some(gid), ..Changes::default() })?;
         self.apply((draft, path), &facts, node::attributes(&present))?;
-        Spot { directory, name, present: Some(present) }.link(draft)?;
+        NewName { directory, name, present: Some(present) }.link(draft)?;
         Ok(draft.change(&self.late_changes(&facts))?)
     }
 
@@ -347,26 +351,26 @@ impl<'a> Deposit<'a> {
     pub(crate) fn check<T>(
         &mut self,
         path: &[u8],
-        outcome: Result<T, Failed>,
+        outcome: Result<T, WriteFailure>,
     ) -> Result<Option<T>, Failure> {
         match outcome {
             Ok(value) => Ok(Some(value)),
             Err(failed) => match self.locate(path, failed) {
-                Failed::One(failure) | Failed::Source(failure) => {
+                WriteFailure::One(failure) | WriteFailure::Source(failure) => {
                     (self.report)(failure);
                     Ok(None)
                 }
-                Failed::All(failure) => Err(failure),
+                WriteFailure::All(failure) => Err(failure),
             },
         }
     }
 
     /// Adds the location of a failure: in the source of this path, or at the destination.
-    fn locate(&self, path: &[u8], failed: Failed) -> Failed {
+    fn locate(&self, path: &[u8], failed: WriteFailure) -> WriteFailure {
         match (failed, &self.whence) {
-            (Failed::Source(failure), Some(whence)) => {
+            (WriteFailure::Source(failure), Some(whence)) => {
                 let below = path.get(self.start_length..).unwrap_or_default();
-                Failed::Source(whence.failure(below, failure))
+                WriteFailure::Source(whence.failure(below, failure))
             }
             (failed, _) => failed.about(&names::in_message(&self.shown(path))),
         }
@@ -387,11 +391,11 @@ impl<'a> Deposit<'a> {
         directory: &Node,
         (name, path): (&[u8], &[u8]),
         source: &S,
-    ) -> Result<Option<(Node, bool)>, Failed> {
+    ) -> Result<Option<(Node, bool)>, WriteFailure> {
         if !is_safe_name(name) {
             let shown = names::in_message(name);
             let failure = Failure::new(Exit::Failed, format!("{shown} is no name for a file"));
-            return Err(Failed::One(failure));
+            return Err(WriteFailure::One(failure));
         }
         let facts = self.facts(source);
         let name = OsStr::from_bytes(name);
@@ -405,7 +409,7 @@ impl<'a> Deposit<'a> {
                 Some(node) if node.file_type() == FileType::Directory => Ok(Some((node, false))),
                 Some(_) if !self.crosses_kinds => Err(PosixError::NotDirectory.into()),
                 present => {
-                    let spot = Spot { directory, name, present };
+                    let spot = NewName { directory, name, present };
                     let draft = spot.begin(&NewKind::Directory, &self.creation(&facts))?;
                     Ok(Some((draft.publish()?, true)))
                 }
@@ -422,7 +426,7 @@ impl<'a> Deposit<'a> {
                 Ok(None)
             }
             present => {
-                let spot = Spot { directory, name, present };
+                let spot = NewName { directory, name, present };
                 self.make_file(&spot, path, source)?;
                 self.tally.add_file();
                 Ok(None)
@@ -433,10 +437,10 @@ impl<'a> Deposit<'a> {
     /// Creates any file except a directory.
     fn make_file<S: Source>(
         &mut self,
-        spot: &Spot<'_>,
+        spot: &NewName<'_>,
         path: &[u8],
         source: &S,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), WriteFailure> {
         let facts = self.facts(source);
         let has_links = self.manner.is_archive && facts.links > 1;
         let source_file = (self.origin, facts.inode);
@@ -450,7 +454,7 @@ impl<'a> Deposit<'a> {
         let kind = match facts.kind() {
             FileKind::Regular => NewKind::Regular,
             FileKind::Symlink => {
-                target = source.target().map_err(Failed::Source)?;
+                target = source.target().map_err(WriteFailure::Source)?;
                 NewKind::Symlink(&target)
             }
             FileKind::Fifo => NewKind::Fifo,
@@ -459,7 +463,7 @@ impl<'a> Deposit<'a> {
             FileKind::BlockDevice => NewKind::BlockDevice(device),
             FileKind::Directory | FileKind::Unknown => {
                 let message = format!("is a {}, which is not copied", facts.kind().name());
-                return Err(Failed::One(Failure::new(Exit::Failed, message)));
+                return Err(WriteFailure::One(Failure::new(Exit::Failed, message)));
             }
         };
         let draft = spot.begin(&kind, &self.creation(&facts))?;
@@ -491,12 +495,12 @@ impl<'a> Deposit<'a> {
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub(crate) fn leave(&mut self, entered: Entered, path: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn leave(&mut self, entered: OpenDirectory, path: &[u8]) -> Result<(), Failure> {
         let left = self.complete(entered, path);
         self.check(path, left).map(drop)
     }
 
-    fn complete(&mut self, entered: Entered, path: &[u8]) -> Result<(), Failed> {
+    fn complete(&mut self, entered: OpenDirectory, path: &[u8]) -> Result<(), WriteFailure> {
         if !entered.is_new && !self.manner.is_archive {
             return Ok(());
         }
@@ -513,13 +517,17 @@ impl<'a> Deposit<'a> {
     }
 }
 
-fn enter<S: Source>(entered: Entered, path: Vec<u8>, source: &S) -> Result<Level<S>, Failed> {
-    let entries = source.entries().map_err(Failed::Source)?;
-    Ok(Level { entered, entries, path })
+fn enter<S: Source>(
+    entered: OpenDirectory,
+    path: Vec<u8>,
+    source: &S,
+) -> Result<ImageLevel<S>, WriteFailure> {
+    let entries = source.entries().map_err(WriteFailure::Source)?;
+    Ok(ImageLevel { entered, entries, path })
 }
 
 /// The reach of a failure.
-pub(crate) enum Failed {
+pub(crate) enum WriteFailure {
     /// One file.
     One(Failure),
     /// One file, whose source cannot be read.
@@ -528,7 +536,7 @@ pub(crate) enum Failed {
     All(Failure),
 }
 
-impl Failed {
+impl WriteFailure {
     /// Adds how many bytes were to be written, if the volume was full.
     fn needing(self, bytes: Option<u64>) -> Self {
         match self {
@@ -548,7 +556,7 @@ impl Failed {
     }
 }
 
-impl From<Error> for Failed {
+impl From<Error> for WriteFailure {
     fn from(error: Error) -> Self {
         match error {
             Error::Posix(PosixError::NoSpace) | Error::Io(_) | Error::Shutdown => {
@@ -559,7 +567,7 @@ impl From<Error> for Failed {
     }
 }
 
-impl From<PosixError> for Failed {
+impl From<PosixError> for WriteFailure {
     fn from(error: PosixError) -> Self {
         Error::from(error).into()
     }

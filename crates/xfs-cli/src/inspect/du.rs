@@ -17,7 +17,7 @@ use crate::cli::{DuArguments, GlobalOptions};
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
 use crate::file::node;
-use crate::image::{Target, Targets};
+use crate::image::{ImagePath, ImagePaths};
 use crate::json::{self, List, Object};
 use crate::run::Run;
 use crate::terminal::console::Console;
@@ -26,7 +26,7 @@ use crate::text::size;
 
 struct Du {
     arguments: DuArguments,
-    targets: Targets,
+    targets: ImagePaths,
 }
 
 /// Opens the images.
@@ -34,7 +34,7 @@ pub(crate) fn open(
     arguments: DuArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let targets = Targets::open(&arguments.addresses, options)?;
+    let targets = ImagePaths::open(&arguments.addresses, options)?;
     Ok(Box::new(Du { arguments, targets }))
 }
 
@@ -67,7 +67,7 @@ impl Run for Du {
             true => Some(List::begin(console.out(), "usage")?),
             false => None,
         };
-        let mut volumes: HashMap<PathBuf, Counted> = HashMap::new();
+        let mut volumes: HashMap<PathBuf, CountedSpace> = HashMap::new();
         let targets = targets.read(console);
         let measure = Measure::of_targets(&targets, Measure::files_of_volume);
         let work = Work::look("adding up", measure);
@@ -99,7 +99,7 @@ impl Run for Du {
 
 /// Space of one volume that has been counted.
 #[derive(Default)]
-struct Counted {
+struct CountedSpace {
     /// Inodes with several names.
     inodes: HashSet<u64>,
     /// Shared space, in bytes of the device.
@@ -109,10 +109,10 @@ struct Counted {
 /// The walk from one start.
 struct Count<'a> {
     arguments: &'a DuArguments,
-    target: &'a Target,
+    target: &'a ImagePath,
     /// The usage below each open directory, by depth.
     below: Vec<Usage>,
-    counted: &'a mut Counted,
+    counted: &'a mut CountedSpace,
     tally: Arc<Tally>,
 }
 

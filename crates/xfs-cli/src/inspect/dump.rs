@@ -19,7 +19,7 @@ use zerocopy::FromBytes as _;
 use crate::cli::{DumpArguments, DumpBtree, DumpStructure, GlobalOptions};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::{Image, Volume, exit_of_read};
+use crate::image::{Image, ImageVolume, exit_of_read};
 use crate::inspect::structures::{
     Described, Fields, Value, describe_block, describe_inode, describe_sector,
 };
@@ -121,7 +121,7 @@ impl Dump {
         };
         let Described { name, fields, .. } = described;
         let verdict = Some(verdict);
-        let shown = Shown { name, at, length_bytes: sector.len(), fields, verdict };
+        let shown = DumpedStructure { name, at, length_bytes: sector.len(), fields, verdict };
         match self.is_json {
             true => json::write_document(console.out(), object(&shown))?,
             false => print(console.out(), &shown)?,
@@ -131,7 +131,7 @@ impl Dump {
 }
 
 /// A structure to show.
-struct Shown {
+struct DumpedStructure {
     name: &'static str,
     at: DiskAddr,
     length_bytes: usize,
@@ -141,7 +141,7 @@ struct Shown {
 }
 
 struct Dumper<'a> {
-    volume: &'a Volume,
+    volume: &'a ImageVolume,
     is_json: bool,
 }
 
@@ -194,10 +194,10 @@ impl Dumper<'_> {
         self.show(self.shown(described, &bytes, at), console)
     }
 
-    fn shown(&self, described: Described, bytes: &[u8], at: DiskAddr) -> Shown {
+    fn shown(&self, described: Described, bytes: &[u8], at: DiskAddr) -> DumpedStructure {
         let verdict = Some(self.verify(described.kind, bytes, at));
         let (name, fields) = (described.name, described.fields);
-        Shown { name, at, length_bytes: bytes.len(), fields, verdict }
+        DumpedStructure { name, at, length_bytes: bytes.len(), fields, verdict }
     }
 
     fn inode_bytes(&self, number: InodeNumber) -> Result<(DiskAddr, Vec<u8>), Failure> {
@@ -215,12 +215,12 @@ impl Dumper<'_> {
         let context = self.volume.inner().cache().verify_context();
         let (fields, verdict) = describe_inode(&bytes, number, &context);
         let (length_bytes, verdict) = (bytes.len(), Some(verdict));
-        self.show(Shown { name: "inode", at, length_bytes, fields, verdict }, console)
+        self.show(DumpedStructure { name: "inode", at, length_bytes, fields, verdict }, console)
     }
 
     /// Returns the block at an address of the volume, and its contents. A directory block may be
     /// longer than a filesystem block; its further blocks follow it.
-    fn describe(&self, block: FsBlock) -> Result<(Shown, Option<Described>), Failure> {
+    fn describe(&self, block: FsBlock) -> Result<(DumpedStructure, Option<Described>), Failure> {
         let geometry = self.geometry();
         let at = geometry
             .block_disk_addr(block)
@@ -239,8 +239,13 @@ impl Dumper<'_> {
             None => {
                 let text = "no magic number that is known";
                 let fields = vec![("contents", Value::Text(text.to_owned()))];
-                let shown =
-                    Shown { name: "block", at, length_bytes: bytes.len(), fields, verdict: None };
+                let shown = DumpedStructure {
+                    name: "block",
+                    at,
+                    length_bytes: bytes.len(),
+                    fields,
+                    verdict: None,
+                };
                 Ok((shown, None))
             }
             Some(described) => {
@@ -251,7 +256,7 @@ impl Dumper<'_> {
                 bytes.truncate(length);
                 let verdict = Some(self.verify(described.kind, &bytes, at));
                 let (name, fields) = (described.name, described.fields.clone());
-                let shown = Shown { name, at, length_bytes: length, fields, verdict };
+                let shown = DumpedStructure { name, at, length_bytes: length, fields, verdict };
                 Ok((shown, Some(described)))
             }
         }
@@ -362,7 +367,7 @@ impl Dumper<'_> {
         Ok(root.ok_or_else(absent)?.block)
     }
 
-    fn show(&self, shown: Shown, console: &mut Console) -> Result<(), Failure> {
+    fn show(&self, shown: DumpedStructure, console: &mut Console) -> Result<(), Failure> {
         match self.is_json {
             true => json::write_document(console.out(), object(&shown))?,
             false => print(console.out(), &shown)?,
@@ -378,7 +383,7 @@ impl Dumper<'_> {
     }
 }
 
-fn print(out: &mut impl Write, shown: &Shown) -> io::Result<()> {
+fn print(out: &mut impl Write, shown: &DumpedStructure) -> io::Result<()> {
     writeln!(out, "{} at {}, {} bytes", shown.name, shown.at, shown.length_bytes)?;
     print_fields(out, &shown.fields)?;
     match &shown.verdict {
@@ -388,7 +393,7 @@ fn print(out: &mut impl Write, shown: &Shown) -> io::Result<()> {
     }
 }
 
-fn object(shown: &Shown) -> Object {
+fn object(shown: &DumpedStructure) -> Object {
     let mut object = Object::new();
     object.insert("structure".to_owned(), shown.name.into());
     object.insert("disk_address".to_owned(), shown.at.0.into());

@@ -9,14 +9,14 @@ use ferroxfs::{FileExtent, Geometry};
 use crate::cli::{ExtentsArguments, GlobalOptions};
 use crate::failure::Failure;
 use crate::file::node;
-use crate::image::{Target, Targets};
+use crate::image::{ImagePath, ImagePaths};
 use crate::json::{self, Object};
 use crate::run::Run;
 use crate::terminal::console::Console;
 
 struct Extents {
     arguments: ExtentsArguments,
-    targets: Targets,
+    targets: ImagePaths,
 }
 
 /// Opens the image.
@@ -24,13 +24,13 @@ pub(crate) fn open(
     arguments: ExtentsArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let targets = Targets::open(arguments.address.as_slice(), options)?;
+    let targets = ImagePaths::open(arguments.address.as_slice(), options)?;
     Ok(Box::new(Extents { arguments, targets }))
 }
 
 /// The map of one fork.
 struct Map<'a> {
-    target: &'a Target,
+    target: &'a ImagePath,
     size: u64,
     extents: Vec<FileExtent>,
 }
@@ -62,7 +62,7 @@ impl Run for Extents {
 }
 
 /// A row of the map: an extent, or a hole between extents, in basic blocks.
-enum Piece<'a> {
+enum MapRow<'a> {
     Hole { start: u64, end: u64 },
     Extent { start: u64, end: u64, extent: &'a FileExtent },
 }
@@ -158,22 +158,22 @@ impl Map<'_> {
 
     /// Returns the extents, the holes between them, and the hole after them up to the end of the
     /// file.
-    fn pieces(&self, fork: ForkKind) -> Vec<Piece<'_>> {
+    fn pieces(&self, fork: ForkKind) -> Vec<MapRow<'_>> {
         let mut pieces = Vec::new();
         let mut at = 0;
         for extent in &self.extents {
             let start = extent.offset_bytes / BASIC_BLOCK;
             let end = start.saturating_add(extent.length_bytes / BASIC_BLOCK);
             if start > at {
-                pieces.push(Piece::Hole { start: at, end: start });
+                pieces.push(MapRow::Hole { start: at, end: start });
             }
-            pieces.push(Piece::Extent { start, end, extent });
+            pieces.push(MapRow::Extent { start, end, extent });
             at = end;
         }
         let block = u64::from(self.geometry().block_size);
         let end = self.size.div_ceil(block).saturating_mul(block / BASIC_BLOCK);
         if fork == ForkKind::Data && end > at {
-            pieces.push(Piece::Hole { start: at, end });
+            pieces.push(MapRow::Hole { start: at, end });
         }
         pieces
     }
@@ -211,10 +211,10 @@ impl Map<'_> {
         Ok(())
     }
 
-    fn bmap_row(&self, piece: &Piece<'_>) -> [String; 6] {
+    fn bmap_row(&self, piece: &MapRow<'_>) -> [String; 6] {
         let (start, end, extent) = match *piece {
-            Piece::Hole { start, end } => (start, end, None),
-            Piece::Extent { start, end, extent } => (start, end, Some(extent)),
+            MapRow::Hole { start, end } => (start, end, None),
+            MapRow::Extent { start, end, extent } => (start, end, Some(extent)),
         };
         let range = format!("[{start}..{}]:", end.saturating_sub(1));
         let length = end.saturating_sub(start);

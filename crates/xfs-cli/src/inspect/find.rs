@@ -11,9 +11,9 @@ use crate::failure::Failure;
 use crate::file::facts::{Facts, Time};
 use crate::file::node;
 use crate::image::address::Address;
-use crate::image::{Image, Target, Targets};
+use crate::image::{Image, ImagePath, ImagePaths};
 use crate::inspect::predicate::{
-    Entry, Evaluation, Parser, Program, Reference, Stamp, is_expression_start,
+    Evaluation, ExaminedFile, Parser, Program, Reference, Stamp, is_expression_start,
 };
 use crate::json::{self, List, Object};
 use crate::run::Run;
@@ -24,7 +24,7 @@ use crate::text::time::Clock;
 
 struct Find {
     is_json: bool,
-    targets: Targets,
+    targets: ImagePaths,
     program: Program,
     references: Vec<(Image, Vec<u8>, Stamp)>,
     clock: Clock,
@@ -39,7 +39,7 @@ pub(crate) fn open(
     let words = without_link_options(&arguments.words)?;
     let split = words.iter().position(|word| is_expression_start(word));
     let (starts, words) = words.split_at(split.unwrap_or(words.len()));
-    let targets = Targets::open(starts, options)?;
+    let targets = ImagePaths::open(starts, options)?;
     let clock = Clock::open();
     let program = Parser::new(words, &clock).parse()?;
     let is_json = arguments.json.json;
@@ -128,7 +128,7 @@ impl Run for Find {
 /// The walk from one start.
 struct Search<'a> {
     program: &'a Program,
-    target: &'a Target,
+    target: &'a ImagePath,
     clock: &'a Clock,
     references: &'a [Time],
     tally: &'a Tally,
@@ -167,12 +167,12 @@ impl Search<'_> {
         Ok(false)
     }
 
-    fn entry(&self, entry: &WalkEntry) -> Found {
+    fn entry(&self, entry: &WalkEntry) -> FoundFile {
         let path = [&self.target.prefix, entry.path.as_os_str().as_bytes()].concat();
         let start = self.target.shown();
         let below = path.strip_prefix(start.as_slice()).unwrap_or_default();
         let below = below.strip_prefix(b"/").unwrap_or(below).len();
-        Found {
+        FoundFile {
             facts: node::facts(&entry.node),
             below,
             path,
@@ -183,7 +183,7 @@ impl Search<'_> {
 
     fn evaluate(
         &self,
-        entry: &Found,
+        entry: &FoundFile,
         list: Option<&mut List>,
         console: &mut Console,
     ) -> Result<Verdict, Failure> {
@@ -218,7 +218,7 @@ struct Verdict {
 }
 
 /// A file of the walk.
-struct Found {
+struct FoundFile {
     path: Vec<u8>,
     below: usize,
     depth: usize,
@@ -226,7 +226,7 @@ struct Found {
     node: Node,
 }
 
-impl Entry for Found {
+impl ExaminedFile for FoundFile {
     fn path(&self) -> &[u8] {
         &self.path
     }

@@ -9,7 +9,7 @@ use ferroxfs::{Acl, AclKind, FileType, Node};
 use super::getfattr::relative;
 use crate::cli::{GetfaclArguments, GlobalOptions};
 use crate::failure::Failure;
-use crate::image::{Target, Targets};
+use crate::image::{ImagePath, ImagePaths};
 use crate::json::{self, List, Object};
 use crate::run::Run;
 use crate::terminal::console::Console;
@@ -21,7 +21,7 @@ const FLAGS: [(u16, char); 3] = [(0o4000, 's'), (0o2000, 's'), (0o1000, 't')];
 
 struct Getfacl {
     arguments: GetfaclArguments,
-    targets: Targets,
+    targets: ImagePaths,
 }
 
 /// Opens the images.
@@ -29,7 +29,7 @@ pub(crate) fn open(
     arguments: GetfaclArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let targets = Targets::open(&arguments.addresses, options)?;
+    let targets = ImagePaths::open(&arguments.addresses, options)?;
     Ok(Box::new(Getfacl { arguments, targets }))
 }
 
@@ -43,7 +43,7 @@ impl Run for Getfacl {
         let targets = targets.read(console);
         let measure = Measure::of_targets(&targets, Measure::files_of_volume);
         let tally = console.begin_rows(Work::look("reading lists", measure));
-        let mut output = Output { arguments: &arguments, list, tally: &tally };
+        let mut output = AclPrinter { arguments: &arguments, list, tally: &tally };
         for target in targets {
             let shown = if arguments.recursive {
                 output.tree(&target, console)
@@ -69,14 +69,14 @@ struct Lists {
     default: Option<Acl>,
 }
 
-struct Output<'a> {
+struct AclPrinter<'a> {
     arguments: &'a GetfaclArguments,
     list: Option<List>,
     tally: &'a Tally,
 }
 
-impl Output<'_> {
-    fn tree(&mut self, target: &Target, console: &mut Console) -> Result<(), Failure> {
+impl AclPrinter<'_> {
+    fn tree(&mut self, target: &ImagePath, console: &mut Console) -> Result<(), Failure> {
         let walk = target.volume.inner().walk(&target.path);
         for item in walk.map_err(|error| target.failure(error))? {
             let shown = match item {
@@ -98,7 +98,7 @@ impl Output<'_> {
 
     fn file(
         &mut self,
-        target: &Target,
+        target: &ImagePath,
         path: &[u8],
         node: &Node,
         console: &mut Console,

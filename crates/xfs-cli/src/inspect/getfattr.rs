@@ -12,7 +12,7 @@ use crate::cli::{GetfattrArguments, GlobalOptions, ValueEncoding};
 use crate::failure::Failure;
 use crate::file::node;
 use crate::file::source::NamedValue;
-use crate::image::{Target, Targets};
+use crate::image::{ImagePath, ImagePaths};
 use crate::json::{self, List, Object};
 use crate::run::Run;
 use crate::terminal::console::Console;
@@ -22,7 +22,7 @@ use crate::text::pattern;
 struct Getfattr {
     arguments: GetfattrArguments,
     pattern: Option<Regex>,
-    targets: Targets,
+    targets: ImagePaths,
 }
 
 /// Opens the images, and parses the pattern.
@@ -37,7 +37,7 @@ pub(crate) fn open(
             Failure::usage(format!("--match: {pattern} is not a regular expression: {reason}"))
         })?),
     };
-    let targets = Targets::open(&arguments.addresses, options)?;
+    let targets = ImagePaths::open(&arguments.addresses, options)?;
     Ok(Box::new(Getfattr { arguments, pattern, targets }))
 }
 
@@ -72,7 +72,7 @@ impl Run for Getfattr {
 
 /// Returns the requested attributes, sorted by name.
 fn select(
-    target: &Target,
+    target: &ImagePath,
     node: &Node,
     (arguments, pattern): (&GetfattrArguments, Option<&Regex>),
     console: &mut Console,
@@ -102,7 +102,7 @@ fn select(
 }
 
 fn print(
-    target: &Target,
+    target: &ImagePath,
     attributes: &[NamedValue],
     arguments: &GetfattrArguments,
     console: &mut Console,
@@ -180,7 +180,7 @@ fn escape(name: &[u8], special: &[u8]) -> Vec<u8> {
     escaped
 }
 
-fn describe(target: &Target, attributes: &[NamedValue]) -> Object {
+fn describe(target: &ImagePath, attributes: &[NamedValue]) -> Object {
     let mut object = Object::new();
     json::insert_name(&mut object, "path", &target.shown());
     let attributes: Vec<serde_json::Value> = attributes

@@ -19,7 +19,7 @@ use crate::inspect::structures::{Fields, Value, fields_to_json};
 use crate::json::{self, List, Object};
 use crate::run::Run;
 use crate::terminal::console::Console;
-use crate::terminal::escaping::Shown;
+use crate::terminal::escaping::EscapedOutput;
 use crate::terminal::tally::Work;
 
 struct Log {
@@ -45,13 +45,13 @@ impl Run for Log {
         let summary = summary(&log, &state);
         let shown = match (self.is_json, self.dumps) {
             (true, false) => Ok(json::write_document(console.out(), fields_to_json(&summary))?),
-            (true, true) => self.dump(&mut Entries::begin(console.out(), summary)?, &log, &state),
+            (true, true) => self.dump(&mut JsonSink::begin(console.out(), summary)?, &log, &state),
             (false, dumps) => {
                 for (name, value) in &summary {
                     writeln!(console.out(), "{name:<16}{value}{}", unit(name))?;
                 }
                 match dumps {
-                    true => self.dump(&mut Lines { out: console.out() }, &log, &state),
+                    true => self.dump(&mut LineSink { out: console.out() }, &log, &state),
                     false => Ok(()),
                 }
             }
@@ -106,11 +106,11 @@ trait Sink {
 }
 
 /// Output with one line for each entry.
-struct Lines<'a, W: Write> {
+struct LineSink<'a, W: Write> {
     out: &'a mut W,
 }
 
-impl<W: Write> Sink for Lines<'_, W> {
+impl<W: Write> Sink for LineSink<'_, W> {
     fn write(&mut self, name: &str, level: usize, fields: Fields) -> io::Result<()> {
         write!(self.out, "{:1$}{name}", "", 2 * level)?;
         for (name, value) in &fields {
@@ -125,14 +125,14 @@ impl<W: Write> Sink for Lines<'_, W> {
 }
 
 /// Output with one object in a list for each entry.
-struct Entries<'a> {
-    out: &'a mut Shown,
+struct JsonSink<'a> {
+    out: &'a mut EscapedOutput,
     list: Option<List>,
 }
 
-impl<'a> Entries<'a> {
+impl<'a> JsonSink<'a> {
     /// Starts the list. The log itself is the first entry.
-    fn begin(out: &'a mut Shown, summary: Fields) -> io::Result<Self> {
+    fn begin(out: &'a mut EscapedOutput, summary: Fields) -> io::Result<Self> {
         let list = List::begin(out, "entries")?;
         let mut entries = Self { out, list: Some(list) };
         entries.write("log", 0, summary)?;
@@ -140,7 +140,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-impl Sink for Entries<'_> {
+impl Sink for JsonSink<'_> {
     fn write(&mut self, name: &str, _level: usize, fields: Fields) -> io::Result<()> {
         let mut object = Object::new();
         object.insert("entry".to_owned(), name.replace(' ', "_").into());

@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind};
 use crate::file::node;
-use crate::image::{Target, Targets};
+use crate::image::{ImagePath, ImagePaths};
 use crate::json::{self, List, Object};
 use crate::run::Run;
 use crate::terminal::colour;
@@ -24,7 +24,7 @@ use crate::text::time::Clock;
 
 struct Ls {
     arguments: LsArguments,
-    targets: Targets,
+    targets: ImagePaths,
     clock: Clock,
 }
 
@@ -34,12 +34,12 @@ pub(crate) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     arguments.long |= arguments.numeric_uid_gid;
-    let targets = Targets::open(&arguments.addresses, options)?;
+    let targets = ImagePaths::open(&arguments.addresses, options)?;
     Ok(Box::new(Ls { arguments, targets, clock: Clock::open() }))
 }
 
 /// A row of a listing.
-struct Row {
+struct ListingRow {
     name: Vec<u8>,
     inode: u64,
     /// The type from the directory entry, or from the inode if it has been read.
@@ -109,7 +109,7 @@ impl Listing<'_> {
     /// printed above the lists, and says whether something was printed before.
     fn tree(
         &mut self,
-        target: &Target,
+        target: &ImagePath,
         node: Node,
         mut heading: Option<&mut bool>,
         console: &mut Console,
@@ -153,7 +153,7 @@ impl Listing<'_> {
     /// Lists one directory; returns its directories.
     fn directory(
         &mut self,
-        target: &Target,
+        target: &ImagePath,
         at: &Pending,
         console: &mut Console,
     ) -> Result<Vec<Pending>, Failure> {
@@ -178,7 +178,7 @@ impl Listing<'_> {
                 continue;
             }
             let kind = entry.file_type().map_or(FileKind::Unknown, node::kind);
-            let mut row = Row {
+            let mut row = ListingRow {
                 name: name.to_vec(),
                 inode: entry.number().0,
                 kind,
@@ -205,7 +205,7 @@ impl Listing<'_> {
             }
         }
         if !self.arguments.unsorted {
-            let row = |row: &Row| self.key(|| row.facts);
+            let row = |row: &ListingRow| self.key(|| row.facts);
             rows.sort_by(|a, b| row(a).cmp(&row(b)).then_with(|| a.name.cmp(&b.name)));
             let inner = |at: &Pending| self.key(|| Some(node::facts(&at.node)));
             below.sort_by(|a, b| inner(a).cmp(&inner(b)).then_with(|| a.path.cmp(&b.path)));
@@ -242,7 +242,7 @@ impl Listing<'_> {
     }
 
     /// Returns the rows of `.` and `..`, which an XFS directory does not always store.
-    fn dots(&self, target: &Target, at: &Pending, console: &mut Console) -> Vec<Row> {
+    fn dots(&self, target: &ImagePath, at: &Pending, console: &mut Console) -> Vec<ListingRow> {
         let mut rows = Vec::new();
         if !self.arguments.all || self.arguments.almost_all {
             return rows;
@@ -255,7 +255,13 @@ impl Listing<'_> {
         rows
     }
 
-    fn row_of(&self, name: Vec<u8>, node: &Node, target: &Target, console: &mut Console) -> Row {
+    fn row_of(
+        &self,
+        name: Vec<u8>,
+        node: &Node,
+        target: &ImagePath,
+        console: &mut Console,
+    ) -> ListingRow {
         let facts = node::facts(node);
         let mut link = None;
         if facts.kind() == FileKind::Symlink && (self.arguments.long || self.list.is_some()) {
@@ -266,7 +272,7 @@ impl Listing<'_> {
         }
         let has_list = self.arguments.long && has_list(node);
         let (inode, kind) = (facts.inode, facts.kind());
-        Row { name, inode, kind, facts: Some(facts), has_list, target: link }
+        ListingRow { name, inode, kind, facts: Some(facts), has_list, target: link }
     }
 
     fn line_end(&self) -> &'static [u8] {
@@ -274,7 +280,7 @@ impl Listing<'_> {
     }
 
     /// Prints the space that the listed files use, as ls(1) does above a long list.
-    fn print_total(&self, rows: &[Row], console: &mut Console) -> io::Result<()> {
+    fn print_total(&self, rows: &[ListingRow], console: &mut Console) -> io::Result<()> {
         if !self.arguments.long || self.list.is_some() || self.arguments.list.null {
             return Ok(());
         }
@@ -285,7 +291,7 @@ impl Listing<'_> {
 
     fn print(
         &mut self,
-        rows: &[Row],
+        rows: &[ListingRow],
         directory: Option<&[u8]>,
         console: &mut Console,
     ) -> io::Result<()> {
@@ -316,7 +322,7 @@ impl Listing<'_> {
         Ok(())
     }
 
-    fn long_columns(&self, row: &Row, widths: &Widths) -> String {
+    fn long_columns(&self, row: &ListingRow, widths: &Widths) -> String {
         let Some(facts) = &row.facts else {
             let mark = row.kind.ls_letter();
             return format!(
@@ -368,7 +374,7 @@ impl Widths {
         }
     }
 
-    fn of(rows: &[Row], human_readable: bool) -> Self {
+    fn of(rows: &[ListingRow], human_readable: bool) -> Self {
         let mut widths = Self::default();
         let widen = |width: &mut usize, text: String| *width = text.len().max(*width);
         for row in rows {
@@ -402,7 +408,7 @@ fn size_column(facts: &Facts, human_readable: bool) -> String {
     }
 }
 
-fn row_object(row: &Row, directory: Option<&[u8]>) -> Object {
+fn row_object(row: &ListingRow, directory: Option<&[u8]>) -> Object {
     let mut object = Object::new();
     match directory {
         None => json::insert_name(&mut object, "path", &row.name),

@@ -9,13 +9,13 @@ use ferroxfs::InodeNumber;
 use crate::cli::{GlobalOptions, ListOptions, ParentsArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::Targets;
+use crate::image::ImagePaths;
 use crate::json::{self, Object};
 use crate::run::Run;
 use crate::terminal::console::Console;
 
 struct Parents {
-    targets: Targets,
+    targets: ImagePaths,
     number: Option<u64>,
     list: ListOptions,
 }
@@ -26,7 +26,7 @@ pub(crate) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let words: &[OsString] = arguments.address.as_slice();
-    let targets = Targets::open(words, options)?;
+    let targets = ImagePaths::open(words, options)?;
     if arguments.ino.is_some() && !targets.has_root() {
         return Err(Failure::usage("parents: --ino is for the image, and not for a path in it")
             .hint("leave out --ino, or the path"));

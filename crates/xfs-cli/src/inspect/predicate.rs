@@ -16,7 +16,7 @@ use regex::bytes::Regex;
 pub(crate) use evaluate::Evaluation;
 pub(crate) use parse::{Parser, is_expression_start};
 use permission::Permission;
-use printf::Format;
+use printf::PrintfFormat;
 
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind, Time};
@@ -38,7 +38,7 @@ Expression (as in find(1); numbers take + and - in front):
 Owners are shown as numbers: their names are those of another system.";
 
 /// The properties of a file that an expression can use.
-pub(crate) trait Entry {
+pub(crate) trait ExaminedFile {
     /// Returns the path as the walk reached it, starting with the argument of the command.
     fn path(&self) -> &[u8];
     /// Returns the part of the path below the argument of the command.
@@ -219,7 +219,7 @@ pub(crate) enum Action {
     /// Prints the path and a NUL.
     Print0,
     /// Prints by a format.
-    Printf(Format),
+    Printf(PrintfFormat),
     /// Prints as `ls -dils`.
     Ls,
     /// Does not enter this directory.

@@ -9,13 +9,13 @@ use ferroxfs::Node;
 use crate::cli::{GlobalOptions, ListOptions, ReadlinkArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::{Target, Targets};
+use crate::image::{ImagePath, ImagePaths};
 use crate::json::{self, List, Object};
 use crate::run::Run;
 use crate::terminal::console::Console;
 
 struct Readlink {
-    targets: Targets,
+    targets: ImagePaths,
     list: ListOptions,
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn open(
     arguments: &ReadlinkArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let targets = Targets::open(&arguments.addresses, options)?;
+    let targets = ImagePaths::open(&arguments.addresses, options)?;
     Ok(Box::new(Readlink { targets, list: arguments.list }))
 }
 
@@ -63,7 +63,7 @@ impl Run for Readlink {
 
 /// Returns the target of a link. Other files get a message of their own, because the errno would be
 /// EINVAL.
-fn read_link(target: &Target, node: &Node) -> Result<OsString, Failure> {
+fn read_link(target: &ImagePath, node: &Node) -> Result<OsString, Failure> {
     if !node.metadata().is_symlink() {
         return Err(target.failure(Failure::new(Exit::Failed, "not a symbolic link")));
     }

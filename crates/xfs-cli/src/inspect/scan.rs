@@ -20,8 +20,8 @@ use crate::output::{Output, unless_stdout};
 use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
-use crate::terminal::escaping::Shown;
-use crate::terminal::progress::Aside;
+use crate::terminal::escaping::EscapedOutput;
+use crate::terminal::progress::ProgressStderr;
 use crate::terminal::tally::{SummaryWhen, Tally, Work};
 use crate::text::time::Clock;
 
@@ -171,14 +171,14 @@ impl Outputs<'_> {
         sources: &[ScanSource],
         options: &ScanOptions,
         (format, began): (Format, i64),
-        errors: Aside,
+        errors: ProgressStderr,
     ) -> Result<ScanReport, Failure> {
         if options.summary {
             return scan(sources, options, None).map_err(|error| self.failure(error));
         }
         let rows: Box<dyn Write + Send> = match self.rows {
-            None if format == Format::Ndjson => Box::new(Shown::for_json()),
-            None => Box::new(Shown::open()),
+            None if format == Format::Ndjson => Box::new(EscapedOutput::for_json()),
+            None => Box::new(EscapedOutput::open()),
             Some(output) => Box::new(output.writer()?),
         };
         let (facts_format, facts): (_, Box<dyn Write + Send>) = match self.facts {

@@ -8,7 +8,7 @@ use crate::cli::{GlobalOptions, StatArguments};
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
 use crate::file::node;
-use crate::image::{Target, Targets};
+use crate::image::{ImagePath, ImagePaths};
 use crate::json::{self, List, Object};
 use crate::run::Run;
 use crate::terminal::console::Console;
@@ -16,7 +16,7 @@ use crate::text::time::Clock;
 
 struct Stat {
     arguments: StatArguments,
-    targets: Targets,
+    targets: ImagePaths,
     clock: Clock,
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn open(
     arguments: StatArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let targets = Targets::open(&arguments.addresses, options)?;
+    let targets = ImagePaths::open(&arguments.addresses, options)?;
     Ok(Box::new(Stat { arguments, targets, clock: Clock::open() }))
 }
 
@@ -54,7 +54,7 @@ impl Run for Stat {
     }
 }
 
-fn link_target(target: &Target, node: &Node, console: &mut Console) -> Option<Vec<u8>> {
+fn link_target(target: &ImagePath, node: &Node, console: &mut Console) -> Option<Vec<u8>> {
     match node::target(node) {
         Ok(link) => link,
         Err(failure) => {
@@ -64,7 +64,7 @@ fn link_target(target: &Target, node: &Node, console: &mut Console) -> Option<Ve
     }
 }
 
-fn describe(target: &Target, node: &Node, console: &mut Console) -> Object {
+fn describe(target: &ImagePath, node: &Node, console: &mut Console) -> Object {
     let mut object = Object::new();
     json::insert_name(&mut object, "path", &target.shown());
     object.extend(json::facts(&node::facts(node)));
@@ -78,7 +78,7 @@ fn describe(target: &Target, node: &Node, console: &mut Console) -> Object {
     object
 }
 
-fn print(target: &Target, node: &Node, clock: &Clock, console: &mut Console) -> io::Result<()> {
+fn print(target: &ImagePath, node: &Node, clock: &Clock, console: &mut Console) -> io::Result<()> {
     let style = console.name_style(false);
     let link = link_target(target, node, console);
     let (facts, metadata) = (node::facts(node), node.metadata());

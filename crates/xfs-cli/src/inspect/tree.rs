@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
 use crate::file::node;
-use crate::image::{Target, Targets};
+use crate::image::{ImagePath, ImagePaths};
 use crate::json::{self, List, Object};
 use crate::run::Run;
 use crate::terminal::colour;
@@ -21,7 +21,7 @@ use crate::terminal::tally::{Measure, Tally, Work};
 
 struct Tree {
     arguments: TreeArguments,
-    targets: Targets,
+    targets: ImagePaths,
 }
 
 /// Opens the image.
@@ -32,12 +32,12 @@ pub(crate) fn open(
     if arguments.level == Some(0) {
         return Err(Failure::usage("tree: invalid level, must be greater than 0"));
     }
-    let targets = Targets::open(arguments.address.as_slice(), options)?;
+    let targets = ImagePaths::open(arguments.address.as_slice(), options)?;
     Ok(Box::new(Tree { arguments, targets }))
 }
 
 /// A directory whose entries are being drawn.
-struct Level {
+struct TreeLevel {
     /// The remaining entries, the next one last.
     entries: Vec<DirEntry>,
     /// The lengths of path and indent outside this level.
@@ -83,7 +83,7 @@ impl Run for Tree {
 
 struct Drawing<'a> {
     arguments: &'a TreeArguments,
-    target: &'a Target,
+    target: &'a ImagePath,
     style: NameStyle,
     list: Option<&'a mut List>,
     /// The path of the innermost open directory, which each level extends. A path for each level
@@ -106,7 +106,7 @@ impl Drawing<'_> {
         }
         let mut open = Vec::new();
         let outer = self.outer();
-        open.extend(self.enter(root, console).map(|entries| Level { entries, outer }));
+        open.extend(self.enter(root, console).map(|entries| TreeLevel { entries, outer }));
         loop {
             let depth = open.len();
             let Some(level) = open.last_mut() else { break };
@@ -139,7 +139,7 @@ impl Drawing<'_> {
                 }
             };
             match entries {
-                Some(entries) => open.push(Level { entries, outer }),
+                Some(entries) => open.push(TreeLevel { entries, outer }),
                 None => self.leave(outer),
             }
         }

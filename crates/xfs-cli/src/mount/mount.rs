@@ -62,7 +62,7 @@ struct Remount {
 }
 
 /// The process that serves.
-struct Serve {
+struct ServeVolume {
     devices: ferroxfs::Devices,
     device: PathBuf,
     folder: PathBuf,
@@ -190,7 +190,7 @@ pub(crate) fn open(
     let devices =
         devices.map_err(|refusal| device_failure(&arguments.device, &refusal, &options))?;
     let device = arguments.device;
-    Ok(Box::new(Serve {
+    Ok(Box::new(ServeVolume {
         devices,
         device,
         folder,
@@ -317,7 +317,7 @@ impl Run for Remount {
     }
 }
 
-impl Run for Serve {
+impl Run for ServeVolume {
     /// The first thread has to unmount at the end.
     fn reach(&self) -> Reach<'_> {
         if self.options.is_read_only() { Reach::ByThread } else { Reach::Host }

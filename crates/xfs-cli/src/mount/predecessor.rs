@@ -33,7 +33,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The identity of a file or block device.
-type Identity = (u64, u64, u64);
+type ImageIdentity = (u64, u64, u64);
 
 /// A process that has served an image and still has it locked.
 struct Predecessor {
@@ -42,7 +42,7 @@ struct Predecessor {
 }
 
 /// The process that has an image locked.
-enum User {
+enum ImageUser {
     /// The previous server, which is about to end.
     Predecessor(Predecessor),
     /// Another process, alone or also.
@@ -72,14 +72,16 @@ pub(crate) fn open_after<T>(
         };
         let Some(image) = taken(&error) else { return Err(Refusal { error, predecessor: None }) };
         let predecessor = match find(image) {
-            User::Predecessor(predecessor) => predecessor,
+            ImageUser::Predecessor(predecessor) => predecessor,
             // It may have closed the image meanwhile.
-            User::Nobody if !was_nobody => {
+            ImageUser::Nobody if !was_nobody => {
                 was_nobody = true;
                 std::thread::sleep(INTERVAL);
                 continue;
             }
-            User::Nobody | User::Other => return Err(Refusal { error, predecessor: None }),
+            ImageUser::Nobody | ImageUser::Other => {
+                return Err(Refusal { error, predecessor: None });
+            }
         };
         was_nobody = false;
         if began.elapsed() >= PATIENCE {
@@ -107,29 +109,31 @@ fn taken(error: &OpenError) -> Option<&Path> {
     }
 }
 
-fn find(image: &Path) -> User {
-    let Ok(image) = image.metadata().map(|image| identity(&image)) else { return User::Nobody };
-    let mut found = User::Nobody;
+fn find(image: &Path) -> ImageUser {
+    let Ok(image) = image.metadata().map(|image| identity(&image)) else {
+        return ImageUser::Nobody;
+    };
+    let mut found = ImageUser::Nobody;
     for (number, process) in process::all() {
         let locked = locked(&number);
         if !locked.contains(&image) {
             continue;
         }
         if !is_server(&number) || is_mounted("self", &locked) || is_mounted(&number, &locked) {
-            return User::Other;
+            return ImageUser::Other;
         }
-        found = User::Predecessor(Predecessor { number, process });
+        found = ImageUser::Predecessor(Predecessor { number, process });
     }
     found
 }
 
-fn identity(file: &Metadata) -> Identity {
+fn identity(file: &Metadata) -> ImageIdentity {
     // A device is identified by its number, whatever its name.
     if file.rdev() == 0 { (file.dev(), file.ino(), 0) } else { (0, 0, file.rdev()) }
 }
 
 /// Returns the files that a process has locked, as far as this user may see them.
-fn locked(number: &str) -> Vec<Identity> {
+fn locked(number: &str) -> Vec<ImageIdentity> {
     let has_lock = |descriptor: &str| {
         let facts = fs::read_to_string(format!("/proc/{number}/fdinfo/{descriptor}"));
         let is_lock = |line: &str| line.starts_with("lock:") && line.contains("FLOCK");
@@ -154,7 +158,7 @@ fn is_server(number: &str) -> bool {
 }
 
 /// Returns whether a process sees a mount of one of these images.
-fn is_mounted(process: &str, images: &[Identity]) -> bool {
+fn is_mounted(process: &str, images: &[ImageIdentity]) -> bool {
     sources(process).iter().any(|source| {
         let path = Path::new("/proc").join(process).join("root");
         let path = path.join(source.strip_prefix("/").unwrap_or(source));

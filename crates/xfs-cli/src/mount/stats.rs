@@ -37,7 +37,7 @@ struct Stats {
 }
 
 /// A server of figures on an address.
-struct Serve {
+struct ServeFigures {
     folder: PathBuf,
     address: SocketAddr,
     listener: Listener,
@@ -46,14 +46,14 @@ struct Serve {
 /// The counters of a mount.
 #[derive(Clone, Default)]
 struct Figures {
-    requests: BTreeMap<String, Row>,
+    requests: BTreeMap<String, RequestRow>,
     /// The figures of the volume, in the order of the output.
     volume: Vec<Figure>,
 }
 
 /// The figures of one kind of request.
 #[derive(Clone, Default)]
-struct Row {
+struct RequestRow {
     count: f64,
     failures: f64,
     seconds: f64,
@@ -77,7 +77,7 @@ pub(crate) fn open(arguments: StatsArguments) -> Result<Box<dyn Run>, Failure> {
         None => Ok(Box::new(Stats { folder, prometheus, watch })),
         Some(address) => {
             let listener = Listener::bind(address)?;
-            Ok(Box::new(Serve { folder, address, listener }))
+            Ok(Box::new(ServeFigures { folder, address, listener }))
         }
     }
 }
@@ -120,7 +120,7 @@ impl Run for Stats {
     }
 }
 
-impl Run for Serve {
+impl Run for ServeFigures {
     fn reach(&self) -> Reach<'_> {
         Reach::Host
     }
@@ -183,7 +183,7 @@ fn parse(text: &str) -> Figures {
     figures
 }
 
-impl Row {
+impl RequestRow {
     fn note(&mut self, metric: &str, labels: &str, value: f64) {
         match metric {
             "ferroxfs_request_seconds_count" => self.count = value,

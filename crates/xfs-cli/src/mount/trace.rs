@@ -32,7 +32,7 @@ pub(crate) fn begin(verbosity: u8) {
         .with_ansi(false)
         // If nobody reads standard error any more, a lost line is no reason to panic.
         .log_internal_errors(false)
-        .event_format(Lines(uptime()));
+        .event_format(LineFormat(uptime()));
     // Called once in a process.
     let _ = subscriber.try_init();
 }
@@ -51,9 +51,9 @@ impl Write for Printable {
 }
 
 /// The form of a line: the time since the start, the level, the enclosing spans, and the event.
-struct Lines(Uptime);
+struct LineFormat(Uptime);
 
-impl<S, N> FormatEvent<S, N> for Lines
+impl<S, N> FormatEvent<S, N> for LineFormat
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,

@@ -24,7 +24,7 @@ use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
 use crate::terminal::tally::Work;
-use serving::{Access, Ending, Serving};
+use serving::{Ending, MountAccess, Serving};
 
 struct Umount {
     folder: PathBuf,
@@ -49,7 +49,7 @@ impl Run for Umount {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         console.begin(Work::step("unmounting"));
         let serving = Serving::find(&self.folder)?;
-        if serving.as_ref().is_some_and(|serving| serving.access == Access::Writes) {
+        if serving.as_ref().is_some_and(|serving| serving.access == MountAccess::Writes) {
             match self.sync(console) {
                 Err(failure) if self.force => console.report(&failure),
                 synced => synced.map_err(|failure| {

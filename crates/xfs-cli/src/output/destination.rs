@@ -23,17 +23,17 @@ use crate::terminal::standard_output;
 const MAX_LINKS: usize = 40;
 
 /// The file at a path.
-pub(super) enum Place {
+pub(super) enum Destination {
     /// A descriptor of this process.
     Open(File),
     /// A device, a pipe, or a file of /proc.
     Special(PathBuf),
     /// A regular file, or none yet.
-    File(FilePlace),
+    File(FileDestination),
 }
 
 /// The path of a regular file.
-pub(super) struct FilePlace {
+pub(super) struct FileDestination {
     /// The path of its directory.
     pub(super) directory: PathBuf,
     /// Its name there, which is no symbolic link.
@@ -42,7 +42,7 @@ pub(super) struct FilePlace {
     pub(super) present: Option<File>,
 }
 
-impl FilePlace {
+impl FileDestination {
     /// Returns the whole path.
     pub(super) fn path(&self) -> PathBuf {
         self.directory.join(&self.name)
@@ -50,16 +50,18 @@ impl FilePlace {
 }
 
 /// Resolves a path. A file that must not be written is an error.
-pub(super) fn find(path: &Path) -> io::Result<Place> {
+pub(super) fn find(path: &Path) -> io::Result<Destination> {
     let mut path = path.to_owned();
     for _ in 0..=MAX_LINKS {
         if path.as_os_str().as_bytes().ends_with(b"/") {
             return Err(Errno::ISDIR.into());
         }
         match in_proc(&path) {
-            Some(InProc::Descriptor(number)) => return descriptor(number, &path).map(Place::Open),
+            Some(InProc::Descriptor(number)) => {
+                return descriptor(number, &path).map(Destination::Open);
+            }
             // A link in /proc may lead to a file without a path.
-            Some(InProc::Other) => return Ok(Place::Special(path)),
+            Some(InProc::Other) => return Ok(Destination::Special(path)),
             None => {}
         }
         let kind = match fs::symlink_metadata(&path) {
@@ -74,10 +76,14 @@ pub(super) fn find(path: &Path) -> io::Result<Place> {
             }
             Some(kind) if kind.is_dir() => return Err(Errno::ISDIR.into()),
             Some(kind) if kind.is_file() => Some(File::options().write(true).open(&path)?),
-            Some(_) => return Ok(Place::Special(path)),
+            Some(_) => return Ok(Destination::Special(path)),
         };
         let name = path.file_name().ok_or(Errno::NOENT)?.to_owned();
-        return Ok(Place::File(FilePlace { directory: parent(&path).to_owned(), name, present }));
+        return Ok(Destination::File(FileDestination {
+            directory: parent(&path).to_owned(),
+            name,
+            present,
+        }));
     }
     Err(Errno::LOOP.into())
 }

@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, Uid, XattrFlags};
 use rustix::io::Errno;
 
-use super::destination::{self, FilePlace, Place};
+use super::destination::{self, Destination, FileDestination};
 use crate::sandbox::{Reach, Rights};
 
 /// The mode of a new file, before the umask.
@@ -45,7 +45,7 @@ const OF_CONTENTS: [&str; 3] = ["security.capability", "security.ima", "security
 const ATTRIBUTE_BYTES: usize = 64 << 10;
 
 /// A regular file that is being written.
-pub(crate) struct Draft {
+pub(crate) struct StagedFile {
     file: File,
     /// The directory of the destination.
     directory: OwnedFd,
@@ -66,10 +66,10 @@ enum Replaces {
     Contents(File),
 }
 
-impl Draft {
+impl StagedFile {
     /// Creates a staged file.
-    pub(super) fn make(place: FilePlace) -> io::Result<Self> {
-        let FilePlace { directory: directory_path, name, present } = place;
+    pub(super) fn make(place: FileDestination) -> io::Result<Self> {
+        let FileDestination { directory: directory_path, name, present } = place;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, &directory_path, flags, Mode::empty())?;
         let beside = make_beside(&directory);
@@ -98,7 +98,7 @@ impl Draft {
     /// Creates a staged file that replaces the whole file at `path`, or creates it. Returns `None`
     /// for a device, and for a file of which only the contents can be replaced.
     pub(crate) fn of_image(path: &Path) -> io::Result<Option<Self>> {
-        let Place::File(place) = destination::find(path)? else { return Ok(None) };
+        let Destination::File(place) = destination::find(path)? else { return Ok(None) };
         let draft = Self::make(place)?;
         Ok(Some(draft).filter(|draft| !matches!(draft.replaces, Replaces::Contents(_))))
     }
@@ -203,7 +203,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for StagedFile {
     /// Leaves no file rather than a partial one. The error that led here is reported elsewhere.
     fn drop(&mut self) {
         self.remove();

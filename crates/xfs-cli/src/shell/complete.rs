@@ -21,7 +21,7 @@ const MAX_NAMES: usize = 10_000;
 
 struct Complete {
     devices: Option<ferroxfs::Devices>,
-    line: Line,
+    line: CompletionLine,
     /// Names that are listed already. A mounted image is listed through its folder, which is up to
     /// date.
     words: Option<Vec<Vec<u8>>>,
@@ -29,7 +29,7 @@ struct Complete {
 
 /// An incomplete command line.
 #[derive(Default)]
-struct Line {
+struct CompletionLine {
     image: Option<PathBuf>,
     log_device: Option<PathBuf>,
     partition: Option<u32>,
@@ -43,9 +43,9 @@ struct Line {
 
 /// Opens the image of the last word, if that word names one.
 pub(crate) fn open(arguments: &CompleteArguments) -> Box<dyn Run> {
-    let line = Line::read(&arguments.words);
-    let words = line.as_ref().and_then(Line::names_on_mount);
-    let devices = line.as_ref().filter(|_| words.is_none()).and_then(Line::open);
+    let line = CompletionLine::read(&arguments.words);
+    let words = line.as_ref().and_then(CompletionLine::names_on_mount);
+    let devices = line.as_ref().filter(|_| words.is_none()).and_then(CompletionLine::open);
     Box::new(Complete { devices, line: line.unwrap_or_default(), words })
 }
 
@@ -61,7 +61,7 @@ impl Run for Complete {
     }
 }
 
-impl Line {
+impl CompletionLine {
     /// Parses the words of a command line. The last is completed; `None` if it is no path in an
     /// image.
     fn read(words: &[OsString]) -> Option<Self> {

@@ -12,32 +12,32 @@ use std::time::Instant;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::cli::options::{ColorWhen, Speech};
+use crate::cli::options::{ColorWhen, Verbosity};
 use crate::cli::suggestions;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::{self, Object};
-use crate::terminal::escaping::{Shown, TerminalWrite};
+use crate::terminal::escaping::{EscapedOutput, TerminalWrite};
 use crate::terminal::names::{self, NameStyle};
-use crate::terminal::progress::{Aside, Progress};
+use crate::terminal::progress::{Progress, ProgressStderr};
 use crate::terminal::tally::{Tally, Work};
 
 /// The outputs of a run.
 pub(crate) struct Console {
-    out: Shown,
+    out: EscapedOutput,
     is_terminal: bool,
     is_coloured: bool,
     exit: Exit,
     /// Whether a failure to write has been reported. Each later attempt fails as well.
     has_failed: bool,
-    speech: Speech,
+    speech: Verbosity,
     /// The number of failures that have been reported.
     failures: u64,
-    work: Option<Current>,
+    work: Option<CurrentWork>,
 }
 
 /// Work in progress.
-struct Current {
+struct CurrentWork {
     work: Arc<Work>,
     tally: Arc<Tally>,
     began: Instant,
@@ -56,19 +56,19 @@ impl Console {
             }
         };
         Self {
-            out: Shown::open(),
+            out: EscapedOutput::open(),
             is_terminal,
             is_coloured,
             exit: Exit::Fine,
             has_failed: false,
-            speech: Speech::default(),
+            speech: Verbosity::default(),
             failures: 0,
             work: None,
         }
     }
 
     /// Sets how much the run prints.
-    pub(crate) fn speaking(mut self, speech: Speech) -> Self {
+    pub(crate) fn with_verbosity(mut self, speech: Verbosity) -> Self {
         self.speech = speech;
         self
     }
@@ -107,7 +107,7 @@ impl Console {
             let (work, tally) = (Arc::clone(&work), Arc::clone(&tally));
             Progress::begin(move || work.line(&tally, began.elapsed()))
         });
-        self.work = Some(Current { work, tally: Arc::clone(&tally), began, progress });
+        self.work = Some(CurrentWork { work, tally: Arc::clone(&tally), began, progress });
         tally
     }
 
@@ -123,10 +123,10 @@ impl Console {
     }
 
     /// Returns standard error for lines that appear during the work.
-    pub(crate) fn errors(&self) -> Aside {
+    pub(crate) fn errors(&self) -> ProgressStderr {
         match self.work.as_ref().and_then(|current| current.progress.as_ref()) {
             Some(progress) => progress.aside(),
-            None => Aside::default(),
+            None => ProgressStderr::default(),
         }
     }
 
@@ -145,7 +145,7 @@ impl Console {
         if let Some(mut current) = self.work.take() {
             let elapsed = current.began.elapsed();
             current.progress = None;
-            let Current { work, tally, .. } = current;
+            let CurrentWork { work, tally, .. } = current;
             if self.speech.is_json {
                 object.extend(work.describe(&tally, elapsed, self.failures));
             } else if self.shows_progress() && work.has_summary(elapsed) {
@@ -172,7 +172,7 @@ impl Console {
     }
 
     /// Returns standard output, buffered, and escaped on a terminal.
-    pub(crate) fn out(&mut self) -> &mut Shown {
+    pub(crate) fn out(&mut self) -> &mut EscapedOutput {
         &mut self.out
     }
 

@@ -21,7 +21,7 @@ pub(crate) trait TerminalWrite: Write {
 }
 
 /// Standard output, buffered, and escaped if it is a terminal.
-pub(crate) struct Shown {
+pub(crate) struct EscapedOutput {
     out: BufWriter<StandardOutput>,
     form: Form,
 }
@@ -37,7 +37,7 @@ enum Form {
     Json,
 }
 
-impl Shown {
+impl EscapedOutput {
     /// Returns standard output for text.
     pub(crate) fn open() -> Self {
         Self::with_form(Form::Text)
@@ -72,7 +72,7 @@ impl Shown {
     }
 }
 
-impl Write for Shown {
+impl Write for EscapedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.form == Form::Raw {
             return self.out.write(bytes);
@@ -85,7 +85,7 @@ impl Write for Shown {
     }
 }
 
-impl TerminalWrite for Shown {
+impl TerminalWrite for EscapedOutput {
     fn raw(&mut self) -> &mut dyn Write {
         &mut self.out
     }
@@ -103,7 +103,7 @@ impl TerminalWrite for Vec<u8> {
     }
 }
 
-struct JsonText<'a>(&'a mut Shown);
+struct JsonText<'a>(&'a mut EscapedOutput);
 
 impl Write for JsonText<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::terminal::names;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::terminal::tally::Line;
+use crate::terminal::tally::ProgressLine;
 
 /// Work shorter than this shows no bar.
 pub(crate) const SILENCE: Duration = Duration::from_millis(500);
@@ -37,7 +37,7 @@ impl Progress {
 
     /// Shows the line of `view`, from [`SILENCE`] on. The thread starts inside the sandbox, as the
     /// caller is already there.
-    pub(crate) fn begin(view: impl Fn() -> Line + Send + 'static) -> Self {
+    pub(crate) fn begin(view: impl Fn() -> ProgressLine + Send + 'static) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         let (stop, stopped) = channel();
         let drawn = bar.clone();
@@ -55,8 +55,8 @@ impl Progress {
     }
 
     /// Returns standard error for lines beside the bar.
-    pub(crate) fn aside(&self) -> Aside {
-        Aside(Some(self.bar.clone()))
+    pub(crate) fn aside(&self) -> ProgressStderr {
+        ProgressStderr(Some(self.bar.clone()))
     }
 
     /// Removes the bar while `write` writes to the terminal.
@@ -67,9 +67,9 @@ impl Progress {
 
 /// Standard error; the bar makes room for each line.
 #[derive(Default)]
-pub(crate) struct Aside(Option<ProgressBar>);
+pub(crate) struct ProgressStderr(Option<ProgressBar>);
 
-impl Write for Aside {
+impl Write for ProgressStderr {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // Names in it come from an image.
         let shown = names::printable_bytes(bytes);
@@ -97,7 +97,7 @@ impl Drop for Progress {
 }
 
 /// Draws the bar. It becomes visible only after its template is set.
-fn draw(bar: &ProgressBar, line: Line) {
+fn draw(bar: &ProgressBar, line: ProgressLine) {
     let template = if line.fraction.is_some() { BAR } else { SPINNER };
     // The templates are constants. If one were invalid, the bar would have indicatif's default
     // form.

@@ -271,7 +271,7 @@ impl Work {
 }
 
 /// The text of a progress bar, and how full it is.
-pub(crate) struct Line {
+pub(crate) struct ProgressLine {
     pub(crate) text: String,
     /// The amount done, and the whole amount.
     pub(crate) fraction: Option<(u64, u64)>,
@@ -279,7 +279,7 @@ pub(crate) struct Line {
 
 impl Work {
     /// Returns the bar after this time.
-    pub(crate) fn line(&self, tally: &Tally, elapsed: Duration) -> Line {
+    pub(crate) fn line(&self, tally: &Tally, elapsed: Duration) -> ProgressLine {
         let counts = tally.counts();
         let fraction = self.measure.fraction(counts, tally.expected.value());
         let mut text = self.doing.to_owned();
@@ -295,7 +295,7 @@ impl Work {
         if let Some(left) = fraction.and_then(|(done, all)| time_left(done, all, elapsed)) {
             let _ = write!(text, ", {} left", duration(left));
         }
-        Line { text, fraction }
+        ProgressLine { text, fraction }
     }
 
     /// Returns the summary line, such as "imported 58,012 files, 519 MiB in 3.2 s (162 MiB/s)".

@@ -39,15 +39,15 @@ pub(crate) fn value_text(value: &[u8]) -> Option<String> {
 
 /// Converts the text of a list in an archive to the Linux form. Entries that are invalid on this
 /// host are left out and returned. The form is `None` if no list remains.
-pub(crate) fn archived_value(text: &str) -> (Option<Vec<u8>>, Vec<WrongEntry>) {
+pub(crate) fn archived_value(text: &str) -> (Option<Vec<u8>>, Vec<InvalidEntry>) {
     let (mut given, mut wrong) = (Vec::new(), Vec::new());
-    for entry in Given::split(text) {
-        match Given::parse(entry) {
+    for entry in GivenEntry::split(text) {
+        match GivenEntry::parse(entry) {
             Ok(entry) => given.push(entry),
             Err(entry) => wrong.push(entry),
         }
     }
-    let list = Draft::given(&given, false).finish().ok().flatten();
+    let list = AclBuilder::given(&given, false).finish().ok().flatten();
     (list.map(|list| encode_posix_xattr(list.entries())), wrong)
 }
 
@@ -87,7 +87,7 @@ impl Permissions {
 
 /// The reason why an entry cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum WrongEntry {
+pub(crate) enum InvalidEntry {
     /// The text has not the form of an entry.
     Entry(String),
     /// This host has no such user.
@@ -98,7 +98,7 @@ pub(crate) enum WrongEntry {
 
 /// An entry given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct GivenEntry {
     /// Whether it belongs to the default list.
     pub(crate) is_default: bool,
     tag: AclTag,
@@ -106,9 +106,9 @@ pub(crate) struct Given {
     permissions: Option<Permissions>,
 }
 
-impl Given {
+impl GivenEntry {
     /// Parses entries separated by commas.
-    pub(crate) fn parse_all(text: &str) -> Result<Vec<Self>, WrongEntry> {
+    pub(crate) fn parse_all(text: &str) -> Result<Vec<Self>, InvalidEntry> {
         Self::split(text).map(Self::parse).collect()
     }
 
@@ -118,8 +118,8 @@ impl Given {
 
     /// Parses one entry. After the permissions, star appends the number of the user or group, and
     /// other programs append the effective permissions.
-    fn parse(entry: &str) -> Result<Self, WrongEntry> {
-        let wrong = || WrongEntry::Entry(entry.to_owned());
+    fn parse(entry: &str) -> Result<Self, InvalidEntry> {
+        let wrong = || InvalidEntry::Entry(entry.to_owned());
         let text = entry.split('#').next().unwrap_or_default().trim_end();
         let mut words: Vec<&str> = text.split(':').map(str::trim).collect();
         let is_default = matches!(words.first(), Some(&("d" | "default")));
@@ -133,12 +133,12 @@ impl Given {
         let (tag, rest) = match *words.as_slice() {
             ["u" | "user", "", ref rest @ ..] => (AclTag::Owner, rest),
             ["u" | "user", who, ref rest @ ..] => {
-                let unknown = || WrongEntry::User((*who).to_owned());
+                let unknown = || InvalidEntry::User((*who).to_owned());
                 (AclTag::User(owners::user(who.as_bytes()).ok_or_else(unknown)?), rest)
             }
             ["g" | "group", "", ref rest @ ..] => (AclTag::OwningGroup, rest),
             ["g" | "group", who, ref rest @ ..] => {
-                let unknown = || WrongEntry::Group((*who).to_owned());
+                let unknown = || InvalidEntry::Group((*who).to_owned());
                 (AclTag::Group(owners::group(who.as_bytes()).ok_or_else(unknown)?), rest)
             }
             // One colon and two mean the same here.
@@ -177,12 +177,12 @@ impl Given {
 
 /// A list under construction.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Draft {
+pub(crate) struct AclBuilder {
     entries: Vec<AclEntry>,
     has_given_mask: bool,
 }
 
-impl Draft {
+impl AclBuilder {
     /// Starts from a list, or from no list.
     pub(crate) fn of(list: Option<&Acl>) -> Self {
         let entries = list.map_or_else(Vec::new, |list| list.entries().to_vec());
@@ -190,7 +190,7 @@ impl Draft {
     }
 
     /// Creates a list of these entries only.
-    pub(crate) fn given(entries: &[Given], is_directory: bool) -> Self {
+    pub(crate) fn given(entries: &[GivenEntry], is_directory: bool) -> Self {
         let mut draft = Self::default();
         draft.modify(entries, is_directory);
         draft
@@ -207,7 +207,7 @@ impl Draft {
     }
 
     /// Adds entries, or changes those that exist. `X` also depends on the entries before it.
-    pub(crate) fn modify(&mut self, given: &[Given], is_directory: bool) {
+    pub(crate) fn modify(&mut self, given: &[GivenEntry], is_directory: bool) {
         for given in given {
             let can_execute = is_directory || self.can_execute();
             let Some(entry) = given.entry(can_execute) else { continue };
@@ -217,7 +217,7 @@ impl Draft {
     }
 
     /// Removes entries that exist. If the mask is among them, no other mask is made.
-    pub(crate) fn remove(&mut self, given: &[Given]) {
+    pub(crate) fn remove(&mut self, given: &[GivenEntry]) {
         self.has_given_mask |= given.iter().any(|given| given.tag == AclTag::Mask);
         self.entries.retain(|entry| !given.iter().any(|given| given.tag == entry.tag));
     }

@@ -13,9 +13,9 @@ use crate::json::{self, Object};
 use crate::run::Run;
 use crate::terminal::console::Console;
 
-struct Show(Image);
+struct ShowLabel(Image);
 
-struct Set {
+struct SetLabel {
     image: Image,
     label: Label,
 }
@@ -26,10 +26,10 @@ pub(crate) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let Some(label) = &arguments.label else {
-        return Ok(Box::new(Show(Image::open_as_it_stands(&arguments.image, options)?)));
+        return Ok(Box::new(ShowLabel(Image::open_as_it_stands(&arguments.image, options)?)));
     };
     let label = parse(label)?;
-    Ok(Box::new(Set { image: Image::open_for_writing(&arguments.image, options)?, label }))
+    Ok(Box::new(SetLabel { image: Image::open_for_writing(&arguments.image, options)?, label }))
 }
 
 fn parse(label: &OsStr) -> Result<Label, Failure> {
@@ -39,7 +39,7 @@ fn parse(label: &OsStr) -> Result<Label, Failure> {
     })
 }
 
-impl Run for Show {
+impl Run for ShowLabel {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let label = self.0.describe()?.superblock.label;
         if console.is_json() {
@@ -51,7 +51,7 @@ impl Run for Show {
     }
 }
 
-impl Run for Set {
+impl Run for SetLabel {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let volume = self.image.volume(console)?;
         let set = volume.inner().set_label(&self.label);

@@ -20,8 +20,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::Time;
 use crate::image::Image;
-use crate::import::origin::{Intake, Keeping};
-use crate::import::writer::{Deposit, Manner};
+use crate::import::origin::{ImportOrigin, PipeReading};
+use crate::import::writer::{ImageWriter, WriterOptions};
 use crate::inspect::info::{features, xfs_info};
 use crate::interrupt;
 use crate::json::{self, Object};
@@ -31,7 +31,7 @@ use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::terminal::tally::Work;
 use crate::text::time::{Clock, source_date_epoch};
-use device::{Device, Wanted};
+use device::{Device, DeviceRequest};
 
 /// The inode generation that mkfs.xfs sets with DETERMINISTIC_SEED in its environment.
 const DETERMINISTIC_GENERATION: u32 = 0x5345_4544;
@@ -48,8 +48,8 @@ struct Mkfs {
 
 /// The files of the new volume.
 struct Fill {
-    source: Intake,
-    manner: Manner,
+    source: ImportOrigin,
+    manner: WriterOptions,
 }
 
 /// Parses the options, plans the volume and opens its devices. A file is created only when it is
@@ -74,9 +74,12 @@ pub(crate) fn open(
             .hint("name a file; ./- is one of that name"));
     }
     let bytes = |size: Option<Size>| asked_bytes(&options, size);
-    let data =
-        Wanted { path: &data_path, bytes: bytes(options.data.size), grows: options.data.file };
-    let log = options.log.device.as_deref().map(|path| Wanted {
+    let data = DeviceRequest {
+        path: &data_path,
+        bytes: bytes(options.data.size),
+        grows: options.data.file,
+    };
+    let log = options.log.device.as_deref().map(|path| DeviceRequest {
         path,
         bytes: bytes(options.log.size),
         grows: options.log.file,
@@ -84,14 +87,15 @@ pub(crate) fn open(
     let target = Target {
         data_bytes: data.length()?,
         sector_size: data.sector_size()?,
-        log_bytes: log.as_ref().map(Wanted::length).transpose()?,
+        log_bytes: log.as_ref().map(DeviceRequest::length).transpose()?,
     };
     let identity = identity(&arguments, &options, &target)?;
     let plan = Plan::new(&options, &target, &identity)
         .map_err(|error| geometry_failure(&data_path, &error))?;
     let is_new = !data_path.exists();
     // A volume that does not exist yet cannot be the input of the pipe.
-    let fill = Fill::open(&arguments, if is_new { Keeping::Stream } else { Keeping::Whole })?;
+    let fill =
+        Fill::open(&arguments, if is_new { PipeReading::Stream } else { PipeReading::Whole })?;
     interrupt::arm()?;
     let data = data.open(&arguments)?;
     let log = log.map(|log| log.open(&arguments)).transpose()?;
@@ -140,11 +144,11 @@ impl Run for Mkfs {
 impl Fill {
     /// Opens the source that the arguments name; `None` if there is none, or nothing is to be
     /// written.
-    fn open(arguments: &MkfsArguments, keeping: Keeping) -> Result<Option<Self>, Failure> {
+    fn open(arguments: &MkfsArguments, keeping: PipeReading) -> Result<Option<Self>, Failure> {
         let time = asked_time(arguments)?;
         let source = match (&arguments.from, prototype::parse(&arguments.prototype)?) {
             (Some(from), _) if !arguments.dry_run => {
-                Intake::open(from, keeping, arguments.archive)?
+                ImportOrigin::open(from, keeping, arguments.archive)?
             }
             (None, Some(asked)) if !arguments.dry_run => {
                 let chosen = time
@@ -156,7 +160,7 @@ impl Fill {
             }
             _ => return Ok(None),
         };
-        let manner = Manner::faithful(arguments.all_root, time);
+        let manner = WriterOptions::faithful(arguments.all_root, time);
         Ok(Some(Self { source, manner }))
     }
 
@@ -175,7 +179,7 @@ impl Fill {
         let volume = opened?.read()?;
         let tally = console.begin(Work::copy("filling", "imported", source.measure()));
         let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
-        let mut deposit = Deposit::new(manner, &mut report).counted_by(&tally);
+        let mut deposit = ImageWriter::new(manner, &mut report).counted_by(&tally);
         let root = volume.inner().root().map_err(Failure::from);
         let filled = root.and_then(|root| source.fill(root, &mut deposit));
         let filled = filled.map_err(|failure| data.unfilled(volume.whole_failure(failure)));

@@ -12,9 +12,9 @@ use crate::json::Object;
 use crate::run::Run;
 use crate::terminal::console::Console;
 
-struct Show(Image);
+struct ShowUuid(Image);
 
-struct Set {
+struct SetUuid {
     image: Image,
     change: UuidChange,
 }
@@ -25,10 +25,10 @@ pub(crate) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let Some(word) = &arguments.uuid else {
-        return Ok(Box::new(Show(Image::open_as_it_stands(&arguments.image, options)?)));
+        return Ok(Box::new(ShowUuid(Image::open_as_it_stands(&arguments.image, options)?)));
     };
     let change = parse(word)?;
-    Ok(Box::new(Set { image: Image::open_for_writing(&arguments.image, options)?, change }))
+    Ok(Box::new(SetUuid { image: Image::open_for_writing(&arguments.image, options)?, change }))
 }
 
 fn parse(word: &str) -> Result<UuidChange, Failure> {
@@ -47,13 +47,13 @@ fn parse(word: &str) -> Result<UuidChange, Failure> {
     })
 }
 
-impl Run for Show {
+impl Run for ShowUuid {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         print(&self.0.describe()?.superblock.uuid, console)
     }
 }
 
-impl Run for Set {
+impl Run for SetUuid {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         print(&self.image.set_uuid(self.change)?, console)
     }

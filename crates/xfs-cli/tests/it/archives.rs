@@ -1,4 +1,4 @@
-//! Archives as GNU tar, bsdtar, cpio and Docker read them.
+//! Import of archives, compared with GNU tar, bsdtar, cpio and Docker.
 
 mod comparison;
 mod decisions;
@@ -15,7 +15,7 @@ use writer::{Head, Writer};
 
 use crate::changing::Place;
 
-/// An archive that the writer makes.
+/// Writes an archive with the writer of the tests.
 fn write(place: &Place, name: &str, make: impl Fn(&mut Writer)) {
     let mut writer = Writer::new(7);
     make(&mut writer);
@@ -23,7 +23,7 @@ fn write(place: &Place, name: &str, make: impl Fn(&mut Writer)) {
     fs::write(place.path(name), writer.bytes()).unwrap();
 }
 
-/// Checks that an import ends with this code and says exactly these lines.
+/// Checks that an import ends with this code and prints exactly these lines.
 #[track_caller]
 fn check_said(place: &Place, arguments: &[&str], code: i32, said: &[&str]) {
     let output = place.command(arguments).stdin(Stdio::null()).output().unwrap();
@@ -176,7 +176,7 @@ fn directories_replace_links_unless_they_are_kept() {
         let below = if is_kept { "usr/lib/f" } else { "lib/f" };
         assert_eq!(place.check(&["cat", &format!("{to}/{below}")]), "x");
     }
-    // The same of one archive, by mkfs.
+    // mkfs reads one archive with the same members.
     write(&place, "both.tar", |to| {
         base(to);
         layer(to);
@@ -216,7 +216,7 @@ fn names_that_no_file_can_have_are_said() {
     assert_eq!(place.check(&["find", "image", "-printf", "%P %m,"]), " 700,after 644,");
 }
 
-/// Compresses a file with a program; `None` where it is not there.
+/// Compresses a file with a program; `None` if the program is missing.
 fn compress(place: &Place, program: &[&str], from: &str) -> Option<Vec<u8>> {
     let (name, options) = program.split_first().unwrap();
     let input = fs::File::open(place.path(from)).unwrap();
@@ -270,7 +270,7 @@ fn compressed_archives_are_told_by_their_contents() {
         let said = format!("its {} data is cut off: it ends at byte {end}", program[0]);
         if !is_legacy {
             place.check_failure(&["import", "cut", &format!("image:/cut-{number}")], 1, &said);
-            // The file that is cut off is gone, and so is the directory that was made for it.
+            // The cut file is gone, and so is the directory that was created for it.
             assert!(!place.check(&["ls", "image"]).contains("cut"));
         }
     }
@@ -281,7 +281,8 @@ fn compressed_archives_are_told_by_their_contents() {
     place.check(&["log", "image"]);
 }
 
-/// A cut archive leaves what came before, with the metadata of its directories, and one line.
+/// A cut archive leaves the members before the cut, with the metadata of their directories, and one
+/// line.
 #[test]
 fn cut_archives_leave_complete_members_and_directories() {
     let place = Place::new();
@@ -355,7 +356,7 @@ fn cpio_archives_come_in_whole() {
             assert_eq!(place.check(&["cat", &format!("{to}/{file}")]), "contents of f");
         }
     }
-    // As an initramfs: one that is not compressed, and one that is.
+    // As in an initramfs: an uncompressed archive, and then a compressed one.
     fs::write(place.path("rest"), cpio(&place, "newc", "l\n")).unwrap();
     let mut both = cpio(&place, "newc", "d\nd/f\n");
     both.extend(compress(&place, &["xz", "-c"], "rest").unwrap());

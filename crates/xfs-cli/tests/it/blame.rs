@@ -1,4 +1,4 @@
-//! Which image, and which path in it, a failure of a copy names.
+//! The image and the path that a failed copy names.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -8,7 +8,7 @@ use ferroxfs::format::inode::ForkKind;
 
 use crate::changing::Place;
 
-/// A volume with a directory, `/home/u`, whose first block is damaged.
+/// Returns a volume with a directory, `/home/u`, whose first block is damaged.
 fn damaged() -> Place {
     let place = Place::new();
     place.check(&["mkdir", "-p", "image:/home/u"]);
@@ -25,7 +25,7 @@ fn damaged() -> Place {
     place
 }
 
-/// What is said of the damaged directory, whatever is done with it.
+/// The start of the message about the damaged directory, whatever the command.
 const DAMAGED: &str = "ferroxfs: image: /home/u: directory";
 
 #[test]
@@ -62,7 +62,7 @@ fn what_is_wrong_with_a_destination_is_said_of_the_destination() {
 #[test]
 fn a_full_volume_is_said_with_the_whole_path() {
     let place = Place::new();
-    // It has less than this.
+    // The image has less space than this.
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/large"), vec![1; 32 << 20]).unwrap();
     let mkfs = ["mkfs", "-q", "--unsupported", "-d", "size=32m", "small"];

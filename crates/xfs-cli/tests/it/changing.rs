@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use rustix::fs::{Mode, XattrFlags};
 use tempfile::TempDir;
 
-/// A directory with a new volume in it, under the name `image`.
+/// A directory with a new volume in it, named `image`.
 pub(crate) struct Place(TempDir);
 
 impl Place {
@@ -47,7 +47,7 @@ impl Place {
         self.command(arguments).stdin(Stdio::null()).output().expect("the program runs")
     }
 
-    /// What a command writes that ends well and has nothing to say on standard error.
+    /// Runs a command that succeeds and prints nothing on standard error; returns its output.
     #[track_caller]
     pub(crate) fn check(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
@@ -72,7 +72,7 @@ impl Place {
         assert!(child.wait().unwrap().success());
     }
 
-    /// One fact of a file, as `stat` tells it.
+    /// Returns one fact of a file, as `stat` prints it.
     #[track_caller]
     pub(crate) fn fact(&self, address: &str, fact: &str) -> String {
         let text = self.check(&["stat", address]);
@@ -272,7 +272,7 @@ fn access_lists_are_set_inherited_and_removed() {
     place.check(&["setfacl", "-x", "u:1000", "-n", "image:/f"]);
     place.check(&["setfacl", "-b", "image:/f"]);
     assert_eq!(place.check(&["getfattr", "-m", "-", "image:/f"]), "");
-    // A default list comes down to what is made, also by a copy that brings none.
+    // Created files inherit a default list, also a copy whose source has none.
     place.check(&["setfacl", "-d", "-m", "u:1000:rwx", "image:/d"]);
     place.check(&["mkdir", "image:/d/sub"]);
     place.put("image:/d/sub/f", b"x");
@@ -346,11 +346,11 @@ fn an_image_that_cannot_grow_keeps_its_length() {
     let place = Place::new();
     let image = fs::File::options().write(true).open(place.path("image")).unwrap();
     let length = image.metadata().unwrap().len();
-    // Of the header of the first group's free space.
+    // Damages the free space header of the first group.
     image.write_all_at(b"????", 512).unwrap();
     place.check_failure(&["growfs", "--size", "1g", "image"], 5, "magic");
     assert_eq!(image.metadata().unwrap().len(), length);
-    // A copy of the superblock that is damaged is said, and keeps no volume from growing.
+    // A damaged copy of the superblock is reported, and does not prevent growing.
     place.make("other");
     let other = fs::File::options().write(true).open(place.path("other")).unwrap();
     other.write_all_at(b"????", 20480 << 12).unwrap();
@@ -359,7 +359,7 @@ fn an_image_that_cannot_grow_keeps_its_length() {
     assert!(place.check(&["info", "--xfs-info", "other"]).contains("blocks=262144"));
 }
 
-/// A tree with a file of each kind that an ordinary user can make.
+/// Makes a tree with a file of each kind that an ordinary user can make.
 pub(crate) fn tree(at: &Path) {
     fs::create_dir_all(at.join("sub/empty")).unwrap();
     fs::write(at.join("text"), "some text\n").unwrap();
@@ -373,7 +373,7 @@ pub(crate) fn tree(at: &Path) {
         fs::write(at.join(format!("sub/file-with-number-{index}")), index.to_string()).unwrap();
     }
     fs::set_permissions(at.join("text"), fs::Permissions::from_mode(0o640)).unwrap();
-    // What a host that has no attributes refuses is left out on both sides.
+    // If the host supports no attributes, both sides have none.
     let _ = rustix::fs::setxattr(at.join("text"), "user.note", b"kept", XattrFlags::CREATE);
     let fifo = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, at.join("pipe"), fifo, Mode::RUSR, 0).unwrap();
@@ -387,7 +387,7 @@ pub(crate) fn tree(at: &Path) {
     fs::set_permissions(at.join("sub/empty"), fs::Permissions::from_mode(0o711)).unwrap();
 }
 
-/// Names, types, modes, sizes, contents, targets and links of a tree.
+/// Returns names, types, modes, sizes, contents, targets and links of a tree.
 fn digest(at: &Path, lines: &mut Vec<String>, below: &str) {
     let mut names: Vec<_> =
         fs::read_dir(at).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -479,7 +479,8 @@ fn single_files_are_copied_in() {
     place.check_failure(&["cp", "none", "image:/"], 1, "No such file");
 }
 
-/// What the kernel makes up when it is read has no true size, and no data can be sought in it.
+/// The size of a file that the kernel generates is not its length, and it supports no seeking for
+/// data.
 #[test]
 fn files_are_copied_to_their_end_where_their_size_says_nothing() {
     let place = Place::new();
@@ -489,7 +490,7 @@ fn files_are_copied_to_their_end_where_their_size_says_nothing() {
         assert_eq!(place.check(&["cat", &format!("image:/{name}")]), contents, "{path}");
         assert!(!contents.is_empty());
     }
-    // A page long, for all that its size says.
+    // The size says one page, but the contents are shorter.
     let path = "/sys/kernel/uevent_seqnum";
     if fs::metadata(path).is_ok_and(|found| found.len() > 100) {
         place.check(&["cp", path, "image:/"]);
@@ -500,7 +501,7 @@ fn files_are_copied_to_their_end_where_their_size_says_nothing() {
     assert_eq!(place.check(&["find", "image:/empty", "-printf", "%s %b"]), "0 0");
 }
 
-/// As open(2) does with O_CREAT.
+/// As in open(2) with O_CREAT.
 #[test]
 fn a_link_to_nothing_is_followed_to_what_is_made() {
     let place = Place::new();
@@ -551,7 +552,7 @@ fn a_full_volume_is_said_and_stays_whole() {
     assert_eq!(place.check(&["cat", "image:/small"]), "fits");
 }
 
-/// As by the programs of these names.
+/// As in the programs of these names.
 #[test]
 fn a_slash_is_behind_directories_only() {
     let place = Place::new();
@@ -597,7 +598,7 @@ fn names_are_taken_over_by_force() {
     place.check(&["ln", "-sf", "f", "image:/g"]);
     place.check(&["ln", "-sf", "d", "image:/g"]);
     assert_eq!(place.check(&["readlink", "image:/g"]), "d\n");
-    // Through the link, into the directory, where one is in the way.
+    // Through the symbolic link, into the directory.
     place.check_failure(&["ln", "-sf", "f", "image:/g"], 1, "/g/f: is a directory");
     place.check_failure(&["ln", "-f", "image:/f", "image:/d"], 1, "/d/f: is a directory");
     place.put("image:/h", b"three");

@@ -1,4 +1,4 @@
-//! The documents that commands print with `--json` about what they did.
+//! The results that commands print with `--json`.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::changing::Place;
 
-/// The document of a command that ends well.
+/// Returns the document of a command that succeeds.
 #[track_caller]
 fn document(place: &Place, arguments: &[&str]) -> Value {
     let text = place.check(arguments);
@@ -17,7 +17,7 @@ fn document(place: &Place, arguments: &[&str]) -> Value {
     document
 }
 
-/// Checks some of its numbers.
+/// Checks some numbers of the document.
 #[track_caller]
 fn check_numbers(place: &Place, arguments: &[&str], expected: &[(&str, u64)]) {
     let document = document(place, arguments);
@@ -28,7 +28,7 @@ fn check_numbers(place: &Place, arguments: &[&str], expected: &[(&str, u64)]) {
     assert!(document["duration_ns"].as_u64() > Some(0), "{arguments:?}");
 }
 
-/// A tree of three files, one of them with two names, and two directories.
+/// Makes a tree of three files, one of them with two names, and two directories.
 fn tree(place: &Place) {
     let tree = place.path("tree");
     fs::create_dir_all(tree.join("d/e")).unwrap();
@@ -42,7 +42,7 @@ fn tree(place: &Place) {
 fn copies_count_names_and_bytes() {
     let place = Place::new();
     tree(&place);
-    // The top directory is counted where the command makes it, or an archive names it.
+    // The top directory counts if the command creates it, or an archive names it.
     let copies: [(u64, &[&str]); 7] = [
         (2, &["import", "--json", "tree", "image:/of-tree"]),
         (3, &["tar", "--json", "-o", "a.tar", "image:/of-tree"]),

@@ -1,4 +1,4 @@
-//! How runs end that do not end well: one line, a hint, an exit code.
+//! Runs that fail: one line, a hint, an exit code.
 
 use std::fs;
 use std::io::Write;
@@ -132,7 +132,7 @@ fn version_4_is_refused_by_name() {
 #[test]
 fn damage_is_told_and_the_rest_goes_on() {
     let mut image = golden();
-    // The AGF of the first group: no file needs it.
+    // The AGF of the first group, which reading files does not need.
     let mut sector = image.bytes(DiskAddr(1), 512).unwrap();
     sector[40] ^= 1;
     image.replace(DiskAddr(1), &sector);
@@ -268,7 +268,7 @@ fn a_copy_of_a_superblock_is_shown_by_its_place() {
     assert!(shown.contains("verification: passed\n"), "{shown}");
 }
 
-/// The table of docs/exit-codes.md, a command of each kind for each of its rows.
+/// The table of docs/exit-codes.md, with a command of each kind for each row.
 #[test]
 fn exit_codes_are_as_documented() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! A new user's mistakes, and how they are answered.
+//! Mistakes of a new user, and the answers to them.
 
 use std::fs;
 use std::process::Stdio;
@@ -34,7 +34,7 @@ fn no_word_is_answered_with_a_command_that_destroys() {
             assert!(!tips.iter().any(|tip| tip.contains(&format!("'{destructive}'"))), "{said}");
         }
     }
-    // An image in the place of a command.
+    // An image where a command should be.
     place.check_failure(&["image"], 2, "the command comes first");
     place.check_failure(&["image:/etc"], 2, "the command comes first");
 }
@@ -54,7 +54,7 @@ fn places_that_are_written_wrong_are_answered_with_an_address() {
     place.check(&["mkdir", "image:/etc"]);
     let below = "ferroxfs find image:/etc -name 'host?'";
     place.check_failure(&["cp", "image:/etc/host?", "."], 1, below);
-    // Nothing of that is a pattern.
+    // These words are no patterns.
     let output = place.command(&["cat", "image:/none"]).output().unwrap();
     assert!(!String::from_utf8(output.stderr).unwrap().contains("hint"));
 }
@@ -93,7 +93,7 @@ fn other_contents_are_named_with_a_way_to_go_on() {
     }
 }
 
-/// A qcow2 image that holds nothing: its header alone.
+/// Returns a qcow2 image without data: only its header.
 fn qcow2(change: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut bytes = vec![0; 4 * 65536];
     bytes[..8].copy_from_slice(b"QFI\xfb\0\0\0\x03");
@@ -129,7 +129,7 @@ fn qcow2_features_are_refused_by_name() {
     check(&|bytes| bytes[79] = 2, 3, "is marked as corrupt");
     check(&|bytes| bytes[72] = 1, 3, "features that are not known");
     check(&|bytes| bytes[23] = 60, 5, "damaged");
-    // With extended entries, all of it is zeros.
+    // With extended entries, everything is zeros.
     fs::write(place.path("disk"), qcow2(|bytes| bytes[79] = 16)).unwrap();
     place.check_failure(&["ls", "disk:/"], 3, "it holds zeros only");
     place.check_failure(&["touch", "disk:/f"], 3, "is not written here");
@@ -139,7 +139,7 @@ fn qcow2_features_are_refused_by_name() {
 fn a_locked_image_names_the_process() {
     let place = Place::new();
     let lock = fs::File::open(place.path("image")).unwrap();
-    // Another process holds the lock: it inherits this description.
+    // Another process holds the lock: it inherits this open file.
     let mut child = std::process::Command::new("sleep")
         .arg("600")
         .stdin(Stdio::from(lock.try_clone().unwrap()))

@@ -1,4 +1,4 @@
-//! What a new user gets wrong, and what is said to that.
+//! Mistakes of a new user, and the hints for them.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -42,7 +42,7 @@ fn names_that_mean_nothing_are_told_from_what_cannot_be_done() {
 fn what_does_not_fit_names_the_image() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
-    // The volumes have less than this.
+    // The volumes have less space than this.
     fs::write(place.path("tree/large"), vec![1; 32 << 20]).unwrap();
     let mkfs = ["mkfs", "-q", "--unsupported", "-d", "size=32m"];
     let said = |image: &str| format!("ferroxfs: {image}: /large: no space left");
@@ -69,7 +69,7 @@ fn copies_within_the_host_are_none() {
     let neither = "cp: neither tree/a nor tree/b is in an image\nhint: a place in an image is";
     place.check_failure(&["cp", "tree/a", "tree/b"], 2, neither);
     place.check_failure(&["cp", "-a", "tree", "copy"], 2, "neither tree nor copy");
-    // Those name a place, or nothing that is there.
+    // These name a path in an image, or nothing that exists.
     place.check_failure(&["cp", "tree/a:/x", "tree/b"], 3, "is not an XFS volume");
     place.check_failure(&["cp", "tree/none", "tree/b"], 1, "tree/none: ");
     fs::write(place.path("disk.vmdk"), b"KDMV\x01\0\0\0".repeat(1000)).unwrap();
@@ -188,7 +188,7 @@ fn figures_are_served_or_watched() {
     place.check_failure(&["stats", "--prometheus", "--watch", "/proc"], 2, words);
 }
 
-/// To mount it and unmount it again, or to repair it, would help nobody.
+/// Mounting and unmounting it, or repairing it, would not help.
 #[test]
 fn the_log_of_another_volume_is_the_wrong_one() {
     let place = Place::new();

@@ -67,15 +67,15 @@ fn a_volume_is_made_and_filled_in_one_go() {
     std::io::copy(&mut std::io::repeat(1).take(80 << 20), &mut &big).unwrap();
     let full = ["mkfs", "-q", "-d", "size=64m", "--unsupported", "--from", "tree", "full"];
     check(&place, &full, 1, "/big: no space left");
-    // No volume rather than a part of one.
+    // No volume rather than a partial one.
     check(&place, &full, 1, "hint: no file is made");
     assert!(!place.path().join("full").exists());
-    // What cannot be opened leaves no volume behind.
+    // A source that cannot be opened leaves no volume behind.
     check(&place, &["mkfs", "-d", "size=320m", "--from", "none", "five"], 1, "No such file");
     assert!(!place.path().join("five").exists());
 }
 
-/// So that the command can be given again.
+/// So the command can be repeated.
 #[test]
 fn what_is_no_archive_leaves_no_volume_behind() {
     let place = TempDir::new().unwrap();

@@ -1,10 +1,10 @@
-//! Options of mkfs.xfs: what is taken, what is inherited, and how the others are refused.
+//! Options of mkfs.xfs: those that are accepted, inherited values, and messages for refused ones.
 
 use std::fs;
 
 use crate::changing::Place;
 
-/// The options that a report of xfs_info(8) stands for, section by section.
+/// Returns the options for a report of xfs_info(8), section by section.
 fn options_of(report: &str) -> Vec<String> {
     let mut section = "";
     let mut options = Vec::new();
@@ -93,7 +93,7 @@ fn the_line_that_rear_makes_is_taken() {
                 -r extsize=4096 -d file,size=1g made";
     let made = place.command(&line.split_whitespace().collect::<Vec<_>>()).output().unwrap();
     assert!(made.status.success(), "{made:?}");
-    // Groups of 64 MiB hold no log of 64 MiB, which mkfs.xfs wants.
+    // Groups of 64 MiB cannot hold a log of 64 MiB, which mkfs.xfs requires.
     assert!(
         String::from_utf8_lossy(&made.stderr).contains("as many as its allocation group holds")
     );
@@ -110,7 +110,7 @@ fn files_inherit_what_mkfs_gives_the_root() {
     place.check(&[&["mkfs", "-q", "-f", "-d", inherited], &size[..], &["made"]].concat());
     place.check(&["mkdir", "-p", "made:/a/b"]);
     place.check(&["touch", "made:/a/b/f"]);
-    // The hints are flags of another kind on a file, and direct access is one of both.
+    // On a file the hints are other flags, and direct access exists on both.
     let (directory, file) = (0x0001_9200, 0x0001_8800);
     for (path, xflags) in [("made:/", directory), ("made:/a/b", directory), ("made:/a/b/f", file)] {
         let facts = place.check(&["stat", "--json", path]);

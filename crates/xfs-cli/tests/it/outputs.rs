@@ -1,4 +1,5 @@
-//! What commands write on the host: never over the image that they read, and not before there is something.
+//! Outputs on the host: a command never overwrites the image that it reads, and writes only on
+//! success.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
@@ -112,7 +113,7 @@ fn holes_stay_holes_in_what_is_got() {
     place.check(&["truncate", "-s", "2m", "image:/small"]);
     place.check(&["fallocate", "-o", "1m", "-l", "4k", "image:/small"]);
     let out = place.path("out");
-    // What was there goes, also where there is a hole now.
+    // The old contents are gone, also where there is a hole now.
     fs::write(&out, vec![1; 1 << 20]).unwrap();
     place.check(&["get", "-o", "out", "image:/f"]);
     let found = fs::metadata(&out).unwrap();
@@ -123,7 +124,7 @@ fn holes_stay_holes_in_what_is_got() {
     assert!(bytes.strip_prefix(b"begin").unwrap().iter().all(|&byte| byte == 0));
     place.check(&["get", "-o", "out", "image:/small"]);
     assert!(fs::read(&out).unwrap() == vec![0; 2 << 20]);
-    // Elsewhere they are zeros.
+    // In other outputs holes are zeros.
     assert_eq!(place.check(&["get", "-o", "/dev/stdout", "image:/small"]).len(), 2 << 20);
     place.check(&["touch", "image:/empty"]);
     place.check(&["get", "-o", "out", "image:/empty"]);
@@ -164,7 +165,7 @@ fn check_shell(place: &Place, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Every command that writes a file which the user names, with that name last.
+/// Every command that writes a file named by the user, with that name last.
 const WRITERS: [&[&str]; 8] = [
     &["get", "image:/f", "-o"],
     &["tar", "image", "-o"],
@@ -175,7 +176,7 @@ const WRITERS: [&[&str]; 8] = [
     &["cp", "image:/f"],
     &["cp", "-p", "image:/f"],
 ];
-/// The same of one that takes its time.
+/// A slower command of the same kind.
 const BENCH: [&str; 8] =
     ["bench", "create", "--files", "10", "--threads", "1", "--no-before", "--json"];
 
@@ -185,7 +186,7 @@ fn place_with_file() -> Place {
     place
 }
 
-/// Whether a command gives a new file owner and mode of its source.
+/// Returns whether a command gives a new file the owner and mode of its source.
 fn carries_over(writer: &[&str]) -> bool {
     writer.contains(&"-p")
 }
@@ -323,7 +324,7 @@ fn existing_file_stays_the_same_one() {
         let mut value = [0; 16];
         let kept = rustix::fs::getxattr(&out, "user.key", &mut value);
         assert!(!has_attributes || kept == Ok(5), "{writer:?}");
-        // With further names it is the very same.
+        // A file with several names stays the same inode.
         fs::write(&out, "before, and much longer than what comes").unwrap();
         fs::hard_link(&out, place.path("other")).unwrap();
         place.check(&[writer, &["out"]].concat());
@@ -350,7 +351,7 @@ fn copies_into_a_directory_keep_owner_and_mode_of_what_is_there() {
     }
 }
 
-/// Where nothing can be made beside it a file is copied over.
+/// If its directory takes no new files, an existing file is overwritten by a copy.
 #[test]
 fn file_is_written_where_its_directory_takes_no_others() {
     let place = place_with_file();
@@ -411,7 +412,7 @@ fn full_disk_leaves_what_was_there() {
         "mkfs -q -f -d file,size=320m --from tree small/out",
     ];
     for writer in writers {
-        // New, with one name, and with two.
+        // A new file, a file with one name, and a file with two.
         for (before, after) in [
             ("true", "! test -e small/out && test -z \"$(ls -A small)\""),
             ("echo before >small/out", "test \"$(ls -A small)\" = out"),
@@ -420,7 +421,7 @@ fn full_disk_leaves_what_was_there() {
                 "test $(stat -c %h small/out) = 2",
             ),
         ] {
-            // A file of several names is written in place by mkfs.
+            // mkfs writes a file with several names in place.
             if writer.starts_with("mkfs") && before.contains("ln ") {
                 continue;
             }
@@ -473,7 +474,7 @@ fn volume_is_made_in_the_file_that_is_there() {
         assert!(fs::symlink_metadata(place.path("link")).unwrap().is_symlink());
         assert_eq!(facts(&fs::metadata(&out).unwrap()), facts(&before), "{names}");
         place.check(&["ls", "out"]);
-        // A volume that is refused changes nothing, its length neither.
+        // A refused volume changes nothing, not even the length.
         place.check_failure(&["mkfs", "-d", "file,size=400m", "out"], 1, "use -f");
         assert_eq!(facts(&fs::metadata(&out).unwrap()), facts(&before), "{names}");
         place.check(&["mkfs", "-q", "-f", "-d", "file,size=400m", "out"]);
@@ -481,7 +482,7 @@ fn volume_is_made_in_the_file_that_is_there() {
         fs::remove_file(&out).unwrap();
         fs::remove_file(place.path("link")).unwrap();
     }
-    // Behind a link that leads to nothing.
+    // At the end of a dangling symbolic link.
     symlink("new", place.path("link")).unwrap();
     place.check(&["mkfs", "-q", "-d", "size=320m", "link"]);
     place.check(&["ls", "new"]);

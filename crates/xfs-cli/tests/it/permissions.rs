@@ -1,8 +1,8 @@
-//! Modes, access control lists and values of attributes, as the programs of these names have them.
+//! Modes, access control lists and attribute values, compared with the programs of these names.
 
 use crate::changing::Place;
 
-/// What a directory's lists are after some commands, in one line.
+/// Checks the lists of a directory after some commands, in one line.
 #[track_caller]
 fn check_lists(commands: &[&[&str]], expected: &str) {
     let place = Place::new();
@@ -16,7 +16,7 @@ fn check_lists(commands: &[&[&str]], expected: &str) {
     assert_eq!(entries.join(" "), expected, "{commands:?}");
 }
 
-/// What setfacl(1) 2.3.1 does.
+/// The results of setfacl(1) 2.3.1.
 #[test]
 fn the_mask_is_made_anew_for_the_list_that_changes() {
     let masked: [&[&str]; 2] = [&["setfacl", "-m", "u:1:rwx"], &["chmod", "700"]];
@@ -54,7 +54,7 @@ fn a_mask_that_is_to_stay_or_to_go_is_not_made() {
     place.check(&["setfacl", "-m", "u:1:rwx,d:u:1:r", "image:/d"]);
     let before = place.check(&["getfacl", "image:/d"]);
     place.check_failure(&["setfacl", "-x", "m", "image:/d"], 1, "no mask");
-    // Where one list is wrong the other one stays as well.
+    // If one list is invalid, the other one stays unchanged as well.
     place.check_failure(&["setfacl", "-m", "u:1:r", "-x", "d:m", "image:/d"], 1, "no mask");
     assert_eq!(place.check(&["getfacl", "image:/d"]), before);
 }
@@ -95,7 +95,7 @@ fn modes_are_those_of_chmod() {
     assert_eq!(mode(&place, "image:/f"), "755");
 }
 
-/// Clauses that name no class go by the umask of who runs it.
+/// Clauses without a class depend on the umask of the caller.
 #[test]
 fn the_umask_counts_where_no_class_is_named() {
     let place = Place::new();
@@ -131,7 +131,7 @@ fn values_are_put_back_as_they_are_shown() {
     assert!(shown.contains("0x610a22625c00ff"), "{shown}");
 }
 
-/// As in the programs of these names, where -h asks for no help.
+/// As in the programs of these names, whose -h does not mean help.
 #[test]
 fn a_link_that_is_named_is_meant_itself_where_it_is_said() {
     let place = Place::new();

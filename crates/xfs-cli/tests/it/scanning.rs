@@ -1,4 +1,4 @@
-//! `scan` through the program. What the rows hold is tested where they are made.
+//! `scan` through the program. The contents of rows are tested in xfs-scan.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -18,7 +18,7 @@ fn rows_come_one_a_line() {
     let row = "\"ino\":72,\"paths\":[\"/short/ccc\"]";
     assert!(text.lines().any(|line| line.contains(row)), "{text}");
     let inodes = text.lines().filter(|line| line.contains("\"row\":\"inode\"")).count();
-    // As many as `info` says are used, without the two that belong to the realtime device.
+    // As many as `info` reports as used, without the two inodes of the realtime device.
     assert_eq!(inodes, 712);
 }
 
@@ -53,7 +53,7 @@ fn fields_are_named_when_one_is_wrong() {
     );
 }
 
-/// The header and the rows of a CSV file, each with every column.
+/// Returns the header and the rows of a CSV file, and checks that each has every column.
 fn read_csv(bytes: &[u8]) -> (csv::StringRecord, Vec<csv::StringRecord>) {
     let mut reader = csv::ReaderBuilder::new().flexible(false).from_reader(bytes);
     let header = reader.headers().unwrap().clone();

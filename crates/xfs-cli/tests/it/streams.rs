@@ -1,4 +1,4 @@
-//! Standard output that is a terminal, closed, full, or a pipe that nobody reads.
+//! Standard output that is a terminal, closed, full, or a pipe without a reader.
 
 use std::fs::File;
 use std::process::{Command, Output, Stdio};

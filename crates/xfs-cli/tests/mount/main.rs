@@ -1,5 +1,5 @@
-//! The program as a filesystem: real work on a mount, and what is left of it on the volume, in the
-//! words of the newest xfs_repair.
+//! The program as a filesystem: real work on a mount, and xfs_repair's report about the volume
+//! afterwards.
 
 #![allow(
     clippy::unwrap_used,
@@ -109,7 +109,7 @@ fn main() -> ExitCode {
     run(trials)
 }
 
-/// Mounts that others prepare, or hear of.
+/// Mounts that another program prepares, or is notified of.
 fn prepared() -> Vec<Trial> {
     vec![
         Trial::new(
@@ -140,7 +140,8 @@ fn prepared() -> Vec<Trial> {
     ]
 }
 
-/// Calls that fail in the middle, what else happens without being asked for, and mounts that end so or cannot be closed.
+/// System calls that fail halfway, events without a request, and mounts that end that way or cannot
+/// be closed.
 fn cut() -> Vec<Trial> {
     let mut trials = closing::trials();
     trials.extend([
@@ -163,7 +164,7 @@ fn cut() -> Vec<Trial> {
     trials
 }
 
-/// Work in the middle of which the server is killed, or told to end.
+/// Work during which the server is killed, or asked to end.
 fn killed() -> Vec<Trial> {
     vec![
         Trial::new("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),

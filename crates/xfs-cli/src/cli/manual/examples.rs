@@ -1,16 +1,16 @@
 //! The table of examples.
 
-use super::Entry;
+use super::ManualEntry;
 
 const fn entry(
     name: &'static str,
     examples: &'static [(&'static str, &'static str)],
     see_also: &'static [&'static str],
-) -> Entry {
-    Entry { name, examples, see_also }
+) -> ManualEntry {
+    ManualEntry { name, examples, see_also }
 }
 
-pub(super) static EXAMPLES: &[Entry] = &[
+pub(super) static EXAMPLES: &[ManualEntry] = &[
     entry(
         "",
         &[

@@ -3,9 +3,9 @@ use std::sync::Arc;
 
 use ferroxfs::{Creation, NewKind, Node, OpenOptions, Timestamp, Volume};
 use xfs_device::MemoryDevice;
-use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Target};
+use xfs_mkfs::{Devices, Discard, Identity, ImagePath, Options, Plan};
 
-use super::{Descent, Met};
+use super::{TreeWalk, WalkEvent};
 
 const DATA_BYTES: u64 = 64 << 20;
 const PLAIN: Creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
@@ -14,7 +14,7 @@ fn open() -> Volume {
     let device = MemoryDevice::new(DATA_BYTES);
     let mut options = Options::default();
     options.allow_small = true;
-    let target = Target { data_bytes: DATA_BYTES, sector_size: 512, log_bytes: None };
+    let target = ImagePath { data_bytes: DATA_BYTES, sector_size: 512, log_bytes: None };
     let identity = Identity::reproducible(Timestamp::default(), b"descent");
     let plan = Plan::new(&options, &target, &identity).unwrap();
     xfs_mkfs::write(&plan, Devices { data: &device, log: None }, Discard::No).unwrap();
@@ -28,14 +28,14 @@ fn make(directory: &Node, name: &str, kind: &NewKind<'_>) -> Node {
 
 /// Returns the paths in the order of the walk, with a slash at the end of a directory.
 fn paths(volume: &Volume, start: &str) -> Vec<String> {
-    let mut descent = Descent::new(volume, volume.lookup(start).unwrap(), start.as_bytes());
+    let mut descent = TreeWalk::new(volume, volume.lookup(start).unwrap(), start.as_bytes());
     let mut paths = Vec::new();
     while let Some(met) = descent.next() {
         let path = String::from_utf8(descent.path().to_vec()).unwrap();
         assert_eq!(descent.directory().is_none(), descent.depth() == 0, "{path}");
         paths.push(match met.unwrap() {
-            Met::File(_) => path,
-            Met::End => path + "/",
+            WalkEvent::File(_) => path,
+            WalkEvent::End => path + "/",
         });
     }
     paths
@@ -74,12 +74,12 @@ fn neither_depth_nor_width_keeps_inodes_in_use() {
     drop((root, directory));
     volume.drop_caches().unwrap();
     let before = volume.cache_counts().unwrap().live;
-    let mut descent = Descent::new(&volume, volume.lookup("/top").unwrap(), b"/top");
+    let mut descent = TreeWalk::new(&volume, volume.lookup("/top").unwrap(), b"/top");
     let (mut files, mut ends, mut most) = (0, 0, 0);
     while let Some(met) = descent.next() {
         match met.unwrap() {
-            Met::File(_) => files += 1,
-            Met::End => ends += 1,
+            WalkEvent::File(_) => files += 1,
+            WalkEvent::End => ends += 1,
         }
         most = most.max(volume.cache_counts().unwrap().live);
     }
@@ -96,10 +96,10 @@ fn what_is_removed_hides_nothing_and_what_stays_is_met_once() {
         let kind = if number % 10 == 0 { NewKind::Directory } else { NewKind::Regular };
         make(&top, &format!("entry-{number}"), &kind);
     }
-    let mut descent = Descent::new(&volume, top, b"/top");
+    let mut descent = TreeWalk::new(&volume, top, b"/top");
     let (mut met_names, mut left) = (Vec::new(), 0);
     while let Some(met) = descent.next() {
-        let Met::File(node) = met.unwrap() else { continue };
+        let WalkEvent::File(node) = met.unwrap() else { continue };
         let Some(directory) = descent.directory() else { continue };
         met_names.push(descent.name().to_owned());
         if node.metadata().is_dir() {

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{AtFlags, Gid, IFlags, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 
-use super::directory::Draft;
+use super::directory::StagedEntry;
 use super::project;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -21,7 +21,7 @@ use crate::terminal::names;
 
 /// A property that could not be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lack {
+pub(super) enum Property {
     Owner,
     SetId,
     Device,
@@ -35,7 +35,7 @@ pub(super) enum Lack {
     Times,
 }
 
-impl Lack {
+impl Property {
     fn name(self) -> &'static str {
         match self {
             Self::Owner => "owner",
@@ -75,7 +75,7 @@ pub(super) struct Shortfalls {
 }
 
 struct Shortfall {
-    lack: Lack,
+    lack: Property,
     /// The number of files with a shortfall, however many properties each lacks.
     count: u64,
     first: Vec<u8>,
@@ -88,7 +88,7 @@ impl Shortfalls {
     }
 
     /// Records a property that the file at `path` lacks.
-    pub(super) fn note(&mut self, lack: Lack, path: &[u8]) {
+    pub(super) fn note(&mut self, lack: Property, path: &[u8]) {
         if self.ignores_owner && lack.needs_privilege() {
             return;
         }
@@ -106,7 +106,7 @@ impl Shortfalls {
     }
 
     /// Records an error, if there is one.
-    fn check(&mut self, result: Result<(), Errno>, lack: Lack, path: &[u8]) -> bool {
+    fn check(&mut self, result: Result<(), Errno>, lack: Property, path: &[u8]) -> bool {
         if result.is_err() {
             self.note(lack, path);
         }
@@ -151,21 +151,21 @@ pub(super) fn apply_to_open<S: Source>(
 ) {
     let file = file.as_fd();
     let (uid, gid) = owner(facts);
-    let has_owner = notes.check(rustix::fs::fchown(file, uid, gid), Lack::Owner, path);
+    let has_owner = notes.check(rustix::fs::fchown(file, uid, gid), Property::Owner, path);
     for attribute in source.attributes().into_iter().flatten() {
         let name = OsStr::from_bytes(&attribute.name);
         let set = rustix::fs::fsetxattr(file, name, &attribute.value, XattrFlags::empty());
         notes.check(set, attribute_kind(&attribute.name), path);
     }
     let mode = permitted_mode(facts, has_owner, (path, notes));
-    notes.check(rustix::fs::fchmod(file, mode), Lack::Permissions, path);
+    notes.check(rustix::fs::fchmod(file, mode), Property::Permissions, path);
     set_project(file, facts, (path, notes));
-    notes.check(rustix::fs::futimens(file, &times(facts)), Lack::Times, path);
+    notes.check(rustix::fs::futimens(file, &times(facts)), Property::Times, path);
 }
 
 /// Sets everything on a file that cannot be opened: a symbolic link, device, pipe or socket.
 pub(super) fn apply_by_name<S: Source>(
-    draft: &Draft<'_>,
+    draft: &StagedEntry<'_>,
     source: &S,
     facts: &Facts,
     (path, notes): Notes<'_>,
@@ -173,7 +173,7 @@ pub(super) fn apply_by_name<S: Source>(
     let (directory, name) = draft.place();
     let (uid, gid) = owner(facts);
     let owned = rustix::fs::chownat(directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW);
-    let has_owner = notes.check(owned, Lack::Owner, path);
+    let has_owner = notes.check(owned, Property::Owner, path);
     for attribute in source.attributes().into_iter().flatten() {
         let key = OsStr::from_bytes(&attribute.name);
         // Before Linux 6.13 no call takes a directory and a name, and the sandbox has no /proc.
@@ -186,13 +186,13 @@ pub(super) fn apply_by_name<S: Source>(
         let mode = permitted_mode(facts, has_owner, (path, notes));
         // The staged file was just created and is no link, so following links would change nothing.
         let set = rustix::fs::chmodat(directory, name, mode, AtFlags::empty());
-        notes.check(set, Lack::Permissions, path);
+        notes.check(set, Property::Permissions, path);
     }
     let set = rustix::fs::utimensat(directory, name, &times(facts), AtFlags::SYMLINK_NOFOLLOW);
-    notes.check(set, Lack::Times, path);
+    notes.check(set, Property::Times, path);
     // A project needs an open file, and none of these can be opened.
     if facts.project != 0 {
-        notes.note(Lack::Project, path);
+        notes.note(Property::Project, path);
     }
 }
 
@@ -209,18 +209,18 @@ fn permitted_mode(facts: &Facts, has_owner: bool, (path, notes): Notes<'_>) -> M
     const SET_ID: u32 = 0o6000;
     let mut mode = facts.mode & 0o7777;
     if !has_owner && facts.kind() != FileKind::Directory && mode & SET_ID != 0 {
-        notes.note(Lack::SetId, path);
+        notes.note(Property::SetId, path);
         mode &= !SET_ID;
     }
     Mode::from_raw_mode(mode)
 }
 
-fn attribute_kind(name: &[u8]) -> Lack {
+fn attribute_kind(name: &[u8]) -> Property {
     match name.split(|&byte| byte == b'.').next() {
-        Some(b"user") => Lack::User,
-        Some(b"trusted") => Lack::Trusted,
-        Some(b"security") => Lack::Security,
-        _ => Lack::AccessList,
+        Some(b"user") => Property::User,
+        Some(b"trusted") => Property::Trusted,
+        Some(b"security") => Property::Security,
+        _ => Property::AccessList,
     }
 }
 
@@ -238,7 +238,7 @@ fn times(facts: &Facts) -> Timestamps {
 fn set_project(file: BorrowedFd<'_>, facts: &Facts, (path, notes): Notes<'_>) {
     if facts.project != 0 {
         let set = project::set(file, facts.project, facts.xflags);
-        notes.check(set, Lack::Project, path);
+        notes.check(set, Property::Project, path);
     }
 }
 
@@ -266,5 +266,5 @@ pub(super) fn apply_flags(file: impl AsFd, facts: &Facts, (path, notes): Notes<'
     let (file, flags) = (file.as_fd(), flags(facts));
     let set = rustix::fs::ioctl_getflags(file)
         .and_then(|before| rustix::fs::ioctl_setflags(file, before | flags));
-    notes.check(set, Lack::Flags, path);
+    notes.check(set, Property::Flags, path);
 }

@@ -33,7 +33,7 @@ pub(crate) struct Directory {
 }
 
 /// The first name of a file with several names.
-pub(super) struct Made {
+pub(super) struct FirstName {
     directory: Vec<Vec<u8>>,
     name: Vec<u8>,
     device: u64,
@@ -102,7 +102,7 @@ impl Directory {
     }
 
     /// Creates a regular file without a name of its own.
-    pub(super) fn make_file(&self, mode: u32) -> Result<(Draft<'_>, OwnedFd), Errno> {
+    pub(super) fn make_file(&self, mode: u32) -> Result<(StagedEntry<'_>, OwnedFd), Errno> {
         let flags = OFlags::WRONLY
             | OFlags::CREATE
             | OFlags::EXCL
@@ -111,7 +111,7 @@ impl Directory {
             | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(mode & 0o777);
         let (name, file) = self.try_names(|name| rustix::fs::openat(self, name, flags, mode))?;
-        Ok((Draft { parent: self, name: Some(name) }, file))
+        Ok((StagedEntry { parent: self, name: Some(name) }, file))
     }
 
     /// Gives a staged file the owner and mode of the regular file that it replaces, as far as
@@ -133,14 +133,14 @@ impl Directory {
     }
 
     /// Creates a symbolic link under a temporary name.
-    pub(super) fn make_symlink(&self, target: &[u8]) -> Result<Draft<'_>, Errno> {
+    pub(super) fn make_symlink(&self, target: &[u8]) -> Result<StagedEntry<'_>, Errno> {
         let target = OsStr::from_bytes(target);
         let (name, ()) = self.try_names(|name| rustix::fs::symlinkat(target, self, name))?;
-        Ok(Draft { parent: self, name: Some(name) })
+        Ok(StagedEntry { parent: self, name: Some(name) })
     }
 
     /// Creates a device file, a pipe or a socket under a temporary name.
-    pub(super) fn make_special(&self, facts: &Facts) -> Result<Draft<'_>, Errno> {
+    pub(super) fn make_special(&self, facts: &Facts) -> Result<StagedEntry<'_>, Errno> {
         let kind = match facts.kind() {
             FileKind::BlockDevice => FileType::BlockDevice,
             FileKind::CharDevice => FileType::CharacterDevice,
@@ -156,7 +156,7 @@ impl Directory {
         let mode = Mode::from_raw_mode(facts.mode & 0o777);
         let (name, ()) =
             self.try_names(|name| rustix::fs::mknodat(self, name, kind, mode, device))?;
-        Ok(Draft { parent: self, name: Some(name) })
+        Ok(StagedEntry { parent: self, name: Some(name) })
     }
 
     /// Calls `make` with temporary names until one is free.
@@ -178,9 +178,9 @@ impl Directory {
     }
 
     /// Returns the location of the file `name` in this directory.
-    pub(super) fn made(&self, name: &[u8]) -> Result<Made, Errno> {
+    pub(super) fn made(&self, name: &[u8]) -> Result<FirstName, Errno> {
         let stat = self.stat(name)?;
-        Ok(Made {
+        Ok(FirstName {
             directory: self.components.clone(),
             name: name.to_vec(),
             device: stat.st_dev,
@@ -197,7 +197,7 @@ impl Directory {
     pub(super) fn link(
         &self,
         root: &Self,
-        made: &Made,
+        made: &FirstName,
         name: &[u8],
         existing: Existing,
     ) -> Result<bool, Errno> {
@@ -226,7 +226,7 @@ impl Directory {
             .try_names(|draft| rustix::fs::linkat(&directory, from, self, draft, AtFlags::empty()));
         match draft {
             Ok((draft, ())) => {
-                let draft = Draft { parent: self, name: Some(draft) };
+                let draft = StagedEntry { parent: self, name: Some(draft) };
                 draft.publish(name, existing)?;
                 Ok(true)
             }
@@ -243,12 +243,12 @@ impl AsFd for Directory {
 }
 
 /// A file without a name of its own. It is removed when dropped.
-pub(super) struct Draft<'a> {
+pub(super) struct StagedEntry<'a> {
     parent: &'a Directory,
     name: Option<Vec<u8>>,
 }
 
-impl Draft<'_> {
+impl StagedEntry<'_> {
     /// Returns the directory and the temporary name.
     pub(super) fn place(&self) -> (&Directory, &OsStr) {
         (self.parent, OsStr::from_bytes(self.name.as_deref().unwrap_or_default()))
@@ -271,7 +271,7 @@ impl Draft<'_> {
     }
 }
 
-impl Drop for Draft<'_> {
+impl Drop for StagedEntry<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
             _ = rustix::fs::unlinkat(self.parent, OsStr::from_bytes(name), AtFlags::empty());

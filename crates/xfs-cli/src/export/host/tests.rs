@@ -5,22 +5,22 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::rc::Rc;
 
-use super::{Directory, Existing, Extraction, Fidelity};
+use super::{Directory, Existing, Fidelity, HostWriter};
 use crate::failure::Failure;
 use crate::file::facts::{Facts, Time};
-use crate::file::made::{Made, directory, facts, file, link};
+use crate::file::memory::{MemoryFile, directory, facts, file, link};
 use crate::file::source::NamedValue;
 
 const ARCHIVE: Fidelity =
     Fidelity { is_archive: true, ignores_owner: false, existing: Existing::Replace };
 
 /// Extracts into `to` and returns the reports.
-fn extract(source: Rc<Made>, to: &Path, fidelity: Fidelity) -> Vec<String> {
+fn extract(source: Rc<MemoryFile>, to: &Path, fidelity: Fidelity) -> Vec<String> {
     let mut reports = Vec::new();
     let mut report = |failure: Failure| reports.push(failure.to_string());
     let root = Directory::open(to).expect("a directory");
     let tally = crate::terminal::tally::Tally::default();
-    let mut extraction = Extraction::new(fidelity, &root, &mut report, &tally);
+    let mut extraction = HostWriter::new(fidelity, &root, &mut report, &tally);
     let end = extraction.copy_contents(source).err();
     let shortfalls = extraction.finish();
     reports.extend(end.into_iter().chain(shortfalls).map(|failure| failure.to_string()));
@@ -162,7 +162,7 @@ fn everything_is_carried_over() {
     sparse.contents.insert(32 << 20, b"middle".to_vec());
     sparse.attributes =
         vec![NamedValue { name: b"user.comment".to_vec(), value: b"\0hi".to_vec() }];
-    let pipe = Made { facts: facts(3, 0o010_620), ..Made::default() };
+    let pipe = MemoryFile { facts: facts(3, 0o010_620), ..MemoryFile::default() };
     let mut root = (*directory(
         1,
         &[

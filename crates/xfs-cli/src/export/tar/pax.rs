@@ -8,11 +8,11 @@ use crate::file::source::NamedValue;
 
 /// The extended records of one member.
 #[derive(Debug, Default)]
-pub(super) struct Records {
+pub(super) struct PaxRecords {
     records: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Records {
+impl PaxRecords {
     /// Adds a record.
     pub(super) fn push(&mut self, keyword: &[u8], value: &[u8]) {
         self.records.push((keyword.to_vec(), value.to_vec()));

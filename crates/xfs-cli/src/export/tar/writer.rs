@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 use tar::{EntryType, Header};
 
-use super::pax::Records;
+use super::pax::PaxRecords;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind};
-use crate::file::source::{Source, Whence, is_safe_name};
+use crate::file::source::{Source, SourceLocation, is_safe_name};
 use crate::terminal::names;
 use crate::terminal::tally::Tally;
 use crate::text::acl::value_text;
@@ -39,10 +39,10 @@ const MAX_OWNER: u32 = 0o7_777_777;
 const MAX_NUMBER: u64 = 0o77_777_777_777;
 
 /// An archive being written.
-pub(crate) struct Archive<'a> {
+pub(crate) struct TarWriter<'a> {
     out: &'a mut dyn Write,
     report: &'a mut dyn FnMut(Failure),
-    whence: Option<Whence>,
+    whence: Option<SourceLocation>,
     /// The length of the path of the archived file or directory.
     start_length: usize,
     /// The first name of each file with several names.
@@ -52,13 +52,13 @@ pub(crate) struct Archive<'a> {
 }
 
 /// A directory whose entries are being written.
-struct Level<S: Source> {
+struct TarLevel<S: Source> {
     entries: S::Entries,
     /// The length of the path of the enclosing level.
     outer_length: usize,
 }
 
-impl<'a> Archive<'a> {
+impl<'a> TarWriter<'a> {
     /// Writes to `out`. A failure of one file goes to `report`.
     pub(crate) fn new(out: &'a mut dyn Write, report: &'a mut dyn FnMut(Failure)) -> Self {
         let (links, entered) = (HashMap::new(), HashSet::new());
@@ -73,7 +73,7 @@ impl<'a> Archive<'a> {
     }
 
     /// Sets the location of the source. Without it, messages use the names of members.
-    pub(crate) fn out_of(mut self, whence: Whence) -> Self {
+    pub(crate) fn out_of(mut self, whence: SourceLocation) -> Self {
         self.whence = Some(whence);
         self
     }
@@ -85,12 +85,12 @@ impl<'a> Archive<'a> {
     /// Only errors of writing.
     pub(crate) fn write<S: Source>(mut self, source: S, path: &[u8]) -> io::Result<()> {
         self.start_length = path.len();
-        let mut open: Vec<Level<S>> = Vec::new();
+        let mut open: Vec<TarLevel<S>> = Vec::new();
         // The path of the innermost open directory, which each level extends. A path for each level
         // would take memory quadratic in the depth.
         let mut directory = path.to_vec();
         let entries = self.member(source, &directory)?;
-        open.extend(entries.map(|entries| Level { entries, outer_length: 0 }));
+        open.extend(entries.map(|entries| TarLevel { entries, outer_length: 0 }));
         while let Some(level) = open.last_mut() {
             match level.entries.next() {
                 None => {
@@ -111,7 +111,7 @@ impl<'a> Archive<'a> {
                     directory.push(b'/');
                     directory.extend_from_slice(&name);
                     match self.member(child, &directory)? {
-                        Some(entries) => open.push(Level { entries, outer_length }),
+                        Some(entries) => open.push(TarLevel { entries, outer_length }),
                         None => directory.truncate(outer_length),
                     }
                 }
@@ -123,7 +123,7 @@ impl<'a> Archive<'a> {
     /// Writes one member. Returns the entries of a directory.
     fn member<S: Source>(&mut self, source: S, path: &[u8]) -> io::Result<Option<S::Entries>> {
         let facts = source.facts();
-        let mut member = Member::new(path, &facts);
+        let mut member = TarMember::new(path, &facts);
         match facts.kind() {
             FileKind::Directory => return self.directory(source, path, member),
             FileKind::Socket | FileKind::Unknown => {
@@ -175,7 +175,7 @@ impl<'a> Archive<'a> {
         &mut self,
         source: S,
         path: &[u8],
-        mut member: Member,
+        mut member: TarMember,
     ) -> io::Result<Option<S::Entries>> {
         if !self.entered.insert(member.facts.inode) {
             let message = format!("directory inode {} is inside itself", member.facts.inode);
@@ -195,7 +195,7 @@ impl<'a> Archive<'a> {
         }
     }
 
-    fn attributes<S: Source>(&mut self, source: &S, path: &[u8], records: &mut Records) {
+    fn attributes<S: Source>(&mut self, source: &S, path: &[u8], records: &mut PaxRecords) {
         for attribute in source.attributes() {
             match attribute {
                 Err(failure) => self.report(path, failure),
@@ -218,7 +218,7 @@ impl<'a> Archive<'a> {
         &mut self,
         source: &S,
         path: &[u8],
-        mut member: Member,
+        mut member: TarMember,
     ) -> io::Result<()> {
         let size = member.facts.size;
         let ranges = match data_ranges(source, size) {
@@ -327,16 +327,16 @@ fn sparse_map(ranges: &[Range<u64>], size: u64) -> Vec<u8> {
 }
 
 /// The headers of one member.
-struct Member {
+struct TarMember {
     facts: Facts,
     header: Header,
-    records: Records,
+    records: PaxRecords,
 }
 
-impl Member {
+impl TarMember {
     fn new(path: &[u8], facts: &Facts) -> Self {
         let mut header = Header::new_ustar();
-        let mut records = Records::default();
+        let mut records = PaxRecords::default();
         let is_directory = facts.kind() == FileKind::Directory;
         let mut name = path.to_vec();
         if is_directory {

@@ -2,10 +2,10 @@ use std::io::Cursor;
 
 use tar::{EntryType, Header};
 
-use super::{Member, MemberKind, Unarchive};
+use super::{ArchiveReader, Member, MemberKind};
 use crate::file::facts::Time;
 use crate::file::source::Source;
-use crate::import::tar::records::Records;
+use crate::import::tar::records::ExtendedRecords;
 
 /// Returns a header and its body, padded to a block.
 fn member(kind: EntryType, name: &str, body: &[u8]) -> Vec<u8> {
@@ -48,13 +48,13 @@ fn contents(member: &Member<'_>) -> Vec<u8> {
 
 /// Opens an archive of these bytes.
 #[track_caller]
-fn open(bytes: &[u8]) -> Unarchive {
-    Unarchive::open(Box::new(Cursor::new(bytes.to_vec())), b"archive", false).unwrap()
+fn open(bytes: &[u8]) -> ArchiveReader {
+    ArchiveReader::open(Box::new(Cursor::new(bytes.to_vec())), b"archive", false).unwrap()
 }
 
 /// Returns the reason why an archive is refused.
 fn refusal(bytes: &[u8]) -> String {
-    let opened = Unarchive::open(Box::new(Cursor::new(bytes.to_vec())), b"archive", false);
+    let opened = ArchiveReader::open(Box::new(Cursor::new(bytes.to_vec())), b"archive", false);
     let mut archive = match opened {
         Ok(archive) => archive,
         Err(failure) => return failure.to_string(),
@@ -338,7 +338,7 @@ fn flags_creation_and_large_devices_are_taken() {
 }
 
 /// Returns the remarks of an archive that is read to its end.
-fn remarks(mut archive: Unarchive) -> Vec<String> {
+fn remarks(mut archive: ArchiveReader) -> Vec<String> {
     while archive.next().unwrap().is_some() {}
     let remarks = archive.take_remarks();
     remarks.iter().map(|remark| remark.to_string().replace("ferroxfs: archive: ", "")).collect()
@@ -372,7 +372,7 @@ fn blocks_of_zeros_end_an_archive() {
     check(&[&file("a"), &zeros, &zeros, &file("b"), &zeros, &zeros], &[said]);
     let bytes = [&file("a")[..], &zeros, &file("b"), &zeros, &zeros, &file("c")].concat();
     let input = Box::new(Cursor::new(bytes));
-    let mut archive = Unarchive::open(input, b"archive", true).unwrap();
+    let mut archive = ArchiveReader::open(input, b"archive", true).unwrap();
     for name in ["a", "b", "c"] {
         assert_eq!(archive.next().unwrap().unwrap().path, name.as_bytes());
     }
@@ -453,10 +453,10 @@ fn records_that_make_no_sense() {
     for text in
         ["x", "5 a=b\n", "8 a=b\n", "6 ab\n", "99 a=b\n", "0 a=b\n", "18446744073709551616 a=b\n"]
     {
-        assert!(!Records::parse(text.as_bytes()).1, "{text:?}");
+        assert!(!ExtendedRecords::parse(text.as_bytes()).1, "{text:?}");
     }
-    assert!(Records::parse(b"6 a=b\n\0\0").1);
-    let (records, is_whole) = Records::parse(b"6 a=b\nx");
+    assert!(ExtendedRecords::parse(b"6 a=b\n\0\0").1);
+    let (records, is_whole) = ExtendedRecords::parse(b"6 a=b\nx");
     assert_eq!((records.value(b"a"), is_whole), (Some(&b"b"[..]), false));
 }
 
@@ -529,7 +529,7 @@ fn any_bytes_are_survived() {
         let sum: u32 = block.iter().enumerate().map(sum).sum();
         block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
         let input = Box::new(Cursor::new(bytes));
-        let Ok(mut archive) = Unarchive::open(input, b"archive", false) else { continue };
+        let Ok(mut archive) = ArchiveReader::open(input, b"archive", false) else { continue };
         while let Ok(Some(member)) = archive.next() {
             if member.facts().size < 1 << 20 {
                 let mut buffer = vec![0; 4096];

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read};
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// A buffered reader that counts the consumed bytes.
-pub(super) struct Counted<R> {
+pub(super) struct CountingReader<R> {
     input: R,
     buffer: Vec<u8>,
     /// The start of the bytes that are not consumed, and the end of those that were read.
@@ -20,7 +20,7 @@ pub(super) struct Counted<R> {
     failure: Option<String>,
 }
 
-impl<R: Read> Counted<R> {
+impl<R: Read> CountingReader<R> {
     /// Reads `input`, whose first byte has the offset `start`.
     pub(super) fn new(input: R, start: u64) -> Self {
         let buffer = vec![0; BUFFER_BYTES];
@@ -84,7 +84,7 @@ impl<R: Read> Counted<R> {
     }
 }
 
-impl<R: Read> BufRead for Counted<R> {
+impl<R: Read> BufRead for CountingReader<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.used == self.filled {
             (self.used, self.filled) = (0, 0);
@@ -100,7 +100,7 @@ impl<R: Read> BufRead for Counted<R> {
     }
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let available = self.fill_buf()?;
         let length = available.len().min(buffer.len());

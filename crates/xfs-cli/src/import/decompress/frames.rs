@@ -6,7 +6,7 @@
 
 use std::io::{self, Read};
 
-use super::counted::Counted;
+use super::counted::CountingReader;
 use super::{CHUNK_BYTES, Compression, Emit, Input, MAX_WINDOW_BYTES};
 
 /// The number of bytes that identify the next frame.
@@ -21,7 +21,10 @@ const LZ4_LEGACY: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
 /// # Errors
 ///
 /// The message for the user.
-pub(super) fn decompress(input: &mut Counted<Input>, emit: &mut Emit<'_>) -> Result<(), String> {
+pub(super) fn decompress(
+    input: &mut CountingReader<Input>,
+    emit: &mut Emit<'_>,
+) -> Result<(), String> {
     let mut known = None;
     loop {
         let magic = peek(input)?;
@@ -38,12 +41,12 @@ pub(super) fn decompress(input: &mut Counted<Input>, emit: &mut Emit<'_>) -> Res
     }
 }
 
-fn peek(input: &mut Counted<Input>) -> Result<Vec<u8>, String> {
+fn peek(input: &mut CountingReader<Input>) -> Result<Vec<u8>, String> {
     input.peek(MAGIC_BYTES).map(<[u8]>::to_vec).map_err(|error| error.to_string())
 }
 
 /// Checks that only zeros follow the last frame.
-fn check_rest(compression: Compression, input: &mut Counted<Input>) -> Result<(), String> {
+fn check_rest(compression: Compression, input: &mut CountingReader<Input>) -> Result<(), String> {
     loop {
         let rest = input.peek(CHUNK_BYTES).map_err(|error| error.to_string())?;
         let zeros = rest.iter().take_while(|byte| **byte == 0).count();
@@ -61,7 +64,7 @@ fn check_rest(compression: Compression, input: &mut Counted<Input>) -> Result<()
 }
 
 /// Skips a frame without contents.
-fn skip_frame(input: &mut Counted<Input>) -> Result<(), String> {
+fn skip_frame(input: &mut CountingReader<Input>) -> Result<(), String> {
     let offset = input.offset();
     let failed = |error: io::Error| error.to_string();
     let length = match *input.peek(8).map_err(failed)? {
@@ -80,7 +83,7 @@ fn skip_frame(input: &mut Counted<Input>) -> Result<(), String> {
 fn frame(
     compression: Compression,
     is_legacy: bool,
-    input: &mut Counted<Input>,
+    input: &mut CountingReader<Input>,
     emit: &mut Emit<'_>,
 ) -> Result<bool, String> {
     let copied = copy(compression, input, emit);
@@ -95,7 +98,7 @@ fn frame(
 
 fn copy(
     compression: Compression,
-    input: &mut Counted<Input>,
+    input: &mut CountingReader<Input>,
     emit: &mut Emit<'_>,
 ) -> io::Result<bool> {
     let mut decoder = decoder(compression, input)?;
@@ -125,7 +128,7 @@ fn copy(
 /// Returns a decoder of one frame, which consumes no byte after it.
 fn decoder<'a>(
     compression: Compression,
-    input: &'a mut Counted<Input>,
+    input: &'a mut CountingReader<Input>,
 ) -> io::Result<Box<dyn Read + 'a>> {
     Ok(match compression {
         Compression::Gzip => Box::new(flate2::bufread::GzDecoder::new(input)),
@@ -144,13 +147,13 @@ fn decoder<'a>(
     })
 }
 
-fn cut_off(compression: Compression, input: &Counted<Input>) -> String {
+fn cut_off(compression: Compression, input: &CountingReader<Input>) -> String {
     let (name, offset) = (compression.name(), input.offset());
     format!("its {name} data is cut off: it ends at byte {offset}")
 }
 
 /// Returns the message for an error of a decoder (I3 of the parent module).
-fn message(compression: Compression, input: &Counted<Input>, error: &io::Error) -> String {
+fn message(compression: Compression, input: &CountingReader<Input>, error: &io::Error) -> String {
     let (name, offset) = (compression.name(), input.offset());
     if let Some(failure) = input.failure() {
         return failure.to_owned();

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Returns the tree as lines: path, mode, owner, and further data.
-fn shown(text: &str, reading: Reading) -> Result<String, String> {
+fn shown(text: &str, reading: PrototypeOptions) -> Result<String, String> {
     let tree = Prototype::parse(text.as_bytes(), reading).map_err(|error| error.to_string())?;
     let mut lines = String::new();
     let mut open = vec![(String::new(), 0)];
@@ -55,8 +55,8 @@ what comes behind the end
 /usr/a/b: lrw-r--r-- 3:1 /a/symbolic/link
 "
     );
-    assert_eq!(shown(text, Reading::default()).unwrap(), expected);
-    let reading = Reading { slashes_are_spaces: true, ..Reading::default() };
+    assert_eq!(shown(text, PrototypeOptions::default()).unwrap(), expected);
+    let reading = PrototypeOptions { slashes_are_spaces: true, ..PrototypeOptions::default() };
     assert!(shown(text, reading).unwrap().contains("/usr/a b: lrw"));
 }
 
@@ -64,20 +64,20 @@ what comes behind the end
 fn the_end_of_the_text_ends_all_directories() {
     let text = "x 0 0 d--755 0 0 a d--700 1 2 b p--600 1 2";
     let expected = " drwxr-xr-x 0:0 \n/a drwx------ 1:2 \n/a/b prw------- 1:2 (0, 0)\n";
-    assert_eq!(shown(text, Reading::default()).unwrap(), expected);
+    assert_eq!(shown(text, PrototypeOptions::default()).unwrap(), expected);
 }
 
 #[test]
 fn depth_is_no_matter() {
     let text = format!("x 0 0 d--755 0 0 {}", "d d--755 0 0 ".repeat(100_000));
-    let tree = Prototype::parse(text.as_bytes(), Reading::default()).unwrap();
+    let tree = Prototype::parse(text.as_bytes(), PrototypeOptions::default()).unwrap();
     assert_eq!(tree.files.len(), 100_001);
 }
 
 #[test]
 fn what_is_wrong_is_said_with_its_line() {
     let refused = |text: &str, why: &str| {
-        let said = shown(text, Reading::default()).unwrap_err();
+        let said = shown(text, PrototypeOptions::default()).unwrap_err();
         assert!(said.contains(why), "{text}: {said}");
     };
     refused("", "is empty");

@@ -9,10 +9,10 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::header::senseless;
-use super::records::Records;
+use super::records::ExtendedRecords;
 use crate::file::source::{NamedValue, is_carried_over};
 use crate::terminal::names;
-use crate::text::acl::{self, WrongEntry};
+use crate::text::acl::{self, InvalidEntry};
 
 const SCHILY: &[u8] = b"SCHILY.xattr.";
 const LIBARCHIVE: &[u8] = b"LIBARCHIVE.xattr.";
@@ -33,7 +33,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Returns the attributes in the records. Invalid ones become problems.
-pub(super) fn read(records: &Records, problems: &mut Vec<String>) -> Vec<NamedValue> {
+pub(super) fn read(records: &ExtendedRecords, problems: &mut Vec<String>) -> Vec<NamedValue> {
     let mut found = Vec::new();
     for (name, value) in records.below(LIBARCHIVE) {
         let name = url_decode(name);
@@ -85,19 +85,19 @@ fn list(text: &[u8], problems: &mut Vec<String>) -> Option<Vec<u8>> {
     for entry in wrong {
         let shown = |text: &str| names::in_message(text.as_bytes()).into_owned();
         problems.push(match entry {
-            WrongEntry::User(name) => {
+            InvalidEntry::User(name) => {
                 format!(
                     "access control list: user {} is not known, and its entry is left out",
                     shown(&name)
                 )
             }
-            WrongEntry::Group(name) => {
+            InvalidEntry::Group(name) => {
                 format!(
                     "access control list: group {} is not known, and its entry is left out",
                     shown(&name)
                 )
             }
-            WrongEntry::Entry(entry) => {
+            InvalidEntry::Entry(entry) => {
                 format!(
                     "access control list: entry {} makes no sense, and is left out",
                     shown(&entry)

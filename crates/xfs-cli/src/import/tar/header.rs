@@ -7,7 +7,7 @@ use tar::Header;
 use super::TarReader;
 use super::attributes;
 use super::flags;
-use super::records::{self, Records, number};
+use super::records::{self, ExtendedRecords, number};
 use super::sparse::SparseMap;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ const XFS_SECONDS: Range<i64> = -(1 << 31)..16_299_260_425;
 pub(super) fn member<'a>(
     reader: &'a mut TarReader,
     header: &Header,
-    records: &Records,
+    records: &ExtendedRecords,
     mut problems: Vec<String>,
 ) -> Result<Member<'a>, Failure> {
     let [letter] = header.as_old().linkflag;
@@ -63,7 +63,7 @@ pub(super) fn member<'a>(
             MemberKind::File
         }
     };
-    let mut reading = Reading { header, records, problems: &mut problems };
+    let mut reading = HeaderReading { header, records, problems: &mut problems };
     let mut facts = reading.facts(type_bits);
     facts.size = map.size;
     if matches!(type_bits, 0o020_000 | 0o060_000) {
@@ -108,7 +108,7 @@ fn type_bits(letter: u8, path: &[u8]) -> u32 {
 fn body_size(
     reader: &mut TarReader,
     header: &Header,
-    records: &Records,
+    records: &ExtendedRecords,
     path: &[u8],
 ) -> Result<u64, Failure> {
     let [letter] = header.as_old().linkflag;
@@ -145,13 +145,13 @@ pub(in crate::import) fn owner(number: i128) -> Option<u32> {
 }
 
 /// A header with its records, and the problems in them.
-struct Reading<'a> {
+struct HeaderReading<'a> {
     header: &'a Header,
-    records: &'a Records,
+    records: &'a ExtendedRecords,
     problems: &'a mut Vec<String>,
 }
 
-impl Reading<'_> {
+impl HeaderReading<'_> {
     fn facts(&mut self, type_bits: u32) -> Facts {
         let old = self.header.as_old();
         let is_directory = type_bits == DIRECTORY;

@@ -52,9 +52,9 @@ type Record = (Vec<u8>, Vec<u8>);
 
 /// Extended records. The last record of a keyword counts.
 #[derive(Clone, Debug, Default)]
-pub(in crate::import) struct Records(Vec<Record>);
+pub(in crate::import) struct ExtendedRecords(Vec<Record>);
 
-impl Records {
+impl ExtendedRecords {
     /// Parses records up to the first invalid one. Returns them, and whether all were valid.
     pub(in crate::import) fn parse(mut bytes: &[u8]) -> (Self, bool) {
         let mut records = Vec::new();
@@ -97,7 +97,10 @@ impl Records {
     }
 
     /// Returns the values of a keyword that may occur several times, in order.
-    pub(in crate::import) fn values<'a>(&'a self, keyword: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    pub(in crate::import) fn values<'a>(
+        &'a self,
+        keyword: &'a [u8],
+    ) -> impl Iterator<Item = &'a [u8]> {
         self.0.iter().filter(move |(known, _)| known == keyword).map(|(_, value)| value.as_slice())
     }
 

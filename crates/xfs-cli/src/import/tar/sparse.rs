@@ -5,7 +5,7 @@ use std::ops::Range;
 use tar::{GnuExtSparseHeader, GnuSparseHeader, Header};
 
 use super::TarReader;
-use super::records::{Records, number};
+use super::records::{ExtendedRecords, number};
 use crate::failure::Failure;
 use crate::import::archive::input::ArchiveInput;
 use crate::import::archive::{BLOCK_BYTES, MAX_RECORDS_BYTES};
@@ -21,7 +21,7 @@ impl SparseMap {
     pub(super) fn read_head(
         reader: &mut TarReader,
         header: &Header,
-        records: &Records,
+        records: &ExtendedRecords,
     ) -> Result<Option<Self>, Failure> {
         let archive = &mut reader.input;
         let numbers = if header.entry_type().is_gnu_sparse() {
@@ -37,7 +37,7 @@ impl SparseMap {
     /// Reads the map if it is the beginning of the body.
     pub(super) fn read_body(
         archive: &mut ArchiveInput,
-        records: &Records,
+        records: &ExtendedRecords,
     ) -> Result<Option<Self>, Failure> {
         if records.value(b"GNU.sparse.major") != Some(b"1") {
             return Ok(None);
@@ -134,7 +134,7 @@ fn in_front(archive: &mut ArchiveInput) -> Result<Vec<u64>, Failure> {
 }
 
 /// Reads the numbers in the records ("GNU sparse format 0.1", and 0.0).
-fn in_records(records: &Records) -> Option<Vec<u64>> {
+fn in_records(records: &ExtendedRecords) -> Option<Vec<u64>> {
     if let Some(map) = records.value(b"GNU.sparse.map") {
         return map.split(|byte| *byte == b',').map(number).collect();
     }

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use ferroxfs::{File, PosixError};
 
-use super::Failed;
+use super::WriteFailure;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::source::Source;
@@ -44,7 +44,7 @@ pub(super) fn copy<S: Source>(
     source: &S,
     holes: Holes,
     tally: &Tally,
-) -> Result<(), Failed> {
+) -> Result<(), WriteFailure> {
     let read = match holes {
         Holes::OfSource => copy_ranges(file, source, tally)?,
         Holes::OfZeros => copy_chunks(file, source, tally)?,
@@ -58,14 +58,14 @@ pub(super) fn copy<S: Source>(
 
 /// Copies the ranges in which the source has data. Returns the length as far as reading has shown
 /// it.
-fn copy_ranges<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64, Failed> {
+fn copy_ranges<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64, WriteFailure> {
     let end = source.length().unwrap_or(u64::MAX);
     let mut buffer = vec![0; chunk_bytes(source, UNKNOWN_CHUNK_BYTES)];
     let mut offset = 0;
-    while let Some(range) = source.data_after(offset).map_err(Failed::Source)? {
+    while let Some(range) = source.data_after(offset).map_err(WriteFailure::Source)? {
         offset = range.start;
         while offset < range.end.min(end) {
-            interrupt::check().map_err(Failed::All)?;
+            interrupt::check().map_err(WriteFailure::All)?;
             let bytes = read_chunk(source, (offset, range.end.min(end)), &mut buffer)?;
             if bytes.is_empty() {
                 return Ok(offset);
@@ -84,14 +84,14 @@ fn copy_ranges<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64,
 
 /// Copies everything except zeros, chunk by chunk. Chunks in which the source has no data are not
 /// read. Returns the length as far as reading has shown it.
-fn copy_chunks<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64, Failed> {
+fn copy_chunks<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64, WriteFailure> {
     let length = source.length();
     let end = length.unwrap_or(u64::MAX);
     let mut buffer = vec![0; chunk_bytes(source, CHUNK_BYTES)];
     let (mut offset, mut data) = (0, 0..0);
     while offset < end {
         if length.is_some() && data.end <= offset {
-            match source.data_after(offset).map_err(Failed::Source)? {
+            match source.data_after(offset).map_err(WriteFailure::Source)? {
                 Some(range) => data = range,
                 None => return Ok(offset),
             }
@@ -121,14 +121,14 @@ fn read_chunk<'b, S: Source>(
     source: &S,
     (offset, end): (u64, u64),
     buffer: &'b mut [u8],
-) -> Result<&'b [u8], Failed> {
+) -> Result<&'b [u8], WriteFailure> {
     let wanted = (end - offset).min(buffer.len() as u64) as usize;
     let mut done = 0;
     while let Some(rest) = buffer.get_mut(done..wanted).filter(|rest| !rest.is_empty()) {
-        let read = source.read_at(offset + done as u64, rest).map_err(Failed::Source)?;
+        let read = source.read_at(offset + done as u64, rest).map_err(WriteFailure::Source)?;
         if read == 0 && source.length().is_some() {
             let message = "became shorter while it was read";
-            return Err(Failed::Source(Failure::new(Exit::Failed, message)));
+            return Err(WriteFailure::Source(Failure::new(Exit::Failed, message)));
         }
         if read == 0 {
             break;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{AclKind, Changes, Creation, Error, Node, PosixError, SetMode, Timestamp};
 
-use super::{Deposit, Failed};
+use super::{ImageWriter, WriteFailure};
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind, Time};
 use crate::file::source::{NamedValue, Source};
@@ -22,7 +22,7 @@ const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 /// Flags of a file that can no longer be renamed or linked.
 const LATE_FLAGS: ExtendedFlags = ExtendedFlags::IMMUTABLE.union(ExtendedFlags::APPEND);
 
-impl Deposit<'_> {
+impl ImageWriter<'_> {
     /// Returns the facts of a source that the copy may depend on (I5).
     pub(super) fn facts<S: Source>(&self, source: &S) -> Facts {
         let facts = source.facts();
@@ -50,7 +50,7 @@ impl Deposit<'_> {
         (node, path): (&Node, &[u8]),
         facts: &Facts,
         attributes: Vec<Result<NamedValue, Failure>>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), WriteFailure> {
         if !self.manner.is_archive {
             return Ok(());
         }
@@ -67,13 +67,14 @@ impl Deposit<'_> {
             node.change(&Changes { mode: mode.take(), ..Changes::default() })?;
         }
         for attribute in attributes {
-            let set = attribute.map_err(Failed::Source).and_then(|NamedValue { name, value }| {
-                let set = node.set_attribute(OsStr::from_bytes(&name), &value, SetMode::Either);
-                let shown = format!("attribute {}", names::in_message(&name));
-                set.map_err(|error| Failed::from(error).about(&shown))
-            });
+            let set =
+                attribute.map_err(WriteFailure::Source).and_then(|NamedValue { name, value }| {
+                    let set = node.set_attribute(OsStr::from_bytes(&name), &value, SetMode::Either);
+                    let shown = format!("attribute {}", names::in_message(&name));
+                    set.map_err(|error| WriteFailure::from(error).about(&shown))
+                });
             match set {
-                Err(all @ Failed::All(_)) => return Err(all),
+                Err(all @ WriteFailure::All(_)) => return Err(all),
                 // The check has added the subject, and one attribute does not end the run.
                 one => _ = self.check(path, one).ok(),
             }
@@ -96,7 +97,7 @@ impl Deposit<'_> {
     /// Gives a file the extent size hints of its source, and removes those inherited from its
     /// directory. A hint that the volume cannot have is left out: hints are whole blocks, at most
     /// half an allocation group, and a copy-on-write hint needs shared blocks.
-    pub(super) fn hint(&self, node: &Node, facts: &Facts) -> Result<(), Failed> {
+    pub(super) fn hint(&self, node: &Node, facts: &Facts) -> Result<(), WriteFailure> {
         let hints = facts.extent_size_hints.filter(|_| self.manner.is_archive);
         let Some((extent, copy)) = hints else { return Ok(()) };
         let has = node.metadata();

@@ -21,7 +21,7 @@ const DRAFT: &str = ".ferroxfs-put";
 const MOST_DRAFTS: u32 = 1000;
 
 /// The name that a file will get.
-pub(super) struct Spot<'a> {
+pub(super) struct NewName<'a> {
     pub(super) directory: &'a Node,
     pub(super) name: &'a OsStr,
     /// The existing file, which will lose the name.
@@ -29,37 +29,41 @@ pub(super) struct Spot<'a> {
 }
 
 /// A file that is not complete.
-pub(super) struct Draft<'a> {
-    spot: &'a Spot<'a>,
+pub(super) struct StagedNode<'a> {
+    spot: &'a NewName<'a>,
     node: Node,
-    stands: Stands,
+    stands: StagedAt,
 }
 
 /// Where a staged file is.
-enum Stands {
+enum StagedAt {
     /// Under its final name, which was free.
-    Here,
+    FinalName,
     /// It has no name.
-    Nowhere,
-    Under(OsString),
+    NoName,
+    TemporaryName(OsString),
     /// It is complete.
     Done,
 }
 
-impl<'a> Spot<'a> {
+impl<'a> NewName<'a> {
     /// Creates a file that is not complete yet.
-    pub(super) fn begin(&'a self, kind: &NewKind<'_>, creation: &Creation) -> Result<Draft<'a>> {
+    pub(super) fn begin(
+        &'a self,
+        kind: &NewKind<'_>,
+        creation: &Creation,
+    ) -> Result<StagedNode<'a>> {
         let Self { directory, name, present } = self;
         self.check_replaceable(kind.file_type())?;
         let (node, stands) = if present.is_none() {
-            (directory.create(name, kind, creation)?, Stands::Here)
+            (directory.create(name, kind, creation)?, StagedAt::FinalName)
         } else if *kind == NewKind::Regular {
-            (directory.create_unnamed(creation)?, Stands::Nowhere)
+            (directory.create_unnamed(creation)?, StagedAt::NoName)
         } else {
             let (node, draft) = fresh(|draft| directory.create(draft, kind, creation))?;
-            (node, Stands::Under(draft))
+            (node, StagedAt::TemporaryName(draft))
         };
-        Ok(Draft { spot: self, node, stands })
+        Ok(StagedNode { spot: self, node, stands })
     }
 
     /// Gives the name to a file, which may have others.
@@ -118,29 +122,29 @@ fn remove(directory: &Node, name: &OsStr, node: &Node) -> Result<()> {
     }
 }
 
-impl Draft<'_> {
+impl StagedNode<'_> {
     pub(super) fn node(&self) -> &Node {
         &self.node
     }
 
     /// Gives the file its name.
     pub(super) fn publish(mut self) -> Result<Node> {
-        match std::mem::replace(&mut self.stands, Stands::Done) {
-            Stands::Here | Stands::Done => {}
-            Stands::Nowhere => self.spot.link(&self.node)?,
-            Stands::Under(draft) => self.spot.rename(&draft, &self.node)?,
+        match std::mem::replace(&mut self.stands, StagedAt::Done) {
+            StagedAt::FinalName | StagedAt::Done => {}
+            StagedAt::NoName => self.spot.link(&self.node)?,
+            StagedAt::TemporaryName(draft) => self.spot.rename(&draft, &self.node)?,
         }
         Ok(self.node.clone())
     }
 }
 
-impl Drop for Draft<'_> {
+impl Drop for StagedNode<'_> {
     /// No file is better than half a file. The error that led here is reported elsewhere.
     fn drop(&mut self) {
         let name = match &self.stands {
-            Stands::Here => self.spot.name,
-            Stands::Under(draft) => draft,
-            Stands::Nowhere | Stands::Done => return,
+            StagedAt::FinalName => self.spot.name,
+            StagedAt::TemporaryName(draft) => draft,
+            StagedAt::NoName | StagedAt::Done => return,
         };
         if self.node.file_type() == FileType::Regular {
             // On a full volume its space is freed first: removing a name may need some of it.

@@ -1,6 +1,6 @@
 //! Evaluation of an expression for one file.
 
-use super::{Action, Comparison, Entry, Expression, Number, Stamp, Test};
+use super::{Action, Comparison, ExaminedFile, Expression, Number, Stamp, Test};
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind, Time};
 use crate::terminal::escaping::TerminalWrite;
@@ -11,7 +11,7 @@ use crate::text::time::Clock;
 pub(crate) struct Evaluation<'a> {
     /// The output of actions.
     pub(crate) out: &'a mut dyn TerminalWrite,
-    /// How names are shown.
+    /// PermissionMatch names are shown.
     pub(crate) style: NameStyle,
     /// The clock for ages and for the display of times.
     pub(crate) clock: &'a Clock,
@@ -33,7 +33,7 @@ impl<'a> Evaluation<'a> {
     pub(crate) fn run(
         &mut self,
         expression: &Expression,
-        entry: &dyn Entry,
+        entry: &dyn ExaminedFile,
     ) -> Result<bool, Failure> {
         if self.has_quit {
             return Ok(false);
@@ -54,7 +54,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    fn test(&self, test: &Test, entry: &dyn Entry) -> Result<bool, Failure> {
+    fn test(&self, test: &Test, entry: &dyn ExaminedFile) -> Result<bool, Failure> {
         let facts = entry.facts();
         Ok(match test {
             Test::Constant(value) => *value,
@@ -109,7 +109,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    fn act(&mut self, action: &Action, entry: &dyn Entry) -> Result<(), Failure> {
+    fn act(&mut self, action: &Action, entry: &dyn ExaminedFile) -> Result<(), Failure> {
         match action {
             Action::Print => {
                 self.out.write_all(&self.style.show(entry.path()))?;
@@ -132,7 +132,7 @@ impl<'a> Evaluation<'a> {
         Ok(())
     }
 
-    fn ls(&mut self, entry: &dyn Entry) -> Result<(), Failure> {
+    fn ls(&mut self, entry: &dyn ExaminedFile) -> Result<(), Failure> {
         let facts = entry.facts();
         let size = match facts.kind() {
             FileKind::BlockDevice | FileKind::CharDevice => {

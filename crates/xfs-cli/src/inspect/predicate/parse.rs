@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use regex::bytes::Regex;
 
 use super::{
-    Action, Comparison, Expression, Format, Number, Permission, Program, Reference, Stamp, Test,
+    Action, Comparison, Expression, Number, Permission, PrintfFormat, Program, Reference, Stamp,
+    Test,
 };
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
@@ -155,7 +156,7 @@ impl<'a> Parser<'a> {
         Ok(Some(match name {
             "-print" => Action::Print,
             "-print0" => Action::Print0,
-            "-printf" => Action::Printf(Format::parse(self.argument(name)?.as_bytes())?),
+            "-printf" => Action::Printf(PrintfFormat::parse(self.argument(name)?.as_bytes())?),
             "-ls" => Action::Ls,
             "-prune" => Action::Prune,
             "-quit" => Action::Quit,

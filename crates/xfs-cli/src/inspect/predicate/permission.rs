@@ -7,7 +7,7 @@ use crate::text::mode::{Circumstances, ModeChange};
 /// A test of permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Permission {
-    how: How,
+    how: PermissionMatch,
     /// The bits for a file.
     bits: u32,
     /// The bits for a directory, for which `X` means `x`.
@@ -15,7 +15,7 @@ pub(crate) struct Permission {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
+enum PermissionMatch {
     /// Exactly these bits.
     Exactly,
     /// All of these bits.
@@ -29,20 +29,20 @@ impl Permission {
     pub(crate) fn parse(argument: &OsStr) -> Option<Self> {
         let text = argument.to_str()?;
         if let Some(mode) = text.strip_prefix('/') {
-            return Self::of(How::AnyOf, mode);
+            return Self::of(PermissionMatch::AnyOf, mode);
         }
         // A minus before an operand of a symbolic mode means the same here, because no permissions
         // can be removed from none.
         if let Some(mode) = text.strip_prefix('-') {
-            return Self::of(How::AllOf, mode);
+            return Self::of(PermissionMatch::AllOf, mode);
         }
         // The old form of `/`, which find(1) has removed.
         let is_old = text.strip_prefix('+').is_some_and(|rest| rest.starts_with(is_digit));
-        if is_old { None } else { Self::of(How::Exactly, text) }
+        if is_old { None } else { Self::of(PermissionMatch::Exactly, text) }
     }
 
     /// Applies the mode to no permissions, whatever the umask.
-    fn of(how: How, mode: &str) -> Option<Self> {
+    fn of(how: PermissionMatch, mode: &str) -> Option<Self> {
         let change = ModeChange::parse(mode)?;
         let bits = |is_directory| change.of(0, Circumstances { is_directory, umask: 0 });
         Some(Self { how, bits: bits(false), bits_of_directory: bits(true) })
@@ -54,9 +54,9 @@ impl Permission {
         let bits = if is_directory { self.bits_of_directory } else { self.bits };
         let mode = mode & 0o7777;
         match self.how {
-            How::Exactly => mode == bits,
-            How::AllOf => mode & bits == bits,
-            How::AnyOf => bits == 0 || mode & bits != 0,
+            PermissionMatch::Exactly => mode == bits,
+            PermissionMatch::AllOf => mode & bits == bits,
+            PermissionMatch::AnyOf => bits == 0 || mode & bits != 0,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The format of `-printf`.
 
-use super::{Entry, Stamp};
+use super::{ExaminedFile, Stamp};
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
 use crate::terminal::names::{self, NameStyle};
@@ -8,12 +8,12 @@ use crate::text::time::Clock;
 
 /// A parsed format.
 #[derive(Debug)]
-pub(crate) struct Format {
-    pieces: Vec<Piece>,
+pub(crate) struct PrintfFormat {
+    pieces: Vec<FormatPart>,
 }
 
 #[derive(Debug)]
-enum Piece {
+enum FormatPart {
     Literal(Vec<u8>),
     Directive {
         layout: Layout,
@@ -47,7 +47,7 @@ enum Directive {
 /// The limit on widths: each is that many bytes of memory, and no terminal is wider.
 const WIDTH_LIMIT: usize = 4096;
 
-impl Format {
+impl PrintfFormat {
     /// Parses a format.
     pub(crate) fn parse(format: &[u8]) -> Result<Self, Failure> {
         let mut pieces = Vec::new();
@@ -61,8 +61,8 @@ impl Format {
                         rest = after;
                     }
                     Some((None, _)) => {
-                        pieces.push(Piece::Literal(std::mem::take(&mut literal)));
-                        pieces.push(Piece::Stop);
+                        pieces.push(FormatPart::Literal(std::mem::take(&mut literal)));
+                        pieces.push(FormatPart::Stop);
                         rest = b"";
                     }
                     None => {
@@ -76,7 +76,7 @@ impl Format {
                 }
                 b'%' => {
                     let (piece, after) = directive(after)?;
-                    pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+                    pieces.push(FormatPart::Literal(std::mem::take(&mut literal)));
                     pieces.push(piece);
                     rest = after;
                 }
@@ -86,23 +86,23 @@ impl Format {
                 }
             }
         }
-        pieces.push(Piece::Literal(literal));
+        pieces.push(FormatPart::Literal(literal));
         Ok(Self { pieces })
     }
 
     /// Returns the bytes to print for a file.
     pub(crate) fn expand(
         &self,
-        entry: &dyn Entry,
+        entry: &dyn ExaminedFile,
         style: NameStyle,
         clock: &Clock,
     ) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Literal(literal) => bytes.extend_from_slice(literal),
-                Piece::Stop => break,
-                Piece::Directive { layout, what } => {
+                FormatPart::Literal(literal) => bytes.extend_from_slice(literal),
+                FormatPart::Stop => break,
+                FormatPart::Directive { layout, what } => {
                     let value = match what {
                         Directive::Letter(b'm') => mode(entry, *layout),
                         Directive::Letter(letter) => letter_value(*letter, entry, style)?,
@@ -163,7 +163,7 @@ fn escape(text: &[u8]) -> Option<(Option<u8>, &[u8])> {
 }
 
 /// Parses a directive after its `%`.
-fn directive(text: &[u8]) -> Result<(Piece, &[u8]), Failure> {
+fn directive(text: &[u8]) -> Result<(FormatPart, &[u8]), Failure> {
     let mut layout = Layout::default();
     let mut rest = text;
     while let Some((flag @ (b'-' | b'0' | b'+' | b' ' | b'#'), after)) = rest.split_first() {
@@ -195,19 +195,19 @@ fn directive(text: &[u8]) -> Result<(Piece, &[u8]), Failure> {
         | b'i' | b'u' | b'U' | b'g' | b'G' | b'l' | b'y' | b'F' | b'S' => {
             // As in find(1), which prints the other numbers as text.
             layout.is_zero_filled &= matches!(letter, b'd' | b'm');
-            return Ok((Piece::Directive { layout, what: Directive::Letter(letter) }, after));
+            return Ok((FormatPart::Directive { layout, what: Directive::Letter(letter) }, after));
         }
         _ => return Err(unknown(1)),
     };
     layout.is_zero_filled = false;
     if letter.is_ascii_lowercase() {
-        return Ok((Piece::Directive { layout, what: Directive::Time(stamp) }, after));
+        return Ok((FormatPart::Directive { layout, what: Directive::Time(stamp) }, after));
     }
     let (&part, after) = after.split_first().ok_or_else(|| unknown(1))?;
     if !b"@+aAbBcdDeFgGhHIjklmMnprRsSTuUVwWxXyYzZ".contains(&part) {
         return Err(unknown(2));
     }
-    Ok((Piece::Directive { layout, what: Directive::TimePart(stamp, part) }, after))
+    Ok((FormatPart::Directive { layout, what: Directive::TimePart(stamp, part) }, after))
 }
 
 fn number(text: &[u8]) -> (usize, &[u8]) {
@@ -219,7 +219,11 @@ fn number(text: &[u8]) -> (usize, &[u8]) {
     (value, rest)
 }
 
-fn letter_value(letter: u8, entry: &dyn Entry, style: NameStyle) -> Result<Vec<u8>, Failure> {
+fn letter_value(
+    letter: u8,
+    entry: &dyn ExaminedFile,
+    style: NameStyle,
+) -> Result<Vec<u8>, Failure> {
     let facts = entry.facts();
     let name = |bytes: &[u8]| style.show(bytes).into_owned();
     Ok(match letter {
@@ -247,7 +251,7 @@ fn letter_value(letter: u8, entry: &dyn Entry, style: NameStyle) -> Result<Vec<u
     })
 }
 
-fn mode(entry: &dyn Entry, layout: Layout) -> Vec<u8> {
+fn mode(entry: &dyn ExaminedFile, layout: Layout) -> Vec<u8> {
     let bits = entry.facts().mode & 0o7777;
     let zero = if layout.is_alternate && bits != 0 { "0" } else { "" };
     format!("{zero}{bits:o}").into_bytes()
@@ -262,7 +266,7 @@ fn leading_directories(path: &[u8]) -> &[u8] {
 }
 
 /// Returns the part of the path that the command line gave.
-fn start(entry: &dyn Entry) -> &[u8] {
+fn start(entry: &dyn ExaminedFile) -> &[u8] {
     let path = entry.path();
     match entry.path_below_start().len() {
         0 => path,
@@ -293,14 +297,14 @@ fn sparseness(size: u64, blocks: u64) -> String {
 
 /// Formats a time as ctime(3) does, with the fraction of the second, of which find(1) prints ten
 /// digits.
-fn whole_time(stamp: Stamp, entry: &dyn Entry, clock: &Clock) -> String {
+fn whole_time(stamp: Stamp, entry: &dyn ExaminedFile, clock: &Clock) -> String {
     let time = stamp.of(entry.facts());
     let before = clock.format("%a %b %e %H:%M:%S", time);
     let after = clock.format("%Y", time);
     format!("{before}.{:09}0 {after}", time.nanoseconds)
 }
 
-fn time_part(stamp: Stamp, part: u8, entry: &dyn Entry, clock: &Clock) -> String {
+fn time_part(stamp: Stamp, part: u8, entry: &dyn ExaminedFile, clock: &Clock) -> String {
     let time = stamp.of(entry.facts());
     let fraction = format!(".{:09}0", time.nanoseconds);
     match part {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
-use super::{Entry, Evaluation, Parser, Program, is_expression_start};
+use super::{Evaluation, ExaminedFile, Parser, Program, is_expression_start};
 use crate::failure::Failure;
 use crate::file::facts::{Facts, Time};
 use crate::terminal::names::NameStyle;
@@ -38,7 +38,7 @@ fn host_facts(path: &Path) -> io::Result<Facts> {
     })
 }
 
-impl Entry for HostEntry {
+impl ExaminedFile for HostEntry {
     fn path(&self) -> &[u8] {
         self.shown.as_os_str().as_bytes()
     }

@@ -3,7 +3,7 @@ use std::os::unix::fs::MetadataExt;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::{User, find, identity, is_server, locked};
+use super::{ImageUser, find, identity, is_server, locked};
 
 #[test]
 fn who_has_a_lock_is_seen_and_is_no_server() {
@@ -11,11 +11,11 @@ fn who_has_a_lock_is_seen_and_is_no_server() {
     let image = identity(&file.path().metadata().unwrap());
     let process = std::process::id().to_string();
     assert!(!locked(&process).contains(&image), "it is open");
-    assert!(matches!(find(file.path()), User::Nobody));
+    assert!(matches!(find(file.path()), ImageUser::Nobody));
     flock(&file, FlockOperation::LockExclusive).unwrap();
     assert!(locked(&process).contains(&image), "it is locked");
     assert!(!is_server(&process));
-    assert!(matches!(find(file.path()), User::Other));
+    assert!(matches!(find(file.path()), ImageUser::Other));
 }
 
 #[test]

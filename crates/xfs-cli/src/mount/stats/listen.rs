@@ -45,10 +45,10 @@ pub(super) struct Listener {
 }
 
 /// The figures, or the reason why there are none.
-type Told = Result<Vec<u8>, Failure>;
+type FiguresResult = Result<Vec<u8>, Failure>;
 
 /// The thread that asks for the figures, for all connections (I1).
-struct Teller(SyncSender<SyncSender<Told>>);
+struct FiguresThread(SyncSender<SyncSender<FiguresResult>>);
 
 /// The answer to a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,8 +83,8 @@ impl Listener {
     }
 
     /// Answers with the result of `figures`, until the process ends.
-    pub(super) fn serve(&self, figures: impl Fn() -> Told + Send + 'static) -> io::Error {
-        let teller = match Teller::start(figures) {
+    pub(super) fn serve(&self, figures: impl Fn() -> FiguresResult + Send + 'static) -> io::Error {
+        let teller = match FiguresThread::start(figures) {
             Ok(teller) => teller,
             Err(error) => return error,
         };
@@ -100,7 +100,7 @@ impl Listener {
         })
     }
 
-    fn answer_each(&self, teller: &Teller) -> io::Error {
+    fn answer_each(&self, teller: &FiguresThread) -> io::Error {
         loop {
             match self.socket.accept() {
                 // The client has gone away or is too slow. No other client is affected.
@@ -111,7 +111,7 @@ impl Listener {
         }
     }
 
-    fn converse(&self, stream: TcpStream, teller: &Teller) -> io::Result<()> {
+    fn converse(&self, stream: TcpStream, teller: &FiguresThread) -> io::Result<()> {
         let mut stream = Bounded { stream, end: Instant::now() + self.patience };
         let head = read_head(&mut stream)?;
         let (status, body) = match head.as_deref().map_or(TOO_LARGE, answer) {
@@ -137,9 +137,9 @@ fn is_final(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::BADF | Errno::INVAL | Errno::NOTSOCK))
 }
 
-impl Teller {
-    fn start(figures: impl Fn() -> Told + Send + 'static) -> io::Result<Self> {
-        let (questions, asked) = mpsc::sync_channel::<SyncSender<Told>>(MOST_CONNECTIONS);
+impl FiguresThread {
+    fn start(figures: impl Fn() -> FiguresResult + Send + 'static) -> io::Result<Self> {
+        let (questions, asked) = mpsc::sync_channel::<SyncSender<FiguresResult>>(MOST_CONNECTIONS);
         // Nothing waits for the end of this thread: it may ask a mount that never answers.
         thread::Builder::new().spawn(move || {
             for asking in asked {
@@ -150,7 +150,7 @@ impl Teller {
         Ok(Self(questions))
     }
 
-    fn ask(&self, late: Duration) -> Told {
+    fn ask(&self, late: Duration) -> FiguresResult {
         let (asking, told) = mpsc::sync_channel(1);
         let told = self.0.try_send(asking).ok().and_then(|()| told.recv_timeout(late).ok());
         told.unwrap_or_else(|| Err(Failure::new(Exit::Failed, "the mount does not answer")))

@@ -1,7 +1,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{FmtSpan, Lines, duration, uptime};
+use super::{FmtSpan, LineFormat, duration, uptime};
 
 #[derive(Clone, Default)]
 struct Said(Arc<Mutex<Vec<u8>>>);
@@ -26,7 +26,7 @@ fn ends_are_sentences() {
         .with_max_level(tracing::Level::TRACE)
         .with_span_events(FmtSpan::CLOSE)
         .with_ansi(false)
-        .event_format(Lines(uptime()))
+        .event_format(LineFormat(uptime()))
         .finish();
     tracing::subscriber::with_default(subscriber, || {
         drop(tracing::info_span!("open").entered());

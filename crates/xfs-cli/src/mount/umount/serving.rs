@@ -39,7 +39,7 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The access of the server to the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum MountAccess {
     Reads,
     Writes,
     /// The volume was shut down on request: there is nothing to make durable.
@@ -50,7 +50,7 @@ pub(super) enum Access {
 
 /// The server of a mount, held open so that its number cannot mean another process.
 pub(super) struct Serving {
-    pub(super) access: Access,
+    pub(super) access: MountAccess,
     process: Option<OwnedFd>,
     /// The image, if it is visible here.
     image: Option<PathBuf>,
@@ -93,7 +93,7 @@ impl Serving {
         match rustix::fs::getxattr(folder, PROCESS_ATTRIBUTE, &mut [0_u8; 0]) {
             Err(errno) if hides_server(errno) => {
                 let image = source_of(folder);
-                return Ok(Some(Self { access: Access::Unknown, process: None, image }));
+                return Ok(Some(Self { access: MountAccess::Unknown, process: None, image }));
             }
             _ => {}
         }
@@ -101,9 +101,9 @@ impl Serving {
         let namespace = told(folder, NAMESPACE_ATTRIBUTE).ok().flatten();
         let process = number.and_then(|number| find_process(number, namespace));
         let access = match read_attribute(folder, ACCESS_ATTRIBUTE)?.as_slice() {
-            b"ro" => Access::Reads,
-            b"down" => Access::Down,
-            _ => Access::Writes,
+            b"ro" => MountAccess::Reads,
+            b"down" => MountAccess::Down,
+            _ => MountAccess::Writes,
         };
         // In another mount namespace the same path can be another file.
         let identity = read_attribute(folder, IMAGE_ATTRIBUTE).unwrap_or_default();
@@ -144,7 +144,7 @@ impl Serving {
 
     /// Returns how the last writer of the log ended.
     fn judge_log(&self, image: &Path) -> Ending {
-        if matches!(self.access, Access::Reads | Access::Down) {
+        if matches!(self.access, MountAccess::Reads | MountAccess::Down) {
             return Ending::Well;
         }
         let opened = ferroxfs::OpenOptions::new().no_recovery(true).open_devices(image);

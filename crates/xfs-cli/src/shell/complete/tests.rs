@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 
-use super::Line;
+use super::CompletionLine;
 
 fn read(words: &[&str]) -> Option<(String, String, String, String)> {
     let words: Vec<_> = words.iter().map(OsString::from).collect();
-    let line = Line::read(&words)?;
+    let line = CompletionLine::read(&words)?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let image = line.image?.display().to_string();
     Some((image, text(&line.before), text(&line.directory), text(&line.begun)))
@@ -30,6 +30,6 @@ fn a_path_in_an_image_is_split_at_its_last_slash() {
 #[test]
 fn options_in_front_choose_the_volume() {
     let words = ["--partition", "2", "--offset=1m", "ls", "a.img:/"].map(OsString::from);
-    let line = Line::read(&words).unwrap();
+    let line = CompletionLine::read(&words).unwrap();
     assert_eq!((line.partition, line.offset), (Some(2), Some(1 << 20)));
 }

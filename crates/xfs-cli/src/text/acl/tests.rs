@@ -1,14 +1,14 @@
 use ferroxfs::Acl;
 use ferroxfs::format::acl::{AclCheck, AclTag};
 
-use super::{Draft, Given, WrongEntry, entry_text, value_text};
+use super::{AclBuilder, GivenEntry, InvalidEntry, entry_text, value_text};
 
-fn given(text: &str) -> Vec<Given> {
-    Given::parse_all(text).unwrap()
+fn given(text: &str) -> Vec<GivenEntry> {
+    GivenEntry::parse_all(text).unwrap()
 }
 
 /// Returns the text of the resulting list.
-fn text(draft: Draft) -> String {
+fn text(draft: AclBuilder) -> String {
     let list = draft.finish().unwrap();
     list.iter().flat_map(Acl::entries).map(entry_text).collect::<Vec<_>>().join(" ")
 }
@@ -16,7 +16,7 @@ fn text(draft: Draft) -> String {
 /// Checks the result of changing the list that is equivalent to 0o640.
 #[track_caller]
 fn check_modified(entries: &str, expected: &str) {
-    let mut draft = Draft::of(Some(&Acl::of_mode(0o640)));
+    let mut draft = AclBuilder::of(Some(&Acl::of_mode(0o640)));
     draft.modify(&given(entries), true);
     draft.set_mask(false);
     assert_eq!(text(draft), expected);
@@ -37,7 +37,7 @@ fn entries_change_a_list() {
 
 #[test]
 fn entries_are_removed() {
-    let list = Draft::given(&given("u::6,u:7:7,g::6,g:8:1,m::4,o::0"), false);
+    let list = AclBuilder::given(&given("u::6,u:7:7,g::6,g:8:1,m::4,o::0"), false);
     let mut draft = list.clone();
     draft.remove(&given("u:7,g:9"));
     assert_eq!(text(draft), "user::rw- group::rw- group:8:--x mask::r-- other::---");
@@ -51,8 +51,8 @@ fn entries_are_removed() {
 
 #[test]
 fn a_new_list_is_completed() {
-    let mut draft = Draft::given(&given("u:7:rw"), false);
-    draft.complete_from(&Draft::of(Some(&Acl::of_mode(0o751))));
+    let mut draft = AclBuilder::given(&given("u:7:rw"), false);
+    draft.complete_from(&AclBuilder::of(Some(&Acl::of_mode(0o751))));
     draft.set_mask(false);
     assert_eq!(text(draft), "user::rwx user:7:rw- group::r-x mask::rwx other::--x");
 }
@@ -60,12 +60,15 @@ fn a_new_list_is_completed() {
 #[test]
 fn what_is_no_entry() {
     for text in ["u", "x::r", "u:7:z", "u:7:8", "m:7:r", "d:"] {
-        assert_eq!(Given::parse_all(text), Err(WrongEntry::Entry(text.to_owned())));
+        assert_eq!(GivenEntry::parse_all(text), Err(InvalidEntry::Entry(text.to_owned())));
     }
     let nobody = || "no-such-name-here".to_owned();
-    assert_eq!(Given::parse_all("u:no-such-name-here:r"), Err(WrongEntry::User(nobody())));
-    assert_eq!(Given::parse_all("u:7:r:w"), Err(WrongEntry::User("w".to_owned())));
-    assert_eq!(Given::parse_all("d:g:no-such-name-here:r"), Err(WrongEntry::Group(nobody())));
+    assert_eq!(GivenEntry::parse_all("u:no-such-name-here:r"), Err(InvalidEntry::User(nobody())));
+    assert_eq!(GivenEntry::parse_all("u:7:r:w"), Err(InvalidEntry::User("w".to_owned())));
+    assert_eq!(
+        GivenEntry::parse_all("d:g:no-such-name-here:r"),
+        Err(InvalidEntry::Group(nobody()))
+    );
     assert!(given("d:u:7:r")[0].is_default);
     assert!(!given("u:7")[0].has_permissions());
     assert_eq!(given("mask")[0].tag, AclTag::Mask);

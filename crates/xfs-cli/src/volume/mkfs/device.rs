@@ -17,7 +17,7 @@ use crate::cli::MkfsArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::output::Draft;
+use crate::output::StagedFile;
 use crate::output::space;
 use crate::terminal::names;
 
@@ -28,7 +28,7 @@ pub(super) struct Device {
     /// The open device, until the volume has been made in it.
     pub(super) device: Option<FileDevice>,
     /// The file that will replace it.
-    draft: Option<Draft>,
+    draft: Option<StagedFile>,
     /// The file that is replaced, locked until then.
     _present: Option<FileDevice>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Device {
 impl Device {
     /// Returns the path by which this process opens it.
     pub(super) fn place(&self) -> PathBuf {
-        self.draft.as_ref().map_or_else(|| self.path.clone(), Draft::path)
+        self.draft.as_ref().map_or_else(|| self.path.clone(), StagedFile::path)
     }
 
     /// Returns whether the file at its path is unchanged.
@@ -72,7 +72,7 @@ impl Device {
     /// Puts the volume at its path.
     pub(super) fn publish(self) -> Result<(), Failure> {
         let Self { path, draft, .. } = self;
-        let published = draft.map_or(Ok(()), Draft::publish);
+        let published = draft.map_or(Ok(()), StagedFile::publish);
         published.map_err(|error| Failure::host(path.as_os_str(), &error))
     }
 }
@@ -90,7 +90,7 @@ fn has_loop_device(file: &Metadata) -> bool {
 }
 
 /// A device as the command line names it.
-pub(super) struct Wanted<'a> {
+pub(super) struct DeviceRequest<'a> {
     pub(super) path: &'a Path,
     /// The length that was asked for.
     pub(super) bytes: Option<u64>,
@@ -98,7 +98,7 @@ pub(super) struct Wanted<'a> {
     pub(super) grows: bool,
 }
 
-impl Wanted<'_> {
+impl DeviceRequest<'_> {
     /// Returns the future length.
     pub(super) fn length(&self) -> Result<u64, Failure> {
         match std::fs::metadata(self.path) {
@@ -151,7 +151,7 @@ impl Wanted<'_> {
         };
         let mut draft = None;
         if self.can_be_replaced(arguments) {
-            draft = Draft::of_image(&path).map_err(failed)?;
+            draft = StagedFile::of_image(&path).map_err(failed)?;
         }
         let Some(made) = &draft else {
             if self.lengthen().map_err(failed)? {

@@ -6,18 +6,18 @@ use std::path::PathBuf;
 
 use crate::failure::Failure;
 use crate::file::facts::Time;
-use crate::import::origin::Intake;
-use crate::import::prototype::Reading;
+use crate::import::origin::ImportOrigin;
+use crate::import::prototype::PrototypeOptions;
 use crate::terminal::names;
 
 /// The arguments of `-p`.
-pub(super) struct Asked {
+pub(super) struct PrototypeArguments {
     path: PathBuf,
     slashes_are_spaces: bool,
 }
 
 /// Parses all arguments of `-p`; `None` if there are none.
-pub(super) fn parse(lists: &[OsString]) -> Result<Option<Asked>, Failure> {
+pub(super) fn parse(lists: &[OsString]) -> Result<Option<PrototypeArguments>, Failure> {
     let (mut path, mut slashes_are_spaces) = (None, false);
     for option in lists.iter().flat_map(|list| list.as_bytes().split(|byte| *byte == b',')) {
         if let Some(value) = option.strip_prefix(b"slashes_are_spaces=") {
@@ -33,7 +33,7 @@ pub(super) fn parse(lists: &[OsString]) -> Result<Option<Asked>, Failure> {
         }
     }
     match path {
-        Some(path) => Ok(Some(Asked { path, slashes_are_spaces })),
+        Some(path) => Ok(Some(PrototypeArguments { path, slashes_are_spaces })),
         None if lists.is_empty() => Ok(None),
         None => Err(Failure::usage("-p: which file or directory?")),
     }
@@ -47,10 +47,10 @@ fn switch(option: &[u8], value: &[u8]) -> Result<bool, Failure> {
     }
 }
 
-impl Asked {
+impl PrototypeArguments {
     /// Opens it. Files of a prototype file get this time.
-    pub(super) fn open(self, time: Time) -> Result<Intake, Failure> {
+    pub(super) fn open(self, time: Time) -> Result<ImportOrigin, Failure> {
         let Self { path, slashes_are_spaces } = self;
-        Intake::open_prototype(&path, Reading { slashes_are_spaces, time })
+        ImportOrigin::open_prototype(&path, PrototypeOptions { slashes_are_spaces, time })
     }
 }

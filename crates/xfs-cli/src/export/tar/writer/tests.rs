@@ -6,16 +6,16 @@ use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
 
-use super::Archive;
+use super::TarWriter;
 use crate::failure::Failure;
 use crate::file::facts::{Facts, Time};
-use crate::file::made::{Made, directory, facts, file, link};
+use crate::file::memory::{MemoryFile, directory, facts, file, link};
 use crate::file::source::NamedValue;
 
-fn archive(source: Rc<Made>, path: &str) -> (Vec<u8>, Vec<String>) {
+fn archive(source: Rc<MemoryFile>, path: &str) -> (Vec<u8>, Vec<String>) {
     let (mut bytes, mut reports) = (Vec::new(), Vec::new());
     let mut report = |failure: Failure| reports.push(failure.to_string());
-    Archive::new(&mut bytes, &mut report).write(source, path.as_bytes()).expect("writes");
+    TarWriter::new(&mut bytes, &mut report).write(source, path.as_bytes()).expect("writes");
     (bytes, reports)
 }
 
@@ -53,7 +53,7 @@ fn gnu_tar_reads_everything_back() {
             (long.as_bytes(), file(3, b"long")),
             (odd, file(4, b"odd")),
             (b"link", link(5, &"t".repeat(300))),
-            (b"pipe", Rc::new(Made { facts: facts(6, 0o010_600), ..Made::default() })),
+            (b"pipe", Rc::new(MemoryFile { facts: facts(6, 0o010_600), ..MemoryFile::default() })),
         ],
     );
     let (bytes, reports) = archive(root, "root");
@@ -77,7 +77,7 @@ fn gnu_tar_reads_everything_back() {
 #[track_caller]
 fn check_sparse(size: u64, contents: &[(u64, usize)]) {
     let to = tempfile::tempdir().expect("a directory");
-    let mut sparse = Made { facts: facts(2, 0o100_644), ..Made::default() };
+    let mut sparse = MemoryFile { facts: facts(2, 0o100_644), ..MemoryFile::default() };
     sparse.facts.size = size;
     let mut expected = vec![0; size as usize];
     for &(offset, length) in contents {
@@ -124,7 +124,7 @@ fn hostile_names_and_cycles_are_left_out() {
         directory(1, &[(b"..", file(2, b"x")), (b"a/../../b", file(3, b"x")), (b"cycle", cycle)]);
     let (bytes, reports) = archive(root, "d");
     assert_eq!(reports.len(), 3, "{reports:?}");
-    let names: Vec<_> = tar::Archive::new(bytes.as_slice())
+    let names: Vec<_> = tar::TarWriter::new(bytes.as_slice())
         .entries()
         .expect("entries")
         .map(|entry| entry.expect("an entry").path().expect("a path").into_owned())

@@ -7,8 +7,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::{
-    Answer, BAD_REQUEST, Listener, MISDIRECTED, MOST_BYTES, MOST_CONNECTIONS, NOT_ALLOWED,
-    NOT_FOUND, Told, answer, is_final, read_head,
+    Answer, BAD_REQUEST, FiguresResult, Listener, MISDIRECTED, MOST_BYTES, MOST_CONNECTIONS,
+    NOT_ALLOWED, NOT_FOUND, answer, is_final, read_head,
 };
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -102,7 +102,7 @@ fn want_of_files_is_over_in_a_moment() {
 fn serve(
     patience: Duration,
     late: Duration,
-    figures: impl Fn() -> Told + Send + 'static,
+    figures: impl Fn() -> FiguresResult + Send + 'static,
 ) -> SocketAddr {
     let address = "127.0.0.1:0".parse().expect("an address");
     let mut listener = Listener::bind(address).unwrap_or_else(|failure| panic!("{failure}"));

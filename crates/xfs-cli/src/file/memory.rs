@@ -11,16 +11,16 @@ use crate::file::facts::Facts;
 
 /// A file in memory.
 #[derive(Clone, Default)]
-pub(crate) struct Made {
+pub(crate) struct MemoryFile {
     pub(crate) facts: Facts,
     pub(crate) contents: BTreeMap<u64, Vec<u8>>,
     pub(crate) target: Vec<u8>,
     pub(crate) attributes: Vec<NamedValue>,
-    pub(crate) entries: Vec<(Vec<u8>, Rc<Made>)>,
+    pub(crate) entries: Vec<(Vec<u8>, Rc<MemoryFile>)>,
     pub(crate) fails_at: Option<u64>,
 }
 
-impl Source for Rc<Made> {
+impl Source for Rc<MemoryFile> {
     type Entries = std::vec::IntoIter<Result<(Vec<u8>, Self), Failure>>;
 
     fn facts(&self) -> Facts {
@@ -62,16 +62,24 @@ pub(crate) fn facts(inode: u64, mode: u32) -> Facts {
     Facts { inode, mode, links: 1, uid, gid, ..Facts::default() }
 }
 
-pub(crate) fn file(inode: u64, contents: &[u8]) -> Rc<Made> {
+pub(crate) fn file(inode: u64, contents: &[u8]) -> Rc<MemoryFile> {
     let facts = Facts { size: contents.len() as u64, ..facts(inode, 0o100_644) };
-    Rc::new(Made { facts, contents: [(0, contents.to_vec())].into(), ..Made::default() })
+    Rc::new(MemoryFile {
+        facts,
+        contents: [(0, contents.to_vec())].into(),
+        ..MemoryFile::default()
+    })
 }
 
-pub(crate) fn link(inode: u64, target: &str) -> Rc<Made> {
-    Rc::new(Made { facts: facts(inode, 0o120_777), target: target.into(), ..Made::default() })
+pub(crate) fn link(inode: u64, target: &str) -> Rc<MemoryFile> {
+    Rc::new(MemoryFile {
+        facts: facts(inode, 0o120_777),
+        target: target.into(),
+        ..MemoryFile::default()
+    })
 }
 
-pub(crate) fn directory(inode: u64, entries: &[(&[u8], Rc<Made>)]) -> Rc<Made> {
+pub(crate) fn directory(inode: u64, entries: &[(&[u8], Rc<MemoryFile>)]) -> Rc<MemoryFile> {
     let entries = entries.iter().map(|(name, made)| (name.to_vec(), made.clone())).collect();
-    Rc::new(Made { facts: facts(inode, 0o040_755), entries, ..Made::default() })
+    Rc::new(MemoryFile { facts: facts(inode, 0o040_755), entries, ..MemoryFile::default() })
 }
