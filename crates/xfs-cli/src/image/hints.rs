@@ -110,7 +110,7 @@ mod tests {
     use super::{Path, within_a_file};
 
     #[test]
-    fn a_path_below_a_file_is_one_in_an_image() {
+    fn path_below_a_file_is_a_path_in_an_image() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let below = file.path().join("etc/passwd");
         let expected = format!("{}:/etc/passwd", file.path().display());

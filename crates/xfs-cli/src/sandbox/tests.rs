@@ -20,7 +20,7 @@ use crate::cli::options::SandboxWhen;
 const INSIDE: &str = "FERROXFS_TEST_INSIDE";
 
 #[test]
-fn what_is_not_reached_is_denied() {
+fn unreachable_operations_are_denied() {
     if !xfs_testkit::has_landlock() {
         eprintln!("skipped: this kernel has no Landlock that keeps all of it (Linux 6.12)");
         return;
@@ -40,7 +40,7 @@ fn what_is_not_reached_is_denied() {
 
 /// Landlock lets any process change the inode of a file that has a name.
 #[test]
-fn names_are_not_changed_where_none_is_reached() {
+fn names_are_not_changed_without_reach() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("secret"), "secret").unwrap();
     let test = "sandbox::tests::inside_without_names";

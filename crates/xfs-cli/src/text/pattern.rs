@@ -39,7 +39,7 @@ mod tests {
     use super::reason;
 
     #[test]
-    fn reasons_are_in_our_words() {
+    fn regex_errors_are_explained() {
         let cases = [
             ("(", "a '(' has no ')'"),
             (")", "a ')' has no '('"),

@@ -66,7 +66,7 @@ fn metadata_that_cannot_be_applied_costs_no_contents() {
 
 /// The header has the permissions of the group where the list has its mask.
 #[test]
-fn lists_count_more_than_the_mode_of_the_header() {
+fn access_lists_override_the_header_mode() {
     let place = Place::new();
     let list = "user::rw-,user:77:rwx,group::r--,mask::rwx,other::r--";
     write(&place, "a.tar", |to| {
@@ -188,7 +188,7 @@ fn directories_replace_links_unless_they_are_kept() {
 }
 
 #[test]
-fn names_that_no_file_can_have_are_said() {
+fn impossible_names_are_reported() {
     let place = Place::new();
     write(&place, "a.tar", |to| {
         to.file("", b"abc");
@@ -236,7 +236,7 @@ const COMPRESSIONS: [&[&str]; 7] = [
 ];
 
 #[test]
-fn compressed_archives_are_told_by_their_contents() {
+fn compressed_archives_are_recognised_by_their_contents() {
     let place = Place::new();
     let long: Vec<u8> = (0..700_000_u32).map(|at| (at / 7 % 251) as u8).collect();
     write(&place, "a.tar", |to| to.file("f", &long));
@@ -366,7 +366,7 @@ fn cpio_archives_come_in_whole() {
 }
 
 #[test]
-fn zeros_and_further_archives_are_said() {
+fn data_after_zeros_is_reported() {
     let place = Place::new();
     let mut bytes = Vec::new();
     for name in ["a", "b"] {
@@ -392,7 +392,7 @@ fn zeros_and_further_archives_are_said() {
 }
 
 #[test]
-fn unknown_keywords_are_named_once_and_cost_nothing() {
+fn unknown_keywords_are_reported_once_without_failure() {
     let place = Place::new();
     write(&place, "a.tar", |to| {
         for name in ["a", "b"] {

@@ -48,7 +48,7 @@ fn a_folder_is_left_as_it_was() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_arguments_are_refused() {
     let place = Place::new();
     for (arguments, code) in [
         (&["bench", "juggle"][..], 2),

@@ -29,7 +29,7 @@ fn damaged() -> Place {
 const DAMAGED: &str = "ferroxfs: image: /home/u: directory";
 
 #[test]
-fn what_is_wrong_with_a_source_is_said_of_the_source() {
+fn failure_of_a_source_names_the_source() {
     let place = damaged();
     place.make("good");
     place.check_failure(&["cp", "-a", "image:/home/u", "good:/got"], 5, DAMAGED);
@@ -47,7 +47,7 @@ fn what_is_wrong_with_a_source_is_said_of_the_source() {
 }
 
 #[test]
-fn what_is_wrong_with_a_destination_is_said_of_the_destination() {
+fn failure_of_a_destination_names_the_destination() {
     let place = Place::new();
     place.check(&["mkdir", "-p", "image:/home/u", "image:/etc/x"]);
     fs::create_dir(place.path("to")).unwrap();
@@ -60,7 +60,7 @@ fn what_is_wrong_with_a_destination_is_said_of_the_destination() {
 }
 
 #[test]
-fn a_full_volume_is_said_with_the_whole_path() {
+fn full_volume_is_reported_with_the_whole_path() {
     let place = Place::new();
     // The image has less space than this.
     fs::create_dir(place.path("tree")).unwrap();

@@ -82,7 +82,7 @@ impl Place {
 }
 
 #[test]
-fn what_is_put_can_be_got() {
+fn put_contents_are_read_by_get() {
     let place = Place::new();
     place.put("image:/file", b"hello\n");
     assert_eq!(place.check(&["get", "image:/file"]), "hello\n");
@@ -117,7 +117,7 @@ fn directories_are_made_and_removed() {
 }
 
 #[test]
-fn what_fails_for_one_leaves_the_others_done() {
+fn failure_of_one_path_does_not_stop_the_others() {
     let place = Place::new();
     place.check_failure(&["mkdir", "image:/a", "image:/x/y", "image:/b"], 1, "/x/y");
     assert_eq!(place.check(&["ls", "image"]), "a\nb\n");
@@ -146,7 +146,7 @@ fn files_are_moved_linked_and_exchanged() {
 }
 
 #[test]
-fn new_names_are_said_where_they_cannot_be() {
+fn impossible_new_names_are_reported() {
     let place = Place::new();
     place.put("image:/a", b"a");
     place.check(&["mkdir", "image:/d"]);
@@ -220,7 +220,7 @@ fn lengths_and_ranges_are_changed() {
 }
 
 #[test]
-fn what_is_free_goes_back_to_the_host() {
+fn free_space_goes_back_to_the_host() {
     let place = Place::new();
     let contents = vec![7; 8 << 20];
     place.put("image:/kept", &contents);
@@ -428,7 +428,7 @@ pub(crate) fn digest_of(at: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_tree_comes_back_as_it_went() {
+fn tree_survives_import_and_export() {
     let place = Place::new();
     tree(&place.path("tree"));
     place.check(&["cp", "-a", "tree", "image:/"]);
@@ -482,7 +482,7 @@ fn single_files_are_copied_in() {
 /// The size of a file that the kernel generates is not its length, and it supports no seeking for
 /// data.
 #[test]
-fn files_are_copied_to_their_end_where_their_size_says_nothing() {
+fn files_of_unknown_length_are_copied_to_their_end() {
     let place = Place::new();
     for (path, name) in [("/proc/version", "version"), ("/proc/sys/kernel/ostype", "ostype")] {
         place.check(&["cp", path, "image:/"]);
@@ -503,7 +503,7 @@ fn files_are_copied_to_their_end_where_their_size_says_nothing() {
 
 /// As in open(2) with O_CREAT.
 #[test]
-fn a_link_to_nothing_is_followed_to_what_is_made() {
+fn dangling_link_is_followed_to_the_new_file() {
     let place = Place::new();
     place.check(&["mkdir", "image:/d", "image:/d/e"]);
     for (path, to) in [
@@ -536,7 +536,7 @@ fn a_link_to_nothing_is_followed_to_what_is_made() {
 }
 
 #[test]
-fn a_full_volume_is_said_and_stays_whole() {
+fn full_volume_is_reported_and_stays_consistent() {
     let place = Place::new();
     let file = fs::File::create(place.path("large")).unwrap();
     for at in 0..400 {
@@ -554,7 +554,7 @@ fn a_full_volume_is_said_and_stays_whole() {
 
 /// As in the programs of these names.
 #[test]
-fn a_slash_is_behind_directories_only() {
+fn trailing_slash_is_valid_for_directories_only() {
     let place = Place::new();
     place.check(&["mkdir", "image:/d", "image:/e/"]);
     for file in ["image:/f", "image:/d/g"] {
@@ -589,7 +589,7 @@ fn a_slash_is_behind_directories_only() {
 }
 
 #[test]
-fn names_are_taken_over_by_force() {
+fn force_replaces_existing_names() {
     let place = Place::new();
     place.put("image:/f", b"one");
     place.put("image:/g", b"two");

@@ -30,7 +30,7 @@ fn paths_are_completed_from_the_directory_in_the_image() {
 }
 
 #[test]
-fn what_cannot_be_completed_prints_nothing() {
+fn incomplete_word_without_image_prints_nothing() {
     let place = furnished();
     fs::write(place.path("text"), "text").unwrap();
     for word in ["image:/none/x", "image:/etc/hosts/x", "none:/", "text:/", "image", "", "--", "-x"]
@@ -72,7 +72,7 @@ fn bash_completes_paths_in_images() {
 }
 
 #[test]
-fn scripts_of_other_shells_ask_the_program() {
+fn scripts_of_other_shells_call_the_program() {
     let place = Place::new();
     for shell in ["zsh", "fish"] {
         let script = place.check(&["completions", shell]);

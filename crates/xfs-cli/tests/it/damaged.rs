@@ -84,7 +84,7 @@ fn second_entry_of_a_name_is_reported_and_left_out() {
 }
 
 #[test]
-fn entries_that_the_index_does_not_hold_are_reported() {
+fn entries_missing_from_the_index_are_reported() {
     let mut image = golden();
     let (old, new) = (b"leaf-entry-142", b"leaf-entry-121");
     let at = find_block(&image, 4096, |bytes| bytes.starts_with(b"XDD3") && holds(bytes, old));
@@ -108,7 +108,7 @@ fn entries_that_the_index_does_not_hold_are_reported() {
 }
 
 #[test]
-fn attributes_in_exchanged_leaves_are_damage_and_not_missing() {
+fn attributes_in_exchanged_leaves_are_reported_as_damage() {
     let mut image = golden();
     let place = Place::with(&image);
     let stat = String::from_utf8(place.run(&["stat", "image:/attr-node"]).stdout).unwrap();

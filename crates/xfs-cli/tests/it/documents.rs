@@ -101,7 +101,7 @@ fn changes_count_files() {
 }
 
 #[test]
-fn failures_are_counted_beside_what_is_done() {
+fn document_counts_failures() {
     let place = Place::new();
     place.put("image:/file", b"x");
     let output = place
@@ -114,7 +114,7 @@ fn failures_are_counted_beside_what_is_done() {
 }
 
 #[test]
-fn facts_of_a_volume_are_as_they_are_now() {
+fn document_has_current_facts_of_the_volume() {
     let place = Place::new();
     assert_eq!(document(&place, &["label", "--json", "image", "new"])["label"], "new");
     assert_eq!(document(&place, &["label", "--json", "image"])["label"], "new");
@@ -147,7 +147,7 @@ fn scan_prints_its_counts_or_its_report() {
 }
 
 #[test]
-fn document_is_refused_where_data_goes_to_standard_output() {
+fn json_is_refused_with_data_on_standard_output() {
     let place = Place::new();
     place.put("image:/file", b"x");
     place.check_failure(&["get", "--json", "image:/file"], 2, "--json is for -o");

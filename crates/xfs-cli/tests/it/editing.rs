@@ -38,7 +38,7 @@ fn check_failed(place: &Place, words: &[&str], message: &str) {
 }
 
 #[test]
-fn edited_file_keeps_what_it_had() {
+fn edited_file_keeps_its_properties() {
     let place = Place::new();
     place.put("image:/f", b"one two");
     place.check(&["chown", "5:7", "image:/f"]);
@@ -70,7 +70,7 @@ fn image_is_not_locked_while_an_editor_runs() {
 }
 
 #[test]
-fn file_that_was_changed_meanwhile_is_left_alone() {
+fn file_changed_meanwhile_is_not_replaced() {
     let place = Place::new();
     place.put("image:/f", b"one");
     let both = "echo theirs | \"$FX\" put image:/f && echo ours >";

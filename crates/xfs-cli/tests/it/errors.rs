@@ -65,7 +65,7 @@ fn mistakes_exit_with_2() {
 }
 
 #[test]
-fn what_is_not_there_exits_with_1() {
+fn missing_file_exits_with_1() {
     check(
         &["cp", "image:/short", "other:/x"],
         &expect![[r#"
@@ -105,7 +105,7 @@ fn what_is_not_there_exits_with_1() {
 }
 
 #[test]
-fn what_is_no_xfs_exits_with_3() {
+fn other_format_exits_with_3() {
     let place = Place::new();
     fs::write(place.path().join("text"), "text\n".repeat(20_000)).unwrap();
     expect![[r#"
@@ -130,7 +130,7 @@ fn version_4_is_refused_by_name() {
 }
 
 #[test]
-fn damage_is_told_and_the_rest_goes_on() {
+fn damage_is_reported_and_other_files_are_shown() {
     let mut image = golden();
     // The AGF of the first group, which reading files does not need.
     let mut sector = image.bytes(DiskAddr(1), 512).unwrap();
@@ -180,7 +180,7 @@ fn damage_is_told_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_truncated_image_shows_what_is_there() {
+fn truncated_image_shows_its_remaining_files() {
     let place = Place::new();
     let image = fs::OpenOptions::new().write(true).open(place.path().join("image")).unwrap();
     image.set_len(43_125 * 512).unwrap();
@@ -191,7 +191,7 @@ fn a_truncated_image_shows_what_is_there() {
 }
 
 #[test]
-fn a_header_behind_the_end_of_the_image_is_missing_from_the_volume() {
+fn header_past_the_end_of_the_image_exits_with_5() {
     let place = Place::new();
     let image = fs::OpenOptions::new().write(true).open(place.path().join("image")).unwrap();
     image.set_len(image.metadata().unwrap().len() / 2).unwrap();
@@ -199,7 +199,7 @@ fn a_header_behind_the_end_of_the_image_is_missing_from_the_volume() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_reason_to_complain() {
+fn closed_output_pipe_is_not_reported() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_ferroxfs"))
         .args(["find", "image"])
         .current_dir(shared().path())

@@ -40,7 +40,7 @@ fn one_file_goes_to_standard_output_or_under_a_name() {
 }
 
 #[test]
-fn a_directory_goes_into_one_that_exists_or_becomes_it() {
+fn directory_is_copied_into_an_existing_one_or_under_a_new_name() {
     let place = Place::new();
     fs::create_dir(place.path().join("there")).unwrap();
     let copy = |arguments: &[&str]| {
@@ -55,7 +55,7 @@ fn a_directory_goes_into_one_that_exists_or_becomes_it() {
 }
 
 #[test]
-fn a_whole_volume_comes_out_the_same_by_both_ways() {
+fn whole_volume_is_equal_by_cp_and_tar() {
     let place = Place::new();
     for directory in ["short", "leaf", "node", "many", "attr-short", "links-remote", "acl"] {
         let address = format!("image:/{directory}");
@@ -116,7 +116,7 @@ fn a_file_too_large_for_the_host_leaves_nothing() {
 }
 
 #[test]
-fn an_archive_is_whole_or_the_run_says_so() {
+fn incomplete_archive_is_reported() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_ferroxfs"))
         .args(["tar", "image:/node"])
         .current_dir(shared().path())

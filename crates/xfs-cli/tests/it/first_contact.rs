@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::changing::Place;
 
 #[test]
-fn words_of_other_programs_are_answered_with_a_command() {
+fn words_of_other_programs_suggest_a_command() {
     let place = Place::new();
     for (word, answer) in [
         ("format", "ferroxfs mkfs"),
@@ -24,7 +24,7 @@ fn words_of_other_programs_are_answered_with_a_command() {
 }
 
 #[test]
-fn no_word_is_answered_with_a_command_that_destroys() {
+fn destructive_command_is_never_suggested() {
     let place = Place::new();
     for word in ["delete", "remove", "rmm", "erase", "mkf", "truncat", "fallocat", "wipe"] {
         let output = place.command(&[word]).output().unwrap();
@@ -40,7 +40,7 @@ fn no_word_is_answered_with_a_command_that_destroys() {
 }
 
 #[test]
-fn places_that_are_written_wrong_are_answered_with_an_address() {
+fn wrong_paths_suggest_an_address() {
     let place = Place::new();
     place.check_failure(&["cat", "image/etc/hosts"], 1, "IMAGE:/path: image:/etc/hosts");
     place.check_failure(&["ls", "image", "etc"], 1, "image:/etc");
@@ -60,7 +60,7 @@ fn places_that_are_written_wrong_are_answered_with_an_address() {
 }
 
 #[test]
-fn an_empty_file_is_called_empty() {
+fn empty_file_is_reported_as_empty() {
     let place = Place::new();
     fs::write(place.path("empty"), "").unwrap();
     place.check_failure(&["info", "empty"], 3, "is not an XFS volume: it is empty\nhint: ");
@@ -69,7 +69,7 @@ fn an_empty_file_is_called_empty() {
 }
 
 #[test]
-fn other_contents_are_named_with_a_way_to_go_on() {
+fn other_formats_are_named_with_a_hint() {
     let place = Place::new();
     for (offset, magic, name, hint) in [
         (0, &b"LUKS\xba\xbe"[..], "LUKS", "cryptsetup open"),
@@ -155,7 +155,7 @@ fn a_locked_image_names_the_process() {
 }
 
 #[test]
-fn a_full_volume_says_what_was_needed_and_what_is_free() {
+fn full_volume_reports_needed_and_free_space() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/large"), vec![1; 40 << 20]).unwrap();
@@ -185,7 +185,7 @@ fn umount_of_an_image_that_is_not_mounted_says_so() {
 }
 
 #[test]
-fn numbers_that_are_none_are_named_in_our_words() {
+fn invalid_numbers_are_explained() {
     let place = Place::new();
     place.check_failure(&["ls", "--partition", "x", "image"], 2, "not a number");
     place.check_failure(&["ls", "--partition", "99999999999", "image"], 2, "'99999999999'");

@@ -24,7 +24,7 @@ fn an_image_and_a_path_in_it_belong_together() {
 }
 
 #[test]
-fn names_that_mean_nothing_are_told_from_what_cannot_be_done() {
+fn meaningless_names_get_a_hint_and_failures_do_not() {
     let place = Place::new();
     place.check(&["touch", "image:/f"]);
     let names = "hint: a name is user.NAME";
@@ -39,7 +39,7 @@ fn names_that_mean_nothing_are_told_from_what_cannot_be_done() {
 }
 
 #[test]
-fn what_does_not_fit_names_the_image() {
+fn lack_of_space_names_the_image() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
     // The volumes have less space than this.
@@ -62,7 +62,7 @@ fn an_image_in_use_says_how_to_end_a_mount() {
 }
 
 #[test]
-fn copies_within_the_host_are_none() {
+fn copy_within_the_host_is_refused() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/a"), "text").unwrap();
@@ -77,7 +77,7 @@ fn copies_within_the_host_are_none() {
 }
 
 #[test]
-fn expressions_that_make_no_sense_say_why() {
+fn invalid_expression_names_the_reason() {
     let place = Place::new();
     fs::write(place.path("text"), "text").unwrap();
     let newer = "hint: -newer takes a file in an image, IMAGE:/path";
@@ -87,7 +87,7 @@ fn expressions_that_make_no_sense_say_why() {
 }
 
 #[test]
-fn unknown_options_are_not_taken_for_names() {
+fn unknown_option_is_not_read_as_a_name() {
     let place = Place::new();
     for words in [["ls", "--bogus"], ["ls", "-Q"], ["mkfs", "--bogus"], ["find", "--bogus"]] {
         let output = place.command(&words).output().unwrap();
@@ -133,7 +133,7 @@ fn an_import_names_the_image_once() {
 }
 
 #[test]
-fn what_may_be_in_use_is_not_said_to_be() {
+fn possible_use_is_not_reported_as_use() {
     let place = Place::new();
     let output = place.command(&["ls", "--live", "image"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -141,7 +141,7 @@ fn what_may_be_in_use_is_not_said_to_be() {
 }
 
 #[test]
-fn letters_of_cp_and_ls_are_taken() {
+fn options_of_cp_and_ls_are_accepted() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/file"), "x").unwrap();
@@ -207,7 +207,7 @@ fn the_log_of_another_volume_is_the_wrong_one() {
 }
 
 #[test]
-fn help_shows_what_a_command_takes() {
+fn help_shows_only_options_of_the_command() {
     let place = Place::new();
     let help = |command: &str| place.check(&[command, "--help"]);
     assert!(help("help").contains("of the given subcommand"));

@@ -76,7 +76,7 @@ fn the_same_archive_gives_the_same_bytes() {
 }
 
 #[test]
-fn what_tar_writes_import_reads() {
+fn import_reads_archives_of_tar() {
     let place = Place::new();
     tree(&place.path("tree"));
     place.check(&["import", "tree", "image"]);
@@ -109,7 +109,7 @@ fn what_tar_writes_import_reads() {
 }
 
 #[test]
-fn archives_that_cannot_be_believed() {
+fn hostile_archives_stay_inside() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/f"), "f").unwrap();
@@ -186,7 +186,7 @@ fn properties_stay_with_their_volume() {
 
 /// An image inside the imported directory would grow by its own contents.
 #[test]
-fn no_image_comes_into_itself() {
+fn image_is_not_imported_into_itself() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/file"), "contents").unwrap();
@@ -225,7 +225,7 @@ fn times_before_1970_come_in() {
 }
 
 #[test]
-fn what_a_member_cannot_have_is_said_with_its_name() {
+fn unsupported_member_metadata_is_reported_with_its_name() {
     let place = Place::new();
     fs::create_dir_all(place.path("tree/d")).unwrap();
     fs::write(place.path("tree/d/f"), "f").unwrap();
@@ -259,7 +259,7 @@ fn pack_in_order(place: &Place, archive: &str, members: &[&str]) {
 
 /// As in GNU tar: a directory replaces any file, and any file replaces an empty directory.
 #[test]
-fn a_later_member_takes_the_place_of_an_earlier_one() {
+fn later_member_replaces_an_earlier_one() {
     let place = Place::new();
     for directory in ["directory/x", "file", "link", "linked"] {
         fs::create_dir_all(place.path(directory)).unwrap();
@@ -324,7 +324,7 @@ fn a_later_member_takes_the_place_of_an_earlier_one() {
 
 /// An attribute without space ends the run, as every other lack of space does.
 #[test]
-fn an_attribute_without_room_is_the_end() {
+fn attribute_without_space_ends_the_run() {
     let place = Place::new();
     for name in ["a", "b"] {
         fs::create_dir_all(place.path("tree").join(name)).unwrap();
@@ -349,7 +349,7 @@ fn an_attribute_without_room_is_the_end() {
 }
 
 #[test]
-fn no_bytes_are_no_archive_and_its_end_is_one() {
+fn empty_input_is_refused_and_an_empty_archive_accepted() {
     let place = Place::new();
     fs::write(place.path("nothing.tar"), "").unwrap();
     fs::write(place.path("end.tar"), [0; 10240]).unwrap();

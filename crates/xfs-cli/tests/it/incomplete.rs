@@ -71,7 +71,7 @@ fn everything_whose_blocks_exist_is_found() {
 }
 
 #[test]
-fn contents_are_whole_or_told_to_be_missing() {
+fn contents_are_complete_or_reported_missing() {
     let devices = OpenOptions::new().with_devices(Arc::new(golden()), None);
     let volume = devices.volume().unwrap();
     for length in LENGTHS {
@@ -93,7 +93,7 @@ fn contents_are_whole_or_told_to_be_missing() {
 }
 
 #[test]
-fn every_command_ends_with_5_or_does_not_need_what_is_missing() {
+fn command_exits_with_5_if_it_needs_a_missing_block() {
     for length in LENGTHS {
         let place = cut(length);
         for command in [
@@ -116,7 +116,7 @@ fn every_command_ends_with_5_or_does_not_need_what_is_missing() {
 }
 
 #[test]
-fn without_its_log_an_image_is_shown_and_not_taken_for_whole() {
+fn image_without_its_log_is_shown_and_exits_with_5() {
     for length in [17_000_000, 32_000_000] {
         let output = cut(length).run(&["ls", "image"]);
         assert_eq!(output.status.code(), Some(5), "{}", transcript(&output));

@@ -60,7 +60,7 @@ fn archive_of_an_image_is_put_into_the_same_image() {
 }
 
 #[test]
-fn put_of_nothing_keeps_what_is_there() {
+fn put_of_empty_input_keeps_the_contents() {
     let place = Place::new();
     place.put("image:/f", b"contents");
     place.check_failure(&["put", "image:/f"], 1, "--allow-empty");
@@ -106,7 +106,7 @@ fn rest_of_a_file_is_put_from_where_it_was_read_to() {
 }
 
 #[test]
-fn input_without_room_for_it_changes_nothing() {
+fn input_too_large_for_the_host_changes_nothing() {
     let place = Place::new();
     place.put("image:/f", b"contents");
     let line = "seq 3000000 | TMPDIR=/nowhere \"$0\" put image:/f";

@@ -314,7 +314,7 @@ fn ignored_signal_stays_ignored() {
 
 /// An archive on a device is no file to remove: the run ends at once.
 #[test]
-fn stopped_run_says_so() {
+fn stopped_run_is_reported() {
     let bench = Bench::new();
     let mut command = Command::new("env");
     command.args(["--default-signal=INT,TERM,HUP", env!("CARGO_BIN_EXE_ferroxfs")]);

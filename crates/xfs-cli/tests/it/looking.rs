@@ -342,7 +342,7 @@ fn lists_are_sorted_as_by_ls() {
 }
 
 #[test]
-fn lengths_are_added_up_where_they_are_asked_for() {
+fn apparent_size_adds_up_lengths() {
     let place = crate::changing::Place::new();
     place.check(&["mkdir", "image:/d"]);
     place.put("image:/d/f", b"hello");

@@ -36,7 +36,7 @@ fn makes_a_file_and_a_volume_in_it() {
 }
 
 #[test]
-fn a_volume_is_made_and_filled_in_one_go() {
+fn mkfs_fills_a_new_volume() {
     let place = TempDir::new().unwrap();
     std::fs::create_dir_all(place.path().join("tree/sub")).unwrap();
     std::fs::write(place.path().join("tree/sub/file"), "contents").unwrap();
@@ -77,7 +77,7 @@ fn a_volume_is_made_and_filled_in_one_go() {
 
 /// So the command can be repeated.
 #[test]
-fn what_is_no_archive_leaves_no_volume_behind() {
+fn invalid_archive_leaves_no_volume() {
     let place = TempDir::new().unwrap();
     std::fs::write(place.path().join("zip"), b"PK\x03\x04 and so on").unwrap();
     let from = |source| ["mkfs", "-q", "-d", "size=320m", "--from", source, "image"];
@@ -112,7 +112,7 @@ fn two_runs_give_the_same_bytes() {
 }
 
 #[test]
-fn asks_before_it_overwrites() {
+fn mkfs_refuses_to_overwrite_without_force() {
     let place = TempDir::new().unwrap();
     check(&place, &["mkfs", "-q", "-d", "size=320m", "image"], 0, "");
     check(&place, &["mkfs", "-q", "image"], 1, "use -f");

@@ -85,7 +85,7 @@ fn a_report_of_xfs_info_makes_the_same_volume_again() {
 }
 
 #[test]
-fn the_line_that_rear_makes_is_taken() {
+fn command_line_of_rear_is_accepted() {
     let place = Place::new();
     let line = "mkfs -q -f -m uuid=dd0e1c7d-e0ff-46f3-bd58-76abfc46b284 -i size=512 -d agcount=16 \
                 -s size=512 -i attr=2 -i projid32bit=1 -m crc=1 -m finobt=1 -b size=4096 -i maxpct=25 \
@@ -101,7 +101,7 @@ fn the_line_that_rear_makes_is_taken() {
 }
 
 #[test]
-fn files_inherit_what_mkfs_gives_the_root() {
+fn files_inherit_root_properties_of_mkfs() {
     let place = Place::new();
     let inherited = "projinherit=5,extszinherit=16,cowextsize=24,daxinherit=1";
     fs::create_dir(place.path("tree")).unwrap();
@@ -132,7 +132,7 @@ fn files_inherit_what_mkfs_gives_the_root() {
 }
 
 #[test]
-fn options_that_make_no_sense_end_with_2() {
+fn invalid_options_exit_with_2() {
     let place = Place::new();
     let check = |options: &str, words: &str| {
         let line = format!("mkfs -q -f {options} -d file,size=320m made");
@@ -156,7 +156,7 @@ fn options_that_make_no_sense_end_with_2() {
 }
 
 #[test]
-fn options_that_are_not_supported_end_with_3() {
+fn unsupported_options_exit_with_3() {
     let place = Place::new();
     for option in [
         "-m crc=0",

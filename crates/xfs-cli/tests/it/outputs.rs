@@ -11,7 +11,7 @@ use rustix::fs::{CWD, Mode, XattrFlags};
 use crate::changing::Place;
 
 #[test]
-fn an_image_is_not_written_over_by_what_is_in_it() {
+fn output_over_the_read_image_is_refused() {
     let place = Place::new();
     place.put("image:/f", b"contents");
     let before = fs::read(place.path("image")).unwrap();
@@ -43,7 +43,7 @@ fn an_image_is_not_written_over_by_what_is_in_it() {
 }
 
 #[test]
-fn what_fails_leaves_what_was_in_the_output() {
+fn failed_run_keeps_the_old_output() {
     let place = Place::new();
     place.check(&["mkdir", "image:/d"]);
     fs::create_dir(place.path("d")).unwrap();
@@ -106,7 +106,7 @@ fn a_device_that_is_not_there_is_named() {
 }
 
 #[test]
-fn holes_stay_holes_in_what_is_got() {
+fn get_keeps_holes() {
     let place = Place::new();
     place.put("image:/f", b"begin");
     place.check(&["truncate", "-s", "40g", "image:/f"]);
@@ -132,7 +132,7 @@ fn holes_stay_holes_in_what_is_got() {
 }
 
 #[test]
-fn a_name_with_a_slash_behind_is_that_of_a_directory() {
+fn name_with_trailing_slash_is_a_directory() {
     let place = Place::new();
     place.check(&["mkdir", "image:/d"]);
     place.put("image:/d/f", b"new");
@@ -238,7 +238,7 @@ fn pipe_is_written_through_by_each_command() {
 }
 
 #[test]
-fn descriptors_are_written_through_where_they_stand() {
+fn descriptors_are_written_at_their_position() {
     let place = place_with_file();
     for writer in WRITERS {
         let words = writer.join(" ");
@@ -301,7 +301,7 @@ fn links_are_followed() {
 }
 
 #[test]
-fn existing_file_stays_the_same_one() {
+fn existing_file_keeps_its_identity() {
     let place = place_with_file();
     let out = place.path("out");
     for writer in WRITERS {
@@ -337,7 +337,7 @@ fn existing_file_stays_the_same_one() {
 }
 
 #[test]
-fn copies_into_a_directory_keep_owner_and_mode_of_what_is_there() {
+fn copies_into_a_directory_keep_owner_and_mode_of_existing_files() {
     let place = place_with_file();
     place.check(&["chmod", "604", "image:/f"]);
     fs::create_dir(place.path("d")).unwrap();
@@ -391,7 +391,7 @@ fn file_is_written_where_its_directory_takes_no_others() {
 }
 
 #[test]
-fn full_disk_leaves_what_was_there() {
+fn full_disk_keeps_the_old_file() {
     let place = place_with_file();
     place.put("image:/f", &vec![1; 3 << 20]);
     fs::create_dir(place.path("small")).unwrap();
@@ -440,7 +440,7 @@ fn full_disk_leaves_what_was_there() {
 }
 
 #[test]
-fn pages_of_the_manual_keep_the_files_that_they_go_to() {
+fn man_pages_keep_existing_files() {
     let place = Place::new();
     fs::create_dir(place.path("man")).unwrap();
     let page = place.path("man/ferroxfs-ls.1");
@@ -455,7 +455,7 @@ fn pages_of_the_manual_keep_the_files_that_they_go_to() {
 }
 
 #[test]
-fn volume_is_made_in_the_file_that_is_there() {
+fn volume_is_made_in_an_existing_file() {
     let place = Place::new();
     let out = place.path("out");
     let facts = |of: &fs::Metadata| (of.mode(), of.uid(), of.gid(), of.len(), of.nlink());

@@ -105,7 +105,7 @@ fn the_only_xfs_partition_is_found() {
 }
 
 #[test]
-fn of_several_xfs_partitions_one_must_be_named() {
+fn one_of_several_xfs_partitions_must_be_named() {
     for table in TABLES {
         let place = disk(table, [true, false, true]);
         let found = transcript(&place.run(&["ls", "disk"]));
@@ -123,7 +123,7 @@ fn of_several_xfs_partitions_one_must_be_named() {
 }
 
 #[test]
-fn the_list_of_partitions_says_where_they_are() {
+fn list_of_partitions_shows_their_offsets() {
     let place = disk(Table::Gpt { sector: 4096 }, [true, false, true]);
     expect![[r#"
         ! ferroxfs: disk: has several XFS partitions: partition 1: 33554432 bytes at 1048576, an XFS volume, named "p"; partition 3: 33554432 bytes at 68157440, an XFS volume, named "p"
@@ -133,7 +133,7 @@ fn the_list_of_partitions_says_where_they_are() {
 }
 
 #[test]
-fn a_partition_that_is_not_there_is_a_mistake_of_the_caller() {
+fn missing_partition_is_a_usage_error() {
     for table in TABLES {
         let place = disk(table, [true, false, true]);
         for options in [["--partition", "4"], ["--partition", "0"], ["--offset", "1000000000"]] {
@@ -154,7 +154,7 @@ fn a_disk_without_xfs_is_refused() {
 }
 
 #[test]
-fn a_disk_that_was_cut_off_shows_the_partitions_that_are_there() {
+fn truncated_disk_shows_its_remaining_partitions() {
     for table in TABLES {
         let place = disk(table, [true, true, false]);
         let file = File::options().write(true).open(place.path().join("disk")).unwrap();

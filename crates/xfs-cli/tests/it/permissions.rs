@@ -18,7 +18,7 @@ fn check_lists(commands: &[&[&str]], expected: &str) {
 
 /// The results of setfacl(1) 2.3.1.
 #[test]
-fn the_mask_is_made_anew_for_the_list_that_changes() {
+fn mask_is_recomputed_for_the_changed_list() {
     let masked: [&[&str]; 2] = [&["setfacl", "-m", "u:1:rwx"], &["chmod", "700"]];
     let with = |last: &'static [&'static str]| -> Vec<&[&str]> { [&masked[..], &[last]].concat() };
     let closed = "user::rwx user:1:rwx group::r-x mask::--- other::---";
@@ -44,7 +44,7 @@ fn the_mask_is_made_anew_for_the_list_that_changes() {
 }
 
 #[test]
-fn a_mask_that_is_to_stay_or_to_go_is_not_made() {
+fn kept_or_removed_mask_is_not_recomputed() {
     let by_number = "user::rwx user:1:rwx group::r-x mask::r-x other::r-x";
     check_lists(&[&["setfacl", "-n", "-m", "u:1:rwx"]], by_number);
     let bits = "user::rwx group::r-x other::r-x";
@@ -60,7 +60,7 @@ fn a_mask_that_is_to_stay_or_to_go_is_not_made() {
 }
 
 #[test]
-fn execute_if_any_goes_by_the_entries_before() {
+fn execute_if_any_depends_on_earlier_entries() {
     let place = Place::new();
     place.put("image:/f", b"x");
     place.check(&["setfacl", "-m", "g::rX,u:1:rwx,u:2:rX", "image:/f"]);
@@ -97,7 +97,7 @@ fn modes_are_those_of_chmod() {
 
 /// Clauses without a class depend on the umask of the caller.
 #[test]
-fn the_umask_counts_where_no_class_is_named() {
+fn umask_applies_without_a_class() {
     let place = Place::new();
     place.put("image:/f", b"x");
     let program = env!("CARGO_BIN_EXE_ferroxfs");
@@ -109,7 +109,7 @@ fn the_umask_counts_where_no_class_is_named() {
 }
 
 #[test]
-fn a_directory_made_with_those_above_keeps_their_set_group_id() {
+fn directories_made_by_mkdir_p_inherit_set_group_id() {
     let place = Place::new();
     place.check(&["mkdir", "-m", "2775", "image:/d"]);
     place.check(&["mkdir", "-p", "-m", "750", "image:/d/a/b"]);
@@ -119,7 +119,7 @@ fn a_directory_made_with_those_above_keeps_their_set_group_id() {
 }
 
 #[test]
-fn values_are_put_back_as_they_are_shown() {
+fn shown_values_can_be_set_again() {
     let place = Place::new();
     place.put("image:/f", b"x");
     place.check(&["setfattr", "-n", "user.a", "-v", "0x610a22625c00ff", "image:/f"]);
@@ -133,7 +133,7 @@ fn values_are_put_back_as_they_are_shown() {
 
 /// As in the programs of these names, whose -h does not mean help.
 #[test]
-fn a_link_that_is_named_is_meant_itself_where_it_is_said() {
+fn no_dereference_changes_the_named_link() {
     let place = Place::new();
     place.put("image:/f", b"x");
     place.check(&["ln", "-s", "f", "image:/link"]);

@@ -138,7 +138,7 @@ fn quiet_command_shows_nothing_on_a_terminal() {
 }
 
 #[test]
-fn trees_are_summed_up_on_a_terminal_and_single_files_are_not() {
+fn terminal_shows_a_summary_for_trees_only() {
     let place = Place::new();
     archive(&place);
     let runs = [
@@ -160,7 +160,7 @@ fn trees_are_summed_up_on_a_terminal_and_single_files_are_not() {
 }
 
 #[test]
-fn summary_is_left_out_where_a_document_is_printed() {
+fn summary_is_left_out_with_json() {
     let place = Place::new();
     archive(&place);
     let seen = Terminal::run(&place, "import --json a.tar image:/copy").finish();
@@ -169,7 +169,7 @@ fn summary_is_left_out_where_a_document_is_printed() {
 }
 
 #[test]
-fn nothing_is_said_without_a_terminal() {
+fn nothing_is_printed_without_a_terminal() {
     let place = Place::new();
     archive(&place);
     // Each of these fails if there is text on standard error.

@@ -112,7 +112,7 @@ fn a_project_comes_when_a_file_has_its_names() {
 }
 
 #[test]
-fn names_of_drafts_are_in_nobodys_way() {
+fn existing_temporary_names_are_no_obstacle() {
     let place = Place::new();
     place.check(&["mkdir", "image:/d", "image:/d/.ferroxfs-put-1"]);
     place.put("image:/d/.ferroxfs-put", b"somebody's");
@@ -132,7 +132,7 @@ fn names_of_drafts_are_in_nobodys_way() {
 }
 
 #[test]
-fn what_cannot_be_replaced_stays() {
+fn irreplaceable_file_stays() {
     let place = Place::new();
     place.put("image:/large", b"before");
     let file = fs::File::create(place.path("large")).unwrap();
@@ -154,7 +154,7 @@ fn hints(place: &Place, image: &str, path: &str) -> (u64, u64) {
 }
 
 #[test]
-fn hints_are_carried_over() {
+fn extent_size_hints_are_copied() {
     const EXTENT: u64 = 1 << 20;
     const COPY: u64 = 64 << 10;
     let place = Place::new();
@@ -230,7 +230,7 @@ fn hard_links_between_arguments_are_kept() {
 
 /// A file that is gone is not linked to.
 #[test]
-fn a_copy_that_was_replaced_in_the_same_run_is_made_anew() {
+fn copy_replaced_in_the_same_run_is_not_linked() {
     let place = Place::new();
     for directory in ["one", "two"] {
         fs::create_dir(place.path(directory)).unwrap();
@@ -316,7 +316,7 @@ fn put_replaces_contents_when_they_are_complete() {
 
 /// If contents cannot be exchanged, a new file with the properties of the old one replaces it.
 #[test]
-fn put_keeps_what_a_file_has_besides_its_contents() {
+fn put_keeps_properties_of_the_file() {
     let place = Place::new();
     for exchange in ["exchange=1", "exchange=0"] {
         place.check(&["mkfs", "-q", "-f", "-d", "size=320m", "-i", exchange, "volume"]);
@@ -367,7 +367,7 @@ fn put_keeps_what_a_file_has_besides_its_contents() {
 
 /// Space is reserved before contents are lost, also for blocks that another file shares.
 #[test]
-fn put_keeps_what_other_files_share() {
+fn put_keeps_blocks_shared_with_other_files() {
     let place = Place::new();
     let mkfs = ["mkfs", "-q", "-d", "size=320m", "-i", "exchange=0", "volume"];
     place.check(&mkfs);

@@ -124,7 +124,7 @@ fn an_output_is_written_to_a_directory_of_another_user() {
 
 /// The loss of the least useful namespace must not cost the others.
 #[test]
-fn a_root_is_empty_also_where_another_namespace_is_lacking() {
+fn root_is_empty_without_an_optional_namespace() {
     const PROGRAM: &str = "echo 0 > /proc/sys/user/max_ipc_namespaces && exec \"$0\" \"$@\"";
     let without_ipc = || {
         let mut unshare = Command::new("unshare");
@@ -158,7 +158,7 @@ fn a_command_without_a_sandbox_is_where_it_was_started() {
 
 /// Inside, nothing of the host has a name, not even in /proc.
 #[test]
-fn attributes_are_set_on_what_cannot_be_opened() {
+fn attributes_are_set_on_files_that_cannot_be_opened() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root may set such attributes");
         return;
@@ -177,7 +177,7 @@ fn attributes_are_set_on_what_cannot_be_opened() {
 
 /// A user namespace would know neither owner.
 #[test]
-fn owners_are_kept_by_who_can_make_no_other_namespaces() {
+fn owners_are_kept_without_namespaces() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root may give files away");
         return;

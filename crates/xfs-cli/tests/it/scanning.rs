@@ -11,7 +11,7 @@ use xfs_testkit::golden;
 use crate::{Place, check, shared, transcript};
 
 #[test]
-fn rows_come_one_a_line() {
+fn rows_are_one_per_line() {
     let output = shared().run(&["scan", "image", "--fields", "ino,paths", "--threads", "1"]);
     let text = transcript(&output);
     assert!(output.status.success(), "{text}");
@@ -23,7 +23,7 @@ fn rows_come_one_a_line() {
 }
 
 #[test]
-fn a_file_is_there_when_it_is_complete() {
+fn output_file_appears_when_complete() {
     let place = Place::new();
     for format in ["csv", "ndjson", "parquet", "table"] {
         let output = place.run(&["scan", "image", "-o", format, "--format", format]);
@@ -61,7 +61,7 @@ fn read_csv(bytes: &[u8]) -> (csv::StringRecord, Vec<csv::StringRecord>) {
 }
 
 #[test]
-fn csv_holds_inodes_alone_and_the_rest_is_beside_it() {
+fn csv_holds_only_inodes_and_facts_go_to_a_second_file() {
     let place = Place::new();
     let plain = place.run(&["scan", "image", "--format", "csv"]);
     assert!(plain.status.success() && plain.stderr.is_empty(), "{}", transcript(&plain));
@@ -89,7 +89,7 @@ fn csv_holds_inodes_alone_and_the_rest_is_beside_it() {
 }
 
 #[test]
-fn damage_is_named_beside_csv_and_in_the_exit_code() {
+fn damage_is_reported_with_csv_and_in_the_exit_code() {
     let place = Place::new();
     let volume = OpenOptions::new().with_devices(Arc::new(golden()), None).volume().unwrap();
     let numbers = volume.walk("/").unwrap().map(|entry| entry.unwrap().node.number());
@@ -115,7 +115,7 @@ fn damage_is_named_beside_csv_and_in_the_exit_code() {
 }
 
 #[test]
-fn facts_are_refused_where_rows_hold_them_or_the_directory_is_another() {
+fn facts_file_is_refused_with_ndjson_or_in_another_directory() {
     let place = Place::new();
     let output = place.run(&["scan", "image", "--facts", "facts"]);
     assert_eq!(output.status.code(), Some(2), "{}", transcript(&output));

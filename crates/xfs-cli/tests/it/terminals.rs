@@ -152,7 +152,7 @@ fn lists_that_end_in_nul_and_pipes_get_every_byte() {
 }
 
 #[test]
-fn json_on_a_terminal_means_what_it_means_in_a_pipe() {
+fn json_on_a_terminal_parses_as_in_a_pipe() {
     let place = hostile_place();
     let on_terminal = without_own_control(&shown(&place, "$F ls --json image:/d"));
     let in_pipe = place.run(&["ls", "--json", "image:/d"]).stdout;

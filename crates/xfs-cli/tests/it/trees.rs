@@ -44,7 +44,7 @@ fn check_refused_for_two(place: &Place, arguments: &[&str]) {
 }
 
 #[test]
-fn changes_of_a_tree_go_on_behind_what_fails() {
+fn tree_change_continues_after_a_failure() {
     let place = sealed();
     let all_but_two = ["-mindepth", "1", "!", "-name", "sealed", "!", "-type", "l"];
     let count = |question: &[&str]| -> usize {
@@ -65,7 +65,7 @@ fn changes_of_a_tree_go_on_behind_what_fails() {
 }
 
 #[test]
-fn what_cannot_be_removed_stays_with_what_is_around_it() {
+fn unremovable_file_stays_with_its_directories() {
     let place = sealed();
     check_refused_for_two(&place, &["rm", "-r", "image:/t"]);
     assert_eq!(place.check(&["find", "image:/t"]), "/t\n/t/a\n/t/a/sealed\n/t/c\n/t/c/sealed\n");

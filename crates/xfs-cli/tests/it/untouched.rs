@@ -103,12 +103,12 @@ fn a_clean_image_is_read_inside_the_sandbox() {
 }
 
 #[test]
-fn a_clean_image_is_not_written_for_want_of_a_log() {
+fn image_without_its_log_is_not_written() {
     check_untouched(&Place::new(), &["--no-recovery"], |code| code == 0);
 }
 
 #[test]
-fn a_damaged_image_is_not_mended() {
+fn damaged_image_is_not_repaired() {
     let mut image = golden();
     // Spread over everything except the log, the two places needed to open it, and holes.
     for sector in (130..30_000).step_by(97) {

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "bench")]
         Trial::new("a_benchmark_bounds_the_kernel", a_benchmark_bounds_the_kernel),
         Trial::new("flagged_files_keep_their_names", flagged_files_keep_their_names),
-        Trial::new("a_prototype_makes_what_mkfs_xfs_makes", prototype::what_mkfs_xfs_makes),
+        Trial::new("a_prototype_makes_the_same_tree_as_mkfs_xfs", prototype::matches_mkfs_xfs),
     ])
 }
 

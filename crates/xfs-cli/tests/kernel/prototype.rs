@@ -28,7 +28,7 @@ empty d--755 0 0 $
 $
 ";
 
-pub(crate) fn what_mkfs_xfs_makes() -> Result<(), TrialError> {
+pub(crate) fn matches_mkfs_xfs() -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let place = folder.path();

@@ -20,7 +20,7 @@ pub(crate) fn a_mount_agrees_with_the_model() -> Result<(), TrialError> {
     check_seeds("noatime,suid,dev")
 }
 
-pub(crate) fn so_does_one_that_writes_back() -> Result<(), TrialError> {
+pub(crate) fn a_writeback_mount_agrees_with_the_model() -> Result<(), TrialError> {
     check_seeds("noatime,suid,dev,writeback_cache")
 }
 

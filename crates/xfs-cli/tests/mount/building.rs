@@ -16,7 +16,7 @@ const SOURCES: [&str; 4] = ["Cargo.toml", "Cargo.lock", "crates", "xtask"];
 /// The number of files of the build when the server is killed.
 const FILES: usize = 15;
 
-pub(crate) fn a_program_is_built_on_it() -> Result<(), TrialError> {
+pub(crate) fn program_is_built_on_a_mount() -> Result<(), TrialError> {
     let mut volume = roomy()?;
     volume.mount("rw");
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();

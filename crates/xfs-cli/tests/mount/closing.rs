@@ -18,10 +18,13 @@ const MEGABYTE: usize = 1 << 20;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        Trial::new("what_cannot_be_made_durable_is_said", what_cannot_be_made_durable_is_said),
-        Trial::new("what_cannot_be_closed_is_said", what_cannot_be_closed_is_said),
+        Trial::new("failure_to_sync_is_reported_by_umount", failure_to_sync_is_reported_by_umount),
+        Trial::new(
+            "failure_to_close_is_reported_by_umount",
+            failure_to_close_is_reported_by_umount,
+        ),
         Trial::new("a_bad_end_is_logged", a_bad_end_is_logged),
-        Trial::new("a_host_without_room_is_said", a_host_without_room_is_said),
+        Trial::new("full_host_is_reported", full_host_is_reported),
         Trial::new(
             "a_server_among_other_processes_is_waited_for",
             a_server_among_other_processes_is_waited_for,
@@ -126,7 +129,7 @@ impl Drop for Tight {
 }
 
 /// The log has no space on the host: the last changes are not durable.
-fn what_cannot_be_made_durable_is_said() -> Result<(), TrialError> {
+fn failure_to_sync_is_reported_by_umount() -> Result<(), TrialError> {
     let tight = Tight::new(Log::Inside)?;
     tight.mount();
     tight.fill();
@@ -145,7 +148,7 @@ fn what_cannot_be_made_durable_is_said() -> Result<(), TrialError> {
 }
 
 /// The log has space, but its changes cannot be written in place.
-fn what_cannot_be_closed_is_said() -> Result<(), TrialError> {
+fn failure_to_close_is_reported_by_umount() -> Result<(), TrialError> {
     let tight = Tight::new(Log::Outside)?;
     tight.mount();
     tight.fill();
@@ -239,7 +242,7 @@ fn a_server_among_other_processes_is_waited_for() -> Result<(), TrialError> {
 }
 
 /// Every command that writes reports the first failure, and a hint.
-fn a_host_without_room_is_said() -> Result<(), TrialError> {
+fn full_host_is_reported() -> Result<(), TrialError> {
     let tight = Tight::new(Log::Inside)?;
     let image = tight.image().display().to_string();
     let (file, inside) = (tight.at("file"), format!("{image}:/file"));

@@ -49,7 +49,7 @@ pub(crate) fn a_killed_mount_is_recovered() -> Result<(), TrialError> {
 }
 
 /// The kernel writes an append-only file past its page cache, and then sends no fsync.
-pub(crate) fn what_is_written_through_survives_a_kill() -> Result<(), TrialError> {
+pub(crate) fn written_through_data_survives_a_kill() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     let kinds = [("plain", false), ("added", true)];
     let ways = [("dsync", libc::O_DSYNC), ("sync", libc::O_SYNC)];

@@ -24,7 +24,8 @@ pub(crate) fn a_database_keeps_what_it_acknowledged() -> Result<(), TrialError> 
     check("rw")
 }
 
-pub(crate) fn so_does_one_on_a_mount_that_writes_back() -> Result<(), TrialError> {
+pub(crate) fn a_database_on_a_writeback_mount_keeps_what_it_acknowledged() -> Result<(), TrialError>
+{
     check("writeback_cache")
 }
 

@@ -213,7 +213,7 @@ pub(crate) fn lists_of_access_are_kept() -> Result<(), TrialError> {
 /// Zeroing frees blocks before it allocates others: if those are not available, the first are gone.
 /// The kernel caches the size of a file that grew, and does not ask for the release of preallocated
 /// space.
-pub(crate) fn space_that_is_given_back_is_shown() -> Result<(), TrialError> {
+pub(crate) fn freed_space_is_shown() -> Result<(), TrialError> {
     const PIECE: usize = 64 << 10;
     const PIECES: u64 = 200;
     let volume = mounted("rw")?;
@@ -234,7 +234,7 @@ pub(crate) fn space_that_is_given_back_is_shown() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn what_a_failed_call_has_done_is_shown() -> Result<(), TrialError> {
+pub(crate) fn effects_of_a_failed_call_are_shown() -> Result<(), TrialError> {
     const BYTES: u64 = 1 << 20;
     let volume = mounted("rw")?;
     let path = volume.at("file");

@@ -20,8 +20,8 @@ pub(crate) fn trials() -> Vec<Trial> {
             an_image_that_shrinks_fails_fsync_and_umount,
         ),
         Trial::new(
-            "an_image_that_shrinks_fails_fsync_of_what_is_clean",
-            an_image_that_shrinks_fails_fsync_of_what_is_clean,
+            "shrunk_image_fails_fsync_of_a_clean_file",
+            shrunk_image_fails_fsync_of_a_clean_file,
         ),
         Trial::new(
             "an_image_that_shrank_unnoticed_fails_umount",
@@ -32,10 +32,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             a_file_below_a_loop_device_that_shrinks_fails_fsync,
         ),
         Trial::new("a_device_that_shrinks_fails_fsync", a_device_that_shrinks_fails_fsync),
-        Trial::new(
-            "an_image_that_loses_its_name_is_served_on",
-            an_image_that_loses_its_name_is_served_on,
-        ),
+        Trial::new("unlinked_image_is_still_served", unlinked_image_is_still_served),
         Trial::new("a_full_host_fails_fsync", a_full_host_fails_fsync),
     ]
 }
@@ -87,7 +84,7 @@ fn an_image_that_shrinks_fails_fsync_and_umount() -> Result<(), TrialError> {
 }
 
 /// Everything is durable, so that fsync has nothing to flush.
-fn an_image_that_shrinks_fails_fsync_of_what_is_clean() -> Result<(), TrialError> {
+fn shrunk_image_fails_fsync_of_a_clean_file() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
     let held = Held::by_us(&[], &image, ground.folder("mnt"));
@@ -143,7 +140,7 @@ fn a_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
 }
 
 /// The descriptor refers to the file, even without its name.
-fn an_image_that_loses_its_name_is_served_on() -> Result<(), TrialError> {
+fn unlinked_image_is_still_served() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
     let held = Held::by_us(&[], &image, ground.folder("mnt"));

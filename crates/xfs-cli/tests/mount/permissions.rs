@@ -44,13 +44,19 @@ pub(crate) fn trials() -> Vec<Trial> {
             "a_server_in_a_sandbox_checks_as_the_kernel_does",
             a_server_in_a_sandbox_checks_as_the_kernel_does,
         ),
-        Trial::new("names_are_not_remembered_for_others", names_are_not_remembered_for_others),
-        Trial::new("what_may_not_be_executed_is_not", what_may_not_be_executed_is_not),
-        Trial::new("power_ends_at_the_user_namespace", power_ends_at_the_user_namespace),
-        Trial::new("a_file_is_cut_by_who_may_write_it", a_file_is_cut_by_who_may_write_it),
-        Trial::new("what_the_kernel_opens_is_for_few", what_the_kernel_opens_is_for_few),
-        Trial::new("a_refused_change_takes_nothing_off", a_refused_change_takes_nothing_off),
-        Trial::new("what_cannot_be_checked_is_refused", what_cannot_be_checked_is_refused),
+        Trial::new(
+            "lookup_of_one_user_is_not_reused_for_another",
+            lookup_of_one_user_is_not_reused_for_another,
+        ),
+        Trial::new("execute_permission_is_checked", execute_permission_is_checked),
+        Trial::new(
+            "capabilities_of_another_user_namespace_do_not_count",
+            capabilities_of_another_user_namespace_do_not_count,
+        ),
+        Trial::new("truncation_needs_write_permission", truncation_needs_write_permission),
+        Trial::new("pipes_and_sockets_are_restricted", pipes_and_sockets_are_restricted),
+        Trial::new("refused_change_keeps_set_id_bits", refused_change_keeps_set_id_bits),
+        Trial::new("uncheckable_mount_is_refused", uncheckable_mount_is_refused),
         Trial::new(
             "a_mount_whose_server_checks_agrees_with_the_model",
             agreement::so_does_one_whose_server_checks,
@@ -105,7 +111,7 @@ impl Case {
     }
 }
 
-/// Leaves out differences of FUSE: pipes, which [`what_the_kernel_opens_is_for_few`] tests; a
+/// Leaves out differences of FUSE: pipes, which [`pipes_and_sockets_are_restricted`] tests; a
 /// set-ID bit that stays when a file is written that its group may not execute; and capabilities of
 /// a file. The kernel removes those with the rights of the server before it refuses a change of
 /// owner.
@@ -252,7 +258,7 @@ fn guarded(options: &str) -> Result<Mounted, TrialError> {
 
 /// The lookup of one user reveals nothing to another, nor to the same user once the directory is
 /// closed.
-fn names_are_not_remembered_for_others() -> Result<(), TrialError> {
+fn lookup_of_one_user_is_not_reused_for_another() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let member = Actor { groups: vec![2000], ..Actor::plain() };
     let plain = Actor::plain();
@@ -296,7 +302,7 @@ fn names_are_not_remembered_for_others() -> Result<(), TrialError> {
 }
 
 /// The kernel asks the server only when a file is opened for execution.
-fn what_may_not_be_executed_is_not() -> Result<(), TrialError> {
+fn execute_permission_is_checked() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let program = volume.at("d/program");
     fs::copy("/bin/true", &program).unwrap();
@@ -337,7 +343,7 @@ fn what_may_not_be_executed_is_not() -> Result<(), TrialError> {
 }
 
 /// Capabilities of another user namespace do not count.
-fn power_ends_at_the_user_namespace() -> Result<(), TrialError> {
+fn capabilities_of_another_user_namespace_do_not_count() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let read = |words: &[&str]| {
         let mut command = Command::new(words[0]);
@@ -358,7 +364,7 @@ fn power_ends_at_the_user_namespace() -> Result<(), TrialError> {
 }
 
 /// By its name it takes write permission; through a file that is open for writing it takes none.
-fn a_file_is_cut_by_who_may_write_it() -> Result<(), TrialError> {
+fn truncation_needs_write_permission() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let file = volume.at("d/f");
     let member = Actor { groups: vec![2000], ..Actor::plain() };
@@ -384,7 +390,7 @@ fn a_file_is_cut_by_who_may_write_it() -> Result<(), TrialError> {
 }
 
 /// The kernel alone opens pipes and sockets.
-fn what_the_kernel_opens_is_for_few() -> Result<(), TrialError> {
+fn pipes_and_sockets_are_restricted() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let path = volume.at("d/pipe");
     run(Command::new("mkfifo").args(["-m", "640"]).arg(&path));
@@ -398,7 +404,7 @@ fn what_the_kernel_opens_is_for_few() -> Result<(), TrialError> {
 }
 
 /// Effects that would happen in the middle of a change that is then refused.
-fn a_refused_change_takes_nothing_off() -> Result<(), TrialError> {
+fn refused_change_keeps_set_id_bits() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let file = volume.at("d/f");
     fs::set_permissions(volume.at("d"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -415,7 +421,7 @@ fn a_refused_change_takes_nothing_off() -> Result<(), TrialError> {
 }
 
 /// An impossible request is refused.
-fn what_cannot_be_checked_is_refused() -> Result<(), TrialError> {
+fn uncheckable_mount_is_refused() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     for option in ["allow_other", "uid=1000", "gid=1000", "dev", "writeback_cache"] {
         let output =

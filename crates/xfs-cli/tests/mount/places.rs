@@ -90,7 +90,7 @@ pub(crate) fn a_server_in_a_user_namespace_checks() -> Result<(), TrialError> {
 }
 
 /// As systemd waits for it.
-pub(crate) fn a_mount_that_is_ready_says_so() -> Result<(), TrialError> {
+pub(crate) fn ready_mount_notifies_systemd() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let place = volume.outside("notify");
     let socket = UnixDatagram::bind(&place).unwrap();

@@ -124,7 +124,7 @@ pub(crate) fn a_write_protected_device_is_only_read() -> Result<(), TrialError> 
     volume.check()
 }
 
-pub(crate) fn what_is_in_use_is_said() -> Result<(), TrialError> {
+pub(crate) fn image_in_use_is_reported() -> Result<(), TrialError> {
     let volume = mounted("rw")?;
     let open = fs::File::create(volume.at("file")).unwrap();
     let output = ferroxfs(&["umount"]).arg(volume.path()).output().unwrap();
@@ -145,7 +145,7 @@ pub(crate) fn what_is_in_use_is_said() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn nothing_is_written_read_only() -> Result<(), TrialError> {
+pub(crate) fn read_only_mount_writes_nothing() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     fs::write(volume.at("file"), "contents").unwrap();
     volume.kill();
@@ -210,7 +210,7 @@ fn check_namespaces(worker: &Path) {
     assert_ne!(fs::read_dir(server.join("root")).unwrap().count(), 0);
 }
 
-/// Whoever makes it read-only, the server writes no access times to it.
+/// The server writes no access times to a read-only mount, however it became read-only.
 pub(crate) fn a_mount_made_read_only_keeps_its_times() -> Result<(), TrialError> {
     let volume = mounted("rw")?;
     for helped in [true, false] {

@@ -31,10 +31,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         again("signals_unmount_cleanly", crash::signals_unmount_cleanly),
         again("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),
         again("signals_lose_nothing_acknowledged", writeback::signals_lose_nothing_acknowledged),
-        again(
-            "what_is_written_after_a_signal_is_kept",
-            writeback::what_is_written_after_a_signal_is_kept,
-        ),
+        again("writes_after_a_signal_are_kept", writeback::writes_after_a_signal_are_kept),
     ]
 }
 

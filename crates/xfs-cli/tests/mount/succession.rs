@@ -21,7 +21,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             "a_mount_waits_until_a_device_is_closed",
             a_mount_waits_until_a_device_is_closed,
         ),
-        Trial::new("who_does_not_close_is_named", who_does_not_close_is_named),
+        Trial::new("process_that_does_not_close_is_named", process_that_does_not_close_is_named),
         Trial::new("who_uses_an_image_is_not_waited_for", who_uses_an_image_is_not_waited_for),
     ]
 }
@@ -98,7 +98,7 @@ fn check_waiting(volume: &mut Mounted) {
 }
 
 /// This takes half a minute.
-fn who_does_not_close_is_named() -> Result<(), TrialError> {
+fn process_that_does_not_close_is_named() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     if is_long() {
         let server = volume.server();

@@ -27,7 +27,7 @@ pub(crate) fn so_does_one_through_rings() -> Result<(), TrialError> {
 
 /// The server of an ordinary user looks up the groups of its callers, and grants no right that the
 /// user does not have.
-pub(crate) fn a_users_server_checks_his_groups() -> Result<(), TrialError> {
+pub(crate) fn server_of_a_user_checks_groups() -> Result<(), TrialError> {
     let volume = user_volume()?;
     let mount = volume.image.mount(&[])?;
     let team = mount.path().join("team");

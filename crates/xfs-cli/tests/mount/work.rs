@@ -53,7 +53,7 @@ fn shown(folder: &Path) -> String {
     lines.join("\n")
 }
 
-pub(crate) fn what_the_kernel_made_is_shown() -> Result<(), TrialError> {
+pub(crate) fn tree_made_by_the_kernel_is_shown() -> Result<(), TrialError> {
     let mut volume = volume("parent-exchange")?;
     let kernel = volume.image.mount(&["noatime"])?;
     populate(kernel.path(), 7)?;
@@ -70,7 +70,7 @@ pub(crate) fn what_the_kernel_made_is_shown() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn an_overlay_lies_over_it() -> Result<(), TrialError> {
+pub(crate) fn overlayfs_works_over_a_mount() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     fs::create_dir(volume.at("folder")).unwrap();
     fs::write(volume.at("folder/file"), "lower").unwrap();
@@ -150,7 +150,7 @@ pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
 }
 
 /// Through mount(8) itself, which passes on only options that it does not consider defaults.
-pub(crate) fn mount_hands_on_set_id_bits_and_devices() -> Result<(), TrialError> {
+pub(crate) fn mount_passes_on_suid_and_dev() -> Result<(), TrialError> {
     let volume = volume("default")?;
     // Only in this namespace the helper is where mount(8) looks for it.
     let script = r#"set -e
@@ -190,7 +190,7 @@ pub(crate) fn a_link_to_a_mount_is_unmounted() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn what_is_kept_is_bounded() -> Result<(), TrialError> {
+pub(crate) fn cached_inodes_are_bounded() -> Result<(), TrialError> {
     let volume = mounted("rw,cache=1M")?;
     for index in 0..6000 {
         File::create(volume.at(&format!("file{index}"))).unwrap();
@@ -356,7 +356,7 @@ fn served_at(place: &str) -> String {
     }
 }
 
-pub(crate) fn a_mount_tells_what_it_does() -> Result<(), TrialError> {
+pub(crate) fn verbose_mount_logs_its_work() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let mut serve = ferroxfs(&["mount", "-f", "-vvv"]);
     serve.arg(&volume.image.data).arg(volume.path()).stderr(Stdio::piped());
@@ -374,7 +374,7 @@ pub(crate) fn a_mount_tells_what_it_does() -> Result<(), TrialError> {
 }
 
 /// Each thread takes a GiB of address space for its stack, and the limit grows step by step.
-pub(crate) fn it_serves_with_the_threads_there_are() -> Result<(), TrialError> {
+pub(crate) fn mount_serves_with_the_available_threads() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     fs::write(volume.at("file"), "contents").unwrap();
     volume.unmount();
@@ -403,7 +403,7 @@ pub(crate) fn it_serves_with_the_threads_there_are() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn a_mount_goes_on_when_nobody_listens() -> Result<(), TrialError> {
+pub(crate) fn mount_continues_when_standard_error_is_closed() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let mut serve = ferroxfs(&["mount", "-f", "-vvv"]);
     serve.arg(&volume.image.data).arg(volume.path()).stderr(Stdio::piped());

@@ -65,7 +65,7 @@ pub(crate) fn signals_lose_nothing_acknowledged() -> Result<(), TrialError> {
 }
 
 /// A process with an open file continues to write while the mount ends.
-pub(crate) fn what_is_written_after_a_signal_is_kept() -> Result<(), TrialError> {
+pub(crate) fn writes_after_a_signal_are_kept() -> Result<(), TrialError> {
     const PAGES: usize = 3000;
     let mut volume = mounted("writeback_cache,threads=1")?;
     let path = volume.at("file");
@@ -99,7 +99,7 @@ pub(crate) fn what_is_written_after_a_signal_is_kept() -> Result<(), TrialError>
 
 /// Stores of a program to a mapped file stay in the kernel until it is asked to write them, with
 /// this option or without.
-pub(crate) fn what_is_mapped_when_a_signal_comes_is_kept() -> Result<(), TrialError> {
+pub(crate) fn mapped_data_is_kept_when_a_signal_arrives() -> Result<(), TrialError> {
     const BYTES: usize = 1 << 20;
     let mut volume = mounted("rw")?;
     for options in ["rw", OPTIONS] {
@@ -133,7 +133,7 @@ pub(crate) fn what_is_mapped_when_a_signal_comes_is_kept() -> Result<(), TrialEr
     volume.check()
 }
 
-pub(crate) fn what_was_synced_survives_a_kill() -> Result<(), TrialError> {
+pub(crate) fn synced_data_survives_a_kill() -> Result<(), TrialError> {
     let mut volume = mounted(OPTIONS)?;
     let path = volume.at("file");
     let contents = pattern(1_234_567, 2);
@@ -224,7 +224,7 @@ pub(crate) fn times_are_those_of_the_kernel() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn what_can_only_be_added_to_keeps_all() -> Result<(), TrialError> {
+pub(crate) fn append_only_file_keeps_all_data() -> Result<(), TrialError> {
     let mut volume = mounted(OPTIONS)?;
     let (path, frozen) = (volume.at("log"), volume.at("frozen"));
     // Data acknowledged before the flag is written after it.
@@ -275,7 +275,7 @@ pub(crate) fn what_can_only_be_added_to_keeps_all() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn a_full_volume_is_told_by_fsync() -> Result<(), TrialError> {
+pub(crate) fn full_volume_is_reported_by_fsync() -> Result<(), TrialError> {
     // In the second case so little is missing that only the last write does not fit, and fits in
     // part.
     for missing_bytes in [LONG_BYTES / 2, 200 << 10] {
@@ -316,7 +316,7 @@ fn told_by_fsync(volume: &Mounted, missing_bytes: usize) {
     assert!(fs::read(&path).unwrap() == contents);
 }
 
-pub(crate) fn what_is_not_written_yet_is_read() -> Result<(), TrialError> {
+pub(crate) fn unwritten_data_is_read_back() -> Result<(), TrialError> {
     let mut volume = mounted("writeback_cache,allow_other")?;
     let path = volume.at("file");
     let mut options = OpenOptions::new();

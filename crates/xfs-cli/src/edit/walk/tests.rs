@@ -42,7 +42,7 @@ fn paths(volume: &Volume, start: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_directory_is_met_before_and_behind_what_is_in_it() {
+fn walk_visits_a_directory_before_and_after_its_entries() {
     let volume = open();
     let top = make(&volume.root().unwrap(), "top", &NewKind::Directory);
     let one = make(&top, "one", &NewKind::Directory);
@@ -61,7 +61,7 @@ fn a_directory_is_met_before_and_behind_what_is_in_it() {
 
 /// I1.
 #[test]
-fn neither_depth_nor_width_keeps_inodes_in_use() {
+fn walk_holds_few_inodes_in_deep_and_wide_trees() {
     let volume = open();
     let root = volume.root().unwrap();
     let mut directory = make(&root, "top", &NewKind::Directory);
@@ -89,7 +89,7 @@ fn neither_depth_nor_width_keeps_inodes_in_use() {
 
 /// I2.
 #[test]
-fn what_is_removed_hides_nothing_and_what_stays_is_met_once() {
+fn walk_skips_no_entry_when_entries_are_removed() {
     let volume = open();
     let top = make(&volume.root().unwrap(), "top", &NewKind::Directory);
     for number in 0..1000 {

@@ -87,7 +87,7 @@ fn hostile_directories_are_refused_too() {
 }
 
 #[test]
-fn a_link_and_then_a_directory_of_its_name_do_not_lead_out() {
+fn link_followed_by_directory_of_same_name_stays_inside() {
     let stage = Stage::new();
     let target = stage.outside();
     let target = target.to_str().expect("text");
@@ -108,7 +108,7 @@ fn a_link_and_then_a_directory_of_its_name_do_not_lead_out() {
 }
 
 #[test]
-fn links_that_were_there_before_are_not_followed() {
+fn existing_links_are_not_followed() {
     let stage = Stage::new();
     symlink(stage.outside(), stage.to().join("d")).expect("a link");
     symlink(stage.outside().join("precious"), stage.to().join("f")).expect("a link");
@@ -121,7 +121,7 @@ fn links_that_were_there_before_are_not_followed() {
 }
 
 #[test]
-fn hard_links_do_not_go_through_what_took_the_place_of_a_directory() {
+fn hard_link_is_not_made_through_a_replaced_directory() {
     let stage = Stage::new();
     let mut linked = (*file(7, b"linked")).clone();
     linked.facts.links = 3;
@@ -134,7 +134,7 @@ fn hard_links_do_not_go_through_what_took_the_place_of_a_directory() {
 }
 
 #[test]
-fn a_directory_inside_itself_ends() {
+fn directory_inside_itself_ends() {
     let stage = Stage::new();
     let inner = directory(1, &[]);
     let root = directory(1, &[(b"again", directory(2, &[(b"again", inner)]))]);
@@ -153,7 +153,7 @@ fn deep_trees_need_no_stack() {
 }
 
 #[test]
-fn everything_is_carried_over() {
+fn archive_copy_keeps_all_properties() {
     let stage = Stage::new();
     let old = Time { seconds: -300_000_000, nanoseconds: 123_456_789 };
     let mut sparse = (*file(2, b"head")).clone();
@@ -213,7 +213,7 @@ fn a_file_that_fails_midway_leaves_nothing() {
 }
 
 #[test]
-fn a_second_run_replaces_or_keeps_as_asked() {
+fn second_run_replaces_or_keeps_files_as_requested() {
     let stage = Stage::new();
     let root = |contents: &[u8]| directory(1, &[(b"f", file(2, contents))]);
     assert_eq!(extract(root(b"one"), &stage.to(), ARCHIVE), [""; 0]);
@@ -226,7 +226,7 @@ fn a_second_run_replaces_or_keeps_as_asked() {
 }
 
 #[test]
-fn a_directory_in_the_way_of_a_file_stays() {
+fn directory_is_not_replaced_by_a_file() {
     let stage = Stage::new();
     fs::create_dir(stage.to().join("f")).expect("a directory");
     let reports = extract(directory(1, &[(b"f", file(2, b"x"))]), &stage.to(), ARCHIVE);

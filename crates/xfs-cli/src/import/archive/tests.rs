@@ -91,7 +91,7 @@ fn members_come_in_their_order() {
 }
 
 #[test]
-fn extended_records_count_more_than_the_header() {
+fn extended_records_override_the_header() {
     let long = "n".repeat(300);
     let records = [
         ("path", long.as_str()),
@@ -163,7 +163,7 @@ fn check_said(bytes: &[u8], said: &str) {
 }
 
 #[test]
-fn metadata_that_makes_no_sense_is_named_and_the_member_kept() {
+fn invalid_metadata_is_reported_and_the_member_kept() {
     for (keyword, value, said) in [
         ("uid", "5000000000", "which makes no sense, and gets 0"),
         ("uid", "4294967295", "which makes no sense, and gets 0"),
@@ -229,7 +229,7 @@ fn empty_and_odd_fields_are_numbers() {
 
 /// The size of a link, a directory or a device is ignored: no contents follow.
 #[test]
-fn sizes_without_contents_are_passed_over() {
+fn sizes_of_members_without_contents_are_ignored() {
     use EntryType::{Block, Char, Directory, Fifo, Link, Symlink};
     for kind in [Link, Symlink, Directory, Char, Block, Fifo] {
         let mut header = Header::from_byte_slice(&member(kind, "f", b"")).clone();
@@ -345,7 +345,7 @@ fn remarks(mut archive: ArchiveReader) -> Vec<String> {
 }
 
 #[test]
-fn unknown_keywords_are_named_once() {
+fn unknown_keywords_are_reported_once() {
     let one = extended(&[("VENDOR.odd", "1"), ("comment", "c"), ("uname", "u")], b"");
     let bytes = [one.clone(), one, extended(&[("VENDOR.other", "1")], b"")].concat();
     let said = ["pax keyword VENDOR.odd is not known, and is ignored"];
@@ -420,7 +420,7 @@ fn headers_that_are_no_members() {
 }
 
 #[test]
-fn checksums_of_bytes_with_a_sign_are_right() {
+fn signed_checksums_are_accepted() {
     let mut bytes = member(EntryType::Regular, "\u{e9}", b"");
     let sum = |(at, byte): (usize, &u8)| {
         i32::from(if (148..156).contains(&at) { 32 } else { byte.cast_signed() })
@@ -449,7 +449,7 @@ fn other_files_are_refused_by_name() {
 }
 
 #[test]
-fn records_that_make_no_sense() {
+fn invalid_records_are_reported() {
     for text in
         ["x", "5 a=b\n", "8 a=b\n", "6 ab\n", "99 a=b\n", "0 a=b\n", "18446744073709551616 a=b\n"]
     {
@@ -493,7 +493,7 @@ fn sparse_files_of_pax() {
 }
 
 #[test]
-fn archives_that_do_not_hold_together() {
+fn inconsistent_archives_are_refused() {
     let good = [extended(&[("path", "p")], &[7; 600]), vec![0; 1024]].concat();
     assert_eq!(refusal(&good), "");
     for end in [1, 511, 513, 1025, 1600, 2100] {
@@ -511,7 +511,7 @@ fn archives_that_do_not_hold_together() {
 
 /// Whatever the bytes, reading ends and does not panic.
 #[test]
-fn any_bytes_are_survived() {
+fn any_bytes_end_without_panic() {
     let map = b"1\n0\n5\n".iter().copied().chain([0; 506]).chain(*b"abcde").collect::<Vec<_>>();
     let sparse = [("GNU.sparse.major", "1"), ("GNU.sparse.realsize", "9")];
     let good = [extended(&sparse, &map), member(EntryType::GNULongName, "l", b"name\0")].concat();
@@ -547,7 +547,7 @@ fn any_bytes_are_survived() {
 }
 
 #[test]
-fn records_for_all_members_stay_bounded() {
+fn global_records_stay_bounded() {
     let global = |keyword: &str, value: &str| {
         member(EntryType::XGlobalHeader, "g", record(keyword, value).as_bytes())
     };
@@ -655,7 +655,7 @@ fn cpio_checksums_are_checked() {
 }
 
 #[test]
-fn cpio_archives_that_do_not_hold_together() {
+fn inconsistent_cpio_archives_are_refused() {
     let file = newc("f", (0o100_644, 1, 1), b"hello", None);
     let good = [file.clone(), trailer()].concat();
     assert_eq!(refusal(&good), "");

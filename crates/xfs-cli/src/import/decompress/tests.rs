@@ -83,7 +83,7 @@ fn frames_follow_each_other() {
 }
 
 #[test]
-fn skippable_frames_are_passed_over() {
+fn skippable_frames_are_skipped() {
     let skippable = compress(Compression::Skippable, b"");
     assert_eq!(Compression::of(&skippable), Some(Compression::Skippable));
     for compression in [Compression::Zstd, Compression::Lz4] {
@@ -98,7 +98,7 @@ fn skippable_frames_are_passed_over() {
 }
 
 #[test]
-fn cut_off_data_is_named_wherever_it_is_cut() {
+fn truncated_data_is_an_error_at_every_length() {
     let contents = plain(20_000);
     for compression in ALL {
         let frame = compress(compression, &contents);
@@ -116,7 +116,7 @@ fn cut_off_data_is_named_wherever_it_is_cut() {
 }
 
 #[test]
-fn damaged_data_is_named() {
+fn damaged_data_is_an_error() {
     let contents = plain(20_000);
     let mut prng = xfs_testkit::Prng::new(0xdada);
     for compression in ALL {
@@ -143,7 +143,7 @@ fn damaged_data_is_named() {
 
 /// Any bytes after a magic number end the stream without a panic.
 #[test]
-fn any_bytes_are_survived() {
+fn any_bytes_end_without_panic() {
     let mut prng = xfs_testkit::Prng::new(0xa11);
     for compression in ALL {
         let frame = compress(compression, &plain(3000));
@@ -181,7 +181,7 @@ fn windows_are_bounded() {
 }
 
 #[test]
-fn readers_that_stop_end_the_thread() {
+fn dropped_reader_ends_the_thread() {
     let bytes = compress(Compression::Zstd, &plain(9 << 20));
     let mut decompressed = Decompressed::new(Box::new(Cursor::new(bytes)), 0).unwrap();
     decompressed.read_exact(&mut [0; 10]).unwrap();

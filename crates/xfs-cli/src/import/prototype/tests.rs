@@ -68,14 +68,14 @@ fn the_end_of_the_text_ends_all_directories() {
 }
 
 #[test]
-fn depth_is_no_matter() {
+fn deep_prototype_needs_no_stack() {
     let text = format!("x 0 0 d--755 0 0 {}", "d d--755 0 0 ".repeat(100_000));
     let tree = Prototype::parse(text.as_bytes(), PrototypeOptions::default()).unwrap();
     assert_eq!(tree.files.len(), 100_001);
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
+fn prototype_errors_name_the_line() {
     let refused = |text: &str, why: &str| {
         let said = shown(text, PrototypeOptions::default()).unwrap_err();
         assert!(said.contains(why), "{text}: {said}");

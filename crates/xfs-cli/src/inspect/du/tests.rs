@@ -8,7 +8,7 @@ fn check_new(ranges: &[(u64, u64)], expected: &[u64]) {
 }
 
 #[test]
-fn a_byte_is_new_once() {
+fn range_set_counts_each_byte_once() {
     check_new(&[(0, 10), (0, 10)], &[10, 0]);
     check_new(&[(0, 10), (5, 15), (0, 15)], &[10, 5, 0]);
     check_new(&[(10, 20), (30, 40), (0, 50)], &[10, 10, 30]);

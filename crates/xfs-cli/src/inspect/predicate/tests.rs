@@ -174,7 +174,7 @@ fn check_like_find(root: &Path, expression: &[&str]) {
 }
 
 #[test]
-fn expressions_mean_what_they_mean_to_find() {
+fn expressions_match_as_in_find() {
     let directory = tempfile::tempdir().expect("a directory");
     let root = directory.path();
     make_tree(root);
@@ -250,7 +250,7 @@ fn expressions_mean_what_they_mean_to_find() {
 }
 
 #[test]
-fn formats_print_what_find_prints() {
+fn formats_print_as_in_find() {
     let directory = tempfile::tempdir().expect("a directory");
     let root = directory.path();
     make_tree(root);
@@ -282,7 +282,7 @@ fn check_refused(expression: &[&str], message: &str) {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn invalid_expressions_are_explained() {
     check_refused(&["-nmae", "x"], "-nmae");
     check_refused(&["-name"], "needs an argument");
     check_refused(&["(", "-name", "x"], "without");

@@ -6,7 +6,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::{ImageUser, find, identity, is_server, locked};
 
 #[test]
-fn who_has_a_lock_is_seen_and_is_no_server() {
+fn lock_holder_is_found_and_is_no_server() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let image = identity(&file.path().metadata().unwrap());
     let process = std::process::id().to_string();
@@ -19,7 +19,7 @@ fn who_has_a_lock_is_seen_and_is_no_server() {
 }
 
 #[test]
-fn a_device_is_the_same_by_all_its_names() {
+fn device_has_one_identity_under_all_names() {
     let (null, other) = (File::open("/dev/null").unwrap(), File::open("/dev/zero").unwrap());
     let metadata = null.metadata().unwrap();
     assert_eq!(identity(&metadata), (0, 0, metadata.rdev()));

@@ -13,7 +13,7 @@ fn plain_names_stay() {
 }
 
 #[test]
-fn names_that_a_shell_would_split_are_quoted() {
+fn shell_special_names_are_quoted() {
     check_quote(b"", "''");
     check_quote(b"two words", "'two words'");
     check_quote(b"it's", "\"it's\"");
@@ -22,7 +22,7 @@ fn names_that_a_shell_would_split_are_quoted() {
 }
 
 #[test]
-fn bytes_that_a_terminal_would_obey_are_octal() {
+fn control_bytes_are_quoted_in_octal() {
     check_quote(b"a\x1b[2Jb", "'a'$'\\033''[2Jb'");
     check_quote(b"line\nfeed", "'line'$'\\n''feed'");
     check_quote(b"\xff\xfe", "$'\\377\\376'");
@@ -52,7 +52,7 @@ const HOSTILE: &str = "\u{1b}\u{7}\u{8}\r\u{7f}\u{85}\u{9b}\u{61c}\u{200b}\u{200
     \u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\u{feff}\u{e0041}";
 
 #[test]
-fn no_form_of_text_lets_a_hostile_character_through() {
+fn every_text_form_escapes_hostile_characters() {
     for c in HOSTILE.chars() {
         let text = format!("a{c}b");
         let forms = [
@@ -69,13 +69,13 @@ fn no_form_of_text_lets_a_hostile_character_through() {
 }
 
 #[test]
-fn text_that_is_no_name_keeps_its_lines_and_columns() {
+fn printable_text_keeps_newlines_and_tabs() {
     assert_eq!(printable("one\ntwo\u{202e}"), "one\ntwo\\342\\200\\256");
     assert_eq!(&*printable_bytes(b"1\ta\xff\n"), b"1\ta\\377\n");
 }
 
 #[test]
-fn json_that_is_escaped_means_the_same() {
+fn escaped_json_parses_to_the_same_value() {
     for text in [HOSTILE, "\u{1d173}", "plain"] {
         let json = serde_json::to_string(text).unwrap();
         let shown = printable_json(json.as_bytes()).into_owned();

@@ -1,12 +1,12 @@
 use super::frame;
 
 #[test]
-fn a_frame_takes_the_place_of_the_one_before() {
+fn frame_replaces_the_previous_frame() {
     assert_eq!(frame("a\nb\n", 3), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J");
 }
 
 #[test]
-fn no_frame_scrolls() {
+fn frame_taller_than_the_screen_is_cut() {
     for rows in 1..6 {
         let frame = frame("a\nb\nc\nd\n", rows);
         let drawn = frame.matches('\n').count();

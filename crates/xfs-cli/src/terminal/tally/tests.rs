@@ -46,7 +46,7 @@ fn summary_names_failures() {
 }
 
 #[test]
-fn line_has_the_time_left_where_the_end_is_known() {
+fn line_with_known_end_shows_time_left() {
     let counted = tally(10, 0, 1 << 20);
     counted.expected.set(40);
     let line = work(Subject::Files, Measure::Files(40)).line(&counted, Duration::from_secs(5));
@@ -60,7 +60,7 @@ fn line_has_the_time_left_where_the_end_is_known() {
 }
 
 #[test]
-fn more_than_expected_is_the_end_and_no_time_left() {
+fn line_past_the_expected_amount_shows_no_time_left() {
     let counted = tally(50, 0, 0);
     counted.expected.set(40);
     let line = work(Subject::Files, Measure::Files(40)).line(&counted, Duration::from_secs(5));
@@ -68,7 +68,7 @@ fn more_than_expected_is_the_end_and_no_time_left() {
 }
 
 #[test]
-fn gauge_follows_what_is_read() {
+fn gauge_counts_read_bytes() {
     let gauge = Gauge::new(8);
     let mut reader = gauge.follow(&b"12345678"[..]);
     reader.read_exact(&mut [0; 6]).unwrap();

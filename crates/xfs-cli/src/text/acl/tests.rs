@@ -58,7 +58,7 @@ fn a_new_list_is_completed() {
 }
 
 #[test]
-fn what_is_no_entry() {
+fn invalid_entries_are_refused() {
     for text in ["u", "x::r", "u:7:z", "u:7:8", "m:7:r", "d:"] {
         assert_eq!(GivenEntry::parse_all(text), Err(InvalidEntry::Entry(text.to_owned())));
     }

@@ -44,7 +44,7 @@ fn escapes_and_case() {
 }
 
 #[test]
-fn many_stars_do_not_explode() {
+fn many_stars_match_in_bounded_time() {
     let pattern = "*a".repeat(200) + "b";
     check_match(&pattern, &[b'a'; 20_000], false);
 }

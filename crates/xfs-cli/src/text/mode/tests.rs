@@ -84,7 +84,7 @@ fn the_sticky_bit_is_that_of_others() {
 }
 
 #[test]
-fn without_classes_the_umask_counts() {
+fn mode_without_classes_follows_the_umask() {
     check("+w", (0o6475, 0o6675), (0o7654, 0o7654));
     check("-w", (0o6475, 0o6475), (0o7654, 0o7454));
     check("=rw", (0o6475, 0o6644), (0o7654, 0o644));
@@ -94,7 +94,7 @@ fn without_classes_the_umask_counts() {
 }
 
 #[test]
-fn what_is_no_mode_is_refused() {
+fn invalid_mode_is_refused() {
     for text in ["", "8", "r", "u+z", "u+r,", ",u+r", "10000", "077777", "g+ug", "g=uX", "u=gr"] {
         check_refused(text);
     }

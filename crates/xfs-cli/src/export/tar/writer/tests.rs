@@ -105,7 +105,7 @@ fn sparse_files_stay_sparse() {
 }
 
 #[test]
-fn what_cannot_be_read_does_not_end_the_archive() {
+fn unreadable_file_does_not_end_the_archive() {
     let to = tempfile::tempdir().expect("a directory");
     let mut bad = (*file(2, &[7; 3 << 20])).clone();
     bad.fails_at = Some(1 << 20);

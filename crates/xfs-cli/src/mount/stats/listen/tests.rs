@@ -18,7 +18,7 @@ fn check(head: &str, expected: &Answer) {
 }
 
 #[test]
-fn figures_alone_are_answered() {
+fn only_the_path_of_figures_is_answered() {
     check("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:9187\r\nAccept: */*", &Answer::Figures);
     check("GET /metrics?a=b HTTP/1.0", &Answer::Figures);
     check("GET /metrics HTTP/1.1\r\nContent-Length: 0", &Answer::Figures);
@@ -69,7 +69,7 @@ fn a_request_ends_with_its_empty_line() {
 }
 
 #[test]
-fn other_machines_are_not_listened_to() {
+fn address_of_another_machine_is_refused() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[::ffff:192.0.2.1]:0"] {
         let refused = Listener::bind(address.parse().expect("an address")).err();
         assert_eq!(refused.map(|failure| failure.exit()), Some(Exit::Refused), "{address}");
@@ -78,7 +78,7 @@ fn other_machines_are_not_listened_to() {
 
 /// A web page may let a browser ask under any name that resolves to this machine.
 #[test]
-fn other_names_are_not_answered() {
+fn request_for_another_host_is_refused() {
     for host in ["localhost", "LocalHost:9187", "127.0.0.1", "127.1.2.3:1", "[::1]", "[::1]:9187"] {
         check(&format!("GET /metrics HTTP/1.1\r\nHost: {host}"), &Answer::Figures);
     }
@@ -90,7 +90,7 @@ fn other_names_are_not_answered() {
 }
 
 #[test]
-fn want_of_files_is_over_in_a_moment() {
+fn lack_of_descriptors_is_no_final_error() {
     let is_over = |errno: Errno| is_final(&io::Error::from(errno));
     for errno in [Errno::CONNABORTED, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS] {
         assert!(!is_over(errno), "{errno}");
@@ -145,7 +145,7 @@ fn one_connection_after_the_other_is_answered() {
 }
 
 #[test]
-fn who_says_nothing_keeps_nobody_waiting() {
+fn silent_client_does_not_block_others() {
     let address = serve(HOUR, HOUR, || Ok(b"a 1\n".to_vec()));
     let connect = |_| TcpStream::connect(address).expect("connected");
     let _idle: Vec<_> = (1..MOST_CONNECTIONS).map(connect).collect();
@@ -153,7 +153,7 @@ fn who_says_nothing_keeps_nobody_waiting() {
 }
 
 #[test]
-fn a_mount_that_stands_still_is_asked_once() {
+fn hanging_mount_is_asked_once() {
     let (release, released) = mpsc::channel::<()>();
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);

@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::{exit_status, unheard};
 
 #[test]
-fn a_process_is_asked_how_it_ended() {
+fn exit_status_of_another_process_is_read() {
     for (script, status) in [("exit 5", 5 << 8), ("kill -9 $$", 9)] {
         let mut child = Command::new("sh").args(["-c", script]).spawn().expect("sh");
         let number = Pid::from_raw(child.id().cast_signed()).expect("a number");

@@ -3,7 +3,7 @@ use rustix::io::Errno;
 use super::{find_process, hides_server, namespace_of, number_in_its_own};
 
 #[test]
-fn a_root_that_cannot_be_read_is_unmounted() {
+fn mount_with_unreadable_root_can_be_unmounted() {
     for errno in [Errno::UCLEAN, Errno::IO, Errno::ACCESS] {
         assert!(hides_server(errno), "{errno}");
     }
@@ -13,7 +13,7 @@ fn a_root_that_cannot_be_read_is_unmounted() {
 }
 
 #[test]
-fn a_number_of_another_namespace_is_no_process_here() {
+fn process_number_of_another_namespace_is_not_found() {
     let own = namespace_of("self");
     let number = number_in_its_own("self").expect("a number");
     assert!(own.is_some());
