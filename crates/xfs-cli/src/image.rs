@@ -217,11 +217,10 @@ impl Image {
         match volume.volume.staleness() {
             None => {}
             Some(Staleness::Live) => console.note(format!(
-                "{shown}: the volume may be in use, and its log is not replayed; what is shown may be \
-                 stale, or not fit together"
+                "{shown}: the volume may be in use, and its log is not replayed: the output may be stale or inconsistent"
             )),
             Some(Staleness::LogNotRecovered) => console.note(format!(
-                "{shown}: the log has not been replayed; what is shown may be stale"
+                "{shown}: the log has not been replayed: the output may be stale"
             )),
         }
         Ok(volume)
@@ -234,8 +233,7 @@ impl Image {
         let shown = names::in_message(self.path.as_os_str().as_bytes());
         let head = state.head.block();
         console.note(format!(
-            "{shown}: the log is torn at block {head}, as a power failure leaves it; what is written from there up \
-             to block {end} is not replayed"
+            "{shown}: the log is torn at block {head}, as after a power failure; the records from there up to block {end} are not replayed"
         ));
     }
 }
@@ -367,7 +365,7 @@ impl ImagePath {
     fn split(&self, path: &Path) -> Result<(Node, OsString), Failure> {
         // A path of Rust drops a dot at its end.
         if last_component(path.as_os_str().as_bytes()) == b"." {
-            let failure = Failure::new(Exit::Failed, "ends in a dot, which is no name");
+            let failure = Failure::new(Exit::Failed, "ends in a dot, which is not a name");
             return Err(self.failure(failure.hint("write the name of the directory")));
         }
         let name = path.file_name();
@@ -525,7 +523,7 @@ fn unless_stopped(changed: Result<(), Failure>, volume: &ImageVolume) -> Result<
     let shown = names::in_message(volume.path.as_os_str().as_bytes());
     match interrupt::stopped(&shown) {
         Some(stopped) if !is_other => {
-            Err(stopped.hint("the volume is sound, and has what was complete before"))
+            Err(stopped.hint("the volume is consistent, and has all files that were complete"))
         }
         _ => changed,
     }

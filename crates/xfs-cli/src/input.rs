@@ -73,9 +73,8 @@ impl Spool {
         }
         let kept = |error: io::Error| {
             let directory = std::env::temp_dir();
-            let message = format!("{name}: cannot be kept in {}: {error}", directory.display());
-            Failure::new(Exit::Failed, message)
-                .hint("set TMPDIR to a directory that has room for all of it")
+            let message = format!("{name}: cannot be stored in {}: {error}", directory.display());
+            Failure::new(Exit::Failed, message).hint("set TMPDIR to a directory with enough space")
         };
         let mut file = tempfile::tempfile().map_err(kept)?;
         file.write_all(&memory).map_err(kept)?;

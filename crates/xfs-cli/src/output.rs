@@ -250,8 +250,8 @@ pub(crate) fn check_no_image<'a>(
     for file in read {
         if fs::metadata(file).is_ok_and(|file| identity(&file) == identity(&metadata)) {
             let shown = names::in_message(path.as_os_str().as_bytes());
-            return Err(Failure::new(Exit::Failed, format!("{shown}: is what is read"))
-                .hint("choose another file for what is written"));
+            return Err(Failure::new(Exit::Failed, format!("{shown}: is the image that is read"))
+                .hint("choose another file for the output"));
         }
     }
     Ok(())
@@ -274,5 +274,5 @@ pub(crate) fn check_no_volume(path: &Path) -> Result<(), Failure> {
 /// Returns the hint for a path in an image.
 pub(crate) fn place_in(image: &Path) -> String {
     let shown = names::in_message(image.as_os_str().as_bytes());
-    format!("a place in an image is written IMAGE:/path, such as {shown}:/")
+    format!("a path in an image is written IMAGE:/path, such as {shown}:/")
 }

@@ -145,7 +145,7 @@ fn give_up(
     is_powerless.map_err(|errno| refusal(&format!("its capabilities: {errno}")))?;
     match is_confined {
         Ok(RulesetStatus::FullyEnforced) => {}
-        Ok(_) => return Err(refusal("this kernel has no Landlock that keeps all of it")),
+        Ok(_) => return Err(refusal("Landlock of this kernel lacks some of its rules")),
         Err(error) => return Err(refusal(&format!("Landlock: {}", cause(&error)))),
     }
     is_filtered.map_err(|error| refusal(&error))
@@ -185,7 +185,7 @@ fn cause(error: &(dyn std::error::Error + 'static)) -> String {
 
 fn refusal(why: &str) -> Failure {
     Failure::new(Exit::Refused, format!("the sandbox: {why}"))
-        .hint("--sandbox=never goes without it")
+        .hint("--sandbox=never runs without it")
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ fn log_size(text: &str) -> Result<u64, String> {
     let bytes = crate::text::size::parse(text)?;
     match xfs_workload::LOG_BYTES.contains(&bytes) {
         true => Ok(bytes),
-        false => Err("a log has from 8m to 2038m".to_owned()),
+        false => Err("the size of a log is from 8m to 2038m".to_owned()),
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct TreeReach {
 
 /// Parses the mode argument of a command.
 pub(crate) fn parse_mode(command: &str, text: &str) -> Result<ModeChange, Failure> {
-    let wrong = || format!("{command}: \"{text}\" is no mode, such as 644, u=rwX,go-w or g=u");
+    let wrong = || format!("{command}: \"{text}\" is not a mode, such as 644, u=rwX,go-w or g=u");
     ModeChange::parse(text).ok_or_else(|| Failure::usage(wrong()))
 }
 

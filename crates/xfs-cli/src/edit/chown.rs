@@ -38,7 +38,7 @@ fn parse_owner(owner: &OsStr) -> Result<Changes, Failure> {
     let uid = parts.next().filter(|name| !name.is_empty());
     let gid = parts.next().filter(|name| !name.is_empty());
     if uid.is_none() && gid.is_none() {
-        return Err(Failure::usage("chown: which owner?"));
+        return Err(Failure::usage("chown: the owner is missing"));
     }
     Ok(Changes {
         uid: uid.map(|name| known("user", name, owners::user(name))).transpose()?,
@@ -50,7 +50,7 @@ fn parse_owner(owner: &OsStr) -> Result<Changes, Failure> {
 fn known(what: &str, name: &[u8], found: Option<u32>) -> Result<u32, Failure> {
     found.ok_or_else(|| {
         let shown = names::in_message(name);
-        Failure::usage(format!("chown: {shown} is no {what} of this host, and no number"))
+        Failure::usage(format!("chown: {shown} is neither a {what} of this host nor a number"))
     })
 }
 

@@ -216,7 +216,7 @@ impl Copy {
         let changed = match (&found, &self.original) {
             (None, None) => None,
             (None, Some(_)) => Some("was removed"),
-            (Some(_), None) => Some("was made"),
+            (Some(_), None) => Some("was created"),
             (Some(_), Some(original)) => (!holds(original, target)?).then_some("was changed"),
         };
         if let Some(changed) = changed.filter(|_| !is_forced) {

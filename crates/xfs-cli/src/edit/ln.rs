@@ -35,7 +35,7 @@ pub(crate) fn open(
     };
     let targets = ImagePaths::open_for_writing(&words, options)?;
     if targets.image_count() > 1 {
-        return Err(Failure::usage("ln: a file has its names in one image"));
+        return Err(Failure::usage("ln: all names of a file must be in one image"));
     }
     Ok(Box::new(Ln { targets, says, is_forced }))
 }
@@ -58,7 +58,7 @@ impl Run for Ln {
                 let node = file.node(false)?;
                 if node.file_type() == FileType::Directory {
                     let failure =
-                        Failure::new(Exit::Failed, "is a directory, which has one name only");
+                        Failure::new(Exit::Failed, "is a directory, which can have only one name");
                     return Err(file.failure(failure.hint("-s makes a symbolic link to it")));
                 }
                 let place = NewPlace::of(new, file.path.as_os_str())?;
@@ -89,11 +89,9 @@ impl NewPlace {
                 if name == "/" {
                     let failure = Failure::new(
                         Exit::Failed,
-                        "is a directory, and \"/\" has no name to have there",
+                        "is a directory, and \"/\" is not a name for the new link",
                     );
-                    return Err(
-                        new.failure(failure.hint("write the new name behind the directory"))
-                    );
+                    return Err(new.failure(failure.hint("add the new name to the directory")));
                 }
                 Ok(Self { directory, name: name.to_owned(), path: new.path.join(name) })
             }

@@ -25,7 +25,7 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Run>, Failure> {
     let targets = ImagePaths::open_for_writing(&arguments.addresses, options)?;
     if targets.image_count() > 1 {
-        return Err(Failure::usage("mv: a file stays in its image")
+        return Err(Failure::usage("mv: source and destination must be in the same image")
             .hint("copy it with cp -a, then remove it"));
     }
     let mode = match (arguments.no_clobber, arguments.exchange) {

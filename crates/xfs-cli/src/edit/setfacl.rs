@@ -58,17 +58,19 @@ pub(crate) fn open(
 }
 
 fn wrong(why: &InvalidEntry) -> Failure {
-    const NUMBERS: &str = "names are those of this host; a number can be any";
+    const NUMBERS: &str = "names are those of this host; any number is valid";
     let unknown = |what: &str, name: &str| {
-        Failure::usage(format!("setfacl: \"{name}\" is no {what} of this host")).hint(NUMBERS)
+        Failure::usage(format!("setfacl: \"{name}\" is not a {what} of this host")).hint(NUMBERS)
     };
     match why {
         InvalidEntry::User(name) => unknown("user", name),
         InvalidEntry::Group(name) => unknown("group", name),
-        InvalidEntry::Entry(entry) => Failure::usage(format!("setfacl: \"{entry}\" is no entry"))
-            .hint(
-                "an entry is [d:]u:USER:rwx, g:GROUP:rwx, m::rwx or o::rwx; -x takes them without rwx",
-            ),
+        InvalidEntry::Entry(entry) => Failure::usage(format!(
+            "setfacl: \"{entry}\" is not a valid entry"
+        ))
+        .hint(
+            "an entry is [d:]u:USER:rwx, g:GROUP:rwx, m::rwx or o::rwx; -x takes them without rwx",
+        ),
     }
 }
 

@@ -36,16 +36,18 @@ pub(crate) fn open(
     let action = match (&arguments.name, &arguments.remove) {
         (Some(name), _) => {
             let value = arguments.value.as_deref().unwrap_or_default();
-            let wrong = || Failure::usage("setfattr: the value cannot be read");
+            let wrong = || Failure::usage("setfattr: the value is invalid");
             AttributeChange::Set(name.clone(), parse_value(value).ok_or_else(wrong)?)
         }
         (None, Some(name)) => AttributeChange::Remove(name.clone()),
-        (None, None) => return Err(Failure::usage("setfattr: which attribute?")),
+        (None, None) => {
+            return Err(Failure::usage("setfattr: the name of the attribute is missing"));
+        }
     };
     let (AttributeChange::Set(name, _) | AttributeChange::Remove(name)) = &action;
     if !NAMESPACES.iter().any(|namespace| name.as_bytes().starts_with(namespace)) {
         let shown = names::in_message(name.as_bytes());
-        return Err(Failure::usage(format!("setfattr: {shown} is no name of an attribute"))
+        return Err(Failure::usage(format!("setfattr: {shown} is not a name of an attribute"))
             .hint("a name is user.NAME, trusted.NAME, security.NAME or system.posix_acl_access"));
     }
     let targets = ImagePaths::open_for_writing(&arguments.addresses, options)?;

@@ -42,7 +42,7 @@ fn time_of(date: Option<&str>) -> Result<Timestamp, Failure> {
         },
         Some(text) => {
             let wrong = || {
-                Failure::usage(format!("touch: \"{text}\" is no time"))
+                Failure::usage(format!("touch: \"{text}\" is not a time"))
                     .hint("such as 2026-01-31, 2026-01-31T12:00 or @SECONDS")
             };
             clock.parse(text).ok_or_else(wrong)?

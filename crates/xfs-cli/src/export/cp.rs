@@ -57,7 +57,7 @@ pub(crate) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let Some((destination, sources)) = arguments.words.split_last() else {
-        return Err(Failure::usage("cp: what, and where to?"));
+        return Err(Failure::usage("cp: the source or the destination is missing"));
     };
     if options.image.is_none() && is_in_image(destination) {
         return import::cp::open(sources, destination, arguments, options);
@@ -112,7 +112,7 @@ fn explain(failure: Failure, sources: &[OsString], destination: &OsStr) -> Failu
             let (from, to) = (source.as_bytes(), destination.as_bytes());
             let (from, to) = (names::in_message(from), names::in_message(to));
             Failure::usage(format!("cp: neither {from} nor {to} is in an image"))
-                .hint("a place in an image is written IMAGE:/path")
+                .hint("a path in an image is written IMAGE:/path")
         }
         _ => failure,
     }
@@ -209,7 +209,9 @@ impl Run for Cp {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, destination, is_directory, is_recursive, fidelity } = *self;
         if console.is_json() && matches!(destination, Destination::Stdout) {
-            return Err(Failure::usage("cp: --json is not for contents on standard output"));
+            return Err(Failure::usage(
+                "cp: --json cannot be used with contents on standard output",
+            ));
         }
         let targets = targets.read(console);
         let work = Work::copy("copying", "copied", measure(&targets, is_recursive));

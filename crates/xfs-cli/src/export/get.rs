@@ -35,7 +35,9 @@ impl Run for Get {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, output } = *self;
         if console.is_json() && output.is_none() {
-            return Err(Failure::usage("get: --json is for -o: contents go to standard output"));
+            return Err(Failure::usage(
+                "get: --json needs -o, because contents go to standard output",
+            ));
         }
         let targets = targets.read(console);
         let work = Work::bytes("copying", "copied", Measure::of_files(&targets));

@@ -219,7 +219,7 @@ impl<'a> HostWriter<'a> {
             FileKind::Regular => self.make_regular(parent, name, &source, &facts),
             FileKind::Symlink => self.make_symlink(parent, name, &source, &facts),
             FileKind::Unknown => {
-                let message = format!("mode {:o} is that of no file", facts.mode);
+                let message = format!("mode {:o} is not the mode of a file", facts.mode);
                 Err(Stop::Source(Failure::new(Exit::Corrupt, message)))
             }
             _ => self.make_special(parent, name, &source, &facts),
@@ -242,7 +242,7 @@ impl<'a> HostWriter<'a> {
         let shown = names::in_message(self.root.path());
         interrupt::stopped(&shown)
             .unwrap_or(failure)
-            .hint("each file that is there is complete; the others are missing")
+            .hint("existing files are complete; the others are missing")
     }
 
     /// Reports a failure of the host and continues, unless every further file would fail in the
@@ -351,7 +351,7 @@ impl<'a> HostWriter<'a> {
         }
         let target = source.target().map_err(Stop::Source)?;
         if target.contains(&0) || target.is_empty() {
-            let failure = Failure::new(Exit::Corrupt, "the link's target is no path");
+            let failure = Failure::new(Exit::Corrupt, "the target of the link is not a path");
             return Err(Stop::Source(failure));
         }
         let draft = parent.make_symlink(&target)?;
@@ -437,14 +437,15 @@ fn failed(parent: &Directory, name: &[u8], error: Errno) -> Failure {
     match error {
         Errno::EXIST => Failure::new(Exit::Failed, format!("{path}: exists already")),
         Errno::LOOP | Errno::NOTDIR => {
-            let message = format!("{path}: is in the way, and no directory; it is left alone");
+            let message = format!("{path}: exists and is not a directory; it is left alone");
             Failure::new(Exit::Failed, message)
         }
-        Errno::ISDIR => {
-            Failure::new(Exit::Failed, format!("{path}: a directory is in the way of a file"))
-        }
+        Errno::ISDIR => Failure::new(
+            Exit::Failed,
+            format!("{path}: is a directory, which a file cannot replace"),
+        ),
         Errno::MFILE | Errno::NFILE => {
-            let message = format!("{path}: too many directories inside each other");
+            let message = format!("{path}: directories are nested too deeply");
             Failure::new(Exit::Failed, message).hint("raise the limit of open files (ulimit -n)")
         }
         _ => {

@@ -32,8 +32,8 @@ pub(crate) fn open(
     let targets = ImagePaths::open(arguments.address.as_slice(), options)?;
     let output = match unless_stdout(arguments.output.clone()) {
         None if io::stdout().is_terminal() => {
-            return Err(Failure::usage("an archive is not for a terminal")
-                .hint("say where it goes with -o FILE, or pass it on with |"));
+            return Err(Failure::usage("an archive cannot be written to a terminal")
+                .hint("name a file with -o FILE, or use a pipe"));
         }
         None => None,
         Some(path) => Some(Output::open(&path, targets.files())?),
@@ -50,7 +50,7 @@ impl Run for Tar {
         let Self { targets, output } = *self;
         if console.is_json() && output.is_none() {
             return Err(Failure::usage(
-                "tar: --json is for -o: the archive goes to standard output",
+                "tar: --json needs -o, because the archive goes to standard output",
             ));
         }
         let targets = targets.read(console);

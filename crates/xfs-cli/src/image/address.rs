@@ -34,7 +34,7 @@ impl Address {
         if Path::new(word).exists() {
             let name = names::in_message(bytes);
             return Err(Failure::usage(format!("{name}: is this a file, or a path in an image?"))
-                .hint("a file of this whole name exists: say --image IMAGE PATH"));
+                .hint("a file of this whole name exists: use --image IMAGE PATH"));
         }
         let (image, path) = bytes.split_at(at);
         let path = path.get(1..).unwrap_or_default().to_vec();
@@ -48,7 +48,7 @@ impl Address {
     ) -> Result<Vec<Self>, Failure> {
         match (words, image) {
             ([], Some(image)) => Ok(vec![Self { image: image.to_owned(), path: b"/".to_vec() }]),
-            ([], None) => Err(Failure::usage("which image, and which path in it?")
+            ([], None) => Err(Failure::usage("the image and the path are missing")
                 .hint("an address is written IMAGE:/path, or --image IMAGE PATH")),
             _ => words.iter().map(|word| Self::parse(word, image)).collect(),
         }

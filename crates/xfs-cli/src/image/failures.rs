@@ -41,7 +41,7 @@ impl From<PosixError> for Failure {
 
 /// The hint for a full disk of the host. Changes that are not durable are lost, as in a crash.
 const HOST_FULL: &str =
-    "the filesystem that the image lies on is full: make room there, and do it again";
+    "the filesystem that holds the image is full: free space there, and repeat the command";
 
 fn is_host_full(error: &ferroxfs::Error) -> bool {
     let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
@@ -96,7 +96,7 @@ pub(crate) fn open_failure(path: &Path, error: &OpenError) -> Failure {
 
 /// The hint for a log that another volume has written.
 const FOREIGN_LOG: &str =
-    "if its log has a device of its own, name the right one with --log-device";
+    "if the log is on an external device, name the right one with --log-device";
 
 /// Returns whether the log belongs to another volume. Replaying it would help nothing.
 pub(crate) fn has_foreign_log(error: &OpenError) -> bool {

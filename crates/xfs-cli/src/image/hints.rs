@@ -18,15 +18,14 @@ pub(super) fn at_address(failure: Failure, path: &Path) -> Failure {
     let image = bytes.windows(2).position(|pair| pair == b":/").and_then(|at| bytes.get(..at));
     match image {
         Some(image) if !path.exists() => failure
-            .hint(format!("this takes an image, and no path in it: {}", names::in_message(image))),
+            .hint(format!("this command takes an image without a path: {}", names::in_message(image))),
         _ => match within_a_file(path) {
             Some(address) => {
                 let shown = names::in_message(&address).into_owned();
                 failure.hint(format!("a path in an image is written IMAGE:/path: {shown}"))
             }
             None if is_pattern(bytes) && !path.exists() && !failure.has_hint() => failure.hint(
-                "no file of the host matches; a shell expands a pattern only where some does, and where it is \
-                 not quoted",
+                "no file of the host matches; a shell expands an unquoted pattern only if a file matches",
             ),
             None => failure,
         },
@@ -49,14 +48,14 @@ pub(super) fn at_colon(failure: Failure, first: Option<&Address>, address: &Addr
             let slash: &[u8] = if path.starts_with(b"/") { b"" } else { b"/" };
             let path = [slash, path].concat();
             let (image, path) = (names::in_message(image), names::in_message(&path));
-            failure.hint(format!("a path in an image is written behind it: {image}:{path}"))
+            failure.hint(format!("write a path in an image after its name: {image}:{path}"))
         }
         // A file of the host may have the same name as a file in the image.
         Some(first) if address.path == b"/" && address.image.is_absolute() => {
             let image = first.image.as_os_str().as_bytes();
             let path = address.image.as_os_str().as_bytes();
             let (image, path) = (names::in_message(image), names::in_message(path));
-            failure.hint(format!("a path in an image is written behind it: {image}:{path}"))
+            failure.hint(format!("write a path in an image after its name: {image}:{path}"))
         }
         _ => failure,
     }
@@ -77,7 +76,7 @@ pub(super) fn at_missing(failure: Failure, image: &Path, path: &[u8]) -> Failure
     let start = names::in_message(&start);
     let name = names::in_message(name);
     failure.hint(format!(
-        "patterns are not expanded in an image: ferroxfs find {start} -name {name} lists what matches"
+        "patterns are not expanded in an image: ferroxfs find {start} -name {name} lists matching files"
     ))
 }
 
@@ -100,8 +99,9 @@ pub(super) fn at_room(failure: Failure, volume: &ferroxfs::Volume, needed: Optio
     let failure = failure.more(&text);
     match failure.has_hint() {
         true => failure,
-        false => failure
-            .hint("remove files, or make the volume larger: ferroxfs growfs --size BYTES IMAGE"),
+        false => {
+            failure.hint("remove files, or enlarge the volume: ferroxfs growfs --size BYTES IMAGE")
+        }
     }
 }
 

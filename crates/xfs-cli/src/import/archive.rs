@@ -75,7 +75,7 @@ impl ArchiveReader {
             head = input.peek(BLOCK_BYTES)?;
         }
         if head.is_empty() {
-            return Err(input.broken("is empty, and so no tar archive"));
+            return Err(input.broken("is empty, and not a tar archive"));
         }
         if tar::is_header(&head) || foreign::is_zero(&head) {
             return Ok(Self { format: ArchiveFormat::Tar(TarReader::new(input, ignores_zeros)) });

@@ -183,7 +183,7 @@ impl<'a> CopyDestination<'a> {
         };
         let there = self.directory.lookup(OsStr::from_bytes(name));
         if there.is_ok_and(|there| there.number() == node.number()) {
-            return Err(from.failure(Failure::new(Exit::Failed, "is what it is copied to")));
+            return Err(from.failure(Failure::new(Exit::Failed, "is the destination itself")));
         }
         // Walk up to the root. In a corrupt image with a loop, stop at the first repeated
         // directory.
@@ -243,7 +243,7 @@ impl<'a> CopyDestination<'a> {
                 deposit.put_contents(self.directory.clone(), source)
             }
             (None, b"") => {
-                let message = "the last part of its path is no name";
+                let message = "the last part of its path is not a name";
                 Err(Failure::new(Exit::Failed, message).about(&names::in_message(path)))
             }
             (None, name) => deposit.put(&self.directory, name, source),

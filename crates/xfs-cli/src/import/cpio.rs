@@ -256,7 +256,7 @@ impl CpioReader {
         }
         if !foreign::is_zero(&head) {
             let message =
-                format!("bytes that are no cpio archive follow the end, at byte {offset}");
+                format!("bytes that are not a cpio archive follow the end, at byte {offset}");
             self.input.remark(Exit::Failed, &message, None);
         }
         Ok(false)

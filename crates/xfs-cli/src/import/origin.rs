@@ -96,7 +96,7 @@ impl ImportOrigin {
             }
             kind => {
                 let shown = names::in_message(path.as_os_str().as_bytes());
-                let message = format!("{shown}: is a {}, and no directory or archive", kind.name());
+                let message = format!("{shown}: is a {}, not a directory or archive", kind.name());
                 Err(Failure::new(Exit::Failed, message))
             }
         }

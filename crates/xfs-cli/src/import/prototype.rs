@@ -98,7 +98,7 @@ impl Prototype {
         let mut tree = Self { files: Vec::new() };
         let root = tree.file(&mut words, reading)?;
         if tree.entries(root).is_none() {
-            return Err(words.wrong("begins with a file that is no directory"));
+            return Err(words.wrong("begins with a file that is not a directory"));
         }
         let mut open = vec![root];
         while let Some(directory) = open.last().copied() {
@@ -135,7 +135,7 @@ impl Prototype {
         let mode = words.word()?;
         let mode = mode_of(mode).ok_or_else(|| {
             let shown = names::in_message(mode);
-            words.wrong(&format!("{shown} is no mode, such as d--755 or -u-644"))
+            words.wrong(&format!("{shown} is not a mode, such as d--755 or -u-644"))
         })?;
         let (uid, gid) = (words.number()?, words.number()?);
         let mut facts = Facts { mode, links: 1, uid, gid, ..Facts::default() };
@@ -153,7 +153,7 @@ impl Prototype {
                 let metadata = metadata.map_err(|error| Failure::host(path.as_os_str(), &error))?;
                 if !metadata.is_file() {
                     let shown = names::in_message(path.as_os_str().as_bytes());
-                    return Err(words.wrong(&format!("{shown} is no regular file")));
+                    return Err(words.wrong(&format!("{shown} is not a regular file")));
                 }
                 facts.size = metadata.len();
                 PrototypeKind::Contents(path.to_owned())
@@ -220,7 +220,7 @@ impl<'a> Words<'a> {
     fn number(&mut self) -> Result<u32, Failure> {
         let word = self.word()?;
         let number = std::str::from_utf8(word).ok().and_then(|word| word.parse().ok());
-        number.ok_or_else(|| self.wrong(&format!("{} is no number", names::in_message(word))))
+        number.ok_or_else(|| self.wrong(&format!("{} is not a number", names::in_message(word))))
     }
 
     fn wrong(&self, what: &str) -> Failure {

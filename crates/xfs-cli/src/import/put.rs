@@ -73,7 +73,9 @@ fn check_not_emptied(node: &Node, contents: &Spool, target: &ImagePath) -> Resul
         return Ok(());
     }
     let message = format!("standard input is empty, and the file keeps its {size} bytes");
-    Err(target.failure(Failure::new(Exit::Failed, message)).hint("--allow-empty empties it"))
+    Err(target
+        .failure(Failure::new(Exit::Failed, message))
+        .hint("use --allow-empty to empty the file"))
 }
 
 /// Creates a file. If it cannot be completed, it is removed.

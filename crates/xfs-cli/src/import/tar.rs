@@ -159,7 +159,7 @@ impl TarReader {
     /// Handles a first block of zeros at this offset. A second one ends the archive. As in GNU tar,
     /// anything else does too.
     fn at_zeros(&mut self, offset: u64) -> Result<(), Failure> {
-        let hint = "import --ignore-zeros reads on after zeros";
+        let hint = "import --ignore-zeros continues after zeros";
         let lone = format!("a lone block of zeros at byte {offset} ends the archive");
         let mut is_lone = true;
         loop {
@@ -172,7 +172,7 @@ impl TarReader {
                         return Ok(());
                     }
                     (true, true) => format!("{lone}; the members after it are left out"),
-                    (true, false) => format!("{lone}; what follows is no header"),
+                    (true, false) => format!("{lone}; the data after it is not a header"),
                     (false, true) => {
                         format!("another archive follows the end, at byte {next}, and is left out")
                     }
@@ -208,7 +208,7 @@ impl TarReader {
     fn read_records(&mut self, header: &Header) -> Result<(ExtendedRecords, Vec<String>), Failure> {
         let bytes = self.read_small(header)?;
         let (records, is_whole) = ExtendedRecords::parse(&bytes);
-        let problem = "has extended records that make no sense, and loses them".to_owned();
+        let problem = "has invalid extended records, which are ignored".to_owned();
         Ok((records, (!is_whole).then_some(problem).into_iter().collect()))
     }
 
@@ -253,7 +253,7 @@ impl TarReader {
         size.ok_or_else(|| {
             let (path, text) = (header.path_bytes(), numbers::shown(field));
             let (path, text) = (names::in_message(&path), names::in_message(&text));
-            let message = format!("{path}: has the size {text}, which makes no sense");
+            let message = format!("{path}: has the invalid size {text}");
             self.input.broken(&message)
         })
     }

@@ -394,7 +394,7 @@ impl<'a> ImageWriter<'a> {
     ) -> Result<Option<(Node, bool)>, WriteFailure> {
         if !is_safe_name(name) {
             let shown = names::in_message(name);
-            let failure = Failure::new(Exit::Failed, format!("{shown} is no name for a file"));
+            let failure = Failure::new(Exit::Failed, format!("{shown} is not a name for a file"));
             return Err(WriteFailure::One(failure));
         }
         let facts = self.facts(source);

@@ -35,9 +35,9 @@ const LARGEST_SECTOR_BYTES: usize = 32 << 10;
 /// The sizes of blocks of XFS.
 const BLOCK_BYTES: RangeInclusive<u64> = 512..=64 << 10;
 /// The hint if the first superblock does not say where the others are.
-const COPIES: &str = "each allocation group begins with a copy, and mkfs makes four of most volumes: \
-                      `ferroxfs dump --offset BYTES IMAGE sb` shows the one at that byte, such as a \
-                      quarter of the length; xfs_repair searches all of it";
+const COPIES: &str = "each allocation group starts with a copy, and most volumes have four groups: \
+     `ferroxfs dump --offset BYTES IMAGE sb` shows the copy at that byte, for example at a quarter \
+     of the length; xfs_repair searches the whole image";
 
 struct Dump {
     image: Image,
@@ -237,7 +237,7 @@ impl Dumper<'_> {
         }
         match describe_block(&bytes, at, geometry) {
             None => {
-                let text = "no magic number that is known";
+                let text = "no known magic number";
                 let fields = vec![("contents", Value::Text(text.to_owned()))];
                 let shown = DumpedStructure {
                     name: "block",

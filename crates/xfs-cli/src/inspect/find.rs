@@ -44,7 +44,7 @@ pub(crate) fn open(
     let program = Parser::new(words, &clock).parse()?;
     let is_json = arguments.json.json;
     if is_json && program.has_action {
-        return Err(Failure::usage("find: --json takes the place of -print and its like"));
+        return Err(Failure::usage("find: --json replaces -print and similar actions"));
     }
     let open_reference = |reference: &Reference| {
         let word = &reference.address;
@@ -73,7 +73,7 @@ fn without_link_options(mut words: &[OsString]) -> Result<&[OsString], Failure> 
             b"-H" | b"-L" => {
                 let option = first.to_string_lossy();
                 let message = format!("find: {option}: symbolic links are not followed");
-                return Err(Failure::usage(message).hint("name the place that a link leads to"));
+                return Err(Failure::usage(message).hint("name the target of the link"));
             }
             _ => break,
         }

@@ -28,7 +28,7 @@ pub(crate) fn open(
     let words: &[OsString] = arguments.address.as_slice();
     let targets = ImagePaths::open(words, options)?;
     if arguments.ino.is_some() && !targets.has_root() {
-        return Err(Failure::usage("parents: --ino is for the image, and not for a path in it")
+        return Err(Failure::usage("parents: --ino takes an image without a path")
             .hint("leave out --ino, or the path"));
     }
     Ok(Box::new(Parents { targets, number: arguments.ino, list: arguments.list }))
@@ -70,7 +70,7 @@ impl Run for Parents {
                 console.out().write_all(if self.list.null { b"\0" } else { b"\n" })?;
             }
             if found.paths.is_empty() {
-                let failure = Failure::new(Exit::Failed, "no directory holds it");
+                let failure = Failure::new(Exit::Failed, "no directory contains it");
                 console.report(&target.volume.whole_failure(failure.about(&about)));
             }
         }

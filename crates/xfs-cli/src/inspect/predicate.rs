@@ -35,7 +35,7 @@ Expression (as in find(1); numbers take + and - in front):
   -xattr NAME[=VALUE]  -true  -false
   -maxdepth N  -mindepth N  -depth  -prune  -quit
   -print  -print0  -printf FORMAT  -ls
-Owners are shown as numbers: their names are those of another system.";
+Owners are shown as numbers: names of this host need not apply to the image.";
 
 /// The properties of a file that an expression can use.
 pub(crate) trait ExaminedFile {

@@ -53,8 +53,8 @@ pub(crate) fn open(
         scan_options.fields = Fields::for_table();
     }
     if format == Format::Parquet && output.is_none() && io::stdout().is_terminal() {
-        return Err(Failure::usage("scan: Parquet is not for a terminal")
-            .hint("say where it goes with -o FILE"));
+        return Err(Failure::usage("scan: Parquet cannot be written to a terminal")
+            .hint("name a file with -o FILE"));
     }
     if arguments.facts.is_some() && !format.has_facts_apart() {
         return Err(Failure::usage("scan: --facts is for CSV and Parquet")
@@ -124,7 +124,7 @@ impl Run for Scan {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { images, output, facts, format, mut options, began } = *self;
         if console.is_json() && output.is_none() && !options.summary {
-            return Err(Failure::usage("scan: --json is for -o and --summary")
+            return Err(Failure::usage("scan: --json needs -o or --summary")
                 .hint("--format ndjson prints rows as JSON"));
         }
         options.cancel = Some(interrupt::cancel());
@@ -148,7 +148,7 @@ impl Run for Scan {
         conclude(&report, console)?;
         if report.findings > 0 {
             let message = format!(
-                "{} finding{}: what could not be read is missing from the rows",
+                "{} finding{}: unreadable data is missing from the rows",
                 report.findings,
                 if report.findings == 1 { "" } else { "s" }
             );

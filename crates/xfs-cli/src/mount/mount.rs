@@ -152,7 +152,9 @@ pub(crate) fn open(
         // mount(8) finds the device in its table. A remount here needs no device.
         (None, true) => arguments.device.clone(),
         (None, false) => {
-            return Err(Failure::usage("mount: which folder?").hint("ferroxfs mount IMAGE DIR"));
+            return Err(
+                Failure::usage("mount: the folder is missing").hint("ferroxfs mount IMAGE DIR")
+            );
         }
     };
     let mut options = if is_remount {
@@ -206,7 +208,7 @@ fn device_failure(device: &Path, refusal: &Refusal, options: &MountOptions) -> F
     let failure = open_failure(device, &refusal.error);
     if let Some(number) = &refusal.predecessor {
         return failure.hint(format!(
-            "process {number}, which has served it, has not closed it yet: wait until it has ended"
+            "process {number}, which served it before, has not closed it yet: wait until it ends"
         ));
     }
     let OpenError::Device(error) = &refusal.error else { return failure };
@@ -216,14 +218,13 @@ fn device_failure(device: &Path, refusal: &Refusal, options: &MountOptions) -> F
                 && !options.is_read_only()
                 && std::fs::File::open(device).is_ok() =>
         {
-            failure.hint("-o ro mounts it for reading, which you may")
+            failure.hint("you may mount it for reading: -o ro")
         }
         DeviceFailure::InUse(Usage::Mounted { .. }, _) => failure.hint("unmount it"),
         DeviceFailure::Locked(_) => match error.holder() {
             Some(holder) => failure.hint(holder.hint(Access::ReadWrite)),
-            None => failure.hint(
-                "wait until the other program that uses it is done (of a mount: ferroxfs umount DIR)",
-            ),
+            None => failure
+                .hint("wait until the other program has closed it (a mount: ferroxfs umount DIR)"),
         },
         _ => failure,
     }
@@ -357,7 +358,7 @@ impl Run for ServeVolume {
             .map_err(|error| mount_failure(&folder, &error))?;
         if hides {
             let shown = names::in_message(folder.as_os_str().as_bytes());
-            console.note(format!("{shown}: hides what is mounted there until it is unmounted"));
+            console.note(format!("{shown}: hides the mount there until it is unmounted"));
         }
         let _ = tell.send(mount.halter());
         let announced = announce(background, console);
@@ -418,7 +419,7 @@ fn readable(
             // Mounting is what has just failed, so do not suggest it.
             OpenError::DirtyLog(_) | OpenError::Recovery(_) if !has_foreign_log(&error) => failure
                 .hint(
-                    "the kernel may replay it; -o ro,norecovery mounts what there is, as it stands",
+                    "the kernel may replay it; -o ro,norecovery mounts the volume without replaying the log",
                 ),
             _ => failure,
         }

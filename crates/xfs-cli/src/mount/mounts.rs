@@ -46,7 +46,7 @@ pub(crate) fn folder_of(named: PathBuf) -> Result<PathBuf, Failure> {
         [mount] => Ok(mount.folder.clone()),
         [] => Err(Failure::new(Exit::Failed, "is not mounted")
             .about(&shown)
-            .hint("ferroxfs mounts lists what is")),
+            .hint("ferroxfs mounts lists all mounts")),
         several => {
             let folders = several
                 .iter()

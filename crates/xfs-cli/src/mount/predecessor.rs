@@ -90,7 +90,9 @@ pub(crate) fn open_after<T>(
         if began.elapsed() >= SILENCE && !is_told {
             let shown = names::in_message(image.as_os_str().as_encoded_bytes());
             let number = &predecessor.number;
-            tell(format!("{shown}: waits for process {number}, which has served it, to close it"));
+            tell(format!(
+                "{shown}: waiting for process {number}, which served it before, to close it"
+            ));
             is_told = true;
         }
         // Opening the image shows the result.

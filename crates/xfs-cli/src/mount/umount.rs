@@ -53,14 +53,14 @@ impl Run for Umount {
             match self.sync(console) {
                 Err(failure) if self.force => console.report(&failure),
                 synced => synced.map_err(|failure| {
-                    failure.hint("it stays mounted, to be read; --force unmounts it all the same")
+                    failure.hint("it stays mounted for reading; --force unmounts it anyway")
                 })?,
             }
         }
         unmount(&self.folder, self.when).map_err(|error| match is_busy(&error) {
-            true => self.failed(&error).hint(
-                "who uses it is shown by fuser -vm DIR; --lazy takes it out of the tree at once",
-            ),
+            true => self
+                .failed(&error)
+                .hint("fuser -vm DIR shows the processes that use it; --lazy detaches it at once"),
             false => self.failed(&error),
         })?;
         let (Some(serving), Unmount::Now) = (serving, self.when) else {
@@ -96,8 +96,8 @@ impl Umount {
             let shown =
                 crate::terminal::names::in_message(self.folder.as_os_str().as_encoded_bytes());
             console.note(format!(
-                "{shown}: not all that was written to files could be stored, as fsync(2) or close(2) have \
-                 told who wrote it: {errno}"
+                "{shown}: some data could not be written, as fsync(2) or close(2) reported to its writer: \
+                     {errno}"
             ));
         }
         // The kernel does not pass syncfs on. An fsync of the root syncs everything.
@@ -106,7 +106,7 @@ impl Umount {
             // reported after that.
             Ok(()) | Err(Errno::NOTCONN | Errno::CONNABORTED) => Ok(()),
             Err(errno) => {
-                let message = format!("not all that was written can be made durable: {errno}");
+                let message = format!("some data cannot be made durable: {errno}");
                 Err(Failure::host(self.folder.as_os_str(), &io::Error::other(message)))
             }
         }
@@ -122,31 +122,29 @@ impl Umount {
             Ending::Well => Ok(()),
             Ending::Badly(status) => {
                 let exit = status.code().and_then(Exit::of_code).unwrap_or(Exit::Failed);
-                let message = format!(
-                    "unmounted, but who served it failed ({status}), and changes may be lost"
-                );
+                let message =
+                    format!("unmounted, but its server failed ({status}), and changes may be lost");
                 failed(exit, &message).map_err(|failure| {
-                    failure.hint(
-                        "what happened stands in the system log, or where mount -f was called",
-                    )
+                    failure.hint("the reason is in the system log, or in the output of mount -f")
                 })
             }
             Ending::LogDirty => failed(
                 Exit::Failed,
-                "unmounted, but its image was not closed well, and changes may be lost",
+                "unmounted, but its image was not closed cleanly, and changes may be lost",
             ),
             Ending::NotYet => {
                 failed(Exit::Failed, "unmounted, but its image is still being closed")
             }
             Ending::Unknown => {
-                console
-                    .note("unmounted; this kernel does not tell whether its image was closed well");
+                console.note(
+                    "unmounted; this kernel does not report whether its image was closed cleanly",
+                );
                 Ok(())
             }
             Ending::Unseen => failed(
                 Exit::Failed,
-                "unmounted, but neither who served it nor its image is to be seen from here, so when \
-                 that is closed is not known",
+                "unmounted, but neither its server nor its image is visible from here, so it is not known when \
+                 the image is closed",
             ),
         }
     }

@@ -22,7 +22,7 @@ const INSIDE: &str = "FERROXFS_TEST_INSIDE";
 #[test]
 fn unreachable_operations_are_denied() {
     if !xfs_testkit::has_landlock() {
-        eprintln!("skipped: this kernel has no Landlock that keeps all of it (Linux 6.12)");
+        eprintln!("skipped: Landlock of this kernel lacks some of its rules (Linux 6.12)");
         return;
     }
     let directory = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
                 Some('m') => 20,
                 Some('g') => 30,
                 Some('t') => 40,
-                _ => return Err(format!("\"{text}\" has a suffix that is none of k, m, g, t")),
+                _ => return Err(format!("\"{text}\" has a suffix other than k, m, g, t")),
             };
             (digits, shift)
         }

@@ -71,7 +71,7 @@ pub(crate) fn open(
     };
     if data_path.as_os_str() == "-" {
         return Err(Failure::usage("-: a volume cannot be made on standard output")
-            .hint("name a file; ./- is one of that name"));
+            .hint("name a file; ./- is a file of that name"));
     }
     let bytes = |size: Option<Size>| asked_bytes(&options, size);
     let data = DeviceRequest {
@@ -315,9 +315,7 @@ fn geometry_failure(path: &Path, error: &GeometryError) -> Failure {
     match error {
         GeometryError::TooSmall { .. }
         | GeometryError::SmallLog { .. }
-        | GeometryError::OneGroup => {
-            failure.hint("--unsupported makes it all the same, for tests only")
-        }
+        | GeometryError::OneGroup => failure.hint("--unsupported makes it anyway, for tests only"),
         GeometryError::NoRoomForLog { .. } => {
             failure.hint("make fewer allocation groups, or a larger volume")
         }

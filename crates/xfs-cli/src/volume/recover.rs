@@ -59,12 +59,11 @@ impl Run for Recover {
                 }
                 if unlinked > 0 {
                     let inodes = counted(unlinked, "inode");
-                    writeln!(out, "freed: {inodes} that had no name any more")?;
+                    writeln!(out, "freed: {inodes} without a name")?;
                 }
                 if summary.unlinked_damaged > 0 {
                     let damaged = counted(summary.unlinked_damaged, "inode");
-                    let message =
-                        format!("not freed, because damaged: {damaged} that had no name any more");
+                    let message = format!("not freed, because damaged: {damaged} without a name");
                     let failure = self.image.failure(Failure::new(Exit::Corrupt, message));
                     console.report(&failure.hint("xfs_repair frees them"));
                 }

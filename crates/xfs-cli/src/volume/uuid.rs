@@ -41,8 +41,8 @@ fn parse(word: &str) -> Result<UuidChange, Failure> {
             UuidChange::To(random.map_err(failed)?.uuid)
         }
         text => UuidChange::To(Uuid::parse_str(text).map_err(|_| {
-            Failure::usage(format!("uuid: \"{text}\" is no UUID"))
-                .hint("one looks like 01234567-89ab-cdef-0123-456789abcdef; or say generate, restore, nil")
+            Failure::usage(format!("uuid: \"{text}\" is not a UUID"))
+                .hint("one looks like 01234567-89ab-cdef-0123-456789abcdef; also valid are generate, restore and nil")
         })?),
     })
 }

@@ -51,10 +51,10 @@ fn metadata_that_cannot_be_applied_costs_no_contents() {
     });
     let said = [
         "ferroxfs: image: list: access control list: user no-such-user is not known, and its entry is left out",
-        "ferroxfs: image: owner: has the uid 5000000000, which makes no sense, and gets 0",
-        "ferroxfs: image: attribute: attribute user.a is no base64, and is left out",
-        "ferroxfs: image: records: has extended records that make no sense, and loses them",
-        "ferroxfs: image: time: has the mtime 99999999999, which makes no sense, and gets 1970-01-01",
+        "ferroxfs: image: owner: has the invalid uid 5000000000, and gets 0",
+        "ferroxfs: image: attribute: attribute user.a is not base64, and is left out",
+        "ferroxfs: image: records: has invalid extended records, which are ignored",
+        "ferroxfs: image: time: has the invalid mtime 99999999999, and gets 1970-01-01",
     ];
     check_said(&place, &["import", "a.tar", "image"], 1, &said);
     let files =
@@ -378,7 +378,7 @@ fn data_after_zeros_is_reported() {
     fs::write(place.path("two.tar"), &bytes).unwrap();
     let said = [
         "ferroxfs: two.tar: another archive follows the end, at byte 2048, and is left out",
-        "hint: import --ignore-zeros reads on after zeros",
+        "hint: import --ignore-zeros continues after zeros",
     ];
     check_said(&place, &["import", "two.tar", "image:/one"], 1, &said);
     check_said(&place, &["import", "--ignore-zeros", "two.tar", "image:/two"], 0, &[]);

@@ -456,7 +456,7 @@ fn two_imports_give_the_same_bytes() {
     place.check(&["import", "--all-root", "tree", "image:/again/and/again"]);
     let owners = place.check(&["find", "image:/again", "!", "-uid", "0"]);
     assert_eq!(owners, "");
-    place.check_failure(&["import", "tree/text", "image"], 1, "no tar archive");
+    place.check_failure(&["import", "tree/text", "image"], 1, "neither a tar archive");
     place.check_failure(&["import", "tree/text", "image:/new/and/newer"], 1, "no tar");
     place.check_failure(&["ls", "image:/new"], 1, "no such file");
     place.check_failure(&["import", "none", "image"], 1, "No such file");

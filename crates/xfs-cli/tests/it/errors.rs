@@ -15,7 +15,7 @@ fn mistakes_exit_with_2() {
     check(
         &["ls"],
         &expect![[r#"
-        ! ferroxfs: which image, and which path in it?
+        ! ferroxfs: the image and the path are missing
         ! hint: an address is written IMAGE:/path, or --image IMAGE PATH
         exit 2
     "#]],
@@ -38,7 +38,7 @@ fn mistakes_exit_with_2() {
     check(
         &["parents", "--ino", "128", "image:/short"],
         &expect![[r#"
-        ! ferroxfs: parents: --ino is for the image, and not for a path in it
+        ! ferroxfs: parents: --ino takes an image without a path
         ! hint: leave out --ino, or the path
         exit 2
     "#]],
@@ -47,7 +47,7 @@ fn mistakes_exit_with_2() {
         &["find", "-P", "-L", "image"],
         &expect![[r#"
         ! ferroxfs: find: -L: symbolic links are not followed
-        ! hint: name the place that a link leads to
+        ! hint: name the target of the link
         exit 2
     "#]],
     );
@@ -55,7 +55,7 @@ fn mistakes_exit_with_2() {
     check(
         &["mount", "image"],
         &expect![[r#"
-        ! ferroxfs: mount: which folder?
+        ! ferroxfs: mount: the folder is missing
         ! hint: ferroxfs mount IMAGE DIR
         exit 2
     "#]],
@@ -219,7 +219,7 @@ fn an_address_that_is_also_a_file_asks_for_image() {
     fs::File::create(place.path().join("a:/b")).unwrap().write_all(b"x").unwrap();
     expect![[r#"
         ! ferroxfs: a:/b: is this a file, or a path in an image?
-        ! hint: a file of this whole name exists: say --image IMAGE PATH
+        ! hint: a file of this whole name exists: use --image IMAGE PATH
         exit 2
     "#]]
     .assert_eq(&transcript(&place.run(&["ls", "a:/b"])));
@@ -245,7 +245,7 @@ fn a_damaged_superblock_is_shown_field_by_field() {
     assert_eq!(copy.status.code(), Some(5), "the first one is still damaged");
     assert_eq!(copy.stdout, shared().run(&["dump", "image", "sb", "1"]).stdout);
     let beyond = transcript(&place.run(&["dump", "image", "sb", "70000"]));
-    assert!(beyond.contains("hint: each allocation group begins with a copy"), "{beyond}");
+    assert!(beyond.contains("hint: each allocation group starts with a copy"), "{beyond}");
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn a_copy_of_a_superblock_is_shown_by_its_place() {
     image.replace(DiskAddr(0), &[0; 512]);
     let place = Place::with(&image);
     let lost = transcript(&place.run(&["dump", "image", "sb", "1"]));
-    assert!(lost.contains("hint: each allocation group begins with a copy"), "{lost}");
+    assert!(lost.contains("hint: each allocation group starts with a copy"), "{lost}");
     let group_bytes = {
         let field = |range: std::ops::Range<usize>| {
             u64::from(u32::from_be_bytes(copy[range].try_into().unwrap()))

@@ -11,14 +11,14 @@ use crate::changing::Place;
 fn an_image_and_a_path_in_it_belong_together() {
     let place = Place::new();
     fs::write(place.path("text"), "text").unwrap();
-    let behind = "hint: a path in an image is written behind it: image:/etc";
+    let behind = "hint: write a path in an image after its name: image:/etc";
     place.check_failure(&["ls", "image", "/etc"], 3, behind);
     let slash = "hint: a path in an image starts with a slash: image:/etc";
     place.check_failure(&["ls", "image:etc"], 1, slash);
     place.check_failure(&["ls", "none:etc"], 1, "none:etc: cannot be opened");
-    let alone = "hint: this takes an image, and no path in it: image";
+    let alone = "hint: this command takes an image without a path: image";
     place.check_failure(&["info", "image:/"], 1, alone);
-    let inside = "hint: a place in an image is written IMAGE:/path, such as image:/";
+    let inside = "hint: a path in an image is written IMAGE:/path, such as image:/";
     place.check_failure(&["cp", "text", "image"], 3, inside);
     assert!(!place.path("text").metadata().unwrap().is_dir());
 }
@@ -30,11 +30,11 @@ fn meaningless_names_get_a_hint_and_failures_do_not() {
     let names = "hint: a name is user.NAME";
     place.check_failure(&["setfattr", "-n", "text", "-v", "1", "image:/f"], 2, names);
     place.check_failure(&["setfattr", "-x", "text", "image:/f"], 2, names);
-    let user = "\"no-such-name-here\" is no user of this host";
+    let user = "\"no-such-name-here\" is not a user of this host";
     place.check_failure(&["setfacl", "-m", "u:no-such-name-here:r", "image:/f"], 2, user);
     let default = "hint: only a directory has a default list (d:, -d)";
     place.check_failure(&["setfacl", "-m", "d:u:3:rwx", "image:/f"], 1, default);
-    let group = "\"no-such-name-here\" is no group of this host";
+    let group = "\"no-such-name-here\" is not a group of this host";
     place.check_failure(&["setfacl", "-x", "g:no-such-name-here", "image:/f"], 2, group);
 }
 
@@ -118,7 +118,7 @@ fn files_without_contents_are_named() {
 fn a_directory_has_one_name() {
     let place = Place::new();
     place.check(&["mkdir", "image:/dir"]);
-    let said = "image: /dir: is a directory, which has one name only\nhint: -s makes";
+    let said = "image: /dir: is a directory, which can have only one name\nhint: -s makes";
     place.check_failure(&["ln", "image:/dir", "image:/dd"], 1, said);
     place.check(&["ln", "-s", "dir", "image:/dd"]);
 }
@@ -200,7 +200,7 @@ fn the_log_of_another_volume_is_the_wrong_one() {
         }
         place.check(&["mkfs", "-q", "-m", &uuid, "-l", &format!("logdev={log}"), name]);
     }
-    let right = "hint: if its log has a device of its own, name the right one with --log-device";
+    let right = "hint: if the log is on an external device, name the right one with --log-device";
     for command in [&["ls", "one"][..], &["mount", "-f", "one", "."]] {
         place.check_failure(&[&["--log-device", "two.log"], command].concat(), 5, right);
     }

@@ -233,11 +233,8 @@ fn unsupported_member_metadata_is_reported_with_its_name() {
         pack(&place, "odd.tar", &["--format=posix", &format!("--pax-option={record}")]);
         place.check_failure(&["import", "odd.tar", "image:/d"], 1, message);
     };
-    with(
-        "uid:=5000000000",
-        "image: ./d/f: has the uid 5000000000, which makes no sense, and gets 0",
-    );
-    with("mtime:=1e9", "image: ./d/f: has the mtime 1e9, which makes no sense, and is not taken");
+    with("uid:=5000000000", "image: ./d/f: has the invalid uid 5000000000, and gets 0");
+    with("mtime:=1e9", "image: ./d/f: has the invalid mtime 1e9, and is ignored");
     let message = "image: d/f: attribute user.a: value too long\n";
     let long = format!("SCHILY.xattr.user.a:={}", "x".repeat(70_000));
     with(&long, message);
@@ -353,7 +350,7 @@ fn empty_input_is_refused_and_an_empty_archive_accepted() {
     let place = Place::new();
     fs::write(place.path("nothing.tar"), "").unwrap();
     fs::write(place.path("end.tar"), [0; 10240]).unwrap();
-    let said = "is empty, and so no tar archive";
+    let said = "is empty, and not a tar archive";
     for source in ["nothing.tar", "-"] {
         place.check_failure(&["import", source, "image:/new"], 1, said);
         let arguments = ["mkfs", "-q", "-d", "size=320m", "--from", source, "made"];

@@ -68,7 +68,7 @@ fn mkfs_fills_a_new_volume() {
     let full = ["mkfs", "-q", "-d", "size=64m", "--unsupported", "--from", "tree", "full"];
     check(&place, &full, 1, "/big: no space left");
     // No volume rather than a partial one.
-    check(&place, &full, 1, "hint: no file is made");
+    check(&place, &full, 1, "hint: no file was created");
     assert!(!place.path().join("full").exists());
     // A source that cannot be opened leaves no volume behind.
     check(&place, &["mkfs", "-d", "size=320m", "--from", "none", "five"], 1, "No such file");

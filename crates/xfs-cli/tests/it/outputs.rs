@@ -30,12 +30,12 @@ fn output_over_the_read_image_is_refused() {
     place.check_failure(
         &["get", "-o", "log", "--log-device", "log", "image:/f"],
         1,
-        "is what is read",
+        "is the image that is read",
     );
     place.check_failure(
         &["scan", "-o", "log", "--log-device", "log", "image"],
         1,
-        "is what is read",
+        "is the image that is read",
     );
     place.check(&["mkfs", "-q", "-d", "size=300m", "other"]);
     place.check_failure(&["cp", "image:/f", "other"], 1, "holds an XFS volume");
@@ -90,8 +90,8 @@ fn nothing_is_copied_into_itself() {
     place.check_failure(&["cp", "-a", "image:/d", "image:/d/e"], 1, into);
     place.check_failure(&["cp", "-a", "image:/d", "image:/d/new"], 1, into);
     place.check_failure(&["cp", "-a", "image:/", "image:/copy"], 1, into);
-    place.check_failure(&["cp", "-a", "image:/d/f", "image:/d/g"], 1, "is what it is copied to");
-    place.check_failure(&["cp", "image:/d/f", "image:/d"], 1, "is what it is copied to");
+    place.check_failure(&["cp", "-a", "image:/d/f", "image:/d/g"], 1, "is the destination itself");
+    place.check_failure(&["cp", "image:/d/f", "image:/d"], 1, "is the destination itself");
     assert_eq!(place.check(&["find", "image", "-type", "f", "-links", "2"]), "/d/f\n/d/g\n");
     assert_eq!(place.check(&["ls", "image:/d"]), "e\nf\ng\n");
     place.check(&["cp", "-a", "image:/d", "image:/new"]);

@@ -72,7 +72,7 @@ fn a_command_that_reads_is_apart_from_the_host() {
 #[test]
 fn a_command_that_reads_has_no_capabilities_also_as_root() {
     if !xfs_testkit::has_landlock() {
-        eprintln!("skipped: this kernel has no Landlock that keeps all of it (Linux 6.12)");
+        eprintln!("skipped: Landlock of this kernel lacks some of its rules (Linux 6.12)");
         return;
     }
     look_at_cat(&[], |process| {

@@ -101,7 +101,7 @@ fn damage_is_reported_with_csv_and_in_the_exit_code() {
     let (_, rows) = read_csv(&output.stdout);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.starts_with("error: "), "{text}");
-    assert!(text.contains("what could not be read is missing from the rows"), "{text}");
+    assert!(text.contains("unreadable data is missing from the rows"), "{text}");
     let words = ["scan", "image", "--format", "csv", "-o", "rows", "--facts", "facts"];
     let output = place.run(&words);
     assert_eq!(output.status.code(), Some(1));

@@ -136,13 +136,13 @@ fn failure_to_sync_is_reported_by_umount() -> Result<(), TrialError> {
     let output = tight.umount(&[]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("not all that was written can be made durable"), "{text}");
+    assert!(text.contains("some data cannot be made durable"), "{text}");
     assert!(text.contains("hint: it stays mounted"), "{text}");
     assert_eq!(tight.names(), NAMES, "it is there to be read");
     let forced = tight.umount(&["--force"]);
     let text = said(&forced);
     assert_eq!(forced.status.code(), Some(1), "{text}");
-    assert!(text.contains("mnt: unmounted, but who served it failed (exit status: 1)"), "{text}");
+    assert!(text.contains("mnt: unmounted, but its server failed (exit status: 1)"), "{text}");
     assert!(!tight.is_mounted());
     Ok(())
 }
@@ -155,7 +155,7 @@ fn failure_to_close_is_reported_by_umount() -> Result<(), TrialError> {
     let output = tight.umount(&[]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("mnt: unmounted, but who served it failed (exit status: 1)"), "{text}");
+    assert!(text.contains("mnt: unmounted, but its server failed (exit status: 1)"), "{text}");
     assert!(!tight.is_mounted());
     // Durable changes are recovered when there is space.
     fs::remove_file(tight.at("small/rest")).unwrap();
@@ -267,7 +267,7 @@ fn full_host_is_reported() -> Result<(), TrialError> {
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
         let first = text.lines().next().unwrap_or_default();
         assert!(first.contains(words) && first.contains("No space left"), "{arguments:?}: {text}");
-        assert!(text.contains("hint: the filesystem that the image lies on is full"), "{text}");
+        assert!(text.contains("hint: the filesystem that holds the image is full"), "{text}");
     }
     fs::remove_file(tight.at("small/rest")).unwrap();
     // No change was done in part.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use ferroxfs::{Creation, NewKind, Node, OpenOptions, Timestamp, Volume};
 use xfs_device::MemoryDevice;
-use xfs_mkfs::{Devices, Discard, Identity, ImagePath, Options, Plan};
+use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Target};
 
 use super::{TreeWalk, WalkEvent};
 
@@ -14,7 +14,7 @@ fn open() -> Volume {
     let device = MemoryDevice::new(DATA_BYTES);
     let mut options = Options::default();
     options.allow_small = true;
-    let target = ImagePath { data_bytes: DATA_BYTES, sector_size: 512, log_bytes: None };
+    let target = Target { data_bytes: DATA_BYTES, sector_size: 512, log_bytes: None };
     let identity = Identity::reproducible(Timestamp::default(), b"descent");
     let plan = Plan::new(&options, &target, &identity).unwrap();
     xfs_mkfs::write(&plan, Devices { data: &device, log: None }, Discard::No).unwrap();

@@ -44,7 +44,7 @@ impl Property {
             Self::Trusted => "trusted attributes",
             Self::Security => "security attributes",
             Self::Project => "project id",
-            Self::Flags => "flags (immutable, append-only and their like)",
+            Self::Flags => "flags (immutable, append-only and similar)",
             Self::User => "user attributes",
             Self::AccessList => "access control lists",
             Self::Permissions => "permissions",
@@ -130,10 +130,10 @@ impl Shortfalls {
         let failure = Failure::new(Exit::Failed, message);
         Some(match self.kinds.iter().all(|shortfall| shortfall.lack.needs_privilege()) {
             true if rustix::process::geteuid().is_root() => failure.hint(
-                "root may not here (a user namespace, a mount option, or a server): --ignore-owner says that \
-                 this is no matter",
+                "root must not set them here (a user namespace, a mount option, or a server): \
+             --ignore-owner ignores this",
             ),
-            true => failure.hint("run it as root, or say --ignore-owner where that is no matter"),
+            true => failure.hint("run the command as root, or ignore this with --ignore-owner"),
             false => failure,
         })
     }

@@ -128,7 +128,7 @@ impl<'a> TarWriter<'a> {
             FileKind::Directory => return self.directory(source, path, member),
             FileKind::Socket | FileKind::Unknown => {
                 let what = facts.kind().name();
-                let message = format!("a {what} has no form in an archive, and is left out");
+                let message = format!("a {what} cannot be archived, and is left out");
                 // As in GNU tar, this is a note and no failure.
                 self.report(path, Failure::new(Exit::Fine, message));
                 return Ok(None);
@@ -260,7 +260,7 @@ impl<'a> TarWriter<'a> {
                 Ok(read) => read,
                 Err(failure) => {
                     if !has_failed {
-                        let hint = "zeros stand in the archive for what cannot be read";
+                        let hint = "unreadable contents are zeros in the archive";
                         self.report(path, failure.hint(hint));
                     }
                     has_failed = true;

@@ -11,8 +11,8 @@ type Known = (usize, &'static [u8], &'static str, &'static str);
 
 const BY_BSDTAR: &str = "bsdtar -cf - --format=pax @FILE | ferroxfs import - IMAGE";
 const BY_XZ: &str = "xz -dc FILE | ferroxfs import - IMAGE";
-const BY_IMAGE: &str = "it is an image: `ferroxfs cp -a FILE:/ IMAGE:/` copies out of XFS, and import \
-                        takes the directory where anything else is mounted";
+const BY_IMAGE: &str = "`ferroxfs cp -a FILE:/ IMAGE:/` copies an XFS image; mount any other image and import the \
+     mount point";
 
 const KNOWN: [Known; 25] = [
     (0, b"PK\x03\x04", "a zip archive", BY_BSDTAR),
@@ -60,8 +60,14 @@ pub(in crate::import) fn describe(
     let inside =
         outer.map_or_else(String::new, |outer| format!(" inside of {} data", outer.name()));
     if let Some(inner) = Compression::of(head) {
-        let message = format!("is {} data{inside}, and is decompressed once only", inner.name());
-        return (message, "decompress the outer one first, and import - what comes out");
+        let message = format!(
+            "is {} data{inside}, and only one level of compression is supported",
+            inner.name()
+        );
+        return (
+            message,
+            "decompress the outer one first, and import the result from standard input (-)",
+        );
     }
     let known = |(offset, magic, ..): &&Known| {
         head.get(*offset..).is_some_and(|bytes| bytes.starts_with(magic))
@@ -71,7 +77,7 @@ pub(in crate::import) fn describe(
             (format!("is {name}{inside}, which import does not read"), *hint)
         }
         None => {
-            let message = format!("is no tar archive, or damaged, nor a cpio archive{inside}");
+            let message = format!("is neither a tar archive nor a cpio archive{inside}");
             (
                 message,
                 "import reads tar and cpio (newc, odc), also compressed by gzip, xz, zstd, bzip2 or lz4",

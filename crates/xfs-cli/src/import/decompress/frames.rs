@@ -166,12 +166,13 @@ fn message(compression: Compression, input: &CountingReader<Input>, error: &io::
     if is_too_large {
         let mebibytes = MAX_WINDOW_BYTES >> 20;
         return format!(
-            "its {name} data at byte {offset} needs a window of more than {mebibytes} MiB, which \
-             is not taken; decompress it first"
+            "its {name} data at byte {offset} needs a window of more than {mebibytes} MiB, which is not supported; decompress it first"
         );
     }
     if text.to_ascii_lowercase().contains("dictionary") && compression != Compression::Xz {
-        return format!("its {name} data at byte {offset} needs a dictionary, which is not taken");
+        return format!(
+            "its {name} data at byte {offset} needs a dictionary, which is not supported"
+        );
     }
     match input.has_ended() || error.kind() == io::ErrorKind::UnexpectedEof {
         true => cut_off(compression, input),

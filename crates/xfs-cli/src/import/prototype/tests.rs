@@ -8,16 +8,16 @@ fn shown(text: &str, reading: PrototypeOptions) -> Result<String, String> {
     let mut lines = String::new();
     let mut open = vec![(String::new(), 0)];
     while let Some((path, number)) = open.pop() {
-        let File { facts, what } = &tree.files[number];
+        let PrototypeFile { facts, what } = &tree.files[number];
         let what = match what {
-            What::Directory(entries) => {
+            PrototypeKind::Directory(entries) => {
                 let name = |name: &[u8]| format!("{path}/{}", String::from_utf8_lossy(name));
                 open.extend(entries.iter().rev().map(|(each, number)| (name(each), *number)));
                 String::new()
             }
-            What::Contents(path) => format!("{} of {}", facts.size, path.display()),
-            What::Target(target) => String::from_utf8_lossy(target).into_owned(),
-            What::Nothing => format!("{:?}", facts.device),
+            PrototypeKind::Contents(path) => format!("{} of {}", facts.size, path.display()),
+            PrototypeKind::Target(target) => String::from_utf8_lossy(target).into_owned(),
+            PrototypeKind::Nothing => format!("{:?}", facts.device),
         };
         let Facts { uid, gid, .. } = facts;
         lines.push_str(&format!("{path} {} {uid}:{gid} {what}\n", facts.mode_text()));
@@ -81,14 +81,14 @@ fn prototype_errors_name_the_line() {
         assert!(said.contains(why), "{text}: {said}");
     };
     refused("", "is empty");
-    refused("a b c\n", "line 1: b is no number");
+    refused("a b c\n", "line 1: b is not a number");
     refused("/\n0 0\n---755 0 0 /etc/passwd\n", "line 3: begins with a file");
-    refused("/\n0 0\nd--755 0 0\na\nx--644", "line 5: x--644 is no mode");
+    refused("/\n0 0\nd--755 0 0\na\nx--644", "line 5: x--644 is not a mode");
     for mode in ["-xy644", "---689", "---64", "d--1777", "---+64", "-"] {
-        refused(&format!("/ 0 0 d--755 0 0 a {mode} 0 0"), "is no mode");
+        refused(&format!("/ 0 0 d--755 0 0 a {mode} 0 0"), "is not a mode");
     }
-    refused("/ 0 0 d--755 0 0 a p--644 0 -1", "-1 is no number");
+    refused("/ 0 0 d--755 0 0 a p--644 0 -1", "-1 is not a number");
     refused("/ 0 0 d--755 0 0 a b--644 0 0 1", "ends in the middle");
     refused("/ 0 0 d--755 0 0 a ---644 0 0 /no/such/file", "/no/such/file: No such file");
-    refused("/ 0 0 d--755 0 0 a ---644 0 0 /", "/ is no regular file");
+    refused("/ 0 0 d--755 0 0 a ---644 0 0 /", "/ is not a regular file");
 }

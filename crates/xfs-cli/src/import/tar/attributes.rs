@@ -41,7 +41,7 @@ pub(super) fn read(records: &ExtendedRecords, problems: &mut Vec<String>) -> Vec
             Ok(value) => put(&mut found, name, value),
             Err(_) => {
                 let name = names::in_message(&name).into_owned();
-                problems.push(format!("attribute {name} is no base64, and is left out"));
+                problems.push(format!("attribute {name} is not base64, and is left out"));
             }
         }
     }
@@ -98,10 +98,7 @@ fn list(text: &[u8], problems: &mut Vec<String>) -> Option<Vec<u8>> {
                 )
             }
             InvalidEntry::Entry(entry) => {
-                format!(
-                    "access control list: entry {} makes no sense, and is left out",
-                    shown(&entry)
-                )
+                format!("access control list: entry {} is invalid, and is left out", shown(&entry))
             }
         });
     }

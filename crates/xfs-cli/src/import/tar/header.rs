@@ -136,7 +136,7 @@ pub(in crate::import) fn whole(size: u64) -> Vec<Range<u64>> {
 
 /// Returns the message for an invalid record or field.
 pub(in crate::import) fn senseless(what: &str, text: &[u8]) -> String {
-    format!("has the {what} {}, which makes no sense", names::in_message(text))
+    format!("has the invalid {what} {}", names::in_message(text))
 }
 
 /// Returns an owner; the largest number is no valid one.
@@ -160,7 +160,7 @@ impl HeaderReading<'_> {
         let mut mode = mode.map_or_else(
             || {
                 let problem = senseless("mode", &numbers::shown(&old.mode));
-                self.problems.push(format!("{problem}: its owner alone may use it"));
+                self.problems.push(format!("{problem}: only its owner gets permissions"));
                 PRIVATE
             },
             |mode| (mode & 0o7777) as u32,
@@ -199,7 +199,7 @@ impl HeaderReading<'_> {
         let text = self.records.value(keyword.as_bytes())?;
         let time = records::time(text);
         if time.is_none() {
-            self.problems.push(format!("{}, and is not taken", senseless(keyword, text)));
+            self.problems.push(format!("{}, and is ignored", senseless(keyword, text)));
         }
         time.map(|time| self.check_range(keyword, time))
     }
@@ -217,7 +217,7 @@ impl HeaderReading<'_> {
         if !XFS_SECONDS.contains(&time.seconds) {
             let seconds = time.seconds;
             let problem = format!(
-                "has the {keyword} {seconds}, which XFS cannot hold, and gets the nearest one"
+                "has the {keyword} {seconds}, which XFS cannot store, and gets the nearest time"
             );
             self.problems.push(problem);
         }
@@ -228,7 +228,7 @@ impl HeaderReading<'_> {
         let (flags, unknown) = flags::parse(text);
         for name in unknown {
             let name = names::in_message(name.as_bytes()).into_owned();
-            self.problems.push(format!("has the flag {name}, which XFS has not, and loses it"));
+            self.problems.push(format!("has the flag {name}, which XFS does not support"));
         }
         flags
     }

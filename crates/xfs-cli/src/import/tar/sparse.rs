@@ -52,7 +52,7 @@ impl SparseMap {
         numbers: Option<(u64, Vec<u64>)>,
     ) -> Result<Self, Failure> {
         let map = numbers.and_then(|(size, numbers)| Self::of(size, &numbers));
-        map.ok_or_else(|| archive.broken("has a sparse file whose map makes no sense"))
+        map.ok_or_else(|| archive.broken("has a sparse file with an invalid map"))
     }
 
     /// Returns the map of pairs of offset and length, if they are ordered and inside the file.
@@ -113,7 +113,7 @@ fn in_front(archive: &mut ArchiveInput) -> Result<Vec<u64>, Failure> {
         for byte in block {
             match byte {
                 b'\n' => {
-                    let wrong = || archive.broken("has a sparse file whose map makes no sense");
+                    let wrong = || archive.broken("has a sparse file with an invalid map");
                     numbers.push(number(&line).ok_or_else(wrong)?);
                     line.clear();
                 }

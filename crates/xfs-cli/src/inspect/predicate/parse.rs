@@ -130,7 +130,7 @@ impl<'a> Parser<'a> {
         }
         self.nesting += 1;
         if self.nesting > NESTING_LIMIT {
-            return Err(Failure::usage("find: too many parentheses inside each other"));
+            return Err(Failure::usage("find: parentheses are nested too deeply"));
         }
         let inner = self.comma()?;
         self.nesting -= 1;
@@ -163,7 +163,7 @@ impl<'a> Parser<'a> {
             "-exec" | "-execdir" | "-ok" | "-okdir" | "-delete" | "-fprint" | "-fprint0"
             | "-fprintf" | "-fls" => {
                 return Err(Failure::usage(format!("find: {name} is not supported"))
-                    .hint("pass what -print0 prints to `xargs -0`"));
+                    .hint("pass the output of -print0 to `xargs -0`"));
             }
             _ => return Ok(None),
         }))

@@ -306,7 +306,7 @@ fn invalid_expressions_are_explained() {
         assert!(said.ends_with(&format!(" the directive {directive}")), "{said}");
     }
     check_refused(&["-type", "x"], "-type");
-    check_refused(&["("; 1000], "too many");
+    check_refused(&["("; 1000], "too deeply");
 }
 
 #[test]

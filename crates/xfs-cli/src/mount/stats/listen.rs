@@ -69,9 +69,9 @@ impl Listener {
     /// Binds a loopback address.
     pub(super) fn bind(address: SocketAddr) -> Result<Self, Failure> {
         if !address.ip().to_canonical().is_loopback() {
-            let why = format!("--listen: {address} is not an address of this machine alone");
+            let why = format!("--listen: {address} is not a loopback address");
             return Err(Failure::new(Exit::Refused, why)
-                .hint("listen on 127.0.0.1 or [::1], and have a proxy say who else may ask"));
+                .hint("listen on 127.0.0.1 or [::1], and let a proxy admit other machines"));
         }
         let socket = TcpListener::bind(address).map_err(|error| failed(address, &error))?;
         Ok(Self { socket, patience: PATIENCE, late: LATE })

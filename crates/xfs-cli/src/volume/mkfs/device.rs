@@ -53,9 +53,11 @@ impl Device {
         };
         // A hint of the volume would need a volume that exists.
         failure.hint(match (self.is_draft(), self._present.is_some()) {
-            (true, true) => "the file is as it was",
-            (true, false) => "no file is made",
-            (false, _) => "a volume is there with what came before; mkfs -f makes it again",
+            (true, true) => "the file is unchanged",
+            (true, false) => "no file was created",
+            (false, _) => {
+                "a volume with the files before the failure is there; mkfs -f makes it again"
+            }
         })
     }
 
@@ -103,15 +105,12 @@ impl DeviceRequest<'_> {
     pub(super) fn length(&self) -> Result<u64, Failure> {
         match std::fs::metadata(self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !self.has_folder() => {
-                Err(self.failure(
-                    Exit::Failed,
-                    "the folder that it is to lie in is not there".to_owned(),
-                ))
+                Err(self.failure(Exit::Failed, "its folder does not exist".to_owned()))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.bytes.ok_or_else(|| {
                 let what = if self.grows { "file" } else { "device" };
                 self.failure(Exit::Failed, format!("there is no such {what}"))
-                    .hint("say how long a new file is to be: -d size=BYTES, -l size=BYTES")
+                    .hint("give the length of a new file: -d size=BYTES, -l size=BYTES")
             }),
             Err(error) => Err(Failure::host(self.path.as_os_str(), &error)),
             Ok(metadata) if metadata.is_file() && self.grows => {

@@ -35,7 +35,7 @@ pub(super) fn parse(lists: &[OsString]) -> Result<Option<PrototypeArguments>, Fa
     match path {
         Some(path) => Ok(Some(PrototypeArguments { path, slashes_are_spaces })),
         None if lists.is_empty() => Ok(None),
-        None => Err(Failure::usage("-p: which file or directory?")),
+        None => Err(Failure::usage("-p: the file or directory is missing")),
     }
 }
 

@@ -124,7 +124,7 @@ fn hostile_names_and_cycles_are_left_out() {
         directory(1, &[(b"..", file(2, b"x")), (b"a/../../b", file(3, b"x")), (b"cycle", cycle)]);
     let (bytes, reports) = archive(root, "d");
     assert_eq!(reports.len(), 3, "{reports:?}");
-    let names: Vec<_> = tar::TarWriter::new(bytes.as_slice())
+    let names: Vec<_> = tar::Archive::new(bytes.as_slice())
         .entries()
         .expect("entries")
         .map(|entry| entry.expect("an entry").path().expect("a path").into_owned())
