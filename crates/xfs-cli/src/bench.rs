@@ -93,7 +93,7 @@ impl Document {
 }
 
 impl Run for Bench {
-    /// A run reads only images that it has made itself, and works in directories of the host.
+    /// Returns all rights: a run works in directories of the host, and reads only its own images.
     fn reach(&self) -> Reach<'_> {
         Reach::Host
     }
@@ -119,7 +119,7 @@ impl Run for Bench {
 }
 
 impl Run for Worker {
-    /// A worker reads no image.
+    /// Returns all rights: a worker reads no image.
     fn reach(&self) -> Reach<'_> {
         Reach::Host
     }

@@ -19,7 +19,7 @@
 //!            walk: a walk of a tree that changes during the walk
 //! volume/    mkfs growfs label uuid fstrim recover
 //! mount/     mount umount mounts stats
-//!            helper: calls by mount(8); predecessor: the server that had the image before
+//!            serve: the serving process; helper: calls by mount(8); predecessor: the last server
 //! shell/     complete completions man
 //! bench.rs   bench (feature `bench`)
 //!

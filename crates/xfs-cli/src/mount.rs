@@ -6,6 +6,7 @@ pub(crate) mod mount;
 pub(crate) mod mounts;
 pub(crate) mod predecessor;
 pub(crate) mod process;
+pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod system_log;
 pub(crate) mod trace;

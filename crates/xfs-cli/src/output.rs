@@ -88,7 +88,7 @@ impl Output {
     pub(crate) fn reach(&self) -> Reach<'_> {
         match &self.to {
             OutputKind::Through(_) => Reach::Nothing,
-            OutputKind::Whole(draft) => draft.reach(),
+            OutputKind::Whole(staged) => staged.reach(),
         }
     }
 
@@ -113,16 +113,18 @@ impl Output {
     /// Publishes the written contents. Without this call a regular file stays as it was.
     pub(crate) fn commit(self) -> Result<(), Failure> {
         let Self { path, to } = self;
-        let OutputKind::Whole(draft) = to else { return Ok(()) };
-        interrupt::check_io().and_then(|()| draft.publish()).map_err(|error| failure(&path, &error))
+        let OutputKind::Whole(staged) = to else { return Ok(()) };
+        interrupt::check_io()
+            .and_then(|()| staged.publish())
+            .map_err(|error| failure(&path, &error))
     }
 
     /// Writes the contents of a file of an image. Holes stay holes in a regular file and become
     /// zeros elsewhere.
     pub(crate) fn write_contents(self, target: &ImagePath, tally: &Tally) -> Result<(), Failure> {
         let mut source = target.open()?;
-        if let OutputKind::Whole(draft) = &self.to {
-            self.write_data(draft.file(), (&source, target), tally)?;
+        if let OutputKind::Whole(staged) = &self.to {
+            self.write_data(staged.file(), (&source, target), tally)?;
             return self.commit();
         }
         let mut first = vec![0; BUFFER_BYTES];
@@ -163,7 +165,7 @@ impl Output {
     fn file(&self) -> &File {
         match &self.to {
             OutputKind::Through(file) => file,
-            OutputKind::Whole(draft) => draft.file(),
+            OutputKind::Whole(staged) => staged.file(),
         }
     }
 

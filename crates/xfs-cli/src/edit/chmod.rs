@@ -101,16 +101,16 @@ fn change_tree(
         return change(&top).map_err(|failure| target.failure(failure));
     }
     let path = target.path.as_os_str().as_bytes();
-    let mut descent = TreeWalk::new(target.volume.inner(), top, path);
-    while let Some(met) = descent.next() {
-        let changed = match met {
+    let mut walk = TreeWalk::new(target.volume.inner(), top, path);
+    while let Some(event) = walk.next() {
+        let changed = match event {
             Ok(WalkEvent::File(node)) => change(&node),
             Ok(WalkEvent::End) => Ok(()),
             Err(error) => Err(error.into()),
         };
         if let Err(failure) = changed {
             let is_last = failure.is_of_volume();
-            let failure = target.volume.failure(descent.path(), failure);
+            let failure = target.volume.failure(walk.path(), failure);
             if is_last {
                 return Err(failure);
             }

@@ -76,7 +76,7 @@ pub(crate) fn open(
 }
 
 impl Run for Edit {
-    /// The command starts an editor, and opens the image a second time.
+    /// Returns all rights: the command starts an editor, and opens the image a second time.
     fn reach(&self) -> Reach<'_> {
         Reach::Host
     }

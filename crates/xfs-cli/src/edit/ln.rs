@@ -63,8 +63,8 @@ impl Run for Ln {
                 }
                 let place = NewPlace::of(new, file.path.as_os_str())?;
                 let linked = place.directory.link(&node, &place.name);
-                place.replace(new, linked, is_forced, |deposit| {
-                    deposit.put_link(&place.directory, place.name.as_bytes(), &node)
+                place.replace(new, linked, is_forced, |writer| {
+                    writer.put_link(&place.directory, place.name.as_bytes(), &node)
                 })
             }
             _ => Ok(()),

@@ -119,15 +119,15 @@ impl TreeRemoval<'_> {
     fn remove(self, tally: &Tally, console: &mut Console) -> Result<(), Failure> {
         let Self { target, above, name, node } = self;
         let path = target.path.as_os_str().as_bytes();
-        let mut descent = TreeWalk::new(target.volume.inner(), node, path);
+        let mut walk = TreeWalk::new(target.volume.inner(), node, path);
         // The number of enclosing directories that hold a file that stays.
         let mut kept = 0;
-        while let Some(met) = descent.next() {
-            let depth = descent.depth();
-            let removed = match met {
+        while let Some(event) = walk.next() {
+            let depth = walk.depth();
+            let removed = match event {
                 Ok(WalkEvent::File(node)) if node.file_type() == FileType::Directory => Ok(()),
-                Ok(WalkEvent::File(_)) => match descent.directory() {
-                    Some(directory) => directory.remove_file(descent.name()),
+                Ok(WalkEvent::File(_)) => match walk.directory() {
+                    Some(directory) => directory.remove_file(walk.name()),
                     None => above.remove_file(&name),
                 }
                 .inspect(|()| tally.add_file()),
@@ -135,8 +135,8 @@ impl TreeRemoval<'_> {
                     kept = depth;
                     Ok(())
                 }
-                Ok(WalkEvent::End) => match descent.directory() {
-                    Some(directory) => directory.remove_dir(descent.name()),
+                Ok(WalkEvent::End) => match walk.directory() {
+                    Some(directory) => directory.remove_dir(walk.name()),
                     None => above.remove_dir(&name),
                 }
                 .inspect(|()| tally.add_directory()),
@@ -144,7 +144,7 @@ impl TreeRemoval<'_> {
             };
             if let Err(error) = removed {
                 kept = kept.max(depth);
-                let failure = target.volume.failure(descent.path(), error);
+                let failure = target.volume.failure(walk.path(), error);
                 if failure.is_of_volume() {
                     return Err(failure);
                 }

@@ -96,20 +96,20 @@ impl Plan {
             (AclKind::Access, AclBuilder::of(Some(&access))),
             (AclKind::Default, AclBuilder::of(default.as_ref())),
         ];
-        for (kind, draft) in &mut lists {
-            self.change(*kind, draft, is_directory);
+        for (kind, builder) in &mut lists {
+            self.change(*kind, builder, is_directory);
         }
         let [(_, access_draft), (_, default_draft)] = &mut lists;
         if !default_draft.is_empty() {
             default_draft.complete_from(access_draft);
         }
         let mut finished = Vec::new();
-        for (kind, mut draft) in lists {
+        for (kind, mut builder) in lists {
             // The mask of a list without named entries stays as chmod has set it.
             if self.names_entries_of(kind) {
-                draft.set_mask(self.keeps_mask);
+                builder.set_mask(self.keeps_mask);
             }
-            let list = draft.finish().map_err(|check| {
+            let list = builder.finish().map_err(|check| {
                 Failure::new(Exit::Failed, format!("the list would have {check}"))
             })?;
             finished.push((kind, list));
@@ -134,20 +134,20 @@ impl Plan {
         given.any(|given| given.is_default == is_default)
     }
 
-    fn change(&self, kind: AclKind, draft: &mut AclBuilder, is_directory: bool) {
+    fn change(&self, kind: AclKind, builder: &mut AclBuilder, is_directory: bool) {
         let is_default = kind == AclKind::Default;
         let of_kind = |given: &[GivenEntry]| -> Vec<GivenEntry> {
             given.iter().filter(|given| given.is_default == is_default).copied().collect()
         };
         if self.removes_all || (is_default && self.removes_default) {
-            if is_default { *draft = AclBuilder::default() } else { draft.remove_extended() }
+            if is_default { *builder = AclBuilder::default() } else { builder.remove_extended() }
         }
         let set = of_kind(&self.set);
         if !set.is_empty() {
-            *draft = AclBuilder::given(&set, is_directory);
+            *builder = AclBuilder::given(&set, is_directory);
         }
-        draft.remove(&of_kind(&self.remove));
-        draft.modify(&of_kind(&self.modify), is_directory);
+        builder.remove(&of_kind(&self.remove));
+        builder.modify(&of_kind(&self.modify), is_directory);
     }
 }
 

@@ -185,7 +185,7 @@ fn no_directory(destination: &OsStr) -> Failure {
     Failure::new(Exit::Failed, format!("{shown}: is not a directory"))
 }
 
-/// Each level of a tree keeps a directory open, and images may be deep.
+/// Raises the limit of open files: each level of a tree keeps a directory open.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

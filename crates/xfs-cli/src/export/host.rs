@@ -57,7 +57,7 @@ pub(crate) struct HostWriter<'a> {
     root: &'a Directory,
     /// The inode space of the current source.
     origin: InodeSpace,
-    whence: Option<SourceLocation>,
+    location: Option<SourceLocation>,
     /// The length of the path that the source gets on the host.
     start_length: usize,
     /// The first name on the host of each file with several names.
@@ -100,7 +100,7 @@ impl<'a> HostWriter<'a> {
             fidelity,
             root,
             origin: InodeSpace::default(),
-            whence: None,
+            location: None,
             start_length: 0,
             links: HashMap::new(),
             entered: HashSet::new(),
@@ -113,9 +113,9 @@ impl<'a> HostWriter<'a> {
 
     /// Starts the next source. Names that share an inode in one `origin` become names of one file,
     /// also across several sources.
-    pub(crate) fn turn_to(&mut self, origin: InodeSpace, whence: SourceLocation) {
+    pub(crate) fn turn_to(&mut self, origin: InodeSpace, location: SourceLocation) {
         self.origin = origin;
-        self.whence = Some(whence);
+        self.location = Some(location);
         // One source may be inside another.
         self.entered.clear();
     }
@@ -163,8 +163,8 @@ impl<'a> HostWriter<'a> {
     /// Reports a failure of a source, located by its path in the image.
     fn report_source(&mut self, path: &[u8], failure: Failure) {
         let below = path.get(self.start_length..).unwrap_or_default();
-        let failure = match &self.whence {
-            Some(whence) => whence.failure(below, failure),
+        let failure = match &self.location {
+            Some(location) => location.failure(below, failure),
             None => failure.about(&names::in_message(path)),
         };
         (self.report)(failure);
@@ -311,7 +311,7 @@ impl<'a> HostWriter<'a> {
             return Ok(());
         }
         let mode = if self.fidelity.is_archive { 0o600 } else { facts.mode };
-        let (draft, file) = parent.make_file(mode)?;
+        let (staged, file) = parent.make_file(mode)?;
         if !self.fidelity.is_archive && self.fidelity.existing == Existing::Replace {
             parent.take_after(name, &file);
         }
@@ -321,7 +321,7 @@ impl<'a> HostWriter<'a> {
             attributes::apply_to_open(&file, source, facts, (&path, &mut self.shortfalls));
             self.report_unreadable(source, &path);
         }
-        draft.publish(name, self.fidelity.existing)?;
+        staged.publish(name, self.fidelity.existing)?;
         self.remember(parent, name, facts)?;
         if !self.fidelity.is_archive || !attributes::has_flags(facts) {
             return Ok(());
@@ -354,8 +354,8 @@ impl<'a> HostWriter<'a> {
             let failure = Failure::new(Exit::Corrupt, "the target of the link is not a path");
             return Err(Stop::Source(failure));
         }
-        let draft = parent.make_symlink(&target)?;
-        self.dress_and_publish(draft, (parent, name), source, facts)
+        let staged = parent.make_symlink(&target)?;
+        self.dress_and_publish(staged, (parent, name), source, facts)
     }
 
     fn make_special<S: Source>(
@@ -368,30 +368,30 @@ impl<'a> HostWriter<'a> {
         if self.link_again(parent, name, facts)? {
             return Ok(());
         }
-        let draft = match parent.make_special(facts) {
+        let staged = match parent.make_special(facts) {
             Err(Errno::PERM) if self.fidelity.is_archive => {
                 self.shortfalls.note(Property::Device, &parent.path_of(name));
                 return Ok(());
             }
-            draft => draft?,
+            staged => staged?,
         };
-        self.dress_and_publish(draft, (parent, name), source, facts)
+        self.dress_and_publish(staged, (parent, name), source, facts)
     }
 
     /// Sets attributes by name, for files that cannot be opened, and publishes the file.
     fn dress_and_publish<S: Source>(
         &mut self,
-        draft: directory::StagedEntry<'_>,
+        staged: directory::StagedEntry<'_>,
         (parent, name): (&Directory, &[u8]),
         source: &S,
         facts: &Facts,
     ) -> Result<(), Stop> {
         if self.fidelity.is_archive {
             let path = parent.path_of(name);
-            attributes::apply_by_name(&draft, source, facts, (&path, &mut self.shortfalls));
+            attributes::apply_by_name(&staged, source, facts, (&path, &mut self.shortfalls));
             self.report_unreadable(source, &path);
         }
-        draft.publish(name, self.fidelity.existing)?;
+        staged.publish(name, self.fidelity.existing)?;
         self.remember(parent, name, facts)
     }
 

@@ -47,7 +47,7 @@ struct CpInto {
     /// Sources in the image that is written to, and last the destination.
     targets: ImagePaths,
     is_recursive: bool,
-    manner: WriterOptions,
+    writer_options: WriterOptions,
 }
 
 /// Opens the sources and the image that is written to.
@@ -80,14 +80,14 @@ pub(crate) fn open(
         pieces.push(CopySource::Image(targets, InodeSpace(SAME.0 + 1 + number)));
     }
     places.push(destination.to_owned());
-    let manner = WriterOptions {
+    let writer_options = WriterOptions {
         is_archive: arguments.keeps_facts(),
         is_all_root: false,
         existing: if arguments.no_clobber { Existing::Keep } else { Existing::Replace },
         latest: source_date_epoch()?,
     };
     let targets = ImagePaths::open_for_writing(&places, options)?;
-    Ok(Box::new(CpInto { pieces, targets, is_recursive, manner }))
+    Ok(Box::new(CpInto { pieces, targets, is_recursive, writer_options }))
 }
 
 impl Run for CpInto {
@@ -96,7 +96,7 @@ impl Run for CpInto {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { pieces, targets, is_recursive, manner } = *self;
+        let Self { pieces, targets, is_recursive, writer_options } = *self;
         change_all(targets, console, |targets, console| {
             let Some((destination, inside)) = targets.split_last() else { return Ok(()) };
             let place = CopyDestination::find(destination, pieces.len(), is_recursive)?;
@@ -106,20 +106,20 @@ impl Run for CpInto {
             let whole = |failure: Failure| destination.volume.whole_failure(failure);
             let mut report = |failure| console.borrow_mut().report(&whole(failure));
             // One writer for all sources, because they may have names of the same file.
-            let mut deposit = ImageWriter::new(manner, &mut report).counted_by(&tally);
-            deposit.name_directory(&place.directory_path());
+            let mut writer = ImageWriter::new(writer_options, &mut report).counted_by(&tally);
+            writer.name_directory(&place.directory_path());
             let mut copied = Ok(());
             for piece in pieces {
                 let put = match piece {
-                    CopySource::Host(source) => place.put_host(source, is_recursive, &mut deposit),
+                    CopySource::Host(source) => place.put_host(source, is_recursive, &mut writer),
                     CopySource::Image(targets, origin) => {
                         let read = targets.read(&mut console.borrow_mut());
-                        let put = |from| place.put_node(from, origin, is_recursive, &mut deposit);
+                        let put = |from| place.put_node(from, origin, is_recursive, &mut writer);
                         read.first().map_or(Ok(()), put)
                     }
                     CopySource::Same(number) => inside.get(number).map_or(Ok(()), |from| {
                         place.check_other(from).map_err(WriteFailure::One)?;
-                        place.put_node(from, SAME, is_recursive, &mut deposit)
+                        place.put_node(from, SAME, is_recursive, &mut writer)
                     }),
                 };
                 match put {
@@ -133,7 +133,7 @@ impl Run for CpInto {
                     }
                 }
             }
-            copied.and(deposit.seal().map_err(whole))
+            copied.and(writer.seal().map_err(whole))
         })?;
         Ok(console.conclude()?)
     }
@@ -202,14 +202,14 @@ impl<'a> CopyDestination<'a> {
         &self,
         source: HostSource,
         is_recursive: bool,
-        deposit: &mut ImageWriter<'_>,
+        writer: &mut ImageWriter<'_>,
     ) -> Result<(), WriteFailure> {
         if source.is_left_out() {
             return Err(WriteFailure::One(self.target.volume.whole_failure(source.leaving_out())));
         }
-        deposit.turn_to(HOST, None);
+        writer.turn_to(HOST, None);
         let path = source.path().as_os_str().as_bytes().to_vec();
-        self.put((&path, source), is_recursive, deposit)
+        self.put((&path, source), is_recursive, writer)
     }
 
     fn put_node(
@@ -217,36 +217,36 @@ impl<'a> CopyDestination<'a> {
         from: &ImagePath,
         origin: InodeSpace,
         is_recursive: bool,
-        deposit: &mut ImageWriter<'_>,
+        writer: &mut ImageWriter<'_>,
     ) -> Result<(), WriteFailure> {
-        deposit.turn_to(origin, Some(from.location()));
+        writer.turn_to(origin, Some(from.location()));
         let source = from
             .node(!is_recursive)
             .and_then(|node| NodeSource::new(node).map_err(|failure| from.failure(failure)));
         let source = source.map_err(WriteFailure::One)?;
-        self.put((from.path.as_os_str().as_bytes(), source), is_recursive, deposit)
+        self.put((from.path.as_os_str().as_bytes(), source), is_recursive, writer)
     }
 
     fn put<S: Source>(
         &self,
         (path, source): (&[u8], S),
         is_recursive: bool,
-        deposit: &mut ImageWriter<'_>,
+        writer: &mut ImageWriter<'_>,
     ) -> Result<(), WriteFailure> {
         let kind = source.facts().kind();
         if kind != FileKind::Regular && !is_recursive {
             return Err(WriteFailure::One(only_files(kind).about(&names::in_message(path))));
         }
         let put = match (&self.name, last_component(path)) {
-            (Some(name), _) => deposit.put(&self.directory, name.as_bytes(), source),
+            (Some(name), _) => writer.put(&self.directory, name.as_bytes(), source),
             (None, b"/" | b"." | b"..") if kind == FileKind::Directory => {
-                deposit.put_contents(self.directory.clone(), source)
+                writer.put_contents(self.directory.clone(), source)
             }
             (None, b"") => {
                 let message = "the last part of its path is not a name";
                 Err(Failure::new(Exit::Failed, message).about(&names::in_message(path)))
             }
-            (None, name) => deposit.put(&self.directory, name, source),
+            (None, name) => writer.put(&self.directory, name, source),
         };
         put.map_err(|failure| WriteFailure::All(self.target.volume.whole_failure(failure)))
     }

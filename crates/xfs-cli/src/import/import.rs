@@ -20,7 +20,7 @@ use crate::text::time::source_date_epoch;
 struct Import {
     source: ImportOrigin,
     targets: ImagePaths,
-    manner: WriterOptions,
+    writer_options: WriterOptions,
 }
 
 /// Opens the source, which is read to its end if it comes through a pipe, and then the image.
@@ -32,10 +32,10 @@ pub(crate) fn open(
     let images = std::iter::once(image.as_path()).chain(options.log_device.as_deref());
     let source = ImportOrigin::open(&arguments.source, PipeReading::Whole, arguments.archive)?;
     let source = source.without(images);
-    let manner = WriterOptions::faithful(arguments.all_root, source_date_epoch()?);
+    let writer_options = WriterOptions::faithful(arguments.all_root, source_date_epoch()?);
     let words = std::slice::from_ref(&arguments.address);
     let targets = ImagePaths::open_for_writing(words, options)?;
-    Ok(Box::new(Import { source, targets, manner }))
+    Ok(Box::new(Import { source, targets, writer_options }))
 }
 
 impl Run for Import {
@@ -44,7 +44,7 @@ impl Run for Import {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { source, targets, manner } = *self;
+        let Self { source, targets, writer_options } = *self;
         change_all(targets, console, |targets, console| {
             let [target] = targets else { return Ok(()) };
             let work = Work::copy("importing", "imported", source.measure());
@@ -52,14 +52,14 @@ impl Run for Import {
             let missing = missing(target);
             let mut report =
                 |failure: Failure| console.report(&target.volume.whole_failure(failure));
-            let mut deposit = ImageWriter::new(manner, &mut report).counted_by(&tally);
+            let mut writer = ImageWriter::new(writer_options, &mut report).counted_by(&tally);
             if matches!(source, ImportOrigin::Tree(_)) {
                 // The members of an archive have names of their own.
-                deposit.name_directory(target.path.as_os_str().as_bytes());
+                writer.name_directory(target.path.as_os_str().as_bytes());
             }
             let whole = |failure| target.volume.whole_failure(failure);
             let filled = directory_at(target)
-                .and_then(|directory| source.fill(directory, &mut deposit).map_err(whole));
+                .and_then(|directory| source.fill(directory, &mut writer).map_err(whole));
             if filled.is_err() {
                 // Directories that are not empty stay.
                 let volume = target.volume.inner();

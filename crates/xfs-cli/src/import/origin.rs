@@ -140,19 +140,15 @@ impl ImportOrigin {
     /// # Errors
     ///
     /// Failures that would repeat for every further file.
-    pub(crate) fn fill(
-        self,
-        directory: Node,
-        deposit: &mut ImageWriter<'_>,
-    ) -> Result<(), Failure> {
+    pub(crate) fn fill(self, directory: Node, writer: &mut ImageWriter<'_>) -> Result<(), Failure> {
         let filled = match self {
-            Self::Tree(source) => deposit.put_contents(directory, source),
-            Self::Prototype(source) => deposit.put_contents(directory, source),
+            Self::Tree(source) => writer.put_contents(directory, source),
+            Self::Prototype(source) => writer.put_contents(directory, source),
             Self::Archive(archive, options, _) => {
-                deposit.cross_kinds();
-                Unpacker::new(directory, deposit, options.keep_directory_symlink).fill(*archive)
+                writer.cross_kinds();
+                Unpacker::new(directory, writer, options.keep_directory_symlink).fill(*archive)
             }
         };
-        filled.and(deposit.seal())
+        filled.and(writer.seal())
     }
 }

@@ -101,11 +101,11 @@ pub(crate) fn replace(node: &Node, input: &Spool, target: &ImagePath) -> Result<
     let (directory, name) = target.place_to_make()?;
     let creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
     // A directory that takes no more files may still contain writable ones.
-    let draft = directory.create_unnamed(&creation).or_else(|_| root.create_unnamed(&creation));
-    let draft = draft.map_err(failed)?;
+    let staged = directory.create_unnamed(&creation).or_else(|_| root.create_unnamed(&creation));
+    let staged = staged.map_err(failed)?;
     // Hints cannot be set once there are extents.
-    draft.change(&hints(&node.metadata(), &draft.metadata())).map_err(failed)?;
-    let contents = draft.open().map_err(failed)?;
+    staged.change(&hints(&node.metadata(), &staged.metadata())).map_err(failed)?;
+    let contents = staged.open().map_err(failed)?;
     let length = fill(&contents, input, target)?;
     let exchanged = match length {
         0 => file.set_len(0),
@@ -119,7 +119,7 @@ pub(crate) fn replace(node: &Node, input: &Spool, target: &ImagePath) -> Result<
     let replaced = match (cannot_exchange, is_renamed_over) {
         (true, true) => {
             contents.close().map_err(failed)?;
-            return succeed((&directory, &name), (&draft, node), target);
+            return succeed((&directory, &name), (&staged, node), target);
         }
         (true, false) => overwrite(&file, &contents, length),
         (false, _) => exchanged,
@@ -141,14 +141,14 @@ fn hints(wanted: &Metadata, present: &Metadata) -> Changes {
 /// Replaces a file with a complete one.
 fn succeed(
     (directory, name): (&Node, &OsStr),
-    (draft, node): (&Node, &Node),
+    (staged, node): (&Node, &Node),
     target: &ImagePath,
 ) -> Result<(), Failure> {
     let path = target.path.as_os_str().as_bytes();
     let mut reported = Ok(());
     let mut report = |failure| reported = Err(target.volume.whole_failure(failure));
-    let mut deposit = ImageWriter::new(WriterOptions::faithful(false, None), &mut report);
-    match deposit.succeed((directory, name, path), draft, node.clone()) {
+    let mut writer = ImageWriter::new(WriterOptions::faithful(false, None), &mut report);
+    match writer.succeed((directory, name, path), staged, node.clone()) {
         Ok(()) => reported,
         Err(
             WriteFailure::One(failure) | WriteFailure::Source(failure) | WriteFailure::All(failure),
@@ -158,7 +158,7 @@ fn succeed(
 
 /// Copies the contents if the volume cannot exchange them. All space is reserved before anything is
 /// lost.
-fn overwrite(file: &File, draft: &File, length: u64) -> ferroxfs::Result<()> {
+fn overwrite(file: &File, staged: &File, length: u64) -> ferroxfs::Result<()> {
     let before = file.metadata().size;
     file.change_range(0..length, RangeMode::Unshare(AllocateMode::KeepSize))
         // Frees the space that was reserved past the end.
@@ -166,7 +166,7 @@ fn overwrite(file: &File, draft: &File, length: u64) -> ferroxfs::Result<()> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     while offset < length {
-        let read = draft.read_at(offset, &mut buffer)?;
+        let read = staged.read_at(offset, &mut buffer)?;
         if read == 0 {
             break;
         }

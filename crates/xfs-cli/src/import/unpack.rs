@@ -26,7 +26,7 @@ const MOST_LINKS: u32 = 40;
 /// The import of an archive into a directory.
 pub(crate) struct Unpacker<'a, 'b> {
     top: Node,
-    deposit: &'a mut ImageWriter<'b>,
+    writer: &'a mut ImageWriter<'b>,
     /// Directories of the archive, by path without symbolic links. They get their times after all
     /// their entries.
     open: BTreeMap<Vec<u8>, OpenDirectory>,
@@ -52,8 +52,8 @@ struct Component {
 impl<'a, 'b> Unpacker<'a, 'b> {
     /// Writes members into `top`. With `keeps_links` a directory does not replace a symbolic link
     /// to a directory.
-    pub(super) fn new(top: Node, deposit: &'a mut ImageWriter<'b>, keeps_links: bool) -> Self {
-        Self { top, deposit, open: BTreeMap::new(), last: None, keeps_links }
+    pub(super) fn new(top: Node, writer: &'a mut ImageWriter<'b>, keeps_links: bool) -> Self {
+        Self { top, writer, open: BTreeMap::new(), last: None, keeps_links }
     }
 
     /// Writes all members.
@@ -89,10 +89,10 @@ impl<'a, 'b> Unpacker<'a, 'b> {
                 return Err(failure);
             }
             let is_made = made.is_ok();
-            self.deposit.check(&path, made)?;
+            self.writer.check(&path, made)?;
             if is_made && !matches!(kind, MemberKind::LeftOut(_)) {
                 for problem in problems {
-                    self.deposit.check::<()>(&path, Err(WriteFailure::One(problem)))?;
+                    self.writer.check::<()>(&path, Err(WriteFailure::One(problem)))?;
                 }
             }
             self.report_all(archive.take_remarks())?;
@@ -102,7 +102,7 @@ impl<'a, 'b> Unpacker<'a, 'b> {
 
     fn report_all(&mut self, failures: Vec<Failure>) -> Result<(), Failure> {
         for failure in failures {
-            self.deposit.check::<()>(b"", Err(WriteFailure::One(failure)))?;
+            self.writer.check::<()>(b"", Err(WriteFailure::One(failure)))?;
         }
         Ok(())
     }
@@ -134,15 +134,15 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         match &member.kind {
             MemberKind::HardLink(target) => {
                 let file = self.find(target)?;
-                self.deposit.put_link(&directory.node, name, &file)?;
+                self.writer.put_link(&directory.node, name, &file)?;
                 self.forget(&path);
                 match member.has_contents() {
-                    true => self.deposit.put_linked_contents(&file, member),
+                    true => self.writer.put_linked_contents(&file, member),
                     false => Ok(()),
                 }
             }
             _ => {
-                let put = self.deposit.put_member(&directory.node, (name, &path), member);
+                let put = self.writer.put_member(&directory.node, (name, &path), member);
                 match put? {
                     Some(entered) => _ = self.open.insert(path, entered),
                     None => self.forget(&path),
@@ -292,7 +292,7 @@ impl<'a, 'b> Unpacker<'a, 'b> {
     fn finish(self) -> Result<(), Failure> {
         for (path, entered) in self.open {
             let shown = if path.is_empty() { b"/" } else { path.as_slice() };
-            self.deposit.leave(entered, shown)?;
+            self.writer.leave(entered, shown)?;
         }
         Ok(())
     }

@@ -18,6 +18,8 @@
 //!   it has blocks of zeros.
 
 mod contents;
+mod failure;
+mod options;
 mod properties;
 mod staging;
 
@@ -27,7 +29,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use ferroxfs::format::inode::DeviceNumber;
-use ferroxfs::{Changes, Creation, Error, FileType, NewKind, Node, PosixError, Timestamp};
+use ferroxfs::{Changes, Creation, Error, FileType, NewKind, Node, PosixError};
 
 use crate::exit::Exit;
 use crate::export::host::Existing;
@@ -38,48 +40,19 @@ use crate::file::source::{InodeSpace, NamedValue, Source, SourceLocation, is_saf
 use crate::interrupt;
 use crate::terminal::names;
 use crate::terminal::tally::Tally;
-use contents::Holes;
 use staging::NewName;
 
 pub(crate) use contents::write_all;
-
-/// The properties that are copied.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WriterOptions {
-    /// Copies owners, times, attributes, hard links and devices too.
-    pub(crate) is_archive: bool,
-    /// Gives everything to user and group 0.
-    pub(crate) is_all_root: bool,
-    /// How an existing file is handled.
-    pub(crate) existing: Existing,
-    /// Later times are reduced to this one.
-    pub(crate) latest: Option<Timestamp>,
-}
-
-impl WriterOptions {
-    /// Copies all properties, and replaces existing files.
-    pub(crate) const fn faithful(is_all_root: bool, latest: Option<Timestamp>) -> Self {
-        Self { is_archive: true, is_all_root, existing: Existing::Replace, latest }
-    }
-
-    /// Returns whether the result must not depend on the filesystem of the host, nor on earlier
-    /// reads of the source (I5).
-    fn is_by_contents<S: Source>(&self, source: &S) -> bool {
-        self.latest.is_some() && source.lies_on_host()
-    }
-
-    fn holes<S: Source>(&self, source: &S) -> Holes {
-        if self.is_by_contents(source) { Holes::OfZeros } else { Holes::OfSource }
-    }
-}
+pub(crate) use failure::WriteFailure;
+pub(crate) use options::WriterOptions;
 
 /// One run of writing files into a volume.
 pub(crate) struct ImageWriter<'a> {
-    manner: WriterOptions,
+    writer_options: WriterOptions,
     /// The inode space of the current source.
     origin: InodeSpace,
     /// Its location for messages, if it is in an image.
-    whence: Option<SourceLocation>,
+    location: Option<SourceLocation>,
     /// The length of the path that the source gets.
     start_length: usize,
     /// The directory that everything goes into, as a prefix of paths in messages.
@@ -119,12 +92,12 @@ struct ImageLevel<S: Source> {
 }
 
 impl<'a> ImageWriter<'a> {
-    /// A failure of one file goes to `report`, and the other files are written.
-    pub(crate) fn new(manner: WriterOptions, report: &'a mut dyn FnMut(Failure)) -> Self {
+    /// Creates a writer. A failure of one file goes to `report`, and the other files are written.
+    pub(crate) fn new(writer_options: WriterOptions, report: &'a mut dyn FnMut(Failure)) -> Self {
         Self {
-            manner,
+            writer_options,
             origin: InodeSpace::default(),
-            whence: None,
+            location: None,
             start_length: 0,
             to: Vec::new(),
             links: HashMap::new(),
@@ -143,9 +116,9 @@ impl<'a> ImageWriter<'a> {
 
     /// Sets the location of the following sources. Names that share an inode in one `origin` become
     /// names of one file, also across calls.
-    pub(crate) fn turn_to(&mut self, origin: InodeSpace, whence: Option<SourceLocation>) {
+    pub(crate) fn turn_to(&mut self, origin: InodeSpace, location: Option<SourceLocation>) {
         self.origin = origin;
-        self.whence = whence;
+        self.location = location;
     }
 
     /// Sets the directory that everything goes into. Without it, messages have the paths below it.
@@ -153,8 +126,8 @@ impl<'a> ImageWriter<'a> {
         self.to = path.to_vec();
     }
 
-    /// From now on a directory may replace another file, and another file an empty directory, as in
-    /// tar(1). cp(1) refuses both.
+    /// Lets a directory replace another file, and another file an empty directory, as in tar(1).
+    /// cp(1) refuses both.
     pub(crate) fn cross_kinds(&mut self) {
         self.crosses_kinds = true;
     }
@@ -277,7 +250,9 @@ impl<'a> ImageWriter<'a> {
     ) -> Result<(), WriteFailure> {
         let name = OsStr::from_bytes(name);
         match directory.link(file, name) {
-            Err(Error::Posix(PosixError::Exists)) if self.manner.existing == Existing::Replace => {
+            Err(Error::Posix(PosixError::Exists))
+                if self.writer_options.existing == Existing::Replace =>
+            {
                 let present = Some(directory.lookup(name)?);
                 NewName { directory, name, present }.link(file)?;
             }
@@ -296,7 +271,7 @@ impl<'a> ImageWriter<'a> {
     ) -> Result<(), WriteFailure> {
         let file = node.open()?;
         file.set_len(0)?;
-        contents::copy(&file, source, self.manner.holes(source), &self.tally)?;
+        contents::copy(&file, source, self.writer_options.holes(source), &self.tally)?;
         file.close()?;
         Ok(node.change(&self.times(&source.facts()))?)
     }
@@ -309,8 +284,8 @@ impl<'a> ImageWriter<'a> {
     ) -> Result<(), WriteFailure> {
         let present = directory.lookup(name)?;
         let creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
-        let spot = NewName { directory, name, present: Some(present) };
-        spot.begin(&NewKind::Symlink(says), &creation)?.publish()?;
+        let new_name = NewName { directory, name, present: Some(present) };
+        new_name.begin(&NewKind::Symlink(says), &creation)?.publish()?;
         Ok(())
     }
 
@@ -318,15 +293,15 @@ impl<'a> ImageWriter<'a> {
     pub(crate) fn succeed(
         &mut self,
         (directory, name, path): (&Node, &OsStr, &[u8]),
-        draft: &Node,
+        staged: &Node,
         present: Node,
     ) -> Result<(), WriteFailure> {
-        let facts = Facts { modified: node::facts(draft).modified, ..node::facts(&present) };
+        let facts = Facts { modified: node::facts(staged).modified, ..node::facts(&present) };
         let Creation { uid, gid, .. } = self.creation(&facts);
-        draft.change(&Changes { uid: Some(uid), gid: Some(gid), ..Changes::default() })?;
-        self.apply((draft, path), &facts, node::attributes(&present))?;
-        NewName { directory, name, present: Some(present) }.link(draft)?;
-        Ok(draft.change(&self.late_changes(&facts))?)
+        staged.change(&Changes { uid: Some(uid), gid: Some(gid), ..Changes::default() })?;
+        self.apply((staged, path), &facts, node::attributes(&present))?;
+        NewName { directory, name, present: Some(present) }.link(staged)?;
+        Ok(staged.change(&self.late_changes(&facts))?)
     }
 
     /// Creates a directory that the source does not list, or returns the existing one.
@@ -367,10 +342,10 @@ impl<'a> ImageWriter<'a> {
 
     /// Adds the location of a failure: in the source of this path, or at the destination.
     fn locate(&self, path: &[u8], failed: WriteFailure) -> WriteFailure {
-        match (failed, &self.whence) {
-            (WriteFailure::Source(failure), Some(whence)) => {
+        match (failed, &self.location) {
+            (WriteFailure::Source(failure), Some(location)) => {
                 let below = path.get(self.start_length..).unwrap_or_default();
-                WriteFailure::Source(whence.failure(below, failure))
+                WriteFailure::Source(location.failure(below, failure))
             }
             (failed, _) => failed.about(&names::in_message(&self.shown(path))),
         }
@@ -409,9 +384,9 @@ impl<'a> ImageWriter<'a> {
                 Some(node) if node.file_type() == FileType::Directory => Ok(Some((node, false))),
                 Some(_) if !self.crosses_kinds => Err(PosixError::NotDirectory.into()),
                 present => {
-                    let spot = NewName { directory, name, present };
-                    let draft = spot.begin(&NewKind::Directory, &self.creation(&facts))?;
-                    Ok(Some((draft.publish()?, true)))
+                    let new_name = NewName { directory, name, present };
+                    let staged = new_name.begin(&NewKind::Directory, &self.creation(&facts))?;
+                    Ok(Some((staged.publish()?, true)))
                 }
             };
         }
@@ -419,15 +394,15 @@ impl<'a> ImageWriter<'a> {
             Some(node) if node.file_type() == FileType::Directory && !self.crosses_kinds => {
                 Err(PosixError::IsDirectory.into())
             }
-            Some(_) if self.manner.existing == Existing::Keep => {
+            Some(_) if self.writer_options.existing == Existing::Keep => {
                 let failure = Failure::new(Exit::Failed, PosixError::Exists.to_string());
                 let failure = failure.about(&names::in_message(&self.shown(path)));
                 (self.report)(failure);
                 Ok(None)
             }
             present => {
-                let spot = NewName { directory, name, present };
-                self.make_file(&spot, path, source)?;
+                let new_name = NewName { directory, name, present };
+                self.make_file(&new_name, path, source)?;
                 self.tally.add_file();
                 Ok(None)
             }
@@ -437,17 +412,17 @@ impl<'a> ImageWriter<'a> {
     /// Creates any file except a directory.
     fn make_file<S: Source>(
         &mut self,
-        spot: &NewName<'_>,
+        new_name: &NewName<'_>,
         path: &[u8],
         source: &S,
     ) -> Result<(), WriteFailure> {
         let facts = self.facts(source);
-        let has_links = self.manner.is_archive && facts.links > 1;
+        let has_links = self.writer_options.is_archive && facts.links > 1;
         let source_file = (self.origin, facts.inode);
         // A copy that was replaced since cannot be linked.
         let made = self.links.get(&source_file).filter(|node| node.metadata().nlink > 0);
         if has_links && let Some(node) = made {
-            return Ok(spot.link(node)?);
+            return Ok(new_name.link(node)?);
         }
         let target;
         let device = DeviceNumber { major: facts.device.0, minor: facts.device.1 };
@@ -466,17 +441,18 @@ impl<'a> ImageWriter<'a> {
                 return Err(WriteFailure::One(Failure::new(Exit::Failed, message)));
             }
         };
-        let draft = spot.begin(&kind, &self.creation(&facts))?;
+        let staged = new_name.begin(&kind, &self.creation(&facts))?;
         if kind == NewKind::Regular {
             // Hints cannot be set once there are extents.
-            self.hint(draft.node(), &facts)?;
-            let file = draft.node().open()?;
-            let copied = contents::copy(&file, source, self.manner.holes(source), &self.tally);
+            self.hint(staged.node(), &facts)?;
+            let file = staged.node().open()?;
+            let copied =
+                contents::copy(&file, source, self.writer_options.holes(source), &self.tally);
             let copied = copied.and_then(|()| Ok(file.close()?));
             copied.map_err(|failed| failed.needing(source.length()))?;
         }
-        self.apply((draft.node(), path), &facts, source.attributes())?;
-        let node = draft.publish()?;
+        self.apply((staged.node(), path), &facts, source.attributes())?;
+        let node = staged.publish()?;
         let late = self.late_changes(&facts);
         // In an archive, any file may get further names.
         match (late == Changes::default(), has_links || self.crosses_kinds) {
@@ -501,7 +477,7 @@ impl<'a> ImageWriter<'a> {
     }
 
     fn complete(&mut self, entered: OpenDirectory, path: &[u8]) -> Result<(), WriteFailure> {
-        if !entered.is_new && !self.manner.is_archive {
+        if !entered.is_new && !self.writer_options.is_archive {
             return Ok(());
         }
         if !entered.is_new {
@@ -524,51 +500,4 @@ fn enter<S: Source>(
 ) -> Result<ImageLevel<S>, WriteFailure> {
     let entries = source.entries().map_err(WriteFailure::Source)?;
     Ok(ImageLevel { entered, entries, path })
-}
-
-/// The reach of a failure.
-pub(crate) enum WriteFailure {
-    /// One file.
-    One(Failure),
-    /// One file, whose source cannot be read.
-    Source(Failure),
-    /// All further files too.
-    All(Failure),
-}
-
-impl WriteFailure {
-    /// Adds how many bytes were to be written, if the volume was full.
-    fn needing(self, bytes: Option<u64>) -> Self {
-        match self {
-            Self::One(failure) => Self::One(failure.needing(bytes)),
-            Self::Source(failure) => Self::Source(failure),
-            Self::All(failure) => Self::All(failure.needing(bytes)),
-        }
-    }
-
-    /// Puts the subject in front of the message.
-    pub(crate) fn about(self, subject: &str) -> Self {
-        match self {
-            Self::One(failure) => Self::One(failure.about(subject)),
-            Self::Source(failure) => Self::Source(failure.about(subject)),
-            Self::All(failure) => Self::All(failure.about(subject)),
-        }
-    }
-}
-
-impl From<Error> for WriteFailure {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Posix(PosixError::NoSpace) | Error::Io(_) | Error::Shutdown => {
-                Self::All(error.into())
-            }
-            _ => Self::One(error.into()),
-        }
-    }
-}
-
-impl From<PosixError> for WriteFailure {
-    fn from(error: PosixError) -> Self {
-        Error::from(error).into()
-    }
 }

@@ -150,7 +150,7 @@ impl Umount {
     }
 }
 
-/// fusermount3 reports it only as text.
+/// Returns whether the mount is in use. fusermount3 reports that only as text.
 fn is_busy(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::BUSY) || error.to_string().contains("busy")
 }

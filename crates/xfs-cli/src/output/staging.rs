@@ -80,27 +80,27 @@ impl StagedFile {
             // This file is copied and never gets a name.
             (Err(_), Some(_)) => (tempfile::tempfile()?, None),
         };
-        let mut draft =
+        let mut staged =
             Self { file, directory, directory_path, name, temporary, replaces: Replaces::Nothing };
         if let Some(present) = present {
-            let stands = is_beside && can_stand_for(&draft.file, &present)?;
-            draft.replaces = match stands {
+            let stands = is_beside && can_stand_for(&staged.file, &present)?;
+            staged.replaces = match stands {
                 true => Replaces::File(present),
                 false => {
-                    draft.remove();
+                    staged.remove();
                     Replaces::Contents(present)
                 }
             };
         }
-        Ok(draft)
+        Ok(staged)
     }
 
     /// Creates a staged file that replaces the whole file at `path`, or creates it. Returns `None`
     /// for a device, and for a file of which only the contents can be replaced.
     pub(crate) fn of_image(path: &Path) -> io::Result<Option<Self>> {
         let Destination::File(place) = destination::find(path)? else { return Ok(None) };
-        let draft = Self::make(place)?;
-        Ok(Some(draft).filter(|draft| !matches!(draft.replaces, Replaces::Contents(_))))
+        let staged = Self::make(place)?;
+        Ok(Some(staged).filter(|staged| !matches!(staged.replaces, Replaces::Contents(_))))
     }
 
     /// Returns the open file.
@@ -118,9 +118,9 @@ impl StagedFile {
 
     /// Returns whether both files are published in the same directory.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
-        let is_copied = |draft: &Self| matches!(draft.replaces, Replaces::Contents(_));
-        let identity = |draft: &Self| {
-            rustix::fs::fstat(&draft.directory).map(|stat| (stat.st_dev, stat.st_ino)).ok()
+        let is_copied = |staged: &Self| matches!(staged.replaces, Replaces::Contents(_));
+        let identity = |staged: &Self| {
+            rustix::fs::fstat(&staged.directory).map(|stat| (stat.st_dev, stat.st_ino)).ok()
         };
         is_copied(self) || is_copied(other) || identity(self) == identity(other)
     }
@@ -159,9 +159,9 @@ impl StagedFile {
     /// Gives the file its name, which must be free.
     fn link(&mut self) -> Result<(), Errno> {
         match &self.temporary {
-            Some(draft) => {
+            Some(staged) => {
                 let (directory, empty) = (&self.directory, AtFlags::empty());
-                rustix::fs::linkat(directory, draft, directory, &self.name, empty)?;
+                rustix::fs::linkat(directory, staged, directory, &self.name, empty)?;
             }
             None => {
                 let (from, follow) = (by_descriptor(&self.file), AtFlags::SYMLINK_FOLLOW);
@@ -244,20 +244,20 @@ fn by_descriptor(file: impl AsFd) -> PathBuf {
 
 /// Gives a staged file the owner, mode and attributes of the file that it replaces. Returns false
 /// if it cannot have them, or if that file has several names.
-fn can_stand_for(draft: &File, present: &File) -> io::Result<bool> {
+fn can_stand_for(staged: &File, present: &File) -> io::Result<bool> {
     let metadata = present.metadata()?;
-    Ok(metadata.nlink() == 1 && take_after(draft, present, &metadata).is_ok())
+    Ok(metadata.nlink() == 1 && take_after(staged, present, &metadata).is_ok())
 }
 
-fn take_after(draft: &File, present: &File, metadata: &Metadata) -> Result<(), Errno> {
+fn take_after(staged: &File, present: &File, metadata: &Metadata) -> Result<(), Errno> {
     let own =
-        draft.metadata().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        staged.metadata().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     if (own.uid(), own.gid()) != (metadata.uid(), metadata.gid()) {
         let (user, group) = (Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()));
-        rustix::fs::fchown(draft, Some(user), Some(group))?;
+        rustix::fs::fchown(staged, Some(user), Some(group))?;
     }
     // The file may have inherited an access control list from its directory.
-    _ = rustix::fs::fremovexattr(draft, "system.posix_acl_access");
+    _ = rustix::fs::fremovexattr(staged, "system.posix_acl_access");
     // The file is open for writing only, which is enough to read its attributes.
     let mut names = vec![0; ATTRIBUTE_BYTES];
     let length = match rustix::fs::flistxattr(present, &mut names) {
@@ -272,16 +272,16 @@ fn take_after(draft: &File, present: &File, metadata: &Metadata) -> Result<(), E
         }
         let length = rustix::fs::fgetxattr(present, name, &mut value)?;
         let value = value.get(..length).unwrap_or_default();
-        rustix::fs::fsetxattr(draft, name, value, XattrFlags::empty())?;
+        rustix::fs::fsetxattr(staged, name, value, XattrFlags::empty())?;
     }
     // As in write(2), only root keeps set-ID bits on contents that it did not write.
     let kept = if rustix::process::geteuid().is_root() { 0o7777 } else { 0o1777 };
-    rustix::fs::fchmod(draft, Mode::from_raw_mode(metadata.mode() & kept))
+    rustix::fs::fchmod(staged, Mode::from_raw_mode(metadata.mode() & kept))
 }
 
 /// Copies the contents into an existing file, after reserving the space.
-fn copy(draft: &File, present: &File) -> io::Result<()> {
-    let length = draft.metadata()?.len();
+fn copy(staged: &File, present: &File) -> io::Result<()> {
+    let length = staged.metadata()?.len();
     if length > 0 {
         let room = rustix::fs::fallocate(present, FallocateFlags::KEEP_SIZE, 0, length);
         // Any other error means that the filesystem cannot reserve space. Most such filesystems do
@@ -293,7 +293,7 @@ fn copy(draft: &File, present: &File) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     loop {
-        let read = draft.read_at(&mut buffer, offset)?;
+        let read = staged.read_at(&mut buffer, offset)?;
         if read == 0 {
             break;
         }

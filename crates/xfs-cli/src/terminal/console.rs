@@ -30,7 +30,7 @@ pub(crate) struct Console {
     exit: Exit,
     /// Whether a failure to write has been reported. Each later attempt fails as well.
     has_failed: bool,
-    speech: Verbosity,
+    verbosity: Verbosity,
     /// The number of failures that have been reported.
     failures: u64,
     work: Option<CurrentWork>,
@@ -61,26 +61,26 @@ impl Console {
             is_coloured,
             exit: Exit::Fine,
             has_failed: false,
-            speech: Verbosity::default(),
+            verbosity: Verbosity::default(),
             failures: 0,
             work: None,
         }
     }
 
     /// Sets how much the run prints.
-    pub(crate) fn with_verbosity(mut self, speech: Verbosity) -> Self {
-        self.speech = speech;
+    pub(crate) fn with_verbosity(mut self, verbosity: Verbosity) -> Self {
+        self.verbosity = verbosity;
         self
     }
 
     /// Returns whether the result is printed as JSON.
     pub(crate) fn is_json(&self) -> bool {
-        self.speech.is_json
+        self.verbosity.is_json
     }
 
     /// Returns whether progress and summary are left out.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.speech.is_quiet
+        self.verbosity.is_quiet
     }
 
     /// Begins work that may take long. The caller counts what is done.
@@ -96,7 +96,7 @@ impl Console {
     }
 
     fn shows_progress(&self) -> bool {
-        !self.speech.is_quiet && Progress::is_possible()
+        !self.verbosity.is_quiet && Progress::is_possible()
     }
 
     fn start(&mut self, work: Work, is_shown: bool) -> Arc<Tally> {
@@ -146,13 +146,13 @@ impl Console {
             let elapsed = current.began.elapsed();
             current.progress = None;
             let CurrentWork { work, tally, .. } = current;
-            if self.speech.is_json {
+            if self.verbosity.is_json {
                 object.extend(work.describe(&tally, elapsed, self.failures));
             } else if self.shows_progress() && work.has_summary(elapsed) {
                 self.say(work.summary(&tally, elapsed, self.failures));
             }
         }
-        if self.speech.is_json { json::write_document(&mut self.out, object) } else { Ok(()) }
+        if self.verbosity.is_json { json::write_document(&mut self.out, object) } else { Ok(()) }
     }
 
     /// Writes a line to standard error.

@@ -218,37 +218,37 @@ impl<R: Read> Read for Followed<R> {
 }
 
 impl Work {
-    /// Work that copies files with their contents.
+    /// Describes work that copies files with their contents.
     pub(crate) fn copy(doing: &'static str, done: &'static str, measure: Measure) -> Self {
         let (subject, summary) = (Subject::Contents, SummaryWhen::Always);
         Self { doing, done, subject, summary, measure }
     }
 
-    /// Work that changes files but not their contents.
+    /// Describes work that changes files but not their contents.
     pub(crate) fn change(doing: &'static str, done: &'static str) -> Self {
         let (subject, summary) = (Subject::Files, SummaryWhen::Slow);
         Self { doing, done, subject, summary, measure: Measure::Unknown }
     }
 
-    /// Work that reads files and prints rows.
+    /// Describes work that reads files and prints rows.
     pub(crate) fn look(doing: &'static str, measure: Measure) -> Self {
         let (subject, summary) = (Subject::Files, SummaryWhen::Never);
         Self { doing, done: "files", subject, summary, measure }
     }
 
-    /// Work on the contents of one file.
+    /// Describes work on the contents of one file.
     pub(crate) fn bytes(doing: &'static str, done: &'static str, measure: Measure) -> Self {
         let (subject, summary) = (Subject::Bytes, SummaryWhen::Slow);
         Self { doing, done, subject, summary, measure }
     }
 
-    /// Work that reads all inodes of volumes. Their number is [set](Tally::set) during the work.
+    /// Describes work that reads all inodes of volumes. Their number is [set](Tally::set) later.
     pub(crate) fn scan(summary: SummaryWhen) -> Self {
         let (subject, measure) = (Subject::Inodes, Measure::Files(0));
         Self { doing: "scanning", done: "scanned", subject, summary, measure }
     }
 
-    /// One step without measurable progress.
+    /// Describes one step without measurable progress.
     pub(crate) fn step(doing: &'static str) -> Self {
         let (subject, summary) = (Subject::Step, SummaryWhen::Never);
         Self { doing, done: doing, subject, summary, measure: Measure::Unknown }

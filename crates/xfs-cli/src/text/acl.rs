@@ -191,9 +191,9 @@ impl AclBuilder {
 
     /// Creates a list of these entries only.
     pub(crate) fn given(entries: &[GivenEntry], is_directory: bool) -> Self {
-        let mut draft = Self::default();
-        draft.modify(entries, is_directory);
-        draft
+        let mut builder = Self::default();
+        builder.modify(entries, is_directory);
+        builder
     }
 
     /// Returns whether the list has no entries.

@@ -49,7 +49,7 @@ struct Mkfs {
 /// The files of the new volume.
 struct Fill {
     source: ImportOrigin,
-    manner: WriterOptions,
+    writer_options: WriterOptions,
 }
 
 /// Parses the options, plans the volume and opens its devices. A file is created only when it is
@@ -160,8 +160,8 @@ impl Fill {
             }
             _ => return Ok(None),
         };
-        let manner = WriterOptions::faithful(arguments.all_root, time);
-        Ok(Some(Self { source, manner }))
+        let writer_options = WriterOptions::faithful(arguments.all_root, time);
+        Ok(Some(Self { source, writer_options }))
     }
 
     fn run(
@@ -170,23 +170,24 @@ impl Fill {
         log: Option<&Device>,
         console: &mut Console,
     ) -> Result<(), Failure> {
-        let Self { source, manner } = self;
+        let Self { source, writer_options } = self;
         let (path, log_path) = (data.place(), log.map(Device::place));
         let written = [Some(path.as_path()), log_path.as_deref(), Some(&data.path)];
         let written = written.into_iter().flatten().chain(log.map(|log| log.path.as_path()));
         let source = source.without(written);
-        let opened = Image::open_made((&path, &data.path), log_path.as_deref(), manner.latest);
+        let opened =
+            Image::open_made((&path, &data.path), log_path.as_deref(), writer_options.latest);
         let volume = opened?.read()?;
         let tally = console.begin(Work::copy("filling", "imported", source.measure()));
         let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
-        let mut deposit = ImageWriter::new(manner, &mut report).counted_by(&tally);
+        let mut writer = ImageWriter::new(writer_options, &mut report).counted_by(&tally);
         let root = volume.inner().root().map_err(Failure::from);
-        let filled = root.and_then(|root| source.fill(root, &mut deposit));
+        let filled = root.and_then(|root| source.fill(root, &mut writer));
         let filled = filled.map_err(|failure| data.unfilled(volume.whole_failure(failure)));
-        drop(deposit);
+        drop(writer);
         match filled {
             // A file that is discarded need not be closed.
-            Err(failure) if data.is_draft() => Err(failure),
+            Err(failure) if data.is_staged() => Err(failure),
             filled => volume.close_after(filled, console),
         }
     }

@@ -171,7 +171,7 @@ fn directories_replace_links_unless_they_are_kept() {
             place.check(&["find", &path, "-maxdepth", "0", "-printf", "%y%m"])
         };
         assert_eq!(kinds("lib"), if is_kept { "l777" } else { "d755" });
-        assert_eq!(kinds("usr/lib"), "d711", "the directory behind a kept link is left alone");
+        assert_eq!(kinds("usr/lib"), "d711", "the target of a kept link is left alone");
         assert_eq!((kinds("dangling"), kinds("file")), ("d755".into(), "d755".into()));
         let below = if is_kept { "usr/lib/f" } else { "lib/f" };
         assert_eq!(place.check(&["cat", &format!("{to}/{below}")]), "x");

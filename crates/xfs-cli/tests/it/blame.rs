@@ -52,7 +52,7 @@ fn failure_of_a_destination_names_the_destination() {
     place.check(&["mkdir", "-p", "image:/home/u", "image:/etc/x"]);
     fs::create_dir(place.path("to")).unwrap();
     fs::write(place.path("to/home"), "in the way").unwrap();
-    let said = "ferroxfs: to/home: is in the way";
+    let said = "ferroxfs: to/home: exists and is not a directory";
     place.check_failure(&["cp", "-r", "image:/home", "to"], 1, said);
     let said = "ferroxfs: image: /etc/x: is a directory";
     fs::write(place.path("x"), "").unwrap();

@@ -150,7 +150,7 @@ fn scan_prints_its_counts_or_its_report() {
 fn json_is_refused_with_data_on_standard_output() {
     let place = Place::new();
     place.put("image:/file", b"x");
-    place.check_failure(&["get", "--json", "image:/file"], 2, "--json is for -o");
-    place.check_failure(&["tar", "--json", "image"], 2, "--json is for -o");
+    place.check_failure(&["get", "--json", "image:/file"], 2, "--json needs -o");
+    place.check_failure(&["tar", "--json", "image"], 2, "--json needs -o");
     place.check_failure(&["cp", "--json", "image:/file", "-"], 2, "standard output");
 }

@@ -119,7 +119,7 @@ fn editor_that_fails_changes_nothing() {
     check_failed(
         &place,
         &["--with", "f() { echo two > $1; exit 3; }; f", "image:/f"],
-        "is kept in",
+        "the text is kept in",
     );
     assert_eq!(kept(&place), ["two\n"]);
     assert_eq!(place.check(&["cat", "image:/f"]), "one");

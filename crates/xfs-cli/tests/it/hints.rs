@@ -66,7 +66,7 @@ fn copy_within_the_host_is_refused() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/a"), "text").unwrap();
-    let neither = "cp: neither tree/a nor tree/b is in an image\nhint: a place in an image is";
+    let neither = "cp: neither tree/a nor tree/b is in an image\nhint: a path in an image is";
     place.check_failure(&["cp", "tree/a", "tree/b"], 2, neither);
     place.check_failure(&["cp", "-a", "tree", "copy"], 2, "neither tree nor copy");
     // These name a path in an image, or nothing that exists.

@@ -146,7 +146,12 @@ fn refusals_have_their_exit_codes() {
     check(&place, &["mkfs", "-d", "size=1m", "image"], 2, "too small");
     check(&place, &["mkfs", "image"], 1, "no such device");
     check(&place, &["mkfs"], 2, "no device");
-    check(&place, &["mkfs", "-d", "size=320m", "no/image"], 1, "no/image: the folder that it is");
+    check(
+        &place,
+        &["mkfs", "-d", "size=320m", "no/image"],
+        1,
+        "no/image: its folder does not exist",
+    );
     check(&place, &["mkfs", "-d", "size=320m", "-"], 2, "standard output");
     assert!(!place.path().join("-").exists());
     assert!(!place.path().join("image").exists());

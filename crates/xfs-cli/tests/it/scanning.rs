@@ -33,7 +33,7 @@ fn output_file_appears_when_complete() {
     let output = place.run(&["scan", "image", "-o", "small", "--memory", "1k"]);
     assert_eq!(output.status.code(), Some(2));
     let names = fs::read_dir(place.path()).unwrap().count();
-    assert_eq!(names, 5, "neither the file nor its draft is there");
+    assert_eq!(names, 5, "neither the file nor its staged file exists");
 }
 
 #[test]

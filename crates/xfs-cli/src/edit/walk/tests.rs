@@ -15,7 +15,7 @@ fn open() -> Volume {
     let mut options = Options::default();
     options.allow_small = true;
     let target = Target { data_bytes: DATA_BYTES, sector_size: 512, log_bytes: None };
-    let identity = Identity::reproducible(Timestamp::default(), b"descent");
+    let identity = Identity::reproducible(Timestamp::default(), b"walk");
     let plan = Plan::new(&options, &target, &identity).unwrap();
     xfs_mkfs::write(&plan, Devices { data: &device, log: None }, Discard::No).unwrap();
     let options = OpenOptions::new().writable(true).with_devices(Arc::new(device), None);
@@ -28,12 +28,12 @@ fn make(directory: &Node, name: &str, kind: &NewKind<'_>) -> Node {
 
 /// Returns the paths in the order of the walk, with a slash at the end of a directory.
 fn paths(volume: &Volume, start: &str) -> Vec<String> {
-    let mut descent = TreeWalk::new(volume, volume.lookup(start).unwrap(), start.as_bytes());
+    let mut walk = TreeWalk::new(volume, volume.lookup(start).unwrap(), start.as_bytes());
     let mut paths = Vec::new();
-    while let Some(met) = descent.next() {
-        let path = String::from_utf8(descent.path().to_vec()).unwrap();
-        assert_eq!(descent.directory().is_none(), descent.depth() == 0, "{path}");
-        paths.push(match met.unwrap() {
+    while let Some(event) = walk.next() {
+        let path = String::from_utf8(walk.path().to_vec()).unwrap();
+        assert_eq!(walk.directory().is_none(), walk.depth() == 0, "{path}");
+        paths.push(match event.unwrap() {
             WalkEvent::File(_) => path,
             WalkEvent::End => path + "/",
         });
@@ -74,10 +74,10 @@ fn walk_holds_few_inodes_in_deep_and_wide_trees() {
     drop((root, directory));
     volume.drop_caches().unwrap();
     let before = volume.cache_counts().unwrap().live;
-    let mut descent = TreeWalk::new(&volume, volume.lookup("/top").unwrap(), b"/top");
+    let mut walk = TreeWalk::new(&volume, volume.lookup("/top").unwrap(), b"/top");
     let (mut files, mut ends, mut most) = (0, 0, 0);
-    while let Some(met) = descent.next() {
-        match met.unwrap() {
+    while let Some(event) = walk.next() {
+        match event.unwrap() {
             WalkEvent::File(_) => files += 1,
             WalkEvent::End => ends += 1,
         }
@@ -96,16 +96,16 @@ fn walk_skips_no_entry_when_entries_are_removed() {
         let kind = if number % 10 == 0 { NewKind::Directory } else { NewKind::Regular };
         make(&top, &format!("entry-{number}"), &kind);
     }
-    let mut descent = TreeWalk::new(&volume, top, b"/top");
+    let mut walk = TreeWalk::new(&volume, top, b"/top");
     let (mut met_names, mut left) = (Vec::new(), 0);
-    while let Some(met) = descent.next() {
-        let WalkEvent::File(node) = met.unwrap() else { continue };
-        let Some(directory) = descent.directory() else { continue };
-        met_names.push(descent.name().to_owned());
+    while let Some(event) = walk.next() {
+        let WalkEvent::File(node) = event.unwrap() else { continue };
+        let Some(directory) = walk.directory() else { continue };
+        met_names.push(walk.name().to_owned());
         if node.metadata().is_dir() {
             left += 1;
         } else {
-            directory.remove_file(descent.name()).unwrap();
+            directory.remove_file(walk.name()).unwrap();
         }
     }
     assert_eq!((met_names.len(), left), (1000, 100));

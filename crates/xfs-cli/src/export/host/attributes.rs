@@ -165,12 +165,12 @@ pub(super) fn apply_to_open<S: Source>(
 
 /// Sets everything on a file that cannot be opened: a symbolic link, device, pipe or socket.
 pub(super) fn apply_by_name<S: Source>(
-    draft: &StagedEntry<'_>,
+    staged: &StagedEntry<'_>,
     source: &S,
     facts: &Facts,
     (path, notes): Notes<'_>,
 ) {
-    let (directory, name) = draft.place();
+    let (directory, name) = staged.place();
     let (uid, gid) = owner(facts);
     let owned = rustix::fs::chownat(directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW);
     let has_owner = notes.check(owned, Property::Owner, path);

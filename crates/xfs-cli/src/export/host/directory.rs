@@ -116,19 +116,19 @@ impl Directory {
 
     /// Gives a staged file the owner and mode of the regular file that it replaces, as far as
     /// allowed.
-    pub(super) fn take_after(&self, name: &[u8], draft: &OwnedFd) {
+    pub(super) fn take_after(&self, name: &[u8], staged: &OwnedFd) {
         let Ok(there) = self.stat(name) else { return };
         if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile {
             return;
         }
         let owner = (Uid::from_raw(there.st_uid), Gid::from_raw(there.st_gid));
-        let is_owned = rustix::fs::fstat(draft).is_ok_and(|own| {
+        let is_owned = rustix::fs::fstat(staged).is_ok_and(|own| {
             (own.st_uid, own.st_gid) == (there.st_uid, there.st_gid)
-                || rustix::fs::fchown(draft, Some(owner.0), Some(owner.1)).is_ok()
+                || rustix::fs::fchown(staged, Some(owner.0), Some(owner.1)).is_ok()
         });
         if is_owned {
             // Contents of an image get no set-ID bits.
-            _ = rustix::fs::fchmod(draft, Mode::from_raw_mode(there.st_mode & 0o1777));
+            _ = rustix::fs::fchmod(staged, Mode::from_raw_mode(there.st_mode & 0o1777));
         }
     }
 
@@ -222,12 +222,13 @@ impl Directory {
             Err(error) => return Err(error),
         }
         let from = OsStr::from_bytes(&made.name);
-        let draft = self
-            .try_names(|draft| rustix::fs::linkat(&directory, from, self, draft, AtFlags::empty()));
-        match draft {
-            Ok((draft, ())) => {
-                let draft = StagedEntry { parent: self, name: Some(draft) };
-                draft.publish(name, existing)?;
+        let staged = self.try_names(|staged| {
+            rustix::fs::linkat(&directory, from, self, staged, AtFlags::empty())
+        });
+        match staged {
+            Ok((staged, ())) => {
+                let staged = StagedEntry { parent: self, name: Some(staged) };
+                staged.publish(name, existing)?;
                 Ok(true)
             }
             Err(Errno::MLINK) => Ok(false),

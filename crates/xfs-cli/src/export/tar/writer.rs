@@ -42,7 +42,7 @@ const MAX_NUMBER: u64 = 0o77_777_777_777;
 pub(crate) struct TarWriter<'a> {
     out: &'a mut dyn Write,
     report: &'a mut dyn FnMut(Failure),
-    whence: Option<SourceLocation>,
+    location: Option<SourceLocation>,
     /// The length of the path of the archived file or directory.
     start_length: usize,
     /// The first name of each file with several names.
@@ -63,7 +63,7 @@ impl<'a> TarWriter<'a> {
     pub(crate) fn new(out: &'a mut dyn Write, report: &'a mut dyn FnMut(Failure)) -> Self {
         let (links, entered) = (HashMap::new(), HashSet::new());
         let tally = Arc::default();
-        Self { out, report, whence: None, start_length: 0, links, entered, tally }
+        Self { out, report, location: None, start_length: 0, links, entered, tally }
     }
 
     /// Counts the written files in `tally`.
@@ -73,8 +73,8 @@ impl<'a> TarWriter<'a> {
     }
 
     /// Sets the location of the source. Without it, messages use the names of members.
-    pub(crate) fn out_of(mut self, whence: SourceLocation) -> Self {
-        self.whence = Some(whence);
+    pub(crate) fn out_of(mut self, location: SourceLocation) -> Self {
+        self.location = Some(location);
         self
     }
 
@@ -281,8 +281,8 @@ impl<'a> TarWriter<'a> {
 
     fn report(&mut self, path: &[u8], failure: Failure) {
         let below = path.get(self.start_length..).unwrap_or_default();
-        let failure = match &self.whence {
-            Some(whence) => whence.failure(below, failure),
+        let failure = match &self.location {
+            Some(location) => location.failure(below, failure),
             None => failure.about(&names::in_message(path)),
         };
         (self.report)(failure);

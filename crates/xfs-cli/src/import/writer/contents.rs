@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use ferroxfs::{File, PosixError};
 
-use super::WriteFailure;
+use super::failure::WriteFailure;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::source::Source;

@@ -26,20 +26,20 @@ impl ImageWriter<'_> {
     /// Returns the facts of a source that the copy may depend on (I5).
     pub(super) fn facts<S: Source>(&self, source: &S) -> Facts {
         let facts = source.facts();
-        let is_by_contents = self.manner.is_by_contents(source);
+        let is_by_contents = self.writer_options.is_by_contents(source);
         Facts { accessed: if is_by_contents { facts.modified } else { facts.accessed }, ..facts }
     }
 
     /// Returns the properties with which a file is created. The others are set after its contents.
     pub(super) fn creation(&self, facts: &Facts) -> Creation {
-        let owned = self.manner.is_archive && !self.manner.is_all_root;
+        let owned = self.writer_options.is_archive && !self.writer_options.is_all_root;
         let (uid, gid) = if owned { (facts.uid, facts.gid) } else { (0, 0) };
         Creation { mode: self.mode(facts), uid, gid, umask: 0 }
     }
 
     /// Returns the mode. A file whose owner is not copied gets no set-user-ID or set-group-ID bits.
     fn mode(&self, facts: &Facts) -> u16 {
-        let bits = if self.manner.is_archive { PERMISSION_BITS } else { 0o777 };
+        let bits = if self.writer_options.is_archive { PERMISSION_BITS } else { 0o777 };
         (facts.mode & bits) as u16
     }
 
@@ -51,7 +51,7 @@ impl ImageWriter<'_> {
         facts: &Facts,
         attributes: Vec<Result<NamedValue, Failure>>,
     ) -> Result<(), WriteFailure> {
-        if !self.manner.is_archive {
+        if !self.writer_options.is_archive {
             return Ok(());
         }
         for kind in [AclKind::Access, AclKind::Default] {
@@ -98,7 +98,7 @@ impl ImageWriter<'_> {
     /// directory. A hint that the volume cannot have is left out: hints are whole blocks, at most
     /// half an allocation group, and a copy-on-write hint needs shared blocks.
     pub(super) fn hint(&self, node: &Node, facts: &Facts) -> Result<(), WriteFailure> {
-        let hints = facts.extent_size_hints.filter(|_| self.manner.is_archive);
+        let hints = facts.extent_size_hints.filter(|_| self.writer_options.is_archive);
         let Some((extent, copy)) = hints else { return Ok(()) };
         let has = node.metadata();
         let change = |bytes: u64, to_changes: &dyn Fn(u64) -> Changes| match node
@@ -124,7 +124,7 @@ impl ImageWriter<'_> {
 
     /// Returns the changes that would prevent further names, or entries of a directory (I4).
     pub(super) fn late_changes(&self, facts: &Facts) -> Changes {
-        if !self.manner.is_archive {
+        if !self.writer_options.is_archive {
             return Changes::default();
         }
         let flags = ExtendedFlags::from_bits_truncate(facts.xflags);
@@ -137,6 +137,6 @@ impl ImageWriter<'_> {
 
     fn time(&self, time: Time) -> Timestamp {
         let time = Timestamp::new(time.seconds, time.nanoseconds).unwrap_or_default();
-        self.manner.latest.map_or(time, |latest| time.min(latest))
+        self.writer_options.latest.map_or(time, |latest| time.min(latest))
     }
 }

@@ -16,9 +16,9 @@ use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{Creation, Error, FileType, NewKind, Node, PosixError, RenameMode, Result};
 
 /// The prefix of temporary names.
-const DRAFT: &str = ".ferroxfs-put";
+const PREFIX: &str = ".ferroxfs-put";
 /// The number of temporary names to try, some of which may be taken.
-const MOST_DRAFTS: u32 = 1000;
+const MOST_NAMES: u32 = 1000;
 
 /// The name that a file will get.
 pub(super) struct NewName<'a> {
@@ -30,9 +30,9 @@ pub(super) struct NewName<'a> {
 
 /// A file that is not complete.
 pub(super) struct StagedNode<'a> {
-    spot: &'a NewName<'a>,
+    new_name: &'a NewName<'a>,
     node: Node,
-    stands: StagedAt,
+    staged_at: StagedAt,
 }
 
 /// Where a staged file is.
@@ -55,15 +55,15 @@ impl<'a> NewName<'a> {
     ) -> Result<StagedNode<'a>> {
         let Self { directory, name, present } = self;
         self.check_replaceable(kind.file_type())?;
-        let (node, stands) = if present.is_none() {
+        let (node, staged_at) = if present.is_none() {
             (directory.create(name, kind, creation)?, StagedAt::FinalName)
         } else if *kind == NewKind::Regular {
             (directory.create_unnamed(creation)?, StagedAt::NoName)
         } else {
-            let (node, draft) = fresh(|draft| directory.create(draft, kind, creation))?;
-            (node, StagedAt::TemporaryName(draft))
+            let (node, staged) = fresh(|staged| directory.create(staged, kind, creation))?;
+            (node, StagedAt::TemporaryName(staged))
         };
-        Ok(StagedNode { spot: self, node, stands })
+        Ok(StagedNode { new_name: self, node, staged_at })
     }
 
     /// Gives the name to a file, which may have others.
@@ -74,8 +74,8 @@ impl<'a> NewName<'a> {
             Some(present) if present.number() == file.number() => Ok(()),
             Some(_) => {
                 self.check_replaceable(file.file_type())?;
-                let ((), draft) = fresh(|draft| self.directory.link(file, draft))?;
-                self.rename(&draft, file)
+                let ((), staged) = fresh(|staged| self.directory.link(file, staged))?;
+                self.rename(&staged, file)
             }
         }
     }
@@ -97,9 +97,9 @@ impl<'a> NewName<'a> {
     }
 
     /// Gives the name to `file`, which has a temporary name.
-    fn rename(&self, draft: &OsStr, file: &Node) -> Result<()> {
+    fn rename(&self, staged: &OsStr, file: &Node) -> Result<()> {
         let Self { directory, name, present } = self;
-        let rename = |mode| directory.rename(draft, directory, name, mode);
+        let rename = |mode| directory.rename(staged, directory, name, mode);
         let is_directory = |node: &Node| node.file_type() == FileType::Directory;
         let other_kind = present.as_ref().filter(|node| is_directory(node) != is_directory(file));
         let renamed = match other_kind {
@@ -107,10 +107,10 @@ impl<'a> NewName<'a> {
             // A rename cannot replace another file with a directory, nor a directory with another
             // file.
             Some(present) => rename(RenameMode::Exchange).and_then(|()| {
-                remove(directory, draft, present).inspect_err(|_| _ = rename(RenameMode::Exchange))
+                remove(directory, staged, present).inspect_err(|_| _ = rename(RenameMode::Exchange))
             }),
         };
-        renamed.inspect_err(|_| _ = remove(directory, draft, file))
+        renamed.inspect_err(|_| _ = remove(directory, staged, file))
     }
 }
 
@@ -129,38 +129,38 @@ impl StagedNode<'_> {
 
     /// Gives the file its name.
     pub(super) fn publish(mut self) -> Result<Node> {
-        match std::mem::replace(&mut self.stands, StagedAt::Done) {
+        match std::mem::replace(&mut self.staged_at, StagedAt::Done) {
             StagedAt::FinalName | StagedAt::Done => {}
-            StagedAt::NoName => self.spot.link(&self.node)?,
-            StagedAt::TemporaryName(draft) => self.spot.rename(&draft, &self.node)?,
+            StagedAt::NoName => self.new_name.link(&self.node)?,
+            StagedAt::TemporaryName(staged) => self.new_name.rename(&staged, &self.node)?,
         }
         Ok(self.node.clone())
     }
 }
 
 impl Drop for StagedNode<'_> {
-    /// No file is better than half a file. The error that led here is reported elsewhere.
+    /// Removes an incomplete file. The error that led here is reported elsewhere.
     fn drop(&mut self) {
-        let name = match &self.stands {
-            StagedAt::FinalName => self.spot.name,
-            StagedAt::TemporaryName(draft) => draft,
+        let name = match &self.staged_at {
+            StagedAt::FinalName => self.new_name.name,
+            StagedAt::TemporaryName(staged) => staged,
             StagedAt::NoName | StagedAt::Done => return,
         };
         if self.node.file_type() == FileType::Regular {
             // On a full volume its space is freed first: removing a name may need some of it.
             _ = self.node.open().and_then(|file| file.set_len(0));
         }
-        _ = remove(self.spot.directory, name, &self.node);
+        _ = remove(self.new_name.directory, name, &self.node);
     }
 }
 
 /// Creates something under a free name. Names are tried in order: the same run gives the same
 /// volume.
 fn fresh<T>(mut make: impl FnMut(&OsStr) -> Result<T>) -> Result<(T, OsString)> {
-    for number in 0..MOST_DRAFTS {
+    for number in 0..MOST_NAMES {
         let name = match number {
-            0 => OsString::from(DRAFT),
-            number => format!("{DRAFT}-{number}").into(),
+            0 => OsString::from(PREFIX),
+            number => format!("{PREFIX}-{number}").into(),
         };
         match make(&name) {
             Err(Error::Posix(PosixError::Exists)) => {}

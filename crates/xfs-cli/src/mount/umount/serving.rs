@@ -25,8 +25,8 @@ use xfs_fuse::{
 use super::exit_status::exit_status;
 use crate::cli::options::SandboxWhen;
 use crate::failure::Failure;
-use crate::mount::mount::inside;
 use crate::mount::process::{self, wait_for};
+use crate::mount::serve::inside;
 use crate::mount::stats::read_attribute;
 use crate::sandbox::Namespaces;
 

@@ -8,18 +8,18 @@ fn given(text: &str) -> Vec<GivenEntry> {
 }
 
 /// Returns the text of the resulting list.
-fn text(draft: AclBuilder) -> String {
-    let list = draft.finish().unwrap();
+fn text(builder: AclBuilder) -> String {
+    let list = builder.finish().unwrap();
     list.iter().flat_map(Acl::entries).map(entry_text).collect::<Vec<_>>().join(" ")
 }
 
 /// Checks the result of changing the list that is equivalent to 0o640.
 #[track_caller]
 fn check_modified(entries: &str, expected: &str) {
-    let mut draft = AclBuilder::of(Some(&Acl::of_mode(0o640)));
-    draft.modify(&given(entries), true);
-    draft.set_mask(false);
-    assert_eq!(text(draft), expected);
+    let mut builder = AclBuilder::of(Some(&Acl::of_mode(0o640)));
+    builder.modify(&given(entries), true);
+    builder.set_mask(false);
+    assert_eq!(text(builder), expected);
 }
 
 #[test]
@@ -38,23 +38,23 @@ fn entries_change_a_list() {
 #[test]
 fn entries_are_removed() {
     let list = AclBuilder::given(&given("u::6,u:7:7,g::6,g:8:1,m::4,o::0"), false);
-    let mut draft = list.clone();
-    draft.remove(&given("u:7,g:9"));
-    assert_eq!(text(draft), "user::rw- group::rw- group:8:--x mask::r-- other::---");
-    let mut draft = list.clone();
-    draft.remove_extended();
-    assert_eq!(text(draft), "user::rw- group::r-- other::---", "what was masked stays masked");
-    let mut draft = list;
-    draft.remove(&given("o:"));
-    assert_eq!(draft.finish(), Err(AclCheck::Incomplete));
+    let mut builder = list.clone();
+    builder.remove(&given("u:7,g:9"));
+    assert_eq!(text(builder), "user::rw- group::rw- group:8:--x mask::r-- other::---");
+    let mut builder = list.clone();
+    builder.remove_extended();
+    assert_eq!(text(builder), "user::rw- group::r-- other::---", "what was masked stays masked");
+    let mut builder = list;
+    builder.remove(&given("o:"));
+    assert_eq!(builder.finish(), Err(AclCheck::Incomplete));
 }
 
 #[test]
 fn a_new_list_is_completed() {
-    let mut draft = AclBuilder::given(&given("u:7:rw"), false);
-    draft.complete_from(&AclBuilder::of(Some(&Acl::of_mode(0o751))));
-    draft.set_mask(false);
-    assert_eq!(text(draft), "user::rwx user:7:rw- group::r-x mask::rwx other::--x");
+    let mut builder = AclBuilder::given(&given("u:7:rw"), false);
+    builder.complete_from(&AclBuilder::of(Some(&Acl::of_mode(0o751))));
+    builder.set_mask(false);
+    assert_eq!(text(builder), "user::rwx user:7:rw- group::r-x mask::rwx other::--x");
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(super) struct Device {
     /// The open device, until the volume has been made in it.
     pub(super) device: Option<FileDevice>,
     /// The file that will replace it.
-    draft: Option<StagedFile>,
+    staged: Option<StagedFile>,
     /// The file that is replaced, locked until then.
     _present: Option<FileDevice>,
 }
@@ -36,12 +36,12 @@ pub(super) struct Device {
 impl Device {
     /// Returns the path by which this process opens it.
     pub(super) fn place(&self) -> PathBuf {
-        self.draft.as_ref().map_or_else(|| self.path.clone(), StagedFile::path)
+        self.staged.as_ref().map_or_else(|| self.path.clone(), StagedFile::path)
     }
 
     /// Returns whether the file at its path is unchanged.
-    pub(super) fn is_draft(&self) -> bool {
-        self.draft.is_some()
+    pub(super) fn is_staged(&self) -> bool {
+        self.staged.is_some()
     }
 
     /// Adds the state of the device to a failure to fill the volume.
@@ -52,7 +52,7 @@ impl Device {
             false => failure,
         };
         // A hint of the volume would need a volume that exists.
-        failure.hint(match (self.is_draft(), self._present.is_some()) {
+        failure.hint(match (self.is_staged(), self._present.is_some()) {
             (true, true) => "the file is unchanged",
             (true, false) => "no file was created",
             (false, _) => {
@@ -65,7 +65,7 @@ impl Device {
     pub(super) fn check_stopped(&self) -> Result<(), Failure> {
         let shown = names::in_message(self.path.as_os_str().as_bytes());
         match interrupt::stopped(&shown) {
-            Some(stopped) if self.is_draft() => Err(self.unfilled(stopped)),
+            Some(stopped) if self.is_staged() => Err(self.unfilled(stopped)),
             // The volume is complete.
             _ => Ok(()),
         }
@@ -73,8 +73,8 @@ impl Device {
 
     /// Puts the volume at its path.
     pub(super) fn publish(self) -> Result<(), Failure> {
-        let Self { path, draft, .. } = self;
-        let published = draft.map_or(Ok(()), StagedFile::publish);
+        let Self { path, staged, .. } = self;
+        let published = staged.map_or(Ok(()), StagedFile::publish);
         published.map_err(|error| Failure::host(path.as_os_str(), &error))
     }
 }
@@ -141,30 +141,30 @@ impl DeviceRequest<'_> {
     pub(super) fn open(self, arguments: &MkfsArguments) -> Result<Device, Failure> {
         let path = self.path.to_owned();
         if arguments.dry_run {
-            return Ok(Device { path, device: None, draft: None, _present: None });
+            return Ok(Device { path, device: None, staged: None, _present: None });
         }
         let failed = |error: io::Error| Failure::host(path.as_os_str(), &error);
         let mut present = match path.exists() {
             true => Some(self.open_present(arguments)?),
             false => None,
         };
-        let mut draft = None;
+        let mut staged = None;
         if self.can_be_replaced(arguments) {
-            draft = StagedFile::of_image(&path).map_err(failed)?;
+            staged = StagedFile::of_image(&path).map_err(failed)?;
         }
-        let Some(made) = &draft else {
+        let Some(made) = &staged else {
             if self.lengthen().map_err(failed)? {
                 // The device is measured when it is opened, and its lock would prevent that.
                 drop(present.take());
             }
             let device = present.map_or_else(|| self.open_at(&path), Ok)?;
-            return Ok(Device { path, device: Some(device), draft, _present: None });
+            return Ok(Device { path, device: Some(device), staged, _present: None });
         };
         let there = present.as_ref().map_or(0, BlockDevice::length_bytes);
         let grown = self.bytes.filter(|_| self.grows || present.is_none());
         space::lengthen(made.file(), there.max(grown.unwrap_or(0))).map_err(failed)?;
         let device = self.open_at(&made.path())?;
-        Ok(Device { path, device: Some(device), draft, _present: present })
+        Ok(Device { path, device: Some(device), staged, _present: present })
     }
 
     /// Opens an existing file, and refuses to overwrite its contents.
