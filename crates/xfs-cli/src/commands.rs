@@ -1,121 +1,66 @@
-//! The commands, and the two steps in which each of them runs.
+//! Dispatch of a command line to its command, and the two steps of every command.
 //!
 //! First [`open`] opens everything that the command needs: images, devices, output files, tables of
-//! the host. Then the command runs on what is open, and opens nothing more. Between the two is the
-//! place where a process gives up its rights before it looks at the first byte of an image.
+//! the host. Then [`Run::run`] does the work and opens nothing more. Between the two, the process
+//! gives up its rights, before it reads the first byte of an image.
 
-mod bench;
-mod cat;
-mod chmod;
-mod chown;
-mod complete;
-mod completions;
-mod cp;
-mod du;
-mod dump;
-mod edit;
-mod extents;
-mod fallocate;
-mod find;
-mod fstrim;
-mod get;
-mod getfacl;
-mod getfattr;
-mod growfs;
-mod import;
-mod info;
-mod label;
-mod ln;
-mod log;
-mod ls;
-mod man;
-mod mkdir;
-mod mkfs;
-mod mount;
-mod mounts;
-mod mv;
-mod parents;
-mod put;
-mod readlink;
-mod recover;
-mod rm;
-mod scan;
-mod setfacl;
-mod setfattr;
-mod stat;
-mod stats;
-mod tar;
-mod touch;
-mod tree;
-mod truncate;
-mod umount;
-mod uuid;
-
+#[cfg(feature = "bench")]
+use crate::bench;
 use crate::cli::{Cli, Command};
-use crate::console::Console;
 use crate::failure::Failure;
-use crate::sandbox::Reach;
+use crate::run::Run;
+use crate::{edit, export, import, inspect, mount, shell, volume};
 
-/// A command with everything open.
-pub(crate) trait Run {
-    /// What the command still needs of the host, which for most is only what is open.
-    fn reach(&self) -> Reach<'_> {
-        Reach::Nothing
-    }
-
-    /// Does the work.
-    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure>;
-}
-
-/// Opens what the command line names.
+/// Opens everything that the command line names.
 pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
     let options = &cli.global;
     match cli.command {
-        Command::Info(arguments) => info::open(arguments, options),
-        Command::Extents(arguments) => extents::open(arguments, options),
-        Command::Ls(arguments) => ls::open(arguments, options),
-        Command::Tree(arguments) => tree::open(arguments, options),
-        Command::Stat(arguments) => stat::open(arguments, options),
-        Command::Cat(arguments) => cat::open(&arguments, options),
-        Command::Readlink(arguments) => readlink::open(&arguments, options),
-        Command::Getfacl(arguments) => getfacl::open(arguments, options),
-        Command::Getfattr(arguments) => getfattr::open(arguments, options),
-        Command::Find(arguments) => find::open(&arguments, options),
-        Command::Du(arguments) => du::open(arguments, options),
-        Command::Parents(arguments) => parents::open(&arguments, options),
-        Command::Cp(arguments) => cp::open(&arguments, options),
-        Command::Tar(arguments) => tar::open(&arguments, options),
-        Command::Put(arguments) => put::open(&arguments, options),
-        Command::Edit(arguments) => edit::open(&arguments, options),
-        Command::Get(arguments) => get::open(arguments, options),
-        Command::Import(arguments) => import::open(&arguments, options),
-        Command::Mkdir(arguments) => mkdir::open(&arguments, options),
-        Command::Rm(arguments) => rm::open(&arguments, options),
-        Command::Mv(arguments) => mv::open(&arguments, options),
-        Command::Ln(arguments) => ln::open(arguments, options),
-        Command::Chmod(arguments) => chmod::open(arguments, options),
-        Command::Chown(arguments) => chown::open(&arguments, options),
-        Command::Touch(arguments) => touch::open(&arguments, options),
-        Command::Truncate(arguments) => truncate::open(&arguments, options),
-        Command::Fallocate(arguments) => fallocate::open(&arguments, options),
-        Command::Setfacl(arguments) => setfacl::open(&arguments, options),
-        Command::Setfattr(arguments) => setfattr::open(&arguments, options),
-        Command::Fstrim(arguments) => fstrim::open(&arguments, options),
-        Command::Label(arguments) => label::open(&arguments, options),
-        Command::Growfs(arguments) => growfs::open(&arguments, options),
-        Command::Uuid(arguments) => uuid::open(&arguments, options),
-        Command::Completions(arguments) => Ok(completions::open(&arguments)),
-        Command::Man(arguments) => man::open(&arguments),
-        Command::Dump(arguments) => dump::open(&arguments, options),
-        Command::Scan(arguments) => scan::open(&arguments, options),
-        Command::Log(arguments) => log::open(&arguments, options),
-        Command::Recover(arguments) => recover::open(&arguments, options),
-        Command::Mkfs(arguments) => mkfs::open(*arguments, options),
-        Command::Mount(arguments) => mount::open(arguments, options),
-        Command::Umount(arguments) => umount::open(arguments),
-        Command::Mounts(arguments) => Ok(mounts::open(arguments)),
-        Command::Complete(arguments) => Ok(complete::open(&arguments)),
-        Command::Stats(arguments) => stats::open(arguments),
+        Command::Info(arguments) => inspect::info::open(arguments, options),
+        Command::Extents(arguments) => inspect::extents::open(arguments, options),
+        Command::Ls(arguments) => inspect::ls::open(arguments, options),
+        Command::Tree(arguments) => inspect::tree::open(arguments, options),
+        Command::Stat(arguments) => inspect::stat::open(arguments, options),
+        Command::Cat(arguments) => export::cat::open(&arguments, options),
+        Command::Readlink(arguments) => inspect::readlink::open(&arguments, options),
+        Command::Getfacl(arguments) => inspect::getfacl::open(arguments, options),
+        Command::Getfattr(arguments) => inspect::getfattr::open(arguments, options),
+        Command::Find(arguments) => inspect::find::open(&arguments, options),
+        Command::Du(arguments) => inspect::du::open(arguments, options),
+        Command::Parents(arguments) => inspect::parents::open(&arguments, options),
+        Command::Cp(arguments) => export::cp::open(&arguments, options),
+        Command::Tar(arguments) => export::tar::open(&arguments, options),
+        Command::Put(arguments) => import::put::open(&arguments, options),
+        Command::Edit(arguments) => edit::edit::open(&arguments, options),
+        Command::Get(arguments) => export::get::open(arguments, options),
+        Command::Import(arguments) => import::import::open(&arguments, options),
+        Command::Mkdir(arguments) => edit::mkdir::open(&arguments, options),
+        Command::Rm(arguments) => edit::rm::open(&arguments, options),
+        Command::Mv(arguments) => edit::mv::open(&arguments, options),
+        Command::Ln(arguments) => edit::ln::open(arguments, options),
+        Command::Chmod(arguments) => edit::chmod::open(arguments, options),
+        Command::Chown(arguments) => edit::chown::open(&arguments, options),
+        Command::Touch(arguments) => edit::touch::open(&arguments, options),
+        Command::Truncate(arguments) => edit::truncate::open(&arguments, options),
+        Command::Fallocate(arguments) => edit::fallocate::open(&arguments, options),
+        Command::Setfacl(arguments) => edit::setfacl::open(&arguments, options),
+        Command::Setfattr(arguments) => edit::setfattr::open(&arguments, options),
+        Command::Fstrim(arguments) => volume::fstrim::open(&arguments, options),
+        Command::Label(arguments) => volume::label::open(&arguments, options),
+        Command::Growfs(arguments) => volume::growfs::open(&arguments, options),
+        Command::Uuid(arguments) => volume::uuid::open(&arguments, options),
+        Command::Completions(arguments) => Ok(shell::completions::open(&arguments)),
+        Command::Man(arguments) => shell::man::open(&arguments),
+        Command::Dump(arguments) => inspect::dump::open(&arguments, options),
+        Command::Scan(arguments) => inspect::scan::open(&arguments, options),
+        Command::Log(arguments) => inspect::log::open(&arguments, options),
+        Command::Recover(arguments) => volume::recover::open(&arguments, options),
+        Command::Mkfs(arguments) => volume::mkfs::open(*arguments, options),
+        Command::Mount(arguments) => mount::mount::open(arguments, options),
+        Command::Umount(arguments) => mount::umount::open(arguments),
+        Command::Mounts(arguments) => Ok(mount::mounts::open(arguments)),
+        Command::Complete(arguments) => Ok(shell::complete::open(&arguments)),
+        Command::Stats(arguments) => mount::stats::open(arguments),
+        #[cfg(feature = "bench")]
         Command::Bench(arguments) => bench::open(*arguments),
     }
 }

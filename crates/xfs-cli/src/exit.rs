@@ -1,40 +1,42 @@
-//! The exit codes: the one table, as in docs/exit-codes.md.
+//! The exit codes: the only table of them in code, as in docs/exit-codes.md.
 
 use std::process::ExitCode;
 
-/// How a run ended. Later ones outweigh earlier ones where a run met several.
+/// How a run ended. If several of these happen in a run, the last of them in this order wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
-    /// Everything that was asked for was done.
+    /// The command did everything that was asked for.
     #[default]
     Fine = 0,
-    /// Something failed that is none of the below: no such file, no permission, a full disk.
+    /// A failure without a code of its own: no such file, no permission, a full disk.
     Failed = 1,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage = 2,
     /// The image uses a feature that is refused by name.
     Refused = 3,
     /// The log holds changes that are not in the volume yet.
     LogDirty = 4,
-    /// Some structure of the image failed its checks.
+    /// A structure of the image failed its checks.
     Corrupt = 5,
-    /// SIGHUP has stopped the run: what a shell shows of a process that it has ended, here and below.
+    /// SIGHUP stopped the run. As for the other signals, the code is the one that a shell shows for
+    /// a process killed by the signal.
     HungUp = 129,
-    /// SIGINT has stopped the run.
+    /// SIGINT stopped the run.
     Interrupted = 130,
-    /// No process reads our output any more: what a shell shows of a process that SIGPIPE has ended.
+    /// The reader of standard output closed the pipe. The code is that of a process killed by
+    /// SIGPIPE.
     Unread = 141,
-    /// SIGTERM has stopped the run.
+    /// SIGTERM stopped the run.
     Terminated = 143,
 }
 
 impl Exit {
-    /// Whether a signal has stopped the run.
+    /// Returns whether a signal stopped the run.
     pub(crate) fn is_of_signal(self) -> bool {
         matches!(self, Self::HungUp | Self::Interrupted | Self::Terminated)
     }
 
-    /// The exit of another process of ours.
+    /// Returns the exit of another ferroxfs process from its exit code.
     pub(crate) fn of_code(code: i32) -> Option<Self> {
         let all = [
             Self::Fine,

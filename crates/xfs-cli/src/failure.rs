@@ -1,4 +1,4 @@
-//! Errors in the form in which they leave the program: one line, a hint, an exit code.
+//! Errors as the program reports them: one line, a hint, an exit code.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -7,37 +7,38 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::exit::Exit;
-use crate::host;
-use crate::names;
-use crate::size;
+use crate::output::space;
+use crate::terminal::names;
+use crate::text::size;
 
-/// Why a command stopped.
+/// The reason why a command stopped.
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
     message: Option<String>,
     hint: Option<String>,
-    /// Whether it is of writing to standard output, which no item that is left can do either.
+    /// Whether standard output could not be written. Then the remaining items cannot be written
+    /// either.
     is_of_output: bool,
-    /// Whether it says already where in which image or file it is.
+    /// Whether the message already names the image or file and the place in it.
     is_placed: bool,
-    /// Whether the volume is shut down, so that nothing that is left can be done to it.
+    /// Whether the volume is shut down, so that no remaining item can be changed.
     is_of_volume: bool,
-    /// What was missing in the volume, where that is the failure.
-    lack: Option<Lack>,
+    /// The thing that the volume did not have, if that is the failure.
+    lack: Option<Missing>,
 }
 
-/// What was not there.
+/// A thing that the volume did not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lack {
+pub(crate) enum Missing {
     /// A file or directory.
     Name,
-    /// Room, and how many bytes were to be written, if that is known.
+    /// Space, and the number of bytes to be written if it is known.
     Room(Option<u64>),
 }
 
 impl Failure {
-    /// A failure that ends the program with `exit`.
+    /// Creates a failure that ends the program with `exit`.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         let message = Some(message.into());
         Self {
@@ -51,28 +52,29 @@ impl Failure {
         }
     }
 
-    /// A command line that makes no sense.
+    /// Creates a failure for an invalid command line.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
 
-    /// A failure of the host on one of its own files.
+    /// Creates a failure of the host on one of its own files.
     pub(crate) fn host(file: &OsStr, error: &io::Error) -> Self {
         let mut message = format!("{}: {error}", names::in_message(file.as_bytes()));
         if error.kind() == io::ErrorKind::StorageFull
-            && let Some(bytes) = host::free_bytes(Path::new(file))
+            && let Some(bytes) = space::free_bytes(Path::new(file))
         {
             message += &format!(" ({} free)", size::human(bytes));
         }
         Self::new(Exit::Failed, message).placed()
     }
 
-    /// A failure of which another process has told already.
+    /// Creates a failure that another process has already reported.
     pub(crate) fn silent(exit: Exit) -> Self {
         Self { message: None, ..Self::new(exit, "") }
     }
 
-    /// Says what the failure is about, in front of it, unless that is [said](Self::placed).
+    /// Puts the subject in front of the message, unless the message is already
+    /// [`placed`](Self::placed).
     pub(crate) fn about(mut self, subject: &str) -> Self {
         if !self.is_placed {
             self.message = self.message.map(|message| format!("{subject}: {message}"));
@@ -80,71 +82,71 @@ impl Failure {
         self
     }
 
-    /// Says that it names its place in full: whoever copies from there would put another one in front.
+    /// Marks that the message names its place in full, so that a caller adds no further place.
     pub(crate) fn placed(mut self) -> Self {
         self.is_placed = true;
         self
     }
 
-    /// Adds what the caller can do about it.
+    /// Adds what the user can do about the failure.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Says that something was missing in the volume.
-    pub(crate) fn lacking(mut self, lack: Lack) -> Self {
+    /// Records what the volume did not have.
+    pub(crate) fn with_missing(mut self, lack: Missing) -> Self {
         self.lack = Some(lack);
         self
     }
 
-    /// Says how many bytes were to be written, where the room was missing for them.
+    /// Records the number of bytes for which the volume had no space.
     pub(crate) fn needing(mut self, bytes: Option<u64>) -> Self {
-        if let Some(Lack::Room(None)) = self.lack {
-            self.lack = Some(Lack::Room(bytes));
+        if let Some(Missing::Room(None)) = self.lack {
+            self.lack = Some(Missing::Room(bytes));
         }
         self
     }
 
-    /// What was missing, once: whoever asks says what there is.
-    pub(crate) fn take_lack(&mut self) -> Option<Lack> {
+    /// Takes what the volume did not have. The caller takes it to add a hint, which happens once.
+    pub(crate) fn take_missing(&mut self) -> Option<Missing> {
         self.lack.take()
     }
 
-    /// Adds to the message.
+    /// Appends to the message.
     pub(crate) fn more(mut self, text: &str) -> Self {
         self.message = self.message.map(|message| message + text);
         self
     }
 
-    /// Says that nothing more can be done to the volume.
+    /// Marks that the volume cannot be changed any more.
     pub(crate) fn of_volume(mut self) -> Self {
         self.is_of_volume = true;
         self
     }
 
-    /// Whether nothing more can be done to the volume.
+    /// Returns whether the volume cannot be changed any more.
     pub(crate) fn is_of_volume(&self) -> bool {
         self.is_of_volume
     }
 
-    /// Whether it says what the caller can do.
+    /// Returns whether the failure has a hint.
     pub(crate) fn has_hint(&self) -> bool {
         self.hint.is_some()
     }
 
-    /// The exit code that this failure asks for.
+    /// Returns the exit code of this failure.
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// Whether standard output cannot be written.
+    /// Returns whether standard output could not be written.
     pub(crate) fn is_of_output(&self) -> bool {
         self.is_of_output
     }
 
-    /// Whether there is nothing to say: the reader of our output went away, or another
-    /// process has said it.
+    /// Returns whether the program reports nothing: the reader of standard output closed the pipe,
+    /// or another process has reported the failure.
     pub(crate) fn is_silent(&self) -> bool {
         self.message.is_none()
     }
@@ -161,7 +163,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Errors of writing to standard output are the only plain I/O errors that commands pass on.
+/// The only plain I/O errors that commands pass on are those of writing to standard output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         let failure = match error.kind() {
@@ -172,7 +174,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The message without the numbers that the standard library puts behind the words of the system: ` (os error 2)`.
+/// Removes the error numbers that the standard library appends: ` (os error 2)`.
 fn without_numbers(message: &str) -> String {
     let mut parts = message.split(" (os error ");
     let mut text = parts.next().unwrap_or_default().to_owned();

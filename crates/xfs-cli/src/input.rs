@@ -1,11 +1,11 @@
-//! Standard input, and whatever else is read before an image is locked.
+//! Standard input, and other input that is read before an image is locked.
 //!
-//! In `ferroxfs cat IMAGE:/f | sed … | ferroxfs put IMAGE:/f` the first command reads the image that the last one
-//! changes. So the input is read to its end before the image is opened, and the image stays as it is where the
-//! input fails.
+//! In `ferroxfs cat IMAGE:/f | sed … | ferroxfs put IMAGE:/f` the first command reads the image
+//! that the last one changes. So the input is read to its end before the image is opened. If the
+//! input fails, the image is not changed.
 //!
-//! Owns: keeping the input, in memory or beyond a bound in a file without a name. A regular file is complete as it
-//! is, and is not copied.
+//! Owns: spooling the input, in memory up to a bound and then in an unnamed file. A regular file is
+//! complete already and is not copied.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,22 +15,22 @@ use rustix::io::Errno;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::standard_output::input_was_closed;
+use crate::terminal::standard_output::input_was_closed;
 
-/// Longer input is kept in a file.
+/// Longer input is spooled in a file.
 const MEMORY_BYTES: usize = 8 << 20;
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// Input that has been read to its end.
 pub(crate) struct Spool {
     length: u64,
-    held: Held,
+    held: SpoolStorage,
 }
 
-/// Where it is.
-enum Held {
+/// Where the input is held.
+enum SpoolStorage {
     Memory(Vec<u8>),
-    /// From this byte of a file on.
+    /// A file, from this byte on.
     File(File, u64),
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn standard_input() -> Result<Spool, Failure> {
     Spool::of_file(open().map_err(failed)?, "standard input")
 }
 
-/// Standard input. What is closed, or cannot be read, is an error here and no end.
+/// Opens standard input. A closed or unreadable descriptor is an error, not an empty input.
 pub(crate) fn open() -> io::Result<File> {
     match input_was_closed() {
         true => Err(Errno::BADF.into()),
@@ -49,33 +49,32 @@ pub(crate) fn open() -> io::Result<File> {
 }
 
 impl Spool {
-    /// Takes a file as it is, and reads anything else to its end.
+    /// Takes a regular file as it is, and reads anything else to its end.
     pub(crate) fn of_file(file: File, name: &str) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::new(Exit::Failed, format!("{name}: {error}"));
         let metadata = file.metadata().map_err(failed)?;
-        // The size of a file of /proc says nothing.
+        // Files of /proc have size 0 but contents.
         if !metadata.is_file() || metadata.len() == 0 {
             return Self::read(file, name);
         }
         let start = rustix::fs::tell(&file).map_err(|error| failed(error.into()))?;
         let length = metadata.len().saturating_sub(start);
-        Ok(Self { length, held: Held::File(file, start) })
+        Ok(Self { length, held: SpoolStorage::File(file, start) })
     }
 
-    /// Reads something to its end, which messages call by this name.
+    /// Reads `input` to its end. Messages call it `name`.
     pub(crate) fn read(mut input: impl Read, name: &str) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::new(Exit::Failed, format!("{name}: {error}"));
         let mut memory = Vec::new();
         let bound = MEMORY_BYTES as u64;
         input.by_ref().take(bound).read_to_end(&mut memory).map_err(failed)?;
         if memory.len() < MEMORY_BYTES {
-            return Ok(Self { length: memory.len() as u64, held: Held::Memory(memory) });
+            return Ok(Self { length: memory.len() as u64, held: SpoolStorage::Memory(memory) });
         }
         let kept = |error: io::Error| {
             let directory = std::env::temp_dir();
-            let message = format!("{name}: cannot be kept in {}: {error}", directory.display());
-            Failure::new(Exit::Failed, message)
-                .hint("set TMPDIR to a directory that has room for all of it")
+            let message = format!("{name}: cannot be stored in {}: {error}", directory.display());
+            Failure::new(Exit::Failed, message).hint("set TMPDIR to a directory with enough space")
         };
         let mut file = tempfile::tempfile().map_err(kept)?;
         file.write_all(&memory).map_err(kept)?;
@@ -83,7 +82,7 @@ impl Spool {
         let mut buffer = vec![0; CHUNK_BYTES];
         loop {
             let read = match input.read(&mut buffer) {
-                Ok(0) => return Ok(Self { length, held: Held::File(file, 0) }),
+                Ok(0) => return Ok(Self { length, held: SpoolStorage::File(file, 0) }),
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(failed(error)),
@@ -93,29 +92,29 @@ impl Spool {
         }
     }
 
-    /// How many bytes there are.
+    /// Returns the length in bytes.
     pub(crate) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Reads bytes from one on; returns how many, fewer than asked for only at the end.
+    /// Reads bytes from `offset` on; returns how many, fewer than asked for only at the end.
     pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
         let length = left.min(buffer.len());
         let buffer = buffer.get_mut(..length).unwrap_or_default();
         match &self.held {
-            Held::Memory(bytes) => {
+            SpoolStorage::Memory(bytes) => {
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
                 let bytes = bytes.get(start..).and_then(|rest| rest.get(..length));
                 buffer.copy_from_slice(bytes.unwrap_or_default());
             }
-            // A file that became shorter in the meantime is an error.
-            Held::File(file, start) => file.read_exact_at(buffer, start + offset)?,
+            // A file that became shorter since is an error.
+            SpoolStorage::File(file, start) => file.read_exact_at(buffer, start + offset)?,
         }
         Ok(length)
     }
 
-    /// Whether these are the same bytes.
+    /// Returns whether both hold the same bytes.
     pub(crate) fn is_same(&self, other: &Self) -> io::Result<bool> {
         let (mut one, mut two) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
         let mut offset = 0;
@@ -129,7 +128,7 @@ impl Spool {
         Ok(self.length == other.length)
     }
 
-    /// Reads it from its beginning.
+    /// Returns a reader that starts at the beginning.
     pub(crate) fn into_reader(self) -> impl Read {
         SpoolReader { spool: self, offset: 0 }
     }

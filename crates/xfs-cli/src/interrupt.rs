@@ -1,18 +1,20 @@
 //! Signals that ask a run to stop: SIGINT, SIGTERM and SIGHUP.
 //!
-//! Owns: when they are caught, the question that long work asks ([`check`]), and how the program ends after one.
-//! Does **not** own: what a command removes or closes when it stops.
+//! Owns: when they are caught, the check that long work makes ([`check`]), and how the program ends
+//! after a signal. Does **not** own: what a command removes or closes when it stops.
 //!
 //! ```text
-//!  default action --arm--> kept --watch--> asked for by `check` --second signal--> default action
+//!  default action --arm--> caught --watch--> polled by `check` --second signal--> default action
 //!                                                  '--work has stopped, end--> default action
 //! ```
 //!
 //! # Invariants
 //!
-//! - **I1** Until a command [arms](arm), a signal ends the program at once: there is nothing to remove or to close.
-//! - **I2** A signal that the program was started to ignore (nohup(1), a job in the background) stays ignored.
-//! - **I3** A run that has stopped ends by the signal itself, so that a shell sees why.
+//! - **I1** Until a command [arms](arm), a signal ends the program at once: there is nothing to
+//!   remove or to close.
+//! - **I2** A signal that the program was started to ignore (nohup(1), a background job) stays
+//!   ignored.
+//! - **I3** A run that was stopped ends by the signal itself, so that a shell sees the reason.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -26,16 +28,17 @@ use xfs_sync::{Mutex, Volume as VolumeScope};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// Whether the run is to end.
+/// Returns whether the run has to stop.
 pub(crate) type Cancel = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Signals that are caught, until a thread waits for them.
+/// Caught signals, until a thread waits for them.
 static ARMED: Mutex<Option<Signals>, VolumeScope> = Mutex::new(None);
 static HAS_ARMED: OnceLock<()> = OnceLock::new();
-/// The first signal that came.
+/// The first signal that arrived.
 static STOP: OnceLock<i32> = OnceLock::new();
 
-/// Catches the signals from here on. A command arms before it makes anything that it has to remove or to close.
+/// Catches the signals from here on. A command arms before it makes anything that it has to remove
+/// or to close.
 pub(crate) fn arm() -> Result<(), Failure> {
     if HAS_ARMED.set(()).is_err() {
         return Ok(());
@@ -47,9 +50,10 @@ pub(crate) fn arm() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits for the signals in a thread, where they are caught. A second signal ends the program.
+/// Starts a thread that waits for the caught signals. A second signal ends the program.
 ///
-/// The thread comes after the sandbox: a process of several threads cannot enter a user namespace.
+/// The thread starts after the sandbox: a process with several threads cannot enter a user
+/// namespace.
 pub(crate) fn watch() -> Result<(), Failure> {
     let Some(mut signals) = ARMED.lock().take() else { return Ok(()) };
     let wait = move || {
@@ -63,7 +67,7 @@ pub(crate) fn watch() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fails when a signal has come.
+/// Fails if a signal has arrived.
 pub(crate) fn check() -> Result<(), Failure> {
     match STOP.get() {
         None => Ok(()),
@@ -71,7 +75,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     }
 }
 
-/// The same, for what reads and writes.
+/// Works as [`check`], for code that reads and writes.
 pub(crate) fn check_io() -> io::Result<()> {
     match STOP.get() {
         None => Ok(()),
@@ -79,17 +83,17 @@ pub(crate) fn check_io() -> io::Result<()> {
     }
 }
 
-/// What became of `subject`, where a signal has come.
+/// Returns the failure of `subject` if a signal has arrived.
 pub(crate) fn stopped(subject: &str) -> Option<Failure> {
     STOP.get().map(|&signal| Failure::new(exit_of(signal), message(signal)).about(subject))
 }
 
-/// The question as a value, for libraries.
+/// Returns the check as a value, for libraries.
 pub(crate) fn cancel() -> Cancel {
     Arc::new(|| STOP.get().is_some())
 }
 
-/// Ends the program by the signal that has stopped it. Returns where none has.
+/// Ends the program by the signal that stopped it. Returns if no signal did.
 pub(crate) fn end(exit: Exit) {
     if let Some(&signal) = STOP.get()
         && exit == exit_of(signal)
@@ -98,7 +102,7 @@ pub(crate) fn end(exit: Exit) {
     }
 }
 
-/// What a shell shows of a program that such a signal has ended.
+/// Returns the exit code that a shell shows for a program killed by this signal.
 fn exit_of(signal: i32) -> Exit {
     match signal {
         SIGHUP => Exit::HungUp,
@@ -116,7 +120,8 @@ fn message(signal: i32) -> String {
     format!("interrupted ({name})")
 }
 
-/// The signals that this process ignores, bit by bit from the first one on. Without /proc there are none.
+/// Returns the signals that this process ignores, one bit per signal from signal 1 on. Without
+/// /proc the set is empty.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,9 +1,9 @@
 //! JSON as commands print it.
 //!
-//! One document a run, with `schema_version` in front. Numbers are integers, times nanoseconds since
-//! 1970, as in the rows of `scan`. A name that is not UTF-8 stands in base64 under its key with
-//! `_bytes` behind. Lists are written as they come, one entry a line, so that memory does not grow
-//! with the volume.
+//! A run prints one document, with `schema_version` first. Numbers are integers, times nanoseconds
+//! since 1970, as in the rows of `scan`. A name that is not UTF-8 is base64 under its key with the
+//! suffix `_bytes`. Lists are written as they are produced, one entry per line, so that memory does
+//! not grow with the volume.
 
 use std::io::{self, Write};
 
@@ -11,10 +11,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use crate::facts::{Facts, FileKind};
-use crate::terminal::Shown;
+use crate::file::facts::{Facts, FileKind};
+use crate::terminal::escaping::EscapedOutput;
 
-/// Changes when a key changes its meaning or goes; new keys may come at any time.
+/// The schema version changes when a key changes its meaning or goes away. New keys do not change
+/// it.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// An object under construction.
@@ -28,7 +29,7 @@ pub(crate) fn insert_name(object: &mut Object, key: &str, name: &[u8]) {
     };
 }
 
-/// The facts of a file.
+/// Returns the facts of a file.
 pub(crate) fn facts(facts: &Facts) -> Object {
     let mut object = Object::new();
     let mut insert = |key: &str, value: Value| object.insert(key.to_owned(), value);
@@ -47,7 +48,7 @@ pub(crate) fn facts(facts: &Facts) -> Object {
         ("ctime", facts.changed),
         ("btime", facts.born),
     ] {
-        // XFS stores times up to the year 2486; those after April 2262 do not fit and become null.
+        // XFS stores times up to the year 2486. Times after April 2262 do not fit and become null.
         insert(key, i64::try_from(time.total_nanoseconds()).map_or(Value::Null, Value::from));
     }
     insert("xflags", facts.xflags.into());
@@ -58,7 +59,7 @@ pub(crate) fn facts(facts: &Facts) -> Object {
     object
 }
 
-/// The word for a type.
+/// Returns the word for a file type.
 pub(crate) fn kind_name(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Regular => "file",
@@ -72,8 +73,8 @@ pub(crate) fn kind_name(kind: FileKind) -> &'static str {
     }
 }
 
-/// Writes a document that is no list.
-pub(crate) fn write_document(out: &mut Shown, object: Object) -> io::Result<()> {
+/// Writes a document that holds no list.
+pub(crate) fn write_document(out: &mut EscapedOutput, object: Object) -> io::Result<()> {
     let mut document = Object::new();
     document.insert("schema_version".to_owned(), SCHEMA_VERSION.into());
     document.extend(object);
@@ -81,27 +82,27 @@ pub(crate) fn write_document(out: &mut Shown, object: Object) -> io::Result<()> 
     out.write_all(b"\n")
 }
 
-/// A document whose list is written as it comes.
+/// A document whose list is written entry by entry.
 pub(crate) struct List {
     has_entries: bool,
 }
 
 impl List {
-    /// Writes what stands in front of the first entry.
-    pub(crate) fn begin(out: &mut Shown, key: &str) -> io::Result<Self> {
+    /// Writes the text before the first entry.
+    pub(crate) fn begin(out: &mut EscapedOutput, key: &str) -> io::Result<Self> {
         write!(out, "{{\"schema_version\": {SCHEMA_VERSION}, \"{key}\": [")?;
         Ok(Self { has_entries: false })
     }
 
     /// Writes one entry.
-    pub(crate) fn push(&mut self, out: &mut Shown, entry: &Object) -> io::Result<()> {
+    pub(crate) fn push(&mut self, out: &mut EscapedOutput, entry: &Object) -> io::Result<()> {
         out.write_all(if self.has_entries { b",\n" } else { b"\n" })?;
         self.has_entries = true;
         Ok(serde_json::to_writer(out.json(), entry)?)
     }
 
-    /// Writes what stands behind the last entry.
-    pub(crate) fn end(self, out: &mut Shown) -> io::Result<()> {
+    /// Writes the text after the last entry.
+    pub(crate) fn end(self, out: &mut EscapedOutput) -> io::Result<()> {
         out.write_all(b"\n]}\n")
     }
 }

@@ -1,66 +1,79 @@
 //! The `ferroxfs` command line.
 //!
-//! Thin: everything that it knows of XFS it asks of the library.
+//! Thin: it parses arguments, asks the library and prints. It makes no decision about the format.
+//!
+//! # Map
+//!
+//! The command NAME is the file `NAME.rs` in its room. Its arguments are in `cli/`, in a file named
+//! after the room or after the command. `commands.rs` opens the command; [`run::Run`] runs it.
+//!
+//! ```text
+//! inspect/   info ls tree stat readlink getfacl getfattr find du extents parents dump log scan
+//!            predicate: the expressions of find; structures: printing of disk structures
+//! export/    cat get cp tar
+//!            host: writing files to the host; tar/writer: writing an archive
+//! import/    import put, and cp into an image
+//!            origin: the source of an import, which is one of host, archive (tar, cpio,
+//!            decompress) and prototype; unpack, writer: writing files into the image
+//! edit/      edit mkdir rm mv ln chmod chown touch truncate fallocate setfacl setfattr
+//!            walk: a walk of a tree that changes during the walk
+//! volume/    mkfs growfs label uuid fstrim recover
+//! mount/     mount umount mounts stats
+//!            serve: the serving process; helper: calls by mount(8); predecessor: the last server
+//! shell/     complete completions man
+//! bench.rs   bench (feature `bench`)
+//!
+//! cli            arguments, help, manual pages, suggestions for mistyped commands
+//! image          opening images; addresses IMAGE:/path; errors of the library
+//! file           facts of a file; the trait Source of files to copy
+//! input, output  standard input; files of the host that a command writes
+//! terminal       standard output and error: escaping, names, colours, progress, summaries
+//! text           sizes, times, modes, owners, access control lists and patterns as text
+//! json           JSON documents
+//! failure, exit  error messages with hints; exit codes
+//! interrupt      signals that stop a run
+//! sandbox        the rights that a command gives up before it reads an image
+//! allocator      the memory allocator
+//! ```
 
-mod acl;
-mod address;
 mod allocator;
-mod archive;
+#[cfg(feature = "bench")]
+mod bench;
 mod cli;
-mod colour;
 mod commands;
-mod console;
-mod decompress;
-mod deposit;
-mod descent;
-mod dump;
+mod edit;
 mod exit;
-mod extract;
-mod facts;
+mod export;
 mod failure;
-mod glob;
-mod helper;
-mod host;
+mod file;
 mod image;
+mod import;
 mod input;
-mod intake;
+mod inspect;
 mod interrupt;
 mod json;
-mod mode;
-mod names;
-mod node;
+mod mount;
 mod output;
-mod owners;
-mod pattern;
-mod predicate;
-mod process;
-mod progress;
-mod prototype;
+mod run;
 mod sandbox;
-mod screen;
-mod size;
-mod source;
-mod standard_output;
-mod system_log;
-mod tally;
+mod shell;
 mod terminal;
-mod time;
-mod trace;
-mod unarchive;
+mod text;
+mod volume;
 
 use std::process::ExitCode;
 
 use crate::cli::Cli;
-use crate::console::Console;
 use crate::failure::Failure;
+use crate::terminal::console::{self, Console};
 
 fn main() -> ExitCode {
     allocator::keep_freed_memory();
-    let cli = match cli::parse(helper::arguments(std::env::args_os())) {
+    let cli = match cli::parse(mount::helper::arguments(std::env::args_os())) {
         Ok(cli) => cli,
         Err(answer) => return console::answer(answer).into(),
     };
-    let mut console = Console::open(cli.global.color).speaking(cli.speech());
+    let mut console = Console::open(cli.global.color).with_verbosity(cli.verbosity());
     if let Err(failure) = run(cli, &mut console) {
         console.report(&failure);
     }

@@ -1,17 +1,21 @@
-//! Files of the host that a command writes from their beginning: what `-o` names, the place of one copy, man pages.
+//! Files of the host that a command writes from the beginning: the file of `-o`, the destination of
+//! a single copy, man pages.
 //!
-//! Owns: that no image is written over by what is read from it, and which of two ways a file is written. A regular
-//! file, new or existing, is complete or as it was ([`draft`]). Everything else is written through: a device, a pipe,
-//! a descriptor of this process. Does **not** own: what is written.
+//! Owns: the check that no image is overwritten by data read from it, and the choice between two
+//! ways to write. A regular file, new or existing, appears complete or stays as it was
+//! ([`staging`]). Everything else is written through: a device, a pipe, a descriptor of this
+//! process. Does **not** own: the contents.
 //!
 //! # Invariants
 //!
-//! - **I1** Nothing but a regular file is ever replaced. Symbolic links are followed, to where nothing is as well.
-//! - **I2** A regular file has new contents when all of them are written, and before that those that it had.
-//! - **I3** An existing file keeps owner, mode, attributes and names.
+//! - **I1** Only a regular file is ever replaced. Symbolic links are followed, dangling ones too.
+//! - **I2** A regular file gets its new contents when all of them are written. Until then it has
+//!   the old ones.
+//! - **I3** An existing file keeps its owner, mode, attributes and names.
 
-mod draft;
-mod place;
+mod destination;
+pub(crate) mod space;
+mod staging;
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Read, Write};
@@ -23,104 +27,108 @@ use ferroxfs::format::superblock::SUPERBLOCK_MAGIC;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::Target;
+use crate::image::ImagePath;
 use crate::interrupt;
-use crate::names;
 use crate::sandbox::Reach;
-use crate::tally::Tally;
-pub(crate) use draft::Draft;
-use place::Place;
+use crate::terminal::names;
+use crate::terminal::tally::Tally;
+use destination::Destination;
+pub(crate) use staging::StagedFile;
 
-/// What a volume begins with (`sb_magicnum`).
+/// The first bytes of a volume (`sb_magicnum`).
 const MAGIC: [u8; 4] = SUPERBLOCK_MAGIC.to_be_bytes();
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// An open file that still holds what it held.
+/// An open file that still has its old contents.
 pub(crate) struct Output {
     path: PathBuf,
-    to: To,
+    to: OutputKind,
 }
 
-enum To {
-    /// What has no contents to keep: a device, a pipe, a descriptor of this process.
+enum OutputKind {
+    /// An output without contents to preserve: a device, a pipe, a descriptor of this process.
     Through(File),
     /// A regular file.
-    Whole(Draft),
+    Whole(StagedFile),
 }
 
-/// The file of an option, unless that is `-`, which is standard output everywhere.
+/// Returns the file of an option, or `None` for `-`, which always means standard output.
 pub(crate) fn unless_stdout(path: Option<PathBuf>) -> Option<PathBuf> {
     path.filter(|path| path != Path::new("-"))
 }
 
 impl Output {
-    /// Opens a file, which is made if there is none, and is none of the files that are read.
+    /// Opens a file, and creates it if it does not exist. It must not be one of the files that are
+    /// read.
     pub(crate) fn open<'a>(
         path: &Path,
         read: impl IntoIterator<Item = &'a Path>,
     ) -> Result<Self, Failure> {
         check_no_image(path, read)?;
         let failed = |error| Failure::host(path.as_os_str(), &error);
-        let to = match place::find(path).map_err(failed)? {
-            Place::Open(file) => To::Through(file),
-            Place::Special(special) => {
-                let file = place::open_special(&special).map_err(failed)?;
-                // The other kinds keep nothing of what was written.
+        let to = match destination::find(path).map_err(failed)? {
+            Destination::Open(file) => OutputKind::Through(file),
+            Destination::Special(special) => {
+                let file = destination::open_special(&special).map_err(failed)?;
+                // Only a block device keeps what was written before a signal.
                 if file.metadata().map_err(failed)?.file_type().is_block_device() {
                     interrupt::arm()?;
                 }
-                To::Through(file)
+                OutputKind::Through(file)
             }
-            Place::File(place) => {
+            Destination::File(place) => {
                 interrupt::arm()?;
-                To::Whole(Draft::make(place).map_err(failed)?)
+                OutputKind::Whole(StagedFile::make(place).map_err(failed)?)
             }
         };
         Ok(Self { path: path.to_owned(), to })
     }
 
-    /// The rights on the host that the command needs for this output.
+    /// Returns the rights on the host that the command needs for this output.
     pub(crate) fn reach(&self) -> Reach<'_> {
         match &self.to {
-            To::Through(_) => Reach::Nothing,
-            To::Whole(draft) => draft.reach(),
+            OutputKind::Through(_) => Reach::Nothing,
+            OutputKind::Whole(staged) => staged.reach(),
         }
     }
 
-    /// Whether one directory is enough for both to get their names.
+    /// Returns whether both outputs get their names in the same directory.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         match (&self.to, &other.to) {
-            (To::Whole(one), To::Whole(other)) => one.is_beside(other),
+            (OutputKind::Whole(one), OutputKind::Whole(other)) => one.is_beside(other),
             _ => true,
         }
     }
 
-    /// Writes from the beginning, piece by piece as they come.
+    /// Returns a writer that starts at the beginning and does not buffer.
     pub(crate) fn writer(&self) -> Result<Writer, Failure> {
         self.file().try_clone().map(Writer).map_err(|error| self.failure(&error))
     }
 
-    /// Writes from the beginning, in large pieces.
+    /// Returns a buffered writer that starts at the beginning.
     pub(crate) fn buffered(&self) -> Result<impl Write, Failure> {
         Ok(BufWriter::with_capacity(BUFFER_BYTES, self.writer()?))
     }
 
-    /// Gives the file what was written. Without this it stays as it was.
+    /// Publishes the written contents. Without this call a regular file stays as it was.
     pub(crate) fn commit(self) -> Result<(), Failure> {
         let Self { path, to } = self;
-        let To::Whole(draft) = to else { return Ok(()) };
-        interrupt::check_io().and_then(|()| draft.publish()).map_err(|error| failure(&path, &error))
+        let OutputKind::Whole(staged) = to else { return Ok(()) };
+        interrupt::check_io()
+            .and_then(|()| staged.publish())
+            .map_err(|error| failure(&path, &error))
     }
 
-    /// Writes the contents of a file of an image; holes stay holes in a regular file, and are zeros elsewhere.
-    pub(crate) fn write_contents(self, target: &Target, tally: &Tally) -> Result<(), Failure> {
+    /// Writes the contents of a file of an image. Holes stay holes in a regular file and become
+    /// zeros elsewhere.
+    pub(crate) fn write_contents(self, target: &ImagePath, tally: &Tally) -> Result<(), Failure> {
         let mut source = target.open()?;
-        if let To::Whole(draft) = &self.to {
-            self.write_data(draft.file(), (&source, target), tally)?;
+        if let OutputKind::Whole(staged) = &self.to {
+            self.write_data(staged.file(), (&source, target), tally)?;
             return self.commit();
         }
         let mut first = vec![0; BUFFER_BYTES];
-        // A file that cannot be read changes nothing.
+        // Read before writing, so that a file that cannot be read changes nothing.
         let read = source.read(&mut first).map_err(|error| target.failure(error))?;
         let mut writer = self.buffered()?;
         writer
@@ -133,11 +141,11 @@ impl Output {
             .map_err(|error| self.failure(&error))
     }
 
-    /// Writes what holds data, each piece where it lies.
+    /// Writes the ranges that hold data, each at its offset.
     fn write_data(
         &self,
         to: &File,
-        (source, target): (&ferroxfs::File, &Target),
+        (source, target): (&ferroxfs::File, &ImagePath),
         tally: &Tally,
     ) -> Result<(), Failure> {
         let mut buffer = vec![0; BUFFER_BYTES];
@@ -156,16 +164,16 @@ impl Output {
 
     fn file(&self) -> &File {
         match &self.to {
-            To::Through(file) => file,
-            To::Whole(draft) => draft.file(),
+            OutputKind::Through(file) => file,
+            OutputKind::Whole(staged) => staged.file(),
         }
     }
 
-    /// An error of writing it.
+    /// Converts an error of writing this output.
     pub(crate) fn failure(&self, error: &io::Error) -> Failure {
         let failure = failure(&self.path, error);
         match &self.to {
-            To::Through(file) if is_block_device(file) => {
+            OutputKind::Through(file) if is_block_device(file) => {
                 failure.hint("the device holds a part of the output")
             }
             _ => failure,
@@ -177,7 +185,7 @@ fn is_block_device(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
-/// An error of writing a file: the signal that stopped it, or what the host says.
+/// Converts an error of writing a file: the signal that stopped it, or the error of the host.
 fn failure(path: &Path, error: &io::Error) -> Failure {
     let shown = names::in_message(path.as_os_str().as_bytes());
     match (interrupt::stopped(&shown), error.kind()) {
@@ -193,7 +201,7 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     output.commit()
 }
 
-/// Writes to an output until a signal comes.
+/// A writer to an output that fails once a signal has arrived.
 pub(crate) struct Writer(File);
 
 impl Write for Writer {
@@ -207,20 +215,21 @@ impl Write for Writer {
     }
 }
 
-/// The directory that a file lies in.
+/// Returns the directory of a file.
 pub(crate) fn parent(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
 }
 
-/// Where a new or existing regular file is, links followed; `None` for anything else.
+/// Returns the path of a new or existing regular file, links followed; `None` for anything else.
 pub(crate) fn file_at(path: &Path) -> io::Result<Option<PathBuf>> {
-    match place::find(path)? {
-        Place::File(place) => Ok(Some(place.path())),
-        Place::Open(_) | Place::Special(_) => Ok(None),
+    match destination::find(path)? {
+        Destination::File(place) => Ok(Some(place.path())),
+        Destination::Open(_) | Destination::Special(_) => Ok(None),
     }
 }
-/// Reads the first bytes that hold data at or after an offset: where they lie, and how many.
+/// Reads the first bytes that hold data at or after `offset`. Returns their offset and their
+/// number.
 fn read_data(
     source: &ferroxfs::File,
     offset: u64,
@@ -233,7 +242,7 @@ fn read_data(
     Ok((read > 0).then_some((start, read)))
 }
 
-/// Refuses to write over an image, or its log, what is read from it.
+/// Refuses to overwrite an image or its log with data read from it.
 pub(crate) fn check_no_image<'a>(
     path: &Path,
     read: impl IntoIterator<Item = &'a Path>,
@@ -243,14 +252,14 @@ pub(crate) fn check_no_image<'a>(
     for file in read {
         if fs::metadata(file).is_ok_and(|file| identity(&file) == identity(&metadata)) {
             let shown = names::in_message(path.as_os_str().as_bytes());
-            return Err(Failure::new(Exit::Failed, format!("{shown}: is what is read"))
-                .hint("choose another file for what is written"));
+            return Err(Failure::new(Exit::Failed, format!("{shown}: is the image that is read"))
+                .hint("choose another file for the output"));
         }
     }
     Ok(())
 }
 
-/// Refuses to replace a volume by one file.
+/// Refuses to replace a volume with a single file.
 pub(crate) fn check_no_volume(path: &Path) -> Result<(), Failure> {
     let mut magic = [0; MAGIC.len()];
     let is_volume = fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
@@ -264,8 +273,8 @@ pub(crate) fn check_no_volume(path: &Path) -> Result<(), Failure> {
     Err(failure.hint(place_in(path)))
 }
 
-/// How a place in an image is named.
+/// Returns the hint for a path in an image.
 pub(crate) fn place_in(image: &Path) -> String {
     let shown = names::in_message(image.as_os_str().as_bytes());
-    format!("a place in an image is written IMAGE:/path, such as {shown}:/")
+    format!("a path in an image is written IMAGE:/path, such as {shown}:/")
 }

@@ -1,9 +1,11 @@
-//! The rights that a command gives up between opening what it names and reading the first byte of it.
+//! The rights that a command gives up after it has opened what it needs and before it reads an
+//! image.
 //!
-//! Owns: which rights those are. An image may come from anybody, so a fault in a parser must not become
-//! a way to the rest of the machine: namespaces take away the names of the host, Landlock its files and network, a
-//! seccomp filter what the process could otherwise ask of the kernel. Root loses its capabilities. All of it is for good. Does **not** own:
-//! which directories a command still needs, which it says itself ([`Reach`]).
+//! Owns: which rights those are. An image may come from an attacker, so a bug in a parser must not
+//! open a way to the rest of the machine. Namespaces take away the names of the host, Landlock its
+//! files and network, and a seccomp filter the remaining system calls. Root loses its capabilities.
+//! None of this can be undone. Does **not** own: which directories a command still needs; the
+//! command says so itself ([`Reach`]).
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod calls;
@@ -11,7 +13,7 @@ mod calls;
 mod calls {
     pub(super) const HAS_FILTER: bool = false;
 
-    pub(super) fn filter(_: &super::Reach<'_>) -> Result<(), String> {
+    pub(super) fn filter<R>(_: &R) -> Result<(), String> {
         Err(format!("there is no filter for {}", std::env::consts::ARCH))
     }
 }
@@ -26,37 +28,39 @@ use landlock::{
 };
 use rustix::io::Errno;
 
-use crate::cli::SandboxWhen;
+use crate::cli::options::SandboxWhen;
 use crate::exit::Exit;
 use crate::failure::Failure;
 pub(crate) use namespaces::Namespaces;
 use namespaces::Root;
 
-/// The newest rights that are asked for; an older kernel takes away what it knows.
+/// The newest Landlock version that is asked for. An older kernel removes the rights that it knows.
 const NEWEST: ABI = ABI::V6;
 
-/// What a command still needs of the host when everything that it names is open.
+/// The rights on the host that a command needs after it has opened everything.
 pub(crate) enum Reach<'a> {
-    /// Only what is open.
+    /// Only open files.
     Nothing,
-    /// That, rings of io_uring too, which can do no more than they were made for.
+    /// Open files, and open rings of io_uring, which can do only what they were made for.
     OpenRings,
-    /// That, and so much beneath this directory.
+    /// Open files, and these rights beneath this directory.
     Beneath(BorrowedFd<'a>, Rights),
-    /// All of it: the command reads trees of the host, or starts programs.
+    /// All rights: the command reads trees of the host or starts programs.
     Host,
-    /// All of it for the first thread; those that read the image enter by themselves.
+    /// All rights for the first thread. The threads that read the image enter the sandbox by
+    /// themselves.
     ByThread,
 }
 
-/// What may be done beneath a directory.
+/// Operations that are allowed beneath a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rights {
-    /// Files that are open get and lose names.
+    /// Giving names to open files and removing names.
     Names,
-    /// Trees of files are made, read and replaced, by their names in an open directory.
+    /// Creating, reading and replacing trees of files, by name in an open directory.
     Trees,
-    /// That, and devices are made: a way to every disk, for who may make them.
+    /// [`Trees`](Self::Trees), and creating devices: a way to every disk, for a user who may create
+    /// them.
     TreesAndDevices,
 }
 
@@ -76,8 +80,8 @@ impl Rights {
 ///
 /// # Errors
 ///
-/// A refusal, where the sandbox is asked for and the kernel cannot give it. Where it is not, the
-/// command goes on with what there is.
+/// A refusal if the sandbox is required and the kernel cannot provide it. If it is not required,
+/// the command continues with the protection that the kernel has.
 pub(crate) fn enter(reach: &Reach<'_>, when: SandboxWhen) -> Result<(), Failure> {
     let namespaces = match (when, reach) {
         (SandboxWhen::Never, _) | (_, Reach::ByThread) | (SandboxWhen::Auto, Reach::Host) => {
@@ -87,10 +91,11 @@ pub(crate) fn enter(reach: &Reach<'_>, when: SandboxWhen) -> Result<(), Failure>
             return Err(refusal("this command needs the files of the host"));
         }
         (_, Reach::Nothing | Reach::OpenRings) => namespaces::enter(Root::Empty),
-        // Files are given to owners whom a user namespace would not know. So these are root's alone.
+        // Files are given to owners that a user namespace would not know. So only root enters
+        // these.
         (_, Reach::Beneath(directory, rights)) => {
             let root = match rights {
-                // They are called by whole paths.
+                // These commands use absolute paths.
                 Rights::Names => Root::Same,
                 Rights::Trees | Rights::TreesAndDevices => Root::Directory(*directory),
             };
@@ -118,12 +123,13 @@ pub(crate) fn enter_thread(
     }
 }
 
-/// That who is not root may not is no news.
+/// Accepts that a user who is not root must not enter namespaces.
 fn unless_root(errno: Errno) -> Result<(), Errno> {
     if errno == Errno::PERM { Ok(()) } else { Err(errno) }
 }
 
-/// Goes on in namespaces, or outside: inside Landlock nothing is mounted any more.
+/// Gives up the other rights. Inside Landlock nothing can be mounted, so the namespaces come
+/// before.
 fn give_up(
     reach: &Reach<'_>,
     when: SandboxWhen,
@@ -139,13 +145,13 @@ fn give_up(
     is_powerless.map_err(|errno| refusal(&format!("its capabilities: {errno}")))?;
     match is_confined {
         Ok(RulesetStatus::FullyEnforced) => {}
-        Ok(_) => return Err(refusal("this kernel has no Landlock that keeps all of it")),
+        Ok(_) => return Err(refusal("Landlock of this kernel lacks some of its rules")),
         Err(error) => return Err(refusal(&format!("Landlock: {}", cause(&error)))),
     }
     is_filtered.map_err(|error| refusal(&error))
 }
 
-/// Leaves of the file system no more than these rights beneath a directory, of the network nothing.
+/// Restricts the filesystem to these rights beneath a directory, and denies the network.
 fn confine(reach: &Reach<'_>) -> Result<RulesetStatus, RulesetError> {
     let directory = match reach {
         Reach::Beneath(directory, rights) => Some((*directory, *rights)),
@@ -165,7 +171,7 @@ fn confine(reach: &Reach<'_>) -> Result<RulesetStatus, RulesetError> {
     Ok(status.ruleset)
 }
 
-/// What the system said below the error of a library, whose own words are not shown.
+/// Returns the error of the system beneath the error of a library, whose wording is not shown.
 fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut at = Some(error);
     while let Some(error) = at {
@@ -179,7 +185,7 @@ fn cause(error: &(dyn std::error::Error + 'static)) -> String {
 
 fn refusal(why: &str) -> Failure {
     Failure::new(Exit::Refused, format!("the sandbox: {why}"))
-        .hint("--sandbox=never goes without it")
+        .hint("--sandbox=never runs without it")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Examples, exit codes and related programs: the end of each help text and man page.
 //!
-//! Owns: the table of examples, and how help and pages show it. Does **not** own: what commands take. Tests
-//! parse each example, and run those that need no mount, in a directory with `disk.img`, `tree/`, `root.tar`
-//! and `notes.txt`.
+//! Owns: the table of examples, and how help and pages show it. Does **not** own: the arguments of
+//! commands. Tests parse each example, and run those that need no mount, in a directory with
+//! `disk.img`, `tree/`, `root.tar` and `notes.txt`.
 
 mod examples;
 
@@ -14,33 +14,33 @@ use clap_mangen::roff::{Roff, bold, roman};
 
 use examples::EXAMPLES;
 
-/// A command line, and what it does.
+/// A command line, and its effect.
 type Example = (&'static str, &'static str);
 
 /// Examples and related programs of a command.
-struct Entry {
-    /// The name, for a command of a command with both: `dump agf`.
+struct ManualEntry {
+    /// The name; for a command with subcommands, both words: `dump agf`.
     name: &'static str,
     examples: &'static [Example],
-    /// Pages of other programs, `mkfs.xfs(8)`, and commands of this one.
+    /// Pages of other programs, such as `mkfs.xfs(8)`, and of ferroxfs.
     see_also: &'static [&'static str],
 }
 
-/// Codes and what they mean, as in docs/exit-codes.md.
+/// Exit codes and their meaning, as in docs/exit-codes.md.
 const EXIT_CODES: [(&str, &str); 10] = [
-    ("0", "everything that was asked for was done"),
+    ("0", "everything succeeded"),
     ("1", "something failed: no such file, no permission, no space"),
-    ("2", "the command line makes no sense, or not for this image"),
+    ("2", "the command line is invalid, or not possible for this image"),
     ("3", "no XFS volume of version 5, or a feature that is refused by name"),
-    ("4", "the log holds changes that are not replayed here"),
-    ("5", "a structure of the image is corrupt, or lies past its end"),
+    ("4", "the log holds changes that this command does not replay"),
+    ("5", "a structure of the image is corrupt, or past the end of the image"),
     ("129", "stopped by SIGHUP, after everything was closed"),
     ("130", "stopped by SIGINT, after everything was closed"),
-    ("141", "nobody reads the output any more"),
+    ("141", "the reader of standard output closed the pipe"),
     ("143", "stopped by SIGTERM, after everything was closed"),
 ];
 
-/// Adds the end of each help text to the command and those below it.
+/// Adds the examples to the help of each command and its subcommands.
 pub(crate) fn with_manual(command: Command) -> Command {
     let names: Vec<_> =
         command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
@@ -62,7 +62,7 @@ fn end_of(command: Command, name: &str) -> Command {
 
 fn with_end(command: Command, name: &str) -> Command {
     let Some(entry) = find(name) else { return command };
-    // That of the program is the list of exit codes in short.
+    // The help of the program itself ends with a short list of exit codes instead.
     let own = command.get_after_help().filter(|_| !name.is_empty());
     let mut text = own.map(|text| format!("{text}\n\n")).unwrap_or_default();
     text += "Examples:\n";
@@ -77,8 +77,8 @@ fn with_end(command: Command, name: &str) -> Command {
     command.after_long_help(text)
 }
 
-/// The last lines, each shorter than a terminal is wide.
-fn see_also(entry: &Entry) -> String {
+/// Returns the last lines, each narrower than a terminal.
+fn see_also(entry: &ManualEntry) -> String {
     let mut text = "\nSee also:".to_owned();
     let mut width = text.len();
     for (index, page) in entry.see_also.iter().enumerate() {
@@ -93,13 +93,13 @@ fn see_also(entry: &Entry) -> String {
     text
 }
 
-fn find(name: &str) -> Option<&'static Entry> {
+fn find(name: &str) -> Option<&'static ManualEntry> {
     EXAMPLES.iter().find(|entry| entry.name == name)
 }
 
-/// The man pages: names of files, and what is in them.
+/// Returns the man pages: names of files, and their contents.
 pub(crate) fn pages(command: Command) -> io::Result<Vec<(String, Vec<u8>)>> {
-    // Help has no page of its own.
+    // The command `help` has no page.
     let mut command = command.disable_help_subcommand(true);
     command.build();
     let mut pages = Vec::new();

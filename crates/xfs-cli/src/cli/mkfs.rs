@@ -1,19 +1,20 @@
-//! The arguments of `mkfs`: those of mkfs.xfs(8), letter by letter.
+//! The arguments of `mkfs`, with the letters of mkfs.xfs(8).
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{ArchiveOptions, JsonOption};
+use super::import::ArchiveOptions;
+use super::options::JsonOption;
 
 /// Make a new XFS volume, as mkfs.xfs(8) does, empty or filled
 ///
-/// Options and their suboptions are those of mkfs.xfs, sizes take its suffixes s, b, k, m, g, t, p,
-/// e. A file that does not exist is made if -d size=BYTES says how long it shall be.
+/// Options and suboptions are those of mkfs.xfs, and sizes take its suffixes s, b, k, m, g, t, p,
+/// e. A file that does not exist is created if -d size=BYTES gives its size.
 ///
-/// Two runs give the same bytes if SOURCE_DATE_EPOCH, or --time, and the other options are the same;
-/// then the UUID follows from them too unless -m uuid= gives it.
+/// Two runs give the same bytes if SOURCE_DATE_EPOCH, or --time, and the other options are the
+/// same; the UUID is then derived from them unless -m uuid= gives it.
 #[derive(Args, Debug)]
 pub(crate) struct MkfsArguments {
     /// The file or device
@@ -22,7 +23,8 @@ pub(crate) struct MkfsArguments {
     #[arg(short = 'b', value_name = "OPTIONS")]
     pub(crate) block: Vec<String>,
     /// Data: agcount=, agsize=, size=, su=, sw=, sunit=, swidth=, noalign, name=, file, sectsize=,
-    /// concurrency=; for files below the root: projinherit=, extszinherit=, cowextsize=, daxinherit=
+    /// concurrency=; for files below the root: projinherit=, extszinherit=, cowextsize=,
+    /// daxinherit=
     #[arg(short = 'd', value_name = "OPTIONS")]
     pub(crate) data: Vec<String>,
     /// Inodes: size=, perblock=, maxpct=, sparse=, nrext64=, exchange=
@@ -43,7 +45,7 @@ pub(crate) struct MkfsArguments {
     /// Label: at most 12 bytes
     #[arg(short = 'L', value_name = "LABEL")]
     pub(crate) label: Option<OsString>,
-    /// Overwrite what is there
+    /// Overwrite an existing volume or file
     #[arg(short)]
     pub(crate) force: bool,
     /// Print nothing
@@ -52,26 +54,26 @@ pub(crate) struct MkfsArguments {
     /// Print the geometry and write nothing
     #[arg(short = 'N')]
     pub(crate) dry_run: bool,
-    /// Do not tell the device that all it holds is of no use any more
+    /// Do not discard the old contents of the device
     #[arg(short = 'K')]
     pub(crate) keep: bool,
-    /// Fill the volume with what is in a directory, or with an archive of tar or cpio, compressed or not; "-" for
-    /// one on standard input
+    /// Fill the volume from a directory, or from an archive of tar or cpio, compressed or not; "-"
+    /// for an archive on standard input
     #[arg(long, value_name = "SOURCE")]
     pub(crate) from: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) archive: ArchiveOptions,
-    /// Fill the volume with what a prototype file says, or with a directory: [file=]FILE, atime=,
+    /// Fill the volume from a prototype file, or from a directory: [file=]FILE, atime=,
     /// slashes_are_spaces=
     #[arg(short = 'p', value_name = "OPTIONS", conflicts_with = "from")]
     pub(crate) prototype: Vec<OsString>,
-    /// Say that everything from there belongs to user and group 0
+    /// Give all files from there to user and group 0
     #[arg(long)]
     pub(crate) all_root: bool,
-    /// Seconds since 1970 that all time stamps get, in place of SOURCE_DATE_EPOCH
+    /// Seconds since 1970 for all time stamps, instead of SOURCE_DATE_EPOCH
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) time: Option<i64>,
-    /// A number that UUID and inode generations follow from
+    /// A number from which UUID and inode generations are derived
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
     /// Allow volumes under 300 MiB and logs under 64 MiB, for tests

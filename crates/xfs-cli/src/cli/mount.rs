@@ -1,21 +1,21 @@
-//! The arguments of `mount`, `umount` and `stats`.
+//! The arguments of `mount`, `umount`, `mounts` and `stats`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
-use super::JsonOption;
+use super::options::JsonOption;
 
-/// Mount a volume, as an ordinary user too, and serve it in the background
+/// Mount a volume, also as an ordinary user, and serve it in the background
 ///
-/// It returns when the mount can be used, or fails with nothing mounted. Right after an unmount it
-/// waits until the image is closed. An ordinary user needs fusermount3. What is written is durable
-/// once fsync has returned, or after five seconds; after a crash the next mount recovers.
+/// The command returns when the mount is ready, or fails with nothing mounted. Right after an
+/// unmount it waits until the image is closed. An ordinary user needs fusermount3. Writes are
+/// durable after fsync, or after five seconds; after a crash the next mount recovers the volume.
 #[derive(Args, Debug)]
-#[command(after_help = MOUNT_OPTIONS, help_template = super::AFTER_USAGE)]
+#[command(after_help = MOUNT_OPTIONS, help_template = super::options::AFTER_USAGE)]
 pub(crate) struct MountArguments {
-    /// The image or device; with -o remount it can be left out
+    /// The image or device; can be left out with -o remount
     #[arg(value_name = "IMAGE")]
     pub(crate) device: PathBuf,
     /// The folder, or /dev/fd/N for a connection that is mounted already
@@ -27,91 +27,91 @@ pub(crate) struct MountArguments {
     /// Stay in the foreground
     #[arg(short, long)]
     pub(crate) foreground: bool,
-    /// Tell on standard error what the mount does: with -v its phases, with -vv each request, with -vvv
-    /// transactions and log forces too, and how long each of them took
+    /// Log to standard error: with -v phases of the mount, with -vv each request, with -vvv also
+    /// transactions and log forces, each with its duration
     #[arg(short, long, action = ArgAction::Count, requires = "foreground")]
     pub(crate) verbose: u8,
-    /// Serve, and say on standard output when that has begun
+    /// Serve in this process, and report readiness on standard output
     #[arg(long, hide = true, conflicts_with = "foreground")]
     pub(crate) background: bool,
 }
 
 const MOUNT_OPTIONS: &str = "\
 Mount options:
-  ro, rw                     read-only, or (the default) for writing as well
-  norecovery                 read-only, with the log as it stands
+  ro, rw                     read-only, or writable (the default)
+  norecovery                 read-only, without replaying the log
   partition=N, offset=BYTES  where in the image the volume is
   logdev=FILE                the external log
-  allow_other                other users may use it; permissions are always
-                             checked
+  allow_other                other users may use the mount; permissions are
+                             always checked
   default_permissions        (the default) the kernel checks permissions
-  nodefault_permissions      the server does, by the groups and capabilities
-                             that /proc shows of who asks: every name of a path
-                             is asked for each time; not with allow_other,
-                             uid=, gid=, dev, writeback_cache
-  uid=N, gid=N               whose everything appears to be
-  sync, wsync                all changes, or those of names and inodes, are
+  nodefault_permissions      the server checks permissions, by the groups and
+                             capabilities of the caller in /proc; the kernel
+                             looks up every name of a path each time; not with
+                             allow_other, uid=, gid=, dev, writeback_cache
+  uid=N, gid=N               show all files as belonging to this user or group
+  sync, wsync                all changes, or changes of names and inodes, are
                              durable at once
-  writeback_cache            the kernel keeps what is written, and writes it
-                             later: it is acknowledged before it has space, so
-                             that a program that asks neither fsync(2) nor
-                             close(2) is not told of a full volume, and lost in
-                             a crash unless it is synced
+  writeback_cache            the kernel caches writes and writes them later, so
+                             they are acknowledged before they have space: a
+                             program that calls neither fsync(2) nor close(2)
+                             does not learn of a full volume, and a crash loses
+                             what was not synced
   noatime, nodiratime, relatime
-                             when the time of access is set (relatime)
-  lazytime                   the time of access is written when the file is
-                             synced or not in use any more, or after a day
-                             where others are read then
+                             when access times are set (relatime)
+  lazytime                   access times are written when the file is synced
+                             or no longer in use, or after a day, when another
+                             file is read
   suid, dev, noexec, nosymfollow
-                             as in mount(8); nosuid and nodev unless asked
-                             otherwise
+                             as in mount(8); the default is nosuid and nodev
   allow_suid, allow_dev      the same as suid and dev, which mount(8) and fstab
-                             do not hand on
-  remount                    set ro or rw and those four anew, on a mount that
-                             is there: mount -o remount,ro DIR
-  threads=N                  how many requests are served at a time (1 per
-                             processor, at least 2; and as many while others
-                             are synced)
+                             do not pass on
+  remount                    change ro or rw, and these four, of an existing
+                             mount: mount -o remount,ro DIR
+  threads=N                  the number of requests served at a time (1 per
+                             processor, at least 2; the same number again while
+                             others wait for a sync)
   io_uring                   requests come through rings of io_uring, one for
-                             each processor and more by threads=; fails where
-                             the kernel does not offer it
-  cache=SIZE                 bytes of metadata that are kept, a quarter of them
-                             for inodes of a volume that is written (64M, and
-                             128M for inodes)
+                             each processor, and more with threads=; fails if
+                             the kernel does not support it
+  cache=SIZE                 bytes of metadata to cache, a quarter of them for
+                             inodes of a writable volume (64M, and 128M for
+                             inodes)
 
-Other words of mount(8) are taken where they say what is so anyway (async,
-atime, silent) or are for itself (nofail, _netdev, user, x-...), and refused by
-name otherwise. Of two that exclude each other the later one counts.
+Other options of mount(8) are accepted if they ask for the default (async,
+atime, silent) or are meant for mount(8) itself (nofail, _netdev, user, x-...).
+All others are refused by name. Of two options that exclude each other, the
+later one counts.
 
-What is durable when:
+When writes become durable:
   fsync(2) of a file, sync FILE        the file, on return
-  fsync(2) of the root, sync DIR       everything that was written, on return
+  fsync(2) of the root, sync DIR       all writes so far, on return
   sync, sync -f, nothing               within five seconds; a crash or a kill
-                                       before loses it
-  stores to mapped files               from when the kernel writes them: by
-                                       msync(2) and fsync(2) of the file, on
-                                       return; by munmap(2), close(2), sync, or
+                                       before that loses them
+  stores to mapped files               once the kernel writes them: on return
+                                       of msync(2) or fsync(2) of the file;
+                                       after munmap(2), close(2) or sync, or
                                        after some 30 seconds
   -o sync                              each change, on return";
 
 /// Unmount a volume that `mount` has mounted, and wait until its image is closed
 ///
-/// First everything is made durable; where that fails it stays mounted. It fails, too, if the image could not be
-/// closed: then changes of the last moment may be lost.
+/// All changes are made durable first; if that fails, the volume stays mounted. If the image cannot
+/// be closed afterwards, the command fails, and the last changes may be lost.
 #[derive(Args, Debug)]
 pub(crate) struct UmountArguments {
     /// The folder, or the image that is mounted there
     #[arg(value_name = "DIR|IMAGE")]
     pub(crate) folder: PathBuf,
-    /// Take it out of the tree though it is in use; it closes when it is not any more
+    /// Detach the mount even though it is in use; it closes when the last user is done
     #[arg(short, long)]
     pub(crate) lazy: bool,
-    /// Unmount it also where not everything can be made durable, and lose the rest
+    /// Unmount even if some changes cannot be made durable; they are lost
     #[arg(short, long)]
     pub(crate) force: bool,
 }
 
-/// List the mounts of this program: image, folder, access and process
+/// List the mounts of ferroxfs: image, folder, access and process
 #[derive(Args, Debug)]
 pub(crate) struct MountsArguments {
     #[command(flatten)]
@@ -120,21 +120,21 @@ pub(crate) struct MountsArguments {
 
 /// Show how many requests a mount has served, and how long they took
 ///
-/// Beside them, of a mount for writing, what the volume counts: inodes, buffers, transactions, the log.
+/// For a writable mount also the counters of the volume: inodes, buffers, transactions, the log.
 #[derive(Args, Debug)]
 pub(crate) struct StatsArguments {
     /// The folder, or the image that is mounted there
     #[arg(value_name = "DIR|IMAGE")]
     pub(crate) folder: PathBuf,
-    /// Print the text format of Prometheus, with all classes of durations
+    /// Print the text format of Prometheus, with all buckets of durations
     #[arg(long, conflicts_with = "watch")]
     pub(crate) prometheus: bool,
-    /// Serve that text by HTTP on an address of this machine alone, such as 127.0.0.1:9187, until
-    /// interrupted; every user of this machine may ask
+    /// Serve that text by HTTP on a loopback address, such as 127.0.0.1:9187, until interrupted;
+    /// every user of this machine can read it
     #[arg(long, value_name = "ADDRESS", requires = "prometheus", conflicts_with = "watch")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Show what came since the mount, and then every second what came in that: in place on a terminal, one table
-    /// after the other elsewhere
+    /// Show the totals since the mount, and then every second the requests of that second: in place
+    /// on a terminal, one table after another elsewhere
     #[arg(short, long)]
     pub(crate) watch: bool,
 }

@@ -6,8 +6,9 @@ use clap::{Args, ValueEnum};
 
 /// Write one row per inode: everything in it, and all its paths
 ///
-/// That nothing is found does not mean that the volume is sound: where files name their parents (parent
-/// pointers), directories are not read, and one that is destroyed is not found. xfs_repair -n checks.
+/// A scan without findings does not prove that the volume is sound. If files name their parents
+/// (parent pointers), directories are not read, and a destroyed directory is not noticed.
+/// xfs_repair -n checks a volume.
 #[derive(Args, Debug)]
 pub(crate) struct ScanArguments {
     /// The images or devices
@@ -16,24 +17,24 @@ pub(crate) struct ScanArguments {
     /// Write to this file instead of standard output (-); it appears when it is complete
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// The format: table on a terminal, ndjson otherwise
+    /// The format: by default table on a terminal, ndjson otherwise
     #[arg(long, value_enum)]
     pub(crate) format: Option<ScanFormat>,
-    /// Work on this many threads; all processors if not given
+    /// The number of threads; by default one per processor
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// Stay inside this much memory, 1 GiB if not given; the suffixes k, m, g, t are units of 1024
-    #[arg(long, value_name = "BYTES", value_parser = crate::size::parse)]
+    /// The limit on memory, by default 1 GiB; the suffixes k, m, g, t are units of 1024
+    #[arg(long, value_name = "BYTES", value_parser = crate::text::size::parse)]
     pub(crate) memory: Option<u64>,
-    /// Only these fields, separated by commas. A table shows what fits a terminal, the other
-    /// formats everything but symlink and xattrs, unless told otherwise
+    /// Only these fields, separated by commas. By default a table shows the fields that fit the
+    /// terminal, and the other formats all fields except symlink and xattrs
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
     /// Add accounting rows, with shared blocks counted once
     #[arg(long, value_name = "KEY", value_enum)]
     pub(crate) by: Option<ScanKey>,
-    /// Write what CSV and Parquet have no rows for to this file, as NDJSON: volumes, errors, accounting rows and totals.
-    /// Without it, errors and accounting rows go to standard error
+    /// Write the items without rows in CSV and Parquet to this file, as NDJSON: volumes, errors,
+    /// accounting rows and totals. Without it, errors and accounting rows go to standard error
     #[arg(long, value_name = "FILE")]
     pub(crate) facts: Option<PathBuf>,
     /// Print a report instead of rows
@@ -41,12 +42,12 @@ pub(crate) struct ScanArguments {
     pub(crate) summary: bool,
 }
 
-/// What `scan` writes.
+/// The format of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ScanFormat {
-    /// Columns to read.
+    /// Columns for people.
     Table,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Ndjson,
     /// Comma-separated values: a header line, then one line for each inode.
     Csv,
@@ -54,7 +55,7 @@ pub(crate) enum ScanFormat {
     Parquet,
 }
 
-/// What `scan --by` adds up over.
+/// The key of the accounting rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ScanKey {
     /// User id.

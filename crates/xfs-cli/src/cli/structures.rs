@@ -1,10 +1,10 @@
-//! The arguments of the commands that look below files: structures and the log.
+//! The arguments of `dump` and `log`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::JsonOption;
+use super::options::JsonOption;
 
 /// Show any structure of a volume, field by field, and whether it passes its checks
 #[derive(Args, Debug)]
@@ -17,11 +17,11 @@ pub(crate) struct DumpArguments {
     pub(crate) structure: DumpStructure,
 }
 
-/// What `dump` shows.
+/// The structure that `dump` shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum DumpStructure {
-    /// The superblock, or the copy of it in an allocation group; the copy also where the first one is damaged
-    /// but for the sizes of blocks and groups
+    /// The superblock, or its copy in an allocation group; a copy can be shown as long as the first
+    /// one has valid sizes of blocks and groups
     Sb {
         /// The allocation group
         #[arg(default_value_t = 0)]
@@ -44,25 +44,25 @@ pub(crate) enum DumpStructure {
     },
     /// An inode, with its forks
     Inode {
-        /// The number of the inode
+        /// The inode number
         ino: u64,
     },
-    /// A block, by its magic number
+    /// A block, as its magic number says
     Block {
-        /// The number of the block, group number in the high bits (fsblock)
+        /// The block number, with the group number in the high bits (fsblock)
         block: u64,
     },
     /// A btree, block by block from its root
     Btree {
-        /// Which btree
+        /// The btree
         #[arg(value_enum)]
         kind: DumpBtree,
-        /// The allocation group; for bmap and attr-bmap the number of the inode
+        /// The allocation group; for bmap and attr-bmap the inode number
         of: u64,
     },
 }
 
-/// The btrees that `dump` can walk.
+/// A btree that `dump` can walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DumpBtree {
     /// Free space by block.
@@ -89,7 +89,7 @@ pub(crate) enum DumpBtree {
     AttrBmap,
 }
 
-/// Show head, tail and state of the log, and what waits in it to be replayed
+/// Show head, tail and state of the log, and the changes that it holds for replay
 #[derive(Args, Debug)]
 pub(crate) struct LogArguments {
     /// The image or device
@@ -97,18 +97,6 @@ pub(crate) struct LogArguments {
     /// Show every record, transaction and item between tail and head
     #[arg(long)]
     pub(crate) dump: bool,
-    #[command(flatten)]
-    pub(crate) json: JsonOption,
-}
-
-/// Replay a dirty log onto the volume, and mark it clean
-///
-/// A log that holds what is not replayed here is refused by name, and nothing is written. A recovery
-/// that was interrupted can be repeated.
-#[derive(Args, Debug)]
-pub(crate) struct RecoverArguments {
-    /// The image or device
-    pub(crate) image: PathBuf,
     #[command(flatten)]
     pub(crate) json: JsonOption,
 }

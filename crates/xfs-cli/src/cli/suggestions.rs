@@ -1,14 +1,14 @@
-//! Suggestions for a word in the place of a command that is none.
+//! Suggestions for a word that is no command.
 //!
-//! Owns: the table of words that other programs use. No command that destroys is ever suggested: a word that
-//! resembles `rm` may mean anything.
+//! Owns: the table of words from other programs. A destructive command is never suggested: a word
+//! that resembles `rm` may mean anything.
 
 use std::path::Path;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error};
 
-/// Words, and what they mean here.
+/// Words, and the suggestion for them.
 const WORDS: &[(&[&str], &str)] = &[
     (
         &["format", "mkfs.xfs", "mkfs_xfs", "create", "new", "init", "newfs", "makefs", "mkxfs"],
@@ -26,7 +26,7 @@ const WORDS: &[(&[&str], &str)] = &[
             "repair",
             "scrub",
         ],
-        "'xfs_repair -n IMAGE' checks a volume and changes nothing; 'ferroxfs scan' names what it cannot read",
+        "'xfs_repair -n IMAGE' checks a volume without changing it; 'ferroxfs scan' reports what it cannot read",
     ),
     (
         &[
@@ -46,13 +46,13 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["dir", "list", "ll", "la", "l", "listdir"], "'ferroxfs ls' lists directories"),
     (
         &["type", "print", "less", "more", "head", "tail", "view", "read", "show"],
-        "'ferroxfs cat' writes what is in files",
+        "'ferroxfs cat' prints the contents of files",
     ),
     (&["download", "fetch", "save"], "'ferroxfs get' writes a file to the host"),
-    (&["upload", "write", "store", "push"], "'ferroxfs put' writes a file of an image"),
+    (&["upload", "write", "store", "push"], "'ferroxfs put' writes a file in an image"),
     (
         &["add", "load", "untar", "populate", "insert"],
-        "'ferroxfs import' puts a directory or an archive into an image",
+        "'ferroxfs import' copies a directory or an archive into an image",
     ),
     (
         &["archive", "pack", "zip", "backup", "dump-tar", "xfsdump"],
@@ -70,7 +70,7 @@ const WORDS: &[(&[&str], &str)] = &[
             "df",
             "lsblk",
         ],
-        "'ferroxfs info' shows what a volume is",
+        "'ferroxfs info' shows the geometry of a volume",
     ),
     (
         &["xfs_db", "db", "debug", "debugfs", "inspect", "hexdump"],
@@ -96,7 +96,7 @@ const WORDS: &[(&[&str], &str)] = &[
         &["usage", "size", "ncdu", "space", "quota"],
         "'ferroxfs du' adds up the space that files use",
     ),
-    (&["lsattr", "xfs_io", "fstat"], "'ferroxfs stat' shows what an inode says of a file"),
+    (&["lsattr", "xfs_io", "fstat"], "'ferroxfs stat' shows the inode of a file"),
     (&["xattr", "attr", "attrs"], "'ferroxfs getfattr' shows extended attributes"),
     (&["acl", "acls", "facl"], "'ferroxfs getfacl' shows access control lists"),
     (
@@ -105,7 +105,10 @@ const WORDS: &[(&[&str], &str)] = &[
     ),
     (&["replay", "journal", "recovery"], "'ferroxfs recover' replays the log"),
     (&["xfs_logprint", "logprint"], "'ferroxfs log' shows the log"),
-    (&["xfs_bmap", "bmap", "filefrag", "fiemap"], "'ferroxfs extents' shows where a file lies"),
+    (
+        &["xfs_bmap", "bmap", "filefrag", "fiemap"],
+        "'ferroxfs extents' shows where a file is on disk",
+    ),
     (
         &["inventory", "index", "parquet", "csv", "bulkstat"],
         "'ferroxfs scan' writes a row for each inode",
@@ -113,21 +116,22 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["symlink", "link", "hardlink"], "'ferroxfs ln' makes links"),
     (&["md", "makedir"], "'ferroxfs mkdir' makes directories"),
     (&["ncheck", "path", "paths"], "'ferroxfs parents' shows the paths of an inode"),
+    #[cfg(feature = "bench")]
     (&["benchmark", "fio", "perf"], "'ferroxfs bench' measures"),
     (&["manual", "manpage", "manpages"], "'ferroxfs man DIR' writes the man pages"),
     (&["ver", "about"], "'ferroxfs --version' prints the version"),
 ];
 
-/// Commands that are suggested for no word that was mistyped.
+/// Commands that are never suggested for a mistyped word.
 const DESTRUCTIVE: [&str; 5] = ["rm", "truncate", "mkfs", "fallocate", "mv"];
 
-/// Puts what the table says in the place of what resembles the word.
+/// Replaces clap's suggestion by similarity with the suggestion from the table.
 pub(crate) fn replace(error: &mut Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return;
     };
     let word = word.clone();
-    // Without tips of its own it leaves an empty line for them.
+    // Without tips clap leaves an empty line for them.
     error.remove(ContextKind::Suggested);
     let similar = match error.remove(ContextKind::SuggestedSubcommand) {
         Some(ContextValue::Strings(names)) => names,

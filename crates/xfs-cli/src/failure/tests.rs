@@ -1,4 +1,4 @@
-//! What is printed of a failure.
+//! Tests of the printed form of failures.
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use super::{Failure, without_numbers};
 
 #[test]
-fn numbers_of_the_system_are_not_printed() {
+fn errno_numbers_are_not_printed() {
     let error = io::Error::from_raw_os_error(2);
     let said = Failure::host(OsStr::new("a"), &error).to_string();
     assert_eq!(said, "ferroxfs: a: No such file or directory");

@@ -1,4 +1,4 @@
-//! Errors of the library in the form in which they leave the program.
+//! Errors of the library as failures of the program.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -9,8 +9,8 @@ use xfs_device::{DeviceFailure, FindError};
 use xfs_format::{Check, Structure};
 
 use crate::exit::Exit;
-use crate::failure::{Failure, Lack};
-use crate::names;
+use crate::failure::{Failure, Missing};
+use crate::terminal::names;
 
 pub(crate) fn about_image(failure: Failure, path: &Path) -> Failure {
     failure.about(&names::in_message(path.as_os_str().as_bytes()))
@@ -23,8 +23,10 @@ impl From<ferroxfs::Error> for Failure {
             failure = failure.of_volume();
         }
         match &error {
-            ferroxfs::Error::Posix(PosixError::NotFound) => failure.lacking(Lack::Name),
-            ferroxfs::Error::Posix(PosixError::NoSpace) => failure.lacking(Lack::Room(None)),
+            ferroxfs::Error::Posix(PosixError::NotFound) => failure.with_missing(Missing::Name),
+            ferroxfs::Error::Posix(PosixError::NoSpace) => {
+                failure.with_missing(Missing::Room(None))
+            }
             _ if is_host_full(&error) => failure.hint(HOST_FULL),
             _ => failure,
         }
@@ -37,9 +39,9 @@ impl From<PosixError> for Failure {
     }
 }
 
-/// What can be done about it. What is not durable is undone, as by a crash.
+/// The hint for a full disk of the host. Changes that are not durable are lost, as in a crash.
 const HOST_FULL: &str =
-    "the filesystem that the image lies on is full: make room there, and do it again";
+    "the filesystem that holds the image is full: free space there, and repeat the command";
 
 fn is_host_full(error: &ferroxfs::Error) -> bool {
     let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
@@ -55,11 +57,11 @@ pub(super) fn exit_of(error: &ferroxfs::Error) -> Exit {
     }
 }
 
-/// The exit code where the device could not be read.
+/// Returns the exit code of a failure to read the device.
 pub(crate) fn exit_of_read(error: io::ErrorKind) -> Exit {
     match error {
-        // The image ends before the volume does: what is missing is missing from the volume.
-        // Or the tables of a disk image lead nowhere.
+        // The image ends before the volume does, so part of the volume is missing. Or the tables of
+        // a disk image point nowhere.
         io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Exit::Corrupt,
         _ => Exit::Failed,
     }
@@ -80,7 +82,7 @@ pub(crate) fn open_failure(path: &Path, error: &OpenError) -> Failure {
         _ => (Exit::Failed, error.to_string()),
     };
     let path = match error {
-        // It may be that of the log.
+        // The device may be the external log.
         OpenError::Device(error) => error.path(),
         _ => path,
     };
@@ -92,11 +94,11 @@ pub(crate) fn open_failure(path: &Path, error: &OpenError) -> Failure {
     }
 }
 
-/// What can be done about a log that another volume has written.
+/// The hint for a log that another volume has written.
 const FOREIGN_LOG: &str =
-    "if its log has a device of its own, name the right one with --log-device";
+    "if the log is on an external device, name the right one with --log-device";
 
-/// Whether the log that was read is that of another volume. To replay it would help nobody.
+/// Returns whether the log belongs to another volume. Replaying it would help nothing.
 pub(crate) fn has_foreign_log(error: &OpenError) -> bool {
     let (OpenError::Log(inner) | OpenError::Recovery(inner)) = error else { return false };
     matches!(inner, ferroxfs::Error::Corrupt(corruption)

@@ -1,46 +1,45 @@
-//! What to do about a place that is not there, and about a volume that is full.
+//! Hints for a path that does not exist and for a volume that is full.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::address::Address;
 use crate::failure::Failure;
-use crate::names;
-use crate::size::human;
+use crate::image::address::Address;
+use crate::terminal::names;
+use crate::text::size::human;
 
-/// Letters of a pattern of the shell.
+/// Characters of a shell pattern.
 const PATTERN: &[u8] = b"*?[";
 
-/// Says how to name an image alone where a path in it was given, and a path in an image where it is written as
-/// one of the host.
+/// Adds a hint about addresses: the image alone if a path in it was given, or the address if a path
+/// in an image is written as one of the host.
 pub(super) fn at_address(failure: Failure, path: &Path) -> Failure {
     let bytes = path.as_os_str().as_bytes();
     let image = bytes.windows(2).position(|pair| pair == b":/").and_then(|at| bytes.get(..at));
     match image {
         Some(image) if !path.exists() => failure
-            .hint(format!("this takes an image, and no path in it: {}", names::in_message(image))),
+            .hint(format!("this command takes an image without a path: {}", names::in_message(image))),
         _ => match within_a_file(path) {
             Some(address) => {
                 let shown = names::in_message(&address).into_owned();
                 failure.hint(format!("a path in an image is written IMAGE:/path: {shown}"))
             }
             None if is_pattern(bytes) && !path.exists() && !failure.has_hint() => failure.hint(
-                "no file of the host matches; a shell expands a pattern only where some does, and where it is \
-                 not quoted",
+                "no file of the host matches; a shell expands an unquoted pattern only if a file matches",
             ),
             None => failure,
         },
     }
 }
 
-/// The address of a path that goes on below a regular file of the host.
+/// Returns the address meant by a path that continues below a regular file of the host.
 fn within_a_file(path: &Path) -> Option<Vec<u8>> {
     let image = path.ancestors().skip(1).find(|image| image.is_file())?;
     let inside = path.strip_prefix(image).ok()?;
     Some([image.as_os_str().as_bytes(), b":/", inside.as_os_str().as_bytes()].concat())
 }
 
-/// Says how a path in an image is written where it stands behind the image as a word of its own.
+/// Adds a hint about addresses if the path in the image was given as a separate word.
 pub(super) fn at_colon(failure: Failure, first: Option<&Address>, address: &Address) -> Failure {
     match first {
         Some(first) if address.path == b"/" && !address.image.exists() => {
@@ -49,20 +48,20 @@ pub(super) fn at_colon(failure: Failure, first: Option<&Address>, address: &Addr
             let slash: &[u8] = if path.starts_with(b"/") { b"" } else { b"/" };
             let path = [slash, path].concat();
             let (image, path) = (names::in_message(image), names::in_message(&path));
-            failure.hint(format!("a path in an image is written behind it: {image}:{path}"))
+            failure.hint(format!("write a path in an image after its name: {image}:{path}"))
         }
-        // A file of the host may have the name of one in the image.
+        // A file of the host may have the same name as a file in the image.
         Some(first) if address.path == b"/" && address.image.is_absolute() => {
             let image = first.image.as_os_str().as_bytes();
             let path = address.image.as_os_str().as_bytes();
             let (image, path) = (names::in_message(image), names::in_message(path));
-            failure.hint(format!("a path in an image is written behind it: {image}:{path}"))
+            failure.hint(format!("write a path in an image after its name: {image}:{path}"))
         }
         _ => failure,
     }
 }
 
-/// Says that patterns are not expanded in images.
+/// Adds a hint that patterns are not expanded in images.
 pub(super) fn at_missing(failure: Failure, image: &Path, path: &[u8]) -> Failure {
     if !is_pattern(path) || failure.has_hint() {
         return failure;
@@ -77,7 +76,7 @@ pub(super) fn at_missing(failure: Failure, image: &Path, path: &[u8]) -> Failure
     let start = names::in_message(&start);
     let name = names::in_message(name);
     failure.hint(format!(
-        "patterns are not expanded in an image: ferroxfs find {start} -name {name} lists what matches"
+        "patterns are not expanded in an image: ferroxfs find {start} -name {name} lists matching files"
     ))
 }
 
@@ -85,7 +84,7 @@ fn is_pattern(path: &[u8]) -> bool {
     path.iter().any(|byte| PATTERN.contains(byte))
 }
 
-/// Says how much room was needed, and how much there is.
+/// Adds how much space was needed and how much is free.
 pub(super) fn at_room(failure: Failure, volume: &ferroxfs::Volume, needed: Option<u64>) -> Failure {
     let free = volume
         .space()
@@ -100,8 +99,9 @@ pub(super) fn at_room(failure: Failure, volume: &ferroxfs::Volume, needed: Optio
     let failure = failure.more(&text);
     match failure.has_hint() {
         true => failure,
-        false => failure
-            .hint("remove files, or make the volume larger: ferroxfs growfs --size BYTES IMAGE"),
+        false => {
+            failure.hint("remove files, or enlarge the volume: ferroxfs growfs --size BYTES IMAGE")
+        }
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
     use super::{Path, within_a_file};
 
     #[test]
-    fn a_path_below_a_file_is_one_in_an_image() {
+    fn path_below_a_file_is_a_path_in_an_image() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let below = file.path().join("etc/passwd");
         let expected = format!("{}:/etc/passwd", file.path().display());

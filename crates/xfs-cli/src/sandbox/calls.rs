@@ -1,10 +1,10 @@
 //! The system calls that a command may still make.
 //!
-//! A list of what is allowed: memory, threads, time, and files. What is not on it fails with EPERM: to
-//! start processes and programs, to talk to the network, to look into other processes, to ask the kernel's newer and
-//! larger interfaces for anything. Which files, is a question for Landlock, as far as it asks: it lets everybody
-//! change mode, owner, attributes and times of a file by its name. So who needs no files of the host has no
-//! call for names but to look at them.
+//! A list of what is allowed: memory, threads, time, and files. Everything else fails with EPERM:
+//! starting processes and programs, using the network, looking into other processes, and the
+//! kernel's newer and larger interfaces. Landlock decides which files, as far as its rights go: it
+//! lets any process change mode, owner, attributes and times of a file by its name. So a command
+//! that needs no files of the host gets no system call for names except those that look at them.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -17,22 +17,23 @@ use seccompiler::{
 
 use super::{Reach, Rights, cause};
 
-/// There is one for this architecture.
+/// Whether a filter exists for this architecture.
 pub(super) const HAS_FILTER: bool = true;
 
-/// Calls, each with the arguments that are meant; none means any.
+/// System calls, each with the arguments that are allowed. No rule means any argument.
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
-/// Lets this thread, and those that it starts, make no more than these calls.
+/// Restricts this thread, and those that it starts, to these system calls.
 pub(super) fn filter(reach: &Reach<'_>) -> Result<(), String> {
     let failed = |error: BackendError| format!("seccomp: {}", cause(&error));
     let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     let of_allowed = program(allowed(reach).map_err(failed)?, SeccompAction::Allow, denied);
-    // What clone3 is to make lies in memory, where no filter sees it. Without it, threads are made by clone.
+    // The arguments of clone3 are in memory, where no filter sees them. Without clone3, the C
+    // library creates threads with clone.
     let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
     let unknown = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
     let without_clone3 = program(clone3, unknown, SeccompAction::Allow);
-    // The list comes last: nothing on it takes a filter.
+    // The allow list comes last: it does not allow the call that installs a filter.
     for program in [without_clone3, of_allowed] {
         let program = program.map_err(failed)?;
         apply_filter(&program).map_err(|error| format!("seccomp: {}", cause(&error)))?;
@@ -59,10 +60,10 @@ fn allowed(reach: &Reach<'_>) -> Result<Rules, BackendError> {
     rules.insert(libc::SYS_ioctl, one_of(1, IOCTLS)?);
     let names = [libc::PR_SET_NAME, libc::PR_SET_VMA].map(|name| u64::from(name.unsigned_abs()));
     rules.insert(libc::SYS_prctl, one_of(0, &names)?);
-    // Limits of this process, and signals to it: that is how `abort` ends it.
+    // Limits of this process, and signals to it: `abort` ends the process with one.
     rules.insert(libc::SYS_prlimit64, one_of(0, &[0])?);
     rules.insert(libc::SYS_tgkill, one_of(0, &[u64::from(std::process::id())])?);
-    // What wakes a thread when a signal comes.
+    // The socket pair that wakes a thread when a signal arrives.
     rules.insert(libc::SYS_socketpair, one_of(0, &[u64::from(libc::AF_UNIX.unsigned_abs())])?);
     let threads = u64::from(libc::CLONE_THREAD.unsigned_abs());
     let is_thread = SeccompCondition::new(
@@ -73,13 +74,13 @@ fn allowed(reach: &Reach<'_>) -> Result<Rules, BackendError> {
     )?;
     rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![is_thread])?]);
     if matches!(reach, Reach::OpenRings) {
-        // None is made any more, and whoever made one has said what it can do.
+        // No ring is created after this, and the rings that exist were restricted by their creator.
         rules.insert(libc::SYS_io_uring_enter, Vec::new());
     }
     Ok(rules)
 }
 
-/// Rules under which argument `index` has one of these values.
+/// Returns rules that allow these values for argument `index`.
 fn one_of(index: u8, values: &[u64]) -> Result<Vec<SeccompRule>, BackendError> {
     let rule = |value: &u64| {
         let (length, is) = (SeccompCmpArgLen::Dword, SeccompCmpOp::Eq);
@@ -136,7 +137,7 @@ const CLOCKS: &[c_long] = &[
     libc::SYS_nanosleep,
 ];
 
-/// Of files that are open.
+/// System calls on open files.
 const CONTENTS: &[c_long] = &[
     libc::SYS_close,
     libc::SYS_copy_file_range,
@@ -167,7 +168,8 @@ const CONTENTS: &[c_long] = &[
     libc::SYS_pwritev2,
     libc::SYS_read,
     libc::SYS_readv,
-    // Sockets that signals wake a waiting thread by are made before; these write to them.
+    // Sockets by which a signal wakes a waiting thread. They are created before; these calls write
+    // to them.
     libc::SYS_recvfrom,
     libc::SYS_sendto,
     libc::SYS_splice,
@@ -176,7 +178,7 @@ const CONTENTS: &[c_long] = &[
     libc::SYS_writev,
 ];
 
-/// Names that are looked at, and files that are opened where Landlock lets them be.
+/// System calls that look at names, and that open files where Landlock allows it.
 const LOOKS: &[c_long] = &[
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
@@ -196,10 +198,10 @@ const LOOKS: &[c_long] = &[
     libc::SYS_umask,
 ];
 
-/// Names that are given and taken.
+/// System calls that add and remove names.
 const RENAMES: &[c_long] = &[libc::SYS_linkat, libc::SYS_renameat2, libc::SYS_unlinkat];
 
-/// New files, and what stands in inodes.
+/// System calls that create files and change inodes.
 const CHANGES: &[c_long] = &[
     // Attributes are set by a name in the working directory.
     libc::SYS_fchdir,
@@ -218,10 +220,10 @@ const CHANGES: &[c_long] = &[
     libc::SYS_utimensat,
 ];
 
-/// The same number everywhere.
+/// The same number on every architecture.
 const FCHMODAT2: c_long = 452;
 
-/// What the C library still calls by its first names on this architecture.
+/// System calls that the C library still makes by their old names on this architecture.
 #[cfg(target_arch = "x86_64")]
 const OLD_CALLS: &[c_long] = &[
     libc::SYS_access,
@@ -248,7 +250,8 @@ const OLD_CHANGES: &[c_long] = &[libc::SYS_mkdir, libc::SYS_symlink];
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_CHANGES: &[c_long] = &[];
 
-/// Terminals are asked for their size and never written to as if by their user; files for flags.
+/// Requests that read the size of a terminal or the flags of a file. Requests that inject terminal
+/// input are not among them.
 const IOCTLS: &[u64] = &[
     0x5401,      // TCGETS
     0x5413,      // TIOCGWINSZ

@@ -1,7 +1,8 @@
 //! The capabilities of root that a command keeps inside the sandbox.
 //!
-//! Owns: which those are. A command that works on open files alone needs none: the kernel asks for
-//! rights when a file is opened. Does **not** own: when they are dropped ([`give_up`](super::give_up)).
+//! Owns: which those are. A command that works only on open files needs none: the kernel checks
+//! rights when a file is opened. Does **not** own: when they are dropped
+//! ([`give_up`](super::give_up)).
 
 use rustix::io::Errno;
 use rustix::thread::{
@@ -11,11 +12,11 @@ use rustix::thread::{
 
 use super::{Reach, Rights};
 
-/// To make and replace names in a directory that belongs to another user.
+/// Creating and replacing names in a directory of another user.
 const NAMES: CapabilitySet =
     CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH).union(CapabilitySet::FOWNER);
 
-/// To give files their owner, mode, flags and attributes; those of `trusted` and `security` take
+/// Setting owner, mode, flags and attributes of files. Attributes of `trusted` and `security` take
 /// `CAP_SYS_ADMIN`.
 const TREES: CapabilitySet = NAMES
     .union(CapabilitySet::CHOWN)
@@ -24,14 +25,14 @@ const TREES: CapabilitySet = NAMES
     .union(CapabilitySet::SETFCAP)
     .union(CapabilitySet::SYS_ADMIN);
 
-/// The capabilities that are needed for this.
+/// Returns the capabilities that this reach needs.
 pub(super) fn needed(reach: &Reach<'_>) -> CapabilitySet {
     match reach {
         Reach::Nothing | Reach::OpenRings => CapabilitySet::empty(),
         Reach::Beneath(_, Rights::Names) => NAMES,
         Reach::Beneath(_, Rights::Trees) => TREES,
         Reach::Beneath(_, Rights::TreesAndDevices) => TREES | CapabilitySet::MKNOD,
-        // These do not enter.
+        // Commands with this reach do not enter the sandbox.
         Reach::Host | Reach::ByThread => CapabilitySet::all(),
     }
 }
@@ -40,11 +41,11 @@ pub(super) fn needed(reach: &Reach<'_>) -> CapabilitySet {
 ///
 /// # Errors
 ///
-/// The system's.
+/// Errors of the system.
 pub(super) fn keep(needed: CapabilitySet) -> Result<(), Errno> {
     let own = capabilities(None)?;
-    // The bounding set matters where programs are run, which the filter forbids too. To reduce it
-    // takes a capability, so it comes first; a thread without that one may keep it.
+    // The bounding set matters only when programs are run, which the filter also forbids. Reducing
+    // it takes a capability, so it comes first. A thread without that capability may keep the set.
     if own.effective.contains(CapabilitySet::SETPCAP) {
         for capability in (CapabilitySet::all() - needed).iter() {
             match remove_capability_from_bounding_set(capability) {

@@ -1,10 +1,12 @@
-//! Namespaces in which nothing of the host is to be found.
+//! Namespaces that hide the host.
 //!
-//! Owns: entering them, and what this takes for who is not root. Does **not** own: who has to be in them.
+//! Owns: entering them, also for users who are not root. Does **not** own: which threads have to
+//! enter them.
 //!
-//! A mount namespace whose root is empty takes away names, of which Landlock leaves more than contents: to
-//! look at a file, and to change its mode, owner, attributes and times. What the others hold the filter has no
-//! call for; they stand behind it.
+//! A mount namespace with an empty root takes away names. Landlock alone would leave more than
+//! contents: it lets a process look at a file by its name and change its mode, owner, attributes
+//! and times. The other namespaces hide things that the filter allows no system call for; they are
+//! a second line of defence behind it.
 
 #![allow(
     unsafe_code,
@@ -29,13 +31,14 @@ use rustix::thread::{
 };
 
 use super::calls::HAS_FILTER;
-use crate::cli::SandboxWhen;
+use crate::cli::options::SandboxWhen;
 
-/// How a namespace is called beneath /proc/N/ns, made, and entered.
+/// The name of a namespace beneath /proc/N/ns, and the flags to create and to enter it.
 type Kind = (&'static str, UnshareFlags, LinkNameSpaceType);
 
 const MOUNT: Kind = ("mnt", UnshareFlags::NEWNS, LinkNameSpaceType::Mount);
-/// The last one takes five times as long as the others together, and all who make one wait for each other.
+/// The namespaces behind the filter. The last one takes five times as long as the others together,
+/// and processes that create one wait for each other.
 const BEHIND_THE_FILTER: [Kind; 4] = [
     ("ipc", UnshareFlags::NEWIPC, LinkNameSpaceType::InterProcessCommunication),
     ("uts", UnshareFlags::NEWUTS, LinkNameSpaceType::HostNameAndNISDomainName),
@@ -43,28 +46,29 @@ const BEHIND_THE_FILTER: [Kind; 4] = [
     ("net", UnshareFlags::NEWNET, LinkNameSpaceType::Network),
 ];
 
-/// What is seen at `/` from inside.
+/// The contents of `/` inside the namespace.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Root<'a> {
-    /// An empty directory that cannot be written to.
+    /// An empty directory that is read-only.
     Empty,
-    /// This directory, and what is mounted beneath it. Its descriptor leads to nothing above it any more.
+    /// This directory and the mounts beneath it. Its descriptor then leads to nothing above it.
     Directory(BorrowedFd<'a>),
-    /// What was seen before.
+    /// The same root as before.
     Same,
 }
 
-/// Moves this process into namespaces of its own. For an empty root it makes a user namespace too where it may
-/// make no others without: there, files cannot be given to further groups.
+/// Moves this process into new namespaces. For an empty root it also creates a user namespace if
+/// the user may not create the others without one. In a user namespace, files cannot be given to
+/// supplementary groups.
 ///
 /// # Errors
 ///
-/// The system's; `EPERM` where this user may not.
+/// Errors of the system; `EPERM` if the user must not create namespaces.
 pub(super) fn enter(root: Root<'_>) -> Result<(), Errno> {
     match root {
         Root::Same => unshare_behind(),
         Root::Directory(directory) => {
-            // Of what is mounted here, which it is not in there.
+            // Copied from the mount table of the host, before this process leaves it.
             let tree = copy_of(directory)?;
             unshare(UnshareFlags::NEWNS)?;
             let behind = unshare_behind();
@@ -78,7 +82,7 @@ pub(super) fn enter(root: Root<'_>) -> Result<(), Errno> {
                 unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
                 let mapped = map_ids(user.as_raw(), group.as_raw());
                 let entered = mapped.and(unshare_behind()).and(empty_root());
-                // Whoever makes one has them all in it.
+                // The creator of a user namespace has all capabilities in it.
                 entered.and(drop_capabilities())
             }
             unshared => unshared.and_then(|()| unshare_behind().and(empty_root())),
@@ -86,8 +90,8 @@ pub(super) fn enter(root: Root<'_>) -> Result<(), Errno> {
     }
 }
 
-/// Makes those that stand behind the filter. Each for itself: a kernel may lack one, and that is no reason to
-/// do without the others, or to keep the root.
+/// Creates the secondary namespaces, one by one. A kernel may lack one of them, and that must not
+/// prevent the others or the empty root.
 fn unshare_behind() -> Result<(), Errno> {
     let mut made = Ok(());
     for (_, flag, _) in behind_the_filter() {
@@ -96,12 +100,12 @@ fn unshare_behind() -> Result<(), Errno> {
     made
 }
 
-/// Namespaces for threads of a process that stays where it is.
+/// Namespaces for threads of a process that itself does not enter them.
 pub(crate) struct Namespaces(Result<Vec<(OwnedFd, LinkNameSpaceType)>, Errno>);
 
 impl Namespaces {
-    /// Makes them, where they are wanted. Threads of a process cannot have a user namespace of their own, so these
-    /// are root's alone.
+    /// Creates them if the sandbox is wanted. Threads of a process cannot have a user namespace of
+    /// their own, so only root can create these.
     pub(crate) fn make(when: SandboxWhen) -> Self {
         if when == SandboxWhen::Never {
             return Self(Err(Errno::PERM));
@@ -109,7 +113,7 @@ impl Namespaces {
         let make = || {
             unshare(UnshareFlags::NEWNS)?;
             unshare_behind()?;
-            // Beneath an empty root they are not found any more.
+            // Beneath an empty root /proc is gone, so they are opened before.
             let found = behind_the_filter().chain([MOUNT]).map(open).collect();
             empty_root().and(found)
         };
@@ -125,10 +129,10 @@ impl Namespaces {
     ///
     /// # Errors
     ///
-    /// The system's; `EPERM` where this user may not make them.
+    /// Errors of the system; `EPERM` if the user must not create namespaces.
     pub(super) fn join(&self) -> Result<(), Errno> {
         let namespaces = self.0.as_ref().map_err(|errno| *errno)?;
-        // The root and the working directory are this thread's own from here on.
+        // From here on, this thread has its own root and working directory.
         unshare(UnshareFlags::FS)?;
         namespaces
             .iter()
@@ -136,7 +140,7 @@ impl Namespaces {
     }
 }
 
-/// Those that stand behind the filter.
+/// Returns the secondary namespaces.
 fn behind_the_filter() -> impl Iterator<Item = Kind> {
     BEHIND_THE_FILTER.into_iter().filter(|(name, ..)| !HAS_FILTER || *name != "net")
 }
@@ -147,17 +151,18 @@ fn open((name, _, kind): Kind) -> Result<(OwnedFd, LinkNameSpaceType), Errno> {
 }
 
 fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
-    // SAFETY: no caller in this file names the table of descriptors, so all threads go on sharing it.
+    // SAFETY: no caller in this file names the table of descriptors, so all threads continue to
+    // share it.
     unsafe { unshare_unsafe(flags) }
 }
 
-/// Has the ids of this process mean in its user namespace what they mean outside, and no others anything.
+/// Maps the ids of this process to themselves in its user namespace, and no others.
 fn map_ids(user: u32, group: u32) -> Result<(), Errno> {
     let write = |name: &str, text: String| {
         std::fs::write(format!("/proc/self/{name}"), text).map_err(|error| errno_of(&error))
     };
     write("uid_map", format!("{user} {user} 1"))?;
-    // Whoever could leave a group might come to files that are closed to it.
+    // A process that could leave a group might reach files that are closed to that group.
     write("setgroups", "deny".to_owned())?;
     write("gid_map", format!("{group} {group} 1"))
 }
@@ -167,7 +172,7 @@ fn drop_capabilities() -> Result<(), Errno> {
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
-/// A directory and what is mounted beneath it, to be mounted at another place.
+/// Copies a directory and the mounts beneath it, so that they can be mounted elsewhere.
 fn copy_of(directory: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -176,7 +181,7 @@ fn copy_of(directory: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     open_tree(directory, "", flags)
 }
 
-/// Puts an empty directory in the place of the root.
+/// Replaces the root with an empty directory.
 fn empty_root() -> Result<(), Errno> {
     let filesystem = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_flag(filesystem.as_fd(), "ro")?;
@@ -189,24 +194,24 @@ fn empty_root() -> Result<(), Errno> {
     change_root(root.as_fd())
 }
 
-/// Puts what is mounted nowhere in the place of the root, and has this mount namespace lose all else.
+/// Replaces the root with a detached mount, and removes everything else from this mount namespace.
 fn change_root(root: BorrowedFd<'_>) -> Result<(), Errno> {
-    // What is mounted and unmounted here is nobody else's business.
+    // Mounts and unmounts here must not propagate to other namespaces.
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     move_mount(root, "", CWD, "/", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
     fchdir(root)?;
-    // The old root comes to lie over the new one, and goes.
+    // The old root is stacked over the new one, and is then unmounted.
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     chdir("/")
 }
 
-/// Has a descriptor of the directory that has become the root lead there, and not to where that was mounted.
+/// Makes a descriptor of the new root lead to it, and not to the place where it was mounted before.
 fn lead_to_root(directory: BorrowedFd<'_>) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open("/", flags, Mode::empty())?;
-    // SAFETY: it is open as long as it is lent, and is not closed here; who has lent it has the same number after
-    // this, of the same directory.
+    // SAFETY: the descriptor is open as long as it is borrowed, and it is not closed here. The
+    // lender keeps the same number, which afterwards refers to the same directory.
     let mut lent = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(directory.as_raw_fd()) });
     dup3(root, &mut lent, DupFlags::CLOEXEC)
 }

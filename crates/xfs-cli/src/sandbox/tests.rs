@@ -1,4 +1,4 @@
-//! The sandbox is entered by a process of its own: nobody leaves it again.
+//! A child process enters the sandbox, because no process can leave it.
 
 use std::env;
 use std::fs::{self, File};
@@ -14,15 +14,15 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::{Reach, Rights, enter};
-use crate::cli::SandboxWhen;
+use crate::cli::options::SandboxWhen;
 
-/// Tells the test below that it is the process that shall enter, and where it may work.
+/// Tells the test below that it is the child that has to enter, and where it may work.
 const INSIDE: &str = "FERROXFS_TEST_INSIDE";
 
 #[test]
-fn what_is_not_reached_is_denied() {
+fn unreachable_operations_are_denied() {
     if !xfs_testkit::has_landlock() {
-        eprintln!("skipped: this kernel has no Landlock that keeps all of it (Linux 6.12)");
+        eprintln!("skipped: Landlock of this kernel lacks some of its rules (Linux 6.12)");
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -38,9 +38,9 @@ fn what_is_not_reached_is_denied() {
     assert!(said.contains("all of it was denied"), "{said}");
 }
 
-/// Landlock lets everybody change what stands in the inode of a file that has a name.
+/// Landlock lets any process change the inode of a file that has a name.
 #[test]
-fn names_are_not_changed_where_none_is_reached() {
+fn names_are_not_changed_without_reach() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("secret"), "secret").unwrap();
     let test = "sandbox::tests::inside_without_names";
@@ -79,7 +79,7 @@ fn inside_without_names() {
 fn inside() {
     let Some(directory) = env::var_os(INSIDE).map(PathBuf::from) else { return };
     let reached = File::open(directory.join("reached")).unwrap();
-    // Nobody else has a root of his own here.
+    // A user without root or namespaces has no root directory of its own here.
     let has_root = rustix::process::geteuid().is_root() && xfs_testkit::has_namespaces();
     enter(&Reach::Beneath(reached.as_fd(), Rights::Trees), SandboxWhen::Always).unwrap();
 
@@ -91,7 +91,7 @@ fn inside() {
     println!("all of it was denied");
 }
 
-/// Also in a thread that is started inside.
+/// Checks a thread that is started inside as well.
 fn deny_all(directory: &Path, reached: &File, has_root: bool) {
     is_denied(fs::read(directory.join("secret")));
     is_denied(fs::write(directory.join("other"), ""));
@@ -106,15 +106,16 @@ fn deny_all(directory: &Path, reached: &File, has_root: bool) {
     let null = rustix::fs::makedev(1, 3);
     let (kind, mode) = (FileType::CharacterDevice, Mode::RUSR);
     is_denied(rustix::fs::mknodat(reached, "device", kind, mode, null).map_err(Into::into));
-    // Landlock lets it be done to what has a name, and for root nothing outside has.
+    // Landlock allows it for a file with a name. Inside the namespaces of root, nothing outside has
+    // one.
     let outside = rustix::fs::chmodat(reached, "../secret", Mode::RWXU, AtFlags::empty());
     assert_eq!(outside, if has_root { Err(Errno::NOENT) } else { Ok(()) });
 }
 
 fn is_denied<T>(result: io::Result<T>) {
     match result.err().map(|error| error.kind()) {
-        // A file is not moved out of a place that is not reached as if to another file system. What is in none
-        // of the namespaces is not found.
+        // Moving a file out of an unreachable directory fails as a move to another filesystem does.
+        // A file that is in none of the namespaces is not found.
         Some(ErrorKind::PermissionDenied | ErrorKind::CrossesDevices | ErrorKind::NotFound) => {}
         other => panic!("not denied: {other:?}"),
     }

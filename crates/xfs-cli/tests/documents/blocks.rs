@@ -1,7 +1,7 @@
 //! Command blocks of a Markdown document.
 //!
-//! A block for a shell opens with `sh`, and words behind it say what it needs: `root`, `fuse`, or a
-//! `checkout` of the project in place of an empty directory.
+//! A block for a shell opens with `sh`. The words after it are its needs: `root`, `fuse`, or a
+//! `checkout` of the project instead of an empty directory.
 
 /// A fenced block that a reader types into a shell.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ fn needs<'a>(words: impl Iterator<Item = &'a str>) -> Result<Needs, &'a str> {
     Ok(needs)
 }
 
-/// Checks that blocks are found with their lines and needs, and that no block is passed over silently.
+/// Checks that blocks are found with their lines and needs, and that no block is skipped silently.
 pub(crate) fn blocks_are_found_with_their_needs() {
     let document = "# T\n```sh\na\nb\n```\n```text\nno\n```\n  ```sh root fuse\n  c\n  ```\n";
     let needs = Needs { root: true, fuse: true, checkout: false };

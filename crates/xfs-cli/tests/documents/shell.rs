@@ -1,4 +1,5 @@
-//! Runs the blocks of a document in one shell, in an empty directory, as root or as an ordinary user.
+//! Runs the blocks of a document in one shell, in an empty directory, as root or as an ordinary
+//! user.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -14,14 +15,14 @@ const ORDINARY_USER: u32 = 65534;
 /// Longer than any document takes on a busy machine.
 const TIMEOUT_SECONDS: &str = "600";
 
-/// Opens FUSE for everyone in a mount namespace of its own, where root may do that.
+/// Opens FUSE for everyone in its own mount namespace, if root may do that.
 const OPEN_FUSE: &str = "\
 mount -t tmpfs -o mode=755 none /mnt
 mknod -m 666 /mnt/fuse c 10 229
 mount --bind /mnt/fuse /dev/fuse
 ";
 
-/// Runs the blocks, then unmounts what a failed block left mounted.
+/// Runs the blocks, then unmounts mounts that a failed block left.
 const RUN: &str = r#"
 code=0
 sh -eux "$1" || code=$?
@@ -56,7 +57,7 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// Copies the program where every user may run it.
+    /// Copies the program to where every user may run it.
     pub(crate) fn new(program: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a directory");
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("a mode");
@@ -67,7 +68,7 @@ impl Shell {
         Self { folder, program: copy }
     }
 
-    /// Runs shell commands as a user; returns what failed, with the end of the output.
+    /// Runs shell commands as a user; returns the failure, with the end of the output.
     pub(crate) fn run(&self, name: &str, commands: &str, user: User) -> Result<(), TrialError> {
         can_be(user)?;
         let directory = self.folder.path().join(name);

@@ -1,4 +1,4 @@
-//! Archives as GNU tar, bsdtar, cpio and Docker read them.
+//! Import of archives, compared with GNU tar, bsdtar, cpio and Docker.
 
 mod comparison;
 mod decisions;
@@ -15,7 +15,7 @@ use writer::{Head, Writer};
 
 use crate::changing::Place;
 
-/// An archive that the writer makes.
+/// Writes an archive with the writer of the tests.
 fn write(place: &Place, name: &str, make: impl Fn(&mut Writer)) {
     let mut writer = Writer::new(7);
     make(&mut writer);
@@ -23,7 +23,7 @@ fn write(place: &Place, name: &str, make: impl Fn(&mut Writer)) {
     fs::write(place.path(name), writer.bytes()).unwrap();
 }
 
-/// Checks that an import ends with this code and says exactly these lines.
+/// Checks that an import ends with this code and prints exactly these lines.
 #[track_caller]
 fn check_said(place: &Place, arguments: &[&str], code: i32, said: &[&str]) {
     let output = place.command(arguments).stdin(Stdio::null()).output().unwrap();
@@ -51,10 +51,10 @@ fn metadata_that_cannot_be_applied_costs_no_contents() {
     });
     let said = [
         "ferroxfs: image: list: access control list: user no-such-user is not known, and its entry is left out",
-        "ferroxfs: image: owner: has the uid 5000000000, which makes no sense, and gets 0",
-        "ferroxfs: image: attribute: attribute user.a is no base64, and is left out",
-        "ferroxfs: image: records: has extended records that make no sense, and loses them",
-        "ferroxfs: image: time: has the mtime 99999999999, which makes no sense, and gets 1970-01-01",
+        "ferroxfs: image: owner: has the invalid uid 5000000000, and gets 0",
+        "ferroxfs: image: attribute: attribute user.a is not base64, and is left out",
+        "ferroxfs: image: records: has invalid extended records, which are ignored",
+        "ferroxfs: image: time: has the invalid mtime 99999999999, and gets 1970-01-01",
     ];
     check_said(&place, &["import", "a.tar", "image"], 1, &said);
     let files =
@@ -66,7 +66,7 @@ fn metadata_that_cannot_be_applied_costs_no_contents() {
 
 /// The header has the permissions of the group where the list has its mask.
 #[test]
-fn lists_count_more_than_the_mode_of_the_header() {
+fn access_lists_override_the_header_mode() {
     let place = Place::new();
     let list = "user::rw-,user:77:rwx,group::r--,mask::rwx,other::r--";
     write(&place, "a.tar", |to| {
@@ -171,12 +171,12 @@ fn directories_replace_links_unless_they_are_kept() {
             place.check(&["find", &path, "-maxdepth", "0", "-printf", "%y%m"])
         };
         assert_eq!(kinds("lib"), if is_kept { "l777" } else { "d755" });
-        assert_eq!(kinds("usr/lib"), "d711", "the directory behind a kept link is left alone");
+        assert_eq!(kinds("usr/lib"), "d711", "the target of a kept link is left alone");
         assert_eq!((kinds("dangling"), kinds("file")), ("d755".into(), "d755".into()));
         let below = if is_kept { "usr/lib/f" } else { "lib/f" };
         assert_eq!(place.check(&["cat", &format!("{to}/{below}")]), "x");
     }
-    // The same of one archive, by mkfs.
+    // mkfs reads one archive with the same members.
     write(&place, "both.tar", |to| {
         base(to);
         layer(to);
@@ -188,7 +188,7 @@ fn directories_replace_links_unless_they_are_kept() {
 }
 
 #[test]
-fn names_that_no_file_can_have_are_said() {
+fn impossible_names_are_reported() {
     let place = Place::new();
     write(&place, "a.tar", |to| {
         to.file("", b"abc");
@@ -216,7 +216,7 @@ fn names_that_no_file_can_have_are_said() {
     assert_eq!(place.check(&["find", "image", "-printf", "%P %m,"]), " 700,after 644,");
 }
 
-/// Compresses a file with a program; `None` where it is not there.
+/// Compresses a file with a program; `None` if the program is missing.
 fn compress(place: &Place, program: &[&str], from: &str) -> Option<Vec<u8>> {
     let (name, options) = program.split_first().unwrap();
     let input = fs::File::open(place.path(from)).unwrap();
@@ -236,7 +236,7 @@ const COMPRESSIONS: [&[&str]; 7] = [
 ];
 
 #[test]
-fn compressed_archives_are_told_by_their_contents() {
+fn compressed_archives_are_recognised_by_their_contents() {
     let place = Place::new();
     let long: Vec<u8> = (0..700_000_u32).map(|at| (at / 7 % 251) as u8).collect();
     write(&place, "a.tar", |to| to.file("f", &long));
@@ -270,7 +270,7 @@ fn compressed_archives_are_told_by_their_contents() {
         let said = format!("its {} data is cut off: it ends at byte {end}", program[0]);
         if !is_legacy {
             place.check_failure(&["import", "cut", &format!("image:/cut-{number}")], 1, &said);
-            // The file that is cut off is gone, and so is the directory that was made for it.
+            // The cut file is gone, and so is the directory that was created for it.
             assert!(!place.check(&["ls", "image"]).contains("cut"));
         }
     }
@@ -281,7 +281,8 @@ fn compressed_archives_are_told_by_their_contents() {
     place.check(&["log", "image"]);
 }
 
-/// A cut archive leaves what came before, with the metadata of its directories, and one line.
+/// A cut archive leaves the members before the cut, with the metadata of their directories, and one
+/// line.
 #[test]
 fn cut_archives_leave_complete_members_and_directories() {
     let place = Place::new();
@@ -355,7 +356,7 @@ fn cpio_archives_come_in_whole() {
             assert_eq!(place.check(&["cat", &format!("{to}/{file}")]), "contents of f");
         }
     }
-    // As an initramfs: one that is not compressed, and one that is.
+    // As in an initramfs: an uncompressed archive, and then a compressed one.
     fs::write(place.path("rest"), cpio(&place, "newc", "l\n")).unwrap();
     let mut both = cpio(&place, "newc", "d\nd/f\n");
     both.extend(compress(&place, &["xz", "-c"], "rest").unwrap());
@@ -365,7 +366,7 @@ fn cpio_archives_come_in_whole() {
 }
 
 #[test]
-fn zeros_and_further_archives_are_said() {
+fn data_after_zeros_is_reported() {
     let place = Place::new();
     let mut bytes = Vec::new();
     for name in ["a", "b"] {
@@ -377,7 +378,7 @@ fn zeros_and_further_archives_are_said() {
     fs::write(place.path("two.tar"), &bytes).unwrap();
     let said = [
         "ferroxfs: two.tar: another archive follows the end, at byte 2048, and is left out",
-        "hint: import --ignore-zeros reads on after zeros",
+        "hint: import --ignore-zeros continues after zeros",
     ];
     check_said(&place, &["import", "two.tar", "image:/one"], 1, &said);
     check_said(&place, &["import", "--ignore-zeros", "two.tar", "image:/two"], 0, &[]);
@@ -391,7 +392,7 @@ fn zeros_and_further_archives_are_said() {
 }
 
 #[test]
-fn unknown_keywords_are_named_once_and_cost_nothing() {
+fn unknown_keywords_are_reported_once_without_failure() {
     let place = Place::new();
     write(&place, "a.tar", |to| {
         for name in ["a", "b"] {

@@ -1,4 +1,4 @@
-//! `bench` through the program. What the workloads do is tested where they are.
+//! `bench` through the program. The workloads have tests of their own.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{Place, transcript};
 
-/// Small enough to say nothing, and quick.
+/// Arguments for a quick run.
 const SMALL: [&str; 7] = ["--threads", "1,2", "--files", "20", "--runs", "1", "--log-size=64m"];
 
 fn run(place: &Place, more: &[&str]) -> String {
@@ -29,14 +29,14 @@ fn one_run_gives_text_json_and_a_page() {
     let json: Value =
         serde_json::from_slice(&fs::read(place.path().join("figures")).unwrap()).unwrap();
     assert_eq!(json["schema_version"], 1);
-    // A volume for each thread is there where there are processors for it.
+    // There is a volume for each thread if there are enough processors.
     let measurements = json["measurements"].as_array().unwrap();
     let ours = measurements.iter().filter(|one| one["variant"] == "ours");
     let steps: Vec<_> = ours.map(|one| one["step"].as_str().unwrap()).collect();
     assert_eq!(steps, ["create", "unlink", "create", "unlink"]);
     let page = fs::read_to_string(place.path().join("page")).unwrap();
     assert_eq!(page.matches("<svg").count(), 2);
-    // The golden image and these two.
+    // The golden image and these two files.
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 3);
 }
 
@@ -48,7 +48,7 @@ fn a_folder_is_left_as_it_was() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_arguments_are_refused() {
     let place = Place::new();
     for (arguments, code) in [
         (&["bench", "juggle"][..], 2),
@@ -63,8 +63,8 @@ fn what_cannot_be_is_refused() {
     }
 }
 
-/// The first interrupt waits for the end of a step, which is far away once the step has begun. One that comes
-/// before ends the run by itself; then it is tried again, later in the run.
+/// The first interrupt waits for the end of a step, which takes long once the step has begun. An
+/// interrupt before that ends the run; then the test is repeated with a later interrupt.
 #[test]
 fn a_second_interrupt_does_not_wait() {
     let tries = 1..=20;
@@ -74,7 +74,8 @@ fn a_second_interrupt_does_not_wait() {
 
 const SIGINT: i32 = 2;
 
-/// How a run ends that is interrupted again and again, so long after it can be.
+/// Interrupts a run repeatedly, starting this long after it can be interrupted. Returns how it
+/// ended.
 fn interrupted_after(delay: Duration) -> ExitStatus {
     let mut bench = Command::new(env!("CARGO_BIN_EXE_ferroxfs"))
         .args(["bench", "create", "--threads=1", "--files=10000000", "--no-before"])

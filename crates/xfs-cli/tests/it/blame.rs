@@ -1,4 +1,4 @@
-//! Which image, and which path in it, a failure of a copy names.
+//! The image and the path that a failed copy names.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -8,7 +8,7 @@ use ferroxfs::format::inode::ForkKind;
 
 use crate::changing::Place;
 
-/// A volume with a directory, `/home/u`, whose first block is damaged.
+/// Returns a volume with a directory, `/home/u`, whose first block is damaged.
 fn damaged() -> Place {
     let place = Place::new();
     place.check(&["mkdir", "-p", "image:/home/u"]);
@@ -25,11 +25,11 @@ fn damaged() -> Place {
     place
 }
 
-/// What is said of the damaged directory, whatever is done with it.
+/// The start of the message about the damaged directory, whatever the command.
 const DAMAGED: &str = "ferroxfs: image: /home/u: directory";
 
 #[test]
-fn what_is_wrong_with_a_source_is_said_of_the_source() {
+fn failure_of_a_source_names_the_source() {
     let place = damaged();
     place.make("good");
     place.check_failure(&["cp", "-a", "image:/home/u", "good:/got"], 5, DAMAGED);
@@ -47,12 +47,12 @@ fn what_is_wrong_with_a_source_is_said_of_the_source() {
 }
 
 #[test]
-fn what_is_wrong_with_a_destination_is_said_of_the_destination() {
+fn failure_of_a_destination_names_the_destination() {
     let place = Place::new();
     place.check(&["mkdir", "-p", "image:/home/u", "image:/etc/x"]);
     fs::create_dir(place.path("to")).unwrap();
     fs::write(place.path("to/home"), "in the way").unwrap();
-    let said = "ferroxfs: to/home: is in the way";
+    let said = "ferroxfs: to/home: exists and is not a directory";
     place.check_failure(&["cp", "-r", "image:/home", "to"], 1, said);
     let said = "ferroxfs: image: /etc/x: is a directory";
     fs::write(place.path("x"), "").unwrap();
@@ -60,9 +60,9 @@ fn what_is_wrong_with_a_destination_is_said_of_the_destination() {
 }
 
 #[test]
-fn a_full_volume_is_said_with_the_whole_path() {
+fn full_volume_is_reported_with_the_whole_path() {
     let place = Place::new();
-    // It has less than this.
+    // The image has less space than this.
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/large"), vec![1; 32 << 20]).unwrap();
     let mkfs = ["mkfs", "-q", "--unsupported", "-d", "size=32m", "small"];

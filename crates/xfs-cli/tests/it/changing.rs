@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use rustix::fs::{Mode, XattrFlags};
 use tempfile::TempDir;
 
-/// A directory with a new volume in it, under the name `image`.
+/// A directory with a new volume in it, named `image`.
 pub(crate) struct Place(TempDir);
 
 impl Place {
@@ -47,7 +47,7 @@ impl Place {
         self.command(arguments).stdin(Stdio::null()).output().expect("the program runs")
     }
 
-    /// What a command writes that ends well and has nothing to say on standard error.
+    /// Runs a command that succeeds and prints nothing on standard error; returns its output.
     #[track_caller]
     pub(crate) fn check(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
@@ -72,7 +72,7 @@ impl Place {
         assert!(child.wait().unwrap().success());
     }
 
-    /// One fact of a file, as `stat` tells it.
+    /// Returns one fact of a file, as `stat` prints it.
     #[track_caller]
     pub(crate) fn fact(&self, address: &str, fact: &str) -> String {
         let text = self.check(&["stat", address]);
@@ -82,7 +82,7 @@ impl Place {
 }
 
 #[test]
-fn what_is_put_can_be_got() {
+fn put_contents_are_read_by_get() {
     let place = Place::new();
     place.put("image:/file", b"hello\n");
     assert_eq!(place.check(&["get", "image:/file"]), "hello\n");
@@ -106,7 +106,7 @@ fn directories_are_made_and_removed() {
     assert!(place.fact("image:/a/deep/er", "Access:").contains("0700"));
     place.check_failure(&["mkdir", "image:/a"], 1, "exists");
     place.check_failure(&["mkdir", "image:/c/d"], 1, "no such file");
-    place.check_failure(&["mkdir", "-m", "9", "image:/c"], 2, "no mode");
+    place.check_failure(&["mkdir", "-m", "9", "image:/c"], 2, "is not a mode");
     place.check_failure(&["rm", "image:/a"], 1, "-r");
     place.put("image:/a/deep/file", b"x");
     place.check(&["rm", "-r", "image:/a"]);
@@ -117,7 +117,7 @@ fn directories_are_made_and_removed() {
 }
 
 #[test]
-fn what_fails_for_one_leaves_the_others_done() {
+fn failure_of_one_path_does_not_stop_the_others() {
     let place = Place::new();
     place.check_failure(&["mkdir", "image:/a", "image:/x/y", "image:/b"], 1, "/x/y");
     assert_eq!(place.check(&["ls", "image"]), "a\nb\n");
@@ -146,7 +146,7 @@ fn files_are_moved_linked_and_exchanged() {
 }
 
 #[test]
-fn new_names_are_said_where_they_cannot_be() {
+fn impossible_new_names_are_reported() {
     let place = Place::new();
     place.put("image:/a", b"a");
     place.check(&["mkdir", "image:/d"]);
@@ -160,8 +160,12 @@ fn new_names_are_said_where_they_cannot_be() {
     place.check_failure(&["ln", "image:/a", "image:/d"], 1, "/d/a: file exists");
     place.check_failure(&["ln", "-s", "x/a", "image:/d"], 1, "/d/a: file exists");
     place.check_failure(&["ln", "-s", "x", "image:/a"], 1, "/a: file exists");
-    place.check_failure(&["ln", "-s", "/", "image:/d"], 1, "/d: is a directory, and \"/\" has no");
-    place.check_failure(&["ln", "image:/", "image:/d"], 1, "one name only");
+    place.check_failure(
+        &["ln", "-s", "/", "image:/d"],
+        1,
+        "/d: is a directory, and \"/\" is not a name",
+    );
+    place.check_failure(&["ln", "image:/", "image:/d"], 1, "only one name");
     place.check(&["ln", "-s", "/", "image:/d/root"]);
     assert_eq!(place.check(&["readlink", "image:/d/root"]), "/\n");
 }
@@ -175,7 +179,7 @@ fn permissions_owners_and_times_are_set() {
     assert!(place.fact("image:/d/f", "Access:").contains("0600"));
     place.check(&["chmod", "-R", "go+r,u-w", "image:/d"]);
     assert!(place.fact("image:/d/f", "Access:").contains("0444"));
-    place.check_failure(&["chmod", "u+z", "image:/d/f"], 2, "no mode");
+    place.check_failure(&["chmod", "u+z", "image:/d/f"], 2, "is not a mode");
     place.check(&["chmod", "u+x,g+X", "image:/d/f"]);
     assert!(place.fact("image:/d/f", "Access:").contains("0554"));
     place.check(&["chmod", "a-x,a+X", "image:/d/f"]);
@@ -187,7 +191,11 @@ fn permissions_owners_and_times_are_set() {
     assert_eq!(place.check(&["find", "image", "-uid", "12", "-gid", "34"]), "/d\n/d/f\n");
     place.check(&["chown", ":root", "image:/d"]);
     assert_eq!(place.check(&["find", "image:/d", "-maxdepth", "0", "-gid", "0"]), "/d\n");
-    place.check_failure(&["chown", "nobody-of-this-name", "image:/d"], 2, "no user");
+    place.check_failure(
+        &["chown", "nobody-of-this-name", "image:/d"],
+        2,
+        "neither a user of this host",
+    );
     place.check(&["touch", "-d", "2001-02-03T04:05:06", "image:/d/f", "image:/new"]);
     let found = place.check(&["find", "image", "-name", "new", "-printf", "%T@ %s\\n"]);
     assert!(found.starts_with("981173106"), "{found}");
@@ -220,7 +228,7 @@ fn lengths_and_ranges_are_changed() {
 }
 
 #[test]
-fn what_is_free_goes_back_to_the_host() {
+fn free_space_goes_back_to_the_host() {
     let place = Place::new();
     let contents = vec![7; 8 << 20];
     place.put("image:/kept", &contents);
@@ -272,7 +280,7 @@ fn access_lists_are_set_inherited_and_removed() {
     place.check(&["setfacl", "-x", "u:1000", "-n", "image:/f"]);
     place.check(&["setfacl", "-b", "image:/f"]);
     assert_eq!(place.check(&["getfattr", "-m", "-", "image:/f"]), "");
-    // A default list comes down to what is made, also by a copy that brings none.
+    // Created files inherit a default list, also a copy whose source has none.
     place.check(&["setfacl", "-d", "-m", "u:1000:rwx", "image:/d"]);
     place.check(&["mkdir", "image:/d/sub"]);
     place.put("image:/d/sub/f", b"x");
@@ -290,8 +298,8 @@ fn access_lists_are_set_inherited_and_removed() {
     assert_eq!(place.check(&["getfacl", "-dcR", "image:/d"]).trim(), "");
     let refused = ["setfacl", "-d", "-m", "u:1:r", "image:/f"];
     place.check_failure(&refused, 1, "permission denied");
-    place.check_failure(&["setfacl", "-m", "u:1", "image:/f"], 2, "no entry");
-    place.check_failure(&["setfacl", "-m", "u:1:z", "image:/f"], 2, "no entry");
+    place.check_failure(&["setfacl", "-m", "u:1", "image:/f"], 2, "is not a valid entry");
+    place.check_failure(&["setfacl", "-m", "u:1:z", "image:/f"], 2, "is not a valid entry");
     place.check_failure(&["setfacl", "-s", "u::rwx", "image:/f"], 1, "no entry for the owner");
     place.check_failure(&["setfacl", "image:/f"], 2, "required");
 }
@@ -308,7 +316,7 @@ fn labels_and_uuids_are_shown_and_set() {
     assert_ne!(place.check(&["uuid", "image", "generate"]), format!("{second}\n"));
     assert_eq!(place.check(&["uuid", "image", "restore"]), first);
     assert_eq!(place.check(&["cat", "image:/file"]), "written with another UUID");
-    place.check_failure(&["uuid", "image", "0123"], 2, "is no UUID");
+    place.check_failure(&["uuid", "image", "0123"], 2, "is not a UUID");
     assert_eq!(place.check(&["label", "image"]), "\n");
     place.check(&["label", "image", "twelve bytes"]);
     assert_eq!(place.check(&["label", "image"]), "twelve bytes\n");
@@ -327,7 +335,7 @@ fn a_volume_grows_with_its_image() {
     place.check_failure(&["growfs", "-D", "81919", "image"], 1, "cannot shrink to 81919");
     place.check_failure(&["growfs", "-D", "81983", "image"], 1, "63 blocks more are too few");
     let length = fs::metadata(place.path("image")).unwrap().len();
-    assert_eq!(length, 81920 << 12, "a refused growth leaves the file as it was");
+    assert_eq!(length, 81920 << 12, "a refused growth leaves the file unchanged");
     place.check_failure(&["growfs", "--size", "1g", "-D", "1", "image"], 2, "cannot be used with");
     place.check_failure(&["growfs", "--size", "9000000t", "image"], 1, "more than a file can have");
     let said = place.check(&["growfs", "--size", "400m", "image"]);
@@ -346,11 +354,11 @@ fn an_image_that_cannot_grow_keeps_its_length() {
     let place = Place::new();
     let image = fs::File::options().write(true).open(place.path("image")).unwrap();
     let length = image.metadata().unwrap().len();
-    // Of the header of the first group's free space.
+    // Damages the free space header of the first group.
     image.write_all_at(b"????", 512).unwrap();
     place.check_failure(&["growfs", "--size", "1g", "image"], 5, "magic");
     assert_eq!(image.metadata().unwrap().len(), length);
-    // A copy of the superblock that is damaged is said, and keeps no volume from growing.
+    // A damaged copy of the superblock is reported, and does not prevent growing.
     place.make("other");
     let other = fs::File::options().write(true).open(place.path("other")).unwrap();
     other.write_all_at(b"????", 20480 << 12).unwrap();
@@ -359,7 +367,7 @@ fn an_image_that_cannot_grow_keeps_its_length() {
     assert!(place.check(&["info", "--xfs-info", "other"]).contains("blocks=262144"));
 }
 
-/// A tree with a file of each kind that an ordinary user can make.
+/// Makes a tree with a file of each kind that an ordinary user can make.
 pub(crate) fn tree(at: &Path) {
     fs::create_dir_all(at.join("sub/empty")).unwrap();
     fs::write(at.join("text"), "some text\n").unwrap();
@@ -373,7 +381,7 @@ pub(crate) fn tree(at: &Path) {
         fs::write(at.join(format!("sub/file-with-number-{index}")), index.to_string()).unwrap();
     }
     fs::set_permissions(at.join("text"), fs::Permissions::from_mode(0o640)).unwrap();
-    // What a host that has no attributes refuses is left out on both sides.
+    // If the host supports no attributes, both sides have none.
     let _ = rustix::fs::setxattr(at.join("text"), "user.note", b"kept", XattrFlags::CREATE);
     let fifo = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, at.join("pipe"), fifo, Mode::RUSR, 0).unwrap();
@@ -387,7 +395,7 @@ pub(crate) fn tree(at: &Path) {
     fs::set_permissions(at.join("sub/empty"), fs::Permissions::from_mode(0o711)).unwrap();
 }
 
-/// Names, types, modes, sizes, contents, targets and links of a tree.
+/// Returns names, types, modes, sizes, contents, targets and links of a tree.
 fn digest(at: &Path, lines: &mut Vec<String>, below: &str) {
     let mut names: Vec<_> =
         fs::read_dir(at).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -428,7 +436,7 @@ pub(crate) fn digest_of(at: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_tree_comes_back_as_it_went() {
+fn tree_survives_import_and_export() {
     let place = Place::new();
     tree(&place.path("tree"));
     place.check(&["cp", "-a", "tree", "image:/"]);
@@ -456,8 +464,12 @@ fn two_imports_give_the_same_bytes() {
     place.check(&["import", "--all-root", "tree", "image:/again/and/again"]);
     let owners = place.check(&["find", "image:/again", "!", "-uid", "0"]);
     assert_eq!(owners, "");
-    place.check_failure(&["import", "tree/text", "image"], 1, "no tar archive");
-    place.check_failure(&["import", "tree/text", "image:/new/and/newer"], 1, "no tar");
+    place.check_failure(&["import", "tree/text", "image"], 1, "neither a tar archive");
+    place.check_failure(
+        &["import", "tree/text", "image:/new/and/newer"],
+        1,
+        "neither a tar archive",
+    );
     place.check_failure(&["ls", "image:/new"], 1, "no such file");
     place.check_failure(&["import", "none", "image"], 1, "No such file");
 }
@@ -479,9 +491,10 @@ fn single_files_are_copied_in() {
     place.check_failure(&["cp", "none", "image:/"], 1, "No such file");
 }
 
-/// What the kernel makes up when it is read has no true size, and no data can be sought in it.
+/// The size of a file that the kernel generates is not its length, and it supports no seeking for
+/// data.
 #[test]
-fn files_are_copied_to_their_end_where_their_size_says_nothing() {
+fn files_of_unknown_length_are_copied_to_their_end() {
     let place = Place::new();
     for (path, name) in [("/proc/version", "version"), ("/proc/sys/kernel/ostype", "ostype")] {
         place.check(&["cp", path, "image:/"]);
@@ -489,7 +502,7 @@ fn files_are_copied_to_their_end_where_their_size_says_nothing() {
         assert_eq!(place.check(&["cat", &format!("image:/{name}")]), contents, "{path}");
         assert!(!contents.is_empty());
     }
-    // A page long, for all that its size says.
+    // The size says one page, but the contents are shorter.
     let path = "/sys/kernel/uevent_seqnum";
     if fs::metadata(path).is_ok_and(|found| found.len() > 100) {
         place.check(&["cp", path, "image:/"]);
@@ -500,9 +513,9 @@ fn files_are_copied_to_their_end_where_their_size_says_nothing() {
     assert_eq!(place.check(&["find", "image:/empty", "-printf", "%s %b"]), "0 0");
 }
 
-/// As open(2) does with O_CREAT.
+/// As in open(2) with O_CREAT.
 #[test]
-fn a_link_to_nothing_is_followed_to_what_is_made() {
+fn dangling_link_is_followed_to_the_new_file() {
     let place = Place::new();
     place.check(&["mkdir", "image:/d", "image:/d/e"]);
     for (path, to) in [
@@ -535,7 +548,7 @@ fn a_link_to_nothing_is_followed_to_what_is_made() {
 }
 
 #[test]
-fn a_full_volume_is_said_and_stays_whole() {
+fn full_volume_is_reported_and_stays_consistent() {
     let place = Place::new();
     let file = fs::File::create(place.path("large")).unwrap();
     for at in 0..400 {
@@ -551,9 +564,9 @@ fn a_full_volume_is_said_and_stays_whole() {
     assert_eq!(place.check(&["cat", "image:/small"]), "fits");
 }
 
-/// As by the programs of these names.
+/// As in the programs of these names.
 #[test]
-fn a_slash_is_behind_directories_only() {
+fn trailing_slash_is_valid_for_directories_only() {
     let place = Place::new();
     place.check(&["mkdir", "image:/d", "image:/e/"]);
     for file in ["image:/f", "image:/d/g"] {
@@ -588,7 +601,7 @@ fn a_slash_is_behind_directories_only() {
 }
 
 #[test]
-fn names_are_taken_over_by_force() {
+fn force_replaces_existing_names() {
     let place = Place::new();
     place.put("image:/f", b"one");
     place.put("image:/g", b"two");
@@ -597,7 +610,7 @@ fn names_are_taken_over_by_force() {
     place.check(&["ln", "-sf", "f", "image:/g"]);
     place.check(&["ln", "-sf", "d", "image:/g"]);
     assert_eq!(place.check(&["readlink", "image:/g"]), "d\n");
-    // Through the link, into the directory, where one is in the way.
+    // Through the symbolic link, into the directory.
     place.check_failure(&["ln", "-sf", "f", "image:/g"], 1, "/g/f: is a directory");
     place.check_failure(&["ln", "-f", "image:/f", "image:/d"], 1, "/d/f: is a directory");
     place.put("image:/h", b"three");

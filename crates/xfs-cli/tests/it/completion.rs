@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::changing::Place;
 
-/// A volume with a few names.
+/// Returns a volume with a few names.
 fn furnished() -> Place {
     let place = Place::new();
     place.check(&["mkdir", "-p", "image:/etc/conf.d", "image:/a b"]);
@@ -22,7 +22,7 @@ fn paths_are_completed_from_the_directory_in_the_image() {
     assert_eq!(complete(&["cat", "image:/etc/ho"]), hosts);
     assert_eq!(complete(&["ls", "image:/etc/c"]), "image:/etc/conf.d/\n");
     assert_eq!(complete(&["ls", "image:/etc/."]), "image:/etc/.hidden\n");
-    // A link to a directory is gone into as well.
+    // A symbolic link to a directory is entered too.
     assert_eq!(complete(&["ls", "image:/e"]), "image:/elsewhere/\nimage:/etc/\n");
     assert_eq!(complete(&["ls", "image:/elsewhere/hosts"]), "image:/elsewhere/hosts\n");
     assert_eq!(complete(&["--image", "image", "cat", "/etc/hostn"]), "/etc/hostname\n");
@@ -30,7 +30,7 @@ fn paths_are_completed_from_the_directory_in_the_image() {
 }
 
 #[test]
-fn what_cannot_be_completed_prints_nothing() {
+fn incomplete_word_without_image_prints_nothing() {
     let place = furnished();
     fs::write(place.path("text"), "text").unwrap();
     for word in ["image:/none/x", "image:/etc/hosts/x", "none:/", "text:/", "image", "", "--", "-x"]
@@ -67,18 +67,18 @@ fn bash_completes_paths_in_images() {
     assert_eq!(complete("ferroxfs ls image:/a", " \t:="), "/a\\ b/\n");
     assert_eq!(complete("ferroxfs ls image:/a\\ b", " \t:="), "/a\\ b/\n");
     assert_eq!(complete("ferroxfs --image image cat /etc/hostn", " \t:="), "/etc/hostname\n");
-    // The rest is completed as before.
+    // Other words are completed as before.
     assert!(complete("ferroxfs umo", " \t:=").contains("umount"));
 }
 
 #[test]
-fn scripts_of_other_shells_ask_the_program() {
+fn scripts_of_other_shells_call_the_program() {
     let place = Place::new();
     for shell in ["zsh", "fish"] {
         let script = place.check(&["completions", shell]);
         assert!(script.contains(" complete -- "), "{shell}");
         fs::write(place.path("script"), script).unwrap();
-        // Where the shell is installed, it reads the script.
+        // If the shell is installed, it parses the script.
         let syntax = Command::new(shell).arg("-n").arg(place.path("script")).output();
         if let Ok(output) = syntax {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

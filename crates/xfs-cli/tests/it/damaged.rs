@@ -1,5 +1,5 @@
-//! Volumes whose blocks have right checksums and do not fit together. Each command that meets the damage ends with 5,
-//! and with what could be read.
+//! Volumes whose blocks have correct checksums and contradict each other. Each command that meets
+//! the damage exits with 5 and prints everything that it could read.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use xfs_testkit::{Image, golden};
 
 use crate::{Place, write_image};
 
-/// A block of the golden image in which `is_it` holds.
+/// Returns a block of the golden image for which `is_it` holds.
 fn find_block(image: &Image, length: usize, is_it: impl Fn(&[u8]) -> bool) -> DiskAddr {
     let blocks =
         (0..image.length_bytes()).step_by(1024).map(|offset| DiskAddr(offset as u64 / 512));
@@ -24,14 +24,15 @@ fn position(bytes: &[u8], text: &[u8]) -> Option<usize> {
     bytes.windows(text.len()).position(|window| window == text)
 }
 
-/// Checks that a command ends well.
+/// Checks that a command succeeds.
 #[track_caller]
 pub(crate) fn succeed(place: &Place, arguments: &[&str]) {
     let output = place.run(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Checks that a command ends with `code` and says this on standard error; returns standard output.
+/// Checks that a command exits with `code` and prints this on standard error; returns standard
+/// output.
 #[track_caller]
 fn check_damaged(place: &Place, arguments: &[&str], code: i32, said: &str) -> Vec<u8> {
     let output = place.run(arguments);
@@ -41,7 +42,8 @@ fn check_damaged(place: &Place, arguments: &[&str], code: i32, said: &str) -> Ve
     output.stdout
 }
 
-/// A directory in its inode, where `dup1` is a symbolic link and `dup2`, a directory, is renamed to `dup1`.
+/// Returns a short form directory in which `dup1` is a symbolic link and the directory `dup2` is
+/// renamed to `dup1`.
 fn doubled_in_short_form() -> Place {
     let place = Place::new();
     succeed(&place, &["mkdir", "image:/d"]);
@@ -53,7 +55,7 @@ fn doubled_in_short_form() -> Place {
     let is_inode =
         |bytes: &[u8]| bytes.starts_with(b"IN") && holds(bytes, b"dup1") && holds(bytes, b"dup2");
     let at = find_block(&image, 1024, is_inode);
-    // The name stands in the parent pointer of the directory too, in an inode of its own.
+    // The name is also in the parent pointer of the directory, in an inode of its own.
     image.edit(at, 1024, BlockKind::InodeCluster, |bytes| {
         for inode in bytes.chunks_exact_mut(512).filter(|inode| holds(inode, b"dup1")) {
             if let Some(at) = position(inode, b"dup2") {
@@ -82,7 +84,7 @@ fn second_entry_of_a_name_is_reported_and_left_out() {
 }
 
 #[test]
-fn entries_that_the_index_does_not_hold_are_reported() {
+fn entries_missing_from_the_index_are_reported() {
     let mut image = golden();
     let (old, new) = (b"leaf-entry-142", b"leaf-entry-121");
     let at = find_block(&image, 4096, |bytes| bytes.starts_with(b"XDD3") && holds(bytes, old));
@@ -100,13 +102,13 @@ fn entries_that_the_index_does_not_hold_are_reported() {
     check_damaged(&place, &["du", "image:/leaf"], 5, differs);
     check_damaged(&place, &["tar", "image:/leaf"], 5, differs);
     check_damaged(&place, &["cp", "-r", "image:/leaf", "out"], 5, differs);
-    // The name that the index still holds leads to an entry of another name.
+    // The name in the index leads to an entry with another name.
     check_damaged(&place, &["stat", "image:/leaf/leaf-entry-142"], 5, "index entry");
     check_damaged(&place, &["stat", "image:/leaf/absent"], 1, "no such file");
 }
 
 #[test]
-fn attributes_in_exchanged_leaves_are_damage_and_not_missing() {
+fn attributes_in_exchanged_leaves_are_reported_as_damage() {
     let mut image = golden();
     let place = Place::with(&image);
     let stat = String::from_utf8(place.run(&["stat", "image:/attr-node"]).stdout).unwrap();

@@ -1,4 +1,4 @@
-//! The documents that commands print with `--json` about what they did.
+//! The results that commands print with `--json`.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::changing::Place;
 
-/// The document of a command that ends well.
+/// Returns the document of a command that succeeds.
 #[track_caller]
 fn document(place: &Place, arguments: &[&str]) -> Value {
     let text = place.check(arguments);
@@ -17,7 +17,7 @@ fn document(place: &Place, arguments: &[&str]) -> Value {
     document
 }
 
-/// Checks some of its numbers.
+/// Checks some numbers of the document.
 #[track_caller]
 fn check_numbers(place: &Place, arguments: &[&str], expected: &[(&str, u64)]) {
     let document = document(place, arguments);
@@ -28,7 +28,7 @@ fn check_numbers(place: &Place, arguments: &[&str], expected: &[(&str, u64)]) {
     assert!(document["duration_ns"].as_u64() > Some(0), "{arguments:?}");
 }
 
-/// A tree of three files, one of them with two names, and two directories.
+/// Makes a tree of three files, one of them with two names, and two directories.
 fn tree(place: &Place) {
     let tree = place.path("tree");
     fs::create_dir_all(tree.join("d/e")).unwrap();
@@ -42,7 +42,7 @@ fn tree(place: &Place) {
 fn copies_count_names_and_bytes() {
     let place = Place::new();
     tree(&place);
-    // The top directory is counted where the command makes it, or an archive names it.
+    // The top directory counts if the command creates it, or an archive names it.
     let copies: [(u64, &[&str]); 7] = [
         (2, &["import", "--json", "tree", "image:/of-tree"]),
         (3, &["tar", "--json", "-o", "a.tar", "image:/of-tree"]),
@@ -101,7 +101,7 @@ fn changes_count_files() {
 }
 
 #[test]
-fn failures_are_counted_beside_what_is_done() {
+fn document_counts_failures() {
     let place = Place::new();
     place.put("image:/file", b"x");
     let output = place
@@ -114,7 +114,7 @@ fn failures_are_counted_beside_what_is_done() {
 }
 
 #[test]
-fn facts_of_a_volume_are_as_they_are_now() {
+fn document_has_current_facts_of_the_volume() {
     let place = Place::new();
     assert_eq!(document(&place, &["label", "--json", "image", "new"])["label"], "new");
     assert_eq!(document(&place, &["label", "--json", "image"])["label"], "new");
@@ -147,10 +147,10 @@ fn scan_prints_its_counts_or_its_report() {
 }
 
 #[test]
-fn document_is_refused_where_data_goes_to_standard_output() {
+fn json_is_refused_with_data_on_standard_output() {
     let place = Place::new();
     place.put("image:/file", b"x");
-    place.check_failure(&["get", "--json", "image:/file"], 2, "--json is for -o");
-    place.check_failure(&["tar", "--json", "image"], 2, "--json is for -o");
+    place.check_failure(&["get", "--json", "image:/file"], 2, "--json needs -o");
+    place.check_failure(&["tar", "--json", "image"], 2, "--json needs -o");
     place.check_failure(&["cp", "--json", "image:/file", "-"], 2, "standard output");
 }

@@ -6,7 +6,7 @@ use std::process::Output;
 
 use crate::changing::Place;
 
-/// Edits with a command of the shell, beside a directory for temporary files of its own.
+/// Edits with a shell command, with a directory for its temporary files.
 fn edit(place: &Place, words: &[&str]) -> Output {
     fs::create_dir_all(place.path("tmp")).unwrap();
     let mut command = place.command(&[&["edit"], words].concat());
@@ -14,7 +14,7 @@ fn edit(place: &Place, words: &[&str]) -> Output {
     command.env_remove("VISUAL").env_remove("EDITOR").output().unwrap()
 }
 
-/// How many copies are left, and the text of the last one.
+/// Returns the text of each copy that is left.
 fn kept(place: &Place) -> Vec<String> {
     let directories = fs::read_dir(place.path("tmp")).unwrap();
     let files = directories.flat_map(|entry| fs::read_dir(entry.unwrap().path()).unwrap());
@@ -38,7 +38,7 @@ fn check_failed(place: &Place, words: &[&str], message: &str) {
 }
 
 #[test]
-fn edited_file_keeps_what_it_had() {
+fn edited_file_keeps_its_properties() {
     let place = Place::new();
     place.put("image:/f", b"one two");
     place.check(&["chown", "5:7", "image:/f"]);
@@ -70,7 +70,7 @@ fn image_is_not_locked_while_an_editor_runs() {
 }
 
 #[test]
-fn file_that_was_changed_meanwhile_is_left_alone() {
+fn file_changed_meanwhile_is_not_replaced() {
     let place = Place::new();
     place.put("image:/f", b"one");
     let both = "echo theirs | \"$FX\" put image:/f && echo ours >";
@@ -78,7 +78,7 @@ fn file_that_was_changed_meanwhile_is_left_alone() {
     assert_eq!(place.check(&["cat", "image:/f"]), "theirs\n");
     assert_eq!(kept(&place), ["ours\n"]);
     let said = edit(&place, &["--with", both, "image:/f"]);
-    // The contents are the same as when it was read.
+    // The contents are the same as when they were read.
     assert!(said.status.success(), "{said:?}");
     assert_eq!(place.check(&["cat", "image:/f"]), "ours\n");
     fs::remove_dir_all(place.path("tmp")).unwrap();
@@ -115,11 +115,11 @@ fn editor_that_fails_changes_nothing() {
     check_failed(&place, &["--with", "no-such-editor", "image:/f"], names_one);
     assert!(kept(&place).is_empty());
     check_failed(&place, &["--with", "kill -9 $$;", "image:/f"], "was ended by signal 9");
-    // Text that was changed is not thrown away.
+    // Changed text is not discarded.
     check_failed(
         &place,
         &["--with", "f() { echo two > $1; exit 3; }; f", "image:/f"],
-        "is kept in",
+        "the text is kept in",
     );
     assert_eq!(kept(&place), ["two\n"]);
     assert_eq!(place.check(&["cat", "image:/f"]), "one");
@@ -166,7 +166,7 @@ fn only_regular_files_are_edited() {
     check_failed(&place, &["--with", "true", "image:/d"], "is a directory");
     check_failed(&place, &["--with", "true", "image:/no/file"], "no such file");
     check_failed(&place, &["--with", "true", "none:/f"], "none: cannot be opened");
-    // The file that a link leads to.
+    // The target of a symbolic link.
     place.put("image:/f", b"one");
     place.check(&["ln", "-s", "f", "image:/link"]);
     check_edited(&place, &["--with", "echo two >", "image:/link"]);

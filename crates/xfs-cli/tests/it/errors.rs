@@ -1,4 +1,4 @@
-//! How runs end that do not end well: one line, a hint, an exit code.
+//! Runs that fail: one line, a hint, an exit code.
 
 use std::fs;
 use std::io::Write;
@@ -15,7 +15,7 @@ fn mistakes_exit_with_2() {
     check(
         &["ls"],
         &expect![[r#"
-        ! ferroxfs: which image, and which path in it?
+        ! ferroxfs: the image and the path are missing
         ! hint: an address is written IMAGE:/path, or --image IMAGE PATH
         exit 2
     "#]],
@@ -38,7 +38,7 @@ fn mistakes_exit_with_2() {
     check(
         &["parents", "--ino", "128", "image:/short"],
         &expect![[r#"
-        ! ferroxfs: parents: --ino is for the image, and not for a path in it
+        ! ferroxfs: parents: --ino takes an image without a path
         ! hint: leave out --ino, or the path
         exit 2
     "#]],
@@ -47,7 +47,7 @@ fn mistakes_exit_with_2() {
         &["find", "-P", "-L", "image"],
         &expect![[r#"
         ! ferroxfs: find: -L: symbolic links are not followed
-        ! hint: name the place that a link leads to
+        ! hint: name the target of the link
         exit 2
     "#]],
     );
@@ -55,7 +55,7 @@ fn mistakes_exit_with_2() {
     check(
         &["mount", "image"],
         &expect![[r#"
-        ! ferroxfs: mount: which folder?
+        ! ferroxfs: mount: the folder is missing
         ! hint: ferroxfs mount IMAGE DIR
         exit 2
     "#]],
@@ -65,7 +65,7 @@ fn mistakes_exit_with_2() {
 }
 
 #[test]
-fn what_is_not_there_exits_with_1() {
+fn missing_file_exits_with_1() {
     check(
         &["cp", "image:/short", "other:/x"],
         &expect![[r#"
@@ -105,7 +105,7 @@ fn what_is_not_there_exits_with_1() {
 }
 
 #[test]
-fn what_is_no_xfs_exits_with_3() {
+fn other_format_exits_with_3() {
     let place = Place::new();
     fs::write(place.path().join("text"), "text\n".repeat(20_000)).unwrap();
     expect![[r#"
@@ -130,9 +130,9 @@ fn version_4_is_refused_by_name() {
 }
 
 #[test]
-fn damage_is_told_and_the_rest_goes_on() {
+fn damage_is_reported_and_other_files_are_shown() {
     let mut image = golden();
-    // The AGF of the first group: no file needs it.
+    // The AGF of the first group, which reading files does not need.
     let mut sector = image.bytes(DiskAddr(1), 512).unwrap();
     sector[40] ^= 1;
     image.replace(DiskAddr(1), &sector);
@@ -180,7 +180,7 @@ fn damage_is_told_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_truncated_image_shows_what_is_there() {
+fn truncated_image_shows_its_remaining_files() {
     let place = Place::new();
     let image = fs::OpenOptions::new().write(true).open(place.path().join("image")).unwrap();
     image.set_len(43_125 * 512).unwrap();
@@ -191,7 +191,7 @@ fn a_truncated_image_shows_what_is_there() {
 }
 
 #[test]
-fn a_header_behind_the_end_of_the_image_is_missing_from_the_volume() {
+fn header_past_the_end_of_the_image_exits_with_5() {
     let place = Place::new();
     let image = fs::OpenOptions::new().write(true).open(place.path().join("image")).unwrap();
     image.set_len(image.metadata().unwrap().len() / 2).unwrap();
@@ -199,7 +199,7 @@ fn a_header_behind_the_end_of_the_image_is_missing_from_the_volume() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_reason_to_complain() {
+fn closed_output_pipe_is_not_reported() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_ferroxfs"))
         .args(["find", "image"])
         .current_dir(shared().path())
@@ -219,7 +219,7 @@ fn an_address_that_is_also_a_file_asks_for_image() {
     fs::File::create(place.path().join("a:/b")).unwrap().write_all(b"x").unwrap();
     expect![[r#"
         ! ferroxfs: a:/b: is this a file, or a path in an image?
-        ! hint: a file of this whole name exists: say --image IMAGE PATH
+        ! hint: a file of this whole name exists: use --image IMAGE PATH
         exit 2
     "#]]
     .assert_eq(&transcript(&place.run(&["ls", "a:/b"])));
@@ -245,7 +245,7 @@ fn a_damaged_superblock_is_shown_field_by_field() {
     assert_eq!(copy.status.code(), Some(5), "the first one is still damaged");
     assert_eq!(copy.stdout, shared().run(&["dump", "image", "sb", "1"]).stdout);
     let beyond = transcript(&place.run(&["dump", "image", "sb", "70000"]));
-    assert!(beyond.contains("hint: each allocation group begins with a copy"), "{beyond}");
+    assert!(beyond.contains("hint: each allocation group starts with a copy"), "{beyond}");
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn a_copy_of_a_superblock_is_shown_by_its_place() {
     image.replace(DiskAddr(0), &[0; 512]);
     let place = Place::with(&image);
     let lost = transcript(&place.run(&["dump", "image", "sb", "1"]));
-    assert!(lost.contains("hint: each allocation group begins with a copy"), "{lost}");
+    assert!(lost.contains("hint: each allocation group starts with a copy"), "{lost}");
     let group_bytes = {
         let field = |range: std::ops::Range<usize>| {
             u64::from(u32::from_be_bytes(copy[range].try_into().unwrap()))
@@ -268,7 +268,7 @@ fn a_copy_of_a_superblock_is_shown_by_its_place() {
     assert!(shown.contains("verification: passed\n"), "{shown}");
 }
 
-/// The table of docs/exit-codes.md, a command of each kind for each of its rows.
+/// The table of docs/exit-codes.md, with a command of each kind for each row.
 #[test]
 fn exit_codes_are_as_documented() {
     let place = Place::new();

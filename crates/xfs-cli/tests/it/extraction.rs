@@ -7,12 +7,12 @@ use std::process::{Command, Stdio};
 
 use crate::{Place, shared, transcript};
 
-/// Everything below a directory that both ways of extraction must agree on.
+/// Returns the facts below a directory on which both ways of extraction must agree.
 fn listing(root: &Path) -> String {
     let format = "%P %y %m %s %n %T@ %l\\n";
     let mut find = Command::new("find");
     find.arg(root).args(["-mindepth", "1", "!", "-type", "d", "-printf", format]);
-    // The size and the link count of a directory are the host's matter.
+    // The size and the link count of a directory depend on the host.
     find.args(["-o", "-mindepth", "1", "-printf", "%P %y %m %T@\\n"]);
     let output = output_of(&mut find);
     let mut lines: Vec<&str> = output.lines().collect();
@@ -40,7 +40,7 @@ fn one_file_goes_to_standard_output_or_under_a_name() {
 }
 
 #[test]
-fn a_directory_goes_into_one_that_exists_or_becomes_it() {
+fn directory_is_copied_into_an_existing_one_or_under_a_new_name() {
     let place = Place::new();
     fs::create_dir(place.path().join("there")).unwrap();
     let copy = |arguments: &[&str]| {
@@ -55,7 +55,7 @@ fn a_directory_goes_into_one_that_exists_or_becomes_it() {
 }
 
 #[test]
-fn a_whole_volume_comes_out_the_same_by_both_ways() {
+fn whole_volume_is_equal_by_cp_and_tar() {
     let place = Place::new();
     for directory in ["short", "leaf", "node", "many", "attr-short", "links-remote", "acl"] {
         let address = format!("image:/{directory}");
@@ -86,12 +86,12 @@ fn holes_are_kept() {
     assert!(sparse.blocks() * 512 <= 64 << 10);
 }
 
-/// Takes the flags away in the end that keep the files of a directory from being removed.
+/// Removes the flags at the end that prevent the removal of files.
 struct MadeMutable(std::path::PathBuf);
 
 impl Drop for MadeMutable {
     fn drop(&mut self) {
-        // Root alone can have set them, and where the host has no such flags there are none.
+        // Only root can have set them, and the host may not support such flags.
         let mut chattr = Command::new("chattr");
         chattr.args(["-R", "-f", "-i", "-a"]).arg(&self.0).stderr(Stdio::null());
         _ = chattr.status();
@@ -104,7 +104,7 @@ fn a_file_too_large_for_the_host_leaves_nothing() {
     fs::create_dir(place.path().join("to")).unwrap();
     let _mutable = MadeMutable(place.path().join("to"));
     let output = place.run(&["cp", "-a", "--ignore-owner", "image:/files", "to"]);
-    // Where the host can hold 7 EiB of holes, all is well; else only that file is missing.
+    // If the host can store 7 EiB of holes, the copy succeeds; otherwise only that file is missing.
     let names: Vec<_> = fs::read_dir(place.path().join("to/files")).unwrap().collect();
     let expected = if output.status.success() { 7 } else { 6 };
     assert!(names.len() >= expected - 1, "{}", transcript(&output));
@@ -116,7 +116,7 @@ fn a_file_too_large_for_the_host_leaves_nothing() {
 }
 
 #[test]
-fn an_archive_is_whole_or_the_run_says_so() {
+fn incomplete_archive_is_reported() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_ferroxfs"))
         .args(["tar", "image:/node"])
         .current_dir(shared().path())

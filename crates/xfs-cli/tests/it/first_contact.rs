@@ -1,4 +1,4 @@
-//! A new user's mistakes, and how they are answered.
+//! Mistakes of a new user, and the answers to them.
 
 use std::fs;
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::changing::Place;
 
 #[test]
-fn words_of_other_programs_are_answered_with_a_command() {
+fn words_of_other_programs_suggest_a_command() {
     let place = Place::new();
     for (word, answer) in [
         ("format", "ferroxfs mkfs"),
@@ -24,7 +24,7 @@ fn words_of_other_programs_are_answered_with_a_command() {
 }
 
 #[test]
-fn no_word_is_answered_with_a_command_that_destroys() {
+fn destructive_command_is_never_suggested() {
     let place = Place::new();
     for word in ["delete", "remove", "rmm", "erase", "mkf", "truncat", "fallocat", "wipe"] {
         let output = place.command(&[word]).output().unwrap();
@@ -34,13 +34,13 @@ fn no_word_is_answered_with_a_command_that_destroys() {
             assert!(!tips.iter().any(|tip| tip.contains(&format!("'{destructive}'"))), "{said}");
         }
     }
-    // An image in the place of a command.
+    // An image where a command should be.
     place.check_failure(&["image"], 2, "the command comes first");
     place.check_failure(&["image:/etc"], 2, "the command comes first");
 }
 
 #[test]
-fn places_that_are_written_wrong_are_answered_with_an_address() {
+fn wrong_paths_suggest_an_address() {
     let place = Place::new();
     place.check_failure(&["cat", "image/etc/hosts"], 1, "IMAGE:/path: image:/etc/hosts");
     place.check_failure(&["ls", "image", "etc"], 1, "image:/etc");
@@ -54,13 +54,13 @@ fn places_that_are_written_wrong_are_answered_with_an_address() {
     place.check(&["mkdir", "image:/etc"]);
     let below = "ferroxfs find image:/etc -name 'host?'";
     place.check_failure(&["cp", "image:/etc/host?", "."], 1, below);
-    // Nothing of that is a pattern.
+    // These words are no patterns.
     let output = place.command(&["cat", "image:/none"]).output().unwrap();
     assert!(!String::from_utf8(output.stderr).unwrap().contains("hint"));
 }
 
 #[test]
-fn an_empty_file_is_called_empty() {
+fn empty_file_is_reported_as_empty() {
     let place = Place::new();
     fs::write(place.path("empty"), "").unwrap();
     place.check_failure(&["info", "empty"], 3, "is not an XFS volume: it is empty\nhint: ");
@@ -69,7 +69,7 @@ fn an_empty_file_is_called_empty() {
 }
 
 #[test]
-fn other_contents_are_named_with_a_way_to_go_on() {
+fn other_formats_are_named_with_a_hint() {
     let place = Place::new();
     for (offset, magic, name, hint) in [
         (0, &b"LUKS\xba\xbe"[..], "LUKS", "cryptsetup open"),
@@ -93,7 +93,7 @@ fn other_contents_are_named_with_a_way_to_go_on() {
     }
 }
 
-/// A qcow2 image that holds nothing: its header alone.
+/// Returns a qcow2 image without data: only its header.
 fn qcow2(change: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut bytes = vec![0; 4 * 65536];
     bytes[..8].copy_from_slice(b"QFI\xfb\0\0\0\x03");
@@ -129,7 +129,7 @@ fn qcow2_features_are_refused_by_name() {
     check(&|bytes| bytes[79] = 2, 3, "is marked as corrupt");
     check(&|bytes| bytes[72] = 1, 3, "has unknown features");
     check(&|bytes| bytes[23] = 60, 5, "damaged");
-    // With extended entries, all of it is zeros.
+    // With extended entries, everything is zeros.
     fs::write(place.path("disk"), qcow2(|bytes| bytes[79] = 16)).unwrap();
     place.check_failure(&["ls", "disk:/"], 3, "it holds zeros only");
     place.check_failure(&["touch", "disk:/f"], 3, "is not written here");
@@ -139,7 +139,7 @@ fn qcow2_features_are_refused_by_name() {
 fn a_locked_image_names_the_process() {
     let place = Place::new();
     let lock = fs::File::open(place.path("image")).unwrap();
-    // Another process holds the lock: it inherits this description.
+    // Another process holds the lock: it inherits this open file.
     let mut child = std::process::Command::new("sleep")
         .arg("600")
         .stdin(Stdio::from(lock.try_clone().unwrap()))
@@ -155,13 +155,13 @@ fn a_locked_image_names_the_process() {
 }
 
 #[test]
-fn a_full_volume_says_what_was_needed_and_what_is_free() {
+fn full_volume_reports_needed_and_free_space() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/large"), vec![1; 40 << 20]).unwrap();
     let mut mkfs = place.command(&["mkfs", "-q", "--unsupported", "-d", "file,size=32m", "small"]);
     assert!(mkfs.output().unwrap().status.success());
-    let free = "free)\nhint: remove files, or make the volume larger: ferroxfs growfs";
+    let free = "free)\nhint: remove files, or enlarge the volume: ferroxfs growfs";
     for words in [
         &["import", "tree", "small"][..],
         &["cp", "tree/large", "small:/"],
@@ -185,7 +185,7 @@ fn umount_of_an_image_that_is_not_mounted_says_so() {
 }
 
 #[test]
-fn numbers_that_are_none_are_named_in_our_words() {
+fn invalid_numbers_are_explained() {
     let place = Place::new();
     place.check_failure(&["ls", "--partition", "x", "image"], 2, "not a number");
     place.check_failure(&["ls", "--partition", "99999999999", "image"], 2, "'99999999999'");

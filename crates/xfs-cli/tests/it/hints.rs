@@ -1,4 +1,4 @@
-//! What a new user gets wrong, and what is said to that.
+//! Mistakes of a new user, and the hints for them.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -11,38 +11,38 @@ use crate::changing::Place;
 fn an_image_and_a_path_in_it_belong_together() {
     let place = Place::new();
     fs::write(place.path("text"), "text").unwrap();
-    let behind = "hint: a path in an image is written behind it: image:/etc";
+    let behind = "hint: write a path in an image after its name: image:/etc";
     place.check_failure(&["ls", "image", "/etc"], 3, behind);
     let slash = "hint: a path in an image starts with a slash: image:/etc";
     place.check_failure(&["ls", "image:etc"], 1, slash);
     place.check_failure(&["ls", "none:etc"], 1, "none:etc: cannot be opened");
-    let alone = "hint: this takes an image, and no path in it: image";
+    let alone = "hint: this command takes an image without a path: image";
     place.check_failure(&["info", "image:/"], 1, alone);
-    let inside = "hint: a place in an image is written IMAGE:/path, such as image:/";
+    let inside = "hint: a path in an image is written IMAGE:/path, such as image:/";
     place.check_failure(&["cp", "text", "image"], 3, inside);
     assert!(!place.path("text").metadata().unwrap().is_dir());
 }
 
 #[test]
-fn names_that_mean_nothing_are_told_from_what_cannot_be_done() {
+fn meaningless_names_get_a_hint_and_failures_do_not() {
     let place = Place::new();
     place.check(&["touch", "image:/f"]);
     let names = "hint: a name is user.NAME";
     place.check_failure(&["setfattr", "-n", "text", "-v", "1", "image:/f"], 2, names);
     place.check_failure(&["setfattr", "-x", "text", "image:/f"], 2, names);
-    let user = "\"no-such-name-here\" is no user of this host";
+    let user = "\"no-such-name-here\" is not a user of this host";
     place.check_failure(&["setfacl", "-m", "u:no-such-name-here:r", "image:/f"], 2, user);
     let default = "hint: only a directory has a default list (d:, -d)";
     place.check_failure(&["setfacl", "-m", "d:u:3:rwx", "image:/f"], 1, default);
-    let group = "\"no-such-name-here\" is no group of this host";
+    let group = "\"no-such-name-here\" is not a group of this host";
     place.check_failure(&["setfacl", "-x", "g:no-such-name-here", "image:/f"], 2, group);
 }
 
 #[test]
-fn what_does_not_fit_names_the_image() {
+fn lack_of_space_names_the_image() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
-    // The volumes have less than this.
+    // The volumes have less space than this.
     fs::write(place.path("tree/large"), vec![1; 32 << 20]).unwrap();
     let mkfs = ["mkfs", "-q", "--unsupported", "-d", "size=32m"];
     let said = |image: &str| format!("ferroxfs: {image}: /large: no space left");
@@ -62,14 +62,14 @@ fn an_image_in_use_says_how_to_end_a_mount() {
 }
 
 #[test]
-fn copies_within_the_host_are_none() {
+fn copy_within_the_host_is_refused() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/a"), "text").unwrap();
-    let neither = "cp: neither tree/a nor tree/b is in an image\nhint: a place in an image is";
+    let neither = "cp: neither tree/a nor tree/b is in an image\nhint: a path in an image is";
     place.check_failure(&["cp", "tree/a", "tree/b"], 2, neither);
     place.check_failure(&["cp", "-a", "tree", "copy"], 2, "neither tree nor copy");
-    // Those name a place, or nothing that is there.
+    // These name a path in an image, or nothing that exists.
     place.check_failure(&["cp", "tree/a:/x", "tree/b"], 3, "is not an XFS volume");
     place.check_failure(&["cp", "tree/none", "tree/b"], 1, "tree/none: ");
     fs::write(place.path("disk.vmdk"), b"KDMV\x01\0\0\0".repeat(1000)).unwrap();
@@ -77,7 +77,7 @@ fn copies_within_the_host_are_none() {
 }
 
 #[test]
-fn expressions_that_make_no_sense_say_why() {
+fn invalid_expression_names_the_reason() {
     let place = Place::new();
     fs::write(place.path("text"), "text").unwrap();
     let newer = "hint: -newer takes a file in an image, IMAGE:/path";
@@ -87,7 +87,7 @@ fn expressions_that_make_no_sense_say_why() {
 }
 
 #[test]
-fn unknown_options_are_not_taken_for_names() {
+fn unknown_option_is_not_read_as_a_name() {
     let place = Place::new();
     for words in [["ls", "--bogus"], ["ls", "-Q"], ["mkfs", "--bogus"], ["find", "--bogus"]] {
         let output = place.command(&words).output().unwrap();
@@ -118,7 +118,7 @@ fn files_without_contents_are_named() {
 fn a_directory_has_one_name() {
     let place = Place::new();
     place.check(&["mkdir", "image:/dir"]);
-    let said = "image: /dir: is a directory, which has one name only\nhint: -s makes";
+    let said = "image: /dir: is a directory, which can have only one name\nhint: -s makes";
     place.check_failure(&["ln", "image:/dir", "image:/dd"], 1, said);
     place.check(&["ln", "-s", "dir", "image:/dd"]);
 }
@@ -133,7 +133,7 @@ fn an_import_names_the_image_once() {
 }
 
 #[test]
-fn what_may_be_in_use_is_not_said_to_be() {
+fn possible_use_is_not_reported_as_use() {
     let place = Place::new();
     let output = place.command(&["ls", "--live", "image"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -141,7 +141,7 @@ fn what_may_be_in_use_is_not_said_to_be() {
 }
 
 #[test]
-fn letters_of_cp_and_ls_are_taken() {
+fn options_of_cp_and_ls_are_accepted() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/file"), "x").unwrap();
@@ -188,7 +188,7 @@ fn figures_are_served_or_watched() {
     place.check_failure(&["stats", "--prometheus", "--watch", "/proc"], 2, words);
 }
 
-/// To mount it and unmount it again, or to repair it, would help nobody.
+/// Mounting and unmounting it, or repairing it, would not help.
 #[test]
 fn the_log_of_another_volume_is_the_wrong_one() {
     let place = Place::new();
@@ -200,14 +200,14 @@ fn the_log_of_another_volume_is_the_wrong_one() {
         }
         place.check(&["mkfs", "-q", "-m", &uuid, "-l", &format!("logdev={log}"), name]);
     }
-    let right = "hint: if its log has a device of its own, name the right one with --log-device";
+    let right = "hint: if the log is on an external device, name the right one with --log-device";
     for command in [&["ls", "one"][..], &["mount", "-f", "one", "."]] {
         place.check_failure(&[&["--log-device", "two.log"], command].concat(), 5, right);
     }
 }
 
 #[test]
-fn help_shows_what_a_command_takes() {
+fn help_shows_only_options_of_the_command() {
     let place = Place::new();
     let help = |command: &str| place.check(&[command, "--help"]);
     assert!(help("help").contains("of the given subcommand"));

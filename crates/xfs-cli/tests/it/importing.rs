@@ -1,4 +1,4 @@
-//! Tar archives into an image, and out of it again.
+//! Import of tar archives into an image, and export of them.
 
 use std::fs;
 use std::io::Write;
@@ -17,7 +17,7 @@ fn pack(place: &Place, archive: &str, options: &[&str]) {
     assert!(packed.unwrap().success());
 }
 
-/// Imports an archive into a new image and compares what is in it with the tree.
+/// Imports an archive into a new image and compares its files with the tree.
 #[track_caller]
 fn check_import(place: &Place, archive: &str, image: &str) {
     place.make(image);
@@ -36,7 +36,7 @@ fn archives_of_every_format_come_in_whole() {
     let long = "a directory of a long name/".repeat(12);
     fs::create_dir_all(place.path("tree").join(&long)).unwrap();
     fs::write(place.path("tree").join(long).join("f"), "deep").unwrap();
-    // What stays in a format without attributes and fractions of seconds.
+    // The metadata that survives in a format without attributes and fractions of seconds.
     let bare = || {
         let path = place.path("tree/text");
         let _ = rustix::fs::removexattr(&path, "user.note");
@@ -70,13 +70,13 @@ fn the_same_archive_gives_the_same_bytes() {
     place.check(&["import", "--all-root", "a.tar", "image:/a/b"]);
     assert_eq!(place.check(&["find", "image", "!", "-uid", "0"]), "");
     assert_eq!(place.check(&["cat", "image:/a/b/text"]), "some text\n");
-    // Once more over what is there.
+    // Once more, over the existing files.
     place.check(&["import", "a.tar", "image:/a/b"]);
     assert_eq!(place.fact("image:/a/b/text", "Links:"), "2");
 }
 
 #[test]
-fn what_tar_writes_import_reads() {
+fn import_reads_archives_of_tar() {
     let place = Place::new();
     tree(&place.path("tree"));
     place.check(&["import", "tree", "image"]);
@@ -109,7 +109,7 @@ fn what_tar_writes_import_reads() {
 }
 
 #[test]
-fn archives_that_cannot_be_believed() {
+fn hostile_archives_stay_inside() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/f"), "f").unwrap();
@@ -117,7 +117,7 @@ fn archives_that_cannot_be_believed() {
     let out = ["--transform=s,^./f,../../f,", "-P"];
     pack(&place, "out.tar", &out);
     place.check_failure(&["import", "out.tar", "image"], 1, "leads out of the archive");
-    // What leads out is the target of a link, and not its name.
+    // The target of the link leads out, and its name does not.
     std::fs::hard_link(place.path("tree/f"), place.path("tree/g")).unwrap();
     pack(&place, "link.tar", &["--transform=flags=h;s,^./,../../,", "-P"]);
     fs::remove_file(place.path("tree/g")).unwrap();
@@ -127,7 +127,7 @@ fn archives_that_cannot_be_believed() {
     fs::write(place.path("zip"), b"PK\x03\x04 and so on").unwrap();
     place.check_failure(&["import", "zip", "image"], 1, "is a zip archive");
     place.check_failure(&["import", "none", "image"], 1, "No such file");
-    // A link leads a later member to where it leads inside of the directory that everything goes into.
+    // A symbolic link leads a later member to its target inside the directory of the import.
     std::os::unix::fs::symlink("/", place.path("tree/link")).unwrap();
     let link = ["--no-recursion", "./link", "--transform=s,^./f,./link/f,", "./f"];
     pack(&place, "link.tar", &link);
@@ -148,7 +148,8 @@ fn archives_that_cannot_be_believed() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 }
 
-/// What the root says of its volume says nothing of another one, or of a directory of the host.
+/// Properties of a volume, which are attributes of its root, are not copied to another volume or to
+/// a directory of the host.
 #[test]
 fn properties_stay_with_their_volume() {
     let place = Place::new();
@@ -159,7 +160,7 @@ fn properties_stay_with_their_volume() {
     let packed = fs::read(place.path("out.tar")).unwrap();
     let holds = |text: &str| packed.windows(text.len()).any(|bytes| bytes == text.as_bytes());
     assert!(holds("user.note") && !holds(property));
-    // A user that may not set it has no failure either.
+    // A user that may not set the attribute gets no error either.
     place.check(&["cp", "-a", "--ignore-owner", "image:/", "out"]);
     let mut value = [0; 64];
     let got =
@@ -174,7 +175,7 @@ fn properties_stay_with_their_volume() {
         let listed = place.check(&["getfattr", "-m", "-", path]);
         assert!(listed.contains("user.note") && !listed.contains(property), "{path}: {listed}");
     }
-    // Only root can give it to a directory of the host.
+    // Only root can set it on a directory of the host.
     fs::create_dir(place.path("tree")).unwrap();
     let flags = rustix::fs::XattrFlags::empty();
     let set = rustix::fs::setxattr(place.path("tree"), property, b"none", flags);
@@ -183,9 +184,9 @@ fn properties_stay_with_their_volume() {
     assert!(!listed.contains(property), "{set:?}: {listed}");
 }
 
-/// An image that lies in the directory that is put into it would grow by what it holds.
+/// An image inside the imported directory would grow by its own contents.
 #[test]
-fn no_image_comes_into_itself() {
+fn image_is_not_imported_into_itself() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/file"), "contents").unwrap();
@@ -207,7 +208,7 @@ fn no_image_comes_into_itself() {
     check(&["cp", "tree/new", "tree/file", "tree/new:/"]);
 }
 
-/// GNU tar writes them as negative numbers of base 256, where an old header has octal digits.
+/// GNU tar writes them as negative numbers of base 256, where older headers have octal digits.
 #[test]
 fn times_before_1970_come_in() {
     let place = Place::new();
@@ -224,7 +225,7 @@ fn times_before_1970_come_in() {
 }
 
 #[test]
-fn what_a_member_cannot_have_is_said_with_its_name() {
+fn unsupported_member_metadata_is_reported_with_its_name() {
     let place = Place::new();
     fs::create_dir_all(place.path("tree/d")).unwrap();
     fs::write(place.path("tree/d/f"), "f").unwrap();
@@ -232,11 +233,8 @@ fn what_a_member_cannot_have_is_said_with_its_name() {
         pack(&place, "odd.tar", &["--format=posix", &format!("--pax-option={record}")]);
         place.check_failure(&["import", "odd.tar", "image:/d"], 1, message);
     };
-    with(
-        "uid:=5000000000",
-        "image: ./d/f: has the uid 5000000000, which makes no sense, and gets 0",
-    );
-    with("mtime:=1e9", "image: ./d/f: has the mtime 1e9, which makes no sense, and is not taken");
+    with("uid:=5000000000", "image: ./d/f: has the invalid uid 5000000000, and gets 0");
+    with("mtime:=1e9", "image: ./d/f: has the invalid mtime 1e9, and is ignored");
     let message = "image: d/f: attribute user.a: value too long\n";
     let long = format!("SCHILY.xattr.user.a:={}", "x".repeat(70_000));
     with(&long, message);
@@ -256,9 +254,9 @@ fn pack_in_order(place: &Place, archive: &str, members: &[&str]) {
     assert!(tar.status().unwrap().success());
 }
 
-/// As GNU tar has it: a directory takes the place of anything, and anything that of an empty directory.
+/// As in GNU tar: a directory replaces any file, and any file replaces an empty directory.
 #[test]
-fn a_later_member_takes_the_place_of_an_earlier_one() {
+fn later_member_replaces_an_earlier_one() {
     let place = Place::new();
     for directory in ["directory/x", "file", "link", "linked"] {
         fs::create_dir_all(place.path(directory)).unwrap();
@@ -291,7 +289,7 @@ fn a_later_member_takes_the_place_of_an_earlier_one() {
         pack_in_order(&place, "order.tar", &members);
         let to = format!("image:/{number}");
         place.check(&["import", "order.tar", &to]);
-        // What tar makes of it.
+        // The result of tar.
         let beside = place.path(&format!("tar {number}"));
         fs::create_dir(&beside).unwrap();
         let mut tar = Command::new("tar");
@@ -315,15 +313,15 @@ fn a_later_member_takes_the_place_of_an_earlier_one() {
     pack_in_order(&place, "full.tar", &full);
     place.check_failure(&["import", "full.tar", "image:/full"], 1, "image: x: directory not empty");
     assert_eq!(place.check(&["cat", "image:/full/x/below"]), "below");
-    // A tree is put in as by cp(1), which does not do so.
+    // A tree is copied as by cp(1), which does not replace across kinds.
     place.check(&["touch", "image:/tree"]);
     place.check_failure(&["cp", "-a", "directory/x", "image:/tree"], 1, "not a directory");
     place.check(&["log", "image"]);
 }
 
-/// One for which there is no room ends the run, as anything else does for which there is none.
+/// An attribute without space ends the run, as every other lack of space does.
 #[test]
-fn an_attribute_without_room_is_the_end() {
+fn attribute_without_space_ends_the_run() {
     let place = Place::new();
     for name in ["a", "b"] {
         fs::create_dir_all(place.path("tree").join(name)).unwrap();
@@ -348,11 +346,11 @@ fn an_attribute_without_room_is_the_end() {
 }
 
 #[test]
-fn no_bytes_are_no_archive_and_its_end_is_one() {
+fn empty_input_is_refused_and_an_empty_archive_accepted() {
     let place = Place::new();
     fs::write(place.path("nothing.tar"), "").unwrap();
     fs::write(place.path("end.tar"), [0; 10240]).unwrap();
-    let said = "is empty, and so no tar archive";
+    let said = "is empty, and not a tar archive";
     for source in ["nothing.tar", "-"] {
         place.check_failure(&["import", source, "image:/new"], 1, said);
         let arguments = ["mkfs", "-q", "-d", "size=320m", "--from", source, "made"];

@@ -1,4 +1,4 @@
-//! Images of which a part is missing: what is there is shown, what is not is told, and exit is 5.
+//! Truncated images: existing parts are shown, missing ones are reported, and the exit code is 5.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -11,8 +11,8 @@ use xfs_testkit::golden;
 
 use crate::{Place, shared, transcript};
 
-/// Lengths to which the image is cut, whole sectors and others: among the inodes of the first group,
-/// behind them, between the groups, in the log, behind the log. Inodes are lost by each.
+/// Lengths to which the image is cut, whole sectors and others: among the inodes of the first
+/// group, after them, between the groups, in the log, after the log. Each of them loses inodes.
 const LENGTHS: [u64; 6] = [500_000, 9_123_457, 16_777_216, 17_000_000, 22_000_000, 22_058_000];
 
 fn cut(length: u64) -> Place {
@@ -26,7 +26,7 @@ fn lines(output: &Output) -> BTreeSet<String> {
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-/// The paths that a walk needs nothing for that lies past `length`.
+/// Returns the paths for which a walk needs nothing past `length`.
 fn reachable(volume: &Volume, length: u64) -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
     let mut walk = volume.walk("/").unwrap();
@@ -46,7 +46,7 @@ fn reachable(volume: &Volume, length: u64) -> BTreeSet<String> {
     paths
 }
 
-/// Whether all contents of a file or directory lie before `length`.
+/// Returns whether all contents of a file or directory are before `length`.
 fn is_whole(node: &Node, length: u64) -> bool {
     node.extents(ForkKind::Data)
         .map(Result::unwrap)
@@ -71,7 +71,7 @@ fn everything_whose_blocks_exist_is_found() {
 }
 
 #[test]
-fn contents_are_whole_or_told_to_be_missing() {
+fn contents_are_complete_or_reported_missing() {
     let devices = OpenOptions::new().with_devices(Arc::new(golden()), None);
     let volume = devices.volume().unwrap();
     for length in LENGTHS {
@@ -93,7 +93,7 @@ fn contents_are_whole_or_told_to_be_missing() {
 }
 
 #[test]
-fn every_command_ends_with_5_or_does_not_need_what_is_missing() {
+fn command_exits_with_5_if_it_needs_a_missing_block() {
     for length in LENGTHS {
         let place = cut(length);
         for command in [
@@ -105,7 +105,7 @@ fn every_command_ends_with_5_or_does_not_need_what_is_missing() {
             &["ls", "-laR", "image"],
         ] {
             let output = place.run(&[&["--no-recovery"], command].concat());
-            // A scan tells of what it cannot read in rows, and exits with 1 as its page says.
+            // A scan reports unreadable inodes in rows, and exits with 1, as its page says.
             let due = if command[0] == "scan" { [1, 5] } else { [5, 5] };
             let code = output.status.code().unwrap_or(-1);
             let told = String::from_utf8_lossy(&output.stderr);
@@ -116,7 +116,7 @@ fn every_command_ends_with_5_or_does_not_need_what_is_missing() {
 }
 
 #[test]
-fn without_its_log_an_image_is_shown_and_not_taken_for_whole() {
+fn image_without_its_log_is_shown_and_exits_with_5() {
     for length in [17_000_000, 32_000_000] {
         let output = cut(length).run(&["ls", "image"]);
         assert_eq!(output.status.code(), Some(5), "{}", transcript(&output));
@@ -129,7 +129,7 @@ fn without_its_log_an_image_is_shown_and_not_taken_for_whole() {
 fn holes_are_zeros() {
     let (sparse, dense) = (Place::new(), Place::new());
     let path = dense.path().join("image");
-    // Reading and writing it all leaves no hole.
+    // Reading and rewriting the file fills its holes.
     fs::write(&path, fs::read(&path).unwrap()).unwrap();
     for command in [&["tar", "image"][..], &["scan", "image", "--fields", "ino,paths,size,blocks"]]
     {

@@ -32,7 +32,7 @@ fn check_failure(place: &Place, line: &str, message: &str) {
 fn put_at_the_end_of_a_pipe_edits_a_file_of_the_same_image() {
     let place = Place::new();
     place.put("image:/f", b"one\ntwo\nthree\n");
-    // The reader begins late, and then early.
+    // The reader starts late, and then early.
     check(&place, "(sleep .2; \"$0\" cat image:/f) | sed s/two/2/ | \"$0\" put image:/f");
     assert_eq!(place.check(&["cat", "image:/f"]), "one\n2\nthree\n");
     check(&place, "(\"$0\" cat image:/f; sleep .2) | sed s/2/II/ | \"$0\" put image:/f");
@@ -54,13 +54,13 @@ fn archive_of_an_image_is_put_into_the_same_image() {
     check(&place, "cmp <(\"$0\" cat image:/d/f) <(\"$0\" cat image:/copy/d/f)");
     check(&place, "\"$0\" import <(\"$0\" tar image:/d) image:/again");
     check(&place, "cmp <(\"$0\" cat image:/d/f) <(\"$0\" cat image:/again/d/f)");
-    // A volume in the place of the one that it is made of.
+    // A volume that replaces the one it is made from.
     check(&place, "\"$0\" tar image:/d | \"$0\" mkfs -q -f --from - image");
     check(&place, "\"$0\" cat image:/d/f | cmp - <(head -c 9M /dev/zero | tr '\\0' '\\7')");
 }
 
 #[test]
-fn put_of_nothing_keeps_what_is_there() {
+fn put_of_empty_input_keeps_the_contents() {
     let place = Place::new();
     place.put("image:/f", b"contents");
     place.check_failure(&["put", "image:/f"], 1, "--allow-empty");
@@ -85,7 +85,7 @@ fn closed_standard_input_is_an_error() {
         "\"$0\" put image:/new <&-",
         "\"$0\" import - image <&-",
         "\"$0\" mkfs -q -d size=320m --from - made <&-",
-        // Open, but not to be read.
+        // The descriptor is open, but not for reading.
         "\"$0\" put --allow-empty image:/f 0>other",
     ] {
         check_failure(&place, line, "standard input: Bad file descriptor");
@@ -106,7 +106,7 @@ fn rest_of_a_file_is_put_from_where_it_was_read_to() {
 }
 
 #[test]
-fn input_without_room_for_it_changes_nothing() {
+fn input_too_large_for_the_host_changes_nothing() {
     let place = Place::new();
     place.put("image:/f", b"contents");
     let line = "seq 3000000 | TMPDIR=/nowhere \"$0\" put image:/f";

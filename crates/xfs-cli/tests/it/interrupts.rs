@@ -1,4 +1,4 @@
-//! Runs that SIGINT or SIGTERM stops at random points: never a half file under its final name.
+//! Runs that SIGINT or SIGTERM stops at random points never leave half a file under its final name.
 //!
 //! Two points for each signal and command; `FERROXFS_LONG=1` takes a hundred.
 
@@ -22,7 +22,7 @@ fn points() -> u64 {
     if std::env::var_os("FERROXFS_LONG").is_some() { 100 } else { 2 }
 }
 
-/// A directory of runs, with a tree of files and a volume that is filled with them.
+/// A directory for runs, with a tree of files and a volume that is filled with them.
 struct Bench {
     place: TempDir,
     contents: BTreeMap<PathBuf, Vec<u8>>,
@@ -57,7 +57,7 @@ impl Bench {
         self.place.path().join(name)
     }
 
-    /// A run for which no signal is ignored, as a shell has it for a job in the background.
+    /// Starts a run that ignores no signal, unlike a background job of a shell.
     fn spawn(&self, arguments: &[&str]) -> Child {
         let mut command = Command::new("env");
         command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_ferroxfs")]);
@@ -81,9 +81,9 @@ impl Bench {
         names
     }
 
-    /// Stops runs of a command at random points. `prepare` makes the same beginning each time, and `verify` looks at
-    /// what a run has left, of which it knows whether that ended well. It ends with the number of runs that a signal
-    /// has ended.
+    /// Stops runs of a command at random points. `prepare` makes the same start each time. `verify`
+    /// checks what a run has left, and is told whether the run succeeded. It ends with the number
+    /// of runs that a signal has ended.
     fn stop(&self, arguments: &[&str], prepare: impl Fn(u64), verify: impl Fn(bool)) -> u64 {
         prepare(0);
         let start = Instant::now();
@@ -115,12 +115,13 @@ impl Bench {
     fn stopped_after(&self, arguments: &[&str], signal: Signal, wait: Duration) -> ExitStatus {
         let mut child = self.spawn(arguments);
         std::thread::sleep(wait);
-        // One that has ended is a zombie until it is waited for.
+        // A process that has ended is a zombie until it is waited for.
         kill_process(Pid::from_child(&child), signal).unwrap();
         child.wait().unwrap()
     }
 
-    /// Stops runs that write `out`, which is new in every other run, and complete or as it was after each.
+    /// Stops runs that write `out`, which is new in every other run. After each it is complete or
+    /// as before.
     fn stop_output(&self, arguments: &[&str], is_whole: impl Fn(&[u8]) -> bool) {
         let out = self.path("out");
         let before = b"what was there before";
@@ -135,7 +136,7 @@ impl Bench {
         assert!(self.stop(arguments, prepare, verify) > 0);
     }
 
-    /// Checks that the files of a tree on the host are some of those that there are, whole.
+    /// Checks that the files of a tree on the host are a subset of the source, each complete.
     fn check_some(&self, tree: &Path) -> usize {
         let mut found = 0;
         let mut left = vec![tree.to_owned()];
@@ -184,7 +185,7 @@ fn stopped_scan_leaves_no_part() {
     bench.check(&["import", "many", "image:/many"]);
     bench.check(&["scan", "--format", "ndjson", "-o", "whole", "image"]);
     let rows = |bytes: &[u8]| -> Vec<Vec<u8>> {
-        // The first one has the time of the scan.
+        // The first row has the time of the scan.
         bytes.split_inclusive(|byte| *byte == b'\n').skip(1).map(<[u8]>::to_vec).collect()
     };
     let whole = rows(&fs::read(bench.path("whole")).unwrap());
@@ -197,7 +198,7 @@ fn stopped_mkfs_leaves_no_half_filled_volume() {
     let bench = Bench::new();
     let arguments = ["mkfs", "-q", "-f", "-d", "file,size=320m", "--from", "tree", "out"];
     bench.check(&arguments);
-    // The volume depends on its source alone.
+    // The volume depends only on its source.
     let (out, whole) = (bench.path("out"), bench.path("whole"));
     fs::rename(&out, &whole).unwrap();
     let is_whole = || bench.check(&["get", "-o", "-", "out:/d0/f0"]);
@@ -217,7 +218,7 @@ fn stopped_mkfs_leaves_no_half_filled_volume() {
         assert!(found_whole || !has_ended);
         match found {
             _ if found_whole => is_whole(),
-            // The volume that was there has no file.
+            // The previous volume has no files.
             Some(found) => assert_eq!(found.stdout.split(|byte| *byte == b'\n').count(), 2),
             None => {}
         }
@@ -238,7 +239,7 @@ fn stopped_import_leaves_whole_files_in_a_closed_volume() {
         fs::create_dir(bench.path("files")).unwrap();
     };
     let verify = |has_ended: bool| {
-        // A log that is not clean would end this with 4.
+        // A dirty log would end this with 4.
         bench.check(&["ls", "--no-recovery", "volume"]);
         bench.check(&["log", "volume"]);
         bench.check(&["cp", "-r", "volume:/", "files"]);
@@ -291,7 +292,7 @@ fn stopped_cp_into_an_image_leaves_whole_files_in_a_closed_volume() {
     assert!(bench.stop(&["cp", "big", "volume:/big"], prepare, verify) > 0);
 }
 
-/// A run that has nothing to stop for: it is ended as ever, and ignores what it was started to ignore.
+/// A run without anything to remove is killed at once, and inherited ignored signals stay ignored.
 #[test]
 fn ignored_signal_stays_ignored() {
     let bench = Bench::new();
@@ -311,9 +312,9 @@ fn ignored_signal_stays_ignored() {
     assert!(child.wait().unwrap().success());
 }
 
-/// An archive that goes to a device is nobody's file: the run ends at once.
+/// An archive on a device is no file to remove: the run ends at once.
 #[test]
-fn stopped_run_says_so() {
+fn stopped_run_is_reported() {
     let bench = Bench::new();
     let mut command = Command::new("env");
     command.args(["--default-signal=INT,TERM,HUP", env!("CARGO_BIN_EXE_ferroxfs")]);

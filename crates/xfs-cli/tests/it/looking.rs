@@ -1,4 +1,4 @@
-//! Commands that show what is in an image.
+//! Commands that show the contents of an image.
 
 use expect_test::expect;
 
@@ -334,7 +334,7 @@ fn lists_are_sorted_as_by_ls() {
         let theirs = theirs.replace("./", "/").replace(".:", "/:");
         assert_eq!(place.check(&["ls", options, "image"]), theirs, "{options}");
     }
-    // Directories are not as long there.
+    // Directories have other lengths there.
     let largest = place.check(&["ls", "-AS", "image"]);
     let files = largest.lines().filter(|name| !["sub", "other"].contains(name));
     assert_eq!(files.collect::<Vec<_>>(), ["long", ".c", "a", "b"]);
@@ -342,7 +342,7 @@ fn lists_are_sorted_as_by_ls() {
 }
 
 #[test]
-fn lengths_are_added_up_where_they_are_asked_for() {
+fn apparent_size_adds_up_lengths() {
     let place = crate::changing::Place::new();
     place.check(&["mkdir", "image:/d"]);
     place.put("image:/d/f", b"hello");
@@ -361,7 +361,7 @@ fn lengths_are_added_up_where_they_are_asked_for() {
     place.check_failure(&["du", "--apparent-size", "--shared", "image"], 2, "cannot be used");
 }
 
-/// As everybody's fingers have it; help is --help there.
+/// Users type -h for this; help is --help here.
 #[test]
 fn sizes_are_shown_for_people() {
     check(
@@ -629,7 +629,7 @@ fn dump_shows_inodes() {
     );
 }
 
-/// The words of each line but those that say when: how times are shown depends on the day.
+/// Returns the words of each line without times, whose form depends on the date.
 fn without_times(arguments: &[&str], times: std::ops::Range<usize>) -> String {
     let text = transcript(&shared().run(arguments));
     let words = |line: &str| {
@@ -700,7 +700,7 @@ fn log() {
 
 #[test]
 fn a_clean_log_needs_no_recovery() {
-    // Nobody else may have the image open meanwhile, as other tests have the shared one.
+    // No other process may have the image open meanwhile, as other tests have the shared one.
     let output = Place::new().run(&["recover", "image"]);
     expect![[r#"
         the log is clean, there is nothing to recover

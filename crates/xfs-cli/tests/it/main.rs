@@ -8,6 +8,7 @@
 )]
 
 mod archives;
+#[cfg(feature = "bench")]
 mod benching;
 mod blame;
 mod changing;
@@ -49,7 +50,7 @@ use std::sync::OnceLock;
 use xfs_format::DiskAddr;
 use xfs_testkit::{Image, golden};
 
-/// A directory of one test, with the golden image in it under the name `image`.
+/// The directory of one test, with the golden image in it, named `image`.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -94,7 +95,7 @@ fn write_image(image: &Image, to: &Path) {
     write_image_at(image, &file, 0);
 }
 
-/// Writes what is not zero of an image into a file, from byte `start` on.
+/// Writes the nonzero parts of an image into a file, from byte `start` on.
 fn write_image_at(image: &Image, file: &File, start: u64) {
     const CHUNK: usize = 64 << 10;
     let length = image.length_bytes();
@@ -107,7 +108,8 @@ fn write_image_at(image: &Image, file: &File, start: u64) {
     }
 }
 
-/// The golden image for tests that do not change it. Nobody removes it, so it lies with what is built.
+/// Returns the golden image for tests that do not change it. Nothing removes it, so it is in the
+/// build directory.
 fn shared() -> &'static Place {
     static PLACE: OnceLock<Place> = OnceLock::new();
     let built = env!("CARGO_TARGET_TMPDIR");
@@ -117,7 +119,7 @@ fn shared() -> &'static Place {
     })
 }
 
-/// What a run printed and how it ended, in one text.
+/// Returns the output and the exit code of a run, in one text.
 fn transcript(output: &Output) -> String {
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     for line in String::from_utf8_lossy(&output.stderr).lines() {
@@ -129,7 +131,7 @@ fn transcript(output: &Output) -> String {
     text
 }
 
-/// Checks what a command prints over the golden image.
+/// Checks the output of a command over the golden image.
 #[track_caller]
 fn check(arguments: &[&str], expected: &expect_test::Expect) {
     expected.assert_eq(&transcript(&shared().run(arguments)));

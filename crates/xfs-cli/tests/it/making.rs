@@ -36,7 +36,7 @@ fn makes_a_file_and_a_volume_in_it() {
 }
 
 #[test]
-fn a_volume_is_made_and_filled_in_one_go() {
+fn mkfs_fills_a_new_volume() {
     let place = TempDir::new().unwrap();
     std::fs::create_dir_all(place.path().join("tree/sub")).unwrap();
     std::fs::write(place.path().join("tree/sub/file"), "contents").unwrap();
@@ -67,17 +67,17 @@ fn a_volume_is_made_and_filled_in_one_go() {
     std::io::copy(&mut std::io::repeat(1).take(80 << 20), &mut &big).unwrap();
     let full = ["mkfs", "-q", "-d", "size=64m", "--unsupported", "--from", "tree", "full"];
     check(&place, &full, 1, "/big: no space left");
-    // No volume rather than a part of one.
-    check(&place, &full, 1, "hint: no file is made");
+    // No volume rather than a partial one.
+    check(&place, &full, 1, "hint: no file was created");
     assert!(!place.path().join("full").exists());
-    // What cannot be opened leaves no volume behind.
+    // A source that cannot be opened leaves no volume behind.
     check(&place, &["mkfs", "-d", "size=320m", "--from", "none", "five"], 1, "No such file");
     assert!(!place.path().join("five").exists());
 }
 
-/// So that the command can be given again.
+/// So the command can be repeated.
 #[test]
-fn what_is_no_archive_leaves_no_volume_behind() {
+fn invalid_archive_leaves_no_volume() {
     let place = TempDir::new().unwrap();
     std::fs::write(place.path().join("zip"), b"PK\x03\x04 and so on").unwrap();
     let from = |source| ["mkfs", "-q", "-d", "size=320m", "--from", source, "image"];
@@ -112,7 +112,7 @@ fn two_runs_give_the_same_bytes() {
 }
 
 #[test]
-fn asks_before_it_overwrites() {
+fn mkfs_refuses_to_overwrite_without_force() {
     let place = TempDir::new().unwrap();
     check(&place, &["mkfs", "-q", "-d", "size=320m", "image"], 0, "");
     check(&place, &["mkfs", "-q", "image"], 1, "use -f");
@@ -146,7 +146,12 @@ fn refusals_have_their_exit_codes() {
     check(&place, &["mkfs", "-d", "size=1m", "image"], 2, "too small");
     check(&place, &["mkfs", "image"], 1, "no such device");
     check(&place, &["mkfs"], 2, "no device");
-    check(&place, &["mkfs", "-d", "size=320m", "no/image"], 1, "no/image: the folder that it is");
+    check(
+        &place,
+        &["mkfs", "-d", "size=320m", "no/image"],
+        1,
+        "no/image: its folder does not exist",
+    );
     check(&place, &["mkfs", "-d", "size=320m", "-"], 2, "standard output");
     assert!(!place.path().join("-").exists());
     assert!(!place.path().join("image").exists());

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use crate::changing::Place;
 
-/// What needs a mount, or another command than a plain run.
+/// Examples that need a mount or another command.
 const NOT_RUN: [&str; 3] = ["ferroxfs mount ", "ferroxfs umount ", "ferroxfs stats "];
 
-/// The command lines in the section of examples, unescaped.
+/// Returns the command lines in the section of examples, unescaped.
 fn examples(page: &str) -> Vec<String> {
     let (_, section) = page.split_once(".SH EXAMPLES\n").expect("a section of examples");
     let (section, _) = section.split_once("\n.SH ").expect("a section after it");
@@ -55,7 +55,7 @@ fn help_ends_with_examples_exit_status_and_see_also() {
     }
 }
 
-/// Makes what the examples speak of.
+/// Makes the files that the examples use.
 fn furnish(place: &Place, program: &Path) {
     let script = r#"set -e
         mkdir -p tree/sub base/etc

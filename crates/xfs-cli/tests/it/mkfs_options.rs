@@ -1,10 +1,10 @@
-//! Options of mkfs.xfs: what is taken, what is inherited, and how the others are refused.
+//! Options of mkfs.xfs: those that are accepted, inherited values, and messages for refused ones.
 
 use std::fs;
 
 use crate::changing::Place;
 
-/// The options that a report of xfs_info(8) stands for, section by section.
+/// Returns the options for a report of xfs_info(8), section by section.
 fn options_of(report: &str) -> Vec<String> {
     let mut section = "";
     let mut options = Vec::new();
@@ -85,7 +85,7 @@ fn a_report_of_xfs_info_makes_the_same_volume_again() {
 }
 
 #[test]
-fn the_line_that_rear_makes_is_taken() {
+fn command_line_of_rear_is_accepted() {
     let place = Place::new();
     let line = "mkfs -q -f -m uuid=dd0e1c7d-e0ff-46f3-bd58-76abfc46b284 -i size=512 -d agcount=16 \
                 -s size=512 -i attr=2 -i projid32bit=1 -m crc=1 -m finobt=1 -b size=4096 -i maxpct=25 \
@@ -93,7 +93,7 @@ fn the_line_that_rear_makes_is_taken() {
                 -r extsize=4096 -d file,size=1g made";
     let made = place.command(&line.split_whitespace().collect::<Vec<_>>()).output().unwrap();
     assert!(made.status.success(), "{made:?}");
-    // Groups of 64 MiB hold no log of 64 MiB, which mkfs.xfs wants.
+    // Groups of 64 MiB cannot hold a log of 64 MiB, which mkfs.xfs requires.
     assert!(
         String::from_utf8_lossy(&made.stderr).contains("as many as its allocation group holds")
     );
@@ -101,7 +101,7 @@ fn the_line_that_rear_makes_is_taken() {
 }
 
 #[test]
-fn files_inherit_what_mkfs_gives_the_root() {
+fn files_inherit_root_properties_of_mkfs() {
     let place = Place::new();
     let inherited = "projinherit=5,extszinherit=16,cowextsize=24,daxinherit=1";
     fs::create_dir(place.path("tree")).unwrap();
@@ -110,7 +110,7 @@ fn files_inherit_what_mkfs_gives_the_root() {
     place.check(&[&["mkfs", "-q", "-f", "-d", inherited], &size[..], &["made"]].concat());
     place.check(&["mkdir", "-p", "made:/a/b"]);
     place.check(&["touch", "made:/a/b/f"]);
-    // The hints are flags of another kind on a file, and direct access is one of both.
+    // On a file the hints are other flags, and direct access exists on both.
     let (directory, file) = (0x0001_9200, 0x0001_8800);
     for (path, xflags) in [("made:/", directory), ("made:/a/b", directory), ("made:/a/b/f", file)] {
         let facts = place.check(&["stat", "--json", path]);
@@ -132,7 +132,7 @@ fn files_inherit_what_mkfs_gives_the_root() {
 }
 
 #[test]
-fn options_that_make_no_sense_end_with_2() {
+fn invalid_options_exit_with_2() {
     let place = Place::new();
     let check = |options: &str, words: &str| {
         let line = format!("mkfs -q -f {options} -d file,size=320m made");
@@ -156,7 +156,7 @@ fn options_that_make_no_sense_end_with_2() {
 }
 
 #[test]
-fn options_that_are_not_supported_end_with_3() {
+fn unsupported_options_exit_with_3() {
     let place = Place::new();
     for option in [
         "-m crc=0",

@@ -1,4 +1,4 @@
-//! Disk images with partitions: the one XFS volume is found, of several one must be named.
+//! Disk images with partitions: a single XFS volume is found, and one of several must be named.
 
 #![allow(clippy::little_endian_bytes, reason = "partition tables are little-endian")]
 
@@ -14,7 +14,7 @@ const VOLUME_BYTES: u64 = 32 << 20;
 const FIRST_BYTE: u64 = 1 << 20;
 const LINUX: u8 = 0x83;
 
-/// How a disk is divided.
+/// The partition table of a disk.
 #[derive(Clone, Copy)]
 enum Table {
     Gpt { sector: u64 },
@@ -23,7 +23,7 @@ enum Table {
 
 const TABLES: [Table; 3] = [Table::Gpt { sector: 512 }, Table::Gpt { sector: 4096 }, Table::Mbr];
 
-/// A disk of three partitions, of which some hold the golden volume.
+/// Returns a disk of three partitions, of which some hold the golden volume.
 fn disk(table: Table, has_xfs: [bool; 3]) -> Place {
     let place = Place::new();
     let path = place.path().join("disk");
@@ -44,7 +44,7 @@ fn disk(table: Table, has_xfs: [bool; 3]) -> Place {
     place
 }
 
-/// The boot record: the type, first sector and length of each partition.
+/// Writes the boot record: the type, first sector and length of each partition.
 fn write_mbr(disk: &File, entries: impl IntoIterator<Item = (u8, u64, u64)>) {
     let mut record = [0; 512];
     record[510..].copy_from_slice(&[0x55, 0xaa]);
@@ -57,7 +57,7 @@ fn write_mbr(disk: &File, entries: impl IntoIterator<Item = (u8, u64, u64)>) {
     disk.write_all_at(&record, 0).unwrap();
 }
 
-/// The first copy of a GPT, behind a protective boot record.
+/// Writes the first copy of a GPT, after a protective boot record.
 fn write_gpt(disk: &File, sector: u64, starts: [u64; 3]) {
     write_mbr(disk, [(0xee, 1, u64::from(u32::MAX))]);
     let mut table = vec![0; 128 * 128];
@@ -81,7 +81,7 @@ fn write_gpt(disk: &File, sector: u64, starts: [u64; 3]) {
     disk.write_all_at(&table, 2 * sector).unwrap();
 }
 
-/// Checks that a command shows of the disk what it shows of the plain image.
+/// Checks that a command shows the same for the disk and for the plain image.
 #[track_caller]
 fn check_same(place: &Place, options: &[&str], command: &[&str], address: &str) {
     let run = |place: &Place, options: &[&str], address: &str| {
@@ -105,7 +105,7 @@ fn the_only_xfs_partition_is_found() {
 }
 
 #[test]
-fn of_several_xfs_partitions_one_must_be_named() {
+fn one_of_several_xfs_partitions_must_be_named() {
     for table in TABLES {
         let place = disk(table, [true, false, true]);
         let found = transcript(&place.run(&["ls", "disk"]));
@@ -123,7 +123,7 @@ fn of_several_xfs_partitions_one_must_be_named() {
 }
 
 #[test]
-fn the_list_of_partitions_says_where_they_are() {
+fn list_of_partitions_shows_their_offsets() {
     let place = disk(Table::Gpt { sector: 4096 }, [true, false, true]);
     expect![[r#"
         ! ferroxfs: disk: has several XFS partitions: partition 1: 33554432 bytes at 1048576, an XFS volume, named "p"; partition 3: 33554432 bytes at 68157440, an XFS volume, named "p"
@@ -133,7 +133,7 @@ fn the_list_of_partitions_says_where_they_are() {
 }
 
 #[test]
-fn a_partition_that_is_not_there_is_a_mistake_of_the_caller() {
+fn missing_partition_is_a_usage_error() {
     for table in TABLES {
         let place = disk(table, [true, false, true]);
         for options in [["--partition", "4"], ["--partition", "0"], ["--offset", "1000000000"]] {
@@ -154,7 +154,7 @@ fn a_disk_without_xfs_is_refused() {
 }
 
 #[test]
-fn a_disk_that_was_cut_off_shows_the_partitions_that_are_there() {
+fn truncated_disk_shows_its_remaining_partitions() {
     for table in TABLES {
         let place = disk(table, [true, true, false]);
         let file = File::options().write(true).open(place.path().join("disk")).unwrap();

@@ -1,8 +1,8 @@
-//! Modes, access control lists and values of attributes, as the programs of these names have them.
+//! Modes, access control lists and attribute values, compared with the programs of these names.
 
 use crate::changing::Place;
 
-/// What a directory's lists are after some commands, in one line.
+/// Checks the lists of a directory after some commands, in one line.
 #[track_caller]
 fn check_lists(commands: &[&[&str]], expected: &str) {
     let place = Place::new();
@@ -16,9 +16,9 @@ fn check_lists(commands: &[&[&str]], expected: &str) {
     assert_eq!(entries.join(" "), expected, "{commands:?}");
 }
 
-/// What setfacl(1) 2.3.1 does.
+/// The results of setfacl(1) 2.3.1.
 #[test]
-fn the_mask_is_made_anew_for_the_list_that_changes() {
+fn mask_is_recomputed_for_the_changed_list() {
     let masked: [&[&str]; 2] = [&["setfacl", "-m", "u:1:rwx"], &["chmod", "700"]];
     let with = |last: &'static [&'static str]| -> Vec<&[&str]> { [&masked[..], &[last]].concat() };
     let closed = "user::rwx user:1:rwx group::r-x mask::--- other::---";
@@ -44,7 +44,7 @@ fn the_mask_is_made_anew_for_the_list_that_changes() {
 }
 
 #[test]
-fn a_mask_that_is_to_stay_or_to_go_is_not_made() {
+fn kept_or_removed_mask_is_not_recomputed() {
     let by_number = "user::rwx user:1:rwx group::r-x mask::r-x other::r-x";
     check_lists(&[&["setfacl", "-n", "-m", "u:1:rwx"]], by_number);
     let bits = "user::rwx group::r-x other::r-x";
@@ -54,13 +54,13 @@ fn a_mask_that_is_to_stay_or_to_go_is_not_made() {
     place.check(&["setfacl", "-m", "u:1:rwx,d:u:1:r", "image:/d"]);
     let before = place.check(&["getfacl", "image:/d"]);
     place.check_failure(&["setfacl", "-x", "m", "image:/d"], 1, "no mask");
-    // Where one list is wrong the other one stays as well.
+    // If one list is invalid, the other one stays unchanged as well.
     place.check_failure(&["setfacl", "-m", "u:1:r", "-x", "d:m", "image:/d"], 1, "no mask");
     assert_eq!(place.check(&["getfacl", "image:/d"]), before);
 }
 
 #[test]
-fn execute_if_any_goes_by_the_entries_before() {
+fn execute_if_any_depends_on_earlier_entries() {
     let place = Place::new();
     place.put("image:/f", b"x");
     place.check(&["setfacl", "-m", "g::rX,u:1:rwx,u:2:rX", "image:/f"]);
@@ -95,9 +95,9 @@ fn modes_are_those_of_chmod() {
     assert_eq!(mode(&place, "image:/f"), "755");
 }
 
-/// Clauses that name no class go by the umask of who runs it.
+/// Clauses without a class depend on the umask of the caller.
 #[test]
-fn the_umask_counts_where_no_class_is_named() {
+fn umask_applies_without_a_class() {
     let place = Place::new();
     place.put("image:/f", b"x");
     let program = env!("CARGO_BIN_EXE_ferroxfs");
@@ -109,7 +109,7 @@ fn the_umask_counts_where_no_class_is_named() {
 }
 
 #[test]
-fn a_directory_made_with_those_above_keeps_their_set_group_id() {
+fn directories_made_by_mkdir_p_inherit_set_group_id() {
     let place = Place::new();
     place.check(&["mkdir", "-m", "2775", "image:/d"]);
     place.check(&["mkdir", "-p", "-m", "750", "image:/d/a/b"]);
@@ -119,7 +119,7 @@ fn a_directory_made_with_those_above_keeps_their_set_group_id() {
 }
 
 #[test]
-fn values_are_put_back_as_they_are_shown() {
+fn shown_values_can_be_set_again() {
     let place = Place::new();
     place.put("image:/f", b"x");
     place.check(&["setfattr", "-n", "user.a", "-v", "0x610a22625c00ff", "image:/f"]);
@@ -131,9 +131,9 @@ fn values_are_put_back_as_they_are_shown() {
     assert!(shown.contains("0x610a22625c00ff"), "{shown}");
 }
 
-/// As in the programs of these names, where -h asks for no help.
+/// As in the programs of these names, whose -h does not mean help.
 #[test]
-fn a_link_that_is_named_is_meant_itself_where_it_is_said() {
+fn no_dereference_changes_the_named_link() {
     let place = Place::new();
     place.put("image:/f", b"x");
     place.check(&["ln", "-s", "f", "image:/link"]);

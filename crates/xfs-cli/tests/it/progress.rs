@@ -1,4 +1,4 @@
-//! Bars and summary lines: on a terminal, which script(1) makes, and nowhere else.
+//! Bars and summary lines appear on a terminal, which script(1) makes, and nowhere else.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -29,7 +29,7 @@ impl Terminal {
         Self { child, screen, seen: String::new() }
     }
 
-    /// Reads until the terminal shows this.
+    /// Reads until the terminal shows this text.
     #[track_caller]
     fn wait_for(&mut self, text: &str) {
         let mut bytes = [0; 4096];
@@ -40,7 +40,7 @@ impl Terminal {
         }
     }
 
-    /// Reads to the end, and returns all that the terminal has shown.
+    /// Reads to the end, and returns everything that the terminal has shown.
     #[track_caller]
     fn finish(mut self) -> String {
         let mut rest = Vec::new();
@@ -52,7 +52,7 @@ impl Terminal {
     }
 }
 
-/// What is left on the terminal at the end: a line that is drawn over or cleared is gone.
+/// Returns the lines that are left on the terminal: overwritten and cleared lines are gone.
 fn left(seen: &str) -> Vec<String> {
     let lines = seen.split('\n').map(|line| {
         let line = line.trim_end_matches('\r');
@@ -62,7 +62,7 @@ fn left(seen: &str) -> Vec<String> {
     lines.filter(|line| !line.is_empty()).collect()
 }
 
-/// An archive in two parts, the second of which a test holds back until it has seen a bar.
+/// Returns an archive in two parts. A test holds back the second until it has seen a bar.
 fn archive(place: &Place) -> Vec<u8> {
     let tree = place.path("tree");
     fs::create_dir(&tree).unwrap();
@@ -83,7 +83,7 @@ fn slow_fill_shows_a_bar_then_clears_it_and_ends_with_a_summary() {
     let place = Place::new();
     let archive = archive(&place);
     pipe(&place.path("pipe"));
-    // A pipe is read piece by piece where there is no image yet that could be read for it.
+    // A pipe is read piece by piece if there is no image yet that its writer could read.
     let mut terminal = Terminal::run(&place, "mkfs -d size=300m --from pipe made");
     let mut writer = File::options().write(true).open(place.path("pipe")).unwrap();
     let (first, rest) = archive.split_at(2 << 20);
@@ -114,7 +114,7 @@ fn slow_quiet_fill_shows_nothing() {
         (terminal, writer)
     };
     let (quiet, mut quiet_writer) = begin("quiet", "mkfs -q -d size=300m --from quiet silent");
-    // The other one begins later: when its bar is there, the first one has taken as long, too.
+    // The other run starts later: when its bar appears, the first run has taken as long.
     let (mut other, mut other_writer) = begin("pipe", "mkfs -d size=300m --from pipe spoken");
     other.wait_for("filling: ");
     quiet_writer.write_all(rest).unwrap();
@@ -138,7 +138,7 @@ fn quiet_command_shows_nothing_on_a_terminal() {
 }
 
 #[test]
-fn trees_are_summed_up_on_a_terminal_and_single_files_are_not() {
+fn terminal_shows_a_summary_for_trees_only() {
     let place = Place::new();
     archive(&place);
     let runs = [
@@ -160,7 +160,7 @@ fn trees_are_summed_up_on_a_terminal_and_single_files_are_not() {
 }
 
 #[test]
-fn summary_is_left_out_where_a_document_is_printed() {
+fn summary_is_left_out_with_json() {
     let place = Place::new();
     archive(&place);
     let seen = Terminal::run(&place, "import --json a.tar image:/copy").finish();
@@ -169,10 +169,10 @@ fn summary_is_left_out_where_a_document_is_printed() {
 }
 
 #[test]
-fn nothing_is_said_without_a_terminal() {
+fn nothing_is_printed_without_a_terminal() {
     let place = Place::new();
     archive(&place);
-    // Each of these fails if there is a word on standard error.
+    // Each of these fails if there is text on standard error.
     assert_eq!(place.check(&["import", "a.tar", "image:/copy"]), "");
     assert_eq!(place.check(&["cp", "-a", "image:/copy", "out"]), "");
     assert_eq!(place.check(&["tar", "-o", "b.tar", "image:/copy"]), "");

@@ -1,4 +1,4 @@
-//! Copies from image to image: what they keep, and what they take the place of.
+//! Copies from image to image: what they keep, and what they replace.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
@@ -25,13 +25,13 @@ fn flags(flags: ExtendedFlags) -> SetAttributes {
     SetAttributes { xflags: Some(flags), ..SetAttributes::default() }
 }
 
-/// Those that can be set, of one file.
+/// Returns the flags of a file that can be set.
 fn flags_of(place: &Place, image: &str, path: &str) -> ExtendedFlags {
     let all = ExtendedFlags::IMMUTABLE | ExtendedFlags::APPEND | ExtendedFlags::NODUMP;
     metadata(place, image, path).xflags & all
 }
 
-/// A volume with files that can be neither renamed nor linked.
+/// Returns a volume with files that can be neither renamed nor linked.
 fn flagged() -> Place {
     let place = Place::new();
     place.check(&["mkdir", "image:/d", "image:/d/sealed", "image:/e"]);
@@ -79,7 +79,7 @@ fn flags_come_when_a_file_has_its_names() {
     place.make("new");
     place.check(&["cp", "-a", "image:/", "new:/"]);
     check_flagged(&place, "new");
-    // In the place of what is there already, too.
+    // Also over existing files.
     place.make("old");
     place.check(&["mkdir", "old:/d", "old:/e"]);
     for file in ["d/immutable", "d/linked", "d/again", "d/growing", "e/elsewhere"] {
@@ -88,13 +88,13 @@ fn flags_come_when_a_file_has_its_names() {
     place.check(&["cp", "-a", "image:/", "old:/"]);
     check_flagged(&place, "old");
     assert_eq!(place.check(&["find", "old:/", "-name", ".ferroxfs*"]), "");
-    // What must not be replaced is not, and nothing is left of the attempt.
+    // Files that must not be replaced stay, and the attempt leaves nothing.
     place.check_failure(&["cp", "-a", "image:/d/growing", "old:/d/immutable"], 1, "not permitted");
     assert_eq!(place.check(&["find", "old:/", "-name", ".ferroxfs*"]), "");
     assert_eq!(place.check(&["cat", "old:/d/immutable"]), "d/immutable");
 }
 
-/// Their project, too, can keep a file out of a directory.
+/// Their project too can keep a file out of a directory.
 #[test]
 fn a_project_comes_when_a_file_has_its_names() {
     let place = Place::new();
@@ -112,7 +112,7 @@ fn a_project_comes_when_a_file_has_its_names() {
 }
 
 #[test]
-fn names_of_drafts_are_in_nobodys_way() {
+fn existing_temporary_names_are_no_obstacle() {
     let place = Place::new();
     place.check(&["mkdir", "image:/d", "image:/d/.ferroxfs-put-1"]);
     place.put("image:/d/.ferroxfs-put", b"somebody's");
@@ -132,7 +132,7 @@ fn names_of_drafts_are_in_nobodys_way() {
 }
 
 #[test]
-fn what_cannot_be_replaced_stays() {
+fn irreplaceable_file_stays() {
     let place = Place::new();
     place.put("image:/large", b"before");
     let file = fs::File::create(place.path("large")).unwrap();
@@ -142,19 +142,19 @@ fn what_cannot_be_replaced_stays() {
     place.check_failure(&["cp", "large", "image:/"], 1, "no space");
     assert_eq!(place.check(&["ls", "-a", "image"]), ".\n..\nlarge\n");
     assert_eq!(place.check(&["cat", "image:/large"]), "before");
-    // What it had written is given back.
+    // The space that it had written is freed.
     place.check(&["put", "image:/empty"]);
     place.check(&["fallocate", "-l", "200m", "image:/room"]);
 }
 
-/// Both hints of a file: for the size of extents, and of copies.
+/// Returns both hints of a file: extent size and copy-on-write extent size.
 fn hints(place: &Place, image: &str, path: &str) -> (u64, u64) {
     let found = metadata(place, image, path);
     (found.extent_size_hint_bytes, found.cow_extent_size_hint_bytes)
 }
 
 #[test]
-fn hints_are_carried_over() {
+fn extent_size_hints_are_copied() {
     const EXTENT: u64 = 1 << 20;
     const COPY: u64 = 64 << 10;
     let place = Place::new();
@@ -165,7 +165,7 @@ fn hints_are_carried_over() {
         ..SetAttributes::default()
     };
     place.check(&["mkdir", "image:/d"]);
-    // It was there before its directory had a hint to pass on.
+    // It existed before its directory had a hint to pass on.
     place.put("image:/d/plain", b"contents");
     change(&place, "image", &[("/d", both)]);
     place.check(&["touch", "image:/d/hinted", "image:/d/small"]);
@@ -181,7 +181,7 @@ fn hints_are_carried_over() {
     ] {
         let mkfs = ["mkfs", "-q", "-d", "size=320m", name];
         place.check(&[&mkfs[..4], options, &mkfs[4..]].concat());
-        // A second time in the place of the first.
+        // The second time replaces the first copy.
         for _ in 0..2 {
             place.check(&["cp", "-a", "image:/d", &format!("{name}:/")]);
             let paths = ["/d", "/d/plain", "/d/hinted", "/d/small"];
@@ -195,7 +195,7 @@ fn hints_are_carried_over() {
     assert_eq!(hints(&place, "same", "/d/file"), (EXTENT, COPY), "of the host's nothing is known");
 }
 
-/// The names of one file stay those of one file, whichever arguments bring them.
+/// Names of one file stay names of one file, whichever arguments contain them.
 #[test]
 fn hard_links_between_arguments_are_kept() {
     let place = Place::new();
@@ -217,10 +217,10 @@ fn hard_links_between_arguments_are_kept() {
     let out = ["cp", "-a", "--ignore-owner"];
     place.check(&[&out[..], &["image:/a", "image:/b", "image:/sub", "out"]].concat());
     assert_eq!(fs::metadata(place.path("out/sub/c")).unwrap().nlink(), 3);
-    // What lies in another source is copied with each.
+    // A file inside two sources is copied with each.
     place.check(&[&out[..], &["image:/sub", "image:/sub", "out"]].concat());
     place.check(&["cp", "-a", "image:/sub", "image:/sub", "image:/same"]);
-    // Not files of the same numbers in different images.
+    // Equal numbers in different images are different files.
     place.make("third");
     place.check(&["cp", "-a", "image:/a", "image:/b", "third:/"]);
     place.check(&["cp", "-a", "image:/a", "third:/b", "other:/linked"]);
@@ -228,9 +228,9 @@ fn hard_links_between_arguments_are_kept() {
     place.check(&["log", "other"]);
 }
 
-/// Nothing is linked to a file that has gone since.
+/// A file that is gone is not linked to.
 #[test]
-fn a_copy_that_was_replaced_in_the_same_run_is_made_anew() {
+fn copy_replaced_in_the_same_run_is_not_linked() {
     let place = Place::new();
     for directory in ["one", "two"] {
         fs::create_dir(place.path(directory)).unwrap();
@@ -241,7 +241,7 @@ fn a_copy_that_was_replaced_in_the_same_run_is_made_anew() {
     assert_eq!(place.check(&["cat", "image:/f", "image:/g"]), "twoone");
 }
 
-/// A file gets its flags when all arguments are done, which may have further names of it.
+/// A file gets its flags after all arguments, which may have further names of it.
 #[test]
 fn flags_come_when_all_arguments_are_done() {
     let place = flagged();
@@ -254,7 +254,7 @@ fn flags_come_when_all_arguments_are_done() {
     assert_eq!(metadata(&place, "new", "/again").nlink, 2);
 }
 
-/// Runs `put` with this file for its input.
+/// Runs `put` with this file as its input.
 #[track_caller]
 fn check_put_fails(place: &Place, address: &str, input: fs::File, message: &str) {
     let output = place.command(&["put", address]).stdin(input).output().unwrap();
@@ -309,14 +309,14 @@ fn put_replaces_contents_when_they_are_complete() {
         assert_eq!(after.blocks, 8, "nothing is left of what it held");
         assert!(place.check(&["getfattr", "-d", "volume:/d/f"]).contains("user.note=\"kept\""));
         assert_eq!(place.check(&["ls", "-a", "volume:/"]), ".\n..\nagain\nd\nlink\n");
-        // What it had written is given back.
+        // The space that it had written is freed.
         place.check(&["fallocate", "-l", "200m", "volume:/room"]);
     }
 }
 
-/// Where contents cannot be exchanged a new file takes the place, which has what the old one had.
+/// If contents cannot be exchanged, a new file with the properties of the old one replaces it.
 #[test]
-fn put_keeps_what_a_file_has_besides_its_contents() {
+fn put_keeps_properties_of_the_file() {
     let place = Place::new();
     for exchange in ["exchange=1", "exchange=0"] {
         place.check(&["mkfs", "-q", "-f", "-d", "size=320m", "-i", exchange, "volume"]);
@@ -365,9 +365,9 @@ fn put_keeps_what_a_file_has_besides_its_contents() {
     }
 }
 
-/// Room is looked for before contents go, also where they are to be copied over blocks that another file shares.
+/// Space is reserved before contents are lost, also for blocks that another file shares.
 #[test]
-fn put_keeps_what_other_files_share() {
+fn put_keeps_blocks_shared_with_other_files() {
     let place = Place::new();
     let mkfs = ["mkfs", "-q", "-d", "size=320m", "-i", "exchange=0", "volume"];
     place.check(&mkfs);
@@ -379,7 +379,7 @@ fn put_keeps_what_other_files_share() {
     clone.clone_range(0, &file, 0, 0).unwrap();
     drop((file, clone));
     volume.close().unwrap();
-    // There is room for the new contents once.
+    // There is space for one copy of the new contents.
     let new = fs::File::create(place.path("new")).unwrap();
     for at in 0..140 {
         new.write_all_at(&vec![1; 1 << 20], at << 20).unwrap();

@@ -1,7 +1,8 @@
-//! A volume that is filled with SOURCE_DATE_EPOCH holds the same bytes, whatever the machine does meanwhile.
+//! A volume that is filled with SOURCE_DATE_EPOCH holds the same bytes, whatever else the machine
+//! does.
 //!
-//! The archives are made while they are read, so that 60,000 files need no place on the host. `FERROXFS_LONG=1`
-//! fills 40 pairs of volumes.
+//! The archives are generated while they are read, so that 60,000 files need no space on the host.
+//! `FERROXFS_LONG=1` fills 40 pairs of volumes.
 
 use std::fs::{File, FileTimes};
 use std::io::{self, Read, Write};
@@ -20,25 +21,25 @@ use xfs_testkit::Prng;
 const EPOCH: &str = "1700000000";
 const FILES_PER_DIRECTORY: usize = 400;
 
-/// What a machine does while a volume is filled.
+/// The state of the machine while a volume is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Machine {
-    /// Nothing else.
+    /// It does nothing else.
     Quiet,
-    /// It has one processor for it, stops it now and then, and feeds it by a pipe in odd pieces.
+    /// It has one processor for the program, stops it now and then, and feeds a pipe in odd pieces.
     Stopped,
-    /// A processor is busy with something else.
+    /// Another process keeps a processor busy.
     Loaded,
 }
 
-/// A source that the program reads by itself, or files of an archive on its standard input.
+/// A source that the program opens itself, or files of an archive on its standard input.
 #[derive(Clone, Copy, Debug)]
 enum Source<'a> {
     Path(&'a Path),
     Archive { files: usize },
 }
 
-/// Writes in pieces of lengths that follow from a seed.
+/// A writer in pieces whose lengths depend on a seed.
 struct Pieces<W> {
     inner: W,
     random: Option<Prng>,
@@ -58,7 +59,7 @@ impl<W: Write> Write for Pieces<W> {
     }
 }
 
-/// The contents of a file of the archive: mostly small ones, some that are written in several pieces.
+/// Returns the contents of a file of the archive: mostly small, some written in several pieces.
 fn contents(number: usize, random: &mut Prng) -> Vec<u8> {
     let length = match number % 400 {
         0 => random.within(60_000..600_000),
@@ -68,7 +69,7 @@ fn contents(number: usize, random: &mut Prng) -> Vec<u8> {
     (0..length).map(|at| (at ^ number) as u8).collect()
 }
 
-/// Writes an archive of so many files, with directories, links and names of many lengths.
+/// Writes an archive of this many files, with directories, links and names of many lengths.
 fn write_archive(files: usize, into: impl Write) -> io::Result<()> {
     let mut random = Prng::new(files as u64);
     let mut archive = tar::Builder::new(into);
@@ -98,7 +99,7 @@ fn write_archive(files: usize, into: impl Write) -> io::Result<()> {
     archive.finish()
 }
 
-/// A thread that keeps a processor busy.
+/// Keeps a processor busy.
 fn spin(done: &AtomicBool) {
     while !done.load(Ordering::Relaxed) {
         std::hint::spin_loop();
@@ -112,14 +113,14 @@ fn stop_now_and_then(child: &mut Child) {
     let mut wait = |most| thread::sleep(Duration::from_millis(random.within(1..most) as u64));
     while child.try_wait().unwrap().is_none() {
         wait(120);
-        // It may have ended meanwhile, and has not been waited for: the number is still its own.
+        // It may have ended meanwhile. It has not been waited for, so its number is not reused.
         _ = kill_process(pid, Signal::STOP);
         wait(40);
         _ = kill_process(pid, Signal::CONT);
     }
 }
 
-/// Leaves a process one processor, of those that this one has.
+/// Restricts a process to one processor, of those that this process has.
 fn pin_to_one_processor(child: &Child) {
     let all = sched_getaffinity(None).unwrap();
     let one = (0..CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).unwrap();
@@ -166,7 +167,7 @@ fn run(place: &TempDir, arguments: &[&str], source: Source<'_>, machine: Machine
     });
 }
 
-/// Makes a volume, with a log that has to be used several times.
+/// Makes a volume, with a log that wraps several times.
 fn fill(place: &TempDir, image: &str, source: Source<'_>, machine: Machine) {
     let arguments = [
         "mkfs",
@@ -183,7 +184,7 @@ fn fill(place: &TempDir, image: &str, source: Source<'_>, machine: Machine) {
     run(place, &arguments, source, machine);
 }
 
-/// How many bytes of two images differ.
+/// Returns how many bytes of two images differ.
 fn differences(place: &TempDir, one: &str, other: &str) -> u64 {
     let [one, other] = [one, other].map(|name| File::open(place.path().join(name)).unwrap());
     let length = one.metadata().unwrap().len();
@@ -217,7 +218,7 @@ fn archive_of_60000_files_gives_the_same_bytes_on_any_machine() {
     check_same(&place, "stopped", "loaded");
 }
 
-/// Files take the place of others, so inodes and blocks are freed and used again.
+/// Files replace others, so inodes and blocks are freed and reused.
 #[test]
 fn import_over_an_earlier_one_gives_the_same_bytes() {
     let place = TempDir::new().unwrap();
@@ -229,8 +230,8 @@ fn import_over_an_earlier_one_gives_the_same_bytes() {
     check_same(&place, "one", "two");
 }
 
-/// Makes a tree of so many files, and some that lie on the host in one way or another: with access times, holes and
-/// blocks of zeros of its own.
+/// Makes a tree of this many files, and some that depend on the host in one way or another: with
+/// access times, holes and blocks of zeros.
 fn make_tree(top: &Path, files: usize, turn: u64) {
     let mut random = Prng::new(5);
     let then = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
@@ -245,7 +246,7 @@ fn make_tree(top: &Path, files: usize, turn: u64) {
         file.write_all_at(bytes, 0).unwrap();
         file.set_times(read).unwrap();
     };
-    // The order in which the host lists them follows from that in which they are made.
+    // The order of a directory listing follows from the order of creation.
     match turn % 2 {
         0 => numbers.iter().for_each(make),
         _ => numbers.iter().rev().for_each(make),
@@ -254,13 +255,13 @@ fn make_tree(top: &Path, files: usize, turn: u64) {
     sparse.set_len(9 << 20).unwrap();
     sparse.write_all_at(b"in the middle", 5 << 20).unwrap();
     if turn % 2 == 1 {
-        // What is zeros all the same, but for the host's filesystem.
+        // Zeros that the host may store as blocks or as a hole.
         sparse.write_all_at(&vec![0; 3 << 20], 1 << 20).unwrap();
     }
     sparse.set_times(read).unwrap();
     symlink("target", top.join("link")).unwrap();
     std::fs::set_permissions(top.join("sparse"), PermissionsExt::from_mode(0o600)).unwrap();
-    // Links have a time of their own.
+    // Symbolic links have a time of their own.
     let link = rustix::fs::Timespec { tv_sec: 1_600_000_000, tv_nsec: 0 };
     let times = rustix::fs::Timestamps { last_access: link, last_modification: link };
     let no_follow = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
@@ -281,14 +282,14 @@ fn tree_gives_the_same_bytes_after_it_was_read_and_with_other_holes() {
         std::fs::create_dir(&tree).unwrap();
         make_tree(&tree, 900, turn);
         fill(&place, &format!("image {turn}"), Source::Path(&tree), Machine::Quiet);
-        // Reading a file may leave a trace in its inode.
+        // Reading a file may change its access time.
         let mut bytes = Vec::new();
         File::open(tree.join("sparse")).unwrap().read_to_end(&mut bytes).unwrap();
     }
     check_same(&place, "image 0", "image 1");
 }
 
-/// Blocks of zeros are holes, and a file keeps its length.
+/// Blocks of zeros become holes, and a file keeps its length.
 #[test]
 fn zeros_of_a_file_of_the_host_become_holes() {
     let place = TempDir::new().unwrap();
@@ -306,7 +307,7 @@ fn zeros_of_a_file_of_the_host_become_holes() {
     assert_eq!(ask(&["cat", "image:/zeros"]), vec![0; 1_500_000]);
     assert!(ask(&["cat", "image:/mixed"]) == mixed);
     let blocks = |path| ask(&["find", path, "-printf", "%b"]);
-    // Of 512 bytes; three blocks of the second file are not zeros.
+    // In units of 512 bytes; three blocks of the second file are not zeros.
     assert_eq!((blocks("image:/zeros"), blocks("image:/mixed")), (b"0".to_vec(), b"24".to_vec()));
 }
 

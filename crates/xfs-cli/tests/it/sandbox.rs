@@ -1,4 +1,4 @@
-//! The namespaces of a command while it runs, as they are seen from outside.
+//! The namespaces of a running command, seen from outside.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,12 +13,12 @@ use crate::changing::Place;
 /// More than fits into a pipe.
 const LARGE: usize = 1 << 20;
 
-/// Calls `look` with the folder below /proc of a `cat` that is in the middle of its work.
+/// Calls `look` with the folder in /proc of a `cat` that is in the middle of its work.
 fn look_at_cat(options: &[&str], look: impl FnOnce(&Path)) {
     look_at_cat_through(options, |cat| cat, look);
 }
 
-/// The same, where `through` makes of the command one that ends in it.
+/// Works as [`look_at_cat`], with a command around the program.
 fn look_at_cat_through(
     options: &[&str],
     through: impl FnOnce(Command) -> Command,
@@ -34,14 +34,14 @@ fn look_at_cat_through(
     cat.current_dir(place.path(""));
     let mut child = cat.stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
-    // When this has come, it waits for who reads the rest.
+    // After this byte, the command waits for the reader of the rest.
     stdout.read_exact(&mut [0]).unwrap();
     look(&PathBuf::from(format!("/proc/{}", child.id())));
     let rest = stdout.read_to_end(&mut Vec::new()).unwrap();
     assert_eq!((rest, child.wait().unwrap().code()), (LARGE - 1, Some(0)));
 }
 
-/// Whether a process is in a namespace of its own.
+/// Returns whether a process is in a namespace of its own.
 fn is_apart(process: &Path, kind: &str) -> bool {
     let namespace = |process: &Path| fs::read_link(process.join("ns").join(kind)).unwrap();
     namespace(process) != namespace(Path::new("/proc/self"))
@@ -61,9 +61,9 @@ fn a_command_that_reads_is_apart_from_the_host() {
             let seen = fs::read_dir(process.join(there)).unwrap();
             assert_eq!(seen.count(), 0, "{there}");
         }
-        // Where there is a filter it has no call for the network.
+        // With a filter, it has no system call for the network.
         assert!(!is_apart(process, "net"));
-        // In a user namespace nothing is gained.
+        // In a user namespace it has no capabilities.
         let status = fs::read_to_string(process.join("status")).unwrap();
         assert!(!is_apart(process, "user") || status.contains("CapPrm:\t0000000000000000"));
     });
@@ -72,13 +72,13 @@ fn a_command_that_reads_is_apart_from_the_host() {
 #[test]
 fn a_command_that_reads_has_no_capabilities_also_as_root() {
     if !xfs_testkit::has_landlock() {
-        eprintln!("skipped: this kernel has no Landlock that keeps all of it (Linux 6.12)");
+        eprintln!("skipped: Landlock of this kernel lacks some of its rules (Linux 6.12)");
         return;
     }
     look_at_cat(&[], |process| {
         let status = fs::read_to_string(process.join("status")).unwrap();
         let is_root = rustix::process::geteuid().is_root();
-        // Only root may reduce the bounding set, and without a program to run it gives nothing.
+        // Only root may reduce the bounding set, which matters only when programs are run.
         let sets = ["CapInh", "CapPrm", "CapEff", "CapAmb"];
         for set in sets.into_iter().chain(is_root.then_some("CapBnd")) {
             assert!(status.contains(&format!("{set}:\t0000000000000000")), "{set}: {status}");
@@ -99,7 +99,7 @@ fn a_command_without_a_sandbox_keeps_the_capabilities_of_root() {
     });
 }
 
-/// Names are replaced in a directory of another user, as root may.
+/// Root may replace names in a directory of another user.
 #[test]
 fn an_output_is_written_to_a_directory_of_another_user() {
     if !rustix::process::geteuid().is_root() {
@@ -122,9 +122,9 @@ fn an_output_is_written_to_a_directory_of_another_user() {
     }
 }
 
-/// What is worth least must not be what the rest is given up for.
+/// The loss of the least useful namespace must not cost the others.
 #[test]
-fn a_root_is_empty_also_where_another_namespace_is_lacking() {
+fn root_is_empty_without_an_optional_namespace() {
     const PROGRAM: &str = "echo 0 > /proc/sys/user/max_ipc_namespaces && exec \"$0\" \"$@\"";
     let without_ipc = || {
         let mut unshare = Command::new("unshare");
@@ -156,9 +156,9 @@ fn a_command_without_a_sandbox_is_where_it_was_started() {
     });
 }
 
-/// Where nothing of the host has a name, not even in /proc.
+/// Inside, nothing of the host has a name, not even in /proc.
 #[test]
-fn attributes_are_set_on_what_cannot_be_opened() {
+fn attributes_are_set_on_files_that_cannot_be_opened() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root may set such attributes");
         return;
@@ -175,9 +175,9 @@ fn attributes_are_set_on_what_cannot_be_opened() {
     assert_eq!(&value[..length], b"value");
 }
 
-/// A user namespace would know neither of them.
+/// A user namespace would know neither owner.
 #[test]
-fn owners_are_kept_by_who_can_make_no_other_namespaces() {
+fn owners_are_kept_without_namespaces() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root may give files away");
         return;

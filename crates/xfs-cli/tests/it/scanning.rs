@@ -1,4 +1,4 @@
-//! `scan` through the program. What the rows hold is tested where they are made.
+//! `scan` through the program. The contents of rows are tested in xfs-scan.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -11,19 +11,19 @@ use xfs_testkit::golden;
 use crate::{Place, check, shared, transcript};
 
 #[test]
-fn rows_come_one_a_line() {
+fn rows_are_one_per_line() {
     let output = shared().run(&["scan", "image", "--fields", "ino,paths", "--threads", "1"]);
     let text = transcript(&output);
     assert!(output.status.success(), "{text}");
     let row = "\"ino\":72,\"paths\":[\"/short/ccc\"]";
     assert!(text.lines().any(|line| line.contains(row)), "{text}");
     let inodes = text.lines().filter(|line| line.contains("\"row\":\"inode\"")).count();
-    // As many as `info` says are used, without the two that belong to the realtime device.
+    // As many as `info` reports as used, without the two inodes of the realtime device.
     assert_eq!(inodes, 712);
 }
 
 #[test]
-fn a_file_is_there_when_it_is_complete() {
+fn output_file_appears_when_complete() {
     let place = Place::new();
     for format in ["csv", "ndjson", "parquet", "table"] {
         let output = place.run(&["scan", "image", "-o", format, "--format", format]);
@@ -33,7 +33,7 @@ fn a_file_is_there_when_it_is_complete() {
     let output = place.run(&["scan", "image", "-o", "small", "--memory", "1k"]);
     assert_eq!(output.status.code(), Some(2));
     let names = fs::read_dir(place.path()).unwrap().count();
-    assert_eq!(names, 5, "neither the file nor its draft is there");
+    assert_eq!(names, 5, "neither the file nor its staged file exists");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn fields_are_named_when_one_is_wrong() {
     );
 }
 
-/// The header and the rows of a CSV file, each with every column.
+/// Returns the header and the rows of a CSV file, and checks that each has every column.
 fn read_csv(bytes: &[u8]) -> (csv::StringRecord, Vec<csv::StringRecord>) {
     let mut reader = csv::ReaderBuilder::new().flexible(false).from_reader(bytes);
     let header = reader.headers().unwrap().clone();
@@ -61,7 +61,7 @@ fn read_csv(bytes: &[u8]) -> (csv::StringRecord, Vec<csv::StringRecord>) {
 }
 
 #[test]
-fn csv_holds_inodes_alone_and_the_rest_is_beside_it() {
+fn csv_holds_only_inodes_and_facts_go_to_a_second_file() {
     let place = Place::new();
     let plain = place.run(&["scan", "image", "--format", "csv"]);
     assert!(plain.status.success() && plain.stderr.is_empty(), "{}", transcript(&plain));
@@ -89,7 +89,7 @@ fn csv_holds_inodes_alone_and_the_rest_is_beside_it() {
 }
 
 #[test]
-fn damage_is_named_beside_csv_and_in_the_exit_code() {
+fn damage_is_reported_with_csv_and_in_the_exit_code() {
     let place = Place::new();
     let volume = OpenOptions::new().with_devices(Arc::new(golden()), None).volume().unwrap();
     let numbers = volume.walk("/").unwrap().map(|entry| entry.unwrap().node.number());
@@ -101,7 +101,7 @@ fn damage_is_named_beside_csv_and_in_the_exit_code() {
     let (_, rows) = read_csv(&output.stdout);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.starts_with("error: "), "{text}");
-    assert!(text.contains("what could not be read is missing from the rows"), "{text}");
+    assert!(text.contains("unreadable data is missing from the rows"), "{text}");
     let words = ["scan", "image", "--format", "csv", "-o", "rows", "--facts", "facts"];
     let output = place.run(&words);
     assert_eq!(output.status.code(), Some(1));
@@ -115,7 +115,7 @@ fn damage_is_named_beside_csv_and_in_the_exit_code() {
 }
 
 #[test]
-fn facts_are_refused_where_rows_hold_them_or_the_directory_is_another() {
+fn facts_file_is_refused_with_ndjson_or_in_another_directory() {
     let place = Place::new();
     let output = place.run(&["scan", "image", "--facts", "facts"]);
     assert_eq!(output.status.code(), Some(2), "{}", transcript(&output));

@@ -1,4 +1,4 @@
-//! Standard output that is a terminal, closed, full, or a pipe that nobody reads.
+//! Standard output that is a terminal, closed, full, or a pipe without a reader.
 
 use std::fs::File;
 use std::process::{Command, Output, Stdio};
@@ -42,7 +42,7 @@ fn a_closed_standard_output_is_an_error_where_there_is_output() {
 }
 
 #[test]
-fn a_full_standard_output_is_said_once() {
+fn full_standard_output_is_reported_once() {
     for command in ["find image", "ls -laR image", "tar image", "scan image", "--help", "--version"]
     {
         let text = transcript(&shell(&format!("\"$0\" {command} >/dev/full")));
@@ -67,7 +67,7 @@ fn a_reader_that_goes_away_ends_a_run_as_a_signal_would() {
 }
 
 #[test]
-fn mistakes_are_told_and_end_with_two() {
+fn usage_errors_exit_with_2() {
     let run = shared().run(&["ls", "--bogus"]);
     assert_eq!(run.status.code(), Some(2));
     assert!(run.stderr.starts_with(b"error: "), "{}", transcript(&run));

@@ -1,18 +1,18 @@
-//! Nothing that comes from an image or from the command line controls a terminal.
+//! Nothing from an image or from the command line controls a terminal.
 //!
-//! Every command that prints runs on a pseudo-terminal, which script(1) makes, over a volume whose names, link targets,
-//! attributes and label hold control and format characters.
+//! Every command that prints runs on a pseudo-terminal, which script(1) makes, over a volume whose
+//! names, link targets, attributes and label hold control and format characters.
 
 use std::process::{Command, Stdio};
 
 use crate::Place;
 use crate::damaged::succeed;
 
-/// A name with everything that a terminal obeys or hides: C0, DEL, C1, separators, marks of direction.
+/// A name with everything that a terminal obeys or hides: C0, DEL, C1, separators, direction marks.
 const HOSTILE: &str = "a\u{1b}]0;t\u{7}\u{8}\r\u{7f}\u{85}\u{9b}1m\u{200b}\u{200e}\u{200f}\u{61c}\u{2028}\u{2029}\
     \u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\u{feff}z";
 
-/// A character of C1 as one byte, which is no UTF-8.
+/// A character of C1 as one byte, which is invalid UTF-8.
 const RAW_C1: u8 = 0x9b;
 
 /// Commands of a shell; `$F` is the program, `$N` the hostile name.
@@ -87,7 +87,7 @@ fn hostile_place() -> Place {
     place
 }
 
-/// What a command line shows on a terminal.
+/// Returns everything that a command line shows on a terminal.
 fn shown(place: &Place, command: &str) -> Vec<u8> {
     let mut script = Command::new("script");
     script.args(["-qc", command, "/dev/null"]).current_dir(place.path());
@@ -96,7 +96,7 @@ fn shown(place: &Place, command: &str) -> Vec<u8> {
     script.stdin(Stdio::null()).output().expect("script(1) runs").stdout
 }
 
-/// The text without what the program and the terminal add: colours, and carriage returns before line ends.
+/// Returns the text without colours and carriage returns, which the program and the terminal add.
 fn without_own_control(shown: &[u8]) -> String {
     // A lossy conversion would hide a raw byte of C1.
     assert!(std::str::from_utf8(shown).is_ok(), "{}", String::from_utf8_lossy(shown));
@@ -143,7 +143,7 @@ fn lists_that_end_in_nul_and_pipes_get_every_byte() {
     let place = hostile_place();
     let name = HOSTILE.as_bytes();
     let holds = |bytes: &[u8]| bytes.windows(name.len()).any(|window| window == name);
-    // The terminal itself puts no carriage return before the one that the name holds.
+    // The terminal itself puts no carriage return before the one in the name.
     assert!(holds(&shown(&place, "$F find image:/d -print0")));
     assert!(holds(&shown(&place, "$F ls -0 image:/d")));
     for command in [&["ls", "image:/d"][..], &["find", "image:/d"], &["tree", "image:/d"]] {
@@ -152,7 +152,7 @@ fn lists_that_end_in_nul_and_pipes_get_every_byte() {
 }
 
 #[test]
-fn json_on_a_terminal_means_what_it_means_in_a_pipe() {
+fn json_on_a_terminal_parses_as_in_a_pipe() {
     let place = hostile_place();
     let on_terminal = without_own_control(&shown(&place, "$F ls --json image:/d"));
     let in_pipe = place.run(&["ls", "--json", "image:/d"]).stdout;

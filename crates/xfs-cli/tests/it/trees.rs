@@ -1,4 +1,4 @@
-//! Commands that go down a tree: what fails for one file leaves the others done.
+//! Commands that walk a tree: the failure of one file does not stop the others.
 
 use ferroxfs::format::BlockKind;
 use ferroxfs::format::inode::ExtendedFlags;
@@ -16,7 +16,7 @@ fn set_flags(place: &Place, path: &str, flags: ExtendedFlags) {
     volume.close().unwrap();
 }
 
-/// `/t/a` and `/t/c` with files, and in each one that is immutable.
+/// Returns a volume with `/t/a` and `/t/c`, which have files, one of them immutable.
 fn sealed() -> Place {
     let place = Place::new();
     place.check(&["mkdir", "-p", "image:/t/a/deep", "image:/t/b", "image:/t/c", "image:/kept"]);
@@ -30,7 +30,7 @@ fn sealed() -> Place {
     place
 }
 
-/// Runs a command that fails for the two immutable files, and for nothing else.
+/// Runs a command that fails only for the two immutable files.
 #[track_caller]
 fn check_refused_for_two(place: &Place, arguments: &[&str]) {
     let output = place.command(arguments).output().unwrap();
@@ -44,7 +44,7 @@ fn check_refused_for_two(place: &Place, arguments: &[&str]) {
 }
 
 #[test]
-fn changes_of_a_tree_go_on_behind_what_fails() {
+fn tree_change_continues_after_a_failure() {
     let place = sealed();
     let all_but_two = ["-mindepth", "1", "!", "-name", "sealed", "!", "-type", "l"];
     let count = |question: &[&str]| -> usize {
@@ -59,13 +59,13 @@ fn changes_of_a_tree_go_on_behind_what_fails() {
     check_refused_for_two(&place, &["setfacl", "-R", "-m", "u:9:r", "image:/t"]);
     assert_eq!(count(&["-xattr", "system.posix_acl_access"]), 8);
     assert_eq!(place.check(&["find", "image:/kept", "-perm", "700", "-o", "-uid", "5"]), "");
-    // Several places: one that fails does not keep the others from being done.
+    // With several paths, the failure of one does not stop the others.
     place.check_failure(&["chmod", "-R", "711", "image:/none", "image:/t/b"], 1, "/none: no such");
     assert!(place.fact("image:/t/b/3", "Access:").contains("0711"));
 }
 
 #[test]
-fn what_cannot_be_removed_stays_with_what_is_around_it() {
+fn unremovable_file_stays_with_its_directories() {
     let place = sealed();
     check_refused_for_two(&place, &["rm", "-r", "image:/t"]);
     assert_eq!(place.check(&["find", "image:/t"]), "/t\n/t/a\n/t/a/sealed\n/t/c\n/t/c/sealed\n");
@@ -86,7 +86,7 @@ fn a_link_that_is_named_is_removed_alone() {
     assert_eq!(place.check(&["find", "image:/kept"]), "/kept\n/kept/5\n");
 }
 
-/// Directories whose listings go on many times, in the form of each size.
+/// Directories whose listings continue many times, one in the form of each size.
 #[test]
 fn wide_and_deep_trees_are_changed_and_removed_whole() {
     const DEPTH: usize = 3000;
@@ -119,7 +119,7 @@ fn wide_and_deep_trees_are_changed_and_removed_whole() {
 /// A directory is entered once, however its entries lead to it.
 #[test]
 fn directories_that_form_a_cycle_end_a_change() {
-    // The last directory of the chain is empty; its parent's entry is made to lead to the top.
+    // The last directory of the chain is empty; its parent's entry is changed to lead to the top.
     let whole = Volume::open(shared().path().join("image")).unwrap();
     let (top, low) = (whole.lookup("/deep").unwrap(), whole.lookup("/deep/1/2/3").unwrap());
     let victim = whole.lookup("/deep/1/2/3/4").unwrap();
@@ -143,7 +143,7 @@ fn directories_that_form_a_cycle_end_a_change() {
     }
 }
 
-/// As chown(1), and otherwise than chmod(1) and setfacl(1), which follow a link that is named.
+/// As in chown(1), and unlike chmod(1) and setfacl(1), which follow a link that is named.
 #[test]
 fn a_link_that_is_named_gets_an_owner_itself() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! No command that reads writes to the image, whatever state it is in.
+//! No command that reads writes to the image, whatever its state.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,7 +8,7 @@ use xfs_testkit::golden;
 
 use crate::{Place, transcript};
 
-/// Every command that reads, in the forms that take different ways through the program.
+/// Every command that reads, in forms that take different paths through the program.
 const COMMANDS: [&[&str]; 37] = [
     &["info", "image"],
     &["info", "--xfs-info", "image"],
@@ -49,7 +49,7 @@ const COMMANDS: [&[&str]; 37] = [
     &["scan", "--summary", "image"],
 ];
 
-/// All that a write would change: contents, times, allocated blocks, permissions.
+/// Everything that a write would change: contents, times, allocated blocks, permissions.
 #[derive(PartialEq)]
 struct State {
     bytes: Vec<u8>,
@@ -74,7 +74,7 @@ impl State {
     }
 }
 
-/// Runs every command and checks how it ends and that the image is what it was.
+/// Runs every command and checks its exit code and that the image is unchanged.
 fn check_untouched(place: &Place, options: &[&str], code_is_due: impl Fn(i32) -> bool) {
     let before = State::of(place);
     for command in COMMANDS {
@@ -90,8 +90,8 @@ fn a_clean_image_is_not_written() {
     check_untouched(&Place::new(), &[], |code| code == 0);
 }
 
-/// Where the kernel has all that is asked of it (Linux 6.12 with Landlock, and namespaces), each command gets
-/// along inside.
+/// If the kernel supports the whole sandbox (Linux 6.12 with Landlock, and namespaces), each
+/// command works inside it.
 #[test]
 fn a_clean_image_is_read_inside_the_sandbox() {
     if !xfs_testkit::has_landlock() || !xfs_testkit::has_namespaces() {
@@ -103,17 +103,17 @@ fn a_clean_image_is_read_inside_the_sandbox() {
 }
 
 #[test]
-fn a_clean_image_is_not_written_for_want_of_a_log() {
+fn image_without_its_log_is_not_written() {
     check_untouched(&Place::new(), &["--no-recovery"], |code| code == 0);
 }
 
 #[test]
-fn a_damaged_image_is_not_mended() {
+fn damaged_image_is_not_repaired() {
     let mut image = golden();
-    // Spread over everything but the log, the two places that are needed to open it, and holes.
+    // Spread over everything except the log, the two places needed to open it, and holes.
     for sector in (130..30_000).step_by(97) {
         image.replace(DiskAddr(sector), &[0x5a; 512]);
     }
-    // Files that are asked for by name may be gone.
+    // Files that are named may be gone.
     check_untouched(&Place::with(&image), &[], |code| matches!(code, 0 | 1 | 5));
 }

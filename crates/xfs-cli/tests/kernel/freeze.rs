@@ -1,13 +1,13 @@
-//! A volume that the kernel keeps still, with everything that it knows in place.
+//! A frozen volume, with everything that the kernel knows in place on disk.
 
 use std::path::Path;
 use std::process::Command;
 
-/// The volume goes on when this is dropped.
+/// A frozen volume; dropping this thaws it.
 pub(crate) struct Freeze<'a>(&'a Path);
 
 impl<'a> Freeze<'a> {
-    /// Freezes what is mounted here.
+    /// Freezes the volume mounted here.
     pub(crate) fn new(mount: &'a Path) -> Self {
         let status = Command::new("fsfreeze").arg("-f").arg(mount).status();
         assert!(status.expect("fsfreeze runs").success(), "the volume cannot be frozen");

@@ -1,4 +1,4 @@
-//! Work for the kernel: threads that make, change, move and remove files until they are told to stop.
+//! Load for the kernel: threads that create, change, move and remove files until they are stopped.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,10 +14,10 @@ use xfs_oracle::Random;
 
 use crate::freeze::Freeze;
 
-/// Names per directory and thread: few, so that they are used again and again.
+/// Names per directory and thread: few, so that they are reused.
 const NAMES: u64 = 200;
 
-/// Between two commands the kernel does at least so much.
+/// The minimum number of operations between two commands.
 const MORE: u64 = 100;
 
 /// Threads at work.
@@ -33,7 +33,7 @@ struct Shared {
 }
 
 impl Load {
-    /// Starts so many threads below `root`, each in a directory of its own.
+    /// Starts this many threads below `root`, each in its own directory.
     pub(crate) fn start(root: &Path, threads: u64) -> Self {
         let shared = Arc::new(Shared::default());
         let start = |seed: u64| {
@@ -44,8 +44,8 @@ impl Load {
         Self { shared, threads }
     }
 
-    /// Has the kernel write down in place what it knows, again and again. Otherwise it may keep all
-    /// changes in its log until the end, and whoever reads would see nothing of them.
+    /// Makes the kernel write its changes in place, repeatedly. Otherwise it may keep all changes
+    /// in its log until the end, where a reader of the device would not see them.
     pub(crate) fn keep_settling(&mut self, mount: &Path) {
         let (shared, mount) = (Arc::clone(&self.shared), mount.to_owned());
         self.threads.push(thread::spawn(move || {
@@ -56,12 +56,12 @@ impl Load {
         }));
     }
 
-    /// Waits until some more has been done since this was called.
+    /// Waits until more operations have been done since this call.
     pub(crate) fn wait_for_more(&self) {
         self.shared.wait_for_more();
     }
 
-    /// Stops once `operations` have been done in all.
+    /// Stops after `operations` in all.
     pub(crate) fn stop_after(self, operations: u64) {
         self.shared.wait_until(operations);
     }
@@ -96,7 +96,7 @@ fn work(shared: &Shared, directory: &Path, seed: u64) {
     fs::create_dir_all(directory).expect("a directory");
     let mut random = Random::new(seed);
     while !shared.stop.load(Ordering::Relaxed) {
-        // Most of what can fail does, by chance: the name is there already, or not yet.
+        // Many operations fail by chance: the name exists already, or not yet.
         drop(step(directory, &mut random));
         shared.done.fetch_add(1, Ordering::Relaxed);
     }

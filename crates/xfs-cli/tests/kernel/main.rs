@@ -1,6 +1,6 @@
-//! The program and the kernel on one volume at the same time: what is mounted is refused, read
-//! with `--live` while the kernel writes it, and never written by us. And what it shows of volumes that
-//! we fill.
+//! The program and the kernel on one volume at the same time. A mounted volume is refused, read
+//! with `--live` while the kernel writes it, and never written by ferroxfs. Also what the kernel
+//! shows of volumes that ferroxfs has filled.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,10 +30,10 @@ use xfs_oracle::{Geometry, Image, LoopDevice, ready};
 use crate::freeze::Freeze;
 use crate::load::Load;
 
-/// Nothing here takes longer, on any machine.
+/// Longer than any trial takes, on any machine.
 const PATIENCE_SECONDS: &str = "300";
 
-/// Files that are there under load, at the very least.
+/// The least number of files under load.
 const SOME: usize = 20;
 
 fn main() -> ExitCode {
@@ -42,14 +42,16 @@ fn main() -> ExitCode {
         Trial::new("a_frozen_volume_is_shown_as_it_is", a_frozen_volume_is_shown_as_it_is),
         Trial::new("a_volume_under_load_is_read", a_volume_under_load_is_read),
         Trial::new("a_dirty_log_stays_dirty", a_dirty_log_stays_dirty),
+        #[cfg(feature = "bench")]
         Trial::new("a_benchmark_leaves_nothing", a_benchmark_leaves_nothing),
+        #[cfg(feature = "bench")]
         Trial::new("a_benchmark_bounds_the_kernel", a_benchmark_bounds_the_kernel),
         Trial::new("flagged_files_keep_their_names", flagged_files_keep_their_names),
-        Trial::new("a_prototype_makes_what_mkfs_xfs_makes", prototype::what_mkfs_xfs_makes),
+        Trial::new("a_prototype_makes_the_same_tree_as_mkfs_xfs", prototype::matches_mkfs_xfs),
     ])
 }
 
-/// An empty volume with default options, in a folder of its own.
+/// Makes an empty volume with default options, in its own folder.
 fn volume() -> Result<(TempDir, Image), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))
@@ -66,7 +68,7 @@ fn ferroxfs(arguments: &[&str], image: &Path) -> Output {
     command.arg(image).output().expect("the program runs")
 }
 
-/// Checks that a run ended with one of these codes and said only what the program says.
+/// Checks that a run ended with one of these codes and printed only messages of the program.
 fn check(arguments: &[&str], output: &Output, codes: &[i32]) -> Result<(), TrialError> {
     let told = String::from_utf8_lossy(&output.stderr);
     let is_ours = |line: &str| line.starts_with("ferroxfs: ") || line.starts_with("hint: ");
@@ -77,7 +79,7 @@ fn check(arguments: &[&str], output: &Output, codes: &[i32]) -> Result<(), Trial
     Err(TrialError::Failed(format!("{arguments:?}: {}, {told}", output.status)))
 }
 
-/// Runs a benchmark, and no other beside it: it drops the caches of the whole machine.
+/// Runs one benchmark at a time: it drops the caches of the whole machine.
 fn benchmark(arguments: &[&str], directory: &Path) -> Result<Output, TrialError> {
     static CACHES: Mutex<()> = Mutex::new(());
     let _alone = CACHES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +88,7 @@ fn benchmark(arguments: &[&str], directory: &Path) -> Result<Output, TrialError>
     Ok(output)
 }
 
-/// The same work on both: what it leaves was compared by the program, or it would have failed.
+/// The program itself compares the results of both sides, and fails if they differ.
 fn a_benchmark_leaves_nothing() -> Result<(), TrialError> {
     let (_folder, image) = volume()?;
     let shape = shape(&image.data);
@@ -109,7 +111,7 @@ fn a_benchmark_leaves_nothing() -> Result<(), TrialError> {
     Ok(mount.unmount()?)
 }
 
-/// What a report says of a volume, by what the image holds.
+/// Returns the line of a report about a volume, computed from the image.
 fn shape(image: &Path) -> String {
     let output = ferroxfs(&["info"], image);
     let text = String::from_utf8_lossy(&output.stdout);
@@ -123,8 +125,9 @@ fn shape(image: &Path) -> String {
     format!("{groups} groups, log of {log} MiB, {parents} parent pointers")
 }
 
-/// With memory for all inodes hardly any comes into it more than once, though all are looked up twice; with memory for
-/// a tenth most come twice. The memory cgroup in which that was so is gone. Where there can be none the report says why.
+/// With memory for all inodes, few are read from disk more than once although all are looked up
+/// twice; with memory for a tenth, most are read twice. Afterwards the memory cgroup is gone. If
+/// there can be none, the report says why.
 fn a_benchmark_bounds_the_kernel() -> Result<(), TrialError> {
     const FILES: u64 = 3000;
     let left = left_groups();
@@ -150,7 +153,7 @@ fn a_benchmark_bounds_the_kernel() -> Result<(), TrialError> {
         Some(with_tenth) => {
             let came = |one: &Value| one["counted"]["inodes_in"].as_u64().unwrap();
             let all = 2 * FILES;
-            // Who else needs memory on the machine takes some of it.
+            // Other processes take some of the memory of the machine.
             assert!((all..all * 5 / 4).contains(&came(with_all)), "{with_all}");
             assert!(came(with_tenth) > all * 3 / 2, "{with_tenth}");
             let bytes = |one: &Value| one["inodes_bytes"].as_u64().unwrap();
@@ -161,7 +164,7 @@ fn a_benchmark_bounds_the_kernel() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// The memory cgroups of benchmarks that have ended: others may go on beside this test, or have been killed before.
+/// Returns the memory cgroups of ended benchmarks. Others may be running, or were killed before.
 fn left_groups() -> BTreeSet<PathBuf> {
     const NAME: &str = "ferroxfs-bench-";
     let found =
@@ -174,9 +177,9 @@ fn left_groups() -> BTreeSet<PathBuf> {
     found.lines().map(PathBuf::from).filter(is_left).collect()
 }
 
-/// However many files that cannot be linked any more come between two names of one.
+/// Any number of files that can no longer be linked may come between two names of one file.
 fn flagged_files_keep_their_names() -> Result<(), TrialError> {
-    /// More than wait for their flags.
+    /// More than the limit of files that wait for their flags.
     const FILES: usize = 300;
     let (_folder, image) = volume()?;
     let (_other, from) = volume()?;
@@ -224,7 +227,7 @@ fn a_mounted_volume_is_refused() -> Result<(), TrialError> {
     check(&["ls"], &ferroxfs(&["ls"], &image.data), &[0])
 }
 
-/// The block device of a mount.
+/// Returns the block device of a mount.
 fn device_of(mount: &Path) -> PathBuf {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let mount = mount.to_str().unwrap();
@@ -235,7 +238,7 @@ fn device_of(mount: &Path) -> PathBuf {
 fn a_frozen_volume_is_shown_as_it_is() -> Result<(), TrialError> {
     let (_folder, image) = volume()?;
     let mount = image.mount(&[])?;
-    // More than once: what was read the first time is in the host's cache, and out of date.
+    // More than once: the data of the first read is in the host's cache, and out of date.
     for _ in 0..3 {
         Load::start(mount.path(), 2).stop_after(1500);
         let mut expected = BTreeSet::from(["/".to_owned()]);
@@ -255,7 +258,7 @@ fn a_frozen_volume_is_shown_as_it_is() -> Result<(), TrialError> {
     Ok(mount.unmount()?)
 }
 
-/// All paths below a directory of the kernel's.
+/// Collects all paths below a directory of the kernel's mount.
 fn list(directory: &Path, prefix: &str, paths: &mut BTreeSet<String>) {
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
         let path = format!("{prefix}/{}", entry.file_name().to_str().unwrap());
@@ -275,7 +278,7 @@ fn a_volume_under_load_is_read() -> Result<(), TrialError> {
     let device = device_of(mount.path());
     let rows = folder.path().join("rows");
     let rows = rows.to_str().unwrap();
-    // Errors of the volume go there, and not among those of the program.
+    // Errors of the volume go there, and not among the messages of the program.
     let facts = folder.path().join("facts");
     let facts = facts.to_str().unwrap();
     let mut most = BTreeMap::new();
@@ -293,7 +296,7 @@ fn a_volume_under_load_is_read() -> Result<(), TrialError> {
             load.wait_for_more();
             let path = if round % 2 == 0 { &image.data } else { &device };
             let output = ferroxfs(&[&["--live"], arguments].concat(), path);
-            // What changes under a reader may look corrupt, or be gone when it is asked for.
+            // A file that changes during the read may look corrupt, or be gone.
             check(arguments, &output, &[0, 1, 5])?;
             // A list may end early at a directory that is being written, but not each time.
             if matches!(arguments, ["find"] | ["du", "-a"] | ["ls", "-laR"]) {
@@ -306,7 +309,7 @@ fn a_volume_under_load_is_read() -> Result<(), TrialError> {
     assert!(most.values().all(|lines| *lines > SOME), "lines of the longest lists: {most:?}");
     load.stop_after(0);
     mount.unmount()?;
-    // Nothing that we did has left a trace.
+    // The runs have left no trace.
     let output = ferroxfs(&["find"], &image.data);
     check(&["find"], &output, &[0])?;
     let mount = image.mount(&["ro"])?;
@@ -316,7 +319,7 @@ fn a_volume_under_load_is_read() -> Result<(), TrialError> {
     Ok(mount.unmount()?)
 }
 
-/// All that a write to an image would change.
+/// Returns everything that a write to an image would change.
 fn state(image: &Path) -> (Vec<u8>, i64, i64, u64) {
     let metadata = fs::metadata(image).unwrap();
     let bytes = fs::read(image).unwrap();
@@ -332,7 +335,7 @@ fn a_dirty_log_stays_dirty() -> Result<(), TrialError> {
     assert!(shutdown.status().unwrap().success());
     mount.unmount()?;
     let before = state(&image.data);
-    // An attached loop device does not keep us from reading, and is read as the file is.
+    // An attached loop device does not prevent reading, and can be read like the file.
     let device = LoopDevice::attach(&image.data)?;
     for path in [&*image.data, device.path()] {
         for arguments in [&["ls", "-R"][..], &["find"], &["du"], &["scan"], &["tar"]] {

@@ -1,4 +1,4 @@
-//! Volumes that are filled as they are made: the kernel shows what it shows of those of mkfs.xfs.
+//! The kernel shows the same for volumes filled by ferroxfs and by mkfs.xfs.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -28,7 +28,7 @@ empty d--755 0 0 $
 $
 ";
 
-pub(crate) fn what_mkfs_xfs_makes() -> Result<(), TrialError> {
+pub(crate) fn matches_mkfs_xfs() -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let place = folder.path();
@@ -53,7 +53,7 @@ pub(crate) fn what_mkfs_xfs_makes() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// What the kernel shows of a volume that is made so.
+/// Returns what the kernel shows of a volume made by this command.
 fn shown(mkfs: &mut Command, place: &Path, options: &str) -> Result<String, TrialError> {
     let data = place.join("volume");
     File::create(&data).unwrap().set_len(320 << 20).unwrap();

@@ -1,7 +1,7 @@
-//! A seeded history of every operation that FUSE carries, each answer beside the model's, and at the end
-//! the tree that the kernel's XFS finds on the volume.
+//! A seeded history of every operation that FUSE passes on. Each answer is compared with the
+//! model's, and the tree at the end with what the kernel's XFS finds on the volume.
 //!
-//! One number repeats a trial: `FERROXFS_SEED=N`; `FERROXFS_LONG=1` tries 20 of them.
+//! `FERROXFS_SEED=N` repeats a trial; `FERROXFS_LONG=1` runs 20 of them.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,7 +20,7 @@ pub(crate) fn a_mount_agrees_with_the_model() -> Result<(), TrialError> {
     check_seeds("noatime,suid,dev")
 }
 
-pub(crate) fn so_does_one_that_writes_back() -> Result<(), TrialError> {
+pub(crate) fn a_writeback_mount_agrees_with_the_model() -> Result<(), TrialError> {
     check_seeds("noatime,suid,dev,writeback_cache")
 }
 
@@ -72,8 +72,8 @@ fn check(seed: u64, options: &str) -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Whether the kernel's FUSE asks its server for it: docs/limits.md has the list. It does not know of
-/// immutable files either, and so finds other faults first.
+/// Returns whether the kernel's FUSE passes the operation to its server: docs/limits.md has the
+/// list. It does not know of immutable files either, and so finds other errors first.
 fn is_carried(operation: &Operation) -> bool {
     use AllocationMode::{Collapse, Insert, Unshare};
     if let Operation::SetFlags { settings, .. } = operation {
@@ -88,8 +88,8 @@ fn is_carried(operation: &Operation) -> bool {
     )
 }
 
-/// Whether the model's rules are those of a mount: what is left out here was compared with the library and
-/// the kernel's XFS alone so far.
+/// Returns whether the rules of the model apply to a mount. The rules left out here have been
+/// compared only with the library and the kernel's XFS so far.
 fn is_judged(operation: &Operation) -> bool {
     if let Operation::SetFlags { settings, .. } = operation {
         let flags = FileFlags::SYNC | FileFlags::NOSYMLINKS | FileFlags::EXTENT_SIZE;

@@ -1,7 +1,7 @@
-//! A program that is unpacked and built on a mount, and the server killed in the middle of it.
+//! A program that is unpacked and built on a mount, with the server killed in the middle.
 //!
-//! The program is this one: its sources are there wherever this test is. With `FERROXFS_LONG=1` all of it
-//! is built, else one crate.
+//! The program is ferroxfs: its sources are wherever this test is. With `FERROXFS_LONG=1` all of it
+//! is built, otherwise one crate.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,13 +10,13 @@ use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{await_files, is_long, roomy, run};
 
-/// What of the workspace is needed to build it.
+/// The parts of the workspace that are needed to build it.
 const SOURCES: [&str; 4] = ["Cargo.toml", "Cargo.lock", "crates", "xtask"];
 
-/// So many files of the build are there when the server is killed.
+/// The number of files of the build when the server is killed.
 const FILES: usize = 15;
 
-pub(crate) fn a_program_is_built_on_it() -> Result<(), TrialError> {
+pub(crate) fn program_is_built_on_a_mount() -> Result<(), TrialError> {
     let mut volume = roomy()?;
     volume.mount("rw");
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
@@ -41,14 +41,14 @@ pub(crate) fn a_program_is_built_on_it() -> Result<(), TrialError> {
         let said = run(Command::new(volume.at("target/debug/ferroxfs")).arg("--version"));
         assert!(said.starts_with("ferroxfs "), "{said}");
     }
-    // What was built is taken for what it is: cargo goes by the times of files.
+    // The results of the build are reused: cargo compares the times of files.
     let mut again = cargo(volume.path());
     let said = String::from_utf8(again.arg("-v").output().unwrap().stderr).unwrap();
     assert!(said.contains("Fresh xfs-format") && !said.contains("Running "), "{said}");
     volume.check()
 }
 
-/// Builds with what has been fetched: this test was built of it.
+/// Builds offline with the crates from which this test was built.
 fn cargo(folder: PathBuf) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     for (name, _) in std::env::vars_os() {

@@ -1,4 +1,4 @@
-//! Mounts whose image cannot be closed, and who hears of it.
+//! Mounts whose image cannot be closed, and the reports about it.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -18,10 +18,13 @@ const MEGABYTE: usize = 1 << 20;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        Trial::new("what_cannot_be_made_durable_is_said", what_cannot_be_made_durable_is_said),
-        Trial::new("what_cannot_be_closed_is_said", what_cannot_be_closed_is_said),
+        Trial::new("failure_to_sync_is_reported_by_umount", failure_to_sync_is_reported_by_umount),
+        Trial::new(
+            "failure_to_close_is_reported_by_umount",
+            failure_to_close_is_reported_by_umount,
+        ),
         Trial::new("a_bad_end_is_logged", a_bad_end_is_logged),
-        Trial::new("a_host_without_room_is_said", a_host_without_room_is_said),
+        Trial::new("full_host_is_reported", full_host_is_reported),
         Trial::new(
             "a_server_among_other_processes_is_waited_for",
             a_server_among_other_processes_is_waited_for,
@@ -29,7 +32,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A volume in a small filesystem of the host, which can be filled. Its log is outside.
+/// A volume in a small filesystem of the host, which can be filled. Its log is elsewhere.
 struct Tight {
     folder: TempDir,
     log: Log,
@@ -80,7 +83,7 @@ impl Tight {
         }
     }
 
-    /// Leaves no room around the image, and then makes files.
+    /// Uses up the space around the image, and then creates files.
     fn fill(&self) {
         fs::create_dir(self.at("mnt/folder")).unwrap();
         File::open(self.at("mnt")).unwrap().sync_all().unwrap();
@@ -119,42 +122,42 @@ impl Drop for Tight {
     fn drop(&mut self) {
         for place in ["mnt", "small"] {
             let mut umount = Command::new("umount");
-            // What a test has unmounted is not there any more.
+            // The test may have unmounted it already.
             _ = umount.arg("--lazy").arg(self.at(place)).stderr(Stdio::null()).status();
         }
     }
 }
 
-/// The log has no room on the host: nothing of what was done last is durable.
-fn what_cannot_be_made_durable_is_said() -> Result<(), TrialError> {
+/// The log has no space on the host: the last changes are not durable.
+fn failure_to_sync_is_reported_by_umount() -> Result<(), TrialError> {
     let tight = Tight::new(Log::Inside)?;
     tight.mount();
     tight.fill();
     let output = tight.umount(&[]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("not all that was written can be made durable"), "{text}");
+    assert!(text.contains("some data cannot be made durable"), "{text}");
     assert!(text.contains("hint: it stays mounted"), "{text}");
     assert_eq!(tight.names(), NAMES, "it is there to be read");
     let forced = tight.umount(&["--force"]);
     let text = said(&forced);
     assert_eq!(forced.status.code(), Some(1), "{text}");
-    assert!(text.contains("mnt: unmounted, but who served it failed (exit status: 1)"), "{text}");
+    assert!(text.contains("mnt: unmounted, but its server failed (exit status: 1)"), "{text}");
     assert!(!tight.is_mounted());
     Ok(())
 }
 
-/// The log has room, but what it says cannot be done in place.
-fn what_cannot_be_closed_is_said() -> Result<(), TrialError> {
+/// The log has space, but its changes cannot be written in place.
+fn failure_to_close_is_reported_by_umount() -> Result<(), TrialError> {
     let tight = Tight::new(Log::Outside)?;
     tight.mount();
     tight.fill();
     let output = tight.umount(&[]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("mnt: unmounted, but who served it failed (exit status: 1)"), "{text}");
+    assert!(text.contains("mnt: unmounted, but its server failed (exit status: 1)"), "{text}");
     assert!(!tight.is_mounted());
-    // What was made durable is: it is recovered when there is room.
+    // Durable changes are recovered when there is space.
     fs::remove_file(tight.at("small/rest")).unwrap();
     tight.mount();
     assert_eq!(tight.names(), NAMES);
@@ -162,12 +165,12 @@ fn what_cannot_be_closed_is_said() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Nobody waits for a server that is told to end.
+/// No process waits for a server that a signal ends.
 fn a_bad_end_is_logged() -> Result<(), TrialError> {
     let tight = Tight::new(Log::Inside)?;
     let log = UnixDatagram::bind(tight.at("log")).unwrap();
     log.set_read_timeout(Some(PATIENCE)).unwrap();
-    // A log of the system for this mount alone: its /dev is another one.
+    // A system log for this mount only: its namespace has another /dev.
     let script = "mount --make-rprivate / && mkdir $1/dev && mount -t tmpfs none $1/dev && \
         for name in fuse null log; do touch $1/dev/$name; done && \
         mount --bind /dev/fuse $1/dev/fuse && mount --bind /dev/null $1/dev/null && \
@@ -203,7 +206,7 @@ fn a_bad_end_is_logged() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Another namespace of processes has other numbers for them.
+/// Another PID namespace has other numbers for processes.
 fn a_server_among_other_processes_is_waited_for() -> Result<(), TrialError> {
     let tight = Tight::new(Log::Inside)?;
     let inside = |rest: &[&str]| {
@@ -217,14 +220,14 @@ fn a_server_among_other_processes_is_waited_for() -> Result<(), TrialError> {
         let log = run(ferroxfs(&["log"]).arg(&image));
         assert!(log.contains("clean"), "{log}");
     };
-    // Its server is the first of its processes: here that is another one, which never ends.
+    // Its server is process 1 there. Here process 1 is another one, which never ends.
     let mut server = inside(&["mount", "-f", image.to_str().unwrap()]).spawn().unwrap();
     crate::mounted::await_mount(&tight.at("mnt"));
     File::create(tight.at("mnt/file")).unwrap();
     assert_eq!(said(&tight.umount(&[])), "exit status: 0: ");
     is_clean();
     assert!(server.wait().unwrap().success());
-    // From there no process of ours is to be seen, but the image is.
+    // Processes outside are not visible there, but the image is.
     tight.mount();
     File::create(tight.at("mnt/other")).unwrap();
     assert_eq!(said(&inside(&["umount"]).output().unwrap()), "exit status: 0: ");
@@ -238,8 +241,8 @@ fn a_server_among_other_processes_is_waited_for() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Every command that writes tells what failed first, and what can be done.
-fn a_host_without_room_is_said() -> Result<(), TrialError> {
+/// Every command that writes reports the first failure, and a hint.
+fn full_host_is_reported() -> Result<(), TrialError> {
     let tight = Tight::new(Log::Inside)?;
     let image = tight.image().display().to_string();
     let (file, inside) = (tight.at("file"), format!("{image}:/file"));
@@ -264,10 +267,10 @@ fn a_host_without_room_is_said() -> Result<(), TrialError> {
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
         let first = text.lines().next().unwrap_or_default();
         assert!(first.contains(words) && first.contains("No space left"), "{arguments:?}: {text}");
-        assert!(text.contains("hint: the filesystem that the image lies on is full"), "{text}");
+        assert!(text.contains("hint: the filesystem that holds the image is full"), "{text}");
     }
     fs::remove_file(tight.at("small/rest")).unwrap();
-    // Nothing of it was done by halves.
+    // No change was done in part.
     assert_eq!(run(&mut ferroxfs(&["ls", &image])), "d\n");
     run(&mut ferroxfs(&["rm", "-r", &format!("{image}:/d")]));
     Ok(())

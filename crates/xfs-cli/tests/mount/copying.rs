@@ -1,4 +1,4 @@
-//! rsync with everything that it can carry, there and back, the server killed in between.
+//! rsync with everything that it can copy, there and back, with the server killed in between.
 //!
 //! With `FERROXFS_LONG=1` all of /usr is copied.
 
@@ -10,7 +10,7 @@ use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{Mounted, await_files, is_long, needs, roomy, run};
 
-/// What rsync is to carry.
+/// The options for everything that rsync can copy.
 const ALL: &str = "-aHAX";
 
 pub(crate) fn rsync_finds_no_difference() -> Result<(), TrialError> {
@@ -26,7 +26,7 @@ pub(crate) fn rsync_finds_no_difference() -> Result<(), TrialError> {
     assert!(!copying.wait().unwrap().success(), "it was copied before the server was killed");
 
     volume.mount("rw");
-    // A file comes under its name when it is synced.
+    // A file gets its name when it is synced.
     let said = run(&mut rsync(&["-n", "-i", "--checksum"], &from, &to));
     let torn: Vec<_> = said.lines().filter(|line| line.starts_with(">fc")).collect();
     assert!(torn.is_empty(), "{torn:#?}");
@@ -42,7 +42,8 @@ pub(crate) fn rsync_finds_no_difference() -> Result<(), TrialError> {
     run(&mut rsync(&[], &to, &back));
     assert_same(&from, &back);
     if !is_long() {
-        // Not from elsewhere: root sees a list twice on XFS, the second time as trusted.SGI_ACL_FILE.
+        // Not from elsewhere: on XFS root sees a list twice, the second time as
+        // trusted.SGI_ACL_FILE.
         let second = volume.at("second");
         run(Command::new("setfacl").args(["-m", "u:1:rwx,g:2:r"]).arg(to.join("file")));
         run(&mut rsync(&[], &to, &second));
@@ -51,7 +52,7 @@ pub(crate) fn rsync_finds_no_difference() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Compares contents too where that does not take long.
+/// Compares contents too if that does not take long.
 fn assert_same(from: &Path, to: &Path) {
     let contents: &[&str] = if is_long() { &[] } else { &["--checksum"] };
     let options = [&["-n", "--delete", "-i"], contents].concat();
@@ -64,7 +65,7 @@ fn rsync(options: &[&str], from: &Path, to: &Path) -> Command {
     rsync
 }
 
-/// Some thousand files, and of each other kind of file one.
+/// Makes some thousand files, and one of each other kind.
 fn tree(volume: &Mounted) -> PathBuf {
     let tree = volume.outside("tree");
     run(Command::new("cp").args(["-a", "/usr/share/perl"]).arg(&tree));

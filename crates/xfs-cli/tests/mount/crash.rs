@@ -1,4 +1,4 @@
-//! Mounts that end before their time.
+//! Mounts that are killed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -12,7 +12,7 @@ use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{await_end, mounted, run};
 
-/// Threads that work on the mount when it is killed.
+/// The number of threads that work on the mount when it is killed.
 const THREADS: usize = 4;
 /// How long they work.
 const WORK: Duration = Duration::from_secs(1);
@@ -48,8 +48,8 @@ pub(crate) fn a_killed_mount_is_recovered() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// What can only be added to the kernel writes past its own pages, and asks for no fsync then.
-pub(crate) fn what_is_written_through_survives_a_kill() -> Result<(), TrialError> {
+/// The kernel writes an append-only file past its page cache, and then sends no fsync.
+pub(crate) fn written_through_data_survives_a_kill() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     let kinds = [("plain", false), ("added", true)];
     let ways = [("dsync", libc::O_DSYNC), ("sync", libc::O_SYNC)];
@@ -67,7 +67,7 @@ pub(crate) fn what_is_written_through_survives_a_kill() -> Result<(), TrialError
         let mut options = OpenOptions::new();
         let mut file = options.append(true).custom_flags(*flag).open(volume.at(name)).unwrap();
         file.write_all(name.as_bytes()).unwrap();
-        // It stays open: to close it would have it written.
+        // It stays open: closing it would write it.
         file
     };
     let open: Vec<_> = files.iter().map(write).collect();
@@ -80,8 +80,8 @@ pub(crate) fn what_is_written_through_survives_a_kill() -> Result<(), TrialError
     volume.check()
 }
 
-/// Makes, syncs, renames and removes files until the mount is gone; returns those that were synced,
-/// with the directory.
+/// Creates, syncs, renames and removes files until the mount is gone. Returns the files that were
+/// synced with their directory.
 fn storm(folder: &std::path::Path, stop: &AtomicBool) -> Vec<String> {
     let mut synced = Vec::new();
     let mut work = |index: usize| -> std::io::Result<()> {
@@ -114,7 +114,7 @@ pub(crate) fn a_volume_is_labelled_and_shut_down() -> Result<(), TrialError> {
     assert!(read.contains("\"proof\""), "{read}");
     let refused = String::from_utf8(io("label -s longer-than-12").stderr).unwrap();
     assert!(refused.contains("Invalid argument"), "{refused}");
-    // From within: an ordinary user may not be let into the folders above.
+    // From within: an ordinary user may be unable to enter the folders above.
     let mut nobody = Command::new("setpriv");
     nobody.args(["--reuid=1000", "--regid=1000", "--clear-groups", "xfs_io", "-x", "-c"]);
     let output = nobody.args(["shutdown", "."]).current_dir(volume.path()).output().unwrap();
@@ -128,7 +128,7 @@ pub(crate) fn a_volume_is_labelled_and_shut_down() -> Result<(), TrialError> {
     let before = volume.image.findings()?.unwrap_or_default();
     assert!(before.contains("log"), "its log was to be dirty: {before}");
     volume.mount("rw");
-    // The kernel says after close(2) that a file is closed: its contents may have come too late.
+    // The kernel reports the close after close(2) returns: the contents may have come too late.
     assert!(volume.at("file").exists());
     assert!(!volume.at("other").exists());
     volume.unmount();
@@ -154,7 +154,7 @@ pub(crate) fn signals_unmount_cleanly() -> Result<(), TrialError> {
         volume.unmount();
         volume.mount("rw");
     }
-    // What somebody else has mounted over it since is not ours to unmount.
+    // A mount of another user over it must not be unmounted.
     let pid = volume.server();
     let path = volume.path();
     run(Command::new("mount").args(["-t", "tmpfs", "theirs"]).arg(&path));

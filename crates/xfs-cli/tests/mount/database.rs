@@ -1,5 +1,5 @@
-//! A database on a mount whose server is killed in the middle of transactions: what it has acknowledged, it
-//! has synced, and that is there after the next mount.
+//! A database on a mount whose server is killed in the middle of transactions. It has synced
+//! everything that it acknowledged, and that is there after the next mount.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -12,19 +12,20 @@ use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{Mounted, mounted, run};
 
-/// How SQLite keeps what a transaction replaces, and after how many transactions the server is killed.
+/// The journal mode of SQLite, and the number of transactions before the kill.
 const TRIALS: [(&str, u64); 5] =
     [("delete", 7), ("truncate", 12), ("persist", 21), ("wal", 30), ("wal", 150)];
-/// More than are made before that.
+/// More than are made before the kill.
 const TRANSACTIONS: u64 = 20_000;
-/// A transaction makes so many rows.
+/// The number of rows of a transaction.
 const ROWS: u64 = 5;
 
 pub(crate) fn a_database_keeps_what_it_acknowledged() -> Result<(), TrialError> {
     check("rw")
 }
 
-pub(crate) fn so_does_one_on_a_mount_that_writes_back() -> Result<(), TrialError> {
+pub(crate) fn a_database_on_a_writeback_mount_keeps_what_it_acknowledged() -> Result<(), TrialError>
+{
     check("writeback_cache")
 }
 
@@ -41,7 +42,7 @@ fn check(options: &str) -> Result<(), TrialError> {
         let ask = |query: &str| run(Command::new("sqlite3").arg(&path).arg(query));
         let about = format!("{journal}, {acknowledged} acknowledged");
         assert_eq!(ask("PRAGMA integrity_check").trim(), "ok", "{about}");
-        // All of a transaction or nothing, with what it wrote; the last one may have come without its word.
+        // A transaction is whole or missing; the last one may exist without an acknowledgement.
         let whole = format!(
             "SELECT count(*) FROM (SELECT work FROM rows WHERE contents = hex(zeroblob(work % 700)) \
              GROUP BY work HAVING count(*) = {ROWS})"
@@ -49,8 +50,8 @@ fn check(options: &str) -> Result<(), TrialError> {
         let whole = ask(&whole).trim().parse::<u64>().unwrap();
         let last = ask("SELECT max(work) FROM rows").trim().parse::<u64>().unwrap();
         assert_eq!(whole, last, "{about}: a transaction is missing or torn");
-        // With "delete" it syncs the directory of the journal that it has removed, if it can open it: that the
-        // server has gone by then it takes for success. What came before the kill was synced.
+        // With "delete" SQLite syncs the directory of the removed journal, if it can open it. It
+        // treats a dead server there as success. Transactions before the kill were synced.
         let synced = if journal == "delete" { until } else { acknowledged };
         assert!(last >= synced, "{about}: {last} are left");
     }
@@ -59,7 +60,7 @@ fn check(options: &str) -> Result<(), TrialError> {
 
 /// Makes transactions until the server is killed, and returns how many were acknowledged.
 fn work_until_killed(volume: &mut Mounted, path: &Path, (journal, until): (&str, u64)) -> u64 {
-    // It says each word when it is due.
+    // stdbuf makes it print each line at once.
     let mut shell = Command::new("stdbuf");
     shell.args(["-oL", "sqlite3", "-bail"]).arg(path).stdin(Stdio::piped());
     let mut shell = shell.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

@@ -1,4 +1,4 @@
-//! Ends that nobody asked for.
+//! Mounts that end without a request.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -19,13 +19,13 @@ use xfs_oracle::{OracleError, ready};
 
 use crate::mounted::{await_end, await_mount, ferroxfs, mounted, run, volume};
 
-/// In whose environment this is, serves [`Failing`] where it says instead of trying anything.
+/// If set, this process serves [`Failing`] at that place instead of running trials.
 const PANICS_AT: &str = "FERROXFS_TEST_PANICS_AT";
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A number that no error has: the kernel takes no such answer.
+/// An invalid error number: the kernel rejects such an answer.
 const NO_ERROR: i32 = 600;
 
-/// Fails when it is asked how much is free.
+/// A filesystem that fails when it is asked for its free space.
 struct Failing {
     panics: bool,
 }
@@ -58,14 +58,14 @@ fn mount(folder: &Path, panics: bool) -> Mount<Failing> {
     Mount::new(Failing { panics }, folder, &facts, service).unwrap()
 }
 
-/// Serves until it panics, where this process was started for that.
+/// Serves until it panics, if this process was started for that.
 pub(crate) fn is_served() -> bool {
     let Some(folder) = std::env::var_os(PANICS_AT) else { return false };
     let _ = mount(Path::new(&folder), true).wait(Duration::MAX);
     true
 }
 
-/// A folder to mount on, if that can be done here.
+/// Returns a folder to mount on, if mounting is possible here.
 fn place() -> Result<tempfile::TempDir, TrialError> {
     ready()?;
     if !Path::new("/dev/fuse").exists() {
@@ -87,7 +87,7 @@ fn await_unmounted(folder: &Path) {
     }
 }
 
-/// Who asks gets an error, and does not wait for ever.
+/// Checks that a caller gets an error, and does not wait forever.
 fn ask(folder: &Path) -> bool {
     let mut stat = Command::new("timeout");
     stat.args(["--signal=KILL", "10", "stat", "--file-system"]).arg(folder);
@@ -135,7 +135,7 @@ fn abort(folder: &Path, control: &Path) {
 }
 
 fn in_foreground(image: &Path, place: &Path) -> Child {
-    // Not behind `timeout`, which would be the one that is waited for.
+    // Without `timeout`, which would be the process that is waited for.
     let mut mount = Command::new(env!("CARGO_BIN_EXE_ferroxfs"));
     mount.args(["mount", "-f"]).arg(image).arg(place);
     let server = mount.stderr(Stdio::piped()).spawn().unwrap();
@@ -154,14 +154,14 @@ pub(crate) fn a_cut_connection_ends_the_mount() -> Result<(), TrialError> {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("the connection to the kernel was cut"), "{said}");
     await_unmounted(&place);
-    // It was closed: there is nothing to recover.
+    // It was closed: nothing has to be recovered.
     let log = run(ferroxfs(&["log"]).arg(&image));
     assert!(log.contains("clean"), "{log}");
     assert_eq!(run(ferroxfs(&["cat"]).arg(format!("{}:/file", image.display()))), "contents");
     volume.check()
 }
 
-/// What leaves the tree while it is in use is served as long as it is.
+/// A mount that leaves the tree while it is in use is served until its last user is done.
 pub(crate) fn a_mount_that_left_the_tree_ends_with_its_last_user() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     let pid = volume.server();

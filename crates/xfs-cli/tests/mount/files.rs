@@ -1,4 +1,4 @@
-//! What is asked of single files.
+//! Operations on single files.
 
 use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};
@@ -25,7 +25,7 @@ pub(crate) fn files_without_names_are_kept() -> Result<(), TrialError> {
     fs::remove_file(&path).unwrap();
     assert_eq!(open.metadata().unwrap().nlink(), 0);
     assert_eq!(held.metadata().unwrap().nlink(), 0);
-    // Others take its place, and do not get its number.
+    // Other files get its name, but not its number.
     for index in 0..200 {
         fs::write(volume.at(&format!("other{index}")), "other").unwrap();
     }
@@ -34,13 +34,13 @@ pub(crate) fn files_without_names_are_kept() -> Result<(), TrialError> {
     let mut contents = String::new();
     open.read_to_string(&mut contents).unwrap();
     assert_eq!(contents, "after!");
-    // One that is replaced is kept as well.
+    // A file that is replaced stays readable as well.
     fs::write(&path, "second").unwrap();
     let replaced = File::open(&path).unwrap();
     fs::rename(volume.at("other0"), &path).unwrap();
     assert_eq!(replaced.metadata().unwrap().nlink(), 0);
     assert_eq!(std::io::read_to_string(&replaced).unwrap(), "second");
-    // One that never had a name gets one.
+    // A file that never had a name gets one.
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(OFlags::TMPFILE.bits() as i32);
     let mut unnamed = options.open(volume.path()).unwrap();
@@ -48,7 +48,7 @@ pub(crate) fn files_without_names_are_kept() -> Result<(), TrialError> {
     linkat(&unnamed, c"", CWD, volume.at("named"), AtFlags::EMPTY_PATH).unwrap();
     assert_eq!(fs::read(volume.at("named")).unwrap(), b"unnamed");
     drop(options.open(volume.path()).unwrap());
-    // A directory that is gone has nothing in it, and takes nothing.
+    // A removed directory is empty, and accepts nothing.
     let folder = volume.at("folder");
     fs::create_dir(&folder).unwrap();
     let inside = File::open(&folder).unwrap();
@@ -59,7 +59,7 @@ pub(crate) fn files_without_names_are_kept() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// O_PATH: a file that is known, not open.
+/// O_PATH: a descriptor of a file that is not open.
 fn libc_path() -> i32 {
     OFlags::PATH.bits() as i32
 }
@@ -70,7 +70,7 @@ pub(crate) fn ranges_and_copies() -> Result<(), TrialError> {
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create(true).truncate(true).open(&path).unwrap();
     file.write_all_at(&[7; 64 << 10], 0).unwrap();
-    // Root may change a program and keep its rights.
+    // Root may change a program and keep its set-ID bits.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
     fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 4096, 8192).unwrap();
     fallocate(&file, FallocateFlags::ZERO_RANGE, 32 << 10, 4096).unwrap();
@@ -92,7 +92,7 @@ pub(crate) fn ranges_and_copies() -> Result<(), TrialError> {
     let contents = fs::read(&path).unwrap();
     assert!(contents[4096..12288].iter().chain(&contents[32768..36864]).all(|byte| *byte == 0));
     assert_eq!(contents.iter().filter(|byte| **byte == 7).count(), (64 << 10) - 12288);
-    // Names change places, and are not replaced where that is not wanted.
+    // Names are exchanged, and not replaced if that is unwanted.
     let flags = RenameFlags::EXCHANGE;
     fs::write(volume.at("other"), "other").unwrap();
     renameat_with(CWD, &path, CWD, volume.at("other"), flags).unwrap();
@@ -132,7 +132,7 @@ pub(crate) fn flags_and_attributes() -> Result<(), TrialError> {
     }
     assert!(run(Command::new("lsattr").arg(&path)).starts_with("----i"));
     run(Command::new("chattr").arg("-i").arg(&path));
-    // What can only be added to takes more, and loses the rights of a program over it.
+    // An append-only file can be appended to, and loses its capabilities then.
     let capability = [1, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let name = "security.capability";
     rustix::fs::setxattr(&path, name, &capability, XattrFlags::CREATE).unwrap();
@@ -141,7 +141,7 @@ pub(crate) fn flags_and_attributes() -> Result<(), TrialError> {
     added.write_all(b" and more").unwrap();
     drop(added);
     assert_eq!(fs::read(&path).unwrap(), b"contents and more");
-    // Nobody gives it times, but it is touched.
+    // Setting given times fails, and touching it succeeds.
     run(Command::new("touch").arg(&path));
     let given = Command::new("touch").arg("--date=@1").arg(&path).output().unwrap();
     assert!(!given.status.success());
@@ -163,7 +163,7 @@ pub(crate) fn lists_of_access_are_kept() -> Result<(), TrialError> {
         read.args(["--reuid=1000", "--regid=1000", "--clear-groups", "cat"]).arg(&path);
         read.output().unwrap().status.success()
     };
-    // Folders above may be closed to this user; then there is nothing to see here.
+    // If this user cannot enter the folders above, there is nothing to test.
     let reachable = volume
         .path()
         .ancestors()
@@ -176,7 +176,7 @@ pub(crate) fn lists_of_access_are_kept() -> Result<(), TrialError> {
         \x04\0\0\0\xff\xff\xff\xff\
         \x10\0\x04\0\xff\xff\xff\xff\
         \x20\0\0\0\xff\xff\xff\xff";
-    // Whoever else writes to a program takes its rights off it.
+    // A write by another user clears the set-ID bits of a program.
     let program = volume.at("program");
     fs::write(&program, "contents").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o6777)).unwrap();
@@ -186,7 +186,7 @@ pub(crate) fn lists_of_access_are_kept() -> Result<(), TrialError> {
     assert_eq!(write.arg(&program).output().unwrap().status.success(), reachable);
     let kept = if reachable { 0o777 } else { 0o6777 };
     assert_eq!(fs::metadata(&program).unwrap().mode() & 0o7777, kept);
-    // Past the page cache too.
+    // Also past the page cache.
     fs::set_permissions(&program, fs::Permissions::from_mode(0o6777)).unwrap();
     let mut write = Command::new("setpriv");
     write.args(["--reuid=1000", "--regid=1000", "--clear-groups", "dd", "if=/dev/zero"]);
@@ -194,7 +194,7 @@ pub(crate) fn lists_of_access_are_kept() -> Result<(), TrialError> {
     write.arg(format!("of={}", program.display()));
     assert_eq!(write.output().unwrap().status.success(), reachable);
     assert_eq!(fs::metadata(&program).unwrap().mode() & 0o7777, kept);
-    // So does a range that is given to it.
+    // So does allocating a range.
     fs::set_permissions(&program, fs::Permissions::from_mode(0o6777)).unwrap();
     let mut allocate = Command::new("setpriv");
     allocate.args(["--reuid=1000", "--regid=1000", "--clear-groups", "fallocate", "-l", "8192"]);
@@ -210,9 +210,10 @@ pub(crate) fn lists_of_access_are_kept() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Zeroing frees blocks before it sets others aside: where those are not to be had, the first are gone.
-/// The kernel keeps what it has seen of a file that grew, and nobody asks for the space ahead to go.
-pub(crate) fn space_that_is_given_back_is_shown() -> Result<(), TrialError> {
+/// Zeroing frees blocks before it allocates others: if those are not available, the first are gone.
+/// The kernel caches the size of a file that grew, and does not ask for the release of preallocated
+/// space.
+pub(crate) fn freed_space_is_shown() -> Result<(), TrialError> {
     const PIECE: usize = 64 << 10;
     const PIECES: u64 = 200;
     let volume = mounted("rw")?;
@@ -233,7 +234,7 @@ pub(crate) fn space_that_is_given_back_is_shown() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn what_a_failed_call_has_done_is_shown() -> Result<(), TrialError> {
+pub(crate) fn effects_of_a_failed_call_are_shown() -> Result<(), TrialError> {
     const BYTES: u64 = 1 << 20;
     let volume = mounted("rw")?;
     let path = volume.at("file");

@@ -43,7 +43,7 @@ fn umount_and_stats_take_an_image() -> Result<(), TrialError> {
     run(ferroxfs(&["umount"]).arg(&volume.image.data));
     volume.is_mounted = false;
     assert!(!is_mount_point(&volume.path()));
-    // Mounted at two places, one has to be named.
+    // Of two mounts of an image, one has to be named.
     volume.mount("ro");
     let second = volume.outside("second");
     std::fs::create_dir(&second).unwrap();
@@ -68,7 +68,7 @@ fn a_mounted_image_is_named() -> Result<(), TrialError> {
         assert!(text.contains(&place) && text.contains(&remedy), "{text}");
         assert!(text.contains(&format!("process {}", volume.server())), "{text}");
     }
-    // What is mounted is completed all the same.
+    // Paths of a mounted image are completed too.
     std::fs::write(volume.at("file"), "text").unwrap();
     run(std::process::Command::new("sync").arg(volume.path()));
     let begun = format!("{}:/fi", volume.image.data.display());

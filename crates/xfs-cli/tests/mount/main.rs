@@ -1,5 +1,5 @@
-//! The program as a filesystem: real work on a mount, and what is left of it on the volume, in the
-//! words of the newest xfs_repair.
+//! The program as a filesystem: real work on a mount, and xfs_repair's report about the volume
+//! afterwards.
 
 #![allow(
     clippy::unwrap_used,
@@ -42,23 +42,26 @@ fn main() -> ExitCode {
     }
     let mut trials = vec![
         Trial::new(
-            "it_serves_with_the_threads_there_are",
-            work::it_serves_with_the_threads_there_are,
+            "mount_serves_with_the_available_threads",
+            work::mount_serves_with_the_available_threads,
         ),
         Trial::new("a_tree_is_copied_there_and_back", work::a_tree_is_copied_there_and_back),
         Trial::new("a_mount_agrees_with_the_model", agreement::a_mount_agrees_with_the_model),
-        Trial::new("so_does_one_that_writes_back", agreement::so_does_one_that_writes_back),
-        Trial::new("what_the_kernel_made_is_shown", work::what_the_kernel_made_is_shown),
-        Trial::new("an_overlay_lies_over_it", work::an_overlay_lies_over_it),
+        Trial::new(
+            "a_writeback_mount_agrees_with_the_model",
+            agreement::a_writeback_mount_agrees_with_the_model,
+        ),
+        Trial::new("tree_made_by_the_kernel_is_shown", work::tree_made_by_the_kernel_is_shown),
+        Trial::new("overlayfs_works_over_a_mount", work::overlayfs_works_over_a_mount),
         Trial::new("mount_calls_the_helper", work::mount_calls_the_helper),
-        Trial::new("what_is_kept_is_bounded", work::what_is_kept_is_bounded),
+        Trial::new("cached_inodes_are_bounded", work::cached_inodes_are_bounded),
         Trial::new("free_space_is_given_back", work::free_space_is_given_back),
         Trial::new("figures_are_shown", work::figures_are_shown),
         Trial::new("figures_are_served", work::figures_are_served),
-        Trial::new("a_mount_tells_what_it_does", work::a_mount_tells_what_it_does),
+        Trial::new("verbose_mount_logs_its_work", work::verbose_mount_logs_its_work),
         Trial::new(
-            "a_mount_goes_on_when_nobody_listens",
-            work::a_mount_goes_on_when_nobody_listens,
+            "mount_continues_when_standard_error_is_closed",
+            work::mount_continues_when_standard_error_is_closed,
         ),
         Trial::new("files_without_names_are_kept", files::files_without_names_are_kept),
         Trial::new("ranges_and_copies", files::ranges_and_copies),
@@ -78,24 +81,18 @@ fn main() -> ExitCode {
             "a_write_protected_device_is_only_read",
             refusals::a_write_protected_device_is_only_read,
         ),
-        Trial::new("what_is_in_use_is_said", refusals::what_is_in_use_is_said),
-        Trial::new("nothing_is_written_read_only", refusals::nothing_is_written_read_only),
+        Trial::new("image_in_use_is_reported", refusals::image_in_use_is_reported),
+        Trial::new("read_only_mount_writes_nothing", refusals::read_only_mount_writes_nothing),
         Trial::new(
             "signals_lose_nothing_acknowledged",
             writeback::signals_lose_nothing_acknowledged,
         ),
-        Trial::new(
-            "what_is_written_after_a_signal_is_kept",
-            writeback::what_is_written_after_a_signal_is_kept,
-        ),
-        Trial::new("what_was_synced_survives_a_kill", writeback::what_was_synced_survives_a_kill),
+        Trial::new("writes_after_a_signal_are_kept", writeback::writes_after_a_signal_are_kept),
+        Trial::new("synced_data_survives_a_kill", writeback::synced_data_survives_a_kill),
         Trial::new("times_are_those_of_the_kernel", writeback::times_are_those_of_the_kernel),
-        Trial::new(
-            "what_can_only_be_added_to_keeps_all",
-            writeback::what_can_only_be_added_to_keeps_all,
-        ),
-        Trial::new("a_full_volume_is_told_by_fsync", writeback::a_full_volume_is_told_by_fsync),
-        Trial::new("what_is_not_written_yet_is_read", writeback::what_is_not_written_yet_is_read),
+        Trial::new("append_only_file_keeps_all_data", writeback::append_only_file_keeps_all_data),
+        Trial::new("full_volume_is_reported_by_fsync", writeback::full_volume_is_reported_by_fsync),
+        Trial::new("unwritten_data_is_read_back", writeback::unwritten_data_is_read_back),
         Trial::new(
             "programs_lose_their_rights_when_written_to",
             writeback::programs_lose_their_rights_when_written_to,
@@ -109,13 +106,10 @@ fn main() -> ExitCode {
     run(trials)
 }
 
-/// Mounts that others prepare, or hear of.
+/// Mounts that another program prepares, or is notified of.
 fn prepared() -> Vec<Trial> {
     vec![
-        Trial::new(
-            "mount_hands_on_set_id_bits_and_devices",
-            work::mount_hands_on_set_id_bits_and_devices,
-        ),
+        Trial::new("mount_passes_on_suid_and_dev", work::mount_passes_on_suid_and_dev),
         Trial::new("a_link_to_a_mount_is_unmounted", work::a_link_to_a_mount_is_unmounted),
         Trial::new(
             "a_user_namespace_has_its_own_mount",
@@ -125,10 +119,10 @@ fn prepared() -> Vec<Trial> {
             "users_of_a_user_namespace_are_told_apart",
             places::users_of_a_user_namespace_are_told_apart,
         ),
-        Trial::new("a_mount_that_is_ready_says_so", places::a_mount_that_is_ready_says_so),
+        Trial::new("ready_mount_notifies_systemd", places::ready_mount_notifies_systemd),
         Trial::new("mount_stats_and_umount_print_json", listing::mount_stats_and_umount_print_json),
         Trial::new("a_connection_is_taken_over", places::a_connection_is_taken_over),
-        Trial::new("a_users_server_checks_his_groups", user::a_users_server_checks_his_groups),
+        Trial::new("server_of_a_user_checks_groups", user::server_of_a_user_checks_groups),
         Trial::new(
             "a_server_in_a_user_namespace_checks",
             places::a_server_in_a_user_namespace_checks,
@@ -140,15 +134,13 @@ fn prepared() -> Vec<Trial> {
     ]
 }
 
-/// Calls that fail in the middle, what else happens without being asked for, and mounts that end so or cannot be closed.
+/// System calls that fail halfway, events without a request, and mounts that end that way or cannot
+/// be closed.
 fn cut() -> Vec<Trial> {
     let mut trials = closing::trials();
     trials.extend([
-        Trial::new(
-            "what_a_failed_call_has_done_is_shown",
-            files::what_a_failed_call_has_done_is_shown,
-        ),
-        Trial::new("space_that_is_given_back_is_shown", files::space_that_is_given_back_is_shown),
+        Trial::new("effects_of_a_failed_call_are_shown", files::effects_of_a_failed_call_are_shown),
+        Trial::new("freed_space_is_shown", files::freed_space_is_shown),
         Trial::new(
             "an_answer_that_cannot_be_given_ends_the_mount",
             ends::an_answer_that_cannot_be_given_ends_the_mount,
@@ -163,34 +155,34 @@ fn cut() -> Vec<Trial> {
     trials
 }
 
-/// Work in the middle of which the server is killed, or told to end.
+/// Work during which the server is killed, or asked to end.
 fn killed() -> Vec<Trial> {
     vec![
         Trial::new("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),
         Trial::new("a_dying_mount_is_cleared_away", refusals::a_dying_mount_is_cleared_away),
         Trial::new(
-            "what_is_mapped_when_a_signal_comes_is_kept",
-            writeback::what_is_mapped_when_a_signal_comes_is_kept,
+            "mapped_data_is_kept_when_a_signal_arrives",
+            writeback::mapped_data_is_kept_when_a_signal_arrives,
         ),
         Trial::new("a_killed_mount_is_recovered", crash::a_killed_mount_is_recovered),
         Trial::new(
-            "what_is_written_through_survives_a_kill",
-            crash::what_is_written_through_survives_a_kill,
+            "written_through_data_survives_a_kill",
+            crash::written_through_data_survives_a_kill,
         ),
         Trial::new(
             "a_database_keeps_what_it_acknowledged",
             database::a_database_keeps_what_it_acknowledged,
         ),
         Trial::new(
-            "so_does_one_on_a_mount_that_writes_back",
-            database::so_does_one_on_a_mount_that_writes_back,
+            "a_database_on_a_writeback_mount_keeps_what_it_acknowledged",
+            database::a_database_on_a_writeback_mount_keeps_what_it_acknowledged,
         ),
         Trial::new(
             "postgres_keeps_what_it_acknowledged",
             postgres::postgres_keeps_what_it_acknowledged,
         ),
         Trial::new("a_repository_keeps_its_commits", repository::a_repository_keeps_its_commits),
-        Trial::new("a_program_is_built_on_it", building::a_program_is_built_on_it),
+        Trial::new("program_is_built_on_a_mount", building::program_is_built_on_a_mount),
         Trial::new("rsync_finds_no_difference", copying::rsync_finds_no_difference),
     ]
 }

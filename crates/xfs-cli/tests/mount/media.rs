@@ -1,4 +1,4 @@
-//! Media that change under a mount: what fsync promised is gone, and ferroxfs must say so.
+//! Media that change under a mount: fsynced data is gone, and ferroxfs must report it.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -20,8 +20,8 @@ pub(crate) fn trials() -> Vec<Trial> {
             an_image_that_shrinks_fails_fsync_and_umount,
         ),
         Trial::new(
-            "an_image_that_shrinks_fails_fsync_of_what_is_clean",
-            an_image_that_shrinks_fails_fsync_of_what_is_clean,
+            "shrunk_image_fails_fsync_of_a_clean_file",
+            shrunk_image_fails_fsync_of_a_clean_file,
         ),
         Trial::new(
             "an_image_that_shrank_unnoticed_fails_umount",
@@ -32,15 +32,12 @@ pub(crate) fn trials() -> Vec<Trial> {
             a_file_below_a_loop_device_that_shrinks_fails_fsync,
         ),
         Trial::new("a_device_that_shrinks_fails_fsync", a_device_that_shrinks_fails_fsync),
-        Trial::new(
-            "an_image_that_loses_its_name_is_served_on",
-            an_image_that_loses_its_name_is_served_on,
-        ),
+        Trial::new("unlinked_image_is_still_served", unlinked_image_is_still_served),
         Trial::new("a_full_host_fails_fsync", a_full_host_fails_fsync),
     ]
 }
 
-/// Writes a file and syncs it; `false` where one of both fails.
+/// Writes a file and syncs it; returns `false` if either fails.
 fn write_and_sync(path: &Path) -> bool {
     let write = || {
         let mut file = File::create(path)?;
@@ -54,7 +51,7 @@ fn shrink(path: &Path) {
     File::options().write(true).open(path).unwrap().set_len(KEPT_BYTES).unwrap();
 }
 
-/// What unmounting says, and the exit code that it ends with. What stays mounted is detached.
+/// Unmounts; returns the exit code and the message. A mount that stays is detached.
 fn unmount(held: &Held) -> (Option<i32>, String) {
     let output = ferroxfs(&["umount"]).arg(&held.0).output().unwrap();
     if !output.status.success() {
@@ -64,7 +61,7 @@ fn unmount(held: &Held) -> (Option<i32>, String) {
     (output.status.code(), said(&output))
 }
 
-/// The server tells what has happened, and ends with an error.
+/// The server reports the loss, and ends with an error.
 fn an_image_that_shrinks_fails_fsync_and_umount() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
@@ -86,8 +83,8 @@ fn an_image_that_shrinks_fails_fsync_and_umount() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// All is durable, so that fsync has nothing to flush.
-fn an_image_that_shrinks_fails_fsync_of_what_is_clean() -> Result<(), TrialError> {
+/// Everything is durable, so that fsync has nothing to flush.
+fn shrunk_image_fails_fsync_of_a_clean_file() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
     let held = Held::by_us(&[], &image, ground.folder("mnt"));
@@ -104,7 +101,7 @@ fn an_image_that_shrinks_fails_fsync_of_what_is_clean() -> Result<(), TrialError
     Ok(())
 }
 
-/// Nothing is written after the loss but what unmounting writes.
+/// After the loss only unmounting writes.
 fn an_image_that_shrank_unnoticed_fails_umount() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
@@ -129,7 +126,7 @@ fn check_below_a_loop_device(shrink: impl FnOnce(&Path, &Loop)) -> Result<(), Tr
     Ok(())
 }
 
-/// The loop device keeps its size, and would make the file longer again.
+/// The loop device keeps its size, and would extend the file again.
 fn a_file_below_a_loop_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
     check_below_a_loop_device(|image, _| shrink(image))
 }
@@ -142,8 +139,8 @@ fn a_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
     })
 }
 
-/// The descriptor leads to the file, whatever becomes of its name.
-fn an_image_that_loses_its_name_is_served_on() -> Result<(), TrialError> {
+/// The descriptor refers to the file, even without its name.
+fn unlinked_image_is_still_served() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
     let held = Held::by_us(&[], &image, ground.folder("mnt"));
@@ -159,7 +156,7 @@ fn an_image_that_loses_its_name_is_served_on() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// The host has no room for a sparse image.
+/// The host has no space for a sparse image.
 fn a_full_host_fails_fsync() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let options = ["-t", "tmpfs", "-o", "size=24m"];

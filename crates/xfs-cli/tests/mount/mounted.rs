@@ -1,4 +1,4 @@
-//! A mount of the program, gone when its guard is.
+//! A mount of the program, which is removed when its guard is dropped.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -13,10 +13,10 @@ use tempfile::TempDir;
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::{FuseRings, Geometry, Image, OracleError, ready};
 
-/// Nothing here takes longer, on any machine.
+/// Longer than any trial takes, on any machine.
 const PATIENCE_SECONDS: &str = "120";
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The size of a volume with room. What is not used of it takes none.
+/// The size of a large volume. Its unused part takes no space.
 const ROOM: u64 = 16 << 30;
 
 thread_local! {
@@ -24,7 +24,7 @@ thread_local! {
     static RINGS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Has what this thread mounts be served through rings, as long as it lives.
+/// While this exists, mounts of this thread are served through rings.
 pub(crate) struct Through(());
 
 impl Through {
@@ -40,15 +40,15 @@ impl Drop for Through {
     }
 }
 
-/// A volume in a folder of its own, and where it is mounted.
+/// A volume in its own folder, and its mount point.
 pub(crate) struct Mounted {
     pub(crate) image: Image,
     folder: TempDir,
-    /// Whether it is to be unmounted in the end.
+    /// Whether it has to be unmounted at the end.
     pub(crate) is_mounted: bool,
 }
 
-/// An empty volume that is not mounted.
+/// Makes an empty volume that is not mounted.
 pub(crate) fn volume(name: &str) -> Result<Mounted, TrialError> {
     ready()?;
     if !Path::new("/dev/fuse").exists() {
@@ -61,11 +61,11 @@ pub(crate) fn volume(name: &str) -> Result<Mounted, TrialError> {
     Ok(Mounted { image, folder, is_mounted: false })
 }
 
-/// An empty volume of our own `mkfs`, with room for large trees, that is not mounted. Every user may reach
-/// its mount point.
+/// Makes an empty volume with ferroxfs `mkfs`, large enough for large trees, that is not mounted.
+/// Every user may reach its mount point.
 pub(crate) fn roomy() -> Result<Mounted, TrialError> {
     let mut volume = volume("parent-exchange")?;
-    // Folders above the build may be closed to others.
+    // Other users may be unable to enter the folders above the build.
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::create_dir(folder.path().join("mnt")).unwrap();
@@ -76,12 +76,12 @@ pub(crate) fn roomy() -> Result<Mounted, TrialError> {
     Ok(volume)
 }
 
-/// Whether as much is to be tried as it takes to believe, and not as every run can afford.
+/// Returns whether a long run is asked for, which not every run can afford.
 pub(crate) fn is_long() -> bool {
     std::env::var_os("FERROXFS_LONG").is_some()
 }
 
-/// Leaves out a test whose program the machine does not have.
+/// Skips a test whose program is missing on this machine.
 pub(crate) fn needs(program: &str, package: &str) -> Result<(), TrialError> {
     let found = Command::new(program).arg("--version").output();
     if found.is_ok_and(|output| output.status.success()) {
@@ -90,29 +90,29 @@ pub(crate) fn needs(program: &str, package: &str) -> Result<(), TrialError> {
     Err(OracleError::Unavailable(format!("{package} is not installed")).into())
 }
 
-/// An empty volume with parent pointers, mounted with these options.
+/// Makes an empty volume with parent pointers, mounted with these options.
 pub(crate) fn mounted(options: &str) -> Result<Mounted, TrialError> {
     let mut mounted = volume("parent-exchange")?;
     mounted.mount(options);
     Ok(mounted)
 }
 
-/// The program, which is killed if it hangs.
+/// Returns the program, which is killed if it hangs.
 pub(crate) fn ferroxfs(arguments: &[&str]) -> Command {
     let mut command = Command::new("timeout");
     command.args([PATIENCE_SECONDS, env!("CARGO_BIN_EXE_ferroxfs")]).args(arguments);
     command
 }
 
-/// Runs a command that has to succeed, and returns what it printed.
+/// Runs a command that has to succeed, and returns its output.
 pub(crate) fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", said(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Unmounts, as soon as nothing is in use any more: what this process has closed a child that another trial has
-/// just forked holds open until it becomes its program.
+/// Unmounts as soon as nothing is in use. A child that another trial has just forked holds
+/// descriptors of this process open until it executes its program.
 pub(crate) fn umount(path: &Path) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -131,17 +131,17 @@ pub(crate) fn said(output: &Output) -> String {
 }
 
 impl Mounted {
-    /// The mount point.
+    /// Returns the mount point.
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("mnt")
     }
 
-    /// A path on the mount.
+    /// Returns a path on the mount.
     pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
 
-    /// The folder around it, which is not on the volume.
+    /// Returns a path in the folder around it, which is not on the volume.
     pub(crate) fn outside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -165,7 +165,7 @@ impl Mounted {
         self.is_mounted = false;
     }
 
-    /// Kills whoever serves, as a crash would, and clears the mount point.
+    /// Kills the server, as a crash would, and clears the mount point.
     pub(crate) fn kill(&mut self) {
         let pid = self.server();
         run(Command::new("kill").args(["-KILL", &pid]));
@@ -173,20 +173,20 @@ impl Mounted {
         await_end(&pid);
     }
 
-    /// Unmounts, and does not wait for whoever serves, nor for who has files open.
+    /// Unmounts without waiting for the server or for users of open files.
     pub(crate) fn detach(&mut self) {
         run(Command::new("umount").arg("--lazy").arg(self.path()));
         self.is_mounted = false;
     }
 
-    /// The process that serves.
+    /// Returns the process number of the server.
     pub(crate) fn server(&self) -> String {
         let mut value = [0; 16];
         let length = rustix::fs::getxattr(self.path(), "ferroxfs.pid", &mut value).unwrap();
         String::from_utf8_lossy(&value[..length]).into_owned()
     }
 
-    /// Unmounts and has xfs_repair look for what is wrong.
+    /// Unmounts and checks the volume with xfs_repair.
     pub(crate) fn check(mut self) -> Result<(), TrialError> {
         if self.is_mounted {
             self.unmount();
@@ -198,7 +198,7 @@ impl Mounted {
     }
 }
 
-/// Waits until something of ours is mounted on a folder.
+/// Waits until a ferroxfs mount appears on a folder.
 pub(crate) fn await_mount(folder: &Path) {
     let mut value = [0; 16];
     for _ in 0..1000 {
@@ -210,7 +210,7 @@ pub(crate) fn await_mount(folder: &Path) {
     panic!("{} is not mounted", folder.display());
 }
 
-/// Waits until there are so many files below a folder, which need not be there yet.
+/// Waits until a folder, which need not exist yet, has this many files below it.
 pub(crate) fn await_files(folder: &Path, wanted: usize) {
     let end = Instant::now() + PATIENCE;
     let mut found = 0;
@@ -224,7 +224,7 @@ pub(crate) fn await_files(folder: &Path, wanted: usize) {
     panic!("{found} of {wanted} files are below {}", folder.display());
 }
 
-/// How many files are below a folder, as far as it can be read while it changes.
+/// Counts the files below a folder, as far as it can be read while it changes.
 fn files(folder: &Path) -> usize {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let count = |entry: fs::DirEntry| match entry.file_type() {
@@ -239,8 +239,8 @@ pub(crate) fn await_end(pid: &str) {
     let folder = Path::new("/proc").join(pid);
     for _ in 0..1000 {
         let stat = fs::read_to_string(folder.join("stat")).unwrap_or_default();
-        // Its parent may take a while to notice. A process whose first thread has ended keeps its files
-        // open as long as there is another thread.
+        // Its parent may reap it late. A process whose first thread has ended keeps its files open
+        // as long as another thread runs.
         let threads = fs::read_dir(folder.join("task")).map_or(0, Iterator::count);
         if !folder.exists() || stat.contains(") Z ") && threads <= 1 {
             return;
@@ -250,11 +250,11 @@ pub(crate) fn await_end(pid: &str) {
     panic!("process {pid} does not end");
 }
 
-/// A process that does nothing as long as this is held.
+/// A process that is stopped while this exists.
 pub(crate) struct Stopped(String);
 
 impl Stopped {
-    /// Stops it, and waits until it has: whoever sends the signal returns before each thread has heard of it.
+    /// Stops it, and waits until all its threads have stopped, which is after the signal is sent.
     pub(crate) fn new(process: String) -> Self {
         run(Command::new("kill").args(["-STOP", &process]));
         let stopped = Self(process);
@@ -274,7 +274,7 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        // A process that has ended needs it no more.
+        // A process that has ended needs no signal.
         _ = Command::new("kill").args(["-CONT", &self.0]).stderr(Stdio::null()).status();
     }
 }

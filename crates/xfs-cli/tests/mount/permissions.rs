@@ -1,8 +1,8 @@
-//! Permissions that the server checks (`nodefault_permissions`): what somebody may do on such a mount is what he may
-//! do on one of the kernel's XFS.
+//! Permissions that the server checks (`nodefault_permissions`): they must be the same as on a
+//! mount of the kernel's XFS.
 //!
-//! The cases are those by which the library is compared, done on two mounts by the same system calls of the same
-//! thread. `FERROXFS_SEED=N` repeats one; `FERROXFS_LONG=1` tries more.
+//! The cases are those by which the library is compared, run on two mounts with the same system
+//! calls of the same thread. `FERROXFS_SEED=N` repeats one; `FERROXFS_LONG=1` runs more.
 
 mod actor;
 #[path = "../../../ferroxfs/tests/kernel/permissions/comparison.rs"]
@@ -32,7 +32,7 @@ use kernel::{build, perform};
 use operation::{Made, Operation};
 use scene::{Found, Kind, Scene};
 
-/// Cases of a usual run, and of a long one.
+/// The number of cases of a usual run; a long run has more.
 const CASES: u64 = 1500;
 const LONG_CASES: u64 = 60_000;
 const CHECKED: &str = "nodefault_permissions,suid";
@@ -44,13 +44,19 @@ pub(crate) fn trials() -> Vec<Trial> {
             "a_server_in_a_sandbox_checks_as_the_kernel_does",
             a_server_in_a_sandbox_checks_as_the_kernel_does,
         ),
-        Trial::new("names_are_not_remembered_for_others", names_are_not_remembered_for_others),
-        Trial::new("what_may_not_be_executed_is_not", what_may_not_be_executed_is_not),
-        Trial::new("power_ends_at_the_user_namespace", power_ends_at_the_user_namespace),
-        Trial::new("a_file_is_cut_by_who_may_write_it", a_file_is_cut_by_who_may_write_it),
-        Trial::new("what_the_kernel_opens_is_for_few", what_the_kernel_opens_is_for_few),
-        Trial::new("a_refused_change_takes_nothing_off", a_refused_change_takes_nothing_off),
-        Trial::new("what_cannot_be_checked_is_refused", what_cannot_be_checked_is_refused),
+        Trial::new(
+            "lookup_of_one_user_is_not_reused_for_another",
+            lookup_of_one_user_is_not_reused_for_another,
+        ),
+        Trial::new("execute_permission_is_checked", execute_permission_is_checked),
+        Trial::new(
+            "capabilities_of_another_user_namespace_do_not_count",
+            capabilities_of_another_user_namespace_do_not_count,
+        ),
+        Trial::new("truncation_needs_write_permission", truncation_needs_write_permission),
+        Trial::new("pipes_and_sockets_are_restricted", pipes_and_sockets_are_restricted),
+        Trial::new("refused_change_keeps_set_id_bits", refused_change_keeps_set_id_bits),
+        Trial::new("uncheckable_mount_is_refused", uncheckable_mount_is_refused),
         Trial::new(
             "a_mount_whose_server_checks_agrees_with_the_model",
             agreement::so_does_one_whose_server_checks,
@@ -58,7 +64,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Somebody, what he finds, and what he does with it.
+/// A user, a file, and an operation on it.
 #[derive(Debug)]
 struct Case {
     seed: u64,
@@ -68,7 +74,7 @@ struct Case {
 }
 
 impl Case {
-    /// `None` for what the kernel's FUSE asks no server for.
+    /// Returns `None` for an operation that the kernel's FUSE does not pass on.
     fn new(seed: u64) -> Option<Self> {
         let mut random = Random::new(seed);
         let operation = Operation::random(seed, &mut random);
@@ -80,7 +86,7 @@ impl Case {
         scene.0.iter_mut().for_each(|found| tame(found, &operation, &actor));
         let is_carried = match operation {
             Operation::Share | Operation::Exchange | Operation::Watch => false,
-            // It says nothing.
+            // This operation asks for nothing.
             Operation::ChangeOwner(None, None) => false,
             _ => true,
         };
@@ -105,9 +111,10 @@ impl Case {
     }
 }
 
-/// Leaves out what is another matter on a mount: pipes, which [`what_the_kernel_opens_is_for_few`] has; a bit that stays
-/// where a file is written that its group may not execute; and capabilities of a file, which the kernel has
-/// somebody remove who may, before he is refused to give the file away.
+/// Leaves out differences of FUSE: pipes, which [`pipes_and_sockets_are_restricted`] tests; a
+/// set-ID bit that stays when a file is written that its group may not execute; and capabilities of
+/// a file. The kernel removes those with the rights of the server before it refuses a change of
+/// owner.
 fn tame(found: &mut Found, operation: &Operation, actor: &Actor) {
     const LENDS_GROUP: u16 = 0o2010;
     const SET_GROUP_ID: u16 = 0o2000;
@@ -152,13 +159,13 @@ fn compare_written(options: &str) -> Result<(), TrialError> {
     ours.check()
 }
 
-/// From some moment on this process masks no permissions, since another trial wants that. It must not come
-/// between the two sides of a comparison.
+/// Clears the umask of this process, which another trial also does. It must not change between the
+/// two sides of a comparison.
 fn mask_nothing() {
     rustix::process::umask(rustix::fs::Mode::empty());
 }
 
-/// Workers of a mount for reading are in a sandbox, and another thread looks at callers for them.
+/// Workers of a read-only mount are in a sandbox, and another thread looks up callers for them.
 fn a_server_in_a_sandbox_checks_as_the_kernel_does() -> Result<(), TrialError> {
     mask_nothing();
     let cases: Vec<_> = cases().into_iter().filter(Case::only_looks).collect();
@@ -178,7 +185,7 @@ fn a_server_in_a_sandbox_checks_as_the_kernel_does() -> Result<(), TrialError> {
     Ok(compare(&cases, &found, &expected, agree)?)
 }
 
-/// Of what leaves nothing.
+/// Returns outcomes without effects.
 fn only_answers(answers: Vec<Answer>) -> Outcomes {
     Outcomes { facts: vec![String::new(); answers.len()], answers }
 }
@@ -193,8 +200,8 @@ fn build_and_perform(root: &Path, cases: &[Case]) -> Result<Vec<Answer>, TrialEr
     Ok(answers)
 }
 
-/// Whether an answer is the kernel's, or differs in what its FUSE says before it asks us, or does without asking
-/// (docs/limits.md).
+/// Returns whether both answers agree, or differ in a check of the kernel's FUSE that is made
+/// before the server is asked or instead of it (docs/limits.md).
 fn agree(case: &Case, ours: &Answer, theirs: &Answer) -> bool {
     if ours == theirs {
         return true;
@@ -204,9 +211,10 @@ fn agree(case: &Case, ours: &Answer, theirs: &Answer) -> bool {
             said_before(&case.operation).contains(&Errno::from_raw_os_error(*ours))
         }
         (Ok(_), Err(theirs)) => match case.operation {
-            // Nobody is asked who goes to `.` and `..`.
+            // The server is not asked about `.` and `..`.
             Operation::Find(path) => path.contains("/.") && *theirs == Errno::ACCESS.raw_os_error(),
-            // What is no directory has none, so there is nothing to be done, also where nothing may be.
+            // Only a directory has one, so there is nothing to do for a file, even without
+            // permission.
             Operation::RemoveAttribute("system.posix_acl_default") => {
                 *theirs == Errno::PERM.raw_os_error()
             }
@@ -216,7 +224,8 @@ fn agree(case: &Case, ours: &Answer, theirs: &Answer) -> bool {
     }
 }
 
-/// The errors that the kernel's FUSE gives by itself where the server would give another one.
+/// Returns the errors that the kernel's FUSE returns by itself where the server would return
+/// another one.
 fn said_before(operation: &Operation) -> &'static [Errno] {
     match operation {
         Operation::Unlink => &[Errno::PERM, Errno::ISDIR],
@@ -230,12 +239,12 @@ fn said_before(operation: &Operation) -> &'static [Errno] {
     }
 }
 
-/// What the kernel shows of each case.
+/// Returns what the kernel shows of each case.
 fn facts(root: &Path, cases: &[Case]) -> Vec<String> {
     cases.iter().map(|case| comparison::facts(&root.join(case.folder())).unwrap()).collect()
 }
 
-/// A mount with a directory of others, `d`, that lets a group of theirs in, and a file in it.
+/// Makes a mount with a directory `d` of another user, which a group may enter, and a file in it.
 fn guarded(options: &str) -> Result<Mounted, TrialError> {
     let mount = mounted(options)?;
     fs::create_dir(mount.at("d")).unwrap();
@@ -247,8 +256,9 @@ fn guarded(options: &str) -> Result<Mounted, TrialError> {
     Ok(mount)
 }
 
-/// What one has looked up tells another one nothing, nor himself when the directory is closed.
-fn names_are_not_remembered_for_others() -> Result<(), TrialError> {
+/// The lookup of one user reveals nothing to another, nor to the same user once the directory is
+/// closed.
+fn lookup_of_one_user_is_not_reused_for_another() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let member = Actor { groups: vec![2000], ..Actor::plain() };
     let plain = Actor::plain();
@@ -264,7 +274,7 @@ fn names_are_not_remembered_for_others() -> Result<(), TrialError> {
         assert_eq!(look(&plain, "f"), Err(denied));
         assert_eq!(look(&plain, "none"), Err(denied));
     }
-    // What is open stays so, and is a way to nothing else.
+    // An open directory stays open, and gives access to nothing else.
     let open = fs::File::open(volume.at("d")).unwrap();
     let beneath = |name: &str| {
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
@@ -291,8 +301,8 @@ fn names_are_not_remembered_for_others() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// The kernel says only that a file is to be executed.
-fn what_may_not_be_executed_is_not() -> Result<(), TrialError> {
+/// The kernel asks the server only when a file is opened for execution.
+fn execute_permission_is_checked() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let program = volume.at("d/program");
     fs::copy("/bin/true", &program).unwrap();
@@ -301,7 +311,7 @@ fn what_may_not_be_executed_is_not() -> Result<(), TrialError> {
     let runs = |name: &str, groups: &str| {
         let mut command = Command::new("setpriv");
         command.args(["--bounding-set=-all", "--inh-caps=-all", groups]);
-        // What executes it must have lost its capabilities itself.
+        // The program that executes it must have dropped its capabilities itself.
         let output = command.arg("env").arg(volume.at("d").join(name)).output().unwrap();
         let is_refused = said(&output).contains("Permission denied");
         assert!(output.status.success() != is_refused, "{}", said(&output));
@@ -310,7 +320,7 @@ fn what_may_not_be_executed_is_not() -> Result<(), TrialError> {
     for (mode, expected) in [
         (0o755, [true, true]),
         (0o644, [false, false]),
-        // Somebody may execute it, and who is not in the group may not.
+        // Some user may execute it, and users outside the group may not.
         (0o750, [true, false]),
         (0o705, [false, true]),
         (0o700, [false, false]),
@@ -323,7 +333,7 @@ fn what_may_not_be_executed_is_not() -> Result<(), TrialError> {
             assert_eq!(found, expected, "{name} {mode:o}");
         }
     }
-    // A program need not be read to be executed.
+    // A program need not be readable to be executed.
     fs::set_permissions(&program, fs::Permissions::from_mode(0o710)).unwrap();
     assert!(runs("program", "--groups=2000"));
     let member = Actor { groups: vec![2000], ..Actor::plain() };
@@ -332,8 +342,8 @@ fn what_may_not_be_executed_is_not() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Capabilities of another user namespace are none.
-fn power_ends_at_the_user_namespace() -> Result<(), TrialError> {
+/// Capabilities of another user namespace do not count.
+fn capabilities_of_another_user_namespace_do_not_count() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let read = |words: &[&str]| {
         let mut command = Command::new(words[0]);
@@ -343,7 +353,7 @@ fn power_ends_at_the_user_namespace() -> Result<(), TrialError> {
     assert!(read(&["env"]));
     assert!(!read(&["unshare", "--user", "--map-root-user"]));
     assert!(!read(&["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--clear-groups"]));
-    // Nor can a process be looked at that has no number here; that is no reason to let it do more.
+    // A process without a number here cannot be looked at, which must not give it more rights.
     let mine = volume.at("mine");
     fs::write(&mine, "x").unwrap();
     fs::set_permissions(&mine, fs::Permissions::from_mode(0o600)).unwrap();
@@ -353,8 +363,8 @@ fn power_ends_at_the_user_namespace() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// By its name it takes the right to write, and by a file that is open for writing none any more.
-fn a_file_is_cut_by_who_may_write_it() -> Result<(), TrialError> {
+/// By its name it takes write permission; through a file that is open for writing it takes none.
+fn truncation_needs_write_permission() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let file = volume.at("d/f");
     let member = Actor { groups: vec![2000], ..Actor::plain() };
@@ -379,8 +389,8 @@ fn a_file_is_cut_by_who_may_write_it() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Pipes and sockets are opened by the kernel alone.
-fn what_the_kernel_opens_is_for_few() -> Result<(), TrialError> {
+/// The kernel alone opens pipes and sockets.
+fn pipes_and_sockets_are_restricted() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let path = volume.at("d/pipe");
     run(Command::new("mkfifo").args(["-m", "640"]).arg(&path));
@@ -393,8 +403,8 @@ fn what_the_kernel_opens_is_for_few() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// What is done in the middle of a change that is refused then.
-fn a_refused_change_takes_nothing_off() -> Result<(), TrialError> {
+/// Effects that would happen in the middle of a change that is then refused.
+fn refused_change_keeps_set_id_bits() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let file = volume.at("d/f");
     fs::set_permissions(volume.at("d"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -410,8 +420,8 @@ fn a_refused_change_takes_nothing_off() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// What cannot be right with it is refused.
-fn what_cannot_be_checked_is_refused() -> Result<(), TrialError> {
+/// An impossible request is refused.
+fn uncheckable_mount_is_refused() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     for option in ["allow_other", "uid=1000", "gid=1000", "dev", "writeback_cache"] {
         let output =
@@ -420,11 +430,11 @@ fn what_cannot_be_checked_is_refused() -> Result<(), TrialError> {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(&format!("nodefault_permissions and {name}")), "{said}");
     }
-    // Who has mounted a connection has said who checks.
+    // The program that mounted a connection has decided who checks permissions.
     let mut mount = ferroxfs(&["mount", "-o", "nodefault_permissions"]);
     let output = mount.arg(&volume.image.data).arg("/dev/fd/0").output().unwrap();
     assert!(said(&output).contains("by the program that has mounted"), "{}", said(&output));
-    // Where /proc shows other processes, nobody is who he seems to be.
+    // If /proc shows other processes, callers cannot be identified.
     let mut unshare = Command::new("unshare");
     unshare.args(["--pid", "--fork", env!("CARGO_BIN_EXE_ferroxfs"), "mount", "-f"]);
     unshare.args(["-o", "nodefault_permissions"]).arg(&volume.image.data).arg(volume.path());

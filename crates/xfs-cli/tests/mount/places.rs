@@ -1,4 +1,4 @@
-//! Mounts that others prepare, or hear of.
+//! Mounts that another program prepares, or is notified of.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -11,10 +11,10 @@ use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{ferroxfs, run, said, volume};
 
-/// How long a word may take that was said before.
+/// The time limit for a message that was sent before.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Who is root there alone may mount, and what he has mounted goes with his namespace.
+/// Root of a user namespace may mount, and its mounts disappear with the namespace.
 pub(crate) fn a_user_namespace_has_its_own_mount() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let script = r#"set -ex
@@ -31,7 +31,7 @@ pub(crate) fn a_user_namespace_has_its_own_mount() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// The volume has the numbers that users have inside.
+/// The volume has the ids that users have inside.
 pub(crate) fn users_of_a_user_namespace_are_told_apart() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let script = r#"set -ex
@@ -66,7 +66,7 @@ pub(crate) fn users_of_a_user_namespace_are_told_apart() -> Result<(), TrialErro
     volume.check()
 }
 
-/// Who is root there alone can do what he can do there, and who is root in one inside it nothing by that.
+/// Root of a user namespace has its rights there. Root of a nested one gains nothing from that.
 pub(crate) fn a_server_in_a_user_namespace_checks() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let mount = volume.image.mount(&[])?;
@@ -90,7 +90,7 @@ pub(crate) fn a_server_in_a_user_namespace_checks() -> Result<(), TrialError> {
 }
 
 /// As systemd waits for it.
-pub(crate) fn a_mount_that_is_ready_says_so() -> Result<(), TrialError> {
+pub(crate) fn ready_mount_notifies_systemd() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let place = volume.outside("notify");
     let socket = UnixDatagram::bind(&place).unwrap();
@@ -105,7 +105,7 @@ pub(crate) fn a_mount_that_is_ready_says_so() -> Result<(), TrialError> {
     run(ferroxfs(&["umount"]).arg(volume.path()));
     let heard = heard.unwrap();
     assert!(heard.lines().any(|line| line == "READY=1"), "{heard}");
-    // One that fails is not ready.
+    // A mount that fails is not ready.
     let failed = volume.mount_command("offset=512").env("NOTIFY_SOCKET", &place).output().unwrap();
     assert!(!failed.status.success(), "{}", said(&failed));
     socket.set_nonblocking(true).unwrap();
@@ -113,10 +113,10 @@ pub(crate) fn a_mount_that_is_ready_says_so() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// As helpers do it that drop their rights before they start who serves.
+/// As helpers do that drop their rights before they start the server.
 pub(crate) fn a_connection_is_taken_over() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
-    // The mount is gone with the namespace, whatever fails.
+    // The mount disappears with the namespace, whatever fails.
     let script = r#"set -ex
         exec 7<>/dev/fuse
         mount -i -t fuse.ferroxfs -o fd=7,rootmode=40000,user_id=0,group_id=0 proof "$3"

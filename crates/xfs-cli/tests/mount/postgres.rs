@@ -1,7 +1,7 @@
-//! PostgreSQL on a mount whose server is killed under load: what it has acknowledged, it has synced, and
-//! that is there after the next mount; what pgbench moves between accounts stays in balance.
+//! PostgreSQL on a mount whose server is killed under load. It has synced everything that it
+//! acknowledged, and that is there after the next mount; the accounts of pgbench stay in balance.
 //!
-//! It runs as an ordinary user, since it refuses to run as root.
+//! It runs as an ordinary user, because it refuses to run as root.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,16 +17,16 @@ use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{Mounted, is_long, roomy, run};
 
-/// Debian's user and group for what belongs to nobody.
+/// Debian's user and group `nobody`.
 const NOBODY: u32 = 65534;
 /// Rows until the server is killed.
 const ROWS: [u64; 4] = [40, 150, 9, 400];
-/// More than are made before that.
+/// More than are made before the kill.
 const MOST_ROWS: u64 = 100_000;
 /// How long the database may take to recover.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where its programs, its data and its socket are.
+/// The folders of its programs, its data and its socket.
 struct Cluster {
     programs: PathBuf,
     data: PathBuf,
@@ -42,7 +42,7 @@ pub(crate) fn postgres_keeps_what_it_acknowledged() -> Result<(), TrialError> {
         fs::create_dir(folder).unwrap();
         chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
     }
-    // Checksums show a torn page.
+    // Checksums detect a torn page.
     let data = cluster.data.clone();
     run(cluster.program("initdb").args(["-k", "-A", "trust", "-U", "postgres", "-D"]).arg(&data));
     let mut database = cluster.start();
@@ -51,7 +51,7 @@ pub(crate) fn postgres_keeps_what_it_acknowledged() -> Result<(), TrialError> {
     let count = if is_long() { ROWS.len() } else { 1 };
     for (round, until) in ROWS.into_iter().take(count).enumerate() {
         let acknowledged = work_until_killed(&cluster, &mut volume, round, until);
-        // It finds that its files are gone, but not in every process of it.
+        // It notices that its files are gone, but not in each of its processes.
         let _ = database.kill();
         database.wait().unwrap();
         volume.mount("allow_other");
@@ -72,7 +72,8 @@ pub(crate) fn postgres_keeps_what_it_acknowledged() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Adds rows one by one beside pgbench until the server is killed; returns how many were acknowledged.
+/// Adds rows one by one beside pgbench until the server is killed; returns how many were
+/// acknowledged.
 fn work_until_killed(cluster: &Cluster, volume: &mut Mounted, round: usize, until: u64) -> u64 {
     let mut bench = cluster.client("pgbench");
     bench.args(["-n", "-c", "4", "-j", "2", "-T", "600", "postgres"]);
@@ -104,7 +105,7 @@ fn work_until_killed(cluster: &Cluster, volume: &mut Mounted, round: usize, unti
 }
 
 impl Cluster {
-    /// A program as nobody.
+    /// Returns a program that runs as nobody.
     fn program(&self, name: &str) -> Command {
         let mut command = Command::new("setpriv");
         let id = NOBODY.to_string();
@@ -113,7 +114,7 @@ impl Cluster {
         command
     }
 
-    /// One that asks the database.
+    /// Returns a client of the database.
     fn client(&self, name: &str) -> Command {
         let mut command = self.program(name);
         command.arg("-h").arg(&self.sockets).args(["-U", "postgres"]);
@@ -126,7 +127,7 @@ impl Cluster {
             .to_owned()
     }
 
-    /// Starts the database and waits until it answers. The processes of the one before may live a
+    /// Starts the database and waits until it answers. Processes of its predecessor may live a
     /// while longer, and it does not start beside them.
     fn start(&self) -> Child {
         let end = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! What is refused.
+//! Requests that are refused.
 
 use std::fs;
 use std::io::Read;
@@ -58,7 +58,7 @@ pub(crate) fn a_volume_with_a_damaged_root_is_not_mounted() -> Result<(), TrialE
     Ok(())
 }
 
-/// Whoever serves was killed: the mount point answers to nobody.
+/// The server was killed: the mount point returns errors.
 pub(crate) fn a_dead_mount_is_cleared_away() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     let pid = volume.server();
@@ -76,7 +76,7 @@ pub(crate) fn a_dead_mount_is_cleared_away() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Whoever asks for its end meets it at any stage of dying, and it is gone after that.
+/// umount meets the mount at any stage of dying, and it is gone after that.
 pub(crate) fn a_dying_mount_is_cleared_away() -> Result<(), TrialError> {
     const ROUNDS: usize = 10;
     let mut volume = mounted("rw")?;
@@ -87,11 +87,11 @@ pub(crate) fn a_dying_mount_is_cleared_away() -> Result<(), TrialError> {
         let text = loop {
             let output = ferroxfs(&["umount"]).arg(volume.path()).output().unwrap();
             let text = said(&output);
-            // If it is asked before it dies, it has failed while it was asked.
-            if output.status.success() || text.contains("who served it failed") {
+            // If it dies after the question, the question fails.
+            if output.status.success() || text.contains("its server failed") {
                 break text;
             }
-            // What another trial has just forked may hold the file open.
+            // A child that another trial has just forked may hold the file open.
             assert!(text.contains("busy"), "round {round}: {text}");
             thread::sleep(Duration::from_millis(20));
         };
@@ -124,7 +124,7 @@ pub(crate) fn a_write_protected_device_is_only_read() -> Result<(), TrialError> 
     volume.check()
 }
 
-pub(crate) fn what_is_in_use_is_said() -> Result<(), TrialError> {
+pub(crate) fn image_in_use_is_reported() -> Result<(), TrialError> {
     let volume = mounted("rw")?;
     let open = fs::File::create(volume.at("file")).unwrap();
     let output = ferroxfs(&["umount"]).arg(volume.path()).output().unwrap();
@@ -145,7 +145,7 @@ pub(crate) fn what_is_in_use_is_said() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn nothing_is_written_read_only() -> Result<(), TrialError> {
+pub(crate) fn read_only_mount_writes_nothing() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     fs::write(volume.at("file"), "contents").unwrap();
     volume.kill();
@@ -161,18 +161,18 @@ pub(crate) fn nothing_is_written_read_only() -> Result<(), TrialError> {
     }
     assert!(fs::read(&volume.image.data).unwrap() == before, "the image has changed");
     volume.mount("rw");
-    // A second mount of what is in use is refused.
+    // A second mount of an image in use is refused.
     let again = volume.mount_command("rw").output().unwrap();
     assert_ne!(again.status.code(), Some(0), "{}", said(&again));
     volume.check()
 }
 
-/// Waits until every thread that serves can make only the system calls that it needs, and looks at its namespaces.
+/// Waits until every serving thread is restricted to its system calls, and checks its namespaces.
 pub(crate) fn await_sandbox(server: &str) {
     for _ in 0..1000 {
         let tasks = fs::read_dir(format!("/proc/{server}/task")).unwrap();
         let is_worker = |task: &PathBuf| {
-            // One that has just ended has none.
+            // A thread that has just ended has no name.
             fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("fuse-"))
         };
         let workers: Vec<_> = tasks.map(|task| task.unwrap().path()).filter(is_worker).collect();
@@ -180,7 +180,7 @@ pub(crate) fn await_sandbox(server: &str) {
             fs::read_to_string(task.join("status")).is_ok_and(|text| text.contains("Seccomp:\t2"))
         };
         if !workers.is_empty() && workers.iter().all(is_filtered) {
-            // Whoever may not make namespaces serves without.
+            // A user who may not make namespaces serves without them.
             if xfs_testkit::has_namespaces() {
                 workers.iter().for_each(|worker| check_namespaces(worker));
             }
@@ -197,7 +197,8 @@ pub(crate) fn await_sandbox(server: &str) {
     panic!("a worker does not enter the sandbox");
 }
 
-/// There is no name of the host for a worker; who has to unmount in the end is where everybody is.
+/// Names of the host do not exist for a worker. The thread that unmounts at the end stays in the
+/// namespaces of the host.
 fn check_namespaces(worker: &Path) {
     let server = worker.parent().and_then(Path::parent).unwrap();
     for kind in ["mnt", "ipc", "uts", "cgroup"] {
@@ -209,16 +210,16 @@ fn check_namespaces(worker: &Path) {
     assert_ne!(fs::read_dir(server.join("root")).unwrap().count(), 0);
 }
 
-/// Whoever makes it so, the server does not write times of access to it.
+/// The server writes no access times to a read-only mount, however it became read-only.
 pub(crate) fn a_mount_made_read_only_keeps_its_times() -> Result<(), TrialError> {
     let volume = mounted("rw")?;
     for helped in [true, false] {
         let remount = |how: &str| {
             let how = format!("remount,{how}");
             let mut mount = if helped { ferroxfs(&["mount"]) } else { Command::new("mount") };
-            // Without its helper mount(8) makes the system call alone.
+            // Without its helper mount(8) makes only the system call.
             mount.args((!helped).then_some("-i")).args(["-o", &how]);
-            // Ours is asked by the folder alone.
+            // ferroxfs needs only the folder.
             mount.args((!helped).then_some(&volume.image.data));
             run(mount.arg(volume.path()));
         };
@@ -228,7 +229,7 @@ pub(crate) fn a_mount_made_read_only_keeps_its_times() -> Result<(), TrialError>
             fs::write(folder.join(name), "contents").unwrap();
             symlink("target", folder.join(format!("{name}-link"))).unwrap();
         }
-        // Of what is read for the first time each is to be set.
+        // A first read is due to set the access time of each file.
         let changes = |name: &str| {
             let link = folder.join(format!("{name}-link"));
             let file = folder.join(name);
@@ -252,14 +253,14 @@ pub(crate) fn a_mount_made_read_only_keeps_its_times() -> Result<(), TrialError>
     volume.check()
 }
 
-/// The time of access as the server has it.
+/// Returns the access time as the server has it.
 fn accessed(path: &Path) -> (i64, u32) {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
     let found = rustix::fs::statx(rustix::fs::CWD, path, flags, StatxFlags::ATIME).unwrap();
     (found.stx_atime.tv_sec, found.stx_atime.tv_nsec)
 }
 
-/// Reads past what the kernel has in memory.
+/// Reads past the page cache.
 fn read_directly(path: &Path) {
     let direct = i32::try_from(OFlags::DIRECT.bits()).unwrap();
     let file = fs::File::options().read(true).custom_flags(direct).open(path).unwrap();

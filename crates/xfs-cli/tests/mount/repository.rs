@@ -1,7 +1,7 @@
-//! Git on a mount whose server is killed: what was committed and synced is there after the next mount.
+//! Git on a mount whose server is killed: committed and synced data is there after the next mount.
 //!
-//! Git syncs every file and no directory, so the name that it has changed last is durable only with
-//! the next file: of the commits that it has acknowledged the last one may be missing.
+//! Git syncs every file and no directory, so the last changed name is durable only with the next
+//! file: the last acknowledged commit may be missing.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{Mounted, await_files, is_long, needs, roomy, run};
 
-/// What the repository holds at first.
+/// The initial contents of the repository.
 const TREE: &str = "/usr/share/perl";
 /// Commits until the server is killed.
 const COMMITS: [u64; 5] = [11, 3, 27, 50, 8];
@@ -37,7 +37,7 @@ pub(crate) fn a_repository_keeps_its_commits() -> Result<(), TrialError> {
         let before = commits(&clone);
         let acknowledged = commit_until_killed(&mut volume, &clone, until);
         volume.mount("rw");
-        // Whoever has held these is gone.
+        // The process that held these is gone.
         for lock in ["index.lock", "HEAD.lock", "refs/heads/master.lock", "gc.pid"] {
             let _ = fs::remove_file(clone.join(".git").join(lock));
         }
@@ -51,7 +51,7 @@ pub(crate) fn a_repository_keeps_its_commits() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Half a clone is not wrong; the one beside it that was finished is whole.
+/// A partial clone is not corrupt; the complete clone beside it is whole.
 fn a_clone_is_killed(volume: &mut Mounted, source: &Path) {
     let half = volume.at("half");
     let mut command = git(source);
@@ -92,7 +92,7 @@ fn commits(clone: &Path) -> u64 {
     run(git(clone).args(["rev-list", "--count", "HEAD"])).trim().parse().unwrap()
 }
 
-/// Git that syncs everything it writes, whatever the machine's configuration says.
+/// Returns git with all syncs enabled, whatever the configuration of the machine.
 fn git(folder: &Path) -> Command {
     let mut git = Command::new("git");
     git.current_dir(folder).env("GIT_CONFIG_NOSYSTEM", "1").env("HOME", "/nonexistent");

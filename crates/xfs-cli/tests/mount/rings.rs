@@ -9,7 +9,7 @@ use crate::mounted::{Through, ferroxfs, mounted, run, said, volume};
 use crate::refusals::await_sandbox;
 use crate::{agreement, crash, files, permissions, refusals, user, work, writeback};
 
-/// Trials of rings, and those of mounts that matter most here.
+/// Trials of rings, and the most important trials of mounts through rings.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         Trial::new("an_ordinary_user_mounts_through_rings", user::so_does_one_through_rings),
@@ -31,17 +31,14 @@ pub(crate) fn trials() -> Vec<Trial> {
         again("signals_unmount_cleanly", crash::signals_unmount_cleanly),
         again("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),
         again("signals_lose_nothing_acknowledged", writeback::signals_lose_nothing_acknowledged),
-        again(
-            "what_is_written_after_a_signal_is_kept",
-            writeback::what_is_written_after_a_signal_is_kept,
-        ),
+        again("writes_after_a_signal_are_kept", writeback::writes_after_a_signal_are_kept),
     ]
 }
 
-/// What mounts do, with all of them through rings.
+/// Repeats a trial of mounts, with all of them through rings.
 fn again(name: &str, test: fn() -> Result<(), TrialError>) -> Trial {
     Trial::new(format!("{name}_through_rings"), move || {
-        // Turned on by each mount, but a machine that has none skips the test.
+        // Each mount enables it, but a machine without rings skips the test.
         drop(FuseRings::on()?);
         let _through = Through::rings();
         test()
@@ -56,7 +53,7 @@ fn requests_come_through_rings() -> Result<(), TrialError> {
     for index in 0..FILES {
         fs::write(volume.at(&format!("file{index}")), "contents").unwrap();
     }
-    // Each would be several reads of the device.
+    // Without rings each would be several reads of the device.
     let read = reads(&server) - before;
     assert!(read < FILES, "{read} reads");
     let rings = fs::read_dir(format!("/proc/{server}/fd")).unwrap();
@@ -67,7 +64,7 @@ fn requests_come_through_rings() -> Result<(), TrialError> {
     let processors = fs::read_to_string("/proc/stat").unwrap();
     let processors = processors.lines().filter(|line| line.starts_with("cpu")).count() - 1;
     assert!(rings.count() >= processors);
-    // Programs that read a volume are inside the sandbox.
+    // Servers of read-only mounts are inside the sandbox.
     volume.unmount();
     volume.mount("ro,io_uring");
     await_sandbox(&volume.server());
@@ -84,7 +81,7 @@ fn requests_come_through_rings() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// How often a process has read so far.
+/// Returns how often a process has read so far.
 fn reads(process: &str) -> usize {
     let figures = fs::read_to_string(format!("/proc/{process}/io")).unwrap();
     let reads = figures.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap();

@@ -1,4 +1,4 @@
-//! Reads that are so large that they go from the image to the kernel without a copy of ours.
+//! Large reads, which go from the image to the kernel without a copy.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -14,12 +14,12 @@ use crate::mounted::mounted;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Opens a file past the pages that the kernel has of it: each read asks the mount.
+/// Opens a file past the page cache: each read asks the mount.
 fn open_direct(path: &std::path::Path) -> File {
     OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path).unwrap()
 }
 
-/// 4 MiB and a bit, with blocks that were set aside, and a hole, between what was written.
+/// Writes 4 MiB and a bit, with preallocated blocks and a hole between written ranges.
 fn write_pieces(path: &std::path::Path) -> Vec<u8> {
     let mut expected: Vec<u8> = (0..4 * MIB + 1234).map(|at| (at / 509) as u8).collect();
     let file = File::create(path).unwrap();
@@ -53,16 +53,16 @@ pub(crate) fn large_reads_show_what_was_written() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// How many pipes a process has.
+/// Returns the number of pipes of a process.
 fn pipes_of(pid: &str) -> usize {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let targets = descriptors.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
     let ends = targets.filter(|target| target.to_string_lossy().starts_with("pipe:"));
-    // A pipe that it was started with has the same name at both ends.
+    // An inherited pipe has the same name at both ends.
     ends.collect::<HashSet<_>>().len()
 }
 
-/// They are of the share of the user who mounts, which all of his programs have together.
+/// They count towards the pipe limit of the mounting user, which all processes of that user share.
 pub(crate) fn pipes_are_few() -> Result<(), TrialError> {
     const READERS: usize = 12;
     let mut volume = mounted("rw")?;
@@ -92,7 +92,7 @@ pub(crate) fn pipes_are_few() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// While one file is read, its blocks go to another one and come back.
+/// While one file is read, its blocks move to another file and back.
 pub(crate) fn a_reader_sees_no_other_file() -> Result<(), TrialError> {
     const LENGTH: usize = 512 * KIB;
     let volume = mounted("rw")?;

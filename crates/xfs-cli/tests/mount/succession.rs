@@ -1,4 +1,4 @@
-//! A mount that comes while the image is still being closed, or used.
+//! A mount that starts while the image is still being closed, or is in use.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use xfs_oracle::harness::{Trial, TrialError};
 
 use crate::mounted::{Mounted, Stopped, is_long, mounted, run, said, volume};
 
-/// For what is refused at once, on a busy machine. Who waits does that for longer.
+/// The time limit for an immediate refusal on a busy machine. Waiting takes longer.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -21,12 +21,12 @@ pub(crate) fn trials() -> Vec<Trial> {
             "a_mount_waits_until_a_device_is_closed",
             a_mount_waits_until_a_device_is_closed,
         ),
-        Trial::new("who_does_not_close_is_named", who_does_not_close_is_named),
+        Trial::new("process_that_does_not_close_is_named", process_that_does_not_close_is_named),
         Trial::new("who_uses_an_image_is_not_waited_for", who_uses_an_image_is_not_waited_for),
     ]
 }
 
-/// A device made of a file.
+/// A loop device.
 struct LoopDevice(String);
 
 impl LoopDevice {
@@ -48,7 +48,7 @@ fn a_mount_comes_right_after_umount() -> Result<(), TrialError> {
     const FILES: usize = 200;
     let mut volume = mounted("rw")?;
     for round in 0..ROUNDS {
-        // They are to be written when it is closed.
+        // They have to be written when the image is closed.
         for file in 0..FILES {
             fs::write(volume.at(&format!("{round}-{file}")), "contents").unwrap();
         }
@@ -65,7 +65,7 @@ fn a_mount_waits_until_a_file_is_closed() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// It can be opened by one alone, and that is asked before its lock.
+/// A device can be opened exclusively by one process, which is checked before its lock.
 fn a_mount_waits_until_a_device_is_closed() -> Result<(), TrialError> {
     let mut volume = volume("parent-exchange")?;
     let device = LoopDevice::of(&volume);
@@ -97,8 +97,8 @@ fn check_waiting(volume: &mut Mounted) {
     assert_eq!(fs::read(volume.at("file")).unwrap(), b"contents");
 }
 
-/// That takes half a minute.
-fn who_does_not_close_is_named() -> Result<(), TrialError> {
+/// This takes half a minute.
+fn process_that_does_not_close_is_named() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     if is_long() {
         let server = volume.server();

@@ -1,4 +1,4 @@
-//! Mounting without the right to.
+//! Mounting as an ordinary user.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -9,13 +9,13 @@ use xfs_oracle::{FuseRings, OracleError};
 
 use crate::mounted::{Mounted, run, volume};
 
-/// Nobody in particular.
+/// An ordinary user.
 const USER: u32 = 1000;
-/// One of their groups.
+/// One of the groups of that user.
 const GROUP: u32 = 2000;
 
-/// /dev/fuse may be closed to users on this machine: the test opens one of its own to them, in a mount
-/// namespace of its own.
+/// /dev/fuse may be closed to users on this machine: the test opens one to them, in its own mount
+/// namespace.
 pub(crate) fn an_ordinary_user_mounts() -> Result<(), TrialError> {
     mounts_with("")
 }
@@ -25,8 +25,9 @@ pub(crate) fn so_does_one_through_rings() -> Result<(), TrialError> {
     mounts_with(",io_uring")
 }
 
-/// The server of an ordinary user looks at the groups of those who ask, and lends nobody a power that it has not.
-pub(crate) fn a_users_server_checks_his_groups() -> Result<(), TrialError> {
+/// The server of an ordinary user looks up the groups of its callers, and grants no right that the
+/// user does not have.
+pub(crate) fn server_of_a_user_checks_groups() -> Result<(), TrialError> {
     let volume = user_volume()?;
     let mount = volume.image.mount(&[])?;
     let team = mount.path().join("team");
@@ -93,10 +94,10 @@ fn user_volume() -> Result<Mounted, TrialError> {
     volume("parent-exchange")
 }
 
-/// Runs a script with a folder of the user's in which the program and the image are, in a mount namespace of its own,
-/// and looks at what it leaves.
+/// Runs a script with a folder of the user that holds the program and the image, in its own mount
+/// namespace, and checks the volume afterwards.
 fn run_as_user(volume: &Mounted, script: &str, arguments: &[String]) -> Result<(), TrialError> {
-    // Below /tmp, since folders above the build may be closed to this user.
+    // Below /tmp, because this user may be unable to enter the folders above the build.
     let home = tempfile::tempdir_in("/tmp").unwrap();
     let at = |name: &str| home.path().join(name);
     fs::create_dir(at("mnt")).unwrap();

@@ -1,4 +1,4 @@
-//! Trees, the kernel's beside ours.
+//! Trees, compared with those of the kernel.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,7 +17,7 @@ use crate::mounted::{
 
 /// The tree that is copied: some thousand small files, directories and links.
 const TREE: &str = "/usr/share/perl";
-/// How long it may take until what was removed is free.
+/// The time limit for freeing removed files.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn a_tree_is_copied_there_and_back() -> Result<(), TrialError> {
@@ -33,7 +33,7 @@ pub(crate) fn a_tree_is_copied_there_and_back() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Names, types, modes, owners, sizes of files and times of all below a folder.
+/// Returns names, types, modes, owners, file sizes and times of everything below a folder.
 fn listing(folder: &Path) -> String {
     let format = "%P %y %m %U:%G %T@ %l\n";
     let list = run(Command::new("find").arg(folder).args(["-printf", format]));
@@ -42,9 +42,9 @@ fn listing(folder: &Path) -> String {
     lines.join("\n")
 }
 
-/// What stat shows of everything, without what two mounts may differ in.
+/// Returns what stat shows of everything, without values in which two mounts may differ.
 fn shown(folder: &Path) -> String {
-    // Lists of names only: the values of some attributes are longer than a line should be.
+    // Only the names of attributes: some values are longer than a line should be.
     let format = "%n %f %h %u %g %s %b %t:%T %x %y %z %w\n";
     let mut stat = Command::new("find");
     stat.arg(".").args(["-exec", "stat", "--printf", format, "{}", "+"]);
@@ -53,7 +53,7 @@ fn shown(folder: &Path) -> String {
     lines.join("\n")
 }
 
-pub(crate) fn what_the_kernel_made_is_shown() -> Result<(), TrialError> {
+pub(crate) fn tree_made_by_the_kernel_is_shown() -> Result<(), TrialError> {
     let mut volume = volume("parent-exchange")?;
     let kernel = volume.image.mount(&["noatime"])?;
     populate(kernel.path(), 7)?;
@@ -70,7 +70,7 @@ pub(crate) fn what_the_kernel_made_is_shown() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn an_overlay_lies_over_it() -> Result<(), TrialError> {
+pub(crate) fn overlayfs_works_over_a_mount() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     fs::create_dir(volume.at("folder")).unwrap();
     fs::write(volume.at("folder/file"), "lower").unwrap();
@@ -84,7 +84,7 @@ pub(crate) fn an_overlay_lies_over_it() -> Result<(), TrialError> {
 }
 
 fn lay_over(volume: &Mounted) {
-    // A tmpfs holds what is above, and the mount is gone with the program that makes it.
+    // The upper layer is on a tmpfs, and the mount disappears with the program that makes it.
     let top = volume.outside("top");
     fs::create_dir_all(&top).unwrap();
     let script = "set -e; mount -t tmpfs none \"$1\"; cd \"$1\"; mkdir upper work merged
@@ -96,7 +96,7 @@ fn lay_over(volume: &Mounted) {
     assert_eq!(fs::read(volume.at("folder/file")).unwrap(), b"lower");
 }
 
-/// As an entry of fstab has it done.
+/// As for an entry of fstab.
 pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     let volume = volume("default")?;
     let helper = volume.outside("mount.fuse.ferroxfs");
@@ -111,7 +111,7 @@ pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     let line = mounts.lines().find(|line| line.contains(volume.path().to_str().unwrap()));
     assert!(line.unwrap().contains(" fuse.ferroxfs rw,nosuid,"), "{line:?}");
     assert!(line.unwrap().contains(",nosymfollow"), "{line:?}");
-    // As mount(8) asks for it: with all that the mount shows.
+    // As mount(8) asks for it: with all options that the mount shows.
     let remount = |how: &str| {
         let shown = format!("{how},relatime,user_id=0,group_id=0,default_permissions,remount");
         let mut mount = Command::new(&helper);
@@ -119,7 +119,7 @@ pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     };
     let write = || fs::write(volume.at("file"), "contents");
     write().unwrap();
-    // What lies elsewhere than in the root, which has nothing to be written itself.
+    // A change elsewhere than in the root, which is clean itself.
     fs::create_dir(volume.at("folder")).unwrap();
     File::open(volume.path()).unwrap().sync_all().unwrap();
     fs::write(volume.at("folder/file"), "written").unwrap();
@@ -149,10 +149,10 @@ pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Through mount(8) itself, which hands on only what it does not take for a default.
-pub(crate) fn mount_hands_on_set_id_bits_and_devices() -> Result<(), TrialError> {
+/// Through mount(8) itself, which passes on only options that it does not consider defaults.
+pub(crate) fn mount_passes_on_suid_and_dev() -> Result<(), TrialError> {
     let volume = volume("default")?;
-    // The helper stands where mount(8) looks for it in this namespace alone.
+    // Only in this namespace the helper is where mount(8) looks for it.
     let script = r#"set -e
         mount -t tmpfs none /mnt; mkdir /mnt/upper /mnt/work
         ln -s "$1" /mnt/upper/mount.fuse.ferroxfs
@@ -172,7 +172,7 @@ pub(crate) fn mount_hands_on_set_id_bits_and_devices() -> Result<(), TrialError>
     volume.check()
 }
 
-/// As umount(8) does it, and as it was mounted.
+/// As umount(8) does it, and as the mount was made.
 pub(crate) fn a_link_to_a_mount_is_unmounted() -> Result<(), TrialError> {
     let volume = volume("default")?;
     let link = volume.outside("link");
@@ -184,13 +184,13 @@ pub(crate) fn a_link_to_a_mount_is_unmounted() -> Result<(), TrialError> {
         let lazy = lazily.then_some("--lazy");
         run(ferroxfs(&["umount"]).args(lazy).arg(&link));
         assert!(!xfs_fuse::is_mount_point(&volume.path()), "lazily: {lazily}");
-        // Lazily, nobody has waited until the image is closed.
+        // A lazy unmount does not wait until the image is closed.
         await_end(&server);
     }
     volume.check()
 }
 
-pub(crate) fn what_is_kept_is_bounded() -> Result<(), TrialError> {
+pub(crate) fn cached_inodes_are_bounded() -> Result<(), TrialError> {
     let volume = mounted("rw,cache=1M")?;
     for index in 0..6000 {
         File::create(volume.at(&format!("file{index}"))).unwrap();
@@ -198,7 +198,7 @@ pub(crate) fn what_is_kept_is_bounded() -> Result<(), TrialError> {
     let text = run(ferroxfs(&["stats", "--prometheus"]).arg(volume.path()));
     let mut lines = text.lines();
     let kept = lines.find_map(|line| line.strip_prefix("ferroxfs_inodes_in_memory ")).unwrap();
-    // 128, and what each processor has not counted yet.
+    // 128, and the inodes that each processor has not counted yet.
     assert!(kept.parse::<u64>().unwrap() < 4000, "{kept} of 6000 inodes are kept");
     volume.check()
 }
@@ -213,7 +213,7 @@ pub(crate) fn free_space_is_given_back() -> Result<(), TrialError> {
     let before = taken();
     fs::remove_file(&path).unwrap();
     File::open(volume.path()).unwrap().sync_all().unwrap();
-    // What was removed is freed in the background, and the log takes blocks of the image meanwhile.
+    // Removed files are freed in the background, and the log takes blocks of the image meanwhile.
     let deadline = Instant::now() + PATIENCE;
     loop {
         let said = run(Command::new("fstrim").arg("-v").arg(volume.path()));
@@ -259,7 +259,7 @@ pub(crate) fn figures_are_shown() -> Result<(), TrialError> {
         let start = format!("ferroxfs_{gauge} ");
         assert!(text.lines().any(|line| line.starts_with(&start)), "{gauge}: {text}");
     }
-    // On a terminal one table takes the place of the other; elsewhere they follow each other.
+    // On a terminal each table replaces the previous one; elsewhere they follow each other.
     let program =
         format!("{} stats --watch {}", env!("CARGO_BIN_EXE_ferroxfs"), volume.path().display());
     let mut terminal = Command::new("script");
@@ -281,7 +281,8 @@ pub(crate) fn figures_are_shown() -> Result<(), TrialError> {
 /// More than a few tables.
 const MOST_PRINTED: usize = 20_000;
 
-/// What a command prints until a text is in it so many times; then it is ended.
+/// Returns the output of a command until it contains a text this many times; then the command is
+/// ended.
 fn await_output(command: &mut Command, text: &str, times: usize) -> String {
     let mut running = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = running.stdout.take().unwrap();
@@ -293,7 +294,7 @@ fn await_output(command: &mut Command, text: &str, times: usize) -> String {
         printed.extend_from_slice(&buffer[..length]);
     }
     drop(stdout);
-    // `timeout` passes it on, which a kill would not be.
+    // `timeout` passes this signal on, unlike SIGKILL.
     run(Command::new("kill").arg(running.id().to_string()));
     running.wait().unwrap();
     String::from_utf8(printed).unwrap()
@@ -325,7 +326,7 @@ pub(crate) fn figures_are_served() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// The figures at this address. On a busy machine they may be late, and others are to be asked for.
+/// Returns the figures at this address. On a busy machine they may be late; then it asks again.
 fn figures_at(place: &str) -> String {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -336,8 +337,8 @@ fn figures_at(place: &str) -> String {
     }
 }
 
-/// What is answered to who asks for figures at this address. On a busy machine the question may come too late for
-/// an answer, and is asked again.
+/// Returns the answer to a request for figures at this address. On a busy machine the request may
+/// come too late for an answer; then it asks again.
 fn served_at(place: &str) -> String {
     let host = place.trim().trim_start_matches("http://").trim_end_matches("/metrics");
     let ask = || {
@@ -355,7 +356,7 @@ fn served_at(place: &str) -> String {
     }
 }
 
-pub(crate) fn a_mount_tells_what_it_does() -> Result<(), TrialError> {
+pub(crate) fn verbose_mount_logs_its_work() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let mut serve = ferroxfs(&["mount", "-f", "-vvv"]);
     serve.arg(&volume.image.data).arg(volume.path()).stderr(Stdio::piped());
@@ -372,8 +373,8 @@ pub(crate) fn a_mount_tells_what_it_does() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Each thread asks for a GiB of address space for its stack, of which there are more and more.
-pub(crate) fn it_serves_with_the_threads_there_are() -> Result<(), TrialError> {
+/// Each thread takes a GiB of address space for its stack, and the limit grows step by step.
+pub(crate) fn mount_serves_with_the_available_threads() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     fs::write(volume.at("file"), "contents").unwrap();
     volume.unmount();
@@ -402,7 +403,7 @@ pub(crate) fn it_serves_with_the_threads_there_are() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn a_mount_goes_on_when_nobody_listens() -> Result<(), TrialError> {
+pub(crate) fn mount_continues_when_standard_error_is_closed() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let mut serve = ferroxfs(&["mount", "-f", "-vvv"]);
     serve.arg(&volume.image.data).arg(volume.path()).stderr(Stdio::piped());

@@ -1,5 +1,5 @@
-//! A mount of which the kernel keeps what is written (`writeback_cache`): nothing that was acknowledged may
-//! be lost but by a crash, and nothing that was synced even then.
+//! A mount for which the kernel caches writes (`writeback_cache`). Acknowledged data may be lost
+//! only in a crash, and synced data not even then.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -16,20 +16,21 @@ use xfs_oracle::harness::TrialError;
 use crate::mounted::{Mounted, await_end, ferroxfs, mounted, run, umount};
 
 const OPTIONS: &str = "writeback_cache";
-/// More than the kernel sends at once.
+/// More than the kernel sends in one request.
 const LONG_BYTES: usize = 24 << 20;
-/// Longer than the coarsest clock of a kernel stands still.
+/// Longer than one tick of the coarsest kernel clock.
 const MOMENT: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// As chattr does. A program that is started closes what this one has open, and that writes it.
+/// Sets a flag as chattr does. Starting that program would close inherited files, and so write
+/// them.
 fn set_flag(path: &Path, flag: IFlags) {
     let file = File::open(path).unwrap();
     let flags = ioctl_getflags(&file).unwrap();
     ioctl_setflags(&file, flags | flag).unwrap();
 }
 
-/// Bytes that differ from page to page.
+/// Returns bytes that differ from page to page.
 fn pattern(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|index| (index / 4096 * 31 + index % 251 + seed) as u8).collect()
 }
@@ -44,7 +45,7 @@ pub(crate) fn signals_lose_nothing_acknowledged() -> Result<(), TrialError> {
         fs::write(&other, &contents).unwrap();
         let pid = volume.server();
         if signal == "umount" {
-            // What is in use stays, and nothing of it is lost.
+            // A mount in use stays, and nothing of it is lost.
             let refused = ferroxfs(&["umount"]).arg(volume.path()).output().unwrap();
             assert!(!refused.status.success());
             drop(file);
@@ -63,8 +64,8 @@ pub(crate) fn signals_lose_nothing_acknowledged() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// While the mount is on its way out: whoever still has a file open goes on writing to it.
-pub(crate) fn what_is_written_after_a_signal_is_kept() -> Result<(), TrialError> {
+/// A process with an open file continues to write while the mount ends.
+pub(crate) fn writes_after_a_signal_are_kept() -> Result<(), TrialError> {
     const PAGES: usize = 3000;
     let mut volume = mounted("writeback_cache,threads=1")?;
     let path = volume.at("file");
@@ -76,7 +77,7 @@ pub(crate) fn what_is_written_after_a_signal_is_kept() -> Result<(), TrialError>
     while fs::read_to_string("/proc/self/mounts").unwrap().contains(&shown) {
         assert!(Instant::now() < deadline, "it stays mounted");
     }
-    // Each is a request of its own, so they take a while to be sent.
+    // Each page is a separate request, so sending them takes a while.
     let offset = |page: usize| 2 * 4096 * page as u64;
     for page in 0..PAGES {
         file.write_all_at(&page.to_be_bytes(), offset(page)).unwrap();
@@ -96,9 +97,9 @@ pub(crate) fn what_is_written_after_a_signal_is_kept() -> Result<(), TrialError>
     volume.check()
 }
 
-/// What a program writes into memory that it shares with a file is the kernel's until it is told to write
-/// it, with this option or without.
-pub(crate) fn what_is_mapped_when_a_signal_comes_is_kept() -> Result<(), TrialError> {
+/// Stores of a program to a mapped file stay in the kernel until it is asked to write them, with
+/// this option or without.
+pub(crate) fn mapped_data_is_kept_when_a_signal_arrives() -> Result<(), TrialError> {
     const BYTES: usize = 1 << 20;
     let mut volume = mounted("rw")?;
     for options in ["rw", OPTIONS] {
@@ -113,8 +114,8 @@ pub(crate) fn what_is_mapped_when_a_signal_comes_is_kept() -> Result<(), TrialEr
         orders.write_all(b"mmap -rw 0 1m\nmwrite -S 0x61 0 1m\n").unwrap();
         orders.flush().unwrap();
         let deadline = Instant::now() + PATIENCE;
-        // Who closes a file writes what is in its memory: this one stays open, and no program is started,
-        // which would close it.
+        // Closing a file writes its mapped pages. So this one stays open, and no program is
+        // started, which would close it.
         let (file, mut found) = (File::open(&path).unwrap(), vec![0; BYTES]);
         while found != [b'a'; BYTES] {
             assert!(Instant::now() < deadline, "nothing is written into memory");
@@ -132,7 +133,7 @@ pub(crate) fn what_is_mapped_when_a_signal_comes_is_kept() -> Result<(), TrialEr
     volume.check()
 }
 
-pub(crate) fn what_was_synced_survives_a_kill() -> Result<(), TrialError> {
+pub(crate) fn synced_data_survives_a_kill() -> Result<(), TrialError> {
     let mut volume = mounted(OPTIONS)?;
     let path = volume.at("file");
     let contents = pattern(1_234_567, 2);
@@ -163,7 +164,7 @@ fn changed(path: &Path) -> (i64, i64) {
     (metadata.ctime(), metadata.ctime_nsec())
 }
 
-/// What moves the times of a file: step by step, and whether that of contents and that of anything did.
+/// Returns what changes the times of a file: each step, and whether mtime and any time changed.
 fn movements(folder: &Path) -> Vec<(&'static str, bool, bool)> {
     let path = folder.join("times");
     let mut options = OpenOptions::new();
@@ -208,7 +209,7 @@ pub(crate) fn times_are_those_of_the_kernel() -> Result<(), TrialError> {
     let kernel = volume.image.mount(&[])?;
     assert_eq!(ours, movements(kernel.path()));
     kernel.unmount()?;
-    // The kernel does not take `chattr` for a change; it is known again when the kernel has forgotten the file.
+    // The kernel does not notice `chattr`; it sees the flag again when it has forgotten the file.
     volume.mount(OPTIONS);
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     file.write_all_at(b"contents", 0).unwrap();
@@ -223,10 +224,10 @@ pub(crate) fn times_are_those_of_the_kernel() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn what_can_only_be_added_to_keeps_all() -> Result<(), TrialError> {
+pub(crate) fn append_only_file_keeps_all_data() -> Result<(), TrialError> {
     let mut volume = mounted(OPTIONS)?;
     let (path, frozen) = (volume.at("log"), volume.at("frozen"));
-    // What was acknowledged before the flag is written after it.
+    // Data acknowledged before the flag is written after it.
     let early = OpenOptions::new().write(true).create_new(true).open(&path).unwrap();
     early.write_all_at(b"First,", 0).unwrap();
     early.sync_all().unwrap();
@@ -250,7 +251,7 @@ pub(crate) fn what_can_only_be_added_to_keeps_all() -> Result<(), TrialError> {
     std::thread::sleep(MOMENT);
     (&added).write_all(b"fourth").unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"first,second,third,fourth");
-    // Nothing else than adding, though the flag is taken off the descriptor.
+    // Only appending works, even if the flag of the descriptor is cleared.
     rustix::fs::fcntl_setfl(&added, OFlags::empty()).unwrap();
     let written = added.write_all_at(b"FIRST", 0).unwrap_err();
     assert_eq!(Errno::from_io_error(&written), Some(Errno::PERM));
@@ -274,8 +275,9 @@ pub(crate) fn what_can_only_be_added_to_keeps_all() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn a_full_volume_is_told_by_fsync() -> Result<(), TrialError> {
-    // In the second case so little is missing that only the last write does not fit, and a part of it does.
+pub(crate) fn full_volume_is_reported_by_fsync() -> Result<(), TrialError> {
+    // In the second case so little is missing that only the last write does not fit, and fits in
+    // part.
     for missing_bytes in [LONG_BYTES / 2, 200 << 10] {
         let volume = mounted(OPTIONS)?;
         told_by_fsync(&volume, missing_bytes);
@@ -284,7 +286,7 @@ pub(crate) fn a_full_volume_is_told_by_fsync() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Writes a file for which the volume lacks so many bytes.
+/// Writes a file for which the volume lacks this many bytes.
 fn told_by_fsync(volume: &Mounted, missing_bytes: usize) {
     let path = volume.at("long");
     let space = rustix::fs::statvfs(volume.path()).unwrap();
@@ -298,7 +300,7 @@ fn told_by_fsync(volume: &Mounted, missing_bytes: usize) {
     )
     .unwrap();
     let file = File::create(&path).unwrap();
-    // The writes may be acknowledged, then the sync is not.
+    // The writes may be acknowledged; then the sync fails.
     let written = file.write_all_at(&pattern(LONG_BYTES, 3), 0);
     let synced = file.sync_all();
     let told = written.and(synced).unwrap_err();
@@ -314,7 +316,7 @@ fn told_by_fsync(volume: &Mounted, missing_bytes: usize) {
     assert!(fs::read(&path).unwrap() == contents);
 }
 
-pub(crate) fn what_is_not_written_yet_is_read() -> Result<(), TrialError> {
+pub(crate) fn unwritten_data_is_read_back() -> Result<(), TrialError> {
     let mut volume = mounted("writeback_cache,allow_other")?;
     let path = volume.at("file");
     let mut options = OpenOptions::new();
@@ -330,14 +332,14 @@ pub(crate) fn what_is_not_written_yet_is_read() -> Result<(), TrialError> {
     assert!(contents.starts_with(&[0; 4096]) && contents.ends_with(b"\0far"));
     file.sync_all().unwrap();
     assert_eq!(file.metadata().unwrap().blocks(), 8);
-    // In the middle of a page that is on disk, by a descriptor that cannot read.
+    // In the middle of a page that is on disk, through a descriptor that cannot read.
     drop((file, read));
     volume.unmount();
     volume.mount("writeback_cache,allow_other");
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     file.write_all_at(b"A", (1 << 20) + 1).unwrap();
     assert!(fs::read(&path).unwrap().ends_with(b"\0fAr"));
-    // Two that add take turns.
+    // Two appending descriptors take turns.
     let add = || OpenOptions::new().append(true).open(&path).unwrap();
     let (mut one, mut other) = (add(), add());
     for _ in 0..100 {
@@ -364,7 +366,7 @@ pub(crate) fn programs_lose_their_rights_when_written_to() -> Result<(), TrialEr
     let script = "echo x >> \"$1\"";
     write.args(["--reuid=1000", "--regid=1000", "--clear-groups", "sh", "-c", script, "sh"]);
     let has_written = write.arg(&program).output().unwrap().status.success();
-    // Folders above may be closed to this user.
+    // This user may be unable to enter the folders above.
     let kept = if has_written { 0o777 } else { 0o6777 };
     assert_eq!(fs::metadata(&program).unwrap().mode() & 0o7777, kept);
     let capability = [1, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];

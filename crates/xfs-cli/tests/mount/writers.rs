@@ -1,6 +1,7 @@
-//! Two ways to one image: a second writer is refused, whatever the way, and a reader is told.
+//! Two ways to open one image: a second writer is refused, whatever the way, and a reader is
+//! warned.
 //!
-//! Each trial holds an image by one way and tries the others. The table is in
+//! Each trial holds an image open in one way and tries the others. The table is in
 //! docs/internals/image-locks.md.
 
 use std::fs::{self, File};
@@ -57,7 +58,7 @@ impl Ground {
         path
     }
 
-    /// A new volume in a file.
+    /// Makes a new volume in a file.
     pub(crate) fn volume(&self, name: &str) -> PathBuf {
         let path = self.at(name);
         File::create(&path).unwrap().set_len(VOLUME_BYTES).unwrap();
@@ -80,8 +81,8 @@ impl Loop {
         PathBuf::from(format!("{}p{number}", self.0.display()))
     }
 
-    /// Whether the partitions of [`partitioned`] are there, if need be added by hand: a kernel may
-    /// read no partition tables.
+    /// Returns whether the partitions of [`partitioned`] exist. They are added by hand if the
+    /// kernel reads no partition tables.
     fn has_partitions(&self) -> bool {
         for number in 1..=2 {
             if self.partition(number).exists() {
@@ -108,11 +109,11 @@ impl Drop for Loop {
     }
 }
 
-/// A folder that something is mounted on, unmounted on drop.
+/// A mount point, unmounted on drop.
 pub(crate) struct Held(pub(crate) PathBuf);
 
 impl Held {
-    /// Has the program serve this image, with these options before it.
+    /// Mounts this image with the program, with these global options.
     pub(crate) fn by_us(options: &[&str], image: &Path, folder: PathBuf) -> Self {
         run(ferroxfs(options).arg("mount").arg(image).arg(&folder));
         Self(folder)
@@ -126,7 +127,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // It may be unmounted by now.
+        // It may be unmounted already.
         drop(Command::new("umount").arg(&self.0).stderr(Stdio::null()).status());
     }
 }
@@ -142,7 +143,7 @@ impl Ways {
     fn refused(&mut self, way: &str, output: &Output) {
         self.tried += 1;
         let text = said(output);
-        // The message is about use, and not about something else that happens to fail.
+        // The message is about use, and not about an unrelated failure.
         let words = ["open", "in use", "mounted", "attached", "writing", "busy"];
         let is_right = !output.status.success() && words.iter().any(|word| text.contains(word));
         eprintln!("  {way}: {}", if is_right { "refused" } else { "NOT REFUSED" });
@@ -151,7 +152,7 @@ impl Ways {
         }
     }
 
-    /// A second writer, by this path.
+    /// Tries a second writer through this path.
     fn written(&mut self, way: &str, image: &Path) {
         self.refused(way, &write(&[], image));
     }
@@ -162,7 +163,7 @@ impl Ways {
     }
 }
 
-/// Makes a directory on an image.
+/// Creates a directory on an image.
 fn write(options: &[&str], image: &Path) -> Output {
     let target = format!("{}:/second", image.display());
     ferroxfs(options).args(["mkdir", &target]).output().unwrap()
@@ -266,7 +267,7 @@ fn two_writers_one_of_a_loop_device() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// An MBR of two partitions, of which the first holds a volume.
+/// Makes an MBR of two partitions, of which the first holds a volume.
 fn partitioned(ground: &Ground) -> PathBuf {
     // First sector and number of sectors of both, in the byte order of the table.
     const FIRST_SECTORS: [[u8; 4]; 2] = [[0x00, 0x08, 0x00, 0x00], [0x00, 0x68, 0x09, 0x00]];
@@ -286,7 +287,7 @@ fn partitioned(ground: &Ground) -> PathBuf {
     path
 }
 
-/// The image is open as a partition of a loop device. The partition beside it can be used.
+/// The image is open as a partition of a loop device. The other partition can be used.
 fn two_writers_one_of_a_partition() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let disk = partitioned(&ground);
@@ -325,7 +326,7 @@ fn two_writers_one_of_a_partition() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// The kernel has the image mounted by a loop device.
+/// The kernel has mounted the image through a loop device.
 fn two_writers_one_of_them_the_kernel() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
@@ -355,7 +356,7 @@ fn two_writers_one_of_them_the_kernel() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// The image lies in a layer of overlayfs, whose files have locks of their own.
+/// The image is in a layer of overlayfs, whose files have separate locks.
 fn two_writers_one_of_an_overlay() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     // Not every filesystem can be an upper layer; the kernel's tmpfs can.
@@ -391,7 +392,7 @@ fn two_writers_one_of_an_overlay() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// A log of its own is locked as the volume is.
+/// An external log is locked like the volume.
 fn two_writers_share_a_log() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let (one, two, log) = (ground.at("one"), ground.at("two"), ground.at("log"));
@@ -418,7 +419,7 @@ fn two_writers_share_a_log() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Serves an image by QEMU's tool, until it is dropped.
+/// Serves an image with QEMU's tool, until it is dropped.
 struct Qemu(Child);
 
 impl Qemu {
@@ -475,7 +476,7 @@ fn two_writers_one_of_them_qemu() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Readers are not in each other's way, whatever their way.
+/// Readers do not exclude each other, whatever their way.
 fn readers_share_an_image_by_every_way() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
@@ -494,7 +495,7 @@ fn readers_share_an_image_by_every_way() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// A server that was killed leaves no lock behind, by no way.
+/// A killed server leaves no lock behind, in any way.
 fn a_killed_writer_leaves_no_lock() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");

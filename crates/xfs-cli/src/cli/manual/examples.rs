@@ -1,24 +1,24 @@
 //! The table of examples.
 
-use super::Entry;
+use super::ManualEntry;
 
 const fn entry(
     name: &'static str,
     examples: &'static [(&'static str, &'static str)],
     see_also: &'static [&'static str],
-) -> Entry {
-    Entry { name, examples, see_also }
+) -> ManualEntry {
+    ManualEntry { name, examples, see_also }
 }
 
-pub(super) static EXAMPLES: &[Entry] = &[
+pub(super) static EXAMPLES: &[ManualEntry] = &[
     entry(
         "",
         &[
             ("ferroxfs mkfs -d file,size=300m new.img", "make an empty volume in a new file"),
-            ("ferroxfs import tree disk.img", "put a directory of the host into it"),
-            ("ferroxfs ls -l disk.img:/etc", "list a directory of it"),
+            ("ferroxfs import tree disk.img", "copy a directory of the host into it"),
+            ("ferroxfs ls -l disk.img:/etc", "list one of its directories"),
             ("ferroxfs cp -a disk.img:/etc copy", "copy a tree out of it"),
-            ("ferroxfs mount disk.img /mnt", "mount it, as an ordinary user too"),
+            ("ferroxfs mount disk.img /mnt", "mount it, also as an ordinary user"),
         ],
         &["ferroxfs-mkfs(1)", "ferroxfs-cp(1)", "ferroxfs-mount(1)", "xfs(5)"],
     ),
@@ -26,8 +26,8 @@ pub(super) static EXAMPLES: &[Entry] = &[
         "info",
         &[
             ("ferroxfs info disk.img", "show size, free space, features and the state of the log"),
-            ("ferroxfs info --json disk.img", "the same for a program"),
-            ("ferroxfs info --xfs-info disk.img", "in the words of xfs_info(8)"),
+            ("ferroxfs info --json disk.img", "the same as JSON"),
+            ("ferroxfs info --xfs-info disk.img", "in the form of xfs_info(8)"),
         ],
         &["ferroxfs-dump(1)", "ferroxfs-log(1)", "xfs_info(8)"],
     ),
@@ -48,7 +48,7 @@ pub(super) static EXAMPLES: &[Entry] = &[
         "stat",
         &[
             ("ferroxfs stat disk.img:/etc/hosts", "show owner, permissions, times and flags"),
-            ("ferroxfs stat --json disk.img:/etc/hosts", "the same for a program"),
+            ("ferroxfs stat --json disk.img:/etc/hosts", "the same as JSON"),
         ],
         &["ferroxfs-extents(1)", "stat(1)"],
     ),
@@ -70,8 +70,8 @@ pub(super) static EXAMPLES: &[Entry] = &[
     entry(
         "getfattr",
         &[
-            ("ferroxfs getfattr -d disk.img:/etc/hosts", "show attributes of the user's namespace"),
-            ("ferroxfs getfattr -d -m - disk.img:/etc/hosts", "show those of all namespaces"),
+            ("ferroxfs getfattr -d disk.img:/etc/hosts", "show attributes of the namespace user"),
+            ("ferroxfs getfattr -d -m - disk.img:/etc/hosts", "show attributes of all namespaces"),
         ],
         &["ferroxfs-setfattr(1)", "getfattr(1)"],
     ),
@@ -79,7 +79,10 @@ pub(super) static EXAMPLES: &[Entry] = &[
         "find",
         &[
             ("ferroxfs find disk.img -name '*.conf' -size +4k", "search by name and size"),
-            ("ferroxfs find disk.img:/etc -type f -mtime -7 -ls", "list files of the last week"),
+            (
+                "ferroxfs find disk.img:/etc -type f -mtime -7 -ls",
+                "list files modified in the last week",
+            ),
         ],
         &["ferroxfs-ls(1)", "find(1)"],
     ),
@@ -87,15 +90,15 @@ pub(super) static EXAMPLES: &[Entry] = &[
         "du",
         &[
             ("ferroxfs du -sh disk.img", "show how much space all files use"),
-            ("ferroxfs du --shared disk.img:/etc", "show also what is shared"),
+            ("ferroxfs du --shared disk.img:/etc", "also show how much is shared"),
         ],
         &["ferroxfs-info(1)", "du(1)"],
     ),
     entry(
         "extents",
         &[
-            ("ferroxfs extents disk.img:/etc/hosts", "show where the contents lie"),
-            ("ferroxfs extents --bmap disk.img:/etc/hosts", "in the words of xfs_bmap(8)"),
+            ("ferroxfs extents disk.img:/etc/hosts", "show where the contents are on disk"),
+            ("ferroxfs extents --bmap disk.img:/etc/hosts", "in the form of xfs_bmap(8)"),
         ],
         &["ferroxfs-stat(1)", "xfs_bmap(8)"],
     ),
@@ -124,7 +127,7 @@ pub(super) static EXAMPLES: &[Entry] = &[
         "tar",
         &[
             ("ferroxfs tar -o etc.tar disk.img:/etc", "write an archive of a directory"),
-            ("ferroxfs tar disk.img | tar tf -", "hand everything to another program"),
+            ("ferroxfs tar disk.img | tar tf -", "pass everything to another program"),
         ],
         &["ferroxfs-import(1)", "tar(1)"],
     ),
@@ -155,15 +158,18 @@ pub(super) static EXAMPLES: &[Entry] = &[
     entry(
         "import",
         &[
-            ("ferroxfs import tree disk.img", "put a directory into the root of an image"),
-            ("ferroxfs import root.tar disk.img:/etc", "put an archive into a directory of it"),
+            ("ferroxfs import tree disk.img", "copy a directory into the root of an image"),
+            (
+                "ferroxfs import root.tar disk.img:/etc",
+                "unpack an archive into one of its directories",
+            ),
             ("ferroxfs import --all-root tree disk.img", "give everything to root"),
         ],
         &["ferroxfs-mkfs(1)", "ferroxfs-tar(1)", "tar(1)"],
     ),
     entry(
         "mkdir",
-        &[("ferroxfs mkdir -p disk.img:/srv/www/html", "make a directory and those above it")],
+        &[("ferroxfs mkdir -p disk.img:/srv/www/html", "create a directory and its parents")],
         &["ferroxfs-rm(1)", "mkdir(1)"],
     ),
     entry(
@@ -178,14 +184,17 @@ pub(super) static EXAMPLES: &[Entry] = &[
         "mv",
         &[
             ("ferroxfs mv disk.img:/etc/hosts disk.img:/etc/hosts.old", "rename a file"),
-            ("ferroxfs mv -n disk.img:/etc/hosts disk.img:/hosts", "replace nothing"),
+            (
+                "ferroxfs mv -n disk.img:/etc/hosts disk.img:/hosts",
+                "do not replace an existing file",
+            ),
         ],
         &["ferroxfs-cp(1)", "mv(1)"],
     ),
     entry(
         "ln",
         &[
-            ("ferroxfs ln -s hosts disk.img:/etc/alias", "make a symbolic link"),
+            ("ferroxfs ln -s hosts disk.img:/etc/alias", "create a symbolic link"),
             ("ferroxfs ln disk.img:/etc/hosts disk.img:/hosts", "give a file another name"),
         ],
         &["ferroxfs-readlink(1)", "ln(1)"],
@@ -213,8 +222,8 @@ pub(super) static EXAMPLES: &[Entry] = &[
     entry(
         "fallocate",
         &[
-            ("ferroxfs fallocate -l 1m disk.img:/log", "set space aside for a file"),
-            ("ferroxfs fallocate -p -o 4k -l 4k disk.img:/etc/hosts", "make a hole"),
+            ("ferroxfs fallocate -l 1m disk.img:/log", "reserve space for a file"),
+            ("ferroxfs fallocate -p -o 4k -l 4k disk.img:/etc/hosts", "punch a hole"),
         ],
         &["ferroxfs-truncate(1)", "fallocate(1)"],
     ),
@@ -230,13 +239,16 @@ pub(super) static EXAMPLES: &[Entry] = &[
         "setfattr",
         &[
             ("ferroxfs setfattr -n user.note -v text disk.img:/etc/hosts", "set an attribute"),
-            ("ferroxfs setfattr -x user.origin disk.img:/etc/hosts", "remove one"),
+            ("ferroxfs setfattr -x user.origin disk.img:/etc/hosts", "remove an attribute"),
         ],
         &["ferroxfs-getfattr(1)", "setfattr(1)"],
     ),
     entry(
         "fstrim",
-        &[("ferroxfs fstrim -v disk.img", "make holes in the image file where space is free")],
+        &[(
+            "ferroxfs fstrim -v disk.img",
+            "punch holes into the image file where the volume is free",
+        )],
         &["fstrim(8)"],
     ),
     entry(
@@ -257,14 +269,14 @@ pub(super) static EXAMPLES: &[Entry] = &[
     ),
     entry(
         "growfs",
-        &[("ferroxfs growfs --size 400m disk.img", "make image and volume larger")],
+        &[("ferroxfs growfs --size 400m disk.img", "enlarge image and volume")],
         &["ferroxfs-info(1)", "xfs_growfs(8)"],
     ),
     entry(
         "dump",
         &[
             ("ferroxfs dump disk.img sb", "show the superblock"),
-            ("ferroxfs dump --json disk.img inode 128", "show an inode, for a program"),
+            ("ferroxfs dump --json disk.img inode 128", "show an inode as JSON"),
         ],
         &["ferroxfs-log(1)", "xfs_db(8)"],
     ),
@@ -295,7 +307,7 @@ pub(super) static EXAMPLES: &[Entry] = &[
     ),
     entry(
         "dump block",
-        &[("ferroxfs dump disk.img block 1", "show a block by its magic number")],
+        &[("ferroxfs dump disk.img block 1", "show a block, as its magic number says")],
         &["ferroxfs-dump(1)", "xfs_db(8)"],
     ),
     entry(
@@ -307,7 +319,7 @@ pub(super) static EXAMPLES: &[Entry] = &[
         "log",
         &[
             ("ferroxfs log disk.img", "show whether the log is clean"),
-            ("ferroxfs log --dump disk.img", "show what waits in it"),
+            ("ferroxfs log --dump disk.img", "show the changes that it holds for replay"),
         ],
         &["ferroxfs-recover(1)", "xfs_logprint(8)"],
     ),
@@ -320,10 +332,13 @@ pub(super) static EXAMPLES: &[Entry] = &[
         "mkfs",
         &[
             ("ferroxfs mkfs -d file,size=300m new.img", "make an empty volume in a new file"),
-            ("ferroxfs mkfs --from tree -d file,size=300m new.img", "make a volume of a directory"),
+            (
+                "ferroxfs mkfs --from tree -d file,size=300m new.img",
+                "make a volume from a directory",
+            ),
             (
                 "ferroxfs mkfs -f -L backup -m rmapbt=0 -d extszinherit=16 -d file,size=300m disk.img",
-                "make one in the place of another, with a label and other features",
+                "replace a volume, with a label and other features",
             ),
             (
                 "SOURCE_DATE_EPOCH=0 ferroxfs mkfs --from root.tar -d file,size=300m new.img",
@@ -337,7 +352,7 @@ pub(super) static EXAMPLES: &[Entry] = &[
         &[
             ("ferroxfs mount disk.img /mnt", "mount a volume"),
             ("ferroxfs mount -o ro --partition 2 disk.img /mnt", "mount a partition for reading"),
-            ("ferroxfs mount -f -v disk.img /mnt", "stay in the foreground and say what happens"),
+            ("ferroxfs mount -f -v disk.img /mnt", "stay in the foreground and log"),
         ],
         &["ferroxfs-umount(1)", "ferroxfs-mounts(1)", "ferroxfs-stats(1)", "mount(8)", "fuse(8)"],
     ),
@@ -353,15 +368,15 @@ pub(super) static EXAMPLES: &[Entry] = &[
         "mounts",
         &[
             ("ferroxfs mounts", "list mounts with their images and processes"),
-            ("ferroxfs mounts --json", "the same for a program"),
+            ("ferroxfs mounts --json", "the same as JSON"),
         ],
         &["ferroxfs-mount(1)", "ferroxfs-umount(1)", "findmnt(8)"],
     ),
     entry(
         "stats",
         &[
-            ("ferroxfs stats /mnt", "show what a mount has served"),
-            ("ferroxfs stats --watch /mnt", "show what it serves each second"),
+            ("ferroxfs stats /mnt", "show the requests that a mount has served"),
+            ("ferroxfs stats --watch /mnt", "show the requests of each second"),
         ],
         &["ferroxfs-mount(1)"],
     ),
@@ -369,10 +384,11 @@ pub(super) static EXAMPLES: &[Entry] = &[
         "scan",
         &[
             ("ferroxfs scan -o inodes.parquet disk.img", "write a row for each inode"),
-            ("ferroxfs scan --summary disk.img", "add them up"),
+            ("ferroxfs scan --summary disk.img", "print totals"),
         ],
         &["ferroxfs-find(1)", "ferroxfs-du(1)"],
     ),
+    #[cfg(feature = "bench")]
     entry(
         "bench",
         &[("ferroxfs bench --help", "list the workloads")],

@@ -1,9 +1,9 @@
-//! Every command has its examples, and every example is a command line.
+//! Every command has examples, and every example is a valid command line.
 
 use clap::{Command, CommandFactory};
 
 use super::{EXAMPLES, find, pages, with_manual};
-use crate::cli::{Cli, hide_unused};
+use crate::cli::{Cli, with_shared_options};
 
 fn names(command: &Command, above: &str, names: &mut Vec<String>) {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
@@ -26,7 +26,7 @@ fn every_command_has_examples_and_every_entry_a_command() {
     }
 }
 
-/// The words of a line, with the single quotes of a shell taken away.
+/// Returns the words of a line, without the single quotes of a shell.
 fn unquoted(line: &str) -> Vec<std::ffi::OsString> {
     let mut words = vec![String::new()];
     let mut is_quoted = false;
@@ -43,7 +43,7 @@ fn unquoted(line: &str) -> Vec<std::ffi::OsString> {
 #[test]
 fn every_example_is_a_command_line() {
     for (line, _) in EXAMPLES.iter().flat_map(|entry| entry.examples) {
-        // The shell takes these words for itself.
+        // These words are for the shell.
         let own = line.split(' ').take_while(|word| !["|", ">", "<"].contains(word));
         let own: Vec<_> = own.skip_while(|word| word.contains('=')).collect();
         let parsed = crate::cli::parse(unquoted(&own.join(" ")));
@@ -54,7 +54,7 @@ fn every_example_is_a_command_line() {
 
 #[test]
 fn related_commands_have_pages() {
-    let command = with_manual(hide_unused(Cli::command()));
+    let command = with_manual(with_shared_options(Cli::command()));
     let pages: Vec<_> = pages(command).unwrap().into_iter().map(|(name, _)| name).collect();
     for entry in EXAMPLES {
         for page in entry.see_also.iter().filter(|page| page.starts_with("ferroxfs")) {

@@ -1,4 +1,4 @@
-//! The table against the commands that there are.
+//! Checks the table against the commands.
 
 use std::collections::HashSet;
 
@@ -20,7 +20,7 @@ fn the_table_names_commands_that_exist_and_none_that_destroys() {
         let named = tip.split('\'').filter_map(|part| part.strip_prefix("ferroxfs "));
         for name in named.filter_map(|part| part.split(' ').next()) {
             assert!(known.contains(name) || name == "--version", "{tip}");
-            // What makes a volume refuses what holds something, and a rename loses nothing.
+            // mkfs refuses to overwrite data, and a rename loses none.
             assert!(["mkfs", "mv"].contains(&name) || !DESTRUCTIVE.contains(&name), "{tip}");
         }
     }

@@ -1,4 +1,4 @@
-//! Trees of the host and of an image, and how they differ.
+//! Comparison of a tree of the host with one of an image.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{CString, OsStr};
@@ -9,10 +9,10 @@ use std::path::Path;
 
 use ferroxfs::{FileType, Node};
 
-/// Later times are those of the test itself.
+/// Later times are those of the test run itself.
 const NOW_SECONDS: i64 = 1_690_000_000;
 
-/// A file as both sides have it.
+/// A file in the form in which both sides are compared.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entry {
     kind: &'static str,
@@ -29,10 +29,10 @@ pub(super) struct Entry {
 /// A tree by path, without the directory itself.
 pub(super) type Tree = BTreeMap<Vec<u8>, Entry>;
 
-/// A difference: the path, the aspect, and what the image and the host have.
+/// A difference: the path, the aspect, and the values of the image and the host.
 pub(super) type Difference = (Vec<u8>, &'static str, String);
 
-/// The attributes that both sides may carry.
+/// Returns whether both sides may have the attribute.
 fn is_compared(name: &[u8]) -> bool {
     let spaces = [b"user.".as_slice(), b"trusted.", b"security.", b"system.posix_acl_"];
     spaces.iter().any(|space| name.starts_with(space)) && !name.starts_with(b"trusted.SGI_ACL")
@@ -161,7 +161,7 @@ fn image_entry(node: &Node) -> Entry {
     }
 }
 
-/// The first name of each file, which tells the groups of names.
+/// Returns the first name of each file, which identifies its group of names.
 fn groups(tree: &Tree) -> HashMap<u64, &[u8]> {
     let mut groups = HashMap::new();
     for (path, entry) in tree {
@@ -170,7 +170,7 @@ fn groups(tree: &Tree) -> HashMap<u64, &[u8]> {
     groups
 }
 
-/// How an image differs from a tree of the host.
+/// Returns the differences between an image and a tree of the host.
 pub(super) fn differences(image: &Tree, host: &Tree) -> Vec<Difference> {
     let mut found = Vec::new();
     let (image_groups, host_groups) = (groups(image), groups(host));

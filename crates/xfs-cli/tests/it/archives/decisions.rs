@@ -1,4 +1,4 @@
-//! GNU tar and bsdtar extract odd archives, import takes them, and each difference is decided.
+//! GNU tar, bsdtar and import extract odd archives, and a decision exists for each difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +18,7 @@ const SEED: u64 = 0x0dd_a2c4;
 const GNU: &str = "GNU tar";
 const BSD: &str = "bsdtar";
 
-/// A difference that is meant: the oddity, the other program, the aspect, and the reason.
+/// An intended difference: the oddity, the other program, the aspect, and the reason.
 type Decision = (&'static str, &'static str, &'static str, &'static str);
 
 const DECISIONS: &[Decision] = &[
@@ -98,11 +98,11 @@ const REST: &str = "it leaves members out that follow zeros, and calls that a su
 const DOTDOT: &str = "it refuses all names with .., also of those that stay inside";
 const SIZES: &str = "in archives with pax records it takes the size of a link for that of contents";
 
-/// An archive: the oddities in it, and its bytes.
+/// Returns an archive: the oddities in it, and its bytes.
 fn archive(number: usize) -> (Vec<&'static str>, Vec<u8>) {
     let mut writer = Writer::new(SEED + number as u64);
     let all: Vec<_> = KINDS.iter().chain(&ENDINGS).collect();
-    // First each oddity by itself, twice, and then several together.
+    // First each oddity alone, twice, and then several together.
     let mut chosen = vec![*all[number % all.len()]];
     if number >= 2 * all.len() {
         chosen.truncate(0);
@@ -116,7 +116,7 @@ fn archive(number: usize) -> (Vec<&'static str>, Vec<u8>) {
     start(&mut writer);
     let mut names: Vec<&'static str> = Vec::new();
     for (name, write) in chosen {
-        // Twice, one would change what the other one has made.
+        // A second copy would change the files of the first.
         if !names.contains(&name) {
             write(&mut writer, name);
             names.push(name);
@@ -128,7 +128,7 @@ fn archive(number: usize) -> (Vec<&'static str>, Vec<u8>) {
     (names, writer.bytes().to_vec())
 }
 
-/// Extracts an archive into a new directory; whether all went well.
+/// Extracts an archive into a new directory; returns whether the program succeeded.
 fn extract(program: &str, archive: &Path, to: &Path) -> bool {
     fs::create_dir(to).unwrap();
     let options = match program {
@@ -167,7 +167,7 @@ fn odd_archives_differ_from_tar_and_bsdtar_as_decided() {
         for program in [GNU, BSD] {
             let is_other_fine =
                 extract(program, &path, &place.path(&format!("{program} {number}")));
-            // Of several oddities one cannot tell which failed.
+            // With several oddities it is unknown which one failed.
             if let [name] = *names
                 && is_fine != is_other_fine
             {
@@ -192,13 +192,13 @@ fn odd_archives_differ_from_tar_and_bsdtar_as_decided() {
     drop(volume);
 }
 
-/// The oddity that a path belongs to: its first part, but of a file that would lie outside.
+/// Returns the oddity of a path: its first component, except for a file that would lie outside.
 fn kind_of(path: &[u8]) -> String {
     let first = path.split(|byte| *byte == b'/').next().unwrap_or_default();
     String::from_utf8_lossy(first).into_owned()
 }
 
-/// Whether a line says more than a note.
+/// Returns whether a line is more than a note.
 fn is_failure(line: &str) -> bool {
     let notes = ["is not known, and is ignored", "and becomes a regular file", "ends the archive"];
     !line.starts_with("hint: ") && !notes.iter().any(|note| line.ends_with(note))

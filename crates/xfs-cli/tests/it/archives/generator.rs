@@ -1,12 +1,12 @@
-//! Odd archives: each kind of oddity writes members below a directory of its own name, so that a
-//! difference tells its kind.
+//! Odd archives. Each kind of oddity writes members below a directory of its own name, so that a
+//! difference identifies its kind.
 
 use super::writer::{Head, Writer, binary, octal8, octal12};
 
-/// An oddity: its name, and what it writes below a directory of that name.
+/// An oddity: its name, and the function that writes it below a directory of that name.
 type Kind = (&'static str, fn(&mut Writer, &str));
 
-/// Oddities that may stand anywhere in an archive.
+/// Oddities that may be anywhere in an archive.
 pub(super) const KINDS: [Kind; 40] = [
     ("plain", plain),
     ("old-format", old_format),
@@ -61,12 +61,12 @@ pub(super) const ENDINGS: [Kind; 7] = [
     ("cut-body", cut_body),
 ];
 
-/// The first member of each archive. bsdtar takes no archive whose first header is odd.
+/// Writes the first member of each archive. bsdtar rejects an archive whose first header is odd.
 pub(super) fn start(to: &mut Writer) {
     file(to, "start/file");
 }
 
-/// Metadata that every program takes.
+/// Returns metadata that every program accepts.
 fn head(to: &mut Writer, name: impl AsRef<[u8]>) -> Head {
     let mode = 0o400 | to.prng.within(0..0o1000) as u64;
     Head {
@@ -122,7 +122,7 @@ fn old_format(to: &mut Writer, at: &str) {
 
 fn gnu_format(to: &mut Writer, at: &str) {
     let magic = *b"ustar  \0";
-    // Access and change times stand where POSIX has the prefix of the name.
+    // Access and change times are where POSIX has the prefix of the name.
     let prefix = [&octal12(1000)[..], &octal12(2000)].concat();
     let gnu = Head { magic, prefix, ..head(to, format!("{at}/file")) };
     to.add(&gnu, b"gnu");
@@ -196,7 +196,7 @@ fn far_times(to: &mut Writer, at: &str) {
     to.add(&odd, b"far");
 }
 
-/// Members without contents, whose sizes say otherwise.
+/// Members without contents, whose size fields are not 0.
 fn sizes_without_bodies(to: &mut Writer, at: &str) {
     file(to, format!("{at}/file"));
     let size = Some(octal12(5 + to.prng.within(0..2000) as u64));
@@ -212,7 +212,7 @@ fn sizes_without_bodies(to: &mut Writer, at: &str) {
     file(to, format!("{at}/after"));
 }
 
-/// Hard links of pax with their contents, as libarchive copies them out of cpio archives.
+/// Hard links of pax with their contents, as libarchive copies them from cpio archives.
 fn link_bodies(to: &mut Writer, at: &str) {
     to.pax(&[("mtime", "1000000000.5")]);
     let first = head(to, format!("{at}/file"));
@@ -442,7 +442,7 @@ fn sparse(to: &mut Writer, at: &str) {
         ("GNU.sparse.name", &name),
         ("GNU.sparse.realsize", "9000"),
     ]);
-    // Only the last piece may be of no whole blocks: GNU tar begins each with a new one.
+    // Only the last piece may be no multiple of a block: GNU tar starts each at a new one.
     let mut map = b"2\n4096\n512\n8999\n1\n".to_vec();
     map.resize(512, 0);
     map.extend_from_slice(&[b'a'; 513]);
@@ -456,7 +456,7 @@ fn sparse(to: &mut Writer, at: &str) {
         ("GNU.sparse.name", &name),
     ]);
     to.add(&head, b"xyz");
-    // The map stands behind the times, at 386: four pairs, whether more follow, and the length.
+    // The map is after the times, at 386: four pairs, whether more follow, and the length.
     let pair = |offset, length| [octal12(offset), octal12(length)].concat();
     let mut rest = vec![0; 41];
     rest.extend([pair(1024, 4), pair(6000, 0), vec![0; 48]].concat());

@@ -1,17 +1,17 @@
-//! Writing tar archives field by field, also as no program writes them.
+//! A writer of tar archives, field by field, also in forms that no program writes.
 
 use xfs_testkit::Prng;
 
 const BLOCK: usize = 512;
 
-/// A header, in the fields of POSIX.
+/// A header, with the fields of POSIX.
 #[derive(Clone)]
 pub(super) struct Head {
     pub(super) name: Vec<u8>,
     pub(super) mode: [u8; 8],
     pub(super) uid: [u8; 8],
     pub(super) gid: [u8; 8],
-    /// The size of the body, where none is given.
+    /// The size field, if it differs from the size of the body.
     pub(super) size: Option<[u8; 12]>,
     pub(super) mtime: [u8; 12],
     pub(super) kind: u8,
@@ -19,7 +19,7 @@ pub(super) struct Head {
     pub(super) magic: [u8; 8],
     pub(super) device: ([u8; 8], [u8; 8]),
     pub(super) prefix: Vec<u8>,
-    /// Whether the checksum is that of bytes with a sign.
+    /// Whether the checksum is computed over signed bytes.
     pub(super) is_signed: bool,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn octal12(number: u64) -> [u8; 12] {
     format!("{number:011o}\0").into_bytes().try_into().unwrap()
 }
 
-/// A number in two's complement, as GNU tar has it where octal digits do not do.
+/// Returns a number in two's complement, as GNU tar writes it if octal digits do not suffice.
 pub(super) fn binary<const N: usize>(number: i128) -> [u8; N] {
     let bytes = number.to_be_bytes();
     let mut field = [0; N];
@@ -101,7 +101,7 @@ pub(super) fn record(keyword: &str, value: &[u8]) -> Vec<u8> {
     [format!("{length} {keyword}=").as_bytes(), value, b"\n"].concat()
 }
 
-/// An archive that grows.
+/// An archive under construction.
 pub(super) struct Writer {
     bytes: Vec<u8>,
     pub(super) prng: Prng,
@@ -116,14 +116,14 @@ impl Writer {
         &self.bytes
     }
 
-    /// A header and its body, filled up to a block.
+    /// Adds a header and its body, padded to a block.
     pub(super) fn add(&mut self, head: &Head, body: &[u8]) {
         self.bytes.extend_from_slice(&head.bytes(body.len()));
         self.bytes.extend_from_slice(body);
         self.bytes.resize(self.bytes.len().next_multiple_of(BLOCK), 0);
     }
 
-    /// The same, of what is no member.
+    /// Adds a header that is no member.
     pub(super) fn raw(&mut self, head: &Head, body: &[u8]) {
         self.add(head, body);
     }
@@ -136,12 +136,12 @@ impl Writer {
         self.bytes.len()
     }
 
-    /// Changes a bit of what was written.
+    /// Flips a bit of the written bytes.
     pub(super) fn damage(&mut self, at: usize) {
         self.bytes[at] ^= 1;
     }
 
-    /// Extended records for the next member.
+    /// Adds extended records for the next member.
     pub(super) fn pax(&mut self, records: &[(&str, &str)]) {
         self.records(b'x', records);
     }

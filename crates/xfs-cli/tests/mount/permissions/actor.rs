@@ -1,5 +1,5 @@
-//! Somebody who uses a mount: FUSE lets nobody but who has mounted it, so all are user and group 0, and differ
-//! in further groups and in capabilities.
+//! Users of a mount. FUSE admits only the user who has mounted it, so all are user and group 0, and
+//! differ in supplementary groups and in capabilities.
 
 use ferroxfs::Capabilities;
 use rustix::process::Gid;
@@ -11,7 +11,7 @@ use xfs_oracle::harness::TrialError;
 pub(crate) const USERS: [u32; 3] = [1000, 1001, 0];
 pub(crate) const GROUPS: [u32; 3] = [2000, 2001, 0];
 
-/// Who does something.
+/// The credentials of a caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Actor {
     pub(super) groups: Vec<u32>,
@@ -23,7 +23,7 @@ pub(super) fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
 }
 
 impl Actor {
-    /// User 0 without any power.
+    /// Returns user 0 without any capability.
     pub(super) fn plain() -> Self {
         Self { groups: Vec::new(), capabilities: Capabilities::empty() }
     }
@@ -40,7 +40,7 @@ impl Actor {
         Self { groups, capabilities }
     }
 
-    /// Does something as this one: credentials of Linux are those of a thread.
+    /// Acts with these credentials: in Linux, credentials belong to a thread.
     pub(super) fn does<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, TrialError> {
         let acted = std::thread::scope(|scope| {
             let act = || self.put_on().map(|()| act());

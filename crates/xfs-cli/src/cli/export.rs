@@ -1,0 +1,71 @@
+//! The arguments of the commands that copy files out of an image.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Write the contents of files to standard output
+#[derive(Args, Debug)]
+pub(crate) struct CatArguments {
+    /// The files: IMAGE:/path
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+}
+
+/// Write the contents of a file to standard output or into a file
+#[derive(Args, Debug)]
+pub(crate) struct GetArguments {
+    /// The file: IMAGE:/path
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: OsString,
+    /// Write to this file of the host, or to standard output (-); holes stay holes in a file
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Copy files out of an image, into one, or from one to another
+///
+/// No name or symbolic link in an image can make this write outside of the destination on the host.
+#[derive(Args, Debug)]
+pub(crate) struct CpArguments {
+    /// The files or directories, and last the destination: a file, a directory, "-", or IMAGE:/path
+    #[arg(required = true, num_args = 2.., value_name = "ADDRESS... DESTINATION")]
+    pub(crate) words: Vec<OsString>,
+    /// Copy everything exactly: directories, links, devices, owners, times, attributes, holes
+    #[arg(short, long)]
+    pub(crate) archive: bool,
+    /// Copy directories and everything in them
+    #[arg(short, long, visible_short_alias = 'R')]
+    pub(crate) recursive: bool,
+    /// Keep owners, permissions, times and attributes, as -a does
+    #[arg(short, long)]
+    pub(crate) preserve: bool,
+    /// Leave existing files alone, and report them
+    #[arg(short, long)]
+    pub(crate) no_clobber: bool,
+    /// Replace existing files (the default unless -n is given)
+    #[arg(short, long)]
+    pub(crate) force: bool,
+    /// Do not report that owners, and other properties that only root may set, could not be set
+    #[arg(long)]
+    pub(crate) ignore_owner: bool,
+}
+
+impl CpArguments {
+    /// Returns whether copies keep all properties of a file.
+    pub(crate) const fn keeps_facts(&self) -> bool {
+        self.archive || self.preserve
+    }
+}
+
+/// Write a tar archive of a directory or file
+#[derive(Args, Debug)]
+pub(crate) struct TarArguments {
+    /// The directory or file: IMAGE[:/path]
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: Option<OsString>,
+    /// Write to this file instead of standard output (-); it appears when it is complete
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}

@@ -1,0 +1,109 @@
+//! Options that several commands share.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValue;
+use clap::{Args, ValueEnum};
+
+use crate::text::size;
+
+/// The help template of commands whose own options come before the shared ones.
+pub(super) const AFTER_USAGE: &str = "\
+{before-help}{about-with-newline}
+{usage-heading} {usage}{after-help}
+
+{all-args}";
+
+/// Options of every command.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct GlobalOptions {
+    /// Use partition N of a partitioned disk image, counted from 1 (not for mkfs)
+    #[arg(long, global = true, value_name = "N", conflicts_with = "offset")]
+    #[arg(help_heading = "Image options")]
+    pub(crate) partition: Option<u32>,
+    /// The filesystem starts at this byte of the image, such as 1m (not for mkfs)
+    #[arg(long, global = true, value_name = "BYTES", help_heading = "Image options")]
+    #[arg(value_parser = size::parse)]
+    pub(crate) offset: Option<u64>,
+    /// Read an image or device that is mounted right now; the output may be stale
+    #[arg(long, global = true, help_heading = "Image options")]
+    pub(crate) live: bool,
+    /// Read a volume with a dirty log as it is on disk, instead of replaying the log in memory
+    #[arg(long, global = true, help_heading = "Image options")]
+    pub(crate) no_recovery: bool,
+    /// The device or file that holds the external log
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Image options")]
+    pub(crate) log_device: Option<PathBuf>,
+    /// The image, when the other arguments are plain paths inside it
+    #[arg(long, global = true, value_name = "IMAGE", help_heading = "Image options")]
+    pub(crate) image: Option<PathBuf>,
+    /// Give up all rights to other files, programs and the network before the image is read: as far
+    /// as the kernel supports it (auto), or fail if it does not (always)
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_enum)]
+    #[arg(help_heading = "Image options")]
+    pub(crate) sandbox: SandboxWhen,
+    /// Show no progress and no summary
+    #[arg(short, long, global = true, help_heading = "Output options")]
+    pub(crate) quiet: bool,
+    /// When to colour the output
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_enum)]
+    #[arg(help_heading = "Output options")]
+    pub(crate) color: ColorWhen,
+}
+
+/// When a command enters the sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SandboxWhen {
+    /// If the command can work without these rights, as far as the kernel can take them away.
+    Auto,
+    /// As auto, but the command fails if the kernel cannot take all of them away.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl fmt::Display for SandboxWhen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        f.write_str(value.as_ref().map_or("auto", PossibleValue::get_name))
+    }
+}
+
+/// When output is coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorWhen {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The option of commands that print facts.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct JsonOption {
+    /// Print one JSON document, with "schema_version"
+    #[arg(long, global = true, help_heading = "Output options")]
+    pub(crate) json: bool,
+}
+
+/// Options of commands that print lists of names.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct ListOptions {
+    /// End each line with a NUL byte instead of a newline, and never quote names
+    #[arg(short = '0', long, conflicts_with = "json", help_heading = "Output options")]
+    pub(crate) null: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+}
+
+/// How much a run prints in addition to its output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verbosity {
+    /// No progress and no summary (`-q`).
+    pub(crate) is_quiet: bool,
+    /// The result as a document (`--json`).
+    pub(crate) is_json: bool,
+}

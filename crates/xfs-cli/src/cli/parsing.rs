@@ -1,0 +1,160 @@
+//! Parsing of the command line, and the shared options of each command.
+//!
+//! Owns: the table [`COMMANDS`]. The help of a command hides the shared options that it has no use
+//! for. A command whose result is a count of its work gets `--json` here. A command that prints
+//! facts declares the option with its other arguments. Does **not** own: the message for an option
+//! that a command does not support.
+
+use std::ffi::OsString;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, Error, FromArgMatches};
+
+use super::{Cli, with_manual};
+
+/// The shared options of a group of commands.
+struct SharedOptions {
+    commands: &'static [&'static str],
+    /// Ids of the shared options that the commands have no use for.
+    hidden: &'static [&'static str],
+    json: Json,
+}
+
+/// Where `--json` of a command is declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Json {
+    /// Here: the document is the result of the work.
+    Result,
+    /// With the other arguments, or nowhere.
+    Own,
+}
+
+const COMMANDS: &[SharedOptions] = &[
+    SharedOptions {
+        commands: &[
+            "put",
+            "edit",
+            "import",
+            "mkdir",
+            "rm",
+            "mv",
+            "ln",
+            "chmod",
+            "chown",
+            "touch",
+            "truncate",
+            "fallocate",
+            "setfacl",
+            "setfattr",
+        ],
+        hidden: &["live", "no_recovery"],
+        json: Json::Result,
+    },
+    SharedOptions { commands: &["get", "cp", "tar"], hidden: &[], json: Json::Result },
+    // They change the volume and address no file in it.
+    SharedOptions {
+        commands: &["growfs"],
+        hidden: &["live", "no_recovery", "image"],
+        json: Json::Result,
+    },
+    SharedOptions {
+        commands: &["fstrim", "recover"],
+        hidden: &["live", "no_recovery", "image"],
+        json: Json::Own,
+    },
+    // They always read the volume without replaying the log.
+    SharedOptions {
+        commands: &["label", "uuid"],
+        hidden: &["no_recovery", "image"],
+        json: Json::Result,
+    },
+    SharedOptions {
+        commands: &["info", "dump", "log"],
+        hidden: &["no_recovery", "image"],
+        json: Json::Own,
+    },
+    SharedOptions { commands: &["scan"], hidden: &["image"], json: Json::Result },
+    SharedOptions {
+        commands: &["mkfs"],
+        hidden: &["partition", "offset", "live", "no_recovery", "image"],
+        json: Json::Own,
+    },
+    SharedOptions { commands: &["mount"], hidden: &["live", "image"], json: Json::Result },
+    SharedOptions { commands: &["umount", "stats"], hidden: OF_IMAGES, json: Json::Result },
+    SharedOptions {
+        commands: &["mounts", "completions", "man"],
+        hidden: OF_IMAGES,
+        json: Json::Own,
+    },
+    // Its own option `--json` names a file.
+    #[cfg(feature = "bench")]
+    SharedOptions { commands: &["bench"], hidden: OF_IMAGES, json: Json::Own },
+];
+
+/// Options of all commands that open an image.
+const OF_IMAGES: &[&str] =
+    &["partition", "offset", "live", "no_recovery", "log_device", "image", "sandbox"];
+
+/// The id of the option, here and in [`JsonOption`](super::options::JsonOption).
+const JSON: &str = "json";
+
+/// Parses the command line. The error is also the text to print if only help or the version is
+/// asked for.
+pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, Error> {
+    let mut command = with_manual(with_shared_options(Cli::command()));
+    let matches = command.try_get_matches_from_mut(with_help_of_help(words))?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok(Cli { json: is_json_asked(&matches), ..cli })
+}
+
+/// Turns `help --help` into `help help`: the command `help` takes only names of commands.
+fn with_help_of_help(mut words: Vec<OsString>) -> Vec<OsString> {
+    if let [_, command, option] = words.as_mut_slice()
+        && command == "help"
+        && (option == "--help" || option == "-h")
+    {
+        *option = "help".into();
+    }
+    words
+}
+
+/// Hides the shared options that a command has no use for, and adds `--json` to the commands with a
+/// result.
+pub(crate) fn with_shared_options(mut command: Command) -> Command {
+    let shared: Vec<_> = command.get_arguments().cloned().collect();
+    for SharedOptions { commands, hidden, json } in COMMANDS {
+        for name in *commands {
+            command = command.mut_subcommand(name, |command| {
+                let command = match json {
+                    Json::Result => command.arg(json_option()),
+                    Json::Own => command,
+                };
+                let hidden = shared.iter().filter(|arg| hidden.contains(&arg.get_id().as_str()));
+                hidden.fold(command, hide)
+            });
+        }
+    }
+    command
+}
+
+fn json_option() -> Arg {
+    Arg::new(JSON)
+        .long(JSON)
+        .action(ArgAction::SetTrue)
+        .help("Print the result as one JSON document, with \"schema_version\"")
+        .help_heading("Output options")
+}
+
+/// Hides a shared option, unless the command declares an option of the same id.
+fn hide(command: Command, shared: &Arg) -> Command {
+    let is_own = command.get_arguments().any(|own| own.get_id() == shared.get_id());
+    if is_own { command } else { command.arg(shared.clone().hide(true)) }
+}
+
+/// Returns whether the command was asked for JSON. The option of `bench` takes the name of a file.
+fn is_json_asked(matches: &ArgMatches) -> bool {
+    let Some((_, command)) = matches.subcommand() else { return false };
+    matches!(command.try_get_one::<bool>(JSON), Ok(Some(true)))
+}
+
+#[cfg(test)]
+mod tests;

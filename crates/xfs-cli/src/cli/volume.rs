@@ -1,0 +1,79 @@
+//! The arguments of the commands that change a whole volume. Those of `mkfs` have a file of their
+//! own.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::options::JsonOption;
+
+/// Give free space back to the device, or to the host of an image file, as fstrim(8) does
+#[derive(Args, Debug)]
+pub(crate) struct FstrimArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    /// Start at this byte of the volume; the suffixes k, m, g, t are units of 1024
+    #[arg(short = 'o', value_name = "BYTES", default_value = "0", value_parser = crate::text::size::parse)]
+    pub(crate) start: u64,
+    /// Trim only this many bytes
+    #[arg(short, long, value_name = "BYTES", value_parser = crate::text::size::parse)]
+    pub(crate) length: Option<u64>,
+    /// Skip shorter ranges
+    #[arg(short, long, value_name = "BYTES", default_value = "0", value_parser = crate::text::size::parse)]
+    pub(crate) minimum: u64,
+    /// Print how many bytes were trimmed
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+}
+
+/// Show or set the label of a volume
+#[derive(Args, Debug)]
+pub(crate) struct LabelArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    /// The new label, at most 12 bytes; an empty one removes it
+    pub(crate) label: Option<OsString>,
+}
+
+/// Make a volume larger
+///
+/// Without a size the volume grows to the end of its device or image. An image file is extended
+/// first if necessary. A last allocation group of fewer than 64 blocks is left out. Volumes do not
+/// shrink.
+#[derive(Args, Debug)]
+pub(crate) struct GrowfsArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    /// The new size of the volume in blocks
+    #[arg(short = 'D', value_name = "BLOCKS", conflicts_with = "size")]
+    pub(crate) blocks: Option<u64>,
+    /// The new size of the volume
+    #[arg(long, value_name = "BYTES", value_parser = crate::text::size::parse)]
+    pub(crate) size: Option<u64>,
+}
+
+/// Show or change the UUID of a volume
+///
+/// The kernel mounts a volume with the nil UUID only with -o nouuid.
+#[derive(Args, Debug)]
+pub(crate) struct UuidArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    /// The new UUID; "generate" for a random one, "restore" for the first one, or "nil"
+    pub(crate) uuid: Option<String>,
+}
+
+/// Replay a dirty log onto the volume, and mark it clean
+///
+/// A log with items that ferroxfs cannot replay is refused by name, and nothing is written. A
+/// recovery that was interrupted can be repeated.
+#[derive(Args, Debug)]
+pub(crate) struct RecoverArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+}

@@ -1,0 +1,88 @@
+//! `touch`: sets times.
+
+use ferroxfs::{Changes, Creation, Error, NewKind, Node, PosixError, Timestamp};
+
+use crate::cli::{GlobalOptions, TouchArguments};
+use crate::failure::Failure;
+use crate::image::{ImagePath, ImagePaths, change_each};
+use crate::run::Run;
+use crate::terminal::console::Console;
+use crate::text::time::{Clock, source_date_epoch};
+
+struct Touch {
+    targets: ImagePaths,
+    changes: Changes,
+    makes: bool,
+    follows: bool,
+}
+
+/// Opens the images.
+pub(crate) fn open(
+    arguments: &TouchArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let time = time_of(arguments.date.as_deref())?;
+    let both = arguments.accessed == arguments.modified;
+    let changes = Changes {
+        accessed: (both || arguments.accessed).then_some(time),
+        modified: (both || arguments.modified).then_some(time),
+        ..Changes::default()
+    };
+    let targets = ImagePaths::open_for_writing(&arguments.addresses, options)?;
+    let (makes, follows) = (!arguments.no_create, !arguments.no_dereference);
+    Ok(Box::new(Touch { targets, changes, makes, follows }))
+}
+
+fn time_of(date: Option<&str>) -> Result<Timestamp, Failure> {
+    let clock = Clock::open();
+    let time = match date {
+        None => match source_date_epoch()? {
+            Some(epoch) => return Ok(epoch),
+            None => clock.now(),
+        },
+        Some(text) => {
+            let wrong = || {
+                Failure::usage(format!("touch: \"{text}\" is not a time"))
+                    .hint("such as 2026-01-31, 2026-01-31T12:00 or @SECONDS")
+            };
+            clock.parse(text).ok_or_else(wrong)?
+        }
+    };
+    Ok(Timestamp::new(time.seconds, time.nanoseconds).unwrap_or_default())
+}
+
+impl Run for Touch {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { targets, changes, makes, follows } = *self;
+        change_each(targets, console, |target| {
+            let found = if follows { find_or_make(target, makes) } else { find(target, makes) };
+            let Some(node) = found? else { return Ok(()) };
+            node.change(&changes).map_err(|error| target.failure(error))
+        })
+    }
+}
+
+/// Returns the file, or the symbolic link; `None` if it does not exist and need not.
+fn find(target: &ImagePath, is_needed: bool) -> Result<Option<Node>, Failure> {
+    match target.volume.inner().lookup_no_follow(&target.path) {
+        Ok(node) => Ok(Some(node)),
+        Err(Error::Posix(PosixError::NotFound)) if !is_needed => Ok(None),
+        Err(error) => Err(target.failure(error)),
+    }
+}
+
+/// Returns the file, and with `makes` creates a missing one, also at the end of a dangling symbolic
+/// link. `None` if it does not exist and must not be created.
+pub(crate) fn find_or_make(target: &ImagePath, makes: bool) -> Result<Option<Node>, Failure> {
+    match target.volume.inner().lookup(&target.path) {
+        Ok(node) => Ok(Some(node)),
+        Err(Error::Posix(PosixError::NotFound)) if !makes => Ok(None),
+        Err(Error::Posix(PosixError::NotFound)) => {
+            let (directory, name) = target.place_to_make()?;
+            let creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+            let made = directory.create(name, &NewKind::Regular, &creation);
+            made.map(Some).map_err(|error| target.failure(error))
+        }
+        Err(error) => Err(target.failure(error)),
+    }
+}

@@ -1,0 +1,176 @@
+//! A walk of a tree of an image that may change during the walk.
+//!
+//! Owns: the order of files, the inodes in use, and the path for messages. Does **not** own: what
+//! is done with the files.
+//!
+//! # Invariants
+//!
+//! - **I1** Only the innermost directory and the current file are in use. Of the enclosing
+//!   directories, only inode numbers and listing positions are kept. So neither the depth of a tree
+//!   nor the size of a directory decides how many inodes are in memory.
+//! - **I2** A listing continues after the current entry. Removing that entry skips no other entry,
+//!   and an entry that could not be removed is not visited again.
+//! - **I3** A directory is entered at most once: in a volume whose directories form a cycle, the
+//!   walk ends with an error at the entry that closes it.
+//! - **I4** Symbolic links are not followed.
+//! - **I5** After a signal the walk ends: the command reports the interruption.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use ferroxfs::format::directory::DirectoryCheck;
+use ferroxfs::format::{Corruption, InodeNumber, Place, Structure};
+use ferroxfs::{Cookie, FileType, ListingProgress, Node, ReadDir, Result, Volume};
+
+use crate::interrupt;
+
+/// The next step of a walk.
+pub(crate) enum WalkEvent {
+    /// A file, or a directory before its entries.
+    File(Node),
+    /// The end of a directory.
+    End,
+}
+
+/// A walk of a tree.
+pub(crate) struct TreeWalk {
+    volume: Volume,
+    /// The start, and then the last directory, until it is entered.
+    pending: Option<Node>,
+    has_started: bool,
+    levels: Vec<WalkLevel>,
+    /// The listing of the innermost directory (**I1**).
+    listing: Option<(Node, ReadDir)>,
+    /// The path of the current file.
+    path: Vec<u8>,
+    entered: HashSet<InodeNumber>,
+}
+
+/// A directory that has been entered.
+struct WalkLevel {
+    number: InodeNumber,
+    path_length: usize,
+    /// The position where its listing continues (**I2**).
+    from: Cookie,
+    /// State of its listing while another directory is listed.
+    progress: Option<ListingProgress>,
+}
+
+impl TreeWalk {
+    /// Starts at a node; messages call it `path`.
+    pub(crate) fn new(volume: &Volume, start: Node, path: &[u8]) -> Self {
+        Self {
+            volume: volume.clone(),
+            pending: Some(start),
+            has_started: false,
+            levels: Vec::new(),
+            listing: None,
+            path: path.to_vec(),
+            entered: HashSet::new(),
+        }
+    }
+
+    /// Returns the path of the current file, or of the last error.
+    pub(crate) fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    /// Returns the name of the current file, below the start.
+    pub(crate) fn name(&self) -> &OsStr {
+        let name = self.path.rsplit(|byte| *byte == b'/').next();
+        OsStr::from_bytes(name.unwrap_or_default())
+    }
+
+    /// Returns the number of directories that enclose the current file.
+    pub(crate) fn depth(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// Returns the innermost of these; `None` for the start.
+    pub(crate) fn directory(&self) -> Option<&Node> {
+        self.listing.as_ref().map(|(directory, _)| directory)
+    }
+
+    /// Returns the next file, or the end of a directory. An error is about the current path, and
+    /// the walk continues after it.
+    pub(crate) fn next(&mut self) -> Option<Result<WalkEvent>> {
+        if interrupt::check().is_err() {
+            return None;
+        }
+        if !self.has_started {
+            self.has_started = true;
+            return self.pending.clone().map(|start| Ok(self.meet(start)));
+        }
+        if let Some(directory) = self.pending.take()
+            && let Err(error) = self.enter(directory)
+        {
+            return Some(Err(error));
+        }
+        let level = self.levels.last_mut()?;
+        self.path.truncate(level.path_length);
+        let entry = self.listing.as_mut().and_then(|(_, entries)| entries.next());
+        match entry {
+            None => self.leave(),
+            Some(Err(error)) => Some(Err(error)),
+            Some(Ok(entry)) => {
+                level.from = entry.cookie().after();
+                if !self.path.ends_with(b"/") {
+                    self.path.push(b'/');
+                }
+                self.path.extend_from_slice(entry.name().as_bytes());
+                Some(entry.node().map(|node| self.meet(node)))
+            }
+        }
+    }
+
+    fn meet(&mut self, node: Node) -> WalkEvent {
+        let is_directory = node.file_type() == FileType::Directory;
+        self.pending = is_directory.then(|| node.clone());
+        WalkEvent::File(node)
+    }
+
+    fn enter(&mut self, directory: Node) -> Result<()> {
+        let number = directory.number();
+        if !self.entered.insert(number) {
+            let place = Place::Inode(number);
+            return Err(Corruption::new(Structure::Directory, place, DirectoryCheck::Cycle).into());
+        }
+        let entries = directory.entries()?;
+        let left = self.listing.replace((directory, entries));
+        if let (Some(outer), Some((_, entries))) = (self.levels.last_mut(), left) {
+            outer.progress = Some(entries.into_progress());
+        }
+        let path_length = self.path.len();
+        self.levels.push(WalkLevel { number, path_length, from: Cookie::START, progress: None });
+        Ok(())
+    }
+
+    /// Returns to the enclosing directory.
+    fn leave(&mut self) -> Option<Result<WalkEvent>> {
+        self.levels.pop()?;
+        self.listing = None;
+        let Some(outer) = self.levels.last_mut() else { return Some(Ok(WalkEvent::End)) };
+        let opened = self.volume.named_node(outer.number).and_then(|directory| {
+            let entries = match outer.progress.take() {
+                Some(progress) => directory.entries_again(outer.from, progress)?,
+                None => directory.entries_from(outer.from)?,
+            };
+            Ok((directory, entries))
+        });
+        match opened {
+            Ok(listing) => {
+                self.listing = Some(listing);
+                Some(Ok(WalkEvent::End))
+            }
+            // Without a listing it is left at once.
+            Err(error) => {
+                self.path.truncate(outer.path_length);
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

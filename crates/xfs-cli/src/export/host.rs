@@ -1,0 +1,459 @@
+//! Copying files out of an image to the host.
+//!
+//! Owns: the order in which files are created, hard links, handling of failures. Does **not** own:
+//! the system calls on names ([`directory`]) and on files ([`attributes`]).
+//!
+//! # Invariants
+//!
+//! - **I1** Nothing outside the destination is written, whatever the image holds. Every name is
+//!   checked to be a single component, and is used only relative to a directory descriptor that was
+//!   itself opened without following links.
+//! - **I2** A file under its own name is complete: it is created under another name and renamed. A
+//!   second run replaces the files of the first.
+//! - **I3** A directory gets its times and permissions after everything in it.
+//! - **I4** A directory of the image is entered at most once for each source, so that a directory
+//!   inside itself ends.
+
+mod attributes;
+mod contents;
+mod directory;
+mod project;
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::file::facts::{Facts, FileKind};
+use crate::file::source::{InodeSpace, Source, SourceLocation, is_safe_name};
+use crate::interrupt;
+use crate::terminal::names;
+use crate::terminal::tally::Tally;
+
+use attributes::{Property, Shortfalls};
+use directory::FirstName;
+pub(crate) use directory::{Directory, Existing};
+
+/// The properties that are copied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fidelity {
+    /// Copies owners, permissions, times, attributes, hard links and devices too.
+    pub(crate) is_archive: bool,
+    /// Does not report owners, and attributes that only root may set.
+    pub(crate) ignores_owner: bool,
+    /// How an existing file is handled.
+    pub(crate) existing: Existing,
+}
+
+/// The most flagged files that are kept open. Beyond it, a further name of a file may become a
+/// copy.
+const FLAGGED_LIMIT: usize = 256;
+
+/// One run of copying.
+pub(crate) struct HostWriter<'a> {
+    fidelity: Fidelity,
+    root: &'a Directory,
+    /// The inode space of the current source.
+    origin: InodeSpace,
+    location: Option<SourceLocation>,
+    /// The length of the path that the source gets on the host.
+    start_length: usize,
+    /// The first name on the host of each file with several names.
+    links: HashMap<(InodeSpace, u64), FirstName>,
+    entered: HashSet<u64>,
+    shortfalls: Shortfalls,
+    /// Files whose flags would prevent further names.
+    flagged: Vec<Flagged>,
+    report: &'a mut dyn FnMut(Failure),
+    tally: &'a Tally,
+}
+
+/// A file that gets its flags at the end.
+struct Flagged {
+    file: OwnedFd,
+    facts: Facts,
+    path: Vec<u8>,
+}
+
+/// A directory that is being filled.
+struct HostLevel<S: Source> {
+    directory: Directory,
+    source: S,
+    entries: S::Entries,
+    /// Whether this run created the directory. An existing one keeps its attributes without
+    /// `is_archive`.
+    is_new: bool,
+}
+
+impl<'a> HostWriter<'a> {
+    /// Copies into `root` and below. A failure of one file goes to `report`; `tally` counts the
+    /// copies.
+    pub(crate) fn new(
+        fidelity: Fidelity,
+        root: &'a Directory,
+        report: &'a mut dyn FnMut(Failure),
+        tally: &'a Tally,
+    ) -> Self {
+        Self {
+            fidelity,
+            root,
+            origin: InodeSpace::default(),
+            location: None,
+            start_length: 0,
+            links: HashMap::new(),
+            entered: HashSet::new(),
+            shortfalls: Shortfalls::new(fidelity.ignores_owner),
+            flagged: Vec::new(),
+            report,
+            tally,
+        }
+    }
+
+    /// Starts the next source. Names that share an inode in one `origin` become names of one file,
+    /// also across several sources.
+    pub(crate) fn turn_to(&mut self, origin: InodeSpace, location: SourceLocation) {
+        self.origin = origin;
+        self.location = Some(location);
+        // One source may be inside another.
+        self.entered.clear();
+    }
+
+    /// Copies a file as `name`, with everything below it.
+    ///
+    /// # Errors
+    ///
+    /// Only failures that would repeat for every further file, such as a full disk.
+    pub(crate) fn copy<S: Source>(&mut self, source: S, name: &[u8]) -> Result<(), Failure> {
+        let root = self.root;
+        self.start_length = root.path_of(name).len();
+        match self.make(root, name, source)? {
+            None => Ok(()),
+            Some(level) => self.fill(level),
+        }
+    }
+
+    /// Copies the contents of a directory into the destination itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`copy`](Self::copy).
+    pub(crate) fn copy_contents<S: Source>(&mut self, source: S) -> Result<(), Failure> {
+        let directory = self.root.duplicate().map_err(|error| failed(self.root, &[], error))?;
+        self.start_length = directory.path().len();
+        match self.enter(directory, source, false) {
+            None => Ok(()),
+            Some(level) => self.fill(level),
+        }
+    }
+
+    /// Ends the run. Returns the properties that could not be set, as a failure.
+    pub(crate) fn finish(mut self) -> Option<Failure> {
+        self.flush_flagged();
+        self.shortfalls.into_failure()
+    }
+
+    fn flush_flagged(&mut self) {
+        for Flagged { file, facts, path } in self.flagged.drain(..) {
+            attributes::apply_flags(file, &facts, (&path, &mut self.shortfalls));
+        }
+    }
+
+    /// Reports a failure of a source, located by its path in the image.
+    fn report_source(&mut self, path: &[u8], failure: Failure) {
+        let below = path.get(self.start_length..).unwrap_or_default();
+        let failure = match &self.location {
+            Some(location) => location.failure(below, failure),
+            None => failure.about(&names::in_message(path)),
+        };
+        (self.report)(failure);
+    }
+
+    /// Fills a directory and everything below it, without recursion: the image decides the depth.
+    fn fill<S: Source>(&mut self, level: HostLevel<S>) -> Result<(), Failure> {
+        let mut open = vec![level];
+        while let Some(level) = open.last_mut() {
+            match level.entries.next() {
+                None => {
+                    if let Some(level) = open.pop() {
+                        self.complete(&level);
+                    }
+                }
+                Some(Err(failure)) => self.report_source(level.directory.path(), failure),
+                Some(Ok((name, child))) => {
+                    let made = self.make(&level.directory, &name, child)?;
+                    open.extend(made);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates one file. Returns a directory, to be filled.
+    fn make<S: Source>(
+        &mut self,
+        parent: &Directory,
+        name: &[u8],
+        source: S,
+    ) -> Result<Option<HostLevel<S>>, Failure> {
+        if !is_safe_name(name) {
+            let shown = names::in_message(name).into_owned();
+            let message = format!("a file is named {shown}, and is not extracted");
+            let failure = Failure::new(Exit::Corrupt, message);
+            self.report_source(parent.path(), failure);
+            return Ok(None);
+        }
+        interrupt::check().map_err(|failure| self.stopped(failure))?;
+        let facts = source.facts();
+        let made = match facts.kind() {
+            FileKind::Directory => {
+                return match parent.make_directory(name, facts.mode) {
+                    Ok((directory, is_new)) => {
+                        self.tally.add_directory();
+                        Ok(self.enter(directory, source, is_new))
+                    }
+                    Err(error) => self.survive(failed(parent, name, error), error),
+                };
+            }
+            FileKind::Regular => self.make_regular(parent, name, &source, &facts),
+            FileKind::Symlink => self.make_symlink(parent, name, &source, &facts),
+            FileKind::Unknown => {
+                let message = format!("mode {:o} is not the mode of a file", facts.mode);
+                Err(Stop::Source(Failure::new(Exit::Corrupt, message)))
+            }
+            _ => self.make_special(parent, name, &source, &facts),
+        };
+        match made {
+            Ok(()) => self.tally.add_file(),
+            Err(Stop::Source(failure)) => {
+                self.report_source(&parent.path_of(name), failure);
+            }
+            Err(Stop::Host(error)) => {
+                return self.survive(failed(parent, name, error), error);
+            }
+            Err(Stop::Signal(failure)) => return Err(self.stopped(failure)),
+        }
+        Ok(None)
+    }
+
+    /// Adds what exists on the host after a signal has stopped the run.
+    fn stopped(&self, failure: Failure) -> Failure {
+        let shown = names::in_message(self.root.path());
+        interrupt::stopped(&shown)
+            .unwrap_or(failure)
+            .hint("existing files are complete; the others are missing")
+    }
+
+    /// Reports a failure of the host and continues, unless every further file would fail in the
+    /// same way.
+    fn survive<T>(&mut self, failure: Failure, error: Errno) -> Result<Option<T>, Failure> {
+        if matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::IO) {
+            return Err(failure);
+        }
+        (self.report)(failure);
+        Ok(None)
+    }
+
+    fn enter<S: Source>(
+        &mut self,
+        directory: Directory,
+        source: S,
+        is_new: bool,
+    ) -> Option<HostLevel<S>> {
+        if !self.entered.insert(source.facts().inode) {
+            let message = format!("directory inode {} is inside itself", source.facts().inode);
+            self.report_source(directory.path(), Failure::new(Exit::Corrupt, message));
+            return None;
+        }
+        match source.entries() {
+            Ok(entries) => Some(HostLevel { directory, source, entries, is_new }),
+            Err(failure) => {
+                self.report_source(directory.path(), failure);
+                None
+            }
+        }
+    }
+
+    /// Gives a directory its own attributes, after everything in it (I3).
+    fn complete<S: Source>(&mut self, level: &HostLevel<S>) {
+        let facts = level.source.facts();
+        let (directory, path) = (&level.directory, level.directory.path());
+        if self.fidelity.is_archive {
+            let shortfalls = &mut self.shortfalls;
+            attributes::apply_to_open(directory, &level.source, &facts, (path, shortfalls));
+            if attributes::has_flags(&facts) {
+                attributes::apply_flags(directory, &facts, (path, shortfalls));
+            }
+            self.report_unreadable(&level.source, path);
+        } else if level.is_new {
+            directory.restrict_mode(facts.mode);
+        }
+    }
+
+    /// Reports attributes that cannot be read, as failures of the image.
+    fn report_unreadable<S: Source>(&mut self, source: &S, path: &[u8]) {
+        for attribute in source.attributes() {
+            if let Err(failure) = attribute {
+                self.report_source(path, failure);
+            }
+        }
+    }
+
+    fn make_regular<S: Source>(
+        &mut self,
+        parent: &Directory,
+        name: &[u8],
+        source: &S,
+        facts: &Facts,
+    ) -> Result<(), Stop> {
+        if self.link_again(parent, name, facts)? {
+            return Ok(());
+        }
+        let mode = if self.fidelity.is_archive { 0o600 } else { facts.mode };
+        let (staged, file) = parent.make_file(mode)?;
+        if !self.fidelity.is_archive && self.fidelity.existing == Existing::Replace {
+            parent.take_after(name, &file);
+        }
+        contents::copy(source, facts.size, file.as_fd(), self.tally)?;
+        let path = parent.path_of(name);
+        if self.fidelity.is_archive {
+            attributes::apply_to_open(&file, source, facts, (&path, &mut self.shortfalls));
+            self.report_unreadable(source, &path);
+        }
+        staged.publish(name, self.fidelity.existing)?;
+        self.remember(parent, name, facts)?;
+        if !self.fidelity.is_archive || !attributes::has_flags(facts) {
+            return Ok(());
+        }
+        if facts.links < 2 {
+            // The file gets no further name.
+            attributes::apply_flags(file, facts, (&path, &mut self.shortfalls));
+            return Ok(());
+        }
+        // Too many open files would end the run.
+        if self.flagged.len() > FLAGGED_LIMIT {
+            self.flush_flagged();
+        }
+        self.flagged.push(Flagged { file, facts: *facts, path });
+        Ok(())
+    }
+
+    fn make_symlink<S: Source>(
+        &mut self,
+        parent: &Directory,
+        name: &[u8],
+        source: &S,
+        facts: &Facts,
+    ) -> Result<(), Stop> {
+        if self.link_again(parent, name, facts)? {
+            return Ok(());
+        }
+        let target = source.target().map_err(Stop::Source)?;
+        if target.contains(&0) || target.is_empty() {
+            let failure = Failure::new(Exit::Corrupt, "the target of the link is not a path");
+            return Err(Stop::Source(failure));
+        }
+        let staged = parent.make_symlink(&target)?;
+        self.dress_and_publish(staged, (parent, name), source, facts)
+    }
+
+    fn make_special<S: Source>(
+        &mut self,
+        parent: &Directory,
+        name: &[u8],
+        source: &S,
+        facts: &Facts,
+    ) -> Result<(), Stop> {
+        if self.link_again(parent, name, facts)? {
+            return Ok(());
+        }
+        let staged = match parent.make_special(facts) {
+            Err(Errno::PERM) if self.fidelity.is_archive => {
+                self.shortfalls.note(Property::Device, &parent.path_of(name));
+                return Ok(());
+            }
+            staged => staged?,
+        };
+        self.dress_and_publish(staged, (parent, name), source, facts)
+    }
+
+    /// Sets attributes by name, for files that cannot be opened, and publishes the file.
+    fn dress_and_publish<S: Source>(
+        &mut self,
+        staged: directory::StagedEntry<'_>,
+        (parent, name): (&Directory, &[u8]),
+        source: &S,
+        facts: &Facts,
+    ) -> Result<(), Stop> {
+        if self.fidelity.is_archive {
+            let path = parent.path_of(name);
+            attributes::apply_by_name(&staged, source, facts, (&path, &mut self.shortfalls));
+            self.report_unreadable(source, &path);
+        }
+        staged.publish(name, self.fidelity.existing)?;
+        self.remember(parent, name, facts)
+    }
+
+    /// Adds a name to a file that exists already; returns false if this is its first name.
+    fn link_again(&mut self, parent: &Directory, name: &[u8], facts: &Facts) -> Result<bool, Stop> {
+        if !self.fidelity.is_archive || facts.links < 2 {
+            return Ok(false);
+        }
+        match self.links.get(&(self.origin, facts.inode)) {
+            None => Ok(false),
+            Some(made) => Ok(parent.link(self.root, made, name, self.fidelity.existing)?),
+        }
+    }
+
+    fn remember(&mut self, parent: &Directory, name: &[u8], facts: &Facts) -> Result<(), Stop> {
+        if self.fidelity.is_archive && facts.links > 1 {
+            let made = parent.made(name)?;
+            self.links.insert((self.origin, facts.inode), made);
+        }
+        Ok(())
+    }
+}
+
+/// The reason why one file could not be created.
+enum Stop {
+    /// A failure of the image.
+    Source(Failure),
+    /// A failure of the host.
+    Host(Errno),
+    /// A signal.
+    Signal(Failure),
+}
+
+impl From<Errno> for Stop {
+    fn from(error: Errno) -> Self {
+        Self::Host(error)
+    }
+}
+
+fn failed(parent: &Directory, name: &[u8], error: Errno) -> Failure {
+    let path = parent.path_of(name);
+    let path = names::in_message(&path);
+    match error {
+        Errno::EXIST => Failure::new(Exit::Failed, format!("{path}: exists already")),
+        Errno::LOOP | Errno::NOTDIR => {
+            let message = format!("{path}: exists and is not a directory; it is left alone");
+            Failure::new(Exit::Failed, message)
+        }
+        Errno::ISDIR => Failure::new(
+            Exit::Failed,
+            format!("{path}: is a directory, which a file cannot replace"),
+        ),
+        Errno::MFILE | Errno::NFILE => {
+            let message = format!("{path}: directories are nested too deeply");
+            Failure::new(Exit::Failed, message).hint("raise the limit of open files (ulimit -n)")
+        }
+        _ => {
+            let error = std::io::Error::from(error);
+            Failure::new(Exit::Failed, format!("{path}: {error}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

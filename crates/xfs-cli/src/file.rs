@@ -1,0 +1,7 @@
+//! Files as the commands see them.
+
+pub(crate) mod facts;
+#[cfg(test)]
+pub(crate) mod memory;
+pub(crate) mod node;
+pub(crate) mod source;

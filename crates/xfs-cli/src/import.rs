@@ -1,0 +1,15 @@
+//! The commands that copy files into an image.
+
+pub(crate) mod archive;
+pub(crate) mod cp;
+pub(crate) mod cpio;
+pub(crate) mod decompress;
+pub(crate) mod host;
+#[expect(clippy::module_inception, reason = "the file of a command bears its name")]
+pub(crate) mod import;
+pub(crate) mod origin;
+pub(crate) mod prototype;
+pub(crate) mod put;
+pub(crate) mod tar;
+pub(crate) mod unpack;
+pub(crate) mod writer;

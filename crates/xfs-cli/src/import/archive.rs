@@ -1,0 +1,132 @@
+//! Reading an archive: tar (ustar, pax, GNU, and older formats) and cpio (newc, crc and odc),
+//! compressed or not.
+//!
+//! The crate `tar` decodes the fixed header. The framing is done here, as it is for writing. The
+//! reader of that crate splits extended records at newlines, although values may contain them. It
+//! takes as much memory as an archive asks for, and does not know sparse files of pax.
+//!
+//! Owns: the members, in order, as sources for the import. Does **not** own: their destination
+//! ([`ImportOrigin`](crate::import::origin::ImportOrigin)), or decompression ([`Decompressed`]).
+//!
+//! # Invariants
+//!
+//! - **I1** An archive is read once, from beginning to end, so that it may come from a pipe.
+//! - **I2** The memory for a member, without its contents, is at most [`MAX_RECORDS_BYTES`].
+//! - **I3** Invalid metadata costs the member that metadata, never its contents. The member reports
+//!   it ([`Member::problems`]).
+
+pub(crate) mod foreign;
+pub(super) mod input;
+pub(super) mod member;
+pub(crate) mod numbers;
+
+use std::ops::Range;
+
+use super::{
+    cpio::{self, CpioReader},
+    tar::{self, TarReader},
+};
+use crate::failure::Failure;
+use crate::import::decompress::{Compression, Decompressed, Input};
+use crate::terminal::names;
+
+use input::ArchiveInput;
+pub(crate) use member::{Member, MemberKind};
+
+/// The unit of a tar archive.
+pub(super) const BLOCK_BYTES: usize = 512;
+/// The limit on the extended records, or on the map of a sparse file, of one member, and on the
+/// global records that are kept.
+pub(super) const MAX_RECORDS_BYTES: u64 = 16 << 20;
+/// The message for longer records.
+pub(super) const TOO_MANY_RECORDS: &str = "has extended records of more than 16 MiB";
+/// The checksum field of a header.
+pub(super) const CHECKSUM: Range<usize> = 148..156;
+
+/// An archive being read.
+pub(crate) struct ArchiveReader {
+    format: ArchiveFormat,
+}
+
+enum ArchiveFormat {
+    Tar(TarReader),
+    Cpio(CpioReader),
+}
+
+impl ArchiveReader {
+    /// Reads from `input`; messages call it `name`. With `ignores_zeros` a tar archive continues
+    /// after blocks of zeros.
+    ///
+    /// # Errors
+    ///
+    /// Errors of reading, and input that does not start like an archive. Empty input is an error,
+    /// because most often the program that writes it has failed; an archive without members still
+    /// has an end.
+    pub(crate) fn open(input: Input, name: &[u8], ignores_zeros: bool) -> Result<Self, Failure> {
+        let name = names::in_message(name).into_owned();
+        let mut input = ArchiveInput::new(input, Vec::new(), name);
+        let mut head = input.peek(BLOCK_BYTES)?;
+        let mut compression = None;
+        if !tar::is_header(&head)
+            && let Some(found) = Compression::of(&head)
+        {
+            compression = Some(found);
+            input.replace(decompressed)?;
+            head = input.peek(BLOCK_BYTES)?;
+        }
+        if head.is_empty() {
+            return Err(input.broken("is empty, and not a tar archive"));
+        }
+        if tar::is_header(&head) || foreign::is_zero(&head) {
+            return Ok(Self { format: ArchiveFormat::Tar(TarReader::new(input, ignores_zeros)) });
+        }
+        if cpio::is_header(&head) {
+            return Ok(Self { format: ArchiveFormat::Cpio(CpioReader::new(input)) });
+        }
+        let rest = input.peek(foreign::LOOKED_AT_BYTES)?;
+        let (message, hint) = foreign::describe(&rest, compression);
+        Err(input.broken(&message).hint(hint))
+    }
+
+    /// Returns the next member; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// Errors of reading, and an inconsistent archive. No further member can be read then.
+    pub(crate) fn next(&mut self) -> Result<Option<Member<'_>>, Failure> {
+        match &mut self.format {
+            ArchiveFormat::Tar(reader) => reader.next(),
+            ArchiveFormat::Cpio(reader) => reader.next(),
+        }
+    }
+
+    /// Takes the remarks about the archive as a whole since the last call.
+    pub(crate) fn take_remarks(&mut self) -> Vec<Failure> {
+        self.input().take_remarks()
+    }
+
+    /// Returns the name of the archive in messages.
+    pub(crate) fn name(&mut self) -> String {
+        self.input().name().to_owned()
+    }
+
+    /// Returns whether reading has failed. Then [`next`](Self::next) fails again.
+    pub(crate) fn is_broken(&mut self) -> bool {
+        self.input().is_broken()
+    }
+
+    fn input(&mut self) -> &mut ArchiveInput {
+        match &mut self.format {
+            ArchiveFormat::Tar(reader) => &mut reader.input,
+            ArchiveFormat::Cpio(reader) => &mut reader.input,
+        }
+    }
+}
+
+/// Returns the contents of a compressed stream.
+pub(super) fn decompressed(input: Input, offset: u64) -> std::io::Result<Input> {
+    Ok(Box::new(Decompressed::new(input, offset)?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! One member of an archive, as a source of an import.
+
+use std::cell::RefCell;
+use std::iter::Empty;
+use std::ops::Range;
+
+use super::input::ArchiveInput;
+use crate::failure::Failure;
+use crate::file::facts::Facts;
+use crate::file::source::{NamedValue, Source};
+
+/// The kind of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MemberKind {
+    /// A directory. Its entries are separate members.
+    Directory,
+    /// Another name for the member at this path. If it has contents, they are those of all names.
+    HardLink(Vec<u8>),
+    /// Any other file.
+    File,
+    /// A member that is left out, for this reason.
+    LeftOut(String),
+}
+
+/// One member of an archive.
+pub(crate) struct Member<'a> {
+    archive: RefCell<&'a mut ArchiveInput>,
+    /// The path in the archive.
+    pub(crate) path: Vec<u8>,
+    pub(crate) kind: MemberKind,
+    facts: Facts,
+    target: Vec<u8>,
+    attributes: Vec<NamedValue>,
+    /// The ranges with data, in the order of the archive.
+    ranges: Vec<Range<u64>>,
+    /// Invalid metadata, and notes.
+    problems: Vec<Failure>,
+}
+
+impl<'a> Member<'a> {
+    /// Creates a member without contents.
+    pub(in crate::import) fn new(
+        archive: &'a mut ArchiveInput,
+        path: Vec<u8>,
+        kind: MemberKind,
+        facts: Facts,
+    ) -> Self {
+        Self {
+            archive: RefCell::new(archive),
+            path,
+            kind,
+            facts,
+            target: Vec::new(),
+            attributes: Vec::new(),
+            ranges: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    pub(in crate::import) fn with_target(self, target: Vec<u8>) -> Self {
+        Self { target, ..self }
+    }
+
+    pub(in crate::import) fn with_attributes(self, attributes: Vec<NamedValue>) -> Self {
+        Self { attributes, ..self }
+    }
+
+    pub(in crate::import) fn with_contents(self, ranges: Vec<Range<u64>>) -> Self {
+        Self { ranges, ..self }
+    }
+
+    pub(in crate::import) fn with_problems(self, problems: Vec<Failure>) -> Self {
+        Self { problems, ..self }
+    }
+
+    /// Returns whether the member has bytes in the archive.
+    pub(crate) fn has_contents(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
+    /// Takes the problems: invalid metadata that is not used, and notes that are no failures.
+    pub(crate) fn take_problems(&mut self) -> Vec<Failure> {
+        std::mem::take(&mut self.problems)
+    }
+}
+
+impl Source for Member<'_> {
+    type Entries = Empty<Result<(Vec<u8>, Self), Failure>>;
+
+    fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    /// Contents are read from front to back, as they are in the archive.
+    fn read_at(&self, _: u64, buffer: &mut [u8]) -> Result<usize, Failure> {
+        let mut archive = self.archive.borrow_mut();
+        archive.read_body(buffer)?;
+        archive.add_to_sum(buffer);
+        Ok(buffer.len())
+    }
+
+    fn data_after(&self, offset: u64) -> Result<Option<Range<u64>>, Failure> {
+        let next = self.ranges.iter().find(|range| range.end > offset);
+        Ok(next.map(|range| range.start.max(offset)..range.end))
+    }
+
+    fn target(&self) -> Result<Vec<u8>, Failure> {
+        Ok(self.target.clone())
+    }
+
+    fn attributes(&self) -> Vec<Result<NamedValue, Failure>> {
+        self.attributes.iter().cloned().map(Ok).collect()
+    }
+
+    fn entries(&self) -> Result<Self::Entries, Failure> {
+        Ok(std::iter::empty())
+    }
+}

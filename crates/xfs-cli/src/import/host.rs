@@ -1,0 +1,265 @@
+//! Files of the host as sources of an import.
+//!
+//! Owns: reading trees of the host in a fixed order, and recognising names of one file. Does
+//! **not** own: writing them ([`writer`](crate::import::writer)).
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::file::facts::{Facts, Time};
+use crate::file::source::{NamedValue, Source, is_carried_over};
+use crate::terminal::names;
+
+/// The identity of a file on the host: device and inode.
+type FileIdentity = (u64, u64);
+
+/// Numbers for files of several devices, so that no two files get the same number.
+#[derive(Clone, Default)]
+pub(crate) struct Numbers(Rc<RefCell<HashMap<FileIdentity, u64>>>);
+
+/// A file of the host.
+pub(crate) struct HostSource {
+    path: PathBuf,
+    metadata: Metadata,
+    number: u64,
+    file: Option<File>,
+    /// The length, if the size tells it.
+    length: Option<u64>,
+    numbers: Numbers,
+    left_out: Rc<[FileIdentity]>,
+}
+
+impl HostSource {
+    /// Opens the file at `path`. A symbolic link as its last component is followed only with
+    /// `follows`.
+    pub(crate) fn open(path: &Path, follows: bool) -> Result<Self, Failure> {
+        Self::open_numbered(path, follows, &Numbers::default())
+    }
+
+    /// Works as [`open`](Self::open), with numbers that are shared with other sources.
+    pub(crate) fn open_numbered(
+        path: &Path,
+        follows: bool,
+        numbers: &Numbers,
+    ) -> Result<Self, Failure> {
+        Self::with(path.to_owned(), follows, (numbers.clone(), Rc::new([])))
+    }
+
+    /// Leaves out images below this directory that the command writes to: they would grow while
+    /// being read.
+    pub(crate) fn without<'a>(mut self, images: impl IntoIterator<Item = &'a Path>) -> Self {
+        let identities = images.into_iter().filter_map(|image| fs::metadata(image).ok());
+        self.left_out = identities.map(|image| identity(&image)).collect();
+        self
+    }
+
+    /// Returns whether this file is an image that the command writes to.
+    pub(crate) fn is_left_out(&self) -> bool {
+        self.left_out.contains(&identity(&self.metadata))
+    }
+
+    /// Returns a note that the file is left out. It does not count as an error.
+    pub(crate) fn leaving_out(&self) -> Failure {
+        let shown = names::in_message(self.path.as_os_str().as_bytes());
+        Failure::new(
+            Exit::Fine,
+            format!("{shown}: is the image that is written to, and is left out"),
+        )
+        .placed()
+    }
+
+    fn with(
+        path: PathBuf,
+        follows: bool,
+        (numbers, left_out): (Numbers, Rc<[FileIdentity]>),
+    ) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::host(path.as_os_str(), &error);
+        let metadata = if follows { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
+        let metadata = metadata.map_err(failed)?;
+        let file = metadata.is_file().then(|| File::open(&path)).transpose().map_err(failed)?;
+        let number = {
+            let mut numbers = numbers.0.borrow_mut();
+            let next = numbers.len() as u64 + 1;
+            *numbers.entry(identity(&metadata)).or_insert(next)
+        };
+        let length = true_length(&metadata, file.as_ref());
+        Ok(Self { path, metadata, number, file, length, numbers, left_out })
+    }
+
+    /// Returns the path on the host.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn failed(&self, error: &io::Error) -> Failure {
+        Failure::host(self.path.as_os_str(), error)
+    }
+
+    fn attribute(&self, name: &[u8]) -> Result<NamedValue, Failure> {
+        const MAX_VALUE_BYTES: usize = 64 << 10;
+        let mut value = vec![0; MAX_VALUE_BYTES];
+        let length = rustix::fs::lgetxattr(&self.path, name, &mut value)
+            .map_err(|error| self.failed(&error.into()))?;
+        value.truncate(length);
+        Ok(NamedValue { name: name.to_vec(), value })
+    }
+
+    /// Returns the next byte of data, or of a hole, at or after `offset`; `None` past the end.
+    fn seek(&self, file: &File, to: SeekFrom) -> Result<Option<u64>, Failure> {
+        match seek(file, to) {
+            Ok(offset) => Ok(Some(offset)),
+            Err(Errno::NXIO) => Ok(None),
+            Err(error) => Err(self.failed(&error.into())),
+        }
+    }
+}
+
+impl Source for HostSource {
+    type Entries = HostEntries;
+
+    fn facts(&self) -> Facts {
+        let metadata = &self.metadata;
+        let time = |seconds, nanoseconds: i64| Time {
+            seconds,
+            nanoseconds: u32::try_from(nanoseconds).unwrap_or_default(),
+        };
+        let device = metadata.rdev();
+        Facts {
+            inode: self.number,
+            mode: metadata.mode(),
+            links: u32::try_from(metadata.nlink()).unwrap_or(u32::MAX),
+            uid: metadata.uid(),
+            gid: metadata.gid(),
+            project: 0,
+            size: metadata.size(),
+            blocks: metadata.blocks(),
+            device: (rustix::fs::major(device), rustix::fs::minor(device)),
+            accessed: time(metadata.atime(), metadata.atime_nsec()),
+            modified: time(metadata.mtime(), metadata.mtime_nsec()),
+            changed: time(metadata.ctime(), metadata.ctime_nsec()),
+            born: Time::default(),
+            created: None,
+            xflags: 0,
+            extent_size_hints: None,
+        }
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure> {
+        match &self.file {
+            Some(file) => file.read_at(buffer, offset).map_err(|error| self.failed(&error)),
+            None => Ok(0),
+        }
+    }
+
+    fn data_after(&self, offset: u64) -> Result<Option<Range<u64>>, Failure> {
+        let Some(file) = &self.file else { return Ok(None) };
+        if self.length.is_none() {
+            return Ok(Some(offset..u64::MAX));
+        }
+        let Some(start) = self.seek(file, SeekFrom::Data(offset))? else { return Ok(None) };
+        let end = self.seek(file, SeekFrom::Hole(start))?;
+        // If the host reports a hole where it reported data, it knows no holes: then everything is
+        // data.
+        Ok(Some(start..end.filter(|end| *end > start).unwrap_or(u64::MAX)))
+    }
+
+    fn lies_on_host(&self) -> bool {
+        true
+    }
+
+    fn target(&self) -> Result<Vec<u8>, Failure> {
+        let target = fs::read_link(&self.path).map_err(|error| self.failed(&error))?;
+        Ok(target.as_os_str().as_bytes().to_vec())
+    }
+
+    /// Returns the attributes, without those that the host generates on request, and those of a
+    /// whole volume.
+    fn attributes(&self) -> Vec<Result<NamedValue, Failure>> {
+        const MAX_LIST_BYTES: usize = 64 << 10;
+        let mut list = vec![0; MAX_LIST_BYTES];
+        let length = match rustix::fs::llistxattr(&self.path, &mut list) {
+            Ok(length) => length,
+            Err(Errno::NOTSUP) => return Vec::new(),
+            Err(error) => return vec![Err(self.failed(&error.into()))],
+        };
+        let mut names: Vec<_> = list
+            .get(..length)
+            .unwrap_or_default()
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty() && is_carried_over(name))
+            .collect();
+        names.sort_unstable();
+        names.into_iter().map(|name| self.attribute(name)).collect()
+    }
+
+    fn entries(&self) -> Result<HostEntries, Failure> {
+        let listed = fs::read_dir(&self.path).and_then(|entries| {
+            entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<Vec<_>, _>>()
+        });
+        let mut names = listed.map_err(|error| self.failed(&error))?;
+        names.sort_unstable();
+        Ok(HostEntries {
+            directory: self.path.clone(),
+            names: names.into_iter(),
+            numbers: self.numbers.clone(),
+            left_out: Rc::clone(&self.left_out),
+        })
+    }
+}
+
+/// Returns the length of a file, if its size tells it. Files that the kernel generates have size 0,
+/// as in /proc, or any size, as in /sys. They have no blocks, and yet either report data or support
+/// no seeking for it.
+fn true_length(metadata: &Metadata, file: Option<&File>) -> Option<u64> {
+    let is_made_up = |file: &File| {
+        metadata.size() == 0
+            || match seek(file, SeekFrom::Data(0)) {
+                Ok(_) => metadata.blocks() == 0,
+                Err(error) => error == Errno::INVAL,
+            }
+    };
+    (!file.is_some_and(is_made_up)).then(|| metadata.size())
+}
+
+fn identity(metadata: &Metadata) -> FileIdentity {
+    (metadata.dev(), metadata.ino())
+}
+
+/// The entries of a directory of the host, sorted by name.
+pub(crate) struct HostEntries {
+    directory: PathBuf,
+    names: std::vec::IntoIter<OsString>,
+    numbers: Numbers,
+    left_out: Rc<[FileIdentity]>,
+}
+
+impl Iterator for HostEntries {
+    type Item = Result<(Vec<u8>, HostSource), Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let name = self.names.next()?;
+        let path = self.directory.join(&name);
+        let shared = (self.numbers.clone(), Rc::clone(&self.left_out));
+        Some(HostSource::with(path, false, shared).and_then(|source| match source.is_left_out() {
+            true => Err(source.leaving_out()),
+            false => Ok((name.as_bytes().to_vec(), source)),
+        }))
+    }
+}

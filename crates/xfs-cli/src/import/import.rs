@@ -1,0 +1,96 @@
+//! `import`: copies a tree of the host, or an archive, into an image.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use ferroxfs::{Error, FileType, Node, PosixError};
+
+use crate::cli::{GlobalOptions, ImportArguments};
+use crate::failure::Failure;
+use crate::image::address::Address;
+use crate::image::{ImagePath, ImagePaths, change_all};
+use crate::import::origin::{ImportOrigin, PipeReading};
+use crate::import::writer::{ImageWriter, WriterOptions};
+use crate::run::Run;
+use crate::sandbox::Reach;
+use crate::terminal::console::Console;
+use crate::terminal::tally::Work;
+use crate::text::time::source_date_epoch;
+
+struct Import {
+    source: ImportOrigin,
+    targets: ImagePaths,
+    writer_options: WriterOptions,
+}
+
+/// Opens the source, which is read to its end if it comes through a pipe, and then the image.
+pub(crate) fn open(
+    arguments: &ImportArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let image = Address::parse(&arguments.address, options.image.as_deref())?.image;
+    let images = std::iter::once(image.as_path()).chain(options.log_device.as_deref());
+    let source = ImportOrigin::open(&arguments.source, PipeReading::Whole, arguments.archive)?;
+    let source = source.without(images);
+    let writer_options = WriterOptions::faithful(arguments.all_root, source_date_epoch()?);
+    let words = std::slice::from_ref(&arguments.address);
+    let targets = ImagePaths::open_for_writing(words, options)?;
+    Ok(Box::new(Import { source, targets, writer_options }))
+}
+
+impl Run for Import {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { source, targets, writer_options } = *self;
+        change_all(targets, console, |targets, console| {
+            let [target] = targets else { return Ok(()) };
+            let work = Work::copy("importing", "imported", source.measure());
+            let tally = console.begin(work);
+            let missing = missing(target);
+            let mut report =
+                |failure: Failure| console.report(&target.volume.whole_failure(failure));
+            let mut writer = ImageWriter::new(writer_options, &mut report).counted_by(&tally);
+            if matches!(source, ImportOrigin::Tree(_)) {
+                // The members of an archive have names of their own.
+                writer.name_directory(target.path.as_os_str().as_bytes());
+            }
+            let whole = |failure| target.volume.whole_failure(failure);
+            let filled = directory_at(target)
+                .and_then(|directory| source.fill(directory, &mut writer).map_err(whole));
+            if filled.is_err() {
+                // Directories that are not empty stay.
+                let volume = target.volume.inner();
+                let _ = missing.into_iter().try_for_each(|path| volume.remove_dir(path));
+            }
+            filled
+        })?;
+        Ok(console.conclude()?)
+    }
+}
+
+/// Returns the directories to create for this path, the deepest first.
+fn missing(target: &ImagePath) -> Vec<&Path> {
+    let volume = target.volume.inner();
+    let is_missing =
+        |path: &&Path| matches!(volume.lookup(path), Err(Error::Posix(PosixError::NotFound)));
+    target.path.ancestors().take_while(is_missing).collect()
+}
+
+/// Returns the directory at a path, and creates it if it does not exist.
+fn directory_at(target: &ImagePath) -> Result<Node, Failure> {
+    let volume = target.volume.inner();
+    let found = match volume.lookup(&target.path) {
+        Err(Error::Posix(PosixError::NotFound)) => {
+            volume.create_dir_all(&target.path).and_then(|()| volume.lookup(&target.path))
+        }
+        found => found,
+    };
+    let node = found.map_err(|error| target.failure(error))?;
+    match node.file_type() {
+        FileType::Directory => Ok(node),
+        _ => Err(target.failure(PosixError::NotDirectory)),
+    }
+}

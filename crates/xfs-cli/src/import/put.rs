@@ -1,0 +1,195 @@
+//! `put`: writes standard input into a file.
+//!
+//! The input is read to its end before the image is opened, because the program that writes it may
+//! read that image.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::{
+    AllocateMode, Changes, Creation, Error, File, FileType, Metadata, NewKind, Node, PosixError,
+    RangeMode,
+};
+
+use crate::cli::{GlobalOptions, PutArguments};
+use crate::edit::chmod::{changed_mode, parse_mode};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::image::address::Address;
+use crate::image::{ImagePath, ImagePaths, change_each};
+use crate::import::writer::{ImageWriter, WriteFailure, WriterOptions, write_all};
+use crate::input::{self, Spool};
+use crate::interrupt;
+use crate::run::Run;
+use crate::terminal::console::Console;
+use crate::text::mode::umask;
+
+/// The size of one read.
+const CHUNK_BYTES: usize = 1 << 20;
+
+struct Put {
+    contents: Spool,
+    targets: ImagePaths,
+    mode: u16,
+    takes_nothing: bool,
+}
+
+/// Reads the input, and opens the image.
+pub(crate) fn open(
+    arguments: &PutArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let mode = parse_mode("put", &arguments.mode)?;
+    let mode = changed_mode(&mode, umask(), (0o666, FileType::Regular));
+    let image = Address::parse(&arguments.address, options.image.as_deref())?.image;
+    let words = std::slice::from_ref(&arguments.address);
+    if !image.exists() {
+        // Fail before waiting for input.
+        ImagePaths::open_for_writing(words, options)?;
+    }
+    let contents = input::standard_input()?;
+    let targets = ImagePaths::open_for_writing(words, options)?;
+    Ok(Box::new(Put { contents, targets, mode, takes_nothing: arguments.allow_empty }))
+}
+
+impl Run for Put {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { contents, targets, mode, takes_nothing } = *self;
+        change_each(targets, console, |target| match target.volume.inner().lookup(&target.path) {
+            Ok(node) if !takes_nothing => check_not_emptied(&node, &contents, target)
+                .and_then(|()| replace(&node, &contents, target)),
+            Ok(node) => replace(&node, &contents, target),
+            Err(Error::Posix(PosixError::NotFound)) => make(&contents, mode, target),
+            Err(error) => Err(target.failure(error)),
+        })
+    }
+}
+
+/// Refuses to replace contents with empty input: most often a command before the pipe has failed.
+fn check_not_emptied(node: &Node, contents: &Spool, target: &ImagePath) -> Result<(), Failure> {
+    let size = node.metadata().size;
+    if contents.length() > 0 || size == 0 || node.file_type() != FileType::Regular {
+        return Ok(());
+    }
+    let message = format!("standard input is empty, and the file keeps its {size} bytes");
+    Err(target
+        .failure(Failure::new(Exit::Failed, message))
+        .hint("use --allow-empty to empty the file"))
+}
+
+/// Creates a file. If it cannot be completed, it is removed.
+pub(crate) fn make(contents: &Spool, mode: u16, target: &ImagePath) -> Result<(), Failure> {
+    let failed = |error| target.failure(error);
+    let (directory, name) = target.place_to_make()?;
+    let creation = Creation { mode, uid: 0, gid: 0, umask: 0 };
+    let node = directory.create(&name, &NewKind::Regular, &creation).map_err(failed)?;
+    let filled = node.open().map_err(failed).and_then(|file| {
+        fill(&file, contents, target)?;
+        file.close().map_err(failed)
+    });
+    // No file is better than half a file.
+    filled.inspect_err(|_| _ = directory.remove_file(&name))
+}
+
+/// Gives a file new contents when they are complete. On a full volume it keeps its old ones. It
+/// stays the same inode if the volume can exchange contents, and if the file has several names.
+pub(crate) fn replace(node: &Node, input: &Spool, target: &ImagePath) -> Result<(), Failure> {
+    let failed = |error| target.failure(error);
+    let file = node.open().map_err(failed)?;
+    let root = target.volume.inner().root().map_err(failed)?;
+    let (directory, name) = target.place_to_make()?;
+    let creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+    // A directory that takes no more files may still contain writable ones.
+    let staged = directory.create_unnamed(&creation).or_else(|_| root.create_unnamed(&creation));
+    let staged = staged.map_err(failed)?;
+    // Hints cannot be set once there are extents.
+    staged.change(&hints(&node.metadata(), &staged.metadata())).map_err(failed)?;
+    let contents = staged.open().map_err(failed)?;
+    let length = fill(&contents, input, target)?;
+    let exchanged = match length {
+        0 => file.set_len(0),
+        _ => file.exchange_range(0, &contents, 0, 0),
+    };
+    let cannot_exchange = matches!(exchanged, Err(Error::Posix(PosixError::NotSupported)));
+    let fixed = ExtendedFlags::IMMUTABLE | ExtendedFlags::APPEND;
+    let is_renamed_over = node.metadata().nlink == 1
+        && !directory.metadata().xflags.intersects(fixed)
+        && !node.metadata().xflags.intersects(fixed);
+    let replaced = match (cannot_exchange, is_renamed_over) {
+        (true, true) => {
+            contents.close().map_err(failed)?;
+            return succeed((&directory, &name), (&staged, node), target);
+        }
+        (true, false) => overwrite(&file, &contents, length),
+        (false, _) => exchanged,
+    };
+    replaced.and_then(|()| file.close()).map_err(failed)
+}
+
+/// Returns the changes that give a file the extent size hints of another file.
+fn hints(wanted: &Metadata, present: &Metadata) -> Changes {
+    let change =
+        |hint: fn(&Metadata) -> u64| (hint(wanted) != hint(present)).then_some(hint(wanted));
+    Changes {
+        extent_size_hint_bytes: change(|metadata| metadata.extent_size_hint_bytes),
+        cow_extent_size_hint_bytes: change(|metadata| metadata.cow_extent_size_hint_bytes),
+        ..Changes::default()
+    }
+}
+
+/// Replaces a file with a complete one.
+fn succeed(
+    (directory, name): (&Node, &OsStr),
+    (staged, node): (&Node, &Node),
+    target: &ImagePath,
+) -> Result<(), Failure> {
+    let path = target.path.as_os_str().as_bytes();
+    let mut reported = Ok(());
+    let mut report = |failure| reported = Err(target.volume.whole_failure(failure));
+    let mut writer = ImageWriter::new(WriterOptions::faithful(false, None), &mut report);
+    match writer.succeed((directory, name, path), staged, node.clone()) {
+        Ok(()) => reported,
+        Err(
+            WriteFailure::One(failure) | WriteFailure::Source(failure) | WriteFailure::All(failure),
+        ) => Err(target.failure(failure)),
+    }
+}
+
+/// Copies the contents if the volume cannot exchange them. All space is reserved before anything is
+/// lost.
+fn overwrite(file: &File, staged: &File, length: u64) -> ferroxfs::Result<()> {
+    let before = file.metadata().size;
+    file.change_range(0..length, RangeMode::Unshare(AllocateMode::KeepSize))
+        // Frees the space that was reserved past the end.
+        .inspect_err(|_| _ = file.set_len(before))?;
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut offset = 0;
+    while offset < length {
+        let read = staged.read_at(offset, &mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        write_all(file, offset, buffer.get(..read).unwrap_or_default())?;
+        offset += read as u64;
+    }
+    file.set_len(length)
+}
+
+/// Writes the input into an empty file, and returns its length.
+fn fill(file: &File, input: &Spool, target: &ImagePath) -> Result<u64, Failure> {
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut offset = 0;
+    loop {
+        interrupt::check()?;
+        let read = input.read_at(offset, &mut buffer);
+        let read =
+            read.map_err(|error| Failure::new(Exit::Failed, format!("standard input: {error}")))?;
+        if read == 0 {
+            return Ok(offset);
+        }
+        write_all(file, offset, buffer.get(..read).unwrap_or_default())
+            .map_err(|error| target.failure(error))?;
+        offset += read as u64;
+    }
+}

@@ -1,0 +1,325 @@
+//! Turns the members of an archive into files, in order.
+//!
+//! # Invariants
+//!
+//! - **I1** No path leads out of the target directory. Symbolic links in it are followed as after
+//!   chroot(2) to that directory: an absolute target starts there, and `..` stops there.
+//! - **I2** A member whose own path climbs out of the target directory is left out.
+//! - **I3** Directories get their times and permissions after all their entries, even if the
+//!   archive is cut off.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use ferroxfs::{Error, FileType, Node, PosixError};
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::import::archive::{ArchiveReader, Member, MemberKind};
+use crate::import::writer::{ImageWriter, OpenDirectory, WriteFailure};
+use crate::terminal::names;
+
+/// The limit on symbolic links in one path, as in Linux.
+const MOST_LINKS: u32 = 40;
+
+/// The import of an archive into a directory.
+pub(crate) struct Unpacker<'a, 'b> {
+    top: Node,
+    writer: &'a mut ImageWriter<'b>,
+    /// Directories of the archive, by path without symbolic links. They get their times after all
+    /// their entries.
+    open: BTreeMap<Vec<u8>, OpenDirectory>,
+    /// The directory that was found last.
+    last: Option<UnpackedDirectory>,
+    keeps_links: bool,
+}
+
+/// A directory, and its path from the top without symbolic links.
+#[derive(Clone)]
+struct UnpackedDirectory {
+    path: Vec<u8>,
+    node: Node,
+}
+
+/// A path component that is still to be resolved.
+struct Component {
+    name: Vec<u8>,
+    /// Whether it comes from the target of a link. There, `..` stops at the top.
+    is_of_link: bool,
+}
+
+impl<'a, 'b> Unpacker<'a, 'b> {
+    /// Writes members into `top`. With `keeps_links` a directory does not replace a symbolic link
+    /// to a directory.
+    pub(super) fn new(top: Node, writer: &'a mut ImageWriter<'b>, keeps_links: bool) -> Self {
+        Self { top, writer, open: BTreeMap::new(), last: None, keeps_links }
+    }
+
+    /// Writes all members.
+    ///
+    /// # Errors
+    ///
+    /// Failures that would repeat for every further member.
+    pub(super) fn fill(mut self, mut archive: ArchiveReader) -> Result<(), Failure> {
+        let ended = self.members(&mut archive);
+        let reported = self.report_all(archive.take_remarks());
+        match ended {
+            // Reading has failed: finish the files that exist.
+            Err(failure) if archive.is_broken() => self.finish().and(Err(failure)),
+            ended => ended.and(reported).and_then(|()| self.finish()),
+        }
+    }
+
+    fn members(&mut self, archive: &mut ArchiveReader) -> Result<(), Failure> {
+        let name = archive.name();
+        while let Some(mut member) = archive.next()? {
+            if member.path.is_empty() {
+                let message = "a member with an empty name is left out";
+                let failure = Failure::new(Exit::Failed, message).about(&name).placed();
+                self.report_all(vec![failure])?;
+                continue;
+            }
+            let problems = member.take_problems();
+            let made = self.member(&member);
+            let (path, kind) = (std::mem::take(&mut member.path), member.kind.clone());
+            drop(member);
+            if let Err(WriteFailure::Source(failure)) = made {
+                // Nothing more can be read. The failure names the archive.
+                return Err(failure);
+            }
+            let is_made = made.is_ok();
+            self.writer.check(&path, made)?;
+            if is_made && !matches!(kind, MemberKind::LeftOut(_)) {
+                for problem in problems {
+                    self.writer.check::<()>(&path, Err(WriteFailure::One(problem)))?;
+                }
+            }
+            self.report_all(archive.take_remarks())?;
+        }
+        Ok(())
+    }
+
+    fn report_all(&mut self, failures: Vec<Failure>) -> Result<(), Failure> {
+        for failure in failures {
+            self.writer.check::<()>(b"", Err(WriteFailure::One(failure)))?;
+        }
+        Ok(())
+    }
+
+    fn member(&mut self, member: &Member<'_>) -> Result<(), WriteFailure> {
+        if let MemberKind::LeftOut(reason) = &member.kind {
+            return Err(one(reason.as_str()));
+        }
+        let parts = parts(&member.path)?;
+        let is_directory = member.kind == MemberKind::Directory;
+        let (name, above) = match parts.split_last() {
+            Some((name, above)) if *name != b".." => (*name, above),
+            _ if !is_directory => return Err(one("has the name of a directory, and is left out")),
+            // The target directory itself, or the parent of another directory.
+            _ => {
+                let UnpackedDirectory { path, node } = self.directory(&parts, true)?;
+                self.open.insert(path, OpenDirectory::present(node, member));
+                return Ok(());
+            }
+        };
+        let directory = self.directory(above, true)?;
+        let path = join(&directory.path, name);
+        if is_directory
+            && self.keeps_links
+            && self.is_link_to_directory(&directory.node, name, &parts)?
+        {
+            return Ok(());
+        }
+        match &member.kind {
+            MemberKind::HardLink(target) => {
+                let file = self.find(target)?;
+                self.writer.put_link(&directory.node, name, &file)?;
+                self.forget(&path);
+                match member.has_contents() {
+                    true => self.writer.put_linked_contents(&file, member),
+                    false => Ok(()),
+                }
+            }
+            _ => {
+                let put = self.writer.put_member(&directory.node, (name, &path), member);
+                match put? {
+                    Some(entered) => _ = self.open.insert(path, entered),
+                    None => self.forget(&path),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Forgets a directory, which another file may have replaced.
+    fn forget(&mut self, path: &[u8]) {
+        self.open.remove(path);
+        if self.last.as_ref().is_some_and(|last| last.path.starts_with(path)) {
+            self.last = None;
+        }
+    }
+
+    /// Returns the directory at a path. With `makes`, missing directories are created.
+    fn directory(
+        &mut self,
+        parts: &[&[u8]],
+        makes: bool,
+    ) -> Result<UnpackedDirectory, WriteFailure> {
+        let path = parts.join(&b'/');
+        if let Some(entered) = self.open.get(&path) {
+            return Ok(UnpackedDirectory { path, node: entered.directory.clone() });
+        }
+        if let Some(last) = self.last.as_ref().filter(|last| last.path == path) {
+            return Ok(last.clone());
+        }
+        let found = self.walk(parts, makes)?;
+        if found.path == path {
+            // The path has no symbolic link: only a member at one of these paths changes its
+            // meaning.
+            self.last = Some(found.clone());
+        }
+        Ok(found)
+    }
+
+    fn walk(&self, parts: &[&[u8]], makes: bool) -> Result<UnpackedDirectory, WriteFailure> {
+        let own = |part: &&[u8]| Component { name: part.to_vec(), is_of_link: false };
+        let mut steps: VecDeque<Component> = parts.iter().map(own).collect();
+        let mut links = MOST_LINKS;
+        // Missing directories have no node until the whole path is resolved.
+        let mut way: Vec<(Vec<u8>, Option<Node>)> = Vec::new();
+        while let Some(Component { name, is_of_link }) = steps.pop_front() {
+            if name == b".." {
+                if way.pop().is_none() && !is_of_link {
+                    return Err(one("leads out of the archive, and is left out"));
+                }
+                continue;
+            }
+            let here = way.last().map_or(Some(&self.top), |(_, node)| node.as_ref());
+            let found = match here.map(|node| node.lookup(OsStr::from_bytes(&name))) {
+                None | Some(Err(Error::Posix(PosixError::NotFound))) => None,
+                Some(found) => Some(found?),
+            };
+            match found.as_ref().map(Node::file_type) {
+                None | Some(FileType::Directory) => way.push((name, found)),
+                Some(FileType::Symlink) => {
+                    links = links
+                        .checked_sub(1)
+                        .ok_or_else(|| one("is below more than 40 symbolic links"))?;
+                    let target = match found {
+                        Some(node) => node.read_link()?.into_vec(),
+                        None => Vec::new(),
+                    };
+                    if target.starts_with(b"/") {
+                        way.clear();
+                    }
+                    for name in split(&target).rev() {
+                        steps.push_front(Component { name: name.to_vec(), is_of_link: true });
+                    }
+                }
+                Some(_) => return Err(PosixError::NotDirectory.into()),
+            }
+        }
+        self.arrive(way, makes)
+    }
+
+    /// Returns the directory at the end of a resolved path.
+    fn arrive(
+        &self,
+        way: Vec<(Vec<u8>, Option<Node>)>,
+        makes: bool,
+    ) -> Result<UnpackedDirectory, WriteFailure> {
+        let mut directory = UnpackedDirectory { path: Vec::new(), node: self.top.clone() };
+        for (name, node) in way {
+            let node = match node {
+                Some(node) => node,
+                None if makes => ImageWriter::make_directory(&directory.node, &name)?,
+                None => return Err(PosixError::NotFound.into()),
+            };
+            directory = UnpackedDirectory { path: join(&directory.path, &name), node };
+        }
+        Ok(directory)
+    }
+
+    /// Returns whether a directory of the archive finds a symbolic link to a directory in its
+    /// place.
+    fn is_link_to_directory(
+        &self,
+        directory: &Node,
+        name: &[u8],
+        parts: &[&[u8]],
+    ) -> Result<bool, WriteFailure> {
+        let is_link = match directory.lookup(OsStr::from_bytes(name)) {
+            Ok(node) => node.file_type() == FileType::Symlink,
+            Err(Error::Posix(PosixError::NotFound)) => false,
+            Err(error) => return Err(error.into()),
+        };
+        // A dangling or circular link is replaced.
+        match is_link.then(|| self.walk(parts, false)) {
+            None | Some(Err(WriteFailure::One(_))) => Ok(false),
+            Some(walked) => walked.map(|_| true),
+        }
+    }
+
+    /// Returns the file that the member at this path has become.
+    fn find(&mut self, path: &[u8]) -> Result<Node, WriteFailure> {
+        let target = || format!("a link to {}", names::in_message(path));
+        let out = || {
+            let target = names::in_message(path);
+            one(format!("is a link to {target}, which leads out of the archive, and is left out"))
+        };
+        let parts = parts(path).map_err(|_| out())?;
+        let Some((name, above)) = parts.split_last().filter(|(name, _)| **name != b"..") else {
+            return Err(if parts.is_empty() { PosixError::IsDirectory.into() } else { out() });
+        };
+        let climbs = above.iter().try_fold(0_usize, |depth, part| match *part {
+            b".." => depth.checked_sub(1),
+            _ => Some(depth + 1),
+        });
+        if climbs.is_none() {
+            return Err(out());
+        }
+        let about = |failed: WriteFailure| failed.about(&target());
+        let directory = self.directory(above, false).map_err(about)?;
+        let found = directory.node.lookup(OsStr::from_bytes(name));
+        let node = found.map_err(|error| about(error.into()))?;
+        match node.file_type() {
+            FileType::Directory => Err(PosixError::IsDirectory.into()),
+            _ => Ok(node),
+        }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        for (path, entered) in self.open {
+            let shown = if path.is_empty() { b"/" } else { path.as_slice() };
+            self.writer.leave(entered, shown)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the components of a path in an archive, from the target directory on.
+fn parts(path: &[u8]) -> Result<Vec<&[u8]>, WriteFailure> {
+    if path.contains(&0) {
+        return Err(one("has a name with a zero byte, and is left out"));
+    }
+    Ok(split(path).collect())
+}
+
+/// Returns the components of a path, `..` included.
+fn split(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."))
+}
+
+/// Returns the path of an entry of a directory.
+fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    match directory.is_empty() {
+        true => name.to_vec(),
+        false => [directory, name].join(&b'/'),
+    }
+}
+
+/// Returns a failure of one member.
+fn one(message: impl Into<String>) -> WriteFailure {
+    WriteFailure::One(Failure::new(Exit::Failed, message))
+}

@@ -1,0 +1,174 @@
+//! The contents of files that are written into a volume.
+//!
+//! Owns: the holes of a file, and the size of single writes. Does **not** own: what a write does.
+//!
+//! # Invariants
+//!
+//! - **I1** A chunk is full unless the contents end in it, however little the source returns at a
+//!   time. So the boundaries of reads from a pipe or a network filesystem have no effect.
+//! - **I2** With [`Holes::OfZeros`] the chunks depend only on the contents.
+
+use std::ops::Range;
+
+use ferroxfs::{File, PosixError};
+
+use super::failure::WriteFailure;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::file::source::Source;
+use crate::interrupt;
+use crate::terminal::tally::Tally;
+
+/// The size of one read.
+const CHUNK_BYTES: usize = 1 << 20;
+/// The size of one read of a source that may be empty.
+const UNKNOWN_CHUNK_BYTES: usize = 64 << 10;
+/// The unit of [`Holes::OfZeros`]. Most filesystems report holes in it, and cp(1) and tar(1) search
+/// for them in it.
+const HOLE_BYTES: usize = 4096;
+const _: () = assert!(CHUNK_BYTES.is_multiple_of(HOLE_BYTES));
+const ZEROS: [u8; HOLE_BYTES] = [0; HOLE_BYTES];
+
+/// Where a file gets holes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holes {
+    /// Where the source has them.
+    OfSource,
+    /// At each aligned block of 4096 zeros.
+    OfZeros,
+}
+
+/// Copies contents.
+pub(super) fn copy<S: Source>(
+    file: &File,
+    source: &S,
+    holes: Holes,
+    tally: &Tally,
+) -> Result<(), WriteFailure> {
+    let read = match holes {
+        Holes::OfSource => copy_ranges(file, source, tally)?,
+        Holes::OfZeros => copy_chunks(file, source, tally)?,
+    };
+    let length = source.length().unwrap_or(read);
+    if file.metadata().size < length {
+        file.set_len(length)?;
+    }
+    Ok(())
+}
+
+/// Copies the ranges in which the source has data. Returns the length as far as reading has shown
+/// it.
+fn copy_ranges<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64, WriteFailure> {
+    let end = source.length().unwrap_or(u64::MAX);
+    let mut buffer = vec![0; chunk_bytes(source, UNKNOWN_CHUNK_BYTES)];
+    let mut offset = 0;
+    while let Some(range) = source.data_after(offset).map_err(WriteFailure::Source)? {
+        offset = range.start;
+        while offset < range.end.min(end) {
+            interrupt::check().map_err(WriteFailure::All)?;
+            let bytes = read_chunk(source, (offset, range.end.min(end)), &mut buffer)?;
+            if bytes.is_empty() {
+                return Ok(offset);
+            }
+            write_all(file, offset, bytes)?;
+            offset += bytes.len() as u64;
+            tally.add_bytes(bytes.len() as u64);
+        }
+        offset = offset.max(range.end);
+        if offset >= end {
+            break;
+        }
+    }
+    Ok(offset)
+}
+
+/// Copies everything except zeros, chunk by chunk. Chunks in which the source has no data are not
+/// read. Returns the length as far as reading has shown it.
+fn copy_chunks<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64, WriteFailure> {
+    let length = source.length();
+    let end = length.unwrap_or(u64::MAX);
+    let mut buffer = vec![0; chunk_bytes(source, CHUNK_BYTES)];
+    let (mut offset, mut data) = (0, 0..0);
+    while offset < end {
+        if length.is_some() && data.end <= offset {
+            match source.data_after(offset).map_err(WriteFailure::Source)? {
+                Some(range) => data = range,
+                None => return Ok(offset),
+            }
+            let first = data.start - data.start % CHUNK_BYTES as u64;
+            offset = offset.max(first);
+        }
+        let bytes = read_chunk(source, (offset, end), &mut buffer)?;
+        if bytes.is_empty() {
+            return Ok(offset);
+        }
+        tally.add_bytes(write_nonzero(file, offset, bytes)?);
+        offset += bytes.len() as u64;
+    }
+    Ok(offset)
+}
+
+/// Returns the size of the read buffer: no larger than the source.
+fn chunk_bytes<S: Source>(source: &S, of_unknown: usize) -> usize {
+    source.length().map_or(of_unknown, |length| {
+        CHUNK_BYTES.min(usize::try_from(length).unwrap_or(CHUNK_BYTES)).max(1)
+    })
+}
+
+/// Fills the buffer from an offset on, as far as the contents go (I1). Fewer bytes than the length
+/// of the source are a failure.
+fn read_chunk<'b, S: Source>(
+    source: &S,
+    (offset, end): (u64, u64),
+    buffer: &'b mut [u8],
+) -> Result<&'b [u8], WriteFailure> {
+    let wanted = (end - offset).min(buffer.len() as u64) as usize;
+    let mut done = 0;
+    while let Some(rest) = buffer.get_mut(done..wanted).filter(|rest| !rest.is_empty()) {
+        let read = source.read_at(offset + done as u64, rest).map_err(WriteFailure::Source)?;
+        if read == 0 && source.length().is_some() {
+            let message = "became shorter while it was read";
+            return Err(WriteFailure::Source(Failure::new(Exit::Failed, message)));
+        }
+        if read == 0 {
+            break;
+        }
+        done += read;
+    }
+    Ok(buffer.get(..done).unwrap_or_default())
+}
+
+/// Writes the runs of units that are not zeros. Returns how many bytes those were.
+fn write_nonzero(file: &File, offset: u64, bytes: &[u8]) -> ferroxfs::Result<u64> {
+    let (mut run, mut written) = (0..0, 0);
+    for unit in bytes.chunks(HOLE_BYTES) {
+        let end = run.end + unit.len();
+        if ZEROS.starts_with(unit) {
+            written += write_run(file, offset, bytes, run)?;
+            run = end..end;
+        } else {
+            run.end = end;
+        }
+    }
+    Ok(written + write_run(file, offset, bytes, run)?)
+}
+
+fn write_run(file: &File, offset: u64, bytes: &[u8], run: Range<usize>) -> ferroxfs::Result<u64> {
+    let at = offset + run.start as u64;
+    let bytes = bytes.get(run).unwrap_or_default();
+    write_all(file, at, bytes)?;
+    Ok(bytes.len() as u64)
+}
+
+/// Writes all of these bytes.
+pub(crate) fn write_all(file: &File, mut offset: u64, mut bytes: &[u8]) -> ferroxfs::Result<()> {
+    while !bytes.is_empty() {
+        let written = file.write_at(offset, bytes)?;
+        if written == 0 {
+            return Err(PosixError::NoSpace.into());
+        }
+        bytes = bytes.get(written..).unwrap_or_default();
+        offset += written as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! Failures of writing a file into an image, and their reach.
+
+use ferroxfs::{Error, PosixError};
+
+use crate::failure::Failure;
+
+/// The reach of a failure.
+pub(crate) enum WriteFailure {
+    /// One file.
+    One(Failure),
+    /// One file, whose source cannot be read.
+    Source(Failure),
+    /// All further files too.
+    All(Failure),
+}
+
+impl WriteFailure {
+    /// Adds how many bytes were to be written, if the volume was full.
+    pub(super) fn needing(self, bytes: Option<u64>) -> Self {
+        match self {
+            Self::One(failure) => Self::One(failure.needing(bytes)),
+            Self::Source(failure) => Self::Source(failure),
+            Self::All(failure) => Self::All(failure.needing(bytes)),
+        }
+    }
+
+    /// Puts the subject in front of the message.
+    pub(crate) fn about(self, subject: &str) -> Self {
+        match self {
+            Self::One(failure) => Self::One(failure.about(subject)),
+            Self::Source(failure) => Self::Source(failure.about(subject)),
+            Self::All(failure) => Self::All(failure.about(subject)),
+        }
+    }
+}
+
+impl From<Error> for WriteFailure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Posix(PosixError::NoSpace) | Error::Io(_) | Error::Shutdown => {
+                Self::All(error.into())
+            }
+            _ => Self::One(error.into()),
+        }
+    }
+}
+
+impl From<PosixError> for WriteFailure {
+    fn from(error: PosixError) -> Self {
+        Error::from(error).into()
+    }
+}

@@ -1,0 +1,142 @@
+//! Properties of files that are written into a volume: mode, owner, times, attributes, flags,
+//! hints.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::{AclKind, Changes, Creation, Error, Node, PosixError, SetMode, Timestamp};
+
+use super::{ImageWriter, WriteFailure};
+use crate::failure::Failure;
+use crate::file::facts::{Facts, FileKind, Time};
+use crate::file::source::{NamedValue, Source};
+use crate::terminal::names;
+
+/// The permission bits of a mode.
+const PERMISSION_BITS: u32 = 0o7777;
+
+/// The attribute that holds the access control list of a file, and so its mode.
+const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
+
+/// Flags of a file that can no longer be renamed or linked.
+const LATE_FLAGS: ExtendedFlags = ExtendedFlags::IMMUTABLE.union(ExtendedFlags::APPEND);
+
+impl ImageWriter<'_> {
+    /// Returns the facts of a source that the copy may depend on (I5).
+    pub(super) fn facts<S: Source>(&self, source: &S) -> Facts {
+        let facts = source.facts();
+        let is_by_contents = self.writer_options.is_by_contents(source);
+        Facts { accessed: if is_by_contents { facts.modified } else { facts.accessed }, ..facts }
+    }
+
+    /// Returns the properties with which a file is created. The others are set after its contents.
+    pub(super) fn creation(&self, facts: &Facts) -> Creation {
+        let owned = self.writer_options.is_archive && !self.writer_options.is_all_root;
+        let (uid, gid) = if owned { (facts.uid, facts.gid) } else { (0, 0) };
+        Creation { mode: self.mode(facts), uid, gid, umask: 0 }
+    }
+
+    /// Returns the mode. A file whose owner is not copied gets no set-user-ID or set-group-ID bits.
+    fn mode(&self, facts: &Facts) -> u16 {
+        let bits = if self.writer_options.is_archive { PERMISSION_BITS } else { 0o777 };
+        (facts.mode & bits) as u16
+    }
+
+    /// Sets the properties of a file, except the [late](Self::late_changes) ones. An attribute that
+    /// it cannot have is reported; a full volume ends the run.
+    pub(super) fn apply(
+        &mut self,
+        (node, path): (&Node, &[u8]),
+        facts: &Facts,
+        attributes: Vec<Result<NamedValue, Failure>>,
+    ) -> Result<(), WriteFailure> {
+        if !self.writer_options.is_archive {
+            return Ok(());
+        }
+        for kind in [AclKind::Access, AclKind::Default] {
+            // Remove what it inherited from its directory.
+            if node.acl(kind)?.is_some() {
+                node.set_acl(kind, None)?;
+            }
+        }
+        let mut mode = (facts.kind() != FileKind::Symlink).then(|| self.mode(facts));
+        if attributes.iter().flatten().any(|attribute| attribute.name == ACCESS_LIST) {
+            // The mode in an archive may have the permissions of the group where the list has the
+            // mask. The list counts.
+            node.change(&Changes { mode: mode.take(), ..Changes::default() })?;
+        }
+        for attribute in attributes {
+            let set =
+                attribute.map_err(WriteFailure::Source).and_then(|NamedValue { name, value }| {
+                    let set = node.set_attribute(OsStr::from_bytes(&name), &value, SetMode::Either);
+                    let shown = format!("attribute {}", names::in_message(&name));
+                    set.map_err(|error| WriteFailure::from(error).about(&shown))
+                });
+            match set {
+                Err(all @ WriteFailure::All(_)) => return Err(all),
+                // The check has added the subject, and one attribute does not end the run.
+                one => _ = self.check(path, one).ok(),
+            }
+        }
+        let flags = ExtendedFlags::from_bits_truncate(facts.xflags) - LATE_FLAGS;
+        let xflags = (!flags.is_empty()).then_some(flags);
+        Ok(node.change(&Changes { mode, xflags, ..self.times(facts) })?)
+    }
+
+    /// Returns the times of a file, and its creation time if an archive has one.
+    pub(super) fn times(&self, facts: &Facts) -> Changes {
+        Changes {
+            accessed: Some(self.time(facts.accessed)),
+            modified: Some(self.time(facts.modified)),
+            created: facts.created.map(|created| self.time(created)),
+            ..Changes::default()
+        }
+    }
+
+    /// Gives a file the extent size hints of its source, and removes those inherited from its
+    /// directory. A hint that the volume cannot have is left out: hints are whole blocks, at most
+    /// half an allocation group, and a copy-on-write hint needs shared blocks.
+    pub(super) fn hint(&self, node: &Node, facts: &Facts) -> Result<(), WriteFailure> {
+        let hints = facts.extent_size_hints.filter(|_| self.writer_options.is_archive);
+        let Some((extent, copy)) = hints else { return Ok(()) };
+        let has = node.metadata();
+        let change = |bytes: u64, to_changes: &dyn Fn(u64) -> Changes| match node
+            .change(&to_changes(bytes))
+        {
+            Err(Error::Posix(PosixError::InvalidArgument)) => node.change(&to_changes(0)),
+            changed => changed,
+        };
+        if has.extent_size_hint_bytes != extent {
+            change(extent, &|bytes| Changes {
+                extent_size_hint_bytes: Some(bytes),
+                ..Changes::default()
+            })?;
+        }
+        if has.cow_extent_size_hint_bytes != copy {
+            change(copy, &|bytes| Changes {
+                cow_extent_size_hint_bytes: Some(bytes),
+                ..Changes::default()
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Returns the changes that would prevent further names, or entries of a directory (I4).
+    pub(super) fn late_changes(&self, facts: &Facts) -> Changes {
+        if !self.writer_options.is_archive {
+            return Changes::default();
+        }
+        let flags = ExtendedFlags::from_bits_truncate(facts.xflags);
+        Changes {
+            project_id: (facts.project != 0).then_some(facts.project),
+            xflags: flags.intersects(LATE_FLAGS).then_some(flags),
+            ..Changes::default()
+        }
+    }
+
+    fn time(&self, time: Time) -> Timestamp {
+        let time = Timestamp::new(time.seconds, time.nanoseconds).unwrap_or_default();
+        self.writer_options.latest.map_or(time, |latest| time.min(latest))
+    }
+}

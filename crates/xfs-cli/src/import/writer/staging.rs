@@ -1,0 +1,171 @@
+//! Files that are being written, and how they get their names.
+//!
+//! Owns: temporary names, and replacing existing files. Does **not** own: the contents.
+//!
+//! # Invariants
+//!
+//! - **I1** An existing file keeps its name until the file that replaces it is complete.
+//! - **I2** A temporary name is one that was free. A regular file has none until it is complete,
+//!   and then only for the two transactions that link and rename it. If a kill leaves one there, it
+//!   is harmless.
+//! - **I3** A staged file that is dropped is removed.
+
+use std::ffi::{OsStr, OsString};
+
+use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::{Creation, Error, FileType, NewKind, Node, PosixError, RenameMode, Result};
+
+/// The prefix of temporary names.
+const PREFIX: &str = ".ferroxfs-put";
+/// The number of temporary names to try, some of which may be taken.
+const MOST_NAMES: u32 = 1000;
+
+/// The name that a file will get.
+pub(super) struct NewName<'a> {
+    pub(super) directory: &'a Node,
+    pub(super) name: &'a OsStr,
+    /// The existing file, which will lose the name.
+    pub(super) present: Option<Node>,
+}
+
+/// A file that is not complete.
+pub(super) struct StagedNode<'a> {
+    new_name: &'a NewName<'a>,
+    node: Node,
+    staged_at: StagedAt,
+}
+
+/// Where a staged file is.
+enum StagedAt {
+    /// Under its final name, which was free.
+    FinalName,
+    /// It has no name.
+    NoName,
+    TemporaryName(OsString),
+    /// It is complete.
+    Done,
+}
+
+impl<'a> NewName<'a> {
+    /// Creates a file that is not complete yet.
+    pub(super) fn begin(
+        &'a self,
+        kind: &NewKind<'_>,
+        creation: &Creation,
+    ) -> Result<StagedNode<'a>> {
+        let Self { directory, name, present } = self;
+        self.check_replaceable(kind.file_type())?;
+        let (node, staged_at) = if present.is_none() {
+            (directory.create(name, kind, creation)?, StagedAt::FinalName)
+        } else if *kind == NewKind::Regular {
+            (directory.create_unnamed(creation)?, StagedAt::NoName)
+        } else {
+            let (node, staged) = fresh(|staged| directory.create(staged, kind, creation))?;
+            (node, StagedAt::TemporaryName(staged))
+        };
+        Ok(StagedNode { new_name: self, node, staged_at })
+    }
+
+    /// Gives the name to a file, which may have others.
+    pub(super) fn link(&self, file: &Node) -> Result<()> {
+        match &self.present {
+            None => self.directory.link(file, self.name),
+            // Renaming it over itself would leave the temporary name.
+            Some(present) if present.number() == file.number() => Ok(()),
+            Some(_) => {
+                self.check_replaceable(file.file_type())?;
+                let ((), staged) = fresh(|staged| self.directory.link(file, staged))?;
+                self.rename(&staged, file)
+            }
+        }
+    }
+
+    /// Refuses what a rename would refuse, before there is a staged file. From an append-only
+    /// directory a temporary name could not be removed.
+    fn check_replaceable(&self, by: FileType) -> Result<()> {
+        let fixed = ExtendedFlags::IMMUTABLE | ExtendedFlags::APPEND;
+        let Some(present) = &self.present else { return Ok(()) };
+        let is_fixed = |node: &Node| node.metadata().xflags.intersects(fixed);
+        if is_fixed(present) || is_fixed(self.directory) {
+            return Err(PosixError::NotPermitted.into());
+        }
+        let is_replaced = present.file_type() == FileType::Directory && by != FileType::Directory;
+        match is_replaced && present.entries()?.next().is_some() {
+            true => Err(PosixError::NotEmpty.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives the name to `file`, which has a temporary name.
+    fn rename(&self, staged: &OsStr, file: &Node) -> Result<()> {
+        let Self { directory, name, present } = self;
+        let rename = |mode| directory.rename(staged, directory, name, mode);
+        let is_directory = |node: &Node| node.file_type() == FileType::Directory;
+        let other_kind = present.as_ref().filter(|node| is_directory(node) != is_directory(file));
+        let renamed = match other_kind {
+            None => rename(RenameMode::Replace),
+            // A rename cannot replace another file with a directory, nor a directory with another
+            // file.
+            Some(present) => rename(RenameMode::Exchange).and_then(|()| {
+                remove(directory, staged, present).inspect_err(|_| _ = rename(RenameMode::Exchange))
+            }),
+        };
+        renamed.inspect_err(|_| _ = remove(directory, staged, file))
+    }
+}
+
+/// Removes the name of a file, or of an empty directory.
+fn remove(directory: &Node, name: &OsStr, node: &Node) -> Result<()> {
+    match node.file_type() {
+        FileType::Directory => directory.remove_dir(name),
+        _ => directory.remove_file(name),
+    }
+}
+
+impl StagedNode<'_> {
+    pub(super) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Gives the file its name.
+    pub(super) fn publish(mut self) -> Result<Node> {
+        match std::mem::replace(&mut self.staged_at, StagedAt::Done) {
+            StagedAt::FinalName | StagedAt::Done => {}
+            StagedAt::NoName => self.new_name.link(&self.node)?,
+            StagedAt::TemporaryName(staged) => self.new_name.rename(&staged, &self.node)?,
+        }
+        Ok(self.node.clone())
+    }
+}
+
+impl Drop for StagedNode<'_> {
+    /// Removes an incomplete file. The error that led here is reported elsewhere.
+    fn drop(&mut self) {
+        let name = match &self.staged_at {
+            StagedAt::FinalName => self.new_name.name,
+            StagedAt::TemporaryName(staged) => staged,
+            StagedAt::NoName | StagedAt::Done => return,
+        };
+        if self.node.file_type() == FileType::Regular {
+            // On a full volume its space is freed first: removing a name may need some of it.
+            _ = self.node.open().and_then(|file| file.set_len(0));
+        }
+        _ = remove(self.new_name.directory, name, &self.node);
+    }
+}
+
+/// Creates something under a free name. Names are tried in order: the same run gives the same
+/// volume.
+fn fresh<T>(mut make: impl FnMut(&OsStr) -> Result<T>) -> Result<(T, OsString)> {
+    for number in 0..MOST_NAMES {
+        let name = match number {
+            0 => OsString::from(PREFIX),
+            number => format!("{PREFIX}-{number}").into(),
+        };
+        match make(&name) {
+            Err(Error::Posix(PosixError::Exists)) => {}
+            made => return made.map(|made| (made, name)),
+        }
+    }
+    Err(PosixError::Exists.into())
+}

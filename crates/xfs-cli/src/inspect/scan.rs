@@ -1,0 +1,237 @@
+//! `scan`: writes the inventory of volumes, row by row.
+
+use std::env;
+use std::io::{self, BufWriter, IsTerminal, LineWriter, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use xfs_scan::{
+    AccountBy, FactsFormat, Field, Fields, Format, Header, ScanError, ScanOptions, ScanReport,
+    ScanSource, Spill, scan,
+};
+
+use crate::cli::{GlobalOptions, ScanArguments, ScanFormat, ScanKey};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::image::Image;
+use crate::interrupt;
+use crate::json::Object;
+use crate::output::{Output, unless_stdout};
+use crate::run::Run;
+use crate::sandbox::Reach;
+use crate::terminal::console::Console;
+use crate::terminal::escaping::EscapedOutput;
+use crate::terminal::progress::ProgressStderr;
+use crate::terminal::tally::{SummaryWhen, Tally, Work};
+use crate::text::time::Clock;
+
+struct Scan {
+    images: Vec<Image>,
+    output: Option<Output>,
+    facts: Option<Output>,
+    format: Format,
+    options: ScanOptions,
+    /// Nanoseconds since 1970.
+    began: i64,
+}
+
+/// Opens the images and the output.
+pub(crate) fn open(
+    arguments: &ScanArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let mut scan_options = scan_options(arguments)?;
+    let images = arguments.images.iter().map(|path| Image::open(path, options));
+    let images = images.collect::<Result<Vec<_>, _>>()?;
+    let output = unless_stdout(arguments.output.clone());
+    let format = match arguments.format {
+        Some(format) => to_format(format),
+        None if output.is_none() && io::stdout().is_terminal() => Format::Table,
+        None => Format::Ndjson,
+    };
+    if format == Format::Table && arguments.fields.is_empty() {
+        scan_options.fields = Fields::for_table();
+    }
+    if format == Format::Parquet && output.is_none() && io::stdout().is_terminal() {
+        return Err(Failure::usage("scan: Parquet cannot be written to a terminal")
+            .hint("name a file with -o FILE"));
+    }
+    if arguments.facts.is_some() && !format.has_facts_apart() {
+        return Err(Failure::usage("scan: --facts is for CSV and Parquet")
+            .hint("the other formats have a line for each fact among their rows"));
+    }
+    let create = |path: &PathBuf| {
+        let read = arguments.images.iter().chain(&options.log_device).map(PathBuf::as_path);
+        Output::open(path, read)
+    };
+    let output = output.as_ref().map(create).transpose()?;
+    let facts = arguments.facts.as_ref().map(create).transpose()?;
+    if let (Some(output), Some(facts)) = (&output, &facts)
+        && !output.is_beside(facts)
+    {
+        // Inside the sandbox files can get their names in one directory only.
+        return Err(Failure::usage("scan: -o and --facts name files of different directories")
+            .hint("name both in one directory, and move one of them later"));
+    }
+    let began = i64::try_from(Clock::open().now().total_nanoseconds()).unwrap_or_default();
+    let options = scan_options;
+    Ok(Box::new(Scan { images, output, facts, format, options, began }))
+}
+
+fn scan_options(arguments: &ScanArguments) -> Result<ScanOptions, Failure> {
+    let directory = env::temp_dir();
+    // If the file cannot be created, a scan that needs it reports that.
+    let spill = Spill::to_file_in(&directory).unwrap_or(Spill::In(directory));
+    let mut options = ScanOptions {
+        threads: arguments.threads.unwrap_or(0),
+        spill,
+        summary: arguments.summary,
+        ..ScanOptions::default()
+    };
+    if let Some(bytes) = arguments.memory {
+        options.memory_bytes = bytes;
+    }
+    if !arguments.fields.is_empty() {
+        let fields = arguments.fields.iter().map(|name| {
+            name.parse::<Field>().map_err(|error| Failure::usage(format!("scan: {error}")))
+        });
+        options.fields = fields.collect::<Result<Fields, _>>()?;
+    }
+    options.accounts.extend(arguments.by.map(|key| match key {
+        ScanKey::Owner => AccountBy::Owner,
+        ScanKey::Project => AccountBy::Project,
+        ScanKey::Dir => AccountBy::Directory,
+    }));
+    Ok(options)
+}
+
+fn to_format(format: ScanFormat) -> Format {
+    match format {
+        ScanFormat::Table => Format::Table,
+        ScanFormat::Ndjson => Format::Ndjson,
+        ScanFormat::Csv => Format::Csv,
+        ScanFormat::Parquet => Format::Parquet,
+    }
+}
+
+impl Run for Scan {
+    fn reach(&self) -> Reach<'_> {
+        let reaches = self.output.iter().chain(&self.facts).map(Output::reach);
+        let mut reaches = reaches.filter(|reach| !matches!(reach, Reach::Nothing));
+        reaches.next().unwrap_or(Reach::Nothing)
+    }
+
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { images, output, facts, format, mut options, began } = *self;
+        if console.is_json() && output.is_none() && !options.summary {
+            return Err(Failure::usage("scan: --json needs -o or --summary")
+                .hint("--format ndjson prints rows as JSON"));
+        }
+        options.cancel = Some(interrupt::cancel());
+        let mut sources = Vec::new();
+        for image in &images {
+            let volume = image.volume(console)?;
+            let volume = volume.inner();
+            sources.push(ScanSource::new(Arc::clone(volume.cache()), volume.superblock()));
+        }
+        let tally = begin(&options, output.is_some(), console);
+        let counted = Arc::clone(&tally);
+        options.progress = Some(Arc::new(move |progress: xfs_scan::Progress| {
+            counted.set(progress.inodes_read, progress.inodes_total);
+        }));
+        let outputs = Outputs { rows: output.as_ref(), facts: facts.as_ref() };
+        let report = outputs.run(&sources, &options, (format, began), console.errors())?;
+        for output in output.into_iter().chain(facts) {
+            output.commit()?;
+        }
+        tally.set(report.inodes, report.inodes);
+        conclude(&report, console)?;
+        if report.findings > 0 {
+            let message = format!(
+                "{} finding{}: unreadable data is missing from the rows",
+                report.findings,
+                if report.findings == 1 { "" } else { "s" }
+            );
+            console.report(&Failure::new(Exit::Failed, message));
+        }
+        Ok(())
+    }
+}
+
+/// The outputs of rows and facts.
+struct Outputs<'a> {
+    rows: Option<&'a Output>,
+    facts: Option<&'a Output>,
+}
+
+impl Outputs<'_> {
+    /// Scans into these outputs. Without a file for facts they go to `errors`.
+    fn run(
+        &self,
+        sources: &[ScanSource],
+        options: &ScanOptions,
+        (format, began): (Format, i64),
+        errors: ProgressStderr,
+    ) -> Result<ScanReport, Failure> {
+        if options.summary {
+            return scan(sources, options, None).map_err(|error| self.failure(error));
+        }
+        let rows: Box<dyn Write + Send> = match self.rows {
+            None if format == Format::Ndjson => Box::new(EscapedOutput::for_json()),
+            None => Box::new(EscapedOutput::open()),
+            Some(output) => Box::new(output.writer()?),
+        };
+        let (facts_format, facts): (_, Box<dyn Write + Send>) = match self.facts {
+            None => (FactsFormat::Text, Box::new(LineWriter::new(errors))),
+            Some(output) => (FactsFormat::Ndjson, Box::new(BufWriter::new(output.writer()?))),
+        };
+        xfs_scan::Output::begin(format, options.fields, Header { scan_time: began }, rows)
+            .and_then(|output| output.facts_to(facts_format, facts))
+            .and_then(|output| scan(sources, options, Some(output)))
+            .map_err(|error| self.failure(error))
+    }
+
+    fn failure(&self, error: ScanError) -> Failure {
+        let host = |output: Option<&Output>, error: io::Error, stream: &str| match output {
+            Some(output) => output.failure(&error),
+            None => Failure::new(Exit::Failed, format!("{stream}: {error}")),
+        };
+        match error {
+            ScanError::Output(error) if self.rows.is_none() => Failure::from(error),
+            ScanError::Output(error) => host(self.rows, error, "standard output"),
+            ScanError::Facts(error) => host(self.facts, error, "standard error"),
+            ScanError::Cancelled => {
+                let output = self.rows.or(self.facts);
+                host(output, io::Error::other("cancelled"), "scan")
+            }
+            error @ ScanError::MemoryTooSmall { .. } => Failure::usage(format!("scan: {error}")),
+            error => Failure::new(Exit::Failed, format!("scan: {error}")),
+        }
+    }
+}
+
+/// Begins the work. Rows are printed during the scan, a report at its end.
+fn begin(options: &ScanOptions, has_file: bool, console: &mut Console) -> Arc<Tally> {
+    match (has_file, options.summary) {
+        (true, _) => console.begin(Work::scan(SummaryWhen::Always)),
+        (false, true) => console.begin(Work::scan(SummaryWhen::Never)),
+        (false, false) => console.begin_rows(Work::scan(SummaryWhen::Never)),
+    }
+}
+
+/// Writes the result.
+fn conclude(report: &ScanReport, console: &mut Console) -> io::Result<()> {
+    let mut object = Object::new();
+    object.insert("errors".to_owned(), report.findings.into());
+    object.insert("missing_inodes".to_owned(), report.missing_inodes.into());
+    if let Some(summary) = &report.summary {
+        match console.is_json() {
+            true => _ = object.insert("summary".to_owned(), summary.to_json()),
+            false => {
+                console.end();
+                write!(console.out(), "{summary}")?;
+            }
+        }
+    }
+    console.conclude_with(object)
+}

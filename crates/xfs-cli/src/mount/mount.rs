@@ -1,0 +1,242 @@
+//! `mount`: serves a volume through FUSE.
+//!
+//! Without `-f` this process starts a second ferroxfs process that serves. It waits until that
+//! process reports that the mount is ready, or fails with its own message and exit code. The
+//! program starts a new process instead of forking, because a fork would lose threads that may be
+//! running already.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use ferroxfs::OpenError;
+use xfs_device::{Access, DeviceFailure, Usage};
+use xfs_fuse::{ACCESS_ATTRIBUTE, MountError, MountFacts, MountOptions, OptionError, remount};
+
+use super::predecessor::{self, Refusal};
+use super::serve::ServeVolume;
+use super::stats::read_attribute;
+use crate::cli::{GlobalOptions, MountArguments};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::image::open_failure;
+use crate::json::{self, Object};
+use crate::mount::trace;
+use crate::run::Run;
+use crate::sandbox::Reach;
+use crate::terminal::console::Console;
+use crate::terminal::names;
+
+/// The message to the process that waits.
+pub(super) const READY: &[u8] = b"ready\n";
+
+/// A process that starts the server.
+struct Start {
+    device: PathBuf,
+    folder: PathBuf,
+    arguments: Vec<OsString>,
+    reads_only: bool,
+}
+
+/// The changes of `mount -o remount` to an existing mount.
+struct Remount {
+    folder: PathBuf,
+    facts: MountFacts,
+}
+
+/// Parses the options; the serving process also opens the devices.
+pub(crate) fn open(
+    arguments: MountArguments,
+    global: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    if global.live || global.image.is_some() {
+        return Err(Failure::usage("--live and --image are not for mounts"));
+    }
+    let lists = option_lists(&arguments, global)?;
+    let is_remount = lists.iter().any(|list| list.split(',').any(|option| option == "remount"));
+    let folder = match (&arguments.folder, is_remount) {
+        (Some(folder), _) => folder.clone(),
+        // mount(8) finds the device in its table. A remount here needs no device.
+        (None, true) => arguments.device.clone(),
+        (None, false) => {
+            return Err(
+                Failure::usage("mount: the folder is missing").hint("ferroxfs mount IMAGE DIR")
+            );
+        }
+    };
+    let mut options = if is_remount {
+        let options = MountOptions::of_mount(&folder);
+        options.map_err(|error| Failure::host(folder.as_os_str(), &error))?
+    } else {
+        MountOptions::default()
+    };
+    for list in &lists {
+        options.add(list).map_err(|error| option_failure(&error))?;
+    }
+    if is_remount {
+        let facts = options.facts(arguments.device);
+        return Ok(Box::new(Remount { folder, facts }));
+    }
+    let open = options.open_options().map_err(|error| option_failure(&error))?;
+    if !arguments.foreground && !arguments.background {
+        let mut words = vec!["mount".into(), "--background".into()];
+        words.push(format!("--sandbox={}", global.sandbox).into());
+        words.extend(lists.iter().map(|list| OsString::from(format!("-o{list}"))));
+        let device = arguments.device;
+        words.extend(["--".into(), device.clone().into(), folder.clone().into()]);
+        let reads_only = options.is_read_only();
+        return Ok(Box::new(Start { device, folder, arguments: words, reads_only }));
+    }
+    if arguments.foreground {
+        trace::begin(arguments.verbose);
+    }
+    let sandbox = global.sandbox;
+    let open = open.writable(!options.is_read_only());
+    let devices = predecessor::open_after(
+        || open.open_devices(&arguments.device),
+        |message| Console::open(global.color).note(message),
+    );
+    let devices =
+        devices.map_err(|refusal| device_failure(&arguments.device, &refusal, &options))?;
+    let device = arguments.device;
+    Ok(Box::new(ServeVolume {
+        devices,
+        device,
+        folder,
+        options,
+        background: arguments.background,
+        sandbox,
+    }))
+}
+
+/// Returns why a device cannot be opened, with hints for `mount` instead of those for other
+/// commands.
+fn device_failure(device: &Path, refusal: &Refusal, options: &MountOptions) -> Failure {
+    let failure = open_failure(device, &refusal.error);
+    if let Some(number) = &refusal.predecessor {
+        return failure.hint(format!(
+            "process {number}, which served it before, has not closed it yet: wait until it ends"
+        ));
+    }
+    let OpenError::Device(error) = &refusal.error else { return failure };
+    match error.failure() {
+        DeviceFailure::Open(error)
+            if error.kind() == std::io::ErrorKind::PermissionDenied
+                && !options.is_read_only()
+                && std::fs::File::open(device).is_ok() =>
+        {
+            failure.hint("you may mount it for reading: -o ro")
+        }
+        DeviceFailure::InUse(Usage::Mounted { .. }, _) => failure.hint("unmount it"),
+        DeviceFailure::Locked(_) => match error.holder() {
+            Some(holder) => failure.hint(holder.hint(Access::ReadWrite)),
+            None => failure
+                .hint("wait until the other program has closed it (a mount: ferroxfs umount DIR)"),
+        },
+        _ => failure,
+    }
+}
+
+/// Returns the lists of `-o`, and the global options that mean the same.
+fn option_lists(
+    arguments: &MountArguments,
+    global: &GlobalOptions,
+) -> Result<Vec<String>, Failure> {
+    let mut lists = arguments.options.clone();
+    lists.extend(global.partition.map(|number| format!("partition={number}")));
+    lists.extend(global.offset.map(|bytes| format!("offset={bytes}")));
+    lists.extend(global.no_recovery.then(|| "norecovery".to_owned()));
+    if let Some(path) = &global.log_device {
+        let path = path.to_str().filter(|path| !path.contains(','));
+        let path = path.ok_or_else(|| Failure::usage("--log-device: no commas in its name"))?;
+        lists.push(format!("logdev={path}"));
+    }
+    Ok(lists)
+}
+
+impl Run for Start {
+    /// This process reads no image, and starts the one that does.
+    fn reach(&self) -> Reach<'_> {
+        if self.reads_only { Reach::ByThread } else { Reach::Host }
+    }
+
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let step = console.step("mounting");
+        let failed = |error: std::io::Error| Failure::new(Exit::Failed, format!("mount: {error}"));
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut command = Command::new(program);
+        command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        let mut said = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            stdout.take(READY.len() as u64).read_to_end(&mut said).map_err(failed)?;
+        }
+        drop(step);
+        if said == READY {
+            return Ok(console.conclude_with(self.describe())?);
+        }
+        // The server has reported the reason on standard error.
+        let code = child.wait().map_err(failed)?.code();
+        Err(Failure::silent(code.and_then(Exit::of_code).unwrap_or(Exit::Failed)))
+    }
+}
+
+impl Start {
+    /// Returns the mount as JSON.
+    fn describe(&self) -> Object {
+        let mut object = Object::new();
+        let (device, folder) = (self.device.as_os_str(), self.folder.as_os_str());
+        json::insert_name(&mut object, "image", device.as_bytes());
+        json::insert_name(&mut object, "mount_point", folder.as_bytes());
+        object.insert("read_only".to_owned(), self.reads_only.into());
+        object
+    }
+}
+
+impl Run for Remount {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
+    fn run(self: Box<Self>, _: &mut Console) -> Result<(), Failure> {
+        let failed = |error| Failure::host(self.folder.as_os_str(), &error);
+        let access = read_attribute(&self.folder, ACCESS_ATTRIBUTE)?;
+        let can_write = access == b"rw";
+        if !can_write && !self.facts.read_only {
+            let why = match access.as_slice() {
+                b"down" => "its volume was shut down",
+                _ => "its volume is open for reading only",
+            };
+            let failure = Failure::new(Exit::Failed, why);
+            let failure = failure.about(&names::in_message(self.folder.as_os_str().as_bytes()));
+            return Err(failure.hint("unmount it, and mount it for writing"));
+        }
+        // To sync the root is to sync everything. Sync before the change, because access times in
+        // memory cannot be written to a read-only mount. Sync after it, so that all earlier writes
+        // are durable when nothing more can be written: nobody unmounts the root filesystem of the
+        // machine.
+        let sync = || match self.facts.read_only && can_write {
+            true => std::fs::File::open(&self.folder).and_then(|root| root.sync_all()),
+            false => Ok(()),
+        };
+        sync().map_err(failed)?;
+        remount(&self.folder, &self.facts).map_err(failed)?;
+        sync().map_err(failed)
+    }
+}
+
+fn option_failure(error: &OptionError) -> Failure {
+    let exit = if error.is_refusal() { Exit::Refused } else { Exit::Usage };
+    Failure::new(exit, error.to_string())
+}
+
+pub(super) fn mount_failure(folder: &Path, error: &MountError) -> Failure {
+    let failure = Failure::new(Exit::Failed, error.to_string());
+    let failure = failure.about(&names::in_message(folder.as_os_str().as_bytes()));
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

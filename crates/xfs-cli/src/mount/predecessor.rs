@@ -1,0 +1,172 @@
+//! The previous server of an image that is to be mounted again.
+//!
+//! umount(2) returns before the server has closed the image, and a mount that follows waits for
+//! that, as the kernel's own does. Owns: distinguishing such a server from other users of the
+//! image. Does **not** own: locks, which alone say when the image is free.
+//!
+//! A process is a previous server if it has locked the image, its command line is one of ferroxfs
+//! that mounts, and neither its mount table nor ours shows a mount of the locked image. A process
+//! that has not mounted yet looks the same, and is waited for until it has.
+
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ferroxfs::OpenError;
+use rustix::event::PollFlags;
+use rustix::fd::OwnedFd;
+use xfs_device::DeviceFailure;
+use xfs_fuse::sources;
+
+use super::{helper, process};
+use crate::cli::{self, Command};
+use crate::terminal::names;
+
+/// How long it may take to close the image.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// After this time the wait is reported.
+const SILENCE: Duration = Duration::from_secs(1);
+/// The interval between two checks whether the mount exists.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The identity of a file or block device.
+type ImageIdentity = (u64, u64, u64);
+
+/// A process that has served an image and still has it locked.
+struct Predecessor {
+    number: String,
+    process: OwnedFd,
+}
+
+/// The process that has an image locked.
+enum ImageUser {
+    /// The previous server, which is about to end.
+    Predecessor(Predecessor),
+    /// Another process, alone or also.
+    Other,
+    /// No visible process.
+    Nobody,
+}
+
+/// The reason why an image cannot be opened.
+pub(crate) struct Refusal {
+    pub(super) error: OpenError,
+    /// The process that should have closed it by now.
+    pub(super) predecessor: Option<String>,
+}
+
+/// Opens an image that a predecessor may not have closed yet. `tell` reports the wait.
+pub(crate) fn open_after<T>(
+    open: impl Fn() -> Result<T, OpenError>,
+    mut tell: impl FnMut(String),
+) -> Result<T, Refusal> {
+    let began = Instant::now();
+    let (mut is_told, mut was_nobody) = (false, false);
+    loop {
+        let error = match open() {
+            Ok(opened) => return Ok(opened),
+            Err(error) => error,
+        };
+        let Some(image) = taken(&error) else { return Err(Refusal { error, predecessor: None }) };
+        let predecessor = match find(image) {
+            ImageUser::Predecessor(predecessor) => predecessor,
+            // It may have closed the image meanwhile.
+            ImageUser::Nobody if !was_nobody => {
+                was_nobody = true;
+                std::thread::sleep(INTERVAL);
+                continue;
+            }
+            ImageUser::Nobody | ImageUser::Other => {
+                return Err(Refusal { error, predecessor: None });
+            }
+        };
+        was_nobody = false;
+        if began.elapsed() >= PATIENCE {
+            return Err(Refusal { error, predecessor: Some(predecessor.number) });
+        }
+        if began.elapsed() >= SILENCE && !is_told {
+            let shown = names::in_message(image.as_os_str().as_encoded_bytes());
+            let number = &predecessor.number;
+            tell(format!(
+                "{shown}: waiting for process {number}, which served it before, to close it"
+            ));
+            is_told = true;
+        }
+        // Opening the image shows the result.
+        _ = process::wait_for(&predecessor.process, PollFlags::IN, INTERVAL);
+    }
+}
+
+/// Returns the file that another process has opened, if that is why the image cannot be opened.
+fn taken(error: &OpenError) -> Option<&Path> {
+    let OpenError::Device(error) = error else { return None };
+    match error.failure() {
+        DeviceFailure::Locked(_) | DeviceFailure::Busy => Some(error.path()),
+        DeviceFailure::LockedBelow { below, .. } => Some(below),
+        DeviceFailure::TwinBusy { twin, .. } => Some(twin),
+        _ => None,
+    }
+}
+
+fn find(image: &Path) -> ImageUser {
+    let Ok(image) = image.metadata().map(|image| identity(&image)) else {
+        return ImageUser::Nobody;
+    };
+    let mut found = ImageUser::Nobody;
+    for (number, process) in process::all() {
+        let locked = locked(&number);
+        if !locked.contains(&image) {
+            continue;
+        }
+        if !is_server(&number) || is_mounted("self", &locked) || is_mounted(&number, &locked) {
+            return ImageUser::Other;
+        }
+        found = ImageUser::Predecessor(Predecessor { number, process });
+    }
+    found
+}
+
+fn identity(file: &Metadata) -> ImageIdentity {
+    // A device is identified by its number, whatever its name.
+    if file.rdev() == 0 { (file.dev(), file.ino(), 0) } else { (0, 0, file.rdev()) }
+}
+
+/// Returns the files that a process has locked, as far as this user may see them.
+fn locked(number: &str) -> Vec<ImageIdentity> {
+    let has_lock = |descriptor: &str| {
+        let facts = fs::read_to_string(format!("/proc/{number}/fdinfo/{descriptor}"));
+        let is_lock = |line: &str| line.starts_with("lock:") && line.contains("FLOCK");
+        facts.is_ok_and(|facts| facts.lines().any(is_lock))
+    };
+    let descriptors = fs::read_dir(format!("/proc/{number}/fd")).into_iter().flatten().flatten();
+    let locked = descriptors.filter(|entry| entry.file_name().to_str().is_some_and(has_lock));
+    locked.filter_map(|entry| Some(identity(&fs::metadata(entry.path()).ok()?))).collect()
+}
+
+/// Returns whether a process was started to serve a mount, or is about to end.
+fn is_server(number: &str) -> bool {
+    let Ok(line) = fs::read(format!("/proc/{number}/cmdline")) else { return false };
+    if line.is_empty() {
+        // A process that ends loses its memory before its locks.
+        return true;
+    }
+    let words = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0);
+    let words = words.map(|word| OsString::from_vec(word.to_vec()));
+    let parsed = cli::parse(helper::arguments(words));
+    parsed.is_ok_and(|cli| matches!(cli.command, Command::Mount(_)))
+}
+
+/// Returns whether a process sees a mount of one of these images.
+fn is_mounted(process: &str, images: &[ImageIdentity]) -> bool {
+    sources(process).iter().any(|source| {
+        let path = Path::new("/proc").join(process).join("root");
+        let path = path.join(source.strip_prefix("/").unwrap_or(source));
+        path.metadata().is_ok_and(|found| images.contains(&identity(&found)))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! Other processes: finding them in /proc, and waiting for them.
+//!
+//! Owns: process descriptors, so that a reused number cannot mean another process. Does **not**
+//! own: the role of a process.
+
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// Opens the process with this number.
+pub(crate) fn open(number: i32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(number)?, PidfdFlags::empty()).ok()
+}
+
+/// Returns all visible processes, each with its name in /proc.
+pub(crate) fn all() -> impl Iterator<Item = (String, OwnedFd)> {
+    std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let process = open(name.parse().ok()?)?;
+        Some((name, process))
+    })
+}
+
+/// Waits for an event of a process, at most this long. The end of the process is always an event.
+pub(crate) fn wait_for(
+    process: &OwnedFd,
+    wanted: PollFlags,
+    patience: Duration,
+) -> Result<bool, Errno> {
+    let end = Instant::now() + patience;
+    loop {
+        let left = Timespec::try_from(end.saturating_duration_since(Instant::now()));
+        let mut polled = [PollFd::new(process, wanted)];
+        match poll(&mut polled, left.ok().as_ref()) {
+            Ok(count) => return Ok(count > 0),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The process that serves a mount: its threads, signals and end.
+
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ferroxfs::OpenError;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use xfs_fuse::{
+    Channel, Checks, Halter, Handler, InitFlags, Mount, MountOptions, Opcode, Outdater, Reply,
+    Request, Server, Unmounted, Waited, is_mount_point,
+};
+
+use super::mount::{READY, mount_failure};
+use crate::cli::options::SandboxWhen;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::image::{about_image, has_foreign_log, open_failure};
+use crate::mount::system_log::SystemLog;
+use crate::run::Run;
+use crate::sandbox::{self, Namespaces, Reach};
+use crate::terminal::console::Console;
+use crate::terminal::names;
+
+/// How long users of the mount may continue once it has to end.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The process that serves.
+pub(super) struct ServeVolume {
+    pub(super) devices: ferroxfs::Devices,
+    pub(super) device: PathBuf,
+    pub(super) folder: PathBuf,
+    pub(super) options: MountOptions,
+    pub(super) background: bool,
+    pub(super) sandbox: SandboxWhen,
+}
+
+/// A server whose workers give up their rights.
+struct Confined {
+    server: Server,
+    channel: Channel,
+    sandbox: SandboxWhen,
+    namespaces: Namespaces,
+}
+
+impl Handler for Confined {
+    fn wishes(&self) -> InitFlags {
+        self.server.wishes()
+    }
+
+    fn outdate_by(&self, outdater: Outdater) {
+        self.server.outdate_by(outdater);
+    }
+
+    fn begin_worker(&self) {
+        let reach = match self.channel {
+            Channel::Device => Reach::Nothing,
+            Channel::IoUring => Reach::OpenRings,
+        };
+        // With `always`, the same failure would have occurred when the first blocks of the volume
+        // were read. So the cause now is a lack of memory or descriptors.
+        if let Err(failure) = sandbox::enter_thread(&reach, self.sandbox, &self.namespaces) {
+            tracing::error!(%failure, "a worker cannot enter the sandbox");
+            std::process::abort();
+        }
+    }
+
+    fn checks(&self) -> Checks {
+        self.server.checks()
+    }
+
+    fn waits(&self, opcode: Opcode) -> bool {
+        self.server.waits(opcode)
+    }
+
+    fn unsettled(&self) -> Vec<u64> {
+        self.server.unsettled()
+    }
+
+    fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
+        self.server.handle(request, reply)
+    }
+}
+
+/// Runs a closure in a thread that has entered the sandbox, as all threads that it starts.
+pub(crate) fn inside<T: Send>(
+    (when, namespaces): (SandboxWhen, &Namespaces),
+    act: impl FnOnce() -> T + Send,
+) -> Result<T, Failure> {
+    std::thread::scope(|scope| {
+        let act = || {
+            sandbox::enter_thread(&Reach::Nothing, when, namespaces)?;
+            Ok(act())
+        };
+        let thread = Builder::new().spawn_scoped(scope, act).map_err(|error| no_thread(&error))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn no_thread(error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Failed, format!("its threads cannot be started: {error}"))
+}
+
+impl Run for ServeVolume {
+    /// Returns the rights of the first thread, which has to unmount at the end.
+    fn reach(&self) -> Reach<'_> {
+        if self.options.is_read_only() { Reach::ByThread } else { Reach::Host }
+    }
+
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { devices, device, folder, options, background, sandbox } = *self;
+        // Before any other thread starts, so that no thread gets a signal that is meant for this
+        // one.
+        let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
+            .map_err(|error| Failure::new(Exit::Failed, format!("signals: {error}")))?;
+        let sandbox = if options.is_read_only() { sandbox } else { SandboxWhen::Never };
+        // Before mounting, because they are made from a copy of the mount table.
+        let namespaces = Namespaces::make(sandbox);
+        let opening = tracing::info_span!("open").entered();
+        let volume = match options.is_read_only() {
+            true => inside((sandbox, &namespaces), || readable(devices.volume(), &device))
+                .map_err(|failure| about_image(failure, &device))?,
+            false => readable(devices.writable_volume(), &device),
+        };
+        drop(opening);
+        let volume = volume?;
+        drop(devices);
+        let source = device.canonicalize().unwrap_or_else(|_| device.clone());
+        let server = Server::new(volume, options.settings())
+            .map_err(|error| mount_failure(&folder, &error))?
+            .mounted_at(folder.canonicalize().ok())
+            .in_image(&device);
+        let service = options.service();
+        let server = Confined { server, channel: service.channel, sandbox, namespaces };
+        let handle = signals.handle();
+        // Before the workers, which take as many threads as they can get.
+        let (tell, told) = channel();
+        let watcher = watch(signals, told).map_err(|failure| about_image(failure, &device))?;
+        let hides = is_mount_point(&folder);
+        let mount = Mount::new(server, &folder, &options.facts(source.clone()), service)
+            .map_err(|error| mount_failure(&folder, &error))?;
+        if hides {
+            let shown = names::in_message(folder.as_os_str().as_bytes());
+            console.note(format!("{shown}: hides the mount there until it is unmounted"));
+        }
+        let _ = tell.send(mount.halter());
+        let announced = announce(background, console);
+        let log = (background && announced.is_ok()).then(tell_log);
+        // A reader of the system log does not know the folder that a relative name would start
+        // from.
+        let device = if log.is_some() { source } else { device };
+        let served = match announced {
+            Ok(()) => serve(&mount).map_err(|failure| about_image(failure, &device)),
+            // Nobody knows that the mount is ready.
+            Err(failure) => {
+                drop(mount.unmount());
+                Err(failure)
+            }
+        };
+        handle.close();
+        let _ = watcher.join();
+        let closed = close(mount).map_err(|failure| about_image(failure, &device));
+        for failure in [served, closed].into_iter().filter_map(Result::err) {
+            if let Some(log) = &log {
+                log.report(&failure);
+            }
+            console.report(&failure);
+        }
+        Ok(())
+    }
+}
+
+/// Closes the volume, when nothing is served any more.
+fn close(mount: Mount<Confined>) -> Result<(), Failure> {
+    let _span = tracing::info_span!("close").entered();
+    match mount.finish() {
+        Some(confined) => confined.server.close().map_err(Failure::from),
+        // Waiting for the remaining user could take forever.
+        None => Err(Failure::new(Exit::Failed, "its volume is still in use, and is not closed")),
+    }
+}
+
+/// Sends messages to the system log, because nobody reads standard error; panics too.
+fn tell_log() -> Arc<SystemLog> {
+    let log = Arc::new(SystemLog::open());
+    let (told, otherwise) = (Arc::clone(&log), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        told.report(panic);
+        otherwise(panic);
+    }));
+    log
+}
+
+/// Opens a volume whose root can be read. Without it nothing at the mount point would work.
+fn readable(
+    opened: Result<ferroxfs::Volume, OpenError>,
+    device: &Path,
+) -> Result<ferroxfs::Volume, Failure> {
+    let volume = opened.map_err(|error| {
+        let failure = open_failure(device, &error);
+        match error {
+            // Mounting is what has just failed, so do not suggest it.
+            OpenError::DirtyLog(_) | OpenError::Recovery(_) if !has_foreign_log(&error) => failure
+                .hint(
+                    "the kernel may replay it; -o ro,norecovery mounts the volume without replaying the log",
+                ),
+            _ => failure,
+        }
+    })?;
+    match volume.root() {
+        Ok(_) => Ok(volume),
+        Err(error) => Err(about_image(Failure::from(error).about("/"), device)),
+    }
+}
+
+/// Stops the mount on each signal until its handle is closed.
+fn watch(mut signals: Signals, told: Receiver<Halter>) -> Result<JoinHandle<()>, Failure> {
+    let watcher = Builder::new().name("signals".to_owned()).spawn(move || {
+        // The channel is closed if nothing was mounted.
+        let Ok(halter) = told.recv() else { return };
+        for _ in &mut signals {
+            halter.halt();
+        }
+    });
+    watcher.map_err(|error| no_thread(&error))
+}
+
+/// Reports to the waiting process that the mount is ready, and leaves its terminal.
+fn announce(background: bool, console: &mut Console) -> Result<(), Failure> {
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        console.note(format!("sd_notify: {error}"));
+    }
+    if !background {
+        return Ok(());
+    }
+    let detached = || -> rustix::io::Result<()> {
+        let nowhere = rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty())?;
+        rustix::process::chdir("/")?;
+        // A process that leads no group can always start a session.
+        rustix::process::setsid()?;
+        rustix::stdio::dup2_stderr(&nowhere)?;
+        // If nobody waits any more, that is no reason to end.
+        let _ = std::io::stdout().write_all(READY);
+        let _ = std::io::stdout().flush();
+        rustix::stdio::dup2_stdout(&nowhere)
+    };
+    detached().map_err(|errno| Failure::new(Exit::Failed, format!("the background: {errno}")))
+}
+
+/// Serves until the volume is unmounted, a signal asks for the end, or a worker fails.
+fn serve(mount: &Mount<Confined>) -> Result<(), Failure> {
+    if mount.wait(Duration::MAX) == Waited::Ended {
+        return outcome(mount);
+    }
+    let unmounted = mount.unmount().unwrap_or_else(|error| {
+        tracing::warn!(%error, "unmounting");
+        Unmounted::default()
+    });
+    // Remaining users are served for a while.
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match mount.wait(end.saturating_duration_since(Instant::now())) {
+            Waited::Halted | Waited::Failed => {}
+            Waited::Ended => break,
+            Waited::TimedOut => {
+                mount.settle_rest(&unmounted);
+                break;
+            }
+        }
+    }
+    failed(mount)
+}
+
+/// Returns how a mount ended that this process has not unmounted.
+fn outcome(mount: &Mount<Confined>) -> Result<(), Failure> {
+    failed(mount)?;
+    if mount.is_mounted() {
+        return Err(Failure::new(Exit::Failed, "the connection to the kernel was cut"));
+    }
+    Ok(())
+}
+
+fn failed(mount: &Mount<Confined>) -> Result<(), Failure> {
+    let failure = |error| Failure::new(Exit::Failed, format!("the mount has failed: {error}"));
+    mount.failure().map_or(Ok(()), |error| Err(failure(error)))
+}

@@ -1,0 +1,281 @@
+//! `stats`: shows the counters of a mount.
+
+mod listen;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use xfs_fuse::FIGURES_ATTRIBUTE;
+
+use crate::cli::StatsArguments;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::json::Object;
+use crate::run::Run;
+use crate::sandbox::Reach;
+use crate::terminal::console::Console;
+use crate::terminal::escaping::TerminalWrite;
+use crate::terminal::names;
+use crate::terminal::screen::Screen;
+use listen::Listener;
+
+/// The limit on the size of an attribute.
+const MOST_BYTES: usize = 64 << 10;
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+const MICROSECONDS_PER_SECOND: f64 = 1e6;
+/// The prefix of the name of each figure.
+const PREFIX: &str = "ferroxfs_";
+
+struct Stats {
+    folder: PathBuf,
+    prometheus: bool,
+    watch: bool,
+}
+
+/// A server of figures on an address.
+struct ServeFigures {
+    folder: PathBuf,
+    address: SocketAddr,
+    listener: Listener,
+}
+
+/// The counters of a mount.
+#[derive(Clone, Default)]
+struct Figures {
+    requests: BTreeMap<String, RequestRow>,
+    /// The figures of the volume, in the order of the output.
+    volume: Vec<Figure>,
+}
+
+/// The figures of one kind of request.
+#[derive(Clone, Default)]
+struct RequestRow {
+    count: f64,
+    failures: f64,
+    seconds: f64,
+    /// The number of requests that took this many seconds or less, from the shortest time on.
+    classes: Vec<(f64, f64)>,
+}
+
+/// One number.
+#[derive(Clone, PartialEq)]
+struct Figure {
+    name: String,
+    value: f64,
+    /// Whether it only grows: then the difference shows what happened since.
+    is_counter: bool,
+}
+
+pub(crate) fn open(arguments: StatsArguments) -> Result<Box<dyn Run>, Failure> {
+    let StatsArguments { folder, prometheus, listen, watch } = arguments;
+    let folder = super::mounts::folder_of(folder)?;
+    match listen {
+        None => Ok(Box::new(Stats { folder, prometheus, watch })),
+        Some(address) => {
+            let listener = Listener::bind(address)?;
+            Ok(Box::new(ServeFigures { folder, address, listener }))
+        }
+    }
+}
+
+impl Run for Stats {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let mut before = Figures::default();
+        let screen = self.watch.then(Screen::of_stdout).flatten();
+        loop {
+            let text = read_attribute(&self.folder, FIGURES_ATTRIBUTE)?;
+            if self.prometheus {
+                console.out().write_all(&text)?;
+                return Ok(());
+            }
+            let figures = parse(&String::from_utf8_lossy(&text));
+            if console.is_json() {
+                return Ok(console.conclude_with(describe(&figures))?);
+            }
+            match &screen {
+                Some(screen) => {
+                    let mut table = Vec::new();
+                    print(&figures, &before, &mut table)?;
+                    let table = String::from_utf8_lossy(&table);
+                    let frame = screen.frame(&names::printable(&table));
+                    console.out().raw().write_all(frame.as_bytes())?;
+                }
+                None => print(&figures, &before, console.out())?,
+            }
+            if !self.watch {
+                return Ok(());
+            }
+            console.out().flush()?;
+            before = figures;
+            std::thread::sleep(WATCH_INTERVAL);
+        }
+    }
+}
+
+impl Run for ServeFigures {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { folder, address, listener } = *self;
+        // Report another folder at once.
+        read_attribute(&folder, FIGURES_ATTRIBUTE)?;
+        let taken = listener.address().map_err(|error| listen::failed(address, &error))?;
+        writeln!(console.out(), "http://{taken}/metrics")?;
+        console.out().flush()?;
+        let error = listener.serve(move || read_attribute(&folder, FIGURES_ATTRIBUTE));
+        Err(listen::failed(taken, &error))
+    }
+}
+
+/// Reads an attribute of the root of a ferroxfs mount.
+pub(crate) fn read_attribute(folder: &Path, name: &str) -> Result<Vec<u8>, Failure> {
+    let mut value = vec![0; MOST_BYTES];
+    match rustix::fs::getxattr(folder, name, value.as_mut_slice()) {
+        Ok(length) => {
+            value.truncate(length);
+            Ok(value)
+        }
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Err(Failure::new(
+            Exit::Failed,
+            format!("{}: not the root of a volume that ferroxfs has mounted", folder.display()),
+        )),
+        Err(errno) => Err(Failure::host(folder.as_os_str(), &errno.into())),
+    }
+}
+
+/// Parses the text format of Prometheus.
+fn parse(text: &str) -> Figures {
+    let mut figures = Figures::default();
+    let mut counters = BTreeSet::new();
+    for line in text.lines() {
+        if let Some(words) = line.strip_prefix("# TYPE ") {
+            counters.extend(words.strip_suffix(" counter"));
+            continue;
+        }
+        let Some((metric, value)) = line.rsplit_once(' ').filter(|_| !line.starts_with('#')) else {
+            continue;
+        };
+        let value = value.parse().unwrap_or_default();
+        match metric.split_once("{request=\"") {
+            Some((metric, labels)) => {
+                let (request, rest) = labels.split_once('"').unwrap_or((labels, ""));
+                let row = figures.requests.entry(request.to_owned()).or_default();
+                row.note(metric, rest, value);
+            }
+            None => {
+                let name = metric.strip_prefix(PREFIX).unwrap_or(metric);
+                let name = name.strip_suffix("_total").unwrap_or(name).replace('_', " ");
+                let is_counter = counters.contains(metric);
+                figures.volume.push(Figure { name, value, is_counter });
+            }
+        }
+    }
+    figures
+}
+
+impl RequestRow {
+    fn note(&mut self, metric: &str, labels: &str, value: f64) {
+        match metric {
+            "ferroxfs_request_seconds_count" => self.count = value,
+            "ferroxfs_request_seconds_sum" => self.seconds = value,
+            "ferroxfs_request_failures_total" => self.failures = value,
+            "ferroxfs_request_seconds_bucket" => {
+                let end = labels.trim_start_matches(",le=\"").trim_end_matches("\"}");
+                self.classes.extend(end.parse().ok().map(|end| (end, value)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the differences from older figures.
+    fn since(&self, old: &Self) -> Self {
+        let classes = self.classes.iter().enumerate().map(|(index, (end, count))| {
+            let old = old.classes.get(index).map_or(0.0, |(_, count)| *count);
+            (*end, count - old)
+        });
+        Self {
+            count: self.count - old.count,
+            failures: self.failures - old.failures,
+            seconds: self.seconds - old.seconds,
+            classes: classes.collect(),
+        }
+    }
+
+    /// Returns the time within which this fraction of all requests was answered, in seconds. Within
+    /// a bucket, requests are assumed to be spread evenly; the last bucket has no end, and its
+    /// start is returned.
+    fn quantile(&self, part: f64) -> f64 {
+        let wanted = self.count * part;
+        let (mut start, mut below) = (0.0, 0.0);
+        for (end, count) in &self.classes {
+            if *count >= wanted && count > &below && end.is_finite() {
+                return start + (end - start) * (wanted - below) / (count - below);
+            }
+            if end.is_finite() {
+                (start, below) = (*end, *count);
+            }
+        }
+        start
+    }
+}
+
+/// Returns the figures as JSON. Counts are integers, which the text format does not distinguish.
+fn describe(figures: &Figures) -> Object {
+    let whole = |value: f64| serde_json::Value::from(value as u64);
+    let requests = figures.requests.iter().map(|(name, row)| {
+        let mut object = Object::new();
+        object.insert("request".to_owned(), name.as_str().into());
+        object.insert("count".to_owned(), whole(row.count));
+        object.insert("failures".to_owned(), whole(row.failures));
+        object.insert("duration_ns".to_owned(), whole(row.seconds * 1e9));
+        serde_json::Value::from(object)
+    });
+    let volume = figures.volume.iter().map(|figure| (figure.name.clone(), whole(figure.value)));
+    let mut object = Object::new();
+    object.insert("requests".to_owned(), requests.collect());
+    object.insert("volume".to_owned(), volume.collect::<Object>().into());
+    object
+}
+
+fn print(figures: &Figures, before: &Figures, out: &mut impl Write) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{:<16} {:>12} {:>10} {:>12} {:>12} {:>12}",
+        "request", "count", "failed", "mean us", "median us", "99 % us"
+    )?;
+    for (name, row) in &figures.requests {
+        let row = before.requests.get(name).map_or_else(|| row.clone(), |old| row.since(old));
+        if row.count == 0.0 {
+            continue;
+        }
+        let [mean, median, most] = [row.seconds / row.count, row.quantile(0.5), row.quantile(0.99)]
+            .map(|seconds| seconds * MICROSECONDS_PER_SECOND);
+        let (count, failures) = (row.count, row.failures);
+        writeln!(
+            out,
+            "{name:<16} {count:>12} {failures:>10} {mean:>12.1} {median:>12.1} {most:>12.1}"
+        )?;
+    }
+    if !figures.volume.is_empty() {
+        writeln!(out)?;
+    }
+    for figure in &figures.volume {
+        let old = before.volume.iter().find(|old| old.name == figure.name && old.is_counter);
+        let value = figure.value - old.map_or(0.0, |old| old.value);
+        writeln!(out, "{:<28} {value:>16}", figure.name)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+use super::{Figures, parse, print};
+
+const TEXT: &str = "\
+# TYPE ferroxfs_request_seconds histogram
+ferroxfs_request_seconds_bucket{request=\"read\",le=\"0.000001\"} 0
+ferroxfs_request_seconds_bucket{request=\"read\",le=\"0.000004\"} 3
+ferroxfs_request_seconds_bucket{request=\"read\",le=\"+Inf\"} 4
+ferroxfs_request_seconds_sum{request=\"read\"} 0.001
+ferroxfs_request_seconds_count{request=\"read\"} 4
+ferroxfs_request_failures_total{request=\"read\"} 1
+# TYPE ferroxfs_commits_total counter
+ferroxfs_commits_total 17
+# TYPE ferroxfs_buffer_bytes gauge
+ferroxfs_buffer_bytes 4096
+";
+
+/// Returns the words of each printed line.
+fn lines(figures: &Figures, before: &Figures) -> Vec<Vec<String>> {
+    let mut out = Vec::new();
+    print(figures, before, &mut out).expect("printed");
+    let text = String::from_utf8(out).expect("text");
+    text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn a_table_shows_requests_and_what_the_volume_counts() {
+    let shown = lines(&parse(TEXT), &Figures::default());
+    // Two of three below 4 us, spread evenly from 1 us on; the last took longer than any bucket
+    // with an end.
+    assert_eq!(shown[1], ["read", "4", "1", "250.0", "3.0", "4.0"]);
+    assert_eq!(shown[3..], [vec!["commits", "17"], vec!["buffer", "bytes", "4096"]]);
+}
+
+#[test]
+fn a_table_shows_what_came_since() {
+    let before = parse(TEXT);
+    let now = parse(&TEXT.replace(" 17", " 20").replace(" 4096", " 1024"));
+    let shown = lines(&now, &before);
+    assert_eq!(shown[1..], [vec![], vec!["commits", "3"], vec!["buffer", "bytes", "1024"]]);
+}

@@ -1,0 +1,71 @@
+//! The exit status of a process that is no child of this one.
+//!
+//! Owns: asking the kernel through a process descriptor. Since Linux 6.15 a call returns the status
+//! once the parent has reaped the process. Before that, the status is read in /proc, which is
+//! possible until the parent reaps it. Does **not** own: waiting for the end.
+
+#![allow(unsafe_code, reason = "an ioctl is declared by its number and the layout of a buffer")]
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
+
+/// The first version of `struct pidfd_info` (`PIDFD_INFO_SIZE_VER0`), which later kernels accept
+/// too.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct ProcessFacts {
+    /// The fields that are asked for; in the answer, those that exist.
+    mask: u64,
+    cgroup: u64,
+    /// Numbers of processes, users and groups.
+    numbers: [u32; 11],
+    exit_status: i32,
+}
+
+const _: () = assert!(size_of::<ProcessFacts>() == 64);
+
+const PIDFD_GET_INFO: Opcode = opcode::read_write::<ProcessFacts>(0xff, 11);
+const PIDFD_INFO_EXIT: u64 = 1 << 3;
+
+/// Returns the exit status of a process that has ended, as its parent sees it. `None` if it is
+/// unknown.
+pub(super) fn exit_status(process: impl AsFd) -> Option<ExitStatus> {
+    heard(process.as_fd()).or_else(|| unheard(process.as_fd()))
+}
+
+/// Returns the status of a process that its parent has reaped.
+fn heard(process: BorrowedFd<'_>) -> Option<ExitStatus> {
+    let mut facts = ProcessFacts { mask: PIDFD_INFO_EXIT, ..ProcessFacts::default() };
+    // SAFETY: the kernel reads and writes one `struct pidfd_info` of the size in the number of the
+    // call, of which every bit pattern is valid.
+    let told = unsafe { ioctl(process, Updater::<PIDFD_GET_INFO, ProcessFacts>::new(&mut facts)) };
+    let has_status = told.is_ok() && facts.mask & PIDFD_INFO_EXIT != 0;
+    has_status.then(|| ExitStatus::from_raw(facts.exit_status))
+}
+
+/// Returns the status of a process that its parent has not reaped. Until then its number is not
+/// reused.
+fn unheard(process: BorrowedFd<'_>) -> Option<ExitStatus> {
+    let facts = format!("/proc/self/fdinfo/{}", process.as_raw_fd());
+    let facts = std::fs::read_to_string(facts).ok()?;
+    let number = facts.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim();
+    let folder = format!("/proc/{number}");
+    let owner = std::fs::metadata(&folder).ok()?.uid();
+    let own = rustix::process::geteuid();
+    if !own.is_root() && own.as_raw() != owner {
+        // For other users the kernel always shows zero.
+        return None;
+    }
+    let stat = std::fs::read_to_string(format!("{folder}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let (state, status) = (fields.next()?, fields.next_back()?);
+    (state == "Z").then(|| status.parse().ok().map(ExitStatus::from_raw))?
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! The server of a mount, and how its work ends.
+//!
+//! Owns: finding the process or the image to wait for, and finding out how the server ended. Does
+//! **not** own: unmounting.
+//!
+//! The best source is asked first: the exit status of the process says whether it has closed the
+//! volume. If the process is not visible, or its status is unknown, the lock on the image says when
+//! it is closed, and its log whether it was closed cleanly.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+use xfs_fuse::{
+    ACCESS_ATTRIBUTE, IMAGE_ATTRIBUTE, NAMESPACE_ATTRIBUTE, PROCESS_ATTRIBUTE, source_of,
+};
+
+use super::exit_status::exit_status;
+use crate::cli::options::SandboxWhen;
+use crate::failure::Failure;
+use crate::mount::process::{self, wait_for};
+use crate::mount::serve::inside;
+use crate::mount::stats::read_attribute;
+use crate::sandbox::Namespaces;
+
+/// How long the server may take to close the volume.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long the parent of the server may take to reap it. Some parents never do.
+const REAPING: Duration = Duration::from_secs(1);
+/// The interval between two attempts to take a lock.
+const LOCK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The access of the server to the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MountAccess {
+    Reads,
+    Writes,
+    /// The volume was shut down on request: there is nothing to make durable.
+    Down,
+    /// The server cannot be asked.
+    Unknown,
+}
+
+/// The server of a mount, held open so that its number cannot mean another process.
+pub(super) struct Serving {
+    pub(super) access: MountAccess,
+    process: Option<OwnedFd>,
+    /// The image, if it is visible here.
+    image: Option<PathBuf>,
+}
+
+/// How the server ended.
+#[derive(Debug)]
+pub(super) enum Ending {
+    Well,
+    /// Its process ended with this status.
+    Badly(ExitStatus),
+    /// Everything is closed, but the log is dirty.
+    LogDirty,
+    /// It has not ended.
+    NotYet,
+    /// It ended in an unknown way.
+    Unknown,
+    /// Even the time of its end is unknown.
+    Unseen,
+}
+
+impl Serving {
+    /// Finds the server of the mount on a folder; `None` if there is none any more.
+    ///
+    /// # Errors
+    ///
+    /// The folder is no mount of ferroxfs.
+    pub(super) fn find(folder: &Path) -> Result<Option<Self>, Failure> {
+        match Self::ask(folder) {
+            // The server may have died between two questions.
+            Err(_) if is_dead(folder) => Ok(None),
+            asked => asked,
+        }
+    }
+
+    fn ask(folder: &Path) -> Result<Option<Self>, Failure> {
+        if is_dead(folder) {
+            return Ok(None);
+        }
+        match rustix::fs::getxattr(folder, PROCESS_ATTRIBUTE, &mut [0_u8; 0]) {
+            Err(errno) if hides_server(errno) => {
+                let image = source_of(folder);
+                return Ok(Some(Self { access: MountAccess::Unknown, process: None, image }));
+            }
+            _ => {}
+        }
+        let number: Option<i32> = told(folder, PROCESS_ATTRIBUTE)?;
+        let namespace = told(folder, NAMESPACE_ATTRIBUTE).ok().flatten();
+        let process = number.and_then(|number| find_process(number, namespace));
+        let access = match read_attribute(folder, ACCESS_ATTRIBUTE)?.as_slice() {
+            b"ro" => MountAccess::Reads,
+            b"down" => MountAccess::Down,
+            _ => MountAccess::Writes,
+        };
+        // In another mount namespace the same path can be another file.
+        let identity = read_attribute(folder, IMAGE_ATTRIBUTE).unwrap_or_default();
+        let is_it = |image: &PathBuf| {
+            image.metadata().is_ok_and(|found| image_identity(&found).into_bytes() == identity)
+        };
+        Ok(Some(Self { access, process, image: source_of(folder).filter(is_it) }))
+    }
+
+    /// Waits until the image is closed, and returns how that went.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn wait(&self) -> Result<Ending, Errno> {
+        if let Some(process) = &self.process {
+            if !wait_for(process, PollFlags::IN, PATIENCE)? {
+                return Ok(Ending::NotYet);
+            }
+            let mut status = exit_status(process);
+            if status.is_none() && wait_for(process, PollFlags::empty(), REAPING)? {
+                status = exit_status(process);
+            }
+            match status {
+                Some(status) if status.success() => return Ok(Ending::Well),
+                Some(status) => return Ok(Ending::Badly(status)),
+                None => {}
+            }
+        }
+        let unseen = if self.process.is_some() { Ending::Unknown } else { Ending::Unseen };
+        let Some(image) = &self.image else { return Ok(unseen) };
+        match wait_for_lock(image)? {
+            Lock::Free => Ok(self.judge_log(image)),
+            Lock::Taken => Ok(Ending::NotYet),
+            Lock::None => Ok(unseen),
+        }
+    }
+
+    /// Returns how the last writer of the log ended.
+    fn judge_log(&self, image: &Path) -> Ending {
+        if matches!(self.access, MountAccess::Reads | MountAccess::Down) {
+            return Ending::Well;
+        }
+        let opened = ferroxfs::OpenOptions::new().no_recovery(true).open_devices(image);
+        let Ok(devices) = opened else { return Ending::Unknown };
+        // The image may come from an attacker.
+        let sandbox = SandboxWhen::Auto;
+        let namespaces = Namespaces::make(sandbox);
+        let clean =
+            inside((sandbox, &namespaces), || Some(devices.describe().ok()?.log?.ok()?.clean));
+        match clean {
+            Ok(Some(true)) => Ending::Well,
+            Ok(Some(false)) => Ending::LogDirty,
+            // The position of the volume in the image, or of its log, is not known here.
+            Ok(None) | Err(_) => Ending::Unknown,
+        }
+    }
+}
+
+/// Returns the identity of an image in the form of the mount's attribute.
+fn image_identity(image: &Metadata) -> String {
+    format!("{}:{}", image.dev(), image.ino())
+}
+
+/// Returns the number in an attribute; `None` if it is no number.
+fn told<T: std::str::FromStr>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {
+    let value = read_attribute(folder, name)?;
+    Ok(std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok()))
+}
+
+/// Returns whether the server of a mount is gone. stat(2) may still return cached values.
+fn is_dead(folder: &Path) -> bool {
+    rustix::fs::getxattr(folder, PROCESS_ATTRIBUTE, &mut [0_u8; 0]) == Err(Errno::NOTCONN)
+}
+
+/// Returns whether a mount can be ended although its root returns this error. Its server found the
+/// root damaged (EUCLEAN), could not read it from the device, or the user must not enter the root.
+fn hides_server(errno: Errno) -> bool {
+    matches!(errno, Errno::UCLEAN | Errno::IO | Errno::ACCESS)
+}
+
+/// Returns the process with this number in its own namespace, if it is visible here.
+fn find_process(number: i32, namespace: Option<u64>) -> Option<OwnedFd> {
+    let own = namespace_of("self");
+    if namespace.is_none() || own.is_none() || namespace == own {
+        return process::open(number);
+    }
+    // A process in a namespace below ours also has a number here.
+    process::all().find_map(|(name, process)| {
+        let is_it = namespace_of(&name) == namespace && number_in_its_own(&name)? == number;
+        is_it.then_some(process)
+    })
+}
+
+/// Returns the PID namespace of a process.
+fn namespace_of(process: &str) -> Option<u64> {
+    Some(std::fs::metadata(format!("/proc/{process}/ns/pid")).ok()?.ino())
+}
+
+/// Returns the number of a process in its innermost PID namespace.
+fn number_in_its_own(process: &str) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_whitespace().next_back()?.parse().ok()
+}
+
+/// The state of the lock on an image.
+enum Lock {
+    Free,
+    Taken,
+    /// The lock cannot be seen.
+    None,
+}
+
+/// Waits until no process has the image locked for writing.
+fn wait_for_lock(image: &Path) -> Result<Lock, Errno> {
+    // A path that is no file must not block.
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(image) else {
+        return Ok(Lock::None);
+    };
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match try_lock(&file) {
+            Ok(()) => return Ok(Lock::Free),
+            Err(Errno::WOULDBLOCK) if Instant::now() < end => sleep(LOCK_INTERVAL),
+            Err(Errno::WOULDBLOCK) => return Ok(Lock::Taken),
+            Err(Errno::NOLCK | Errno::OPNOTSUPP) => return Ok(Lock::None),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+fn try_lock(file: &File) -> Result<(), Errno> {
+    flock(file, FlockOperation::NonBlockingLockShared)
+}
+
+#[cfg(test)]
+mod tests;

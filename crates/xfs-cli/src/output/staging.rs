@@ -1,0 +1,304 @@
+//! A regular file that is being written, and how it gets its name.
+//!
+//! Owns: where the staged file is, and how it replaces an existing file. Does **not** own: its
+//! contents.
+//!
+//! A staged file has no name (`O_TMPFILE`), so that a killed run leaves nothing. On a filesystem
+//! without such files it is named `.ferroxfs-PID-N`, beside the destination.
+//!
+//! | at the destination | the staged file is | and is published by |
+//! |---|---|---|
+//! | nothing | beside it | link(2) |
+//! | a file with one name, whose owner, mode and attributes it can get | beside it | rename(2) |
+//! | a file with several names, a foreign file, a mount point | beside it | a copy (space first) |
+//! | a file in a directory where nothing can be created | in `$TMPDIR` | a copy (space first) |
+//!
+//! # Invariants
+//!
+//! - **I1** Until [`publish`](StagedFile::publish) nothing changes at the destination.
+//! - **I2** Publishing does not check for signals. A staged file that is dropped is removed.
+//! - **I3** A kill during the copy leaves a part of it. A full disk does not: its space is reserved
+//!   before.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, Uid, XattrFlags};
+use rustix::io::Errno;
+
+use super::destination::{self, Destination, FileDestination};
+use crate::sandbox::{Reach, Rights};
+
+/// The mode of a new file, before the umask.
+const MODE: Mode = Mode::from_raw_mode(0o666);
+/// The number of temporary names to try, some of which may be taken.
+const MOST_NAMES: u32 = 1000;
+const CHUNK_BYTES: usize = 1 << 20;
+/// Attributes that depend on the contents or give them rights. New contents do not get them.
+const OF_CONTENTS: [&str; 3] = ["security.capability", "security.ima", "security.evm"];
+/// The size of the list of attribute names, and of one value: the limits of Linux.
+const ATTRIBUTE_BYTES: usize = 64 << 10;
+
+/// A regular file that is being written.
+pub(crate) struct StagedFile {
+    file: File,
+    /// The directory of the destination.
+    directory: OwnedFd,
+    directory_path: PathBuf,
+    /// The name of the destination.
+    name: OsString,
+    /// The temporary name, if the file has one.
+    temporary: Option<OsString>,
+    replaces: Replaces,
+}
+
+/// The file at the destination.
+enum Replaces {
+    Nothing,
+    /// A file that the staged file can replace.
+    File(File),
+    /// A file that gets the contents of the staged file.
+    Contents(File),
+}
+
+impl StagedFile {
+    /// Creates a staged file.
+    pub(super) fn make(place: FileDestination) -> io::Result<Self> {
+        let FileDestination { directory: directory_path, name, present } = place;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(CWD, &directory_path, flags, Mode::empty())?;
+        let beside = make_beside(&directory);
+        let is_beside = beside.is_ok();
+        let (file, temporary) = match (beside, &present) {
+            (Ok(made), _) => made,
+            (Err(error), None) => return Err(error.into()),
+            // This file is copied and never gets a name.
+            (Err(_), Some(_)) => (tempfile::tempfile()?, None),
+        };
+        let mut staged =
+            Self { file, directory, directory_path, name, temporary, replaces: Replaces::Nothing };
+        if let Some(present) = present {
+            let stands = is_beside && can_stand_for(&staged.file, &present)?;
+            staged.replaces = match stands {
+                true => Replaces::File(present),
+                false => {
+                    staged.remove();
+                    Replaces::Contents(present)
+                }
+            };
+        }
+        Ok(staged)
+    }
+
+    /// Creates a staged file that replaces the whole file at `path`, or creates it. Returns `None`
+    /// for a device, and for a file of which only the contents can be replaced.
+    pub(crate) fn of_image(path: &Path) -> io::Result<Option<Self>> {
+        let Destination::File(place) = destination::find(path)? else { return Ok(None) };
+        let staged = Self::make(place)?;
+        Ok(Some(staged).filter(|staged| !matches!(staged.replaces, Replaces::Contents(_))))
+    }
+
+    /// Returns the open file.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns a path by which this process can open the file.
+    pub(crate) fn path(&self) -> PathBuf {
+        match &self.temporary {
+            Some(name) => self.directory_path.join(name),
+            None => by_descriptor(&self.file),
+        }
+    }
+
+    /// Returns whether both files are published in the same directory.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        let is_copied = |staged: &Self| matches!(staged.replaces, Replaces::Contents(_));
+        let identity = |staged: &Self| {
+            rustix::fs::fstat(&staged.directory).map(|stat| (stat.st_dev, stat.st_ino)).ok()
+        };
+        is_copied(self) || is_copied(other) || identity(self) == identity(other)
+    }
+
+    /// Returns the rights on the host that publishing takes.
+    pub(crate) fn reach(&self) -> Reach<'_> {
+        match self.replaces {
+            Replaces::Contents(_) => Reach::Nothing,
+            _ => Reach::Beneath(self.directory.as_fd(), Rights::Names),
+        }
+    }
+
+    /// Puts this file, or its contents, at the destination.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the host. The destination has not changed then.
+    pub(crate) fn publish(mut self) -> io::Result<()> {
+        match std::mem::replace(&mut self.replaces, Replaces::Nothing) {
+            Replaces::Nothing => match self.link() {
+                Err(Errno::EXIST) => Ok(self.rename()?),
+                linked => Ok(linked?),
+            },
+            Replaces::Contents(present) => copy(&self.file, &present),
+            Replaces::File(present) => match self.rename() {
+                // The file is a mount point, or it is in a sticky directory and belongs to another
+                // user.
+                Err(Errno::BUSY | Errno::XDEV | Errno::PERM | Errno::ACCESS) => {
+                    copy(&self.file, &present)
+                }
+                renamed => Ok(renamed?),
+            },
+        }
+    }
+
+    /// Gives the file its name, which must be free.
+    fn link(&mut self) -> Result<(), Errno> {
+        match &self.temporary {
+            Some(staged) => {
+                let (directory, empty) = (&self.directory, AtFlags::empty());
+                rustix::fs::linkat(directory, staged, directory, &self.name, empty)?;
+            }
+            None => {
+                let (from, follow) = (by_descriptor(&self.file), AtFlags::SYMLINK_FOLLOW);
+                rustix::fs::linkat(CWD, &from, &self.directory, &self.name, follow)?;
+            }
+        }
+        self.remove();
+        Ok(())
+    }
+
+    /// Renames the file over the existing one.
+    fn rename(&mut self) -> Result<(), Errno> {
+        let there = rustix::fs::statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW);
+        match there {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
+                return Err(Errno::EXIST);
+            }
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error),
+        }
+        if self.temporary.is_none() {
+            let from = by_descriptor(&self.file);
+            let follow = AtFlags::SYMLINK_FOLLOW;
+            let link = |name: &OsStr| rustix::fs::linkat(CWD, &from, &self.directory, name, follow);
+            let ((), name) = try_names(link)?;
+            self.temporary = Some(name);
+        }
+        let from = self.temporary.as_deref().unwrap_or_default();
+        rustix::fs::renameat(&self.directory, from, &self.directory, &self.name)?;
+        self.temporary = None;
+        Ok(())
+    }
+
+    /// Removes the temporary name.
+    fn remove(&mut self) {
+        if let Some(name) = self.temporary.take() {
+            _ = rustix::fs::unlinkat(&self.directory, &name, AtFlags::empty());
+        }
+    }
+}
+
+impl Drop for StagedFile {
+    /// Leaves no file rather than a partial one. The error that led here is reported elsewhere.
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// Creates a file in a directory, without a name if the filesystem can do that.
+fn make_beside(directory: &OwnedFd) -> Result<(File, Option<OsString>), Errno> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let unnamed = rustix::fs::openat(directory, ".", flags | OFlags::TMPFILE, MODE);
+    // Publishing links the file through this path.
+    if let Ok(file) = unnamed
+        && by_descriptor(&file).exists()
+    {
+        return Ok((file.into(), None));
+    }
+    let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+    let (file, name) = try_names(|name| rustix::fs::openat(directory, name, flags, MODE))?;
+    Ok((file.into(), Some(name)))
+}
+
+/// Creates something under a name that is free.
+fn try_names<T>(mut make: impl FnMut(&OsStr) -> Result<T, Errno>) -> Result<(T, OsString), Errno> {
+    let process = std::process::id();
+    for number in 0..MOST_NAMES {
+        let name = OsString::from(format!(".ferroxfs-{process}-{number}"));
+        match make(&name) {
+            Err(Errno::EXIST) => {}
+            made => return made.map(|made| (made, name)),
+        }
+    }
+    Err(Errno::EXIST)
+}
+
+fn by_descriptor(file: impl AsFd) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()).into()
+}
+
+/// Gives a staged file the owner, mode and attributes of the file that it replaces. Returns false
+/// if it cannot have them, or if that file has several names.
+fn can_stand_for(staged: &File, present: &File) -> io::Result<bool> {
+    let metadata = present.metadata()?;
+    Ok(metadata.nlink() == 1 && take_after(staged, present, &metadata).is_ok())
+}
+
+fn take_after(staged: &File, present: &File, metadata: &Metadata) -> Result<(), Errno> {
+    let own =
+        staged.metadata().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    if (own.uid(), own.gid()) != (metadata.uid(), metadata.gid()) {
+        let (user, group) = (Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()));
+        rustix::fs::fchown(staged, Some(user), Some(group))?;
+    }
+    // The file may have inherited an access control list from its directory.
+    _ = rustix::fs::fremovexattr(staged, "system.posix_acl_access");
+    // The file is open for writing only, which is enough to read its attributes.
+    let mut names = vec![0; ATTRIBUTE_BYTES];
+    let length = match rustix::fs::flistxattr(present, &mut names) {
+        Err(Errno::OPNOTSUPP) => 0,
+        length => length?,
+    };
+    let mut value = vec![0; ATTRIBUTE_BYTES];
+    for name in names.get(..length).unwrap_or_default().split(|byte| *byte == 0) {
+        let name = OsStr::from_bytes(name);
+        if name.is_empty() || OF_CONTENTS.iter().any(|other| name == *other) {
+            continue;
+        }
+        let length = rustix::fs::fgetxattr(present, name, &mut value)?;
+        let value = value.get(..length).unwrap_or_default();
+        rustix::fs::fsetxattr(staged, name, value, XattrFlags::empty())?;
+    }
+    // As in write(2), only root keeps set-ID bits on contents that it did not write.
+    let kept = if rustix::process::geteuid().is_root() { 0o7777 } else { 0o1777 };
+    rustix::fs::fchmod(staged, Mode::from_raw_mode(metadata.mode() & kept))
+}
+
+/// Copies the contents into an existing file, after reserving the space.
+fn copy(staged: &File, present: &File) -> io::Result<()> {
+    let length = staged.metadata()?.len();
+    if length > 0 {
+        let room = rustix::fs::fallocate(present, FallocateFlags::KEEP_SIZE, 0, length);
+        // Any other error means that the filesystem cannot reserve space. Most such filesystems do
+        // not run out of it.
+        if let Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = room {
+            return Err(error.into());
+        }
+    }
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut offset = 0;
+    loop {
+        let read = staged.read_at(&mut buffer, offset)?;
+        if read == 0 {
+            break;
+        }
+        present.write_all_at(buffer.get(..read).unwrap_or_default(), offset)?;
+        offset += read as u64;
+    }
+    present.set_len(length)
+}

@@ -1,0 +1,412 @@
+//! Counts of what a command has done, for the progress bar and for the result.
+//!
+//! Owns: the counters, and the wording of counts in the bar, in the summary line and in JSON. Does
+//! **not** own: the terminal ([`Progress`](crate::terminal::progress::Progress)), or when a result
+//! is written ([`Console`](crate::terminal::console::Console)).
+//!
+//! The loops that copy only add to relaxed counters. The thread of the bar reads them ten times a
+//! second.
+
+use std::fmt::Write as _;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferroxfs::Volume;
+use xfs_sync::{AtomicU64, Ordering, Slot};
+
+use crate::json::Object;
+use crate::text::size;
+
+/// Creating a file takes about as long as copying this many bytes.
+const BYTES_PER_FILE: u64 = 64 << 10;
+/// Earlier than this, the rate predicts the remaining time badly.
+const LEAST_FOR_ESTIMATE: Duration = Duration::from_secs(1);
+
+/// Any work that takes this long gets a summary line.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// A counter that one thread adds to and another thread reads.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64<Slot>);
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, count: u64) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The work done so far.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Names of everything except directories.
+    files: Counter,
+    directories: Counter,
+    /// Bytes of contents, without holes.
+    bytes: Counter,
+    /// The amount of work, in the unit of the [`Measure`]; 0 if it is unknown.
+    expected: Counter,
+}
+
+impl Tally {
+    pub(crate) fn add_file(&self) {
+        self.files.add(1);
+    }
+
+    pub(crate) fn add_directory(&self) {
+        self.directories.add(1);
+    }
+
+    pub(crate) fn add_bytes(&self, bytes: u64) {
+        self.bytes.add(bytes);
+    }
+
+    /// Sets the number of files done and the number of all files.
+    pub(crate) fn set(&self, files: u64, expected: u64) {
+        self.files.set(files);
+        self.expected.set(expected);
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            files: self.files.value(),
+            directories: self.directories.value(),
+            bytes: self.bytes.value(),
+        }
+    }
+}
+
+/// Values of the counters at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    files: u64,
+    directories: u64,
+    bytes: u64,
+}
+
+/// The wording of a kind of work, and the measure of its amount.
+pub(crate) struct Work {
+    /// The word during the work, such as "importing".
+    doing: &'static str,
+    /// The word after it, such as "imported". For work without contents also the key of the count
+    /// in JSON.
+    done: &'static str,
+    subject: Subject,
+    summary: SummaryWhen,
+    pub(crate) measure: Measure,
+}
+
+/// The unit of the count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// Files with their contents.
+    Contents,
+    /// Files without contents.
+    Files,
+    /// Inodes.
+    Inodes,
+    /// The contents of one file.
+    Bytes,
+    /// One step without measurable progress.
+    Step,
+}
+
+/// When the summary line is written. It is written only to a terminal, because scripts take text on
+/// standard error as an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SummaryWhen {
+    /// At the end of each run.
+    Always,
+    /// After a run that took long enough for a bar. By custom, commands like cp(1) and rm(1) are
+    /// silent.
+    Slow,
+    /// Never: the command prints its own result.
+    Never,
+}
+
+/// The measure of the amount of work.
+pub(crate) enum Measure {
+    /// Unknown. To measure a tree of the host, it would have to be walked twice, and the first walk
+    /// is the slow one with cold caches. So its bar has a rate and no end.
+    Unknown,
+    /// This many files, which may be [set](Tally::set) later.
+    Files(u64),
+    /// This many bytes of contents.
+    Bytes(u64),
+    /// A whole volume: this many bytes of contents, plus [`BYTES_PER_FILE`] for each file.
+    Volume(u64),
+    /// The position in an input.
+    Input(Gauge),
+}
+
+impl Measure {
+    /// Measures the contents of a whole volume: blocks and inodes in use. These include metadata
+    /// blocks, so the work ends a little early.
+    pub(crate) fn of_volume(volume: &Volume) -> Self {
+        let Ok(space) = volume.space() else { return Self::Unknown };
+        let used = space.total_blocks.saturating_sub(space.free_blocks);
+        let bytes = used.saturating_mul(space.block_size.into());
+        let inodes = space.inodes.saturating_sub(space.free_inodes);
+        Self::Volume(bytes.saturating_add(inodes.saturating_mul(BYTES_PER_FILE)))
+    }
+
+    /// Measures the files of a whole volume.
+    pub(crate) fn files_of_volume(volume: &Volume) -> Self {
+        let Ok(space) = volume.space() else { return Self::Unknown };
+        Self::Files(space.inodes.saturating_sub(space.free_inodes))
+    }
+
+    /// Returns the amount done and the whole amount, if that is known.
+    fn fraction(&self, counts: Counts, expected: u64) -> Option<(u64, u64)> {
+        let names = counts.files + counts.directories;
+        let (done, all) = match self {
+            Self::Unknown => (0, 0),
+            Self::Files(_) => (names, expected),
+            Self::Bytes(_) => (counts.bytes, expected),
+            Self::Volume(_) => (counts.bytes + names * BYTES_PER_FILE, expected),
+            Self::Input(gauge) => (gauge.done.value(), gauge.length),
+        };
+        (all > 0).then(|| (done.min(all), all))
+    }
+
+    pub(crate) fn expected(&self) -> u64 {
+        match self {
+            Self::Unknown | Self::Input(_) => 0,
+            Self::Files(count) | Self::Bytes(count) | Self::Volume(count) => *count,
+        }
+    }
+}
+
+/// The position in an input of known length.
+#[derive(Clone)]
+pub(crate) struct Gauge {
+    done: Arc<Counter>,
+    length: u64,
+}
+
+impl Gauge {
+    pub(crate) fn new(length: u64) -> Self {
+        Self { done: Arc::default(), length }
+    }
+
+    /// Returns a reader that moves this gauge.
+    pub(crate) fn follow<R: Read>(&self, reader: R) -> Followed<R> {
+        Followed { reader, done: Arc::clone(&self.done) }
+    }
+}
+
+/// A reader whose bytes are counted.
+pub(crate) struct Followed<R> {
+    reader: R,
+    done: Arc<Counter>,
+}
+
+impl<R: Read> Read for Followed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.done.add(read as u64);
+        Ok(read)
+    }
+}
+
+impl Work {
+    /// Describes work that copies files with their contents.
+    pub(crate) fn copy(doing: &'static str, done: &'static str, measure: Measure) -> Self {
+        let (subject, summary) = (Subject::Contents, SummaryWhen::Always);
+        Self { doing, done, subject, summary, measure }
+    }
+
+    /// Describes work that changes files but not their contents.
+    pub(crate) fn change(doing: &'static str, done: &'static str) -> Self {
+        let (subject, summary) = (Subject::Files, SummaryWhen::Slow);
+        Self { doing, done, subject, summary, measure: Measure::Unknown }
+    }
+
+    /// Describes work that reads files and prints rows.
+    pub(crate) fn look(doing: &'static str, measure: Measure) -> Self {
+        let (subject, summary) = (Subject::Files, SummaryWhen::Never);
+        Self { doing, done: "files", subject, summary, measure }
+    }
+
+    /// Describes work on the contents of one file.
+    pub(crate) fn bytes(doing: &'static str, done: &'static str, measure: Measure) -> Self {
+        let (subject, summary) = (Subject::Bytes, SummaryWhen::Slow);
+        Self { doing, done, subject, summary, measure }
+    }
+
+    /// Describes work that reads all inodes of volumes. Their number is [set](Tally::set) later.
+    pub(crate) fn scan(summary: SummaryWhen) -> Self {
+        let (subject, measure) = (Subject::Inodes, Measure::Files(0));
+        Self { doing: "scanning", done: "scanned", subject, summary, measure }
+    }
+
+    /// Describes one step without measurable progress.
+    pub(crate) fn step(doing: &'static str) -> Self {
+        let (subject, summary) = (Subject::Step, SummaryWhen::Never);
+        Self { doing, done: doing, subject, summary, measure: Measure::Unknown }
+    }
+
+    /// Changes the work to have a summary only if it takes long.
+    pub(crate) fn silent_if_fast(mut self) -> Self {
+        self.summary = SummaryWhen::Slow;
+        self
+    }
+
+    /// Returns whether the summary is written after this time.
+    pub(crate) fn has_summary(&self, elapsed: Duration) -> bool {
+        match self.summary {
+            SummaryWhen::Always => true,
+            SummaryWhen::Slow => elapsed >= SLOW,
+            SummaryWhen::Never => false,
+        }
+    }
+}
+
+/// The text of a progress bar, and how full it is.
+pub(crate) struct ProgressLine {
+    pub(crate) text: String,
+    /// The amount done, and the whole amount.
+    pub(crate) fraction: Option<(u64, u64)>,
+}
+
+impl Work {
+    /// Returns the bar after this time.
+    pub(crate) fn line(&self, tally: &Tally, elapsed: Duration) -> ProgressLine {
+        let counts = tally.counts();
+        let fraction = self.measure.fraction(counts, tally.expected.value());
+        let mut text = self.doing.to_owned();
+        let what = self.counted(counts);
+        if !what.is_empty() {
+            // Writing to a string does not fail, here and below.
+            let _ = write!(text, ": {what}");
+        }
+        match self.rate(counts, elapsed) {
+            Some(rate) => _ = write!(text, ", {rate}"),
+            None => _ = write!(text, ", {}", duration(elapsed)),
+        }
+        if let Some(left) = fraction.and_then(|(done, all)| time_left(done, all, elapsed)) {
+            let _ = write!(text, ", {} left", duration(left));
+        }
+        ProgressLine { text, fraction }
+    }
+
+    /// Returns the summary line, such as "imported 58,012 files, 519 MiB in 3.2 s (162 MiB/s)".
+    pub(crate) fn summary(&self, tally: &Tally, elapsed: Duration, failures: u64) -> String {
+        let counts = tally.counts();
+        let mut text = format!("{} {}", self.done, self.counted(counts));
+        let _ = write!(text, " in {}", duration(elapsed));
+        if let Some(rate) = self.rate(counts, elapsed) {
+            let _ = write!(text, " ({rate})");
+        }
+        if failures > 0 {
+            let _ = write!(text, "; {} failed", grouped(failures));
+        }
+        text
+    }
+
+    fn counted(&self, counts: Counts) -> String {
+        let names = counts.files + counts.directories;
+        match self.subject {
+            Subject::Contents => {
+                let bytes = size::brief(counts.bytes);
+                match (counts.files, counts.directories) {
+                    (0, directories @ 1..) => {
+                        let ending = if directories == 1 { "y" } else { "ies" };
+                        format!("{} director{ending}, {bytes}", grouped(directories))
+                    }
+                    (files, _) => format!("{}, {bytes}", plural(files, "file")),
+                }
+            }
+            Subject::Files => plural(names, "file"),
+            Subject::Inodes => plural(names, "inode"),
+            Subject::Bytes => size::brief(counts.bytes),
+            Subject::Step => String::new(),
+        }
+    }
+
+    /// Returns the average rate over the whole time.
+    fn rate(&self, counts: Counts, elapsed: Duration) -> Option<String> {
+        let seconds = elapsed.as_secs_f64().max(1e-3);
+        let per_second = |count: u64| (count as f64 / seconds) as u64;
+        match self.subject {
+            Subject::Contents | Subject::Bytes => {
+                Some(format!("{}/s", size::brief(per_second(counts.bytes))))
+            }
+            Subject::Files | Subject::Inodes => {
+                Some(format!("{}/s", grouped(per_second(counts.files + counts.directories))))
+            }
+            Subject::Step => None,
+        }
+    }
+
+    /// Returns the counts for JSON.
+    pub(crate) fn describe(&self, tally: &Tally, elapsed: Duration, failures: u64) -> Object {
+        let counts = tally.counts();
+        let names = counts.files + counts.directories;
+        let mut object = Object::new();
+        let mut insert = |key: &str, count: u64| object.insert(key.to_owned(), count.into());
+        match self.subject {
+            Subject::Contents => {
+                insert("files", counts.files);
+                insert("directories", counts.directories);
+                insert("bytes", counts.bytes);
+            }
+            Subject::Files => _ = insert(self.done, names),
+            Subject::Inodes => _ = insert("inodes", names),
+            Subject::Bytes => _ = insert("bytes", counts.bytes),
+            Subject::Step => {}
+        }
+        insert("failures", failures);
+        insert("duration_ns", u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
+        object
+    }
+}
+
+/// Estimates the remaining time in whole seconds from the average rate.
+fn time_left(done: u64, all: u64, elapsed: Duration) -> Option<Duration> {
+    if elapsed < LEAST_FOR_ESTIMATE || done == 0 || done >= all {
+        return None;
+    }
+    let seconds = elapsed.as_secs_f64() * (all - done) as f64 / done as f64;
+    Duration::try_from_secs_f64(seconds.ceil()).ok()
+}
+
+/// Formats a number with a comma between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn plural(count: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
+/// Formats a duration in at most two units.
+fn duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 => format!("{:.2} s", time.as_secs_f64()),
+        1..60 if time.subsec_nanos() == 0 => format!("{seconds} s"),
+        1..60 => format!("{:.1} s", time.as_secs_f64()),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests;

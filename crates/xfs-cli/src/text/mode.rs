@@ -1,0 +1,184 @@
+//! Modes as text: `644`, `u=rw,go+rX`, `g=u`, as chmod(1) parses them.
+//!
+//! Owns: the syntax, and the result for a mode. Does **not** own: the file of the mode.
+//!
+//! # Invariants
+//!
+//! - **I1** The set-ID bits of a directory change only if they are named: by the letter `s` for
+//!   their class, by a number that has them, or by a number of five or more digits, which names all
+//!   bits. So a directory whose group is inherited keeps that through `chmod 755`.
+//! - **I2** An operation without classes changes only the bits that the umask allows.
+
+use rustix::fs::Mode;
+
+const READ: u32 = 0o444;
+const WRITE: u32 = 0o222;
+const EXECUTE: u32 = 0o111;
+const SET_IDS: u32 = 0o6000;
+const STICKY: u32 = 0o1000;
+const ALL: u32 = 0o7777;
+/// The digits of a number that changes only the bits that it names (**I1**).
+const FEW_DIGITS: usize = 4;
+
+/// A change of a mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ModeChange(Vec<Operation>);
+
+/// One operator with its classes and its operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Operation {
+    /// The bits of the classes; 0 without classes (**I2**).
+    classes: u32,
+    operator: Operator,
+    operand: Operand,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Add,
+    Take,
+    Set,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operand {
+    /// These bits, for all classes.
+    Letters { bits: u32, executes_if_any: bool },
+    /// The permissions of the class that is this many bits up.
+    Copy { shift: u32 },
+    /// Bits as a number, and the set-ID bits that it names.
+    Number { bits: u32, names: u32 },
+}
+
+/// The file whose mode is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Circumstances {
+    pub(crate) is_directory: bool,
+    pub(crate) umask: u32,
+}
+
+impl ModeChange {
+    /// Parses a mode; `None` if it is invalid.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        if text.starts_with(|c: char| c.is_ascii_digit()) {
+            let (bits, rest) = leading_number(text)?;
+            let names = if text.len() > FEW_DIGITS { SET_IDS } else { bits & SET_IDS };
+            let operand = Operand::Number { bits, names };
+            let operation = Operation { classes: ALL, operator: Operator::Set, operand };
+            return rest.is_empty().then(|| Self(vec![operation]));
+        }
+        let mut operations = Vec::new();
+        for clause in text.split(',') {
+            parse_clause(clause, &mut operations)?;
+        }
+        Some(Self(operations))
+    }
+
+    /// Applies the change to a mode without its type bits.
+    pub(crate) fn of(&self, mode: u32, circumstances: Circumstances) -> u32 {
+        let apply = |mode, operation: &Operation| operation.of(mode, circumstances);
+        self.0.iter().fold(mode & ALL, apply)
+    }
+}
+
+/// Parses the classes of a clause, and each operation after them.
+fn parse_clause(clause: &str, operations: &mut Vec<Operation>) -> Option<()> {
+    let (who, mut rest) = clause.split_at_checked(clause.find(['+', '-', '='])?)?;
+    let mut classes = 0;
+    for letter in who.chars() {
+        classes |= match letter {
+            'u' => 0o4700,
+            'g' => 0o2070,
+            'o' => 0o1007,
+            'a' => ALL,
+            _ => return None,
+        };
+    }
+    while !rest.is_empty() {
+        let (sign, behind) = rest.split_at_checked(1)?;
+        let operator = match sign {
+            "+" => Operator::Add,
+            "-" => Operator::Take,
+            "=" => Operator::Set,
+            _ => return None,
+        };
+        if behind.starts_with(|c: char| c.is_ascii_digit()) {
+            let (bits, behind) = leading_number(behind)?;
+            let operand = Operand::Number { bits, names: SET_IDS };
+            operations.push(Operation { classes: ALL, operator, operand });
+            // A number stands alone: it contains its classes.
+            return (who.is_empty() && behind.is_empty()).then_some(());
+        }
+        let length = behind.find(['+', '-', '=']).unwrap_or(behind.len());
+        let (letters, behind) = behind.split_at_checked(length)?;
+        operations.push(Operation { classes, operator, operand: parse_operand(letters)? });
+        rest = behind;
+    }
+    Some(())
+}
+
+/// Parses octal digits; returns them and the rest.
+fn leading_number(text: &str) -> Option<(u32, &str)> {
+    let end = text.find(|c: char| !c.is_digit(8)).unwrap_or(text.len());
+    let (digits, rest) = text.split_at_checked(end)?;
+    let bits = u32::from_str_radix(digits, 8).ok().filter(|bits| *bits <= ALL)?;
+    Some((bits, rest))
+}
+
+/// Parses a class to copy, or the letters of bits.
+fn parse_operand(letters: &str) -> Option<Operand> {
+    let (mut bits, mut executes_if_any) = (0, false);
+    for letter in letters.chars() {
+        bits |= match letter {
+            'u' | 'g' | 'o' if letters.len() > 1 => return None,
+            'u' => return Some(Operand::Copy { shift: 6 }),
+            'g' => return Some(Operand::Copy { shift: 3 }),
+            'o' => return Some(Operand::Copy { shift: 0 }),
+            'r' => READ,
+            'w' => WRITE,
+            'x' => EXECUTE,
+            's' => SET_IDS,
+            't' => STICKY,
+            'X' => {
+                executes_if_any = true;
+                0
+            }
+            _ => return None,
+        };
+    }
+    Some(Operand::Letters { bits, executes_if_any })
+}
+
+impl Operation {
+    fn of(self, mode: u32, Circumstances { is_directory, umask }: Circumstances) -> u32 {
+        let affected = if self.classes == 0 { ALL } else { self.classes };
+        let (bits, names) = match self.operand {
+            Operand::Letters { bits, executes_if_any } => {
+                let executes = executes_if_any && (is_directory || mode & EXECUTE != 0);
+                (bits | if executes { EXECUTE } else { 0 }, bits & affected & SET_IDS)
+            }
+            // Multiplying by 0o111 copies the permissions of one class to all three.
+            Operand::Copy { shift } => ((mode >> shift & 0o7) * 0o111, 0),
+            Operand::Number { bits, names } => (bits, names),
+        };
+        let let_be = if is_directory { SET_IDS & !names } else { 0 };
+        let granted = if self.classes == 0 { !umask } else { affected };
+        let bits = bits & granted & !let_be;
+        match self.operator {
+            Operator::Add => mode | bits,
+            Operator::Take => mode & !bits,
+            Operator::Set => (mode & (!affected | let_be)) | bits,
+        }
+    }
+}
+
+/// Returns the umask of this process. Reading it means setting it, so no other thread may exist
+/// yet.
+pub(crate) fn umask() -> u32 {
+    let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    rustix::process::umask(umask);
+    umask.bits()
+}
+
+#[cfg(test)]
+mod tests;

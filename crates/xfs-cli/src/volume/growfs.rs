@@ -1,0 +1,115 @@
+//! `growfs`: enlarges a volume.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use ferroxfs::GrowError;
+
+use crate::cli::{GlobalOptions, GrowfsArguments};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::image::Image;
+use crate::inspect::structures::{Value, fields_to_json};
+use crate::output::space;
+use crate::run::Run;
+use crate::terminal::console::Console;
+
+struct Growfs {
+    image: Image,
+    blocks: Option<u64>,
+    lengthened: Option<Lengthened>,
+}
+
+/// An image file that was extended, and its length before. The file is truncated to it again unless
+/// the volume grows, whatever happens in between.
+struct Lengthened {
+    file: File,
+    had: u64,
+    is_needed: bool,
+}
+
+impl Drop for Lengthened {
+    fn drop(&mut self) {
+        if !self.is_needed {
+            // The error of the volume is the one to report.
+            let _ = self.file.set_len(self.had);
+        }
+    }
+}
+
+/// Extends an image file if necessary, and opens it.
+pub(crate) fn open(
+    arguments: &GrowfsArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let path = &arguments.image;
+    let (blocks, lengthened) = match (arguments.blocks, arguments.size) {
+        (None, None) => (None, None),
+        (blocks, bytes) => {
+            let image = Image::open_as_it_stands(path, options)?;
+            let block_log = image.describe()?.superblock.geometry.block_log;
+            let blocks = blocks.or(bytes.map(|bytes| bytes >> block_log));
+            let needed = blocks.and_then(|blocks| blocks.checked_mul(1 << block_log));
+            let has = image.length_bytes();
+            drop(image);
+            let lengthened = match needed.filter(|needed| *needed > has) {
+                Some(needed) => lengthen(path, has, needed)
+                    .map_err(|error| Failure::host(path.as_os_str(), &error))?,
+                None => None,
+            };
+            (blocks, lengthened)
+        }
+    };
+    let image = Image::open_for_writing(path, options)?;
+    Ok(Box::new(Growfs { image, blocks, lengthened }))
+}
+
+/// Extends a file that holds only the volume. For any other file, the library reports later that
+/// the device is too short.
+fn lengthen(path: &Path, has: u64, needed: u64) -> std::io::Result<Option<Lengthened>> {
+    let metadata = path.metadata()?;
+    if !metadata.is_file() || metadata.len() != has {
+        return Ok(None);
+    }
+    let file = File::options().write(true).open(path)?;
+    space::lengthen(&file, needed)?;
+    Ok(Some(Lengthened { file, had: has, is_needed: false }))
+}
+
+impl Run for Growfs {
+    fn run(mut self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let volume = self.image.volume(console)?;
+        let before = volume.inner().geometry().data_blocks;
+        let step = console.step("growing the volume");
+        let grown = volume.inner().grow(self.blocks).map_err(|error| match error {
+            GrowError::Failed(error) => volume.whole_failure(error),
+            refused => volume.whole_failure(Failure::new(Exit::Failed, refused.to_string())),
+        });
+        drop(step);
+        if let Some(lengthened) = &mut self.lengthened {
+            // The volume may have grown before the failure, for example at a copy of the
+            // superblock.
+            lengthened.is_needed = volume.inner().geometry().data_blocks > before;
+        }
+        let block_size = volume.inner().geometry().block_size;
+        let after = volume.close_after(grown, console)?;
+        if console.is_json() {
+            let fields = vec![
+                ("data_blocks_before", Value::number(before)),
+                ("data_blocks", Value::number(after)),
+                ("block_size", Value::number(block_size)),
+            ];
+            return Ok(console.conclude_with(fields_to_json(&fields))?);
+        }
+        if console.is_quiet() {
+            return Ok(());
+        }
+        let said = if before == after {
+            format!("data size unchanged: {before} blocks\n")
+        } else {
+            format!("data blocks changed from {before} to {after}\n")
+        };
+        Ok(console.out().write_all(said.as_bytes())?)
+    }
+}

@@ -1,0 +1,328 @@
+//! `mkfs`: makes a volume.
+
+mod configuration;
+mod device;
+mod prototype;
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use ferroxfs::Superblock;
+use ferroxfs::format::timestamp::Timestamp;
+use xfs_device::BlockDevice;
+use xfs_mkfs::{
+    Devices, Discard, Generations, GeometryError, Identity, OptionError, Options, Plan, Size,
+    TargetDevice,
+};
+
+use crate::cli::{GlobalOptions, MkfsArguments};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::file::facts::Time;
+use crate::image::Image;
+use crate::import::origin::{ImportOrigin, PipeReading};
+use crate::import::writer::{ImageWriter, WriterOptions};
+use crate::inspect::info::{features, xfs_info};
+use crate::interrupt;
+use crate::json::{self, Object};
+use crate::run::Run;
+use crate::sandbox::Reach;
+use crate::terminal::console::Console;
+use crate::terminal::names;
+use crate::terminal::tally::Work;
+use crate::text::time::{Clock, source_date_epoch};
+use device::{Device, DeviceRequest};
+
+/// The inode generation that mkfs.xfs sets with DETERMINISTIC_SEED in its environment.
+const DETERMINISTIC_GENERATION: u32 = 0x5345_4544;
+const DEFAULT_BLOCK_BYTES: u32 = 4096;
+const SECTOR_BYTES: u32 = 512;
+
+struct Mkfs {
+    arguments: MkfsArguments,
+    plan: Plan,
+    data: Device,
+    log: Option<Device>,
+    fill: Option<Fill>,
+}
+
+/// The files of the new volume.
+struct Fill {
+    source: ImportOrigin,
+    writer_options: WriterOptions,
+}
+
+/// Parses the options, plans the volume and opens its devices. A file is created only when it is
+/// certain that it will hold a volume.
+pub(crate) fn open(
+    arguments: MkfsArguments,
+    global: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    if global.partition.is_some() || global.offset.is_some() || global.image.is_some() {
+        return Err(Failure::usage("mkfs makes a volume of a whole file or device"));
+    }
+    let options = read_options(&arguments, global)?;
+    let data_path = match (&arguments.device, &options.data.name) {
+        (Some(path), None) | (None, Some(path)) => path.clone(),
+        (None, None) => return Err(Failure::usage("no device is named")),
+        (Some(_), Some(_)) => {
+            return Err(Failure::usage("the device is named twice, once by -d name"));
+        }
+    };
+    if data_path.as_os_str() == "-" {
+        return Err(Failure::usage("-: a volume cannot be made on standard output")
+            .hint("name a file; ./- is a file of that name"));
+    }
+    let bytes = |size: Option<Size>| asked_bytes(&options, size);
+    let data = DeviceRequest {
+        path: &data_path,
+        bytes: bytes(options.data.size),
+        grows: options.data.file,
+    };
+    let log = options.log.device.as_deref().map(|path| DeviceRequest {
+        path,
+        bytes: bytes(options.log.size),
+        grows: options.log.file,
+    });
+    let target = TargetDevice {
+        data_bytes: data.length()?,
+        sector_size: data.sector_size()?,
+        log_bytes: log.as_ref().map(DeviceRequest::length).transpose()?,
+    };
+    let identity = identity(&arguments, &options, &target)?;
+    let plan = Plan::new(&options, &target, &identity)
+        .map_err(|error| geometry_failure(&data_path, &error))?;
+    let is_new = !data_path.exists();
+    // A volume that does not exist yet cannot be the input of the pipe.
+    let fill =
+        Fill::open(&arguments, if is_new { PipeReading::Stream } else { PipeReading::Whole })?;
+    interrupt::arm()?;
+    let data = data.open(&arguments)?;
+    let log = log.map(|log| log.open(&arguments)).transpose()?;
+    Ok(Box::new(Mkfs { arguments, plan, data, log, fill }))
+}
+
+impl Run for Mkfs {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        for warning in self.plan.warnings() {
+            console.note(format!("warning: {warning}"));
+        }
+        let superblock = self.plan.superblock();
+        let facts = describe(superblock);
+        if !console.is_json() && !console.is_quiet() {
+            let style = console.name_style(false);
+            let show = |path: &Path| style.show(path.as_os_str().as_bytes()).into_owned();
+            let name = show(&self.data.path);
+            let log = self.log.as_ref().map(|log| show(&log.path));
+            xfs_info::print(console.out(), &name, log.as_deref(), superblock)?;
+        }
+        let Self { arguments, plan, mut data, mut log, fill } = *self;
+        let Some(device) = data.device.take() else { return Ok(console.conclude_with(facts)?) };
+        let log_device = log.as_mut().and_then(|log| log.device.take());
+        let devices =
+            Devices { data: &device, log: log_device.as_ref().map(|log| log as &dyn BlockDevice) };
+        let discard = if arguments.keep { Discard::No } else { Discard::Yes };
+        let step = console.step("making the volume");
+        xfs_mkfs::write(&plan, devices, discard)
+            .map_err(|error| Failure::host(data.path.as_os_str(), &error))?;
+        drop((step, device, log_device));
+        if let Some(fill) = fill {
+            fill.run(&data, log.as_ref(), console)?;
+        }
+        data.check_stopped()?;
+        // The volume is not valid before its log exists.
+        log.map_or(Ok(()), Device::publish)?;
+        data.publish()?;
+        Ok(console.conclude_with(facts)?)
+    }
+}
+
+impl Fill {
+    /// Opens the source that the arguments name; `None` if there is none, or nothing is to be
+    /// written.
+    fn open(arguments: &MkfsArguments, keeping: PipeReading) -> Result<Option<Self>, Failure> {
+        let time = asked_time(arguments)?;
+        let source = match (&arguments.from, prototype::parse(&arguments.prototype)?) {
+            (Some(from), _) if !arguments.dry_run => {
+                ImportOrigin::open(from, keeping, arguments.archive)?
+            }
+            (None, Some(asked)) if !arguments.dry_run => {
+                let chosen = time
+                    .map(|time| Time { seconds: time.seconds(), nanoseconds: time.nanoseconds() });
+                asked.open(chosen.unwrap_or_else(|| Clock::open().now()))?
+            }
+            (None, None) if arguments.all_root => {
+                return Err(Failure::usage("--all-root is for --from and -p"));
+            }
+            _ => return Ok(None),
+        };
+        let writer_options = WriterOptions::faithful(arguments.all_root, time);
+        Ok(Some(Self { source, writer_options }))
+    }
+
+    fn run(
+        self,
+        data: &Device,
+        log: Option<&Device>,
+        console: &mut Console,
+    ) -> Result<(), Failure> {
+        let Self { source, writer_options } = self;
+        let (path, log_path) = (data.place(), log.map(Device::place));
+        let written = [Some(path.as_path()), log_path.as_deref(), Some(&data.path)];
+        let written = written.into_iter().flatten().chain(log.map(|log| log.path.as_path()));
+        let source = source.without(written);
+        let opened =
+            Image::open_made((&path, &data.path), log_path.as_deref(), writer_options.latest);
+        let volume = opened?.read()?;
+        let tally = console.begin(Work::copy("filling", "imported", source.measure()));
+        let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
+        let mut writer = ImageWriter::new(writer_options, &mut report).counted_by(&tally);
+        let root = volume.inner().root().map_err(Failure::from);
+        let filled = root.and_then(|root| source.fill(root, &mut writer));
+        let filled = filled.map_err(|failure| data.unfilled(volume.whole_failure(failure)));
+        drop(writer);
+        match filled {
+            // A file that is discarded need not be closed.
+            Err(failure) if data.is_staged() => Err(failure),
+            filled => volume.close_after(filled, console),
+        }
+    }
+}
+
+fn read_options(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Options, Failure> {
+    let mut options = Options::default();
+    options.allow_small = arguments.unsupported;
+    let groups = [
+        ('b', &arguments.block),
+        ('d', &arguments.data),
+        ('i', &arguments.inode),
+        ('l', &arguments.log),
+        ('m', &arguments.metadata),
+        ('n', &arguments.naming),
+        ('r', &arguments.realtime),
+        ('s', &arguments.sector),
+    ];
+    for (letter, texts) in groups {
+        for text in texts {
+            options.parse(letter, text).map_err(|error| option_failure(&error))?;
+        }
+    }
+    for text in &arguments.configuration {
+        configuration::read(text, &mut options)?;
+    }
+    if let Some(label) = &arguments.label {
+        options.parse_label(label.as_bytes()).map_err(|error| option_failure(&error))?;
+    }
+    if let Some(log) = &global.log_device
+        && options.log.device.replace(log.clone()).is_some()
+    {
+        return Err(Failure::usage("-l logdev and --log-device exclude each other"));
+    }
+    Ok(options)
+}
+
+/// Returns the bytes that an option asks for. If they cannot be computed, planning reports the
+/// reason.
+fn asked_bytes(options: &Options, size: Option<Size>) -> Option<u64> {
+    let number = |size: Option<Size>, otherwise: u32| {
+        size.and_then(|size| u32::try_from(size.number).ok()).unwrap_or(otherwise)
+    };
+    let block = number(options.block_size, DEFAULT_BLOCK_BYTES);
+    size?.to_bytes(block, number(options.sector_size, SECTOR_BYTES))
+}
+
+/// Returns the time for all files, if the options or the environment give one.
+fn asked_time(arguments: &MkfsArguments) -> Result<Option<Timestamp>, Failure> {
+    match arguments.time {
+        Some(seconds) => Ok(Some(Timestamp::new(seconds, 0).unwrap_or_default())),
+        None => source_date_epoch(),
+    }
+}
+
+/// Returns UUID, time and generations: random, or as the options and the environment say.
+fn identity(
+    arguments: &MkfsArguments,
+    options: &Options,
+    target: &TargetDevice,
+) -> Result<Identity, Failure> {
+    let random = || {
+        Identity::random()
+            .map_err(|error| Failure::new(Exit::Failed, format!("no random numbers: {error}")))
+    };
+    let mut identity = match (asked_time(arguments)?, arguments.seed) {
+        (None, None) => random()?,
+        (Some(time), seed) => {
+            let length = target.data_bytes.to_be_bytes();
+            let seed = seed.unwrap_or(0).to_be_bytes();
+            let salt = [&seed, &length, options.label.as_bytes()].concat();
+            Identity::reproducible(time, &salt)
+        }
+        (None, Some(seed)) => Identity {
+            time: random()?.time,
+            ..Identity::reproducible(Timestamp::default(), &seed.to_be_bytes())
+        },
+    };
+    if std::env::var_os("DETERMINISTIC_SEED").is_some() {
+        identity.generations = Generations::Fixed(DETERMINISTIC_GENERATION);
+    }
+    Ok(identity)
+}
+
+fn describe(superblock: &Superblock) -> Object {
+    let geometry = &superblock.geometry;
+    let mut object = Object::new();
+    let mut insert = |key: &str, value: serde_json::Value| object.insert(key.to_owned(), value);
+    insert("format", "xfs-v5".into());
+    insert("uuid", superblock.uuid.to_string().into());
+    insert("block_size", geometry.block_size.into());
+    insert("sector_size", geometry.sector_size.into());
+    insert("inode_size", geometry.inode_size.into());
+    insert("directory_block_size", geometry.directory_block_size().into());
+    insert("ag_count", geometry.ag_count.into());
+    insert("ag_blocks", geometry.ag_blocks.into());
+    insert("data_blocks", geometry.data_blocks.into());
+    insert("inode_max_percent", superblock.inode_max_percent.into());
+    insert("stripe_unit_blocks", superblock.stripe_unit_blocks.into());
+    insert("stripe_width_blocks", superblock.stripe_width_blocks.into());
+    insert("features", features::names(superblock).into());
+    insert("log_blocks", superblock.log_blocks.into());
+    insert("log_external", superblock.has_external_log().into());
+    insert("free_blocks", superblock.free_blocks.into());
+    json::insert_name(&mut object, "label", superblock.label.as_bytes());
+    object
+}
+
+fn option_failure(error: &OptionError) -> Failure {
+    let exit = match error {
+        OptionError::NotSupported(_) => Exit::Refused,
+        _ => Exit::Usage,
+    };
+    let failure = Failure::new(exit, error.to_string());
+    match error {
+        OptionError::Unknown { .. } => {
+            failure.hint("ferroxfs mkfs --help lists the options; they are those of mkfs.xfs(8)")
+        }
+        _ => failure,
+    }
+}
+
+fn geometry_failure(path: &Path, error: &GeometryError) -> Failure {
+    let failure =
+        Failure::usage(error.to_string()).about(&names::in_message(path.as_os_str().as_bytes()));
+    match error {
+        GeometryError::TooSmall { .. }
+        | GeometryError::SmallLog { .. }
+        | GeometryError::OneGroup => failure.hint("--unsupported makes it anyway, for tests only"),
+        GeometryError::NoRoomForLog { .. } => {
+            failure.hint("make fewer allocation groups, or a larger volume")
+        }
+        GeometryError::DeviceTooShort { .. } => {
+            failure.hint("-d file makes a file as long as -d size says, -l file one for the log")
+        }
+        _ => failure,
+    }
+}

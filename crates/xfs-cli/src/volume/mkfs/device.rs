@@ -1,0 +1,222 @@
+//! The device of a new volume: a block device or a file.
+//!
+//! Owns: the rule that a file, new or existing, holds a whole volume or its old contents: the
+//! volume is made in a [staged file](crate::output::StagedFile). A block device is written in
+//! place, as is a file that cannot be replaced; their messages say in which state they are.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use xfs_device::{BlockDevice, DeviceError, FileDevice, OpenOptions};
+
+use super::SECTOR_BYTES;
+use crate::cli::MkfsArguments;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::StagedFile;
+use crate::output::space;
+use crate::terminal::names;
+
+/// A device that is written to, or would be without `-N`.
+pub(super) struct Device {
+    /// Its path.
+    pub(super) path: PathBuf,
+    /// The open device, until the volume has been made in it.
+    pub(super) device: Option<FileDevice>,
+    /// The file that will replace it.
+    staged: Option<StagedFile>,
+    /// The file that is replaced, locked until then.
+    _present: Option<FileDevice>,
+}
+
+impl Device {
+    /// Returns the path by which this process opens it.
+    pub(super) fn place(&self) -> PathBuf {
+        self.staged.as_ref().map_or_else(|| self.path.clone(), StagedFile::path)
+    }
+
+    /// Returns whether the file at its path is unchanged.
+    pub(super) fn is_staged(&self) -> bool {
+        self.staged.is_some()
+    }
+
+    /// Adds the state of the device to a failure to fill the volume.
+    pub(super) fn unfilled(&self, failure: Failure) -> Failure {
+        let shown = names::in_message(self.path.as_os_str().as_bytes());
+        let failure = match failure.exit().is_of_signal() {
+            true => interrupt::stopped(&shown).unwrap_or(failure),
+            false => failure,
+        };
+        // A hint of the volume would need a volume that exists.
+        failure.hint(match (self.is_staged(), self._present.is_some()) {
+            (true, true) => "the file is unchanged",
+            (true, false) => "no file was created",
+            (false, _) => {
+                "a volume with the files before the failure is there; mkfs -f makes it again"
+            }
+        })
+    }
+
+    /// Fails if a signal has arrived and the file is still unchanged.
+    pub(super) fn check_stopped(&self) -> Result<(), Failure> {
+        let shown = names::in_message(self.path.as_os_str().as_bytes());
+        match interrupt::stopped(&shown) {
+            Some(stopped) if self.is_staged() => Err(self.unfilled(stopped)),
+            // The volume is complete.
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts the volume at its path.
+    pub(super) fn publish(self) -> Result<(), Failure> {
+        let Self { path, staged, .. } = self;
+        let published = staged.map_or(Ok(()), StagedFile::publish);
+        published.map_err(|error| Failure::host(path.as_os_str(), &error))
+    }
+}
+
+/// Returns whether a loop device uses a file.
+fn has_loop_device(file: &Metadata) -> bool {
+    let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    devices.filter_map(|device| std::fs::read(device.path().join("loop/backing_file")).ok()).any(
+        |backing| {
+            let path = Path::new(std::ffi::OsStr::from_bytes(backing.trim_ascii_end()));
+            std::fs::metadata(path)
+                .is_ok_and(|other| (other.dev(), other.ino()) == (file.dev(), file.ino()))
+        },
+    )
+}
+
+/// A device as the command line names it.
+pub(super) struct DeviceRequest<'a> {
+    pub(super) path: &'a Path,
+    /// The length that was asked for.
+    pub(super) bytes: Option<u64>,
+    /// Whether a shorter file is extended.
+    pub(super) grows: bool,
+}
+
+impl DeviceRequest<'_> {
+    /// Returns the future length.
+    pub(super) fn length(&self) -> Result<u64, Failure> {
+        match std::fs::metadata(self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.has_folder() => {
+                Err(self.failure(Exit::Failed, "its folder does not exist".to_owned()))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.bytes.ok_or_else(|| {
+                let what = if self.grows { "file" } else { "device" };
+                self.failure(Exit::Failed, format!("there is no such {what}"))
+                    .hint("give the length of a new file: -d size=BYTES, -l size=BYTES")
+            }),
+            Err(error) => Err(Failure::host(self.path.as_os_str(), &error)),
+            Ok(metadata) if metadata.is_file() && self.grows => {
+                Ok(metadata.len().max(self.bytes.unwrap_or(0)))
+            }
+            Ok(_) => Ok(self.open_read_only()?.length_bytes()),
+        }
+    }
+
+    fn has_folder(&self) -> bool {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        folder.is_none_or(Path::is_dir)
+    }
+
+    pub(super) fn sector_size(&self) -> Result<u32, Failure> {
+        if self.path.exists() {
+            return Ok(self.open_read_only()?.sector_size());
+        }
+        Ok(SECTOR_BYTES)
+    }
+
+    fn open_read_only(&self) -> Result<FileDevice, Failure> {
+        FileDevice::open(self.path, OpenOptions::read_only().live())
+            .map_err(|error| device_failure(&error))
+    }
+
+    /// Opens the device, or a staged file instead, and refuses to overwrite a volume without -f.
+    pub(super) fn open(self, arguments: &MkfsArguments) -> Result<Device, Failure> {
+        let path = self.path.to_owned();
+        if arguments.dry_run {
+            return Ok(Device { path, device: None, staged: None, _present: None });
+        }
+        let failed = |error: io::Error| Failure::host(path.as_os_str(), &error);
+        let mut present = match path.exists() {
+            true => Some(self.open_present(arguments)?),
+            false => None,
+        };
+        let mut staged = None;
+        if self.can_be_replaced(arguments) {
+            staged = StagedFile::of_image(&path).map_err(failed)?;
+        }
+        let Some(made) = &staged else {
+            if self.lengthen().map_err(failed)? {
+                // The device is measured when it is opened, and its lock would prevent that.
+                drop(present.take());
+            }
+            let device = present.map_or_else(|| self.open_at(&path), Ok)?;
+            return Ok(Device { path, device: Some(device), staged, _present: None });
+        };
+        let there = present.as_ref().map_or(0, BlockDevice::length_bytes);
+        let grown = self.bytes.filter(|_| self.grows || present.is_none());
+        space::lengthen(made.file(), there.max(grown.unwrap_or(0))).map_err(failed)?;
+        let device = self.open_at(&made.path())?;
+        Ok(Device { path, device: Some(device), staged, _present: present })
+    }
+
+    /// Opens an existing file, and refuses to overwrite its contents.
+    fn open_present(&self, arguments: &MkfsArguments) -> Result<FileDevice, Failure> {
+        let device = self.open_at(self.path)?;
+        let contents = xfs_mkfs::find_contents(&device)
+            .map_err(|error| Failure::host(self.path.as_os_str(), &error))?;
+        match contents {
+            Some(contents) if !arguments.force => {
+                let message = format!("holds {contents} already");
+                Err(self.failure(Exit::Failed, message).hint("use -f to overwrite it"))
+            }
+            _ => Ok(device),
+        }
+    }
+
+    fn open_at(&self, path: &Path) -> Result<FileDevice, Failure> {
+        FileDevice::open(path, OpenOptions::read_write()).map_err(|error| {
+            let error = DeviceError::new(self.path, error.into_failure());
+            device_failure(&error)
+        })
+    }
+
+    /// Returns whether another file may replace it. A loop device would keep the old one, and with
+    /// -K it keeps its blocks.
+    fn can_be_replaced(&self, arguments: &MkfsArguments) -> bool {
+        match std::fs::metadata(self.path) {
+            Ok(metadata) => metadata.is_file() && !arguments.keep && !has_loop_device(&metadata),
+            Err(_) => true,
+        }
+    }
+
+    /// Extends an existing file if that was asked for. Returns whether it was shorter.
+    fn lengthen(&self) -> io::Result<bool> {
+        let Some(bytes) = self.bytes.filter(|_| self.grows) else { return Ok(false) };
+        let metadata = std::fs::metadata(self.path)?;
+        let is_shorter = metadata.is_file() && metadata.len() < bytes;
+        if is_shorter {
+            space::lengthen(&File::options().write(true).open(self.path)?, bytes)?;
+        }
+        Ok(is_shorter)
+    }
+
+    fn failure(&self, exit: Exit, message: String) -> Failure {
+        Failure::new(exit, message).about(&names::in_message(self.path.as_os_str().as_bytes()))
+    }
+}
+
+fn device_failure(error: &DeviceError) -> Failure {
+    let failure = Failure::new(Exit::Failed, error.to_string());
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
