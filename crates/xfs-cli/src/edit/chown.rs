@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::Changes;
+use ferroxfs::SetAttributes;
 
 use super::chmod::{TreeReach, change_trees};
 use crate::cli::{ChownArguments, GlobalOptions};
@@ -16,7 +16,7 @@ use crate::text::owners;
 
 struct Chown {
     targets: ImagePaths,
-    changes: Changes,
+    changes: SetAttributes,
     reach: TreeReach,
 }
 
@@ -33,17 +33,17 @@ pub(crate) fn open(
     Ok(Box::new(Chown { targets, changes, reach }))
 }
 
-fn parse_owner(owner: &OsStr) -> Result<Changes, Failure> {
+fn parse_owner(owner: &OsStr) -> Result<SetAttributes, Failure> {
     let mut parts = owner.as_bytes().splitn(2, |byte| *byte == b':');
     let uid = parts.next().filter(|name| !name.is_empty());
     let gid = parts.next().filter(|name| !name.is_empty());
     if uid.is_none() && gid.is_none() {
         return Err(Failure::usage("chown: the owner is missing"));
     }
-    Ok(Changes {
+    Ok(SetAttributes {
         uid: uid.map(|name| known("user", name, owners::user(name))).transpose()?,
         gid: gid.map(|name| known("group", name, owners::group(name))).transpose()?,
-        ..Changes::default()
+        ..SetAttributes::default()
     })
 }
 
@@ -57,6 +57,6 @@ fn known(what: &str, name: &[u8], found: Option<u32>) -> Result<u32, Failure> {
 impl Run for Chown {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, changes, reach } = *self;
-        change_trees(targets, reach, console, |node| Ok(node.change(&changes)?))
+        change_trees(targets, reach, console, |node| Ok(node.set_attributes(&changes)?))
     }
 }

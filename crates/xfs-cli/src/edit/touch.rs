@@ -1,6 +1,6 @@
 //! `touch`: sets times.
 
-use ferroxfs::{Changes, Creation, Error, NewKind, Node, PosixError, Timestamp};
+use ferroxfs::{CreateOptions, Error, NewKind, Node, PosixError, SetAttributes, Timestamp};
 
 use crate::cli::{GlobalOptions, TouchArguments};
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use crate::text::time::{Clock, source_date_epoch};
 
 struct Touch {
     targets: ImagePaths,
-    changes: Changes,
+    changes: SetAttributes,
     makes: bool,
     follows: bool,
 }
@@ -23,10 +23,10 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Run>, Failure> {
     let time = time_of(arguments.date.as_deref())?;
     let both = arguments.accessed == arguments.modified;
-    let changes = Changes {
+    let changes = SetAttributes {
         accessed: (both || arguments.accessed).then_some(time),
         modified: (both || arguments.modified).then_some(time),
-        ..Changes::default()
+        ..SetAttributes::default()
     };
     let targets = ImagePaths::open_for_writing(&arguments.addresses, options)?;
     let (makes, follows) = (!arguments.no_create, !arguments.no_dereference);
@@ -57,7 +57,7 @@ impl Run for Touch {
         change_each(targets, console, |target| {
             let found = if follows { find_or_make(target, makes) } else { find(target, makes) };
             let Some(node) = found? else { return Ok(()) };
-            node.change(&changes).map_err(|error| target.failure(error))
+            node.set_attributes(&changes).map_err(|error| target.failure(error))
         })
     }
 }
@@ -79,7 +79,7 @@ pub(crate) fn find_or_make(target: &ImagePath, makes: bool) -> Result<Option<Nod
         Err(Error::Posix(PosixError::NotFound)) if !makes => Ok(None),
         Err(Error::Posix(PosixError::NotFound)) => {
             let (directory, name) = target.place_to_make()?;
-            let creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+            let creation = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
             let made = directory.create(name, &NewKind::Regular, &creation);
             made.map(Some).map_err(|error| target.failure(error))
         }

@@ -20,7 +20,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use ferroxfs::format::directory::DirectoryCheck;
-use ferroxfs::format::{Corruption, InodeNumber, Place, Structure};
+use ferroxfs::format::{Corruption, InodeNumber, Structure, StructureAddress};
 use ferroxfs::{Cookie, FileType, ListingProgress, Node, ReadDir, Result, Volume};
 
 use crate::interrupt;
@@ -133,7 +133,7 @@ impl TreeWalk {
     fn enter(&mut self, directory: Node) -> Result<()> {
         let number = directory.number();
         if !self.entered.insert(number) {
-            let place = Place::Inode(number);
+            let place = StructureAddress::Inode(number);
             return Err(Corruption::new(Structure::Directory, place, DirectoryCheck::Cycle).into());
         }
         let entries = directory.entries()?;
@@ -151,7 +151,7 @@ impl TreeWalk {
         self.levels.pop()?;
         self.listing = None;
         let Some(outer) = self.levels.last_mut() else { return Some(Ok(WalkEvent::End)) };
-        let opened = self.volume.named_node(outer.number).and_then(|directory| {
+        let opened = self.volume.node_trusted(outer.number).and_then(|directory| {
             let entries = match outer.progress.take() {
                 Some(progress) => directory.entries_again(outer.from, progress)?,
                 None => directory.entries_from(outer.from)?,

@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{
-    AllocateMode, Changes, Creation, Error, File, FileType, Metadata, NewKind, Node, PosixError,
-    RangeMode,
+    AllocateMode, CreateOptions, Error, File, FileType, Metadata, NewKind, Node, PosixError,
+    RangeMode, SetAttributes,
 };
 
 use crate::cli::{GlobalOptions, PutArguments};
@@ -82,7 +82,7 @@ fn check_not_emptied(node: &Node, contents: &Spool, target: &ImagePath) -> Resul
 pub(crate) fn make(contents: &Spool, mode: u16, target: &ImagePath) -> Result<(), Failure> {
     let failed = |error| target.failure(error);
     let (directory, name) = target.place_to_make()?;
-    let creation = Creation { mode, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions { mode, uid: 0, gid: 0, umask: 0 };
     let node = directory.create(&name, &NewKind::Regular, &creation).map_err(failed)?;
     let filled = node.open().map_err(failed).and_then(|file| {
         fill(&file, contents, target)?;
@@ -99,12 +99,12 @@ pub(crate) fn replace(node: &Node, input: &Spool, target: &ImagePath) -> Result<
     let file = node.open().map_err(failed)?;
     let root = target.volume.inner().root().map_err(failed)?;
     let (directory, name) = target.place_to_make()?;
-    let creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
     // A directory that takes no more files may still contain writable ones.
     let staged = directory.create_unnamed(&creation).or_else(|_| root.create_unnamed(&creation));
     let staged = staged.map_err(failed)?;
     // Hints cannot be set once there are extents.
-    staged.change(&hints(&node.metadata(), &staged.metadata())).map_err(failed)?;
+    staged.set_attributes(&hints(&node.metadata(), &staged.metadata())).map_err(failed)?;
     let contents = staged.open().map_err(failed)?;
     let length = fill(&contents, input, target)?;
     let exchanged = match length {
@@ -128,13 +128,13 @@ pub(crate) fn replace(node: &Node, input: &Spool, target: &ImagePath) -> Result<
 }
 
 /// Returns the changes that give a file the extent size hints of another file.
-fn hints(wanted: &Metadata, present: &Metadata) -> Changes {
+fn hints(wanted: &Metadata, present: &Metadata) -> SetAttributes {
     let change =
         |hint: fn(&Metadata) -> u64| (hint(wanted) != hint(present)).then_some(hint(wanted));
-    Changes {
+    SetAttributes {
         extent_size_hint_bytes: change(|metadata| metadata.extent_size_hint_bytes),
         cow_extent_size_hint_bytes: change(|metadata| metadata.cow_extent_size_hint_bytes),
-        ..Changes::default()
+        ..SetAttributes::default()
     }
 }
 

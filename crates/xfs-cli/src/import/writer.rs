@@ -29,7 +29,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use ferroxfs::format::inode::DeviceNumber;
-use ferroxfs::{Changes, Creation, Error, FileType, NewKind, Node, PosixError};
+use ferroxfs::{CreateOptions, Error, FileType, NewKind, Node, PosixError, SetAttributes};
 
 use crate::exit::Exit;
 use crate::export::host::Existing;
@@ -60,7 +60,7 @@ pub(crate) struct ImageWriter<'a> {
     /// The first copy of each source file with several names.
     links: HashMap<(InodeSpace, u64), Node>,
     /// Changes that are made after all names exist, with files and paths.
-    late: Vec<(Node, Changes, Vec<u8>)>,
+    late: Vec<(Node, SetAttributes, Vec<u8>)>,
     /// Whether a directory may replace another file, and another file an empty directory.
     crosses_kinds: bool,
     tally: Arc<Tally>,
@@ -176,7 +176,7 @@ impl<'a> ImageWriter<'a> {
                 // A later member has replaced it.
                 continue;
             }
-            let sealed = node.change(&changes).map_err(WriteFailure::from);
+            let sealed = node.set_attributes(&changes).map_err(WriteFailure::from);
             self.check(&path, sealed)?;
         }
         Ok(())
@@ -273,7 +273,7 @@ impl<'a> ImageWriter<'a> {
         file.set_len(0)?;
         contents::copy(&file, source, self.writer_options.holes(source), &self.tally)?;
         file.close()?;
-        Ok(node.change(&self.times(&source.facts()))?)
+        Ok(node.set_attributes(&self.times(&source.facts()))?)
     }
 
     /// Creates a symbolic link, and replaces an existing file of that name.
@@ -283,7 +283,7 @@ impl<'a> ImageWriter<'a> {
         says: &[u8],
     ) -> Result<(), WriteFailure> {
         let present = directory.lookup(name)?;
-        let creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+        let creation = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
         let new_name = NewName { directory, name, present: Some(present) };
         new_name.begin(&NewKind::Symlink(says), &creation)?.publish()?;
         Ok(())
@@ -297,11 +297,15 @@ impl<'a> ImageWriter<'a> {
         present: Node,
     ) -> Result<(), WriteFailure> {
         let facts = Facts { modified: node::facts(staged).modified, ..node::facts(&present) };
-        let Creation { uid, gid, .. } = self.creation(&facts);
-        staged.change(&Changes { uid: Some(uid), gid: Some(gid), ..Changes::default() })?;
+        let CreateOptions { uid, gid, .. } = self.creation(&facts);
+        staged.set_attributes(&SetAttributes {
+            uid: Some(uid),
+            gid: Some(gid),
+            ..SetAttributes::default()
+        })?;
         self.apply((staged, path), &facts, node::attributes(&present))?;
         NewName { directory, name, present: Some(present) }.link(staged)?;
-        Ok(staged.change(&self.late_changes(&facts))?)
+        Ok(staged.set_attributes(&self.late_changes(&facts))?)
     }
 
     /// Creates a directory that the source does not list, or returns the existing one.
@@ -310,7 +314,7 @@ impl<'a> ImageWriter<'a> {
     ///
     /// Errors of the library; ENOTDIR if another file has the name.
     pub(crate) fn make_directory(directory: &Node, name: &[u8]) -> ferroxfs::Result<Node> {
-        let creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+        let creation = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
         let name = OsStr::from_bytes(name);
         let made = match directory.create(name, &NewKind::Directory, &creation) {
             Err(Error::Posix(PosixError::Exists)) => directory.lookup(name),
@@ -455,10 +459,10 @@ impl<'a> ImageWriter<'a> {
         let node = staged.publish()?;
         let late = self.late_changes(&facts);
         // In an archive, any file may get further names.
-        match (late == Changes::default(), has_links || self.crosses_kinds) {
+        match (late == SetAttributes::default(), has_links || self.crosses_kinds) {
             (true, _) => {}
             (false, true) => self.late.push((node.clone(), late, path.to_vec())),
-            (false, false) => node.change(&late)?,
+            (false, false) => node.set_attributes(&late)?,
         }
         if has_links {
             self.links.insert(source_file, node);
@@ -482,14 +486,17 @@ impl<'a> ImageWriter<'a> {
         }
         if !entered.is_new {
             let owned = self.creation(&entered.facts);
-            let changes =
-                Changes { uid: Some(owned.uid), gid: Some(owned.gid), ..Changes::default() };
-            entered.directory.change(&changes)?;
+            let changes = SetAttributes {
+                uid: Some(owned.uid),
+                gid: Some(owned.gid),
+                ..SetAttributes::default()
+            };
+            entered.directory.set_attributes(&changes)?;
         }
         // Its entries have their own hints already, and inherit none.
         self.hint(&entered.directory, &entered.facts)?;
         self.apply((&entered.directory, path), &entered.facts, entered.attributes)?;
-        Ok(entered.directory.change(&self.late_changes(&entered.facts))?)
+        Ok(entered.directory.set_attributes(&self.late_changes(&entered.facts))?)
     }
 }
 

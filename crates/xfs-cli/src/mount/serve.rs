@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xfs_fuse::{
-    Channel, Checks, Halter, Handler, InitFlags, Mount, MountOptions, Opcode, Outdater, Reply,
-    Request, Server, Unmounted, Waited, is_mount_point,
+    ChannelKind, Checks, Halter, Handler, InitFlags, Invalidator, Mount, MountOptions, Opcode,
+    Reply, Request, Server, Unmounted, WaitOutcome, is_mount_point,
 };
 
 use super::mount::{READY, mount_failure};
@@ -45,7 +45,7 @@ pub(super) struct ServeVolume {
 /// A server whose workers give up their rights.
 struct Confined {
     server: Server,
-    channel: Channel,
+    channel: ChannelKind,
     sandbox: SandboxWhen,
     namespaces: Namespaces,
 }
@@ -55,14 +55,14 @@ impl Handler for Confined {
         self.server.wishes()
     }
 
-    fn outdate_by(&self, outdater: Outdater) {
-        self.server.outdate_by(outdater);
+    fn set_invalidator(&self, invalidator: Invalidator) {
+        self.server.set_invalidator(invalidator);
     }
 
     fn begin_worker(&self) {
         let reach = match self.channel {
-            Channel::Device => Reach::Nothing,
-            Channel::IoUring => Reach::OpenRings,
+            ChannelKind::Device => Reach::Nothing,
+            ChannelKind::IoUring => Reach::OpenRings,
         };
         // With `always`, the same failure would have occurred when the first blocks of the volume
         // were read. So the cause now is a lack of memory or descriptors.
@@ -80,8 +80,8 @@ impl Handler for Confined {
         self.server.waits(opcode)
     }
 
-    fn unsettled(&self) -> Vec<u64> {
-        self.server.unsettled()
+    fn unwritten_nodes(&self) -> Vec<u64> {
+        self.server.unwritten_nodes()
     }
 
     fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
@@ -256,7 +256,7 @@ fn announce(background: bool, console: &mut Console) -> Result<(), Failure> {
 
 /// Serves until the volume is unmounted, a signal asks for the end, or a worker fails.
 fn serve(mount: &Mount<Confined>) -> Result<(), Failure> {
-    if mount.wait(Duration::MAX) == Waited::Ended {
+    if mount.wait(Duration::MAX) == WaitOutcome::Ended {
         return outcome(mount);
     }
     let unmounted = mount.unmount().unwrap_or_else(|error| {
@@ -267,9 +267,9 @@ fn serve(mount: &Mount<Confined>) -> Result<(), Failure> {
     let end = Instant::now() + PATIENCE;
     loop {
         match mount.wait(end.saturating_duration_since(Instant::now())) {
-            Waited::Halted | Waited::Failed => {}
-            Waited::Ended => break,
-            Waited::TimedOut => {
+            WaitOutcome::Halted | WaitOutcome::Failed => {}
+            WaitOutcome::Ended => break,
+            WaitOutcome::TimedOut => {
                 mount.settle_rest(&unmounted);
                 break;
             }

@@ -1,20 +1,20 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use ferroxfs::{Creation, NewKind, Node, OpenOptions, Timestamp, Volume};
+use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions, Timestamp, Volume};
 use xfs_device::MemoryDevice;
-use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Target};
+use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
 
 use super::{TreeWalk, WalkEvent};
 
 const DATA_BYTES: u64 = 64 << 20;
-const PLAIN: Creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
 
 fn open() -> Volume {
     let device = MemoryDevice::new(DATA_BYTES);
     let mut options = Options::default();
     options.allow_small = true;
-    let target = Target { data_bytes: DATA_BYTES, sector_size: 512, log_bytes: None };
+    let target = TargetDevice { data_bytes: DATA_BYTES, sector_size: 512, log_bytes: None };
     let identity = Identity::reproducible(Timestamp::default(), b"walk");
     let plan = Plan::new(&options, &target, &identity).unwrap();
     xfs_mkfs::write(&plan, Devices { data: &device, log: None }, Discard::No).unwrap();

@@ -5,7 +5,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{AclKind, Changes, Creation, Error, Node, PosixError, SetMode, Timestamp};
+use ferroxfs::{
+    AclKind, CreateOptions, Error, Node, PosixError, SetAttributes, SetMode, Timestamp,
+};
 
 use super::{ImageWriter, WriteFailure};
 use crate::failure::Failure;
@@ -31,10 +33,10 @@ impl ImageWriter<'_> {
     }
 
     /// Returns the properties with which a file is created. The others are set after its contents.
-    pub(super) fn creation(&self, facts: &Facts) -> Creation {
+    pub(super) fn creation(&self, facts: &Facts) -> CreateOptions {
         let owned = self.writer_options.is_archive && !self.writer_options.is_all_root;
         let (uid, gid) = if owned { (facts.uid, facts.gid) } else { (0, 0) };
-        Creation { mode: self.mode(facts), uid, gid, umask: 0 }
+        CreateOptions { mode: self.mode(facts), uid, gid, umask: 0 }
     }
 
     /// Returns the mode. A file whose owner is not copied gets no set-user-ID or set-group-ID bits.
@@ -64,7 +66,7 @@ impl ImageWriter<'_> {
         if attributes.iter().flatten().any(|attribute| attribute.name == ACCESS_LIST) {
             // The mode in an archive may have the permissions of the group where the list has the
             // mask. The list counts.
-            node.change(&Changes { mode: mode.take(), ..Changes::default() })?;
+            node.set_attributes(&SetAttributes { mode: mode.take(), ..SetAttributes::default() })?;
         }
         for attribute in attributes {
             let set =
@@ -81,16 +83,16 @@ impl ImageWriter<'_> {
         }
         let flags = ExtendedFlags::from_bits_truncate(facts.xflags) - LATE_FLAGS;
         let xflags = (!flags.is_empty()).then_some(flags);
-        Ok(node.change(&Changes { mode, xflags, ..self.times(facts) })?)
+        Ok(node.set_attributes(&SetAttributes { mode, xflags, ..self.times(facts) })?)
     }
 
     /// Returns the times of a file, and its creation time if an archive has one.
-    pub(super) fn times(&self, facts: &Facts) -> Changes {
-        Changes {
+    pub(super) fn times(&self, facts: &Facts) -> SetAttributes {
+        SetAttributes {
             accessed: Some(self.time(facts.accessed)),
             modified: Some(self.time(facts.modified)),
             created: facts.created.map(|created| self.time(created)),
-            ..Changes::default()
+            ..SetAttributes::default()
         }
     }
 
@@ -101,37 +103,37 @@ impl ImageWriter<'_> {
         let hints = facts.extent_size_hints.filter(|_| self.writer_options.is_archive);
         let Some((extent, copy)) = hints else { return Ok(()) };
         let has = node.metadata();
-        let change = |bytes: u64, to_changes: &dyn Fn(u64) -> Changes| match node
-            .change(&to_changes(bytes))
+        let change = |bytes: u64, to_changes: &dyn Fn(u64) -> SetAttributes| match node
+            .set_attributes(&to_changes(bytes))
         {
-            Err(Error::Posix(PosixError::InvalidArgument)) => node.change(&to_changes(0)),
+            Err(Error::Posix(PosixError::InvalidArgument)) => node.set_attributes(&to_changes(0)),
             changed => changed,
         };
         if has.extent_size_hint_bytes != extent {
-            change(extent, &|bytes| Changes {
+            change(extent, &|bytes| SetAttributes {
                 extent_size_hint_bytes: Some(bytes),
-                ..Changes::default()
+                ..SetAttributes::default()
             })?;
         }
         if has.cow_extent_size_hint_bytes != copy {
-            change(copy, &|bytes| Changes {
+            change(copy, &|bytes| SetAttributes {
                 cow_extent_size_hint_bytes: Some(bytes),
-                ..Changes::default()
+                ..SetAttributes::default()
             })?;
         }
         Ok(())
     }
 
     /// Returns the changes that would prevent further names, or entries of a directory (I4).
-    pub(super) fn late_changes(&self, facts: &Facts) -> Changes {
+    pub(super) fn late_changes(&self, facts: &Facts) -> SetAttributes {
         if !self.writer_options.is_archive {
-            return Changes::default();
+            return SetAttributes::default();
         }
         let flags = ExtendedFlags::from_bits_truncate(facts.xflags);
-        Changes {
+        SetAttributes {
             project_id: (facts.project != 0).then_some(facts.project),
             xflags: flags.intersects(LATE_FLAGS).then_some(flags),
-            ..Changes::default()
+            ..SetAttributes::default()
         }
     }
 

@@ -13,7 +13,7 @@
 use std::ffi::{OsStr, OsString};
 
 use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{Creation, Error, FileType, NewKind, Node, PosixError, RenameMode, Result};
+use ferroxfs::{CreateOptions, Error, FileType, NewKind, Node, PosixError, RenameMode, Result};
 
 /// The prefix of temporary names.
 const PREFIX: &str = ".ferroxfs-put";
@@ -51,7 +51,7 @@ impl<'a> NewName<'a> {
     pub(super) fn begin(
         &'a self,
         kind: &NewKind<'_>,
-        creation: &Creation,
+        creation: &CreateOptions,
     ) -> Result<StagedNode<'a>> {
         let Self { directory, name, present } = self;
         self.check_replaceable(kind.file_type())?;

@@ -7,7 +7,7 @@ use ferroxfs::format::attr::{AttrLeaf, AttrValue};
 use ferroxfs::format::btree::{
     BtreeBlock, BtreeKind, LongHeaderDisk, PointerForm, ShortHeaderDisk,
 };
-use ferroxfs::format::dabtree::{self, Node, NodeEntryDisk, NodeHeaderDisk};
+use ferroxfs::format::dabtree::{self, DaNode, NodeEntryDisk, NodeHeaderDisk};
 use ferroxfs::format::directory::data::{self, DataHeaderDisk};
 use ferroxfs::format::directory::free::{self, FreeHeaderDisk};
 use ferroxfs::format::directory::leaf::{self as directory_leaf, LeafHeaderDisk};
@@ -18,7 +18,7 @@ use ferroxfs::format::inode_chunk::InodeChunkDisk;
 use ferroxfs::format::refcount::RefcountDisk;
 use ferroxfs::format::rmap::RmapDisk;
 use ferroxfs::format::symlink::{self, SymlinkDisk};
-use ferroxfs::format::{BlockKind, DiskAddr, Place, agf, agfl, agi, superblock};
+use ferroxfs::format::{BlockKind, DiskAddr, StructureAddress, agf, agfl, agi, superblock};
 use zerocopy::FromBytes;
 
 use super::fields::{self, Describe};
@@ -72,7 +72,7 @@ pub(crate) fn describe_sector(kind: BlockKind, bytes: &[u8], at: DiskAddr) -> Op
 /// Describes a block by its magic number; `None` if the number is unknown.
 pub(crate) fn describe_block(bytes: &[u8], at: DiskAddr, geometry: &Geometry) -> Option<Described> {
     let magic = u32::from_be_bytes(*bytes.first_chunk()?);
-    let place = Place::Disk(at);
+    let place = StructureAddress::Disk(at);
     match magic {
         superblock::SUPERBLOCK_MAGIC => describe_sector(BlockKind::Superblock, bytes, at),
         data::BLOCK_MAGIC | data::DATA_MAGIC => describe_directory_data(bytes, place),
@@ -112,7 +112,7 @@ pub(crate) fn describe_block(bytes: &[u8], at: DiskAddr, geometry: &Geometry) ->
     }
 }
 
-fn describe_directory_data(bytes: &[u8], place: Place) -> Option<Described> {
+fn describe_directory_data(bytes: &[u8], place: StructureAddress) -> Option<Described> {
     let fields = fields::of::<DataHeaderDisk>(bytes);
     let described = Described::new("directory data", BlockKind::DirectoryData, fields)?;
     let Ok(block) = DataBlock::decode(bytes, 0, place) else { return Some(described) };
@@ -133,14 +133,14 @@ pub(super) fn entry_value(entry: &Entry<'_>) -> Value {
 }
 
 /// Describes an index block of a directory or an attribute fork.
-fn describe_index(bytes: &[u8], place: Place) -> Option<Described> {
+fn describe_index(bytes: &[u8], place: StructureAddress) -> Option<Described> {
     match dabtree::magic(bytes)? {
         dabtree::NODE_MAGIC => {
             // Directories and attributes share the form of nodes and their verifiers.
             let fields = fields::of::<NodeHeaderDisk>(bytes);
             let described = Described::new("hash index node", BlockKind::DirectoryIndex, fields)?;
-            let node = Node::decode(bytes, place).ok();
-            let entries: &[NodeEntryDisk] = node.as_ref().map_or(&[], Node::entries);
+            let node = DaNode::decode(bytes, place).ok();
+            let entries: &[NodeEntryDisk] = node.as_ref().map_or(&[], DaNode::entries);
             let entries = entries.iter().map(|entry| Value::Record(entry.describe())).collect();
             Some(described.with_list("entries", entries))
         }
