@@ -40,6 +40,12 @@ pub enum FindingCode {
 }
 
 impl FindingCode {
+    /// Whether it says that the volume is damaged. The others are of the device, and of limits here.
+    #[must_use]
+    pub const fn is_corruption(self) -> bool {
+        !matches!(self, Self::Io | Self::Unsupported | Self::PathTooLong | Self::TooManyPaths)
+    }
+
     /// The word in the output.
     #[must_use]
     pub const fn name(self) -> &'static str {

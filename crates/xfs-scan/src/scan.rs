@@ -43,6 +43,9 @@ pub struct ScanReport {
     pub inodes: u64,
     /// Findings: if there are any, something is missing from the rows, or wrong on a volume.
     pub findings: u64,
+    /// Findings that are corruption of a volume: not those of a device that cannot be read, of
+    /// structures that are refused, and of limits of the scan.
+    pub corruptions: u64,
     /// Inode numbers that have no row because of a finding.
     pub missing_inodes: u64,
     /// Bytes that went to the spill file.
@@ -407,6 +410,7 @@ fn take(
 ) -> Result<(), ScanError> {
     report.inodes += emitted.inodes;
     report.findings += emitted.findings;
+    report.corruptions += emitted.corruptions;
     report.missing_inodes += emitted.missing_inodes;
     if let (Some(summary), Some(part)) = (&mut report.summary, emitted.summary) {
         summary.merge(*part);

@@ -152,7 +152,8 @@ impl Run for Scan {
                 report.findings,
                 if report.findings == 1 { "" } else { "s" }
             );
-            console.report(&Failure::new(Exit::Failed, message));
+            let exit = if report.corruptions > 0 { Exit::Corrupt } else { Exit::Failed };
+            console.report(&Failure::new(exit, message));
         }
         Ok(())
     }

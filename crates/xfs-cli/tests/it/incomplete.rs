@@ -105,7 +105,7 @@ fn every_command_ends_with_5_or_does_not_need_what_is_missing() {
             &["ls", "-laR", "image"],
         ] {
             let output = place.run(&[&["--no-recovery"], command].concat());
-            // A scan tells of what it cannot read in rows, and exits with 1 as its page says.
+            // A scan ends with 1 where nothing is corrupt among what it cannot read.
             let due = if command[0] == "scan" { [1, 5] } else { [5, 5] };
             let code = output.status.code().unwrap_or(-1);
             let told = String::from_utf8_lossy(&output.stderr);
