@@ -11,15 +11,17 @@ use rustix::thread::{
 
 use super::{Reach, Rights};
 
-/// To make and replace names in a directory that belongs to another user.
-const NAMES: CapabilitySet =
-    CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH).union(CapabilitySet::FOWNER);
+/// To make and replace names in a directory that belongs to another user, and to write a file that
+/// keeps its set-ID bits.
+const NAMES: CapabilitySet = CapabilitySet::DAC_OVERRIDE
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID);
 
 /// To give files their owner, mode, flags and attributes; those of `trusted` and `security` take
 /// `CAP_SYS_ADMIN`.
 const TREES: CapabilitySet = NAMES
     .union(CapabilitySet::CHOWN)
-    .union(CapabilitySet::FSETID)
     .union(CapabilitySet::LINUX_IMMUTABLE)
     .union(CapabilitySet::SETFCAP)
     .union(CapabilitySet::SYS_ADMIN);
