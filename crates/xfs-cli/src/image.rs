@@ -25,6 +25,7 @@ use crate::failure::{Failure, Lack};
 use crate::interrupt;
 use crate::names;
 use crate::node;
+use crate::output::check_not_stdout;
 use crate::predicate::last_component;
 use crate::source::Whence;
 use crate::tally::Work;
@@ -127,6 +128,9 @@ impl Image {
         }
         if let Some(log) = &options.log_device {
             open = open.log_device(log);
+        }
+        for read in [Some(path), options.log_device.as_deref()].into_iter().flatten() {
+            check_not_stdout(read)?;
         }
         Self::open_devices(&open, access, path)
     }

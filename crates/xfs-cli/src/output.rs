@@ -9,6 +9,8 @@
 //! - **I1** Nothing but a regular file is ever replaced. Symbolic links are followed, to where nothing is as well.
 //! - **I2** A regular file has new contents when all of them are written, and before that those that it had.
 //! - **I3** An existing file keeps owner, mode, attributes and names.
+//! - **I4** A file or block device that another program uses as an image is refused: it is mounted, or
+//!   locked by a run, a mount or a virtual machine. It stays claimed until the output is complete.
 
 mod draft;
 mod place;
@@ -20,6 +22,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use ferroxfs::format::superblock::SUPERBLOCK_MAGIC;
+use xfs_device::{DeviceError, DeviceFailure, FileDevice, share_bytes};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -39,6 +42,8 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub(crate) struct Output {
     path: PathBuf,
     to: To,
+    /// Keeps other programs from what is written over.
+    _claim: Option<FileDevice>,
 }
 
 enum To {
@@ -61,12 +66,18 @@ impl Output {
     ) -> Result<Self, Failure> {
         check_no_image(path, read)?;
         let failed = |error| Failure::host(path.as_os_str(), &error);
-        let to = match place::find(path).map_err(failed)? {
+        let place = place::find(path).map_err(failed)?;
+        let claim = match &place {
+            Place::Special(special) if is_block_device_at(special) => claim(path)?,
+            Place::File(place) if place.present.is_some() => claim(path)?,
+            Place::Open(_) | Place::Special(_) | Place::File(_) => None,
+        };
+        let to = match place {
             Place::Open(file) => To::Through(file),
             Place::Special(special) => {
                 let file = place::open_special(&special).map_err(failed)?;
                 // The other kinds keep nothing of what was written.
-                if file.metadata().map_err(failed)?.file_type().is_block_device() {
+                if is_block_device(&file) {
                     interrupt::arm()?;
                 }
                 To::Through(file)
@@ -76,7 +87,7 @@ impl Output {
                 To::Whole(Draft::make(place).map_err(failed)?)
             }
         };
-        Ok(Self { path: path.to_owned(), to })
+        Ok(Self { path: path.to_owned(), to, _claim: claim })
     }
 
     /// The rights on the host that the command needs for this output.
@@ -107,7 +118,7 @@ impl Output {
 
     /// Gives the file what was written. Without this it stays as it was.
     pub(crate) fn commit(self) -> Result<(), Failure> {
-        let Self { path, to } = self;
+        let Self { path, to, _claim } = self;
         let To::Whole(draft) = to else { return Ok(()) };
         interrupt::check_io().and_then(|()| draft.publish()).map_err(|error| failure(&path, &error))
     }
@@ -173,6 +184,42 @@ impl Output {
     }
 }
 
+/// Claims a regular file or block device that is about to be written over. Nothing but another user
+/// of it is an error here: a mount, a virtual machine, another run.
+///
+/// # Errors
+///
+/// Who uses it.
+fn claim(path: &Path) -> Result<Option<FileDevice>, Failure> {
+    match FileDevice::open(path, xfs_device::OpenOptions::read_write()) {
+        Ok(device) => Ok(Some(device)),
+        Err(error) if is_of_another_user(&error) => {
+            let failure = Failure::new(Exit::Failed, error.to_string()).placed();
+            Err(match error.hint() {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            })
+        }
+        // What cannot be locked or read may still be written.
+        Err(_) => Ok(None),
+    }
+}
+
+fn is_of_another_user(error: &DeviceError) -> bool {
+    matches!(
+        error.failure(),
+        DeviceFailure::InUse(..)
+            | DeviceFailure::Busy
+            | DeviceFailure::Locked(_)
+            | DeviceFailure::LockedBelow { .. }
+            | DeviceFailure::TwinBusy { .. }
+    )
+}
+
+fn is_block_device_at(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+}
+
 fn is_block_device(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
@@ -220,6 +267,20 @@ pub(crate) fn file_at(path: &Path) -> io::Result<Option<PathBuf>> {
         Place::Open(_) | Place::Special(_) => Ok(None),
     }
 }
+
+/// Whether two paths lead to one regular file or block device, or would if the file were made.
+pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let path = file_at(path).ok().flatten()?;
+        Some(parent(&path).canonicalize().ok()?.join(path.file_name()?))
+    };
+    match (place(one), place(other)) {
+        (Some(first), Some(second)) => first == second || share_bytes(one, other),
+        (None, None) => is_block_device_at(one) && share_bytes(one, other),
+        _ => false,
+    }
+}
+
 /// Reads the first bytes that hold data at or after an offset: where they lie, and how many.
 fn read_data(
     source: &ferroxfs::File,
@@ -241,13 +302,28 @@ pub(crate) fn check_no_image<'a>(
     let Ok(metadata) = fs::metadata(path) else { return Ok(()) };
     let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino(), metadata.rdev());
     for file in read {
-        if fs::metadata(file).is_ok_and(|file| identity(&file) == identity(&metadata)) {
+        let is_same = fs::metadata(file).is_ok_and(|file| identity(&file) == identity(&metadata));
+        if is_same || share_bytes(path, file) {
             let shown = names::in_message(path.as_os_str().as_bytes());
             return Err(Failure::new(Exit::Failed, format!("{shown}: is what is read"))
                 .hint("choose another file for what is written"));
         }
     }
     Ok(())
+}
+
+/// Refuses to read an image, or its log, that standard output leads to.
+pub(crate) fn check_not_stdout(image: &Path) -> Result<(), Failure> {
+    let Ok(stdout) = rustix::fs::fstat(rustix::stdio::stdout()) else { return Ok(()) };
+    let kind = rustix::fs::FileType::from_raw_mode(stdout.st_mode);
+    if !kind.is_file() && !kind.is_block_device()
+        || !share_bytes(Path::new("/proc/self/fd/1"), image)
+    {
+        return Ok(());
+    }
+    let shown = names::in_message(image.as_os_str().as_bytes());
+    Err(Failure::new(Exit::Failed, format!("{shown}: standard output leads to it"))
+        .hint("choose another file for what is written"))
 }
 
 /// Refuses to replace a volume by one file.

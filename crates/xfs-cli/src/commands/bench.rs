@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::{self, Cancel};
-use crate::output::Output;
+use crate::output::{Output, is_same_file};
 use crate::sandbox::Reach;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -60,6 +60,11 @@ pub(super) fn open(arguments: BenchArguments) -> Result<Box<dyn Run>, Failure> {
     let is_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
     if is_stdout(&arguments.json) && is_stdout(&arguments.html) {
         return Err(Failure::usage("bench: --json and --html cannot both be standard output"));
+    }
+    if let (Some(json), Some(html)) = (&arguments.json, &arguments.html)
+        && is_same_file(json, html)
+    {
+        return Err(Failure::usage("bench: --json and --html name one file"));
     }
     // A run makes volumes and groups of processes, which it removes.
     interrupt::arm()?;

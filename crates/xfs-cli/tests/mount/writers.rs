@@ -23,6 +23,7 @@ const MIB: u64 = 1 << 20;
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         Trial::new("two_writers_one_of_the_file", two_writers_one_of_the_file),
+        Trial::new("two_writers_one_of_them_an_output", two_writers_one_of_them_an_output),
         Trial::new("two_writers_one_of_a_loop_device", two_writers_one_of_a_loop_device),
         Trial::new("two_writers_one_of_a_partition", two_writers_one_of_a_partition),
         Trial::new("two_writers_one_of_them_the_kernel", two_writers_one_of_them_the_kernel),
@@ -170,6 +171,50 @@ fn write(options: &[&str], image: &Path) -> Output {
 
 fn list(options: &[&str], image: &Path) -> Output {
     ferroxfs(options).arg("ls").arg(image).output().unwrap()
+}
+
+/// An output is the image that is read, by another way, or one that is mounted.
+fn two_writers_one_of_them_an_output() -> Result<(), TrialError> {
+    let ground = Ground::new()?;
+    let image = ground.volume("image");
+    run(ferroxfs(&["touch"]).arg(format!("{}:/f", image.display())));
+    let device = Loop::over(&image, &[]);
+    let outputs = |from: &Path, to: &Path| {
+        let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
+        let file = format!("{from}:/f");
+        [
+            ferroxfs(&["get", "-o", to, &file]).output().unwrap(),
+            ferroxfs(&["cp", &file, to]).output().unwrap(),
+            ferroxfs(&["tar", "-o", to, from]).output().unwrap(),
+            ferroxfs(&["scan", "-o", to, from]).output().unwrap(),
+        ]
+    };
+    for (from, to) in [(&image, &device.0), (&device.0, &image)] {
+        for output in outputs(from, to) {
+            assert!(said(&output).contains("is what is read"), "{}", said(&output));
+        }
+    }
+    let mut ways = Ways::default();
+    let other = ground.volume("other");
+    let second = Loop::over(&other, &[]);
+    let kernel = Held::by_mount(&["-t", "xfs"], &second.0, ground.folder("kernel"));
+    // `cp` refuses a file that holds a volume in any case.
+    let without_cp = |[get, _, tar, scan]: [Output; 4]| [get, tar, scan];
+    let by_device = outputs(&image, &second.0);
+    by_device
+        .iter()
+        .for_each(|output| ways.refused("a mount of the kernel, by its device", output));
+    let by_file = without_cp(outputs(&image, &other));
+    by_file.iter().for_each(|output| ways.refused("a mount of the kernel, by its file", output));
+    drop(kernel);
+    drop(second);
+    let held = Held::by_us(&[], &other, ground.folder("mnt"));
+    let by_file = without_cp(outputs(&image, &other));
+    by_file.iter().for_each(|output| ways.refused("a mount of ours", output));
+    umount(&held.0);
+    assert!(list(&[], &other).status.success() && list(&[], &image).status.success());
+    ways.end(10);
+    Ok(())
 }
 
 /// The image is open as a file: names, mounts, descriptors and loop devices lead to it.
