@@ -5,10 +5,10 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use xfs_device::Holder;
+use xfs_device::{FileDevice, Holder, OpenOptions, Usage, share_bytes};
 use xfs_fuse::MountedVolume;
 
 use super::Run;
@@ -41,12 +41,13 @@ pub(super) fn folder_of(named: PathBuf) -> Result<PathBuf, Failure> {
     };
     let shown = names::in_message(named.as_os_str().as_bytes()).into_owned();
     let mounts = xfs_fuse::mounts();
-    let places: Vec<_> = mounts.into_iter().filter(|mount| mount.image == image).collect();
+    // A loop device over the image is another way to it.
+    let is_meant =
+        |mount: &MountedVolume| mount.image == image || share_bytes(&mount.image, &image);
+    let places: Vec<_> = mounts.into_iter().filter(is_meant).collect();
     match places.as_slice() {
         [mount] => Ok(mount.folder.clone()),
-        [] => Err(Failure::new(Exit::Failed, "is not mounted")
-            .about(&shown)
-            .hint("ferroxfs mounts lists what is")),
+        [] => Err(not_mounted(&image).about(&shown)),
         several => {
             let folders = several
                 .iter()
@@ -56,6 +57,20 @@ pub(super) fn folder_of(named: PathBuf) -> Result<PathBuf, Failure> {
                 .about(&shown)
                 .hint("name one of them"))
         }
+    }
+}
+
+/// Says that ferroxfs has not mounted an image, and who has.
+fn not_mounted(image: &Path) -> Failure {
+    let options = OpenOptions::read_only().live();
+    let usage = FileDevice::open(image, options).ok().and_then(|device| device.usage().cloned());
+    match usage {
+        Some(Usage::Mounted { mount_point }) => {
+            let shown = names::in_message(mount_point.as_os_str().as_bytes());
+            Failure::new(Exit::Failed, format!("is mounted at {shown}, and not by ferroxfs"))
+                .hint(format!("umount {shown}"))
+        }
+        _ => Failure::new(Exit::Failed, "is not mounted").hint("ferroxfs mounts lists what is"),
     }
 }
 

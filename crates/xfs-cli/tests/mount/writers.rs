@@ -32,6 +32,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::new("two_writers_one_of_them_qemu", two_writers_one_of_them_qemu),
         Trial::new("readers_share_an_image_by_every_way", readers_share_an_image_by_every_way),
         Trial::new("a_killed_writer_leaves_no_lock", a_killed_writer_leaves_no_lock),
+        Trial::new("umount_finds_an_image_below_its_loop_device", umount_finds_an_image),
     ]
 }
 
@@ -553,5 +554,22 @@ fn a_killed_writer_leaves_no_lock() -> Result<(), TrialError> {
     run(Command::new("umount").arg("--lazy").arg(&held.0));
     let output = write(&[], &second.0);
     assert!(output.status.success(), "{}", said(&output));
+    Ok(())
+}
+
+/// A mount of a loop device is found by the image. A mount of the kernel is called one.
+fn umount_finds_an_image() -> Result<(), TrialError> {
+    let ground = Ground::new()?;
+    let image = ground.volume("image");
+    let device = Loop::over(&image, &[]);
+    let held = Held::by_us(&[], &device.0, ground.folder("mnt"));
+    run(ferroxfs(&["umount"]).arg(&image));
+    assert!(write(&[], &device.0).status.success(), "nothing holds it any more");
+    drop(held);
+    let kernel = Held::by_mount(&["-t", "xfs"], &device.0, ground.folder("kernel"));
+    let output = ferroxfs(&["umount"]).arg(&image).output().unwrap();
+    let text = said(&output);
+    assert!(!output.status.success() && text.contains("and not by ferroxfs"), "{text}");
+    assert!(text.contains(&format!("hint: umount {}", kernel.0.display())), "{text}");
     Ok(())
 }
