@@ -32,6 +32,9 @@ pub struct Holder {
 impl Holder {
     /// Finds the process that holds a lock (flock(2)) on the file at `path`. `None` if none is to be seen: it
     /// may be in another namespace of processes.
+    ///
+    /// A lock outlives the process that took it where another one has inherited the open file. Then, and
+    /// where the kernel names no process (OFD locks), it is one that has the file open.
     #[must_use]
     pub fn find(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok()?;
@@ -45,9 +48,12 @@ impl Holder {
         processes.sort_unstable();
         processes.dedup();
         let known = processes.iter().find_map(|&process| Some((process, command(process)?)));
-        let (process, command) = known?;
+        let (process, command) = known.or_else(|| {
+            let process = opener(&file, own)?;
+            Some((process, command(process)?))
+        })?;
         let mount_point = mount_point(process, path);
-        Some(Self { process, command, mount_point, others: processes.len() - 1 })
+        Some(Self { process, command, mount_point, others: processes.len().saturating_sub(1) })
     }
 
     /// What the user can do about it.
@@ -119,6 +125,18 @@ fn lock_of(line: &str, file: &fs::Metadata) -> Option<u32> {
     let is_it = is_device && inode.parse() == Ok(file.ino());
     // Another namespace's processes are 0 or below.
     process.parse().ok().filter(|process| is_it && *process != 0)
+}
+
+/// A process that has a file open. Of other users' processes only root sees which.
+fn opener(file: &fs::Metadata, own: u32) -> Option<u32> {
+    let is_it = |other: &fs::Metadata| (other.dev(), other.ino()) == (file.dev(), file.ino());
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let mut numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.find(|process| {
+        let open = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+        *process != own
+            && open.filter_map(|entry| fs::metadata(entry.path()).ok()).any(|other| is_it(&other))
+    })
 }
 
 fn command(process: u32) -> Option<String> {

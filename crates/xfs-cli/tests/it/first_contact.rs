@@ -155,6 +155,30 @@ fn a_locked_image_names_the_process() {
 }
 
 #[test]
+fn lock_of_a_process_that_has_ended_names_the_one_that_holds_it() {
+    let place = Place::new();
+    // flock(1) takes the lock and ends; the shell has the file open.
+    let script = "exec 9<image; flock -x 9 || exit 77; echo; read -r line";
+    let mut shell = std::process::Command::new("bash")
+        .args(["-c", script])
+        .current_dir(place.path(""))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stdout = std::io::BufReader::new(shell.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    if line.is_empty() {
+        eprintln!("skipped: no flock(1)");
+        return;
+    }
+    place.check_failure(&["ls", "image"], 1, &format!("process {} (bash -c", shell.id()));
+    drop(shell.stdin.take());
+    shell.wait().unwrap();
+}
+
+#[test]
 fn a_full_volume_says_what_was_needed_and_what_is_free() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
