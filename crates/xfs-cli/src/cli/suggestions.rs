@@ -121,6 +121,12 @@ const WORDS: &[(&[&str], &str)] = &[
 /// Commands that are suggested for no word that was mistyped.
 const DESTRUCTIVE: [&str; 5] = ["rm", "truncate", "mkfs", "fallocate", "mv"];
 
+/// Words for removing. What resembles them means something else, and what they mean is not suggested.
+const REMOVING: [&str; 10] =
+    ["delete", "remove", "del", "erase", "unlink", "rmdir", "wipe", "shred", "destroy", "purge"];
+/// Commands that are for programs.
+const HIDDEN: [&str; 1] = ["complete"];
+
 /// Puts what the table says in the place of what resembles the word.
 pub(crate) fn replace(error: &mut Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
@@ -144,8 +150,11 @@ pub(crate) fn replace(error: &mut Error) {
         insert_tip(error, "the command comes first: 'ferroxfs ls IMAGE:/path'".to_owned());
         return;
     }
-    let harmless: Vec<_> =
-        similar.into_iter().filter(|name| !DESTRUCTIVE.contains(&name.as_str())).collect();
+    if REMOVING.contains(&lower.as_str()) {
+        return;
+    }
+    let is_left_out = |name: &str| DESTRUCTIVE.contains(&name) || HIDDEN.contains(&name);
+    let harmless: Vec<_> = similar.into_iter().filter(|name| !is_left_out(name.as_str())).collect();
     if !harmless.is_empty() {
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(harmless));
     }

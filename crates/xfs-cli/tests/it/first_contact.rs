@@ -34,6 +34,14 @@ fn no_word_is_answered_with_a_command_that_destroys() {
             assert!(!tips.iter().any(|tip| tip.contains(&format!("'{destructive}'"))), "{said}");
         }
     }
+    // Neither what resembles such a word nor a command for programs is an answer.
+    for word in ["delete", "remove", "del", "unlink", "rmdir", "destroy", "complet"] {
+        let output = place.command(&[word]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        for answer in ["tree", "recover", "readlink", "mkdir", "help", "complete"] {
+            assert!(!said.contains(&format!("'{answer}'")), "{word}: {said}");
+        }
+    }
     // An image in the place of a command.
     place.check_failure(&["image"], 2, "the command comes first");
     place.check_failure(&["image:/etc"], 2, "the command comes first");
