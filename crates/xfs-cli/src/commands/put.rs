@@ -56,9 +56,12 @@ impl Run for Put {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { contents, targets, mode, takes_nothing } = *self;
         change_each(targets, console, |target| match target.volume.inner().lookup(&target.path) {
-            Ok(node) if !takes_nothing => check_not_emptied(&node, &contents, target)
-                .and_then(|()| replace(&node, &contents, target)),
-            Ok(node) => replace(&node, &contents, target),
+            Ok(node) => {
+                if !takes_nothing {
+                    check_not_emptied(&node, &contents, target)?;
+                }
+                replace(&node, &contents, target)
+            }
             Err(Error::Posix(PosixError::NotFound)) => make(&contents, mode, target),
             Err(error) => Err(target.failure(error)),
         })
@@ -81,12 +84,16 @@ pub(super) fn make(contents: &Spool, mode: u16, target: &Target) -> Result<(), F
     let (directory, name) = target.place_to_make()?;
     let creation = Creation { mode, uid: 0, gid: 0, umask: 0 };
     let node = directory.create(&name, &NewKind::Regular, &creation).map_err(failed)?;
-    let filled = node.open().map_err(failed).and_then(|file| {
-        fill(&file, contents, target)?;
-        file.close().map_err(failed)
+    let filled = node.open().map_err(Failure::from).and_then(|file| {
+        fill(&file, contents)?;
+        file.close().map_err(Failure::from)
     });
-    // No file rather than half of one.
-    filled.inspect_err(|_| _ = directory.remove_file(&name))
+    filled.map_err(|failure| {
+        // No file rather than half of one. Its space is free when the message says how much there is.
+        drop(node);
+        _ = directory.remove_file(&name);
+        target.failure(failure)
+    })
 }
 
 /// Gives a file other contents when they are complete: where the volume is full, it keeps those that it has. It stays the
@@ -103,7 +110,15 @@ pub(super) fn replace(node: &Node, input: &Spool, target: &Target) -> Result<(),
     // Once there are extents it is too late.
     draft.change(&hints(&node.metadata(), &draft.metadata())).map_err(failed)?;
     let contents = draft.open().map_err(failed)?;
-    let length = fill(&contents, input, target)?;
+    let length = match fill(&contents, input) {
+        Ok(length) => length,
+        Err(failure) => {
+            // The message says how much space there is without it. A file that is dropped frees its later.
+            _ = contents.set_len(0);
+            drop((contents, draft));
+            return Err(target.failure(failure));
+        }
+    };
     let exchanged = match length {
         0 => file.set_len(0),
         _ => file.exchange_range(0, &contents, 0, 0),
@@ -173,19 +188,19 @@ fn overwrite(file: &File, draft: &File, length: u64) -> ferroxfs::Result<()> {
 }
 
 /// Writes the input into an empty file, and returns its length.
-fn fill(file: &File, input: &Spool, target: &Target) -> Result<u64, Failure> {
+fn fill(file: &File, input: &Spool) -> Result<u64, Failure> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     loop {
         interrupt::check()?;
-        let read = input.read_at(offset, &mut buffer);
-        let read =
-            read.map_err(|error| Failure::new(Exit::Failed, format!("standard input: {error}")))?;
+        let read = input.read_at(offset, &mut buffer).map_err(|error| {
+            Failure::new(Exit::Failed, format!("standard input: {error}")).placed()
+        })?;
         if read == 0 {
             return Ok(offset);
         }
         write_all(file, offset, buffer.get(..read).unwrap_or_default())
-            .map_err(|error| target.failure(error))?;
+            .map_err(|error| Failure::from(error).needing(Some(input.length())))?;
         offset += read as u64;
     }
 }

@@ -202,6 +202,17 @@ fn a_full_volume_says_what_was_needed_and_what_is_free() {
         place.check_failure(words, 1, "(40.0 MiB needed, ");
         place.check_failure(words, 1, free);
     }
+    place.check(&["touch", "small:/present"]);
+    let empty = place.check(&["find", "small:/", "-name", "present", "-printf", "%s"]);
+    for target in ["small:/new", "small:/present"] {
+        let input = fs::File::open(place.path("tree/large")).unwrap();
+        let output = place.command(&["put", target]).stdin(input).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("(40.0 MiB needed, ") && said.contains(free), "{said}");
+        // The file that did not fit takes no space any more.
+        assert!(!said.contains("KiB free"), "{said}");
+    }
+    assert_eq!(place.check(&["find", "small:/", "-name", "present", "-printf", "%s"]), empty);
 }
 
 #[test]
