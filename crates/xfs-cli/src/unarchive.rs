@@ -84,7 +84,9 @@ impl Unarchive {
         if head.is_empty() {
             return Err(input.broken("is empty, and so no tar archive"));
         }
-        if tar_reader::is_header(&head) || other::is_zero(&head) {
+        let is_empty_archive = other::is_zero(&head)
+            && (ignores_zeros || !other::follows_zeros(&input.peek(other::LOOKED_AT_BYTES)?));
+        if tar_reader::is_header(&head) || is_empty_archive {
             return Ok(Self { format: Format::Tar(TarReader::new(input, ignores_zeros)) });
         }
         if cpio_reader::is_header(&head) {

@@ -1,5 +1,7 @@
 //! Files that are no archive that import reads, by their first bytes, and the way to bring them in.
 
+use super::BLOCK_BYTES;
+use super::tar_reader::is_header;
 use crate::decompress::Compression;
 
 /// So many bytes tell them apart: those of ISO 9660 begin at 32769.
@@ -49,6 +51,16 @@ const KNOWN: [Known; 25] = [
 /// Whether all bytes are zeros, of which a tar archive has blocks at its end.
 pub(super) fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
+}
+
+/// Whether a file that begins with zeros is an image, or holds something else behind them that is no
+/// tar header: such a file would pass for an archive without members.
+pub(super) fn follows_zeros(head: &[u8]) -> bool {
+    let is_known = KNOWN
+        .iter()
+        .any(|(offset, magic, ..)| head.get(*offset..).is_some_and(|rest| rest.starts_with(magic)));
+    let first = head.chunks_exact(BLOCK_BYTES).find(|block| !is_zero(block));
+    is_known || first.is_some_and(|block| !is_header(block))
 }
 
 /// What a file is that begins so, and the hint. `outer` is the compression that it is in.
