@@ -1,6 +1,6 @@
 //! The frames of a compressed stream, one after another, as the programs themselves read them.
 //!
-//! Each format lets frames (members, streams) follow each other. Zeros may follow the last one:
+//! Each format lets frames (members, streams) follow each other. Zeros may follow each of them:
 //! tapes and xz fill up with them. Anything else there is an error, so that no appended archive is
 //! lost silently.
 
@@ -33,7 +33,21 @@ pub(super) fn decompress(input: &mut Counted<Input>, emit: &mut Emit<'_>) -> Res
                     return Ok(());
                 }
             }
-            _ => return check_rest(known.unwrap_or(Compression::Skippable), input),
+            // A stream of xz may be followed by padding, and then by another one; padded archives of
+            // the other formats follow each other in an initramfs.
+            _ => {
+                let compression = known.unwrap_or(Compression::Skippable);
+                if skip_zeros(input)? {
+                    return Ok(());
+                }
+                let next = Compression::of(&peek(input)?);
+                if magic.first() != Some(&0) || next.is_none_or(|next| next != compression) {
+                    let (name, offset) = (compression.name(), input.offset());
+                    return Err(format!(
+                        "its {name} data ends, and other bytes follow at byte {offset}"
+                    ));
+                }
+            }
         }
     }
 }
@@ -42,20 +56,16 @@ fn peek(input: &mut Counted<Input>) -> Result<Vec<u8>, String> {
     input.peek(MAGIC_BYTES).map(<[u8]>::to_vec).map_err(|error| error.to_string())
 }
 
-/// Nothing but zeros may follow the last frame.
-fn check_rest(compression: Compression, input: &mut Counted<Input>) -> Result<(), String> {
+/// Skips zeros, and says whether nothing else follows.
+fn skip_zeros(input: &mut Counted<Input>) -> Result<bool, String> {
     loop {
         let rest = input.peek(CHUNK_BYTES).map_err(|error| error.to_string())?;
         let zeros = rest.iter().take_while(|byte| **byte == 0).count();
         let (is_over, length) = (rest.is_empty(), rest.len());
         let skipped = input.skip(zeros as u64);
         skipped.map_err(|error| error.to_string())?;
-        if is_over {
-            return Ok(());
-        }
-        if zeros < length {
-            let (name, offset) = (compression.name(), input.offset());
-            return Err(format!("its {name} data ends, and other bytes follow at byte {offset}"));
+        if is_over || zeros < length {
+            return Ok(is_over);
         }
     }
 }
