@@ -41,19 +41,19 @@ pub(crate) struct MkfsArguments {
     #[arg(short = 's', value_name = "OPTIONS")]
     pub(crate) sector: Vec<String>,
     /// Label: at most 12 bytes
-    #[arg(short = 'L', value_name = "LABEL")]
+    #[arg(short = 'L', value_name = "LABEL", overrides_with = "label")]
     pub(crate) label: Option<OsString>,
     /// Overwrite what is there
-    #[arg(short)]
+    #[arg(short, short_alias = 'C', overrides_with = "force")]
     pub(crate) force: bool,
     /// Print nothing
-    #[arg(short, long, conflicts_with = "json")]
+    #[arg(short, long, conflicts_with = "json", overrides_with = "quiet")]
     quiet: bool,
     /// Print the geometry and write nothing
-    #[arg(short = 'N')]
+    #[arg(short = 'N', overrides_with = "dry_run")]
     pub(crate) dry_run: bool,
     /// Do not tell the device that all it holds is of no use any more
-    #[arg(short = 'K')]
+    #[arg(short = 'K', overrides_with = "keep")]
     pub(crate) keep: bool,
     /// Fill the volume with what is in a directory, or with an archive of tar or cpio, compressed or not; "-" for
     /// one on standard input

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use ferroxfs::Superblock;
 use ferroxfs::format::timestamp::Timestamp;
-use xfs_device::BlockDevice;
+use xfs_device::{BlockDevice, share_bytes};
 use xfs_mkfs::{
     Devices, Discard, Generations, GeometryError, Identity, OptionError, Options, Plan, Size,
     Target,
@@ -28,6 +28,7 @@ use crate::intake::{Intake, Keeping};
 use crate::interrupt;
 use crate::json::{self, Object};
 use crate::names;
+use crate::output::is_same_file;
 use crate::sandbox::Reach;
 use crate::tally::Work;
 use crate::time::{Clock, source_date_epoch};
@@ -81,6 +82,12 @@ pub(super) fn open(
         bytes: bytes(options.log.size),
         grows: options.log.file,
     });
+    if let Some(log) = &log
+        && (share_bytes(&data_path, log.path) || is_same_file(&data_path, log.path))
+    {
+        return Err(Failure::usage("-l logdev names the device of the data")
+            .hint("without -l logdev the log is inside"));
+    }
     let target = Target {
         data_bytes: data.length()?,
         sector_size: data.sector_size()?,
