@@ -84,7 +84,7 @@ impl Run for Mounts {
         if self.0.json.json {
             let mut list = List::begin(console.out(), "mounts")?;
             for mount in &mounts {
-                list.push(console.out(), &describe(mount))?;
+                list.push(console.out(), &describe(mount, &mounts))?;
             }
             return Ok(list.end(console.out())?);
         }
@@ -97,8 +97,8 @@ impl Run for Mounts {
             out.write_all(&image)?;
             out.write_all(b" on ")?;
             out.write_all(&folder)?;
-            match Holder::find(&mount.image) {
-                Some(holder) => writeln!(out, " ({access}, process {})", holder.process)?,
+            match server_of(mount, &mounts) {
+                Some(process) => writeln!(out, " ({access}, process {process})")?,
                 None => writeln!(out, " ({access})")?,
             }
         }
@@ -106,12 +106,19 @@ impl Run for Mounts {
     }
 }
 
-fn describe(mount: &MountedVolume) -> Object {
+/// The process that serves a mount: it holds the lock on the image. Where several mounts read one
+/// image, the locks do not tell whose mount is whose.
+fn server_of(mount: &MountedVolume, mounts: &[MountedVolume]) -> Option<u32> {
+    let is_alone = mounts.iter().filter(|other| other.image == mount.image).count() == 1;
+    is_alone.then(|| Holder::find(&mount.image)).flatten().map(|holder| holder.process)
+}
+
+fn describe(mount: &MountedVolume, mounts: &[MountedVolume]) -> Object {
     let mut object = Object::new();
     json::insert_name(&mut object, "image", mount.image.as_os_str().as_bytes());
     json::insert_name(&mut object, "mount_point", mount.folder.as_os_str().as_bytes());
     object.insert("read_only".to_owned(), mount.is_read_only.into());
-    let process = Holder::find(&mount.image).map(|holder| holder.process);
+    let process = server_of(mount, mounts);
     object.insert("process".to_owned(), process.map_or(Value::Null, Value::from));
     object
 }

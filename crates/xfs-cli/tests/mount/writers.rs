@@ -566,6 +566,22 @@ fn umount_finds_an_image() -> Result<(), TrialError> {
     run(ferroxfs(&["umount"]).arg(&image));
     assert!(write(&[], &device.0).status.success(), "nothing holds it any more");
     drop(held);
+    let lines = || {
+        let list = run(&mut ferroxfs(&["mounts"]));
+        list.lines().filter(|line| line.contains("readers")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let readers = ground.volume("readers");
+    let read = |folder: &str| {
+        run(ferroxfs(&["mount", "-o", "ro"]).arg(&readers).arg(ground.folder(folder)));
+        Held(ground.at(folder))
+    };
+    let one = read("one");
+    assert!(lines().iter().all(|line| line.contains("process ")), "{:?}", lines());
+    let two = read("two");
+    // Both processes hold the lock.
+    assert_eq!(lines().len(), 2);
+    assert!(!lines().iter().any(|line| line.contains("process ")), "{:?}", lines());
+    drop((one, two));
     let kernel = Held::by_mount(&["-t", "xfs"], &device.0, ground.folder("kernel"));
     let output = ferroxfs(&["umount"]).arg(&image).output().unwrap();
     let text = said(&output);
