@@ -47,7 +47,7 @@ pub(crate) struct MkfsArguments {
     #[arg(short, short_alias = 'C', overrides_with = "force")]
     pub(crate) force: bool,
     /// Print nothing
-    #[arg(short, long, conflicts_with = "json", overrides_with = "quiet")]
+    #[arg(short, long, overrides_with = "quiet")]
     quiet: bool,
     /// Print the geometry and write nothing
     #[arg(short = 'N', overrides_with = "dry_run")]

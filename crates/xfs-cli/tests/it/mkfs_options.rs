@@ -107,6 +107,8 @@ fn letters_may_be_repeated_and_c_means_f() {
     place.check(&line.split(' ').collect::<Vec<_>>());
     assert_eq!(place.check(&["label", "made"]).trim(), "two");
     place.check(&["mkfs", "-q", "-C", "-N", "-N", "made"]);
+    let json = place.check(&["mkfs", "-q", "--json", "-f", "-N", "made"]);
+    assert!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["uuid"].is_string());
     assert_eq!(place.check(&["label", "made"]).trim(), "two");
 }
 
