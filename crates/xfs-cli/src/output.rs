@@ -9,8 +9,8 @@
 //! - **I1** Nothing but a regular file is ever replaced. Symbolic links are followed, to where nothing is as well.
 //! - **I2** A regular file has new contents when all of them are written, and before that those that it had.
 //! - **I3** An existing file keeps owner, mode, attributes and names.
-//! - **I4** A file or block device that another program uses as an image is refused: it is mounted, or
-//!   locked by a run, a mount or a virtual machine. It stays claimed until the output is complete.
+//! - **I4** A file or block device that another program uses as an image is refused: it is mounted,
+//!   or locked by a run, a mount or a virtual machine. The output stays claimed until it is complete.
 
 mod draft;
 mod place;

@@ -33,8 +33,9 @@ impl Holder {
     /// Finds the process that holds a lock (flock(2)) on the file at `path`. `None` if none is to be seen: it
     /// may be in another namespace of processes.
     ///
-    /// A lock outlives the process that took it where another one has inherited the open file. Then, and
-    /// where the kernel names no process (OFD locks), it is one that has the file open.
+    /// A lock outlives the process that took it if another process has inherited the open file. Then,
+    /// and for OFD locks, for which the kernel names no process, a process that has the file open is
+    /// returned.
     #[must_use]
     pub fn find(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok()?;

@@ -192,8 +192,8 @@ fn parts_of(identity: Identity, file: Option<&File>, span: Span) -> Vec<Level> {
     slaves.map(to_level).collect()
 }
 
-/// Whether two paths lead to some of the same bytes: to one file or device, to one that the other is
-/// made of, or to parts of a third one that overlap. Paths that lead nowhere share nothing.
+/// Whether two paths lead to some of the same bytes: to one file or device, to one that the other
+/// is made of, or to parts of a third one that overlap. A path that leads nowhere shares nothing.
 #[must_use]
 pub fn share_bytes(one: &Path, other: &Path) -> bool {
     let (one, other) = (parts_at(one), parts_at(other));

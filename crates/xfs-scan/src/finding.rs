@@ -40,7 +40,8 @@ pub enum FindingCode {
 }
 
 impl FindingCode {
-    /// Whether it says that the volume is damaged. The others are of the device, and of limits here.
+    /// Whether the finding says that the volume is damaged. The others are about the device, and
+    /// about limits of the scan.
     #[must_use]
     pub const fn is_corruption(self) -> bool {
         !matches!(self, Self::Io | Self::Unsupported | Self::PathTooLong | Self::TooManyPaths)

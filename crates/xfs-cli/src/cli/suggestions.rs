@@ -121,7 +121,8 @@ const WORDS: &[(&[&str], &str)] = &[
 /// Commands that are suggested for no word that was mistyped.
 const DESTRUCTIVE: [&str; 5] = ["rm", "truncate", "mkfs", "fallocate", "mv"];
 
-/// Words for removing. What resembles them means something else, and what they mean is not suggested.
+/// Words for removing. Commands with similar names do something else, and no command that removes is
+/// suggested.
 const REMOVING: [&str; 10] =
     ["delete", "remove", "del", "erase", "unlink", "rmdir", "wipe", "shred", "destroy", "purge"];
 /// Commands that are for programs.

@@ -89,7 +89,7 @@ pub(super) fn make(contents: &Spool, mode: u16, target: &Target) -> Result<(), F
         file.close().map_err(Failure::from)
     });
     filled.map_err(|failure| {
-        // No file rather than half of one. Its space is free when the message says how much there is.
+        // No file rather than half of one. The message counts its space as free.
         drop(node);
         _ = directory.remove_file(&name);
         target.failure(failure)
@@ -113,7 +113,7 @@ pub(super) fn replace(node: &Node, input: &Spool, target: &Target) -> Result<(),
     let length = match fill(&contents, input) {
         Ok(length) => length,
         Err(failure) => {
-            // The message says how much space there is without it. A file that is dropped frees its later.
+            // The message counts the space of the draft as free. Dropping the draft frees it too late.
             _ = contents.set_len(0);
             drop((contents, draft));
             return Err(target.failure(failure));

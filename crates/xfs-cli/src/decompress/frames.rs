@@ -33,8 +33,8 @@ pub(super) fn decompress(input: &mut Counted<Input>, emit: &mut Emit<'_>) -> Res
                     return Ok(());
                 }
             }
-            // A stream of xz may be followed by padding, and then by another one; padded archives of
-            // the other formats follow each other in an initramfs.
+            // Padding may follow a stream of xz, and then another stream. Padded archives of the
+            // other formats follow each other in an initramfs.
             _ => {
                 let compression = known.unwrap_or(Compression::Skippable);
                 if skip_zeros(input)? {

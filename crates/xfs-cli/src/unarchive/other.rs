@@ -53,8 +53,8 @@ pub(super) fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// Whether a file that begins with zeros is an image, or holds something else behind them that is no
-/// tar header: such a file would pass for an archive without members.
+/// Whether a file that begins with zeros is an image, or holds something after them that is no tar
+/// header. Such a file would pass for an archive without members.
 pub(super) fn follows_zeros(head: &[u8]) -> bool {
     let is_known = KNOWN
         .iter()
