@@ -12,7 +12,7 @@ use crate::cli::BenchArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::{self, Cancel};
-use crate::output::Output;
+use crate::output::{Output, is_same_file};
 use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
@@ -60,6 +60,11 @@ pub(crate) fn open(arguments: BenchArguments) -> Result<Box<dyn Run>, Failure> {
     let is_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
     if is_stdout(&arguments.json) && is_stdout(&arguments.html) {
         return Err(Failure::usage("bench: --json and --html cannot both be standard output"));
+    }
+    if let (Some(json), Some(html)) = (&arguments.json, &arguments.html)
+        && is_same_file(json, html)
+    {
+        return Err(Failure::usage("bench: --json and --html name one file"));
     }
     // A run makes volumes and memory cgroups, which it has to remove.
     interrupt::arm()?;

@@ -17,6 +17,7 @@ use ferroxfs::{Devices, OpenError, OpenOptions, Staleness, Timestamp, Uuid, Uuid
 
 use crate::cli::options::GlobalOptions;
 use crate::failure::{Failure, Missing};
+use crate::output::check_not_stdout;
 use crate::terminal::console::Console;
 use crate::terminal::names;
 use failures::exit_of;
@@ -106,6 +107,9 @@ impl Image {
         }
         if let Some(log) = &options.log_device {
             open = open.log_device(log);
+        }
+        for read in [Some(path), options.log_device.as_deref()].into_iter().flatten() {
+            check_not_stdout(read)?;
         }
         Self::open_devices(&open, access, path)
     }

@@ -12,6 +12,9 @@
 //! - **I2** A regular file gets its new contents when all of them are written. Until then it has
 //!   the old ones.
 //! - **I3** An existing file keeps its owner, mode, attributes and names.
+//! - **I4** A file or block device that another program uses as an image is refused: it is mounted,
+//!   or locked by a run, a mount or a virtual machine. The output stays claimed until it is
+//!   complete.
 
 mod destination;
 pub(crate) mod space;
@@ -24,6 +27,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use ferroxfs::format::superblock::SUPERBLOCK_MAGIC;
+use xfs_device::{DeviceError, DeviceFailure, FileDevice, share_bytes};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -43,6 +47,8 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub(crate) struct Output {
     path: PathBuf,
     to: OutputKind,
+    /// Keeps other programs from a file or device that is overwritten.
+    _claim: Option<FileDevice>,
 }
 
 enum OutputKind {
@@ -66,12 +72,18 @@ impl Output {
     ) -> Result<Self, Failure> {
         check_no_image(path, read)?;
         let failed = |error| Failure::host(path.as_os_str(), &error);
-        let to = match destination::find(path).map_err(failed)? {
+        let destination = destination::find(path).map_err(failed)?;
+        let claim = match &destination {
+            Destination::Special(special) if is_block_device_at(special) => claim(path)?,
+            Destination::File(place) if place.present.is_some() => claim(path)?,
+            Destination::Open(_) | Destination::Special(_) | Destination::File(_) => None,
+        };
+        let to = match destination {
             Destination::Open(file) => OutputKind::Through(file),
             Destination::Special(special) => {
                 let file = destination::open_special(&special).map_err(failed)?;
                 // Only a block device keeps what was written before a signal.
-                if file.metadata().map_err(failed)?.file_type().is_block_device() {
+                if is_block_device(&file) {
                     interrupt::arm()?;
                 }
                 OutputKind::Through(file)
@@ -81,7 +93,7 @@ impl Output {
                 OutputKind::Whole(StagedFile::make(place).map_err(failed)?)
             }
         };
-        Ok(Self { path: path.to_owned(), to })
+        Ok(Self { path: path.to_owned(), to, _claim: claim })
     }
 
     /// Returns the rights on the host that the command needs for this output.
@@ -112,7 +124,7 @@ impl Output {
 
     /// Publishes the written contents. Without this call a regular file stays as it was.
     pub(crate) fn commit(self) -> Result<(), Failure> {
-        let Self { path, to } = self;
+        let Self { path, to, _claim } = self;
         let OutputKind::Whole(staged) = to else { return Ok(()) };
         interrupt::check_io()
             .and_then(|()| staged.publish())
@@ -181,6 +193,42 @@ impl Output {
     }
 }
 
+/// Claims a regular file or block device that is about to be written over. Nothing but another user
+/// of it is an error here: a mount, a virtual machine, another run.
+///
+/// # Errors
+///
+/// Who uses it.
+fn claim(path: &Path) -> Result<Option<FileDevice>, Failure> {
+    match FileDevice::open(path, xfs_device::OpenOptions::read_write()) {
+        Ok(device) => Ok(Some(device)),
+        Err(error) if is_of_another_user(&error) => {
+            let failure = Failure::new(Exit::Failed, error.to_string()).placed();
+            Err(match error.hint() {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            })
+        }
+        // What cannot be locked or read may still be written.
+        Err(_) => Ok(None),
+    }
+}
+
+fn is_of_another_user(error: &DeviceError) -> bool {
+    matches!(
+        error.failure(),
+        DeviceFailure::InUse(..)
+            | DeviceFailure::Busy
+            | DeviceFailure::Locked(_)
+            | DeviceFailure::LockedBelow { .. }
+            | DeviceFailure::TwinBusy { .. }
+    )
+}
+
+fn is_block_device_at(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+}
+
 fn is_block_device(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
@@ -228,6 +276,19 @@ pub(crate) fn file_at(path: &Path) -> io::Result<Option<PathBuf>> {
         Destination::Open(_) | Destination::Special(_) => Ok(None),
     }
 }
+/// Returns true if two paths lead to one regular file or block device, or would once the file exists.
+pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let path = file_at(path).ok().flatten()?;
+        Some(parent(&path).canonicalize().ok()?.join(path.file_name()?))
+    };
+    match (place(one), place(other)) {
+        (Some(first), Some(second)) => first == second || share_bytes(one, other),
+        (None, None) => is_block_device_at(one) && share_bytes(one, other),
+        _ => false,
+    }
+}
+
 /// Reads the first bytes that hold data at or after `offset`. Returns their offset and their
 /// number.
 fn read_data(
@@ -250,13 +311,28 @@ pub(crate) fn check_no_image<'a>(
     let Ok(metadata) = fs::metadata(path) else { return Ok(()) };
     let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino(), metadata.rdev());
     for file in read {
-        if fs::metadata(file).is_ok_and(|file| identity(&file) == identity(&metadata)) {
+        let is_same = fs::metadata(file).is_ok_and(|file| identity(&file) == identity(&metadata));
+        if is_same || share_bytes(path, file) {
             let shown = names::in_message(path.as_os_str().as_bytes());
             return Err(Failure::new(Exit::Failed, format!("{shown}: is the image that is read"))
                 .hint("choose another file for the output"));
         }
     }
     Ok(())
+}
+
+/// Refuses to read an image, or its log, that standard output leads to.
+pub(crate) fn check_not_stdout(image: &Path) -> Result<(), Failure> {
+    let Ok(stdout) = rustix::fs::fstat(rustix::stdio::stdout()) else { return Ok(()) };
+    let kind = rustix::fs::FileType::from_raw_mode(stdout.st_mode);
+    if !kind.is_file() && !kind.is_block_device()
+        || !share_bytes(Path::new("/proc/self/fd/1"), image)
+    {
+        return Ok(());
+    }
+    let shown = names::in_message(image.as_os_str().as_bytes());
+    Err(Failure::new(Exit::Failed, format!("{shown}: standard output leads to it"))
+        .hint("choose another file for what is written"))
 }
 
 /// Refuses to replace a volume with a single file.

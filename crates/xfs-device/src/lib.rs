@@ -40,5 +40,6 @@ pub use partition::{
     MAX_PARTITIONS, Partition, PartitionError, PartitionTable, Purpose, TableKind, partitions,
 };
 pub use signature::{Contents, detect};
+pub use stack::share_bytes;
 pub use usage::Usage;
 pub use window::WindowDevice;

@@ -32,6 +32,10 @@ pub struct LockHolder {
 impl LockHolder {
     /// Finds the process that holds a lock (flock(2)) on the file at `path`. Returns `None` if none
     /// is visible: the process may be in another PID namespace.
+    ///
+    /// A lock outlives the process that took it if another process has inherited the open file. Then,
+    /// and for OFD locks, for which the kernel names no process, a process that has the file open is
+    /// returned.
     #[must_use]
     pub fn find(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok()?;
@@ -45,9 +49,12 @@ impl LockHolder {
         processes.sort_unstable();
         processes.dedup();
         let known = processes.iter().find_map(|&process| Some((process, command(process)?)));
-        let (process, command) = known?;
+        let (process, command) = known.or_else(|| {
+            let process = opener(&file, own)?;
+            Some((process, command(process)?))
+        })?;
         let mount_point = mount_point(process, path);
-        Some(Self { process, command, mount_point, others: processes.len() - 1 })
+        Some(Self { process, command, mount_point, others: processes.len().saturating_sub(1) })
     }
 
     /// Returns what the user can do about it.
@@ -119,6 +126,18 @@ fn lock_of(line: &str, file: &fs::Metadata) -> Option<u32> {
     let is_it = is_device && inode.parse() == Ok(file.ino());
     // Processes of other namespaces are 0 or negative.
     process.parse().ok().filter(|process| is_it && *process != 0)
+}
+
+/// A process that has a file open. Of other users' processes only root sees which.
+fn opener(file: &fs::Metadata, own: u32) -> Option<u32> {
+    let is_it = |other: &fs::Metadata| (other.dev(), other.ino()) == (file.dev(), file.ino());
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let mut numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.find(|process| {
+        let open = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+        *process != own
+            && open.filter_map(|entry| fs::metadata(entry.path()).ok()).any(|other| is_it(&other))
+    })
 }
 
 fn command(process: u32) -> Option<String> {

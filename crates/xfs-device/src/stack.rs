@@ -192,6 +192,46 @@ fn parts_of(identity: FileIdentity, file: Option<&File>, span: Span) -> Vec<Leve
     slaves.map(to_level).collect()
 }
 
+/// Whether two paths lead to some of the same bytes: to one file or device, to one that the other
+/// is made of, or to parts of a third one that overlap. A path that leads nowhere shares nothing.
+#[must_use]
+pub fn share_bytes(one: &Path, other: &Path) -> bool {
+    let (one, other) = (parts_at(one), parts_at(other));
+    let overlap = |one: &Part, other: &Part| {
+        // Logical volumes of one disk are taken to lie apart.
+        one.identity == other.identity
+            && !(one.is_shared && other.is_shared)
+            && one.span.overlaps(other.span)
+    };
+    one.iter().any(|part| other.iter().any(|other| overlap(part, other)))
+}
+
+/// The bytes of one level that a path leads to.
+struct Part {
+    identity: FileIdentity,
+    span: Span,
+    is_shared: bool,
+}
+
+/// A path, and everything below it.
+fn parts_at(path: &Path) -> Vec<Part> {
+    let Ok(metadata) = std::fs::metadata(path) else { return Vec::new() };
+    let own = Part { identity: FileIdentity::of(&metadata), span: Span::WHOLE, is_shared: false };
+    let kind = metadata.file_type();
+    // To open anything else can have effects of its own.
+    let file = (kind.is_file() || kind.is_block_device()).then(|| open_to_look(path));
+    let levels = match file {
+        Some(Ok(file)) => levels_below(&file, &metadata),
+        _ => Vec::new(),
+    };
+    let of_level = |level: Level| Part {
+        identity: level.identity,
+        span: level.span,
+        is_shared: level.is_shared,
+    };
+    std::iter::once(own).chain(levels.into_iter().map(of_level)).collect()
+}
+
 /// A loop device, or one of its partitions, over a file or disk that another device is made of: a
 /// second way to the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -46,6 +46,8 @@ pub(crate) struct Emitted {
     pub(crate) parts: Vec<EmittedPart>,
     pub(crate) inodes: u64,
     pub(crate) findings: u64,
+    /// Number of findings that are corruption.
+    pub(crate) corruptions: u64,
     /// Number of inodes that have no row because of a finding.
     pub(crate) missing_inodes: u64,
     pub(crate) summary: Option<Box<Summary>>,
@@ -81,7 +83,7 @@ impl<'a> Emitter<'a> {
         let mut pieces = PieceWriter::new(context)?;
         let mut summary = context.summary_now.map(|now| Box::new(Summary::new(now)));
         let mut accounts = (!context.accounts.is_empty()).then(Box::<AccountPart>::default);
-        let (mut inodes, mut findings, mut missing_inodes) = (0, 0, 0);
+        let (mut inodes, mut findings, mut corruptions, mut missing_inodes) = (0, 0, 0, 0);
         for batch in batches {
             let (group, batch, mut found) = batch?;
             for row in &batch.rows {
@@ -109,11 +111,12 @@ impl<'a> Emitter<'a> {
             }
             inodes += batch.rows.len() as u64;
             findings += found.len() as u64;
+            corruptions += found.iter().filter(|found| found.code.is_corruption()).count() as u64;
             missing_inodes += found.iter().map(|found| u64::from(found.inode_count)).sum::<u64>();
             found.iter().try_for_each(|finding| pieces.encode(|it| it.finding(finding)))?;
         }
         let parts = pieces.finish()?;
-        Ok(Emitted { parts, inodes, findings, missing_inodes, summary, accounts })
+        Ok(Emitted { parts, inodes, findings, corruptions, missing_inodes, summary, accounts })
     }
 
     /// Collects the paths and attribute names of a row.

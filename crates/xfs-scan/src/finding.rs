@@ -40,6 +40,13 @@ pub enum FindingCode {
 }
 
 impl FindingCode {
+    /// Whether the finding says that the volume is damaged. The others are about the device, and
+    /// about limits of the scan.
+    #[must_use]
+    pub const fn is_corruption(self) -> bool {
+        !matches!(self, Self::Io | Self::Unsupported | Self::PathTooLong | Self::TooManyPaths)
+    }
+
     /// Returns the word in the output.
     #[must_use]
     pub const fn name(self) -> &'static str {

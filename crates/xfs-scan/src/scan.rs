@@ -43,6 +43,9 @@ pub struct ScanReport {
     pub inodes: u64,
     /// Number of findings. If there are any, rows are missing or a volume is damaged.
     pub findings: u64,
+    /// Number of findings that are corruption of a volume: not those of an unreadable device, of
+    /// refused structures, or of limits of the scan.
+    pub corruptions: u64,
     /// Number of inodes that have no row because of a finding.
     pub missing_inodes: u64,
     /// Number of bytes written to the spill file.
@@ -408,6 +411,7 @@ fn append_emitted(
 ) -> Result<(), ScanError> {
     report.inodes += emitted.inodes;
     report.findings += emitted.findings;
+    report.corruptions += emitted.corruptions;
     report.missing_inodes += emitted.missing_inodes;
     if let (Some(summary), Some(part)) = (&mut report.summary, emitted.summary) {
         summary.merge(*part);

@@ -43,19 +43,19 @@ pub(crate) struct MkfsArguments {
     #[arg(short = 's', value_name = "OPTIONS")]
     pub(crate) sector: Vec<String>,
     /// Label: at most 12 bytes
-    #[arg(short = 'L', value_name = "LABEL")]
+    #[arg(short = 'L', value_name = "LABEL", overrides_with = "label")]
     pub(crate) label: Option<OsString>,
     /// Overwrite an existing volume or file
-    #[arg(short)]
+    #[arg(short, short_alias = 'C', overrides_with = "force")]
     pub(crate) force: bool,
     /// Print nothing
-    #[arg(short, long, conflicts_with = "json")]
+    #[arg(short, long, overrides_with = "quiet")]
     quiet: bool,
     /// Print the geometry and write nothing
-    #[arg(short = 'N')]
+    #[arg(short = 'N', overrides_with = "dry_run")]
     pub(crate) dry_run: bool,
     /// Do not discard the old contents of the device
-    #[arg(short = 'K')]
+    #[arg(short = 'K', overrides_with = "keep")]
     pub(crate) keep: bool,
     /// Fill the volume from a directory, or from an archive of tar or cpio, compressed or not; "-"
     /// for an archive on standard input

@@ -125,6 +125,13 @@ const WORDS: &[(&[&str], &str)] = &[
 /// Commands that are never suggested for a mistyped word.
 const DESTRUCTIVE: [&str; 5] = ["rm", "truncate", "mkfs", "fallocate", "mv"];
 
+/// Words for removing. Commands with similar names do something else, and no command that removes is
+/// suggested.
+const REMOVING: [&str; 10] =
+    ["delete", "remove", "del", "erase", "unlink", "rmdir", "wipe", "shred", "destroy", "purge"];
+/// Commands that other programs call.
+const HIDDEN: [&str; 1] = ["complete"];
+
 /// Replaces clap's suggestion by similarity with the suggestion from the table.
 pub(crate) fn replace(error: &mut Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
@@ -148,8 +155,11 @@ pub(crate) fn replace(error: &mut Error) {
         insert_tip(error, "the command comes first: 'ferroxfs ls IMAGE:/path'".to_owned());
         return;
     }
-    let harmless: Vec<_> =
-        similar.into_iter().filter(|name| !DESTRUCTIVE.contains(&name.as_str())).collect();
+    if REMOVING.contains(&lower.as_str()) {
+        return;
+    }
+    let is_left_out = |name: &str| DESTRUCTIVE.contains(&name) || HIDDEN.contains(&name);
+    let harmless: Vec<_> = similar.into_iter().filter(|name| !is_left_out(name.as_str())).collect();
     if !harmless.is_empty() {
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(harmless));
     }

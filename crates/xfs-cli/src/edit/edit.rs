@@ -165,7 +165,17 @@ impl Copy {
     }
 
     fn open(&self) -> Result<File, Failure> {
-        File::open(&self.path).map_err(|error| Failure::host(self.path.as_os_str(), &error))
+        let failed = |error: io::Error| Failure::host(self.path.as_os_str(), &error);
+        // The editor may have left anything: to open a pipe would wait for ever.
+        if !self.is_there().map_err(failed)? {
+            let message = format!("{}: is no regular file any more", self.shown());
+            return Err(Failure::new(Exit::Failed, message).placed());
+        }
+        File::open(&self.path).map_err(failed)
+    }
+
+    fn is_there(&self) -> io::Result<bool> {
+        Ok(std::fs::metadata(&self.path)?.is_file())
     }
 
     /// Runs the editor, and waits until it ends.
@@ -236,6 +246,9 @@ impl Copy {
 
     /// Keeps the text, and adds its location to the failure.
     fn keep(self, failure: Failure) -> Failure {
+        if !self.is_there().unwrap_or(false) {
+            return failure;
+        }
         let failure = self.hint(failure);
         self.leave();
         failure

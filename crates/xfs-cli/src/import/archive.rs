@@ -77,7 +77,9 @@ impl ArchiveReader {
         if head.is_empty() {
             return Err(input.broken("is empty, and not a tar archive"));
         }
-        if tar::is_header(&head) || foreign::is_zero(&head) {
+        let is_empty_archive = foreign::is_zero(&head)
+            && (ignores_zeros || !foreign::follows_zeros(&input.peek(foreign::LOOKED_AT_BYTES)?));
+        if tar::is_header(&head) || is_empty_archive {
             return Ok(Self { format: ArchiveFormat::Tar(TarReader::new(input, ignores_zeros)) });
         }
         if cpio::is_header(&head) {

@@ -57,9 +57,12 @@ impl Run for Put {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { contents, targets, mode, takes_nothing } = *self;
         change_each(targets, console, |target| match target.volume.inner().lookup(&target.path) {
-            Ok(node) if !takes_nothing => check_not_emptied(&node, &contents, target)
-                .and_then(|()| replace(&node, &contents, target)),
-            Ok(node) => replace(&node, &contents, target),
+            Ok(node) => {
+                if !takes_nothing {
+                    check_not_emptied(&node, &contents, target)?;
+                }
+                replace(&node, &contents, target)
+            }
             Err(Error::Posix(PosixError::NotFound)) => make(&contents, mode, target),
             Err(error) => Err(target.failure(error)),
         })
@@ -84,12 +87,16 @@ pub(crate) fn make(contents: &Spool, mode: u16, target: &ImagePath) -> Result<()
     let (directory, name) = target.place_to_make()?;
     let creation = CreateOptions { mode, uid: 0, gid: 0, umask: 0 };
     let node = directory.create(&name, &NewKind::Regular, &creation).map_err(failed)?;
-    let filled = node.open().map_err(failed).and_then(|file| {
-        fill(&file, contents, target)?;
-        file.close().map_err(failed)
+    let filled = node.open().map_err(Failure::from).and_then(|file| {
+        fill(&file, contents)?;
+        file.close().map_err(Failure::from)
     });
-    // No file is better than half a file.
-    filled.inspect_err(|_| _ = directory.remove_file(&name))
+    filled.map_err(|failure| {
+        // No file is better than half a file. The message counts its space as free.
+        drop(node);
+        _ = directory.remove_file(&name);
+        target.failure(failure)
+    })
 }
 
 /// Gives a file new contents when they are complete. On a full volume it keeps its old ones. It
@@ -106,7 +113,16 @@ pub(crate) fn replace(node: &Node, input: &Spool, target: &ImagePath) -> Result<
     // Hints cannot be set once there are extents.
     staged.set_attributes(&hints(&node.metadata(), &staged.metadata())).map_err(failed)?;
     let contents = staged.open().map_err(failed)?;
-    let length = fill(&contents, input, target)?;
+    let length = match fill(&contents, input) {
+        Ok(length) => length,
+        Err(failure) => {
+            // The message counts the space of the staged file as free. Dropping it would free the
+            // space too late.
+            _ = contents.set_len(0);
+            drop((contents, staged));
+            return Err(target.failure(failure));
+        }
+    };
     let exchanged = match length {
         0 => file.set_len(0),
         _ => file.exchange_range(0, &contents, 0, 0),
@@ -177,19 +193,19 @@ fn overwrite(file: &File, staged: &File, length: u64) -> ferroxfs::Result<()> {
 }
 
 /// Writes the input into an empty file, and returns its length.
-fn fill(file: &File, input: &Spool, target: &ImagePath) -> Result<u64, Failure> {
+fn fill(file: &File, input: &Spool) -> Result<u64, Failure> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     loop {
         interrupt::check()?;
-        let read = input.read_at(offset, &mut buffer);
-        let read =
-            read.map_err(|error| Failure::new(Exit::Failed, format!("standard input: {error}")))?;
+        let read = input.read_at(offset, &mut buffer).map_err(|error| {
+            Failure::new(Exit::Failed, format!("standard input: {error}")).placed()
+        })?;
         if read == 0 {
             return Ok(offset);
         }
         write_all(file, offset, buffer.get(..read).unwrap_or_default())
-            .map_err(|error| target.failure(error))?;
+            .map_err(|error| Failure::from(error).needing(Some(input.length())))?;
         offset += read as u64;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::io::{self, BufWriter, IsTerminal, LineWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use xfs_scan::{
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::image::Image;
 use crate::interrupt;
 use crate::json::Object;
-use crate::output::{Output, unless_stdout};
+use crate::output::{Output, is_same_file, unless_stdout};
 use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
@@ -64,8 +64,22 @@ pub(crate) fn open(
         let read = arguments.images.iter().chain(&options.log_device).map(PathBuf::as_path);
         Output::open(path, read)
     };
+    if let (Some(output), Some(facts)) = (&output, &arguments.facts)
+        && is_same_file(output, facts)
+    {
+        return Err(Failure::usage("scan: -o and --facts name one file")
+            .hint("the facts need a file of their own"));
+    }
     let output = output.as_ref().map(create).transpose()?;
-    let facts = arguments.facts.as_ref().map(create).transpose()?;
+    let is_facts_on_stdout = arguments.facts.as_deref() == Some(Path::new("-"));
+    if is_facts_on_stdout && output.is_none() {
+        return Err(Failure::usage("scan: rows and facts cannot both be standard output")
+            .hint("say where the rows go with -o FILE"));
+    }
+    let facts = match is_facts_on_stdout {
+        true => Some(create(&PathBuf::from("/dev/stdout"))?),
+        false => arguments.facts.as_ref().map(create).transpose()?,
+    };
     if let (Some(output), Some(facts)) = (&output, &facts)
         && !output.is_beside(facts)
     {
@@ -152,7 +166,8 @@ impl Run for Scan {
                 report.findings,
                 if report.findings == 1 { "" } else { "s" }
             );
-            console.report(&Failure::new(Exit::Failed, message));
+            let exit = if report.corruptions > 0 { Exit::Corrupt } else { Exit::Failed };
+            console.report(&Failure::new(exit, message));
         }
         Ok(())
     }

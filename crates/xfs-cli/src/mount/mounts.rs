@@ -5,10 +5,10 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use xfs_device::LockHolder;
+use xfs_device::{FileDevice, LockHolder, OpenOptions, Usage, share_bytes};
 use xfs_fuse::MountedVolume;
 
 use crate::cli::MountsArguments;
@@ -41,12 +41,13 @@ pub(crate) fn folder_of(named: PathBuf) -> Result<PathBuf, Failure> {
     };
     let shown = names::in_message(named.as_os_str().as_bytes()).into_owned();
     let mounts = xfs_fuse::mounts();
-    let places: Vec<_> = mounts.into_iter().filter(|mount| mount.image == image).collect();
+    // A loop device over the image is another way to it.
+    let is_meant =
+        |mount: &MountedVolume| mount.image == image || share_bytes(&mount.image, &image);
+    let places: Vec<_> = mounts.into_iter().filter(is_meant).collect();
     match places.as_slice() {
         [mount] => Ok(mount.folder.clone()),
-        [] => Err(Failure::new(Exit::Failed, "is not mounted")
-            .about(&shown)
-            .hint("ferroxfs mounts lists all mounts")),
+        [] => Err(not_mounted(&image).about(&shown)),
         several => {
             let folders = several
                 .iter()
@@ -56,6 +57,20 @@ pub(crate) fn folder_of(named: PathBuf) -> Result<PathBuf, Failure> {
                 .about(&shown)
                 .hint("name one of them"))
         }
+    }
+}
+
+/// Says that ferroxfs has not mounted an image, and who has.
+fn not_mounted(image: &Path) -> Failure {
+    let options = OpenOptions::read_only().live();
+    let usage = FileDevice::open(image, options).ok().and_then(|device| device.usage().cloned());
+    match usage {
+        Some(Usage::Mounted { mount_point }) => {
+            let shown = names::in_message(mount_point.as_os_str().as_bytes());
+            Failure::new(Exit::Failed, format!("is mounted at {shown}, and not by ferroxfs"))
+                .hint(format!("umount {shown}"))
+        }
+        _ => Failure::new(Exit::Failed, "is not mounted").hint("ferroxfs mounts lists what is"),
     }
 }
 
@@ -69,7 +84,7 @@ impl Run for Mounts {
         if self.0.json.json {
             let mut list = List::begin(console.out(), "mounts")?;
             for mount in &mounts {
-                list.push(console.out(), &describe(mount))?;
+                list.push(console.out(), &describe(mount, &mounts))?;
             }
             return Ok(list.end(console.out())?);
         }
@@ -82,8 +97,8 @@ impl Run for Mounts {
             out.write_all(&image)?;
             out.write_all(b" on ")?;
             out.write_all(&folder)?;
-            match LockHolder::find(&mount.image) {
-                Some(holder) => writeln!(out, " ({access}, process {})", holder.process)?,
+            match server_of(mount, &mounts) {
+                Some(process) => writeln!(out, " ({access}, process {process})")?,
                 None => writeln!(out, " ({access})")?,
             }
         }
@@ -91,12 +106,19 @@ impl Run for Mounts {
     }
 }
 
-fn describe(mount: &MountedVolume) -> Object {
+/// The process that serves a mount: it holds the lock on the image. Where several mounts read one
+/// image, the locks do not tell whose mount is whose.
+fn server_of(mount: &MountedVolume, mounts: &[MountedVolume]) -> Option<u32> {
+    let is_alone = mounts.iter().filter(|other| other.image == mount.image).count() == 1;
+    is_alone.then(|| LockHolder::find(&mount.image)).flatten().map(|holder| holder.process)
+}
+
+fn describe(mount: &MountedVolume, mounts: &[MountedVolume]) -> Object {
     let mut object = Object::new();
     json::insert_name(&mut object, "image", mount.image.as_os_str().as_bytes());
     json::insert_name(&mut object, "mount_point", mount.folder.as_os_str().as_bytes());
     object.insert("read_only".to_owned(), mount.is_read_only.into());
-    let process = LockHolder::find(&mount.image).map(|holder| holder.process);
+    let process = server_of(mount, mounts);
     object.insert("process".to_owned(), process.map_or(Value::Null, Value::from));
     object
 }

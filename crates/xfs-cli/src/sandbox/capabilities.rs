@@ -12,15 +12,17 @@ use rustix::thread::{
 
 use super::{Reach, Rights};
 
-/// Creating and replacing names in a directory of another user.
-const NAMES: CapabilitySet =
-    CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH).union(CapabilitySet::FOWNER);
+/// Creating and replacing names in a directory of another user, and writing a file that keeps its
+/// set-ID bits.
+const NAMES: CapabilitySet = CapabilitySet::DAC_OVERRIDE
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID);
 
 /// Setting owner, mode, flags and attributes of files. Attributes of `trusted` and `security` take
 /// `CAP_SYS_ADMIN`.
 const TREES: CapabilitySet = NAMES
     .union(CapabilitySet::CHOWN)
-    .union(CapabilitySet::FSETID)
     .union(CapabilitySet::LINUX_IMMUTABLE)
     .union(CapabilitySet::SETFCAP)
     .union(CapabilitySet::SYS_ADMIN);

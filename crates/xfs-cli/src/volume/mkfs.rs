@@ -9,7 +9,7 @@ use std::path::Path;
 
 use ferroxfs::Superblock;
 use ferroxfs::format::timestamp::Timestamp;
-use xfs_device::BlockDevice;
+use xfs_device::{BlockDevice, share_bytes};
 use xfs_mkfs::{
     Devices, Discard, Generations, GeometryError, Identity, OptionError, Options, Plan, Size,
     TargetDevice,
@@ -25,6 +25,7 @@ use crate::import::writer::{ImageWriter, WriterOptions};
 use crate::inspect::info::{features, xfs_info};
 use crate::interrupt;
 use crate::json::{self, Object};
+use crate::output::is_same_file;
 use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
@@ -84,6 +85,12 @@ pub(crate) fn open(
         bytes: bytes(options.log.size),
         grows: options.log.file,
     });
+    if let Some(log) = &log
+        && (share_bytes(&data_path, log.path) || is_same_file(&data_path, log.path))
+    {
+        return Err(Failure::usage("-l logdev names the device of the data")
+            .hint("without -l logdev the log is inside"));
+    }
     let target = TargetDevice {
         data_bytes: data.length()?,
         sector_size: data.sector_size()?,

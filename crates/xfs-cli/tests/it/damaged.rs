@@ -46,11 +46,16 @@ fn check_damaged(place: &Place, arguments: &[&str], code: i32, said: &str) -> Ve
 /// renamed to `dup1`.
 fn doubled_in_short_form() -> Place {
     let place = Place::new();
-    succeed(&place, &["mkdir", "image:/d"]);
-    succeed(&place, &["ln", "-s", "/outside", "image:/d/dup1"]);
-    succeed(&place, &["mkdir", "image:/d/dup2"]);
+    double_in_short_form(&place);
+    place
+}
+
+fn double_in_short_form(place: &Place) {
+    succeed(place, &["mkdir", "image:/d"]);
+    succeed(place, &["ln", "-s", "/outside", "image:/d/dup1"]);
+    succeed(place, &["mkdir", "image:/d/dup2"]);
     fs::write(place.path().join("pwned"), b"contents").unwrap();
-    succeed(&place, &["cp", "pwned", "image:/d/dup2/pwned"]);
+    succeed(place, &["cp", "pwned", "image:/d/dup2/pwned"]);
     let mut image = Image::new(fs::read(place.path().join("image")).unwrap());
     let is_inode =
         |bytes: &[u8]| bytes.starts_with(b"IN") && holds(bytes, b"dup1") && holds(bytes, b"dup2");
@@ -64,7 +69,19 @@ fn doubled_in_short_form() -> Place {
         }
     });
     write_image(&image, &place.path().join("image"));
-    place
+}
+
+#[test]
+fn scan_of_a_directory_with_a_name_twice_ends_with_5() {
+    let place = Place::new();
+    // With parent pointers a scan reads no directories.
+    let size = ["-d", "file,size=300m", "-b", "size=1024", "-n", "parent=0"];
+    succeed(&place, &[&["mkfs", "-q", "-f"], &size[..], &["image"]].concat());
+    double_in_short_form(&place);
+    let twice = "has the same name as the entry at offset";
+    check_damaged(&place, &["scan", "image", "--format", "csv"], 5, twice);
+    let output = check_damaged(&place, &["scan", "image"], 5, "1 finding");
+    assert!(holds(&output, b"\"code\":\"corrupt\""));
 }
 
 #[test]
@@ -138,7 +155,7 @@ fn attributes_in_exchanged_leaves_are_reported_as_damage() {
     check_damaged(
         &place,
         &["scan", "--fields", "paths,xattrs", "-o", "rows", "image"],
-        1,
+        5,
         "finding",
     );
     check_damaged(

@@ -126,6 +126,24 @@ fn editor_that_fails_changes_nothing() {
 }
 
 #[test]
+fn copy_that_an_editor_has_replaced_is_not_waited_for_or_promised() {
+    let place = Place::new();
+    place.put("image:/f", b"one");
+    let by_directory = "sh -c 'rm $0; mkdir $0'";
+    for (editor, said) in [
+        ("sh -c 'rm $0; mkfifo $0'", "is no regular file any more"),
+        (by_directory, "is no regular file any more"),
+        ("rm", "No such file"),
+    ] {
+        let output = edit(&place, &["--with", editor, "image:/f"]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(said) && !text.contains("is kept"), "{editor}: {text}");
+        assert_eq!(fs::read_dir(place.path("tmp")).unwrap().count(), 0, "{editor}");
+    }
+    assert_eq!(place.check(&["cat", "image:/f"]), "one");
+}
+
+#[test]
 fn new_file_is_made() {
     let place = Place::new();
     check_edited(&place, &["--with", "echo one >", "image:/new"]);

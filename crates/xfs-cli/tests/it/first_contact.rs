@@ -34,6 +34,14 @@ fn destructive_command_is_never_suggested() {
             assert!(!tips.iter().any(|tip| tip.contains(&format!("'{destructive}'"))), "{said}");
         }
     }
+    // Neither a similar name nor a command for programs is an answer.
+    for word in ["delete", "remove", "del", "unlink", "rmdir", "destroy", "complet"] {
+        let output = place.command(&[word]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        for answer in ["tree", "recover", "readlink", "mkdir", "help", "complete"] {
+            assert!(!said.contains(&format!("'{answer}'")), "{word}: {said}");
+        }
+    }
     // An image where a command should be.
     place.check_failure(&["image"], 2, "the command comes first");
     place.check_failure(&["image:/etc"], 2, "the command comes first");
@@ -155,6 +163,30 @@ fn a_locked_image_names_the_process() {
 }
 
 #[test]
+fn lock_of_a_process_that_has_ended_names_the_one_that_holds_it() {
+    let place = Place::new();
+    // flock(1) takes the lock and ends; the shell has the file open.
+    let script = "exec 9<image; flock -x 9 || exit 77; echo; read -r line";
+    let mut shell = std::process::Command::new("bash")
+        .args(["-c", script])
+        .current_dir(place.path(""))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stdout = std::io::BufReader::new(shell.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    if line.is_empty() {
+        eprintln!("skipped: no flock(1)");
+        return;
+    }
+    place.check_failure(&["ls", "image"], 1, &format!("process {} (bash -c", shell.id()));
+    drop(shell.stdin.take());
+    shell.wait().unwrap();
+}
+
+#[test]
 fn full_volume_reports_needed_and_free_space() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).unwrap();
@@ -170,6 +202,17 @@ fn full_volume_reports_needed_and_free_space() {
         place.check_failure(words, 1, "(40.0 MiB needed, ");
         place.check_failure(words, 1, free);
     }
+    place.check(&["touch", "small:/present"]);
+    let empty = place.check(&["find", "small:/", "-name", "present", "-printf", "%s"]);
+    for target in ["small:/new", "small:/present"] {
+        let input = fs::File::open(place.path("tree/large")).unwrap();
+        let output = place.command(&["put", target]).stdin(input).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("(40.0 MiB needed, ") && said.contains(free), "{said}");
+        // The file that did not fit takes no space any more.
+        assert!(!said.contains("KiB free"), "{said}");
+    }
+    assert_eq!(place.check(&["find", "small:/", "-name", "present", "-printf", "%s"]), empty);
 }
 
 #[test]

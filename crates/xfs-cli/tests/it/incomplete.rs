@@ -105,7 +105,7 @@ fn command_exits_with_5_if_it_needs_a_missing_block() {
             &["ls", "-laR", "image"],
         ] {
             let output = place.run(&[&["--no-recovery"], command].concat());
-            // A scan reports unreadable inodes in rows, and exits with 1, as its page says.
+            // A scan exits with 1 if none of the unreadable inodes is corrupt.
             let due = if command[0] == "scan" { [1, 5] } else { [5, 5] };
             let code = output.status.code().unwrap_or(-1);
             let told = String::from_utf8_lossy(&output.stderr);

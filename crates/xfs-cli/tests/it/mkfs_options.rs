@@ -101,6 +101,32 @@ fn command_line_of_rear_is_accepted() {
 }
 
 #[test]
+fn letters_may_be_repeated_and_c_means_f() {
+    let place = Place::new();
+    let line = "mkfs -q -q -f -f -C -K -K -L one -L two -d file,size=320m made";
+    place.check(&line.split(' ').collect::<Vec<_>>());
+    assert_eq!(place.check(&["label", "made"]).trim(), "two");
+    place.check(&["mkfs", "-q", "-C", "-N", "-N", "made"]);
+    let json = place.check(&["mkfs", "-q", "--json", "-f", "-N", "made"]);
+    assert!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["uuid"].is_string());
+    assert_eq!(place.check(&["label", "made"]).trim(), "two");
+}
+
+#[test]
+fn log_and_data_are_two_files() {
+    let place = Place::new();
+    for log in ["image", "./image"] {
+        let log = format!("logdev={log},size=64m");
+        let words = ["mkfs", "-q", "-f", "-l", &log, "image"];
+        place.check_failure(&words, 2, "-l logdev names the device of the data");
+    }
+    let words = ["mkfs", "-q", "-d", "size=320m", "-l", "logdev=new,size=64m,file", "./new"];
+    place.check_failure(&words, 2, "-l logdev names the device of the data");
+    assert!(!place.path("new").exists());
+    place.check(&["ls", "image"]);
+}
+
+#[test]
 fn files_inherit_root_properties_of_mkfs() {
     let place = Place::new();
     let inherited = "projinherit=5,extszinherit=16,cowextsize=24,daxinherit=1";

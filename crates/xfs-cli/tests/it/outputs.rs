@@ -43,6 +43,79 @@ fn output_over_the_read_image_is_refused() {
 }
 
 #[test]
+fn output_that_another_program_uses_is_refused() {
+    let place = Place::new();
+    place.put("image:/f", b"contents");
+    place.check(&["mkfs", "-q", "-d", "size=300m", "other"]);
+    let before = fs::read(place.path("other")).unwrap();
+    let lock = fs::File::open(place.path("other")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    for words in [
+        &["get", "-o", "other", "image:/f"][..],
+        &["tar", "-o", "other", "image"],
+        &["scan", "-o", "other", "image"],
+        &["scan", "--format", "csv", "-o", "rows", "--facts", "other", "image"],
+    ] {
+        place.check_failure(words, 1, "another program has it open");
+    }
+    assert!(fs::read(place.path("other")).unwrap() == before);
+    drop(lock);
+    place.check(&["get", "-o", "other", "image:/f"]);
+    assert_eq!(fs::read(place.path("other")).unwrap(), b"contents");
+}
+
+#[test]
+fn standard_output_that_is_the_image_is_refused() {
+    let place = Place::new();
+    place.put("image:/f", b"contents");
+    let before = fs::read(place.path("image")).unwrap();
+    for words in [&["cat", "image:/f"][..], &["tar", "image"], &["scan", "image"], &["ls", "image"]]
+    {
+        let image = fs::File::options().write(true).open(place.path("image")).unwrap();
+        let output = place.command(words).stdout(image).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+        assert!(said.contains("image: standard output leads to it"), "{said}");
+    }
+    assert!(fs::read(place.path("image")).unwrap() == before);
+}
+
+#[test]
+fn set_id_bits_of_an_output_stay_where_root_writes() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: for others the bits go, as with write(2)");
+        return;
+    }
+    let place = place_with_file();
+    for writer in WRITERS.into_iter().filter(|writer| !carries_over(writer)) {
+        fs::write(place.path("program"), "old").unwrap();
+        fs::set_permissions(place.path("program"), PermissionsExt::from_mode(0o6755)).unwrap();
+        place.check(&[writer, &["program"]].concat());
+        let mode = fs::metadata(place.path("program")).unwrap().mode();
+        assert_eq!(mode & 0o7777, 0o6755, "{writer:?}");
+    }
+}
+
+#[test]
+fn two_outputs_of_a_run_are_two_files() {
+    let place = Place::new();
+    fs::write(place.path("there"), "kept").unwrap();
+    symlink("there", place.path("link")).unwrap();
+    for (rows, facts) in [("new", "new"), ("new", "./new"), ("there", "link")] {
+        let words = ["scan", "image", "--format", "csv", "-o", rows, "--facts", facts];
+        place.check_failure(&words, 2, "-o and --facts name one file");
+    }
+    assert_eq!(fs::read_to_string(place.path("there")).unwrap(), "kept");
+    place.check_failure(&["bench", "create", "--json", "new", "--html", "new"], 2, "name one file");
+    let words = ["scan", "image", "--format", "csv", "--facts", "-"];
+    place.check_failure(&words, 2, "cannot both be standard output");
+    let words = [&words[..], &["-o", "rows"]].concat();
+    let facts = place.check(&words);
+    assert!(facts.lines().last().unwrap().starts_with("{\"row\":\"end\""), "{facts}");
+    assert!(!place.path("-").exists() && !place.path("new").exists());
+}
+
+#[test]
 fn failed_run_keeps_the_old_output() {
     let place = Place::new();
     place.check(&["mkdir", "image:/d"]);

@@ -97,14 +97,14 @@ fn damage_is_reported_with_csv_and_in_the_exit_code() {
     let image = File::options().write(true).open(place.path().join("image")).unwrap();
     image.write_all_at(&[0xff; 2048], last.cluster.byte_offset().unwrap()).unwrap();
     let output = place.run(&["scan", "image", "--format", "csv"]);
-    assert_eq!(output.status.code(), Some(1), "{}", transcript(&output));
+    assert_eq!(output.status.code(), Some(5), "{}", transcript(&output));
     let (_, rows) = read_csv(&output.stdout);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.starts_with("error: "), "{text}");
     assert!(text.contains("unreadable data is missing from the rows"), "{text}");
     let words = ["scan", "image", "--format", "csv", "-o", "rows", "--facts", "facts"];
     let output = place.run(&words);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(5));
     assert_eq!(read_csv(&fs::read(place.path().join("rows")).unwrap()).1.len(), rows.len());
     let facts = fs::read_to_string(place.path().join("facts")).unwrap();
     let end: serde_json::Value = serde_json::from_str(facts.lines().last().unwrap()).unwrap();

@@ -24,6 +24,7 @@ const MIB: u64 = 1 << 20;
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         Trial::new("two_writers_one_of_the_file", two_writers_one_of_the_file),
+        Trial::new("two_writers_one_of_them_an_output", two_writers_one_of_them_an_output),
         Trial::new("two_writers_one_of_a_loop_device", two_writers_one_of_a_loop_device),
         Trial::new("two_writers_one_of_a_partition", two_writers_one_of_a_partition),
         Trial::new("two_writers_one_of_them_the_kernel", two_writers_one_of_them_the_kernel),
@@ -32,6 +33,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::new("two_writers_one_of_them_qemu", two_writers_one_of_them_qemu),
         Trial::new("readers_share_an_image_by_every_way", readers_share_an_image_by_every_way),
         Trial::new("a_killed_writer_leaves_no_lock", a_killed_writer_leaves_no_lock),
+        Trial::new("umount_finds_an_image_below_its_loop_device", umount_finds_an_image),
     ]
 }
 
@@ -171,6 +173,50 @@ fn write(options: &[&str], image: &Path) -> Output {
 
 fn list(options: &[&str], image: &Path) -> Output {
     ferroxfs(options).arg("ls").arg(image).output().unwrap()
+}
+
+/// An output is the image that is read, by another way, or one that is mounted.
+fn two_writers_one_of_them_an_output() -> Result<(), TrialError> {
+    let ground = Ground::new()?;
+    let image = ground.volume("image");
+    run(ferroxfs(&["touch"]).arg(format!("{}:/f", image.display())));
+    let device = Loop::over(&image, &[]);
+    let outputs = |from: &Path, to: &Path| {
+        let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
+        let file = format!("{from}:/f");
+        [
+            ferroxfs(&["get", "-o", to, &file]).output().unwrap(),
+            ferroxfs(&["cp", &file, to]).output().unwrap(),
+            ferroxfs(&["tar", "-o", to, from]).output().unwrap(),
+            ferroxfs(&["scan", "-o", to, from]).output().unwrap(),
+        ]
+    };
+    for (from, to) in [(&image, &device.0), (&device.0, &image)] {
+        for output in outputs(from, to) {
+            assert!(said(&output).contains("is what is read"), "{}", said(&output));
+        }
+    }
+    let mut ways = Ways::default();
+    let other = ground.volume("other");
+    let second = Loop::over(&other, &[]);
+    let kernel = Held::by_mount(&["-t", "xfs"], &second.0, ground.folder("kernel"));
+    // `cp` refuses a file that holds a volume in any case.
+    let without_cp = |[get, _, tar, scan]: [Output; 4]| [get, tar, scan];
+    let by_device = outputs(&image, &second.0);
+    by_device
+        .iter()
+        .for_each(|output| ways.refused("a mount of the kernel, by its device", output));
+    let by_file = without_cp(outputs(&image, &other));
+    by_file.iter().for_each(|output| ways.refused("a mount of the kernel, by its file", output));
+    drop(kernel);
+    drop(second);
+    let held = Held::by_us(&[], &other, ground.folder("mnt"));
+    let by_file = without_cp(outputs(&image, &other));
+    by_file.iter().for_each(|output| ways.refused("a mount of ours", output));
+    umount(&held.0);
+    assert!(list(&[], &other).status.success() && list(&[], &image).status.success());
+    ways.end(10);
+    Ok(())
 }
 
 /// The image is open as a file: names, mounts, descriptors and loop devices lead to it.
@@ -509,5 +555,38 @@ fn a_killed_writer_leaves_no_lock() -> Result<(), TrialError> {
     run(Command::new("umount").arg("--lazy").arg(&held.0));
     let output = write(&[], &second.0);
     assert!(output.status.success(), "{}", said(&output));
+    Ok(())
+}
+
+/// A mount of a loop device is found by the image. A mount of the kernel is called one.
+fn umount_finds_an_image() -> Result<(), TrialError> {
+    let ground = Ground::new()?;
+    let image = ground.volume("image");
+    let device = Loop::over(&image, &[]);
+    let held = Held::by_us(&[], &device.0, ground.folder("mnt"));
+    run(ferroxfs(&["umount"]).arg(&image));
+    assert!(write(&[], &device.0).status.success(), "nothing holds it any more");
+    drop(held);
+    let lines = || {
+        let list = run(&mut ferroxfs(&["mounts"]));
+        list.lines().filter(|line| line.contains("readers")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let readers = ground.volume("readers");
+    let read = |folder: &str| {
+        run(ferroxfs(&["mount", "-o", "ro"]).arg(&readers).arg(ground.folder(folder)));
+        Held(ground.at(folder))
+    };
+    let one = read("one");
+    assert!(lines().iter().all(|line| line.contains("process ")), "{:?}", lines());
+    let two = read("two");
+    // Both processes hold the lock.
+    assert_eq!(lines().len(), 2);
+    assert!(!lines().iter().any(|line| line.contains("process ")), "{:?}", lines());
+    drop((one, two));
+    let kernel = Held::by_mount(&["-t", "xfs"], &device.0, ground.folder("kernel"));
+    let output = ferroxfs(&["umount"]).arg(&image).output().unwrap();
+    let text = said(&output);
+    assert!(!output.status.success() && text.contains("and not by ferroxfs"), "{text}");
+    assert!(text.contains(&format!("hint: umount {}", kernel.0.display())), "{text}");
     Ok(())
 }

@@ -71,3 +71,20 @@ fn shrunk_level_reports_its_lengths() {
     file.as_file().set_len(999).unwrap();
     assert_eq!(level.shortened().unwrap(), Some(Shortened { before: 1000, now: 999 }));
 }
+
+#[test]
+fn paths_to_one_file_share_its_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("file"), "contents").unwrap();
+    std::fs::write(at("copy"), "contents").unwrap();
+    std::fs::hard_link(at("file"), at("name")).unwrap();
+    std::os::unix::fs::symlink("file", at("link")).unwrap();
+    for other in ["file", "name", "link"] {
+        assert!(super::share_bytes(&at("file"), &at(other)), "{other}");
+    }
+    for other in ["copy", "none", "."] {
+        assert!(!super::share_bytes(&at("file"), &at(other)), "{other}");
+    }
+    assert!(!super::share_bytes(&at("none"), &at("none")));
+}

@@ -1,7 +1,9 @@
 //! Files of formats that import does not read, recognised by their first bytes, with a hint for
 //! each.
 
+use super::BLOCK_BYTES;
 use crate::import::decompress::Compression;
+use crate::import::tar::is_header;
 
 /// The number of bytes to tell formats apart: the magic of ISO 9660 is at 32769.
 pub(in crate::import) const LOOKED_AT_BYTES: usize = 32_774;
@@ -50,6 +52,16 @@ const KNOWN: [Known; 25] = [
 /// Returns whether all bytes are zeros, as in the blocks at the end of a tar archive.
 pub(in crate::import) fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
+}
+
+/// Returns true if a file that begins with zeros is an image, or if anything but a tar header follows
+/// the zeros. Such a file would pass for an archive without members.
+pub(in crate::import) fn follows_zeros(head: &[u8]) -> bool {
+    let is_known = KNOWN
+        .iter()
+        .any(|(offset, magic, ..)| head.get(*offset..).is_some_and(|rest| rest.starts_with(magic)));
+    let first = head.chunks_exact(BLOCK_BYTES).find(|block| !is_zero(block));
+    is_known || first.is_some_and(|block| !is_header(block))
 }
 
 /// Returns the format of a file that starts like this, and the hint. `outer` is its compression.

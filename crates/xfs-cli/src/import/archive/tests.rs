@@ -451,6 +451,24 @@ fn other_files_are_refused_by_name() {
 }
 
 #[test]
+fn file_that_begins_with_zeros_is_refused_unless_an_archive_follows() {
+    let after_zeros =
+        |zeros: usize, bytes: &[u8]| [&vec![0; zeros][..], bytes, &[0; 4096]].concat();
+    for (bytes, name) in [
+        (after_zeros(32_769, b"CD001"), "an ISO 9660 image"),
+        (after_zeros(1024, b"\xe2\xe1\xf5\xe0"), "an EROFS image"),
+        (after_zeros(1080, b"\x53\xef"), "an ext2, ext3 or ext4 image"),
+        (after_zeros(10_000, b"data"), "no tar archive"),
+    ] {
+        let said = refusal(&bytes);
+        assert!(said.contains(name), "{said}");
+    }
+    assert_eq!(remarks(open(&[0; 1024])), [""; 0]);
+    let late = after_zeros(512, &member(EntryType::Regular, "a", b""));
+    assert_eq!(remarks(open(&late)).len(), 1);
+}
+
+#[test]
 fn invalid_records_are_reported() {
     for text in
         ["x", "5 a=b\n", "8 a=b\n", "6 ab\n", "99 a=b\n", "0 a=b\n", "18446744073709551616 a=b\n"]
@@ -485,7 +503,16 @@ fn sparse_files_of_pax() {
     {
         let mut body = map.as_bytes().to_vec();
         body.resize(512, 0);
-        assert!(!refusal(&with("1", &body)).is_empty(), "{map:?}");
+        let bytes = [with("1", &body), member(EntryType::Regular, "after", b"")].concat();
+        let mut archive = open(&bytes);
+        if map == "2\n1000\n3\n" {
+            // Its map is longer than its contents.
+            assert!(archive.next().is_err());
+            continue;
+        }
+        let kind = archive.next().unwrap().unwrap().kind;
+        assert!(matches!(kind, MemberKind::LeftOut(_)), "{map:?}: {kind:?}");
+        assert_eq!(archive.next().unwrap().unwrap().path, b"after");
     }
     let records = [("GNU.sparse.size", "100"), ("GNU.sparse.map", "0,1,99,1")];
     let bytes = extended(&records, b"ab");

@@ -1,7 +1,7 @@
 //! The frames of a compressed stream, one after another, as the programs themselves read them.
 //!
-//! Each format lets frames (members, streams) follow each other. Zeros may follow the last one:
-//! tapes and xz pad with them. Anything else there is an error, so that no appended archive is lost
+//! Each format lets frames (members, streams) follow each other. Zeros may follow each of them: tapes
+//! and xz pad with them. Anything else there is an error, so that no appended archive is lost
 //! silently.
 
 use std::io::{self, Read};
@@ -36,7 +36,21 @@ pub(super) fn decompress(
                     return Ok(());
                 }
             }
-            _ => return check_rest(known.unwrap_or(Compression::Skippable), input),
+            // Padding may follow a stream of xz, and then another stream. Padded archives of the
+            // other formats follow each other in an initramfs.
+            _ => {
+                let compression = known.unwrap_or(Compression::Skippable);
+                if skip_zeros(input)? {
+                    return Ok(());
+                }
+                let next = Compression::of(&peek(input)?);
+                if magic.first() != Some(&0) || next.is_none_or(|next| next != compression) {
+                    let (name, offset) = (compression.name(), input.offset());
+                    return Err(format!(
+                        "its {name} data ends, and other bytes follow at byte {offset}"
+                    ));
+                }
+            }
         }
     }
 }
@@ -45,20 +59,16 @@ fn peek(input: &mut CountingReader<Input>) -> Result<Vec<u8>, String> {
     input.peek(MAGIC_BYTES).map(<[u8]>::to_vec).map_err(|error| error.to_string())
 }
 
-/// Checks that only zeros follow the last frame.
-fn check_rest(compression: Compression, input: &mut CountingReader<Input>) -> Result<(), String> {
+/// Skips zeros. Returns true if nothing else follows.
+fn skip_zeros(input: &mut CountingReader<Input>) -> Result<bool, String> {
     loop {
         let rest = input.peek(CHUNK_BYTES).map_err(|error| error.to_string())?;
         let zeros = rest.iter().take_while(|byte| **byte == 0).count();
         let (is_over, length) = (rest.is_empty(), rest.len());
         let skipped = input.skip(zeros as u64);
         skipped.map_err(|error| error.to_string())?;
-        if is_over {
-            return Ok(());
-        }
-        if zeros < length {
-            let (name, offset) = (compression.name(), input.offset());
-            return Err(format!("its {name} data ends, and other bytes follow at byte {offset}"));
+        if is_over || zeros < length {
+            return Ok(is_over);
         }
     }
 }

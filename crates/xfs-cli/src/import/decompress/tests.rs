@@ -72,6 +72,7 @@ fn frames_follow_each_other() {
             [&frame[..], &compress(compression, b""), &compress(compression, &short)].concat();
         check(&two, &[&long[..], &short].concat());
         check(&[&two[..], &[0; 4096]].concat(), &[&long[..], &short].concat());
+        check(&[&frame[..], &[0; 4096], &frame].concat(), &[&long[..], &long].concat());
         let (found, error) = decompress(&[&frame[..], b"PK\x03\x04"].concat());
         let said = format!(
             "its {} data ends, and other bytes follow at byte {}",

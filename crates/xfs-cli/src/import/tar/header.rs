@@ -44,12 +44,17 @@ pub(super) fn member<'a>(
         Some(map) => Some(map),
         None => SparseMap::read_body(&mut reader.input, records)?,
     };
-    let map = sparse.unwrap_or_else(|| SparseMap { size, ranges: whole(size) });
+    let map =
+        sparse.unwrap_or_else(|| SparseMap { size, ranges: whole(size), is_invalid: false });
     let link = records.value(b"linkpath").map(<[u8]>::to_vec);
     let target = link.or_else(|| header.link_name_bytes().map(|name| name.into_owned()));
     let target = target.unwrap_or_default();
     let mut notes = Vec::new();
     let mut kind = match letter {
+        _ if map.is_invalid => {
+            let reason = "has an invalid sparse map, and is left out";
+            MemberKind::LeftOut(reason.to_owned())
+        }
         _ if type_bits == DIRECTORY => MemberKind::Directory,
         b'1' => MemberKind::HardLink(target.clone()),
         b'M' => {

@@ -14,6 +14,8 @@ use crate::import::archive::{BLOCK_BYTES, MAX_RECORDS_BYTES};
 pub(super) struct SparseMap {
     pub(super) size: u64,
     pub(super) ranges: Vec<Range<u64>>,
+    /// Whether the archive has no map that can be: where the contents lie is not known.
+    pub(super) is_invalid: bool,
 }
 
 impl SparseMap {
@@ -31,7 +33,7 @@ impl SparseMap {
         } else {
             return Ok(None);
         };
-        Self::check(archive, numbers).map(Some)
+        Ok(Some(Self::check(numbers)))
     }
 
     /// Reads the map if it is the beginning of the body.
@@ -44,15 +46,12 @@ impl SparseMap {
         }
         let numbers = in_front(archive)?;
         let size = records.number(b"GNU.sparse.realsize");
-        Self::check(archive, size.map(|size| (size, numbers))).map(Some)
+        Ok(Some(Self::check(size.zip(numbers))))
     }
 
-    fn check(
-        archive: &mut ArchiveInput,
-        numbers: Option<(u64, Vec<u64>)>,
-    ) -> Result<Self, Failure> {
+    fn check(numbers: Option<(u64, Vec<u64>)>) -> Self {
         let map = numbers.and_then(|(size, numbers)| Self::of(size, &numbers));
-        map.ok_or_else(|| archive.broken("has a sparse file with an invalid map"))
+        map.unwrap_or(Self { size: 0, ranges: Vec::new(), is_invalid: true })
     }
 
     /// Returns the map of pairs of offset and length, if they are ordered and inside the file.
@@ -70,7 +69,7 @@ impl SparseMap {
                 ranges.push(range);
             }
         }
-        Some(Self { size, ranges })
+        Some(Self { size, ranges, is_invalid: false })
     }
 }
 
@@ -100,8 +99,8 @@ fn old(archive: &mut ArchiveInput, header: &Header) -> Result<(u64, Vec<u64>), F
 }
 
 /// Reads the numbers before the contents ("GNU sparse format 1.0"): the number of pairs, and the
-/// pairs, one number per line, padded to a block.
-fn in_front(archive: &mut ArchiveInput) -> Result<Vec<u64>, Failure> {
+/// pairs, one number per line, padded to a block. Returns `None` if a line is no number.
+fn in_front(archive: &mut ArchiveInput) -> Result<Option<Vec<u64>>, Failure> {
     let mut numbers = Vec::new();
     let mut line = Vec::new();
     let mut wanted = 1;
@@ -113,8 +112,8 @@ fn in_front(archive: &mut ArchiveInput) -> Result<Vec<u64>, Failure> {
         for byte in block {
             match byte {
                 b'\n' => {
-                    let wrong = || archive.broken("has a sparse file with an invalid map");
-                    numbers.push(number(&line).ok_or_else(wrong)?);
+                    let Some(number) = number(&line) else { return Ok(None) };
+                    numbers.push(number);
                     line.clear();
                 }
                 _ => line.push(byte),
@@ -124,7 +123,7 @@ fn in_front(archive: &mut ArchiveInput) -> Result<Vec<u64>, Failure> {
             }
             if numbers.len() as u64 == wanted {
                 numbers.remove(0);
-                return Ok(numbers);
+                return Ok(Some(numbers));
             }
         }
         if blocks * BLOCK_BYTES as u64 > MAX_RECORDS_BYTES {

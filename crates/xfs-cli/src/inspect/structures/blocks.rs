@@ -59,7 +59,7 @@ pub(crate) fn describe_sector(kind: BlockKind, bytes: &[u8], at: DiskAddr) -> Op
         BlockKind::Agfl => {
             let described = Described::new("agfl", kind, fields::of::<agfl::AgflHeaderDisk>(bytes));
             let list = agfl::Agfl::decode(bytes, at).ok();
-            let places = list.iter().flat_map(agfl::Agfl::places).map(|place| Value::Number {
+            let places = list.iter().flat_map(agfl::Agfl::entries).map(|place| Value::Number {
                 value: place.map_or(u64::MAX, |block| block.0.into()),
                 is_null: place.is_none(),
             });
