@@ -100,7 +100,10 @@ fn a_benchmark_leaves_nothing() -> Result<(), TrialError> {
     let told = format!("the kernel's XFS: in {}, {shape}\n", mount.path().display());
     assert!(text.contains(&told), "{told}: {text}");
     for section in ["files", "open", "fsmark", "pressure", "stream"] {
-        assert!(text.contains(&format!("{section}: ferroxfs / kernel, operations per second")), "{text}");
+        assert!(
+            text.contains(&format!("{section}: ferroxfs / kernel, operations per second")),
+            "{text}"
+        );
     }
     assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 0);
     Ok(mount.unmount()?)
