@@ -19,7 +19,7 @@ use crate::report::Report;
 use crate::tidy;
 
 /// The tests that run again with atomic writes and locks counted by scope.
-const COUNTING: [&str; 15] = [
+const COUNTING: [&str; 19] = [
     "--lib",
     "-p",
     "xfs-log",
@@ -31,6 +31,10 @@ const COUNTING: [&str; 15] = [
     "xfs-trans",
     "-p",
     "xfs-alloc",
+    "-p",
+    "xfs-icache",
+    "-p",
+    "xfs-vfs",
     "-p",
     "ferroxfs",
     "--features",

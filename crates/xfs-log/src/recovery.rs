@@ -46,11 +46,11 @@
 //! `write_back` writes in place, flushes, and only then touches the log. A crash before the flush
 //! has returned leaves the log as it was and the objects in any mixture of before and after. Each
 //! of them is replayed again, or skipped because its LSN says that it is complete. That needs a
-//! metadata buffer to be on disk as a whole or not at all (docs/limits.md). So each buffer is
-//! written by one write, even where only some of its sectors have changed. The superblock's
-//! counters are computed again. A crash between the flush and the unmount record finds everything
-//! in place and replays nothing new. So a repeated recovery gives the same volume, however often it
-//! was interrupted.
+//! metadata buffer to be on disk as a whole or not at all (docs/internals/crash-model.md). So each
+//! buffer is written by one write, even where only some of its sectors have changed. The
+//! superblock's counters are computed again. A crash between the flush and the unmount record finds
+//! everything in place and replays nothing new. So a repeated recovery gives the same volume,
+//! however often it was interrupted.
 //!
 //! `write_in_place` ends after the flush: the log is as dirty as before, with the same head. The
 //! transactions that finish the intents are logged from there on like all others, so a crash among

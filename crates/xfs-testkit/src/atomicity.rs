@@ -1,7 +1,7 @@
 //! The units of a write that a power cut leaves whole.
 //!
-//! Owns: the rules for torn writes of the crash model in docs/limits.md. Does **not** own: which
-//! writes survive.
+//! Owns: the rules for torn writes of the crash model in docs/internals/crash-model.md. Does
+//! **not** own: which writes survive.
 
 use std::ops::Range;
 

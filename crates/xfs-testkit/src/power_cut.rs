@@ -1,4 +1,5 @@
-//! The states that a device may have after a power failure: the crash model of docs/limits.md.
+//! The states that a device may have after a power failure: the crash model of
+//! docs/internals/crash-model.md.
 //!
 //! Owns: the states that a recording may leave, and a number for each of them. Does **not** own:
 //! what a program had promised by then. A test notes

@@ -72,8 +72,8 @@ fn check(seed: u64, options: &str) -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Returns whether the kernel's FUSE passes the operation to its server: docs/limits.md has the
-/// list. It does not know of immutable files either, and so finds other errors first.
+/// Returns whether the kernel's FUSE passes the operation to its server: docs/mount-differences.md
+/// has the list. It does not know of immutable files either, and so finds other errors first.
 fn is_carried(operation: &Operation) -> bool {
     use AllocationMode::{Collapse, Insert, Unshare};
     if let Operation::SetFlags { settings, .. } = operation {

@@ -201,7 +201,7 @@ fn build_and_perform(root: &Path, cases: &[Case]) -> Result<Vec<Answer>, TrialEr
 }
 
 /// Returns whether both answers agree, or differ in a check of the kernel's FUSE that is made
-/// before the server is asked or instead of it (docs/limits.md).
+/// before the server is asked or instead of it (docs/mount-differences.md).
 fn agree(case: &Case, ours: &Answer, theirs: &Answer) -> bool {
     if ours == theirs {
         return true;
