@@ -466,9 +466,9 @@ fn read_superblock(device: &SharedDevice) -> Result<Superblock, Error> {
 mod tests {
     use super::{OpenOptions, Timestamp, Upkeep};
 
-    /// Two runs give the same result, which does not depend on when the log was forced.
+    /// Two runs give the same result, whenever the log was forced.
     #[test]
-    fn with_a_fixed_time_nothing_is_done_unasked() {
+    fn fixed_time_disables_upkeep() {
         let (host, fixed) =
             (OpenOptions::new(), OpenOptions::new().fixed_time(Timestamp::default()));
         assert_eq!(host.options.chosen_upkeep(), Some(Upkeep::default()));

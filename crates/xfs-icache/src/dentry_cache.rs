@@ -146,6 +146,12 @@ pub struct DentryCache {
     most_per_ring: usize,
 }
 
+impl Default for DentryCache {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl DentryCache {
     /// Returns an empty cache of the usual size.
     #[must_use]

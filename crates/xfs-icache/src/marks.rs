@@ -35,7 +35,9 @@ impl<W: InodeWatch> Mark<W> {
 }
 
 /// The marks of an inode. It allocates nothing before the first one.
-pub struct Marks<W>(SetOnce<Box<Mutex<Vec<Mark<W>>, Object>>, Object>);
+pub struct Marks<W>(SetOnce<Box<MarkList<W>>, Object>);
+
+type MarkList<W> = Mutex<Vec<Mark<W>>, Object>;
 
 impl<W> Default for Marks<W> {
     fn default() -> Self {

@@ -73,12 +73,18 @@ pub fn last_ref<K: InodeKind>(held: Arc<PerCpuRef<K>>) -> Option<Arc<CachedInode
     Arc::into_inner(held).map(|last| last.entry)
 }
 
-/// The inodes that a slot remembers, each at the place that follows from its number.
+/// The inodes that a slot remembers, each at an index computed from its number.
 type Recent<K> = Vec<Option<Arc<PerCpuRef<K>>>>;
 
 /// The shared references of all slots.
 pub struct PerCpuRefs<S: Store> {
     slots: Slots<Mutex<Recent<S::Kind>, Slot>>,
+}
+
+impl<S: Store> Default for PerCpuRefs<S> {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl<S: Store> PerCpuRefs<S> {

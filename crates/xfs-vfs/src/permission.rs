@@ -119,7 +119,7 @@ impl Credentials {
         Ok(self.is_granted(file, wanted, list)? || self.overrides(file, wanted))
     }
 
-    /// As [`may`](Self::may), for a file without a list.
+    /// Returns whether mode bits or capabilities grant an access to a file without a list.
     pub fn grants_without_list(&self, file: Rights, wanted: Access) -> bool {
         let Ok(may) = self.may(file, wanted, || Ok::<_, Infallible>(None));
         may

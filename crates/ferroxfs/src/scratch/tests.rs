@@ -5,7 +5,7 @@ fn posix<T>(result: Result<T>) -> PosixError {
     match result {
         Err(Error::Posix(case)) => case,
         Err(error) => panic!("{error}"),
-        Ok(_) => panic!("it went well"),
+        Ok(_) => panic!("no error"),
     }
 }
 
@@ -15,7 +15,7 @@ fn names(directory: &ScratchNode) -> Vec<String> {
 }
 
 #[test]
-fn names_come_go_and_move() {
+fn names_are_created_removed_and_renamed() {
     let volume = ScratchVolume::new(1 << 20);
     let root = volume.root();
     let folder = root.create("folder", &NewKind::Directory).unwrap();
@@ -35,7 +35,7 @@ fn names_come_go_and_move() {
     assert_eq!(posix(root.rename("folder", &inner, "loop")), PosixError::InvalidArgument);
     assert_eq!(posix(root.rename("folder", &root, "other")), PosixError::NotDirectory);
     assert_eq!(posix(root.rename("other", &root, "folder")), PosixError::IsDirectory);
-    // Two names of one file: both stay.
+    // A rename onto another name of the same file keeps both.
     root.rename("other", &folder, "file").unwrap();
     assert_eq!(file.nlink(), 2);
     root.rename("link", &folder, "file").unwrap();
@@ -48,7 +48,7 @@ fn names_come_go_and_move() {
 }
 
 #[test]
-fn contents_take_room_and_give_it_back() {
+fn removed_contents_free_their_bytes() {
     let volume = ScratchVolume::new(64 << 10);
     let root = volume.root();
     let empty = volume.used_bytes();
@@ -68,7 +68,7 @@ fn contents_take_room_and_give_it_back() {
     assert_eq!(file.read_at(4, &mut bytes).unwrap(), 4);
     assert_eq!(&bytes[..4], b"t\0\0\0");
     root.remove("file").unwrap();
-    assert!(volume.used_bytes() > empty, "a handle keeps it");
+    assert!(volume.used_bytes() > empty, "bytes freed under a handle");
     drop(file);
     assert_eq!(volume.used_bytes(), empty);
     let made = (0..).take_while(|index| root.create(index.to_string(), &NewKind::Fifo).is_ok());
@@ -77,7 +77,7 @@ fn contents_take_room_and_give_it_back() {
 }
 
 #[test]
-fn every_inode_is_walked_over_and_goes_with_its_last_use() {
+fn walk_meets_each_inode_until_its_last_reference() {
     let volume = ScratchVolume::new(1 << 20);
     let (mut folder, mut numbers) = (volume.root(), vec![1]);
     for _ in 0..300 {
@@ -108,7 +108,7 @@ fn every_inode_is_walked_over_and_goes_with_its_last_use() {
 }
 
 #[test]
-fn a_deep_tree_goes_without_a_deep_stack() {
+fn deep_tree_is_dropped_without_recursion() {
     let small = std::thread::Builder::new().stack_size(128 << 10);
     let work = || {
         let volume = ScratchVolume::new(1 << 30);
@@ -121,7 +121,7 @@ fn a_deep_tree_goes_without_a_deep_stack() {
 }
 
 #[test]
-fn threads_change_one_tree() {
+fn concurrent_changes_of_one_tree_are_consistent() {
     let volume = ScratchVolume::new(64 << 20);
     std::thread::scope(|scope| {
         for thread in 0..4 {

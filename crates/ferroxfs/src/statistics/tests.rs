@@ -8,7 +8,7 @@ use crate::{Label, LockMode, LockOwner, LockRange, OpenOptions, Wait};
 const PLAIN: CreateOptions = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
 
 #[test]
-fn what_is_done_by_name_is_counted() {
+fn operations_by_name_are_counted() {
     let options = OpenOptions::new().writable(true);
     let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
     let root = volume.root().unwrap();
@@ -35,7 +35,7 @@ fn what_is_done_by_name_is_counted() {
 }
 
 #[test]
-fn a_rename_counts_the_entries_that_come_and_go() {
+fn rename_counts_added_and_removed_entries() {
     let options = OpenOptions::new().writable(true);
     let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
     let root = volume.root().unwrap();
@@ -58,7 +58,7 @@ fn a_rename_counts_the_entries_that_come_and_go() {
 }
 
 #[test]
-fn extents_transactions_and_the_log_are_counted() {
+fn changes_count_extents_transactions_and_log_writes() {
     let options = OpenOptions::new().writable(true).join_writes(false).cached_inodes(16);
     let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
     let root = volume.root().unwrap();
@@ -106,7 +106,7 @@ fn extents_transactions_and_the_log_are_counted() {
 }
 
 #[test]
-fn names_and_locks_that_are_there_are_counted() {
+fn cached_names_and_held_locks_are_counted() {
     let options = OpenOptions::new().writable(true);
     let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
     let root = volume.root().unwrap();
@@ -115,7 +115,7 @@ fn names_and_locks_that_are_there_are_counted() {
         let RememberedNames { remembered, absent } = volume.statistics().unwrap().names;
         (remembered, absent)
     };
-    // A name is remembered when it is looked up for the second time.
+    // The second lookup of a name caches it.
     for _ in 0..2 {
         root.lookup("one".as_ref()).unwrap();
         assert!(root.lookup("two".as_ref()).is_err());
@@ -135,7 +135,7 @@ fn names_and_locks_that_are_there_are_counted() {
     lock(20, 10, LockMode::Exclusive);
     assert_eq!(held(), 2);
     lock(10, 10, LockMode::Exclusive);
-    assert_eq!(held(), 1, "they have become one");
+    assert_eq!(held(), 1, "adjacent locks were not merged");
     lock(5, 5, LockMode::Shared);
     assert_eq!(held(), 3);
     other.flock(LockMode::Shared, Wait::No).unwrap();

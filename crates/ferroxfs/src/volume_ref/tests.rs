@@ -1,4 +1,4 @@
-//! What the reading operations write that others read: counted, not claimed.
+//! Counts the writes of reading operations to memory that other threads read.
 
 #![cfg(feature = "count")]
 
@@ -16,7 +16,7 @@ fn volume() -> Volume {
     devices.volume().unwrap()
 }
 
-/// Runs an operation twice, so that what it needs is in memory, and counts the second run.
+/// Runs an operation twice, so that all it needs is cached, and counts the second run.
 fn count(operation: impl Fn(&Volume)) -> Counts {
     let volume = volume();
     operation(&volume);
@@ -32,14 +32,15 @@ fn check_shares_nothing(operation: impl Fn(&Volume)) {
 }
 
 #[test]
-fn a_lookup_shares_nothing() {
+fn lookup_writes_nothing_shared() {
     check_shares_nothing(|volume| drop(volume.lookup("/deep/1/2/3/4/5/6/7/8").unwrap()));
     check_shares_nothing(|volume| drop(volume.lookup("/node/a-longer-node-entry-77").unwrap()));
 }
 
-/// The rights on the way are read where they lie: they cost no write beyond what root's walk costs.
+/// The check of rights along a path reads them in the cached inodes. It writes no more than root's
+/// lookup does.
 #[test]
-fn a_remembered_path_costs_somebody_no_more_than_root() {
+fn cached_path_costs_a_user_no_more_than_root() {
     let options = OpenOptions::new().writable(true);
     let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
     volume.create_dir_all("/a/b/c").unwrap();
@@ -57,9 +58,9 @@ fn a_remembered_path_costs_somebody_no_more_than_root() {
     assert_eq!(user.volume.total() + user.group.total(), 0, "{user:?}");
 }
 
-/// What a path means without its last link is found by the same remembered names.
+/// A lookup that does not follow the last link uses the same cached names.
 #[test]
-fn a_link_itself_is_found_like_a_file() {
+fn lookup_of_a_link_itself_costs_no_more_than_a_file() {
     let options = OpenOptions::new().writable(true);
     let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
     volume.create_dir_all("/a/b/c").unwrap();
@@ -80,7 +81,7 @@ fn a_link_itself_is_found_like_a_file() {
 }
 
 #[test]
-fn opening_and_reading_a_file_shares_nothing() {
+fn open_and_read_of_a_file_write_nothing_shared() {
     check_shares_nothing(|volume| {
         let file = volume.open_file("/files/original").unwrap();
         assert_eq!(file.read_at(0, &mut [0; 4096]).unwrap(), 4096);
@@ -88,7 +89,7 @@ fn opening_and_reading_a_file_shares_nothing() {
 }
 
 #[test]
-fn listing_a_directory_shares_nothing() {
+fn listing_of_a_directory_writes_nothing_shared() {
     check_shares_nothing(|volume| {
         for entry in volume.read_dir("/many").unwrap() {
             drop(entry.unwrap().node().unwrap());
@@ -97,7 +98,7 @@ fn listing_a_directory_shares_nothing() {
 }
 
 #[test]
-fn reading_an_attribute_shares_nothing() {
+fn read_of_an_attribute_writes_nothing_shared() {
     check_shares_nothing(|volume| {
         let node = volume.lookup("/attr-node").unwrap();
         drop(node.attribute(OsStr::new("user.node-attribute-99")).unwrap());
@@ -105,7 +106,7 @@ fn reading_an_attribute_shares_nothing() {
 }
 
 #[test]
-fn walking_the_whole_volume_shares_nothing() {
+fn walk_of_the_volume_writes_nothing_shared() {
     check_shares_nothing(|volume| {
         assert!(volume.walk("/").unwrap().all(|entry| entry.is_ok()));
     });

@@ -16,7 +16,7 @@ fn volume(options: &str) -> Volume {
     open.with_devices(make_with(options), None).writable_volume().unwrap()
 }
 
-/// What has come, in short.
+/// Returns the kinds and names of the waiting events.
 fn told(watch: &Watch) -> Vec<(WatchEvents, String)> {
     let next = || watch.try_next();
     let name = |name: Option<std::ffi::OsString>| name.unwrap_or_default().into_string().unwrap();
@@ -28,7 +28,7 @@ fn named(event: WatchEvents, name: &str) -> (WatchEvents, String) {
 }
 
 #[test]
-fn a_directory_and_a_file_are_watched() {
+fn watches_of_directory_and_file_report_all_changes() {
     let volume = volume("");
     let root = volume.root().unwrap();
     let of_root = root.watch(WatchEvents::all(), Scope::Inode).unwrap();
@@ -55,7 +55,7 @@ fn a_directory_and_a_file_are_watched() {
 }
 
 #[test]
-fn only_what_was_asked_for_is_told_and_only_as_long() {
+fn watch_reports_requested_events_until_dropped() {
     let volume = volume("");
     let root = volume.root().unwrap();
     let watch = root.watch(WatchEvents::DELETE, Scope::Inode).unwrap();
@@ -68,7 +68,7 @@ fn only_what_was_asked_for_is_told_and_only_as_long() {
 }
 
 #[test]
-fn a_subtree_is_watched_as_it_is_then() {
+fn subtree_watch_follows_the_current_tree() {
     let volume = volume("");
     let root = volume.root().unwrap();
     volume.create_dir_all("/tree/deep/er").unwrap();
@@ -83,7 +83,8 @@ fn a_subtree_is_watched_as_it_is_then() {
         events.iter().map(|event| event.event).collect::<Vec<_>>(),
         [WatchEvents::CREATE, WatchEvents::MODIFY]
     );
-    // A file with a name in the tree and one outside is in it, and what leaves it is not.
+    // A file with one name inside the tree and one outside is in it. A directory that leaves it is
+    // not.
     volume.hard_link("/tree/deep/er/file", "/outside").unwrap();
     volume.rename("/tree/deep/er", "/er").unwrap();
     told(&watch);
@@ -93,7 +94,7 @@ fn a_subtree_is_watched_as_it_is_then() {
 }
 
 #[test]
-fn a_subtree_needs_parent_pointers() {
+fn subtree_watch_without_parent_pointers_is_refused() {
     let volume = volume("-n parent=0");
     let root = volume.root().unwrap();
     let refused = root.watch(WatchEvents::all(), Scope::Subtree).err().unwrap();
@@ -102,7 +103,7 @@ fn a_subtree_needs_parent_pointers() {
 }
 
 #[test]
-fn what_is_watched_stays_and_the_volume_can_be_closed() {
+fn watched_inode_stays_cached_until_the_volume_is_closed() {
     let volume = volume("");
     volume.write("/file", b"x").unwrap();
     let watch = volume.lookup("/file").unwrap().watch(WatchEvents::all(), Scope::Inode).unwrap();
@@ -122,11 +123,11 @@ fn what_is_watched_stays_and_the_volume_can_be_closed() {
 }
 
 #[test]
-fn a_volume_is_closed_while_a_watch_ends() {
+fn volume_closes_while_a_watch_ends() {
     let volume = volume("");
     let root = volume.root().unwrap();
     let watch = root.watch(WatchEvents::all(), Scope::Inode).unwrap();
-    // As far as a watch is that has just begun to end.
+    // A watch that has just begun to end holds the mount like this.
     let mount = root.volume_ref().weak_mount().upgrade().unwrap();
     let ending = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(50));
@@ -138,9 +139,9 @@ fn a_volume_is_closed_while_a_watch_ends() {
     ending.join().unwrap();
 }
 
-/// What is lost is said once, until it was heard.
+/// Lost events are reported once, until the report is read.
 #[test]
-fn a_watch_that_overflows_says_so_once() {
+fn overflowing_watch_reports_it_once() {
     let volume = volume("");
     let root = volume.root().unwrap();
     let watch = root.watch(WatchEvents::ATTRIB, Scope::Inode).unwrap();
@@ -159,17 +160,17 @@ fn a_watch_that_overflows_says_so_once() {
     assert_eq!(overflows(&heard), 1);
     assert!(heard.len() <= MAX_WAITING_EVENTS + 1, "{}", heard.len());
     happen(MAX_WAITING_EVENTS + 2);
-    assert_eq!(overflows(&told(&watch)), 1, "lost again");
+    assert_eq!(overflows(&told(&watch)), 1, "the second loss");
 }
 
-/// Blocks that are free, once what is being freed is.
+/// Returns the number of free blocks, after all waiting inodes are freed.
 fn free_blocks(volume: &Volume) -> u64 {
     volume.root().unwrap().writable().unwrap().0.inode_cache.drain();
     volume.space().unwrap().available_blocks
 }
 
 #[test]
-fn what_is_watched_is_freed_with_its_last_name_and_user() {
+fn watched_file_is_freed_with_its_last_name_and_handle() {
     let volume = volume("");
     volume.write("/first", b"so that the directory has its blocks").unwrap();
     let free = free_blocks(&volume);
@@ -184,7 +185,10 @@ fn what_is_watched_is_freed_with_its_last_name_and_user() {
         let mut held = is_held.then_some(file);
         volume.remove_file(&path).unwrap();
         if held.is_some() {
-            assert!(free_blocks(&volume) < free && !watch.is_closed(), "{ends}: somebody has it");
+            assert!(
+                free_blocks(&volume) < free && !watch.is_closed(),
+                "{ends}: freed under a handle"
+            );
         }
         held.take().into_iter().for_each(drop);
         assert_eq!(free_blocks(&volume), free, "{ends}");
@@ -200,7 +204,7 @@ fn what_is_watched_is_freed_with_its_last_name_and_user() {
 }
 
 #[test]
-fn a_file_without_a_name_is_watched_while_it_is_open() {
+fn unnamed_file_is_watched_while_open() {
     let volume = volume("");
     let free = free_blocks(&volume);
     let file = volume.root().unwrap().create_unnamed(&PLAIN).unwrap();
@@ -211,13 +215,13 @@ fn a_file_without_a_name_is_watched_while_it_is_open() {
     assert_eq!(free_blocks(&volume), free);
     let last = std::iter::from_fn(|| watch.try_next()).last().unwrap();
     assert_eq!(last.event, WatchEvents::DELETED_SELF);
-    assert_eq!(watch.next_within(Duration::from_secs(60)), None, "nothing is waited for");
+    assert_eq!(watch.next_within(Duration::from_secs(60)), None, "the wait of a closed watch");
     volume.close().unwrap();
 }
 
-/// Who keeps an inode in memory has its blocks as well, whoever watches it.
+/// A pinned inode keeps its blocks, although it is watched.
 #[test]
-fn a_keeper_keeps_what_is_watched() {
+fn pinned_watched_file_keeps_its_blocks() {
     let volume = volume("");
     volume.write("/file", vec![1; 1 << 20]).unwrap();
     let node = volume.lookup("/file").unwrap();

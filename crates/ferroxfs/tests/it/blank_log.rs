@@ -1,4 +1,4 @@
-//! Volumes whose log a tool has zeroed.
+//! Tests volumes whose log a tool has zeroed.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn zero_log(device: &SharedDevice) {
 }
 
 #[test]
-fn a_new_volume_is_used_as_if_its_log_had_been_written() {
+fn new_volume_with_a_zeroed_log_is_writable() {
     let device = make();
     zero_log(&device);
     assert!(reading(&device, false).unwrap().log_state().unwrap().is_blank);
@@ -42,7 +42,7 @@ fn a_new_volume_is_used_as_if_its_log_had_been_written() {
 }
 
 #[test]
-fn power_may_go_at_any_time() {
+fn power_cut_after_a_zeroed_log_is_recovered() {
     let device = make();
     zero_log(&device);
     let recording = Arc::new(RecordingDevice::new(Arc::clone(&device)));
@@ -68,9 +68,9 @@ fn power_may_go_at_any_time() {
     assert!(seen > 20, "{seen}");
 }
 
-/// What was logged before would pass for newer than anything that is logged from now on.
+/// The old records would pass for newer ones than all that are written from now on.
 #[test]
-fn a_volume_that_was_used_is_refused() {
+fn used_volume_with_a_zeroed_log_is_refused() {
     let device = make();
     for round in 0..40 {
         let volume = open(&device).unwrap();
@@ -80,7 +80,7 @@ fn a_volume_that_was_used_is_refused() {
     }
     zero_log(&device);
     for opened in [open(&device), reading(&device, false)] {
-        let refused = opened.expect_err("it is refused");
+        let refused = opened.expect_err("opened with a zeroed log");
         let OpenError::Log(Error::Corrupt(corruption)) = &refused else { panic!("{refused:?}") };
         assert!(matches!(corruption.check(), Check::LsnAheadOfLog { .. }), "{corruption}");
     }

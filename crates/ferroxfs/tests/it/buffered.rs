@@ -1,4 +1,4 @@
-//! Writes that stay in memory for a while.
+//! Tests buffered writes.
 
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::sync::Arc;
@@ -22,12 +22,12 @@ fn open(device: &SharedDevice) -> Volume {
     options().with_devices(Arc::clone(device), None).writable_volume().unwrap()
 }
 
-/// Bytes from which an offset can be told.
+/// Returns bytes that identify their offset.
 fn pattern(from: u64, length: usize) -> Vec<u8> {
     (from..from + length as u64).map(|at| (at / 7 + at % 251) as u8).collect()
 }
 
-/// The file's extents: offset, length, whether unwritten.
+/// Returns the file's extents: offset, length, and whether unwritten.
 fn extents(file: &File) -> Vec<(u64, u64, bool)> {
     let extents = file.node().extents(ForkKind::Data);
     let extent = |extent: ferroxfs::Result<ferroxfs::FileExtent>| {
@@ -41,11 +41,11 @@ fn check_pattern(file: &File, length: u64) {
     let mut found = vec![0; length as usize + 1];
     assert_eq!(file.read_at(0, &mut found).unwrap() as u64, length);
     found.pop();
-    assert!(found == pattern(0, found.len()), "what was written is read");
+    assert!(found == pattern(0, found.len()), "read other bytes than written");
 }
 
 #[test]
-fn small_writes_are_seen_at_once_and_become_one_extent() {
+fn small_writes_are_read_at_once_and_become_one_extent() {
     let device = make_with("");
     let volume = open(&device);
     let file = volume.create_file("log").unwrap();
@@ -58,9 +58,9 @@ fn small_writes_are_seen_at_once_and_become_one_extent() {
         assert_eq!(other.metadata().size, size);
     }
     let taken = free - volume.space().unwrap().available_blocks;
-    assert!(taken >= size.div_ceil(BLOCK), "space is set aside: {taken} blocks");
+    assert!(taken >= size.div_ceil(BLOCK), "only {taken} blocks are reserved");
     assert_eq!(other.metadata().blocks, size.div_ceil(BLOCK) * 8);
-    assert_eq!(other.node().inode().core().size, 0, "nothing is on disk yet");
+    assert_eq!(other.node().inode().core().size, 0, "the size on disk before the flush");
     assert_eq!(other.seek_hole(0).unwrap(), Some(size));
     check_pattern(&other, size);
     drop(file);
@@ -71,12 +71,12 @@ fn small_writes_are_seen_at_once_and_become_one_extent() {
 }
 
 #[test]
-fn a_buffered_write_meets_every_other_operation() {
+fn other_operations_see_buffered_bytes() {
     let device = make_with("");
     let volume = open(&device);
     let file = volume.create_file("file").unwrap();
     file.write_at(0, &pattern(0, 10_000)).unwrap();
-    // Over what is buffered, past its end, and far away.
+    // Over buffered bytes, past their end, and far away.
     file.write_at(5000, &pattern(5000, 7000)).unwrap();
     assert_eq!(file.metadata().size, 12_000);
     file.set_len(11_000).unwrap();
@@ -92,14 +92,14 @@ fn a_buffered_write_meets_every_other_operation() {
         .set_attributes(&SetAttributes { modified: past, ..SetAttributes::default() })
         .unwrap();
     file.sync_all().unwrap();
-    assert_eq!(Some(file.metadata().modified), past, "a late write keeps the time that was set");
+    assert_eq!(Some(file.metadata().modified), past, "a late write changed the time");
     check_pattern(&file, 100_013);
     drop(file);
     volume.close().unwrap();
 }
 
 #[test]
-fn a_sync_of_the_volume_writes_what_is_buffered() {
+fn volume_sync_writes_buffered_bytes() {
     let device = make_with("");
     let volume = open(&device);
     let files: Vec<_> = (0..20)
@@ -120,7 +120,7 @@ fn a_sync_of_the_volume_writes_what_is_buffered() {
 }
 
 #[test]
-fn slices_are_written_and_read_as_one() {
+fn slices_are_written_and_read_as_one_range() {
     let device = make_with("");
     let volume = open(&device);
     let mut file = volume.create_file("file").unwrap();
@@ -140,7 +140,7 @@ fn slices_are_written_and_read_as_one() {
 }
 
 #[test]
-fn direct_writes_are_aligned_and_pass_the_buffer_by() {
+fn direct_writes_need_alignment_and_are_not_buffered() {
     let device = make_with("");
     let volume = open(&device);
     let file = volume.create_file("file").unwrap();
@@ -152,7 +152,7 @@ fn direct_writes_are_aligned_and_pass_the_buffer_by() {
         assert!(matches!(refused, Error::Posix(PosixError::InvalidArgument)));
     }
     direct.write_at(512, &pattern(512, 1024)).unwrap();
-    assert_eq!(direct.node().inode().core().size, 1536, "nothing stays in memory");
+    assert_eq!(direct.node().inode().core().size, 1536, "the direct write was buffered");
     check_pattern(&file, 1536);
     assert!(direct.read_at(0, &mut [0; 100]).is_err());
     drop((file, direct));
@@ -160,7 +160,7 @@ fn direct_writes_are_aligned_and_pass_the_buffer_by() {
 }
 
 #[test]
-fn no_more_is_buffered_of_many_files_than_the_volume_allows() {
+fn buffered_bytes_of_many_files_stay_within_the_limit() {
     let device = make_sized(512 << 20, "");
     let volume = open(&device);
     let length = MIB as usize - 10;
@@ -177,15 +177,15 @@ fn no_more_is_buffered_of_many_files_than_the_volume_allows() {
         assert_eq!(files.iter().filter(on_device).count(), 80 - 64, "round {round}");
         files.iter().for_each(|file| check_pattern(file, length as u64));
     };
-    // What was flushed counts no more.
+    // Flushed bytes count no more.
     write_all(1);
     write_all(2);
     volume.close().unwrap();
 }
 
-/// What was accepted is there, and what is not is refused when it is written.
+/// Accepted bytes are written. Bytes without room are refused by the write itself.
 #[test]
-fn a_full_volume_refuses_a_write_when_it_is_made() {
+fn full_volume_refuses_the_write_itself() {
     let device = make_sized(32 << 20, "-b size=4k -d agcount=2");
     let volume = open(&device);
     let files = ["one", "two", "three"].map(|name| volume.create_file(name).unwrap());
@@ -201,7 +201,7 @@ fn a_full_volume_refuses_a_write_when_it_is_made() {
             }
         }
     }
-    // But for those that the map of one more extent could take.
+    // The rest is reserved for the map of one more extent.
     assert!(volume.space().unwrap().available_blocks < 8);
     for (file, size) in files.into_iter().zip(sizes) {
         assert_eq!(file.metadata().size, size);
@@ -216,7 +216,7 @@ fn a_full_volume_refuses_a_write_when_it_is_made() {
 }
 
 #[test]
-fn an_error_of_a_late_write_is_told_once() {
+fn error_of_a_late_write_is_returned_once() {
     let failing = Arc::new(FailingDevice::new(make_with(""), 1));
     let shared: SharedDevice = Arc::clone(&failing) as _;
     let volume = open(&shared);
@@ -228,8 +228,8 @@ fn an_error_of_a_late_write_is_told_once() {
     file.write_at(0, &[1; 5000]).unwrap();
     failing.set_fault(Some(fault(1)));
     let other = volume.open_file("file").unwrap();
-    assert!(other.read_at(0, &mut [0; 10]).is_err(), "who makes it happen is told");
-    assert!(is_told(file.sync_all()), "and who asks for it to be durable");
+    assert!(other.read_at(0, &mut [0; 10]).is_err(), "the reader that flushes gets no error");
+    assert!(is_told(file.sync_all()), "the caller of sync_all gets no error");
     file.sync_all().unwrap();
     assert_eq!(file.metadata().size, 0);
 
@@ -241,15 +241,15 @@ fn an_error_of_a_late_write_is_told_once() {
     file.write_at(0, &[1; 5000]).unwrap();
     failing.set_fault(Some(fault(1)));
     drop(file);
-    assert!(is_told(volume.sync()), "the volume tells what a dropped handle could not");
+    assert!(is_told(volume.sync()), "the error of a dropped handle is lost");
     volume.sync().unwrap();
     drop(other);
     volume.close().unwrap();
 }
 
-/// What a failed flush loses may be another's, who asks for it later.
+/// A failed flush may lose the bytes of another handle, which asks for its error later.
 #[test]
-fn a_handle_that_is_dropped_takes_no_error_from_another() {
+fn dropped_handle_leaves_the_error_to_another() {
     let failing = Arc::new(FailingDevice::new(make_with(""), 1));
     let shared: SharedDevice = Arc::clone(&failing) as _;
     let volume = open(&shared);
@@ -263,16 +263,16 @@ fn a_handle_that_is_dropped_takes_no_error_from_another() {
     other.write_at(5000, &[1; 10]).unwrap();
     failing.set_fault(Some(fault));
     drop(other);
-    assert!(is_told(volume.sync()), "the volume is told for the handle that was dropped");
-    assert!(is_told(writer.sync_all()), "and whoever has written");
+    assert!(is_told(volume.sync()), "the error of a dropped handle is lost");
+    assert!(is_told(writer.sync_all()), "the writer gets no error");
     writer.sync_all().unwrap();
     drop(writer);
     volume.close().unwrap();
 }
 
-/// Bytes that were lost say nothing against the metadata: the volume needs no recovery.
+/// Lost bytes leave the metadata sound, so the volume needs no recovery.
 #[test]
-fn a_volume_whose_last_write_failed_is_closed_cleanly() {
+fn volume_closed_after_a_failed_write_is_clean() {
     let device = make_with("");
     let failing = Arc::new(FailingDevice::new(Arc::clone(&device), 1));
     let shared: SharedDevice = Arc::clone(&failing) as _;
@@ -283,13 +283,13 @@ fn a_volume_whose_last_write_failed_is_closed_cleanly() {
     let fault = Fault { kind: RequestKind::Write, nth: 1, persistence: Persistence::Once };
     failing.set_fault(Some(fault));
     drop(file);
-    assert!(matches!(volume.close(), Err(Error::Io(_))), "the closing tells");
+    assert!(matches!(volume.close(), Err(Error::Io(_))), "close returns no error");
     assert!(is_clean(&device));
     assert_eq!(open(&device).open_file("file").unwrap().metadata().size, 0);
 }
 
 #[test]
-fn a_growing_file_has_space_ahead_until_it_is_closed() {
+fn growing_file_is_preallocated_until_closed() {
     let device = make_sized(512 << 20, "");
     let volume = open(&device);
     let free = volume.space().unwrap().available_blocks;
@@ -313,7 +313,7 @@ fn a_growing_file_has_space_ahead_until_it_is_closed() {
 }
 
 #[test]
-fn one_of_two_writers_leaves_the_space_ahead_to_the_other() {
+fn first_closed_of_two_writers_keeps_the_preallocation() {
     let device = make_sized(512 << 20, "");
     let volume = open(&device);
     let mut file = volume.create_file("stream").unwrap();
@@ -334,7 +334,7 @@ fn one_of_two_writers_leaves_the_space_ahead_to_the_other() {
         leaving.close().unwrap();
         assert_eq!(end(&file), ahead);
     }
-    // The last one gives it back, also where others have written.
+    // The last handle frees the preallocation, even if others have written.
     let last = volume.open_file("stream").unwrap();
     let reader = volume.lookup("stream").unwrap().open_read_only().unwrap();
     drop(file);
@@ -346,7 +346,7 @@ fn one_of_two_writers_leaves_the_space_ahead_to_the_other() {
 }
 
 #[test]
-fn space_ahead_is_given_back_when_another_needs_it() {
+fn full_volume_takes_back_preallocation() {
     let device = make_sized(64 << 20, "");
     let volume = open(&device);
     let mut stream = volume.create_file("stream").unwrap();
@@ -360,14 +360,14 @@ fn space_ahead_is_given_back_when_another_needs_it() {
     }
     assert!(volume.space().unwrap().available_blocks < 8);
     let ends = [&stream, &other].map(|file| extents(file).last().map(|last| last.0 + last.1));
-    assert_eq!(ends, [Some(8 * MIB), Some(size.next_multiple_of(BLOCK))], "nothing lies idle");
+    assert_eq!(ends, [Some(8 * MIB), Some(size.next_multiple_of(BLOCK))], "preallocation was left");
     check_pattern(&other, size);
     drop((stream, other));
     volume.close().unwrap();
 }
 
 #[test]
-fn a_file_that_shares_nothing_any_more_is_like_any_other() {
+fn unshared_file_loses_the_reflink_flag() {
     let device = make_with("-m reflink=1");
     let volume = open(&device);
     let [one, two] = ["one", "two"].map(|name| volume.create_file(name).unwrap());
@@ -376,7 +376,7 @@ fn a_file_that_shares_nothing_any_more_is_like_any_other() {
     let shares = |file: &File| file.node().inode().core().flags2.contains(InodeFlags2::REFLINK);
     assert!(shares(&one) && shares(&two));
     two.change_range(0..4096, RangeMode::Unshare(AllocateMode::KeepSize)).unwrap();
-    assert!(shares(&two), "the rest is shared");
+    assert!(shares(&two), "the rest is not shared");
     two.change_range(0..100_000, RangeMode::Unshare(AllocateMode::KeepSize)).unwrap();
     assert!(shares(&one) && !shares(&two));
     check_pattern(&two, 100_000);
@@ -386,9 +386,9 @@ fn a_file_that_shares_nothing_any_more_is_like_any_other() {
     volume.close().unwrap();
 }
 
-/// As in the kernel: a length of nothing means up to the end, and there may be nothing up to there.
+/// As in the kernel, a length of 0 means up to the end of the source, which may be no bytes at all.
 #[test]
-fn nothing_is_shared_wherever_it_lies() {
+fn empty_range_is_cloned_at_any_offset() {
     let volume = open(&make_with("-d size=64m --unsupported"));
     volume.write("/one", "1").unwrap();
     volume.write("/two", "two").unwrap();
@@ -400,9 +400,10 @@ fn nothing_is_shared_wherever_it_lies() {
     assert_eq!(volume.read("/two").unwrap(), b"two");
 }
 
-/// Where nothing is shared nobody copies, and an inode with this hint counts as damaged.
+/// A volume without reflinks never copies on write, and xfs_repair takes an inode with this hint
+/// for damaged.
 #[test]
-fn a_hint_for_copies_is_refused_where_nothing_is_shared() {
+fn cow_hint_without_reflinks_is_refused() {
     let device = make_with("-m reflink=0");
     let volume = open(&device);
     let file = volume.create_file("file").unwrap();
@@ -422,7 +423,7 @@ fn a_hint_for_copies_is_refused_where_nothing_is_shared() {
 }
 
 #[test]
-fn only_files_and_directories_are_asked_to_be_mapped_directly() {
+fn dax_flag_of_other_kinds_is_refused() {
     let volume = open(&make_with(""));
     volume.symlink("target", "/link").unwrap();
     let changes = SetAttributes { xflags: Some(ExtendedFlags::DAX), ..SetAttributes::default() };
@@ -434,7 +435,7 @@ fn only_files_and_directories_are_asked_to_be_mapped_directly() {
 }
 
 #[test]
-fn a_large_hint_copies_what_lies_around_a_write() {
+fn large_cow_hint_copies_blocks_around_a_write() {
     let device = make_with("-m reflink=1");
     let volume = open(&device);
     let [one, two] = ["one", "two"].map(|name| volume.create_file(name).unwrap());
@@ -460,7 +461,7 @@ fn a_large_hint_copies_what_lies_around_a_write() {
 }
 
 #[test]
-fn extents_are_as_large_as_their_hint_says() {
+fn extents_follow_the_size_hint() {
     let device = make_with("");
     let volume = open(&device);
     volume.create_dir("folder").unwrap();
@@ -471,7 +472,7 @@ fn extents_are_as_large_as_their_hint_says() {
     };
     volume.lookup("folder").unwrap().set_attributes(&hint).unwrap();
     let file = volume.create_file("folder/file").unwrap();
-    assert_eq!(file.metadata().extent_size_hint_bytes, 64 << 10, "it is inherited");
+    assert_eq!(file.metadata().extent_size_hint_bytes, 64 << 10, "the hint was not inherited");
     file.write_at(300_000, b"some bytes").unwrap();
     file.sync_all().unwrap();
     let unit = 64 << 10;
@@ -492,7 +493,7 @@ fn extents_are_as_large_as_their_hint_says() {
 }
 
 #[test]
-fn a_large_file_starts_at_a_stripe() {
+fn large_file_starts_at_a_stripe() {
     let device = make_sized(512 << 20, "-d su=64k,sw=4");
     let volume = open(&device);
     for (number, length) in [1000, 200_000, 5 << 20, 700, 300_000].into_iter().enumerate() {
@@ -510,7 +511,7 @@ fn a_large_file_starts_at_a_stripe() {
 }
 
 #[test]
-fn slices_reach_the_device_together() {
+fn slices_reach_the_device_in_one_request() {
     let device = Arc::new(RecordingDevice::new(make_with("")));
     let recorded: SharedDevice = device.clone();
     let volume = options().with_devices(recorded, None).writable_volume().unwrap();
@@ -518,7 +519,7 @@ fn slices_reach_the_device_together() {
     file.write_at(0, &pattern(0, 20_000)).unwrap();
     file.sync_all().unwrap();
     let before = device.position();
-    // The first slice ends within a sector of the second.
+    // The first slice ends in the middle of a sector.
     let bytes = pattern(9, 6000);
     let (head, tail) = bytes.split_at(2500);
     file.write_vectored_at(4096, &[IoSlice::new(head), IoSlice::new(tail)]).unwrap();

@@ -1,4 +1,4 @@
-//! Damage hides only what it hits.
+//! Tests that damage hides only the damaged part.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use xfs_testkit::{Image, golden};
 
 use super::{open, volume};
 
-/// Where the data block `index` of a directory lies.
+/// Returns the position of data block `index` of a directory.
 fn directory_block(volume: &Volume, path: &str, index: usize) -> DiskAddr {
     let node = volume.lookup(path).unwrap();
     let mut blocks = node.extents(ForkKind::Data).map(Result::unwrap).flat_map(|extent| {
@@ -25,7 +25,7 @@ fn spoil(image: &mut Image, at: DiskAddr) {
 }
 
 #[test]
-fn a_damaged_directory_block_is_one_error_among_the_entries() {
+fn damaged_directory_block_is_one_error_of_the_listing() {
     let mut image = golden();
     spoil(&mut image, directory_block(&volume(), "/node", 3));
     let volume = open(image);
@@ -36,7 +36,7 @@ fn a_damaged_directory_block_is_one_error_among_the_entries() {
 }
 
 #[test]
-fn a_walk_goes_on_behind_an_inode_that_cannot_be_read() {
+fn walk_continues_after_an_unreadable_inode() {
     let mut image = golden();
     let whole = volume();
     let victim = whole.lookup("/deep/1/2").unwrap().number();
@@ -51,8 +51,8 @@ fn a_walk_goes_on_behind_an_inode_that_cannot_be_read() {
 }
 
 #[test]
-fn directories_that_form_a_cycle_end_a_walk_and_a_climb() {
-    // The last directory of the chain is empty; its parent's entry is made to lead to the top.
+fn cycle_of_directories_ends_a_walk_and_a_climb() {
+    // The last directory of the chain is empty. The entry for it now leads to the top.
     let whole = volume();
     let (top, low) = (whole.lookup("/deep").unwrap(), whole.lookup("/deep/1/2/3").unwrap());
     let victim = whole.lookup("/deep/1/2/3/4").unwrap();
@@ -73,10 +73,10 @@ fn directories_that_form_a_cycle_end_a_walk_and_a_climb() {
 }
 
 #[test]
-fn a_truncated_image_shows_what_is_there() {
+fn truncated_image_shows_its_remaining_files() {
     let image = golden();
     let half = Arc::new(Image::new(image.bytes(DiskAddr(0), image.length_bytes() / 2).unwrap()));
-    // The log is in the half that is missing, so nobody knows whether it is clean.
+    // The log is in the missing half, so its state is unknown.
     let devices = OpenOptions::new().with_devices(Arc::<Image>::clone(&half) as _, None);
     let volume = devices.volume().unwrap();
     assert_eq!(volume.staleness(), Some(Staleness::LogNotRecovered));

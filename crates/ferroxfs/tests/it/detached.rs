@@ -1,4 +1,4 @@
-//! Files that lose their name while somebody goes on to use them.
+//! Tests files that lose their name while a handle is open.
 
 use ferroxfs::{CreateOptions, Error, NewKind, Node, OpenOptions, PosixError, Volume};
 use xfs_trans::testing::{is_clean, make, make_with};
@@ -19,7 +19,7 @@ fn freed(volume: &Volume) -> u64 {
 }
 
 #[test]
-fn a_file_is_there_until_its_last_handle_is_given_up() {
+fn detached_file_stays_until_its_last_handle() {
     let volume = open();
     let root = volume.root().unwrap();
     drop(make_file(&root, "file"));
@@ -38,7 +38,7 @@ fn a_file_is_there_until_its_last_handle_is_given_up() {
 }
 
 #[test]
-fn another_name_keeps_it() {
+fn detached_file_with_another_name_stays() {
     let volume = open();
     let root = volume.root().unwrap();
     let file = make_file(&root, "file");
@@ -52,9 +52,9 @@ fn another_name_keeps_it() {
     volume.close().unwrap();
 }
 
-/// As link(2) has it: only a file that was made without a name gets a first one, and once.
+/// As link(2) requires, only a file that was made without a name gets a first name, and only once.
 #[test]
-fn a_removed_file_gets_no_name_again() {
+fn removed_file_is_not_linked_again() {
     let volume = open();
     let root = volume.root().unwrap();
     let is_missing = |linked: ferroxfs::Result<()>| {
@@ -75,7 +75,7 @@ fn a_removed_file_gets_no_name_again() {
 }
 
 #[test]
-fn only_empty_directories_are_detached_as_such() {
+fn only_empty_directories_are_detached() {
     let volume = open();
     let root = volume.root().unwrap();
     let directory = root.create("directory", &NewKind::Directory, &PLAIN).unwrap();
@@ -89,7 +89,7 @@ fn only_empty_directories_are_detached_as_such() {
     directory.detach_file("file").unwrap().finish();
     let before = freed(&volume);
     root.detach_dir("directory").unwrap().finish();
-    // It is in use still.
+    // A handle is still open.
     assert_eq!(freed(&volume), before);
     directory.finish();
     assert_eq!(freed(&volume), before + 1);
@@ -98,7 +98,7 @@ fn only_empty_directories_are_detached_as_such() {
 }
 
 #[test]
-fn what_is_given_up_on_a_frozen_volume_is_freed_later() {
+fn file_released_on_a_frozen_volume_is_freed_after_the_thaw() {
     let device = make();
     let options = OpenOptions::new().writable(true);
     let volume = options.with_devices(device.clone(), None).writable_volume().unwrap();

@@ -1,4 +1,4 @@
-//! Telling the device what is free.
+//! Tests discards of free blocks.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn device() -> Arc<RecordingDevice> {
     Arc::new(RecordingDevice::new(make_sized(VOLUME_BYTES, "-d agcount=4")))
 }
 
-/// Makes files, and returns where those lie that have an odd number.
+/// Makes files, and returns the positions of those with odd numbers.
 fn fill(volume: &Volume, count: usize) -> Vec<(u64, u64)> {
     let mut odd = Vec::new();
     for number in 0..count {
@@ -70,7 +70,7 @@ fn covers(discards: &[(u64, u64)], (start, length): (u64, u64)) -> bool {
 }
 
 #[test]
-fn a_trim_discards_what_is_free_and_nothing_else() {
+fn trim_discards_exactly_the_free_blocks() {
     let device = device();
     let volume = open(&device, false);
     let gone = fill(&volume, 40);
@@ -83,15 +83,15 @@ fn a_trim_discards_what_is_free_and_nothing_else() {
     let all = discards(&device);
     assert!(gone.iter().all(|extent| covers(&all, *extent)), "{gone:?} in {all:?}");
     check_even(&volume, 40);
-    assert!(volume.trim(0..u64::MAX, 16 << 20).unwrap() < trimmed, "short pieces are left");
-    assert_eq!(volume.trim(0..4096, 0).unwrap(), 0, "the superblock is not free");
+    assert!(volume.trim(0..u64::MAX, 16 << 20).unwrap() < trimmed, "short extents were discarded");
+    assert_eq!(volume.trim(0..4096, 0).unwrap(), 0, "the superblock was discarded");
     volume.close().unwrap();
     let again = OpenOptions::new().with_devices(device, None).volume().unwrap();
     check_even(&again, 40);
 }
 
 #[test]
-fn what_is_freed_is_discarded_once_that_is_durable() {
+fn freed_blocks_are_discarded_once_durable() {
     let device = device();
     let volume = open(&device, true);
     let gone = fill(&volume, 40);

@@ -1,4 +1,4 @@
-//! All that a volume shows, in a form that can be compared.
+//! Reads everything of a volume, in a form that can be compared.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,19 +7,19 @@ use std::path::PathBuf;
 use ferroxfs::format::inode::ForkKind;
 use ferroxfs::{Error, FileType, Node, Result, Volume};
 
-/// What a volume shows.
+/// Everything that could be read from a volume.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
-    /// A fingerprint of each path that could be read to the end.
+    /// A fingerprint of each path that could be read completely.
     pub(crate) files: BTreeMap<PathBuf, u64>,
-    /// Why others could not.
+    /// The errors of the other paths.
     pub(crate) errors: Vec<Error>,
 }
 
 /// Reads everything: names, metadata, contents, extents, attributes, links, parents, counters.
 pub(crate) fn read_everything(volume: &Volume) -> Shown {
     let mut shown = Shown::default();
-    // A file of many names is read once.
+    // A file with several names is read once.
     let mut known = HashMap::new();
     let walk = volume.walk("/").and_then(|walk| volume.space().map(|_| walk));
     let walk = match walk {

@@ -1,4 +1,4 @@
-//! A read that fails is an error of what needed it, and of nothing else.
+//! Tests that a failed read is an error of the operation that needed it, and of no other.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,10 +10,10 @@ use super::everything::{Shown, read_everything};
 
 const EIO: i32 = 5;
 
-/// So many failures are tried at once.
+/// The number of failures that are tried at once.
 const THREADS: u64 = 4;
 
-/// The golden image on a device whose `nth` read fails.
+/// Returns the golden image on a device whose `nth` read fails.
 fn device(nth: u64, persistence: Persistence) -> Arc<FailingDevice> {
     let device = FailingDevice::new(Arc::new(golden()), nth);
     device.set_fault(Some(Fault { kind: RequestKind::Read, nth, persistence }));
@@ -29,14 +29,14 @@ fn check_eio(error: &Error) {
     assert_eq!(errno(error), EIO, "{error}");
 }
 
-/// Nothing is shown that is not so.
+/// Checks that nothing wrong is shown.
 fn check_true(shown: &Shown, whole: &Shown, nth: u64) {
     for (path, print) in &shown.files {
         assert_eq!(whole.files.get(path), Some(print), "read {nth}: {}", path.display());
     }
 }
 
-/// Opens the volume and reads everything while reads fail; `None` if it could not be opened.
+/// Opens the volume and reads everything while reads fail. Returns `None` if opening failed.
 fn check_failing(device: &Arc<FailingDevice>, whole: &Shown, nth: u64) -> Option<Volume> {
     let volume = match open(device) {
         Ok(volume) => volume,
@@ -50,12 +50,12 @@ fn check_failing(device: &Arc<FailingDevice>, whole: &Shown, nth: u64) -> Option
     shown.errors.iter().for_each(check_eio);
     check_true(&shown, whole, nth);
     if device.failures() != 0 {
-        assert!(!shown.errors.is_empty(), "read {nth} failed and nobody was told");
+        assert!(!shown.errors.is_empty(), "read {nth} failed without an error");
     }
     Some(volume)
 }
 
-/// On the same volume, or on one that can be opened now.
+/// Reads everything again without faults, on the same volume or on one that can be opened now.
 fn check_recovered(device: &Arc<FailingDevice>, volume: Option<Volume>, whole: &Shown) {
     device.set_fault(None);
     let again = read_everything(&volume.unwrap_or_else(|| open(device).unwrap()));
@@ -63,7 +63,7 @@ fn check_recovered(device: &Arc<FailingDevice>, volume: Option<Volume>, whole: &
     assert_eq!(again.files, whole.files);
 }
 
-/// Lets every `step`th read fail, each on a device of its own, until there are no more reads.
+/// Makes every `step`th read fail, each on its own device, until there are no more reads.
 fn check_every(step: u64, persistence: Persistence) {
     let whole = read_everything(&super::volume());
     assert!(whole.errors.is_empty(), "{:?}", whole.errors);
@@ -86,11 +86,11 @@ fn check_every(step: u64, persistence: Persistence) {
 }
 
 #[test]
-fn any_one_read_may_fail_and_all_is_well_afterwards() {
+fn one_failed_read_is_an_error_and_then_all_is_readable() {
     check_every(1, Persistence::Once);
 }
 
 #[test]
-fn all_reads_may_fail_from_any_on() {
+fn failure_of_all_reads_from_any_point_is_an_error() {
     check_every(13, Persistence::Forever);
 }

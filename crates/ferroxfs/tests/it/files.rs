@@ -1,4 +1,4 @@
-//! Contents, extents, attributes, metadata.
+//! Tests contents, extents, attributes and metadata of files.
 
 use std::ffi::OsStr;
 use std::io::{Read, Seek, SeekFrom};
@@ -17,7 +17,7 @@ fn extents(volume: &Volume, path: &str) -> Vec<FileExtent> {
 }
 
 #[test]
-fn contents_are_what_was_written() {
+fn contents_equal_the_written_bytes() {
     let volume = volume();
     assert_eq!(volume.read("/short/a").unwrap(), b"a\n");
     assert_eq!(volume.read("/files/original").unwrap(), [0x61; 40 << 10]);
@@ -31,7 +31,7 @@ fn contents_are_what_was_written() {
 }
 
 #[test]
-fn a_file_is_read_and_searched_at_any_place() {
+fn file_is_read_and_searched_at_any_offset() {
     let volume = volume();
     let mut file = volume.open_file("/files/sparse").unwrap();
     let mut four = [9; 4];
@@ -51,7 +51,7 @@ fn a_file_is_read_and_searched_at_any_place() {
 }
 
 #[test]
-fn the_place_of_bytes_is_lent_where_they_lie_together() {
+fn contiguous_bytes_are_lent_as_one_extent() {
     let volume = volume();
     let file = volume.open_file("/files/sparse").unwrap();
     let lent = |offset, length| file.lend_at(offset, length, |place| place.length()).unwrap();
@@ -60,11 +60,11 @@ fn the_place_of_bytes_is_lent_where_they_lie_together() {
     assert_eq!(lent(0, 1024), None);
     let original = volume.open_file("/files/original").unwrap();
     let lent = original.lend_at(1, 1 << 20, |place| place.length()).unwrap();
-    assert_eq!(lent, Some((40 << 10) - 1), "up to the end of the file");
+    assert_eq!(lent, Some((40 << 10) - 1), "the loan reaches the end of the file");
 }
 
 #[test]
-fn what_is_lent_is_not_taken_away() {
+fn lent_extent_is_not_freed() {
     let options = OpenOptions::new().writable(true);
     let volume = options.with_devices(make(), None).writable_volume().unwrap();
     volume.write("/file", [7; 100_000]).unwrap();
@@ -76,7 +76,7 @@ fn what_is_lent_is_not_taken_away() {
                 writer.set_len(0).unwrap();
                 assert!(is_given_back.load(Ordering::Relaxed), "its blocks were freed meanwhile");
             });
-            // Long enough for who is not kept waiting.
+            // Long enough for a thread that does not wait.
             (0..10_000).for_each(|_| thread::yield_now());
             is_given_back.store(true, Ordering::Relaxed);
             place.length()
@@ -87,7 +87,7 @@ fn what_is_lent_is_not_taken_away() {
 }
 
 #[test]
-fn extents_tell_written_unwritten_and_shared() {
+fn extents_show_written_unwritten_and_shared() {
     let volume = volume();
     let unwritten = extents(&volume, "/files/unwritten");
     let states: Vec<_> = unwritten.iter().map(|e| (e.offset_bytes, e.unwritten)).collect();
@@ -100,7 +100,7 @@ fn extents_tell_written_unwritten_and_shared() {
 }
 
 #[test]
-fn an_extent_leads_to_the_bytes_on_the_device() {
+fn extent_leads_to_the_bytes_on_the_device() {
     let volume = volume();
     let extent = extents(&volume, "/files/original")[0];
     let mut bytes = [0; 16];
@@ -130,7 +130,7 @@ fn attributes_have_their_linux_names_and_values() {
 }
 
 #[test]
-fn metadata_is_what_stat_shows() {
+fn metadata_agrees_with_stat() {
     let volume = volume();
     let stat = |path: &str| volume.symlink_metadata(path).unwrap();
     let file = stat("/files/original");

@@ -1,4 +1,4 @@
-//! What flags of a file forbid, and which there can be.
+//! Tests what the flags of a file forbid, and which flags are possible.
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{
@@ -18,7 +18,7 @@ fn open() -> Volume {
     options.writable_volume().unwrap()
 }
 
-/// A file of so many bytes that has these flags now.
+/// Returns a file with `size` bytes and these flags.
 fn file(volume: &Volume, size: u64, flags: ExtendedFlags) -> File {
     let node = volume.root().unwrap().create_unnamed(&PLAIN).unwrap();
     let file = node.open().unwrap();
@@ -39,7 +39,7 @@ fn check_refused<T: std::fmt::Debug>(result: Result<T>, expected: PosixError) {
     }
 }
 
-/// What the kernel lets nobody do with an append-only file, of whatever length.
+/// Tries operations that the kernel refuses on an append-only file of any length.
 fn check_append_only(volume: &Volume, size: u64) {
     let other = file(volume, 2 * BLOCK, ExtendedFlags::empty());
     let fixed = file(volume, size, ExtendedFlags::APPEND);
@@ -71,7 +71,7 @@ fn check_append_only(volume: &Volume, size: u64) {
 }
 
 #[test]
-fn an_append_only_file_is_neither_cut_nor_replaced_however_short() {
+fn append_only_file_is_neither_cut_nor_replaced() {
     let volume = open();
     check_append_only(&volume, 0);
     check_append_only(&volume, 3 * BLOCK);
@@ -81,10 +81,10 @@ fn an_append_only_file_is_neither_cut_nor_replaced_however_short() {
     check_refused(fixed.set_len(0), PosixError::NotPermitted);
 }
 
-/// Flags, project and hints of a file change whatever its flags are; nothing else does, also not
-/// along with them.
+/// Flags, project and hints of a file can change whatever its flags are. Nothing else can, not even
+/// together with them.
 #[test]
-fn what_is_fixed_keeps_all_but_its_settings() {
+fn immutable_file_changes_only_its_settings() {
     let volume = open();
     let me = Credentials::new(1000, 1000);
     let mine = CreateOptions { uid: 1000, gid: 1000, ..PLAIN };
@@ -135,10 +135,10 @@ fn what_is_fixed_keeps_all_but_its_settings() {
     }
 }
 
-/// A volume without a realtime device has directories that would lead there, and no files that lie
-/// there.
+/// A volume without a realtime device may have directories whose new files would lie there, but no
+/// files that do.
 #[test]
-fn a_directory_may_speak_of_a_device_that_is_not_there() {
+fn directory_may_inherit_realtime_without_the_device() {
     let volume = open();
     let root = volume.root().unwrap();
     let top = root.create("top", &NewKind::Directory, &PLAIN).unwrap();
@@ -160,10 +160,10 @@ fn a_directory_may_speak_of_a_device_that_is_not_there() {
     assert!(!has(&top));
 }
 
-/// A hint that is handed on together with the wish for a realtime device has to be in whole extents
-/// of one, which there are in the superblock of a volume without it too: of 4 KiB here.
+/// An inherited hint together with an inherited realtime flag has to be a multiple of the realtime
+/// extent size. A volume without a realtime device has that size in its superblock too: 4 KiB here.
 #[test]
-fn a_hint_must_fit_a_device_that_is_not_there() {
+fn realtime_hint_must_be_aligned_without_the_device() {
     let device = make_with("-b size=1024 -l size=16m -i exchange=1");
     let options = || OpenOptions::new().writable(true).with_devices(device.clone(), None);
     let volume = options().writable_volume().unwrap();
@@ -182,7 +182,7 @@ fn a_hint_must_fit_a_device_that_is_not_there() {
     second.set_attributes(&changes(inherit, 20)).unwrap();
     check_refused(second.set_attributes(&changes(None, 21)), PosixError::InvalidArgument);
     second.set_attributes(&changes(None, 24)).unwrap();
-    // One for copies is no error, and is not kept.
+    // A wrong copy-on-write hint is no error, and is not kept.
     let copies = |kib: u64| {
         let hint = Some(kib << 10);
         let change = SetAttributes { cow_extent_size_hint_bytes: hint, ..SetAttributes::default() };
@@ -201,7 +201,8 @@ fn a_hint_must_fit_a_device_that_is_not_there() {
     drop((root, first, second, made));
     volume.close().unwrap();
 
-    // One that an older kernel has let pass is shown as none, and gone when its directory changes.
+    // A wrong hint from an older kernel is shown as none, and is cleared when its directory
+    // changes.
     more.into_iter().chain([number]).for_each(|number| forge(&device, number, 72, 21));
     let hint = |node: &Node| {
         let Metadata { xflags, extent_size_hint_bytes, .. } = node.metadata();
@@ -216,7 +217,7 @@ fn a_hint_must_fit_a_device_that_is_not_there() {
     }
     set(&second, ExtendedFlags::empty()).unwrap();
     assert_eq!(hint(&second), (false, 0));
-    // It is in nobody's way, and does not come back with what it did not fit.
+    // It refuses no change, and does not come back once the conflicting flag is cleared.
     for (name, flags) in [("keeps", ExtendedFlags::RTINHERIT), ("loses", ExtendedFlags::empty())] {
         let node = volume.lookup(name).unwrap();
         set(&node, flags).unwrap();
@@ -224,10 +225,10 @@ fn a_hint_must_fit_a_device_that_is_not_there() {
     }
 }
 
-/// Lengths of a source and of what it is cloned or compared to, what of it, and whether all of it
-/// becomes all of the other.
+/// The cases are the lengths of source and target, the cloned range, and whether the whole source
+/// becomes the whole target.
 #[test]
-fn a_whole_clone_takes_the_hint_for_copies() {
+fn clone_of_a_whole_file_takes_its_cow_hint() {
     const HINT: u64 = 16 * BLOCK;
     let volume = open();
     let hint_of = |file: &File| file.metadata().cow_extent_size_hint_bytes;
@@ -253,7 +254,7 @@ fn a_whole_clone_takes_the_hint_for_copies() {
         let (source, other) = (hinted(size, HINT), hinted(own_size, 0));
         other.clone_range(to, &source, from, length).unwrap();
         assert_eq!(hint_of(&other), expected, "clone {case}");
-        // What has a hint keeps it.
+        // A target with a hint keeps it.
         let (source, other) = (hinted(size, HINT), hinted(own_size, BLOCK));
         other.clone_range(to, &source, from, length).unwrap();
         assert_eq!(hint_of(&other), BLOCK, "clone {case}");
@@ -269,7 +270,7 @@ fn a_whole_clone_takes_the_hint_for_copies() {
 }
 
 #[test]
-fn an_insertion_past_the_longest_file_is_too_large() {
+fn insert_past_the_largest_file_is_too_large() {
     const MOST: u64 = i64::MAX as u64;
     let volume = open();
     let long = file(&volume, 0, ExtendedFlags::empty());

@@ -1,9 +1,10 @@
-//! A cluster of inodes that is freed while an older checkpoint, which has logged some of it, is
-//! written.
+//! Tests a cluster of inodes that is freed while an older checkpoint, which logs some of it, is
+//! being written.
 //!
-//! Nothing in place holds it, and the first checkpoint alone says how its inodes are made. So the
-//! tail must not pass that one before it is durable that the cluster is no more: what recovery
-//! replays in between it would replay onto blocks that were never written.
+//! The cluster was never written in place, and only the first checkpoint records how its inodes
+//! were created. So the tail of the log must not pass that checkpoint before the freeing of the
+//! cluster is durable. Otherwise recovery would replay later changes onto blocks that were never
+//! written.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
@@ -14,14 +15,14 @@ use xfs_device::{Durability, MemoryDevice};
 use xfs_trans::testing::make_sized;
 
 const CREATION: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
-/// Sixteen chunks less the three inodes of a new volume: a neighbour that stayed would hold the
-/// tail. So would a block of the directory that only the first checkpoint has logged: the names are
-/// short.
+/// Sixteen chunks less the three inodes of a new volume. Any other inode in a chunk would stay, and
+/// would hold the tail itself. So would a block of the directory that only the first checkpoint has
+/// logged, so the names are short.
 const FREED: usize = 1021;
 const KEPT: usize = 1000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What happens at a write that is durable at once, as that of a COMMIT is.
+/// Controls the writes that are durable at once, such as that of a COMMIT record.
 #[derive(Default)]
 struct Gate {
     is_closed: bool,
@@ -30,7 +31,7 @@ struct Gate {
     shot: Option<Vec<u8>>,
 }
 
-/// A device whose durable writes can be held back, or show what is there before them.
+/// A device that can hold durable writes back, and can copy its contents before one.
 struct Gated {
     inner: SharedDevice,
     gate: Mutex<Gate>,
@@ -59,7 +60,7 @@ impl BlockDevice for Gated {
 }
 
 impl Gated {
-    /// Holds durable writes back until one has come and `act` is done.
+    /// Holds durable writes back until one has arrived and `act` is done.
     fn during_a_commit(&self, commit: impl FnOnce() + Send, act: impl FnOnce()) {
         let mut gate = self.gate.lock().unwrap();
         (gate.is_closed, gate.has_come) = (true, false);
@@ -83,11 +84,11 @@ fn fill(root: &Node, prefix: &str, count: usize) {
 }
 
 #[test]
-fn holds_the_tail_until_that_is_durable() {
+fn freed_cluster_holds_the_tail_until_durable() {
     let inner = make_sized(512 << 20, "-l size=64m -d agcount=1");
     let gated = Arc::new(Gated { inner, gate: Mutex::default(), changed: Condvar::new() });
     let device: SharedDevice = Arc::<Gated>::clone(&gated);
-    // Nobody else forces the log: what is made last must not be durable yet.
+    // Nothing else forces the log, so the last changes are not durable yet.
     let options =
         OpenOptions::new().writable(true).upkeep(Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST));
     let volume = options.with_devices(device, None).writable_volume().unwrap();

@@ -1,4 +1,4 @@
-//! A volume that is frozen: nothing reaches its device, a copy is whole, and reading goes on.
+//! Tests a frozen volume: nothing reaches its device, a copy is consistent, and reads continue.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,26 +13,26 @@ use ferroxfs::{
 use xfs_testkit::RecordingDevice;
 use xfs_trans::testing::{crashed, is_clean, make};
 
-/// Long enough for a thread that does not wait to be done.
+/// Long enough for a thread that does not wait.
 const A_WHILE: Duration = Duration::from_millis(30);
 const BUFFERED_BYTES: usize = 10_000;
 const AHEAD_BYTES: usize = 8 << 20;
 const THREADS: usize = 4;
 
-/// With the upkeep of the log at work all the time.
+/// Opens a volume with the shortest intervals of upkeep.
 fn open(device: &SharedDevice) -> Volume {
     let options = OpenOptions::new().writable(true);
     let options = options.upkeep(Upkeep::new(Upkeep::SHORTEST, Upkeep::SHORTEST));
     options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
 }
 
-/// A copy of the device as it is now, opened for reading.
+/// Opens a copy of the device for reading.
 fn copy(device: &SharedDevice) -> Volume {
     OpenOptions::new().with_devices(crashed(device), None).volume().unwrap()
 }
 
 #[test]
-fn a_copy_has_everything_that_was_done() {
+fn copy_of_a_frozen_volume_has_all_changes() {
     let device = make();
     let volume = open(&device);
     volume.create_dir("/directory").unwrap();
@@ -54,7 +54,7 @@ fn a_copy_has_everything_that_was_done() {
 }
 
 #[test]
-fn it_is_frozen_once_and_thawed_once() {
+fn second_freeze_and_second_thaw_are_refused() {
     let volume = open(&make());
     let refused = |result: ferroxfs::Result<()>, case| {
         assert!(matches!(result, Err(Error::Posix(met)) if met == case), "{case:?}");
@@ -69,10 +69,10 @@ fn it_is_frozen_once_and_thawed_once() {
     volume.close().unwrap();
 }
 
-/// What is read, synced, closed and looked up while the volume is frozen does not wait, and nothing
-/// of all that reaches the device. What handles leave behind is done once it is thawed.
+/// Reads, syncs, closes and lookups do not wait while the volume is frozen, and none of them writes
+/// to the device. The work that closed handles leave is done after the thaw.
 #[test]
-fn readers_go_on_and_the_device_rests() {
+fn reads_on_a_frozen_volume_write_nothing() {
     let recording = Arc::new(RecordingDevice::new(make()));
     let device: SharedDevice = recording.clone();
     let volume = open(&device);
@@ -100,21 +100,18 @@ fn readers_go_on_and_the_device_rests() {
     assert_eq!(volume.metadata("/ahead").unwrap().blocks, blocks);
     assert_eq!(recording.position(), before);
     volume.thaw().unwrap();
-    assert!(
-        volume.metadata("/ahead").unwrap().blocks < blocks,
-        "what was allocated ahead is freed"
-    );
+    assert!(volume.metadata("/ahead").unwrap().blocks < blocks, "preallocation was not freed");
     volume.close().unwrap();
     assert!(is_clean(&device));
     let free = copy(&device).space().unwrap().free_inodes;
-    assert_eq!(free, 60, "of 64, with the root and two for the realtime device");
+    assert_eq!(free, 60, "of 64, less the root and two realtime inodes");
 }
 
-/// Threads make, write, rename and remove files while the volume is frozen and thawed again and
-/// again. Each copy that is taken meanwhile is whole: a file has all of its bytes or, if it was
-/// just made, none.
+/// Threads create, write, rename and remove files while the volume is frozen and thawed again and
+/// again. Each copy taken meanwhile is consistent: a file has all of its bytes or, if it was just
+/// created, none.
 #[test]
-fn writers_wait_and_every_copy_is_whole() {
+fn writers_wait_and_every_copy_is_consistent() {
     let device = make();
     let volume = open(&device);
     let (stop, done) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -157,9 +154,9 @@ fn writers_wait_and_every_copy_is_whole() {
     assert!(is_clean(&device));
 }
 
-/// Who holds a delegation may have to write before it is given back, and so wait for the thaw.
+/// The holder of a delegation may have to write before it gives it back, and so wait for the thaw.
 #[test]
-fn a_freeze_does_not_wait_for_a_delegation() {
+fn freeze_does_not_wait_for_a_delegation() {
     let volume = open(&make());
     volume.write("/file", b"bytes").unwrap();
     let file = volume.lookup("/file").unwrap().open_read_only().unwrap();
@@ -172,7 +169,7 @@ fn a_freeze_does_not_wait_for_a_delegation() {
         volume.freeze().unwrap();
         file.release_lease(LeaseKind::Delegation).unwrap();
         thread::sleep(A_WHILE);
-        assert!(!removing.is_finished(), "it waits for the thaw");
+        assert!(!removing.is_finished(), "removed before the thaw");
         volume.thaw().unwrap();
         removing.join().unwrap().unwrap();
     });
@@ -181,7 +178,7 @@ fn a_freeze_does_not_wait_for_a_delegation() {
 }
 
 #[test]
-fn closing_thaws_and_dropping_leaves_it_as_it_stands() {
+fn close_thaws_and_drop_leaves_the_volume_as_it_is() {
     let device = make();
     let volume = open(&device);
     volume.create_dir("/directory").unwrap();
@@ -194,7 +191,7 @@ fn closing_thaws_and_dropping_leaves_it_as_it_stands() {
     let doomed = volume.lookup("/doomed").unwrap();
     volume.remove_file("/doomed").unwrap();
     volume.freeze().unwrap();
-    // A thread waits to free it.
+    // A thread waits for the thaw to free the file.
     drop(doomed);
     thread::sleep(A_WHILE);
     drop(volume);
@@ -203,7 +200,7 @@ fn closing_thaws_and_dropping_leaves_it_as_it_stands() {
 }
 
 #[test]
-fn a_shutdown_while_it_is_frozen_fails_who_waits_once_it_is_thawed() {
+fn shutdown_of_a_frozen_volume_fails_waiters_after_the_thaw() {
     let volume = open(&make());
     volume.freeze().unwrap();
     thread::scope(|scope| {
@@ -218,7 +215,7 @@ fn a_shutdown_while_it_is_frozen_fails_who_waits_once_it_is_thawed() {
 }
 
 #[test]
-fn a_volume_that_is_open_for_reading_has_nothing_to_freeze() {
+fn freeze_of_a_read_only_volume_is_refused() {
     let volume = OpenOptions::new().with_devices(make(), None).volume().unwrap();
     for refused in [volume.freeze(), volume.thaw()] {
         assert!(matches!(refused, Err(Error::Posix(PosixError::ReadOnly))));

@@ -1,4 +1,4 @@
-//! Volumes that are filled to the last block by several threads, emptied, and filled again.
+//! Tests volumes that several threads fill to the last block, empty, and fill again.
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const THREADS: usize = 4;
 const ROUNDS: usize = 2;
 const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
 
-/// Whether there was room.
+/// Returns whether there was room.
 fn had_room(result: Result<(), Error>) -> bool {
     match result {
         Ok(()) => true,
@@ -38,7 +38,7 @@ fn had_room_for_bytes(result: io::Result<()>) -> bool {
     }
 }
 
-/// Fills a directory: large files, then smaller ones, in the end names alone.
+/// Fills a directory with large files, then smaller ones, and in the end with empty files.
 fn fill(volume: &Volume, directory: &str) -> usize {
     let mut made = 0;
     let mut bytes = 1 << 20;
@@ -59,7 +59,7 @@ fn fill(volume: &Volume, directory: &str) -> usize {
     }
 }
 
-/// Removes whatever a directory has.
+/// Removes all entries of a directory.
 fn empty(volume: &Volume, directory: &str) {
     let folder = volume.lookup(directory).unwrap();
     let names: Vec<_> =
@@ -97,14 +97,14 @@ fn check(options: &str) {
         volume.close().unwrap();
         volume = open();
         let again = volume.space().unwrap().available_blocks;
-        // Chunks with free inodes and the blocks of directories may stay.
+        // Chunks with free inodes and blocks of directories may remain.
         assert!(again > free * 9 / 10, "{options}, round {round}: {again} of {free} blocks");
     }
     volume.close().unwrap();
 }
 
 #[test]
-fn full_volumes_refuse_and_can_be_emptied() {
+fn full_volume_refuses_and_can_be_emptied() {
     check("-b size=4k -d agcount=2");
     check("-b size=1k -d agcount=2 -n parent=1");
     check("-b size=4k -d agcount=1 -m rmapbt=0,reflink=0");
@@ -112,7 +112,7 @@ fn full_volumes_refuse_and_can_be_emptied() {
 
 type Act = fn(&File, &File) -> Result<(), Error>;
 
-/// What takes space, on two files of the same contents.
+/// Operations that take space, on two files with the same contents.
 const ACTS: [Act; 10] = [
     |file, _| file.write_at(0, &[3; 1 << 20]).map(|written| assert!(written > 0)),
     |file, _| file.change_range(0..VOLUME_BYTES / 2, RangeMode::Allocate(AllocateMode::Extend)),
@@ -123,14 +123,14 @@ const ACTS: [Act; 10] = [
     |file, other| file.clone_range(FILE_BYTES, other, 0, FILE_BYTES),
     |file, other| file.deduplicate(0, other, 0, FILE_BYTES).map(|same| assert!(same)),
     |file, other| file.exchange_range(0, other, 0, FILE_BYTES),
-    // The block that is cut is shared, and has to be copied.
+    // The truncated block is shared, and has to be copied.
     |file, _| file.set_len(FILE_BYTES - 100),
 ];
 const FILE_BYTES: u64 = 32 << 10;
 
-/// What has been removed makes room at once, not only when its thread has come to it.
+/// The blocks of a removed file are available at once, before the background thread frees them.
 #[test]
-fn the_space_of_a_removed_file_is_found() {
+fn blocks_of_a_removed_file_are_available_at_once() {
     let device = make_sized(VOLUME_BYTES, "-i exchange=1");
     let options = OpenOptions::new().writable(true).with_devices(device, None);
     let volume = options.writable_volume().unwrap();
@@ -163,9 +163,9 @@ fn the_space_of_a_removed_file_is_found() {
     }
 }
 
-/// As with the kernel: all of the range or nothing of it.
+/// As in the kernel, all of the range is allocated or none of it.
 #[test]
-fn setting_aside_is_refused_as_a_whole() {
+fn allocation_without_room_changes_nothing() {
     const HOLES: u64 = 3000;
     let device = make_sized(VOLUME_BYTES, "-b size=1024 -d agcount=2");
     let options = OpenOptions::new().writable(true).with_devices(device, None);
@@ -189,11 +189,11 @@ fn setting_aside_is_refused_as_a_whole() {
         assert!(!had_room(file.change_range(0..end, mode)));
         assert!(extents() == before, "after {end} bytes were refused");
         assert_eq!(file.metadata().size, size);
-        // The map's btree keeps blocks that are half full.
+        // The btree of the map keeps blocks that are half full.
         assert!(available() + HOLES / 50 > free, "{} of {free} blocks are left", available());
     };
     refused(VOLUME_BYTES);
-    // There are as many blocks as the holes have, and too few for the map of twice as many extents.
+    // There are enough blocks for the holes, and too few for a map of twice as many extents.
     let rest = available() - HOLES - 12;
     other.change_range(0..rest << 10, mode).unwrap();
     refused(2048 * HOLES);
@@ -206,7 +206,7 @@ fn setting_aside_is_refused_as_a_whole() {
 
 const LINKS: usize = 2;
 
-/// Files with links beside them that will go, and attributes that have left the inode.
+/// Makes files with a second name, which will be removed, and with attributes outside the inode.
 fn populate(volume: &Volume) -> (InodeNumber, Vec<InodeNumber>) {
     volume.create_dir("/folder").unwrap();
     let folder = volume.lookup("/folder").unwrap();
@@ -220,7 +220,7 @@ fn populate(volume: &Volume) -> (InodeNumber, Vec<InodeNumber>) {
     (folder.number(), files)
 }
 
-/// Leaves no block to files.
+/// Fills the volume until no file can get a block.
 fn fill_to_the_last_block(volume: &Volume) {
     assert!(fill(volume, "/") > 0);
     let file = volume.open_file("/file 0").unwrap();
@@ -230,7 +230,8 @@ fn fill_to_the_last_block(volume: &Volume) {
     assert!(matches!(refused, Some(Error::Posix(PosixError::NoSpace))), "{refused:?}");
 }
 
-/// Removes the links, and cuts the power when each has promised that its parent pointer goes too.
+/// Removes the second names, and cuts the power once each removal has logged its intent to remove
+/// the parent pointer.
 fn cut_with_promises(device: &Arc<CowDevice>, folder: InodeNumber, files: &[InodeNumber]) {
     let shared: SharedDevice = Arc::clone(device) as _;
     let JournalParts { cache, log, superblock } = parts(&shared, 0);
@@ -258,7 +259,7 @@ fn cut_with_promises(device: &Arc<CowDevice>, folder: InodeNumber, files: &[Inod
 }
 
 #[test]
-fn full_volumes_are_recovered() {
+fn full_volume_is_recovered() {
     let base = make_sized(VOLUME_BYTES, "-b size=4k -d agcount=1 -n parent=1 -l size=16m");
     let device = Arc::new(CowDevice::new(base));
     let shared: SharedDevice = Arc::clone(&device) as _;

@@ -1,4 +1,4 @@
-//! A volume that grows while it is used, and one whose growth is cut off.
+//! Tests a volume that grows while it is used, and one whose growth is cut off.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,12 +17,12 @@ fn open(device: &SharedDevice) -> Volume {
     options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
 }
 
-/// A volume of 300 MiB with groups of 80 MiB, of which the last has 60, on a device of 1 GiB.
+/// Makes a volume of 300 MiB on a device of 1 GiB. Its groups have 80 MiB, the last one 60.
 fn make() -> SharedDevice {
     make_sized(DEVICE_BYTES, "-d size=300m -d agsize=80m -l size=16m")
 }
 
-/// What a fresh look at the device counts is what the open volume says.
+/// Checks that the counters of the open volume agree with those of the volume opened again.
 fn check_counts(device: &SharedDevice, space: ferroxfs::Space) {
     let volume = OpenOptions::new().with_devices(Arc::clone(device), None).volume().unwrap();
     let fresh = volume.space().unwrap();
@@ -31,12 +31,12 @@ fn check_counts(device: &SharedDevice, space: ferroxfs::Space) {
 }
 
 #[test]
-fn what_is_added_can_be_used_at_once_and_afterwards() {
+fn added_blocks_are_usable_at_once_and_after_reopening() {
     let device = make();
     let volume = open(&device);
     let before = volume.space().unwrap();
     let blocks = volume.geometry().data_blocks;
-    // The last group alone; then that and new ones; then all of the device.
+    // First within the last group, then into new groups, then to the end of the device.
     for (wanted, groups) in [(Some(blocks + 1000), 4), (Some(blocks + 50_000), 7), (None, 13)] {
         let grown = volume.grow(wanted).unwrap();
         assert_eq!(grown, wanted.unwrap_or(DEVICE_BYTES / BLOCK));
@@ -45,7 +45,7 @@ fn what_is_added_can_be_used_at_once_and_afterwards() {
     }
     let after = volume.space().unwrap();
     assert_eq!(after.total_blocks - before.total_blocks, DEVICE_BYTES / BLOCK - blocks);
-    // More than the volume had.
+    // More bytes than the volume had.
     let contents = vec![7; 310 << 20];
     volume.write("/large", &contents).unwrap();
     volume.set_label(&Label::new(b"grown").unwrap()).unwrap();
@@ -60,7 +60,7 @@ fn what_is_added_can_be_used_at_once_and_afterwards() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_name() {
+fn impossible_size_is_refused_by_its_reason() {
     let device = make();
     let volume = open(&device);
     let has = volume.geometry().data_blocks;
@@ -68,7 +68,7 @@ fn what_cannot_be_is_refused_by_name() {
     assert!(matches!(volume.grow(Some(has - 1)), Err(GrowError::Shrinks { .. })));
     assert!(matches!(volume.grow(Some(all + 1)), Err(GrowError::DeviceTooShort { .. })));
     assert_eq!(volume.grow(Some(has)).unwrap(), has);
-    // 5120 blocks fill the last group; 63 more are none.
+    // 5120 blocks fill the last group. 63 more are too few for a new one.
     let full = 4 * 20_480;
     assert_eq!(volume.grow(Some(full)).unwrap(), full);
     assert!(matches!(volume.grow(Some(full + 63)), Err(GrowError::TooLittle { added: 63 })));
@@ -86,7 +86,7 @@ fn what_cannot_be_is_refused_by_name() {
 }
 
 #[test]
-fn it_grows_under_threads_that_change_everything() {
+fn growth_during_concurrent_changes_is_consistent() {
     let device = make();
     let volume = open(&device);
     let (stop, done) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -131,9 +131,9 @@ fn it_grows_under_threads_that_change_everything() {
     assert_eq!(open(&device).space().unwrap(), space);
 }
 
-/// Cut off at any point the volume has its old size or the new one, and what was in it.
+/// A volume whose growth is cut off at any point has its old or new size, and all its files.
 #[test]
-fn a_power_cut_leaves_the_old_size_or_the_new_one() {
+fn power_cut_during_growth_leaves_the_old_or_new_size() {
     let device = make();
     let volume = open(&device);
     volume.write("/file", vec![7; 100_000]).unwrap();
@@ -157,7 +157,7 @@ fn a_power_cut_leaves_the_old_size_or_the_new_one() {
         seen[usize::from(has == new)] += 1;
         assert_eq!(volume.read("/file").unwrap(), vec![7; 100_000]);
         if has == old {
-            assert_eq!(volume.grow(Some(new)).unwrap(), new, "it can be done again");
+            assert_eq!(volume.grow(Some(new)).unwrap(), new, "the second growth");
         }
         volume.write("/after", vec![9; 100_000]).unwrap();
         let space = volume.space().unwrap();

@@ -1,7 +1,7 @@
-//! Everybody who looks at all inodes, and everybody who changes which there are, at once, until the
-//! volume is closed under what still holds some.
+//! Runs all walks over inodes and all changes of the set of inodes at once. Then closes the volume
+//! while watches still hold some inodes.
 //!
-//! `FERROXFS_LONG=1` goes on for a minute each.
+//! With `FERROXFS_LONG=1` each test runs for a minute.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -19,18 +19,18 @@ use xfs_trans::testing::{is_clean, make};
 
 /// Files that nobody removes.
 const KEPT: usize = 150;
-/// Names that come and go.
+/// Names that are created and removed.
 const NAMES: usize = 200;
 /// Volumes that are opened and closed one after the other.
 const ROUNDS: u32 = 3;
 
-/// How long each of both volumes is at work.
+/// Returns how long each of the two tests runs.
 fn duration() -> Duration {
     let is_long = std::env::var_os("FERROXFS_LONG").is_some();
     if is_long { Duration::from_secs(60) } else { Duration::from_millis(900) }
 }
 
-/// Runs all of them again and again until the time is over, each at least once.
+/// Runs all of `work` again and again until the time is over, each at least once.
 fn at_once(duration: Duration, work: &[&(dyn Fn(&mut Prng) + Sync)]) {
     let (is_over, end) = (AtomicBool::new(false), Instant::now() + duration);
     thread::scope(|scope| {
@@ -40,7 +40,7 @@ fn at_once(duration: Duration, work: &[&(dyn Fn(&mut Prng) + Sync)]) {
                 let mut prng = Prng::new(seed as u64);
                 while !is_over.load(Ordering::Relaxed) {
                     work(&mut prng);
-                    // One that fails ends the others: they would only hide it.
+                    // A failure ends the other threads, which would only hide it.
                     is_over.fetch_or(Instant::now() >= end, Ordering::Relaxed);
                 }
             });
@@ -52,7 +52,7 @@ fn kept_number(volume: &Volume, file: usize) -> InodeNumber {
     volume.lookup(format!("/kept{file}")).unwrap().number()
 }
 
-/// Makes, writes and removes files, some of which are still open then.
+/// Creates, writes and removes files, some of them while they are open.
 fn churn(volume: &Volume, prng: &mut Prng) {
     let name = format!("/name{}", prng.within(0..NAMES));
     let held = volume.lookup(&name).ok();
@@ -90,7 +90,7 @@ fn walk(volume: &Volume, which: WalkFilter, held: &BTreeSet<InodeNumber>) {
     assert!(which == WalkFilter::Unsettled || seen.is_superset(held), "{which:?}");
 }
 
-/// Watches, and is told, and ends.
+/// Watches a file, gets an event, and ends the watch.
 fn watch(volume: &Volume, prng: &mut Prng) {
     let node = volume.lookup(format!("/kept{}", prng.within(0..KEPT))).unwrap();
     let watch = node.watch(WatchEvents::all(), Scope::Inode).unwrap();
@@ -99,7 +99,7 @@ fn watch(volume: &Volume, prng: &mut Prng) {
     assert!(!watch.is_closed());
 }
 
-/// One volume from its opening to its end, with what is held over that.
+/// Tests one volume from opening to closing, with inodes that are held all the time.
 fn check_round(volume: Volume, duration: Duration) {
     let kept: BTreeSet<_> = (0..KEPT).map(|file| kept_number(&volume, file)).collect();
     let nodes: Vec<_> =
@@ -126,18 +126,18 @@ fn check_round(volume: Volume, duration: Duration) {
             &|_| walk(&volume, WalkFilter::Unsettled, &held),
         ],
     );
-    // Without their users the watches and keepers hold them, and the end of the volume releases
+    // Without the nodes only watches and pins hold the inodes. The close of the volume releases
     // those.
     drop(nodes);
     volume.drop_caches().unwrap();
-    // Those that are to be freed are in the hands of who frees them, whenever that is.
+    // Waiting inodes count as neither: the background thread frees them at any time.
     let CacheCounts { live, reclaimable, reclaiming, .. } = volume.cache_counts().unwrap();
     assert_eq!([live, reclaimable, reclaiming], [watches.len() as u64, 0, 0]);
     let ending = thread::spawn({
         let waits = watches.iter().map(|watch| watch.is_closed()).filter(|closed| *closed).count();
         move || {
             assert_eq!(waits, 0);
-            // Beside the close: each ends on one side or the other.
+            // During the close, either side may end a watch.
             watches.into_iter().step_by(2).for_each(drop);
         }
     });
@@ -146,10 +146,10 @@ fn check_round(volume: Volume, duration: Duration) {
 }
 
 #[test]
-fn all_users_of_the_iterators_at_once_over_a_volume() {
+fn concurrent_walks_over_a_volume_miss_no_held_inode() {
     let device = make();
     let open = || {
-        // So few stay that reclaim has its part in it.
+        // The bound is so small that reclaim runs too.
         let options = OpenOptions::new().writable(true).cached_inodes(100);
         options.with_devices(Arc::clone(&device), None).writable_volume().unwrap()
     };
@@ -168,7 +168,7 @@ fn all_users_of_the_iterators_at_once_over_a_volume() {
 }
 
 #[test]
-fn all_users_of_the_iterators_at_once_over_a_scratch_volume() {
+fn concurrent_walks_over_a_scratch_volume_miss_no_held_inode() {
     let volume = ScratchVolume::new(1 << 30);
     let root = volume.root();
     let folders = ["one", "two"].map(|name| root.create(name, &NewKind::Directory).unwrap());
@@ -210,6 +210,6 @@ fn all_users_of_the_iterators_at_once_over_a_scratch_volume() {
             folder.remove(&entry.name).unwrap();
         }
     }
-    // The root, two folders and what was kept.
+    // The root, two directories and the kept files.
     assert_eq!(volume.cache_counts().total(), KEPT as u64 + 3);
 }

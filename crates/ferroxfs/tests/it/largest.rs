@@ -1,5 +1,5 @@
-//! The largest values, names and lists of each operation, on the smallest log that mkfs makes: what
-//! a log of that size cannot hold would be refused, and nothing is.
+//! Tests each operation with the largest values, names and lists, on the smallest log that mkfs
+//! makes. A transaction too large for the log would be refused, and none is.
 
 use std::sync::Arc;
 
@@ -17,16 +17,17 @@ const PLAIN: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask:
 const LIST_ENTRIES: u32 = 5461;
 /// The longest value of an attribute.
 const VALUE_BYTES: usize = 64 << 10;
-/// What is left of the space of a volume, in single blocks: so many, and so many bytes more.
+/// Free space that is left in single blocks: this many blocks, and [`SCATTERED_BYTES`] more.
 const SCATTERED_BLOCKS: u64 = 700;
 const SCATTERED_BYTES: u64 = 2 << 20;
 
-/// A name of 255 bytes.
+/// Returns a name of 255 bytes.
 fn long(first: char) -> String {
     first.to_string().repeat(255)
 }
 
-/// The longest list: with it a directory gives one of its length to files, and two to directories.
+/// Returns the longest list. A directory with it gives one such list to new files, and two to new
+/// directories.
 fn longest_list() -> Acl {
     let entry = |tag| AclEntry { tag, permissions: 7 };
     let users = (0..LIST_ENTRIES - 4).map(|user| entry(AclTag::User(1000 + user)));
@@ -39,8 +40,8 @@ fn open(device: &SharedDevice) -> Volume {
     options.writable_volume().unwrap()
 }
 
-/// Leaves free space in single blocks alone: a value takes one extent for each of its blocks.
-/// Inodes take more than one block at once, so free ones are made before.
+/// Leaves only single free blocks, so that a value takes one extent for each of its blocks. Chunks
+/// of inodes need more than one block, so free inodes are made first.
 fn scatter(volume: &Volume) {
     let block = u64::from(volume.geometry().block_size);
     let spare = |number: u32| format!("/{}/{number}", number % 4);
@@ -67,11 +68,11 @@ fn scatter(volume: &Volume) {
     volume.sync().unwrap();
 }
 
-/// Files of all kinds below a directory whose default list is the longest.
+/// Makes files of all kinds in a directory whose default list is the longest.
 fn check_heirs(top: &Node, list: &Acl) {
     top.set_acl(AclKind::Default, Some(list)).unwrap();
     let made = top.create(long('d'), &NewKind::Directory, &PLAIN).unwrap();
-    // Neither is shown: they are long.
+    // The messages do not show the lists, which are long.
     assert!(made.acl(AclKind::Default).unwrap().as_ref() == Some(list), "its default list");
     assert!(made.acl(AclKind::Access).unwrap().as_ref() == Some(list), "its access list");
     let target = [b't'; 1023];
@@ -95,8 +96,7 @@ fn check_heirs(top: &Node, list: &Acl) {
     unnamed.set_acl(AclKind::Access, Some(list)).unwrap();
 }
 
-/// Attributes that are set, exchanged for others as long, and removed, with a tree of attributes
-/// there.
+/// Sets attributes, replaces them by others as long, and removes them. The attributes form a tree.
 fn check_attributes(file: &Node) {
     for number in 0..100 {
         let name = format!("user.{number}{}", "n".repeat(240));
@@ -111,7 +111,7 @@ fn check_attributes(file: &Node) {
     file.set_attribute(&name, &[3; VALUE_BYTES], SetMode::Create).unwrap();
 }
 
-/// Names of the greatest length that come, move, are exchanged and go.
+/// Creates, renames, exchanges and removes names of the greatest length.
 fn check_names(volume: &Volume, top: &Node) {
     let other = top.create(long('o'), &NewKind::Directory, &PLAIN).unwrap();
     let file = top.lookup(long('f').as_ref()).unwrap();
@@ -132,7 +132,7 @@ fn check_names(volume: &Volume, top: &Node) {
     volume.remove_dir_all(format!("/top/{}", long('o'))).unwrap();
 }
 
-/// Contents that are mapped, moved, shared and freed.
+/// Maps, moves, shares and frees contents.
 fn check_contents(volume: &Volume, features: &str) {
     let block = u64::from(volume.geometry().block_size);
     let (one, two) = (volume.create_file("/one").unwrap(), volume.create_file("/two").unwrap());
@@ -180,8 +180,8 @@ fn check(features: &str) {
     volume.close().unwrap();
 }
 
-/// The options of a block size, without parent pointers, with them, and without the trees that make
-/// logs large.
+/// Checks a block size without parent pointers, with them, and without the btrees that make logs
+/// large.
 fn check_block_size(size: &str) {
     for features in ["-n parent=0", "-n parent=1 -i exchange=1", "-m rmapbt=0,reflink=0,finobt=0"] {
         check(&format!("-b size={size} {features}"));
@@ -189,36 +189,36 @@ fn check_block_size(size: &str) {
 }
 
 #[test]
-fn nothing_is_too_large_for_the_smallest_log_with_blocks_of_1k() {
+fn largest_operations_fit_the_smallest_log_with_blocks_of_1k() {
     check_block_size("1k");
 }
 
 #[test]
-fn nothing_is_too_large_for_the_smallest_log_with_blocks_of_2k() {
+fn largest_operations_fit_the_smallest_log_with_blocks_of_2k() {
     check_block_size("2k");
 }
 
 #[test]
-fn nothing_is_too_large_for_the_smallest_log_with_blocks_of_4k() {
+fn largest_operations_fit_the_smallest_log_with_blocks_of_4k() {
     check_block_size("4k");
 }
 
 #[test]
-fn nothing_is_too_large_for_the_smallest_log_with_blocks_of_8k() {
+fn largest_operations_fit_the_smallest_log_with_blocks_of_8k() {
     check_block_size("8k");
 }
 
 #[test]
-fn nothing_is_too_large_for_the_smallest_log_with_blocks_of_16k() {
+fn largest_operations_fit_the_smallest_log_with_blocks_of_16k() {
     check_block_size("16k");
 }
 
 #[test]
-fn nothing_is_too_large_for_the_smallest_log_with_blocks_of_32k() {
+fn largest_operations_fit_the_smallest_log_with_blocks_of_32k() {
     check_block_size("32k");
 }
 
 #[test]
-fn nothing_is_too_large_for_the_smallest_log_with_blocks_of_64k() {
+fn largest_operations_fit_the_smallest_log_with_blocks_of_64k() {
     check_block_size("64k");
 }

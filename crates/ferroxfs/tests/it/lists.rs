@@ -1,4 +1,4 @@
-//! Access control lists, permission bits and power cuts: the two change together.
+//! Tests that access control lists and permission bits change together, also over power cuts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,8 @@ const FILES: usize = 12;
 
 const PLAIN: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
 
-/// How many users the lists name: in a leaf, and in blocks of its own.
+/// The numbers of users that the lists name: short enough for a leaf, and long enough for blocks of
+/// their own.
 const LENGTHS: [u32; 2] = [25, 300];
 
 fn open(device: &SharedDevice) -> Volume {
@@ -25,7 +26,7 @@ fn open(device: &SharedDevice) -> Volume {
     options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
 }
 
-/// A list that names so many users and has these bits as its mask.
+/// Returns a list with `users` users and this mask.
 fn list(users: u32, mask: u16) -> Acl {
     let entry = |tag, permissions| AclEntry { tag, permissions };
     let users = (0..users).map(|user| entry(AclTag::User(1000 + user), 4));
@@ -35,13 +36,13 @@ fn list(users: u32, mask: u16) -> Acl {
     Acl::new(std::iter::once(owner).chain(users).chain(rest).collect()).unwrap()
 }
 
-/// The permission bits and the list of a file.
+/// Returns the permission bits and the list of a file.
 fn rights(node: &Node) -> (u16, Option<Acl>) {
     (node.metadata().mode & 0o777, node.acl(AclKind::Access).unwrap())
 }
 
-/// Runs `change` on each file while another thread forces the log, and cuts the power: each file is
-/// as it was before or as it is after.
+/// Runs `change` on each file while another thread forces the log, and cuts the power. Each file is
+/// then in the state before or after the change.
 fn check(prepare: impl Fn(&Node), change: impl Fn(&Node)) {
     let device = make_with("-b size=1k -l size=16m");
     let volume = open(&device);
@@ -65,7 +66,7 @@ fn check(prepare: impl Fn(&Node), change: impl Fn(&Node)) {
         done.store(true, Ordering::SeqCst);
     });
     let after = rights(&volume.lookup(path(0)).unwrap());
-    assert_ne!((before.0, &before.1), (after.0, &after.1), "it changes something");
+    assert_ne!((before.0, &before.1), (after.0, &after.1), "nothing changed");
     volume.close().unwrap();
     let recording = recording.recording();
     let cuts = PowerCuts::new(&recording, Atomicity::of(&superblock(&device)));
@@ -91,14 +92,14 @@ fn check(prepare: impl Fn(&Node), change: impl Fn(&Node)) {
 }
 
 #[test]
-fn a_list_and_the_bits_change_together() {
+fn list_and_bits_change_together() {
     for users in LENGTHS {
         check(|_| {}, |node| node.set_acl(AclKind::Access, Some(&list(users, 7))).unwrap());
     }
 }
 
 #[test]
-fn chmod_changes_the_list_and_the_bits_together() {
+fn chmod_changes_list_and_bits_together() {
     for users in LENGTHS {
         check(
             |node| node.set_acl(AclKind::Access, Some(&list(users, 7))).unwrap(),
@@ -114,7 +115,7 @@ fn chmod_changes_the_list_and_the_bits_together() {
 }
 
 #[test]
-fn a_list_goes_together_with_what_it_gave() {
+fn minimal_list_and_bits_change_together() {
     let minimal = Acl::of_mode(0o600);
     for users in LENGTHS {
         check(
@@ -124,10 +125,10 @@ fn a_list_goes_together_with_what_it_gave() {
     }
 }
 
-/// Makes files of all kinds below a directory with a default list while another thread forces the
-/// log, and cuts the power: what is there has the permission bits that go with its lists from the
-/// start, and each list whole or not at all. Comes back with how many were not there, not whole,
-/// and whole.
+/// Creates files of all kinds in a directory with a default list while another thread forces the
+/// log, and cuts the power. A file that exists has the permission bits of its lists from the start,
+/// and has each list complete or not at all. Returns how many files did not exist, lacked a list,
+/// and were complete.
 fn check_heirs(users: u32) -> [usize; 3] {
     const KINDS: [NewKind<'static>; 3] = [NewKind::Regular, NewKind::Directory, NewKind::Fifo];
     let device = make_with("-b size=1k -l size=16m");
@@ -185,24 +186,23 @@ fn check_heirs(users: u32) -> [usize; 3] {
     seen
 }
 
-/// One that fits the inode comes with the file.
+/// A list that fits into the inode is created in the same transaction as the file.
 #[test]
-fn a_short_inherited_list_comes_with_its_file() {
+fn short_inherited_list_is_created_with_its_file() {
     assert_eq!(check_heirs(3)[1], 0);
 }
 
-/// The log is forced when another thread gets to it, so that a history may have no cut between the
-/// two.
+/// Another thread forces the log at random times, so that a run may have no cut between file and
+/// list.
 #[test]
-fn a_long_inherited_list_comes_after_its_file() {
+fn long_inherited_list_is_created_after_its_file() {
     const HISTORIES: usize = 20;
     assert!((0..HISTORIES).any(|_| check_heirs(5000)[1] > 0));
 }
 
-/// As in the kernel, where a list has passed all checks of permission before it is found to be
-/// longer on disk than a value may be.
+/// As in the kernel, permission is checked before the length of the list on disk.
 #[test]
-fn who_may_not_set_a_list_is_told_that_before_its_length() {
+fn list_without_permission_is_refused_before_its_length() {
     let volume = open(&make_with("-l size=16m"));
     let node = volume.root().unwrap().create("top", &NewKind::Directory, &PLAIN).unwrap();
     let set = || match node.set_acl(AclKind::Default, Some(&list(6000, 7))).unwrap_err() {

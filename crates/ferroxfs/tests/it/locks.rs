@@ -1,4 +1,4 @@
-//! Locks, leases and counted opens, through files.
+//! Tests locks, leases and counted opens through files.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -12,7 +12,7 @@ use ferroxfs::{
 use xfs_trans::testing::make_with;
 
 const SIZE: &str = "-d size=64m --unsupported";
-/// Nothing takes that long.
+/// Time after which a wait counts as lost.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn open(device: &SharedDevice) -> Volume {
@@ -45,7 +45,7 @@ fn lease(file: &File, kind: LeaseKind, mode: LeaseMode) -> ferroxfs::Result<Told
 }
 
 #[test]
-fn record_locks_of_processes_and_of_files() {
+fn record_locks_of_processes_and_files_conflict() {
     with_file(|volume| {
         let (first, second) =
             (volume.open_file("/file").unwrap(), volume.open_file("/file").unwrap());
@@ -61,7 +61,7 @@ fn record_locks_of_processes_and_of_files() {
         let clone = second.clone();
         drop(second);
         let refused = first.lock(range, LockMode::Exclusive, LockOwner::File, Wait::No);
-        assert_eq!(code(refused), 11, "a clone is the same open");
+        assert_eq!(code(refused), 11, "a clone counts as the same open");
         drop(clone);
         first.lock(range, LockMode::Exclusive, LockOwner::File, Wait::No).unwrap();
         let waiter = Waiter::with_timeout(Duration::from_millis(1));
@@ -83,7 +83,7 @@ fn record_locks_of_processes_and_of_files() {
 }
 
 #[test]
-fn a_deadlock_between_files_is_found() {
+fn deadlock_between_files_is_detected() {
     with_file(|volume| {
         volume.write("/other", "").unwrap();
         let (file, other) =
@@ -131,7 +131,7 @@ fn flock_ends_with_the_last_clone() {
 }
 
 #[test]
-fn a_file_that_is_open_for_reading_is_not_written() {
+fn file_open_for_reading_is_not_written() {
     with_file(|volume| {
         let file = reading(volume);
         assert_eq!(file.opens().unwrap(), Opens { reads: 1, writes: 0 });
@@ -142,7 +142,7 @@ fn a_file_that_is_open_for_reading_is_not_written() {
 }
 
 #[test]
-fn an_open_breaks_a_lease() {
+fn open_breaks_a_lease() {
     with_file(|volume| {
         let file = reading(volume);
         let told = lease(&file, LeaseKind::Lease, LeaseMode::Write).unwrap();
@@ -153,15 +153,15 @@ fn an_open_breaks_a_lease() {
         lease(&file, LeaseKind::Lease, LeaseMode::Read).unwrap();
         let other = node.open_as(OpenMode::Read, Wait::No).unwrap();
         drop(node.open().unwrap());
-        assert_eq!(file.lease(LeaseKind::Lease).unwrap(), None, "taken when the time was over");
+        assert_eq!(file.lease(LeaseKind::Lease).unwrap(), None, "the lease after its grace period");
         let refused = lease(&other, LeaseKind::Lease, LeaseMode::Write);
-        assert_eq!(code(refused), 11, "there is another open");
+        assert_eq!(code(refused), 11, "a lease beside another open");
         drop(file);
         lease(&other, LeaseKind::Lease, LeaseMode::Write).unwrap();
     });
 }
 
-/// Each change of names or attributes waits for a delegation, and for a lease none does.
+/// Each change of names or attributes waits for a delegation. None waits for a lease.
 #[test]
 fn changes_break_delegations() {
     type Change = fn(&Volume) -> ferroxfs::Result<()>;
@@ -215,7 +215,7 @@ fn changes_break_delegations() {
 }
 
 #[test]
-fn a_layout_is_taken_back_before_a_write() {
+fn layout_is_recalled_before_a_write() {
     with_file(|volume| {
         let (file, holder) = (volume.open_file("/file").unwrap(), reading(volume));
         let told = lease(&holder, LeaseKind::Layout, LeaseMode::Read).unwrap();
@@ -226,7 +226,7 @@ fn a_layout_is_taken_back_before_a_write() {
 }
 
 #[test]
-fn layouts_of_both_files_are_taken_back_before_blocks_are_shared() {
+fn layouts_of_both_files_are_recalled_before_a_clone() {
     type Act = fn(&File, &File) -> ferroxfs::Result<()>;
     let acts: [(&str, Act); 2] = [
         ("clone", |to, from| to.clone_range(0, from, 0, 0)),
@@ -252,10 +252,10 @@ fn layouts_of_both_files_are_taken_back_before_blocks_are_shared() {
     volume.close().unwrap();
 }
 
-/// Somebody who writes has looked for layouts before the volume is thawed, and one is given before
-/// that.
+/// A writer checks for layouts while the volume is frozen. A layout is granted after the check and
+/// before the thaw.
 #[test]
-fn a_layout_that_is_given_in_the_middle_of_a_write_is_taken_back() {
+fn layout_granted_during_a_write_is_recalled() {
     with_file(|volume| {
         let file = volume.open_file("/file").unwrap();
         volume.freeze().unwrap();
@@ -264,7 +264,7 @@ fn a_layout_that_is_given_in_the_middle_of_a_write_is_taken_back() {
             std::thread::sleep(Duration::from_millis(100));
             let holder = reading(volume);
             let told = lease(&holder, LeaseKind::Layout, LeaseMode::Read).unwrap();
-            assert!(told.try_recv().is_err(), "the volume is frozen");
+            assert!(told.try_recv().is_err(), "recalled on a frozen volume");
             volume.thaw().unwrap();
             let written = writer.join().unwrap();
             (written, told.try_recv())
@@ -274,7 +274,7 @@ fn a_layout_that_is_given_in_the_middle_of_a_write_is_taken_back() {
 }
 
 #[test]
-fn no_lease_is_given_where_the_place_of_bytes_is_lent() {
+fn lease_beside_a_lent_extent_is_refused() {
     with_file(|volume| {
         volume.sync().unwrap();
         let file = reading(volume);
@@ -286,10 +286,10 @@ fn no_lease_is_given_where_the_place_of_bytes_is_lent() {
     });
 }
 
-/// Threads open and close one file, which makes it counted by slot, until it is removed: it is
-/// freed with the last of them, and the volume closes.
+/// Threads open and close one file until it is removed, so that its references are sharded. It is
+/// freed with the last reference, and the volume closes.
 #[test]
-fn a_file_that_all_threads_open_is_freed_when_it_is_removed() {
+fn file_opened_by_all_threads_is_freed_when_removed() {
     for round in 0..20 {
         with_file(|volume| {
             let free = || volume.space().unwrap().free_inodes;
@@ -322,9 +322,9 @@ fn a_file_that_all_threads_open_is_freed_when_it_is_removed() {
     }
 }
 
-/// Leases for writing and opens by slot exclude each other under load.
+/// Write leases and sharded opens exclude each other under load.
 #[test]
-fn no_lease_for_writing_beside_an_open() {
+fn write_lease_beside_an_open_is_refused() {
     with_file(|volume| {
         let (node, alone) = (volume.lookup("/file").unwrap(), AtomicBool::new(false));
         std::thread::scope(|scope| {
@@ -348,9 +348,9 @@ fn no_lease_for_writing_beside_an_open() {
     });
 }
 
-/// What an inode without a name has is given back when its last user has gone, also where threads
-/// have read it in turn so often that they are counted by slot.
-fn is_freed_after_threads_have_read_it(make: impl FnOnce(&Volume) -> Node) {
+/// An unlinked inode is freed with its last reference, also after threads have read it so often
+/// that its references are sharded.
+fn check_freed_after_threads_read_it(make: impl FnOnce(&Volume) -> Node) {
     const TURNS: usize = 40;
     let volume = open(&make_with(SIZE));
     let node = make(&volume);
@@ -376,15 +376,15 @@ fn is_freed_after_threads_have_read_it(make: impl FnOnce(&Volume) -> Node) {
     drop(node);
     let end = Instant::now() + Duration::from_secs(10);
     while volume.node_trusted(number).is_ok() {
-        assert!(Instant::now() < end, "it has neither a name nor a user, and is not freed");
+        assert!(Instant::now() < end, "an inode without name and reference is not freed");
         std::thread::sleep(Duration::from_millis(1));
     }
     volume.close().unwrap();
 }
 
 #[test]
-fn a_removed_file_is_freed_after_threads_have_read_it() {
-    is_freed_after_threads_have_read_it(|volume| {
+fn removed_file_is_freed_after_sharded_reads() {
+    check_freed_after_threads_read_it(|volume| {
         volume.write("/file", [1; 1 << 16]).unwrap();
         let node = volume.lookup("/file").unwrap();
         volume.remove_file("/file").unwrap();
@@ -393,8 +393,8 @@ fn a_removed_file_is_freed_after_threads_have_read_it() {
 }
 
 #[test]
-fn a_file_that_never_had_a_name_is_freed_after_threads_have_read_it() {
-    is_freed_after_threads_have_read_it(|volume| {
+fn unnamed_file_is_freed_after_sharded_reads() {
+    check_freed_after_threads_read_it(|volume| {
         let creation = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
         let node = volume.root().unwrap().create_unnamed(&creation).unwrap();
         node.open().unwrap().write_at(0, &[1; 1 << 16]).unwrap();
@@ -403,7 +403,7 @@ fn a_file_that_never_had_a_name_is_freed_after_threads_have_read_it() {
 }
 
 #[test]
-fn a_delegation_is_broken_without_a_lock() {
+fn delegation_is_recalled_without_a_latch() {
     with_file(|volume| {
         type Act = fn(&Volume);
         let acts: [Act; 4] = [
@@ -435,7 +435,7 @@ fn a_delegation_is_broken_without_a_lock() {
             file.set_lease(LeaseKind::Delegation, LeaseMode::Read, Arc::new(call_back)).unwrap();
             let other = volume.clone();
             let acting = std::thread::spawn(move || act(&other));
-            told.recv_timeout(Duration::from_secs(10)).expect("the holder is told without a latch");
+            told.recv_timeout(Duration::from_secs(10)).expect("the recall waits for a latch");
             acting.join().unwrap();
         }
     });
@@ -445,9 +445,10 @@ fn locks_held(volume: &Volume) -> u64 {
     volume.statistics().unwrap().locks.held
 }
 
-/// As a front end has it: it opens a file for each call, and knows processes by number.
+/// Uses the volume as a front end does: it opens a file for each call, and identifies processes by
+/// number.
 #[test]
-fn locks_of_a_process_last_until_they_are_given_up() {
+fn process_locks_last_until_released() {
     with_file(|volume| {
         let lock = |process, range| {
             let file = volume.open_file("/file").unwrap();
@@ -466,31 +467,31 @@ fn locks_of_a_process_last_until_they_are_given_up() {
         assert_eq!((code(lock(1, tail)), locks_held(volume)), (11, 1));
         volume.open_file("/file").unwrap().release_process(2).unwrap();
         assert_eq!(locks_held(volume), 0);
-        // Nothing keeps it in memory now.
+        // No lock keeps the inode cached now.
         volume.drop_caches().unwrap();
         assert_eq!(volume.cache_counts().unwrap().total(), 0);
-        // Those that nobody gives up end with the volume.
+        // Locks that are never released end with the volume.
         lock(3, head).unwrap();
     });
 }
 
 #[test]
-fn locks_of_a_process_end_with_a_file_to_which_nobody_comes() {
+fn process_locks_end_with_a_removed_file() {
     with_file(|volume| {
         let removed = || volume.statistics().unwrap().inodes.removed;
         let before = removed();
         let file = volume.open_file("/file").unwrap();
         file.lock(LockRange::WHOLE, LockMode::Exclusive, LockOwner::Process(1), Wait::No).unwrap();
         volume.remove_file("/file").unwrap();
-        assert_eq!((locks_held(volume), removed()), (1, before), "somebody has it open");
+        assert_eq!((locks_held(volume), removed()), (1, before), "removed while it is open");
         drop(file);
         let end = Instant::now() + LIMIT;
         while removed() == before {
-            assert!(Instant::now() < end, "it is kept for a lock");
+            assert!(Instant::now() < end, "a lock keeps the removed file");
             std::thread::yield_now();
         }
         assert_eq!(locks_held(volume), 0);
-        // Also where the name is all that it had.
+        // The same without an open handle at the removal.
         volume.write("/file", "contents").unwrap();
         let file = volume.open_file("/file").unwrap();
         file.lock(LockRange::WHOLE, LockMode::Exclusive, LockOwner::Process(1), Wait::No).unwrap();
@@ -501,7 +502,7 @@ fn locks_of_a_process_end_with_a_file_to_which_nobody_comes() {
 }
 
 #[test]
-fn threads_that_lock_through_one_handle_keep_the_file_as_often_as_they_let_it_go() {
+fn concurrent_locks_through_one_handle_balance_references() {
     with_file(|volume| {
         let file = volume.open_file("/file").unwrap();
         std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! The facade over the golden image, whole and damaged.
+//! Tests the facade over the golden image, intact and damaged.
 
 #![allow(
     clippy::unwrap_used,
@@ -45,12 +45,12 @@ use ferroxfs::format::{InodeNumber, Lsn, inode};
 use ferroxfs::{Durability, OpenOptions, SharedDevice, Volume};
 use xfs_testkit::{Image, golden};
 
-/// The golden image, opened.
+/// Opens the golden image.
 fn volume() -> Volume {
     open(golden())
 }
 
-/// Puts a number into an inode on a volume that is closed, at a place of its core.
+/// Writes a number into the core of an inode on a closed volume, at an offset.
 fn forge(device: &SharedDevice, number: InodeNumber, at: usize, value: u32) {
     let devices = OpenOptions::new().with_devices(Arc::clone(device), None);
     let volume = devices.volume().expect("the image opens");

@@ -1,4 +1,4 @@
-//! Names that are remembered: every change shows at once.
+//! Tests cached names: every change is visible at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ fn with_volume(act: impl FnOnce(&Volume)) {
     volume.close().unwrap();
 }
 
-/// The inode of a path, asked for so often that it is remembered.
+/// Returns the inode of a path, looked up so often that its names are cached.
 fn find(volume: &Volume, path: &str) -> Option<u64> {
     let once = || match volume.lookup(path) {
         Ok(node) => Some(node.number().0),
@@ -27,7 +27,7 @@ fn find(volume: &Volume, path: &str) -> Option<u64> {
 }
 
 #[test]
-fn every_change_of_a_name_shows() {
+fn change_of_a_cached_name_is_visible() {
     with_volume(|volume| {
         assert_eq!(find(volume, "/a"), None);
         volume.write("/a", "").unwrap();
@@ -63,7 +63,7 @@ fn every_change_of_a_name_shows() {
 }
 
 #[test]
-fn what_is_no_directory_is_not_looked_into() {
+fn lookup_below_a_file_is_not_a_directory() {
     with_volume(|volume| {
         volume.write("/file", "").unwrap();
         assert!(find(volume, "/file").is_some());
@@ -76,9 +76,9 @@ fn what_is_no_directory_is_not_looked_into() {
     });
 }
 
-/// A name that is renamed to and fro, and made anew, never leads to another file than it could.
+/// A name that is renamed back and forth, and created again, never leads to a wrong file.
 #[test]
-fn lookups_beside_changes() {
+fn lookups_during_changes_find_no_wrong_file() {
     with_volume(|volume| {
         volume.create_dir("/one").unwrap();
         volume.create_dir("/two").unwrap();
@@ -98,7 +98,7 @@ fn lookups_beside_changes() {
                                 Err(error) => panic!("{error}"),
                             }
                         }
-                        // A file that is made, written and removed under one name, time and again.
+                        // Creates, writes and removes a file of one name again and again.
                         if let Ok(node) = volume.lookup("/two/comes") {
                             assert_ne!(node.number(), moves);
                         }

@@ -1,4 +1,4 @@
-//! What opening finds out, and what it refuses.
+//! Tests what opening reports, and what it refuses.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn check_refused(image: Image, reason: Unsupported) {
 }
 
 #[test]
-fn a_clean_volume_says_so() {
+fn clean_volume_is_reported_clean() {
     let volume = volume();
     assert_eq!(volume.staleness(), None);
     assert!(volume.log_state().unwrap().clean);
@@ -37,7 +37,7 @@ fn a_clean_volume_says_so() {
 }
 
 #[test]
-fn counters_of_a_clean_volume_equal_those_of_its_superblock() {
+fn counters_of_a_clean_volume_equal_its_superblock() {
     let volume = volume();
     let (space, superblock) = (volume.space().unwrap(), volume.superblock());
     assert_eq!(space.free_blocks, superblock.free_blocks);
@@ -45,7 +45,7 @@ fn counters_of_a_clean_volume_equal_those_of_its_superblock() {
 }
 
 #[test]
-fn kinds_that_are_not_read_are_refused_by_name() {
+fn unsupported_formats_are_refused_by_name() {
     check_refused(
         edited(VERSION + 1, |byte| *byte = *byte & 0xf0 | 4),
         Unsupported::Version { version: 4 },
@@ -56,20 +56,20 @@ fn kinds_that_are_not_read_are_refused_by_name() {
 }
 
 #[test]
-fn a_volume_that_needs_repair_is_shown_as_it_stands_on_request() {
+fn volume_that_needs_repair_is_readable_on_request() {
     let image = edited(INCOMPAT + 3, |byte| *byte |= NEEDS_REPAIR);
     let devices = OpenOptions::new().no_recovery(true).with_devices(Arc::new(image), None);
     assert!(devices.volume().unwrap().root().is_ok());
 }
 
 #[test]
-fn unknown_features_that_only_hinder_writing_do_not_hinder_reading() {
+fn unknown_read_only_features_allow_reading() {
     let image = edited(RO_COMPAT, |byte| *byte |= 0x80);
     assert!(super::open(image).lookup("/short/a").is_ok());
 }
 
 #[test]
-fn a_refused_volume_can_still_be_described() {
+fn refused_volume_is_described() {
     let image = edited(VERSION, |byte| *byte |= 0x40);
     let description = OpenOptions::new().with_devices(Arc::new(image), None).describe().unwrap();
     assert_eq!(description.refusal, Some(Unsupported::AsciiCi));

@@ -1,4 +1,4 @@
-//! What a path ends with: a slash, and what is no name.
+//! Tests the ends of paths: slashes, dots, and other components that are no names.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use xfs_trans::testing::make_with;
 
 const PLAIN: CreateOptions = CreateOptions { mode: 0o640, uid: 0, gid: 0, umask: 0 };
 
-/// A directory that is not empty, an empty one, a file, and links to each and to nothing.
+/// Makes a directory with a file, an empty directory, a file, links to each, and a dangling link.
 fn with_volume(act: impl FnOnce(&Volume)) {
     let options = OpenOptions::new().writable(true);
     let device = make_with("-d size=64m --unsupported");
@@ -31,7 +31,7 @@ fn names(volume: &Volume) -> Vec<String> {
     names
 }
 
-/// Checks that an operation is refused, and has changed no name.
+/// Checks that an operation is refused and changes no name.
 fn check_refused<T>(
     volume: &Volume,
     what: &str,
@@ -47,9 +47,9 @@ fn check_refused<T>(
     assert_eq!(names(volume), before, "{what}");
 }
 
-/// The errors are those of Linux.
+/// The expected errors are those of Linux.
 #[test]
-fn only_a_directory_has_a_slash_behind_it() {
+fn trailing_slash_requires_a_directory() {
     use PosixError::{Exists, IsDirectory, NotDirectory, NotFound};
     with_volume(|volume| {
         for (path, expected) in [
@@ -94,7 +94,7 @@ fn only_a_directory_has_a_slash_behind_it() {
 }
 
 #[test]
-fn what_is_no_name_is_neither_made_nor_removed() {
+fn path_that_ends_in_no_name_is_neither_created_nor_removed() {
     use PosixError::{Busy, Exists, InvalidArgument, IsDirectory, NotEmpty, NotFound};
     with_volume(|volume| {
         for path in ["/", "/d/.", "/d/..", "/d/below/../"] {

@@ -1,5 +1,5 @@
-//! A volume as somebody else than root. That the rules are those of Linux is tested beside the
-//! kernel: `tests/kernel/permissions.rs`.
+//! Tests a volume as a user other than root. `tests/kernel/permissions.rs` compares the rules to
+//! those of the kernel.
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -24,7 +24,7 @@ fn user(volume: &Volume, uid: u32) -> Volume {
     volume.as_user(Credentials::new(uid, uid))
 }
 
-/// Makes a directory of somebody's.
+/// Makes a directory that a user owns.
 fn give(volume: &Volume, path: &str, mode: u16, uid: u32) {
     let creation = CreateOptions { mode, uid, gid: uid, umask: 0 };
     volume.create_node(path, &NewKind::Directory, &creation).unwrap();
@@ -39,7 +39,7 @@ fn refused<T>(result: ferroxfs::Result<T>) -> PosixError {
 }
 
 #[test]
-fn what_is_made_is_theirs() {
+fn created_file_belongs_to_its_user() {
     let volume = volume();
     give(&volume, "/home", 0o755, ALICE);
     let alice = user(&volume, ALICE);
@@ -52,9 +52,9 @@ fn what_is_made_is_theirs() {
     alice.remove_file("/home/file").unwrap();
 }
 
-/// Who is handed a file uses it as himself, whoever has found it.
+/// A user who gets a node from another acts with their own rights.
 #[test]
-fn a_node_can_be_handed_on() {
+fn node_handed_to_another_user_has_their_rights() {
     let volume = volume();
     give(&volume, "/home", 0o700, ALICE);
     volume.as_user(Credentials::new(ALICE, ALICE)).create_file("/home/file").unwrap();
@@ -66,16 +66,16 @@ fn a_node_can_be_handed_on() {
     assert_eq!(refused(of_bob.lookup(name)), PosixError::AccessDenied);
     let changes = SetAttributes { mode: Some(0o777), ..SetAttributes::default() };
     assert_eq!(refused(of_bob.set_attributes(&changes)), PosixError::NotPermitted);
-    // Back to who may do everything, and nowhere else.
+    // A node can go back to root, but not to another volume.
     assert!(of_bob.acting_as(&volume).unwrap().lookup(name).is_ok());
     assert_eq!(refused(home.acting_as(&self::volume())), PosixError::CrossDevice);
     drop((home, of_bob, alice, bob));
     volume.close().unwrap();
 }
 
-/// A path that was walked by remembered names asks for the rights as they are now.
+/// A lookup by cached names checks the current rights.
 #[test]
-fn a_path_is_closed_by_the_next_change() {
+fn cached_path_follows_changed_rights() {
     let volume = volume();
     give(&volume, "/a", 0o755, ALICE);
     give(&volume, "/a/b", 0o755, ALICE);
@@ -118,7 +118,7 @@ fn a_path_is_closed_by_the_next_change() {
 }
 
 #[test]
-fn what_is_listed_is_not_found_without_search() {
+fn listed_name_is_not_found_without_search_permission() {
     let volume = volume();
     give(&volume, "/listed", 0o744, ALICE);
     volume.create_file("/listed/file").unwrap();
@@ -132,9 +132,9 @@ fn what_is_listed_is_not_found_without_search() {
     assert!(bob.walk("/listed").unwrap().any(|entry| entry.is_err()));
 }
 
-/// The number of a removed file goes to the next one that is made, which may lie anywhere.
+/// The number of a removed file goes to the next new file, in any directory.
 #[test]
-fn a_listed_entry_leads_to_no_other_file() {
+fn listed_entry_leads_to_no_other_file() {
     let volume = volume();
     give(&volume, "/home", 0o755, ALICE);
     give(&volume, "/private", 0o700, BOB);
@@ -164,9 +164,9 @@ fn both_files_of_an_exchange_must_be_open_for_writing() {
     assert_eq!(volume.read("/file").unwrap(), b"contents");
 }
 
-/// Everything that comes of a volume acts as the same.
+/// All handles from a volume act as its user.
 #[test]
-fn handles_act_as_whom_they_come_from() {
+fn handles_act_as_the_user_of_their_volume() {
     let volume = volume();
     give(&volume, "/home", 0o755, ALICE);
     let bob = user(&volume, BOB);
@@ -182,7 +182,7 @@ fn handles_act_as_whom_they_come_from() {
 }
 
 #[test]
-fn an_open_file_stays_open() {
+fn open_file_stays_usable_after_a_change_of_rights() {
     let volume = volume();
     volume.write("/file", "contents").unwrap();
     let node = volume.lookup("/file").unwrap();
@@ -200,7 +200,7 @@ fn an_open_file_stays_open() {
 }
 
 #[test]
-fn a_file_that_may_only_be_written() {
+fn write_only_file_is_not_readable() {
     let volume = volume();
     give(&volume, "/box", 0o777, ALICE);
     volume.write("/box/file", "contents").unwrap();
@@ -216,9 +216,9 @@ fn a_file_that_may_only_be_written() {
     assert_eq!(volume.read("/box/file").unwrap(), b"Contents");
 }
 
-/// What is open for reading is checked as well.
+/// A volume open for reading checks rights too.
 #[test]
-fn a_volume_that_is_only_read() {
+fn read_only_volume_checks_rights() {
     let device = make_with("");
     let options = || OpenOptions::new().with_devices(Arc::clone(&device), None);
     let writable = OpenOptions::new().writable(true).with_devices(Arc::clone(&device), None);
@@ -235,7 +235,7 @@ fn a_volume_that_is_only_read() {
 }
 
 #[test]
-fn the_volume_as_a_whole_takes_capabilities() {
+fn volume_operations_require_capabilities() {
     let volume = volume();
     let root = volume.root().unwrap().number();
     let bare = user(&volume, 0);
@@ -267,9 +267,9 @@ fn the_volume_as_a_whole_takes_capabilities() {
     assert_eq!((trusted(&bare), trusted(&administrator)), (0, trusted(&volume)));
 }
 
-/// Root is asked for nothing, but that an executable has an x bit.
+/// Root passes all checks, except that an executable needs an x bit.
 #[test]
-fn access_of_root() {
+fn root_has_access_except_execute() {
     let volume = volume();
     volume.create_file("/file").unwrap();
     volume.access("/file", Access::READ | Access::WRITE).unwrap();
@@ -279,7 +279,7 @@ fn access_of_root() {
 }
 
 #[test]
-fn a_volume_is_open_as_long_as_anybody_acts_on_it() {
+fn volume_stays_open_while_a_user_holds_it() {
     let volume = volume();
     let alice = user(&volume, ALICE);
     assert_eq!(refused(volume.close()), PosixError::Busy);

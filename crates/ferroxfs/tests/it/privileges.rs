@@ -1,4 +1,4 @@
-//! What lets a program act in the name of its owner, and who may be one.
+//! Tests set-ID bits and file capabilities, and which owners are possible.
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{
@@ -8,16 +8,16 @@ use ferroxfs::{
 
 use crate::writing::{PLAIN, check, posix};
 
-/// Any capabilities of the second version, which is in the highest byte of a little-endian word.
+/// Arbitrary capabilities of version 2. The version is the highest byte of a little-endian word.
 const CAPABLE: [u8; 20] = {
     let mut value = [0; 20];
     value[3] = 2;
     value
 };
 
-/// Root, who keeps set-ID bits, as well.
+/// This holds for root too, who keeps set-ID bits.
 #[test]
-fn new_contents_or_a_new_owner_take_capabilities() {
+fn write_or_new_owner_removes_capabilities() {
     let change = |volume: &Volume| {
         let root = volume.root().unwrap();
         let program = root.create("program", &NewKind::Regular, &PLAIN).unwrap();
@@ -49,7 +49,7 @@ fn new_contents_or_a_new_owner_take_capabilities() {
         program
             .set_attributes(&SetAttributes { mode: Some(0o6750), ..SetAttributes::default() })
             .unwrap();
-        // These were written before it got them.
+        // These bytes were written before the file got its capabilities.
         program.open().unwrap().write_back_at(0, b"older", LateTimes::Told).unwrap();
     };
     let look = |volume: &Volume| {
@@ -60,9 +60,9 @@ fn new_contents_or_a_new_owner_take_capabilities() {
     check("-l size=16m", change, look);
 }
 
-/// That number means "as it is" to chown(2), and the kernel changes no file that has it.
+/// That number means "unchanged" to chown(2), and the kernel changes no file that has it.
 #[test]
-fn nobody_has_the_last_number() {
+fn largest_owner_number_is_refused() {
     let change = |volume: &Volume| {
         let root = volume.root().unwrap();
         for (uid, gid) in [(u32::MAX, 0), (0, u32::MAX)] {
@@ -90,7 +90,7 @@ fn nobody_has_the_last_number() {
 }
 
 #[test]
-fn an_append_only_program_loses_its_rights() {
+fn append_only_program_loses_its_privileges() {
     let change = |volume: &Volume| {
         let program = volume.root().unwrap().create("program", &NewKind::Regular, &PLAIN).unwrap();
         assert!(!program.drop_privileges(true).unwrap());

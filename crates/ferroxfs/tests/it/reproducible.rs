@@ -1,5 +1,5 @@
-//! With a fixed time the same operations give the same bytes, whatever the device and the scheduler
-//! do.
+//! Tests that with a fixed time the same operations write the same bytes, for any device and any
+//! scheduling of threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,16 +11,16 @@ use xfs_testkit::{Prng, RequestKind, ScheduledDevice, Scheduler};
 use xfs_trans::testing::{is_clean, make_sized};
 
 const VOLUME_BYTES: u64 = 160 << 20;
-/// Enough for several times what the log holds.
+/// Enough operations to wrap the log several times.
 const OPERATIONS: usize = 2000;
 const FILES: usize = 300;
-/// Handles that are open at once; files are removed under them.
+/// Handles that are open at once. Their files are removed meanwhile.
 const OPEN: usize = 8;
 
 const CREATION: CreateOptions = CreateOptions { mode: 0o644, uid: 1, gid: 2, umask: 0 };
 
-/// Changes a volume as the seed says. Handles are dropped, also the last ones of files without a
-/// name, and nothing is synced.
+/// Changes a volume by a random sequence from the seed. Handles are dropped, also the last ones of
+/// unlinked files, and nothing is synced.
 fn work(volume: &Volume) {
     let mut random = Prng::new(0xfeed);
     let mut open: Vec<File> = Vec::new();
@@ -68,8 +68,8 @@ fn ignore_refusal(done: ferroxfs::Result<()>) {
     assert!(is_known, "{done:?}");
 }
 
-/// The bytes of a volume that was changed so by these options, with requests let go by a schedule
-/// if there is a seed.
+/// Returns the bytes of a volume after [`change`], opened with these options. With a seed the
+/// requests complete in the order of a schedule.
 fn bytes_after(options: &OpenOptions, seed: Option<u64>) -> Vec<u8> {
     let device = make_sized(VOLUME_BYTES, "-l size=9m");
     let done = AtomicBool::new(false);
@@ -118,7 +118,7 @@ fn same_operations_give_the_same_bytes_on_a_slow_device() {
     check_same(&bytes_after(&options(), None), &bytes_after(&options(), Some(1)));
 }
 
-/// Buffers and inodes leave memory, and are read again. Which ones depends on a hash with a secret.
+/// Buffers and inodes are evicted and read again. Which ones depends on a hash with a random key.
 #[test]
 fn same_operations_give_the_same_bytes_with_little_memory() {
     let little = options().cache_bytes(64 << 10).cached_inodes(8);

@@ -1,5 +1,5 @@
-//! Threads that change everything on a volume with the smallest log that mkfs allows: nobody waits
-//! for ever, and what is there in the end is what they have made.
+//! Tests threads that change everything on a volume with the smallest log that mkfs allows. No
+//! thread waits for ever, and the volume has exactly their files in the end.
 
 use std::sync::Arc;
 use std::thread;
@@ -12,11 +12,11 @@ use xfs_trans::testing::{log_device, make_sized, superblock};
 
 const VOLUME_BYTES: u64 = 320 << 20;
 const THREADS: u64 = 4;
-/// Steps that a thread looks at the log after.
+/// Steps after which a thread checks the log.
 const STEPS: u32 = 50;
 const PLAIN: CreateOptions = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
 
-/// The turn in which the log is written.
+/// Returns the cycle of the log.
 fn cycle(device: &SharedDevice) -> u32 {
     find_head_and_tail(&log_device(device)).unwrap().cycle()
 }
@@ -26,14 +26,14 @@ fn open(device: &SharedDevice) -> Volume {
     options.writable_volume().unwrap()
 }
 
-/// One step of a thread, in its own directory and in one that all share.
+/// Makes one step of a thread, in its own directory and in the shared one.
 fn step(volume: &Volume, thread: u64, number: u64, prng: &mut Prng) {
     let own = volume.lookup(format!("/own{thread}")).unwrap();
     let shared = volume.lookup("/shared").unwrap();
     let name = format!("{}", number % 40);
     let mine = format!("{thread}-{name}");
     if number.is_multiple_of(2) {
-        // What is changed over and over goes to the log only once otherwise.
+        // Without the sync, repeated changes would reach the log only once.
         own.sync().unwrap();
     }
     match prng.within(0..7) {
@@ -97,17 +97,17 @@ fn check_wraps(features: &str, wraps: u32) {
     }
 }
 
-/// How often the log goes round: twenty times in a long run.
+/// Returns how often the log wraps: twenty times in a long run.
 fn wraps() -> u32 {
     if std::env::var_os("FERROXFS_LONG").is_some() { 20 } else { 2 }
 }
 
 #[test]
-fn a_log_without_large_transactions_goes_round() {
+fn small_log_without_parent_pointers_wraps() {
     check_wraps("-m rmapbt=0,reflink=0,finobt=0 -i nrext64=0", wraps());
 }
 
 #[test]
-fn a_log_of_a_volume_with_parents_goes_round() {
+fn small_log_with_parent_pointers_wraps() {
     check_wraps("-n parent=1", wraps());
 }

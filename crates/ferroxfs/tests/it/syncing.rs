@@ -1,4 +1,4 @@
-//! What `sync_data` makes durable, and what it costs.
+//! Tests what `sync_data` makes durable, and what it costs.
 
 use std::sync::Arc;
 use std::thread;
@@ -15,14 +15,14 @@ use xfs_trans::testing::{make_with, superblock};
 
 const LENGTH: usize = 20_000;
 
-/// Nothing becomes durable unless it is asked for.
+/// Opens a volume whose changes become durable only on request.
 fn open(device: &SharedDevice) -> Volume {
     let seldom = Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST);
     let options = OpenOptions::new().writable(true).upkeep(seldom);
     options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
 }
 
-/// A closed volume with a file of ones.
+/// Returns a closed volume with a file of ones.
 fn volume_with_files() -> SharedDevice {
     let device = make_with("-m reflink=1");
     let volume = open(&device);
@@ -31,7 +31,7 @@ fn volume_with_files() -> SharedDevice {
     device
 }
 
-/// Where the bytes of a file lie.
+/// Returns the position of the bytes of a file.
 fn places(file: &File) -> Vec<std::ops::Range<u64>> {
     let extents = file.node().extents(ForkKind::Data);
     let place = |extent: ferroxfs::Result<ferroxfs::FileExtent>| {
@@ -41,8 +41,8 @@ fn places(file: &File) -> Vec<std::ops::Range<u64>> {
     extents.map(place).collect()
 }
 
-/// Opens the file, makes a change and syncs it by `sync_data`, and cuts the power right behind that
-/// in every way. The file has these bytes then.
+/// Opens the file, changes it, calls `sync_data`, and cuts the power right after that in every way.
+/// The file must then have the expected bytes.
 fn check(change: impl FnOnce(&Volume, &File), expected: &[u8]) {
     let device = volume_with_files();
     let recording = Arc::new(RecordingDevice::new(Arc::clone(&device)));
@@ -69,7 +69,7 @@ fn ones(patch: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_that_is_written_over_costs_a_flush() {
+fn sync_of_an_overwritten_file_costs_one_flush() {
     let device = volume_with_files();
     let recorder = Arc::new(RecordingDevice::new(Arc::clone(&device)));
     let volume = open(&(Arc::clone(&recorder) as SharedDevice));
@@ -90,7 +90,7 @@ fn a_file_that_is_written_over_costs_a_flush() {
         recorder.recording().requests()[from..].iter().map(shown).collect()
     };
     assert_eq!(requests(before), ["contents", "flush"].repeat(3));
-    // The times are not forgotten.
+    // The times are still written by a full sync.
     let before = recorder.position();
     file.sync_all().unwrap();
     assert!(requests(before).contains(&"elsewhere"));
@@ -99,7 +99,7 @@ fn a_file_that_is_written_over_costs_a_flush() {
 }
 
 #[test]
-fn what_is_written_over_survives() {
+fn overwritten_bytes_survive_after_sync_data() {
     let overwrite = |_: &Volume, file: &File| {
         file.write_at(100, &[2; 9000]).unwrap();
     };
@@ -107,7 +107,7 @@ fn what_is_written_over_survives() {
 }
 
 #[test]
-fn what_contents_need_survives() {
+fn changes_needed_by_contents_survive_after_sync_data() {
     let append = |_: &Volume, file: &File| {
         file.write_at(LENGTH as u64, &[2; 300]).unwrap();
     };
@@ -138,9 +138,9 @@ fn what_contents_need_survives() {
     check(write_shared, &ones(|bytes| bytes[4096..8192].fill(2)));
 }
 
-/// Times of what was written over do not hide that something else has changed before.
+/// New times of an overwritten file do not hide an earlier change of the inode.
 #[test]
-fn a_change_before_times_survives() {
+fn change_before_new_times_survives_after_sync_data() {
     let change = |_: &Volume, file: &File| {
         file.set_len(15_000).unwrap();
         file.write_at(0, &[2; 100]).unwrap();
@@ -157,10 +157,10 @@ fn a_change_before_times_survives() {
     check(change, &expected);
 }
 
-/// A checkpoint that is being written has flushed the device: what comes after that is not covered
-/// by it, though it holds the last change that the contents need.
+/// A checkpoint that is being written has already flushed the device. Bytes written after that
+/// flush are not covered by it, although it holds the last change that they need.
 #[test]
-fn a_flush_that_is_over_is_not_relied_on() {
+fn flush_before_the_write_is_not_relied_on() {
     let recorder = Arc::new(RecordingDevice::new(volume_with_files()));
     let held = [RequestKind::Flush];
     let (device, mut scheduler) =
@@ -185,14 +185,17 @@ fn a_flush_that_is_over_is_not_relied_on() {
     });
     let flushes = recorder.recording().requests()[written..].to_vec();
     let flushes = flushes.iter().filter(|request| matches!(request, Request::Flush)).count();
-    assert!(flushes > 1, "that of the first checkpoint may have been begun before the bytes came");
+    assert!(
+        flushes > 1,
+        "the flush of the first checkpoint may have begun before the bytes were written"
+    );
     drop(scheduler);
     drop(file);
     volume.close().unwrap();
 }
 
 #[test]
-fn a_flush_that_fails_shuts_the_volume_down() {
+fn failed_flush_shuts_the_volume_down() {
     let device = Arc::new(FailingDevice::new(volume_with_files(), 7));
     let volume = open(&(Arc::clone(&device) as SharedDevice));
     let file = volume.open_file("/file").unwrap();
@@ -204,7 +207,7 @@ fn a_flush_that_fails_shuts_the_volume_down() {
     for again in [file.sync_data(), file.sync_all(), volume.sync()] {
         assert!(
             matches!(again, Err(Error::Shutdown)),
-            "{again:?}: nobody is told that lost bytes are durable"
+            "{again:?}: lost bytes are reported as durable"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Threads: a system that does not give those that a volume asks for, and what any of them may use.
+//! Tests a system that refuses threads to a volume, and which types threads may share.
 
 use std::sync::Arc;
 
@@ -6,23 +6,23 @@ use ferroxfs::{OpenError, OpenOptions};
 use xfs_testkit::run_with_threads;
 use xfs_trans::testing::{is_clean, make};
 
-/// What a volume that is written to has besides the log's: it keeps up the log, frees inodes and
-/// writes back.
+/// Threads of a writable volume apart from those of the log: log upkeep, inactivation and
+/// write-back.
 const OTHER_THREADS: u64 = 3;
 
-/// What the log has if it can: some write checkpoints, one writes in place.
+/// Returns the number of threads of the log: some write checkpoints, one writes in place.
 fn log_threads() -> u64 {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     if processors < 4 { 2 } else { 3 }
 }
 
 #[test]
-fn a_volume_without_its_threads_is_not_opened_for_writing() {
-    run_with_threads("threads::a_volume_without_its_threads_is_not_opened_for_writing", |limit| {
+fn volume_without_its_threads_is_not_opened_for_writing() {
+    run_with_threads("threads::volume_without_its_threads_is_not_opened_for_writing", |limit| {
         let device = make();
         let devices = OpenOptions::new().writable(true).with_devices(Arc::clone(&device), None);
         let all = log_threads() + OTHER_THREADS;
-        // The log does with fewer, and leaves the others no more than it has to.
+        // The log makes do with fewer threads, but takes as many as it can get.
         for most in 0..all {
             limit.allow(most);
             let refused = devices.writable_volume().err();
@@ -36,7 +36,7 @@ fn a_volume_without_its_threads_is_not_opened_for_writing() {
             volume.write(format!("/{file}"), b"contents").unwrap();
         }
         assert!(volume.cache_counts().unwrap().total() > 100);
-        // What is dropped by many threads is dropped by this one where there are no others.
+        // Without more threads, the calling thread alone drops the caches.
         volume.drop_caches().unwrap();
         assert!(volume.cache_counts().unwrap().total() < 100, "{:?}", volume.cache_counts());
         assert_eq!(volume.read("/99").unwrap(), b"contents");
@@ -45,9 +45,9 @@ fn a_volume_without_its_threads_is_not_opened_for_writing() {
     });
 }
 
-/// Told by the compiler.
+/// The compiler checks this.
 #[test]
-fn everything_may_be_used_from_any_thread() {
+fn handles_are_send_and_sync() {
     fn check<T: Send + Sync>() {}
     check::<ferroxfs::Volume>();
     check::<ferroxfs::Node>();

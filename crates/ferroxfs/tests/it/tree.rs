@@ -1,4 +1,4 @@
-//! Paths, listings, walks, whereabouts.
+//! Tests paths, listings, walks and the paths of inodes.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn paths_resolve_as_on_linux() {
 }
 
 #[test]
-fn paths_that_lead_nowhere_have_their_errno() {
+fn path_that_leads_nowhere_has_the_errno_of_linux() {
     let volume = volume();
     check_errno(volume.lookup("/none"), 2);
     check_errno(volume.lookup("/short/a/b"), 20);
@@ -43,7 +43,7 @@ fn paths_that_lead_nowhere_have_their_errno() {
 }
 
 #[test]
-fn links_are_kept_or_followed() {
+fn links_are_followed_on_request() {
     let volume = volume();
     assert_eq!(volume.lookup_no_follow("/links-inline").unwrap().file_type(), FileType::Symlink);
     assert_eq!(volume.read_link("/links-inline").unwrap(), "target");
@@ -51,7 +51,7 @@ fn links_are_kept_or_followed() {
 }
 
 #[test]
-fn every_form_of_directory_lists_what_it_holds() {
+fn every_directory_format_lists_its_entries() {
     let volume = volume();
     for (path, count) in [("short", 4), ("block", 60), ("leaf", 200), ("node", 800), ("many", 675)]
     {
@@ -68,7 +68,7 @@ fn every_form_of_directory_lists_what_it_holds() {
 }
 
 #[test]
-fn a_walk_meets_every_name_once_in_either_order() {
+fn walk_meets_every_name_once_in_either_order() {
     let volume = volume();
     let paths = |contents_first: bool| -> Vec<PathBuf> {
         let walk = volume.walk("/").unwrap().sorted();
@@ -89,7 +89,7 @@ fn a_walk_meets_every_name_once_in_either_order() {
 }
 
 #[test]
-fn a_walk_skips_what_it_is_told_to() {
+fn walk_skips_directories_on_request() {
     let volume = volume();
     let mut walk = volume.walk("/deep").unwrap();
     let mut met = Vec::new();
@@ -105,12 +105,12 @@ fn a_walk_skips_what_it_is_told_to() {
 }
 
 #[test]
-fn whereabouts_are_all_the_paths_of_an_inode() {
+fn inode_paths_are_all_paths_of_an_inode() {
     let volume = volume();
     let number = volume.lookup("/short/bb").unwrap().number();
     let found = volume.inode_paths(number).unwrap();
     assert!(found.findings.is_empty(), "{:?}", found.findings);
-    // One under its own name, 1200 links of which every third was removed.
+    // One file with its own name and 1200 links, of which one in three was removed.
     assert_eq!(found.paths.len(), 1 + 800);
     for path in &found.paths {
         assert_eq!(volume.lookup(path).unwrap().number(), number);
@@ -134,7 +134,7 @@ fn parent_pointers_name_directory_and_entry() {
 }
 
 #[test]
-fn a_number_from_anywhere_is_looked_up_first() {
+fn untrusted_number_is_checked_first() {
     let volume = volume();
     let file = volume.lookup("/short/a").unwrap().number();
     assert_eq!(volume.node(file).unwrap().number(), file);
@@ -147,9 +147,9 @@ fn a_number_from_anywhere_is_looked_up_first() {
     }
 }
 
-/// The walk has one path that grows and shrinks: it must be right behind every directory that ends.
+/// The walk has one path that grows and shrinks. It must be right after the end of each directory.
 #[test]
-fn paths_of_a_walk_lead_to_what_it_returns() {
+fn paths_of_a_walk_lead_to_its_nodes() {
     let volume = volume();
     for contents_first in [false, true] {
         for start in ["/", "", "deep/1", "/deep/1/2/../2/"] {

@@ -1,4 +1,4 @@
-//! Inodes without a name that a crash has left, some of them damaged.
+//! Tests unlinked inodes that a crash has left, some of them damaged.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use xfs_trans::Journal;
 use xfs_trans::testing::{JournalParts, make_with, parts, superblock};
 
 const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
-/// More than there are lists, so that some have two inodes.
+/// More files than lists, so that some lists have two inodes.
 const FILES: usize = 150;
 
 fn open(device: &SharedDevice) -> Volume {
@@ -27,7 +27,7 @@ fn journal(device: &SharedDevice) -> Arc<Journal> {
     open_journal(cache, log, &superblock).unwrap()
 }
 
-/// Takes the names of files away as if somebody had them open, and writes everything in place.
+/// Unlinks files as if they were open, and writes everything in place.
 fn unlink(device: &SharedDevice, files: &[InodeNumber]) {
     let journal = journal(device);
     let root = Arc::new(LiveInode::load(&journal, superblock(device).root_inode).unwrap());
@@ -44,7 +44,7 @@ fn unlink(device: &SharedDevice, files: &[InodeNumber]) {
     journal.unmount().unwrap();
 }
 
-/// Leaves a log with a change of the root in it.
+/// Leaves a dirty log with a change of the root.
 fn crash(device: &SharedDevice) {
     let journal = journal(device);
     let root = LiveInode::load(&journal, superblock(device).root_inode).unwrap();
@@ -68,7 +68,7 @@ fn damage(device: &SharedDevice, geometry: &Geometry, inode: InodeNumber) {
 }
 
 #[test]
-fn damaged_ones_hinder_no_other() {
+fn damaged_unlinked_inode_blocks_no_other_list() {
     let device: SharedDevice = Arc::new(CowDevice::new(make_with("-d agcount=1")));
     let geometry = superblock(&device).geometry;
     let volume = open(&device);
@@ -83,7 +83,7 @@ fn damaged_ones_hinder_no_other() {
     volume.close().unwrap();
     unlink(&device, &files);
     crash(&device);
-    // The first and the last of the files have the heads of lists, or the end of one.
+    // The first and the last files are heads of lists, or the end of one.
     let damaged = [files[3], files[FILES - 1]];
     for inode in damaged {
         damage(&device, &geometry, inode);
@@ -92,12 +92,12 @@ fn damaged_ones_hinder_no_other() {
     let options = OpenOptions::new().writable(true);
     let summary = options.with_devices(Arc::clone(&device), None).recover().unwrap().unwrap();
     assert_eq!(summary.unlinked + summary.unlinked_damaged, FILES as u64);
-    // What is behind a damaged one on its list is lost with it, and no more.
+    // A damaged inode loses the inodes after it on its list, and no others.
     assert!((2..=2 * 3).contains(&summary.unlinked_damaged), "{}", summary.unlinked_damaged);
     let volume = open(&device);
     let inodes = volume.space().unwrap();
     let in_use = inodes.inodes - inodes.free_inodes;
-    // Three are the volume's own: the root, and two for what it may yet have.
+    // Three are internal: the root and the two realtime inodes.
     assert_eq!(in_use, 3 + summary.unlinked_damaged);
     assert!(matches!(volume.node(damaged[0]), Err(Error::Corrupt(_))));
     assert!(matches!(volume.node(files[0]), Err(Error::Posix(PosixError::NotFound))));

@@ -1,4 +1,4 @@
-//! What is done for a volume that is open for writing while nobody asks.
+//! Tests the work in the background of a writable volume.
 
 use std::sync::Arc;
 use std::thread;
@@ -8,7 +8,7 @@ use ferroxfs::{OpenOptions, SharedDevice, Upkeep, Volume};
 use xfs_trans::testing::{crashed, make};
 
 const SOON: Duration = Upkeep::SHORTEST;
-/// Nothing takes that long.
+/// Time after which a wait counts as lost.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn options() -> OpenOptions {
@@ -19,15 +19,15 @@ fn open(device: &SharedDevice, options: &OpenOptions) -> Volume {
     options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
 }
 
-/// What a crash would leave of a volume shows this file.
+/// Returns whether a file would survive a crash now.
 fn survives(device: &SharedDevice, path: &str) -> bool {
     let copy = OpenOptions::new().with_devices(crashed(device), None).volume();
-    // A crash may come while a record is being written; this copy is taken while one is.
+    // The copy may be taken while a record is being written, as a crash may come then.
     copy.is_ok_and(|volume| volume.lookup(path).is_ok())
 }
 
 #[test]
-fn what_nobody_syncs_survives_a_crash_all_the_same() {
+fn unsynced_file_survives_a_crash_after_upkeep() {
     let device = make();
     let volume = open(&device, &options());
     volume.write("/file", b"contents").unwrap();
@@ -40,7 +40,7 @@ fn what_nobody_syncs_survives_a_crash_all_the_same() {
 }
 
 #[test]
-fn a_volume_that_is_dropped_lets_go_of_its_device() {
+fn dropped_volume_releases_its_device() {
     let device = make();
     for round in 0..10 {
         let volume = open(&device, &options());

@@ -1,4 +1,4 @@
-//! Volumes that are made, changed, closed, and read again.
+//! Tests volumes that are made, changed, closed and read again.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -25,7 +25,7 @@ fn reopen(device: &SharedDevice) -> Volume {
     OpenOptions::new().with_devices(Arc::clone(device), None).volume().unwrap()
 }
 
-/// Changes a new volume, closes it, and looks at it as a reader does.
+/// Changes a new volume, closes it, and reads it on a volume that is open for reading.
 pub(crate) fn check(options: &str, change: impl Fn(&Volume), look: impl Fn(&Volume)) {
     let device = make_with(options);
     let volume = open(&device);
@@ -53,7 +53,7 @@ pub(crate) fn posix<T: std::fmt::Debug>(result: ferroxfs::Result<T>) -> PosixErr
 }
 
 #[test]
-fn files_of_every_kind() {
+fn files_of_every_kind_are_created() {
     let kinds = [
         ("file", NewKind::Regular, FileType::Regular),
         ("directory", NewKind::Directory, FileType::Directory),
@@ -84,7 +84,7 @@ fn files_of_every_kind() {
 }
 
 #[test]
-fn contents_are_read_back() {
+fn written_contents_are_read_back() {
     let text: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_be_bytes).collect();
     let change = |volume: &Volume| {
         volume.write("/text", &text).unwrap();
@@ -107,7 +107,7 @@ fn contents_are_read_back() {
 }
 
 #[test]
-fn many_names_come_and_go() {
+fn many_names_are_created_and_removed() {
     for options in ["", "-n parent=1", "-b size=1k -m rmapbt=0,reflink=0"] {
         let name = |number: u32| format!("a name that takes its room {number}");
         let change = |volume: &Volume| {
@@ -134,7 +134,7 @@ fn many_names_come_and_go() {
 }
 
 #[test]
-fn names_are_moved() {
+fn renames_move_names_and_files() {
     let change = |volume: &Volume| {
         volume.create_dir_all("/a/b/c").unwrap();
         volume.write("/a/file", b"one").unwrap();
@@ -157,7 +157,7 @@ fn names_are_moved() {
         assert_eq!(volume.read("/a/b/file").unwrap(), b"three");
         assert_eq!(volume.read("/a/other").unwrap(), b"one");
         let whiteout = volume.metadata("/a/b/c").unwrap();
-        // It inherits from where the other one has gone.
+        // It inherits from the directory that the other one moved to.
         assert_eq!((whiteout.file_type, whiteout.gid), (FileType::CharDevice, 77));
         let up = volume.lookup("/up").unwrap();
         assert_eq!(up.parent().unwrap().number(), volume.root().unwrap().number());
@@ -169,7 +169,7 @@ fn names_are_moved() {
 }
 
 #[test]
-fn what_is_open_stays_when_its_name_goes() {
+fn open_file_stays_when_its_name_is_removed() {
     let device = make_with("");
     let volume = open(&device);
     let before = volume.space().unwrap();
@@ -191,7 +191,7 @@ fn what_is_open_stays_when_its_name_goes() {
 }
 
 #[test]
-fn attributes_of_every_size() {
+fn attributes_of_every_size_are_read_back() {
     let values: BTreeMap<String, Vec<u8>> = (0..40_usize)
         .map(|number| (format!("user.attribute{number}"), vec![number as u8; number * number * 30]))
         .collect();
@@ -220,10 +220,10 @@ fn attributes_of_every_size() {
     check("-n parent=1", change, look);
 }
 
-/// Attributes that have become short go back to the inode, as in the kernel: what it recovers is
-/// the same as what we do.
+/// Attributes that have become short move back into the inode, as in the kernel. Recovery by the
+/// kernel then gives the same result as ours.
 #[test]
-fn attributes_that_become_short_go_back_to_the_inode() {
+fn shortened_attributes_move_back_into_the_inode() {
     let device = make_with("-n parent=1");
     let volume = open(&device);
     volume.write("/f", b"").unwrap();
@@ -233,7 +233,7 @@ fn attributes_that_become_short_go_back_to_the_inode() {
     assert_eq!(blocks(), 1);
     file.set_attribute("trusted.a", &[b'v'; 150], SetMode::Either).unwrap();
     assert_eq!(blocks(), 0);
-    // The name of the file is in a parent pointer.
+    // The parent pointer holds the name of the file.
     let (root, long) = (volume.root().unwrap(), "n".repeat(250));
     root.rename("f", &root, &long, RenameMode::Replace).unwrap();
     assert_eq!(blocks(), 1);
@@ -243,7 +243,7 @@ fn attributes_that_become_short_go_back_to_the_inode() {
 }
 
 #[test]
-fn inodes_are_changed() {
+fn changed_attributes_of_inodes_are_read_back() {
     let change = |volume: &Volume| {
         volume.create_dir("/directory").unwrap();
         let changes = SetAttributes {
@@ -267,7 +267,7 @@ fn inodes_are_changed() {
 }
 
 #[test]
-fn a_directory_changes_when_its_file_is_made() {
+fn creation_of_a_file_changes_the_times_of_its_directory() {
     let device = make_with("");
     let options = OpenOptions::new().writable(true).with_devices(device, None);
     let volume = options.writable_volume().unwrap();
@@ -282,7 +282,7 @@ fn a_directory_changes_when_its_file_is_made() {
 }
 
 #[test]
-fn a_volume_that_is_read_refuses_to_be_changed() {
+fn read_only_volume_refuses_changes() {
     let device = make_with("");
     let volume = reopen(&device);
     let refused = volume.root().unwrap().create("file", &NewKind::Regular, &PLAIN);
@@ -290,7 +290,7 @@ fn a_volume_that_is_read_refuses_to_be_changed() {
 }
 
 #[test]
-fn numbers_are_looked_up_while_they_are_used_again() {
+fn lookup_by_number_during_reuse_is_consistent() {
     let device = make_with("");
     let volume = open(&device);
     let root = volume.root().unwrap();
@@ -323,7 +323,7 @@ fn numbers_are_looked_up_while_they_are_used_again() {
 }
 
 #[test]
-fn what_was_synced_survives_a_crash() {
+fn synced_files_survive_a_crash() {
     let device = make_with("-n parent=1");
     let volume = open(&device);
     volume.create_dir("/kept").unwrap();
@@ -335,7 +335,7 @@ fn what_was_synced_survives_a_crash() {
     }
     volume.sync().unwrap();
     volume.create_dir("/perhaps").unwrap();
-    // Nothing is written when a volume is dropped: as if the power had gone.
+    // A dropped volume writes nothing, as after a power cut.
     drop(volume);
     let volume = open(&device);
     assert_eq!(names(&volume.lookup("/kept").unwrap()).len(), 100);
@@ -347,9 +347,9 @@ fn what_was_synced_survives_a_crash() {
     reopen(&device).lookup("/kept/150").unwrap();
 }
 
-/// The first attribute of a file moves the root of its extents, which nobody has followed yet.
+/// The first attribute of a file moves the root of its extent btree, which was not read yet.
 #[test]
-fn a_first_attribute_on_a_file_with_many_extents() {
+fn first_attribute_of_a_file_with_many_extents_keeps_them() {
     let device = make_with("");
     let volume = open(&device);
     let file = volume.root().unwrap().create("file", &NewKind::Regular, &PLAIN).unwrap();
@@ -371,9 +371,9 @@ fn a_first_attribute_on_a_file_with_many_extents() {
     assert_eq!(&bytes, b"a block of its own");
 }
 
-/// What holds the same bytes is shared without a trace in the times.
+/// Deduplication of equal bytes leaves the times unchanged.
 #[test]
-fn a_deduplication_leaves_the_times() {
+fn deduplication_leaves_the_times() {
     let device = make_with("");
     let volume = open(&device);
     let root = volume.root().unwrap();
@@ -392,9 +392,9 @@ fn a_deduplication_leaves_the_times() {
     assert_eq!((after.modified, after.changed), (before.modified, before.changed));
 }
 
-/// Times beyond what an inode can hold become the nearest ones, whoever gives them.
+/// Times outside the range of an inode become the nearest ones, from any caller.
 #[test]
-fn times_that_no_inode_can_hold() {
+fn times_out_of_range_are_clamped() {
     let ranges = [
         ("-m bigtime=0", i64::from(i32::MIN), i64::from(i32::MAX)),
         ("", i64::from(i32::MIN), 16_299_260_424),
@@ -425,7 +425,7 @@ fn times_that_no_inode_can_hold() {
 }
 
 #[test]
-fn device_numbers_that_do_not_fit() {
+fn device_numbers_out_of_range_are_refused() {
     let change = |volume: &Volume| {
         let root = volume.root().unwrap();
         for (major, minor) in [(1 << 14, 0), (0, 1 << 18), (8, u32::MAX)] {
@@ -447,7 +447,7 @@ fn device_numbers_that_do_not_fit() {
 }
 
 #[test]
-fn what_a_file_inherits() {
+fn new_file_inherits_from_its_directory() {
     let change = |volume: &Volume| {
         volume.create_dir("/directory").unwrap();
         let xflags = Some(ExtendedFlags::FILESTREAM | ExtendedFlags::NODUMP);
@@ -465,9 +465,9 @@ fn what_a_file_inherits() {
     check("", change, look);
 }
 
-/// Who watches the count sees everything that was done to a file.
+/// The change counter shows every change of a file.
 #[test]
-fn every_change_is_counted() {
+fn every_change_raises_the_change_count() {
     let device = make_with("-n parent=1");
     let volume = open(&device);
     let root = volume.root().unwrap();
@@ -493,10 +493,10 @@ fn every_change_is_counted() {
     rises(&file, "its unlink", &|| root.remove_file("other").unwrap());
     let before = count(&file);
     file.set_attributes(&mode).unwrap();
-    assert_eq!(count(&file), before + 1, "once in each transaction");
+    assert_eq!(count(&file), before + 1, "counted once in each transaction");
 }
 
-/// Makes files until whole chunks of inodes are theirs alone, and has them in place.
+/// Makes files that fill whole chunks of inodes, and writes them in place.
 fn crowded(options: &str) -> SharedDevice {
     let device = make_with(options);
     let volume = open(&device);
@@ -511,7 +511,7 @@ fn crowded(options: &str) -> SharedDevice {
 }
 
 #[test]
-fn a_number_that_was_listed_outlives_its_chunk() {
+fn listed_number_of_a_freed_chunk_is_not_found() {
     for options in ["", "-n parent=1", "-b size=1k", "-m finobt=0,rmapbt=0,reflink=0"] {
         let device = crowded(options);
         let volume = open(&device);
@@ -527,8 +527,8 @@ fn a_number_that_was_listed_outlives_its_chunk() {
             }
         };
         all_are_gone();
-        assert!(volume.space().unwrap().inodes < inodes, "no chunk was given back");
-        // Now the buffers are forgotten, and the device still has what was there.
+        assert!(volume.space().unwrap().inodes < inodes, "no chunk was freed");
+        // Now the buffers are dropped, and the device still has the old bytes.
         volume.sync().unwrap();
         all_are_gone();
         for entry in &listed {
@@ -543,7 +543,7 @@ fn a_number_that_was_listed_outlives_its_chunk() {
     }
 }
 
-/// Tells other threads that this one is done, however it ends.
+/// Tells other threads that this one has ended, also by a panic.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -553,7 +553,7 @@ impl Drop for Done<'_> {
 }
 
 #[test]
-fn a_directory_is_walked_while_it_is_emptied_and_filled() {
+fn directory_walk_during_changes_is_consistent() {
     let device = crowded("");
     let volume = open(&device);
     let done = AtomicBool::new(false);
@@ -591,7 +591,7 @@ fn a_directory_is_walked_while_it_is_emptied_and_filled() {
 }
 
 #[test]
-fn a_name_too_many_does_no_harm() {
+fn wrong_link_count_is_refused_without_a_shutdown() {
     let device = make_with("");
     let volume = open(&device);
     let root = volume.root().unwrap();
@@ -602,7 +602,7 @@ fn a_name_too_many_does_no_harm() {
     root.create("other", &NewKind::Regular, &PLAIN).unwrap();
     drop((file, root));
     volume.close().unwrap();
-    // Fewer links than names.
+    // The link count is smaller than the number of names.
     forge(&device, number, 16, 1);
 
     let volume = open(&device);
@@ -612,7 +612,7 @@ fn a_name_too_many_does_no_harm() {
     let corrupt = |result: ferroxfs::Result<()>| matches!(result, Err(Error::Corrupt(_)));
     assert!(corrupt(root.remove_file("two")), "an unlinked file lost a name");
     assert!(corrupt(root.rename("other", &root, "two", RenameMode::Replace)), "replaced");
-    // Nothing was changed, so the volume goes on.
+    // Nothing was changed, so the volume stays usable.
     root.create("more", &NewKind::Regular, &PLAIN).unwrap();
     drop(file);
     drop(root);
@@ -620,9 +620,9 @@ fn a_name_too_many_does_no_harm() {
     assert_eq!(names(&reopen(&device).root().unwrap()), ["more", "other", "three", "two"]);
 }
 
-/// As in the kernel, where the file is cut to its new length.
+/// The kernel truncates the file to its new length too.
 #[test]
-fn a_collapse_leaves_no_space_behind_the_end() {
+fn collapse_leaves_no_blocks_past_the_end() {
     let change = |volume: &Volume| {
         volume.write("/file", [7; 40_000]).unwrap();
         let file = volume.lookup("/file").unwrap().open().unwrap();
@@ -641,7 +641,7 @@ fn a_collapse_leaves_no_space_behind_the_end() {
 }
 
 #[test]
-fn a_directory_may_take_no_symbolic_links() {
+fn directory_with_nosymlinks_refuses_links() {
     let change = |volume: &Volume| {
         let root = volume.root().unwrap();
         let folder = root.create("folder", &NewKind::Directory, &PLAIN).unwrap();
@@ -651,7 +651,7 @@ fn a_directory_may_take_no_symbolic_links() {
         assert_eq!(posix(link(b"to")), PosixError::NotPermitted);
         assert_eq!(posix(link(&[b'x'; 1024])), PosixError::NameTooLong);
         folder.create("file", &NewKind::Regular, &PLAIN).unwrap();
-        // It does not hand that down, and takes a link from elsewhere.
+        // The flag is not inherited, and a link may be moved in.
         let inner = folder.create("inner", &NewKind::Directory, &PLAIN).unwrap();
         inner.create("link", &NewKind::Symlink(b"to"), &PLAIN).unwrap();
         inner.rename("link", &folder, "moved", RenameMode::NoReplace).unwrap();
@@ -663,7 +663,7 @@ fn a_directory_may_take_no_symbolic_links() {
 }
 
 #[test]
-fn a_file_that_two_make_at_once_is_written_by_both() {
+fn file_created_by_two_threads_is_written_by_both() {
     let volume = open(&make_with(""));
     for round in 0..300 {
         let path = format!("/file{round}");
@@ -682,7 +682,7 @@ fn a_file_that_two_make_at_once_is_written_by_both() {
 }
 
 #[test]
-fn what_a_link_leads_to_is_made_when_it_is_written() {
+fn write_through_a_dangling_link_creates_its_target() {
     let volume = open(&make_with(""));
     volume.create_dir("/folder").unwrap();
     volume.create_dir("/other").unwrap();
@@ -711,7 +711,7 @@ fn what_a_link_leads_to_is_made_when_it_is_written() {
     refused("missing/", PosixError::IsDirectory);
     refused("new/file", PosixError::NotDirectory);
     refused("refused", PosixError::SymlinkLoop);
-    // As many links as a path may have, and one more.
+    // The largest number of links that a path may have, and one more.
     for link in 0..=40 {
         volume.symlink(format!("/link{}", link + 1), format!("/link{link}")).unwrap();
     }

@@ -1,5 +1,5 @@
-//! A copy of a volume that is frozen: what we leave in its log is what the kernel leaves there, and
-//! each reads the other's.
+//! Tests copies of frozen volumes. Our log holds the same as the log of the kernel, and each
+//! recovers the other's copy.
 
 use std::fs;
 use std::io::Write;
@@ -25,7 +25,7 @@ pub(crate) fn check(geometry: &Geometry) -> Result<(), TrialError> {
     let kernel = of_kernel(&image, &part("kernel")?)?;
     let logged = (ours.logged()?, kernel.logged()?);
     if logged.0 != logged.1 {
-        return Err(failed(format!("we and the kernel leave in the log: {logged:?}")));
+        return Err(failed(format!("our log and that of the kernel differ: {logged:?}")));
     }
     for copy in [ours, kernel] {
         let volume =
@@ -46,7 +46,7 @@ fn same(contents: &[u8]) -> Result<(), TrialError> {
     if contents == b"contents" { Ok(()) } else { Err(failed("other contents")) }
 }
 
-/// A copy of the volume while we have it frozen, with a file in use that has lost its name.
+/// Returns a copy of a volume that we have frozen, with an open file that has lost its name.
 fn of_ours(image: &Image, folder: &Path) -> Result<Image, TrialError> {
     let volume: Volume = patiently(|| options(image).open_writable(&image.data)).map_err(failed)?;
     let mut file = volume.create_file("/file").map_err(failed)?;
@@ -62,7 +62,7 @@ fn of_ours(image: &Image, folder: &Path) -> Result<Image, TrialError> {
     Ok(copy)
 }
 
-/// The same of the kernel.
+/// Returns the same of a volume that the kernel has frozen.
 fn of_kernel(image: &Image, folder: &Path) -> Result<Image, TrialError> {
     let mount = image.mount(&[])?;
     fs::write(mount.path().join("file"), "contents").map_err(failed)?;

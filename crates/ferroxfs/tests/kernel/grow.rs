@@ -1,5 +1,5 @@
-//! A volume that we make larger and a copy of it that the kernel makes larger: their headers are
-//! the same, each is whole for xfs_repair, and the kernel uses what we have added.
+//! Grows a volume by ourselves and a copy of it by the kernel. Their headers are equal, xfs_repair
+//! finds nothing wrong in either, and the kernel uses the blocks that we have added.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,8 @@ pub(crate) fn check(geometry: &Geometry) -> Result<(), TrialError> {
     let (has, group) = (volume.geometry().data_blocks, u64::from(volume.geometry().ag_blocks));
     let block = u64::from(volume.geometry().block_size);
     drop(volume);
-    // Within the last group, if it is not full; into a new one; over several; a little too much.
+    // Within the last group if it is not full, into a new group, over several, and a little too
+    // much.
     for (number, added) in [1000, group, 2 * group + 777, group + 63].into_iter().enumerate() {
         let part = folder.path().join(number.to_string());
         let wanted = has + added;
@@ -68,7 +69,7 @@ fn by_the_kernel(image: &Image, wanted: u64) -> Result<(), TrialError> {
     }
 }
 
-/// The superblock of a group, without what depends on when and by whom it was written.
+/// Returns the superblock of a group without the fields that depend on its time and its writer.
 fn superblocks(volume: &Volume) -> Result<Vec<Superblock>, TrialError> {
     let geometry = volume.geometry();
     let read = |group| {
@@ -129,7 +130,7 @@ fn compare(ours: &Image, kernel: &Image) -> Result<(), TrialError> {
     if space(&ours)? == space(&kernel)? { Ok(()) } else { Err(failed("other space")) }
 }
 
-/// The kernel fills what we have made.
+/// The kernel fills the volume that we have grown.
 fn use_it(image: &Image) -> Result<(), TrialError> {
     let mount = image.mount(&[])?;
     fill(mount.path())?;

@@ -1,5 +1,5 @@
-//! Labels and UUIDs: the kernel and xfs_repair agree with every change, also with one that was cut
-//! off.
+//! Tests changes of labels and UUIDs. The kernel and xfs_repair accept every change, also one that
+//! was cut off.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn make(geometry: &Geometry, folder: &Path) -> Result<Image, TrialError> {
     Ok(image)
 }
 
-/// Asks the kernel and xfs_repair; returns what xfs_db says of UUID or label.
+/// Checks a volume by the kernel and xfs_repair. Returns the UUID or label that xfs_db shows.
 fn judge(image: &Image, mount_options: &[&str], command: &str) -> Result<String, TrialError> {
     if let Some(findings) = image.findings()? {
         return Err(failed(findings));
@@ -76,8 +76,8 @@ pub(crate) fn check_uuid(geometry: &Geometry) -> Result<(), TrialError> {
     cut(&image)
 }
 
-/// Has each write to the device with the log fail in turn, and all after it: the volume has one of
-/// the two UUIDs, and the kernel mounts it.
+/// Makes each write to the device with the log fail in turn, and all after it. The volume then has
+/// one of the two UUIDs, and the kernel mounts it.
 fn cut(image: &Image) -> Result<(), TrialError> {
     let uuid = || -> Result<Uuid, TrialError> {
         let options = options(image).writable(false);
@@ -101,7 +101,7 @@ fn cut(image: &Image) -> Result<(), TrialError> {
     judge(image, &[], "uuid").map(drop)
 }
 
-/// Sets the UUID; all writes from this one on fail.
+/// Sets the UUID while all writes from this one on fail.
 fn set_failing(image: &Image, nth: u64) -> Result<Result<Uuid, OpenError>, TrialError> {
     let open = |path: &Path| -> Result<Arc<FailingDevice>, TrialError> {
         let opened =
@@ -116,7 +116,7 @@ fn set_failing(image: &Image, nth: u64) -> Result<Result<Uuid, OpenError>, Trial
     Ok(OpenOptions::new().with_devices(data, log).set_uuid(UuidChange::To(NEW)))
 }
 
-/// The same while the volume is used.
+/// Changes the UUID of a volume in use.
 pub(crate) fn check_uuid_in_use(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
@@ -137,7 +137,7 @@ pub(crate) fn check_uuid_in_use(geometry: &Geometry) -> Result<(), TrialError> {
         Ok(image.copy(&to)?)
     };
     set(UuidChange::To(NEW))?;
-    // As the power would leave it: at once, and with records behind the change.
+    // As after a power cut, right after the change and with later records.
     check(&judge(&copy("at once")?, &[], "uuid")?, &NEW.to_string())?;
     for round in 0..50 {
         volume.write(format!("/after-{round}"), b"after").map_err(failed)?;
@@ -148,10 +148,10 @@ pub(crate) fn check_uuid_in_use(geometry: &Geometry) -> Result<(), TrialError> {
     let after = fs::read(mount.path().join("after-49")).map_err(failed)?;
     mount.unmount()?;
     if after != b"after" {
-        return Err(failed("what was done after the change is lost"));
+        return Err(failed("changes after the new UUID are lost"));
     }
     check(&judge(&left, &[], "uuid")?, &NEW.to_string())?;
-    // The copies have it too, and who recovers the log is we.
+    // The copies of the superblock have it too. We recover the log.
     let ours = copy("for us")?;
     let again = patiently(|| options(&ours).open_writable(&ours.data)).map_err(failed)?;
     again.write("/file", b"contents").map_err(failed)?;
@@ -169,7 +169,7 @@ pub(crate) fn check_uuid_in_use(geometry: &Geometry) -> Result<(), TrialError> {
     cut_in_use(&image, first)
 }
 
-/// Has each write fail in turn, and all after it, while a volume in use gets its UUID.
+/// Makes each write fail in turn, and all after it, while a volume in use gets a new UUID.
 fn cut_in_use(image: &Image, first: Uuid) -> Result<(), TrialError> {
     for nth in 1.. {
         let (volume, fail) = open_failing(image)?;
@@ -192,7 +192,7 @@ fn cut_in_use(image: &Image, first: Uuid) -> Result<(), TrialError> {
     judge(image, &[], "uuid").map(drop)
 }
 
-/// Opens a volume of which writes to the device with the log can be made to fail, from the n-th on.
+/// Opens a volume whose writes to the device with the log can be made to fail, from the n-th on.
 fn open_failing(image: &Image) -> Result<(Volume, impl Fn(u64)), TrialError> {
     let open = |path: &Path| -> Result<Arc<FailingDevice>, TrialError> {
         let opened =

@@ -1,5 +1,5 @@
-//! A volume that may have few inodes: it is full when it has them, as with the kernel, and `statfs`
-//! shows that.
+//! Tests a volume with a small limit of inodes. It is full at the limit, as with the kernel, and
+//! `statfs` shows that.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,9 +11,9 @@ use xfs_oracle::{Image, Xfsprogs, ready};
 use crate::{CREATION, Failure, THREADS, empty, failed, had_room, judge, on_threads};
 
 const VOLUME_BYTES: u64 = 320 << 20;
-/// One percent of the volume, in inodes.
+/// One percent of the volume, as a number of inodes.
 const LIMIT: u64 = VOLUME_BYTES / 100 / 512;
-/// More than a group may have been allowed when others come to the limit.
+/// More inodes than one group may allocate while others reach the limit.
 const MARGIN: u64 = 64 * THREADS as u64;
 
 pub(crate) fn check_limit() -> Result<(), TrialError> {
@@ -35,7 +35,7 @@ pub(crate) fn check_limit() -> Result<(), TrialError> {
     on_threads(&volume, |volume, directory| empty(volume, directory, 2))?;
     volume.close().map_err(failed)?;
     judge(&image)?;
-    // What is free can be had again, and no more.
+    // The freed inodes can be used again, and no more.
     let volume = Volume::open_writable(&image.data).map_err(failed)?;
     on_threads(&volume, fill)?;
     check_count(&volume, "ours again", by_kernel)?;
@@ -54,7 +54,7 @@ fn make(path: &Path) -> Result<Image, TrialError> {
     Ok(Image { data: path.to_owned(), log: None })
 }
 
-/// Makes files until there is no inode; returns how many inodes the volume has then.
+/// Makes files until there is no inode left. Returns the number of inodes.
 fn fill_by_kernel(image: &Image) -> Result<u64, TrialError> {
     let mount = image.mount(&[])?;
     let refused = (0..2 * LIMIT).find_map(|number| {
@@ -81,7 +81,7 @@ fn check_count(volume: &Volume, who: &str, expected: u64) -> Result<(), TrialErr
     Ok(())
 }
 
-/// Makes files until there is no inode.
+/// Makes files until there is no inode left.
 fn fill(volume: &Volume, directory: &str) -> Result<(), Failure> {
     if volume.lookup(directory).is_err() && !had_room(volume.create_dir(directory))? {
         return Ok(());
@@ -96,5 +96,5 @@ fn fill(volume: &Volume, directory: &str) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    Err("no end of inodes".into())
+    Err("the limit of inodes does not hold".into())
 }

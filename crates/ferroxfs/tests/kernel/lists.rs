@@ -1,5 +1,5 @@
-//! Access control lists: the same steps on a volume of the kernel and on one of ours give the same
-//! answers, permission bits and lists, and the kernel reads ours.
+//! Tests access control lists. The same steps on a volume of the kernel and on one of ours give the
+//! same results, permission bits and lists, and the kernel reads ours.
 
 use std::fs;
 use std::io;
@@ -28,8 +28,8 @@ enum Step {
     ChangeMode(&'static str, u16),
 }
 
-/// A list in the form of programs: permissions of owner, user 1000, group, group 2000, mask,
-/// others, and `more` users.
+/// Returns a list in the format of `system.posix_acl_access`: permissions of owner, user 1000,
+/// group, group 2000, mask, others, and `more` users.
 fn list(permissions: [u16; 6], more: u32) -> Vec<u8> {
     let entry = |tag, permissions| AclEntry { tag, permissions };
     let [owner, user, group, other_group, mask, other] = permissions;
@@ -53,12 +53,12 @@ fn steps() -> Vec<Step> {
     let mut steps = vec![
         Directory("d", 0o755),
         File("f", 0o644),
-        // Without a list the umask counts.
+        // Without a default list the umask applies.
         File("masked", 0o666),
         Set("f", ACCESS, list([7, 6, 5, 4, 3, 1], 0)),
         ChangeMode("f", 0o4640),
         ChangeMode("f", 0o070),
-        // Says no more than the bits: none is kept.
+        // A list that equals the bits is not stored.
         Set("f", ACCESS, plain(0o751)),
         Set("f", ACCESS, list([6, 4, 4, 4, 7, 0], 0)),
         Remove("f", ACCESS),
@@ -67,7 +67,7 @@ fn steps() -> Vec<Step> {
         Set("f", DEFAULT, Vec::new()),
         Symlink("l"),
         Set("l", ACCESS, plain(0o700)),
-        // What is no list.
+        // Values that are no lists.
         Set("f", ACCESS, vec![2, 0, 0, 0]),
         Set("f", ACCESS, vec![2, 0, 0]),
         Set("f", ACCESS, vec![3, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255]),
@@ -88,7 +88,7 @@ fn steps() -> Vec<Step> {
         Remove("d/sub", DEFAULT),
         File("d/sub/none", 0o777),
     ];
-    // Lists in a leaf, and in blocks of their own.
+    // Lists in a leaf, and in remote blocks.
     for (directory, more) in [("leaf", 30), ("block", 300), ("blocks", 5400)] {
         steps.push(Directory(directory, 0o777));
         steps.push(Set(directory, DEFAULT, list([7, 7, 5, 1, 6, 5], more)));
@@ -113,14 +113,14 @@ fn steps() -> Vec<Step> {
     steps
 }
 
-/// The umask of this process, which the kernel's side of the steps has.
+/// Returns the umask of this process, which applies to the steps on the kernel's volume.
 pub(crate) fn umask() -> Result<u16, TrialError> {
     let status = fs::read_to_string("/proc/self/status").map_err(failed)?;
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     line.and_then(|text| u16::from_str_radix(text.trim(), 8).ok()).ok_or_else(|| failed("no umask"))
 }
 
-/// 0 or the errno.
+/// Returns 0 or the errno.
 fn answer(result: io::Result<()>) -> i32 {
     result.err().and_then(|error| error.raw_os_error()).unwrap_or(0)
 }
@@ -171,7 +171,7 @@ fn on_ours(volume: &Volume, umask: u16, step: &Step) -> i32 {
     done.map_or_else(|error| errno(&error), |()| 0)
 }
 
-/// Mode and lists of every file below, by path.
+/// Returns mode and lists of every file below a directory, by path.
 fn facts(root: &Path, below: &Path, lines: &mut Vec<String>) -> io::Result<()> {
     let mut names = fs::read_dir(root.join(below))?.map(|entry| Ok(entry?.file_name()));
     let mut names = names.by_ref().collect::<io::Result<Vec<_>>>()?;

@@ -1,7 +1,8 @@
-//! Volumes that the library fills to the last block from four threads, and empties again: nothing
-//! is broken at any time, and `statfs` is the kernel's. And volumes that run out of inodes; access
-//! control lists, as the kernel keeps them; what is permitted to whom; labels and UUIDs; what a
-//! copy of a frozen volume holds; volumes that grow; directory blocks that lie in pieces.
+//! Tests that need the kernel.
+//!
+//! Four threads fill a volume to the last block and empty it again. It is consistent at any time,
+//! and `statfs` agrees with the kernel. The modules test the limit of inodes, access control lists,
+//! permissions, labels and UUIDs, copies of frozen volumes, growth, and directory blocks in pieces.
 
 mod freeze;
 mod grow;
@@ -19,7 +20,7 @@ use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, guarded, ready};
 
 const THREADS: usize = 4;
-/// Blocks that may be left when nothing fits any more: what one change of names reserves.
+/// Blocks that may be left when nothing fits any more: the reservation of one change of names.
 const LEFT_BLOCKS: u64 = 100;
 const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
 
@@ -71,7 +72,7 @@ fn check(geometry: &Geometry) -> Result<(), TrialError> {
             return Err(failed(format!("{left} blocks of {before} are left")));
         }
         let volume = Volume::open_writable(&image.data).map_err(failed)?;
-        // Half of the files first.
+        // The first half of the files.
         on_threads(&volume, |volume, directory| empty(volume, directory, 2))?;
         volume.close().map_err(failed)?;
         judge(&image)?;
@@ -83,7 +84,8 @@ fn check(geometry: &Geometry) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Asks `xfs_repair`, and the kernel for all that `statfs` says; returns how many blocks are free.
+/// Checks a volume by `xfs_repair`, and compares `statfs` to the kernel. Returns the number of free
+/// blocks.
 fn judge(image: &Image) -> Result<u64, TrialError> {
     if let Some(findings) = image.findings()? {
         return Err(failed(findings));
@@ -130,7 +132,7 @@ fn on_threads(volume: &Volume, work: Work) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Whether there was room.
+/// Returns whether there was room.
 fn had_room<T>(result: Result<T, Error>) -> Result<bool, Error> {
     match result {
         Ok(_) => Ok(true),
@@ -139,7 +141,7 @@ fn had_room<T>(result: Result<T, Error>) -> Result<bool, Error> {
     }
 }
 
-/// Fills a directory: large files, then smaller ones, in the end names alone.
+/// Fills a directory with large files, then smaller ones, and in the end with empty files.
 fn fill(volume: &Volume, directory: &str) -> Result<(), Failure> {
     match volume.create_dir(directory) {
         Ok(_) | Err(Error::Posix(PosixError::Exists)) => {}
@@ -169,7 +171,7 @@ fn fill(volume: &Volume, directory: &str) -> Result<(), Failure> {
     }
 }
 
-/// Removes one in so many of the files that a directory has.
+/// Removes one of every `one_in` files of a directory.
 fn empty(volume: &Volume, directory: &str, one_in: usize) -> Result<(), Failure> {
     let folder = volume.lookup(directory)?;
     let names = folder.entries()?.map(|entry| entry.map(|entry| entry.name().to_owned()));

@@ -1,11 +1,11 @@
-//! Permissions: what somebody may do, and what comes of it, is the same on a volume of the kernel
-//! and on one of ours.
+//! Tests permissions: operations of any user have the same results on a volume of the kernel and on
+//! one of ours.
 //!
-//! Each seed is a case: a few files of random owners, modes, access control lists and flags,
-//! somebody with random groups and capabilities, or root, and one operation. The kernel does it by
-//! system calls of a thread with these credentials, we do it on [`Volume::as_user`], or as root on
-//! the volume itself. Answers are compared, and at the end everything that the kernel shows of the
-//! two volumes.
+//! Each seed is a case: a few files with random owners, modes, access control lists and flags, an
+//! actor, and one operation. The actor is root or a user with random groups and capabilities. In
+//! the kernel a thread with these credentials makes system calls. Ours uses [`Volume::as_user`], or
+//! the volume itself as root. The test compares the results, and at the end everything that the
+//! kernel shows of the two volumes.
 
 mod actor;
 mod comparison;
@@ -28,19 +28,19 @@ use comparison::{Answer, Outcomes, compare};
 use operation::Operation;
 use scene::Scene;
 
-/// Cases of a usual run, and of a long one.
+/// Numbers of cases of a usual run and of a long one.
 const CASES: u64 = 3000;
 const LONG_CASES: u64 = 60_000;
 
-/// One in so many cases is root's.
+/// In one of this many cases the actor is root.
 const ROOTS_SHARE: u64 = 6;
 
-/// Somebody, what they find, and what they do with it.
+/// An actor, the files of the scene, and the operation.
 #[derive(Debug)]
 struct Case {
     seed: u64,
     scene: Scene,
-    /// `None`: root.
+    /// `None` is root.
     actor: Option<Actor>,
     operation: Operation,
 }
@@ -60,7 +60,7 @@ impl Case {
         Self { seed, scene, actor, operation }
     }
 
-    /// The directory that it has to itself.
+    /// Returns the directory of the case.
     fn folder(&self) -> PathBuf {
         format!("case-{}", self.seed).into()
     }
@@ -113,7 +113,7 @@ fn on_ours(volume: &Volume, case: &Case, umask: u16) -> Result<Answer, TrialErro
     Ok(answer.map_err(|error| ferroxfs::errno(&error)))
 }
 
-/// What the kernel shows of each case.
+/// Returns the state of each case as the kernel shows it.
 fn facts(root: &Path, cases: &[Case]) -> Result<Vec<String>, TrialError> {
     let facts_of = |case: &Case| comparison::facts(&root.join(case.folder())).map_err(failed);
     cases.iter().map(facts_of).collect()

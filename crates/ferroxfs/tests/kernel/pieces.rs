@@ -1,5 +1,5 @@
-//! Directory blocks that lie in several pieces when the power goes: those of the kernel are
-//! recovered, which the kernel itself does not do, and so are ours.
+//! Tests directory blocks that lie in several pieces at a power cut. We recover those of the
+//! kernel, which the kernel itself does not, and our own.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -14,13 +14,13 @@ use xfs_oracle::{Image, Xfsprogs, ready};
 
 use crate::{CREATION, failed};
 
-/// Free space is left in pieces of 16 KiB, and directory blocks have 64 KiB.
+/// Free space is left in extents of 16 KiB, and directory blocks have 64 KiB.
 const PIECE_BYTES: u64 = 16 << 10;
 const BLOCK_BYTES: u64 = 64 << 10;
 const VOLUME_BYTES: u64 = 320 << 20;
-/// More than there is in larger pieces.
+/// More bytes than there are in larger extents.
 const TAKEN_BYTES: u64 = 24 << 20;
-/// Inodes that are there before free space is in pieces too small for more.
+/// Inodes that are made before the free extents are too small for more.
 const FILES: usize = 1500;
 
 pub(crate) fn check() -> Result<(), TrialError> {
@@ -46,7 +46,7 @@ fn name(number: usize) -> String {
     format!("a name that is rather long, so that many of them fill a directory block {number}")
 }
 
-/// A volume with files in one directory, an empty one, and its free space in pieces.
+/// Makes a volume with files in one directory, an empty directory, and small free extents.
 fn make(path: &Path, options: &str) -> Result<Image, TrialError> {
     File::create_new(path).and_then(|file| file.set_len(VOLUME_BYTES)).map_err(failed)?;
     let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
@@ -82,8 +82,7 @@ fn make(path: &Path, options: &str) -> Result<Image, TrialError> {
     Ok(image)
 }
 
-/// Takes free space that is larger than the pieces: the kernel gives that first to who asks for
-/// much.
+/// Allocates the larger free extents, which the kernel would use first for a large request.
 fn take_what_is_larger(image: &Image) -> Result<(), TrialError> {
     let mount = image.mount(&[])?;
     let file = File::create_new(mount.path().join("taker")).map_err(failed)?;
@@ -92,7 +91,7 @@ fn take_what_is_larger(image: &Image) -> Result<(), TrialError> {
     Ok(mount.unmount()?)
 }
 
-/// The kernel moves the names into the empty directory, and stops.
+/// The kernel moves the names into the empty directory and is shut down.
 fn crash_kernel(image: &Image) -> Result<(), TrialError> {
     let mount = image.mount(&[])?;
     for number in 0..FILES {
@@ -107,7 +106,7 @@ fn crash_kernel(image: &Image) -> Result<(), TrialError> {
     Ok(mount.unmount()?)
 }
 
-/// We do; what the image has then is what a crash leaves.
+/// We move the names. The image is then in the state after a crash.
 fn crash_ours(image: &Image) -> Result<Image, TrialError> {
     let volume = Volume::open_writable(&image.data).map_err(failed)?;
     let [from, to] = ["/from", "/to"].map(|path| volume.lookup(path));
@@ -124,7 +123,7 @@ fn crash_ours(image: &Image) -> Result<Image, TrialError> {
     Ok(Image { data: crashed, log: None })
 }
 
-/// Recovers, and asks xfs_repair and the kernel.
+/// Recovers the volume, and checks it by xfs_repair and the kernel.
 fn judge(image: &Image, what: &str) -> Result<(), TrialError> {
     let options = OpenOptions::new().writable(true);
     let devices = options.open_devices(&image.data).map_err(failed)?;

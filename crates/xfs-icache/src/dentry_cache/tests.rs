@@ -12,16 +12,19 @@ fn find(dentries: &DentryCache, name: &[u8]) -> Option<Option<InodeNumber>> {
 }
 
 #[test]
-fn a_name_is_remembered_when_it_comes_again() {
+fn name_looked_up_twice_is_cached() {
     let dentries = DentryCache::new();
     dentries.note_lookup(DIRECTORY, b"a", Some(InodeNumber(7)));
-    assert_eq!(find(&dentries, b"a"), None, "once is not enough");
+    assert_eq!(find(&dentries, b"a"), None, "cached after one lookup");
     dentries.note_lookup(DIRECTORY, b"a", Some(InodeNumber(7)));
     assert_eq!(find(&dentries, b"a"), Some(Some(InodeNumber(7))));
     dentries.note_lookup(DIRECTORY, b"none", None);
     dentries.note_lookup(DIRECTORY, b"none", None);
     assert_eq!(find(&dentries, b"none"), Some(None));
-    assert!(dentries.reader().find(InodeNumber(129), b"a").is_none(), "of another directory");
+    assert!(
+        dentries.reader().find(InodeNumber(129), b"a").is_none(),
+        "a name of another directory"
+    );
     let reader = dentries.reader();
     let dentry = reader.find(DIRECTORY, b"a").unwrap();
     assert!(!dentry.is_dead());
@@ -33,7 +36,7 @@ fn a_name_is_remembered_when_it_comes_again() {
 }
 
 #[test]
-fn there_are_never_more_than_the_bound_and_what_is_used_stays() {
+fn cache_at_its_bound_keeps_used_names() {
     let dentries = DentryCache::with_most(64);
     let most = dentries.most_per_ring;
     let note =
@@ -48,7 +51,7 @@ fn there_are_never_more_than_the_bound_and_what_is_used_stays() {
 }
 
 #[test]
-fn a_name_is_dead_whatever_takes_it_out() {
+fn removed_name_is_dead() {
     let dead_after = |make_dead: &dyn Fn(&DentryCache)| {
         let dentries = DentryCache::with_most(8);
         let note = |name: &str| {

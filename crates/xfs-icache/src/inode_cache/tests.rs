@@ -47,7 +47,7 @@ fn take(cache: &FakeCache, number: InodeNumber) -> Arc<CachedInode<FakeKind>> {
     cache.take(number).unwrap()
 }
 
-/// Inodes that are in memory.
+/// Returns the number of cached inodes.
 fn present(cache: &FakeCache) -> u64 {
     count_inodes(cache).total()
 }
@@ -123,12 +123,12 @@ fn inode_taken_once_is_evicted_unless_another_took_it() {
         let seen = cache.take_as(numbers[0], Keep::Once).unwrap();
         cache.release(seen);
         assert_eq!(present(cache), 0);
-        // Somebody else who comes meanwhile keeps it.
+        // Another caller that takes it meanwhile keeps it.
         let seen = cache.take_as(numbers[0], Keep::Once).unwrap();
         cache.release(take(cache, numbers[0]));
         cache.release(seen);
         assert_eq!(present(cache), 1);
-        // And it is not pushed out by who looks at what is there.
+        // A reader of the cached inodes does not push it out.
         cache.release(cache.take_as(numbers[0], Keep::Once).unwrap());
         assert_eq!(present(cache), 1);
         let counts = cache.counts();
@@ -147,7 +147,7 @@ fn held_chunk_stays_when_its_inodes_are_evicted() {
         assert_eq!((present(cache), is_empty()), (0, false));
         drop(held);
         assert!(is_empty());
-        // Nor does it keep anything from coming, or take out what has come.
+        // It keeps no inode from coming in, and takes none out.
         let held = cache.hold(numbers[0]);
         cache.release(take(cache, numbers[0]));
         drop(held);
@@ -181,7 +181,7 @@ fn drop_idle_keeps_referenced_inodes() {
     });
 }
 
-/// The numbers that a walk shows.
+/// Returns the numbers that a walk shows.
 fn walk(cache: &FakeCache, which: WalkFilter) -> Vec<InodeNumber> {
     let mut seen = Vec::new();
     let done = cache.iter_inodes(which, |entry| {
@@ -213,7 +213,7 @@ fn walk_stopped_by_its_visitor_releases_what_it_took() {
             if seen == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         assert_eq!((stopped.is_break(), seen), (true, 2));
-        // All uses that the step had taken are given back.
+        // All references that the step had taken are released.
         assert_eq!(count_inodes(cache).live, 0);
     });
 }
@@ -227,7 +227,7 @@ fn deactivated_cache_keeps_referenced_inodes_only() {
         assert_eq!(walk(cache, WalkFilter::Cached), numbers[..1]);
         assert_eq!(evict_all(cache), 4);
         assert_eq!(walk(cache, WalkFilter::Referenced), numbers[..1]);
-        // Who lets go now leaves nothing behind.
+        // A reference that is released now leaves nothing behind.
         cache.release(held);
         assert_eq!(present(cache), 0);
         assert!(cache.groups.iter().all(|group| group.is_empty()));

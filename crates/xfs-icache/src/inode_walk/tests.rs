@@ -1,4 +1,4 @@
-//! The iterators and their users, over a filesystem with the generic walk and over one with its
+//! Tests the walks and their users, over a filesystem with the generic walk and over one with its
 //! own.
 
 use std::ops::ControlFlow;
@@ -23,10 +23,10 @@ use crate::marks::Mark;
 use crate::small::{Small, SmallContents, SmallKind};
 use crate::testing::{FakeStore, Mutant, RecordedWatch, WatchEnd};
 
-/// More than a step, and over two groups where there are groups.
+/// More inodes than a step of a walk takes. They lie in two groups where there are groups.
 const INODES: u64 = 1100;
 
-/// As much as anybody asks for here.
+/// More bytes than any test here uses.
 const MOST_BYTES: u64 = 1 << 30;
 
 fn create(small: &Small, number: u64) -> Arc<CachedInode<SmallKind>> {
@@ -47,8 +47,8 @@ fn watch() -> (Mark<RecordedWatch>, RecordedWatch) {
     (Mark::Watch(watch.clone()), watch)
 }
 
-/// Marks an inode, each mark with a use of its own.
-/// The life of a filesystem: `entries` are all its inodes, each with a user.
+/// Walks over a filesystem, marks inodes and takes the filesystem down. `entries` are all its
+/// inodes, each with a reference.
 fn check<K: InodeKind<Watch = RecordedWatch>, F: InodeWalk<Kind = K>>(
     filesystem: &F,
     mut entries: Vec<Arc<CachedInode<K>>>,
@@ -68,7 +68,7 @@ fn check<K: InodeKind<Watch = RecordedWatch>, F: InodeWalk<Kind = K>>(
     let counts = count_inodes(filesystem);
     assert_eq!((counts.live, counts.reclaimable), (3, INODES - 3));
 
-    // A walk that stops stops everywhere, and gives back what its step had taken.
+    // A stopped walk visits no further group, and releases what its step had taken.
     let mut seen = 0;
     let stopped = filesystem.iter_inodes(WalkFilter::Cached, |_| {
         seen += 1;
@@ -76,7 +76,7 @@ fn check<K: InodeKind<Watch = RecordedWatch>, F: InodeWalk<Kind = K>>(
     });
     assert_eq!((stopped.is_break(), seen, count_inodes(filesystem).live), (true, 70, 3));
 
-    // Without their users only the marks hold them.
+    // Without the references above only the marks hold the inodes.
     held.into_iter().for_each(|entry| filesystem.release(entry));
     deactivate(filesystem);
     assert_eq!(numbers(filesystem, WalkFilter::Cached), all[all.len() - 3..]);
@@ -89,14 +89,14 @@ fn check<K: InodeKind<Watch = RecordedWatch>, F: InodeWalk<Kind = K>>(
 }
 
 #[test]
-fn a_filesystem_with_a_list() {
+fn walk_over_a_list_meets_all_inodes() {
     let small = Small::new(MOST_BYTES);
     let entries = (0..INODES).map(|number| create(&small, number)).collect();
     check(&small, entries, Small::deactivate);
 }
 
 #[test]
-fn a_filesystem_with_an_index() {
+fn walk_over_an_index_meets_all_inodes() {
     let store = Arc::new(FakeStore::new(2, Mutant::None));
     for number in 0..INODES {
         store.create(InodeNumber(number), drop);
@@ -107,7 +107,7 @@ fn a_filesystem_with_an_index() {
 }
 
 #[test]
-fn keepers_are_released_after_watches() {
+fn release_of_watches_leaves_keepers() {
     let small = Small::new(MOST_BYTES);
     let entry = create(&small, 7);
     let (watched, watch) = watch();
@@ -117,7 +117,7 @@ fn keepers_are_released_after_watches() {
     small.deactivate();
     assert_eq!(evict_all(&small), 0);
     release_watches(&small);
-    // Whoever keeps it still has it, when nobody can be told of it any more.
+    // The keeper still holds the inode after its watch has ended.
     assert_eq!(watch.end(), WatchEnd::Closed);
     assert_eq!(numbers(&small, WalkFilter::Referenced), [7]);
     release_keepers(&small);
@@ -125,7 +125,7 @@ fn keepers_are_released_after_watches() {
 }
 
 #[test]
-fn a_file_without_a_name_goes_with_its_last_user() {
+fn unlinked_file_is_freed_by_its_last_reference() {
     let small = Small::new(MOST_BYTES);
     let entry = create(&small, 7);
     entry.live().unlink();
@@ -134,13 +134,13 @@ fn a_file_without_a_name_goes_with_its_last_user() {
     assert_eq!(count_inodes(&small).total(), 0);
 }
 
-/// Inodes of the small filesystem that are held while all others are at work.
+/// Inodes of the small filesystem that stay referenced while all threads run.
 const HELD: u64 = 60;
 
-/// Everybody at once over what has a list, and its end while walks are under way. `FERROXFS_LONG=1`
-/// goes on for a minute.
+/// All users of the walks run at once over a filesystem with a list, and walks run while it is
+/// taken down. `FERROXFS_LONG=1` runs for a minute.
 #[test]
-fn all_users_at_once_over_a_list() {
+fn concurrent_users_over_a_list_miss_no_held_inode() {
     let is_long = std::env::var_os("FERROXFS_LONG").is_some();
     let duration = Duration::from_millis(if is_long { 60_000 } else { 300 });
     let (small, next) = (Small::new(MOST_BYTES), AtomicU64::<Volume>::new(HELD));
@@ -161,7 +161,7 @@ fn all_users_at_once_over_a_list() {
                 2 => entry.mark(Mark::Keeper),
                 _ => {}
             }
-            // A watch may end before the filesystem does.
+            // Some watches end before the filesystem does.
             if prng.within(0..4) > 0 {
                 let ended = entry.take_marks(|_| true);
                 ended.iter().for_each(|_| small.release(Arc::clone(&entry)));

@@ -74,12 +74,12 @@ fn opens_beside_removal(visit: Collapse) {
 }
 
 #[test]
-fn a_removed_file_is_remembered_by_no_slot() {
+fn removed_file_leaves_no_slot_behind() {
     explore(|| opens_beside_removal(Collapse::Drained));
 }
 
 #[test]
-fn slots_that_are_visited_too_early_are_found() {
+fn planted_early_visit_of_slots_is_found() {
     let explored =
         catch_unwind(AssertUnwindSafe(|| explore(|| opens_beside_removal(Collapse::Before))));
     assert!(explored.is_err(), "no schedule has shown the planted bug");

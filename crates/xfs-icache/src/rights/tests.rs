@@ -4,7 +4,7 @@ const FIRST: Rights = Rights { uid: u32::MAX, gid: 7, mode: 0o40755 };
 const SECOND: Rights = Rights { uid: 8, gid: u32::MAX, mode: 0o170777 };
 
 #[test]
-fn nothing_is_known_at_first_and_once_forgotten() {
+fn hint_is_empty_at_first_and_once_forgotten() {
     let hint = RightsHint::default();
     assert_eq!(hint.rights(), None);
     hint.note(FIRST);
@@ -15,10 +15,10 @@ fn nothing_is_known_at_first_and_once_forgotten() {
     assert_eq!(hint.rights(), Some(SECOND));
 }
 
-/// Owner and mode belong together, whoever looks while they change.
+/// Every reader sees an owner and a mode that were noted together.
 #[test]
 #[cfg(not(shuttle))]
-fn what_is_read_was_noted_as_one() {
+fn hint_read_during_changes_is_never_torn() {
     let hint = RightsHint::default();
     std::thread::scope(|scope| {
         for _ in 0..2 {

@@ -6,26 +6,26 @@ fn entry(tag: AclTag, permissions: u16) -> AclEntry {
     AclEntry { tag, permissions }
 }
 
-/// Owner, a user, the group, a mask, others.
+/// Returns a list with an owner, a user, the group, a mask and others.
 fn named(permissions: [u16; 5]) -> Acl {
     let tags = [AclTag::Owner, AclTag::User(7), AclTag::OwningGroup, AclTag::Mask, AclTag::Other];
     Acl::new(tags.into_iter().zip(permissions).map(|(tag, p)| entry(tag, p)).collect()).unwrap()
 }
 
 #[test]
-fn permission_bits_and_lists() {
+fn mode_bits_and_list_agree() {
     let plain = Acl::of_mode(0o100_754);
     assert!(plain.is_minimal());
     assert_eq!(plain.mode_bits(), 0o754);
     assert_eq!(plain.with_mode(0o4620), Acl::of_mode(0o620));
     let list = named([7, 6, 5, 4, 1]);
     assert!(!list.is_minimal());
-    assert_eq!(list.mode_bits(), 0o741, "the mask stands for the group");
-    assert_eq!(list.with_mode(0o100_620), named([6, 6, 5, 2, 0]), "and what is named stays");
+    assert_eq!(list.mode_bits(), 0o741, "the group bits are not the mask");
+    assert_eq!(list.with_mode(0o100_620), named([6, 6, 5, 2, 0]), "a named entry changed");
 }
 
 #[test]
-fn new_files_get_no_more_than_they_asked_for() {
+fn inherited_list_grants_no_more_than_the_mode() {
     let list = named([7, 7, 5, 6, 5]);
     assert_eq!(list.inherited(0o100_640), (named([6, 7, 5, 4, 0]), 0o100_640));
     assert_eq!(list.inherited(0o042_777), (list.clone(), 0o042_765));
@@ -39,7 +39,7 @@ fn check_invalid(entries: &[AclEntry], expected: AclCheck) {
 }
 
 #[test]
-fn lists_that_say_nothing() {
+fn invalid_list_is_refused() {
     let [owner, group, other] =
         [AclTag::Owner, AclTag::OwningGroup, AclTag::Other].map(|tag| entry(tag, 7));
     let (user, mask) = (entry(AclTag::User(1), 7), entry(AclTag::Mask, 7));

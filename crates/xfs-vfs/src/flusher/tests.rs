@@ -3,12 +3,12 @@ use std::thread;
 
 use super::*;
 
-/// Nothing takes that long.
+/// Time after which a wait counts as lost.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The thread of a volume that looks often, over one file that is a flag.
+/// Runs the thread of a volume with the shortest interval, over one file that is a flag.
 #[test]
-fn the_thread_sleeps_until_something_begins_and_misses_nothing() {
+fn idle_flusher_sleeps_and_misses_no_wakeup() {
     let flusher = Flusher::new(Upkeep::new(Upkeep::SHORTEST, Upkeep::LONGEST));
     let tags = AtomicU64::new(0);
     let await_that = |is_so: &dyn Fn() -> bool| {
@@ -30,7 +30,7 @@ fn the_thread_sleeps_until_something_begins_and_misses_nothing() {
                 await_that(&|| flusher.phase.load(Ordering::SeqCst) == ASLEEP);
                 let passes = flusher.passes();
                 thread::yield_now();
-                assert_eq!(flusher.passes(), passes, "it sleeps");
+                assert_eq!(flusher.passes(), passes, "a pass while the flusher sleeps");
             }
             tags.store(1, std::sync::atomic::Ordering::SeqCst);
             flusher.begin();

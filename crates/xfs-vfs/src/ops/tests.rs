@@ -9,7 +9,7 @@ use xfs_format::inode::InodeCore;
 use xfs_format::reservation::TransactionKind;
 use xfs_icache::{InodeIndex, JournalStore};
 use xfs_inode::KeepSize;
-use xfs_trans::testing::{self, JournalParts, make_with};
+use xfs_trans::testing::{self, Parts, make_with};
 
 use crate::clock::Clock;
 use crate::inode_ref::InodeRef;
@@ -26,7 +26,7 @@ const PLAIN: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask:
 /// Calls `act` with the root of a new volume. No thread frees inodes.
 fn check(act: impl Fn(&OpContext<'_>, &Arc<CachedInode>)) {
     let device = make_with("");
-    let JournalParts { cache, log, superblock } = testing::parts(&device, 1);
+    let Parts { cache, log, superblock } = testing::parts(&device, 1);
     let journal = open_journal(cache, log, &superblock).unwrap();
     let store = JournalStore::new(Arc::clone(&journal));
     let options = MountOptions {
@@ -77,7 +77,7 @@ fn place<'a>(directory: &'a CachedInode, name: &'a str) -> EntryName<'a> {
 }
 
 #[test]
-fn a_directory_has_no_more_links_than_there_can_be() {
+fn directory_with_the_most_links_takes_no_subdirectory() {
     check(|context, root| {
         let full = make(context, root, "full", &NewKind::Directory);
         let moved = make(context, root, "moved", &NewKind::Directory);
@@ -98,7 +98,7 @@ fn a_directory_has_no_more_links_than_there_can_be() {
 }
 
 #[test]
-fn links_that_a_volume_does_not_have_are_damage() {
+fn wrong_link_count_is_damage() {
     check(|context, root| {
         let above = make(context, root, "above", &NewKind::Directory);
         let below = make(context, &above, "below", &NewKind::Directory);
@@ -129,7 +129,7 @@ fn links_that_a_volume_does_not_have_are_damage() {
 }
 
 #[test]
-fn an_operation_does_not_answer_for_another_file() {
+fn operation_does_not_return_the_failure_of_another_file() {
     check(|context, root| {
         let doom = |name: &str| {
             let entry = make(context, root, name, &NewKind::Regular);
@@ -154,7 +154,7 @@ fn an_operation_does_not_answer_for_another_file() {
 }
 
 #[test]
-fn what_waits_to_be_freed_makes_room() {
+fn full_volume_frees_waiting_inodes_first() {
     check(|context, root| {
         let file = make(context, root, "file", &NewKind::Regular);
         let full = make(context, root, "full", &NewKind::Regular);
@@ -182,7 +182,7 @@ fn what_waits_to_be_freed_makes_room() {
     });
 }
 
-/// Transactions of a removal, and how many inodes fewer are in use after it.
+/// Removes a name. Returns the number of transactions, and how many inodes less are in use.
 fn removal(
     context: &OpContext<'_>,
     root: &CachedInode,
@@ -200,20 +200,20 @@ fn removal(
 }
 
 #[test]
-fn what_has_only_its_inode_goes_in_one_transaction() {
+fn removal_of_a_file_without_blocks_takes_one_transaction() {
     check(|context, root| {
-        // One more inode in the chunk, so that it is not given back.
+        // Another inode keeps the chunk from being freed.
         let other = make(context, root, "other", &NewKind::Regular);
         for kind in [NewKind::Regular, NewKind::Fifo, NewKind::Symlink(b"to")] {
             drop(make(context, root, "one", &kind));
             assert_eq!(removal(context, root, "one", Removal::File), (1, 1));
         }
         drop(make(context, root, "one", &NewKind::Directory));
-        // Where its group had no other inode, a step follows which frees its chunk.
+        // If its group has no other inode, a second transaction frees the chunk.
         let (commits, inodes) = removal(context, root, "one", Removal::Directory);
         assert!((1..=2).contains(&commits), "{commits} transactions");
         assert_eq!(inodes, 1);
-        // Another name, or another user: only the name goes.
+        // With another name, or another reference, only the name is removed.
         let one = make(context, root, "one", &NewKind::Regular);
         context.link(&one, root, b"two").unwrap();
         assert_eq!(removal(context, root, "two", Removal::File), (1, 0));
@@ -224,7 +224,7 @@ fn what_has_only_its_inode_goes_in_one_transaction() {
 }
 
 #[test]
-fn who_looks_up_what_goes_meets_nothing() {
+fn lookup_during_removal_finds_no_freed_inode() {
     check(|context, root| {
         for _ in 0..64 {
             let one = make(context, root, "one", &NewKind::Regular);
@@ -236,8 +236,8 @@ fn who_looks_up_what_goes_meets_nothing() {
                     loop {
                         match mount.look_up(root, b"one") {
                             Ok(found) => {
-                                // What somebody holds is not freed, whatever became of its name.
-                                assert!(!found.live().log_item().core().unwrap().is_free());
+                                // A referenced inode is not freed, even if its name is gone.
+                                assert!(!found.live().record().core().unwrap().is_free());
                                 found.finish();
                             }
                             Err(error) => break error,
@@ -255,7 +255,7 @@ fn who_looks_up_what_goes_meets_nothing() {
 }
 
 #[test]
-fn a_number_used_again_is_not_what_the_name_meant() {
+fn lookup_of_a_reused_number_is_not_found() {
     check(|context, root| {
         let other = make(context, root, "other", &NewKind::Regular);
         drop(make(context, root, "file", &NewKind::Regular));

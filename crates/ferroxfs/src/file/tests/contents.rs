@@ -1,4 +1,4 @@
-//! The end of a handle beside the thread that writes what is old.
+//! Tests the end of a handle while the flusher writes its file.
 
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{Error, OpenOptions, SetAttributes};
 
 const ROUNDS: usize = 200;
 
-/// Flushes as the thread does, and does something as soon as nothing is buffered.
+/// Flushes as the flusher does, and calls `act` as soon as nothing is buffered.
 fn flush_beside<T>(contents: &OpenContents<'_>, act: impl FnOnce() -> T) -> T {
     thread::scope(|scope| {
         scope.spawn(|| contents.flush_pass(u64::MAX, TryOrWait::Try));
@@ -24,10 +24,10 @@ fn flush_beside<T>(contents: &OpenContents<'_>, act: impl FnOnce() -> T) -> T {
     })
 }
 
-/// A flush by the thread allocates past the end, and the last handle goes as soon as nothing is
-/// buffered: it gives that back.
+/// A flush allocates blocks past the end of the file, and the last handle is dropped as soon as
+/// nothing is buffered. It frees those blocks.
 #[test]
-fn no_space_is_left_ahead_of_a_file_that_is_flushed_while_it_is_closed() {
+fn file_closed_during_a_flush_keeps_no_preallocation() {
     let options = OpenOptions::new().writable(true);
     let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
     let file = volume.create_file("file").unwrap();
@@ -50,9 +50,10 @@ fn no_space_is_left_ahead_of_a_file_that_is_flushed_while_it_is_closed() {
     volume.close().unwrap();
 }
 
-/// A flush by the thread fails, and a handle is closed as soon as nothing is buffered: it is told.
+/// A flush fails, and a handle is closed as soon as nothing is buffered. The close returns the
+/// error.
 #[test]
-fn who_closes_a_file_is_told_of_a_flush_that_has_just_failed() {
+fn close_returns_the_error_of_a_flush_just_before() {
     let failing = Arc::new(FailingDevice::new(make_with(""), 1));
     let shared: SharedDevice = Arc::clone(&failing) as _;
     let options = OpenOptions::new().writable(true);

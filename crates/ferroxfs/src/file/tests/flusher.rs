@@ -7,12 +7,12 @@ use xfs_vfs::{Mount, Remaining};
 
 use crate::{File, OpenOptions, SharedDevice, Timestamp, Volume};
 
-/// Nothing takes that long.
+/// Time after which a wait counts as lost.
 const LIMIT: Duration = Duration::from_secs(60);
 const BLOCK: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
-/// A volume that is looked at when the test says so alone.
+/// Opens a volume whose passes the test makes itself.
 fn open(device: &SharedDevice) -> Volume {
     let options = OpenOptions::new().writable(true).fixed_time(Timestamp::default());
     options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
@@ -24,7 +24,7 @@ fn make() -> (SharedDevice, Volume) {
     (device, volume)
 }
 
-/// What a crash leaves of the contents of a file.
+/// Returns the contents of a file after a crash.
 fn survives(device: &SharedDevice, path: &str) -> Vec<u8> {
     let copy = OpenOptions::new().with_devices(crashed(device), None).volume().unwrap();
     copy.read(path).unwrap_or_default()
@@ -34,14 +34,14 @@ fn mount(volume: &Volume) -> &Mount {
     volume.volume_ref().mount().unwrap()
 }
 
-/// A file, of which the name is durable.
+/// Creates a file and makes its name durable.
 fn create(volume: &Volume, path: &str) -> File {
     let file = volume.create_file(path).unwrap();
     volume.sync().unwrap();
     file
 }
 
-/// Writes until there is space ahead of the end.
+/// Writes until there is preallocated space past the end.
 fn stream(file: &File) {
     for at in (0..4 * MIB).step_by(100_000) {
         file.write_at(at, &[3; 100_000]).unwrap();
@@ -54,9 +54,9 @@ fn has_ahead(file: &File) -> bool {
 }
 
 #[test]
-fn what_is_written_to_an_open_file_is_durable_with_the_second_look() {
+fn write_to_an_open_file_is_durable_after_two_passes() {
     let (device, volume) = make();
-    // Whatever it has looked at before.
+    // However many passes were made before.
     for looks in 0..4 {
         let name = format!("file {looks}");
         let file = create(&volume, &name);
@@ -66,7 +66,7 @@ fn what_is_written_to_an_open_file_is_durable_with_the_second_look() {
         file.write_at(0, &contents).unwrap();
         left = mount(&volume).flush_pass(left);
         assert_eq!(left, Remaining::Bytes);
-        assert_eq!(survives(&device, &name), [], "it may go on for a while");
+        assert_eq!(survives(&device, &name), [], "durable before the file has rested for a pass");
         left = mount(&volume).flush_pass(left);
         assert_eq!(survives(&device, &name), contents);
         assert_eq!(left, Remaining::Nothing);
@@ -75,7 +75,7 @@ fn what_is_written_to_an_open_file_is_durable_with_the_second_look() {
 }
 
 #[test]
-fn what_somebody_else_flushes_is_durable_with_the_next_look() {
+fn bytes_flushed_by_a_reader_are_durable_after_one_pass() {
     for looks in 0..2 {
         let (device, volume) = make();
         let file = create(&volume, "file");
@@ -83,7 +83,7 @@ fn what_somebody_else_flushes_is_durable_with_the_next_look() {
         let mut left = Remaining::Nothing;
         (0..looks).for_each(|_| left = mount(&volume).flush_pass(left));
         file.read_at(0, &mut [0; 10]).unwrap();
-        assert_eq!(survives(&device, "file"), [], "the log is not forced for that");
+        assert_eq!(survives(&device, "file"), [], "the read has forced the log");
         assert_eq!(mount(&volume).flush_pass(left), Remaining::Nothing);
         assert_eq!(survives(&device, "file"), [7; 5000], "{looks}");
         drop(file);
@@ -92,7 +92,7 @@ fn what_somebody_else_flushes_is_durable_with_the_next_look() {
 }
 
 #[test]
-fn who_is_in_the_way_of_a_look_is_waited_for_by_the_next_one() {
+fn busy_file_is_skipped_once_and_then_waited_for() {
     let (device, volume) = make();
     let [file, other] = ["file", "other"].map(|name| create(&volume, name));
     [&file, &other].iter().for_each(|file| assert_eq!(file.write_at(0, &[7; 5000]).unwrap(), 5000));
@@ -106,7 +106,7 @@ fn who_is_in_the_way_of_a_look_is_waited_for_by_the_next_one() {
     other.read_at(0, &mut [0; 10]).unwrap();
     thread::scope(|scope| {
         let look = scope.spawn(|| mount(&volume).flush_pass(left));
-        // What is not in the way is durable before it waits.
+        // The other file is durable before the pass waits.
         let end = Instant::now() + LIMIT;
         while survives(&device, "other") != [8; 5000] {
             assert!(Instant::now() < end);
@@ -122,7 +122,7 @@ fn who_is_in_the_way_of_a_look_is_waited_for_by_the_next_one() {
 }
 
 #[test]
-fn space_ahead_of_a_file_that_stays_open_is_given_back_when_nobody_writes_to_it() {
+fn idle_open_file_loses_its_preallocation() {
     let (_, volume) = make();
     let [idle, busy] = ["idle", "busy"].map(|name| create(&volume, name));
     let free = volume.space().unwrap().available_blocks;
@@ -144,7 +144,7 @@ fn space_ahead_of_a_file_that_stays_open_is_given_back_when_nobody_writes_to_it(
     assert_eq!((has_ahead(&busy), left), (false, Remaining::Nothing));
     let taken = 2 * (4 * MIB).next_multiple_of(100_000).div_ceil(BLOCK);
     assert_eq!(volume.space().unwrap().available_blocks, free - taken);
-    // Who goes on has some again.
+    // Further writes preallocate again.
     let size = idle.metadata().size;
     (0..3).for_each(|piece| drop(idle.write_at(size + piece * MIB, &vec![4; MIB as usize])));
     assert!(has_ahead(&idle));
@@ -153,7 +153,7 @@ fn space_ahead_of_a_file_that_stays_open_is_given_back_when_nobody_writes_to_it(
 }
 
 #[test]
-fn a_frozen_volume_keeps_space_ahead() {
+fn frozen_volume_keeps_preallocation() {
     let (_, volume) = make();
     let file = create(&volume, "file");
     stream(&file);

@@ -46,14 +46,14 @@ fn all(volume: &Volume, path: BulkPath) -> BTreeMap<InodeNumber, Metadata> {
     seen
 }
 
-/// What stat shows of each.
+/// Returns the metadata of every file, as stat shows it.
 fn by_stat(volume: &Volume) -> BTreeMap<InodeNumber, Metadata> {
     let walk = volume.walk("/").unwrap();
     walk.map(|entry| entry.unwrap().node.metadata()).map(|one| (one.number, one)).collect()
 }
 
 #[test]
-fn it_shows_what_stat_shows_dirty_or_not() {
+fn bulkstat_agrees_with_stat() {
     let volume = volume();
     let changes = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
     let buffered = volume.open_file("/file9").unwrap();
@@ -67,7 +67,7 @@ fn it_shows_what_stat_shows_dirty_or_not() {
         let written = (round + 1) * 1000;
         for path in [BulkPath::PastCache, BulkPath::ThroughCache] {
             let mut shown = all(&volume, path);
-            // Besides what has names there are the inodes of the volume's own.
+            // Bulkstat also shows the internal inodes of the volume, which have no names.
             let named = by_stat(&volume);
             shown.retain(|number, _| named.contains_key(number));
             assert_eq!(shown, named, "{path:?}");
@@ -77,7 +77,7 @@ fn it_shows_what_stat_shows_dirty_or_not() {
     }
 }
 
-/// What the root's entries are listed with, and what stat shows of each.
+/// Compares the metadata that the root directory is listed with to that of stat.
 fn check_listed(volume: &Volume) {
     let root = volume.root().unwrap();
     for entry in root.entries_with_metadata_from(Cookie::START).unwrap() {
@@ -87,8 +87,8 @@ fn check_listed(volume: &Volume) {
 }
 
 #[test]
-fn entries_are_listed_with_what_stat_shows() {
-    // Chunks of 64 inodes then begin at any multiple of 32.
+fn listing_with_metadata_agrees_with_stat() {
+    // Without sparse inodes, a chunk of 64 may begin at any multiple of 32.
     for format in ["", "-i sparse=0"] {
         let volume = volume_with(format);
         let root = volume.root().unwrap();
@@ -122,7 +122,7 @@ fn entries_are_listed_with_what_stat_shows() {
 }
 
 #[test]
-fn so_they_are_where_nothing_is_written() {
+fn listing_of_a_read_only_volume_agrees_with_stat() {
     let device: SharedDevice = make_with("");
     let open =
         |writable| OpenOptions::new().writable(writable).with_devices(Arc::clone(&device), None);
@@ -141,7 +141,7 @@ fn so_they_are_where_nothing_is_written() {
 }
 
 #[test]
-fn nothing_listed_stays_in_memory_that_was_not_there() {
+fn listing_with_metadata_caches_no_inode() {
     let volume = volume();
     volume.drop_caches().unwrap();
     let root = volume.root().unwrap();
@@ -150,7 +150,7 @@ fn nothing_listed_stays_in_memory_that_was_not_there() {
     assert_eq!(volume.statistics().unwrap().inode_lookups, before);
 }
 
-/// A device that remembers what was read of it.
+/// A device that records its reads.
 struct Reads {
     inner: SharedDevice,
     seen: Mutex<Vec<(u64, usize)>>,
@@ -169,10 +169,9 @@ impl BlockDevice for Reads {
     }
 }
 
-/// Files of one cluster are looked at together, also where it does not begin with the first of
-/// them.
+/// The listing reads the files of a cluster together, also if its first inode is not listed first.
 #[test]
-fn a_listing_reads_each_cluster_once() {
+fn listing_with_metadata_reads_each_cluster_once() {
     let device = make_with("");
     let open = |device: SharedDevice| {
         OpenOptions::new().writable(true).with_devices(device, None).writable_volume().unwrap()
@@ -192,11 +191,11 @@ fn a_listing_reads_each_cluster_once() {
     assert!(all >= FILES / 64, "{seen:?}");
     seen.sort_unstable();
     seen.dedup();
-    assert_eq!(seen.len(), all, "some were read twice");
+    assert_eq!(seen.len(), all, "a cluster was read twice");
 }
 
 #[test]
-fn what_is_listed_beside_files_that_come_and_go() {
+fn listing_during_changes_shows_all_kept_files() {
     let volume = volume();
     let root = volume.root().unwrap();
     thread::scope(|scope| {
@@ -215,7 +214,7 @@ fn what_is_listed_beside_files_that_come_and_go() {
             let mut kept = 0;
             for entry in root.entries_with_metadata_from(Cookie::START).unwrap() {
                 let (entry, metadata) = entry.unwrap();
-                // A number may have a new file since.
+                // The number may belong to a new file by now.
                 assert!(metadata.as_ref().is_none_or(|it| it.number == entry.number()));
                 if entry.name().to_string_lossy().starts_with("file") {
                     assert_eq!(metadata.unwrap().mode & 0o777, 0o600);
@@ -229,7 +228,7 @@ fn what_is_listed_beside_files_that_come_and_go() {
 }
 
 #[test]
-fn nothing_stays_in_memory_that_was_not_there() {
+fn bulkstat_caches_no_inode() {
     let volume = volume();
     volume.drop_caches().unwrap();
     let before = volume.statistics().unwrap().inode_lookups;
@@ -241,10 +240,10 @@ fn nothing_stays_in_memory_that_was_not_there() {
     assert_eq!(volume.cache_counts().unwrap().total(), 0);
 }
 
-/// Also where chunks begin between two of the table's, with some in memory, and some chunks given
-/// back.
+/// This holds also for chunks that straddle two of the cache, with some inodes cached, and with
+/// some chunks freed.
 #[test]
-fn what_passes_is_counted_one_by_one() {
+fn bulkstat_counts_each_inode_it_visits() {
     for format in ["", "-i sparse=0"] {
         let volume = volume_with(format);
         let changes = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
@@ -280,7 +279,7 @@ fn what_passes_is_counted_one_by_one() {
 }
 
 #[test]
-fn past_the_cache_no_cluster_comes_into_memory() {
+fn bulkstat_past_the_cache_reads_no_buffer() {
     let device = make_with("");
     let open = || {
         let options = OpenOptions::new().writable(true);
@@ -299,14 +298,14 @@ fn past_the_cache_no_cluster_comes_into_memory() {
     let before = buffers();
     assert_eq!(all(&volume, BulkPath::PastCache), shown);
     assert_eq!(buffers(), before);
-    // Through it all of them do.
+    // Through the cache all clusters are read into buffers.
     assert_eq!(all(&volume, BulkPath::ThroughCache), shown);
     assert!(buffers() > before);
     assert_eq!(all(&volume, BulkPath::PastCache), shown);
 }
 
 #[test]
-fn it_goes_on_where_it_is_told() {
+fn bulkstat_resumes_at_any_number() {
     let volume = volume();
     let whole: Vec<_> = all(&volume, BulkPath::PastCache).into_keys().collect();
     for path in [BulkPath::PastCache, BulkPath::ThroughCache] {
@@ -325,7 +324,7 @@ fn it_goes_on_where_it_is_told() {
 }
 
 #[test]
-fn inumbers_agree() {
+fn inumbers_agree_with_bulkstat() {
     let volume = volume();
     let mut numbers = Vec::new();
     let done = volume.inumbers(InodeNumber(0), |chunk| {
@@ -339,7 +338,7 @@ fn inumbers_agree() {
 }
 
 #[test]
-fn beside_files_that_come_and_go() {
+fn bulkstat_during_changes_shows_all_kept_files() {
     let volume = volume();
     let kept: Vec<_> = by_stat(&volume).into_keys().collect();
     thread::scope(|scope| {
@@ -364,7 +363,7 @@ fn beside_files_that_come_and_go() {
 }
 
 #[test]
-fn a_damaged_inode_is_an_error_and_the_only_one() {
+fn damaged_inode_is_the_only_error_of_bulkstat() {
     let device = make_with("");
     let open = || {
         let options = OpenOptions::new().writable(true);
@@ -380,7 +379,7 @@ fn a_damaged_inode_is_an_error_and_the_only_one() {
         volume.close().unwrap();
         (number, at)
     };
-    // The owner: no check but the checksum sees that.
+    // The owner changes, which only the checksum detects.
     let mut byte = [0];
     device.read_at(at + 11, &mut byte).unwrap();
     device.write_at(at + 11, &[byte[0] ^ 4], Durability::Durable).unwrap();
@@ -402,7 +401,7 @@ fn a_damaged_inode_is_an_error_and_the_only_one() {
 }
 
 #[test]
-fn a_volume_that_is_shut_down_changes_nothing_more() {
+fn volume_that_is_shut_down_refuses_changes() {
     let volume = volume();
     volume.shut_down(Shutdown::Flush).unwrap();
     let root = volume.root().unwrap();

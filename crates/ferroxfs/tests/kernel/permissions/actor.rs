@@ -1,4 +1,4 @@
-//! Somebody, as the kernel and as we know them.
+//! A user, for the kernel and for us.
 
 use ferroxfs::{Capabilities, Credentials};
 use rustix::process::{Gid, Uid};
@@ -9,11 +9,11 @@ use xfs_oracle::harness::TrialError;
 use super::Answer;
 use crate::failed;
 
-/// Owners that files and actors have.
+/// Owners of files, and users of actors.
 pub(super) const USERS: [u32; 3] = [1000, 1001, 0];
 pub(super) const GROUPS: [u32; 3] = [2000, 2001, 0];
 
-/// Who does something.
+/// The user that makes the operation.
 #[derive(Debug)]
 pub(super) struct Actor {
     uid: u32,
@@ -50,7 +50,8 @@ impl Actor {
             .protect_hard_links(protects))
     }
 
-    /// Does something as this one: credentials of Linux are those of a thread.
+    /// Calls a closure as this user, in a thread of its own, since credentials of Linux belong to a
+    /// thread.
     pub(super) fn does(&self, act: impl FnOnce() -> Answer + Send) -> Result<Answer, TrialError> {
         let acted = std::thread::scope(|scope| {
             scope

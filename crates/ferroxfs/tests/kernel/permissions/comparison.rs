@@ -1,4 +1,4 @@
-//! What came of the cases on two volumes, side by side.
+//! Compares the results of the cases on two volumes.
 
 use std::fmt::Debug;
 use std::fs;
@@ -9,20 +9,20 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-/// Differences that are shown at most.
+/// The largest number of differences that are shown.
 const SHOWN: usize = 10;
 
-/// What an operation showed, or its errno.
+/// The output of an operation, or its errno.
 pub(crate) type Answer = Result<String, i32>;
 
-/// What came of each case.
+/// The results of all cases on one volume.
 pub(crate) struct Outcomes {
     pub(crate) answers: Vec<Answer>,
-    /// What the kernel shows of what it has left.
+    /// The state of each case afterwards, as the kernel shows it.
     pub(crate) facts: Vec<String>,
 }
 
-/// Says what differs. `agree` decides of answers.
+/// Returns the differences. `agree` compares two answers.
 pub(crate) fn compare<C: Debug>(
     cases: &[C],
     found: &Outcomes,
@@ -46,7 +46,7 @@ pub(crate) fn compare<C: Debug>(
         }
     }
     let refused = expected.answers.iter().filter(|answer| answer.is_err()).count();
-    // A run in which nearly all is refused, or nothing, shows little.
+    // A run in which nearly everything is refused, or nothing, proves little.
     if cases.len() > 100 && !(cases.len() / 10..cases.len() * 9 / 10).contains(&refused) {
         return Err(format!("{refused} of {} are refused", cases.len()));
     }
@@ -57,7 +57,7 @@ pub(crate) fn compare<C: Debug>(
     Err(format!("{} of {} differ, among them:\n{shown}", differences.len(), cases.len()))
 }
 
-/// What the kernel shows of a folder, a line for each file.
+/// Returns the state of a directory as the kernel shows it, a line for each file.
 pub(crate) fn facts(folder: &Path) -> io::Result<String> {
     let mut lines = String::new();
     add_facts(folder, Path::new(""), &mut lines)?;
@@ -83,7 +83,7 @@ fn add_facts(root: &Path, below: &Path, lines: &mut String) -> io::Result<()> {
     Ok(())
 }
 
-/// Names and values of all attributes.
+/// Returns names and values of all attributes.
 fn attributes(path: &Path) -> Result<Vec<(String, Vec<u8>)>, Errno> {
     let (mut names, mut value) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     let length = rustix::fs::llistxattr(path, &mut names)?;

@@ -1,4 +1,4 @@
-//! What somebody does.
+//! The operations of actors.
 
 use ferroxfs::RenameMode;
 use xfs_oracle::Random;
@@ -13,18 +13,18 @@ pub(super) const CAPABLE: [u8; 20] = {
     value
 };
 
-/// What is made.
+/// The kind of a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Made {
     Regular,
     Directory,
     Fifo,
     Symlink,
-    /// The character device of these numbers.
+    /// A character device with these numbers.
     Device(u32, u32),
 }
 
-/// Something to do with the scene; where it does not say with what, with `d/f`.
+/// An operation on the scene. Unless its text says otherwise, it is on `d/f`.
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
     Find(&'static str),
@@ -46,7 +46,7 @@ pub(super) enum Operation {
     Write,
     Truncate,
     Allocate,
-    /// Changes these flags, and the project.
+    /// Changes these flags and the project.
     SetFlags(u32, u32),
     /// Makes `d/n`.
     Make(Made, u16),
@@ -54,7 +54,7 @@ pub(super) enum Operation {
     RemoveDirectory,
     Rename(&'static str, RenameMode),
     Link,
-    /// Makes a file without a name in `d`, and calls it `e/h`.
+    /// Makes an unnamed file in `d`, and links it as `e/h`.
     Temporary(u16),
     Share,
     Exchange,
@@ -81,11 +81,11 @@ const MADE: [Made; 6] = [
     Made::Device(1, 3),
     Made::Device(0, 0),
 ];
-/// Immutable, append-only, no dumps, and none.
+/// Immutable, append-only, no dump, and no flag.
 const FLAGS: [u32; 4] = [0x8, 0x10, 0x80, 0];
 
 impl Operation {
-    /// Each operation in its turn.
+    /// Returns each operation in turn.
     pub(super) fn random(turn: u64, random: &mut Random) -> Self {
         let mode = random.below(0o10_000) as u16;
         match turn % 31 {
@@ -126,16 +126,17 @@ impl Operation {
 }
 
 impl Operation {
-    /// The library makes a directory for root with set-ID bits at once, mkdir(2) for nobody.
-    #[allow(dead_code, reason = "who asks a mount does so by mkdir(2)")]
+    /// The library makes a directory with set-ID bits at once for root. mkdir(2) does so for no
+    /// one.
+    #[allow(dead_code, reason = "tests of a mount call mkdir(2)")]
     pub(super) fn take_set_ids_of_new_directory(&mut self) {
         if let Self::Make(Made::Directory, mode) = self {
             *mode &= 0o1777;
         }
     }
 
-    /// Whether it takes files that can be opened: of what is no file we open nothing, and nobody
-    /// asks us to open a file only to add to it.
+    /// Returns whether the operation needs files that can be opened. We open no special files, and
+    /// no file for appending only.
     pub(super) fn needs_contents(&self) -> bool {
         use Operation::{
             Allocate, Exchange, OpenQuietly, OpenToRead, OpenToWrite, OpenToWriteOnly, SetFlags,

@@ -1,9 +1,9 @@
-//! What somebody finds.
+//! The files of a case.
 //!
 //! ```text
-//!  case-N ─┬─ d ─┬─ f      what most operations are about
+//!  case-N ─┬─ d ─┬─ f      the target of most operations
 //!          │     └─ s      a directory
-//!          └─ e ─── g      what is replaced, shared, exchanged
+//!          └─ e ─── g      the file that is replaced, shared, exchanged
 //! ```
 
 use ferroxfs::Acl;
@@ -12,17 +12,17 @@ use xfs_oracle::Random;
 
 use super::actor::{GROUPS, USERS, pick};
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Regular,
     Directory,
     Fifo,
-    /// To `../e/g`.
+    /// A link to `../e/g`.
     Symlink,
 }
 
-/// What keeps a file from being changed.
+/// Flags that keep a file from being changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guard {
     None,
@@ -30,7 +30,7 @@ pub(super) enum Guard {
     Append,
 }
 
-/// A file, and who may do what with it.
+/// A file and its rights.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) path: &'static str,
@@ -38,14 +38,14 @@ pub(super) struct Found {
     pub(super) mode: u16,
     pub(super) uid: u32,
     pub(super) gid: u32,
-    /// Access and default list, in the form of programs.
+    /// Access and default list, in the format of `system.posix_acl_access`.
     pub(super) access: Option<Vec<u8>>,
     pub(super) default: Option<Vec<u8>>,
     pub(super) guard: Guard,
     pub(super) is_capable: bool,
 }
 
-/// All that there is, each directory before what is in it.
+/// All files, each directory before its entries.
 #[derive(Debug)]
 pub(super) struct Scene(pub(super) Vec<Found>);
 
@@ -72,7 +72,7 @@ impl Scene {
         Self(found)
     }
 
-    /// Makes regular files of `d/f` and `e/g`, which are not append-only.
+    /// Turns `d/f` and `e/g` into regular files that are not append-only.
     pub(super) fn give_contents(&mut self) {
         for file in self.0.iter_mut().filter(|found| matches!(found.path, "d/f" | "e/g")) {
             file.kind = Kind::Regular;
@@ -117,7 +117,7 @@ impl Found {
     }
 }
 
-/// A list in the form of programs.
+/// Returns a list in the format of `system.posix_acl_access`.
 pub(super) fn list(random: &mut Random) -> Vec<u8> {
     let mut permissions = || pick(random, &[0, 1, 2, 3, 4, 5, 6, 7, 7]);
     let entry = |tag, permissions| AclEntry { tag, permissions };

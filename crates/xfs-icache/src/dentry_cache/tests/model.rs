@@ -1,5 +1,5 @@
-//! Schedules of names beside the removal of what they mean, explored over the real cache. A planted
-//! bug must be found.
+//! Explores schedules of lookups by a cached name during the removal of its file, over the real
+//! cache. A planted bug must be found.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -24,16 +24,15 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
 }
 
-/// What a reader does when it has a use of what a name means.
+/// What a reader does once it holds a reference to the inode of a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DentryReader {
-    /// It looks whether the name is dead, as I2 says.
-    Looks,
+    /// It checks whether the name is dead, as I2 requires.
+    Checks,
     Trusts,
 }
 
-/// A path is walked by a remembered name, while the file is removed and its number given to
-/// another.
+/// One thread follows a cached name. Another removes the file and gives its number to a new one.
 fn walk_beside_removal(reader: DentryReader) {
     let store = Arc::new(FakeStore::new(1, Mutant::None));
     store.create(NUMBER, drop);
@@ -77,12 +76,12 @@ fn walk_beside_removal(reader: DentryReader) {
 }
 
 #[test]
-fn a_name_leads_to_no_other_file() {
-    explore(|| walk_beside_removal(DentryReader::Looks));
+fn cached_name_never_leads_to_another_file() {
+    explore(|| walk_beside_removal(DentryReader::Checks));
 }
 
 #[test]
-fn a_reader_that_trusts_a_dead_name_is_found() {
+fn planted_reader_that_trusts_a_dead_name_is_found() {
     let explored =
         catch_unwind(AssertUnwindSafe(|| explore(|| walk_beside_removal(DentryReader::Trusts))));
     assert!(explored.is_err(), "no schedule has shown the planted bug");

@@ -14,7 +14,7 @@ const FIRST: InodeNumber = InodeNumber(128);
 
 fn open(index: InodeIndex) -> (InodeCache<Arc<FakeStore>>, Arc<FakeStore>) {
     let store = Arc::new(FakeStore::new(1, Mutant::None));
-    // Every third is free.
+    // One of three numbers is free.
     for number in (0..64).filter(|number| number % 3 != 0) {
         store.create(InodeNumber(FIRST.0 + number), drop);
     }
@@ -37,11 +37,11 @@ fn sums(cache: &InodeCache<Arc<FakeStore>>) -> [u64; 4] {
 }
 
 #[test]
-fn all_come_and_go() {
+fn visit_of_a_cold_chunk_leaves_nothing_cached() {
     let (cache, _) = open(InodeIndex::ByGroup);
     let (shown, left) = pass(&cache, u64::MAX);
     assert_eq!(shown, (0..64).filter(|number| number % 3 != 0).collect::<Vec<_>>());
-    // What is free is for who asks for each to say.
+    // The visit leaves free numbers to its caller, which asks for each.
     assert_eq!(left, (0..64).step_by(3).fold(0, |all, number| all | 1 << number));
     assert_eq!(sums(&cache), [42; 4]);
     assert_eq!(count_inodes(&cache).total(), 0);
@@ -49,7 +49,7 @@ fn all_come_and_go() {
 }
 
 #[test]
-fn what_is_in_memory_is_left_and_stays() {
+fn visit_leaves_cached_inodes_to_its_caller() {
     let (cache, _) = open(InodeIndex::ByGroup);
     let held = cache.take(InodeNumber(FIRST.0 + 1)).unwrap();
     let idle = cache.take(InodeNumber(FIRST.0 + 2)).unwrap();
@@ -61,7 +61,7 @@ fn what_is_in_memory_is_left_and_stays() {
 }
 
 #[test]
-fn one_that_is_asked_for_meanwhile_stays() {
+fn inode_taken_during_the_visit_stays_cached() {
     let (cache, _) = open(InodeIndex::ByGroup);
     let mut taken = None;
     let left = cache.bulk_visit(
@@ -79,7 +79,7 @@ fn one_that_is_asked_for_meanwhile_stays() {
 }
 
 #[test]
-fn where_there_is_a_list_all_are_left() {
+fn visit_over_one_list_leaves_all_to_its_caller() {
     let (cache, _) = open(InodeIndex::OneList);
     assert_eq!(pass(&cache, 0b110), (vec![], 0b110));
     cache.release(cache.take_as(InodeNumber(FIRST.0 + 1), Keep::Once).unwrap());

@@ -1,8 +1,8 @@
-//! Schedules of the real cache, explored.
+//! Explores schedules of the real cache.
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p xfs-icache --lib --target-dir target/model
-//! model::`, which `cargo xtask test` does too. The cache is that of a volume; below it lie inodes
-//! without a volume, each with a latch. A planted bug must be found.
+//! model::`, which `cargo xtask test` does too. The cache is the one that a
+//! volume has. Below it lie inodes without a volume, each with a latch. Planted bugs must be found.
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,11 +24,11 @@ use xfs_format::InodeNumber;
 
 /// Schedules of each kind.
 const SCHEDULES: usize = 1500;
-/// Schedules in which a planted bug must show.
+/// Schedules in which a planted bug must be found.
 const PLANTED_SCHEDULES: usize = 3000;
-/// Preemptions in a schedule of few.
+/// Preemptions in a schedule of the PCT scheduler.
 const DEPTH: usize = 3;
-/// Three inodes of a chunk, and one of the next.
+/// Three inodes of one chunk, and one of the next.
 const NUMBERS: [InodeNumber; 4] =
     [InodeNumber(5), InodeNumber(6), InodeNumber(63), InodeNumber(64)];
 
@@ -44,7 +44,7 @@ fn explore(schedules: usize, model: impl Fn() + Send + Sync + Clone + 'static) {
 
 type FakeCache = InodeCache<Arc<FakeStore>>;
 
-/// A cache over files of all numbers, none of which is in memory.
+/// Returns a cache over files of all numbers, none of which is cached.
 fn open(mutant: Mutant, most: u64, index: InodeIndex) -> (Arc<FakeCache>, Arc<FakeStore>) {
     let store = Arc::new(FakeStore::new(1, mutant));
     for number in NUMBERS {
@@ -53,7 +53,7 @@ fn open(mutant: Mutant, most: u64, index: InodeIndex) -> (Arc<FakeCache>, Arc<Fa
     (Arc::new(InodeCache::new(Arc::clone(&store), most, index)), store)
 }
 
-/// Uses an inode for a while, if there is one of this number.
+/// Holds the inode of a number for a while, if there is one.
 fn look_at(cache: &FakeCache, number: InodeNumber, keep: Keep) {
     let Ok(entry) = cache.take_as(number, keep) else { return };
     entry.live().check();
@@ -62,12 +62,12 @@ fn look_at(cache: &FakeCache, number: InodeNumber, keep: Keep) {
     cache.release(entry);
 }
 
-/// Removes a file, and makes another one of its number.
+/// Removes a file, and makes another one with its number.
 fn replace(cache: &FakeCache, store: &FakeStore, number: InodeNumber) {
     replace_and(cache, store, number, thread::yield_now);
 }
 
-/// The same; `pause` is where others may come between.
+/// As [`replace`]. `pause` runs before the new inode is ready, and lets other threads run.
 fn replace_and(cache: &FakeCache, store: &FakeStore, number: InodeNumber, pause: impl Fn()) {
     if let Ok(entry) = cache.take(number) {
         entry.live().unlink();
@@ -82,7 +82,7 @@ fn replace_and(cache: &FakeCache, store: &FakeStore, number: InodeNumber, pause:
     }
 }
 
-/// What walks show, each in use while it is shown.
+/// Returns the numbers that a walk shows. Each inode is referenced while it is shown.
 fn walk(cache: &FakeCache, which: WalkFilter) -> Vec<InodeNumber> {
     let mut seen = Vec::new();
     let _ = cache.iter_inodes(which, |entry: &Arc<CachedInode<FakeKind>>| {
@@ -110,10 +110,10 @@ fn close(cache: &FakeCache) {
     assert!(cache.groups.iter().all(|group| group.is_empty()));
     let [missed, made, evicted, freed] = [Count::Missed, Count::Made, Count::Evicted, Count::Freed]
         .map(|count| cache.counts().sum(count));
-    assert_eq!(missed + made, evicted + freed, "what came went");
+    assert_eq!(missed + made, evicted + freed, "inodes that came in, inodes that went");
 }
 
-/// Lookups, with a bound so small that they evict, beside a file that is replaced.
+/// Looks inodes up, with a bound so small that lookups evict, while a file is replaced.
 fn look_and_replace(mutant: Mutant) {
     let (cache, store) = open(mutant, 2, InodeIndex::ByGroup);
     let with = || (Arc::clone(&cache), Arc::clone(&store));
@@ -134,19 +134,19 @@ fn look_and_replace(mutant: Mutant) {
 }
 
 #[test]
-fn lookups_beside_eviction_and_replacement() {
+fn lookups_during_eviction_and_replacement_are_consistent() {
     explore(SCHEDULES, || look_and_replace(Mutant::None));
 }
 
 #[test]
-fn an_inode_read_without_its_latch_is_found() {
+fn planted_read_without_the_latch_is_found() {
     let explored = catch_unwind(AssertUnwindSafe(|| {
         explore(PLANTED_SCHEDULES, || look_and_replace(Mutant::Unlatched));
     }));
     assert!(explored.is_err(), "no schedule has shown the planted bug");
 }
 
-/// Inodes of a chunk that pass together, beside lookups, a walk, and a file that is replaced.
+/// Visits the inodes of a chunk in bulk during lookups, a walk, and the replacement of a file.
 fn pass_beside(mutant: Mutant) {
     let (cache, store) = open(mutant, 2, InodeIndex::ByGroup);
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
@@ -178,19 +178,19 @@ fn pass_beside(mutant: Mutant) {
 }
 
 #[test]
-fn a_passage_beside_lookups_and_replacement() {
+fn bulk_visit_during_lookups_and_replacement_is_consistent() {
     explore(SCHEDULES, || pass_beside(Mutant::None));
 }
 
 #[test]
-fn a_passage_that_enters_without_latches_is_found() {
+fn planted_bulk_visit_without_latches_is_found() {
     let explored = catch_unwind(AssertUnwindSafe(|| {
         explore(PLANTED_SCHEDULES, || pass_beside(Mutant::PassedLate));
     }));
     assert!(explored.is_err(), "no schedule has shown the planted bug");
 }
 
-/// Walks beside eviction and replacement: what is held all the time is shown by all of them.
+/// Walks during eviction and replacement. Each walk shows the inode that is held all the time.
 fn walk_beside(index: InodeIndex) {
     let (cache, store) = open(Mutant::None, 64, index);
     let held = cache.take(NUMBERS[1]).expect("there is one");
@@ -216,26 +216,26 @@ fn walk_beside(index: InodeIndex) {
 }
 
 #[test]
-fn walks_beside_eviction_and_replacement() {
+fn walks_during_eviction_and_replacement_miss_no_held_inode() {
     explore(SCHEDULES, || walk_beside(InodeIndex::ByGroup));
 }
 
 #[test]
-fn walks_over_one_list() {
+fn walks_over_one_list_miss_no_held_inode() {
     explore(SCHEDULES, || walk_beside(InodeIndex::OneList));
 }
 
-/// How somebody evicts what is without a user.
+/// How a thread evicts inodes without a reference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Evicts {
-    /// The tag of what is gone is left to who has its place.
-    Looks,
-    /// It is taken away before anything is known of the inode.
+    /// It leaves the tag of an inode that is gone to the one in its slot.
+    Checks,
+    /// It clears the tag before it knows anything of the inode.
     Blindly,
 }
 
 fn evict(cache: &FakeCache, how: Evicts) {
-    if how == Evicts::Looks {
+    if how == Evicts::Checks {
         drop_idle(cache);
         return;
     }
@@ -250,34 +250,34 @@ fn evict(cache: &FakeCache, how: Evicts) {
     }
 }
 
-/// Somebody evicts what a file has left that is replaced: what has its number then, and nobody
-/// uses, is found by who evicts last.
+/// Evicts the old inode of a file that is replaced. The new inode of the number, which nobody
+/// references, is found by the last eviction.
 fn evict_beside_replacement(how: Evicts) {
     let (cache, store) = open(Mutant::None, 64, InodeIndex::ByGroup);
     NUMBERS.iter().for_each(|number| look_at(&cache, *number, Keep::Cached));
     let (evicting, replacing) = (Arc::clone(&cache), Arc::clone(&cache));
     run(vec![
         Box::new(move || evict(&evicting, how)),
-        // Who evicts may stand still for all of it.
+        // The evicting thread may stand still for all of it.
         Box::new(move || replace_and(&replacing, &store, NUMBERS[0], || ())),
     ]);
     close(&cache);
 }
 
 #[test]
-fn eviction_beside_replacement() {
-    explore(SCHEDULES, || evict_beside_replacement(Evicts::Looks));
+fn eviction_during_replacement_keeps_the_new_tag() {
+    explore(SCHEDULES, || evict_beside_replacement(Evicts::Checks));
 }
 
 #[test]
-fn an_eviction_that_takes_the_tag_of_another_is_found() {
+fn planted_eviction_that_clears_the_new_tag_is_found() {
     let explored = catch_unwind(AssertUnwindSafe(|| {
         explore(PLANTED_SCHEDULES, || evict_beside_replacement(Evicts::Blindly));
     }));
     assert!(explored.is_err(), "no schedule has shown the planted bug");
 }
 
-/// The last inode of a chunk goes while another one comes: it is not lost to walks.
+/// The last inode of a chunk leaves while another one comes in. Walks still show the other one.
 fn chunk_turns_over() {
     let (cache, _) = open(Mutant::None, 64, InodeIndex::ByGroup);
     let (coming, going) = (Arc::clone(&cache), Arc::clone(&cache));
@@ -294,11 +294,11 @@ fn chunk_turns_over() {
 }
 
 #[test]
-fn a_chunk_that_turns_over() {
+fn inode_entering_an_emptied_chunk_is_walked() {
     explore(SCHEDULES, chunk_turns_over);
 }
 
-/// The volume is taken down while somebody holds an inode and a walk is under way.
+/// Takes the volume down while one thread holds an inode and another walks.
 fn take_down() {
     let (cache, _) = open(Mutant::None, 64, InodeIndex::ByGroup);
     NUMBERS.iter().for_each(|number| look_at(&cache, *number, Keep::Cached));
@@ -316,12 +316,12 @@ fn take_down() {
 }
 
 #[test]
-fn a_volume_taken_down_beside_a_walk() {
+fn volume_taken_down_during_a_walk_is_empty() {
     explore(SCHEDULES, take_down);
 }
 
-/// Handles that are dropped, and a thread that frees what they leave: it is never left asleep,
-/// which would be a deadlock of the model.
+/// Threads drop handles, and a thread in the background frees the inodes. If a wakeup were lost,
+/// the model would report a deadlock.
 fn free_in_background() {
     let (cache, _) = open(Mutant::None, 64, InodeIndex::ByGroup);
     let serving = Arc::clone(&cache);
@@ -347,6 +347,6 @@ fn free_in_background() {
 }
 
 #[test]
-fn inodes_freed_in_the_background() {
+fn inactivation_in_the_background_misses_no_wakeup() {
     explore(SCHEDULES, free_in_background);
 }

@@ -1,5 +1,5 @@
-//! How many inodes stay, and which, over groups of any number; and how much one caller does of what
-//! waits.
+//! Tests how many inodes stay cached, and which, over any number of groups. Tests how many waiting
+//! inodes one caller frees.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use xfs_testkit::Prng;
 
 type FakeCache = InodeCache<Arc<FakeStore>>;
 
-/// Numbers of a group.
+/// Inode numbers of a group.
 const GROUP: u64 = 1024;
 
-/// A cache over groups of which so many inodes are files.
+/// Returns a cache over groups with `files` files each.
 fn open(groups: u32, files: u64, most: u64) -> FakeCache {
     let store = Arc::new(FakeStore::new(groups, Mutant::None));
     for group in 0..u64::from(groups) {
@@ -36,8 +36,8 @@ fn use_once(cache: &FakeCache, number: u64) {
     cache.release(cache.take(InodeNumber(number)).unwrap());
 }
 
-/// What is worked with fits, and finds other inodes there that nobody uses any more: those go,
-/// wherever they lie.
+/// Uses inodes that fit into a cache full of others that nobody uses any more. The others are
+/// evicted, whichever group they lie in.
 fn check_stays(groups: u32, cold_group: u64, used_group: u64) {
     const ROOM: u64 = 700;
     const USED: u64 = 300;
@@ -49,13 +49,13 @@ fn check_stays(groups: u32, cold_group: u64, used_group: u64) {
     for _ in 0..20 {
         (first..first + USED).for_each(|number| use_once(&cache, number));
     }
-    // Each is read once, and some once more while the cold ones go.
+    // Each inode is read once, and some once more while the cold ones are evicted.
     let missed = missed() - before;
     assert!(missed <= USED + USED / 4, "{groups} groups: {missed} of 6000 missed");
 }
 
 #[test]
-fn what_is_worked_with_stays_wherever_the_rest_lies() {
+fn used_inodes_push_out_cold_ones_of_any_group() {
     check_stays(1, 0, 0);
     check_stays(2, 0, 1);
     check_stays(2, 1, 0);
@@ -63,7 +63,7 @@ fn what_is_worked_with_stays_wherever_the_rest_lies() {
     check_stays(4, 3, 1);
 }
 
-/// In each round one inode of each group is used, `times` times.
+/// Uses one inode of each group in each round, `times` times.
 fn check_bound(groups: u32, times: usize) {
     const ROOM: u64 = 2000;
     let files = (30_000 / u64::from(groups)).min(GROUP);
@@ -82,17 +82,17 @@ fn check_bound(groups: u32, times: usize) {
 }
 
 #[test]
-fn no_more_stay_than_may_in_groups_of_any_number() {
+fn bound_holds_over_any_number_of_groups() {
     for groups in [4, 100, 3000] {
         check_bound(groups, 1);
         check_bound(groups, 3);
     }
 }
 
-/// A walk shows an inode that was there. While it does, the file is removed and its number given to
-/// another, which nobody uses: it is seen by who evicts all the same.
+/// A walk shows an inode. Meanwhile its file is removed, and its number goes to a new inode that
+/// nobody references. Eviction still finds the new one.
 #[test]
-fn who_comes_late_leaves_the_tag_of_another_alone() {
+fn late_eviction_keeps_the_tag_of_a_new_inode() {
     let store = Arc::new(FakeStore::new(1, Mutant::None));
     for number in [5, 6].map(InodeNumber) {
         store.create(number, drop);
@@ -119,10 +119,10 @@ fn who_comes_late_leaves_the_tag_of_another_alone() {
     assert_eq!(count_inodes(&cache).total(), 0);
 }
 
-/// Somebody lets go of many inodes without a name, and no thread frees them: each who changes
-/// something after that frees some, and not all.
+/// Many unlinked inodes lose their last reference, and no background thread frees them. Each later
+/// change frees some of them, and not all.
 #[test]
-fn nobody_frees_all_that_another_has_left() {
+fn throttled_caller_frees_a_bounded_number() {
     const FILES: u64 = 1000;
     let cache = open(1, FILES, 2 * FILES);
     let held: Vec<_> = (0..FILES).map(|file| cache.take(InodeNumber(file)).unwrap()).collect();
@@ -135,18 +135,17 @@ fn nobody_frees_all_that_another_has_left() {
     let mut before = 0;
     for _ in 0..FILES {
         cache.throttle();
-        assert!(freed() - before <= 64, "one has freed {}", freed() - before);
+        assert!(freed() - before <= 64, "one caller has freed {}", freed() - before);
         before = freed();
     }
-    assert!(count_inodes(&cache).needs_inactivation <= 256, "what waits gets less");
+    assert!(count_inodes(&cache).needs_inactivation <= 256, "the queue does not get shorter");
     cache.drain();
     assert_eq!(freed(), FILES);
 }
 
-/// Several work in one group: none of them has its inodes stay because another one is letting some
-/// go.
+/// Several threads use one group. The bound holds although one of them is evicting already.
 #[test]
-fn no_more_stay_than_may_where_several_work() {
+fn bound_holds_with_several_threads() {
     const ROOM: u64 = 200;
     const THREADS: u64 = 8;
     let cache = open(1, GROUP, ROOM);

@@ -1,4 +1,4 @@
-//! Everybody who looks at all inodes, and everybody who changes which there are, at once.
+//! Runs all walks over inodes, and all changes of the set of inodes, at once.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const WALKS: usize = 40;
 
 type FakeCache = InodeCache<Arc<FakeStore>>;
 
-/// Looks inodes up, removes them and makes them anew, at random.
+/// Looks inodes up, removes them and makes them again, at random.
 fn churn(cache: &FakeCache, store: &FakeStore, seed: u64) {
     let mut prng = Prng::new(seed);
     for _ in 0..ROUNDS {
@@ -52,7 +52,7 @@ fn churn(cache: &FakeCache, store: &FakeStore, seed: u64) {
     }
 }
 
-/// Has whole chunks pass, as bulkstat does: each inode is shown once, or left.
+/// Visits whole chunks in bulk, as bulkstat does. Each inode is shown once, or left.
 fn pass(cache: &FakeCache) {
     for first in (0..INODES).step_by(64).cycle().take(WALKS * 8).map(InodeNumber) {
         let mut shown = 0;
@@ -67,7 +67,7 @@ fn pass(cache: &FakeCache) {
     }
 }
 
-/// Walks, each of which shows all that is held.
+/// Walks. Each walk shows all held inodes.
 fn walk(cache: &FakeCache, which: WalkFilter) {
     for _ in 0..WALKS {
         let mut held = 0;
@@ -121,11 +121,11 @@ fn check(index: InodeIndex) {
 }
 
 #[test]
-fn all_users_at_once() {
+fn concurrent_users_lose_no_inode() {
     check(InodeIndex::ByGroup);
 }
 
 #[test]
-fn all_users_at_once_over_one_list() {
+fn concurrent_users_over_one_list_lose_no_inode() {
     check(InodeIndex::OneList);
 }

@@ -5,8 +5,9 @@ use super::*;
 
 const BUFFER: usize = BUFFER_BYTES as usize;
 
-/// Writes slices of these lengths from `offset` on, where so much is taken of each piece as `taken`
-/// says of its number and length. Gives the offsets and lengths of the pieces, and what was told.
+/// Writes slices of these lengths from `offset` on. `taken` says how many bytes of a piece are
+/// written, by its number and length. Returns the offsets and lengths of the pieces, and the
+/// result.
 fn check_pieces(
     offset: u64,
     lengths: &[usize],
@@ -18,7 +19,7 @@ fn check_pieces(
     let mut pieces = Vec::new();
     let written = write_pieces(offset, slices, |at, piece| {
         let from = (at - offset) as usize;
-        assert!(piece == &bytes[from..from + piece.len()], "the bytes of {at}");
+        assert!(piece == &bytes[from..from + piece.len()], "wrong bytes at {at}");
         pieces.push((at, piece.len()));
         taken(pieces.len(), piece.len())
     });
@@ -30,25 +31,25 @@ fn all(_number: usize, length: usize) -> Result<usize> {
 }
 
 #[test]
-fn slices_are_one_piece() {
+fn short_slices_become_one_piece() {
     let (pieces, written) = check_pieces(700, &[3, 0, 1000, 1, 0], all);
     assert_eq!((pieces.as_slice(), written.unwrap()), ([(700, 1004)].as_slice(), 1004));
 }
 
 #[test]
-fn nothing_is_no_piece() {
+fn empty_slices_make_no_piece() {
     let (pieces, written) = check_pieces(700, &[0, 0], all);
     assert_eq!((pieces.as_slice(), written.unwrap()), ([].as_slice(), 0));
 }
 
 #[test]
-fn one_slice_is_not_cut() {
+fn single_slice_is_not_cut() {
     let (pieces, _) = check_pieces(5, &[0, 3 * BUFFER], all);
     assert_eq!(pieces, [(5, 3 * BUFFER)]);
 }
 
 #[test]
-fn pieces_end_where_buffers_end() {
+fn pieces_end_at_buffer_boundaries() {
     let (pieces, written) = check_pieces(5, &[BUFFER / 2, 2 * BUFFER, 9], all);
     assert_eq!(written.unwrap(), 2 * BUFFER + BUFFER / 2 + 9);
     let second = BUFFER_BYTES;
@@ -57,14 +58,14 @@ fn pieces_end_where_buffers_end() {
 }
 
 #[test]
-fn a_volume_that_becomes_full_ends_it() {
+fn short_write_ends_the_pieces() {
     let (pieces, written) =
         check_pieces(0, &[BUFFER, BUFFER, BUFFER], |number, length| Ok(length / number));
     assert_eq!((pieces.len(), written.unwrap()), (2, BUFFER + BUFFER / 2));
 }
 
 #[test]
-fn an_error_is_told_where_nothing_came_before() {
+fn error_of_the_first_piece_is_returned() {
     let full = |from: usize| {
         move |number, length| match number < from {
             true => Ok(length),
@@ -78,7 +79,7 @@ fn an_error_is_told_where_nothing_came_before() {
 }
 
 #[test]
-fn no_offset_is_too_large() {
+fn largest_offset_is_handed_on() {
     for offset in [u64::MAX, u64::MAX - 1, u64::MAX - BUFFER_BYTES] {
         let refuse = |at, _: &[u8]| {
             assert_eq!(at, offset);
