@@ -9,7 +9,7 @@ use xfs_format::inode::InodeCore;
 use xfs_format::reservation::TransactionKind;
 use xfs_icache::{InodeIndex, JournalStore};
 use xfs_inode::KeepSize;
-use xfs_trans::testing::{self, Parts, make_with};
+use xfs_trans::testing::{self, JournalParts, make_with};
 
 use crate::clock::Clock;
 use crate::inode_ref::InodeRef;
@@ -26,7 +26,7 @@ const PLAIN: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask:
 /// Calls `act` with the root of a new volume. No thread frees inodes.
 fn check(act: impl Fn(&OpContext<'_>, &Arc<CachedInode>)) {
     let device = make_with("");
-    let Parts { cache, log, superblock } = testing::parts(&device, 1);
+    let JournalParts { cache, log, superblock } = testing::parts(&device, 1);
     let journal = open_journal(cache, log, &superblock).unwrap();
     let store = JournalStore::new(Arc::clone(&journal));
     let options = MountOptions {
@@ -237,7 +237,7 @@ fn lookup_during_removal_finds_no_freed_inode() {
                         match mount.look_up(root, b"one") {
                             Ok(found) => {
                                 // A referenced inode is not freed, even if its name is gone.
-                                assert!(!found.live().record().core().unwrap().is_free());
+                                assert!(!found.live().log_item().core().unwrap().is_free());
                                 found.finish();
                             }
                             Err(error) => break error,

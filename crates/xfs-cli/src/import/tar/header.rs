@@ -44,8 +44,7 @@ pub(super) fn member<'a>(
         Some(map) => Some(map),
         None => SparseMap::read_body(&mut reader.input, records)?,
     };
-    let map =
-        sparse.unwrap_or_else(|| SparseMap { size, ranges: whole(size), is_invalid: false });
+    let map = sparse.unwrap_or_else(|| SparseMap { size, ranges: whole(size), is_invalid: false });
     let link = records.value(b"linkpath").map(<[u8]>::to_vec);
     let target = link.or_else(|| header.link_name_bytes().map(|name| name.into_owned()));
     let target = target.unwrap_or_default();
