@@ -1,5 +1,5 @@
-//! The oldest Rust that Cargo.toml promises. It must build the workspace. Its format and its warnings
-//! count: a newer version may warn of more.
+//! The oldest Rust that Cargo.toml promises. It must build the workspace. Its format and its
+//! warnings count: a newer version may warn of more.
 
 use std::process::Command;
 

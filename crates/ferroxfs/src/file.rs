@@ -185,7 +185,7 @@ impl File {
     /// - EOPNOTSUPP for data on a realtime device.
     /// - Those of writing [buffered bytes](Self#buffered-bytes) in the range.
     /// - The device's error.
-    /// - What the volume holds may be corrupt.
+    /// - EUCLEAN for a corrupt structure of the volume.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.check_readable()?;
         self.check_alignment(offset, buffer.len())?;

@@ -193,12 +193,12 @@ impl Output {
     }
 }
 
-/// Claims a regular file or block device that is about to be written over. Nothing but another user
-/// of it is an error here: a mount, a virtual machine, another run.
+/// Claims a regular file or block device that is about to be overwritten.
 ///
 /// # Errors
 ///
-/// Who uses it.
+/// Only that another program uses it: a mount, a virtual machine, another run. The message names
+/// the program.
 fn claim(path: &Path) -> Result<Option<FileDevice>, Failure> {
     match FileDevice::open(path, xfs_device::OpenOptions::read_write()) {
         Ok(device) => Ok(Some(device)),
@@ -209,7 +209,7 @@ fn claim(path: &Path) -> Result<Option<FileDevice>, Failure> {
                 None => failure,
             })
         }
-        // What cannot be locked or read may still be written.
+        // A file that cannot be locked or read may still be written.
         Err(_) => Ok(None),
     }
 }
@@ -276,7 +276,8 @@ pub(crate) fn file_at(path: &Path) -> io::Result<Option<PathBuf>> {
         Destination::Open(_) | Destination::Special(_) => Ok(None),
     }
 }
-/// Returns true if two paths lead to one regular file or block device, or would once the file exists.
+/// Returns true if two paths lead to one regular file or block device, or would once the file
+/// exists.
 pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| {
         let path = file_at(path).ok().flatten()?;

@@ -33,9 +33,9 @@ impl LockHolder {
     /// Finds the process that holds a lock (flock(2)) on the file at `path`. Returns `None` if none
     /// is visible: the process may be in another PID namespace.
     ///
-    /// A lock outlives the process that took it if another process has inherited the open file. Then,
-    /// and for OFD locks, for which the kernel names no process, a process that has the file open is
-    /// returned.
+    /// A lock outlives the process that took it if another process has inherited the open file.
+    /// Then, and for OFD locks, for which the kernel names no process, a process that has the file
+    /// open is returned.
     #[must_use]
     pub fn find(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok()?;

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  chunks   number / 64 ─► 64 slots, tags   read without a lock, under an epoch
-//!  order    the same, in order, and a hand  for walks: one lock, taken once for each chunk that comes or
-//!                                           goes, and by a walk once for each chunk that it looks at
+//!  order    the same, in order, and a hand  for walks: one lock, taken once for each chunk that
+//!                                           comes or goes, or that a walk visits
 //! ```
 //!
 //! Reclaim continues at the hand. A thread that moves the hand owns the chunk that the hand passes,

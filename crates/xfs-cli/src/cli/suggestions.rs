@@ -125,8 +125,8 @@ const WORDS: &[(&[&str], &str)] = &[
 /// Commands that are never suggested for a mistyped word.
 const DESTRUCTIVE: [&str; 5] = ["rm", "truncate", "mkfs", "fallocate", "mv"];
 
-/// Words for removing. Commands with similar names do something else, and no command that removes is
-/// suggested.
+/// Words for removing. Commands with similar names do something else, and no command that removes
+/// is suggested.
 const REMOVING: [&str; 10] =
     ["delete", "remove", "del", "erase", "unlink", "rmdir", "wipe", "shred", "destroy", "purge"];
 /// Commands that other programs call.

@@ -21,7 +21,7 @@ use crate::shell::{Shell, User, can_be, cannot_mount};
 
 /// Commands for a checkout, and where the project runs each of them: they build, so they do not run
 /// here.
-const TRIED_ELSEWHERE: [(&str, &str); 10] = [
+const TRIED_ELSEWHERE: [(&str, &str); 14] = [
     ("cargo xtask demo", "a check of `cargo xtask test`"),
     ("cargo xtask test", "what runs this"),
     ("cargo xtask dist", "a part of `cargo xtask test`, with --quick"),
@@ -29,7 +29,7 @@ const TRIED_ELSEWHERE: [(&str, &str); 10] = [
     ("cargo install --path crates/xfs-cli", "`cargo xtask dist` builds the same package"),
     ("cargo test -p xfs-hostile", "a part of `cargo xtask test`"),
     (
-        "cargo test -p xfs-cli --test mount -- database writes_back postgres repository built_on rsync",
+        "cargo test -p xfs-cli --test mount -- database writeback postgres repository built_on rsync",
         "a part of `cargo xtask test`",
     ),
     (
@@ -37,6 +37,19 @@ const TRIED_ELSEWHERE: [(&str, &str); 10] = [
         "takes hours; built by `cargo xtask test`",
     ),
     ("cargo run -p xfs-hostile --example seeds fuzz/corpus", "built by `cargo xtask test`"),
+    (
+        "cargo build --release -p xfs-cli",
+        "takes minutes; `cargo xtask dist` builds the same program",
+    ),
+    ("target/release/ferroxfs bench --html report.html", "takes minutes; `--test it` runs bench"),
+    (
+        "cargo build --release -p xfs-cli -p xfs-bench && cargo xtask oracles",
+        "takes minutes; built by `cargo xtask test`",
+    ),
+    (
+        "FERROXFS_ORACLES=target/oracles target/release/xfs-bench scan",
+        "takes minutes; built by `cargo xtask test`",
+    ),
     ("cargo +nightly fuzz run inode -- -timeout=10", "needs cargo-fuzz, and has no end"),
 ];
 

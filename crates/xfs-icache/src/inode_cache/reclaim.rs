@@ -5,7 +5,8 @@
 //!
 //! ```text
 //!   hand of a slot:    group 0 ─► group 1 ─► … ─► the last ─► group 0
-//!   hand of a group:   from where it was left ─► to the end of the group: the hands of slots continue there
+//!   hand of a group:   from where it was left ─► to the end of the group
+//!                      the hands of slots continue there
 //! ```
 //!
 //! # Invariants

@@ -54,8 +54,8 @@ pub(in crate::import) fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// Returns true if a file that begins with zeros is an image, or if anything but a tar header follows
-/// the zeros. Such a file would pass for an archive without members.
+/// Returns true if a file that begins with zeros is an image, or if anything but a tar header
+/// follows the zeros. Such a file would pass for an archive without members.
 pub(in crate::import) fn follows_zeros(head: &[u8]) -> bool {
     let is_known = KNOWN
         .iter()

@@ -458,7 +458,7 @@ fn file_that_begins_with_zeros_is_refused_unless_an_archive_follows() {
         (after_zeros(32_769, b"CD001"), "an ISO 9660 image"),
         (after_zeros(1024, b"\xe2\xe1\xf5\xe0"), "an EROFS image"),
         (after_zeros(1080, b"\x53\xef"), "an ext2, ext3 or ext4 image"),
-        (after_zeros(10_000, b"data"), "no tar archive"),
+        (after_zeros(10_000, b"data"), "neither a tar archive"),
     ] {
         let said = refusal(&bytes);
         assert!(said.contains(name), "{said}");

@@ -1,7 +1,7 @@
 //! The frames of a compressed stream, one after another, as the programs themselves read them.
 //!
-//! Each format lets frames (members, streams) follow each other. Zeros may follow each of them: tapes
-//! and xz pad with them. Anything else there is an error, so that no appended archive is lost
+//! Each format lets frames (members, streams) follow each other. Zeros may follow each of them:
+//! tapes and xz pad with them. Anything else there is an error, so that no appended archive is lost
 //! silently.
 
 use std::io::{self, Read};

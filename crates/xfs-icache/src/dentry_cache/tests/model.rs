@@ -24,7 +24,7 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
 }
 
-/// What a reader does once it holds a reference to the inode of a name.
+/// The next step of a reader that holds a reference to the inode of a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DentryReader {
     /// It checks whether the name is dead, as I2 requires.
