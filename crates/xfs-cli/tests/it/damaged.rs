@@ -145,7 +145,7 @@ fn attributes_in_exchanged_leaves_are_reported_as_damage() {
         image.edit(at, 1024, BlockKind::Attr, |bytes| bytes[56..].copy_from_slice(contents));
     }
     let place = Place::with(&image);
-    let said = "the parent says";
+    let said = "but the parent has";
     check_damaged(&place, &["getfattr", "image:/attr-node"], 5, said);
     let values = check_damaged(&place, &["getfattr", "-d", "image:/attr-node"], 5, said);
     assert!(holds(&values, b"user.node-attribute-"));

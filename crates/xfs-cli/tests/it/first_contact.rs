@@ -73,7 +73,7 @@ fn empty_file_is_reported_as_empty() {
     fs::write(place.path("empty"), "").unwrap();
     place.check_failure(&["info", "empty"], 3, "is not an XFS volume: it is empty\nhint: ");
     fs::write(place.path("short"), [0; 600]).unwrap();
-    place.check_failure(&["info", "short"], 3, "it holds zeros only");
+    place.check_failure(&["info", "short"], 3, "it holds only zeros");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn qcow2_features_are_refused_by_name() {
     check(&|bytes| bytes[23] = 60, 5, "damaged");
     // With extended entries, everything is zeros.
     fs::write(place.path("disk"), qcow2(|bytes| bytes[79] = 16)).unwrap();
-    place.check_failure(&["ls", "disk:/"], 3, "it holds zeros only");
+    place.check_failure(&["ls", "disk:/"], 3, "it holds only zeros");
     place.check_failure(&["touch", "disk:/f"], 3, "is not written here");
 }
 

@@ -121,7 +121,7 @@ fn image_without_its_log_is_shown_and_exits_with_5() {
         let output = cut(length).run(&["ls", "image"]);
         assert_eq!(output.status.code(), Some(5), "{}", transcript(&output));
         assert!(String::from_utf8_lossy(&output.stdout).contains("short\n"));
-        assert!(String::from_utf8_lossy(&output.stderr).contains("cut short"));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("truncated"));
     }
 }
 
