@@ -192,7 +192,7 @@ impl Image {
             console.report(&self.failure(Failure::new(exit_of(finding), finding.to_string())));
         }
         if let Some(state) = volume.volume.log_state() {
-            self.note_torn(state, console);
+            self.note_torn_log(state, console);
         }
         let shown = names::in_message(self.path.as_os_str().as_bytes());
         match volume.volume.staleness() {
@@ -209,7 +209,7 @@ impl Image {
 
     /// Notes if the log ends in torn records. Their contents were never durable, and no recovery
     /// replays them.
-    pub(crate) fn note_torn(&self, state: &LogState, console: &mut Console) {
+    pub(crate) fn note_torn_log(&self, state: &LogState, console: &mut Console) {
         let Some(end) = state.torn else { return };
         let shown = names::in_message(self.path.as_os_str().as_bytes());
         let head = state.head.block();

@@ -251,7 +251,7 @@ impl Run for Cp {
                     continue;
                 }
             };
-            extraction.turn_to(origin(target, &targets), target.location());
+            extraction.start_source(origin(target, &targets), target.location());
             if let Err(failure) = copy(target, node, &destination, &mut extraction) {
                 let is_last = failure.exit().is_of_signal();
                 say(&failure);

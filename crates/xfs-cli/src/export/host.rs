@@ -113,7 +113,7 @@ impl<'a> HostWriter<'a> {
 
     /// Starts the next source. Names that share an inode in one `origin` become names of one file,
     /// also across several sources.
-    pub(crate) fn turn_to(&mut self, origin: InodeSpace, location: SourceLocation) {
+    pub(crate) fn start_source(&mut self, origin: InodeSpace, location: SourceLocation) {
         self.origin = origin;
         self.location = Some(location);
         // One source may be inside another.
@@ -213,7 +213,7 @@ impl<'a> HostWriter<'a> {
                         self.tally.add_directory();
                         Ok(self.enter(directory, source, is_new))
                     }
-                    Err(error) => self.survive(failed(parent, name, error), error),
+                    Err(error) => self.report_and_continue(failed(parent, name, error), error),
                 };
             }
             FileKind::Regular => self.make_regular(parent, name, &source, &facts),
@@ -230,7 +230,7 @@ impl<'a> HostWriter<'a> {
                 self.report_source(&parent.path_of(name), failure);
             }
             Err(Stop::Host(error)) => {
-                return self.survive(failed(parent, name, error), error);
+                return self.report_and_continue(failed(parent, name, error), error);
             }
             Err(Stop::Signal(failure)) => return Err(self.stopped(failure)),
         }
@@ -247,7 +247,11 @@ impl<'a> HostWriter<'a> {
 
     /// Reports a failure of the host and continues, unless every further file would fail in the
     /// same way.
-    fn survive<T>(&mut self, failure: Failure, error: Errno) -> Result<Option<T>, Failure> {
+    fn report_and_continue<T>(
+        &mut self,
+        failure: Failure,
+        error: Errno,
+    ) -> Result<Option<T>, Failure> {
         if matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::IO) {
             return Err(failure);
         }
@@ -313,7 +317,7 @@ impl<'a> HostWriter<'a> {
         let mode = if self.fidelity.is_archive { 0o600 } else { facts.mode };
         let (staged, file) = parent.make_file(mode)?;
         if !self.fidelity.is_archive && self.fidelity.existing == Existing::Replace {
-            parent.take_after(name, &file);
+            parent.copy_owner_and_mode(name, &file);
         }
         contents::copy(source, facts.size, file.as_fd(), self.tally)?;
         let path = parent.path_of(name);
@@ -355,7 +359,7 @@ impl<'a> HostWriter<'a> {
             return Err(Stop::Source(failure));
         }
         let staged = parent.make_symlink(&target)?;
-        self.dress_and_publish(staged, (parent, name), source, facts)
+        self.set_attributes_and_publish(staged, (parent, name), source, facts)
     }
 
     fn make_special<S: Source>(
@@ -375,11 +379,11 @@ impl<'a> HostWriter<'a> {
             }
             staged => staged?,
         };
-        self.dress_and_publish(staged, (parent, name), source, facts)
+        self.set_attributes_and_publish(staged, (parent, name), source, facts)
     }
 
     /// Sets attributes by name, for files that cannot be opened, and publishes the file.
-    fn dress_and_publish<S: Source>(
+    fn set_attributes_and_publish<S: Source>(
         &mut self,
         staged: directory::StagedEntry<'_>,
         (parent, name): (&Directory, &[u8]),

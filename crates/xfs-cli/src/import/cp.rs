@@ -207,7 +207,7 @@ impl<'a> CopyDestination<'a> {
         if source.is_left_out() {
             return Err(WriteFailure::One(self.target.volume.whole_failure(source.leaving_out())));
         }
-        writer.turn_to(HOST, None);
+        writer.start_source(HOST, None);
         let path = source.path().as_os_str().as_bytes().to_vec();
         self.put((&path, source), is_recursive, writer)
     }
@@ -219,7 +219,7 @@ impl<'a> CopyDestination<'a> {
         is_recursive: bool,
         writer: &mut ImageWriter<'_>,
     ) -> Result<(), WriteFailure> {
-        writer.turn_to(origin, Some(from.location()));
+        writer.start_source(origin, Some(from.location()));
         let source = from
             .node(!is_recursive)
             .and_then(|node| NodeSource::new(node).map_err(|failure| from.failure(failure)));

@@ -116,7 +116,7 @@ impl<'a> ImageWriter<'a> {
 
     /// Sets the location of the following sources. Names that share an inode in one `origin` become
     /// names of one file, also across calls.
-    pub(crate) fn turn_to(&mut self, origin: InodeSpace, location: Option<SourceLocation>) {
+    pub(crate) fn start_source(&mut self, origin: InodeSpace, location: Option<SourceLocation>) {
         self.origin = origin;
         self.location = location;
     }

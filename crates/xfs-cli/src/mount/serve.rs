@@ -152,7 +152,7 @@ impl Run for ServeVolume {
         }
         let _ = tell.send(mount.halter());
         let announced = announce(background, console);
-        let log = (background && announced.is_ok()).then(tell_log);
+        let log = (background && announced.is_ok()).then(log_to_system);
         // A reader of the system log does not know the folder that a relative name would start
         // from.
         let device = if log.is_some() { source } else { device };
@@ -188,7 +188,7 @@ fn close(mount: Mount<Confined>) -> Result<(), Failure> {
 }
 
 /// Sends messages to the system log, because nobody reads standard error; panics too.
-fn tell_log() -> Arc<SystemLog> {
+fn log_to_system() -> Arc<SystemLog> {
     let log = Arc::new(SystemLog::open());
     let (told, otherwise) = (Arc::clone(&log), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {

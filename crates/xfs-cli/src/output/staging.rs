@@ -246,10 +246,10 @@ fn by_descriptor(file: impl AsFd) -> PathBuf {
 /// if it cannot have them, or if that file has several names.
 fn can_stand_for(staged: &File, present: &File) -> io::Result<bool> {
     let metadata = present.metadata()?;
-    Ok(metadata.nlink() == 1 && take_after(staged, present, &metadata).is_ok())
+    Ok(metadata.nlink() == 1 && copy_owner_and_mode(staged, present, &metadata).is_ok())
 }
 
-fn take_after(staged: &File, present: &File, metadata: &Metadata) -> Result<(), Errno> {
+fn copy_owner_and_mode(staged: &File, present: &File, metadata: &Metadata) -> Result<(), Errno> {
     let own =
         staged.metadata().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     if (own.uid(), own.gid()) != (metadata.uid(), metadata.gid()) {

@@ -39,7 +39,7 @@ type Kind = (&'static str, UnshareFlags, LinkNameSpaceType);
 const MOUNT: Kind = ("mnt", UnshareFlags::NEWNS, LinkNameSpaceType::Mount);
 /// The namespaces behind the filter. The last one takes five times as long as the others together,
 /// and processes that create one wait for each other.
-const BEHIND_THE_FILTER: [Kind; 4] = [
+const SECONDARY: [Kind; 4] = [
     ("ipc", UnshareFlags::NEWIPC, LinkNameSpaceType::InterProcessCommunication),
     ("uts", UnshareFlags::NEWUTS, LinkNameSpaceType::HostNameAndNISDomainName),
     ("cgroup", UnshareFlags::NEWCGROUP, LinkNameSpaceType::ControlGroup),
@@ -66,14 +66,14 @@ pub(super) enum Root<'a> {
 /// Errors of the system; `EPERM` if the user must not create namespaces.
 pub(super) fn enter(root: Root<'_>) -> Result<(), Errno> {
     match root {
-        Root::Same => unshare_behind(),
+        Root::Same => unshare_secondary(),
         Root::Directory(directory) => {
             // Copied from the mount table of the host, before this process leaves it.
             let tree = copy_of(directory)?;
             unshare(UnshareFlags::NEWNS)?;
-            let behind = unshare_behind();
+            let behind = unshare_secondary();
             change_root(tree.as_fd())?;
-            lead_to_root(directory)?;
+            point_to_root(directory)?;
             behind
         }
         Root::Empty => match unshare(UnshareFlags::NEWNS) {
@@ -81,20 +81,20 @@ pub(super) fn enter(root: Root<'_>) -> Result<(), Errno> {
                 let (user, group) = (geteuid(), getegid());
                 unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
                 let mapped = map_ids(user.as_raw(), group.as_raw());
-                let entered = mapped.and(unshare_behind()).and(empty_root());
+                let entered = mapped.and(unshare_secondary()).and(empty_root());
                 // The creator of a user namespace has all capabilities in it.
                 entered.and(drop_capabilities())
             }
-            unshared => unshared.and_then(|()| unshare_behind().and(empty_root())),
+            unshared => unshared.and_then(|()| unshare_secondary().and(empty_root())),
         },
     }
 }
 
 /// Creates the secondary namespaces, one by one. A kernel may lack one of them, and that must not
 /// prevent the others or the empty root.
-fn unshare_behind() -> Result<(), Errno> {
+fn unshare_secondary() -> Result<(), Errno> {
     let mut made = Ok(());
-    for (_, flag, _) in behind_the_filter() {
+    for (_, flag, _) in secondary() {
         made = made.and(unshare(flag));
     }
     made
@@ -112,9 +112,9 @@ impl Namespaces {
         }
         let make = || {
             unshare(UnshareFlags::NEWNS)?;
-            unshare_behind()?;
+            unshare_secondary()?;
             // Beneath an empty root /proc is gone, so they are opened before.
-            let found = behind_the_filter().chain([MOUNT]).map(open).collect();
+            let found = secondary().chain([MOUNT]).map(open).collect();
             empty_root().and(found)
         };
         let made = std::thread::scope(|scope| {
@@ -141,8 +141,8 @@ impl Namespaces {
 }
 
 /// Returns the secondary namespaces.
-fn behind_the_filter() -> impl Iterator<Item = Kind> {
-    BEHIND_THE_FILTER.into_iter().filter(|(name, ..)| !HAS_FILTER || *name != "net")
+fn secondary() -> impl Iterator<Item = Kind> {
+    SECONDARY.into_iter().filter(|(name, ..)| !HAS_FILTER || *name != "net")
 }
 
 fn open((name, _, kind): Kind) -> Result<(OwnedFd, LinkNameSpaceType), Errno> {
@@ -207,7 +207,7 @@ fn change_root(root: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// Makes a descriptor of the new root lead to it, and not to the place where it was mounted before.
-fn lead_to_root(directory: BorrowedFd<'_>) -> Result<(), Errno> {
+fn point_to_root(directory: BorrowedFd<'_>) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open("/", flags, Mode::empty())?;
     // SAFETY: the descriptor is open as long as it is borrowed, and it is not closed here. The

@@ -239,7 +239,7 @@ pub(crate) fn answer(mut answer: clap::Error) -> Exit {
             true => text.ansi().to_string(),
             false => text.to_string(),
         };
-        let shown = in_our_words(shown);
+        let shown = with_plain_errors(shown);
         // If nobody reads standard error, the exit code still reports the failure.
         _ = io::stderr().write_all(shown.as_bytes());
         return Exit::Usage;
@@ -256,7 +256,7 @@ pub(crate) fn answer(mut answer: clap::Error) -> Exit {
 }
 
 /// Replaces the standard library's messages about numbers with plainer ones.
-fn in_our_words(text: String) -> String {
+fn with_plain_errors(text: String) -> String {
     const WORDS: [(&str, &str); 5] = [
         ("invalid digit found in string", "not a number"),
         ("cannot parse integer from empty string", "not a number"),

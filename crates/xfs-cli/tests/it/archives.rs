@@ -13,10 +13,10 @@ use std::process::{Command, Stdio};
 
 use writer::{Head, Writer};
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 /// Writes an archive with the writer of the tests.
-fn write(place: &Place, name: &str, make: impl Fn(&mut Writer)) {
+fn write(place: &VolumeDir, name: &str, make: impl Fn(&mut Writer)) {
     let mut writer = Writer::new(7);
     make(&mut writer);
     writer.end();
@@ -25,7 +25,7 @@ fn write(place: &Place, name: &str, make: impl Fn(&mut Writer)) {
 
 /// Checks that an import ends with this code and prints exactly these lines.
 #[track_caller]
-fn check_said(place: &Place, arguments: &[&str], code: i32, said: &[&str]) {
+fn check_said(place: &VolumeDir, arguments: &[&str], code: i32, said: &[&str]) {
     let output = place.command(arguments).stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<_> = text.lines().collect();
@@ -34,7 +34,7 @@ fn check_said(place: &Place, arguments: &[&str], code: i32, said: &[&str]) {
 
 #[test]
 fn metadata_that_cannot_be_applied_costs_no_contents() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     write(&place, "a.tar", |to| {
         to.pax(&[(
             "SCHILY.acl.access",
@@ -67,7 +67,7 @@ fn metadata_that_cannot_be_applied_costs_no_contents() {
 /// The header has the permissions of the group where the list has its mask.
 #[test]
 fn access_lists_override_the_header_mode() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let list = "user::rw-,user:77:rwx,group::r--,mask::rwx,other::r--";
     write(&place, "a.tar", |to| {
         to.pax(&[("SCHILY.acl.access", list)]);
@@ -87,7 +87,7 @@ fn access_lists_override_the_header_mode() {
 
 #[test]
 fn members_below_a_link_go_where_it_leads_inside() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     write(&place, "base.tar", |to| {
         to.directory("usr/lib");
         to.link("lib", "usr/lib");
@@ -146,7 +146,7 @@ fn members_below_a_link_go_where_it_leads_inside() {
 
 #[test]
 fn directories_replace_links_unless_they_are_kept() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let base = |to: &mut Writer| {
         to.add(&Head { mode: *b"0000711\0", ..Head::directory("usr/lib") }, b"");
         to.link("lib", "usr/lib");
@@ -189,7 +189,7 @@ fn directories_replace_links_unless_they_are_kept() {
 
 #[test]
 fn impossible_names_are_reported() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     write(&place, "a.tar", |to| {
         to.file("", b"abc");
         to.directory("");
@@ -217,7 +217,7 @@ fn impossible_names_are_reported() {
 }
 
 /// Compresses a file with a program; `None` if the program is missing.
-fn compress(place: &Place, program: &[&str], from: &str) -> Option<Vec<u8>> {
+fn compress(place: &VolumeDir, program: &[&str], from: &str) -> Option<Vec<u8>> {
     let (name, options) = program.split_first().unwrap();
     let input = fs::File::open(place.path(from)).unwrap();
     let output = Command::new(name).args(options).stdin(input).output().ok()?;
@@ -237,7 +237,7 @@ const COMPRESSIONS: [&[&str]; 7] = [
 
 #[test]
 fn compressed_archives_are_recognised_by_their_contents() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let long: Vec<u8> = (0..700_000_u32).map(|at| (at / 7 % 251) as u8).collect();
     write(&place, "a.tar", |to| to.file("f", &long));
     let plain = fs::read(place.path("a.tar")).unwrap();
@@ -285,7 +285,7 @@ fn compressed_archives_are_recognised_by_their_contents() {
 /// line.
 #[test]
 fn cut_archives_leave_complete_members_and_directories() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     write(&place, "a.tar", |to| {
         to.add(
             &Head { mode: *b"0000711\0", mtime: *b"00000001750\0", ..Head::directory("d") },
@@ -307,7 +307,7 @@ fn cut_archives_leave_complete_members_and_directories() {
 }
 
 /// Packs `tree` with cpio(1).
-fn cpio(place: &Place, format: &str, names: &str) -> Vec<u8> {
+fn cpio(place: &VolumeDir, format: &str, names: &str) -> Vec<u8> {
     let mut child = Command::new("cpio")
         .args(["-o", "--quiet", "-H", format])
         .current_dir(place.path("tree"))
@@ -321,7 +321,7 @@ fn cpio(place: &Place, format: &str, names: &str) -> Vec<u8> {
 
 #[test]
 fn cpio_archives_come_in_whole() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     if Command::new("cpio").arg("--version").output().is_err() {
         return;
     }
@@ -367,7 +367,7 @@ fn cpio_archives_come_in_whole() {
 
 #[test]
 fn data_after_zeros_is_reported() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let mut bytes = Vec::new();
     for name in ["a", "b"] {
         let mut writer = Writer::new(7);
@@ -393,7 +393,7 @@ fn data_after_zeros_is_reported() {
 
 #[test]
 fn unknown_keywords_are_reported_once_without_failure() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     write(&place, "a.tar", |to| {
         for name in ["a", "b"] {
             to.pax(&[("VENDOR.odd", "1"), ("comment", "no word of it")]);

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{Place, transcript};
+use crate::{GoldenDir, transcript};
 
 /// Arguments for a quick run.
 const SMALL: [&str; 7] = ["--threads", "1,2", "--files", "20", "--runs", "1", "--log-size=64m"];
 
-fn run(place: &Place, more: &[&str]) -> String {
+fn run(place: &GoldenDir, more: &[&str]) -> String {
     let output = place.run(&[&["bench"], &SMALL[..], more].concat());
     let text = transcript(&output);
     assert!(output.status.success(), "{text}");
@@ -21,7 +21,7 @@ fn run(place: &Place, more: &[&str]) -> String {
 
 #[test]
 fn one_run_gives_text_json_and_a_page() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     let more = ["create,unlink", "--no-before", "--json", "figures", "--html", "page"];
     let text = run(&place, &more);
     assert!(text.contains("files: ferroxfs, operations per second"), "{text}");
@@ -42,14 +42,14 @@ fn one_run_gives_text_json_and_a_page() {
 
 #[test]
 fn a_folder_is_left_as_it_was() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     run(&place, &["create", "--folder", "."]);
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
 }
 
 #[test]
 fn invalid_arguments_are_refused() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     for (arguments, code) in [
         (&["bench", "juggle"][..], 2),
         (&["bench", "--threads", "0"], 2),

@@ -6,11 +6,11 @@ use std::os::unix::fs::FileExt;
 use ferroxfs::Volume;
 use ferroxfs::format::inode::ForkKind;
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 /// Returns a volume with a directory, `/home/u`, whose first block is damaged.
-fn damaged() -> Place {
-    let place = Place::new();
+fn damaged() -> VolumeDir {
+    let place = VolumeDir::new();
     place.check(&["mkdir", "-p", "image:/home/u"]);
     let names: Vec<String> =
         (0..100).map(|number| format!("image:/home/u/file number {number:030}")).collect();
@@ -48,7 +48,7 @@ fn failure_of_a_source_names_the_source() {
 
 #[test]
 fn failure_of_a_destination_names_the_destination() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "-p", "image:/home/u", "image:/etc/x"]);
     fs::create_dir(place.path("to")).unwrap();
     fs::write(place.path("to/home"), "in the way").unwrap();
@@ -61,7 +61,7 @@ fn failure_of_a_destination_names_the_destination() {
 
 #[test]
 fn full_volume_is_reported_with_the_whole_path() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     // The image has less space than this.
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/large"), vec![1; 32 << 20]).unwrap();

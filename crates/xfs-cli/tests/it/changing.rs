@@ -10,9 +10,9 @@ use rustix::fs::{Mode, XattrFlags};
 use tempfile::TempDir;
 
 /// A directory with a new volume in it, named `image`.
-pub(crate) struct Place(TempDir);
+pub(crate) struct VolumeDir(TempDir);
 
-impl Place {
+impl VolumeDir {
     pub(crate) fn new() -> Self {
         let place = Self(TempDir::new().unwrap());
         place.make("image");
@@ -83,7 +83,7 @@ impl Place {
 
 #[test]
 fn put_contents_are_read_by_get() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/file", b"hello\n");
     assert_eq!(place.check(&["get", "image:/file"]), "hello\n");
     assert_eq!(place.check(&["cat", "image:/file"]), "hello\n");
@@ -100,7 +100,7 @@ fn put_contents_are_read_by_get() {
 
 #[test]
 fn directories_are_made_and_removed() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "image:/a", "image:/b"]);
     place.check(&["mkdir", "-p", "-m", "700", "image:/a/deep/er", "image:/b"]);
     assert!(place.fact("image:/a/deep/er", "Access:").contains("0700"));
@@ -118,14 +118,14 @@ fn directories_are_made_and_removed() {
 
 #[test]
 fn failure_of_one_path_does_not_stop_the_others() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check_failure(&["mkdir", "image:/a", "image:/x/y", "image:/b"], 1, "/x/y");
     assert_eq!(place.check(&["ls", "image"]), "a\nb\n");
 }
 
 #[test]
 fn files_are_moved_linked_and_exchanged() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/one", b"1");
     place.put("image:/two", b"2");
     place.check(&["mkdir", "image:/sub"]);
@@ -147,7 +147,7 @@ fn files_are_moved_linked_and_exchanged() {
 
 #[test]
 fn impossible_new_names_are_reported() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/a", b"a");
     place.check(&["mkdir", "image:/d"]);
     place.check(&["ln", "image:/a", "image:/b"]);
@@ -172,7 +172,7 @@ fn impossible_new_names_are_reported() {
 
 #[test]
 fn permissions_owners_and_times_are_set() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d"]);
     place.put("image:/d/f", b"x");
     place.check(&["chmod", "600", "image:/d/f"]);
@@ -205,11 +205,11 @@ fn permissions_owners_and_times_are_set() {
 
 #[test]
 fn lengths_and_ranges_are_changed() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["truncate", "-s", "1m", "image:/f"]);
     place.check(&["truncate", "-s", "+4k", "image:/f"]);
     place.check(&["truncate", "-s", "-2k", "image:/f"]);
-    let size = |place: &Place| place.check(&["find", "image:/f", "-printf", "%s %b"]);
+    let size = |place: &VolumeDir| place.check(&["find", "image:/f", "-printf", "%s %b"]);
     assert_eq!(size(&place), "1050624 0");
     place.check(&["fallocate", "-l", "64k", "image:/f"]);
     assert_eq!(size(&place), "1050624 128");
@@ -229,7 +229,7 @@ fn lengths_and_ranges_are_changed() {
 
 #[test]
 fn free_space_goes_back_to_the_host() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let contents = vec![7; 8 << 20];
     place.put("image:/kept", &contents);
     place.put("image:/gone", &contents);
@@ -251,7 +251,7 @@ fn free_space_goes_back_to_the_host() {
 
 #[test]
 fn attributes_are_set_and_removed() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"x");
     place.check(&["setfattr", "-n", "user.text", "-v", "value", "image:/f"]);
     place.check(&["setfattr", "-n", "user.bytes", "-v", "0x00ff", "image:/f"]);
@@ -265,7 +265,7 @@ fn attributes_are_set_and_removed() {
 
 #[test]
 fn access_lists_are_set_inherited_and_removed() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d"]);
     place.put("image:/f", b"x");
     place.check(&["setfacl", "-m", "u:1000:rw,g:7:r", "image:/f"]);
@@ -306,7 +306,7 @@ fn access_lists_are_set_inherited_and_removed() {
 
 #[test]
 fn labels_and_uuids_are_shown_and_set() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let first = place.check(&["uuid", "image"]);
     assert_eq!(first, "0123abcd-0123-4567-89ab-0123456789ab\n");
     let second = "76543210-0000-4000-8000-000000000001";
@@ -329,7 +329,7 @@ fn labels_and_uuids_are_shown_and_set() {
 /// 81920 blocks in groups of 20480.
 #[test]
 fn a_volume_grows_with_its_image() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/file", b"contents");
     assert_eq!(place.check(&["growfs", "image"]), "data size unchanged: 81920 blocks\n");
     place.check_failure(&["growfs", "-D", "81919", "image"], 1, "cannot shrink to 81919");
@@ -351,7 +351,7 @@ fn a_volume_grows_with_its_image() {
 
 #[test]
 fn an_image_that_cannot_grow_keeps_its_length() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let image = fs::File::options().write(true).open(place.path("image")).unwrap();
     let length = image.metadata().unwrap().len();
     // Damages the free space header of the first group.
@@ -437,7 +437,7 @@ pub(crate) fn digest_of(at: &Path) -> Vec<String> {
 
 #[test]
 fn tree_survives_import_and_export() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     tree(&place.path("tree"));
     place.check(&["cp", "-a", "tree", "image:/"]);
     place.check(&["cp", "-a", "--ignore-owner", "image:/tree", "back"]);
@@ -454,7 +454,7 @@ fn tree_survives_import_and_export() {
 
 #[test]
 fn two_imports_give_the_same_bytes() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     tree(&place.path("tree"));
     place.make("other");
     place.check(&["import", "tree", "image"]);
@@ -476,7 +476,7 @@ fn two_imports_give_the_same_bytes() {
 
 #[test]
 fn single_files_are_copied_in() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::write(place.path("file"), "first").unwrap();
     place.check(&["cp", "file", "image:/name"]);
     place.check(&["cp", "file", "image:/"]);
@@ -495,7 +495,7 @@ fn single_files_are_copied_in() {
 /// data.
 #[test]
 fn files_of_unknown_length_are_copied_to_their_end() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     for (path, name) in [("/proc/version", "version"), ("/proc/sys/kernel/ostype", "ostype")] {
         place.check(&["cp", path, "image:/"]);
         let contents = fs::read_to_string(path).unwrap();
@@ -516,7 +516,7 @@ fn files_of_unknown_length_are_copied_to_their_end() {
 /// As in open(2) with O_CREAT.
 #[test]
 fn dangling_link_is_followed_to_the_new_file() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d", "image:/d/e"]);
     for (path, to) in [
         ("d/put", "e/../0"),
@@ -549,7 +549,7 @@ fn dangling_link_is_followed_to_the_new_file() {
 
 #[test]
 fn full_volume_is_reported_and_stays_consistent() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let file = fs::File::create(place.path("large")).unwrap();
     for at in 0..400 {
         file.write_all_at(&vec![1; 1 << 20], at << 20).unwrap();
@@ -567,7 +567,7 @@ fn full_volume_is_reported_and_stays_consistent() {
 /// As in the programs of these names.
 #[test]
 fn trailing_slash_is_valid_for_directories_only() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d", "image:/e/"]);
     for file in ["image:/f", "image:/d/g"] {
         place.check(&["touch", file]);
@@ -602,7 +602,7 @@ fn trailing_slash_is_valid_for_directories_only() {
 
 #[test]
 fn force_replaces_existing_names() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"one");
     place.put("image:/g", b"two");
     place.check(&["mkdir", "image:/d", "image:/d/f"]);

@@ -3,11 +3,11 @@
 use std::fs;
 use std::process::Command;
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 /// Returns a volume with a few names.
-fn furnished() -> Place {
-    let place = Place::new();
+fn furnished() -> VolumeDir {
+    let place = VolumeDir::new();
     place.check(&["mkdir", "-p", "image:/etc/conf.d", "image:/a b"]);
     place.check(&["touch", "image:/etc/hosts", "image:/etc/hostname", "image:/etc/.hidden"]);
     place.check(&["ln", "-s", "etc", "image:/elsewhere"]);
@@ -73,7 +73,7 @@ fn bash_completes_paths_in_images() {
 
 #[test]
 fn scripts_of_other_shells_call_the_program() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     for shell in ["zsh", "fish"] {
         let script = place.check(&["completions", shell]);
         assert!(script.contains(" complete -- "), "{shell}");

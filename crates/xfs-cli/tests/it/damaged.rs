@@ -6,7 +6,7 @@ use std::fs;
 use xfs_format::{BlockKind, DiskAddr};
 use xfs_testkit::{Image, golden};
 
-use crate::{Place, write_image};
+use crate::{GoldenDir, write_image};
 
 /// Returns a block of the golden image for which `is_it` holds.
 fn find_block(image: &Image, length: usize, is_it: impl Fn(&[u8]) -> bool) -> DiskAddr {
@@ -26,7 +26,7 @@ fn position(bytes: &[u8], text: &[u8]) -> Option<usize> {
 
 /// Checks that a command succeeds.
 #[track_caller]
-pub(crate) fn succeed(place: &Place, arguments: &[&str]) {
+pub(crate) fn succeed(place: &GoldenDir, arguments: &[&str]) {
     let output = place.run(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
@@ -34,7 +34,7 @@ pub(crate) fn succeed(place: &Place, arguments: &[&str]) {
 /// Checks that a command exits with `code` and prints this on standard error; returns standard
 /// output.
 #[track_caller]
-fn check_damaged(place: &Place, arguments: &[&str], code: i32, said: &str) -> Vec<u8> {
+fn check_damaged(place: &GoldenDir, arguments: &[&str], code: i32, said: &str) -> Vec<u8> {
     let output = place.run(arguments);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
@@ -44,13 +44,13 @@ fn check_damaged(place: &Place, arguments: &[&str], code: i32, said: &str) -> Ve
 
 /// Returns a short form directory in which `dup1` is a symbolic link and the directory `dup2` is
 /// renamed to `dup1`.
-fn doubled_in_short_form() -> Place {
-    let place = Place::new();
+fn doubled_in_short_form() -> GoldenDir {
+    let place = GoldenDir::new();
     double_in_short_form(&place);
     place
 }
 
-fn double_in_short_form(place: &Place) {
+fn double_in_short_form(place: &GoldenDir) {
     succeed(place, &["mkdir", "image:/d"]);
     succeed(place, &["ln", "-s", "/outside", "image:/d/dup1"]);
     succeed(place, &["mkdir", "image:/d/dup2"]);
@@ -73,7 +73,7 @@ fn double_in_short_form(place: &Place) {
 
 #[test]
 fn scan_of_a_directory_with_a_name_twice_ends_with_5() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     // With parent pointers a scan reads no directories.
     let size = ["-d", "file,size=300m", "-b", "size=1024", "-n", "parent=0"];
     succeed(&place, &[&["mkfs", "-q", "-f"], &size[..], &["image"]].concat());
@@ -109,7 +109,7 @@ fn entries_missing_from_the_index_are_reported() {
         let at = position(bytes, old).unwrap();
         bytes[at..at + new.len()].copy_from_slice(new);
     });
-    let place = Place::with(&image);
+    let place = GoldenDir::with(&image);
     let differs = "index (202 entries)";
     for command in [&["ls", "image:/leaf"][..], &["find", "image:/leaf"], &["tree", "image:/leaf"]]
     {
@@ -127,7 +127,7 @@ fn entries_missing_from_the_index_are_reported() {
 #[test]
 fn attributes_in_exchanged_leaves_are_reported_as_damage() {
     let mut image = golden();
-    let place = Place::with(&image);
+    let place = GoldenDir::with(&image);
     let stat = String::from_utf8(place.run(&["stat", "image:/attr-node"]).stdout).unwrap();
     let number = stat.split_whitespace().skip_while(|word| *word != "Inode:").nth(1).unwrap();
     let number: u64 = number.parse().unwrap();
@@ -144,7 +144,7 @@ fn attributes_in_exchanged_leaves_are_reported_as_damage() {
     for (at, contents) in ends.into_iter().zip(contents.iter().rev()) {
         image.edit(at, 1024, BlockKind::Attr, |bytes| bytes[56..].copy_from_slice(contents));
     }
-    let place = Place::with(&image);
+    let place = GoldenDir::with(&image);
     let said = "but the parent has";
     check_damaged(&place, &["getfattr", "image:/attr-node"], 5, said);
     let values = check_damaged(&place, &["getfattr", "-d", "image:/attr-node"], 5, said);

@@ -4,11 +4,11 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 /// Returns the document of a command that succeeds.
 #[track_caller]
-fn document(place: &Place, arguments: &[&str]) -> Value {
+fn document(place: &VolumeDir, arguments: &[&str]) -> Value {
     let text = place.check(arguments);
     let document: Value = serde_json::from_str(&text).unwrap_or_else(|error| {
         panic!("{arguments:?}: {error}: {text}");
@@ -19,7 +19,7 @@ fn document(place: &Place, arguments: &[&str]) -> Value {
 
 /// Checks some numbers of the document.
 #[track_caller]
-fn check_numbers(place: &Place, arguments: &[&str], expected: &[(&str, u64)]) {
+fn check_numbers(place: &VolumeDir, arguments: &[&str], expected: &[(&str, u64)]) {
     let document = document(place, arguments);
     for (key, number) in expected {
         assert_eq!(document[*key].as_u64(), Some(*number), "{arguments:?}: {document}");
@@ -29,7 +29,7 @@ fn check_numbers(place: &Place, arguments: &[&str], expected: &[(&str, u64)]) {
 }
 
 /// Makes a tree of three files, one of them with two names, and two directories.
-fn tree(place: &Place) {
+fn tree(place: &VolumeDir) {
     let tree = place.path("tree");
     fs::create_dir_all(tree.join("d/e")).unwrap();
     fs::write(tree.join("d/one"), vec![1; 100_000]).unwrap();
@@ -40,7 +40,7 @@ fn tree(place: &Place) {
 
 #[test]
 fn copies_count_names_and_bytes() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     tree(&place);
     // The top directory counts if the command creates it, or an archive names it.
     let copies: [(u64, &[&str]); 7] = [
@@ -65,7 +65,7 @@ fn copies_count_names_and_bytes() {
 
 #[test]
 fn edit_counts_a_changed_file() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     tree(&place);
     place.check(&["import", "tree", "image"]);
     let edit = |with, changed| {
@@ -78,7 +78,7 @@ fn edit_counts_a_changed_file() {
 
 #[test]
 fn changes_count_files() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     tree(&place);
     place.check(&["import", "tree", "image"]);
     let changes: [(&[&str], &str, u64); 12] = [
@@ -102,7 +102,7 @@ fn changes_count_files() {
 
 #[test]
 fn document_counts_failures() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/file", b"x");
     let output = place
         .command(&["rm", "--json", "image:/none", "image:/file"])
@@ -115,7 +115,7 @@ fn document_counts_failures() {
 
 #[test]
 fn document_has_current_facts_of_the_volume() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     assert_eq!(document(&place, &["label", "--json", "image", "new"])["label"], "new");
     assert_eq!(document(&place, &["label", "--json", "image"])["label"], "new");
     let nil = "00000000-0000-0000-0000-000000000000";
@@ -136,7 +136,7 @@ fn document_has_current_facts_of_the_volume() {
 
 #[test]
 fn scan_prints_its_counts_or_its_report() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/file", b"x");
     let scanned = document(&place, &["scan", "--json", "-o", "rows", "image"]);
     assert_eq!((&scanned["inodes"], &scanned["errors"]), (&2.into(), &0.into()));
@@ -148,7 +148,7 @@ fn scan_prints_its_counts_or_its_report() {
 
 #[test]
 fn json_is_refused_with_data_on_standard_output() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/file", b"x");
     place.check_failure(&["get", "--json", "image:/file"], 2, "--json needs -o");
     place.check_failure(&["tar", "--json", "image"], 2, "--json needs -o");

@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 /// Edits with a shell command, with a directory for its temporary files.
-fn edit(place: &Place, words: &[&str]) -> Output {
+fn edit(place: &VolumeDir, words: &[&str]) -> Output {
     fs::create_dir_all(place.path("tmp")).unwrap();
     let mut command = place.command(&[&["edit"], words].concat());
     command.env("TMPDIR", place.path("tmp")).env("FX", env!("CARGO_BIN_EXE_ferroxfs"));
@@ -15,14 +15,14 @@ fn edit(place: &Place, words: &[&str]) -> Output {
 }
 
 /// Returns the text of each copy that is left.
-fn kept(place: &Place) -> Vec<String> {
+fn kept(place: &VolumeDir) -> Vec<String> {
     let directories = fs::read_dir(place.path("tmp")).unwrap();
     let files = directories.flat_map(|entry| fs::read_dir(entry.unwrap().path()).unwrap());
     files.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect()
 }
 
 #[track_caller]
-fn check_edited(place: &Place, words: &[&str]) {
+fn check_edited(place: &VolumeDir, words: &[&str]) {
     let output = edit(place, words);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{words:?}: {said}");
@@ -30,7 +30,7 @@ fn check_edited(place: &Place, words: &[&str]) {
 }
 
 #[track_caller]
-fn check_failed(place: &Place, words: &[&str], message: &str) {
+fn check_failed(place: &VolumeDir, words: &[&str], message: &str) {
     let output = edit(place, words);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
@@ -39,14 +39,14 @@ fn check_failed(place: &Place, words: &[&str], message: &str) {
 
 #[test]
 fn edited_file_keeps_its_properties() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"one two");
     place.check(&["chown", "5:7", "image:/f"]);
     place.check(&["chmod", "640", "image:/f"]);
     place.check(&["setfattr", "-n", "user.key", "-v", "value", "image:/f"]);
     place.check(&["setfacl", "-m", "u:9:rw", "image:/f"]);
     place.check(&["ln", "image:/f", "image:/g"]);
-    let facts = |place: &Place| {
+    let facts = |place: &VolumeDir| {
         let list = place.check(&["getfacl", "image:/f"]);
         let attributes = place.check(&["getfattr", "-d", "image:/f"]);
         let inode = place.check(&["find", "image:/f", "-printf", "%i %n %U %G %m"]);
@@ -61,7 +61,7 @@ fn edited_file_keeps_its_properties() {
 
 #[test]
 fn image_is_not_locked_while_an_editor_runs() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"one");
     let other = "\"$FX\" mkdir image:/meanwhile && echo two >>";
     check_edited(&place, &["--with", other, "image:/f"]);
@@ -71,7 +71,7 @@ fn image_is_not_locked_while_an_editor_runs() {
 
 #[test]
 fn file_changed_meanwhile_is_not_replaced() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"one");
     let both = "echo theirs | \"$FX\" put image:/f && echo ours >";
     check_failed(&place, &["--with", both, "image:/f"], "was changed in the image meanwhile");
@@ -93,7 +93,7 @@ fn file_changed_meanwhile_is_not_replaced() {
 
 #[test]
 fn nothing_is_written_without_a_change() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"one");
     let before = fs::read(place.path("image")).unwrap();
     let output = edit(&place, &["--with", "touch", "image:/f"]);
@@ -107,7 +107,7 @@ fn nothing_is_written_without_a_change() {
 
 #[test]
 fn editor_that_fails_changes_nothing() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"one");
     check_failed(&place, &["--with", "false", "image:/f"], "false: ended with exit code 1");
     assert!(kept(&place).is_empty());
@@ -145,7 +145,7 @@ fn copy_that_an_editor_has_replaced_is_not_waited_for_or_promised() {
 
 #[test]
 fn new_file_is_made() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     check_edited(&place, &["--with", "echo one >", "image:/new"]);
     assert_eq!(place.check(&["cat", "image:/new"]), "one\n");
     assert!(place.fact("image:/new", "Access:").contains("0644"));
@@ -155,7 +155,7 @@ fn new_file_is_made() {
 
 #[test]
 fn editor_is_chosen_and_its_copy_is_private() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f.txt", b"one");
     let script = place.path("editor");
     fs::write(&script, "#!/bin/sh\nstat -c '%a %n' \"$1\" \"${1%/*}\" > seen\necho $0 > \"$1\"\n")
@@ -179,7 +179,7 @@ fn editor_is_chosen_and_its_copy_is_private() {
 
 #[test]
 fn only_regular_files_are_edited() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d"]);
     check_failed(&place, &["--with", "true", "image:/d"], "is a directory");
     check_failed(&place, &["--with", "true", "image:/no/file"], "no such file");

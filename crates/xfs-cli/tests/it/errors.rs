@@ -8,7 +8,7 @@ use expect_test::expect;
 use xfs_format::DiskAddr;
 use xfs_testkit::golden;
 
-use crate::{Place, check, shared, transcript, write_image};
+use crate::{GoldenDir, check, shared, transcript, write_image};
 
 #[test]
 fn mistakes_exit_with_2() {
@@ -106,7 +106,7 @@ fn missing_file_exits_with_1() {
 
 #[test]
 fn other_format_exits_with_3() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     fs::write(place.path().join("text"), "text\n".repeat(20_000)).unwrap();
     expect![[r#"
         ! ferroxfs: text: is not an XFS volume: it holds data of an unknown format
@@ -121,7 +121,7 @@ fn version_4_is_refused_by_name() {
     let mut sector = image.bytes(DiskAddr(0), 512).unwrap();
     sector[101] = (sector[101] & 0xf0) | 4;
     image.replace(DiskAddr(0), &sector);
-    let place = Place::with(&image);
+    let place = GoldenDir::with(&image);
     expect![[r#"
         ! ferroxfs: image: this is an XFS version 4 volume; only version 5 (-m crc=1) is supported
         exit 3
@@ -136,7 +136,7 @@ fn damage_is_reported_and_other_files_are_shown() {
     let mut sector = image.bytes(DiskAddr(1), 512).unwrap();
     sector[40] ^= 1;
     image.replace(DiskAddr(1), &sector);
-    let place = Place::with(&image);
+    let place = GoldenDir::with(&image);
     expect![[r#"
         {
           "schema_version": 1,
@@ -181,7 +181,7 @@ fn damage_is_reported_and_other_files_are_shown() {
 
 #[test]
 fn truncated_image_shows_its_remaining_files() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     let image = fs::OpenOptions::new().write(true).open(place.path().join("image")).unwrap();
     image.set_len(43_125 * 512).unwrap();
     let output = place.run(&["find", "image", "-type", "f"]);
@@ -192,7 +192,7 @@ fn truncated_image_shows_its_remaining_files() {
 
 #[test]
 fn header_past_the_end_of_the_image_exits_with_5() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     let image = fs::OpenOptions::new().write(true).open(place.path().join("image")).unwrap();
     image.set_len(image.metadata().unwrap().len() / 2).unwrap();
     assert_eq!(place.run(&["dump", "image", "agf", "1"]).status.code(), Some(5));
@@ -214,7 +214,7 @@ fn closed_output_pipe_is_not_reported() {
 
 #[test]
 fn an_address_that_is_also_a_file_asks_for_image() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     fs::create_dir(place.path().join("a:")).unwrap();
     fs::File::create(place.path().join("a:/b")).unwrap().write_all(b"x").unwrap();
     expect![[r#"
@@ -232,7 +232,7 @@ fn a_damaged_superblock_is_shown_field_by_field() {
     // The count of free blocks.
     sector[151] ^= 1;
     image.replace(DiskAddr(0), &sector);
-    let place = Place::with(&image);
+    let place = GoldenDir::with(&image);
     let output = place.run(&["dump", "image", "sb"]);
     let shown = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(5), "{shown}");
@@ -253,7 +253,7 @@ fn a_copy_of_a_superblock_is_shown_by_its_place() {
     let mut image = golden();
     let copy = image.bytes(DiskAddr(0), 512).unwrap();
     image.replace(DiskAddr(0), &[0; 512]);
-    let place = Place::with(&image);
+    let place = GoldenDir::with(&image);
     let lost = transcript(&place.run(&["dump", "image", "sb", "1"]));
     assert!(lost.contains("hint: each allocation group starts with a copy"), "{lost}");
     let group_bytes = {
@@ -271,7 +271,7 @@ fn a_copy_of_a_superblock_is_shown_by_its_place() {
 /// The table of docs/exit-codes.md, with a command of each kind for each row.
 #[test]
 fn exit_codes_are_as_documented() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     let write = |name: &str, bytes: &[u8]| fs::write(place.path().join(name), bytes).unwrap();
     write("zeros", &[0; 1 << 20]);
     write("text", "text\n".repeat(20_000).as_bytes());
@@ -318,7 +318,7 @@ fn exit_codes_are_as_documented() {
 fn a_volume_without_its_first_sector_says_what_can_be_done() {
     let mut image = golden();
     image.replace(DiskAddr(0), &[0; 512]);
-    let place = Place::with(&image);
+    let place = GoldenDir::with(&image);
     for command in ["ls", "info"] {
         expect![[r#"
             ! ferroxfs: image: superblock at disk address 0: magic number is 0x0, not 0x58465342

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::{Place, shared, transcript};
+use crate::{GoldenDir, shared, transcript};
 
 /// Returns the facts below a directory on which both ways of extraction must agree.
 fn listing(root: &Path) -> String {
@@ -28,7 +28,7 @@ fn output_of(command: &mut Command) -> String {
 
 #[test]
 fn one_file_goes_to_standard_output_or_under_a_name() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     let output = place.run(&["cp", "image:/short/bb", "-"]);
     assert_eq!(transcript(&output), "bb\n");
     assert!(place.run(&["cp", "image:/short/bb", "new"]).status.success());
@@ -41,7 +41,7 @@ fn one_file_goes_to_standard_output_or_under_a_name() {
 
 #[test]
 fn directory_is_copied_into_an_existing_one_or_under_a_new_name() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     fs::create_dir(place.path().join("there")).unwrap();
     let copy = |arguments: &[&str]| {
         let all = [&["cp", "-a", "--ignore-owner"], arguments].concat();
@@ -56,7 +56,7 @@ fn directory_is_copied_into_an_existing_one_or_under_a_new_name() {
 
 #[test]
 fn whole_volume_is_equal_by_cp_and_tar() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     for directory in ["short", "leaf", "node", "many", "attr-short", "links-remote", "acl"] {
         let address = format!("image:/{directory}");
         fs::create_dir_all(place.path().join("cp")).unwrap();
@@ -77,7 +77,7 @@ fn whole_volume_is_equal_by_cp_and_tar() {
 
 #[test]
 fn holes_are_kept() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     assert!(
         place.run(&["cp", "-a", "--ignore-owner", "image:/files/sparse", "."]).status.success()
     );
@@ -100,7 +100,7 @@ impl Drop for MadeMutable {
 
 #[test]
 fn a_file_too_large_for_the_host_leaves_nothing() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     fs::create_dir(place.path().join("to")).unwrap();
     let _mutable = MadeMutable(place.path().join("to"));
     let output = place.run(&["cp", "-a", "--ignore-owner", "image:/files", "to"]);

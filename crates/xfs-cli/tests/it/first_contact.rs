@@ -3,11 +3,11 @@
 use std::fs;
 use std::process::Stdio;
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 #[test]
 fn words_of_other_programs_suggest_a_command() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     for (word, answer) in [
         ("format", "ferroxfs mkfs"),
         ("fsck", "xfs_repair -n"),
@@ -25,7 +25,7 @@ fn words_of_other_programs_suggest_a_command() {
 
 #[test]
 fn destructive_command_is_never_suggested() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     for word in ["delete", "remove", "rmm", "erase", "mkf", "truncat", "fallocat", "wipe"] {
         let output = place.command(&[word]).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
@@ -49,7 +49,7 @@ fn destructive_command_is_never_suggested() {
 
 #[test]
 fn wrong_paths_suggest_an_address() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check_failure(&["cat", "image/etc/hosts"], 1, "IMAGE:/path: image:/etc/hosts");
     place.check_failure(&["ls", "image", "etc"], 1, "image:/etc");
     place.check_failure(&["ls", "image:"], 1, "image:/");
@@ -69,7 +69,7 @@ fn wrong_paths_suggest_an_address() {
 
 #[test]
 fn empty_file_is_reported_as_empty() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::write(place.path("empty"), "").unwrap();
     place.check_failure(&["info", "empty"], 3, "is not an XFS volume: it is empty\nhint: ");
     fs::write(place.path("short"), [0; 600]).unwrap();
@@ -78,7 +78,7 @@ fn empty_file_is_reported_as_empty() {
 
 #[test]
 fn other_formats_are_named_with_a_hint() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     for (offset, magic, name, hint) in [
         (0, &b"LUKS\xba\xbe"[..], "LUKS", "cryptsetup open"),
         (1080, b"\x53\xef", "ext2/3/4", ""),
@@ -119,7 +119,7 @@ fn qcow2(change: impl Fn(&mut [u8])) -> Vec<u8> {
 
 #[test]
 fn qcow2_features_are_refused_by_name() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let check = |change: &dyn Fn(&mut [u8]), code, words: &str| {
         fs::write(place.path("disk"), qcow2(change)).unwrap();
         place.check_failure(&["ls", "disk:/"], code, words);
@@ -145,7 +145,7 @@ fn qcow2_features_are_refused_by_name() {
 
 #[test]
 fn a_locked_image_names_the_process() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let lock = fs::File::open(place.path("image")).unwrap();
     // Another process holds the lock: it inherits this open file.
     let mut child = std::process::Command::new("sleep")
@@ -188,7 +188,7 @@ fn lock_of_a_process_that_has_ended_names_the_one_that_holds_it() {
 
 #[test]
 fn full_volume_reports_needed_and_free_space() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/large"), vec![1; 40 << 20]).unwrap();
     let mut mkfs = place.command(&["mkfs", "-q", "--unsupported", "-d", "file,size=32m", "small"]);
@@ -217,7 +217,7 @@ fn full_volume_reports_needed_and_free_space() {
 
 #[test]
 fn umount_of_an_image_that_is_not_mounted_says_so() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check_failure(&["umount", "image"], 1, "image: is not mounted\nhint: ferroxfs mounts");
     place.check_failure(&["stats", "image"], 1, "image: is not mounted");
     let list = place.check(&["mounts", "--json"]);
@@ -229,7 +229,7 @@ fn umount_of_an_image_that_is_not_mounted_says_so() {
 
 #[test]
 fn invalid_numbers_are_explained() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check_failure(&["ls", "--partition", "x", "image"], 2, "not a number");
     place.check_failure(&["ls", "--partition", "99999999999", "image"], 2, "'99999999999'");
     place.check_failure(&["parents", "--ino", "x", "image"], 2, "not a number");

@@ -5,11 +5,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use rustix::fs::{CWD, FileType, Mode};
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 #[test]
 fn an_image_and_a_path_in_it_belong_together() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::write(place.path("text"), "text").unwrap();
     let behind = "hint: write a path in an image after its name: image:/etc";
     place.check_failure(&["ls", "image", "/etc"], 3, behind);
@@ -25,7 +25,7 @@ fn an_image_and_a_path_in_it_belong_together() {
 
 #[test]
 fn meaningless_names_get_a_hint_and_failures_do_not() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["touch", "image:/f"]);
     let names = "hint: a name is user.NAME";
     place.check_failure(&["setfattr", "-n", "text", "-v", "1", "image:/f"], 2, names);
@@ -40,7 +40,7 @@ fn meaningless_names_get_a_hint_and_failures_do_not() {
 
 #[test]
 fn lack_of_space_names_the_image() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::create_dir(place.path("tree")).unwrap();
     // The volumes have less space than this.
     fs::write(place.path("tree/large"), vec![1; 32 << 20]).unwrap();
@@ -53,7 +53,7 @@ fn lack_of_space_names_the_image() {
 
 #[test]
 fn an_image_in_use_says_how_to_end_a_mount() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let volume = ferroxfs::Volume::open_writable(place.path("image")).unwrap();
     let hint = ")\nhint: wait until it is done";
     place.check_failure(&["ls", "image"], 1, hint);
@@ -63,7 +63,7 @@ fn an_image_in_use_says_how_to_end_a_mount() {
 
 #[test]
 fn copy_within_the_host_is_refused() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/a"), "text").unwrap();
     let neither = "cp: neither tree/a nor tree/b is in an image\nhint: a path in an image is";
@@ -78,7 +78,7 @@ fn copy_within_the_host_is_refused() {
 
 #[test]
 fn invalid_expression_names_the_reason() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::write(place.path("text"), "text").unwrap();
     let newer = "hint: -newer takes a file in an image, IMAGE:/path";
     place.check_failure(&["find", "image", "-newer", "text"], 3, newer);
@@ -88,7 +88,7 @@ fn invalid_expression_names_the_reason() {
 
 #[test]
 fn unknown_option_is_not_read_as_a_name() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     for words in [["ls", "--bogus"], ["ls", "-Q"], ["mkfs", "--bogus"], ["find", "--bogus"]] {
         let output = place.command(&words).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
@@ -101,7 +101,7 @@ fn unknown_option_is_not_read_as_a_name() {
 
 #[test]
 fn files_without_contents_are_named() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::create_dir(place.path("tree")).unwrap();
     let pipe = place.path("tree/fifo");
     rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
@@ -116,7 +116,7 @@ fn files_without_contents_are_named() {
 
 #[test]
 fn a_directory_has_one_name() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "image:/dir"]);
     let said = "image: /dir: is a directory, which can have only one name\nhint: -s makes";
     place.check_failure(&["ln", "image:/dir", "image:/dd"], 1, said);
@@ -125,7 +125,7 @@ fn a_directory_has_one_name() {
 
 #[test]
 fn an_import_names_the_image_once() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::create_dir(place.path("tree")).unwrap();
     place.check(&["touch", "image:/file"]);
     let once = "ferroxfs: image: /file: ";
@@ -134,7 +134,7 @@ fn an_import_names_the_image_once() {
 
 #[test]
 fn possible_use_is_not_reported_as_use() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let output = place.command(&["ls", "--live", "image"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("the volume may be in use, and its log is not replayed"), "{said}");
@@ -142,7 +142,7 @@ fn possible_use_is_not_reported_as_use() {
 
 #[test]
 fn options_of_cp_and_ls_are_accepted() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/file"), "x").unwrap();
     let mode = fs::Permissions::from_mode(0o640);
@@ -182,7 +182,7 @@ fn filetime(seconds: u64) -> std::time::SystemTime {
 /// Without the refusal it would serve, and show nothing.
 #[test]
 fn figures_are_served_or_watched() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let words = "cannot be used with";
     place.check_failure(&["stats", "--listen", "127.0.0.1:0", "--watch", "/proc"], 2, words);
     place.check_failure(&["stats", "--prometheus", "--watch", "/proc"], 2, words);
@@ -191,7 +191,7 @@ fn figures_are_served_or_watched() {
 /// Mounting and unmounting it, or repairing it, would not help.
 #[test]
 fn the_log_of_another_volume_is_the_wrong_one() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     for (name, digit) in [("one", "1"), ("two", "2")] {
         let uuid = format!("uuid=11111111-1111-1111-1111-11111111111{digit}");
         let log = format!("{name}.log");
@@ -208,7 +208,7 @@ fn the_log_of_another_volume_is_the_wrong_one() {
 
 #[test]
 fn help_shows_only_options_of_the_command() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let help = |command: &str| place.check(&[command, "--help"]);
     assert!(help("help").contains("of the given subcommand"));
     for command in ["rm", "recover", "umount", "stats", "completions", "mount"] {

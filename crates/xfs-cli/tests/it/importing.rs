@@ -4,10 +4,10 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::changing::{Place, digest_of, tree};
+use crate::changing::{VolumeDir, digest_of, tree};
 
 /// Packs `tree` with GNU tar.
-fn pack(place: &Place, archive: &str, options: &[&str]) {
+fn pack(place: &VolumeDir, archive: &str, options: &[&str]) {
     let packed = Command::new("tar")
         .args(["--numeric-owner", "--sort=name", "-C", "tree", "-cf", archive])
         .args(options)
@@ -19,7 +19,7 @@ fn pack(place: &Place, archive: &str, options: &[&str]) {
 
 /// Imports an archive into a new image and compares its files with the tree.
 #[track_caller]
-fn check_import(place: &Place, archive: &str, image: &str) {
+fn check_import(place: &VolumeDir, archive: &str, image: &str) {
     place.make(image);
     place.check(&["import", archive, image]);
     let back = format!("back of {image}");
@@ -31,7 +31,7 @@ fn check_import(place: &Place, archive: &str, image: &str) {
 
 #[test]
 fn archives_of_every_format_come_in_whole() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     tree(&place.path("tree"));
     let long = "a directory of a long name/".repeat(12);
     fs::create_dir_all(place.path("tree").join(&long)).unwrap();
@@ -56,7 +56,7 @@ fn archives_of_every_format_come_in_whole() {
 
 #[test]
 fn the_same_archive_gives_the_same_bytes() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     tree(&place.path("tree"));
     pack(&place, "a.tar", &["--format=posix", "--xattrs"]);
     for image in ["one", "two"] {
@@ -77,7 +77,7 @@ fn the_same_archive_gives_the_same_bytes() {
 
 #[test]
 fn import_reads_archives_of_tar() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     tree(&place.path("tree"));
     place.check(&["import", "tree", "image"]);
     place.check(&["setfacl", "-m", "u:1234567:rw", "image:/text"]);
@@ -110,7 +110,7 @@ fn import_reads_archives_of_tar() {
 
 #[test]
 fn hostile_archives_stay_inside() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/f"), "f").unwrap();
     fs::write(place.path("above"), "above").unwrap();
@@ -152,7 +152,7 @@ fn hostile_archives_stay_inside() {
 /// a directory of the host.
 #[test]
 fn properties_stay_with_their_volume() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let property = "trusted.xfs:autofsck";
     assert!(place.check(&["getfattr", "-m", "-", "image:/"]).contains(property));
     place.check(&["setfattr", "-n", "user.note", "-v", "x", "image:/"]);
@@ -187,7 +187,7 @@ fn properties_stay_with_their_volume() {
 /// An image inside the imported directory would grow by its own contents.
 #[test]
 fn image_is_not_imported_into_itself() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/file"), "contents").unwrap();
     let left_out = "ferroxfs: tree/new: is the image that is written to, and is left out\n";
@@ -211,7 +211,7 @@ fn image_is_not_imported_into_itself() {
 /// GNU tar writes them as negative numbers of base 256, where older headers have octal digits.
 #[test]
 fn times_before_1970_come_in() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::create_dir(place.path("tree")).unwrap();
     let file = fs::File::create(place.path("tree/old")).unwrap();
     let old = std::time::UNIX_EPOCH - std::time::Duration::from_secs(315_619_200);
@@ -226,7 +226,7 @@ fn times_before_1970_come_in() {
 
 #[test]
 fn unsupported_member_metadata_is_reported_with_its_name() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::create_dir_all(place.path("tree/d")).unwrap();
     fs::write(place.path("tree/d/f"), "f").unwrap();
     let with = |record: &str, message: &str| {
@@ -244,7 +244,7 @@ fn unsupported_member_metadata_is_reported_with_its_name() {
 }
 
 /// Packs one member after another, each from a directory of its own.
-fn pack_in_order(place: &Place, archive: &str, members: &[&str]) {
+fn pack_in_order(place: &VolumeDir, archive: &str, members: &[&str]) {
     let mut tar = Command::new("tar");
     tar.args(["--no-recursion", "-cf", archive]).current_dir(place.path(""));
     for member in members {
@@ -257,7 +257,7 @@ fn pack_in_order(place: &Place, archive: &str, members: &[&str]) {
 /// As in GNU tar: a directory replaces any file, and any file replaces an empty directory.
 #[test]
 fn later_member_replaces_an_earlier_one() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     for directory in ["directory/x", "file", "link", "linked"] {
         fs::create_dir_all(place.path(directory)).unwrap();
     }
@@ -322,7 +322,7 @@ fn later_member_replaces_an_earlier_one() {
 /// An attribute without space ends the run, as every other lack of space does.
 #[test]
 fn attribute_without_space_ends_the_run() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     for name in ["a", "b"] {
         fs::create_dir_all(place.path("tree").join(name)).unwrap();
     }
@@ -347,7 +347,7 @@ fn attribute_without_space_ends_the_run() {
 
 #[test]
 fn empty_input_is_refused_and_an_empty_archive_accepted() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::write(place.path("nothing.tar"), "").unwrap();
     fs::write(place.path("end.tar"), [0; 10240]).unwrap();
     let said = "is empty, and not a tar archive";

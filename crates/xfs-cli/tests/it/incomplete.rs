@@ -9,14 +9,14 @@ use ferroxfs::format::inode::ForkKind;
 use ferroxfs::{Node, OpenOptions, Volume};
 use xfs_testkit::golden;
 
-use crate::{Place, shared, transcript};
+use crate::{GoldenDir, shared, transcript};
 
 /// Lengths to which the image is cut, whole sectors and others: among the inodes of the first
 /// group, after them, between the groups, in the log, after the log. Each of them loses inodes.
 const LENGTHS: [u64; 6] = [500_000, 9_123_457, 16_777_216, 17_000_000, 22_000_000, 22_058_000];
 
-fn cut(length: u64) -> Place {
-    let place = Place::new();
+fn cut(length: u64) -> GoldenDir {
+    let place = GoldenDir::new();
     let image = File::options().write(true).open(place.path().join("image")).unwrap();
     image.set_len(length).unwrap();
     place
@@ -127,7 +127,7 @@ fn image_without_its_log_is_shown_and_exits_with_5() {
 
 #[test]
 fn holes_are_zeros() {
-    let (sparse, dense) = (Place::new(), Place::new());
+    let (sparse, dense) = (GoldenDir::new(), GoldenDir::new());
     let path = dense.path().join("image");
     // Reading and rewriting the file fills its holes.
     fs::write(&path, fs::read(&path).unwrap()).unwrap();

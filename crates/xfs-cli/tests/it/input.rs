@@ -3,10 +3,10 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 /// Runs a line of the shell, in which `$0` is the program, beside the image.
-fn shell(place: &Place, line: &str) -> Output {
+fn shell(place: &VolumeDir, line: &str) -> Output {
     let mut shell = Command::new("bash");
     shell.args(["-o", "pipefail", "-c", line, env!("CARGO_BIN_EXE_ferroxfs")]);
     shell.env("SOURCE_DATE_EPOCH", "1700000000");
@@ -14,14 +14,14 @@ fn shell(place: &Place, line: &str) -> Output {
 }
 
 #[track_caller]
-fn check(place: &Place, line: &str) {
+fn check(place: &VolumeDir, line: &str) {
     let output = shell(place, line);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{line}: {said}");
 }
 
 #[track_caller]
-fn check_failure(place: &Place, line: &str, message: &str) {
+fn check_failure(place: &VolumeDir, line: &str, message: &str) {
     let output = shell(place, line);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{line}: {said}");
@@ -30,7 +30,7 @@ fn check_failure(place: &Place, line: &str, message: &str) {
 
 #[test]
 fn put_at_the_end_of_a_pipe_edits_a_file_of_the_same_image() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"one\ntwo\nthree\n");
     // The reader starts late, and then early.
     check(&place, "(sleep .2; \"$0\" cat image:/f) | sed s/two/2/ | \"$0\" put image:/f");
@@ -47,7 +47,7 @@ fn put_at_the_end_of_a_pipe_edits_a_file_of_the_same_image() {
 
 #[test]
 fn archive_of_an_image_is_put_into_the_same_image() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d"]);
     place.put("image:/d/f", &vec![7; 9 << 20]);
     check(&place, "\"$0\" tar image:/d | \"$0\" import - image:/copy");
@@ -61,7 +61,7 @@ fn archive_of_an_image_is_put_into_the_same_image() {
 
 #[test]
 fn put_of_empty_input_keeps_the_contents() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"contents");
     place.check_failure(&["put", "image:/f"], 1, "--allow-empty");
     check_failure(&place, "false | \"$0\" put image:/f", "keeps its 8 bytes");
@@ -76,7 +76,7 @@ fn put_of_empty_input_keeps_the_contents() {
 
 #[test]
 fn closed_standard_input_is_an_error() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"contents");
     fs::write(place.path("other"), "").unwrap();
     for line in [
@@ -97,7 +97,7 @@ fn closed_standard_input_is_an_error() {
 
 #[test]
 fn rest_of_a_file_is_put_from_where_it_was_read_to() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::write(place.path("file"), "first\nsecond\nthird\n").unwrap();
     check(&place, "exec <file; read line; \"$0\" put image:/f");
     assert_eq!(place.check(&["cat", "image:/f"]), "second\nthird\n");
@@ -107,7 +107,7 @@ fn rest_of_a_file_is_put_from_where_it_was_read_to() {
 
 #[test]
 fn input_too_large_for_the_host_changes_nothing() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"contents");
     let line = "seq 3000000 | TMPDIR=/nowhere \"$0\" put image:/f";
     check_failure(&place, line, "hint: set TMPDIR");

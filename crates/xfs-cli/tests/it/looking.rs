@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::{Place, check, shared, transcript};
+use crate::{GoldenDir, check, shared, transcript};
 
 #[test]
 fn info() {
@@ -308,7 +308,7 @@ fn du() {
 /// As ls(1) lists the same files.
 #[test]
 fn lists_are_sorted_as_by_ls() {
-    let place = crate::changing::Place::new();
+    let place = crate::changing::VolumeDir::new();
     std::fs::create_dir_all(place.path("tree/sub/low")).unwrap();
     std::fs::create_dir(place.path("tree/other")).unwrap();
     let files = [("b", 3), ("a", 3), (".c", 9), ("long", 70_000), ("sub/x", 2), ("sub/y", 1)];
@@ -343,7 +343,7 @@ fn lists_are_sorted_as_by_ls() {
 
 #[test]
 fn apparent_size_adds_up_lengths() {
-    let place = crate::changing::Place::new();
+    let place = crate::changing::VolumeDir::new();
     place.check(&["mkdir", "image:/d"]);
     place.put("image:/d/f", b"hello");
     place.check(&["ln", "image:/d/f", "image:/d/g"]);
@@ -701,7 +701,7 @@ fn log() {
 #[test]
 fn a_clean_log_needs_no_recovery() {
     // No other process may have the image open meanwhile, as other tests have the shared one.
-    let output = Place::new().run(&["recover", "image"]);
+    let output = GoldenDir::new().run(&["recover", "image"]);
     expect![[r#"
         the log is clean, there is nothing to recover
     "#]]

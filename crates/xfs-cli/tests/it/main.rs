@@ -51,9 +51,9 @@ use xfs_format::DiskAddr;
 use xfs_testkit::{Image, golden};
 
 /// The directory of one test, with the golden image in it, named `image`.
-struct Place(tempfile::TempDir);
+struct GoldenDir(tempfile::TempDir);
 
-impl Place {
+impl GoldenDir {
     fn new() -> Self {
         Self::with(&golden())
     }
@@ -110,12 +110,12 @@ fn write_image_at(image: &Image, file: &File, start: u64) {
 
 /// Returns the golden image for tests that do not change it. Nothing removes it, so it is in the
 /// build directory.
-fn shared() -> &'static Place {
-    static PLACE: OnceLock<Place> = OnceLock::new();
+fn shared() -> &'static GoldenDir {
+    static PLACE: OnceLock<GoldenDir> = OnceLock::new();
     let built = env!("CARGO_TARGET_TMPDIR");
     PLACE.get_or_init(|| {
         let directory = tempfile::tempdir_in(built).expect("a directory");
-        Place::in_directory(directory, &golden())
+        GoldenDir::in_directory(directory, &golden())
     })
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 /// Examples that need a mount or another command.
 const NOT_RUN: [&str; 3] = ["ferroxfs mount ", "ferroxfs umount ", "ferroxfs stats "];
@@ -17,7 +17,7 @@ fn examples(page: &str) -> Vec<String> {
     lines.map(|line| line.replace("\\-", "-").replace("\\*(Aq", "'").replace("\\e", "\\")).collect()
 }
 
-fn pages(place: &Place) -> Vec<(String, String)> {
+fn pages(place: &VolumeDir) -> Vec<(String, String)> {
     place.check(&["man", "pages"]);
     let names = fs::read_dir(place.path("pages")).unwrap();
     let page = |entry: std::io::Result<fs::DirEntry>| {
@@ -30,7 +30,7 @@ fn pages(place: &Place) -> Vec<(String, String)> {
 
 #[test]
 fn every_page_has_examples_exit_status_and_see_also() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let pages = pages(&place);
     assert!(pages.len() > 40, "{}", pages.len());
     for (name, page) in &pages {
@@ -44,7 +44,7 @@ fn every_page_has_examples_exit_status_and_see_also() {
 
 #[test]
 fn help_ends_with_examples_exit_status_and_see_also() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     for (name, _) in pages(&place) {
         let words = name.strip_suffix(".1").unwrap().split('-').skip(1);
         let help = words.chain(["--help"]).collect::<Vec<_>>();
@@ -56,7 +56,7 @@ fn help_ends_with_examples_exit_status_and_see_also() {
 }
 
 /// Makes the files that the examples use.
-fn furnish(place: &Place, program: &Path) {
+fn furnish(place: &VolumeDir, program: &Path) {
     let script = r#"set -e
         mkdir -p tree/sub base/etc
         echo one > tree/a.conf; echo two > tree/sub/b; echo words > notes.txt
@@ -85,7 +85,7 @@ fn run(directory: impl AsRef<Path>, program: &Path, script: &str) {
 
 #[test]
 fn every_example_runs() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let program = Path::new(env!("CARGO_BIN_EXE_ferroxfs"));
     furnish(&place, program);
     let mut count = 0;

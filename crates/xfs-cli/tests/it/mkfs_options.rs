@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 /// Returns the options for a report of xfs_info(8), section by section.
 fn options_of(report: &str) -> Vec<String> {
@@ -64,7 +64,7 @@ fn options_of(report: &str) -> Vec<String> {
 
 #[test]
 fn a_report_of_xfs_info_makes_the_same_volume_again() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     for own in [
         "",
         "-b size=1k -n size=8k",
@@ -86,7 +86,7 @@ fn a_report_of_xfs_info_makes_the_same_volume_again() {
 
 #[test]
 fn command_line_of_rear_is_accepted() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let line = "mkfs -q -f -m uuid=dd0e1c7d-e0ff-46f3-bd58-76abfc46b284 -i size=512 -d agcount=16 \
                 -s size=512 -i attr=2 -i projid32bit=1 -m crc=1 -m finobt=1 -b size=4096 -i maxpct=25 \
                 -d sunit=0 -d swidth=0 -l version=2 -l lazy-count=1 -n size=4096 -n version=2 \
@@ -128,7 +128,7 @@ fn log_and_data_are_two_files() {
 
 #[test]
 fn files_inherit_root_properties_of_mkfs() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let inherited = "projinherit=5,extszinherit=16,cowextsize=24,daxinherit=1";
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/file"), "text").unwrap();
@@ -159,7 +159,7 @@ fn files_inherit_root_properties_of_mkfs() {
 
 #[test]
 fn invalid_options_exit_with_2() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let check = |options: &str, words: &str| {
         let line = format!("mkfs -q -f {options} -d file,size=320m made");
         place.check_failure(&line.split(' ').collect::<Vec<_>>(), 2, words);
@@ -183,7 +183,7 @@ fn invalid_options_exit_with_2() {
 
 #[test]
 fn unsupported_options_exit_with_3() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     for option in [
         "-m crc=0",
         "-m metadir=1",
@@ -215,7 +215,7 @@ fn unsupported_options_exit_with_3() {
 
 #[test]
 fn configuration_files_are_read() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let make = |words: &[&str]| {
         let words = [&["mkfs", "-f", "-d", "file,size=320m"], words, &["made"]].concat();
         place.check(&words)

@@ -8,11 +8,11 @@ use std::process::{Command, Output, Stdio};
 
 use rustix::fs::{CWD, Mode, XattrFlags};
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 #[test]
 fn output_over_the_read_image_is_refused() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"contents");
     let before = fs::read(place.path("image")).unwrap();
     for words in [&["cp", "image:/f", "image"][..], &["cp", "-a", "image:/f", "image"]] {
@@ -117,7 +117,7 @@ fn two_outputs_of_a_run_are_two_files() {
 
 #[test]
 fn failed_run_keeps_the_old_output() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d"]);
     fs::create_dir(place.path("d")).unwrap();
     fs::write(place.path("kept"), "kept").unwrap();
@@ -140,7 +140,7 @@ fn failed_run_keeps_the_old_output() {
 
 #[test]
 fn a_pipe_is_written_to_and_not_replaced() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"contents");
     let pipe = place.path("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
@@ -155,7 +155,7 @@ fn a_pipe_is_written_to_and_not_replaced() {
 
 #[test]
 fn nothing_is_copied_into_itself() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "-p", "image:/d/e"]);
     place.put("image:/d/f", b"x");
     place.check(&["ln", "image:/d/f", "image:/d/g"]);
@@ -173,14 +173,14 @@ fn nothing_is_copied_into_itself() {
 
 #[test]
 fn a_device_that_is_not_there_is_named() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check_failure(&["ls", "none"], 1, "none: cannot be opened");
     place.check_failure(&["ls", "--log-device", "none", "image"], 1, ": none: cannot be opened");
 }
 
 #[test]
 fn get_keeps_holes() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"begin");
     place.check(&["truncate", "-s", "40g", "image:/f"]);
     place.check(&["truncate", "-s", "2m", "image:/small"]);
@@ -206,7 +206,7 @@ fn get_keeps_holes() {
 
 #[test]
 fn name_with_trailing_slash_is_a_directory() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d"]);
     place.put("image:/d/f", b"new");
     fs::write(place.path("exist"), "old").unwrap();
@@ -224,14 +224,14 @@ fn name_with_trailing_slash_is_a_directory() {
 }
 
 /// Runs a line of the shell, in which `$0` is the program, beside the image.
-fn shell(place: &Place, line: &str) -> Output {
+fn shell(place: &VolumeDir, line: &str) -> Output {
     let mut shell = Command::new("bash");
     shell.args(["-c", line, env!("CARGO_BIN_EXE_ferroxfs")]);
     shell.current_dir(place.path("")).stdin(Stdio::null()).output().expect("a shell")
 }
 
 #[track_caller]
-fn check_shell(place: &Place, line: &str) -> String {
+fn check_shell(place: &VolumeDir, line: &str) -> String {
     let output = shell(place, line);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{line}: {said}");
@@ -253,8 +253,8 @@ const WRITERS: [&[&str]; 8] = [
 const BENCH: [&str; 8] =
     ["bench", "create", "--files", "10", "--threads", "1", "--no-before", "--json"];
 
-fn place_with_file() -> Place {
-    let place = Place::new();
+fn place_with_file() -> VolumeDir {
+    let place = VolumeDir::new();
     place.put("image:/f", b"contents");
     place
 }
@@ -514,7 +514,7 @@ fn full_disk_keeps_the_old_file() {
 
 #[test]
 fn man_pages_keep_existing_files() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::create_dir(place.path("man")).unwrap();
     let page = place.path("man/ferroxfs-ls.1");
     fs::write(place.path("elsewhere"), "").unwrap();
@@ -529,7 +529,7 @@ fn man_pages_keep_existing_files() {
 
 #[test]
 fn volume_is_made_in_an_existing_file() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let out = place.path("out");
     let facts = |of: &fs::Metadata| (of.mode(), of.uid(), of.gid(), of.len(), of.nlink());
     for names in [1, 2] {

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use expect_test::expect;
 use xfs_testkit::golden;
 
-use crate::{Place, shared, transcript, write_image_at};
+use crate::{GoldenDir, shared, transcript, write_image_at};
 
 const VOLUME_BYTES: u64 = 32 << 20;
 const FIRST_BYTE: u64 = 1 << 20;
@@ -24,8 +24,8 @@ enum Table {
 const TABLES: [Table; 3] = [Table::Gpt { sector: 512 }, Table::Gpt { sector: 4096 }, Table::Mbr];
 
 /// Returns a disk of three partitions, of which some hold the golden volume.
-fn disk(table: Table, has_xfs: [bool; 3]) -> Place {
-    let place = Place::new();
+fn disk(table: Table, has_xfs: [bool; 3]) -> GoldenDir {
+    let place = GoldenDir::new();
     let path = place.path().join("disk");
     let disk = File::create(&path).unwrap();
     disk.set_len(FIRST_BYTE * 2 + 3 * VOLUME_BYTES).unwrap();
@@ -83,8 +83,8 @@ fn write_gpt(disk: &File, sector: u64, starts: [u64; 3]) {
 
 /// Checks that a command shows the same for the disk and for the plain image.
 #[track_caller]
-fn check_same(place: &Place, options: &[&str], command: &[&str], address: &str) {
-    let run = |place: &Place, options: &[&str], address: &str| {
+fn check_same(place: &GoldenDir, options: &[&str], command: &[&str], address: &str) {
+    let run = |place: &GoldenDir, options: &[&str], address: &str| {
         transcript(&place.run(&[options, command, &[address]].concat()))
     };
     let expected = run(shared(), &[], &format!("image{address}"));

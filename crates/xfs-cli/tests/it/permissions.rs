@@ -1,11 +1,11 @@
 //! Modes, access control lists and attribute values, compared with the programs of these names.
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 /// Checks the lists of a directory after some commands, in one line.
 #[track_caller]
 fn check_lists(commands: &[&[&str]], expected: &str) {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d"]);
     for command in commands {
         place.check(&[command, &["image:/d"][..]].concat());
@@ -49,7 +49,7 @@ fn kept_or_removed_mask_is_not_recomputed() {
     check_lists(&[&["setfacl", "-n", "-m", "u:1:rwx"]], by_number);
     let bits = "user::rwx group::r-x other::r-x";
     check_lists(&[&["setfacl", "-m", "u:1:rwx,m::r"], &["setfacl", "-x", "u:1,m"]], bits);
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d"]);
     place.check(&["setfacl", "-m", "u:1:rwx,d:u:1:r", "image:/d"]);
     let before = place.check(&["getfacl", "image:/d"]);
@@ -61,7 +61,7 @@ fn kept_or_removed_mask_is_not_recomputed() {
 
 #[test]
 fn execute_if_any_depends_on_earlier_entries() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"x");
     place.check(&["setfacl", "-m", "g::rX,u:1:rwx,u:2:rX", "image:/f"]);
     let shown = place.check(&["getfacl", "-c", "image:/f"]);
@@ -72,8 +72,8 @@ fn execute_if_any_depends_on_earlier_entries() {
 
 #[test]
 fn modes_are_those_of_chmod() {
-    let place = Place::new();
-    let mode = |place: &Place, path: &str| place.check(&["find", path, "-printf", "%m"]);
+    let place = VolumeDir::new();
+    let mode = |place: &VolumeDir, path: &str| place.check(&["find", path, "-printf", "%m"]);
     place.check(&["mkdir", "-m", "2750", "image:/d"]);
     for (text, expected) in [
         ("755", "2755"),
@@ -98,7 +98,7 @@ fn modes_are_those_of_chmod() {
 /// Clauses without a class depend on the umask of the caller.
 #[test]
 fn umask_applies_without_a_class() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"x");
     let program = env!("CARGO_BIN_EXE_ferroxfs");
     let script = format!("umask 027; '{program}' chmod =rwx,a+r \"$1\"");
@@ -110,7 +110,7 @@ fn umask_applies_without_a_class() {
 
 #[test]
 fn directories_made_by_mkdir_p_inherit_set_group_id() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "-m", "2775", "image:/d"]);
     place.check(&["mkdir", "-p", "-m", "750", "image:/d/a/b"]);
     place.check(&["mkdir", "-m", "u=rwx,go=", "image:/d/c"]);
@@ -120,7 +120,7 @@ fn directories_made_by_mkdir_p_inherit_set_group_id() {
 
 #[test]
 fn shown_values_can_be_set_again() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"x");
     place.check(&["setfattr", "-n", "user.a", "-v", "0x610a22625c00ff", "image:/f"]);
     let shown = place.check(&["getfattr", "-n", "user.a", "-e", "text", "image:/f"]);
@@ -134,7 +134,7 @@ fn shown_values_can_be_set_again() {
 /// As in the programs of these names, whose -h does not mean help.
 #[test]
 fn no_dereference_changes_the_named_link() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"x");
     place.check(&["ln", "-s", "f", "image:/link"]);
     place.check(&["ln", "-s", "none", "image:/dangling"]);

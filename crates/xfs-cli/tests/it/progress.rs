@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 /// A run whose standard output and standard error are a terminal.
 struct Terminal {
@@ -17,7 +17,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn run(place: &Place, arguments: &str) -> Self {
+    fn run(place: &VolumeDir, arguments: &str) -> Self {
         let program = env!("CARGO_BIN_EXE_ferroxfs");
         let line = format!("stty cols 120 rows 24; exec {program} {arguments}");
         let mut command = Command::new("script");
@@ -63,7 +63,7 @@ fn left(seen: &str) -> Vec<String> {
 }
 
 /// Returns an archive in two parts. A test holds back the second until it has seen a bar.
-fn archive(place: &Place) -> Vec<u8> {
+fn archive(place: &VolumeDir) -> Vec<u8> {
     let tree = place.path("tree");
     fs::create_dir(&tree).unwrap();
     fs::create_dir(tree.join("d")).unwrap();
@@ -80,7 +80,7 @@ fn pipe(path: &Path) {
 
 #[test]
 fn slow_fill_shows_a_bar_then_clears_it_and_ends_with_a_summary() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let archive = archive(&place);
     pipe(&place.path("pipe"));
     // A pipe is read piece by piece if there is no image yet that its writer could read.
@@ -102,7 +102,7 @@ fn slow_fill_shows_a_bar_then_clears_it_and_ends_with_a_summary() {
 
 #[test]
 fn slow_quiet_fill_shows_nothing() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let archive = archive(&place);
     pipe(&place.path("quiet"));
     pipe(&place.path("pipe"));
@@ -126,7 +126,7 @@ fn slow_quiet_fill_shows_nothing() {
 
 #[test]
 fn quiet_command_shows_nothing_on_a_terminal() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     archive(&place);
     let seen = Terminal::run(&place, "import -q a.tar image:/copy").finish();
     assert_eq!(seen, "");
@@ -139,7 +139,7 @@ fn quiet_command_shows_nothing_on_a_terminal() {
 
 #[test]
 fn terminal_shows_a_summary_for_trees_only() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     archive(&place);
     let runs = [
         ("cp -a image:/source out", "copied 2 files, 3.0 MiB in "),
@@ -161,7 +161,7 @@ fn terminal_shows_a_summary_for_trees_only() {
 
 #[test]
 fn summary_is_left_out_with_json() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     archive(&place);
     let seen = Terminal::run(&place, "import --json a.tar image:/copy").finish();
     let document: serde_json::Value = serde_json::from_str(&seen).unwrap();
@@ -170,7 +170,7 @@ fn summary_is_left_out_with_json() {
 
 #[test]
 fn nothing_is_printed_without_a_terminal() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     archive(&place);
     // Each of these fails if there is text on standard error.
     assert_eq!(place.check(&["import", "a.tar", "image:/copy"]), "");

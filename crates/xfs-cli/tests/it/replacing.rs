@@ -6,10 +6,10 @@ use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{Metadata, SetAttributes, Volume};
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 /// Changes files of an image.
-fn change(place: &Place, image: &str, files: &[(&str, SetAttributes)]) {
+fn change(place: &VolumeDir, image: &str, files: &[(&str, SetAttributes)]) {
     let volume = Volume::open_writable(place.path(image)).unwrap();
     for (path, changes) in files {
         volume.lookup_no_follow(path).unwrap().set_attributes(changes).unwrap();
@@ -17,7 +17,7 @@ fn change(place: &Place, image: &str, files: &[(&str, SetAttributes)]) {
     volume.close().unwrap();
 }
 
-fn metadata(place: &Place, image: &str, path: &str) -> Metadata {
+fn metadata(place: &VolumeDir, image: &str, path: &str) -> Metadata {
     Volume::open(place.path(image)).unwrap().symlink_metadata(path).unwrap()
 }
 
@@ -26,14 +26,14 @@ fn flags(flags: ExtendedFlags) -> SetAttributes {
 }
 
 /// Returns the flags of a file that can be set.
-fn flags_of(place: &Place, image: &str, path: &str) -> ExtendedFlags {
+fn flags_of(place: &VolumeDir, image: &str, path: &str) -> ExtendedFlags {
     let all = ExtendedFlags::IMMUTABLE | ExtendedFlags::APPEND | ExtendedFlags::NODUMP;
     metadata(place, image, path).xflags & all
 }
 
 /// Returns a volume with files that can be neither renamed nor linked.
-fn flagged() -> Place {
-    let place = Place::new();
+fn flagged() -> VolumeDir {
+    let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d", "image:/d/sealed", "image:/e"]);
     for file in ["d/immutable", "d/linked", "d/growing", "d/sealed/file"] {
         place.put(&format!("image:/{file}"), file.as_bytes());
@@ -56,7 +56,7 @@ fn flagged() -> Place {
 }
 
 #[track_caller]
-fn check_flagged(place: &Place, image: &str) {
+fn check_flagged(place: &VolumeDir, image: &str) {
     let fixed = ExtendedFlags::IMMUTABLE | ExtendedFlags::NODUMP;
     for (path, expected) in [
         ("/d/immutable", fixed),
@@ -97,7 +97,7 @@ fn flags_come_when_a_file_has_its_names() {
 /// Their project too can keep a file out of a directory.
 #[test]
 fn a_project_comes_when_a_file_has_its_names() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/file", b"of one project");
     let project = |number| SetAttributes { project_id: Some(number), ..SetAttributes::default() };
     change(&place, "image", &[("/file", project(5))]);
@@ -113,7 +113,7 @@ fn a_project_comes_when_a_file_has_its_names() {
 
 #[test]
 fn existing_temporary_names_are_no_obstacle() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d", "image:/d/.ferroxfs-put-1"]);
     place.put("image:/d/.ferroxfs-put", b"somebody's");
     symlink("target", place.path("link")).unwrap();
@@ -133,7 +133,7 @@ fn existing_temporary_names_are_no_obstacle() {
 
 #[test]
 fn irreplaceable_file_stays() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/large", b"before");
     let file = fs::File::create(place.path("large")).unwrap();
     for at in 0..400 {
@@ -148,7 +148,7 @@ fn irreplaceable_file_stays() {
 }
 
 /// Returns both hints of a file: extent size and copy-on-write extent size.
-fn hints(place: &Place, image: &str, path: &str) -> (u64, u64) {
+fn hints(place: &VolumeDir, image: &str, path: &str) -> (u64, u64) {
     let found = metadata(place, image, path);
     (found.extent_size_hint_bytes, found.cow_extent_size_hint_bytes)
 }
@@ -157,7 +157,7 @@ fn hints(place: &Place, image: &str, path: &str) -> (u64, u64) {
 fn extent_size_hints_are_copied() {
     const EXTENT: u64 = 1 << 20;
     const COPY: u64 = 64 << 10;
-    let place = Place::new();
+    let place = VolumeDir::new();
     let (extent, copy) = (Some(EXTENT), Some(COPY));
     let both = SetAttributes {
         extent_size_hint_bytes: extent,
@@ -198,7 +198,7 @@ fn extent_size_hints_are_copied() {
 /// Names of one file stay names of one file, whichever arguments contain them.
 #[test]
 fn hard_links_between_arguments_are_kept() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::create_dir_all(place.path("hl/sub")).unwrap();
     fs::write(place.path("hl/a"), "contents").unwrap();
     for name in ["hl/b", "hl/sub/c"] {
@@ -231,7 +231,7 @@ fn hard_links_between_arguments_are_kept() {
 /// A file that is gone is not linked to.
 #[test]
 fn copy_replaced_in_the_same_run_is_not_linked() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     for directory in ["one", "two"] {
         fs::create_dir(place.path(directory)).unwrap();
         fs::write(place.path(directory).join("f"), directory).unwrap();
@@ -256,7 +256,7 @@ fn flags_come_when_all_arguments_are_done() {
 
 /// Runs `put` with this file as its input.
 #[track_caller]
-fn check_put_fails(place: &Place, address: &str, input: fs::File, message: &str) {
+fn check_put_fails(place: &VolumeDir, address: &str, input: fs::File, message: &str) {
     let output = place.command(&["put", address]).stdin(input).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -266,7 +266,7 @@ fn check_put_fails(place: &Place, address: &str, input: fs::File, message: &str)
 /// On volumes that can exchange contents and on those that cannot.
 #[test]
 fn put_replaces_contents_when_they_are_complete() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let large = fs::File::create(place.path("large")).unwrap();
     for at in 0..400 {
         large.write_all_at(&vec![1; 1 << 20], at << 20).unwrap();
@@ -317,7 +317,7 @@ fn put_replaces_contents_when_they_are_complete() {
 /// If contents cannot be exchanged, a new file with the properties of the old one replaces it.
 #[test]
 fn put_keeps_properties_of_the_file() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     for exchange in ["exchange=1", "exchange=0"] {
         place.check(&["mkfs", "-q", "-f", "-d", "size=320m", "-i", exchange, "volume"]);
         place.check(&["mkdir", "volume:/d"]);
@@ -368,7 +368,7 @@ fn put_keeps_properties_of_the_file() {
 /// Space is reserved before contents are lost, also for blocks that another file shares.
 #[test]
 fn put_keeps_blocks_shared_with_other_files() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let mkfs = ["mkfs", "-q", "-d", "size=320m", "-i", "exchange=0", "volume"];
     place.check(&mkfs);
     let old = vec![7; 100 << 20];

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use rustix::fs::{CWD, FileType, Mode};
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 /// More than fits into a pipe.
 const LARGE: usize = 1 << 20;
@@ -24,7 +24,7 @@ fn look_at_cat_through(
     through: impl FnOnce(Command) -> Command,
     look: impl FnOnce(&Path),
 ) {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let mut put = place.command(&["put", "image:/large"]);
     let mut child = put.stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(&vec![1; LARGE]).unwrap();
@@ -106,7 +106,7 @@ fn an_output_is_written_to_a_directory_of_another_user() {
         eprintln!("skipped: only root may give a directory away");
         return;
     }
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["touch", "image:/file"]);
     fs::create_dir(place.path("theirs")).unwrap();
     let (user, group) = (Some(12_345), Some(12_345));
@@ -163,7 +163,7 @@ fn attributes_are_set_on_files_that_cannot_be_opened() {
         eprintln!("skipped: only root may set such attributes");
         return;
     }
-    let place = Place::new();
+    let place = VolumeDir::new();
     let mode = Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(CWD, place.path("pipe"), FileType::Fifo, mode, 0).unwrap();
     place.check(&["cp", "-a", "pipe", "image:/pipe"]);
@@ -182,7 +182,7 @@ fn owners_are_kept_without_namespaces() {
         eprintln!("skipped: only root may give files away");
         return;
     }
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["touch", "image:/file"]);
     place.check(&["chown", "5:7", "image:/file"]);
     let copy = place.command(&["cp", "-a", "image:/file", "file"]);

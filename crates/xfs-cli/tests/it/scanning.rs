@@ -8,7 +8,7 @@ use expect_test::expect;
 use ferroxfs::OpenOptions;
 use xfs_testkit::golden;
 
-use crate::{Place, check, shared, transcript};
+use crate::{GoldenDir, check, shared, transcript};
 
 #[test]
 fn rows_are_one_per_line() {
@@ -24,7 +24,7 @@ fn rows_are_one_per_line() {
 
 #[test]
 fn output_file_appears_when_complete() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     for format in ["csv", "ndjson", "parquet", "table"] {
         let output = place.run(&["scan", "image", "-o", format, "--format", format]);
         assert!(output.status.success(), "{}", transcript(&output));
@@ -62,7 +62,7 @@ fn read_csv(bytes: &[u8]) -> (csv::StringRecord, Vec<csv::StringRecord>) {
 
 #[test]
 fn csv_holds_only_inodes_and_facts_go_to_a_second_file() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     let plain = place.run(&["scan", "image", "--format", "csv"]);
     assert!(plain.status.success() && plain.stderr.is_empty(), "{}", transcript(&plain));
     let (header, rows) = read_csv(&plain.stdout);
@@ -90,7 +90,7 @@ fn csv_holds_only_inodes_and_facts_go_to_a_second_file() {
 
 #[test]
 fn damage_is_reported_with_csv_and_in_the_exit_code() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     let volume = OpenOptions::new().with_devices(Arc::new(golden()), None).volume().unwrap();
     let numbers = volume.walk("/").unwrap().map(|entry| entry.unwrap().node.number());
     let last = volume.geometry().inode_location(numbers.max().unwrap()).unwrap();
@@ -116,7 +116,7 @@ fn damage_is_reported_with_csv_and_in_the_exit_code() {
 
 #[test]
 fn facts_file_is_refused_with_ndjson_or_in_another_directory() {
-    let place = Place::new();
+    let place = GoldenDir::new();
     let output = place.run(&["scan", "image", "--facts", "facts"]);
     assert_eq!(output.status.code(), Some(2), "{}", transcript(&output));
     fs::create_dir(place.path().join("d")).unwrap();

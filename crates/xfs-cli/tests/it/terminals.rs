@@ -5,7 +5,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::Place;
+use crate::GoldenDir;
 use crate::damaged::succeed;
 
 /// A name with everything that a terminal obeys or hides: C0, DEL, C1, separators, direction marks.
@@ -76,8 +76,8 @@ const COMMANDS: [&str; 57] = [
     "$F umount \"absent$N\"",
 ];
 
-fn hostile_place() -> Place {
-    let place = Place::new();
+fn hostile_place() -> GoldenDir {
+    let place = GoldenDir::new();
     let (name, link) = (format!("image:/d/{HOSTILE}"), format!("image:/d/link{HOSTILE}"));
     succeed(&place, &["mkdir", "image:/d"]);
     succeed(&place, &["touch", &name]);
@@ -88,7 +88,7 @@ fn hostile_place() -> Place {
 }
 
 /// Returns everything that a command line shows on a terminal.
-fn shown(place: &Place, command: &str) -> Vec<u8> {
+fn shown(place: &GoldenDir, command: &str) -> Vec<u8> {
     let mut script = Command::new("script");
     script.args(["-qc", command, "/dev/null"]).current_dir(place.path());
     script.env("SHELL", "/bin/sh").env("TERM", "xterm").env("TZ", "UTC");
@@ -125,7 +125,7 @@ fn no_command_lets_hostile_text_control_a_terminal() {
 #[test]
 fn raw_byte_of_c1_in_a_name_is_escaped() {
     use std::os::unix::ffi::OsStrExt;
-    let place = Place::new();
+    let place = GoldenDir::new();
     let name = [b"image:/raw-".as_slice(), &[RAW_C1], b"31m"].concat();
     let mut touch = Command::new(env!("CARGO_BIN_EXE_ferroxfs"));
     touch.arg("touch").arg(std::ffi::OsStr::from_bytes(&name)).current_dir(place.path());

@@ -6,10 +6,10 @@ use ferroxfs::{CreateOptions, NewKind, SetAttributes, Volume};
 
 use xfs_testkit::golden;
 
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 use crate::{shared, transcript};
 
-fn set_flags(place: &Place, path: &str, flags: ExtendedFlags) {
+fn set_flags(place: &VolumeDir, path: &str, flags: ExtendedFlags) {
     let volume = Volume::open_writable(place.path("image")).unwrap();
     let changes = SetAttributes { xflags: Some(flags), ..SetAttributes::default() };
     volume.lookup_no_follow(path).unwrap().set_attributes(&changes).unwrap();
@@ -17,8 +17,8 @@ fn set_flags(place: &Place, path: &str, flags: ExtendedFlags) {
 }
 
 /// Returns a volume with `/t/a` and `/t/c`, which have files, one of them immutable.
-fn sealed() -> Place {
-    let place = Place::new();
+fn sealed() -> VolumeDir {
+    let place = VolumeDir::new();
     place.check(&["mkdir", "-p", "image:/t/a/deep", "image:/t/b", "image:/t/c", "image:/kept"]);
     for file in ["t/a/1", "t/a/sealed", "t/a/deep/2", "t/b/3", "t/c/sealed", "t/c/4", "kept/5"] {
         place.put(&format!("image:/{file}"), b"x");
@@ -32,7 +32,7 @@ fn sealed() -> Place {
 
 /// Runs a command that fails only for the two immutable files.
 #[track_caller]
-fn check_refused_for_two(place: &Place, arguments: &[&str]) {
+fn check_refused_for_two(place: &VolumeDir, arguments: &[&str]) {
     let output = place.command(arguments).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     let mut lines: Vec<_> = said.lines().collect();
@@ -90,7 +90,7 @@ fn a_link_that_is_named_is_removed_alone() {
 #[test]
 fn wide_and_deep_trees_are_changed_and_removed_whole() {
     const DEPTH: usize = 3000;
-    let place = Place::new();
+    let place = VolumeDir::new();
     let volume = Volume::open_writable(place.path("image")).unwrap();
     let creation = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
     let wide = volume.root().unwrap().create("wide", &NewKind::Directory, &creation).unwrap();
@@ -108,7 +108,7 @@ fn wide_and_deep_trees_are_changed_and_removed_whole() {
     drop((wide, deep));
     volume.close().unwrap();
     place.check(&["chmod", "-R", "700", "image:/wide", "image:/deep"]);
-    let count = |place: &Place| {
+    let count = |place: &VolumeDir| {
         place.check(&["find", "image:/wide", "image:/deep", "-perm", "700", "-printf", "x"]).len()
     };
     assert_eq!(count(&place), 3001 + 500 + DEPTH + 1);
@@ -133,7 +133,7 @@ fn directories_that_form_a_cycle_end_a_change() {
         let at = (176..508).find(|at| inode[*at..at + 4] == old).unwrap();
         inode[at..at + 4].copy_from_slice(&new);
     });
-    let place = crate::Place::with(&image);
+    let place = crate::GoldenDir::with(&image);
     for arguments in [&["chmod", "-R", "711", "image:/deep"][..], &["rm", "-r", "image:/deep"]] {
         let said = transcript(&place.run(arguments));
         assert!(said.contains("/deep/1/2/3/4: "), "{said}");
@@ -146,7 +146,7 @@ fn directories_that_form_a_cycle_end_a_change() {
 /// As in chown(1), and unlike chmod(1) and setfacl(1), which follow a link that is named.
 #[test]
 fn a_link_that_is_named_gets_an_owner_itself() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d"]);
     place.check(&["touch", "image:/d/f"]);
     place.check(&["ln", "-s", "d", "image:/link"]);

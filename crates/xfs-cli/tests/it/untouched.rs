@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use xfs_format::DiskAddr;
 use xfs_testkit::golden;
 
-use crate::{Place, transcript};
+use crate::{GoldenDir, transcript};
 
 /// Every command that reads, in forms that take different paths through the program.
 const COMMANDS: [&[&str]; 37] = [
@@ -59,7 +59,7 @@ struct State {
 }
 
 impl State {
-    fn of(place: &Place) -> Self {
+    fn of(place: &GoldenDir) -> Self {
         let path = place.path().join("image");
         let metadata = fs::metadata(&path).unwrap();
         Self {
@@ -75,7 +75,7 @@ impl State {
 }
 
 /// Runs every command and checks its exit code and that the image is unchanged.
-fn check_untouched(place: &Place, options: &[&str], code_is_due: impl Fn(i32) -> bool) {
+fn check_untouched(place: &GoldenDir, options: &[&str], code_is_due: impl Fn(i32) -> bool) {
     let before = State::of(place);
     for command in COMMANDS {
         let output = place.run(&[options, command].concat());
@@ -87,7 +87,7 @@ fn check_untouched(place: &Place, options: &[&str], code_is_due: impl Fn(i32) ->
 
 #[test]
 fn a_clean_image_is_not_written() {
-    check_untouched(&Place::new(), &[], |code| code == 0);
+    check_untouched(&GoldenDir::new(), &[], |code| code == 0);
 }
 
 /// If the kernel supports the whole sandbox (Linux 6.12 with Landlock, and namespaces), each
@@ -98,13 +98,13 @@ fn a_clean_image_is_read_inside_the_sandbox() {
         eprintln!("skipped: no Landlock that keeps all of it (Linux 6.12), or no namespaces");
         return;
     }
-    let place = Place::new();
+    let place = GoldenDir::new();
     check_untouched(&place, &["--sandbox=always"], |code| code == 0);
 }
 
 #[test]
 fn image_without_its_log_is_not_written() {
-    check_untouched(&Place::new(), &["--no-recovery"], |code| code == 0);
+    check_untouched(&GoldenDir::new(), &["--no-recovery"], |code| code == 0);
 }
 
 #[test]
@@ -115,5 +115,5 @@ fn damaged_image_is_not_repaired() {
         image.replace(DiskAddr(sector), &[0x5a; 512]);
     }
     // Files that are named may be gone.
-    check_untouched(&Place::with(&image), &[], |code| matches!(code, 0 | 1 | 5));
+    check_untouched(&GoldenDir::with(&image), &[], |code| matches!(code, 0 | 1 | 5));
 }

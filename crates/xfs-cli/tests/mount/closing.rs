@@ -33,7 +33,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// A volume in a small filesystem of the host, which can be filled. Its log is elsewhere.
-struct Tight {
+struct FullHost {
     folder: TempDir,
     log: Log,
 }
@@ -44,7 +44,7 @@ enum Log {
     Outside,
 }
 
-impl Tight {
+impl FullHost {
     fn new(log: Log) -> Result<Self, TrialError> {
         ready()?;
         if !Path::new("/dev/fuse").exists() {
@@ -118,7 +118,7 @@ impl Tight {
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-impl Drop for Tight {
+impl Drop for FullHost {
     fn drop(&mut self) {
         for place in ["mnt", "small"] {
             let mut umount = Command::new("umount");
@@ -130,7 +130,7 @@ impl Drop for Tight {
 
 /// The log has no space on the host: the last changes are not durable.
 fn failure_to_sync_is_reported_by_umount() -> Result<(), TrialError> {
-    let tight = Tight::new(Log::Inside)?;
+    let tight = FullHost::new(Log::Inside)?;
     tight.mount();
     tight.fill();
     let output = tight.umount(&[]);
@@ -149,7 +149,7 @@ fn failure_to_sync_is_reported_by_umount() -> Result<(), TrialError> {
 
 /// The log has space, but its changes cannot be written in place.
 fn failure_to_close_is_reported_by_umount() -> Result<(), TrialError> {
-    let tight = Tight::new(Log::Outside)?;
+    let tight = FullHost::new(Log::Outside)?;
     tight.mount();
     tight.fill();
     let output = tight.umount(&[]);
@@ -167,7 +167,7 @@ fn failure_to_close_is_reported_by_umount() -> Result<(), TrialError> {
 
 /// No process waits for a server that a signal ends.
 fn a_bad_end_is_logged() -> Result<(), TrialError> {
-    let tight = Tight::new(Log::Inside)?;
+    let tight = FullHost::new(Log::Inside)?;
     let log = UnixDatagram::bind(tight.at("log")).unwrap();
     log.set_read_timeout(Some(PATIENCE)).unwrap();
     // A system log for this mount only: its namespace has another /dev.
@@ -179,7 +179,7 @@ fn a_bad_end_is_logged() -> Result<(), TrialError> {
     let mut shell = Command::new("unshare");
     shell.args(["--mount", "sh", "-e", "-c", script, "sh"]).arg(tight.folder.path());
     let mut shell = shell.arg(env!("CARGO_BIN_EXE_ferroxfs")).spawn().unwrap();
-    let outside = |tight: &Tight| {
+    let outside = |tight: &FullHost| {
         // The mount as the shell sees it.
         let root = PathBuf::from(format!("/proc/{}/root", shell.id()));
         root.join(tight.at("mnt").strip_prefix("/").unwrap())
@@ -208,7 +208,7 @@ fn a_bad_end_is_logged() -> Result<(), TrialError> {
 
 /// Another PID namespace has other numbers for processes.
 fn a_server_among_other_processes_is_waited_for() -> Result<(), TrialError> {
-    let tight = Tight::new(Log::Inside)?;
+    let tight = FullHost::new(Log::Inside)?;
     let inside = |rest: &[&str]| {
         let mut unshare = Command::new("unshare");
         unshare.args(["--pid", "--fork", "--kill-child", env!("CARGO_BIN_EXE_ferroxfs")]);
@@ -243,7 +243,7 @@ fn a_server_among_other_processes_is_waited_for() -> Result<(), TrialError> {
 
 /// Every command that writes reports the first failure, and a hint.
 fn full_host_is_reported() -> Result<(), TrialError> {
-    let tight = Tight::new(Log::Inside)?;
+    let tight = FullHost::new(Log::Inside)?;
     let image = tight.image().display().to_string();
     let (file, inside) = (tight.at("file"), format!("{image}:/file"));
     fs::write(&file, vec![1; MEGABYTE]).unwrap();

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use xfs_oracle::harness::{Trial, TrialError};
 
 use crate::mounted::{await_mount, ferroxfs, run, said, umount};
-use crate::writers::{Ground, Held, Loop};
+use crate::writers::{ImageDir, Loop, MountPoint};
 
 const KEPT_BYTES: u64 = 4 << 20;
 
@@ -52,7 +52,7 @@ fn shrink(path: &Path) {
 }
 
 /// Unmounts; returns the exit code and the message. A mount that stays is detached.
-fn unmount(held: &Held) -> (Option<i32>, String) {
+fn unmount(held: &MountPoint) -> (Option<i32>, String) {
     let output = ferroxfs(&["umount"]).arg(&held.0).output().unwrap();
     if !output.status.success() {
         let forced = ferroxfs(&["umount", "--force"]).arg(&held.0).output().unwrap();
@@ -63,14 +63,14 @@ fn unmount(held: &Held) -> (Option<i32>, String) {
 
 /// The server reports the loss, and ends with an error.
 fn an_image_that_shrinks_fails_fsync_and_umount() -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let image = ground.volume("image");
     let folder = ground.folder("mnt");
     let mut serve = ferroxfs(&["mount", "--foreground"]);
     let serve = serve.arg(&image).arg(&folder).stderr(Stdio::piped());
     let server = serve.spawn().unwrap();
     await_mount(&folder);
-    let held = Held(folder);
+    let held = MountPoint(folder);
     assert!(write_and_sync(&held.0.join("before")));
     shrink(&image);
     assert!(!write_and_sync(&held.0.join("after")), "fsync promised what cannot be kept");
@@ -85,9 +85,9 @@ fn an_image_that_shrinks_fails_fsync_and_umount() -> Result<(), TrialError> {
 
 /// Everything is durable, so that fsync has nothing to flush.
 fn shrunk_image_fails_fsync_of_a_clean_file() -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let image = ground.volume("image");
-    let held = Held::by_us(&[], &image, ground.folder("mnt"));
+    let held = MountPoint::by_us(&[], &image, ground.folder("mnt"));
     assert!(write_and_sync(&held.0.join("file")));
     let file = File::open(held.0.join("file")).unwrap();
     let folder = File::open(&held.0).unwrap();
@@ -103,9 +103,9 @@ fn shrunk_image_fails_fsync_of_a_clean_file() -> Result<(), TrialError> {
 
 /// After the loss only unmounting writes.
 fn an_image_that_shrank_unnoticed_fails_umount() -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let image = ground.volume("image");
-    let held = Held::by_us(&[], &image, ground.folder("mnt"));
+    let held = MountPoint::by_us(&[], &image, ground.folder("mnt"));
     assert!(write_and_sync(&held.0.join("before")));
     shrink(&image);
     let (code, text) = unmount(&held);
@@ -114,10 +114,10 @@ fn an_image_that_shrank_unnoticed_fails_umount() -> Result<(), TrialError> {
 }
 
 fn check_below_a_loop_device(shrink: impl FnOnce(&Path, &Loop)) -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let image = ground.volume("image");
     let device = Loop::over(&image, &[]);
-    let held = Held::by_us(&[], &device.0, ground.folder("mnt"));
+    let held = MountPoint::by_us(&[], &device.0, ground.folder("mnt"));
     assert!(write_and_sync(&held.0.join("before")));
     shrink(&image, &device);
     assert!(!write_and_sync(&held.0.join("after")), "fsync promised what cannot be kept");
@@ -141,9 +141,9 @@ fn a_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
 
 /// The descriptor refers to the file, even without its name.
 fn unlinked_image_is_still_served() -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let image = ground.volume("image");
-    let held = Held::by_us(&[], &image, ground.folder("mnt"));
+    let held = MountPoint::by_us(&[], &image, ground.folder("mnt"));
     let kept = ground.at("kept");
     fs::hard_link(&image, &kept).unwrap();
     fs::remove_file(&image).unwrap();
@@ -158,13 +158,13 @@ fn unlinked_image_is_still_served() -> Result<(), TrialError> {
 
 /// The host has no space for a sparse image.
 fn a_full_host_fails_fsync() -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let options = ["-t", "tmpfs", "-o", "size=24m"];
-    let host = Held::by_mount(&options, Path::new("tmpfs"), ground.folder("host"));
+    let host = MountPoint::by_mount(&options, Path::new("tmpfs"), ground.folder("host"));
     let image = host.0.join("image");
     File::create(&image).unwrap().set_len(512 << 20).unwrap();
     run(ferroxfs(&["mkfs", "-q"]).arg(&image));
-    let held = Held::by_us(&[], &image, ground.folder("mnt"));
+    let held = MountPoint::by_us(&[], &image, ground.folder("mnt"));
     let fails = |number: u32| !write_and_sync(&held.0.join(format!("file{number}")));
     assert!((0..400).any(fails), "fsync promised what the host has no room for");
     let (code, text) = unmount(&held);

@@ -25,16 +25,16 @@ thread_local! {
 }
 
 /// While this exists, mounts of this thread are served through rings.
-pub(crate) struct Through(());
+pub(crate) struct ThroughRings(());
 
-impl Through {
+impl ThroughRings {
     pub(crate) fn rings() -> Self {
         RINGS.set(true);
         Self(())
     }
 }
 
-impl Drop for Through {
+impl Drop for ThroughRings {
     fn drop(&mut self) {
         RINGS.set(false);
     }

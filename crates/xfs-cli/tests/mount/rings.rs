@@ -5,7 +5,7 @@ use std::fs;
 use xfs_oracle::FuseRings;
 use xfs_oracle::harness::{Trial, TrialError};
 
-use crate::mounted::{Through, ferroxfs, mounted, run, said, volume};
+use crate::mounted::{ThroughRings, ferroxfs, mounted, run, said, volume};
 use crate::refusals::await_sandbox;
 use crate::{agreement, crash, files, permissions, refusals, user, work, writeback};
 
@@ -40,7 +40,7 @@ fn again(name: &str, test: fn() -> Result<(), TrialError>) -> Trial {
     Trial::new(format!("{name}_through_rings"), move || {
         // Each mount enables it, but a machine without rings skips the test.
         drop(FuseRings::on()?);
-        let _through = Through::rings();
+        let _through = ThroughRings::rings();
         test()
     })
 }

@@ -38,9 +38,9 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// A folder for images and mount points.
-pub(crate) struct Ground(TempDir);
+pub(crate) struct ImageDir(TempDir);
 
-impl Ground {
+impl ImageDir {
     pub(crate) fn new() -> Result<Self, TrialError> {
         ready()?;
         if !Path::new("/dev/fuse").exists() || !Path::new("/dev/loop-control").exists() {
@@ -112,9 +112,9 @@ impl Drop for Loop {
 }
 
 /// A mount point, unmounted on drop.
-pub(crate) struct Held(pub(crate) PathBuf);
+pub(crate) struct MountPoint(pub(crate) PathBuf);
 
-impl Held {
+impl MountPoint {
     /// Mounts this image with the program, with these global options.
     pub(crate) fn by_us(options: &[&str], image: &Path, folder: PathBuf) -> Self {
         run(ferroxfs(options).arg("mount").arg(image).arg(&folder));
@@ -127,7 +127,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for MountPoint {
     fn drop(&mut self) {
         // It may be unmounted already.
         drop(Command::new("umount").arg(&self.0).stderr(Stdio::null()).status());
@@ -221,9 +221,9 @@ fn two_writers_one_of_them_an_output() -> Result<(), TrialError> {
 
 /// The image is open as a file: names, mounts, descriptors and loop devices lead to it.
 fn two_writers_one_of_the_file() -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let image = ground.volume("image");
-    let held = Held::by_us(&[], &image, ground.folder("mnt"));
+    let held = MountPoint::by_us(&[], &image, ground.folder("mnt"));
     let mut ways = Ways::default();
 
     ways.written("the same path", &image);
@@ -231,11 +231,11 @@ fn two_writers_one_of_the_file() -> Result<(), TrialError> {
     ways.written("a symbolic link", &ground.at("link"));
     fs::hard_link(&image, ground.at("hard")).unwrap();
     ways.written("a hard link", &ground.at("hard"));
-    let bound = Held::by_mount(&["--bind"], ground.0.path(), ground.folder("bound"));
+    let bound = MountPoint::by_mount(&["--bind"], ground.0.path(), ground.folder("bound"));
     ways.written("a bind mount of its folder", &bound.0.join("image"));
     drop(bound);
     File::create(ground.at("over")).unwrap();
-    let bound = Held::by_mount(&["--bind"], &image, ground.at("over"));
+    let bound = MountPoint::by_mount(&["--bind"], &image, ground.at("over"));
     ways.written("a bind mount of the file", &bound.0);
     drop(bound);
     let file = File::open(&image).unwrap();
@@ -281,10 +281,10 @@ fn two_writers_one_of_the_file() -> Result<(), TrialError> {
 
 /// The image is open as a loop device.
 fn two_writers_one_of_a_loop_device() -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let image = ground.volume("image");
     let (first, second) = (Loop::over(&image, &[]), Loop::over(&image, &[]));
-    let held = Held::by_us(&[], &first.0, ground.folder("mnt"));
+    let held = MountPoint::by_us(&[], &first.0, ground.folder("mnt"));
     let mut ways = Ways::default();
 
     ways.written("the same device", &first.0);
@@ -314,7 +314,7 @@ fn two_writers_one_of_a_loop_device() -> Result<(), TrialError> {
 }
 
 /// Makes an MBR of two partitions, of which the first holds a volume.
-fn partitioned(ground: &Ground) -> PathBuf {
+fn partitioned(ground: &ImageDir) -> PathBuf {
     // First sector and number of sectors of both, in the byte order of the table.
     const FIRST_SECTORS: [[u8; 4]; 2] = [[0x00, 0x08, 0x00, 0x00], [0x00, 0x68, 0x09, 0x00]];
     const SECTORS: [u8; 4] = [0x00, 0x60, 0x09, 0x00];
@@ -335,7 +335,7 @@ fn partitioned(ground: &Ground) -> PathBuf {
 
 /// The image is open as a partition of a loop device. The other partition can be used.
 fn two_writers_one_of_a_partition() -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let disk = partitioned(&ground);
     let first = Loop::over(&disk, &["--partscan"]);
     let partition = first.partition(1);
@@ -347,7 +347,7 @@ fn two_writers_one_of_a_partition() -> Result<(), TrialError> {
     run(ferroxfs(&["mkfs", "-q"]).arg(first.partition(2)));
     let second = Loop::over(&disk, &["--partscan"]);
     assert!(second.has_partitions());
-    let held = Held::by_us(&[], &partition, ground.folder("mnt"));
+    let held = MountPoint::by_us(&[], &partition, ground.folder("mnt"));
     let mut ways = Ways::default();
 
     ways.written("the same partition", &partition);
@@ -365,7 +365,7 @@ fn two_writers_one_of_a_partition() -> Result<(), TrialError> {
 
     let beside = write(&[], &first.partition(2));
     assert!(beside.status.success(), "the partition beside it: {}", said(&beside));
-    let beside = Held::by_us(&[], &second.partition(2), ground.folder("beside"));
+    let beside = MountPoint::by_us(&[], &second.partition(2), ground.folder("beside"));
     umount(&beside.0);
     umount(&held.0);
     ways.end(8);
@@ -374,10 +374,10 @@ fn two_writers_one_of_a_partition() -> Result<(), TrialError> {
 
 /// The kernel has mounted the image through a loop device.
 fn two_writers_one_of_them_the_kernel() -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let image = ground.volume("image");
     let (first, second) = (Loop::over(&image, &[]), Loop::over(&image, &[]));
-    let held = Held::by_mount(&["-t", "xfs"], &first.0, ground.folder("mnt"));
+    let held = MountPoint::by_mount(&["-t", "xfs"], &first.0, ground.folder("mnt"));
     let mut ways = Ways::default();
 
     ways.written("the device", &first.0);
@@ -404,9 +404,10 @@ fn two_writers_one_of_them_the_kernel() -> Result<(), TrialError> {
 
 /// The image is in a layer of overlayfs, whose files have separate locks.
 fn two_writers_one_of_an_overlay() -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     // Not every filesystem can be an upper layer; the kernel's tmpfs can.
-    let layers = Held::by_mount(&["-t", "tmpfs"], Path::new("tmpfs"), ground.folder("layers"));
+    let layers =
+        MountPoint::by_mount(&["-t", "tmpfs"], Path::new("tmpfs"), ground.folder("layers"));
     for name in ["lower", "upper", "work", "merged"] {
         fs::create_dir(layers.0.join(name)).unwrap();
     }
@@ -421,12 +422,12 @@ fn two_writers_one_of_an_overlay() -> Result<(), TrialError> {
         let message = "overlayfs cannot be mounted here".to_owned();
         return Err(OracleError::Unavailable(message).into());
     }
-    let merged = Held(layers.0.join("merged"));
+    let merged = MountPoint(layers.0.join("merged"));
     let mut ways = Ways::default();
     for (first, second) in
         [(merged.0.join("image"), upper.clone()), (upper, merged.0.join("image"))]
     {
-        let held = Held::by_us(&[], &first, ground.folder("mnt"));
+        let held = MountPoint::by_us(&[], &first, ground.folder("mnt"));
         ways.written("the file of the other layer", &second);
         let device = Loop::over(&second, &[]);
         ways.written("a loop device over the file of the other layer", &device.0);
@@ -440,7 +441,7 @@ fn two_writers_one_of_an_overlay() -> Result<(), TrialError> {
 
 /// An external log is locked like the volume.
 fn two_writers_share_a_log() -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let (one, two, log) = (ground.at("one"), ground.at("two"), ground.at("log"));
     for (path, bytes) in [(&one, VOLUME_BYTES), (&two, VOLUME_BYTES), (&log, 64 * MIB)] {
         File::create(path).unwrap().set_len(bytes).unwrap();
@@ -452,7 +453,7 @@ fn two_writers_share_a_log() -> Result<(), TrialError> {
     let log_option = |path: &Path| ["--log-device".to_owned(), path.display().to_string()];
     let options = log_option(&log);
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    let held = Held::by_us(&options, &two, ground.folder("mnt"));
+    let held = MountPoint::by_us(&options, &two, ground.folder("mnt"));
     let mut ways = Ways::default();
     ways.refused("the log of another volume", &write(&options, &one));
     let device = Loop::over(&log, &[]);
@@ -488,7 +489,7 @@ impl Drop for Qemu {
 /// A virtual machine uses the image.
 fn two_writers_one_of_them_qemu() -> Result<(), TrialError> {
     needs("qemu-nbd", "qemu-utils")?;
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let image = ground.volume("image");
     let mut ways = Ways::default();
     let device = Loop::over(&image, &[]);
@@ -508,7 +509,7 @@ fn two_writers_one_of_them_qemu() -> Result<(), TrialError> {
         ways.written("the image that a machine reads", &image);
         assert!(list(&[], &image).status.success(), "readers share");
     }
-    let held = Held::by_us(&[], &image, ground.folder("mnt"));
+    let held = MountPoint::by_us(&[], &image, ground.folder("mnt"));
     let mut machine = Command::new("qemu-nbd");
     machine.args(["--format=raw", "--socket"]).arg(ground.at("third")).arg(&image);
     let mut machine = machine.stderr(Stdio::piped()).spawn().unwrap();
@@ -524,12 +525,12 @@ fn two_writers_one_of_them_qemu() -> Result<(), TrialError> {
 
 /// Readers do not exclude each other, whatever their way.
 fn readers_share_an_image_by_every_way() -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let image = ground.volume("image");
     let (first, second) = (Loop::over(&image, &[]), Loop::over(&image, &[]));
     let folder = ground.folder("mnt");
     run(ferroxfs(&["mount", "-o", "ro"]).arg(&first.0).arg(&folder));
-    let held = Held(folder);
+    let held = MountPoint(folder);
     let mut ways = Ways::default();
     for path in [&image, &first.0, &second.0] {
         let reader = list(&[], path);
@@ -543,10 +544,10 @@ fn readers_share_an_image_by_every_way() -> Result<(), TrialError> {
 
 /// A killed server leaves no lock behind, in any way.
 fn a_killed_writer_leaves_no_lock() -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let image = ground.volume("image");
     let (first, second) = (Loop::over(&image, &[]), Loop::over(&image, &[]));
-    let held = Held::by_us(&[], &first.0, ground.folder("mnt"));
+    let held = MountPoint::by_us(&[], &first.0, ground.folder("mnt"));
     let mut value = [0; 16];
     let length = rustix::fs::getxattr(&held.0, "ferroxfs.pid", &mut value).unwrap();
     let pid = String::from_utf8_lossy(&value[..length]).into_owned();

@@ -116,7 +116,7 @@ impl Directory {
 
     /// Gives a staged file the owner and mode of the regular file that it replaces, as far as
     /// allowed.
-    pub(super) fn take_after(&self, name: &[u8], staged: &OwnedFd) {
+    pub(super) fn copy_owner_and_mode(&self, name: &[u8], staged: &OwnedFd) {
         let Ok(there) = self.stat(name) else { return };
         if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile {
             return;

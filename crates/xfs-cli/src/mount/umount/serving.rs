@@ -97,8 +97,8 @@ impl Serving {
             }
             _ => {}
         }
-        let number: Option<i32> = told(folder, PROCESS_ATTRIBUTE)?;
-        let namespace = told(folder, NAMESPACE_ATTRIBUTE).ok().flatten();
+        let number: Option<i32> = attribute_number(folder, PROCESS_ATTRIBUTE)?;
+        let namespace = attribute_number(folder, NAMESPACE_ATTRIBUTE).ok().flatten();
         let process = number.and_then(|number| find_process(number, namespace));
         let access = match read_attribute(folder, ACCESS_ATTRIBUTE)?.as_slice() {
             b"ro" => MountAccess::Reads,
@@ -136,14 +136,14 @@ impl Serving {
         let unseen = if self.process.is_some() { Ending::Unknown } else { Ending::Unseen };
         let Some(image) = &self.image else { return Ok(unseen) };
         match wait_for_lock(image)? {
-            Lock::Free => Ok(self.judge_log(image)),
+            Lock::Free => Ok(self.ending_by_log(image)),
             Lock::Taken => Ok(Ending::NotYet),
             Lock::None => Ok(unseen),
         }
     }
 
     /// Returns how the last writer of the log ended.
-    fn judge_log(&self, image: &Path) -> Ending {
+    fn ending_by_log(&self, image: &Path) -> Ending {
         if matches!(self.access, MountAccess::Reads | MountAccess::Down) {
             return Ending::Well;
         }
@@ -169,7 +169,7 @@ fn image_identity(image: &Metadata) -> String {
 }
 
 /// Returns the number in an attribute; `None` if it is no number.
-fn told<T: std::str::FromStr>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {
+fn attribute_number<T: std::str::FromStr>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {
     let value = read_attribute(folder, name)?;
     Ok(std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok()))
 }

@@ -10,7 +10,7 @@ use ferroxfs::Volume;
 use super::comparison::{Difference, differences, of_host, of_image};
 use super::generator::{ENDINGS, KINDS, start};
 use super::writer::Writer;
-use crate::changing::Place;
+use crate::changing::VolumeDir;
 
 const ARCHIVES: usize = 320;
 const SEED: u64 = 0x0dd_a2c4;
@@ -151,7 +151,7 @@ fn odd_archives_differ_from_tar_and_bsdtar_as_decided() {
         eprintln!("skipped: needs root, who may give files away, and bsdtar");
         return;
     }
-    let place = Place::new();
+    let place = VolumeDir::new();
     let mut found: BTreeMap<(String, &str, &str), Vec<String>> = BTreeMap::new();
     for number in 0..ARCHIVES {
         let (names, bytes) = archive(number);
