@@ -177,7 +177,7 @@ fn list(options: &[&str], image: &Path) -> Output {
 
 /// An output is the image that is read, by another way, or one that is mounted.
 fn two_writers_one_of_them_an_output() -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let image = ground.volume("image");
     run(ferroxfs(&["touch"]).arg(format!("{}:/f", image.display())));
     let device = Loop::over(&image, &[]);
@@ -199,7 +199,7 @@ fn two_writers_one_of_them_an_output() -> Result<(), TrialError> {
     let mut ways = Ways::default();
     let other = ground.volume("other");
     let second = Loop::over(&other, &[]);
-    let kernel = Held::by_mount(&["-t", "xfs"], &second.0, ground.folder("kernel"));
+    let kernel = MountPoint::by_mount(&["-t", "xfs"], &second.0, ground.folder("kernel"));
     // `cp` refuses a file that holds a volume in any case.
     let without_cp = |[get, _, tar, scan]: [Output; 4]| [get, tar, scan];
     let by_device = outputs(&image, &second.0);
@@ -210,7 +210,7 @@ fn two_writers_one_of_them_an_output() -> Result<(), TrialError> {
     by_file.iter().for_each(|output| ways.refused("a mount of the kernel, by its file", output));
     drop(kernel);
     drop(second);
-    let held = Held::by_us(&[], &other, ground.folder("mnt"));
+    let held = MountPoint::by_us(&[], &other, ground.folder("mnt"));
     let by_file = without_cp(outputs(&image, &other));
     by_file.iter().for_each(|output| ways.refused("a mount of ours", output));
     umount(&held.0);
@@ -561,10 +561,10 @@ fn a_killed_writer_leaves_no_lock() -> Result<(), TrialError> {
 
 /// A mount of a loop device is found by the image. A mount of the kernel is called one.
 fn umount_finds_an_image() -> Result<(), TrialError> {
-    let ground = Ground::new()?;
+    let ground = ImageDir::new()?;
     let image = ground.volume("image");
     let device = Loop::over(&image, &[]);
-    let held = Held::by_us(&[], &device.0, ground.folder("mnt"));
+    let held = MountPoint::by_us(&[], &device.0, ground.folder("mnt"));
     run(ferroxfs(&["umount"]).arg(&image));
     assert!(write(&[], &device.0).status.success(), "nothing holds it any more");
     drop(held);
@@ -575,7 +575,7 @@ fn umount_finds_an_image() -> Result<(), TrialError> {
     let readers = ground.volume("readers");
     let read = |folder: &str| {
         run(ferroxfs(&["mount", "-o", "ro"]).arg(&readers).arg(ground.folder(folder)));
-        Held(ground.at(folder))
+        MountPoint(ground.at(folder))
     };
     let one = read("one");
     assert!(lines().iter().all(|line| line.contains("process ")), "{:?}", lines());
@@ -584,7 +584,7 @@ fn umount_finds_an_image() -> Result<(), TrialError> {
     assert_eq!(lines().len(), 2);
     assert!(!lines().iter().any(|line| line.contains("process ")), "{:?}", lines());
     drop((one, two));
-    let kernel = Held::by_mount(&["-t", "xfs"], &device.0, ground.folder("kernel"));
+    let kernel = MountPoint::by_mount(&["-t", "xfs"], &device.0, ground.folder("kernel"));
     let output = ferroxfs(&["umount"]).arg(&image).output().unwrap();
     let text = said(&output);
     assert!(!output.status.success() && text.contains("and not by ferroxfs"), "{text}");
