@@ -127,7 +127,7 @@ fn editor_that_fails_changes_nothing() {
 
 #[test]
 fn copy_that_an_editor_has_replaced_is_not_waited_for_or_promised() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"one");
     let by_directory = "sh -c 'rm $0; mkdir $0'";
     for (editor, said) in [

@@ -164,7 +164,7 @@ fn a_locked_image_names_the_process() {
 
 #[test]
 fn lock_of_a_process_that_has_ended_names_the_one_that_holds_it() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     // flock(1) takes the lock and ends; the shell has the file open.
     let script = "exec 9<image; flock -x 9 || exit 77; echo; read -r line";
     let mut shell = std::process::Command::new("bash")

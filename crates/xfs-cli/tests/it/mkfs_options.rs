@@ -102,7 +102,7 @@ fn command_line_of_rear_is_accepted() {
 
 #[test]
 fn letters_may_be_repeated_and_c_means_f() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     let line = "mkfs -q -q -f -f -C -K -K -L one -L two -d file,size=320m made";
     place.check(&line.split(' ').collect::<Vec<_>>());
     assert_eq!(place.check(&["label", "made"]).trim(), "two");
@@ -114,7 +114,7 @@ fn letters_may_be_repeated_and_c_means_f() {
 
 #[test]
 fn log_and_data_are_two_files() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     for log in ["image", "./image"] {
         let log = format!("logdev={log},size=64m");
         let words = ["mkfs", "-q", "-f", "-l", &log, "image"];

@@ -44,7 +44,7 @@ fn output_over_the_read_image_is_refused() {
 
 #[test]
 fn output_that_another_program_uses_is_refused() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"contents");
     place.check(&["mkfs", "-q", "-d", "size=300m", "other"]);
     let before = fs::read(place.path("other")).unwrap();
@@ -66,7 +66,7 @@ fn output_that_another_program_uses_is_refused() {
 
 #[test]
 fn standard_output_that_is_the_image_is_refused() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     place.put("image:/f", b"contents");
     let before = fs::read(place.path("image")).unwrap();
     for words in [&["cat", "image:/f"][..], &["tar", "image"], &["scan", "image"], &["ls", "image"]]
@@ -98,7 +98,7 @@ fn set_id_bits_of_an_output_stay_where_root_writes() {
 
 #[test]
 fn two_outputs_of_a_run_are_two_files() {
-    let place = Place::new();
+    let place = VolumeDir::new();
     fs::write(place.path("there"), "kept").unwrap();
     symlink("there", place.path("link")).unwrap();
     for (rows, facts) in [("new", "new"), ("new", "./new"), ("there", "link")] {

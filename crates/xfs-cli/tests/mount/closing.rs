@@ -237,7 +237,7 @@ fn a_server_among_other_processes_is_waited_for() -> Result<(), TrialError> {
     let output = inside(&["umount", "--force"]).output().unwrap();
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("its image was not closed well"), "{text}");
+    assert!(text.contains("its image was not closed cleanly"), "{text}");
     Ok(())
 }
 

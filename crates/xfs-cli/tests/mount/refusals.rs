@@ -130,7 +130,7 @@ pub(crate) fn image_in_use_is_reported() -> Result<(), TrialError> {
     let output = ferroxfs(&["umount"]).arg(volume.path()).output().unwrap();
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("hint: who uses it is shown by fuser"), "{text}");
+    assert!(text.contains("hint: fuser -vm DIR shows the processes"), "{text}");
     drop(open);
     let other = volume.outside("other.xfs");
     fs::File::create(&other).unwrap().set_len(512 << 20).unwrap();

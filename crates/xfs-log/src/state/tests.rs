@@ -295,7 +295,7 @@ fn block_that_should_begin_a_record_and_does_not_is_refused() {
 fn tail_where_no_record_starts_is_refused() {
     let (mut log, records) = dirty(BLOCKS, 12);
     log.edit_header(records[11], |header| header[31] = header[31].wrapping_add(3));
-    assert!(is_of_record(&check(&log), "as the tail"));
+    assert!(is_of_record(&check(&log), "has its tail here"));
 }
 
 #[test]
