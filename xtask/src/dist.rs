@@ -4,9 +4,9 @@
 //! checksums), the bound on its size, and trying the result in an empty root. Does **not** own:
 //! uploading anything.
 //!
-//! - **I1** The same checkout and toolchain give the same files, byte for byte: times come from
+//! - The same checkout and toolchain give the same files, byte for byte: times come from
 //!   `SOURCE_DATE_EPOCH` or the last commit, and no path of this machine is in the binary.
-//! - **I2** The binary needs no file of the host: no interpreter, no library.
+//! - The binary needs no file of the host: no interpreter, no library.
 
 mod binary;
 mod licences;

@@ -140,7 +140,7 @@ fn qcow2_features_are_refused_by_name() {
     // With extended entries, everything is zeros.
     fs::write(place.path("disk"), qcow2(|bytes| bytes[79] = 16)).unwrap();
     place.check_failure(&["ls", "disk:/"], 3, "it holds only zeros");
-    place.check_failure(&["touch", "disk:/f"], 3, "is not written here");
+    place.check_failure(&["touch", "disk:/f"], 3, "which ferroxfs does not write");
 }
 
 #[test]
