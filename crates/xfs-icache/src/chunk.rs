@@ -98,7 +98,7 @@ impl Residency {
 }
 
 impl<K: InodeKind> Chunk<K> {
-    /// Puts an inode in its slot. The caller holds the lock.
+    /// Puts an inode in its slot, and sets its bit (I1). The caller holds the lock.
     pub(crate) fn enter(&self, collector: &Collector, place: u32, entry: Arc<CachedInode<K>>) {
         self.entries.put(collector, place as usize, Some(entry));
         self.present.fetch_or(1 << place, Ordering::AcqRel);
@@ -107,7 +107,7 @@ impl<K: InodeKind> Chunk<K> {
     /// Removes an inode. The caller holds the lock.
     pub(crate) fn leave(&self, collector: &Collector, place: u32) {
         let bit = 1 << place;
-        // Most inodes have nothing to write.
+        // The tags go with the inode (I2). Most inodes have nothing to write.
         if self.unsettled.load(Ordering::Acquire) & bit != 0 {
             self.unsettled.fetch_and(!bit, Ordering::AcqRel);
         }
@@ -168,7 +168,8 @@ pub struct ChunkSlot<K: InodeKind> {
 }
 
 impl<K: InodeKind> ChunkSlot<K> {
-    /// Tags the inode as idle. The caller holds the inode's state.
+    /// Tags the inode as idle, so that walks for the tag see it (I2). The caller holds the inode's
+    /// state.
     pub(crate) fn set_idle(&self) {
         if self.chunk.idle.load(Ordering::Relaxed) & self.bit == 0 {
             self.chunk.idle.fetch_or(self.bit, Ordering::Release);

@@ -173,7 +173,7 @@ impl DentryCache {
     }
 
     /// Caches the meaning of a name if this slot has looked it up before. The caller holds the
-    /// directory's latch, shared.
+    /// directory's latch, shared (I1).
     pub fn note_lookup(&self, directory: InodeNumber, name: &[u8], inode: Option<InodeNumber>) {
         let hash = self.hasher.hash_one(DentryKeyRef { directory, name }) | 1;
         let Some(seen_once) = self.seen_once.mine().get(hash as usize / 2 % SEEN_ONCE) else {
@@ -214,7 +214,8 @@ impl DentryCache {
     }
 
     /// Removes a name whose meaning changes. The caller holds the directory's exclusive latch, and
-    /// keeps it until the change is made.
+    /// keeps it until the change is made (I1). A directory whose names were all removed keeps only
+    /// negative dentries (I3).
     pub fn invalidate(&self, directory: InodeNumber, name: &[u8]) {
         let dentries = self.dentries.pin();
         remove(&dentries, &DentryKeyRef { directory, name });

@@ -149,12 +149,14 @@ impl<S: Store> InodeCache<S> {
                     return Ok(entry);
                 }
                 Some((_, Occupancy::Occupied)) => self.counts.note(Count::Duplicate),
+                // It may have been freed while it was read, and was not inserted (I2).
                 None => {}
             }
         }
     }
 
-    /// Reads an inode by [`Store::load`], starting from where this slot read the last one.
+    /// Reads an inode by [`Store::load`], starting from where this slot read the last one. The
+    /// store holds the latch while `put` inserts the inode (I1).
     fn load<R>(
         &self,
         number: InodeNumber,
@@ -254,6 +256,7 @@ impl<S: Store> InodeCache<S> {
             ReleaseOutcome::Abandoned => return self.abandon(&entry),
             ReleaseOutcome::NeedsInactivation => self.inactivation.push(entry),
             ReleaseOutcome::Evicted => self.remove(&entry),
+            // A thread that has released a reference reclaims (I3).
             ReleaseOutcome::Idle => self.reclaim_due(),
         }
         release

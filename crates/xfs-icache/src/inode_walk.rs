@@ -42,8 +42,9 @@ pub trait InodeWalk: Sync {
     /// Returns the list of all inodes, if the filesystem has one.
     fn list(&self) -> Option<&InodeList<Self::Kind>>;
 
-    /// Makes one step of a walk over a part, under one guard. A filesystem that finds its inodes
-    /// without a list implements it itself.
+    /// Makes one step of a walk over a part, under one guard. The next cursor lies behind the keys
+    /// that were looked up (I1). A filesystem that finds its inodes without a list implements it
+    /// itself.
     #[doc(alias = "iter_vfs_inodes")]
     fn visit(
         &self,

@@ -60,7 +60,7 @@ impl<K: InodeKind> PerCpuRef<K> {
     }
 }
 
-/// Drops a share of a reference. The last one releases the reference.
+/// Drops a share of a reference. The last one releases the reference (I2).
 pub fn release_ref<S: Store>(held: Arc<PerCpuRef<S::Kind>>, cache: &InodeCache<S>) {
     if let Some(last) = last_ref(held) {
         cache.release(last);

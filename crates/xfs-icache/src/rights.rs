@@ -70,7 +70,7 @@ impl RightsHint {
         Some(Rights { uid: ids as u32, gid: (ids >> 32) as u32, mode: before as u16 })
     }
 
-    /// Stores what the caller found under the latch of the directory, shared.
+    /// Stores what the caller found under the latch of the directory, shared (I1).
     pub(crate) fn note(&self, rights: Rights) {
         let word = self.word.load(Ordering::Relaxed);
         if word & KNOWN != 0 {

@@ -205,6 +205,7 @@ impl GroupBulkstat<'_> {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
+                // The chunk was shown, and is not shown again (I1).
                 match behind(chunk) {
                     Some(next) => from = next,
                     None => return Ok(ControlFlow::Continue(())),

@@ -173,9 +173,9 @@ impl<'a> OpenContents<'a> {
         if self.has(BUFFERED) { self.settle().map(drop) } else { Ok(()) }
     }
 
-    /// Flushes for a handle that is dropped, and that no error can be returned to: the volume keeps
-    /// it. A failed flush may have lost bytes of another handle, so that the next sync of the file
-    /// returns the error too.
+    /// Flushes for a handle that is dropped (I1), and that no error can be returned to: the volume
+    /// keeps it. A failed flush may have lost bytes of another handle, so that the next sync of the
+    /// file returns the error too.
     pub fn leave(&self) {
         let ended = self.write_back();
         let failure = if !self.has(FAILED) {
@@ -328,6 +328,7 @@ impl<'a> OpenContents<'a> {
             self.flush(state, 0)?;
             return Ok(None);
         }
+        // Until the flush only memory holds the bytes, and the size and blocks that they give (I3).
         buffered.put(at, head);
         buffered.now = now;
         let (blocks, begun) = (buffered.needed_blocks, buffered.begun);

@@ -35,6 +35,7 @@ fn name_looked_up_twice_is_cached() {
     assert_eq!(dentries.count(), 0);
 }
 
+/// The cache never grows past its bound, and unused names make room (I4).
 #[test]
 fn cache_at_its_bound_keeps_used_names() {
     let dentries = DentryCache::with_most(64);

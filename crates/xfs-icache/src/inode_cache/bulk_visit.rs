@@ -32,7 +32,7 @@ impl<S: Store> InodeCache<S> {
     /// Reads those of the inodes that are neither cached nor latched, shows each in the order of
     /// their numbers, and evicts them. Returns the other inodes, one bit each.
     ///
-    /// `show` must not wait, because the latches are held.
+    /// `show` must not wait, because the latches are held (I2).
     pub fn bulk_visit(&self, wanted: BulkRequest, mut show: impl FnMut(&InodeOf<S>)) -> u64 {
         // A list has no chunks.
         if self.list.is_some() || wanted.inodes == 0 {
@@ -47,6 +47,7 @@ impl<S: Store> InodeCache<S> {
                     let inode = Arc::clone(inode);
                     Arc::new(CachedInode::new(inode, Phase::Live, Keep::Once, Some(slot)))
                 });
+            // The store still shares the latches (I1).
             entries.iter().for_each(|entry| show(entry.live()));
             entries
         });

@@ -53,12 +53,13 @@ impl<S: Store> InodeCache<S> {
         let groups = self.parts();
         let mut due = Due { inodes: wanted, steps: STEPS * wanted + 2 * groups as u64 };
         let mut hand = self.hands.mine();
-        // The rest of the first group, and each group twice.
+        // The rest of the first group, and each group twice (I2).
         for _ in 0..=2 * groups {
             self.sweep(&mut hand, &mut due);
             if due.inodes == 0 || due.steps == 0 {
                 break;
             }
+            // The groups take turns (I1).
             let group = if hand.group + 1 < groups { hand.group + 1 } else { 0 };
             hand = ClockHand { group, round: None };
         }
@@ -92,6 +93,7 @@ impl<S: Store> InodeCache<S> {
         match &self.list {
             Some(list) => list.visit_at_hand(visit),
             None => {
+                // Each call gets a chunk of its own, and none after the end of the round (I3).
                 let group = self.groups.get(hand.group);
                 group.map_or(WalkStep::End, |group| group.visit_at_hand(&mut hand.round, visit))
             }

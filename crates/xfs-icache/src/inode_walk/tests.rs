@@ -68,7 +68,7 @@ fn check<K: InodeKind<Watch = RecordedWatch>, F: InodeWalk<Kind = K>>(
     let counts = count_inodes(filesystem);
     assert_eq!((counts.live, counts.reclaimable), (3, INODES - 3));
 
-    // A stopped walk visits no further group, and releases what its step had taken.
+    // A stopped walk visits no further group (I3), and releases what its step had taken.
     let mut seen = 0;
     let stopped = filesystem.iter_inodes(WalkFilter::Cached, |_| {
         seen += 1;
@@ -79,6 +79,7 @@ fn check<K: InodeKind<Watch = RecordedWatch>, F: InodeWalk<Kind = K>>(
     // Without the references above only the marks hold the inodes.
     held.into_iter().for_each(|entry| filesystem.release(entry));
     deactivate(filesystem);
+    // A walk takes no unreferenced inode any more (I4).
     assert_eq!(numbers(filesystem, WalkFilter::Cached), all[all.len() - 3..]);
     assert_eq!(evict_all(filesystem), INODES - 3);
     assert_eq!(numbers(filesystem, WalkFilter::Referenced).len(), 3);
@@ -138,7 +139,7 @@ fn unlinked_file_is_freed_by_its_last_reference() {
 const HELD: u64 = 60;
 
 /// All users of the walks run at once over a filesystem with a list, and walks run while it is
-/// taken down. `FERROXFS_LONG=1` runs for a minute.
+/// taken down. Each walk shows all inodes that are held (I2). `FERROXFS_LONG=1` runs for a minute.
 #[test]
 fn concurrent_users_over_a_list_miss_no_held_inode() {
     let is_long = std::env::var_os("FERROXFS_LONG").is_some();

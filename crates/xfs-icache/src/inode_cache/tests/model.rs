@@ -138,6 +138,7 @@ fn lookups_during_eviction_and_replacement_are_consistent() {
     explore(SCHEDULES, || look_and_replace(Mutant::None));
 }
 
+/// A reader that holds no latch while it inserts an inode breaks I1 of the cache.
 #[test]
 fn planted_read_without_the_latch_is_found() {
     let explored = catch_unwind(AssertUnwindSafe(|| {

@@ -48,6 +48,7 @@ fn single_slice_is_not_cut() {
     assert_eq!(pieces, [(5, 3 * BUFFER)]);
 }
 
+/// A piece ends where a buffer ends, or where the write ends, never where a slice ends (I1).
 #[test]
 fn pieces_end_at_buffer_boundaries() {
     let (pieces, written) = check_pieces(5, &[BUFFER / 2, 2 * BUFFER, 9], all);
