@@ -138,7 +138,7 @@ pub(crate) fn image_in_use_is_reported() -> Result<(), TrialError> {
     let mut over = ferroxfs(&["mount"]);
     let output = over.arg(&other).arg(volume.path()).output().unwrap();
     let text = said(&output);
-    assert!(output.status.success() && text.contains("mnt: hides what is mounted there"), "{text}");
+    assert!(output.status.success() && text.contains("mnt: hides the mount there"), "{text}");
     assert!(!volume.at("file").exists());
     run(ferroxfs(&["umount"]).arg(volume.path()));
     assert!(volume.at("file").exists());

@@ -193,7 +193,7 @@ fn two_writers_one_of_them_an_output() -> Result<(), TrialError> {
     };
     for (from, to) in [(&image, &device.0), (&device.0, &image)] {
         for output in outputs(from, to) {
-            assert!(said(&output).contains("is what is read"), "{}", said(&output));
+            assert!(said(&output).contains("is the image that is read"), "{}", said(&output));
         }
     }
     let mut ways = Ways::default();
