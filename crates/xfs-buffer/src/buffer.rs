@@ -42,6 +42,7 @@ pub(crate) type Loading<'a> = RecursiveWriteGuard<'a, Box<[u8]>>;
 
 /// State that all references to one buffer share.
 pub(crate) struct BufferCore {
+    /// The extents, which never change (I2).
     map: BufferMap,
     kind: KindCell,
     /// Set once, by the thread that read the bytes, before it releases the lock on them.

@@ -177,6 +177,7 @@ impl Clock {
     }
 
     /// Removes buffers without holders until the rest fits, or the hand has moved far enough.
+    /// Returns them, so that the caller frees their bytes after it has released the lock (I3).
     fn sweep(&mut self, capacity_bytes: usize) -> Vec<BufferCore> {
         let mut victims = Vec::new();
         for _ in 0..SWEEP_STEPS {

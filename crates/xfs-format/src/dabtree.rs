@@ -191,7 +191,8 @@ impl<'a> DaNode<'a> {
         self.entries
     }
 
-    /// The first child that may hold entries with this hash, or `None` if the hash is above all.
+    /// The first child that may hold entries with this hash, or `None` if the hash is above all
+    /// (I1).
     #[must_use]
     pub fn find(&self, hash: u32) -> Option<FileBlock> {
         let index = self.entries.partition_point(|entry| entry.hash.get() < hash);
@@ -199,7 +200,7 @@ impl<'a> DaNode<'a> {
     }
 }
 
-/// Checks a node that was read from `at`.
+/// Checks a node that was read from `at`: its hashes ascend (I1).
 pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
     ENVELOPE.verify(bytes, at, context)?;
     let node = DaNode::parse(bytes)?;

@@ -78,7 +78,7 @@ pub struct InodeLocation {
 }
 
 impl Geometry {
-    /// Copies the fields of a verified superblock.
+    /// Copies the fields of a verified superblock (I1).
     pub(crate) fn from_verified(disk: &SuperblockDisk) -> Self {
         let incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());
         let meta_uuid =

@@ -267,8 +267,8 @@ pub struct InodeCore {
 impl InodeCore {
     /// Decodes the inode `number` in `bytes`.
     ///
-    /// Decoding is cheap and checks only length, magic number and format words. See
-    /// [`verify`](Self::verify).
+    /// Decoding is cheap and checks only length, magic number and format words (I1).
+    /// See [`verify`](Self::verify).
     ///
     /// # Errors
     ///

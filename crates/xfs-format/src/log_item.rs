@@ -331,6 +331,7 @@ pub enum LogItem<'a> {
 
 impl<'a> LogItem<'a> {
     /// Decodes an item from its regions. `place` is the start of its transaction in the log.
+    /// Addresses in the item are not checked (I2).
     ///
     /// # Errors
     ///

@@ -382,7 +382,7 @@ impl Writer {
     }
 
     /// Writes a closed record. When this returns, a record with COMMIT is durable, and so are all
-    /// earlier records.
+    /// earlier records (I1).
     ///
     /// # Errors
     ///
@@ -398,6 +398,7 @@ impl Writer {
     ) -> (MutexGuard<'_, WriterState>, Result<()>) {
         let result = self.write_in_turn(&mut closed);
         if result.is_err() {
+            // Later records find the log down and are not written (I4).
             self.health.set_down();
         }
         let mut state = self.state.lock();

@@ -39,6 +39,7 @@ pub struct Gate {
 #[must_use = "dropping the guard leaves the gate"]
 pub struct GateGuard<'gate> {
     gate: &'gate Gate,
+    /// The count that the entry incremented, which the drop decrements (I2).
     count: &'gate AtomicU64<Slot>,
 }
 
@@ -70,6 +71,7 @@ impl Gate {
     #[must_use]
     pub fn try_enter(&self) -> Option<GateGuard<'_>> {
         let count = self.inside.mine();
+        // The count changes before the flag is read (I1).
         count.fetch_add(1, Ordering::SeqCst);
         let inside = GateGuard { gate: self, count };
         (!self.is_closed()).then_some(inside)
@@ -87,7 +89,7 @@ impl Gate {
         let mut door = self.door.lock();
         self.closed.store(true, Ordering::SeqCst);
         // A slot that was seen empty needs no second look: a thread that enters it now sees the
-        // flag and leaves again.
+        // flag and leaves again (I1).
         for count in self.inside.iter() {
             while count.load(Ordering::SeqCst) != 0 {
                 self.moved.wait(&mut door);
@@ -110,6 +112,7 @@ impl Gate {
         }
     }
 
+    /// Wakes the closing thread, under the lock under which it reads the counts (I3).
     #[cold]
     fn wake_closer(&self) {
         let _door = self.door.lock();

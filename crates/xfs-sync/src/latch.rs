@@ -68,6 +68,7 @@ impl Mode {
     fn take(self, word: u32) -> Option<u32> {
         match self {
             Self::Exclusive if word & !WAITING == 0 => Some(word | EXCLUSIVE),
+            // A sharer may take a free latch. With the bit set, it does not join sharers (I2).
             Self::Shared if word == WAITING || word & (EXCLUSIVE | WAITING) == 0 => Some(word + 1),
             _ => None,
         }
@@ -193,6 +194,7 @@ impl<S: Scope> Latch<S> {
                 self.sleep(mode, &mut waiters);
             }
         }
+        // Others still sleep, so the bit is set again (I3).
         if waiters.exclusive + waiters.shared > 0 {
             self.word.fetch_or(WAITING, Ordering::Relaxed);
         }

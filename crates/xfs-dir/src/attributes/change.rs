@@ -164,7 +164,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     }
 
     /// Removes an attribute, if it exists, and inserts another with the same hash, in leaves.
-    /// Returns the blocks of the old value.
+    /// Returns the blocks of the old value. Both halves are in the transaction of the store (I1).
     pub(crate) fn exchange(
         &mut self,
         old: Option<&AttributeKey<'_>>,

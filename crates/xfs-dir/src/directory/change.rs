@@ -55,6 +55,7 @@ pub struct NewEntry<'a> {
 
 /// A directory that a transaction changes.
 pub(crate) struct DirectoryChange<'s, S: ForkStore> {
+    /// The fork, in one transaction: all blocks are changed through it (I3).
     store: &'s mut S,
     /// Bytes of a directory block.
     block_bytes: usize,

@@ -126,6 +126,7 @@ const _: () = assert!(size_of::<AttrLeafHeaderDisk>() == 80);
 const _: () = assert!(size_of::<AttrLeafEntryDisk>() == 8);
 const LOCAL_HEAD: usize = size_of::<LocalHeadDisk>();
 const REMOTE_HEAD: usize = size_of::<RemoteHeadDisk>();
+/// Bytes after the fields of a remote name (I3).
 const REMOTE_PADDING: usize = 2;
 
 /// A leaf, borrowed from its buffer.
@@ -391,6 +392,7 @@ fn verify_header(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
     Ok(())
 }
 
+/// Checks that the entries are sorted by hash (I1) and that their names do not overlap (I2).
 fn verify_entries(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
     let first_used = first_used(leaf.header) as usize;
     let mut taken = TakenCells::default();

@@ -360,7 +360,7 @@ fn split_index(records: &[u8]) -> Result<(&[HashEntryDisk], &BlockTailDisk), Che
     }
 }
 
-/// Checks the tag in the last two bytes of a record; `None` if they do not lie inside `rest`.
+/// Checks the tag in the last two bytes of a record (I1); `None` if they do not lie inside `rest`.
 fn verify_tag(rest: &[u8], offset: usize, length: usize) -> Option<Result<(), DirectoryCheck>> {
     let (tag, _) = U16::ref_from_prefix(rest.get(length.checked_sub(2)?..)?).ok()?;
     let tag = tag.get();

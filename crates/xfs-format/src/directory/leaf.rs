@@ -144,7 +144,7 @@ pub(crate) fn equal_hashes(
     rest.iter().take_while(move |entry| entry.hash.get() == hash)
 }
 
-/// Checks that the hashes ascend and returns the number of stale entries.
+/// Checks that the hashes ascend (I1) and returns the number of stale entries.
 pub(crate) fn verify_order(index: &[HashEntryDisk]) -> Result<u32, DirectoryCheck> {
     let (mut previous, mut stale) = (0, 0);
     for (index, entry) in index.iter().enumerate() {

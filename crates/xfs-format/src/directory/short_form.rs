@@ -186,7 +186,7 @@ impl<'a> ShortForm<'a> {
         doubled
     }
 
-    /// Checks the whole directory, except for duplicate names.
+    /// Checks the whole directory and its wide count (I1), except for duplicate names.
     ///
     /// # Errors
     ///
@@ -247,6 +247,7 @@ impl<'a> ShortFormEntries<'a> {
         if !name_is_sound(name) {
             return Err(DirectoryCheck::NameBytes { offset });
         }
+        // Offsets ascend (I2).
         let cookie_offset = u16::from_be_bytes(head.offset);
         if usize::from(cookie_offset) < self.lowest || cookie_offset % ALIGNMENT as u16 != 0 {
             return Err(DirectoryCheck::ShortFormOrder { offset, cookie_offset });

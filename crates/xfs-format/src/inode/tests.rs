@@ -147,6 +147,7 @@ fn device_numbers_decode() {
     assert_eq!(DeviceNumber { major: 0, minor: 1 << 18 }.encode(), None);
 }
 
+/// I2.
 #[test]
 fn removed_inode_is_free_and_valid() {
     let core = verify(REMOVED, &new_geometry()).unwrap();
@@ -379,6 +380,7 @@ fn flipped_bit_with_valid_checksum_never_panics() {
     }
 }
 
+/// I2.
 #[test]
 fn encoded_free_inodes_are_free_and_valid() {
     let geometry = new_geometry();

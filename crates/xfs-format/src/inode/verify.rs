@@ -100,6 +100,7 @@ impl InodeCore {
         verify_checksum(whole)?;
         self.check_identity(disk, context)?;
         self.check_plain_fields(disk, context.geometry)?;
+        // A free inode has no type, and its forks are not read (I2).
         if let Some(file_type) = self.file_type() {
             self.check_counters(file_type)?;
             self.check_data_fork(whole, file_type)?;

@@ -160,7 +160,7 @@ pub(super) fn decode_list<E: Format>(
     let is_packed = matches!(kind, ItemKind::ExtentFree | ItemKind::ExtentFreeDone)
         && entries.len() == count as usize * PACKED_EXTENT_BYTES;
     let entry_bytes = if is_packed { PACKED_EXTENT_BYTES } else { E::BYTES };
-    // The count is not trusted: it must equal the number of entries in the region.
+    // The count is not trusted: it must equal the number of entries in the region (I1).
     if entries.len() / entry_bytes != count as usize {
         return Err(LogItemCheck::Entries { item: kind.name(), count, bytes });
     }

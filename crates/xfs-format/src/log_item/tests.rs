@@ -212,6 +212,7 @@ fn inode_cores_convert_field_by_field() {
     }
 }
 
+/// I1.
 #[test]
 fn counts_that_do_not_fit_are_refused() {
     let order = HostOrder::Little;
