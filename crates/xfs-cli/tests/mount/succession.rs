@@ -87,7 +87,7 @@ fn check_waiting(volume: &mut Mounted) {
     let mut mount = mount.stderr(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     BufReader::new(mount.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    let waits = format!(": waits for process {server}, which has served it, to close it\n");
+    let waits = format!(": waiting for process {server}, which served it before, to close it\n");
     assert!(said.ends_with(&waits), "{said}");
     assert_eq!(mount.try_wait().unwrap(), None);
     drop(stopped);
