@@ -7,7 +7,7 @@
 //!
 //! - **I1** The search upwards is bounded: a directory has one parent and is visited once, so that
 //!   a cycle of directories ends it with an error.
-//! - **I2** At most `MAX_PATHS` paths are made, whatever the link counts say.
+//! - **I2** A search from the root makes at most `MAX_PATHS` paths, whatever the entries say.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -124,6 +124,7 @@ fn ascend(volume: &Arc<VolumeRef>, start: InodeNumber, generation: u32) -> Resul
     let mut names = Vec::new();
     let mut passed = HashSet::new();
     while at != volume.superblock.root_inode {
+        // No directory is visited twice (I1).
         if !passed.insert(at) || names.len() > MAX_DEPTH {
             return Err(cycle(at).into());
         }
@@ -170,7 +171,8 @@ fn search(volume: &Arc<VolumeRef>, wanted: InodeNumber) -> InodePaths {
     found
 }
 
-/// Searches the entries of one directory. Returns the directories in it.
+/// Searches the entries of one directory, up to [`MAX_PATHS`] paths (I2). Returns the directories
+/// in it.
 fn search_directory(
     (path, directory): (&Path, InodeNumber),
     wanted: InodeNumber,

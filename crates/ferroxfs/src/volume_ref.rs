@@ -58,6 +58,7 @@ pub(crate) struct VolumeInner {
 struct Identity {
     /// `None` may do everything.
     credentials: Option<Credentials>,
+    /// Weak, so that an identity keeps no reference alive (I1).
     refs: SetOnce<Slots<Weak<VolumeRef>>, VolumeScope>,
 }
 
@@ -93,7 +94,7 @@ impl Deref for VolumeRef {
 }
 
 impl VolumeRef {
-    /// Returns the reference of the calling thread's slot.
+    /// Returns the reference of the calling thread's slot, or this one if that is gone (I2).
     pub(crate) fn here(self: &Arc<Self>) -> Arc<Self> {
         let mine = self.identity.refs.value().and_then(|refs| refs.mine().upgrade());
         mine.unwrap_or_else(|| Arc::clone(self))

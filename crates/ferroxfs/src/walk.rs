@@ -130,7 +130,7 @@ impl Walk {
         Some(Ok(entry))
     }
 
-    /// Opens a directory. The error is about its listing.
+    /// Opens a directory, once in a walk (I1). The error is about its listing.
     fn enter(&mut self, directory: WalkEntry) -> Option<WalkError> {
         if !self.entered.insert(directory.node.number()) {
             return Some(WalkError {
@@ -151,7 +151,8 @@ impl Walk {
         }
     }
 
-    /// Takes the next entry of the innermost directory.
+    /// Takes the next entry of the innermost directory. After an error, the next call continues
+    /// (I3).
     fn step(&mut self) -> Option<Result<WalkEntry, WalkError>> {
         loop {
             let level = self.open.last_mut()?;

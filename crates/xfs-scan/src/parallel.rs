@@ -52,7 +52,7 @@ struct Shared<R> {
     result: Condvar<Volume>,
 }
 
-/// Records the end of a worker, also after a panic.
+/// Records the end of a worker, also after a panic, and wakes all who wait (I2).
 struct WorkerGuard<'a, R>(&'a Shared<R>);
 
 impl<R> Drop for WorkerGuard<'_, R> {

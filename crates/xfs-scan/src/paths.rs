@@ -54,7 +54,7 @@ impl DirectoryPart {
         self.records.len() * each + 2 * self.names.len()
     }
 
-    /// Adds a directory. Inode numbers must ascend.
+    /// Adds a directory. Inode numbers must ascend (I1).
     pub(crate) fn push(&mut self, ino: u64, generation: u32, link: Option<Link<'_>>) {
         let link = link.unwrap_or(Link { parent: u64::MAX, parent_generation: 0, name: b"" });
         self.records.push(PartRecord {
@@ -254,6 +254,8 @@ impl DirectoryTable {
     }
 }
 
+/// Returns the path length of a directory, greater than its parent's (I2), or the reason why it has
+/// none.
 fn lengthen(parent_length: u32, name_length: u8) -> u32 {
     if parent_length == CYCLE {
         return UNREACHABLE;

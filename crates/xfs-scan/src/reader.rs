@@ -7,7 +7,7 @@
 //! # Invariants
 //!
 //! - **I1** Every inode that the inode btree marks as used becomes a row or is covered by a
-//!   finding.
+//!   finding. Internal inodes do not, nor inodes of a live volume that were freed meanwhile.
 
 use xfs_buffer::{Error, IoError};
 use xfs_dir::linux_names;
@@ -138,6 +138,7 @@ impl<'a> UnitReader<'a> {
         let errors = self.fill(group, first.first, bytes);
         let mut position = 0;
         for span in run {
+            // Each used inode is decoded, or noted in a finding (I1).
             for index in SetBits(span.allocated) {
                 let start = position + index as usize * inode_size;
                 let inode = AgInode(span.first.0.saturating_add(index));

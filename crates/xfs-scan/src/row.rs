@@ -53,6 +53,7 @@ impl Moment {
 
 /// The stored attributes of one inode. Its links, target and attribute names are in the arena of
 /// its batch.
+// `IntoBytes` is refused to a type with padding or a pointer (I1).
 #[derive(Clone, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Row {

@@ -60,7 +60,7 @@ impl Collected {
         Ok(())
     }
 
-    /// Notes a missing measurement, once.
+    /// Notes a missing measurement, once (I3).
     pub(crate) fn note(&mut self, what: impl Into<String>, why: impl Into<String>) {
         let note = NotMeasured { what: what.into(), why: why.into() };
         if !self.not_measured.contains(&note) {

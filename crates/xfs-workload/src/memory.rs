@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// How long to wait until a group is empty, after the last process in it has ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A group of processes with a common memory limit. Dropping it removes the group.
+/// A group of processes with a common memory limit. Dropping it removes the group (I4).
 #[derive(Debug)]
 pub(crate) struct MemoryGroup {
     path: PathBuf,

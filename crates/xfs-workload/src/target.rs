@@ -18,7 +18,7 @@ pub struct Performed {
     pub operations: u64,
     /// Time until the last thread had finished.
     pub worked: Duration,
-    /// Time until no deferred work was left: the log forced, unlinked inodes freed.
+    /// Time until no deferred work was left: the log forced, unlinked inodes freed (I2).
     pub drained: Duration,
     /// Whether that end was observed, and not hidden by the activity of other programs.
     pub is_certain: bool,

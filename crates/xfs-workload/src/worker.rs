@@ -197,9 +197,10 @@ pub(crate) fn visit(
     if let Some(bytes) = limit {
         group.limit(bytes).map_err(refused)?;
     }
-    // Dropped before the group.
+    // Dropped before the group (I2).
     let mut worker = Worker::start(command)?;
     worker.prepare(path, work, is_over)?;
+    // What the worker allocated until now does not count in the group (I1).
     group.admit(worker.child.id()).map_err(refused)?;
     let before = group.memory_use().map_err(refused)?;
     let performed = worker.work(work, is_over)?;

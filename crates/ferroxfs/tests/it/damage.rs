@@ -24,6 +24,7 @@ fn spoil(image: &mut Image, at: DiskAddr) {
     image.replace(at, &[0x5a; 512]);
 }
 
+/// The listing continues after the error (I3).
 #[test]
 fn damaged_directory_block_is_one_error_of_the_listing() {
     let mut image = golden();

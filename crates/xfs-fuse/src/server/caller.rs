@@ -165,7 +165,9 @@ impl Proc {
     fn rights(&self, asked: CallerId) -> CallerRights {
         let Some(status) = self.status(asked) else { return CallerRights::default() };
         let Status { mut groups, mut capabilities, .. } = status;
+        // The overflow group grants nothing (I5).
         groups.retain(|group| Some(*group) != self.nobodys);
+        // Those of another namespace, or of one that is hidden, do not count (I4).
         if !capabilities.is_empty() && !self.shares_namespace(asked.thread) {
             capabilities = Capabilities::empty();
         }
@@ -177,6 +179,7 @@ impl Proc {
         if asked.thread == 0 {
             return None;
         }
+        // The thread waits for the answer, so this is its file (I1).
         let text = self.read(&format!("{}/{STATUS}", asked.thread)).ok()?;
         Status::parse(&text).filter(|status| (status.uid, status.gid) == (asked.uid, asked.gid))
     }

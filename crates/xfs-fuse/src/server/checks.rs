@@ -169,12 +169,12 @@ impl Server {
         CheckedCaller { volume: checker.volume_as(&self.volume, credentials), capabilities }
     }
 
-    /// Returns the same file with all rights, as handles and kept nodes need it.
+    /// Returns the same file with all rights, as handles and kept nodes need it (I3).
     pub(super) fn with_all_rights(&self, node: Node) -> Result<Node, Errno> {
         if self.is_checking() { node.acting_as(&self.volume).map_err(errno) } else { Ok(node) }
     }
 
-    /// Returns how long the kernel may cache a name, in seconds.
+    /// Returns how long the kernel may cache a name, in seconds (I1).
     pub(super) fn name_valid_seconds(&self) -> u64 {
         if self.is_checking() { 0 } else { VALID.as_secs() }
     }
@@ -188,8 +188,8 @@ impl Server {
         node.access(access_of(flags)).map_err(errno)
     }
 
-    /// The server keeps nothing for an open directory. If the kernel checks permissions, it need
-    /// not ask.
+    /// The server keeps nothing for an open directory. If the kernel checks permissions, and only
+    /// then, it need not ask (I2).
     pub(super) fn open_directory(
         &self,
         request: &Request<'_>,

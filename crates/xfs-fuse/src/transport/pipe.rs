@@ -132,6 +132,7 @@ impl<'a> WorkerPipes<'a> {
         }
         let (before, from) = pipes.slots.split_at(first % pipes.slots.len());
         let mut empty = None;
+        // A locked slot is skipped (I2).
         for slot in from.iter().chain(before).filter_map(|slot| slot.try_lock()) {
             match &slot.state {
                 // Another pipe would have no more room.

@@ -69,6 +69,7 @@ impl IdleRing {
         let mut builder = IoUring::<Entry128>::builder();
         builder.setup_r_disabled().setup_single_issuer().setup_defer_taskrun();
         let ring = builder.build(1)?;
+        // Before the ring is enabled, so it holds for all submissions (I2).
         ring.submitter()
             .register_restrictions(&mut [Restriction::sqe_op(opcode::UringCmd80::CODE)])?;
         Ok(Self(ring))

@@ -83,6 +83,7 @@ fn any_begun_state_is_accepted() {
     check(&history, 1, (3, 3), Err("no state from 0 to 2"));
 }
 
+/// The check of I2.
 #[test]
 fn state_older_than_a_sync_is_rejected() {
     let history = [create("a"), fsync("a"), create("b")];
@@ -164,7 +165,7 @@ fn contents_of_another_file_are_rejected() {
 fn half_an_operation_is_rejected() {
     let history = [create("a"), rename("a", "b")];
     let (recorded, states) = recorded(&history);
-    // Both names exist, which no state has.
+    // Both names exist, which no state has (I1).
     let mut torn = tree(&states[1]);
     torn.nodes.get_mut(&2).unwrap().paths = vec![b"a".to_vec(), b"b".to_vec()];
     let found = recorded.judge(&torn, 2, |_| Ok(Bytes::new(4096)));

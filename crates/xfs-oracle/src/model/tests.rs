@@ -65,6 +65,7 @@ fn seed_determines_the_history() {
     assert_ne!(history(7), history(8));
 }
 
+/// The check of I1, without fallocate.
 #[test]
 fn refused_operation_changes_nothing() {
     let (mut model, mut generator) = (Model::new(FEATURES), Generator::new(3, FEATURES));

@@ -19,7 +19,7 @@ fn processor_list_is_counted() {
     }
 }
 
-/// A compromised worker gets no other system call through its ring.
+/// A compromised worker gets no other system call through its ring (I2).
 #[test]
 fn ring_refuses_everything_but_fuse_commands() {
     let IdleRing(mut ring) = match IdleRing::open() {

@@ -102,10 +102,12 @@ impl ThreadLife {
         let promises = || self.promises.iter().filter(|promise| promise.position <= point);
         let floor = promises().map(|promise| promise.steps).max().unwrap_or(0).max(synced);
         let begun = self.steps.iter().take_while(|step| step.began <= point).count();
+        // One step for all names (I1), from the promised one to the last begun one (I2).
         self.check_names(&self.shown(tree)?, (floor, begun))?;
         let covered = self.steps.iter().take(synced).filter_map(|step| step.written);
         let covered: BTreeSet<_> = covered.chain(promises().map(|p| p.file)).collect();
         let is_covered = |node: &&InodeView| covered.contains(&node.uid);
+        // Synced contents are there (I3).
         tree.nodes.values().filter(is_covered).try_for_each(check_contents)
     }
 
