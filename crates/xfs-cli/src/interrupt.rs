@@ -37,14 +37,15 @@ static HAS_ARMED: OnceLock<()> = OnceLock::new();
 /// The first signal that arrived.
 static STOP: OnceLock<i32> = OnceLock::new();
 
-/// Catches the signals from here on. A command arms before it makes anything that it has to remove
-/// or to close.
+/// Catches the signals from here on (I1). A command arms before it makes anything that it has to
+/// remove or to close.
 pub(crate) fn arm() -> Result<(), Failure> {
     if HAS_ARMED.set(()).is_err() {
         return Ok(());
     }
     let ignored = ignored();
     let wanted = [SIGINT, SIGTERM, SIGHUP];
+    // A signal that is ignored stays ignored (I2).
     let caught = wanted.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     *ARMED.lock() = Some(Signals::new(caught).map_err(failed)?);
     Ok(())
@@ -93,7 +94,7 @@ pub(crate) fn cancel() -> Cancel {
     Arc::new(|| STOP.get().is_some())
 }
 
-/// Ends the program by the signal that stopped it. Returns if no signal did.
+/// Ends the program by the signal that stopped it (I3). Returns if no signal did.
 pub(crate) fn end(exit: Exit) {
     if let Some(&signal) = STOP.get()
         && exit == exit_of(signal)

@@ -79,6 +79,7 @@ impl Output {
             Destination::Open(_) | Destination::Special(_) | Destination::File(_) => None,
         };
         let to = match destination {
+            // What is no regular file is written through, and never replaced (I1).
             Destination::Open(file) => OutputKind::Through(file),
             Destination::Special(special) => {
                 let file = destination::open_special(&special).map_err(failed)?;
@@ -90,6 +91,7 @@ impl Output {
             }
             Destination::File(place) => {
                 interrupt::arm()?;
+                // It gets the properties of the existing file, or its contents go there (I3).
                 OutputKind::Whole(StagedFile::make(place).map_err(failed)?)
             }
         };
@@ -122,7 +124,7 @@ impl Output {
         Ok(BufWriter::with_capacity(BUFFER_BYTES, self.writer()?))
     }
 
-    /// Publishes the written contents. Without this call a regular file stays as it was.
+    /// Publishes the written contents. Without this call a regular file stays as it was (I2).
     pub(crate) fn commit(self) -> Result<(), Failure> {
         let Self { path, to, _claim } = self;
         let OutputKind::Whole(staged) = to else { return Ok(()) };
@@ -193,7 +195,7 @@ impl Output {
     }
 }
 
-/// Claims a regular file or block device that is about to be overwritten.
+/// Claims a regular file or block device that is about to be overwritten (I4).
 ///
 /// # Errors
 ///

@@ -87,6 +87,7 @@ impl Run for Edit {
         let Some(target) = targets.first() else { return Ok(()) };
         let copy = Copy::of(target)?;
         let shown = String::from_utf8_lossy(self.address.as_bytes()).into_owned();
+        // The image is closed before the editor runs (I1).
         drop(targets);
         let ended = copy.run(&self.editor);
         let edited = match (ended, copy.read()) {
@@ -112,6 +113,7 @@ impl Run for Edit {
             put.map_err(|failure| copy.hint(failure))
         });
         match (changed, is_done) {
+            // The image is closed, so the text is durable, and its copy is removed (I2).
             (Ok(()), true) => Ok(()),
             (Ok(()), false) => {
                 copy.leave();

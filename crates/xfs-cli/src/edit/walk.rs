@@ -96,6 +96,7 @@ impl TreeWalk {
     /// the walk continues after it.
     pub(crate) fn next(&mut self) -> Option<Result<WalkEvent>> {
         if interrupt::check().is_err() {
+            // The command makes the same check, and reports the signal (I5).
             return None;
         }
         if !self.has_started {
@@ -125,6 +126,7 @@ impl TreeWalk {
     }
 
     fn meet(&mut self, node: Node) -> WalkEvent {
+        // A symbolic link is no directory, and is not followed (I4).
         let is_directory = node.file_type() == FileType::Directory;
         self.pending = is_directory.then(|| node.clone());
         WalkEvent::File(node)
@@ -132,6 +134,7 @@ impl TreeWalk {
 
     fn enter(&mut self, directory: Node) -> Result<()> {
         let number = directory.number();
+        // A second entry into a directory closes a cycle (I3).
         if !self.entered.insert(number) {
             let place = StructureAddress::Inode(number);
             return Err(Corruption::new(Structure::Directory, place, DirectoryCheck::Cycle).into());

@@ -197,6 +197,7 @@ impl<'a> HostWriter<'a> {
         name: &[u8],
         source: S,
     ) -> Result<Option<HostLevel<S>>, Failure> {
+        // A name that is not a single component could lead out of the destination (I1).
         if !is_safe_name(name) {
             let shown = names::in_message(name).into_owned();
             let message = format!("a file is named {shown}, and is not extracted");
@@ -265,6 +266,7 @@ impl<'a> HostWriter<'a> {
         source: S,
         is_new: bool,
     ) -> Option<HostLevel<S>> {
+        // The second time ends a directory inside itself (I4).
         if !self.entered.insert(source.facts().inode) {
             let message = format!("directory inode {} is inside itself", source.facts().inode);
             self.report_source(directory.path(), Failure::new(Exit::Corrupt, message));
@@ -325,6 +327,7 @@ impl<'a> HostWriter<'a> {
             attributes::apply_to_open(&file, source, facts, (&path, &mut self.shortfalls));
             self.report_unreadable(source, &path);
         }
+        // The file is complete, and gets its own name (I2).
         staged.publish(name, self.fidelity.existing)?;
         self.remember(parent, name, facts)?;
         if !self.fidelity.is_archive || !attributes::has_flags(facts) {

@@ -11,9 +11,9 @@
 //! # Invariants
 //!
 //! - **I1** An archive is read once, from beginning to end, so that it may come from a pipe.
-//! - **I2** The memory for a member, without its contents, is at most [`MAX_RECORDS_BYTES`].
-//! - **I3** Invalid metadata costs the member that metadata, never its contents. The member reports
-//!   it ([`Member::problems`]).
+//! - **I2** Invalid metadata, except a size, costs the member that metadata, never its contents.
+//!   The member reports it ([`Member::problems`]).
+//! - [`MAX_RECORDS_BYTES`] limits each header of extended records, and the map of a sparse file.
 
 pub(crate) mod foreign;
 pub(super) mod input;
@@ -54,8 +54,8 @@ enum ArchiveFormat {
 }
 
 impl ArchiveReader {
-    /// Reads from `input`; messages call it `name`. With `ignores_zeros` a tar archive continues
-    /// after blocks of zeros.
+    /// Reads from `input`, which cannot seek (I1); messages call it `name`. With `ignores_zeros` a
+    /// tar archive continues after blocks of zeros.
     ///
     /// # Errors
     ///

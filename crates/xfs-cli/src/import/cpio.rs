@@ -205,7 +205,7 @@ impl CpioReader {
         Ok(target.split(|byte| *byte == 0).next().unwrap_or_default().to_vec())
     }
 
-    /// Returns the first name of the file, if this is a further name.
+    /// Returns the first name of the file, if this is a further name (I1).
     fn link_to_first(
         &mut self,
         entry: &CpioEntry,

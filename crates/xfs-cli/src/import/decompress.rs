@@ -108,11 +108,13 @@ impl Decompressed {
     ///
     /// The error of the host if it starts no thread.
     pub(crate) fn new(input: Input, start: u64) -> io::Result<Self> {
+        // The thread waits when this many chunks are ahead of the reader (I1).
         let (send, pieces) = sync_channel(CHUNKS_AHEAD);
         let (spent, empty) = sync_channel(CHUNKS_AHEAD + 2);
         let worker = move || {
             let mut emit = Emit { pieces: &send, empty: &empty };
             let mut input = CountingReader::new(input, start);
+            // After a partial or damaged frame the reader gets a failure, and no end (I2).
             let last = match frames::decompress(&mut input, &mut emit) {
                 Ok(()) => Message::End,
                 Err(message) => Message::Failed(message),

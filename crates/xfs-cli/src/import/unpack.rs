@@ -65,7 +65,7 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         let ended = self.members(&mut archive);
         let reported = self.report_all(archive.take_remarks());
         match ended {
-            // Reading has failed: finish the files that exist.
+            // Reading has failed: finish the directories that exist (I3).
             Err(failure) if archive.is_broken() => self.finish().and(Err(failure)),
             ended => ended.and(reported).and_then(|()| self.finish()),
         }
@@ -190,6 +190,8 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         let mut way: Vec<(Vec<u8>, Option<Node>)> = Vec::new();
         while let Some(Component { name, is_of_link }) = steps.pop_front() {
             if name == b".." {
+                // In the target of a link, `..` stops at the top (I1). A member whose own path
+                // climbs out is left out (I2).
                 if way.pop().is_none() && !is_of_link {
                     return Err(one("leads out of the archive, and is left out"));
                 }

@@ -182,7 +182,8 @@ impl<'a> ImageWriter<'a> {
         Ok(())
     }
 
-    /// Fills a directory and everything below it, without recursion: the source decides the depth.
+    /// Fills a directory and everything below it, in the order of the source (I3). There is no
+    /// recursion: the source decides the depth.
     fn fill<S: Source>(&mut self, top: Option<ImageLevel<S>>) -> Result<(), Failure> {
         let mut levels: Vec<ImageLevel<S>> = top.into_iter().collect();
         while let Some(level) = levels.last_mut() {
@@ -470,7 +471,7 @@ impl<'a> ImageWriter<'a> {
         Ok(())
     }
 
-    /// Sets the properties of a directory after its last entry.
+    /// Sets the properties of a directory after its last entry (I2).
     ///
     /// # Errors
     ///

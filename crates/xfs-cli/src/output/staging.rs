@@ -133,7 +133,7 @@ impl StagedFile {
         }
     }
 
-    /// Puts this file, or its contents, at the destination.
+    /// Puts this file, or its contents, at the destination: the first change there (I1).
     ///
     /// # Errors
     ///
@@ -204,7 +204,8 @@ impl StagedFile {
 }
 
 impl Drop for StagedFile {
-    /// Leaves no file rather than a partial one. The error that led here is reported elsewhere.
+    /// Leaves no file rather than a partial one (I2). The error that led here is reported
+    /// elsewhere.
     fn drop(&mut self) {
         self.remove();
     }
@@ -283,6 +284,7 @@ fn copy_owner_and_mode(staged: &File, present: &File, metadata: &Metadata) -> Re
 fn copy(staged: &File, present: &File) -> io::Result<()> {
     let length = staged.metadata()?.len();
     if length > 0 {
+        // A full disk is noticed before the first byte is copied (I3).
         let room = rustix::fs::fallocate(present, FallocateFlags::KEEP_SIZE, 0, length);
         // Any other error means that the filesystem cannot reserve space. Most such filesystems do
         // not run out of it.

@@ -100,6 +100,7 @@ impl<'a> TarWriter<'a> {
                 Some(Err(failure)) => {
                     self.report(&directory, failure);
                 }
+                // A name that would leave the directory of a reader is not archived (I2).
                 Some(Ok((name, _))) if !is_safe_name(&name) => {
                     let name = names::in_message(&name);
                     let message = format!("a file is named {name}, and is not archived");

@@ -78,7 +78,7 @@ impl<'a> Member<'a> {
         !self.ranges.is_empty()
     }
 
-    /// Takes the problems: invalid metadata that is not used, and notes that are no failures.
+    /// Takes the problems: invalid metadata that is not used (I2), and notes that are no failures.
     pub(crate) fn take_problems(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.problems)
     }

@@ -95,6 +95,7 @@ fn copy_chunks<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64,
                 Some(range) => data = range,
                 None => return Ok(offset),
             }
+            // Each chunk starts at a multiple of its size, wherever the source has holes (I2).
             let first = data.start - data.start % CHUNK_BYTES as u64;
             offset = offset.max(first);
         }

@@ -127,7 +127,7 @@ impl StagedNode<'_> {
         &self.node
     }
 
-    /// Gives the file its name.
+    /// Gives the complete file its name, which an existing file has until now (I1).
     pub(super) fn publish(mut self) -> Result<Node> {
         match std::mem::replace(&mut self.staged_at, StagedAt::Done) {
             StagedAt::FinalName | StagedAt::Done => {}
@@ -139,7 +139,7 @@ impl StagedNode<'_> {
 }
 
 impl Drop for StagedNode<'_> {
-    /// Removes an incomplete file. The error that led here is reported elsewhere.
+    /// Removes an incomplete file (I3). The error that led here is reported elsewhere.
     fn drop(&mut self) {
         let name = match &self.staged_at {
             StagedAt::FinalName => self.new_name.name,
@@ -154,7 +154,7 @@ impl Drop for StagedNode<'_> {
     }
 }
 
-/// Creates something under a free name. Names are tried in order: the same run gives the same
+/// Creates something under a free name (I2). Names are tried in order: the same run gives the same
 /// volume.
 fn fresh<T>(mut make: impl FnMut(&OsStr) -> Result<T>) -> Result<(T, OsString)> {
     for number in 0..MOST_NAMES {
