@@ -79,7 +79,7 @@ impl Output {
             Destination::Open(_) | Destination::Special(_) | Destination::File(_) => None,
         };
         let to = match destination {
-            // What is no regular file is written through, and never replaced (I1).
+            // Anything but a regular file is written through, and never replaced (I1).
             Destination::Open(file) => OutputKind::Through(file),
             Destination::Special(special) => {
                 let file = destination::open_special(&special).map_err(failed)?;

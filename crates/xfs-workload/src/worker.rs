@@ -200,7 +200,7 @@ pub(crate) fn visit(
     // Dropped before the group (I2).
     let mut worker = Worker::start(command)?;
     worker.prepare(path, work, is_over)?;
-    // What the worker allocated until now does not count in the group (I1).
+    // Memory that the worker has allocated until now does not count in the group (I1).
     group.admit(worker.child.id()).map_err(refused)?;
     let before = group.memory_use().map_err(refused)?;
     let performed = worker.work(work, is_over)?;
