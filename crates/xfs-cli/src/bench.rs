@@ -30,7 +30,7 @@ struct Bench {
 enum Document {
     /// Standard output, instead of the text.
     Stdout,
-    File(Output),
+    File(Box<Output>),
 }
 
 /// A child process started by a run.
@@ -82,7 +82,7 @@ impl Document {
     fn open(path: PathBuf) -> Result<Self, Failure> {
         match path == Path::new("-") {
             true => Ok(Self::Stdout),
-            false => Ok(Self::File(Output::open(&path, [])?)),
+            false => Ok(Self::File(Box::new(Output::open(&path, [])?))),
         }
     }
 

@@ -179,9 +179,9 @@ fn lock_of_a_process_that_has_ended_names_the_one_that_holds_it() {
     std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
     if line.is_empty() {
         eprintln!("skipped: no flock(1)");
-        return;
+    } else {
+        place.check_failure(&["ls", "image"], 1, &format!("process {} (bash -c", shell.id()));
     }
-    place.check_failure(&["ls", "image"], 1, &format!("process {} (bash -c", shell.id()));
     drop(shell.stdin.take());
     shell.wait().unwrap();
 }
