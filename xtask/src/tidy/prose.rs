@@ -43,7 +43,7 @@ fn prose_lines(file: &File) -> Vec<(usize, String, String)> {
 /// Splits a masked comment, whose first `/` is gone, into its marker and its text.
 fn comment(line: &str) -> (String, &str) {
     let text = line.trim_start_matches(['/', '!']);
-    let marker = &line[..line.len() - text.len()];
+    let marker = line.strip_suffix(text).unwrap_or_default();
     (marker.to_owned(), text.strip_prefix(' ').unwrap_or(text))
 }
 
@@ -94,11 +94,11 @@ impl Reader {
 
 /// Tables, headings, link definitions, HTML, and diagrams, which are indented.
 fn is_figure(text: &str) -> bool {
-    let starts = ["|", "#", "<", "+-", "["];
+    let starts = ["|", "#", "<", "+-"];
     let trimmed = text.trim_start();
     let indented = text.len() - trimmed.len() >= 4;
     let is_definition = trimmed.starts_with('[') && trimmed.contains("]: ");
-    indented || is_definition || starts[..4].iter().any(|start| trimmed.starts_with(start))
+    indented || is_definition || starts.iter().any(|start| trimmed.starts_with(start))
 }
 
 /// `- text`, `* text`, `1. text`.
