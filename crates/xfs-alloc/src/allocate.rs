@@ -32,10 +32,10 @@ use crate::group::{GroupRequest, GroupSpace, Near, SearchResult};
 use crate::owner::{ExtentOwner, Purpose};
 use crate::space::Space;
 
-/// The place where blocks should be.
+/// The position at which blocks are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocationTarget {
-    /// From this block on, or not at all.
+    /// From this block on, or nowhere.
     Exact(FsBlock),
     /// As near to this block as its group allows, or else in another group.
     Near(FsBlock),
@@ -76,7 +76,7 @@ impl SpaceRequest {
         self
     }
 
-    /// Sets the account that the blocks are taken from.
+    /// Sets the account that the blocks are charged to.
     #[must_use]
     pub const fn with_purpose(mut self, purpose: Purpose) -> Self {
         self.wanted.purpose = Some(purpose);
@@ -113,9 +113,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The treatment of a group whose header another thread holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patience {
-    /// Skip it.
+    /// Skip the group.
     Try,
-    /// Wait, unless the group lies below one that the step keeps.
+    /// Wait for the header, unless the group lies below one that the step keeps.
     Wait,
 }
 
@@ -123,14 +123,14 @@ enum Patience {
 enum GroupOutcome {
     Extent(BlockExtent),
     Nothing,
-    /// Another thread holds the group, so it could not be asked.
+    /// Another thread holds the header of the group, so nothing is known about its space.
     Held,
 }
 
-/// Allocates blocks. Returns `None` if there are none; then the free list of a group may have been
-/// filled, but nothing else has changed.
+/// Allocates blocks. Returns `None` if no group has enough of them; then the free list of a group
+/// may have been filled, but nothing else has changed.
 ///
-/// The transaction has reserved the blocks; they are counted here.
+/// The transaction has reserved the blocks. The allocation counts them as used.
 ///
 /// # Errors
 ///
@@ -182,13 +182,13 @@ pub fn allocate_extent(
     insist(tx, || wanted(0))
 }
 
-/// All groups, starting with `first`.
+/// Returns all groups, starting with `first`.
 fn from_group(geometry: &Geometry, first: AgNumber) -> impl Iterator<Item = AgNumber> {
     let groups = geometry.ag_count;
     (0..groups).map(move |index| AgNumber((first.0 % groups + index) % groups))
 }
 
-/// Asks these groups until one has the blocks, or all have been asked.
+/// Tries these groups until one has the blocks, or until each has been asked for them.
 fn insist<I: Iterator<Item = (AgNumber, GroupRequest)>>(
     tx: &mut Transaction<'_>,
     groups: impl Fn() -> I,
@@ -210,8 +210,7 @@ fn insist<I: Iterator<Item = (AgNumber, GroupRequest)>>(
     }
 }
 
-/// Allocates in one group. If only busy blocks are left, the log is forced and the search is
-/// repeated once.
+/// Allocates in one group. If only busy blocks are left, forces the log and searches once more.
 fn allocate_in(
     tx: &mut Transaction<'_>,
     number: AgNumber,

@@ -23,7 +23,7 @@ pub struct VolumeCounters {
 }
 
 impl VolumeCounters {
-    /// Reads the headers of every group and adds them up.
+    /// Reads the headers of every group and sums their counters.
     ///
     /// # Errors
     ///

@@ -50,17 +50,17 @@ pub struct BlockExtent {
 pub struct FileMapping {
     /// The file.
     pub inode: InodeNumber,
-    /// The blocks belong to the attribute fork.
+    /// Whether the blocks belong to the attribute fork.
     pub is_attr: bool,
-    /// The file may share blocks with others.
+    /// Whether the file may share blocks with others.
     pub shares: bool,
-    /// The position in the fork.
+    /// The position of the mapping in the fork.
     pub offset: FileBlock,
     /// First block.
     pub start: FsBlock,
     /// The number of blocks.
     pub length_blocks: u32,
-    /// Allocated, but reads as zeros.
+    /// Whether the blocks are unwritten: allocated, but read as zeros.
     pub is_unwritten: bool,
 }
 
@@ -73,7 +73,7 @@ fn in_group(geometry: &Geometry, extent: BlockExtent) -> Option<(AgNumber, Range
         .then(|| (number, block.0..block.0 + extent.length_blocks))
 }
 
-/// Computes [`in_group`], and returns an error if there are no such blocks.
+/// As [`in_group`], but returns an error if the volume has no such blocks.
 fn checked(geometry: &Geometry, extent: BlockExtent) -> Result<(AgNumber, Range<u32>)> {
     in_group(geometry, extent).ok_or_else(|| out_of_range(geometry, extent).into())
 }
@@ -92,9 +92,9 @@ fn out_of_range(geometry: &Geometry, extent: BlockExtent) -> Corruption {
 /// The owner of the blocks that are freed.
 #[derive(Clone, Copy, Debug)]
 enum FreedOwner {
-    /// This owner; `None` for blocks of a file, whose mapping has been removed already.
+    /// This owner; `None` for blocks of a file, whose reverse mapping has been removed already.
     Of(Option<ExtentOwner>),
-    /// The log does not name the owner.
+    /// An owner that the log does not name.
     Unknown,
 }
 
@@ -103,18 +103,19 @@ enum FreedOwner {
 pub(crate) struct FreeWork {
     extent: BlockExtent,
     owner: FreedOwner,
-    /// `None`: from the free list, where the block counted as free.
+    /// The account that gets the blocks; `None` for a block from the free list, which counted as
+    /// free there.
     purpose: Option<Purpose>,
 }
 
 impl FreeWork {
-    /// A block of a btree that the group holds a reserve for.
+    /// Creates the work of freeing a block of a btree that the group holds a reserve for.
     pub(crate) const fn metadata(block: FsBlock, owner: ExtentOwner) -> Self {
         let extent = BlockExtent { start: block, length_blocks: 1 };
         Self { extent, owner: FreedOwner::Of(Some(owner)), purpose: Some(Purpose::Metadata) }
     }
 
-    /// A block that the free list of a group has in excess.
+    /// Creates the work of freeing an excess block of the free list of a group.
     pub(crate) const fn of_free_list(block: FsBlock) -> Self {
         Self { purpose: None, ..Self::metadata(block, ExtentOwner::GROUP) }
     }

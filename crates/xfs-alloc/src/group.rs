@@ -64,13 +64,14 @@ pub(crate) struct GroupSpace {
     /// The fields as the buffer holds them.
     stored: Agf,
     state: Arc<GroupState>,
-    /// The ticket of the extents that this step frees here; they are busy under it.
+    /// The ticket of the extents that this step frees in the group, which makes them busy; `None`
+    /// before the first.
     ticket: Option<u64>,
 }
 
 impl GroupSpace {
     /// Latches the header of a group. Returns `None` if the group lies below another that this step
-    /// has latched, and another thread holds it.
+    /// has latched, and another thread holds the header.
     pub(crate) fn open(tx: &mut Transaction<'_>, number: AgNumber) -> Result<Option<Self>> {
         if tx.group_mark().is_some_and(|mark| number < mark) {
             return Self::try_open(tx, number);
@@ -80,7 +81,7 @@ impl GroupSpace {
         Self::latched(tx, number, header).map(Some)
     }
 
-    /// Latches the header of a group if no other thread holds it.
+    /// Latches the header of a group. Returns `None` if another thread holds it.
     pub(crate) fn try_open(tx: &mut Transaction<'_>, number: AgNumber) -> Result<Option<Self>> {
         let (at, bytes) = Self::place(tx, number);
         let header = tx.try_read(at, bytes, BlockKind::Agf)?;
@@ -119,7 +120,8 @@ impl GroupSpace {
         self.state.publish(&self.agf);
     }
 
-    /// Allocates the blocks for `wanted`, if the group has them. The free list is filled first.
+    /// Allocates the blocks for `wanted`. Returns `None` if the group does not have them. The free
+    /// list is filled first.
     pub(crate) fn allocate(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -272,15 +274,17 @@ impl GroupSpace {
         }
     }
 
-    /// Takes blocks that no transaction has reserved from the volume's count. The group has them.
-    /// If the count does not, because they are reserved elsewhere, the debt is recorded.
+    /// Subtracts blocks that no transaction has reserved, and that the group has, from the volume's
+    /// count of free blocks. If the count is too small, because blocks are reserved elsewhere,
+    /// records the debt.
     fn count_unreserved(&self, tx: &Transaction<'_>, blocks: u64) {
         if blocks != 0 && tx.journal().count_free_blocks(-blocks.cast_signed()).is_err() {
             self.state.lock().unpaid_blocks += blocks;
         }
     }
 
-    /// Returns such blocks to the count, and pays the debt first.
+    /// Adds such blocks to the volume's count again, after the recorded debt has been paid from
+    /// them.
     fn return_unreserved(&self, tx: &Transaction<'_>, blocks: u64) -> Result<()> {
         let mut inner = self.state.lock();
         let owed = inner.unpaid_blocks.min(blocks);

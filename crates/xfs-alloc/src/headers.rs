@@ -1,4 +1,4 @@
-//! The headers of a group, and the roots of its btrees in them.
+//! The headers of a group, which hold the roots of its btrees.
 
 use xfs_btree::Cursor;
 use xfs_buffer::{BufferCache, Result};
@@ -34,8 +34,8 @@ pub fn read_agi(cache: &BufferCache, group: AgNumber) -> Result<Agi> {
     read_header(cache, at, BlockKind::Agi, |bytes, geometry| Agi::decode(bytes, at, geometry))
 }
 
-/// Reads a header that holds the length of its group. If the volume has grown meanwhile, the
-/// geometry to verify it with was older than the header, so the header is decoded again.
+/// Reads a header that holds the length of its group. If the volume has grown meanwhile, the header
+/// may be newer than the geometry that it was verified with, so it is decoded again.
 fn read_header<T>(
     cache: &BufferCache,
     at: DiskAddr,
@@ -57,7 +57,7 @@ fn read_header<T>(
 ///
 /// # Errors
 ///
-/// As [`read_agf`]; also a list that does not fit the AGF's range.
+/// The errors of [`read_agf`], or a free list that does not fit the AGF's range.
 pub fn read_free_list(cache: &BufferCache, agf: &Agf) -> Result<Vec<AgBlock>> {
     let geometry = cache.geometry();
     let at = geometry.header_disk_addr(agf.group, AGFL_SECTOR);
@@ -70,9 +70,9 @@ pub fn read_free_list(cache: &BufferCache, agf: &Agf) -> Result<Vec<AgBlock>> {
 /// The two headers of a group that hold the roots of its btrees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgHeaders {
-    /// Free space, reverse map, reference counts.
+    /// The header with the roots of free space, reverse map and reference counts.
     pub agf: Agf,
-    /// Inodes.
+    /// The header with the roots of the inode btrees.
     pub agi: Agi,
 }
 
@@ -80,28 +80,28 @@ impl AgHeaders {
     /// Reads both headers.
     ///
     /// # Errors
-    /// The number of the group.
-    /// As [`read_agf`].
+    ///
+    /// The errors of [`read_agf`].
     pub fn read(cache: &BufferCache, group: AgNumber) -> Result<Self> {
         Ok(Self { agf: read_agf(cache, group)?, agi: read_agi(cache, group)? })
     }
 
-    /// Which group.
+    /// The number of the group.
     #[must_use]
     pub const fn group(&self) -> AgNumber {
         self.agf.group
     }
 
-    /// Returns the free extents in the order of their blocks.
+    /// Creates a cursor over the free extents in the order of their blocks.
     ///
     /// # Errors
     ///
-    /// The root is invalid. Blocks are read later.
+    /// Fails if the root is invalid. Blocks are read later.
     pub fn free_space<'a>(&self, cache: &'a BufferCache) -> Result<Cursor<'a, FreeSpaceByBlock>> {
         Cursor::new(cache, self.group(), self.agf.free_space_by_block)
     }
 
-    /// Returns the free extents in the order of their lengths.
+    /// Creates a cursor over the free extents in the order of their lengths.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl AgHeaders {
         Cursor::new(cache, self.group(), self.agf.free_space_by_size)
     }
 
-    /// Returns the inode chunks in disk order.
+    /// Creates a cursor over the inode chunks in disk order.
     ///
     /// # Errors
     ///
@@ -122,7 +122,8 @@ impl AgHeaders {
         Cursor::new(cache, self.group(), self.agi.inode_btree)
     }
 
-    /// Returns the inode chunks that have free inodes; `None` on volumes without that btree.
+    /// Creates a cursor over the inode chunks that have free inodes; `None` on volumes without a
+    /// free inode btree.
     ///
     /// # Errors
     ///
@@ -135,7 +136,7 @@ impl AgHeaders {
         root.map(|root| Cursor::new(cache, self.group(), root)).transpose()
     }
 
-    /// Returns extents and their owners; `None` on volumes without a reverse map.
+    /// Creates a cursor over the extents and their owners; `None` on volumes without a reverse map.
     ///
     /// # Errors
     ///
@@ -148,8 +149,8 @@ impl AgHeaders {
         root.map(|root| Cursor::new(cache, self.group(), root)).transpose()
     }
 
-    /// Returns extents with more than one reference, and those staged for copy-on-write; `None` on
-    /// volumes without shared extents.
+    /// Creates a cursor over the extents with more than one reference and those staged for
+    /// copy-on-write; `None` on volumes without shared extents.
     ///
     /// # Errors
     ///
@@ -163,7 +164,7 @@ impl AgHeaders {
     ///
     /// # Errors
     ///
-    /// The errors of a walk of each btree; then the first wrong counter.
+    /// The errors of a walk of each btree, or the first wrong counter.
     pub fn verify_counters(&self, cache: &BufferCache) -> Result<()> {
         self.verify_free_space(cache)?;
         self.verify_inodes(cache)

@@ -30,7 +30,7 @@ pub fn inode_chunks(cache: &BufferCache, group: AgNumber) -> Result<Records<'_, 
     Ok(Cursor::new(cache, group, agi.inode_btree)?.records())
 }
 
-/// Finds the chunk of an inode number of a group.
+/// Finds the chunk of an inode of a group; `None` if the inode lies in no chunk.
 ///
 /// # Errors
 ///

@@ -38,7 +38,7 @@ pub fn recover_leftovers(journal: &Arc<Journal>) -> Result<u64> {
     Ok(freed)
 }
 
-/// The first staged extent of a group. Each extent is freed before the next search.
+/// Returns the first staged extent of a group. Each extent is freed before the next search.
 fn first_staged(journal: &Journal, group: AgNumber) -> Result<Option<Refcount>> {
     let cache = journal.cache();
     let Some(root) = read_agf(cache, group)?.refcount else { return Ok(None) };

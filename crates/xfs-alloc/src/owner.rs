@@ -1,4 +1,4 @@
-//! The owner of allocated or freed blocks, and the account that they belong to.
+//! The owner of allocated or freed blocks, and the account that the blocks are charged to.
 
 use xfs_format::rmap::{RmapFlags, RmapOwner};
 use xfs_format::{FileBlock, InodeNumber};
@@ -7,31 +7,31 @@ use xfs_format::{FileBlock, InodeNumber};
 #[doc(alias = "xfs_owner_info")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExtentOwner {
-    /// The owner.
+    /// The inode, or the kind of metadata.
     pub owner: RmapOwner,
     /// The offset of the first block in its fork; 0 for everything except contents of files.
     pub offset: FileBlock,
-    /// The use of the blocks.
+    /// The use of the blocks by the owner.
     pub flags: RmapFlags,
 }
 
 impl ExtentOwner {
-    /// Inode chunks.
+    /// The owner of inode chunks.
     pub const INODES: Self = Self::special(RmapOwner::Inodes);
-    /// Both inode btrees.
+    /// The owner of the blocks of both inode btrees.
     pub const INODE_BTREE: Self = Self::special(RmapOwner::InodeBtree);
-    /// The btree of reference counts.
+    /// The owner of the blocks of the btree of reference counts.
     pub const REFCOUNT_BTREE: Self = Self::special(RmapOwner::RefcountBtree);
-    /// Free list, free-space btrees and reverse map.
+    /// The owner of the blocks of the free list, the free-space btrees and the reverse map.
     pub const GROUP: Self = Self::special(RmapOwner::Group);
-    /// Copy-on-write, until a file takes the blocks over.
+    /// The owner of blocks staged for copy-on-write, until a file takes the blocks over.
     pub const STAGING: Self = Self::special(RmapOwner::Staging);
 
     const fn special(owner: RmapOwner) -> Self {
         Self { owner, offset: FileBlock(0), flags: RmapFlags::empty() }
     }
 
-    /// Blocks of the btree of a fork.
+    /// Returns the owner of the blocks of a fork's btree.
     #[must_use]
     pub const fn fork_btree(inode: InodeNumber, is_attr: bool) -> Self {
         let flags = if is_attr {
@@ -46,9 +46,9 @@ impl ExtentOwner {
 /// The account that blocks are taken from and given back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// The transaction has reserved them: contents of files, btrees of forks, inode chunks, the
-    /// inode btree.
+    /// The blocks that the transaction has reserved: contents of files, btrees of forks, inode
+    /// chunks, the inode btree.
     File,
-    /// The free inode btree and the reference counts: the group holds a reserve for them.
+    /// The group's reserve for the free inode btree and the reference counts.
     Metadata,
 }

@@ -13,7 +13,7 @@ use crate::space::Space;
 /// A run of blocks that are all shared or all unshared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharingRun {
-    /// Whether more than one file, or more than one place of a file, uses each of them.
+    /// Whether each block has more than one user: several files, or several positions in one file.
     pub shared: bool,
     /// The number of blocks, at least 1.
     pub length_blocks: u32,

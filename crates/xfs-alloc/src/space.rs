@@ -28,7 +28,8 @@ use xfs_trans::Journal;
 use busy::BusyExtents;
 use reservation::{Account, Reserves};
 
-/// An estimate of the free space of a group, taken without its latch. It may have changed since.
+/// An estimate of the free space of a group, taken without the latch of its AGF. The space may have
+/// changed since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupSummary {
     /// Free blocks outside the reserves for the group's own btrees.
@@ -42,7 +43,7 @@ pub struct GroupSummary {
 #[derive(Debug)]
 pub struct Space {
     groups: AppendOnlyVec<Arc<GroupState>, Volume>,
-    /// Freed extents are discarded on the device. Set when the volume is opened, if at all.
+    /// Whether freed extents are discarded on the device. Set when the volume is opened, if at all.
     discards: AtomicBool<Volume>,
 }
 
@@ -51,7 +52,8 @@ pub struct Space {
 pub(crate) struct GroupState {
     /// The maximum heights of the btrees.
     pub(crate) heights: BtreeHeights,
-    /// Free blocks in the high half, the longest extent in the low one.
+    /// The group's free blocks in the high half, the length of the longest free extent in the low
+    /// half.
     summary: AtomicU64<Group>,
     inner: Mutex<Inner, Group>,
 }
@@ -84,7 +86,7 @@ impl Space {
         Self { groups, discards: AtomicBool::new(false) }
     }
 
-    /// The state of this journal's volume.
+    /// Returns the state of this journal's volume.
     ///
     /// # Panics
     ///
@@ -105,8 +107,9 @@ impl Space {
         self.group(group).map(|state| state.summary()).unwrap_or_default()
     }
 
-    /// Takes over the state of a volume that has grown and was counted again while no operation was
-    /// in progress: existing groups get the reserves of `fresh`, and its new groups are added.
+    /// Takes over `fresh`, the state of a volume that has grown and was counted again while no
+    /// operation was in progress: existing groups get the reserves of `fresh`, and its new groups
+    /// are added.
     pub(crate) fn refresh(&self, fresh: Self) {
         let known = self.groups.len();
         for (state, fresh) in self.groups.iter().zip(fresh.groups.iter()) {
@@ -123,14 +126,14 @@ impl Space {
         self.discards.load(Ordering::Acquire)
     }
 
-    /// The state of a group, if the group exists.
+    /// Returns the state of a group; `None` if the group does not exist.
     pub(crate) fn group(&self, group: AgNumber) -> Option<&Arc<GroupState>> {
         self.groups.get(group.0 as usize)
     }
 }
 
 impl GroupState {
-    /// Locks the state that only the holder of the AGF changes.
+    /// Locks the state that only the holder of the AGF's latch changes.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()
     }
@@ -144,7 +147,7 @@ impl GroupState {
         self.summary.store(fresh.summary.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Publishes the numbers of a header to threads that choose a group.
+    /// Publishes the free space in a header to threads that choose a group.
     pub(crate) fn publish(&self, agf: &Agf) {
         let kept = self.lock().reserves.kept_from(None);
         let free = u64::from(agf.free_blocks.saturating_sub(kept));
@@ -156,12 +159,12 @@ impl GroupState {
         GroupSummary { free_blocks: (packed >> 32) as u32, longest_free_blocks: packed as u32 }
     }
 
-    /// Takes blocks from an account, or puts them back. Returns the number of blocks that the
-    /// account did not have, or that never belonged to it.
+    /// Takes blocks from an account. Returns the number of blocks that the account did not have.
     pub(crate) fn draw(&self, account: Account, blocks: u32) -> u32 {
         self.lock().reserves.account(account).draw(blocks)
     }
 
+    /// Puts blocks back into an account. Returns the number of blocks that never belonged to it.
     pub(crate) fn refill(&self, account: Account, blocks: u32) -> u32 {
         self.lock().reserves.account(account).refill(blocks)
     }

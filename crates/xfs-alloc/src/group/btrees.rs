@@ -26,7 +26,7 @@ use crate::space::reservation::Account;
 
 /// A btree whose root is in the AGF.
 pub(super) trait GroupBtree: BtreeFormat + Sized {
-    /// The root in the AGF; `None` if the volume does not have the btree.
+    /// The root in the AGF; `None` if the volume does not have this kind of btree.
     fn root(group: &mut GroupSpace) -> Option<&mut BtreeRoot>;
     fn claim(group: &mut GroupSpace, tx: &mut Transaction<'_>, near: u32) -> Result<u32>;
     fn give_back(group: &mut GroupSpace, tx: &mut Transaction<'_>, block: u32) -> Result<()>;

@@ -23,7 +23,7 @@ use super::search::Search;
 /// The number of free extents that are examined before the group is released to other threads.
 const TURN_EXTENTS: usize = 64;
 
-/// The result of one turn.
+/// The result of discarding in a group until it is released to other threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Discarded {
     pub(crate) blocks: u64,

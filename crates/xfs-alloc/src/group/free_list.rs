@@ -23,7 +23,8 @@ use super::search::Search;
 use crate::deferred::FreeWork;
 use crate::owner::ExtentOwner;
 
-/// Blocks that the list of a group must hold before a change of its free space.
+/// Returns the number of blocks that the free list must hold before a change of the group's free
+/// space.
 ///
 /// Each btree may split from the leaf to the root and get a new root. It may then split once more,
 /// up to that root, while the list is filled again.
@@ -101,7 +102,7 @@ impl GroupSpace {
         Ok(())
     }
 
-    /// The list's buffer, for reading: the header's latch protects it.
+    /// Returns the buffer of the free list, for reading: the header's latch protects it.
     fn list(&self, tx: &Transaction<'_>) -> Result<Buffer> {
         let geometry = tx.geometry();
         let at = geometry.header_disk_addr(self.number, AGFL_SECTOR);

@@ -39,7 +39,7 @@ use crate::owner::ExtentOwner;
 pub(crate) struct OwnedExtent(Rmap);
 
 impl OwnedExtent {
-    /// A mapping of `range` to `owner`.
+    /// Creates the mapping of `range` to `owner`.
     pub(crate) fn new(owner: ExtentOwner, range: Range<u32>) -> Self {
         let ExtentOwner { owner, offset, flags } = owner;
         let (start, count) = (AgBlock(range.start), range.end - range.start);
@@ -59,7 +59,7 @@ fn same_use(one: &Rmap, other: &Rmap) -> bool {
     one.owner == other.owner && one.flags.intersection(USE) == other.flags.intersection(USE)
 }
 
-/// The part of a record that lies in `range`.
+/// Returns the part of a record that lies in `range`; `None` if there is none.
 fn part(record: &Rmap, range: Range<u32>) -> Option<Rmap> {
     let skipped = u64::from(range.start - record.start.0);
     let offset = if has_offset(record) { record.offset.0 + skipped } else { 0 };
@@ -71,7 +71,7 @@ fn part(record: &Rmap, range: Range<u32>) -> Option<Rmap> {
     })
 }
 
-/// Whether `record` covers these blocks, as the same part of the same fork.
+/// Whether `record` covers the blocks of `wanted`, as the same part of the same fork.
 fn covers(record: &Rmap, wanted: &Rmap) -> bool {
     let is_around = record.start <= wanted.start && record.end() >= wanted.end();
     is_around
@@ -195,7 +195,7 @@ impl GroupSpace {
         tail.map_or(Ok(()), |tail| editor.insert(tail))
     }
 
-    /// The record that the mapping continues.
+    /// Returns the record that the new mapping continues, if there is one.
     fn find_before(&mut self, tx: &mut Transaction<'_>, new: &Rmap) -> Result<Option<Rmap>> {
         let Some(start) = new.start.0.checked_sub(1) else { return Ok(None) };
         let offset = if has_offset(new) {
@@ -209,7 +209,7 @@ impl GroupSpace {
         Ok(found.filter(|left| continues(left, new)))
     }
 
-    /// The record that covers a mapping, in any state.
+    /// Returns the record that covers a mapping, in any state; `None` if there is none.
     fn find_covering(&mut self, tx: &mut Transaction<'_>, wanted: &Rmap) -> Result<Option<Rmap>> {
         let mut editor = self.edit::<ReverseMap>(tx)?;
         let found = editor.seek(Seek::AtOrBefore(ReverseMap::key(wanted)))?;
@@ -226,7 +226,7 @@ impl GroupSpace {
     }
 }
 
-/// Offset and flags, as a key holds them, of the block after a mapping.
+/// Returns the offset and the flags, as a key holds them, of the block after a mapping.
 fn part_behind(new: &Rmap) -> u64 {
     let blocks = if has_offset(new) { u64::from(new.count) } else { 0 };
     ReverseMap::key(new).offset + blocks

@@ -36,7 +36,7 @@ const LONG_ENOUGH: u32 = 64;
 pub(crate) enum Near {
     /// Anywhere.
     Anywhere,
-    /// From this block on, or not at all.
+    /// From this block on, or nowhere.
     Exactly(u32),
     /// As near to this block as possible.
     Block(u32),
@@ -51,7 +51,7 @@ pub(crate) struct GroupRequest {
     /// The alignment of the first block, counted in the group; at least 1.
     pub(crate) alignment: u32,
     pub(crate) owner: Option<ExtentOwner>,
-    /// `None`: for the free list, whose blocks continue to count as free.
+    /// The account; `None` for blocks of the free list, which continue to count as free.
     pub(crate) purpose: Option<Purpose>,
     /// Blocks that must stay free for later allocations of the transaction.
     pub(crate) minimum_left: u32,
@@ -61,7 +61,7 @@ pub(crate) struct GroupRequest {
 }
 
 impl GroupRequest {
-    /// A request for blocks at any position, for contents of a file.
+    /// Creates a request for blocks at any position, for contents of a file.
     pub(crate) const fn blocks(minimum: u32, maximum: u32) -> Self {
         Self {
             near: Near::Anywhere,
@@ -75,7 +75,7 @@ impl GroupRequest {
         }
     }
 
-    /// The length of a free extent in which the minimum fits at any alignment of its start.
+    /// Returns the length of a free extent in which the minimum fits at any alignment of its start.
     const fn least(&self) -> u32 {
         self.minimum.saturating_add(self.alignment - 1)
     }
@@ -86,15 +86,15 @@ impl GroupRequest {
 pub(crate) enum SearchResult {
     /// A range of blocks in this free extent.
     Extent { from: FreeSpace, range: Range<u32> },
-    /// Nothing at present: suitable blocks are busy.
+    /// No extent at present: suitable blocks are busy.
     Busy,
-    /// Nothing.
+    /// No extent.
     Nothing,
 }
 
 impl GroupSpace {
-    /// Reduces `wanted` to the blocks that the group can give without using its reserves for btrees
-    /// and the free list. `None` if it cannot give even the minimum.
+    /// Returns `wanted`, reduced to the blocks that the group can give without using its reserves
+    /// for btrees and the free list. Returns `None` if the group cannot give even the minimum.
     #[doc(alias = "xfs_alloc_space_available")]
     pub(super) fn affordable(&self, wanted: &GroupRequest) -> Option<GroupRequest> {
         let agf = &self.agf;
@@ -145,7 +145,7 @@ impl GroupSpace {
 pub(super) struct Search<'s> {
     cache: &'s BufferCache,
     group: &'s GroupSpace,
-    /// The search has met busy blocks.
+    /// Whether the search has met busy blocks.
     met_busy: Cell<bool>,
 }
 
@@ -172,8 +172,8 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Blocks for the free list: an extent of at most the missing number of blocks, preferably not
-    /// busy.
+    /// Finds blocks for the free list: an extent of at most the missing number of blocks,
+    /// preferably not busy.
     pub(super) fn for_free_list(&self, missing: u32) -> Result<Option<Candidate>> {
         let wanted = GroupRequest { purpose: None, ..GroupRequest::blocks(1, missing) };
         if let Some(found) = self.long_enough(&wanted)? {
@@ -198,7 +198,7 @@ impl<'s> Search<'s> {
         Ok(self.result(range.map(|range| (from, range))))
     }
 
-    /// The nearest extent that gives the maximum, within [`NEARBY`] extents.
+    /// Finds the nearest extent that gives the maximum, within [`NEARBY`] extents.
     fn nearby(&self, block: u32, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let (mut left, mut right) = (self.by_block()?, self.by_block()?);
         let mut before = left.seek(Seek::AtOrBefore(AgBlock(block)))?;
@@ -223,7 +223,7 @@ impl<'s> Search<'s> {
         Ok(None)
     }
 
-    /// The shortest extent that gives the maximum.
+    /// Finds the shortest extent that gives the maximum.
     fn long_enough(&self, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let least = wanted.maximum.saturating_add(wanted.alignment - 1);
         let mut cursor = self.by_size()?;
@@ -240,7 +240,7 @@ impl<'s> Search<'s> {
         Ok(None)
     }
 
-    /// The longest piece in the group.
+    /// Finds the longest piece in the group.
     fn longest(&self, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let mut best: Option<Candidate> = None;
         let mut cursor = self.by_size()?;
@@ -267,7 +267,7 @@ impl<'s> Search<'s> {
         parts
     }
 
-    /// The best blocks of one free extent.
+    /// Returns the best blocks of one free extent for `wanted`, if it has enough.
     fn fit(&self, from: FreeSpace, wanted: &GroupRequest) -> Option<Candidate> {
         let target = match wanted.near {
             Near::Anywhere => None,
@@ -283,8 +283,8 @@ impl<'s> Search<'s> {
     }
 }
 
-/// The position of an allocation within a stretch of free blocks: aligned, as long as requested,
-/// and as near to `target` as possible.
+/// Returns the blocks of an allocation within a stretch of free blocks: aligned, as many as
+/// requested, and as near to `target` as possible.
 fn place(part: Range<u32>, wanted: &GroupRequest, target: Option<u32>) -> Option<Range<u32>> {
     let alignment = wanted.alignment.max(1);
     let first = part.start.checked_next_multiple_of(alignment)?;

@@ -17,18 +17,19 @@ use crate::space::Space;
 /// The use that an inode is allocated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InodePurpose {
-    /// A directory: it goes to the next group in turn.
+    /// A directory, which goes to the next group in turn.
     Directory,
-    /// Anything else: it lies near its directory.
+    /// Any other file, which lies near its directory.
     File,
 }
 
 /// An inode that has been allocated.
 #[derive(Clone, Debug)]
 pub struct AllocatedInode {
-    /// The inode's record, which is not joined.
+    /// The inode in memory, not yet joined to the transaction.
     pub record: Arc<InodeRecord>,
-    /// The generation that it had as a free inode. No file with this number has had it.
+    /// The generation of the inode while it was free. No file with this inode number has had that
+    /// generation.
     pub generation: u32,
 }
 
@@ -52,7 +53,7 @@ pub fn inode_blocks(geometry: &Geometry) -> u64 {
 /// The result of the search in one group.
 enum InodeOutcome {
     Taken(AgInode),
-    /// It has no free inode and no room for a chunk.
+    /// The group has no free inode and no room for a chunk.
     Full,
     /// Another thread holds the group, and the step may not wait for it.
     Busy,
@@ -108,8 +109,8 @@ pub fn allocate_inode(
     Err(PosixError::NoSpace.into())
 }
 
-/// Whether a group appears to have an inode, or room for a chunk, and a block for the inode's
-/// contents. Does not latch the group.
+/// Whether a group appears to have a free inode or room for a new chunk, and in either case a block
+/// for the inode's contents. Does not latch the group.
 #[doc(alias = "xfs_dialloc_good_ag")]
 fn looks_promising(tx: &Transaction<'_>, number: AgNumber) -> bool {
     let geometry = tx.geometry();
@@ -139,7 +140,7 @@ fn taken(tx: &Transaction<'_>, group: AgNumber, inode: AgInode) -> Result<Alloca
     Ok(AllocatedInode { record, generation })
 }
 
-/// Allocates an inode of one group, if it has a free one or has room to make some.
+/// Allocates an inode in one group, if the group has a free inode or room for a new chunk.
 fn allocate_in(
     tx: &mut Transaction<'_>,
     number: AgNumber,
@@ -198,8 +199,8 @@ impl<'journal> GroupInodes<'journal> {
         Ok(AgInode(chunk.start.0 + position))
     }
 
-    /// Searches the btree of all chunks for a chunk with a free inode, where there is no btree of
-    /// free ones: from `near` on, then from the first chunk.
+    /// Searches the btree of all chunks for a chunk with a free inode, from `near` on and then from
+    /// the first chunk. For volumes without a btree of chunks with free inodes.
     fn search_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,
@@ -250,7 +251,7 @@ fn nearest(
     }
 }
 
-/// Moves to the newest chunk, if it has a free inode, or else to the first chunk that has.
+/// Moves to the newest chunk if it has a free inode, or else to the first chunk with a free inode.
 #[doc(alias = "xfs_dialloc_ag_finobt_newino")]
 fn newest_or_first(
     chunks: &mut ChunkEditor<'_, '_, FreeInodeChunks>,

@@ -1,4 +1,4 @@
-//! The chunks of a group from an inode on, while other threads change the volume.
+//! The inode chunks of a group from an inode on, read while other threads change the volume.
 
 use xfs_btree::{Cursor, Seek};
 use xfs_buffer::Result;

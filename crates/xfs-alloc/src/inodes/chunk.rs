@@ -27,13 +27,13 @@ const MOST_ALLOWED_CHUNKS: u64 = 16;
 struct ChunkBlocks {
     start: AgBlock,
     length_blocks: u32,
-    /// They are only a part of a chunk.
+    /// Whether the blocks are only a part of a chunk.
     is_sparse: bool,
 }
 
 impl<'journal> GroupInodes<'journal> {
-    /// Makes a chunk of free inodes, or part of one where there is no room for a whole chunk.
-    /// Returns `false` if there is no room at all, or the volume has reached its inode limit.
+    /// Makes a chunk of free inodes, or part of one where the group has no room for a whole chunk.
+    /// Returns `false` if the group has no room at all, or the volume has reached its inode limit.
     #[doc(alias = "xfs_ialloc_ag_alloc")]
     pub(super) fn add_chunk(&mut self, tx: &mut Transaction<'journal>) -> Result<bool> {
         let geometry = tx.geometry();

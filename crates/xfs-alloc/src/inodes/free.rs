@@ -19,9 +19,9 @@ use crate::owner::{ExtentOwner, Purpose};
 /// The extent of a free: the inode alone, or its chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreedInode {
-    /// Only the inode: its number can be allocated again.
+    /// Only the inode: its inode number can be allocated again.
     Inode,
-    /// The whole chunk, which had no other inode in use. The number is no longer valid.
+    /// The whole chunk, which had no other inode in use. The inode number is no longer valid.
     Chunk,
 }
 
@@ -36,7 +36,7 @@ pub enum LinkState {
 }
 
 /// Frees an inode that is joined and has no blocks, and removes it from its unlinked list if it is
-/// on one. The inode is released after this step. `core` is that of its view.
+/// on one. The inode is released after this step. `core` is the core in the inode's view.
 ///
 /// # Errors
 ///
@@ -75,14 +75,15 @@ pub fn free_inode(
     Ok(FreedInode::Inode)
 }
 
-/// Whether a chunk is freed when `left` is its state. Where a block holds more than one chunk, a
-/// chunk alone cannot be freed.
+/// Whether a chunk is freed when `left` is its state after the inode is freed. Where a block holds
+/// more than one chunk, a chunk alone cannot be freed.
 fn ends(geometry: &Geometry, left: InodeChunk) -> bool {
     let is_block_of_many = 1 << geometry.inodes_per_block_log > INODES_PER_CHUNK;
     left.free_count == left.count && !is_block_of_many
 }
 
-/// The position of an inode in the chunk that was found for it.
+/// Returns the chunk that was found for an inode, and the position of the inode in it. Fails unless
+/// the inode is in use.
 fn in_use(found: Option<InodeChunk>, inode: AgInode) -> Result<(InodeChunk, u32), AgiCheck> {
     let place = found.and_then(|chunk| Some((chunk, chunk.position(inode)?)));
     let (chunk, position) = place.ok_or(AgiCheck::NoChunk { inode: inode.0 })?;
@@ -92,7 +93,7 @@ fn in_use(found: Option<InodeChunk>, inode: AgInode) -> Result<(InodeChunk, u32)
     }
 }
 
-/// Turns an inode image into that of a free inode.
+/// Turns the image of an inode into the image of a free inode.
 #[doc(alias = "xfs_inode_uninit")]
 fn clear(image: &mut InodeImage) {
     let core = &mut image.core;
@@ -201,7 +202,7 @@ impl<'journal> GroupInodes<'journal> {
     }
 }
 
-/// Runs of blocks of a chunk that are on disk.
+/// Returns the runs of blocks of a chunk that are on disk.
 #[doc(alias = "xfs_difree_inode_chunk")]
 fn present_blocks(
     chunk: InodeChunk,

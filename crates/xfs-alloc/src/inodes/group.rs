@@ -36,7 +36,7 @@ pub(super) type ChunkEditor<'t, 'journal, F> = Editor<F, Anchored<'t, 'journal, 
 
 impl<'journal> GroupInodes<'journal> {
     /// Latches the header of a group. Returns `None` if the group lies below another that this step
-    /// has latched, and another thread holds it.
+    /// has latched, and another thread holds the header.
     pub(super) fn open(tx: &mut Transaction<'journal>, number: AgNumber) -> Result<Option<Self>> {
         if tx.group_mark().is_none_or(|mark| number >= mark) {
             return Self::wait(tx, number).map(Some);
@@ -198,7 +198,7 @@ impl<'journal> GroupInodes<'journal> {
         }
     }
 
-    /// A corruption of this group's inodes.
+    /// Creates the error for a corruption of this group's inodes.
     #[cold]
     pub(super) fn corrupt(&self, check: impl Into<Check>) -> xfs_buffer::Error {
         corrupt(self.number, check).into()
@@ -216,7 +216,7 @@ fn corrupt(group: AgNumber, check: impl Into<Check>) -> Corruption {
     Corruption::new(Structure::Agi, StructureAddress::Group(group), check)
 }
 
-/// The place of one of the two btrees in its header.
+/// The anchor of one of the two inode btrees in the AGI.
 pub(super) struct AgiAnchor<'t> {
     number: AgNumber,
     agi: &'t mut AgiFields,

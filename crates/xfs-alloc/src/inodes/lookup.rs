@@ -1,13 +1,14 @@
 //! The check whether an inode number that was found earlier is still valid.
 //!
-//! A reader of a directory has numbers, and no latch. When it uses such a number, its chunk may
-//! have been freed. The blocks may then hold anything: the old inode, which nothing has overwritten
-//! since, or other contents. The bytes alone prove nothing; the inode btree does.
+//! A reader of a directory has inode numbers, and no latch. When it uses such a number, the chunk
+//! of the inode may have been freed. The blocks may then hold anything: the old inode, which
+//! nothing has overwritten since, or other contents. The bytes alone prove nothing; the inode btree
+//! does.
 //!
 //! As long as no chunk of a group has been freed, the btree does not have to be asked. A reader of
-//! an inode notes [`chunks_freed`] first, then asks [`latched_inode_state`] unless that number is
-//! 0. The inode is valid if the number is still the same once the inode is latched, because the
-//! thread that frees a chunk latches its last inode.
+//! an inode notes the count of [`chunks_freed`] first, then asks [`latched_inode_state`] unless
+//! that count is 0. The inode is valid if the count is still the same once the inode is latched,
+//! because the thread that frees a chunk latches its last inode.
 
 use xfs_btree::{Cursor, Seek};
 use xfs_buffer::{Buffer, Result};
@@ -20,7 +21,8 @@ use xfs_trans::Journal;
 use super::state::InodeGroups;
 use crate::inode_chunks::{InodeState, state_in};
 
-/// The number of chunks of this inode's group that have been freed since the volume was opened.
+/// Returns the number of chunks of this inode's group that have been freed since the volume was
+/// opened.
 #[must_use]
 pub fn chunks_freed(journal: &Journal, inode: InodeNumber) -> u64 {
     let group = journal.geometry().split_inode(inode).map(|(group, _)| group);

@@ -39,11 +39,11 @@ pub(super) struct SavedPaths {
 
 /// The inodes of one group.
 pub(super) struct InodeGroupState {
-    /// The last known number of free inodes.
+    /// The last known number of free inodes in the group.
     free_count: AtomicU32<Group>,
     /// Chunks made since the volume was opened.
     chunks_made: AtomicU32<Group>,
-    /// Chunks freed since then.
+    /// Chunks freed since the volume was opened.
     chunks_freed: AtomicU64<Group>,
     /// The number of chunks that may be made before the volume's inode count has to be read again.
     /// Changed by the holder of the latch of the AGI.
@@ -59,7 +59,7 @@ pub(super) struct InodeGroupState {
 }
 
 impl InodeGroups {
-    /// The state of this journal's volume.
+    /// Returns the state of this journal's volume.
     pub(super) fn of(journal: &Journal) -> &Self {
         // With several rotors the group of a directory would depend on the number of processors.
         let rotors = journal.log().is_by_count().then_some(1);
@@ -83,12 +83,12 @@ impl InodeGroups {
         Self { groups, rotors }
     }
 
-    /// The state of a group, if the group exists.
+    /// Returns the state of a group; `None` if the group does not exist.
     pub(super) fn group(&self, group: AgNumber) -> Option<&InodeGroupState> {
         self.groups.get(group.0 as usize).map(|state| &**state)
     }
 
-    /// The header of a group, which another thread may have latched.
+    /// Returns the buffer of a group's AGI, which another thread may have latched.
     pub(super) fn header(journal: &Journal, number: AgNumber) -> Result<Buffer> {
         let known = Self::of(journal).group(number).filter(|state| state.keeps_buffers);
         if let Some(header) = known.and_then(|state| state.header.value()) {
@@ -104,7 +104,7 @@ impl InodeGroups {
         Ok(header)
     }
 
-    /// The group that a new directory should lie in.
+    /// Returns the group that a new directory should lie in.
     pub(super) fn next_group(&self) -> AgNumber {
         let turn = self.rotors.mine().fetch_add(1, Ordering::Relaxed);
         AgNumber(turn % u32::try_from(self.groups.len().max(1)).unwrap_or(u32::MAX))
@@ -151,8 +151,8 @@ impl InodeGroupState {
         self.free_count.load(Ordering::Relaxed) != 0
     }
 
-    /// Publishes the count of a header to threads that choose a group. Written only if it changes
-    /// from or to zero: nothing else is asked of it.
+    /// Publishes the header's count of free inodes to threads that choose a group. The count is
+    /// written only if it changes from or to zero: threads ask only whether it is zero.
     pub(super) fn publish(&self, agi: &AgiFields) {
         let known = self.free_count.load(Ordering::Relaxed);
         if known == UNKNOWN || (known == 0) != (agi.free_count == 0) {
@@ -160,7 +160,8 @@ impl InodeGroupState {
         }
     }
 
-    /// Returns a number that no chunk of the group has had since the volume was opened.
+    /// Counts a new chunk. Returns a count that no chunk of the group has had since the volume was
+    /// opened.
     pub(super) fn count_chunk(&self) -> u32 {
         self.chunks_made.fetch_add(1, Ordering::Relaxed)
     }
@@ -170,7 +171,7 @@ impl InodeGroupState {
         self.chunks_freed.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The number of chunks freed since the volume was opened.
+    /// Returns the number of chunks freed since the volume was opened.
     pub(super) fn chunks_freed(&self) -> u64 {
         self.chunks_freed.load(Ordering::Acquire)
     }

@@ -226,7 +226,8 @@ impl TestVolume {
         true
     }
 
-    /// Gives a random inode a name, in that it leaves or joins an unlinked list.
+    /// Gives a random inode a name or takes its name away: the inode leaves or joins an unlinked
+    /// list.
     fn rename(&mut self) {
         let Some(number) = self.any_unlinked() else { return };
         let record = self.journal.inode(number).unwrap();
@@ -297,7 +298,7 @@ fn counted(journal: &Journal) -> (u64, u64) {
     (counters.inodes, counters.free_inodes)
 }
 
-/// I2 and I4, also after a crash.
+/// Checks I2 and I4, also after a crash.
 #[test]
 fn inodes_allocated_and_freed_at_random_pass_the_check() {
     check_random("-l size=16m");
@@ -325,7 +326,7 @@ fn inodes_in_blocks_of_many_chunks_pass_the_check() {
     volume.unmount();
 }
 
-/// I1 and I5: the threads share the groups and their paths.
+/// Checks I1 and I5: the threads share the groups and their paths.
 #[test]
 fn threads_that_allocate_and_free_inodes_at_once_pass_the_check() {
     let device = testing::make_with("-l size=16m");

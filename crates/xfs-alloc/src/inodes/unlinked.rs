@@ -35,7 +35,7 @@ const LINK_BYTES: usize = 8;
 pub struct UnlinkedList {
     /// The number of the list in its group.
     pub bucket: usize,
-    /// The inodes on it, as far as it can be followed.
+    /// The inodes on the list, as far as it can be followed.
     pub inodes: Vec<InodeNumber>,
     /// The reason why the list cannot be followed further; `None` if it was followed to its end.
     pub damage: Option<xfs_buffer::Error>,
@@ -154,7 +154,7 @@ impl<'journal> GroupInodes<'journal> {
         Ok(())
     }
 
-    /// The inode that names `inode` as its successor.
+    /// Returns the inode that names `inode` as its successor.
     fn find_before(
         &self,
         tx: &Transaction<'_>,
@@ -213,7 +213,7 @@ impl<'journal> GroupInodes<'journal> {
     }
 }
 
-/// The successor of `inode` on its list.
+/// Returns the successor of `inode` on its list; `None` at the end of the list.
 fn next_of(cache: &BufferCache, group: AgNumber, inode: AgInode) -> Result<Option<AgInode>> {
     let geometry = cache.geometry();
     let number = geometry.join_inode(group, inode);

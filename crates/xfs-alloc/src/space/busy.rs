@@ -20,7 +20,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// Numbers the transaction steps that free extents in the group.
+/// The number of a transaction step that frees extents in the group.
 type Ticket = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,13 +93,15 @@ impl BusyExtents {
         self.by_start.is_empty()
     }
 
-    /// The checkpoint to wait for; `None` if only a transaction in progress holds blocks back.
+    /// Returns the checkpoint to wait for; `None` if only a transaction in progress holds blocks
+    /// back.
     pub(crate) fn last_sequence(&self) -> Option<u64> {
         self.settled.back().map(|(_, sequence)| *sequence)
     }
 
-    /// The checkpoint to wait for before these blocks are overwritten, if there is one: that of the
-    /// block which was given up last.
+    /// Returns the checkpoint to wait for before these blocks are overwritten: that of the block
+    /// which was given up last. `None` if no block is busy, or the transaction that gave up that
+    /// block is still in progress.
     pub(crate) fn sequence_of(&self, range: Range<u32>) -> Option<u64> {
         let before = self.by_start.range(..range.start).next_back();
         let before = before.filter(|(_, busy)| busy.end > range.start);
@@ -109,7 +111,7 @@ impl BusyExtents {
         self.settled.get(place).map(|(_, sequence)| *sequence)
     }
 
-    /// The usable parts of a free extent, in order.
+    /// Returns the usable parts of a free extent, in order.
     pub(crate) fn usable(&self, extent: Range<u32>) -> impl Iterator<Item = Range<u32>> {
         let mut from = extent.start;
         if let Some((_, busy)) = self.by_start.range(..extent.start).next_back() {

@@ -30,7 +30,7 @@ pub(crate) enum Account {
 pub(crate) struct Reserve {
     /// The size to which the btrees can grow.
     pub(crate) asked: u32,
-    /// The blocks that they have not taken yet.
+    /// The blocks that the btrees have not taken yet.
     pub(crate) left: u32,
 }
 
@@ -40,14 +40,14 @@ impl Reserve {
         Self { asked, left: asked.saturating_sub(used) }
     }
 
-    /// Takes blocks out. Returns the number of blocks that the account did not have.
+    /// Takes blocks from the account. Returns the number of blocks that the account did not have.
     pub(crate) fn draw(&mut self, blocks: u32) -> u32 {
         let drawn = blocks.min(self.left);
         self.left -= drawn;
         blocks - drawn
     }
 
-    /// Puts blocks back. Returns the number of blocks that never belonged to the account.
+    /// Puts blocks back into the account. Returns the number of blocks that never belonged to it.
     pub(crate) fn refill(&mut self, blocks: u32) -> u32 {
         let returned = blocks.min(self.asked - self.left);
         self.left += returned;

@@ -19,7 +19,7 @@ use super::{failed, open_volume};
 
 /// The number of extents staged on each volume.
 const ROUNDS: usize = 1200;
-/// Blocks that the btrees of a group may take for one of them.
+/// Blocks that the btrees of a group may take for one staged extent.
 const SPARE_BLOCKS: u64 = 64;
 
 /// The free blocks that `statfs` shows.

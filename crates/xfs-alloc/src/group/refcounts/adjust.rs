@@ -23,11 +23,11 @@ const SATURATED: u32 = u32::MAX;
 pub(crate) enum CountChange {
     /// One more file has the blocks.
     Increase,
-    /// One file fewer has them.
+    /// One file fewer has the blocks.
     Decrease,
-    /// They are staged for copy-on-write.
+    /// The blocks are staged for copy-on-write.
     Stage,
-    /// They are no longer staged.
+    /// The blocks are no longer staged.
     Unstage,
 }
 

@@ -6,7 +6,6 @@
 //! A node holds the lowest and the highest key of each child; a branch is entered if the block lies
 //! between them. Levels fall by one with each step, and each child of a node is entered once, so
 //! the walk ends.
-//! the walk ends.
 
 use xfs_buffer::{BufferCache, Result};
 use xfs_format::agf::BtreeRoot;
