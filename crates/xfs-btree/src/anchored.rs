@@ -11,7 +11,7 @@ use crate::root::Root;
 use crate::source::Source;
 use crate::store::Store;
 
-/// The place where one btree is attached: it keeps the root and supplies the blocks.
+/// The object that one btree is attached to. It keeps the root and supplies the blocks.
 ///
 /// The editing thread holds the latch of the object that contains the root: the header of the
 /// group, or the inode. That latch covers all blocks of the btree. They are read without latches,
@@ -44,7 +44,7 @@ pub trait Anchor {
 pub struct Anchored<'t, 'journal, A> {
     /// The transaction that the changes belong to.
     pub tx: &'t mut Transaction<'journal>,
-    /// The place where the btree is attached.
+    /// The object that the btree is attached to.
     pub anchor: A,
 }
 

@@ -42,7 +42,7 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         Ok(Self { cache, path: Path::in_group(cache.geometry(), group, root)? })
     }
 
-    /// Creates a cursor at a saved position, as [`Editor::resume`](crate::Editor::resume).
+    /// Creates a cursor at a saved position, as [`Editor::resume`](crate::Editor::resume) does.
     ///
     /// # Errors
     ///
@@ -66,11 +66,11 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         SavedPath(self.path)
     }
 
-    /// The record at the position, if there is one.
+    /// Returns the record at the position; `None` if there is no record.
     ///
     /// # Errors
     ///
-    /// The record is corrupt.
+    /// Fails if the record is corrupt.
     pub fn record(&self) -> Result<Option<F::Record>> {
         self.path.record(self.cache.geometry())
     }
@@ -93,8 +93,9 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         self.path.last(self.cache)
     }
 
-    /// Moves to the record asked for and returns it. Returns `None` if there is none on that side;
-    /// the cursor then stands on the first record, or on the last, if the btree has any.
+    /// Moves to the record that `seek` asks for and returns it. Returns `None` if the btree has no
+    /// record on that side; the cursor then stands on the first record, or on the last, if the
+    /// btree has any.
     ///
     /// # Errors
     ///
@@ -123,13 +124,13 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         self.path.retreat(self.cache)
     }
 
-    /// The records from the position on, or all of them if the cursor has no position.
+    /// Returns the records from the position on, or all of them if the cursor has no position.
     #[must_use]
     pub fn records(self) -> Records<'a, F> {
         Records::new(self)
     }
 
-    /// The same records, one leaf at a time.
+    /// Returns the same records as [`records`](Self::records), one leaf at a time.
     #[must_use]
     pub fn leaves(self) -> Leaves<'a, F> {
         Leaves::new(self)
@@ -144,7 +145,7 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         self.first().map(|record| record.is_some())
     }
 
-    /// Whether the cursor has been moved at all.
+    /// Whether the cursor has been moved since it was created.
     pub(crate) const fn is_started(&self) -> bool {
         self.path.is_started()
     }

@@ -51,7 +51,7 @@ const IN_LEAF: &str = "the index is below the leaf's count of records";
 pub struct Editor<F: BtreeFormat, S: Store> {
     store: S,
     path: Path<F, S::Block>,
-    /// The root has changed and the store does not know it yet.
+    /// Whether the root has changed without the store being told.
     root_changed: bool,
 }
 
@@ -93,11 +93,11 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         (self.store, SavedPath(self.path))
     }
 
-    /// The record at the position, if there is one.
+    /// Returns the record at the position; `None` if there is no record.
     ///
     /// # Errors
     ///
-    /// The record is corrupt.
+    /// Fails if the record is corrupt.
     pub fn record(&self) -> Result<Option<F::Record>> {
         self.path.record(self.store.geometry())
     }
@@ -120,7 +120,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.path.last(&self.store)
     }
 
-    /// Moves to the record asked for, as [`Cursor::seek`](crate::Cursor::seek).
+    /// Moves to the record that `seek` asks for, as [`Cursor::seek`](crate::Cursor::seek) does.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.path.seek(&self.store, seek)
     }
 
-    /// Moves to the record with exactly this key, if there is one.
+    /// Moves to the record with exactly this key. Returns `None` if there is no such record.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(found.filter(|record| F::key(record) == key))
     }
 
-    /// Moves to the next record, as [`Cursor::advance`](crate::Cursor::advance).
+    /// Moves to the next record, as [`Cursor::advance`](crate::Cursor::advance) does.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.path.advance(&self.store)
     }
 
-    /// Moves to the previous record, as [`Cursor::retreat`](crate::Cursor::retreat).
+    /// Moves to the previous record, as [`Cursor::retreat`](crate::Cursor::retreat) does.
     ///
     /// # Errors
     ///
@@ -162,8 +162,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// As [`first`](Self::first), and the store's. It is corruption if there is a record of this
-    /// key, or if the record overlaps a neighbour; then nothing has changed.
+    /// The errors of [`first`](Self::first) and of the store. It is corruption if the btree has a
+    /// record of this key, or if the record overlaps a neighbour; then nothing has changed.
     pub fn insert(&mut self, record: F::Record) -> Result<()> {
         let key = F::key(&record);
         let index = self.position_of(key)?;
@@ -188,7 +188,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Panics
     ///
-    /// If there is no record at the position: the caller must have looked at it.
+    /// If there is no record at the position: the caller must have read the record before.
     pub fn update(&mut self, record: F::Record) -> Result<()> {
         let leaf = self.path.levels - 1;
         let (index, count) = (self.path_block(leaf).index, self.path_block(leaf).count);
@@ -250,7 +250,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// As [`first`](Self::first), and the store's.
+    /// The errors of [`first`](Self::first) and of the store.
     ///
     /// # Panics
     ///
@@ -271,12 +271,13 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(record)
     }
 
-    /// The store of the blocks.
+    /// Returns the store of the blocks.
     pub const fn store(&self) -> &S {
         &self.store
     }
 
-    /// The store of the blocks. A caller that changes this btree through it must drop the editor.
+    /// Returns the store of the blocks for changes. A caller that changes this btree through the
+    /// store must drop the editor.
     pub const fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
@@ -286,7 +287,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.store
     }
 
-    /// The root in the inode of a fork's btree.
+    /// Returns the root of a fork's btree, which lies in the inode; `None` for a btree of a group.
     pub const fn fork_root(&self) -> Option<&ForkRoot> {
         match &self.path.top.root {
             TopRoot::Inode(root) => Some(root),
@@ -365,7 +366,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    /// A block on the path, which must be complete.
+    /// Returns a block on the path, which must be complete.
     #[expect(clippy::indexing_slicing, reason = "an editor that writes has descended to a leaf")]
     fn path_block(&self, depth: usize) -> &PathBlock<F::Key, S::Block> {
         &self.path.steps[depth]
@@ -376,7 +377,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         &mut self.path.steps[depth]
     }
 
-    /// The level of a block: how far above the leaves it is.
+    /// Returns the level of the block at `depth`: its distance from the leaves.
     fn level(&self, depth: usize) -> u32 {
         u32::try_from(self.path.levels - 1 - depth).expect("the levels of a btree fit")
     }

@@ -27,7 +27,7 @@ const SUPERBLOCK: &[u8] =
     include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/groups/aged.headers"));
 const GROUP: AgNumber = AgNumber(0);
 pub(crate) const INODE: InodeNumber = InodeNumber(8192);
-/// Lower blocks belong to headers and records.
+/// The number of the first block of a store; lower blocks belong to headers and records.
 const FIRST_BLOCK: u64 = 900_000;
 const GROUP_BLOCKS_LOG: u8 = 20;
 
@@ -80,7 +80,7 @@ pub(crate) struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// The store of an empty btree of a group.
+    /// Creates the store of an empty btree of a group.
     pub(crate) fn new(geometry: Geometry, kind: BtreeKind) -> Self {
         let mut store = Self::without_blocks(geometry, kind);
         store.add_leaf();
@@ -130,7 +130,7 @@ impl MemoryStore {
         Ok(kind.verify(&block.content.borrow(), at, &context)?)
     }
 
-    /// The store of the btree of a fork whose extents were a list in the inode before.
+    /// Creates the store of the btree of a fork whose extents were a list in the inode before.
     pub(crate) fn of_fork(geometry: Geometry, extents: &[Extent], capacity: usize) -> Self {
         let mut store = Self::without_blocks(geometry, BtreeKind::Extent);
         store.fork = Some(ForkRoot::build(&mut store, INODE, extents, capacity).unwrap());

@@ -27,7 +27,7 @@ pub(crate) use descent::{Direction, Towards};
 pub(crate) struct Path<F: BtreeFormat, B> {
     /// The group that the btree belongs to; unused for a fork's btree.
     group: AgNumber,
-    /// The owner that its blocks must name.
+    /// The owner that the blocks of the btree must name.
     pub(crate) owner: u64,
     /// Levels in blocks: one less than the btree has if its root is in an inode.
     pub(crate) levels: usize,
@@ -86,7 +86,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Self { group, owner, levels, top, steps, is_started: false }
     }
 
-    /// The record at the end of the path, if there is one.
+    /// Returns the record at the end of the path; `None` if there is no record.
     pub(crate) fn record(&self, geometry: &Geometry) -> Result<Option<F::Record>> {
         match self.leaf() {
             Some(leaf) if leaf.index < leaf.count => {
@@ -134,8 +134,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     }
 
     /// Moves to the leaf that `key` belongs in: to the last record whose key is at most `key`, or
-    /// else to the first record. If the path leads to that leaf already, no block above is looked
-    /// at.
+    /// else to the first record. If the path leads to that leaf already, reads no block above it.
     pub(crate) fn go_towards(
         &mut self,
         source: &impl Source<Block = B>,
@@ -270,7 +269,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Group::new(geometry, self.group).expect("a path is created for an existing group only")
     }
 
-    /// The address of a block of the btree, or `None` if the number is outside the volume.
+    /// Returns the address of a block of the btree, or `None` if the block lies outside the volume.
     pub(crate) fn disk_addr(&self, geometry: &Geometry, block: u64) -> Option<DiskAddr> {
         match F::KIND.layout().form {
             PointerForm::Short => {

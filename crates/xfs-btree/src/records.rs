@@ -41,7 +41,8 @@ impl<F: BtreeFormat> Iterator for Records<'_, F> {
 /// The leaves of a btree from some position on.
 pub struct Leaves<'a, F: BtreeFormat> {
     cursor: Cursor<'a, F>,
-    /// The cursor had a position already: the records of its leaf have not been returned yet.
+    /// Whether the cursor had a position before: the records of its leaf have not been returned
+    /// yet.
     is_fresh: bool,
 }
 
@@ -51,8 +52,8 @@ impl<'a, F: BtreeFormat> Leaves<'a, F> {
         Self { cursor, is_fresh }
     }
 
-    /// Replaces the contents of `records` with the records of the next leaf. Returns `false`, and
-    /// no records, at the end.
+    /// Replaces the contents of `records` with the records of the next leaf. At the end leaves
+    /// `records` empty and returns `false`.
     ///
     /// # Errors
     ///

@@ -112,7 +112,7 @@ impl Top {
         }
     }
 
-    /// The lowest key below a child, where the root names one.
+    /// Returns the lowest key below a child; `None` if the root does not name one.
     pub(crate) fn key<F: BtreeFormat>(&self, index: usize) -> Option<F::Key> {
         match &self.root {
             TopRoot::Header(_) => None,
@@ -123,7 +123,7 @@ impl Top {
         }
     }
 
-    /// The block of a child.
+    /// Returns the block of a child; `None` if the root has no such child.
     pub(crate) fn block(&self, index: usize) -> Option<u64> {
         match &self.root {
             TopRoot::Header(block) => (index == 0).then_some(*block),
@@ -131,7 +131,7 @@ impl Top {
         }
     }
 
-    /// The last child whose key is at most `key`, or else the first.
+    /// Returns the index of the last child whose key is at most `key`, or else of the first child.
     pub(crate) fn towards<F: BtreeFormat>(&self, key: F::Key) -> usize {
         match &self.root {
             TopRoot::Header(_) => 0,

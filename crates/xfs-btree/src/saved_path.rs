@@ -9,8 +9,8 @@ use crate::path::Path;
 /// operation that continues from there and stays in the leaf reads no block from the root down and
 /// allocates nothing.
 ///
-/// The saved path is valid only while no other editor changes the btree. Code that may change the
-/// btree therefore keeps its only saved path, or drops it.
+/// A saved path is valid only while no other editor changes the btree. A btree therefore has at
+/// most one saved path: code that may change the btree edits through that path, or drops it.
 pub struct SavedPath<F: BtreeFormat, B = Buffer>(pub(crate) Path<F, B>);
 
 impl<F: BtreeFormat, B> core::fmt::Debug for SavedPath<F, B> {

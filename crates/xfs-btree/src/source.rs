@@ -17,10 +17,10 @@ pub trait Source {
     /// A block in memory.
     type Block: TreeBlock;
 
-    /// Sizes of the volume.
+    /// Returns the sizes of the volume.
     fn geometry(&self) -> &Geometry;
 
-    /// Reads the block at `at` and verifies it as one of `kind`.
+    /// Reads the block at `at` and verifies it as a block of `kind`.
     ///
     /// # Errors
     ///

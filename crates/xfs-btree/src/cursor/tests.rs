@@ -161,7 +161,7 @@ fn foreign_blocks_are_refused_and_skipped() {
     check_damage(LEAF, |leaf| leaf[7] = 0, 24, Check::Btree(BtreeCheck::EmptyLeaf));
 }
 
-/// I1 and I2: a walk ends.
+/// Checks I1 and I2: a walk ends.
 #[test]
 fn pointers_to_earlier_blocks_are_refused() {
     // The second child of the root is first the first child again, then the root itself, then a
@@ -192,7 +192,7 @@ fn pointers_to_earlier_blocks_are_refused() {
     assert_eq!((records.len(), &checks[0]), (18, &level(2)));
 }
 
-/// I2.
+/// Checks I2: a key outside its parent's range is an error.
 #[test]
 fn keys_must_lie_between_those_of_the_parent() {
     let outside = |index| Check::Btree(BtreeCheck::OutsideParent { index });

@@ -32,7 +32,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// A record of a leaf.
+    /// Creates the entry of a record of a leaf.
     pub(super) fn of_record<F: BtreeFormat>(record: &F::Record, geometry: &Geometry) -> Self {
         let layout = F::KIND.layout();
         let mut entry = Self {
@@ -47,13 +47,13 @@ impl Entry {
         entry
     }
 
-    /// The keys and the block of a child of a node.
+    /// Returns the keys and the block of a child of a node.
     pub(super) fn child(&self, layout: &BtreeLayout) -> (NodeKey, u64) {
         let block = layout.decode_pointer(&self.pointer);
         (self.key, block.expect("the entry of a child points to its block"))
     }
 
-    /// A child of a node.
+    /// Creates the entry of a child of a node.
     pub(super) fn of_child(key: NodeKey, block: u64, layout: &BtreeLayout) -> Self {
         Self { key, body: key, pointer: layout.encode_pointer(Some(block)) }
     }

@@ -16,8 +16,8 @@ use crate::root::{ForkRoot, TopRoot};
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// A sibling takes entries only if at least one in `FREE_PART` of its places is free. Otherwise the
-/// same two blocks would be redistributed at every insertion.
+/// A sibling takes entries only if at least one `FREE_PART`th of its capacity is free. Otherwise
+/// the same two blocks would be redistributed at every insertion.
 const FREE_PART: usize = 8;
 /// A root moves its children down only if it has too many of them.
 const HAS_CHILDREN: &str = "a root that is moved down has children";
@@ -176,14 +176,14 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(Entry::of_child(self.node_key(&right)?, block, F::KIND.layout()))
     }
 
-    /// The right sibling that the block itself names.
+    /// Returns the right sibling that the block itself names; `None` at the right edge.
     fn right_sibling(&self, step: &PathBlock<F::Key, S::Block>) -> Result<Option<u64>> {
         let bytes = step.buffer.bytes();
         Ok(BtreeBlock::decode(&bytes, F::KIND, step.at)?.right_sibling())
     }
 
-    /// Reads the right sibling of block `left`. It must be of this btree and level, and name
-    /// `left`.
+    /// Reads the right sibling of block `left`. The sibling must belong to the same btree and
+    /// level, and must name `left` as its left sibling.
     pub(super) fn read_right_neighbour(
         &self,
         number: u64,

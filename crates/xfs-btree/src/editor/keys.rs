@@ -17,8 +17,8 @@ const NO_PARENT: &str = "a root in a block has no parent";
 const IS_CHILD: &str = "the index is that of a child of the root";
 
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
-    /// The keys that a parent must hold for a block: the lowest, and the highest below it where the
-    /// kind has high keys (I2).
+    /// Returns the keys that a parent must hold for a block: the lowest key, and the highest key
+    /// below the block where the kind of btree has high keys (I2).
     pub(super) fn node_key(&self, step: &PathBlock<F::Key, S::Block>) -> Result<NodeKey> {
         let bytes = step.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, step.at)?;
@@ -58,8 +58,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(key)
     }
 
-    /// The index of the block at `depth` in its parent, and the number of the parent's children.
-    /// `None` for a root in a block.
+    /// Returns the index of the block at `depth` in its parent, and the number of the parent's
+    /// children. Returns `None` for a root in a block.
     pub(super) fn parent(&self, depth: usize) -> Option<(usize, usize)> {
         match (depth.checked_sub(1), &self.path.top.root) {
             (Some(above), _) => {
@@ -71,7 +71,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    /// The keys that the parent of the block at `depth` holds for its child `index`.
+    /// Returns the keys that the parent of the block at `depth` holds for its child `index`.
     fn parent_key(&self, depth: usize, index: usize) -> Result<NodeKey> {
         let mut key = [0; MAX_ENTRY_BYTES];
         let Some(above) = depth.checked_sub(1) else {
@@ -165,13 +165,13 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     }
 }
 
-/// The file block that a key of an extent btree holds.
+/// Returns the file block that a key of an extent btree holds.
 pub(super) fn file_block_of(key: &NodeKey) -> FileBlock {
     let raw = key.first_chunk().expect("a node key is longer than a file block");
     FileBlock(u64::from_be_bytes(*raw))
 }
 
-/// The low and the high key; the high key is empty where the kind has none.
+/// Splits a node key into the low and the high key; the high key is empty where the kind has none.
 fn halves<F: BtreeFormat>(key: &mut NodeKey) -> (&mut [u8], &mut [u8]) {
     let layout = F::KIND.layout();
     let (keys, _) = key.split_at_mut(layout.node_key_bytes());

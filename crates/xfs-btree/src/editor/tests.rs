@@ -29,7 +29,8 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 
 /// A kind of btree with a way to make records of it.
 trait Sample: BtreeFormat<Key: Ord> {
-    /// Returns a record for `place`, which never overlaps the record of another place.
+    /// Returns a record for `place`, a number of the test, that never overlaps the record of
+    /// another place.
     fn sample(place: u32, random: &mut Prng) -> Self::Record;
 }
 
@@ -119,13 +120,13 @@ fn resumed<F: BtreeFormat>(editor: Editor<F, MemoryStore>) -> Editor<F, MemorySt
     Editor::resume(store, AgNumber(0), root, Some(saved)).unwrap()
 }
 
-/// One btree and the map that it must equal. The map is keyed by place, because places are in no
-/// kind's key order.
+/// One btree and the map that it must equal. The map is keyed by the place that a record was made
+/// for, because places are in no kind's key order.
 struct CheckedBtree<F: Sample> {
     editor: Editor<F, MemoryStore>,
     places: BTreeMap<u32, F::Record>,
     random: Prng,
-    /// The last record must not be removed.
+    /// Whether the last record must not be removed.
     keeps_one: bool,
 }
 
@@ -150,7 +151,7 @@ impl<F: Sample> CheckedBtree<F> {
         self.editor.store().check::<F>(&self.sorted());
     }
 
-    /// Changes the state of a place: empties it, fills it, or replaces its record.
+    /// Changes the record of a place: removes it, inserts it, or replaces it.
     fn edit(&mut self, place: u32, bias: EditBias) {
         let wants = below(&mut self.random, 10);
         let known = self.places.get(&place).copied();
@@ -309,7 +310,7 @@ fn insertions_in_order_fill_the_blocks() {
     }
 }
 
-/// I3 of the editor.
+/// Checks I3 of the editor.
 #[test]
 fn update_in_place_writes_only_its_record() {
     let mut editor = filled(10, 0..1000);
@@ -320,7 +321,7 @@ fn update_in_place_writes_only_its_record() {
     assert_eq!(changes.iter().map(|(_, range)| range.len()).collect::<Vec<_>>(), [8]);
 }
 
-/// I3 of the crate: reading a block would allocate.
+/// Checks I3 of the crate: reading a block would allocate.
 #[test]
 fn editor_resumed_in_the_same_leaf_reads_no_block() {
     let store = MemoryStore::new(geometry(9), InodeChunks::KIND);
@@ -370,7 +371,7 @@ fn saved_path_under_another_root_is_dropped() {
     assert_eq!(editor.first().unwrap().unwrap().start, AgBlock(100));
 }
 
-/// I3 of the editor.
+/// Checks I3 of the editor.
 #[test]
 fn insertion_with_room_writes_one_block() {
     let mut editor = filled(10, (0..500).map(|place| 2 * place));

@@ -14,9 +14,9 @@ use crate::source::{Source, TreeBlock};
 pub(crate) enum Towards<K> {
     /// The first child and record.
     First,
-    /// The last ones.
+    /// The last child and record.
     Last,
-    /// The last ones whose key is at most this, or the first if all keys are above.
+    /// The last child and record whose key is at most this, or the first if all keys are above.
     Key(K),
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Child<K> {
 enum Sibling {
     /// No block: this is the edge of the btree.
     Edge,
-    /// This block, which the parent names too.
+    /// The block that the parent names on this side, too.
     Block(u64),
     /// A child of the parent's own sibling.
     Beyond,
@@ -142,7 +142,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Ok(())
     }
 
-    /// The facts that the block above `depth` gives about its child `index`.
+    /// Returns the facts that the block above `depth` gives about its child `index`.
     pub(crate) fn child(&self, depth: usize, index: usize) -> Result<Child<F::Key>> {
         let Some(parent) = depth.checked_sub(1).and_then(|above| self.steps.get(above)) else {
             return Ok(self.top_child(index));
@@ -249,7 +249,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Ok(not_above(block.count(), target, key)?.saturating_sub(1))
     }
 
-    /// The key of entry `index`: of a record, or the lowest key below a child.
+    /// Returns the key of entry `index`: the key of a record, or the lowest key below a child.
     pub(crate) fn entry_key(
         group: &Group<'_>,
         block: &BtreeBlock<'_>,
