@@ -3,7 +3,7 @@
 //! Owns: the comparison of every inode's maps with free space, reverse map and reference counts,
 //! block by block. Does **not** own names, link counts, or the contents of attributes.
 //!
-//! Everything is read through a cache of its own, so the check sees the contents of the device.
+//! The check reads everything through a cache of its own, so it sees the contents of the device.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![allow(clippy::indexing_slicing, reason = "what fails here fails the test")]
 #![allow(clippy::panic, reason = "what fails here fails the test")]

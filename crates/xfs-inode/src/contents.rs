@@ -17,8 +17,8 @@ use crate::fork::corrupt;
 use crate::inode::Inode;
 
 impl Inode {
-    /// Reads from byte `offset` on, and returns the number of bytes read. The number is smaller
-    /// than requested only at the end of the file.
+    /// Reads from byte `offset` on, and returns the number of bytes read. Fewer bytes than
+    /// requested are read only at the end of the file.
     ///
     /// # Errors
     ///
@@ -47,8 +47,8 @@ impl Inode {
         Ok(wanted)
     }
 
-    /// Returns the range on the device of the bytes that [`read_at`](Self::read_at) would read, if
-    /// they lie in one written extent.
+    /// Returns the range on the device of the bytes that [`read_at`](Self::read_at) would read.
+    /// Returns `None` unless they lie in one written extent.
     ///
     /// # Errors
     ///
@@ -71,8 +71,8 @@ impl Inode {
         Ok(start.checked_add(wanted).map(|end| start..end))
     }
 
-    /// Returns the first byte at or after `offset` that is not in a hole, or `None` if there is
-    /// none before the end of the file. Unwritten extents count as holes.
+    /// Returns the first byte at or after `offset` that is not in a hole, or `None` if the rest of
+    /// the file is a hole. Unwritten extents count as holes.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Inode {
         Ok(None)
     }
 
-    /// The map of the data fork, if this is a regular file that can be read.
+    /// Returns the map of the data fork, if this is a regular file that can be read.
     fn contents_map(&self, cache: &BufferCache) -> Result<&ExtentMap> {
         match self.file_type() {
             FileType::Regular if self.core().is_realtime() => Err(Unsupported::RealtimeData.into()),
@@ -140,7 +140,7 @@ impl Inode {
         })
     }
 
-    /// The address on the device of byte `at` of the file, which lies in `extent`.
+    /// Returns the address on the device of byte `at` of the file, which lies in `extent`.
     fn address(&self, geometry: &Geometry, extent: &Extent, at: u64) -> Result<u64> {
         let outside = || {
             let (file_block, start) = (extent.file_block, extent.start);
@@ -157,7 +157,8 @@ impl Inode {
     }
 }
 
-/// Bytes from offset `at` to the start of block `end`; at least 1, so that every loop ends.
+/// Returns the number of bytes from offset `at` to the start of block `end`; at least 1, so that
+/// every loop ends.
 fn bytes_until(end: FileBlock, at: u64, geometry: &Geometry) -> u64 {
     let end = geometry.blocks_to_bytes(end.0).unwrap_or(u64::MAX);
     end.saturating_sub(at).max(1)

@@ -36,26 +36,26 @@ impl BlockRange {
         Self { start, length_blocks: end.0.saturating_sub(start.0) }
     }
 
-    /// Creates the range of an extent.
+    /// Creates the range that an extent covers.
     #[must_use]
     pub const fn of(extent: &Extent) -> Self {
         Self { start: extent.file_block, length_blocks: extent.length_blocks as u64 }
     }
 
-    /// The first block after the range.
+    /// Returns the first block after the range.
     #[must_use]
     pub const fn end(&self) -> FileBlock {
         FileBlock(self.start.0.saturating_add(self.length_blocks))
     }
 
-    /// Whether it holds no block.
+    /// Whether the range holds no block.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.length_blocks == 0
     }
 
-    /// The smallest range around this one that starts and ends at multiples of `unit_blocks`; this
-    /// range itself for 0.
+    /// Returns the smallest range around this one that starts and ends at multiples of
+    /// `unit_blocks`, or this range itself if `unit_blocks` is 0.
     #[must_use]
     pub fn aligned(&self, unit_blocks: u64) -> Self {
         if unit_blocks <= 1 {
@@ -66,7 +66,7 @@ impl BlockRange {
         Self { start: FileBlock(start), length_blocks: end - start }
     }
 
-    /// The part of an extent that is in the range.
+    /// Returns the part of an extent that is in the range; `None` if no block is.
     #[must_use]
     pub fn cut(&self, extent: &Extent) -> Option<Extent> {
         let start = extent.file_block.max(self.start);
@@ -75,7 +75,8 @@ impl BlockRange {
     }
 }
 
-/// The part of `extent` from `start` up to `end`, exclusive. Both lie in it or at its ends.
+/// Returns the part of `extent` from `start` up to `end`, exclusive; `None` if it is empty. `start`
+/// and `end` lie in the extent or at its ends.
 fn part_of(extent: &Extent, start: FileBlock, end: FileBlock) -> Option<Extent> {
     let length_blocks = end.0.checked_sub(start.0).filter(|length| *length != 0)?;
     let skipped = start.0.checked_sub(extent.file_block.0)?;
@@ -96,12 +97,12 @@ pub(crate) enum NewMapping {
     Blocks {
         /// The first block on the volume.
         start: FsBlock,
-        /// The range reads as zeros.
+        /// Whether the range reads as zeros.
         unwritten: bool,
     },
     /// The present blocks, in another state. Holes stay holes.
     Converted {
-        /// The range reads as zeros.
+        /// Whether the range reads as zeros.
         unwritten: bool,
     },
 }
@@ -111,7 +112,7 @@ pub(crate) enum NewMapping {
 pub(crate) struct MapChange {
     /// Adjacent extents of the map.
     pub(crate) old: Vec<Extent>,
-    /// The extents that replace them.
+    /// The extents that replace `old`.
     pub(crate) new: Vec<Extent>,
 }
 
@@ -169,7 +170,7 @@ fn push_run(extents: &mut Vec<Extent>, range: BlockRange, start: FsBlock, unwrit
     }
 }
 
-/// Appends an extent, as part of the last one if they are contiguous.
+/// Appends an extent, or extends the last one if the two are contiguous.
 fn push(extents: &mut Vec<Extent>, extent: Extent) {
     if let Some(last) = extents.last_mut() {
         let length_blocks = u64::from(last.length_blocks) + u64::from(extent.length_blocks);
@@ -203,13 +204,13 @@ impl MapChange {
         self.old.is_empty() && self.new.is_empty()
     }
 
-    /// The number of extents that the change adds.
+    /// Returns the number of extents that the change adds; negative if the map gets shorter.
     pub(crate) fn growth(&self) -> i64 {
         self.new.len() as i64 - self.old.len() as i64
     }
 
-    /// The edits of a btree, in an order in which records never overlap (I2): removals, shortened
-    /// records, extended records, insertions.
+    /// Returns the edits of a btree, in an order in which records never overlap (I2): removals,
+    /// shortened records, extended records, insertions.
     pub(crate) fn record_edits(&self) -> Vec<RecordEdit> {
         let pairs = self.pairs();
         let mut steps = Vec::with_capacity(self.old.len() + self.new.len());
@@ -225,9 +226,9 @@ impl MapChange {
         steps
     }
 
-    /// Pairs old extents with the new ones that their records become. They are paired in order if
-    /// their numbers are equal and each extent only gets shorter or longer. Otherwise extents that
-    /// start at the same block are paired.
+    /// Pairs old extents with the new ones that their records become. The extents are paired in
+    /// order if there are as many old as new ones and each extent only gets shorter or longer.
+    /// Otherwise extents that start at the same block are paired.
     fn pairs(&self) -> Vec<(Extent, Extent)> {
         let in_order = self.old.iter().copied().zip(self.new.iter().copied());
         let fits = |(old, new): (Extent, Extent)| contains(&old, &new) || contains(&new, &old);

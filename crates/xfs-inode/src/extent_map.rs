@@ -1,7 +1,7 @@
 //! The map from blocks of a fork to blocks of the volume.
 //!
 //! Owns: the extents of one fork in memory, lookup by file block, and replacing some extents by
-//! others. Does **not** own their source, their checks, or the meaning of a change
+//! others. Does **not** own the source of the extents, their checks, or the meaning of a change
 //! ([`edit`](crate::edit) plans it).
 //!
 //! The extents lie in chunks of bounded length, so that a change in a map of a million extents
@@ -17,8 +17,8 @@ use core::iter;
 use xfs_format::FileBlock;
 use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
 
-/// The number of extents in a full chunk. A search reads the logarithm of it, a change moves half
-/// of it.
+/// The number of extents in a full chunk. A search takes time logarithmic in this number, a change
+/// moves half of the number.
 const CHUNK_EXTENTS: usize = 256;
 /// Adjacent chunks that are shorter than this together are joined.
 const JOIN_EXTENTS: usize = CHUNK_EXTENTS / 2;
@@ -29,8 +29,7 @@ const IN_MAP: &str = "a position lies in a chunk of the map";
 /// The mapping of a block of a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// Blocks of the volume. This is the whole extent, which may start before the block that was
-    /// looked up.
+    /// Blocks of the volume: the whole extent, which may start before the block that was looked up.
     Extent(Extent),
     /// A hole.
     Hole {
@@ -42,7 +41,7 @@ pub enum Mapping {
 }
 
 impl Mapping {
-    /// The first block after the mapping.
+    /// Returns the first block after the mapping.
     #[must_use]
     pub const fn end(&self) -> FileBlock {
         match self {
@@ -51,7 +50,7 @@ impl Mapping {
         }
     }
 
-    /// Whether a read returns bytes of the volume, not zeros.
+    /// Whether a read of the mapping returns bytes of the volume, not zeros.
     #[must_use]
     pub const fn is_written(&self) -> bool {
         matches!(self, Self::Extent(Extent { unwritten: false, .. }))
@@ -91,7 +90,7 @@ impl ExtentMap {
         Self { chunks, count }
     }
 
-    /// The number of extents.
+    /// Returns the number of extents.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.count
@@ -103,12 +102,12 @@ impl ExtentMap {
         self.count == 0
     }
 
-    /// The extents, in file order.
+    /// Returns the extents, in file order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Extent> + '_ {
         self.chunks.iter().flatten()
     }
 
-    /// The extents that end after `block`, in file order.
+    /// Returns the extents that end after `block`, in file order.
     pub fn iter_from(&self, block: FileBlock) -> impl Iterator<Item = &Extent> + '_ {
         let MapPosition { chunk, index } = self.position(block);
         let (first, rest) = self.chunks.get(chunk..).and_then(|rest| rest.split_first()).unzip();
@@ -116,14 +115,14 @@ impl ExtentMap {
         first.iter().chain(rest.unwrap_or_default().iter().flatten())
     }
 
-    /// The end of the last extent, 0 if there is none.
+    /// Returns the end of the last extent; 0 if the map has no extents.
     #[must_use]
     pub fn end(&self) -> FileBlock {
         let last = self.chunks.last().and_then(|chunk| chunk.last());
         last.map_or(FileBlock(0), Extent::end)
     }
 
-    /// The last extent that starts before `limit`.
+    /// Returns the last extent that starts before `limit`, if there is one.
     #[must_use]
     pub fn last_before(&self, limit: FileBlock) -> Option<Extent> {
         let starts_before = |extent: &Extent| extent.file_block < limit;
@@ -132,14 +131,14 @@ impl ExtentMap {
         chunk.get(chunk.partition_point(starts_before).checked_sub(1)?).copied()
     }
 
-    /// The extent that contains `block`, if there is one.
+    /// Returns the extent that contains `block`; `None` if the block is in a hole.
     #[inline]
     #[must_use]
     pub fn extent_over(&self, block: FileBlock) -> Option<&Extent> {
         self.extent_at(self.position(block)).filter(|extent| extent.file_block <= block)
     }
 
-    /// The mapping of `block`.
+    /// Returns the mapping of `block`.
     #[must_use]
     pub fn find(&self, block: FileBlock) -> Mapping {
         let next = self.extent_at(self.position(block));
@@ -152,7 +151,7 @@ impl ExtentMap {
         }
     }
 
-    /// The mappings from `block` on, up to the largest end of a file.
+    /// Returns the mappings from `block` on, up to the largest end of a file.
     pub fn mappings_from(&self, block: FileBlock) -> impl Iterator<Item = Mapping> + '_ {
         let mut next = block;
         iter::from_fn(move || {
@@ -191,8 +190,8 @@ impl ExtentMap {
         self.chunks.get(at.chunk).and_then(|chunk| chunk.get(at.index))
     }
 
-    /// The position of the first extent that ends after `block`, or the position after the last
-    /// extent.
+    /// Returns the position of the first extent that ends after `block`, or the position after the
+    /// last extent.
     fn position(&self, block: FileBlock) -> MapPosition {
         let ends_before = |extent: &Extent| extent.end() <= block;
         let chunk = match &*self.chunks {
@@ -204,8 +203,8 @@ impl ExtentMap {
         MapPosition { chunk, index }
     }
 
-    /// Restores I1 after extents were removed at `at`. If `at` is the end of its chunk, extents of
-    /// the next chunk move there.
+    /// Restores I1 after extents were removed at `at`. If `at` is the end of its chunk, moves
+    /// extents of the next chunk there.
     fn join(&mut self, at: MapPosition) {
         let chunk = self.chunks.get(at.chunk).expect(IN_MAP);
         if chunk.len() > at.index {

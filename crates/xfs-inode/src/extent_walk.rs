@@ -61,7 +61,7 @@ struct LeafWalk<'a> {
     rules: ExtentRules<'a>,
     expected: u64,
     found: u64,
-    /// The leaves, or the error of the root; `None` once the walk is over.
+    /// The leaves, or the error of the root; `None` once the walk has ended.
     leaves: Option<Result<Leaves<'a, Format>>>,
     leaf: Vec<Extent>,
     /// The index of the next extent of the leaf.

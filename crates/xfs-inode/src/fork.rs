@@ -24,9 +24,9 @@ pub enum Fork {
     Absent,
     /// A device number; empty for pipes and sockets.
     Device,
-    /// The contents themselves, in the inode.
+    /// The contents themselves, which lie in the inode.
     Local(Arc<[u8]>),
-    /// Few extents.
+    /// Few extents, which lie in the inode.
     Extents(ExtentMap),
     /// Many extents, in a btree.
     Btree(Box<BtreeFork>),
@@ -42,7 +42,7 @@ pub struct BtreeFork {
 }
 
 impl BtreeFork {
-    /// The bytes of the fork, which hold the root.
+    /// Returns the bytes of the fork, which hold the root.
     #[must_use]
     pub fn root(&self) -> &[u8] {
         &self.root
@@ -88,8 +88,8 @@ impl Fork {
         })
     }
 
-    /// Decodes the used bytes of a fork as [`decode_room`](Self::decode_room) does, but need not
-    /// copy them.
+    /// Decodes the used bytes of a fork as [`decode_room`](Self::decode_room) does, but copies them
+    /// only where necessary.
     pub(crate) fn from_bytes(
         bytes: ForkBytes,
         core: &InodeCore,
@@ -102,7 +102,7 @@ impl Fork {
         }
     }
 
-    /// The map, if it is in memory.
+    /// Returns the map; `None` if it is not in memory.
     pub(crate) fn loaded_map(&self) -> Option<&ExtentMap> {
         match self {
             Self::Extents(map) => Some(map),
@@ -139,14 +139,14 @@ impl BtreeFork {
         Self { root: bytes.into(), map: SetOnce::holding(map) }
     }
 
-    /// Returns the map, if it was loaded.
+    /// Returns the map; `None` if it was not loaded.
     pub(crate) fn into_map(self) -> Option<ExtentMap> {
         self.map.into_inner()
     }
 }
 
-/// The contents of a fork in the inode. A data fork has the size of the file; an attribute fork
-/// holds its own size.
+/// Returns the bytes that the contents of a fork occupy in the inode. A data fork has the size of
+/// the file; the contents of an attribute fork hold their own size.
 fn local_contents<'a>(fork: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [u8] {
     let size = usize::try_from(core.size).unwrap_or(usize::MAX);
     match kind {
@@ -155,7 +155,7 @@ fn local_contents<'a>(fork: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [
     }
 }
 
-/// A corruption of the extents of an inode.
+/// Creates the error for a corruption of the extents of an inode.
 pub(crate) fn corrupt(core: &InodeCore, check: impl Into<Check>) -> Corruption {
     Corruption::new(Structure::Extent, StructureAddress::Inode(core.number), check)
 }

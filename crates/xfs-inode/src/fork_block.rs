@@ -13,7 +13,7 @@ use crate::inode::Inode;
 /// The length and the kind of a metadata block of a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockShape {
-    /// The length: 1 except for directories, whose blocks may consist of several filesystem blocks.
+    /// The length; 1 except for directories, whose blocks may consist of several filesystem blocks.
     pub length_blocks: u32,
     /// The kind that the block is verified as.
     pub kind: BlockKind,

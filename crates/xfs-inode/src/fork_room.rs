@@ -17,27 +17,27 @@ use xfs_format::Geometry;
 use xfs_format::extent::{EXTENT_BYTES, EXTENT_ROOT_HEADER_BYTES};
 use xfs_format::inode::{CORE_BYTES, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore};
 
-/// Children of the smallest root of a data fork.
+/// The number of children in the smallest root of a data fork.
 #[doc(alias = "MINDBTPTRS")]
 const DATA_ROOT_CHILDREN: usize = 3;
-/// Children of the smallest root of an attribute fork.
+/// The number of children in the smallest root of an attribute fork.
 #[doc(alias = "MINABTPTRS")]
 const ATTR_ROOT_CHILDREN: usize = 2;
 /// The default room before the attribute fork, as the number of children that a root there can
 /// have.
 const USUAL_CHILDREN: usize = 6 * ATTR_ROOT_CHILDREN;
-/// Inodes below this size have the smallest room for attributes.
+/// The inode size below which attributes have the smallest room.
 const SMALL_INODE_BYTES: u32 = 512;
-/// The offset of attributes after a device number.
+/// The offset of the attribute fork after a device number.
 const DEVICE_OFFSET: u8 = 1;
 
-/// The bytes of both forks.
+/// Returns the number of bytes of both forks together.
 #[doc(alias = "XFS_LITINO")]
 pub(crate) fn literal_bytes(geometry: &Geometry) -> usize {
     (geometry.inode_size as usize).saturating_sub(CORE_BYTES)
 }
 
-/// The bytes of a fork.
+/// Returns the number of bytes of a fork.
 #[doc(alias = "XFS_IFORK_SIZE")]
 pub(crate) fn fork_bytes(core: &InodeCore, kind: ForkKind, geometry: &Geometry) -> usize {
     let (literal, offset) = (literal_bytes(geometry), offset_bytes(core.fork_offset));
@@ -49,12 +49,12 @@ pub(crate) fn fork_bytes(core: &InodeCore, kind: ForkKind, geometry: &Geometry) 
     }
 }
 
-/// The number of children in the root of a fork of `bytes` bytes.
+/// Returns the number of children that a root fits in a fork of `bytes` bytes.
 pub(crate) const fn root_capacity(bytes: usize) -> usize {
     bytes.saturating_sub(EXTENT_ROOT_HEADER_BYTES) / EXTENT_BYTES
 }
 
-/// The bytes of a root with this many children.
+/// Returns the number of bytes of a root with this many children.
 pub(crate) const fn root_bytes(children: usize) -> usize {
     EXTENT_ROOT_HEADER_BYTES + children * EXTENT_BYTES
 }
@@ -63,7 +63,7 @@ const fn offset_bytes(offset: u8) -> usize {
     offset as usize * FORK_OFFSET_BYTES
 }
 
-/// The offset of the attribute fork if nothing is known about the attributes yet.
+/// Returns the offset of the attribute fork if nothing is known about the attributes yet.
 #[doc(alias = "xfs_default_attroffset")]
 pub(crate) fn usual_offset(format: ForkFormat, geometry: &Geometry) -> u8 {
     let bytes = if format == ForkFormat::Device {
@@ -81,11 +81,12 @@ pub(crate) fn usual_offset(format: ForkFormat, geometry: &Geometry) -> u8 {
 pub(crate) struct DataUse {
     /// The format of the data fork.
     pub(crate) format: ForkFormat,
-    /// The bytes in the inode: contents, records, or the used part of the root.
+    /// The used bytes in the inode: contents, records, or the used part of the root.
     pub(crate) bytes: usize,
 }
 
-/// The lowest offset that leaves the data fork enough room; `None` if the offset may not change.
+/// Returns the lowest offset that leaves the data fork enough room; `None` if the offset may not
+/// change.
 fn lowest_offset(core: &InodeCore, data: DataUse, geometry: &Geometry) -> Option<usize> {
     let needed = match data.format {
         ForkFormat::Device => return Some(usize::from(DEVICE_OFFSET)),
@@ -102,8 +103,9 @@ fn lowest_offset(core: &InodeCore, data: DataUse, geometry: &Geometry) -> Option
     Some(needed.max(root_bytes(DATA_ROOT_CHILDREN)).div_ceil(FORK_OFFSET_BYTES))
 }
 
-/// The offset at which the attribute fork holds `attr_bytes` bytes: the present one if they fit
-/// there, or else the highest at which they fit. `None` if that leaves too little for data.
+/// Returns the offset at which the attribute fork holds `attr_bytes` bytes: the present offset if
+/// they fit there, or else the highest at which they fit. Returns `None` if that leaves the data
+/// fork too little room.
 #[doc(alias = "xfs_attr_shortform_bytesfit")]
 pub(crate) fn offset_for(
     core: &InodeCore,
@@ -128,7 +130,8 @@ pub(crate) fn offset_for(
     (offset >= lowest).then_some(offset as u8)
 }
 
-/// The largest number of bytes of attributes in the inode, at the best offset.
+/// Returns the largest number of bytes that the attribute fork can have in the inode, at the best
+/// offset.
 pub(crate) fn attr_room(core: &InodeCore, data: DataUse, geometry: &Geometry) -> usize {
     let now = fork_bytes(core, ForkKind::Attr, geometry);
     let most = lowest_offset(core, data, geometry)

@@ -103,13 +103,13 @@ impl Inode {
         Ok(Self { core, file_type, data, attr })
     }
 
-    /// Reads inode `number`, which comes from outside this volume's own structures: from a user, or
-    /// from a file handle. The inode btree is asked first, because a file may contain bytes that
-    /// look like an inode.
+    /// Reads inode `number`, where the inode number comes from outside this volume's own
+    /// structures: from a user, or from a file handle. Asks the inode btree first, because a file
+    /// may contain bytes that look like an inode.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotFound`] for a number that is not in use, or the errors of
+    /// [`PosixError::NotFound`] for an inode that is not in use, or the errors of
     /// [`read`](Self::read).
     #[doc(alias = "XFS_IGET_UNTRUSTED")]
     pub fn read_untrusted(cache: &BufferCache, number: InodeNumber) -> Result<Self> {
@@ -119,7 +119,7 @@ impl Inode {
         }
     }
 
-    /// Reads inode `number` if it still has this generation.
+    /// Reads inode `number`, if the inode still has this generation.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl Inode {
         Ok(Self { core, file_type, data, attr })
     }
 
-    /// The core and a fork, for a change of both.
+    /// Returns the core and a fork, for a change of both.
     pub(crate) const fn parts_mut(&mut self, kind: ForkKind) -> (&mut InodeCore, &mut Fork) {
         match kind {
             ForkKind::Data => (&mut self.core, &mut self.data),
@@ -154,12 +154,12 @@ impl Inode {
         }
     }
 
-    /// The core, for a change.
+    /// Returns the core, for a change.
     pub(crate) const fn core_mut(&mut self) -> &mut InodeCore {
         &mut self.core
     }
 
-    /// The core: everything except the forks.
+    /// Returns the core: everything except the forks.
     #[must_use]
     pub const fn core(&self) -> &InodeCore {
         &self.core
@@ -171,13 +171,13 @@ impl Inode {
         self.core.number
     }
 
-    /// The type of the file.
+    /// Returns the type of the file.
     #[must_use]
     pub const fn file_type(&self) -> FileType {
         self.file_type
     }
 
-    /// A fork of the inode.
+    /// Returns a fork of the inode.
     #[must_use]
     pub const fn fork(&self, kind: ForkKind) -> &Fork {
         match kind {
@@ -186,8 +186,8 @@ impl Inode {
         }
     }
 
-    /// The map of a fork; empty if the fork has no extents. The first call for a fork in btree form
-    /// reads the whole btree.
+    /// Returns the map of a fork; empty if the fork has no extents. The first call for a fork in
+    /// btree form reads the whole btree.
     ///
     /// # Errors
     ///
@@ -210,7 +210,7 @@ impl Inode {
         }
     }
 
-    /// The mapping of `block` of a fork.
+    /// Returns the mapping of `block` of a fork.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! In-core inodes, forks and extent maps: from a number to the bytes of a file.
+//! In-core inodes, forks and extent maps: from an inode number to the bytes of a file.
 //!
 //! Owns: [`Inode`], its two [`Fork`]s, and the map from file blocks to blocks of the volume. Owns
 //! reading and, through [`LiveInode`], changing of file data, of link targets and of metadata

@@ -78,13 +78,13 @@ pub struct LiveInode {
     log_item: Arc<InodeRecord>,
     view: RwLock<Inode, Object>,
     recent: RecentBuffers,
-    /// The checkpoint of the last change that a reader of the contents needs, or a later one.
-    /// [`NOT_LOOKED_UP`] from such a change until the next query or the next change of times.
-    /// Written by the holder of the record's latch.
+    /// The checkpoint of the last change that a reader of the contents needs, or a later
+    /// checkpoint. The value is [`NOT_LOOKED_UP`] from such a change until the next query or the
+    /// next change of times. Written by the holder of the record's latch.
     needed_sequence: AtomicU64<Object>,
 }
 
-/// The sequence has to be looked up in the record.
+/// The value of `needed_sequence` while the sequence has to be looked up in the record.
 const NOT_LOOKED_UP: u64 = u64::MAX;
 
 // Every cached inode has one.
@@ -105,7 +105,7 @@ impl Deref for InodeGuard<'_> {
 /// The forks that a change touches, in addition to the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touched {
-    /// Only times in the core. A reader of the contents does not need them.
+    /// Only times in the core, which a reader of the contents does not need.
     Times,
     Core,
     Fork(ForkKind),
@@ -129,40 +129,41 @@ pub struct NewInode {
     pub inode: AllocatedInode,
     /// Type and permissions.
     pub mode: u16,
-    /// Owner.
+    /// The user ID of the owner.
     pub uid: u32,
-    /// Group.
+    /// The ID of the group.
     pub gid: u32,
-    /// Project.
+    /// The ID of the project.
     pub project_id: u32,
     /// The link count; 0 for a file without a name.
     pub nlink: u32,
     /// All four time stamps.
     pub now: Timestamp,
-    /// Flags that the inode inherits.
+    /// The flags that the inode inherits.
     pub flags: InodeFlags,
-    /// More inherited flags. The flags of the storage format are added.
+    /// The inherited flags of the second set. The flags of the storage format are added.
     pub flags2: InodeFlags2,
-    /// Extent size hint in blocks, with its flag.
+    /// The extent size hint in blocks, with its flag.
     pub extent_size_hint_blocks: u32,
-    /// Extent size hint for copies in blocks, with its flag.
+    /// The extent size hint for copies in blocks, with its flag.
     pub cow_extent_size_hint_blocks: u32,
-    /// The device number of a device file.
+    /// The device number of a device file; `None` for other files.
     pub rdev: Option<DeviceNumber>,
     /// Whether the inode gets an attribute fork at once, because it will have attributes soon.
     pub attr_room: bool,
-    /// The initial contents of that fork, in short form. At most [`new_attribute_room`] bytes.
+    /// The initial contents of the attribute fork, in short form; `None` for no attributes. At most
+    /// [`new_attribute_room`] bytes.
     pub attributes: Option<Arc<[u8]>>,
 }
 
-/// The largest number of bytes of attributes in a new file of this type.
+/// Returns the largest number of bytes of attributes in a new file of this type.
 #[must_use]
 pub fn new_attribute_room(file_type: FileType, geometry: &Geometry) -> usize {
     let offset = usual_offset(data_format(file_type), geometry);
     literal_bytes(geometry).saturating_sub(usize::from(offset) * FORK_OFFSET_BYTES)
 }
 
-/// The format of a new file's data fork.
+/// Returns the format of a new file's data fork.
 const fn data_format(file_type: FileType) -> ForkFormat {
     match file_type {
         FileType::Regular | FileType::Directory | FileType::Symlink => ForkFormat::Extents,
@@ -171,7 +172,7 @@ const fn data_format(file_type: FileType) -> ForkFormat {
 }
 
 impl NewInode {
-    /// The core that replaces the core of the free inode `old`.
+    /// Creates the core that replaces `old`, the core of the free inode.
     fn core(&self, old: &InodeCore, file_type: FileType, geometry: &Geometry) -> InodeCore {
         let data_format = data_format(file_type);
         let attr_format = match self.attributes {
@@ -230,7 +231,7 @@ impl LiveInode {
         Self::new(record, view, sequence)
     }
 
-    /// Loads inode `number` from its record, also if it is unlinked.
+    /// Loads inode `number` from its record, even if the inode is unlinked.
     ///
     /// # Errors
     ///
@@ -242,7 +243,7 @@ impl LiveInode {
         Ok(Self::loaded(record, view))
     }
 
-    /// Loads an inode from its record, as [`load`](Self::load).
+    /// Loads an inode from its record, as [`load`](Self::load) does.
     ///
     /// # Errors
     ///
@@ -253,7 +254,7 @@ impl LiveInode {
     }
 
     /// Loads an inode from the image that came with the record. The caller has held the record's
-    /// latch shared since then.
+    /// latch shared since it got the image.
     ///
     /// # Errors
     ///
@@ -296,7 +297,7 @@ impl LiveInode {
         Ok(Self::new(record, view, NOT_LOOKED_UP))
     }
 
-    /// The log's state of the inode: its latch, and the logged contents.
+    /// Returns the log's state of the inode: its latch, and the logged contents.
     #[must_use]
     pub fn log_item(&self) -> &Arc<InodeRecord> {
         &self.log_item
@@ -308,7 +309,8 @@ impl LiveInode {
         self.log_item.number()
     }
 
-    /// The present inode. A caller that needs several consistent answers holds the record's latch.
+    /// Returns the present inode. A caller that needs several consistent answers holds the record's
+    /// latch.
     ///
     /// A thread that holds the guard must not ask for a second one, nor change the inode.
     #[must_use]
@@ -316,13 +318,13 @@ impl LiveInode {
         InodeGuard(self.view.read())
     }
 
-    /// Changes fields of the core. The caller must not change those that depend on the forks:
+    /// Changes fields of the core. The caller must not change the fields that depend on the forks:
     /// formats, counts, blocks, the offset of the attribute fork.
     pub fn change<R>(&self, tx: &mut Transaction<'_>, f: impl FnOnce(&mut InodeCore) -> R) -> R {
         self.update(tx, Touched::Core, |inode| f(inode.core_mut()))
     }
 
-    /// Changes only times. [`sync_contents`](Self::sync_contents) does not make them durable.
+    /// Changes only times. [`sync_contents`](Self::sync_contents) does not make times durable.
     #[doc(alias = "XFS_ILOG_TIMESTAMP")]
     pub fn change_times<R>(
         &self,
@@ -427,8 +429,8 @@ impl LiveInode {
     }
 }
 
-/// Decodes an inode from its record. The record may then drop its copy, while the inode is in
-/// place.
+/// Decodes an inode from its record. The record may then drop its copy, while the inode is in place
+/// on the device.
 #[inline]
 fn view_of(record: &InodeRecord, geometry: &Geometry) -> Result<Inode> {
     view_of_image(record.take_image()?, geometry)

@@ -30,7 +30,7 @@ const KINDS: usize = MapUse::Deletion as usize + 1;
 pub struct MapCounts(SlotCounters<KINDS>);
 
 impl MapCounts {
-    /// The counters of a volume.
+    /// Returns the counters of a volume.
     #[must_use]
     pub fn of(journal: &Journal) -> &Self {
         journal.extension(Self::default)
@@ -41,7 +41,7 @@ impl MapCounts {
         self.0.add(what as usize, 1);
     }
 
-    /// The number of such operations.
+    /// Returns the number of operations of this kind.
     #[must_use]
     pub fn sum(&self, what: MapUse) -> u64 {
         self.0.sum(what as usize)

@@ -1,7 +1,7 @@
 //! The target of a symbolic link.
 //!
 //! A target that does not fit the inode lies in blocks of its own. Each extent is one buffer, with
-//! a header that names its inode and its offset in the target.
+//! a header that names the link's inode and the offset of the piece in the target.
 
 use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::extent::ExtentCheck;

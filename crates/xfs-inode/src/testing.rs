@@ -37,12 +37,12 @@ pub(crate) const LONG_LINK_BLOCK: &[u8] = golden!("longlink.block");
 /// The contents of an unwritten block on the device. No file may ever show them.
 pub(crate) const STALE: u8 = 0xee;
 
-/// The number that a record carries.
+/// Returns the inode number that a record carries.
 pub(crate) fn number(record: &[u8]) -> InodeNumber {
     InodeNumber(u64::from_be_bytes(record[152..160].try_into().unwrap()))
 }
 
-/// An inode with bytes at offsets replaced, and its checksum updated.
+/// Returns an inode record with the bytes at some offsets replaced, and its checksum updated.
 pub(crate) fn changed(record: &[u8], changes: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = record.to_vec();
     for (offset, new) in changes {
@@ -86,7 +86,7 @@ impl Volume {
         self.put(number(record).0 * 512, record);
     }
 
-    /// Writes a block to the address that it holds itself, at `field`.
+    /// Writes a block to the address that the block itself holds at offset `field`.
     fn put_block(&self, block: &[u8], field: usize) {
         let address = u64::from_be_bytes(block[field..field + 8].try_into().unwrap());
         self.put(address * 512, block);
@@ -122,7 +122,7 @@ impl Volume {
         self.put(at * 1024, &block);
     }
 
-    /// An empty cache.
+    /// Creates an empty cache.
     pub(crate) fn cache(&self) -> BufferCache {
         let device: Arc<dyn BlockDevice> = self.device.clone();
         BufferCache::new(device, self.geometry.clone(), 1 << 16)

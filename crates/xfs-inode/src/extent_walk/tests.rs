@@ -14,7 +14,7 @@ const LEAF: u64 = 31;
 const ROOT_LEVEL: usize = 177;
 const ROOT_COUNT: usize = 179;
 const ROOT_KEYS: usize = 180;
-/// The fork of 192 bytes has room for eleven keys.
+/// The offset of the first pointer: the fork of 192 bytes has room for eleven keys.
 const ROOT_POINTERS: usize = ROOT_KEYS + 11 * 8;
 
 fn walk(volume: &Volume) -> Result<Vec<Extent>, Error> {
@@ -80,7 +80,7 @@ fn btree_of_two_levels_is_walked() {
     assert_eq!(extents[29].file_block, FileBlock(200));
 }
 
-/// I1.
+/// Checks I1: fewer or more extents than the inode counts are an error.
 #[test]
 fn counts_that_differ_from_the_inode_are_refused() {
     let volume = Volume::new();
@@ -109,7 +109,7 @@ fn levels_that_do_not_fall_are_refused() {
     check_walk(&volume, BtreeCheck::LevelOnPath { found: 2, expected: 1 });
 }
 
-/// I3 of the crate.
+/// Checks I3 of the crate: no block is visited twice.
 #[test]
 fn block_with_two_parents_is_refused() {
     let volume = Volume::new();

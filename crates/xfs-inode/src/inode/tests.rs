@@ -67,7 +67,7 @@ fn inodes_read_together_equal_inodes_read_alone() {
     }
 }
 
-/// Calls everything that can be done with an inode. Errors are allowed, panics are not.
+/// Performs every operation on an inode. Errors are allowed, panics are not.
 fn use_all(volume: &Volume, record: &[u8]) {
     let cache = volume.cache();
     let Ok(inode) = Inode::decode(record, number(record), &cache.verify_context()) else { return };

@@ -1,11 +1,11 @@
 //! Preallocating space for a range of a file.
 //!
-//! Owns: the guarantee that the whole range is allocated or nothing. Does **not** own the
+//! Owns: the guarantee that either the whole range is allocated or nothing. Does **not** own the
 //! allocation of a hole ([`write`](super::write)), permission, or the lock of the file's contents.
 //!
-//! Blocks for all holes are taken from the counters before the first is allocated, so a volume with
-//! too few blocks refuses at once. The additional blocks of the map's btree are known only as it
-//! grows. If these run out, the allocated holes are freed again.
+//! Blocks for all holes are taken from the counters before the first hole is allocated, so a volume
+//! with too few blocks refuses at once. The additional blocks of the map's btree are known only as
+//! the btree grows. If these blocks run out, the allocated holes are freed again.
 
 use core::ops::Range;
 use std::sync::Arc;

@@ -16,8 +16,8 @@ use xfs_trans::Journal;
 use super::LiveInode;
 
 impl LiveInode {
-    /// The unit in blocks in which the file's space is allocated, or 0 if the file has no such
-    /// hint.
+    /// Returns the unit in blocks in which the file's space is allocated, or 0 if the file has no
+    /// extent size hint.
     #[doc(alias = "xfs_get_extsz_hint")]
     pub(super) fn extent_size_hint(&self) -> u32 {
         let inode = self.inode();
@@ -26,8 +26,8 @@ impl LiveInode {
         if is_set { core.extent_size_hint_blocks } else { 0 }
     }
 
-    /// The preferred position of blocks for `at`: after the preceding extent, or else near the
-    /// inode.
+    /// Returns the preferred position of blocks for `at`: after the preceding extent, or else near
+    /// the inode.
     #[doc(alias = "xfs_bmap_btalloc")]
     pub(crate) fn allocation_target(
         &self,
@@ -46,7 +46,8 @@ impl LiveInode {
         ))
     }
 
-    /// The block after the extent before `at`, and whether `at` directly follows that extent.
+    /// Returns the block after the extent before `at`, and whether `at` directly follows that
+    /// extent. Returns `None` if there is no such extent.
     fn block_after(
         &self,
         geometry: &Geometry,
@@ -59,8 +60,8 @@ impl LiveInode {
         geometry.split_block(next).map(|_| (next, before.end() == at))
     }
 
-    /// The requests, in order, for up to `wanted` blocks in a hole that starts at `at`. The map has
-    /// been loaded.
+    /// Returns the requests, in order, for up to `wanted` blocks in a hole that starts at `at`. The
+    /// map has been loaded.
     #[doc(alias = "xfs_bmap_btalloc_at_eof")]
     pub(super) fn requests(
         &self,

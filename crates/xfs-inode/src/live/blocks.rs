@@ -41,9 +41,9 @@ impl LiveInode {
         Ok(buffer)
     }
 
-    /// Joins the block at `at` of the data fork, if its buffer is remembered. In a corrupt image
-    /// two structures may claim one block, and its buffer may have another kind by now. Then this
-    /// returns `None`, and the full lookup reports the corruption.
+    /// Joins the block at `at` of the data fork. Returns `None` if its buffer is not remembered. In
+    /// a corrupt image two structures may claim one block, and its buffer may have another kind by
+    /// now. Then this also returns `None`, and the full lookup reports the corruption.
     fn join_recent(
         &self,
         tx: &mut Transaction<'_>,
@@ -81,7 +81,7 @@ impl LiveInode {
         self.claim_fork_block(tx, fork, at, shape)
     }
 
-    /// Claims the buffer of a block that was just mapped: zeros, joined.
+    /// Claims the buffer of a block that was just mapped. The block is zeros, and joined.
     pub(super) fn claim_fork_block(
         &self,
         tx: &mut Transaction<'_>,
@@ -168,7 +168,7 @@ impl LiveInode {
     ///
     /// # Errors
     ///
-    /// [`PosixError::FileTooLarge`] if there is none, or the errors of [`map`](Self::map).
+    /// [`PosixError::FileTooLarge`] if there is no such hole, or the errors of [`map`](Self::map).
     #[doc(alias = "xfs_bmap_first_unused")]
     pub fn first_unused(
         &self,
@@ -192,7 +192,7 @@ impl LiveInode {
         }
     }
 
-    /// Returns the end of the last mapping before `limit`, 0 if there is none.
+    /// Returns the end of the last mapping before `limit`; 0 if there is no mapping.
     ///
     /// # Errors
     ///
@@ -213,8 +213,8 @@ impl LiveInode {
         Ok(last.map_or(FileBlock(0), |extent| extent.end().min(limit)))
     }
 
-    /// The number of blocks that [`grow_fork`](Self::grow_fork) may take for a metadata block of
-    /// `blocks` blocks, including those of the map.
+    /// Returns the number of blocks that [`grow_fork`](Self::grow_fork) may take for a metadata
+    /// block of `blocks` blocks, including those of the map.
     #[must_use]
     pub fn grow_blocks(geometry: &Geometry, fork: ForkKind, blocks: u32) -> u64 {
         // In the worst case each block is an extent of its own.

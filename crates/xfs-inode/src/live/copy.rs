@@ -1,11 +1,11 @@
 //! Writing to shared blocks.
 //!
-//! Owns: the copy that replaces them. Does **not** own the order of data and size in other cases
-//! ([`write`](super::write)).
+//! Owns: the copy that replaces shared blocks. Does **not** own the order of data and size in other
+//! cases ([`write`](super::write)).
 //!
-//! The copy is staged: until the file takes its blocks over they are in the staging domain of the
-//! reference counts, where recovery finds and frees them. For a file with an extent size hint for
-//! copies, the whole unit around a small write is copied at once.
+//! The copy is staged: until the file takes its blocks over, the blocks are in the staging domain
+//! of the reference counts, where recovery finds and frees them. For a file with an extent size
+//! hint for copies, the whole unit around a small write is copied at once.
 
 use xfs_alloc::{
     BlockExtent, Purpose, SpaceRequest, allocate_extent, defer_free, defer_stage, defer_unshare,
@@ -30,8 +30,8 @@ use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
 impl LiveInode {
-    /// Whether the head of an extent is shared, and the length of that run. An unshared run can be
-    /// overwritten in place.
+    /// Returns whether the head of an extent is shared, and the run of blocks for which the answer
+    /// holds. An unshared run can be overwritten in place.
     pub(super) fn sharing(&self, journal: &Journal, extent: Extent) -> Result<(bool, Extent)> {
         if !self.shares(ForkKind::Data) {
             return Ok((false, extent));
@@ -42,8 +42,8 @@ impl LiveInode {
 }
 
 impl Writer<'_> {
-    /// Writes the head of a piece to a copy of shared blocks, which begin at the piece or before
-    /// it. Returns the number of bytes of the piece that were written.
+    /// Writes the head of a piece to a copy of shared blocks. The shared blocks begin at the piece
+    /// or before it. Returns the number of bytes of the piece that were written.
     pub(super) fn write_copy(
         &mut self,
         shared: Extent,
@@ -68,8 +68,8 @@ impl Writer<'_> {
         Ok(piece.bytes.len())
     }
 
-    /// Copies shared blocks to blocks of the file's own, at most a chunk of them. Returns the end
-    /// of the copy.
+    /// Copies shared blocks to blocks of the file's own, at most one chunk at a time. Returns the
+    /// end of the copied range.
     pub(super) fn copy_shared(&mut self, shared: &Extent) -> Result<FileBlock> {
         let geometry = self.journal.geometry();
         let most = (CHUNK_BYTES >> geometry.block_log).max(1) as u32;
@@ -162,8 +162,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Replaces shared blocks with staged ones, which have been written. The size is at least `end`
-    /// afterwards.
+    /// Replaces shared blocks with staged ones, which have been written. The file then has at least
+    /// the size `end`; `None` leaves the size.
     #[doc(alias = "xfs_reflink_end_cow")]
     fn take_over(&mut self, copy: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);
@@ -186,7 +186,7 @@ impl Writer<'_> {
     }
 }
 
-/// The blocks of an extent, without their position in the file.
+/// Returns the blocks of an extent, without their position in the file.
 pub(super) const fn blocks(extent: &Extent) -> BlockExtent {
     BlockExtent { start: extent.start, length_blocks: extent.length_blocks }
 }

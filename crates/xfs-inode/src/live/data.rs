@@ -21,13 +21,13 @@ pub(super) struct FileBytes<'a> {
 }
 
 impl FileBytes<'_> {
-    /// The first byte after it.
+    /// Returns the first byte after the piece.
     pub(super) const fn end(&self) -> u64 {
         self.offset.saturating_add(self.bytes.len() as u64)
     }
 }
 
-/// The part of `piece` that lies in `extent`.
+/// Returns the part of `piece` that lies in `extent`.
 pub(super) fn clip<'a>(
     piece: FileBytes<'a>,
     extent: &Extent,
@@ -42,7 +42,7 @@ pub(super) fn clip<'a>(
     FileBytes { offset: piece.offset.max(start), bytes }
 }
 
-/// The address on the device of byte `offset` of a file, which lies in `extent`.
+/// Returns the address on the device of byte `offset` of a file, which lies in `extent`.
 fn address(extent: &Extent, offset: u64, geometry: &Geometry) -> Option<u64> {
     let start = geometry.block_disk_addr(extent.start).and_then(DiskAddr::byte_offset)?;
     start.checked_add(offset.checked_sub(geometry.blocks_to_bytes(extent.file_block.0)?)?)
@@ -98,8 +98,8 @@ pub(super) fn copy(
 }
 
 /// Writes a piece to blocks that hold no contents of the file yet. The rest of the first and of the
-/// last block is copied from `old`, or zero if there is no `old`. Otherwise the contents of an
-/// earlier owner would become visible in the file.
+/// last block is copied from `old`, or zeroed if `old` is `None`. Otherwise the contents of an
+/// earlier owner of the blocks would become visible in the file.
 pub(super) fn write_whole_blocks(
     cache: &BufferCache,
     extent: &Extent,

@@ -5,7 +5,7 @@
 //!
 //! The intent names the range that is still to be exchanged. Each step exchanges one pair of
 //! mappings and replaces the intent with a shorter one. After a crash recovery continues from
-//! there, so the whole range is exchanged or nothing.
+//! there, so either the whole range is exchanged or nothing.
 
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ const PAIRS_PER_SPLIT: u64 = 16;
 pub struct ExchangedRange {
     /// The start in each file, in bytes.
     pub starts: [u64; 2],
-    /// The length; `None` for everything from the starts to the ends of the files, with their
-    /// sizes.
+    /// The length. `None` exchanges everything from the starts to the ends of the files, and the
+    /// sizes of the files.
     pub length_bytes: Option<u64>,
 }
 
@@ -141,7 +141,7 @@ impl ExchangeWork {
         })
     }
 
-    /// The number of blocks that the maps may take.
+    /// Returns the number of blocks that the maps may take.
     fn blocks(&self, journal: &Arc<Journal>) -> Result<u64> {
         let mut pairs = 1;
         for (live, start) in self.files.iter().zip(self.starts) {
@@ -154,7 +154,8 @@ impl ExchangeWork {
         Ok(2 * splits * map_blocks(journal.geometry(), self.fork))
     }
 
-    /// The mappings at both starts, cut to equal lengths, and that length.
+    /// Returns the mappings at both starts, cut to equal lengths, and that length. `None` is a
+    /// hole.
     fn next_pair(&self, tx: &mut Transaction<'_>) -> Result<([Option<Extent>; 2], u64)> {
         let mut length = self.left_blocks;
         let mut mappings = [None; 2];
@@ -174,7 +175,7 @@ impl ExchangeWork {
         Ok((extents, length))
     }
 
-    /// Exchanges one pair.
+    /// Exchanges one pair of mappings.
     fn exchange_pair(&self, tx: &mut Transaction<'_>, pair: [Option<Extent>; 2]) -> Result<()> {
         for live in &self.files {
             live.check_growth(self.fork, 2)?;
@@ -196,7 +197,7 @@ impl ExchangeWork {
         self.left_blocks = self.left_blocks.saturating_sub(blocks);
     }
 
-    /// Whether a pair stays unchanged.
+    /// Whether the exchange leaves a pair of mappings unchanged.
     fn keeps(&self, [left, right]: &[Option<Extent>; 2]) -> bool {
         let is_written = |extent: &Option<Extent>| extent.is_some_and(|extent| !extent.unwritten);
         (left.is_none() && right.is_none())
@@ -258,8 +259,8 @@ impl Deferred for ExchangeWork {
 ///
 /// # Errors
 ///
-/// [`PosixError::Stale`] if an inode number belongs to another file by now; the errors of loading
-/// the inodes.
+/// [`PosixError::Stale`] if an inode number belongs to another file by now, or the errors of
+/// loading the inodes.
 pub(super) fn resume_exchange(
     journal: &Arc<Journal>,
     intent: &ExchangeIntent,

@@ -42,8 +42,8 @@ const EMPTY_MODE: u16 = 0o100_000;
 type Buffered = BTreeSet<FileBlock>;
 
 impl LiveInode {
-    /// Frees the contents and attributes of an inode without links, and the inode. It is on an
-    /// unlinked list.
+    /// Frees the contents and attributes of an inode without links, and then the inode, which is on
+    /// an unlinked list.
     ///
     /// # Errors
     ///
@@ -68,8 +68,8 @@ impl LiveInode {
         )
     }
 
-    /// Whether the file has only its inode, so that it can be freed together with its last name:
-    /// see [`free_with_name`](Self::free_with_name).
+    /// Whether the file has no blocks outside its inode, so that the inode can be freed together
+    /// with its last name: see [`free_with_name`](Self::free_with_name).
     #[must_use]
     pub fn is_bare(&self) -> bool {
         let inode = self.inode();
@@ -209,7 +209,7 @@ impl LiveInode {
     }
 }
 
-/// The last blocks of an extent.
+/// Returns the last `most` blocks of an extent.
 fn last_blocks(extent: &Extent, most: u32) -> Extent {
     let skipped = extent.length_blocks.saturating_sub(most);
     Extent {

@@ -18,8 +18,8 @@ use crate::fork_room::{self, DataUse};
 use crate::inode::Inode;
 
 impl LiveInode {
-    /// The largest number of bytes that a fork can hold in the inode at present. For attributes: at
-    /// the lowest offset that the data fork allows.
+    /// Returns the largest number of bytes that a fork can hold in the inode at present. For
+    /// attributes this is the number at the lowest offset that the data fork allows.
     #[must_use]
     pub fn local_room(&self, geometry: &Geometry, kind: ForkKind) -> usize {
         let inode = self.inode();
@@ -30,8 +30,8 @@ impl LiveInode {
     }
 
     /// Replaces the contents of a fork with `bytes` in the inode. The fork must have no extents.
-    /// For the data fork the size of the file follows. The attribute fork is created or moved if
-    /// necessary.
+    /// For the data fork, the size of the file becomes the length of `bytes`. The attribute fork is
+    /// created or moved if necessary.
     ///
     /// # Errors
     ///
@@ -59,7 +59,8 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Removes the contents in the inode. The fork is in extent form afterwards, without extents.
+    /// Removes the contents of a fork in the inode. The fork is in extent form afterwards, without
+    /// extents.
     ///
     /// # Errors
     ///
@@ -80,15 +81,15 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Creates an attribute fork without extents, if there is none. It has room for `needed_bytes`
-    /// in the inode, if the data fork allows that.
+    /// Creates an attribute fork without extents, if the inode has no attribute fork. The fork has
+    /// room for `needed_bytes` in the inode, if the data fork allows that.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`], with nothing changed, if contents in the inode leave no room. The
-    /// layer that knows their meaning must move them out first; the target of a link is moved out
-    /// here. Also the errors of [`map`](Self::map), because extents of the data fork may have to
-    /// move out of the inode.
+    /// [`PosixError::NoSpace`], with nothing changed, if contents of the data fork in the inode
+    /// leave no room. The layer that knows their meaning must move these contents out first; the
+    /// target of a link is moved out here. Also the errors of [`map`](Self::map), because extents
+    /// of the data fork may have to move out of the inode.
     #[doc(alias = "xfs_bmap_add_attrfork")]
     pub fn add_attr_fork(&self, tx: &mut Transaction<'_>, needed_bytes: usize) -> Result<()> {
         tx.join(self.log_item());
@@ -180,8 +181,8 @@ impl LiveInode {
         }
     }
 
-    /// The root of the data fork as it lies before `offset`, with one more level if it does not fit
-    /// there.
+    /// Returns the root of the data fork as it lies before `offset`, with one more level if it does
+    /// not fit there. Returns `None` if the data fork is not a btree.
     fn root_for_offset(&self, tx: &mut Transaction<'_>, offset: u8) -> Result<Option<ForkRoot>> {
         let bytes = usize::from(offset) * FORK_OFFSET_BYTES;
         let form = ForkForm::of(&self.inode(), ForkKind::Data, tx.geometry())?;
@@ -213,7 +214,7 @@ fn data_use(inode: &Inode) -> DataUse {
     DataUse { format: core.data_format, bytes }
 }
 
-/// Replaces the data fork's root with one of another capacity.
+/// Replaces the data fork's root with a root of another capacity.
 fn put_root(inode: &mut Inode, root: Option<ForkRoot>) {
     let (_, fork) = inode.parts_mut(ForkKind::Data);
     let Some(root) = root else { return };
@@ -225,7 +226,7 @@ fn put_root(inode: &mut Inode, root: Option<ForkRoot>) {
     *fork = Fork::Btree(Box::new(BtreeFork::of_root(&root, map)));
 }
 
-/// A corruption of the root of a fork's btree.
+/// Creates the error for a corruption of the root of a fork's btree.
 pub(super) fn bad_root(inode: &Inode, check: xfs_format::extent::ExtentCheck) -> xfs_buffer::Error {
     corrupt(inode.core(), check).into()
 }

@@ -1,7 +1,8 @@
 //! Mapping: blocks for a range of a fork, conversion, unmapping.
 //!
-//! Owns: one step of each inside a transaction, with the changes of the reverse map, reference
-//! counts and space. Does **not** own the chain of transactions for a long range, or data.
+//! Owns: one step of each operation inside a transaction, with the changes of the reverse map,
+//! reference counts and space. Does **not** own the chain of transactions for a long range, or
+//! data.
 //!
 //! Each step makes all refusable checks before it changes anything.
 
@@ -42,9 +43,9 @@ pub struct MapRequest {
 }
 
 impl LiveInode {
-    /// Returns the mapping of the start of a range: the part of it that one extent covers. A hole
-    /// is allocated. The transaction's reservation must hold the requested blocks and
-    /// [`map_blocks`] more. If less is left, less is allocated.
+    /// Returns the mapping of the start of a range: the part of the range that one extent covers. A
+    /// hole is allocated. The transaction's reservation must hold the requested blocks and
+    /// [`map_blocks`] more. If fewer blocks are left, fewer are allocated.
     ///
     /// # Errors
     ///
@@ -127,8 +128,8 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Converts the first extent of a range that is in the other state. Returns its end, or the end
-    /// of the range if there is no such extent.
+    /// Converts the first extent of a range that is not yet in the requested state. Returns its
+    /// end, or the end of the range if there is no such extent.
     ///
     /// # Errors
     ///
@@ -188,7 +189,7 @@ impl LiveInode {
         Ok(self.last_in(tx.cache(), fork, rest)?.map(|_| rest))
     }
 
-    /// The last extent of a range, cut to the range.
+    /// Returns the last extent of a range, cut to the range.
     pub(crate) fn last_in(
         &self,
         cache: &BufferCache,
@@ -200,7 +201,8 @@ impl LiveInode {
         Ok(map.last_before(range.end()).and_then(|extent| range.cut(&extent)))
     }
 
-    /// The head of a range of the contents that is one extent or one hole, and its blocks, if any.
+    /// Returns the head of a range of the contents that is one extent or one hole, and its blocks;
+    /// `None` for a hole.
     pub(super) fn head_of(
         &self,
         cache: &BufferCache,
@@ -240,11 +242,11 @@ impl LiveInode {
     }
 
     /// Refuses a change after which the inode could not count its extents. The caller asks before
-    /// it changes anything, for all extents that its operation may add.
+    /// its first change, for all extents that its operation may add.
     ///
     /// # Errors
     ///
-    /// [`PosixError::FileTooLarge`].
+    /// [`PosixError::FileTooLarge`] if the extents would be too many.
     #[doc(alias = "xfs_iext_count_may_overflow")]
     pub fn check_growth(&self, fork: ForkKind, growth: i64) -> Result<()> {
         let inode = self.inode();
@@ -286,7 +288,7 @@ impl LiveInode {
     }
 }
 
-/// The largest number of extents that the inode can count.
+/// Returns the largest number of extents that the inode can count in a fork.
 fn most_extents(core: &InodeCore, fork: ForkKind) -> u64 {
     match (fork, core.flags2.contains(InodeFlags2::NREXT64)) {
         (ForkKind::Data, true) => MAX_BIG_EXTENTS,
@@ -296,16 +298,16 @@ fn most_extents(core: &InodeCore, fork: ForkKind) -> u64 {
     }
 }
 
-/// The number of blocks that the map itself may take for one more extent: a split of each level of
-/// its btree.
+/// Returns the number of blocks that the map itself may take for one more extent: a split of each
+/// level of its btree.
 #[doc(alias = "XFS_EXTENTADD_SPACE_RES")]
 #[must_use]
 pub fn map_blocks(geometry: &Geometry, fork: ForkKind) -> u64 {
     u64::from(BtreeHeights::of_extents(geometry, fork).saturating_sub(1))
 }
 
-/// The number of blocks that the map of a file may take for `blocks` more blocks of contents, if
-/// each of them is an extent of its own.
+/// Returns the number of blocks that the map of a file may take for `blocks` more blocks of
+/// contents, if each of them is an extent of its own.
 #[doc(alias = "xfs_bmap_worst_indlen")]
 #[must_use]
 pub fn map_blocks_at_worst(geometry: &Geometry, blocks: u64) -> u64 {

@@ -36,7 +36,7 @@ use crate::inode::Inode;
 /// The form of a fork.
 #[derive(Clone, Debug)]
 pub(super) struct ForkForm {
-    /// The root, if the fork is a btree.
+    /// The root of the fork's btree; `None` if the fork is not a btree.
     pub(super) root: Option<ForkRoot>,
     /// The number of extents.
     pub(super) count: usize,
@@ -260,8 +260,8 @@ fn count_blocks(core: &mut InodeCore, blocks: i64) -> Result<()> {
     Ok(())
 }
 
-/// The map in memory was read from the btree, but the btree does not have this extent. Either the
-/// blocks have changed on the device, or two trees share blocks.
+/// Creates the error for an extent that is in the map, which was read from the btree, but no longer
+/// in the btree. Either the blocks have changed on the device, or two trees share blocks.
 fn not_in_btree(inode: InodeNumber, extent: &Extent) -> Error {
     let check = ExtentCheck::NotMapped { file_block: extent.file_block };
     Corruption::new(Structure::Extent, StructureAddress::Inode(inode), check).into()

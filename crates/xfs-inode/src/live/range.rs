@@ -30,7 +30,7 @@ use crate::edit::BlockRange;
 /// Whether the size of a file may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepSize {
-    /// The size stays, and blocks past it are kept for later.
+    /// The size stays, and blocks past the size are kept for later.
     #[doc(alias = "FALLOC_FL_KEEP_SIZE")]
     Yes,
     /// The size is at least the end of the range afterwards.
@@ -76,8 +76,7 @@ impl LiveInode {
         })
     }
 
-    /// Whether anything is mapped from `block` on. Returns `true` if the map has not been loaded
-    /// yet.
+    /// Whether anything is mapped from `block` on. Also `true` if the map has not been loaded yet.
     #[must_use]
     pub fn reaches(&self, block: u64) -> bool {
         let inode = self.inode();
@@ -101,7 +100,7 @@ impl LiveInode {
     ///
     /// # Errors
     ///
-    /// The error that stopped the log; a corrupt volume.
+    /// The error that stopped the log, or corruption of the volume.
     #[doc(alias = "xfs_free_eofblocks")]
     pub fn trim(&self, journal: &Arc<Journal>) -> Result<()> {
         self.load_map(journal.cache(), ForkKind::Data)?;
@@ -196,7 +195,7 @@ impl LiveInode {
         self.forget_sharing(journal)
     }
 
-    /// The first run of shared blocks in a range.
+    /// Returns the first run of shared blocks in a range.
     fn first_shared(&self, journal: &Journal, range: BlockRange) -> Result<Option<Extent>> {
         let mut rest = range;
         while !rest.is_empty() && self.shares(ForkKind::Data) {
@@ -213,7 +212,7 @@ impl LiveInode {
         Ok(None)
     }
 
-    /// Clears the sharing flag if the file shares no block any more.
+    /// Clears the sharing flag of the file, if it no longer shares any block.
     #[doc(alias = "xfs_reflink_try_clear_inode_flag")]
     fn forget_sharing(&self, journal: &Arc<Journal>) -> Result<()> {
         let end = {
@@ -282,7 +281,7 @@ impl LiveInode {
 /// The largest end of a file, in blocks.
 pub(super) const LIMIT: FileBlock = FileBlock(FILE_BLOCK_LIMIT);
 
-/// The blocks that lie completely in a range.
+/// Returns the blocks that lie completely in a range.
 pub(super) fn whole_blocks(geometry: &Geometry, range: &Range<u64>) -> BlockRange {
     let first = range.start.div_ceil(geometry.block_size.into());
     BlockRange::between(FileBlock(first), geometry.file_block(range.end))

@@ -26,7 +26,7 @@ type Slots = [Option<(FileBlock, WeakBuffer)>; SLOTS];
 pub(super) struct RecentBuffers(Mutex<Option<Box<Slots>>, Object>);
 
 impl RecentBuffers {
-    /// Returns the buffer of the block at `at`, if it is remembered and in memory.
+    /// Returns the buffer of the block at `at`; `None` if it is not remembered or not in memory.
     pub(super) fn find(&self, at: FileBlock) -> Option<Buffer> {
         let slots = self.0.lock();
         let (known, buffer) = slots.as_ref()?.get(slot(at))?.as_ref()?;
@@ -40,7 +40,7 @@ impl RecentBuffers {
         *known.expect("a slot is below SLOTS") = Some((at, buffer.downgrade()));
     }
 
-    /// Drops all of them, because a fork has changed (I1).
+    /// Drops all remembered buffers, because a fork has changed (I1).
     pub(super) fn forget(&self) {
         *self.0.lock() = None;
     }

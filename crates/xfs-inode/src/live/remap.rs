@@ -17,19 +17,19 @@ use xfs_trans::{Deferred, Finish, IntentPayload, Journal, Transaction};
 
 use super::LiveInode;
 
-/// The kind of the change, in the low byte of the flags.
+/// The kinds of a change, in the low byte of the flags.
 const MAP: u32 = 1;
 const UNMAP: u32 = 2;
 const KIND_MASK: u32 = 0xff;
-/// The fork, and the state of the extent.
+/// The flags for the fork, and for the state of the extent.
 const ATTR_FORK: u32 = 1 << 31;
 const UNWRITTEN: u32 = 1 << 30;
 
 /// The file whose map changes.
 enum MappedFile {
     Live(Arc<LiveInode>),
-    /// The file is loaded when the work is done, because other intents of the same chain change it
-    /// before.
+    /// A file that is loaded when the work is done, because other intents of the same chain change
+    /// the file before.
     Number(InodeNumber),
 }
 
@@ -59,7 +59,8 @@ pub(super) struct MapWork {
 }
 
 impl MapWork {
-    /// Creates the work of mapping `extent`. Its range must be a hole by then.
+    /// Creates the work of mapping `extent`. The range of the extent must be a hole when the work
+    /// is done.
     pub(super) fn map(live: &Arc<LiveInode>, fork: ForkKind, extent: &Extent) -> Self {
         Self { file: MappedFile::Live(Arc::clone(live)), fork, extent: *extent, is_map: true }
     }

@@ -183,8 +183,8 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Maps the blocks of `new` and frees those of `old`, which are in their place: both or
-    /// neither.
+    /// Maps the blocks of `new` and frees those of `old`, which are mapped at the same range of the
+    /// file; `None` is a hole. After a crash and its recovery both changes are done, or neither.
     #[doc(alias = "xfs_reflink_remap_extent")]
     fn remap(
         self: &Arc<Self>,
@@ -209,8 +209,8 @@ impl LiveInode {
     }
 }
 
-/// The copy extent size hint of the source, if the source becomes the whole contents of a
-/// destination without such a hint.
+/// Returns the copy extent size hint of the source, if the source becomes the whole contents of a
+/// destination without such a hint. Otherwise returns `None`.
 #[doc(alias = "xfs_reflink_update_dest")]
 fn hint_to_hand_on(
     source: &LiveInode,

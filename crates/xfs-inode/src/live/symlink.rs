@@ -12,7 +12,7 @@ use crate::extent_map::Mapping;
 use crate::fork_block::BlockShape;
 
 impl LiveInode {
-    /// Sets the target of a new link: in the inode if it fits there, or else in blocks.
+    /// Sets the target of a new link: in the inode if the target fits there, or else in blocks.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl LiveInode {
         Ok(())
     }
 
-    /// The number of blocks that the target of a link may take, including those of the map.
+    /// Returns the number of blocks that the target of a link may take, including those of the map.
     #[must_use]
     pub fn target_blocks(geometry: &Geometry, bytes: usize) -> u64 {
         let blocks = remote_blocks(geometry, bytes);
@@ -87,7 +87,7 @@ impl LiveInode {
     }
 }
 
-/// The number of blocks of a target, if each of them is an extent of its own.
+/// Returns the number of blocks of a target, if each of them is an extent of its own.
 #[doc(alias = "xfs_symlink_blocks")]
 fn remote_blocks(geometry: &Geometry, bytes: usize) -> u64 {
     let room = (geometry.block_size as usize).saturating_sub(SYMLINK_HEADER_BYTES).max(1);

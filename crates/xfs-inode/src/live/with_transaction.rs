@@ -6,8 +6,8 @@ use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::reservation::TransactionKind;
 use xfs_trans::{BlockReservation, FallbackPool, Journal, Transaction};
 
-/// Runs `work` in a transaction of its own, which is committed if `work` succeeds. If it fails, the
-/// transaction is cancelled. A cancellation after a change shuts the volume down.
+/// Runs `work` in a transaction of its own. Commits the transaction if `work` succeeds, or cancels
+/// it if `work` fails. A cancellation after a change shuts the volume down.
 pub(crate) fn with_transaction<R>(
     journal: &Arc<Journal>,
     kind: TransactionKind,
@@ -17,8 +17,8 @@ pub(crate) fn with_transaction<R>(
     end(journal.begin(kind, blocks)?, work)
 }
 
-/// Runs `work` as [`with_transaction`] does, to make written data visible. The transaction may take
-/// blocks from the pool of a full volume.
+/// Runs `work`, which makes written data visible, as [`with_transaction`] does. The transaction may
+/// take blocks from the pool of a full volume.
 pub(crate) fn with_pool_transaction<R>(
     journal: &Arc<Journal>,
     (blocks, reservation): (u64, &mut BlockReservation),

@@ -15,7 +15,7 @@
 //! | shared blocks | stage a copy; data; remap | the old bytes; the copy is freed at recovery |
 //!
 //! A transaction's record in the log is written after a flush of the device. So the data that a
-//! conversion or a remapping makes visible was durable before.
+//! conversion or a remapping makes visible was durable before that record.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ use crate::map_counts::{MapCounts, MapUse};
 /// The number of zeros, or bytes of a copy, that are written at once.
 pub(super) const CHUNK_BYTES: usize = 1 << 16;
 /// The size up to which data is written during its transaction, with the header of a group latched.
-/// For more data two transactions are better.
+/// More data is written between two transactions.
 const SMALL_BYTES: u64 = 1 << 16;
 
 /// The options of a write.
@@ -71,7 +71,8 @@ pub(super) enum SizeRule {
 }
 
 impl SizeRule {
-    /// The smallest size of the file after a piece was written.
+    /// Returns the size that the file must at least have once `piece` is written: the end of the
+    /// piece. Returns `None` if the write must not change the size.
     pub(super) fn end(self, piece: FileBytes<'_>) -> Option<u64> {
         (self == Self::Grows).then_some(piece.end())
     }
@@ -93,8 +94,8 @@ impl Drop for Writer<'_> {
 }
 
 impl LiveInode {
-    /// Writes `bytes` at byte `offset`, and returns the number of bytes written. It is smaller only
-    /// if space ran out. The bytes and the size are durable after a force of the log.
+    /// Writes `bytes` at byte `offset`, and returns the number of bytes written. Fewer bytes are
+    /// written only if space ran out. The bytes and the size are durable after a force of the log.
     ///
     /// # Errors
     ///
@@ -160,7 +161,7 @@ impl LiveInode {
         Writer { live: self, journal, now, reservation, ahead_blocks }
     }
 
-    /// Refuses a write of `length` bytes at `offset` that can never be made.
+    /// Refuses a write of `length` bytes at `offset` that would fail in any case.
     ///
     /// # Errors
     ///
@@ -170,8 +171,8 @@ impl LiveInode {
         check_end(journal.geometry(), offset, length)
     }
 
-    /// The number of blocks of a range that a write may have to allocate: holes, and blocks that
-    /// may be shared.
+    /// Returns the number of blocks of a range that a write may have to allocate: holes, and blocks
+    /// that may be shared.
     ///
     /// # Errors
     ///
@@ -194,7 +195,8 @@ impl LiveInode {
         Ok(blocks)
     }
 
-    /// Updates times and size after the contents have changed. The size is at least `end`.
+    /// Updates times and size after the contents have changed. The size is then at least `end`;
+    /// `None` leaves the size.
     pub(super) fn wrote(&self, tx: &mut Transaction<'_>, end: Option<u64>, now: Timestamp) {
         tx.join(&self.log_item);
         let grows = end.is_some_and(|end| end > self.inode().core().size);
@@ -266,7 +268,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether a hole is small enough for one transaction that allocates it and maps its data.
+    /// Whether a hole is small enough for one transaction that allocates the hole and maps its
+    /// data.
     fn is_small(&self, hole: BlockRange) -> bool {
         let most = (SMALL_BYTES >> self.journal.geometry().block_log).max(1);
         hole.length_blocks <= most && self.ahead_blocks == 0 && self.live.extent_size_hint() == 0
@@ -331,8 +334,8 @@ impl Writer<'_> {
         BlockRange { length_blocks: range.length_blocks.min(MAX_EXTENT_BLOCKS.into()), ..range }
     }
 
-    /// Converts an unwritten extent after its data was written. The size is at least `end`
-    /// afterwards.
+    /// Converts an unwritten extent after its data was written. The size is then at least `end`;
+    /// `None` leaves the size.
     fn show(&mut self, extent: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);
         let blocks = map_blocks(self.journal.geometry(), ForkKind::Data);
@@ -375,7 +378,7 @@ impl Writer<'_> {
     }
 }
 
-/// The blocks that hold the bytes from `start` up to `end`.
+/// Returns the blocks that hold the bytes from `start` up to `end`.
 pub(super) fn blocks_of(geometry: &Geometry, start: u64, end: u64) -> BlockRange {
     let last = geometry.file_block(end.saturating_sub(1));
     BlockRange::between(geometry.file_block(start), FileBlock(last.0.saturating_add(1)))

@@ -1,5 +1,6 @@
-//! A crash between the step that converts an extent in a file's map and the step that converts it
-//! in the reverse map. The kernel does the second from our intent, and both agree.
+//! Checks a crash between the step that converts an extent in a file's map and the step that
+//! converts it in the reverse map. The kernel does the second step from our intent, and both maps
+//! agree.
 
 use std::sync::Arc;
 
@@ -48,8 +49,8 @@ pub(crate) fn check(geometry: &Geometry, becomes: Becomes) -> Result<(), TrialEr
     judge(&crashed)
 }
 
-/// Converts the middle of a file. Returns the result of `crash` when the conversion is promised and
-/// not done.
+/// Converts the middle of a file. Returns the result of `crash`, which runs when the conversion is
+/// promised and not done.
 fn convert<T>(
     journal: &Arc<Journal>,
     root: xfs_format::InodeNumber,

@@ -35,7 +35,7 @@ impl History {
         }
     }
 
-    /// Returns the first byte that the file never had: it belonged to another file, or to none.
+    /// Returns the first byte that the file never had: a byte of another file, or of none.
     fn stranger(&self, bytes: &[u8]) -> Option<usize> {
         let was_seen = |(at, byte): (usize, &u8)| {
             let seen = self.0.get(at);

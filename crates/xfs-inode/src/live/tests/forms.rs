@@ -107,7 +107,7 @@ fn metadata_blocks_are_allocated_and_freed() {
     volume.unmount();
 }
 
-/// I1 of `recent_buffers`.
+/// Checks I1 of `recent_buffers`.
 #[test]
 fn remembered_block_is_looked_up_again_after_it_has_moved() {
     let volume = Volume::new("-l size=16m");

@@ -69,7 +69,7 @@ impl Volume {
         Self { device, journal }
     }
 
-    /// A new file without a name.
+    /// Creates a new file without a name.
     pub(super) fn create(&self, mode: u16, attr_room: bool) -> Arc<LiveInode> {
         let blocks = inode_blocks(self.journal.geometry());
         let parent = testing::superblock(&self.device).root_inode;
@@ -112,7 +112,7 @@ impl Volume {
     }
 }
 
-/// A cache of a volume whose log is clean.
+/// Creates a cache of a volume whose log is clean.
 pub(super) fn fresh_cache(device: &SharedDevice) -> BufferCache {
     let geometry = Arc::new(testing::superblock(device).geometry);
     BufferCache::new(Arc::clone(device), geometry, 1 << 24)
