@@ -82,7 +82,7 @@ impl<'a> Attributes<'a> {
         self.find(namespace, name)?.ok_or(PosixError::NoAttribute.into())
     }
 
-    /// Returns the value of an attribute, if the attribute exists.
+    /// Returns the value of an attribute; `None` if the attribute does not exist.
     ///
     /// # Errors
     ///
@@ -152,7 +152,8 @@ impl<'a> Attributes<'a> {
     }
 
     /// Passes every attribute, including parent pointers, to `visit`, until the visitor breaks.
-    /// Copies nothing. A block that cannot be read is one error; the others follow.
+    /// Copies nothing. A block that cannot be read is passed as one error; the attributes of the
+    /// other blocks follow.
     ///
     /// The visitor runs while the block is latched for reading: it must not wait for a writer of
     /// the block.
@@ -180,7 +181,7 @@ impl<'a> Attributes<'a> {
     }
 
     /// Returns an iterator over the names, without parent pointers. Unlike [`visit`](Self::visit)
-    /// it keeps copies, of one block at a time.
+    /// the iterator keeps copies of the names, of one block at a time.
     #[must_use]
     pub fn names(&self) -> AttributeNames<'a> {
         AttributeNames { batches: Batches::new(*self, AttributeName::from_entry) }
@@ -283,10 +284,11 @@ fn find<'e>(
     Ok(None)
 }
 
-/// Converts an attribute to the item that an iteration keeps, if any.
+/// A function that converts an attribute to the item that an iteration keeps. It returns `None` for
+/// an attribute that the iteration skips.
 type Keep<T> = fn(&AttrEntry<'_>, StructureAddress) -> Option<Result<T>>;
 
-/// The kept items of the attributes, one block at a time.
+/// An iterator over the kept items of the attributes, which reads one block at a time.
 pub(crate) struct Batches<'a, T> {
     attributes: Attributes<'a>,
     keep: Keep<T>,

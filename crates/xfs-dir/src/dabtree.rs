@@ -22,19 +22,19 @@ pub(crate) struct Tree<'a> {
     pub(crate) inode: &'a Inode,
     pub(crate) fork: ForkKind,
     pub(crate) root: FileBlock,
-    /// Filesystem blocks in a block of the tree.
+    /// The number of filesystem blocks in a block of the tree.
     pub(crate) blocks: u32,
     pub(crate) block_kind: BlockKind,
 }
 
-/// The leaf after another, according to the nodes above.
+/// The leaf that follows another leaf, according to the nodes above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextLeaf {
-    /// None: this is the last leaf.
+    /// No leaf: the other is the last one.
     Edge,
     /// This leaf, which has the same parent.
     Block(FileBlock),
-    /// A leaf of another parent.
+    /// A leaf below another parent.
     Beyond,
 }
 
@@ -74,12 +74,12 @@ struct Child {
 }
 
 impl<'a> Tree<'a> {
-    /// The address of a block in the fork, for messages.
+    /// Returns the address of a block in the fork, for messages.
     pub(crate) fn place(&self, block: FileBlock) -> StructureAddress {
         place(self.inode, self.fork, block)
     }
 
-    /// Finds the first leaf that may hold this hash: the last leaf, if all hashes are lower.
+    /// Finds the first leaf that may hold this hash, or the last leaf if all hashes are lower.
     pub(crate) fn find_leaf(&self, hash: u32) -> Result<Leaf> {
         let (mut block, mut level) = (self.root, None);
         let (mut bounds, mut next) = (Bounds { lowest: 0, last: None }, NextLeaf::Edge);
@@ -118,8 +118,8 @@ impl<'a> Tree<'a> {
         Ok(Leaf { block, buffer })
     }
 
-    /// Returns all leaves, by hash. A block that cannot be read is an error; the others follow. A
-    /// block whose hashes contradict its parent is returned after its error.
+    /// Returns an iterator over all leaves, by hash. A block that cannot be read is an error; the
+    /// other leaves follow. A block whose hashes contradict its parent is returned after its error.
     pub(crate) fn leaves(self) -> Leaves<'a> {
         let root = Child { block: self.root, bounds: Bounds { lowest: 0, last: None } };
         let levels = vec![(None, vec![root])];
@@ -189,10 +189,10 @@ impl<'a> Tree<'a> {
 pub(crate) struct Leaves<'a> {
     tree: Tree<'a>,
     visited: HashSet<FileBlock>,
-    /// For each level from the root down: the level of its blocks, if known, and the blocks still
-    /// to visit, last first.
+    /// For each level from the root down: the level of its blocks, `None` if unknown, and the
+    /// blocks still to visit, last first.
     levels: Vec<(Option<u16>, Vec<Child>)>,
-    /// A leaf whose error has been returned, and which is returned next.
+    /// A leaf that is returned next, because its error has been returned.
     held: Option<Leaf>,
 }
 
@@ -249,7 +249,7 @@ impl CycleDetector {
         Self { marked: start, visited: 1, next_mark: 1 }
     }
 
-    /// Advances to `block`, the next of the chain.
+    /// Advances to `block`, the next block of the chain.
     pub(crate) fn advance(&mut self, tree: &Tree<'_>, block: FileBlock) -> Result<()> {
         if block == self.marked {
             let check = DaBtreeCheck::Cycle { visited: self.visited };
@@ -264,7 +264,7 @@ impl CycleDetector {
     }
 }
 
-/// The address of a block in a fork.
+/// Returns the address of a block in a fork.
 pub(crate) fn place(inode: &Inode, fork: ForkKind, block: FileBlock) -> StructureAddress {
     match fork {
         ForkKind::Data => StructureAddress::Data(inode.number(), block),

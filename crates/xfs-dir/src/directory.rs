@@ -1,7 +1,7 @@
 //! Directories.
 //!
-//! Owns: lookup of a name, the parent, and iteration. Does **not** own the order of entries beyond
-//! the cookie, or a cache of names.
+//! Owns: lookup of a name, the parent, and iteration. Does **not** own an order of entries other
+//! than the order of their cookies, or a cache of names.
 
 mod audit;
 mod change;
@@ -46,7 +46,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotDirectory`].
+    /// [`PosixError::NotDirectory`] if the inode is not a directory.
     pub fn new(cache: &'a BufferCache, inode: &'a Inode) -> Result<Self> {
         match inode.file_type() {
             FileType::Directory => Ok(Self { cache, inode }),
@@ -54,8 +54,8 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// Returns the inode of `name`, and its type if the entry holds it. `.` and `..` are names like
-    /// others.
+    /// Returns the inode of `name`, and the type of that inode if the entry holds it. `.` and `..`
+    /// are names like others.
     ///
     /// # Errors
     ///
@@ -106,13 +106,13 @@ impl<'a> Directory<'a> {
         })
     }
 
-    /// Whether the directory is one block, which holds its index too.
+    /// Whether the directory is one block, which also holds the index.
     fn is_block_form(&self) -> Result<bool> {
         let map = self.inode.extent_map(self.cache, ForkKind::Data)?;
         Ok(!map.is_empty() && map.end().0 <= u64::from(self.blocks()))
     }
 
-    /// The number of filesystem blocks in a directory block.
+    /// Returns the number of filesystem blocks in a directory block.
     fn blocks(&self) -> u32 {
         1 << self.cache.geometry().directory_block_log
     }
@@ -121,12 +121,12 @@ impl<'a> Directory<'a> {
         self.cache.geometry().directory_block_size().into()
     }
 
-    /// The first file block of directory block `index`.
+    /// Returns the first file block of directory block `index`.
     fn file_block(&self, index: u64) -> FileBlock {
         FileBlock(index.saturating_mul(self.blocks().into()))
     }
 
-    /// The first mapped data block from `index` on.
+    /// Returns the first mapped data block from `index` on; `None` if there is no such block.
     fn next_data_block(&self, index: u64) -> Result<Option<u64>> {
         let map = self.inode.extent_map(self.cache, ForkKind::Data)?;
         let start = self.file_block(index);
@@ -156,7 +156,7 @@ impl<'a> Directory<'a> {
         Ok(block)
     }
 
-    /// Checks the size against the data blocks.
+    /// Checks the size of the directory against the data blocks.
     fn verify_size(&self) -> Result<()> {
         let map = self.inode.extent_map(self.cache, ForkKind::Data)?;
         let (size, block_size) = (self.inode.core().size, self.block_size());
@@ -187,8 +187,8 @@ impl<'a> Directory<'a> {
     }
 
     /// Passes every entry from `from` on to `visit`, in the order of cookies, including `.` and
-    /// `..`, until the visitor breaks. Copies nothing. A block that cannot be read is one error;
-    /// the blocks after it follow.
+    /// `..`, until the visitor breaks. Copies nothing. A block that cannot be read is passed as one
+    /// error; the entries of the blocks after it follow.
     ///
     /// The visitor runs while the block is latched for reading: it must not wait for a writer of
     /// the block.
@@ -204,8 +204,8 @@ impl<'a> Directory<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Returns an iterator over the entries from `from` on. Unlike [`visit`](Self::visit) it keeps
-    /// copies, of one block at a time.
+    /// Returns an iterator over the entries from `from` on. Unlike [`visit`](Self::visit) the
+    /// iterator keeps copies of the entries, of one block at a time.
     #[must_use]
     pub fn entries_from(&self, from: Cookie) -> Entries<'a> {
         Entries::new(*self, from)

@@ -14,11 +14,11 @@ pub(crate) struct BlockEdit<'b> {
     touched: TouchedRanges,
 }
 
-/// The changed ranges of a block, in the order of the changes. They may touch. Their total must
-/// stay small: a transaction may log only a little of a large block.
+/// The changed ranges of a block, in the order of the changes. The ranges may touch. Their total
+/// must stay small: a transaction may log only a little of a large block.
 #[derive(Default)]
 pub(crate) struct TouchedRanges {
-    /// Most edits touch no more ranges than these, and then need no allocation.
+    /// The first ranges. Most edits touch no more ranges than these, and then need no allocation.
     first: [Range<u32>; FEW],
     count: usize,
     more: Vec<Range<u32>>,
@@ -49,7 +49,7 @@ impl TouchedRanges {
         }
     }
 
-    /// The ranges.
+    /// Returns the ranges.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         let ranges = self.first.iter().take(self.count).chain(&self.more);
         ranges.map(|range| range.start as usize..range.end as usize)
@@ -62,12 +62,12 @@ impl<'b> BlockEdit<'b> {
         Self { bytes, touched: TouchedRanges::default() }
     }
 
-    /// The present contents of the whole block.
+    /// Returns the present contents of the whole block.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes
     }
 
-    /// The length of the block.
+    /// Returns the length of the block.
     pub(crate) fn length(&self) -> usize {
         self.bytes.len()
     }
@@ -107,7 +107,7 @@ impl<'b> BlockEdit<'b> {
         self.put(at, &value.to_be_bytes());
     }
 
-    /// Moves the bytes of `source` to `to`; the two may overlap.
+    /// Moves the bytes of `source` to `to`; source and target may overlap.
     pub(crate) fn shift(&mut self, source: Range<usize>, to: usize) {
         if source.is_empty() || source.start == to {
             return;

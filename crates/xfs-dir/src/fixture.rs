@@ -75,8 +75,8 @@ pub(crate) fn put_u32(bytes: &mut [u8], offset: usize, words: &[u32]) {
     }
 }
 
-/// Returns another name with the same hash: one bit differs in one byte, and the same bit after the
-/// rotation by 7 differs in the next.
+/// Returns another name with the same hash: one bit differs in one byte, and the bit to which the
+/// rotation by 7 moves that one differs in the next byte.
 pub(crate) fn collide(name: &[u8]) -> Vec<u8> {
     let mut other = name.to_vec();
     other[0] ^= 0x01;

@@ -1,8 +1,8 @@
 //! Parent pointers: the directories that an inode is in, and its names there.
 //!
 //! Owns: iteration over the parent pointers of one inode, and keeping them consistent with the
-//! directories (`operations`). Does **not** own paths, or the truth of a pointer: the entry in the
-//! directory decides.
+//! directories (`operations`). Does **not** own paths, or the decision whether a pointer is true:
+//! the entry in the directory decides.
 
 mod operations;
 
@@ -30,14 +30,14 @@ pub struct ParentLink {
 }
 
 /// An iterator over the parent pointers of an inode, one for each of its links. A volume without
-/// the feature has none, and so has the root.
+/// the feature has no parent pointers, and neither has the root.
 pub struct Parents<'a> {
     batches: Batches<'a, ParentLink>,
 }
 
 impl<'a> Parents<'a> {
     /// Creates the iterator over `inode`'s parent pointers. A block that cannot be read is one
-    /// error; the others follow.
+    /// error; the pointers in the other blocks follow.
     #[must_use]
     pub fn new(cache: &'a BufferCache, inode: &'a Inode) -> Self {
         Self { batches: Batches::new(Attributes::new(cache, inode), link) }

@@ -22,11 +22,11 @@ use crate::edit::BlockEdit;
 pub(crate) enum Contents {
     /// The fork does not exist.
     Absent,
-    /// In the inode.
+    /// Bytes in the inode.
     Inline(Arc<[u8]>),
-    /// In blocks, but the fork has none.
+    /// In blocks, of which the fork has none at present.
     NoBlocks,
-    /// In blocks.
+    /// In blocks of the fork.
     Blocks,
 }
 
@@ -38,46 +38,46 @@ pub(crate) trait ForkStore {
     /// A block in memory.
     type Block: Clone;
 
-    /// The kind of the fork.
+    /// Returns the kind of the fork.
     fn fork(&self) -> ForkKind;
-    /// The inode of the fork.
+    /// Returns the number of the fork's inode.
     fn number(&self) -> InodeNumber;
-    /// Sizes of the volume.
+    /// Returns the sizes of the volume.
     fn geometry(&self) -> &Geometry;
     /// Returns the location of the contents.
     fn contents(&mut self) -> Result<Contents>;
-    /// The number of bytes that fit the inode.
+    /// Returns the number of bytes that the fork can hold in the inode.
     fn local_room(&self) -> usize;
-    /// Stores `bytes` in the inode. The fork has no blocks any more.
+    /// Stores `bytes` in the inode. The fork must have no blocks any more.
     fn set_local(&mut self, bytes: &[u8]) -> Result<()>;
     /// Drops the contents in the inode; blocks may follow.
     fn set_empty(&mut self) -> Result<()>;
-    /// Creates the fork, if it does not exist, with room for `bytes`.
+    /// Creates the fork, if it does not exist, with room for `bytes` bytes in the inode.
     fn make_fork(&mut self, bytes: usize) -> Result<()>;
     /// Removes the fork, which has no blocks.
     fn remove_fork(&mut self) -> Result<()>;
-    /// The size of the file.
+    /// Returns the size of the file.
     fn size(&self) -> u64;
     /// Sets the size of the file.
     fn set_size(&mut self, bytes: u64);
     /// Reads and verifies the block at `at`.
     fn read(&mut self, at: FileBlock, kind: BlockKind) -> Result<Self::Block>;
-    /// Allocates a new block of zeros at `at`. Changes nothing if there is no space.
+    /// Allocates a new block of zeros at `at`. Changes nothing if the volume has no space.
     fn grow(&mut self, at: FileBlock, kind: BlockKind) -> Result<Self::Block>;
     /// Frees a block.
     fn shrink(&mut self, at: FileBlock, block: &Self::Block) -> Result<()>;
-    /// The lowest hole of `blocks` filesystem blocks from `from` on.
+    /// Returns the lowest hole of `blocks` filesystem blocks from `from` on.
     fn first_unused(&mut self, from: FileBlock, blocks: u32) -> Result<FileBlock>;
-    /// The end of the last mapping below `limit`, 0 if there is none.
+    /// Returns the end of the last mapping below `limit`; 0 if there is no mapping.
     fn last_before(&mut self, limit: FileBlock) -> Result<FileBlock>;
-    /// The address of a block on the volume.
+    /// Returns the address of a block on the volume.
     fn address(&self, block: &Self::Block) -> DiskAddr;
     /// Passes the contents of a block to `look`.
     fn view<R>(&self, block: &Self::Block, look: impl FnOnce(&[u8]) -> R) -> R;
     /// Changes a block.
     fn edit<R>(&mut self, block: &Self::Block, change: impl FnOnce(&mut BlockEdit<'_>) -> R) -> R;
 
-    /// The address of a block in the fork, for messages.
+    /// Returns the address of a block in the fork, for messages.
     fn place(&self, block: FileBlock) -> StructureAddress {
         match self.fork() {
             ForkKind::Data => StructureAddress::Data(self.number(), block),
@@ -85,7 +85,7 @@ pub(crate) trait ForkStore {
         }
     }
 
-    /// The address of the inode, for messages.
+    /// Returns the address of the inode, for messages.
     fn inode_place(&self) -> StructureAddress {
         StructureAddress::Inode(self.number())
     }
@@ -104,8 +104,8 @@ pub(crate) trait ForkStore {
     }
 }
 
-/// The offset of the owner in data and free-index blocks. [`xfs_format::dabtree::owner`] finds it
-/// in the others.
+/// The offset of the owner in data blocks and blocks of the free index.
+/// [`xfs_format::dabtree::owner`] finds the owner in other blocks.
 const DATA_OWNER: usize = std::mem::offset_of!(xfs_format::directory::data::DataHeaderDisk, owner);
 
 fn owner(bytes: &[u8], kind: BlockKind) -> Option<InodeNumber> {
@@ -118,7 +118,7 @@ fn owner(bytes: &[u8], kind: BlockKind) -> Option<InodeNumber> {
     }
 }
 
-/// The number of filesystem blocks in a block of this kind.
+/// Returns the number of filesystem blocks in a block of this kind.
 pub(crate) fn length_blocks(geometry: &Geometry, kind: BlockKind) -> u32 {
     match kind {
         BlockKind::DirectoryData | BlockKind::DirectoryIndex | BlockKind::DirectoryFree => {

@@ -34,7 +34,7 @@ pub(crate) struct TreeShape {
 pub(crate) struct PathNode<B> {
     at: FileBlock,
     block: B,
-    /// The entry that leads to the next block of the path.
+    /// The index of the entry that leads to the next block of the path.
     index: usize,
 }
 
@@ -42,16 +42,16 @@ pub(crate) struct PathNode<B> {
 #[derive(Clone)]
 pub(crate) struct TreePath<B> {
     shape: TreeShape,
-    /// From the root down.
+    /// The nodes on the path, from the root down.
     nodes: Vec<PathNode<B>>,
-    /// The leaf.
+    /// The position of the leaf in the fork.
     pub(crate) at: FileBlock,
     pub(crate) leaf: B,
     /// The number of leaves that the path has led to.
     visited: u64,
 }
 
-/// The side of a neighbour.
+/// The side of the leaf that a neighbour is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Left,
@@ -84,7 +84,7 @@ impl<B: Clone> TreePath<B> {
     }
 
     /// Continues from the block at the end of the path down to a leaf. The block must have `level`,
-    /// if that is known.
+    /// unless that is `None`.
     fn continue_down<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
@@ -152,7 +152,7 @@ impl<B: Clone> TreePath<B> {
         Ok(true)
     }
 
-    /// The node `height` levels above the leaf's parent.
+    /// Returns the node `height` levels above the leaf's parent.
     fn step(&self, height: usize) -> Option<&PathNode<B>> {
         self.nodes.len().checked_sub(height + 1).and_then(|index| self.nodes.get(index))
     }
@@ -163,7 +163,8 @@ impl<B: Clone> TreePath<B> {
         step.expect("the caller names a level of the path")
     }
 
-    /// The neighbour of the leaf below the same node.
+    /// Returns the path to the neighbour of the leaf below the same node; `None` if there is no
+    /// such neighbour.
     pub(crate) fn neighbour<S: ForkStore<Block = B>>(
         &self,
         store: &mut S,
@@ -200,7 +201,7 @@ impl<B: Clone> TreePath<B> {
     }
 
     /// Adds the block `right`, which was split from the leaf, to the tree. The path still leads to
-    /// the leaf.
+    /// the old leaf.
     pub(crate) fn insert_right<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
@@ -217,7 +218,7 @@ impl<B: Clone> TreePath<B> {
         self.leaf = block;
     }
 
-    /// Inserts a new child after the one that the node at `height` leads to.
+    /// Inserts a new child after the child that the node at `height` leads to.
     fn insert_child<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
@@ -239,7 +240,7 @@ impl<B: Clone> TreePath<B> {
         Ok(())
     }
 
-    /// Splits the node at `height`. The path leads through the half that holds its entry.
+    /// Splits the node at `height`. The path then leads through the half that holds its entry.
     fn split_node<S: ForkStore<Block = B>>(&mut self, store: &mut S, height: usize) -> Result<()> {
         if height + 1 == self.nodes.len() {
             self.deepen(store)?;
@@ -315,7 +316,7 @@ impl<B: Clone> TreePath<B> {
     }
 
     /// Removes the leaf, which has no needed entries and is not the root, and the nodes that become
-    /// empty. An only child of the root moves into the root.
+    /// empty. An only child of the root is moved into the root.
     pub(crate) fn remove_leaf<S: ForkStore<Block = B>>(mut self, store: &mut S) -> Result<()> {
         let mut gone = (self.at, self.leaf.clone());
         while let Some(step) = self.nodes.pop() {
@@ -351,7 +352,8 @@ fn read_child<S: ForkStore>(
     Ok(child)
 }
 
-/// Moves the contents of an only child of the root into the root (I1), as long as there is one.
+/// Moves the contents of an only child of the root into the root (I1), as long as the root has only
+/// one child.
 fn collapse<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<()> {
     for _ in 0..MAX_DEPTH {
         let root = store.read_owned(shape.root, shape.kind)?;
@@ -387,7 +389,7 @@ fn verify_below<S: ForkStore>(
     Err(Corruption::new(Structure::DaBtree, store.place(at), check).into())
 }
 
-/// An upper limit for the number of blocks of the tree.
+/// Returns an upper limit for the number of blocks of the tree.
 fn most_blocks<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<u64> {
     let limit = match shape.kind {
         BlockKind::DirectoryIndex => free_start(store.geometry()),
@@ -411,7 +413,7 @@ pub(crate) struct TreeIdentity {
     pub(crate) uuid: [u8; 16],
 }
 
-/// The identity of a block of this fork.
+/// Returns the identity of a block of this fork.
 pub(crate) fn identity<S: ForkStore>(store: &S, block: &S::Block) -> TreeIdentity {
     let uuid = store.geometry().meta_uuid.into_bytes();
     TreeIdentity { address: store.address(block).0, owner: store.number().0, uuid }
@@ -453,7 +455,7 @@ fn unchain<S: ForkStore>(store: &mut S, shape: TreeShape, block: &S::Block) -> R
     Ok(())
 }
 
-/// The highest hash in a node or leaf; 0 if it has no entries.
+/// Returns the highest hash in a node or leaf; 0 if the block has no entries.
 fn last_hash<S: ForkStore>(store: &S, block: &S::Block) -> u32 {
     store.view(block, node::last_hash)
 }

@@ -37,7 +37,7 @@ use short_form::ShortAttributes;
 /// A leaf is joined with a neighbour when it is less full than this.
 const SPARSE_PERCENT: usize = 37;
 /// Neighbours are joined if the result is at most this full, so that the next insertion does not
-/// split it again.
+/// split the joined leaf again.
 const JOINED_PERCENT: usize = 75;
 
 const SHAPE: TreeShape = TreeShape { root: FileBlock(0), kind: BlockKind::Attr };
@@ -47,7 +47,7 @@ const SHAPE: TreeShape = TreeShape { root: FileBlock(0), kind: BlockKind::Attr }
 pub(crate) struct AttributeKey<'a> {
     pub(crate) namespace: Namespace,
     pub(crate) name: &'a [u8],
-    /// Parent pointers of one name differ by value.
+    /// The value, by which parent pointers of one name differ.
     pub(crate) value: &'a [u8],
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct ValueBlocks {
 /// An attribute that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundAttribute {
-    /// The blocks of a value that does not lie beside its name.
+    /// The blocks of the value; `None` if the value lies beside its name.
     pub(crate) run: Option<ValueBlocks>,
 }
 
@@ -100,7 +100,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         Self { store }
     }
 
-    /// Finds an attribute.
+    /// Finds an attribute; `None` if it does not exist.
     pub(crate) fn find(&mut self, key: &AttributeKey<'_>) -> Result<Option<FoundAttribute>> {
         match self.store.contents()? {
             Contents::Absent | Contents::NoBlocks => Ok(None),
@@ -116,7 +116,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     }
 
     /// Removes an attribute and inserts another, in the inode. Returns `false`, with nothing
-    /// changed, if the attributes are not in the inode or it has no room.
+    /// changed, if the attributes are not in the inode or the inode has no room.
     pub(crate) fn change_short(
         &mut self,
         old: Option<&AttributeKey<'_>>,
@@ -186,8 +186,8 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         Ok(run)
     }
 
-    /// Removes an attribute from the leaves. Returns it, with the blocks of its value, if it
-    /// existed.
+    /// Removes an attribute from the leaves. Returns the attribute, with the blocks of its value;
+    /// `None` if it did not exist.
     pub(crate) fn remove(&mut self, key: &AttributeKey<'_>) -> Result<Option<FoundAttribute>> {
         let Some((path, index, run)) = self.find_in_tree(key)? else { return Ok(None) };
         let place = self.store.place(path.at);
@@ -282,7 +282,8 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         self.put_right(&mut path, None, &middle)
     }
 
-    /// Adds a new leaf after the path's leaf. That leaf is rebuilt with `left` if given.
+    /// Adds a new leaf after the path's leaf. If `left` is given, rebuilds the path's leaf with
+    /// those entries.
     fn put_right(
         &mut self,
         path: &mut TreePath<S::Block>,

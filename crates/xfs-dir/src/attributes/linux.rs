@@ -1,8 +1,7 @@
 //! The names of attributes in Linux.
 //!
 //! A namespace is a prefix. Two attributes of the trusted namespace hold access control lists.
-//! Linux lists each of them under both its names: first the name of the list that programs
-//! understand.
+//! Linux lists each of them under both its names, the name that ACL programs understand first.
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::acl::{self, ACCESS_NAME, DEFAULT_NAME};
@@ -25,7 +24,7 @@ pub fn linux_names(namespace: Namespace, name: &[u8]) -> impl Iterator<Item = Ve
     list.into_iter().chain(plain)
 }
 
-/// Returns the attribute for a Linux name, or `None` if XFS stores no such names.
+/// Returns the attribute for a Linux name, or `None` if XFS stores no attributes with such names.
 ///
 /// A prefix alone stands for an attribute without a name, which cannot exist. The value of an
 /// access control list has another format under its `system.` name; see

@@ -15,16 +15,16 @@ use super::change::{AttributeChange, AttributeKey};
 use super::work::{AttributeWork, OwnedAttribute, value_blocks};
 use crate::store::live::LiveFork;
 
-/// Whether an attribute must exist, or must not.
+/// The rule whether an attribute must exist before it is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetMode {
-    /// Both are allowed.
+    /// The attribute may exist or not.
     #[default]
     Either,
-    /// It must not exist.
+    /// The attribute must not exist.
     #[doc(alias = "XATTR_CREATE")]
     Create,
-    /// It must exist.
+    /// The attribute must exist.
     #[doc(alias = "XATTR_REPLACE")]
     Replace,
 }
@@ -32,7 +32,7 @@ pub enum SetMode {
 /// An attribute to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewAttribute<'a> {
-    /// The namespace; not that of parent pointers.
+    /// The namespace; not the namespace of parent pointers.
     pub namespace: Namespace,
     /// The name without a prefix: 1 to 255 bytes, none of them NUL.
     pub name: &'a [u8],
@@ -40,7 +40,7 @@ pub struct NewAttribute<'a> {
     pub value: &'a [u8],
 }
 
-/// The maximum number of levels of the attribute tree. Each may get a block.
+/// The maximum number of levels of the attribute tree. A new block may be needed on each level.
 const TREE_BLOCKS: u64 = 5;
 
 /// Sets an attribute. Work that does not fit the inode, or a leaf with room, is done in further
@@ -71,8 +71,8 @@ pub fn set_attribute(
 }
 
 /// Sets an attribute as [`set_attribute`] does, and applies `change` to the inode's core in the
-/// same step. After a crash both are present, or neither. The caller must not change the fields
-/// that depend on the forks ([`LiveInode::change`]).
+/// same step. After a crash both changes are present, or neither. `change` must not touch the
+/// fields that depend on the forks ([`LiveInode::change`]).
 ///
 /// # Errors
 ///
@@ -129,7 +129,8 @@ pub fn set_attribute_on_new(
 ///
 /// # Errors
 ///
-/// [`NoAttribute`](PosixError::NoAttribute), or the errors of [`set_attribute`].
+/// [`NoAttribute`](PosixError::NoAttribute) if the attribute does not exist, or the errors of
+/// [`set_attribute`].
 #[doc(alias = "XFS_ATTRUPDATE_REMOVE")]
 pub fn remove_attribute(
     tx: &mut Transaction<'_>,
@@ -145,8 +146,8 @@ pub fn remove_attribute(
     AttributeWork::new(file, Some(old), None).begin(tx)
 }
 
-/// The number of blocks to reserve for setting an attribute: the tree from leaf to root twice, a
-/// fork that may have to be created, and a value in blocks of its own.
+/// Returns the number of blocks to reserve for setting an attribute: the tree from leaf to root
+/// twice, a fork that may have to be created, and a value in blocks of its own.
 #[doc(alias = "xfs_attr_calc_size")]
 #[must_use]
 pub fn attribute_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usize) -> u64 {
@@ -159,7 +160,7 @@ pub fn attribute_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usi
     2 * TREE_BLOCKS * one + fork + value + maps
 }
 
-/// The number of blocks of an attribute's remote value.
+/// Returns the number of blocks of an attribute's remote value.
 fn attribute_value_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usize) -> u32 {
     let block_size = geometry.block_size;
     if is_local(name_bytes, value_bytes, block_size as usize) {
@@ -168,7 +169,8 @@ fn attribute_value_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: u
     value_blocks(block_size, u32::try_from(value_bytes).unwrap_or(u32::MAX))
 }
 
-/// The number of blocks to reserve for removing an attribute: freeing blocks may split the map.
+/// Returns the number of blocks to reserve for removing an attribute: freeing blocks may split the
+/// map.
 #[must_use]
 pub fn attribute_removal_blocks(geometry: &Geometry) -> u64 {
     LiveInode::grow_blocks(geometry, ForkKind::Attr, 1)

@@ -1,4 +1,4 @@
-//! Values in blocks of their own.
+//! Attribute values in blocks of their own.
 
 use xfs_buffer::{BufferCache, BufferExtent, Result};
 use xfs_format::attr::remote::{self, RemoteIdentity};
@@ -12,7 +12,8 @@ use super::Attributes;
 use crate::dabtree::{place, verify_owner};
 
 impl Attributes<'_> {
-    /// Reads a value of `length_bytes`, which its entry limits, from `first_block` of the fork on.
+    /// Reads a value of `length_bytes` bytes from `first_block` of the fork on. The value's entry
+    /// limits the length.
     ///
     /// The blocks are contiguous in the fork, but may be scattered over the volume. Each extent is
     /// read as one buffer.
@@ -37,7 +38,7 @@ impl Attributes<'_> {
         Ok(value)
     }
 
-    /// Appends the pieces in `count` contiguous blocks.
+    /// Appends the pieces of the value in `count` contiguous blocks.
     fn read_pieces(
         &self,
         (first, count): (FileBlock, u32),
@@ -67,8 +68,8 @@ impl Attributes<'_> {
 
 /// Writes a value to blocks of the attribute fork that nothing names yet, from `first` on.
 ///
-/// It goes directly to the device, not through the log. The transaction that names the value is
-/// committed after a flush, which makes the value durable before its name.
+/// The value goes directly to the device, not through the log. The transaction that names the value
+/// is committed after a flush, which makes the value durable before its name.
 #[doc(alias = "xfs_attr_rmtval_set_value")]
 pub(super) fn write(
     cache: &BufferCache,

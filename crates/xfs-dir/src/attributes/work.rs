@@ -49,7 +49,7 @@ impl OwnedAttribute {
         AttributeKey { namespace: self.namespace, name: &self.name, value: &self.value }
     }
 
-    /// The attribute with its value beside its name, even if the value will be remote.
+    /// Returns the attribute with its value beside its name, even if the value will be remote.
     pub(crate) fn entry(&self) -> AttrEntry<'_> {
         let value = AttrValue::Local(&self.value);
         AttrEntry { namespace: self.namespace, name: &self.name, value }
@@ -70,21 +70,21 @@ enum Stage {
         first: FileBlock,
         rest: BlockRange,
     },
-    /// Blocks for the value have been mapped from here on.
+    /// Blocks for the value have been mapped from this file block on.
     Write(FileBlock),
-    /// The blocks of a value that nothing names any more are freed.
+    /// The blocks, which belong to a value that nothing names any more, are freed.
     Release(BlockRange),
 }
 
 /// A change of an attribute.
 pub(crate) struct AttributeWork {
     file: Arc<LiveInode>,
-    /// The attribute to remove, if it exists.
+    /// The attribute to remove if it exists; `None` to remove nothing.
     old: Option<OwnedAttribute>,
-    /// The attribute to insert.
+    /// The attribute to insert; `None` to insert nothing.
     new: Option<OwnedAttribute>,
-    /// The change of the core in the step that inserts, exchanges or removes. After a crash both
-    /// are present, or neither.
+    /// The change of the core in the step that inserts, exchanges or removes the attribute. After a
+    /// crash both changes are present, or neither.
     along: Option<CoreChange>,
     stage: Stage,
 }
@@ -99,7 +99,7 @@ impl AttributeWork {
         Box::new(Self { file: Arc::clone(file), old, new, along: None, stage: Stage::Change })
     }
 
-    /// Adds a change of the inode's core.
+    /// Adds a change of the inode's core to the work.
     pub(crate) fn along(mut self: Box<Self>, change: CoreChange) -> Box<Self> {
         self.along = Some(change);
         self
@@ -113,8 +113,8 @@ impl AttributeWork {
         Ok(())
     }
 
-    /// Inserts the new attribute into an inode that is being created, if it fits there. Otherwise
-    /// defers all of the work, because this step reserves only for creating the inode.
+    /// Inserts the new attribute into an inode that is being created, if the attribute fits there.
+    /// Otherwise defers all of the work, because this step reserves only for creating the inode.
     pub(crate) fn begin_on_new(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<()> {
         let mut store = LiveFork::new(tx, &self.file, ForkKind::Attr);
         store.note_attributes()?;
@@ -253,7 +253,7 @@ impl AttributeWork {
     }
 }
 
-/// The bytes of the short form's header and of an entry's header.
+/// The number of bytes of the short form's header and of an entry's header.
 const SHORT_HEADER: usize = 4;
 const SHORT_ENTRY: usize = 3;
 
@@ -262,14 +262,14 @@ fn release(run: ValueBlocks, block_size: u32) -> Stage {
     Stage::Release(BlockRange { start: run.first, length_blocks })
 }
 
-/// The number of blocks of a value of `length_bytes`.
+/// Returns the number of blocks of a value of `length_bytes` bytes.
 pub(crate) fn value_blocks(block_size: u32, length_bytes: u32) -> u32 {
     length_bytes.div_ceil(RemoteBlock::capacity(block_size))
 }
 
 impl Deferred for AttributeWork {
-    /// Only parent pointers have intents: the change of the directory entry is in the log already,
-    /// and the pointer must follow.
+    /// Returns the payload of the intent. Only parent pointers have intents: the change of the
+    /// directory entry is in the log already, and the pointer must follow.
     fn intent_payload(&self) -> Option<IntentPayload> {
         let sets = |attribute: &OwnedAttribute| attribute.namespace == Namespace::Parent;
         let (old, new) = (self.old.as_ref(), self.new.as_ref());
@@ -314,10 +314,10 @@ impl Deferred for AttributeWork {
     }
 }
 
-/// Returns the work that an intent in the log left open, for the file that it names.
+/// Returns the work that an intent in the log left open, for the file that the intent names.
 ///
 /// Returns `None` if the intent is not about this file: it names another inode, or an earlier file
-/// with this number.
+/// with this inode number.
 #[must_use]
 pub fn resume_attribute(file: &Arc<LiveInode>, promise: &AttrPayload) -> Option<Box<dyn Deferred>> {
     let AttrPayload { operation, filter, name, new_name, value, new_value, .. } = promise;

@@ -32,9 +32,10 @@ const MOST_OF_ONE_HASH: usize = 1 << 18;
 /// The facts about a directory that are known before its entries are listed.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
-    /// In the order of cookies.
+    /// The duplicate names, in the order of cookies.
     doubled: Vec<DuplicateName>,
-    /// The digest of the index, if the index lies in blocks of its own and could be read.
+    /// The digest of the index; `None` unless the index lies in blocks of its own and could be
+    /// read.
     indexed: Option<Digest>,
     listed: Digest,
 }
@@ -72,7 +73,7 @@ impl Audit {
         self.indexed = None;
     }
 
-    /// Returns an error if index and entries differ. The caller has listed every entry.
+    /// Returns an error if index and entries differ. The caller has passed every entry to `see`.
     #[must_use]
     pub fn finish(&self) -> Option<DirectoryCheck> {
         let indexed = self.indexed.filter(|indexed| *indexed != self.listed)?;
@@ -81,7 +82,8 @@ impl Audit {
 }
 
 impl Directory<'_> {
-    /// Reads the index. Errors are added to `findings`; then index and entries are not compared.
+    /// Reads the index. Errors are added to `findings`; after an error index and entries are not
+    /// compared.
     pub fn audit(&self, findings: &mut Vec<Error>) -> Audit {
         let mut audit = Audit::default();
         if let Err(error) = self.read_audit(&mut audit, findings) {
@@ -90,7 +92,7 @@ impl Directory<'_> {
         audit
     }
 
-    /// Whether the index lies in blocks of its own. A map that cannot be read counts as none.
+    /// Whether the index lies in blocks of its own. Also `false` if the map cannot be read.
     #[must_use]
     pub fn has_index_blocks(&self) -> bool {
         let is_local = matches!(self.inode.fork(ForkKind::Data), Fork::Local(_));
@@ -178,8 +180,9 @@ impl Directory<'_> {
         Ok(self.decode_data(&bytes, index)?.entry_at(cookie)?.name.into())
     }
 
-    /// Checks that a name that was not found is not in the data blocks either. A lookup trusts the
-    /// index. This reads every data block, so it suits single lookups that a caller waits for.
+    /// Checks that a name that a lookup did not find is not in the data blocks either. A lookup
+    /// trusts the index. This check reads every data block, so it suits single lookups that a
+    /// caller waits for.
     ///
     /// # Errors
     ///
@@ -207,7 +210,7 @@ impl Directory<'_> {
     }
 }
 
-/// Returns `None` for damage, which the listing reports. A device error is returned at once,
+/// Returns `None` if `read` met damage, which the listing reports. Returns a device error at once,
 /// because the next read may succeed.
 fn unless_corrupt<T>(read: Result<T>) -> Result<Option<T>> {
     match read {

@@ -49,7 +49,7 @@ pub struct NewEntry<'a> {
     pub name: &'a [u8],
     /// The inode that the entry names.
     pub inode: InodeNumber,
-    /// The type of that inode.
+    /// The type of the named inode.
     pub entry_type: EntryType,
 }
 
@@ -57,9 +57,9 @@ pub struct NewEntry<'a> {
 pub(crate) struct DirectoryChange<'s, S: ForkStore> {
     /// The fork, in one transaction: all blocks are changed through it (I3).
     store: &'s mut S,
-    /// Bytes of a directory block.
+    /// The number of bytes in a directory block.
     block_bytes: usize,
-    /// Filesystem blocks in a directory block.
+    /// The number of filesystem blocks in a directory block.
     blocks: u32,
 }
 
@@ -76,7 +76,7 @@ enum Form<B> {
 
 /// The result of the search for a name, in the directory's form, with the entry if it exists.
 pub(crate) enum EntrySearch<B> {
-    /// The index of the entry.
+    /// The decoded directory, and the index of the entry.
     Short(Short, Option<usize>),
     Block(B, Option<FoundEntry<B>>),
     Leaf(B, Option<FoundEntry<B>>),
@@ -93,7 +93,8 @@ impl<B> EntrySearch<B> {
         }
     }
 
-    /// The inode and the type of the name, in directory `number`.
+    /// Returns the inode and the type that the name stands for in directory `number`; `None` if the
+    /// name does not exist.
     pub(crate) fn meaning(
         &self,
         number: InodeNumber,
@@ -128,14 +129,14 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         self.store.set_local(&short.encode())
     }
 
-    /// Returns the inode that a name stands for.
+    /// Returns the inode that a name stands for; `None` if the name does not exist.
     pub(crate) fn find(&mut self, name: &[u8]) -> Result<Option<(InodeNumber, EntryType)>> {
         let search = self.seek(name)?;
         Ok(search.meaning(self.store.number(), name))
     }
 
-    /// Searches for the entry of a name, or its position. The result is valid until the directory
-    /// changes.
+    /// Searches for the entry of a name, or for the position where that entry belongs. The result
+    /// is valid until the directory changes.
     pub(crate) fn seek(&mut self, name: &[u8]) -> Result<EntrySearch<S::Block>> {
         if name.len() > MAX_NAME {
             return Err(PosixError::NameTooLong.into());
@@ -242,7 +243,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         Ok(found.inode)
     }
 
-    /// Whether there is no entry except `.` and `..`.
+    /// Whether the directory has no entries except `.` and `..`.
     pub(crate) fn is_empty(&mut self) -> Result<bool> {
         Ok(match self.form()? {
             Form::Short(short) => short.entries.is_empty(),
@@ -256,8 +257,8 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         })
     }
 
-    /// ferroxfs shrinks a directory at once, but a tree that another implementation wrote may hold
-    /// only `.` and `..`.
+    /// Whether a directory in node form has no entries except `.` and `..`. ferroxfs shrinks a
+    /// directory at once, but a tree that another implementation wrote may hold only these.
     fn is_empty_tree(&mut self, root: S::Block) -> Result<bool> {
         let mut path = TreePath::descend_from(self.store, self.tree_shape(), root, 0)?;
         let mut live = 0;
@@ -291,7 +292,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         }
     }
 
-    /// The end of the last block of the fork.
+    /// Returns the end of the last block of the fork.
     fn ends_at(&mut self) -> Result<FileBlock> {
         self.store.last_before(FileBlock(u64::MAX))
     }
@@ -318,13 +319,13 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         }
     }
 
-    /// A corruption of the block at `at`.
+    /// Creates the error for a corruption of the block at `at`.
     #[cold]
     fn corrupt(&self, at: FileBlock, check: DirectoryCheck) -> Error {
         Corruption::new(Structure::Directory, self.store.place(at), check).into()
     }
 
-    /// The cookie of byte `offset` of data block `index`.
+    /// Returns the cookie of byte `offset` of data block `index`.
     fn cookie(&self, index: u64, offset: usize) -> Result<Cookie> {
         let bytes = index * self.block_bytes as u64 + offset as u64;
         Cookie::from_offset(bytes).ok_or_else(|| PosixError::NoSpace.into())

@@ -21,7 +21,7 @@ pub struct DirEntry {
     pub name: Box<[u8]>,
     /// The inode that the entry names.
     pub inode: InodeNumber,
-    /// The type of that inode.
+    /// The type of the named inode.
     pub entry_type: EntryType,
     /// The position of the entry. An iteration from [`Cookie::after`] continues after it.
     pub cookie: Cookie,
@@ -38,15 +38,15 @@ impl From<Entry<'_>> for DirEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     from: Cookie,
-    /// `None` before the first step, which depends on the form of the directory.
+    /// The next step; `None` before the first step, which depends on the form of the directory.
     next: Option<ListingStep>,
 }
 
 impl Position {
-    /// Before the first entry.
+    /// The position before the first entry.
     pub const START: Self = Self::from_cookie(Cookie::START);
 
-    /// Before the first entry whose cookie is not below `from`.
+    /// Returns the position before the first entry whose cookie is not below `from`.
     #[must_use]
     pub const fn from_cookie(from: Cookie) -> Self {
         Self { from, next: None }
@@ -56,7 +56,7 @@ impl Position {
 /// The next step of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListingStep {
-    /// The whole short form.
+    /// The whole short form in one step.
     ShortForm,
     /// The check of the size, and then the data blocks from this one on.
     Size(u64),
@@ -65,7 +65,7 @@ pub(super) enum ListingStep {
 }
 
 impl Directory<'_> {
-    /// The first step of an iteration from `from`.
+    /// Returns the first step of an iteration from `from`.
     pub(super) fn first_step(&self, from: Cookie) -> Option<ListingStep> {
         Some(match self.inode.fork(ForkKind::Data) {
             Fork::Local(_) => ListingStep::ShortForm,
@@ -91,7 +91,7 @@ impl Directory<'_> {
         }
     }
 
-    /// Takes a step; returns the next one.
+    /// Performs a step; returns the next one, or `None` at the end.
     pub(super) fn visit_step(
         &self,
         step: ListingStep,

@@ -20,7 +20,7 @@ use crate::store::live::LiveFork;
 #[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
 const TREE_BLOCKS: u64 = 5;
 
-/// Initializes the contents of a new directory, which are only its parent.
+/// Initializes the contents of a new directory, which consist only of its parent.
 ///
 /// # Errors
 ///
@@ -51,11 +51,12 @@ pub fn add_entry(
     DirectoryChange::new(&mut fork(tx, directory)).add(entry)
 }
 
-/// Removes an entry; returns the inode that it named.
+/// Removes an entry, and returns the inode that it named and the type of that inode.
 ///
 /// # Errors
 ///
-/// [`NotFound`](xfs_buffer::PosixError::NotFound), or the errors of [`add_entry`].
+/// [`NotFound`](xfs_buffer::PosixError::NotFound) if the name does not exist, or the errors of
+/// [`add_entry`].
 #[doc(alias = "xfs_dir_removename")]
 pub fn remove_entry(
     tx: &mut Transaction<'_>,
@@ -65,19 +66,19 @@ pub fn remove_entry(
     DirectoryChange::new(&mut fork(tx, directory)).remove(name)
 }
 
-/// The result of a search for a name in a transaction: its inode, and the position of its entry.
-/// Adding or removing the entry then needs no second search.
+/// The result of a search for a name in a transaction: the inode that the name stands for, and the
+/// position of its entry. Adding or removing the entry then needs no second search.
 pub struct EntryLocation<'n> {
     name: &'n [u8],
     meaning: Option<(InodeNumber, EntryType)>,
-    /// The step of the transaction in which the search was made: the blocks are released with the
-    /// step.
+    /// The step of the transaction in which the search was made. The blocks that the search has
+    /// read are released with that step.
     step: u64,
     search: EntrySearch<Buffer>,
 }
 
 impl EntryLocation<'_> {
-    /// The inode and the type that the name stands for.
+    /// Returns the inode and the type that the name stands for; `None` if the name does not exist.
     #[must_use]
     pub const fn meaning(&self) -> Option<(InodeNumber, EntryType)> {
         self.meaning
@@ -100,7 +101,7 @@ pub fn seek_entry<'n>(
     Ok(EntryLocation { name, meaning, step: tx.step(), search })
 }
 
-/// Adds an entry as [`add_entry`] does, at a position that was searched.
+/// Adds an entry as [`add_entry`] does, at a position that [`seek_entry`] found.
 ///
 /// # Errors
 ///
@@ -119,7 +120,7 @@ pub fn add_entry_at(
     if is_valid { change.add_at(search, &entry) } else { change.add(&entry) }
 }
 
-/// Removes an entry as [`remove_entry`] does, at a position that was searched.
+/// Removes an entry as [`remove_entry`] does, at a position that [`seek_entry`] found.
 ///
 /// # Errors
 ///
@@ -136,11 +137,13 @@ pub fn remove_entry_at(
     if is_valid { change.remove_at(name, search) } else { change.remove(name) }
 }
 
-/// Changes the inode that an entry names; returns the old one. The name `..` changes the parent.
+/// Changes the inode that an entry names, and returns the old inode. The name `..` changes the
+/// parent.
 ///
 /// # Errors
 ///
-/// [`NotFound`](xfs_buffer::PosixError::NotFound), or the errors of [`add_entry`].
+/// [`NotFound`](xfs_buffer::PosixError::NotFound) if the name does not exist, or the errors of
+/// [`add_entry`].
 #[doc(alias = "xfs_dir_replace")]
 pub fn replace_entry(
     tx: &mut Transaction<'_>,
@@ -150,7 +153,8 @@ pub fn replace_entry(
     DirectoryChange::new(&mut fork(tx, directory)).replace(entry)
 }
 
-/// Returns the inode and the type of a name, as this transaction sees it.
+/// Returns the inode and the type that a name stands for, as this transaction sees it; `None` if
+/// the name does not exist.
 ///
 /// # Errors
 ///
@@ -164,7 +168,7 @@ pub fn find_entry(
     DirectoryChange::new(&mut fork(tx, directory)).find(name)
 }
 
-/// Whether a directory holds no entry except `.` and `..`.
+/// Whether a directory holds no entries except `.` and `..`.
 ///
 /// # Errors
 ///
@@ -174,8 +178,8 @@ pub fn directory_is_empty(tx: &mut Transaction<'_>, directory: &Arc<LiveInode>) 
     DirectoryChange::new(&mut fork(tx, directory)).is_empty()
 }
 
-/// The number of blocks to reserve for adding an entry: a data block, a block of the free index,
-/// and a split of the tree from leaf to root, each with the growth of the map.
+/// Returns the number of blocks to reserve for adding an entry: a data block, a block of the free
+/// index, and a split of the tree from leaf to root, each with the growth of the map.
 #[doc(alias = "XFS_DIRENTER_SPACE_RES")]
 #[must_use]
 pub fn blocks_to_add(geometry: &Geometry) -> u64 {
@@ -183,7 +187,7 @@ pub fn blocks_to_add(geometry: &Geometry) -> u64 {
     (TREE_BLOCKS + 2) * LiveInode::grow_blocks(geometry, ForkKind::Data, length)
 }
 
-/// The number of blocks to reserve for removing an entry: freeing blocks may split the map.
+/// Returns the number of blocks to reserve for removing an entry: freeing blocks may split the map.
 #[doc(alias = "XFS_DIRREMOVE_SPACE_RES")]
 #[must_use]
 pub fn blocks_to_remove(geometry: &Geometry) -> u64 {

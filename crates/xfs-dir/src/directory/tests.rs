@@ -15,7 +15,8 @@ use crate::{Cookie, DirEntry, EntryType};
 
 const DATA: BlockKind = BlockKind::DirectoryData;
 const INDEX: BlockKind = BlockKind::DirectoryIndex;
-/// The golden image has blocks of 1 KiB, and directory blocks of four of them.
+/// The first file block of the index: the golden image has blocks of 1 KiB, and directory blocks of
+/// four of them.
 const INDEX_BLOCK: u64 = INDEX_OFFSET >> 10;
 
 /// Returns the entries of a directory, and the read errors.
@@ -42,7 +43,7 @@ fn check_corrupt(found: Result<EntryType, Error>, expected: impl Into<Check>) {
     }
 }
 
-/// Checks the rules of every directory. Iteration and lookup agree, and an iteration from each
+/// Checks the rules of every directory: iteration and lookup agree, and an iteration from each
 /// cookie continues with the entries after it.
 fn check_directory(path: &str, names: impl Iterator<Item = String>) {
     let image = golden();
@@ -104,7 +105,7 @@ fn visit_ends_when_the_visitor_breaks() {
     }
 }
 
-/// I3 of the crate.
+/// Checks I3 of the crate.
 #[test]
 fn damaged_block_hides_only_its_own_entries() {
     let mut image = golden();
@@ -135,7 +136,7 @@ fn damaged_index_hides_no_entry_from_a_listing() {
     assert!(matches!(found, Err(Error::Corrupt(_))));
 }
 
-/// I1 of the crate.
+/// Checks I1 of the crate.
 #[test]
 fn blocks_of_another_directory_are_refused() {
     let mut image = golden();
@@ -160,7 +161,7 @@ fn blocks_of_another_form_are_refused() {
     assert_eq!(list(&image, "leaf").1.len(), 1);
 }
 
-/// I2 of the crate.
+/// Checks I2 of the crate.
 #[test]
 fn nodes_with_wrong_pointers_are_refused() {
     let name = b"a-longer-node-entry-1";
@@ -183,7 +184,7 @@ fn nodes_with_wrong_pointers_are_refused() {
     check_children(u32::MAX, None);
 }
 
-/// I2 of the crate.
+/// Checks I2 of the crate.
 #[test]
 fn leaves_in_a_cycle_are_refused() {
     let mut image = golden();
@@ -322,7 +323,7 @@ fn audit_of_a_sound_directory_finds_nothing() {
     }
 }
 
-/// I4 of the crate.
+/// Checks I4 of the crate.
 #[test]
 fn exchanged_index_leaves_are_corruption_and_not_a_missing_name() {
     let mut image = golden();
@@ -349,7 +350,7 @@ fn exchanged_index_leaves_are_corruption_and_not_a_missing_name() {
     assert_eq!(list(&image, "node").0, all);
 }
 
-/// I4 of the crate.
+/// Checks I4 of the crate.
 #[test]
 fn leaves_that_name_a_wrong_next_leaf_are_refused() {
     for (next, is_last) in [(0, false), (1, false), (7, true)] {

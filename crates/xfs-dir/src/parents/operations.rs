@@ -25,7 +25,7 @@ use crate::store::live::LiveFork;
 /// The way in which a parent pointer changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ParentPath {
-    /// In the inode, if possible.
+    /// By a change in the inode, if possible.
     #[default]
     Direct,
     /// Always by an intent and a step of its own. For benchmarks only.
@@ -90,7 +90,7 @@ pub fn first_parent(
     short_form::encode_first((Namespace::Parent, name), value.as_bytes(), room)
 }
 
-/// The number of blocks to reserve for a parent pointer that takes the long way.
+/// Returns the number of blocks to reserve for a parent pointer that takes the long way.
 #[must_use]
 pub fn parent_blocks(geometry: &Geometry, name_bytes: usize) -> u64 {
     attribute_blocks(geometry, name_bytes, size_of::<ParentDisk>())
@@ -124,12 +124,12 @@ fn change(
     Ok(())
 }
 
-/// The value of a parent pointer's attribute.
+/// Returns the value of a parent pointer's attribute.
 fn value(link: &ParentLink) -> ParentDisk {
     ParentDisk { inode: link.inode.0.into(), generation: link.generation.into() }
 }
 
-/// The attribute of a parent pointer.
+/// Returns the attribute of a parent pointer.
 fn attribute(link: &ParentLink) -> OwnedAttribute {
     OwnedAttribute {
         namespace: Namespace::Parent,

@@ -72,7 +72,8 @@ struct AttributesNoted(AtomicBool<Volume>);
 /// Sets the superblock's attribute flag, when the first inode gets attributes.
 ///
 /// The holder of the superblock may be waiting for an object that this transaction holds. Then the
-/// flag stays as it is, and the next fork that is created sets it. No reader depends on it.
+/// flag stays as it is, and the next creation of an attribute fork sets the flag. No reader depends
+/// on the flag.
 #[doc(alias = "XFS_SB_VERSION_ATTRBIT")]
 fn note_attributes(tx: &mut Transaction<'_>) -> Result<()> {
     let journal = tx.journal();
@@ -134,7 +135,8 @@ impl ForkStore for LiveFork<'_, '_> {
         self.inode.set_empty_extents(self.tx, self.fork)
     }
 
-    /// A directory in short form may leave too little room. Then it is converted to the block form.
+    /// Creates the fork. A directory in short form may leave the fork too little room. Then the
+    /// directory is converted to the block form.
     fn make_fork(&mut self, bytes: usize) -> Result<()> {
         match self.inode.add_attr_fork(self.tx, bytes) {
             Err(Error::Posix(PosixError::NoSpace)) if self.is_short_directory() => {
@@ -146,8 +148,9 @@ impl ForkStore for LiveFork<'_, '_> {
         }
     }
 
-    /// On a volume with parent pointers the fork stays, empty, because the next link will use it.
-    /// It also stays if the data fork is a btree, whose root would have to change.
+    /// Removes the fork where that is possible. On a volume with parent pointers the fork stays,
+    /// empty, because the next link will use it. It also stays if the data fork is a btree, whose
+    /// root would have to change.
     fn remove_fork(&mut self) -> Result<()> {
         let keeps = self.geometry.has_incompat(IncompatFeatures::PARENT)
             || matches!(self.inode.inode().fork(ForkKind::Data), Fork::Btree(_));

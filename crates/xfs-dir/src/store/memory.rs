@@ -34,7 +34,7 @@ pub(crate) struct MemoryFork {
     absent: bool,
     size: u64,
     pub(crate) room: usize,
-    /// The largest number of filesystem blocks.
+    /// The largest number of filesystem blocks that the fork may have.
     pub(crate) space: u64,
     blocks: BTreeMap<FileBlock, MemoryBlock>,
     /// The number of bytes that edits have reported as changed.
@@ -79,7 +79,7 @@ impl MemoryFork {
         self.local.is_some()
     }
 
-    /// Blocks of this kind, in file order.
+    /// Returns the blocks of this kind, in file order.
     pub(crate) fn blocks_of(&self, kind: BlockKind) -> Vec<(FileBlock, Vec<u8>)> {
         let chosen = self.blocks.values().filter(|block| block.kind == kind);
         chosen.map(|block| (block.at, block.bytes.borrow().clone())).collect()
@@ -98,7 +98,8 @@ impl MemoryFork {
         VerifyContext { geometry: &self.geometry, log_head: None }
     }
 
-    /// Changes a few bytes of a random block, if its verifier does not notice.
+    /// Changes a few bytes of a random block. Returns `false`, with nothing changed, if the
+    /// verifier notices the change.
     pub(crate) fn mutate(&self, random: &mut Prng) -> bool {
         let index = random.within(0..self.blocks.len());
         let Some((at, block)) = self.blocks.iter().nth(index) else { return false };
@@ -134,7 +135,7 @@ impl MemoryFork {
     }
 }
 
-/// The address that the tests assign to a file block.
+/// Returns the address that the tests assign to a file block.
 fn disk_address(at: FileBlock) -> DiskAddr {
     DiskAddr(at.0 * 8 + 8)
 }

@@ -17,7 +17,7 @@ const COUNT: usize = offset_of!(NodeHeaderDisk, count);
 const HEADER: usize = size_of::<NodeHeaderDisk>();
 const ENTRY: usize = size_of::<NodeEntryDisk>();
 
-/// The number of entries in a node of `block_bytes`.
+/// Returns the number of entries that fit a node of `block_bytes` bytes.
 pub(super) const fn capacity(block_bytes: usize) -> usize {
     (block_bytes - HEADER) / ENTRY
 }
@@ -26,7 +26,7 @@ pub(super) fn count(bytes: &[u8]) -> usize {
     u16_at(bytes, COUNT).into()
 }
 
-/// The level of a node; 0 for a leaf.
+/// Returns the level of a node; 0 for a leaf.
 pub(super) fn level(bytes: &[u8]) -> u16 {
     match dabtree::magic(bytes) {
         Some(NODE_MAGIC) => u16_at(bytes, offset_of!(NodeHeaderDisk, level)),
@@ -42,14 +42,14 @@ pub(super) fn child(bytes: &[u8], index: usize) -> FileBlock {
     FileBlock(u32_at(bytes, HEADER + ENTRY * index + 4).into())
 }
 
-/// The bounds that a node sets for the hashes of a child.
+/// Returns the bounds that a node sets for the hashes of a child.
 pub(super) fn bounds(bytes: &[u8], index: usize) -> Bounds {
     let lowest = index.checked_sub(1).map_or(0, |before| hash(bytes, before));
     Bounds { lowest, last: Some(hash(bytes, index)) }
 }
 
-/// The highest hash in a node or in a leaf of either tree. All have their count at the same offset,
-/// and entries of 8 bytes that start with the hash.
+/// Returns the highest hash in a node or in a leaf of either tree. All these blocks have their
+/// count at the same offset, and entries of 8 bytes that start with the hash.
 pub(super) fn last_hash(bytes: &[u8]) -> u32 {
     let base = match dabtree::magic(bytes) {
         Some(LEAF_MAGIC) => size_of::<AttrLeafHeaderDisk>(),

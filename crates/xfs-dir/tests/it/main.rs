@@ -36,8 +36,8 @@ fn cache_of(device: &SharedDevice) -> BufferCache {
     BufferCache::new(Arc::clone(device), geometry, 8 << 20)
 }
 
-/// Fills and empties a volume alternately. Half way it is cut off and recovered; at the end it is
-/// unmounted.
+/// Fills and empties a volume alternately. Compares the volume with the model after each quarter of
+/// the steps, also as recovered from a crash at that time, and after an unmount at the end.
 fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
     let device = make_sized(VOLUME_BYTES, options);
     let journal = journal(parts(&device, 0));
@@ -61,7 +61,8 @@ fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
     checked.check(&cache_of(&device));
 }
 
-/// The chain of an attribute cannot be undone once it has begun (I5 of the crate).
+/// Checks that an attribute whose extents the inode could not count is refused at once: the chain
+/// of an attribute cannot be undone once it has begun (I5 of the crate).
 #[test]
 fn attribute_with_uncountable_extents_is_refused_before_any_change() {
     const MOST: u32 = (1 << 15) - 1;
@@ -102,8 +103,8 @@ fn attribute_with_uncountable_extents_is_refused_before_any_change() {
     journal.unmount().unwrap();
 }
 
-/// Fills a volume to its end several times. Operations without room are refused, and change
-/// nothing.
+/// Fills a volume to its end several times. Checks that operations without room are refused, and
+/// change nothing.
 fn check_full(seed: u64, volume_bytes: u64, options: &str) {
     let device = make_sized(volume_bytes, options);
     let journal = journal(parts(&device, 0));
@@ -164,8 +165,8 @@ fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
 }
 
 /// Cuts the power between the steps of chains, with the intents of parent pointers open. Recovery
-/// finishes them. Of each change of a directory or an attribute there is all or nothing (I3 and I1
-/// of the changes).
+/// finishes the intents. Checks that of each change of a directory or an attribute all or nothing
+/// is present (I3 and I1 of the changes).
 fn check_intents(seed: u64, options: &str, steps: usize) {
     let device = Arc::new(CowDevice::new(make_sized(VOLUME_BYTES, options)));
     let shared: SharedDevice = Arc::clone(&device) as _;

@@ -45,10 +45,11 @@ pub(crate) struct Names {
     model: Model,
     random: Prng,
     path: ParentPath,
-    /// Whether chains that change attributes are cut too. They have no intents, so a crash may
-    /// leave the old attribute.
+    /// Whether chains that change attributes are cut, too. These chains have no intents, so a crash
+    /// may leave the old attribute.
     pub(crate) cuts_values: bool,
-    /// Called between the steps of a chain, when its intent is durable and its work is not done.
+    /// The function that is called between the steps of a chain, when its intent is durable and its
+    /// work is not done.
     pub(crate) between_steps: Option<Box<dyn FnMut()>>,
 }
 
@@ -207,8 +208,8 @@ impl Names {
         Ok(())
     }
 
-    /// The initial attributes of a file that is created with its parent pointer: every second file,
-    /// if the inode has room.
+    /// Returns the initial attributes of a file that is created with its parent pointer: for every
+    /// second file, if the inode has room. Otherwise returns `None`.
     fn first_parent(
         &mut self,
         link: &ParentLink,
@@ -248,7 +249,7 @@ impl Names {
         Ok(())
     }
 
-    /// A random link of a node that may be removed.
+    /// Returns a random link of a node that may be removed; `None` if there is no such link.
     fn pick_link(&mut self) -> Option<(u64, Name, u64)> {
         let parent = self.pick(true)?;
         let entries = &self.model.nodes[&parent].entries;

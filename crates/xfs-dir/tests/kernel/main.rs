@@ -99,7 +99,7 @@ fn check(geometry: &Geometry, seed: u64, path: ParentPath, cut: bool) -> Result<
 }
 
 /// Cuts chains between their steps, with the intents of parent pointers open. The kernel finishes
-/// them.
+/// the intents.
 fn check_promises(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     ready()?;
     let folder = folder()?;
@@ -167,9 +167,9 @@ fn judge(image: &Image, model: &Model, replays: bool) -> Result<(), TrialError> 
     Ok(())
 }
 
-/// Cuts chains that set long values after their blocks were mapped, before any name exists. The old
-/// attributes must be present, xfs_repair must find nothing, and the kernel must be able to change
-/// them further.
+/// Cuts chains that set long values after the blocks of a value were mapped, before any name
+/// exists. The old attributes must be present, xfs_repair must find nothing, and the kernel must be
+/// able to change the attributes further.
 fn check_half_set(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
     let folder = folder()?;

@@ -1,7 +1,7 @@
 //! Edits of one leaf of attributes.
 //!
-//! Owns: the table of entries, the names after it and the counts. Does **not** own the choice of
-//! the leaf, and the tree above.
+//! Owns: the table of entries, the names after the table, and the counts. Does **not** own the
+//! choice of the leaf, and the tree above.
 //!
 //! The space of a removed name between others is lost until the leaf is packed. The leaf names one
 //! free range, the gap between table and names. Its holes flag is set if the names occupy more
@@ -30,18 +30,18 @@ const ENTRY: usize = size_of::<AttrLeafEntryDisk>();
 pub(super) struct RawEntry {
     pub(super) hash: u32,
     pub(super) flags: u8,
-    /// Name and value, padded.
+    /// The name and the value, padded.
     pub(super) name: Vec<u8>,
 }
 
 impl RawEntry {
-    /// The bytes of the entry in a leaf.
+    /// Returns the number of bytes that the entry takes in a leaf.
     pub(super) fn length(&self) -> usize {
         ENTRY + self.name.len()
     }
 }
 
-/// The bytes for entries in a leaf.
+/// Returns the number of bytes that a leaf has for entries.
 pub(super) const fn capacity(block_bytes: usize) -> usize {
     block_bytes - TABLE
 }
@@ -84,18 +84,18 @@ impl AttrLeafCounts {
     }
 }
 
-/// The number of entries.
+/// Returns the number of entries.
 pub(super) fn count(bytes: &[u8]) -> usize {
     AttrLeafCounts::of(bytes).count
 }
 
-/// The bytes of the entries, without holes.
+/// Returns the number of bytes of the entries, without holes.
 pub(super) fn used(bytes: &[u8]) -> usize {
     let counts = AttrLeafCounts::of(bytes);
     counts.used + ENTRY * counts.count
 }
 
-/// Inserts an entry if there is room for it. Packs the leaf if necessary.
+/// Inserts an entry if the leaf has room for it. Packs the leaf if necessary.
 pub(super) fn insert(
     edit: &mut BlockEdit<'_>,
     entry: &RawEntry,
@@ -134,7 +134,7 @@ fn position(bytes: &[u8], hash: u32, place: StructureAddress) -> Result<usize> {
     Ok(table.partition_point(|entry| entry.hash.get() < hash))
 }
 
-/// Removes the entry at `index`, which was found there.
+/// Removes the entry that was found at `index`.
 pub(super) fn remove(
     edit: &mut BlockEdit<'_>,
     index: usize,
@@ -180,7 +180,7 @@ pub(super) fn rebuild(edit: &mut BlockEdit<'_>, entries: &[RawEntry]) {
     counts.store(edit);
 }
 
-/// Initializes a new leaf with these entries. Its links to siblings are not changed.
+/// Initializes a new leaf with these entries. The leaf's links to siblings are not changed.
 pub(super) fn initialise(edit: &mut BlockEdit<'_>, identity: &TreeIdentity, entries: &[RawEntry]) {
     put_identity(edit, LEAF_MAGIC, identity);
     rebuild(edit, entries);

@@ -7,7 +7,7 @@ use xfs_format::attr::{AttrEntry, AttrShortForm, AttrValue};
 
 use super::AttributeKey;
 
-/// Names and values of this length and more are not allowed in the short form.
+/// The length from which on names and values are not allowed in the short form.
 #[doc(alias = "XFS_ATTR_SF_ENTSIZE_MAX")]
 const LIMIT: usize = 255;
 

@@ -190,7 +190,7 @@ fn attributes_in_the_largest_blocks_equal_a_map() {
     check_random(24, 16, 3000, 1200);
 }
 
-/// A long attribute between two long ones: no two leaves have room for all of them.
+/// Inserts a long attribute between two long ones: no two leaves have room for all of them.
 #[test]
 fn long_entry_between_long_ones_splits_a_leaf_into_three() {
     let (mut fork, mut model) = (fork(10), Model::new());
@@ -239,7 +239,7 @@ fn leaf_with_a_removed_name_reports_holes() {
     assert_eq!(used, 3 * 8 + 2 * 308 + 316);
 }
 
-/// A change ends, with or without an error, whatever the blocks contain.
+/// Checks that a change ends, with or without an error, whatever the blocks contain.
 #[test]
 fn change_of_damaged_attributes_ends() {
     let (mut errors, mut damaged) = (0, 0);

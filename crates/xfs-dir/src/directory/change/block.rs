@@ -31,7 +31,7 @@ impl BlockLayout {
         Self { tail, run: HashRun { base: tail - ENTRY * count, count }, stale }
     }
 
-    /// The number of live entries, including `.` and `..`.
+    /// Returns the number of live entries, including `.` and `..`.
     pub(super) fn live(&self) -> usize {
         self.run.count - self.stale
     }
@@ -44,7 +44,8 @@ impl BlockLayout {
 
 /// The position of an entry of `length` bytes, given the size that the index will have.
 struct EntryRoom {
-    /// The free record that makes room for the index entry, unless a stale one is reused.
+    /// The free record that makes room for the index entry; `None` if a stale index entry is
+    /// reused.
     before_index: Option<Range<usize>>,
     /// The free record that takes the entry.
     free: Range<usize>,
@@ -65,7 +66,7 @@ fn find_room(bytes: &[u8], layout: &BlockLayout, length: usize) -> Option<EntryR
     Some(EntryRoom { before_index: Some(before_index), free })
 }
 
-/// Adds an entry. Returns `None`, with nothing changed, if there is no room for it.
+/// Adds an entry. Returns `None`, with nothing changed, if the block has no room for it.
 pub(super) fn add(edit: &mut BlockEdit<'_>, entry: &NewEntry<'_>) -> Option<Cookie> {
     let length = data::length_of(entry.name);
     let mut layout = BlockLayout::of(edit.bytes());
@@ -112,7 +113,7 @@ fn compact(edit: &mut BlockEdit<'_>) -> BlockLayout {
 }
 
 /// Removes the entry at `cookie`. Returns `false`, with nothing changed, if the index does not hold
-/// it.
+/// that entry.
 pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
     let mut layout = BlockLayout::of(edit.bytes());
     let Some(index) = layout.run.find(edit.bytes(), hash, cookie) else { return false };
@@ -153,7 +154,7 @@ fn put_index(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
 }
 
 /// Converts the only data block of another form to the block form, if the index of `entries`,
-/// sorted by hash, fits at its end.
+/// sorted by hash, fits at the end of the block. Returns `false` if it does not fit.
 pub(super) fn from_data(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) -> bool {
     let end = edit.length();
     let base = end - TAIL - ENTRY * entries.len();

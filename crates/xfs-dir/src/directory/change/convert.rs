@@ -12,7 +12,7 @@ use super::{DirectoryChange, Form, NewEntry, block, data, leaf};
 use crate::store::ForkStore;
 use crate::tree::{self, TreePath};
 
-/// The bytes of the header of a short form, and of its shortest entry.
+/// The number of bytes of the header of a short form, and of its shortest entry.
 const SHORT_HEADER: usize = 6;
 const SHORT_ENTRY: usize = 9;
 
@@ -123,7 +123,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         TreePath::descend(self.store, self.tree_shape(), hash)
     }
 
-    /// Converts back to the leaf form if one leaf can hold everything, and further if possible.
+    /// Converts back to the leaf form if one leaf can hold all entries, and further if possible.
     pub(super) fn node_to_leaf(&mut self) -> Result<()> {
         let root = self.tree_shape().root;
         let leaf = self.store.read_owned(root, BlockKind::DirectoryIndex)?;

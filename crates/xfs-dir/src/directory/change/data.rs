@@ -21,12 +21,12 @@ use crate::edit::{BlockEdit, u8_at, u16_at};
 const TABLE: usize = offset_of!(DataHeaderDisk, best_free);
 const TABLE_SIZE: usize = 3;
 
-/// The bytes of the entry of a name.
+/// Returns the number of bytes that the entry of a name takes.
 pub(super) const fn length_of(name: &[u8]) -> usize {
     entry_length(name.len())
 }
 
-/// A free record: its range in the block.
+/// The range of a free record in the block.
 type Free = Range<usize>;
 
 /// The longest free records, longest first.
@@ -63,7 +63,7 @@ impl BestFree {
         shortest != 0
     }
 
-    /// Removes a record from the table, if it is listed.
+    /// Removes a record from the table. Returns `false` if the table does not list it.
     fn remove(&mut self, offset: usize) -> bool {
         let is_it = |record: (u16, u16)| usize::from(record.0) == offset && record.1 != 0;
         let [first, second, third] = self.records;
@@ -107,7 +107,7 @@ impl BestFree {
     }
 }
 
-/// The length of the record at `offset` of a verified block.
+/// Returns the length of the record at `offset` of a verified block.
 fn record_length(bytes: &[u8], offset: usize) -> usize {
     if u16_at(bytes, offset) == FREE_TAG {
         return u16_at(bytes, offset + 2).into();
@@ -115,24 +115,24 @@ fn record_length(bytes: &[u8], offset: usize) -> usize {
     entry_length(u8_at(bytes, offset + 8).into())
 }
 
-/// The free records of the table, longest first.
+/// Returns the free records of the table, longest first.
 pub(super) fn listed(bytes: &[u8]) -> impl Iterator<Item = Free> {
     let records = BestFree::load(bytes).records.into_iter().filter(|record| record.1 != 0);
     records.map(|(offset, length)| offset.into()..usize::from(offset) + usize::from(length))
 }
 
-/// The longest free record.
+/// Returns the longest free record.
 pub(super) fn longest(bytes: &[u8]) -> Free {
     let [(offset, length), ..] = BestFree::load(bytes).records;
     usize::from(offset)..usize::from(offset) + usize::from(length)
 }
 
-/// The length of the longest free record, 0 if there is none.
+/// Returns the length of the longest free record; 0 if the block has no free record.
 pub(super) fn longest_length(bytes: &[u8]) -> u16 {
     longest(bytes).len() as u16
 }
 
-/// The free record that ends at `end`, if one does.
+/// Returns the free record that ends at `end`; `None` if there is no such record.
 pub(super) fn free_before(bytes: &[u8], end: usize) -> Option<Free> {
     if end <= DATA_HEADER {
         return None;
@@ -245,7 +245,7 @@ pub(super) fn free(edit: &mut BlockEdit<'_>, record: Range<usize>, end: usize) {
     table.store(edit);
 }
 
-/// The range of the entry at `offset`, which was found there.
+/// Returns the range of the entry that was found at `offset`.
 pub(super) fn entry_range(bytes: &[u8], offset: usize) -> Range<usize> {
     offset..offset + record_length(bytes, offset)
 }
@@ -283,7 +283,7 @@ pub(super) fn put_all<'e>(
     }
 }
 
-/// Whether the block holds no entry.
+/// Whether the block holds no entries.
 pub(super) fn is_all_free(bytes: &[u8], end: usize) -> bool {
     longest(bytes) == (DATA_HEADER..end)
 }

@@ -14,19 +14,20 @@ pub(crate) struct FoundEntry<B> {
     pub(super) cookie: Cookie,
     pub(super) inode: InodeNumber,
     pub(super) entry_type: EntryType,
-    /// The data block that holds it.
+    /// The data block that holds the entry.
     pub(super) data: B,
 }
 
-/// The entry, if it was found, and the path to its leaf.
+/// The entry, `None` if it does not exist, and the path to its leaf.
 pub(super) type InTree<B> = (Option<FoundEntry<B>>, TreePath<B>);
 
 /// The entries of one hash in a leaf.
 struct Candidates {
-    /// Nearly always the only one; storing it takes no allocation.
+    /// The first of the entries, which is nearly always the only one; storing it takes no
+    /// allocation.
     first: Option<Cookie>,
     others: Vec<Cookie>,
-    /// Whether the next leaf may hold more of them.
+    /// Whether the next leaf may hold more entries of this hash.
     goes_on: bool,
 }
 
@@ -106,7 +107,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(None)
     }
 
-    /// Returns the entry at `cookie`, if it has this name.
+    /// Returns the entry at `cookie` if that entry has this name, or else `None`.
     fn find_at(
         &mut self,
         hash: u32,

@@ -1,6 +1,6 @@
 //! The free-space index of the node form: the room of each data block.
 //!
-//! Owns: its blocks and their counts. Does **not** own the data blocks.
+//! Owns: the blocks of the index and their counts. Does **not** own the data blocks.
 
 use std::mem::offset_of;
 
@@ -25,12 +25,12 @@ const USED: usize = offset_of!(FreeHeaderDisk, used);
 struct FreeSlot {
     at: FileBlock,
     index: usize,
-    /// The data block of the first length in that block.
+    /// The data block of the first length in that block of the index.
     first: u64,
 }
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
-    /// The number of lengths in a block of the index.
+    /// Returns the number of lengths in a block of the index.
     fn free_capacity(&self) -> u64 {
         ((self.block_bytes - BASE) / LENGTH) as u64
     }
@@ -40,14 +40,14 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         FileBlock(start.0 + number * u64::from(self.blocks))
     }
 
-    /// The number of blocks of the index, including missing ones.
+    /// Returns the number of blocks of the index, including missing ones.
     fn free_blocks(&mut self) -> Result<u64> {
         let end = self.store.last_before(FileBlock(u64::MAX))?;
         let start = free_start(self.store.geometry());
         Ok(end.0.saturating_sub(start.0) / u64::from(self.blocks))
     }
 
-    /// Reads a block of the index, if it exists.
+    /// Reads a block of the index; `None` if the block does not exist.
     fn read_free(&mut self, number: u64) -> Result<Option<S::Block>> {
         let at = self.free_block_at(number);
         if self.store.first_unused(at, 1)? == at {
@@ -63,8 +63,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         FreeSlot { at: self.free_block_at(number), index: index as usize, first }
     }
 
-    /// Finds a data block with a free record of `length` bytes, or else the first index for a new
-    /// block.
+    /// Finds a data block with a free record of `length` bytes, or else the first index at which a
+    /// new data block can be added.
     pub(super) fn find_free(&mut self, length: usize) -> Result<FreeSearch<S::Block>> {
         let blocks = self.free_blocks()?;
         if let Some(found) = self.find_free_at_end(blocks, length)? {
@@ -110,7 +110,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(index.map(|index| FreeSearch::Block(first + u64::from(index), block)))
     }
 
-    /// Creates the block of the index for this data block, if it is missing.
+    /// Creates the block of the index for this data block, if that block is missing.
     pub(super) fn ensure_free(&mut self, data_block: u64) -> Result<()> {
         let slot = self.slot(data_block);
         if self.store.first_unused(slot.at, 1)? != slot.at {
@@ -122,7 +122,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Sets the length of an existing data block.
+    /// Sets the length of the longest free record of an existing data block.
     pub(super) fn set_free(&mut self, data_block: u64, length: u16) -> Result<()> {
         let at = self.slot(data_block).at;
         let block = self.store.read_owned(at, BlockKind::DirectoryFree)?;
@@ -130,7 +130,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Sets the length of a data block, in its block of the index.
+    /// Sets the length of the longest free record of a data block, in its block of the index.
     pub(super) fn set_free_in(&mut self, block: &S::Block, data_block: u64, length: u16) {
         let index = self.slot(data_block).index;
         self.store.edit(block, |edit| set_length(edit, index, length));
@@ -151,7 +151,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Creates the first block of the index with the lengths of a leaf form.
+    /// Creates the first block of the index with the lengths from a leaf form.
     pub(super) fn make_free(&mut self, lengths: &[u16]) -> Result<()> {
         self.ensure_free(0)?;
         let block = self.store.read_owned(self.free_block_at(0), BlockKind::DirectoryFree)?;
@@ -166,8 +166,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Returns the lengths of all data blocks and their block, if one block of the index holds
-    /// them.
+    /// Returns the only block of the index, and the lengths of all data blocks in it. Returns
+    /// `None` if the index does not have exactly one block.
     pub(super) fn only_free(&mut self) -> Result<Option<(S::Block, Vec<u16>)>> {
         if self.free_blocks()? != 1 {
             return Ok(None);
@@ -190,7 +190,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
 pub(super) enum FreeSearch<B> {
     /// This data block has room, according to this block of the index.
     Block(u64, B),
-    /// None has room; this is the first index for a new block.
+    /// No data block has room; this is the first index for a new data block.
     New(u64),
 }
 
@@ -230,7 +230,7 @@ fn has_length(bytes: &[u8], index: usize) -> bool {
     index < count && u16_at(bytes, BASE + LENGTH * index) != NULL_OFFSET
 }
 
-/// Removes the length of an existing data block; returns the number that is left.
+/// Removes the length of an existing data block; returns the number of lengths that are left.
 fn clear_length(edit: &mut BlockEdit<'_>, index: usize) -> u32 {
     let mut count = edit.u32_at(COUNT) as usize;
     let used = edit.u32_at(USED) - 1;

@@ -10,7 +10,7 @@ use zerocopy::FromBytes;
 
 use crate::edit::{BlockEdit, u32_at};
 
-/// Bytes of an entry.
+/// The number of bytes of an entry.
 pub(super) const ENTRY: usize = size_of::<HashEntryDisk>();
 
 /// The position of the entries in their block.
@@ -28,17 +28,19 @@ impl HashRun {
         run.expect("the entries lie inside their block")
     }
 
-    /// The byte range of some entries.
+    /// Returns the byte range of some entries.
     pub(super) fn bytes_of(self, entries: Range<usize>) -> Range<usize> {
         self.base + ENTRY * entries.start..self.base + ENTRY * entries.end
     }
 
-    /// The position of a new entry with this hash: before the first whose hash is not lower.
+    /// Returns the position of a new entry with this hash: before the first entry whose hash is not
+    /// lower.
     pub(super) fn position(self, bytes: &[u8], hash: u32) -> usize {
         self.entries(bytes).partition_point(|entry| entry.hash.get() < hash)
     }
 
-    /// The stale entry nearest to `position`, so that as few entries as possible move.
+    /// Returns the stale entry nearest to `position`, so that as few entries as possible move;
+    /// `None` if no entry is stale.
     fn nearest_stale(self, bytes: &[u8], position: usize) -> Option<usize> {
         let entries = self.entries(bytes);
         let is_stale = |entry: &HashEntryDisk| entry.cookie.get() == 0;
@@ -75,7 +77,7 @@ impl HashRun {
         edit.put_u64(self.base + ENTRY * index, entry);
     }
 
-    /// Finds the entry with this hash and cookie.
+    /// Finds the index of the entry with this hash and cookie; `None` if there is no such entry.
     pub(super) fn find(self, bytes: &[u8], hash: u32, cookie: Cookie) -> Option<usize> {
         let first = self.position(bytes, hash);
         let rest = self.entries(bytes).get(first..)?;
@@ -112,7 +114,7 @@ pub(super) enum CompactTo {
     End,
 }
 
-/// The hash and cookie of the live entries.
+/// Returns the hash and the cookie of each live entry.
 pub(super) fn live(entries: &[HashEntryDisk]) -> impl Iterator<Item = (u32, u32)> {
     let pairs = entries.iter().map(|entry| (entry.hash.get(), entry.cookie.get()));
     pairs.filter(|(_, cookie)| *cookie != 0)

@@ -1,4 +1,4 @@
-//! Edits of one leaf of the hash index, of either kind.
+//! Edits of one leaf of the hash index: an only leaf, or a leaf below nodes.
 //!
 //! Owns: entries and counts, and the best free lengths at the end of an only leaf. Does **not** own
 //! the choice of the leaf, and the tree above.
@@ -16,10 +16,10 @@ use crate::tree::{TreeIdentity, put_identity};
 const COUNT: usize = offset_of!(LeafHeaderDisk, count);
 const STALE: usize = offset_of!(LeafHeaderDisk, stale);
 const BASE: usize = size_of::<LeafHeaderDisk>();
-/// The count of best free lengths, the last bytes of an only leaf.
+/// The length of the field for the count of best free lengths, the last bytes of an only leaf.
 const TAIL: usize = size_of::<u32>();
 
-/// The number of entries in a leaf below nodes.
+/// Returns the number of entries that fit a leaf below nodes.
 pub(super) const fn capacity(block_bytes: usize) -> usize {
     (block_bytes - BASE) / ENTRY
 }
@@ -34,7 +34,7 @@ pub(super) const fn fits_only_leaf(block_bytes: usize, entries: usize, lengths: 
 pub(super) struct LeafCounts {
     pub(super) run: HashRun,
     pub(super) stale: usize,
-    /// The number of best free lengths, in an only leaf.
+    /// The number of best free lengths in an only leaf.
     pub(super) lengths: usize,
     is_only: bool,
     block_bytes: usize,
@@ -53,14 +53,14 @@ impl LeafCounts {
         self.run.count - self.stale
     }
 
-    /// Whether there is room for one more entry, and `lengths` more best free lengths, without
+    /// Whether the leaf has room for one more entry, and `lengths` more best free lengths, without
     /// removing stale entries.
     pub(super) const fn has_room(&self, lengths: usize) -> bool {
         let entries = self.run.count + if self.stale == 0 { 1 } else { 0 };
         self.fits(entries, lengths)
     }
 
-    /// Whether there is room after all stale entries are removed.
+    /// Whether the leaf has room for them after all stale entries are removed.
     pub(super) const fn has_room_compacted(&self, lengths: usize) -> bool {
         self.fits(self.live() + 1, lengths)
     }
@@ -104,7 +104,7 @@ pub(super) fn insert(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) {
     edit.put_u16(COUNT, run.count as u16 + 1);
 }
 
-/// Marks an entry as stale. Returns `false` if the leaf does not hold it.
+/// Marks an entry as stale. Returns `false` if the leaf does not hold the entry.
 pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
     let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     let Some(index) = run.find(edit.bytes(), hash, cookie) else { return false };
@@ -131,7 +131,8 @@ pub(super) fn append(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     put_counts(edit, run.count + entries.len(), stale);
 }
 
-/// Inserts entries, sorted and not above the existing ones, before them. None is stale.
+/// Inserts entries, sorted and not above the existing ones, before the existing ones. No entry is
+/// stale.
 pub(super) fn prepend(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     edit.shift(run.bytes_of(0..run.count), run.base + ENTRY * entries.len());
@@ -141,7 +142,7 @@ pub(super) fn prepend(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     put_counts(edit, run.count + entries.len(), stale);
 }
 
-/// Removes the upper half of the entries from a leaf without stale ones, and returns it.
+/// Removes the upper half of the entries from a leaf without stale ones, and returns that half.
 pub(super) fn take_upper_half(edit: &mut BlockEdit<'_>) -> Vec<(u32, u32)> {
     let LeafCounts { run, .. } = LeafCounts::of(edit.bytes());
     let kept = run.count / 2;
@@ -151,12 +152,12 @@ pub(super) fn take_upper_half(edit: &mut BlockEdit<'_>) -> Vec<(u32, u32)> {
     upper
 }
 
-/// The hash and cookie of the live entries.
+/// Returns the hash and the cookie of each live entry.
 pub(super) fn live_entries(bytes: &[u8]) -> Vec<(u32, u32)> {
     index::live(LeafCounts::of(bytes).run.entries(bytes)).collect()
 }
 
-/// The best free length of each data block, in an only leaf.
+/// Returns the best free length of each data block, in an only leaf.
 pub(super) fn lengths(bytes: &[u8]) -> impl Iterator<Item = u16> {
     let counts = LeafCounts::of(bytes);
     (0..counts.lengths).map(move |index| u16_at(bytes, counts.length_at(index)))
@@ -179,7 +180,8 @@ pub(super) fn add_length(edit: &mut BlockEdit<'_>, length: u16) {
     edit.put_u32(end, counts.lengths as u32 + 1);
 }
 
-/// Drops the best free lengths of missing data blocks at the end; returns the number that is left.
+/// Drops the best free lengths of missing data blocks at the end; returns the number of lengths
+/// that are left.
 pub(super) fn trim_lengths(edit: &mut BlockEdit<'_>) -> usize {
     let counts = LeafCounts::of(edit.bytes());
     let last = lengths(edit.bytes()).collect::<Vec<_>>();
@@ -193,7 +195,7 @@ pub(super) fn trim_lengths(edit: &mut BlockEdit<'_>) -> usize {
     kept
 }
 
-/// Converts an only leaf to one below nodes.
+/// Converts an only leaf to a leaf below nodes.
 pub(super) fn into_tree_leaf(edit: &mut BlockEdit<'_>) {
     edit.put_u16(offset_of!(DaHeaderDisk, magic), LEAFN_MAGIC);
 }

@@ -48,7 +48,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Creates data block `index`, all free. The size of the directory follows its last data block.
+    /// Creates data block `index`, all of it free. The size of the directory then includes that
+    /// block.
     pub(super) fn grow_data(&mut self, index: u64) -> Result<S::Block> {
         // The last offset of the block must have a cookie.
         self.cookie(index, self.block_bytes - 1)?;
@@ -66,8 +67,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(data)
     }
 
-    /// Writes an entry to a data block that should have room for it. Returns its offset, and the
-    /// length of the longest free record after that.
+    /// Writes an entry to a data block that should have room for it. Returns the offset of the
+    /// entry, and the length of the longest free record after the write.
     pub(super) fn put_in_data(
         &mut self,
         data: &S::Block,
@@ -115,7 +116,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.leaf_to_block(leaf)
     }
 
-    /// Frees the record of an entry; returns the longest free record of its block.
+    /// Frees the record of an entry; returns the length of the longest free record of its block.
     pub(super) fn free_entry(&mut self, found: &FoundEntry<S::Block>) -> u16 {
         let offset = found.cookie.offset() as usize % self.block_bytes;
         let end = self.block_bytes;
@@ -130,7 +131,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.store.view(block, |bytes| data::is_all_free(bytes, self.block_bytes))
     }
 
-    /// Frees a data block. If it was the last, the directory then ends with the previous one.
+    /// Frees a data block. If it was the last block, the directory then ends with the previous one.
     pub(super) fn shrink_data(&mut self, index: u64, block: &S::Block) -> Result<()> {
         self.store.shrink(self.data_at(index), block)?;
         if self.store.size() == (index + 1) * self.block_bytes as u64 {

@@ -13,11 +13,11 @@ use crate::tree::{self, Side, TreePath};
 /// A leaf is joined with a neighbour when it is less full than this.
 const SPARSE_PERCENT: usize = 37;
 /// Neighbours are joined if the result is at most this full, so that the next insertion does not
-/// split it again.
+/// split the joined leaf again.
 const JOINED_PERCENT: usize = 75;
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
-    /// Adds an entry in the node form. The path leads to the leaf where it belongs.
+    /// Adds an entry in the node form. The path leads to the leaf where the entry belongs.
     pub(super) fn add_to_tree(
         &mut self,
         path: TreePath<S::Block>,

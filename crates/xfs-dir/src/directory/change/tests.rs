@@ -145,7 +145,7 @@ fn directories_of_the_largest_blocks_equal_a_map() {
     check_random(16, SHAPES[4], 24_000, 9000);
 }
 
-/// Enough names of one hash to fill several leaves.
+/// Checks lookups among enough names of one hash to fill several leaves.
 #[test]
 fn names_of_one_hash_over_several_leaves_are_found() {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
@@ -172,7 +172,7 @@ fn names_of_one_hash_over_several_leaves_are_found() {
     }
 }
 
-/// I2.
+/// Checks I2: an entry keeps its cookie.
 #[test]
 fn cookies_stay_through_every_form() {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
@@ -226,7 +226,7 @@ fn parent_is_replaced_in_every_form() {
     }
 }
 
-/// I1.
+/// Checks I1: a refusal comes before the first change.
 #[test]
 fn refused_change_changes_nothing() {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
@@ -246,7 +246,7 @@ fn refused_change_changes_nothing() {
     check::directory(&mut fork, &model, PARENT);
 }
 
-/// Creating an entry in a large directory logs a few hundred bytes, not whole blocks.
+/// Checks that creating an entry in a large directory logs a few hundred bytes, not whole blocks.
 #[test]
 fn change_of_a_large_directory_touches_few_bytes() {
     let (mut fork, mut model) = (directory(SHAPES[2]), Model::new());
@@ -281,7 +281,7 @@ fn wrong_index_is_an_error() {
     assert_ne!(foreign, FileBlock(0));
 }
 
-/// A change ends, with or without an error, whatever the blocks contain.
+/// Checks that a change ends, with or without an error, whatever the blocks contain.
 #[test]
 fn change_of_a_damaged_directory_ends() {
     let (mut errors, mut damaged) = (0, 0);
