@@ -61,7 +61,7 @@ impl SpaceRequest {
     ///
     /// # Panics
     ///
-    /// If `minimum` is 0 or greater than `maximum`.
+    /// Panics if `minimum` is 0 or greater than `maximum`.
     #[must_use]
     pub const fn new(target: AllocationTarget, minimum: u32, maximum: u32) -> Self {
         assert!(minimum > 0, "something is asked for");
@@ -87,7 +87,7 @@ impl SpaceRequest {
     ///
     /// # Panics
     ///
-    /// If `alignment` is 0.
+    /// Panics if `alignment` is 0.
     #[must_use]
     pub const fn with_alignment(mut self, alignment: u32) -> Self {
         assert!(alignment > 0, "an alignment is at least 1");
@@ -188,7 +188,7 @@ fn from_group(geometry: &Geometry, first: AgNumber) -> impl Iterator<Item = AgNu
     (0..groups).map(move |index| AgNumber((first.0 % groups + index) % groups))
 }
 
-/// Tries these groups until one has the blocks, or until each has been asked for them.
+/// Tries these groups until one has the blocks. Returns `None` once each has been asked for them.
 fn insist<I: Iterator<Item = (AgNumber, GroupRequest)>>(
     tx: &mut Transaction<'_>,
     groups: impl Fn() -> I,

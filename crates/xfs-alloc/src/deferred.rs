@@ -64,7 +64,8 @@ pub struct FileMapping {
     pub is_unwritten: bool,
 }
 
-/// Splits an extent into its group and the blocks in it.
+/// Splits an extent into its group and the blocks in that group. Returns `None` if the volume has
+/// no such blocks.
 fn in_group(geometry: &Geometry, extent: BlockExtent) -> Option<(AgNumber, Range<u32>)> {
     let (number, block) = geometry.split_block(extent.start)?;
     let group = Group::new(geometry, number)?;
@@ -73,7 +74,7 @@ fn in_group(geometry: &Geometry, extent: BlockExtent) -> Option<(AgNumber, Range
         .then(|| (number, block.0..block.0 + extent.length_blocks))
 }
 
-/// As [`in_group`], but returns an error if the volume has no such blocks.
+/// Does what [`in_group`] does, but returns an error if the volume has no such blocks.
 fn checked(geometry: &Geometry, extent: BlockExtent) -> Result<(AgNumber, Range<u32>)> {
     in_group(geometry, extent).ok_or_else(|| out_of_range(geometry, extent).into())
 }

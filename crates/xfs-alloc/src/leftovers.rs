@@ -16,7 +16,7 @@ use crate::deferred::{BlockExtent, defer_free, defer_unstage};
 use crate::headers::read_agf;
 use crate::owner::Purpose;
 
-/// Frees all blocks that are staged for copy-on-write, and returns their number.
+/// Frees all blocks that are staged for copy-on-write, and returns the number of freed blocks.
 ///
 /// # Errors
 ///
@@ -38,7 +38,8 @@ pub fn recover_leftovers(journal: &Arc<Journal>) -> Result<u64> {
     Ok(freed)
 }
 
-/// Returns the first staged extent of a group. Each extent is freed before the next search.
+/// Returns the first staged extent of a group, or `None` if there is none. Each extent is freed
+/// before the next search.
 fn first_staged(journal: &Journal, group: AgNumber) -> Result<Option<Refcount>> {
     let cache = journal.cache();
     let Some(root) = read_agf(cache, group)?.refcount else { return Ok(None) };

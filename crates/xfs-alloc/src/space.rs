@@ -90,7 +90,7 @@ impl Space {
     ///
     /// # Panics
     ///
-    /// If the journal was not opened by [`open_journal`](crate::open_journal).
+    /// Panics if the journal was not opened by [`open_journal`](crate::open_journal).
     #[must_use]
     pub fn of(journal: &Journal) -> &Arc<Self> {
         journal.extension(|| unreachable!("the journal was opened without its allocator"))

@@ -173,7 +173,7 @@ impl<'s> Search<'s> {
     }
 
     /// Finds blocks for the free list: an extent of at most the missing number of blocks,
-    /// preferably not busy.
+    /// preferably not busy. Returns `None` if there is no free extent.
     pub(super) fn for_free_list(&self, missing: u32) -> Result<Option<Candidate>> {
         let wanted = GroupRequest { purpose: None, ..GroupRequest::blocks(1, missing) };
         if let Some(found) = self.long_enough(&wanted)? {
@@ -198,7 +198,8 @@ impl<'s> Search<'s> {
         Ok(self.result(range.map(|range| (from, range))))
     }
 
-    /// Finds the nearest extent that gives the maximum, within [`NEARBY`] extents.
+    /// Finds the nearest extent that gives the maximum, within [`NEARBY`] extents; `None` if there
+    /// is no such extent.
     fn nearby(&self, block: u32, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let (mut left, mut right) = (self.by_block()?, self.by_block()?);
         let mut before = left.seek(Seek::AtOrBefore(AgBlock(block)))?;
@@ -223,7 +224,7 @@ impl<'s> Search<'s> {
         Ok(None)
     }
 
-    /// Finds the shortest extent that gives the maximum.
+    /// Finds the shortest extent that gives the maximum; `None` if no extent does.
     fn long_enough(&self, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let least = wanted.maximum.saturating_add(wanted.alignment - 1);
         let mut cursor = self.by_size()?;

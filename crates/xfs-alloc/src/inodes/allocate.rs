@@ -231,7 +231,8 @@ impl<'journal> GroupInodes<'journal> {
     }
 }
 
-/// Moves to the chunk with a free inode that is nearest to `near`, on either side.
+/// Moves to the chunk with a free inode that is nearest to `near`, on either side. Returns `None`
+/// if there is no such chunk.
 #[doc(alias = "xfs_dialloc_ag_finobt_near")]
 fn nearest(
     chunks: &mut ChunkEditor<'_, '_, FreeInodeChunks>,

@@ -28,10 +28,10 @@ pub enum FreedInode {
 /// The state of an inode that is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
-    /// On its unlinked list.
+    /// The inode is on its unlinked list.
     Unlinked,
-    /// On no list: its last name is removed in this step, after this call (see the lock order of
-    /// the module).
+    /// On no unlinked list: the last name of the inode is removed in this step, after this call
+    /// (see the lock order of the module).
     Named,
 }
 
@@ -40,11 +40,11 @@ pub enum LinkState {
 ///
 /// # Errors
 ///
-/// Errors of reading; btrees or a list that do not contain the inode.
+/// Errors of reading; btrees or an unlinked list that do not contain the inode.
 ///
 /// # Panics
 ///
-/// If the inode is not joined.
+/// Panics if the inode is not joined.
 #[doc(alias = "xfs_ifree")]
 pub fn free_inode(
     tx: &mut Transaction<'_>,

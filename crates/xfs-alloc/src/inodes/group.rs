@@ -138,7 +138,7 @@ impl<'journal> GroupInodes<'journal> {
         Ok(Some(done))
     }
 
-    /// The head of the unlinked list `bucket`.
+    /// Returns the first inode of the unlinked list `bucket`; `None` if the list is empty.
     pub(super) fn unlinked_head(&self, bucket: usize) -> Option<AgInode> {
         let bytes = self.header.bytes();
         decode_unlinked(bytes.get(unlinked_range(bucket)).expect("a header holds 64 list heads"))

@@ -46,7 +46,7 @@ pub struct UnlinkedList {
 ///
 /// # Errors
 ///
-/// Errors of reading; a list whose head cannot be on it.
+/// Errors of reading, or an unlinked list whose head cannot be on that list.
 #[doc(alias = "xfs_iunlink")]
 pub fn add_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Result<()> {
     let (group, inode) = GroupInodes::of_inode(tx, record.number())?;
@@ -67,7 +67,7 @@ pub fn add_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Resu
 ///
 /// # Errors
 ///
-/// Errors of reading; a list that does not contain the inode.
+/// Errors of reading, or an unlinked list that does not contain the inode.
 #[doc(alias = "xfs_iunlink_remove")]
 pub fn remove_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Result<()> {
     let (group, inode) = GroupInodes::of_inode(tx, record.number())?;
@@ -126,7 +126,7 @@ pub fn clear_unlinked_list(tx: &mut Transaction<'_>, group: AgNumber, bucket: us
 }
 
 impl<'journal> GroupInodes<'journal> {
-    /// Removes an inode from its list.
+    /// Removes an inode from its unlinked list.
     pub(super) fn unlink(&self, tx: &mut Transaction<'journal>, inode: AgInode) -> Result<()> {
         let next = next_of(tx.cache(), self.number, inode)?;
         let known = self.state.take_before(inode);

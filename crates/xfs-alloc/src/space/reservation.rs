@@ -175,7 +175,7 @@ impl VisibleBlocks {
         self.pool
     }
 
-    /// The number that `statfs` shows.
+    /// Returns the number of free blocks that `statfs` shows.
     pub(crate) const fn blocks(&self) -> u64 {
         self.free.saturating_sub(self.unavailable)
     }

@@ -152,7 +152,7 @@ impl Model {
         blocks.filter_map(|(_, block)| self.in_group(cache, group, *block)).collect()
     }
 
-    /// Checks that every block is in exactly one place.
+    /// Checks that every block is in exactly one of the sets of free and used blocks.
     fn check_partition(
         &self,
         cache: &BufferCache,

@@ -15,7 +15,7 @@ use xfs_format::{
     AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, Group, Structure, StructureAddress,
 };
 
-/// Returns the first record that overlaps `block` and passes `is_wanted`.
+/// Returns the first record that overlaps `block` and passes `is_wanted`; `None` if no record does.
 #[doc(alias = "xfs_rmap_query_range")]
 pub(super) fn find(
     cache: &BufferCache,
