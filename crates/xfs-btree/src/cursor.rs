@@ -75,7 +75,7 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         self.path.record(self.cache.geometry())
     }
 
-    /// Moves to the first record of the btree.
+    /// Moves to the first record of the btree and returns it; `None` if the btree is empty.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         self.path.first(self.cache)
     }
 
-    /// Moves to the last record of the btree.
+    /// Moves to the last record of the btree and returns it; `None` if the btree is empty.
     ///
     /// # Errors
     ///

@@ -102,7 +102,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.path.record(self.store.geometry())
     }
 
-    /// Moves to the first record of the btree.
+    /// Moves to the first record of the btree and returns it; `None` if the btree is empty.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.path.first(&self.store)
     }
 
-    /// Moves to the last record of the btree.
+    /// Moves to the last record of the btree and returns it; `None` if the btree is empty.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Panics
     ///
-    /// If there is no record at the position: the caller must have read the record before.
+    /// Panics if there is no record at the position: the caller must have read the record before.
     pub fn update(&mut self, record: F::Record) -> Result<()> {
         let leaf = self.path.levels - 1;
         let (index, count) = (self.path_block(leaf).index, self.path_block(leaf).count);

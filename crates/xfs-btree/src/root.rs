@@ -70,7 +70,7 @@ impl ForkRoot {
     ///
     /// # Panics
     ///
-    /// If the fork has room for fewer children than the root has.
+    /// Panics if the fork has room for fewer children than the root has.
     pub fn encode(&self, fork: &mut [u8]) {
         encode_extent_root(self.level, &self.children, fork);
     }

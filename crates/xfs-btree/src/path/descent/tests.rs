@@ -3,7 +3,7 @@ use core::convert::Infallible;
 
 use super::{not_above, not_above_near};
 
-/// Returns the number found, and how many keys were read.
+/// Returns the number of keys that are at most `target`, and the number of keys that were read.
 fn near(keys: &[u32], guess: usize, target: u32) -> (usize, usize) {
     let looks = Cell::new(0);
     let key = |index: usize| {
