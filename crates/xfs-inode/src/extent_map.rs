@@ -17,8 +17,8 @@ use core::iter;
 use xfs_format::FileBlock;
 use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
 
-/// The number of extents in a full chunk. A search takes time logarithmic in this number, a change
-/// moves half of the number.
+/// The number of extents in a full chunk. A search reads the logarithm of this number, a change
+/// moves half as many extents.
 const CHUNK_EXTENTS: usize = 256;
 /// Adjacent chunks that are shorter than this together are joined.
 const JOIN_EXTENTS: usize = CHUNK_EXTENTS / 2;
@@ -168,8 +168,8 @@ impl ExtentMap {
     ///
     /// # Panics
     ///
-    /// If `old` is not in the map, or `new` overlaps the remaining extents: the plan was made for
-    /// another map.
+    /// Panics if `old` is not in the map, or `new` overlaps the remaining extents: the plan was
+    /// made for another map.
     pub(crate) fn replace(&mut self, old: &[Extent], new: &[Extent]) {
         let Some(first) = old.first().or(new.first()) else { return };
         let at = self.position(first.file_block);

@@ -22,7 +22,7 @@ use crate::fork_room;
 pub enum Fork {
     /// The fork does not exist.
     Absent,
-    /// A device number; empty for pipes and sockets.
+    /// The device number of a device file; empty for pipes and sockets.
     Device,
     /// The contents themselves, which lie in the inode.
     Local(Arc<[u8]>),

@@ -189,7 +189,7 @@ impl LiveInode {
         Ok(self.last_in(tx.cache(), fork, rest)?.map(|_| rest))
     }
 
-    /// Returns the last extent of a range, cut to the range.
+    /// Returns the last extent of a range, cut to the range; `None` if nothing is mapped there.
     pub(crate) fn last_in(
         &self,
         cache: &BufferCache,

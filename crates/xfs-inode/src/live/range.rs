@@ -195,7 +195,7 @@ impl LiveInode {
         self.forget_sharing(journal)
     }
 
-    /// Returns the first run of shared blocks in a range.
+    /// Returns the first run of shared blocks in a range; `None` if no block is shared.
     fn first_shared(&self, journal: &Journal, range: BlockRange) -> Result<Option<Extent>> {
         let mut rest = range;
         while !rest.is_empty() && self.shares(ForkKind::Data) {

@@ -6,8 +6,8 @@
 //! # What a crash leaves
 //!
 //! Each extent is replaced in one chain of intents: the old extent is unmapped and freed, the
-//! shared blocks get one more owner, and they are mapped. A crash leaves a part of the range shared
-//! and the rest unchanged. The size of the destination grows after the last extent.
+//! shared blocks get one more owner, and these blocks are mapped. A crash leaves a part of the
+//! range shared and the rest unchanged. The size of the destination grows after the last extent.
 
 use std::sync::Arc;
 
@@ -247,7 +247,7 @@ fn set_sharing(
     })
 }
 
-/// Joins two files in the order of their numbers; both may be the same.
+/// Joins two files in the order of their inode numbers; both may be the same file.
 pub(super) fn join_two(tx: &mut Transaction<'_>, left: &Arc<LiveInode>, right: &Arc<LiveInode>) {
     let (first, second) =
         if left.number() <= right.number() { (left, right) } else { (right, left) };
