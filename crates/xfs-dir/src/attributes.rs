@@ -111,8 +111,8 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Searches the leaves. Attributes whose names have the same hash may spread over several
-    /// leaves.
+    /// Searches the leaves for an attribute; `None` if they do not hold it. Attributes whose names
+    /// have the same hash may spread over several leaves.
     fn find_in_leaves(&self, namespace: Namespace, name: &[u8]) -> Result<Option<ValueLocation>> {
         let (tree, hash) = (self.tree(), name_hash(name));
         let mut leaf = tree.find_leaf(hash)?;
@@ -269,7 +269,8 @@ fn visit_leaf(leaf: &Leaf, place: StructureAddress, visit: &mut Visitor<'_>) -> 
     }
 }
 
-/// Returns the value of the attribute with this name among `entries`.
+/// Returns the value of the attribute with this name among `entries`; `None` if there is no such
+/// attribute.
 fn find<'e>(
     entries: impl Iterator<Item = Result<AttrEntry<'e>, Corruption>>,
     namespace: Namespace,

@@ -152,7 +152,7 @@ impl<B: Clone> TreePath<B> {
         Ok(true)
     }
 
-    /// Returns the node `height` levels above the leaf's parent.
+    /// Returns the node `height` levels above the leaf's parent; `None` above the root.
     fn step(&self, height: usize) -> Option<&PathNode<B>> {
         self.nodes.len().checked_sub(height + 1).and_then(|index| self.nodes.get(index))
     }

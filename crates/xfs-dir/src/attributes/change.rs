@@ -228,7 +228,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         if is_empty { self.store.remove_fork() } else { self.store.set_local(&bytes) }
     }
 
-    /// Finds the attribute with this key in the leaves.
+    /// Finds the attribute with this key in the leaves; `None` if there is no such attribute.
     ///
     /// Attributes whose names have the same hash may spread over several leaves.
     fn find_in_tree(&mut self, key: &AttributeKey<'_>) -> Result<Option<InTree<S::Block>>> {

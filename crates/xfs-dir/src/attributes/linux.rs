@@ -1,7 +1,8 @@
 //! The names of attributes in Linux.
 //!
 //! A namespace is a prefix. Two attributes of the trusted namespace hold access control lists.
-//! Linux lists each of them under both its names, the name that ACL programs understand first.
+//! Linux lists each of these attributes under two names: first the name that ACL programs
+//! understand.
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::acl::{self, ACCESS_NAME, DEFAULT_NAME};

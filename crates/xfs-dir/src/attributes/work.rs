@@ -268,8 +268,9 @@ pub(crate) fn value_blocks(block_size: u32, length_bytes: u32) -> u32 {
 }
 
 impl Deferred for AttributeWork {
-    /// Returns the payload of the intent. Only parent pointers have intents: the change of the
-    /// directory entry is in the log already, and the pointer must follow.
+    /// Returns the payload of the intent, or `None` for work without an intent. Only parent
+    /// pointers have intents: the change of the directory entry is in the log already, and the
+    /// pointer must follow.
     fn intent_payload(&self) -> Option<IntentPayload> {
         let sets = |attribute: &OwnedAttribute| attribute.namespace == Namespace::Parent;
         let (old, new) = (self.old.as_ref(), self.new.as_ref());

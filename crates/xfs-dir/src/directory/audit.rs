@@ -73,7 +73,8 @@ impl Audit {
         self.indexed = None;
     }
 
-    /// Returns an error if index and entries differ. The caller has passed every entry to `see`.
+    /// Returns an error if index and entries differ, or else `None`. The caller has passed every
+    /// entry to `see`.
     #[must_use]
     pub fn finish(&self) -> Option<DirectoryCheck> {
         let indexed = self.indexed.filter(|indexed| *indexed != self.listed)?;

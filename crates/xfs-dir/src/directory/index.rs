@@ -22,7 +22,8 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// Finds a name. Entries whose names have the same hash may spread over several leaves.
+    /// Finds the entry of a name; `None` if there is no such entry. Entries whose names have the
+    /// same hash may spread over several leaves.
     pub(super) fn find_in_index(&self, name: &[u8]) -> Result<Option<(InodeNumber, EntryType)>> {
         let (tree, hash) = (self.index(), name_hash(name));
         let mut leaf = tree.find_leaf(hash)?;

@@ -38,7 +38,7 @@ impl Candidates {
 }
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
-    /// Finds the entry of a name in the block form.
+    /// Finds the entry of a name in the block form; `None` if there is no such entry.
     pub(super) fn find_in_block(
         &mut self,
         block: &S::Block,
@@ -63,7 +63,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         }))
     }
 
-    /// Finds the entry of a name through the only leaf.
+    /// Finds the entry of a name through the only leaf; `None` if there is no such entry.
     pub(super) fn find_in_leaf(
         &mut self,
         leaf: &S::Block,

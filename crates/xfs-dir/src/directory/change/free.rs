@@ -94,7 +94,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     }
 
     /// Checks the last data block first: a growing directory has its room there, so that the search
-    /// need not begin at the start.
+    /// need not begin at the start. Returns `None` if that block has no room.
     fn find_free_at_end(
         &mut self,
         blocks: u64,

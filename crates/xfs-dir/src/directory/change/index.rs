@@ -90,7 +90,8 @@ impl HashRun {
         edit.put_u32(self.base + ENTRY * index + 4, 0);
     }
 
-    /// Moves the live entries together, to the start or the end of the run. Returns their number.
+    /// Moves the live entries together, to the start or the end of the run. Returns the number of
+    /// live entries.
     pub(super) fn compact(self, edit: &mut BlockEdit<'_>, end: CompactTo) -> usize {
         let live: Vec<(u32, u32)> = live(self.entries(edit.bytes())).collect();
         let first = match end {
