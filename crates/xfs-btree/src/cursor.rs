@@ -130,7 +130,7 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         Records::new(self)
     }
 
-    /// Returns the same records as [`records`](Self::records), one leaf at a time.
+    /// Returns the same records as `records`, one leaf at a time.
     #[must_use]
     pub fn leaves(self) -> Leaves<'a, F> {
         Leaves::new(self)

@@ -101,7 +101,7 @@ pub fn seek_entry<'n>(
     Ok(EntryLocation { name, meaning, step: tx.step(), search })
 }
 
-/// Adds an entry as [`add_entry`] does, at a position that [`seek_entry`] found.
+/// Adds an entry as [`add_entry`] does, at a position that `seek_entry` found.
 ///
 /// # Errors
 ///
@@ -120,7 +120,7 @@ pub fn add_entry_at(
     if is_valid { change.add_at(search, &entry) } else { change.add(&entry) }
 }
 
-/// Removes an entry as [`remove_entry`] does, at a position that [`seek_entry`] found.
+/// Removes an entry as [`remove_entry`] does, at a position that `seek_entry` found.
 ///
 /// # Errors
 ///
