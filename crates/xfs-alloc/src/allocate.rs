@@ -127,8 +127,8 @@ enum GroupOutcome {
     Held,
 }
 
-/// Allocates blocks. Returns `None` if no group has enough of them; then the free list of a group
-/// may have been filled, but nothing else has changed.
+/// Allocates blocks. Returns `None` if no group that the request allows has enough of them; then
+/// the free list of a group may have been filled, but nothing else has changed.
 ///
 /// The transaction has reserved the blocks. The allocation counts them as used.
 ///
@@ -188,7 +188,8 @@ fn from_group(geometry: &Geometry, first: AgNumber) -> impl Iterator<Item = AgNu
     (0..groups).map(move |index| AgNumber((first.0 % groups + index) % groups))
 }
 
-/// Tries these groups until one has the blocks. Returns `None` once each has been asked for them.
+/// Tries these groups until one has the blocks. Returns `None` once each has been asked for them,
+/// or after `PATIENCE` if a group stays held.
 fn insist<I: Iterator<Item = (AgNumber, GroupRequest)>>(
     tx: &mut Transaction<'_>,
     groups: impl Fn() -> I,
