@@ -184,7 +184,7 @@ impl Buffer {
     ///
     /// # Panics
     ///
-    /// If the latch is not held (I4).
+    /// Panics if the latch is not held (I4).
     #[must_use]
     pub fn bytes_mut(&self) -> BufferBytesMut<'_> {
         assert!(self.is_latched(), "a buffer changed without its latch (I4)");
@@ -206,7 +206,7 @@ impl Buffer {
     ///
     /// # Panics
     ///
-    /// If the latch is not held.
+    /// Panics if the latch is not held.
     pub fn unlatch(&self) {
         self.0.latch.unlock_exclusive();
     }
@@ -228,7 +228,7 @@ impl Buffer {
     ///
     /// # Panics
     ///
-    /// If the attachment has another type: a buffer has one layer above.
+    /// Panics if the attachment has another type: a buffer has one layer above.
     #[expect(clippy::panic, reason = "a second layer that attaches is a bug in this program")]
     pub fn attach_with<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let attachment = self.0.attachment.value_or_init(|| Arc::new(make()));

@@ -212,7 +212,7 @@ impl BufferCache {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn read_mapped(&self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
         let at = map.first().map_or(DiskAddr::NULL, |extent| extent.at);
         let shard = self.shard(at);
@@ -238,7 +238,7 @@ impl BufferCache {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn read_fresh(&self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
         let core = BufferCore::new(buffer_map(&[BufferExtent { at, length_bytes }])?, kind);
         self.invalidate(core.map());

@@ -433,7 +433,7 @@ impl<'a> FileLocks<'a> {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn break_leases(
         self,
         breaker: Breaker,

@@ -285,7 +285,7 @@ impl Ail {
     ///
     /// # Panics
     ///
-    /// If an item is not in place.
+    /// Panics if an item is not in place.
     pub(crate) fn restart(&self, end: Lsn) {
         let mut list = self.list.lock();
         assert!(list.groups.is_empty() && list.starts.is_empty(), "a log in use was restarted");

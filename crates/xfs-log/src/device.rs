@@ -65,7 +65,7 @@ impl LogDevice {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn with_geometry(device: SharedDevice, geometry: LogGeometry) -> Result<Self> {
         let (log_bytes, device_bytes) = (geometry.length_bytes(), device.length_bytes());
         let start = geometry.start.byte_offset().unwrap_or(u64::MAX);

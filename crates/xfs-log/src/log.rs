@@ -106,7 +106,7 @@ impl Log {
     ///
     /// # Panics
     ///
-    /// If the configuration is outside the limits that it names.
+    /// Panics if the configuration is outside the limits that it names.
     #[must_use]
     pub fn open(
         log: LogDevice,
@@ -135,7 +135,7 @@ impl Log {
     ///
     /// # Panics
     ///
-    /// If an item does not lie between tail and head.
+    /// Panics if an item does not lie between tail and head.
     pub fn adopt(&self, items: impl IntoIterator<Item = (Arc<dyn LogItem>, Lsn)>) {
         assert!(
             self.inner.cil.current() == 1 && self.inner.cil.is_idle(),

@@ -113,7 +113,7 @@ impl<'a> LogReader<'a> {
     ///
     /// # Errors
     ///
-    /// As [`next_entry`](Self::next_entry).
+    /// The errors of [`next_entry`](Self::next_entry).
     pub fn next_transaction(&mut self) -> Result<Option<Transaction>> {
         loop {
             match self.next_entry()? {

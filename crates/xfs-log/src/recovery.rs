@@ -210,7 +210,7 @@ impl Replayed {
     ///
     /// # Errors
     ///
-    /// As [`write_back`](Self::write_back).
+    /// The errors of [`write_back`](Self::write_back).
     pub fn write_in_place(&self, log: &LogDevice) -> Result<()> {
         if !self.state.clean {
             self.write_replayed()?;
@@ -223,7 +223,7 @@ impl Replayed {
     ///
     /// # Errors
     ///
-    /// As [`write_back`](Self::write_back).
+    /// The errors of [`write_back`](Self::write_back).
     pub fn prepare_log(&self, log: &LogDevice) -> Result<()> {
         if self.state.is_blank {
             return clean::begin(log);

@@ -178,7 +178,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// As [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     pub(crate) fn append_start(&self, transaction: u32, sequence: u64) -> Result<Lsn> {
         let start = operation(transaction, OperationFlags::START);
         let mut state = self.make_room(self.state.lock(), 0)?;
@@ -290,7 +290,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// As [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     pub(crate) fn append_commit(&self, transaction: u32) -> Result<ClosedRecord> {
         self.append_last(operation(transaction, OperationFlags::COMMIT), &[])
     }
@@ -299,7 +299,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// As [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     pub(crate) fn write_unmount(&self) -> Result<CommitRecord> {
         let (operation, payload) = unmount_operation();
         let record = self.append_last(operation, &payload)?;
@@ -386,7 +386,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// As [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     pub(crate) fn write(&self, closed: ClosedRecord) -> Result<()> {
         self.write_and_lock(closed).1
     }

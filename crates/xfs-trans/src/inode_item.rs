@@ -231,7 +231,7 @@ impl InodeRecord {
     ///
     /// # Errors
     ///
-    /// As [`image`](Self::image).
+    /// The errors of [`image`](Self::image).
     pub fn core(&self) -> Result<InodeCore> {
         self.known_core().map_or_else(|| self.reread().map(|image| image.core), Ok)
     }
@@ -241,7 +241,7 @@ impl InodeRecord {
     ///
     /// # Errors
     ///
-    /// As [`image`](Self::image).
+    /// The errors of [`image`](Self::image).
     pub fn take_image(&self) -> Result<InodeImage> {
         let is_in_place = self.logged.lock().is_in_place();
         let taken = if is_in_place { self.contents.write().take() } else { None };

@@ -166,7 +166,8 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// As [`begin`](Self::begin), when the pool is empty too.
+    /// The errors of [`begin`](Self::begin). [`PosixError::NoSpace`] means that the pool is empty
+    /// too.
     #[doc(alias = "XFS_TRANS_RESERVE")]
     pub fn begin_from_pool(
         self: &Arc<Self>,
@@ -197,7 +198,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// As [`begin`](Self::begin).
+    /// The errors of [`begin`](Self::begin).
     pub fn begin_reserved(
         self: &Arc<Self>,
         kind: TransactionKind,
@@ -233,7 +234,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// As [`begin`](Self::begin).
+    /// The errors of [`begin`](Self::begin).
     pub fn begin_removal(self: &Arc<Self>, blocks: u64) -> Result<Option<Transaction<'_>>> {
         let begin = |reservation| Transaction::begin_from_pool(self, reservation, blocks);
         self.removal.map(begin).transpose()
@@ -244,7 +245,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// As [`begin`](Self::begin).
+    /// The errors of [`begin`](Self::begin).
     pub fn begin_with_attributes(
         self: &Arc<Self>,
         kind: TransactionKind,
@@ -367,7 +368,7 @@ impl Journal {
     ///
     /// # Panics
     ///
-    /// If there are more extensions than slots.
+    /// Panics if there are more extensions than slots.
     pub fn extension<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> &Arc<T> {
         let kind = TypeId::of::<T>();
         let mut made = None;

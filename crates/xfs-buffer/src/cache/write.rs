@@ -75,7 +75,7 @@ impl BufferCache {
     ///
     /// # Panics
     ///
-    /// If the latch is not held.
+    /// Panics if the latch is not held.
     pub fn renew(&self, buffer: &Buffer, kind: BlockKind) {
         buffer.core().renew(kind);
     }
@@ -95,7 +95,7 @@ impl BufferCache {
     ///
     /// # Panics
     ///
-    /// If the latch is not held.
+    /// Panics if the latch is not held.
     pub fn write(&self, buffer: &Buffer, lsn: Lsn) -> Result<()> {
         assert!(buffer.is_latched(), "a buffer written without its latch");
         let mut bytes = buffer.bytes().to_vec();

@@ -54,7 +54,7 @@ impl Cil {
     ///
     /// # Errors
     ///
-    /// As [`push`](Self::push). The checkpoint's items have been aborted then.
+    /// The errors of [`push`](Self::push). The checkpoint's items have been aborted then.
     pub(crate) fn write_closed(&self, mut closed: ClosedCheckpoint) -> Result<WrittenCheckpoint> {
         closed.resolve_members();
         match self.write(&closed) {

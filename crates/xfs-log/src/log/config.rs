@@ -97,7 +97,7 @@ impl LogConfig {
     ///
     /// # Panics
     ///
-    /// If the configuration is outside its limits.
+    /// Panics if the configuration is outside its limits.
     pub(super) fn layout(&self, geometry: &LogGeometry, state: &LogState) -> RecordLayout {
         let buffer_range = MIN_BUFFER_BYTES..=MAX_BUFFER_BYTES;
         assert!(buffer_range.contains(&self.buffer_bytes), "buffer_bytes is outside its limits");

@@ -37,7 +37,7 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// As [`reserve`](Self::reserve).
+    /// The errors of [`reserve`](Self::reserve).
     pub fn reserve_while_suspended(&self, bytes: u64) -> Result<Ticket> {
         let Inner { space, health, .. } = &*self.inner;
         let unit_bytes = self.unit_bytes(bytes)?;

@@ -92,7 +92,7 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// As [`header`](Self::header).
+    /// The errors of [`header`](Self::header).
     pub fn items(&self) -> Result<Items<'_>, Corruption> {
         if !self.is_empty() {
             self.header()?;

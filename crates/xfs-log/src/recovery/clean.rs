@@ -49,7 +49,7 @@ fn write_unmount(log: &LogDevice, at: Lsn) -> Result<()> {
 ///
 /// # Panics
 ///
-/// If the log is not clean.
+/// Panics if the log is not clean.
 pub fn end_clean_log(log: LogDevice, uuid: Uuid) -> Result<()> {
     let state = find_head_and_tail(&log)?;
     assert!(state.clean, "end_clean_log on a dirty log would lose its changes");

@@ -142,7 +142,7 @@ impl Record {
     ///
     /// # Panics
     ///
-    /// If bytes are missing: the next record would not begin at its end.
+    /// Panics if bytes are missing: the next record would not begin at its end.
     pub(super) fn pad(&mut self, layout: &RecordLayout) {
         let length = self.bytes.len().next_multiple_of(layout.roundoff_bytes as usize);
         assert_eq!(length, self.length, "the record at {} has not been filled", self.lsn);

@@ -38,7 +38,7 @@ impl Journal {
     ///
     /// # Panics
     ///
-    /// If the volume is still in use.
+    /// Panics if the volume is still in use.
     pub fn unmount(self: Arc<Self>) -> Result<()> {
         self.stop_upkeep();
         self.log.quiesce()?;

@@ -148,7 +148,7 @@ impl JoinedBuffers {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined.
+    /// Panics if the buffer is not joined.
     fn find(&mut self, buffer: &Buffer) -> &mut JoinedBuffer {
         // Most calls use the buffer that was joined last.
         let joined = self.0.iter_mut().rev().find(|joined| joined.buffer == *buffer);
@@ -177,7 +177,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn read_mapped(&mut self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
         let read = self.join_read(map, kind, LatchMode::Wait)?;
         Ok(read.expect("a read that waits for the latch returns a buffer"))
@@ -188,7 +188,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn try_read(
         &mut self,
         at: DiskAddr,
@@ -276,7 +276,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     ///
-    /// As [`claim`](Self::claim).
+    /// The errors of [`claim`](Self::claim).
     pub fn claim_mapped(&mut self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
         let cache = self.cache();
         if let Some(joined) = self.buffers.find_at(map) {
@@ -312,7 +312,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined, or ends before the range does.
+    /// Panics if the buffer is not joined, or ends before the range does.
     pub fn change<R>(
         &mut self,
         buffer: &Buffer,
@@ -331,7 +331,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined, or ends before the range does.
+    /// Panics if the buffer is not joined, or ends before the range does.
     pub fn log(&mut self, buffer: &Buffer, range: Range<usize>) {
         let joined = self.buffers.find(buffer);
         if range.is_empty() {
@@ -345,7 +345,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined, or ends before one of the ranges does.
+    /// Panics if the buffer is not joined, or ends before one of the ranges does.
     pub fn log_all(&mut self, buffer: &Buffer, ranges: impl Iterator<Item = Range<usize>>) {
         let joined = self.buffers.find(buffer);
         if joined.item.log_all(buffer, ranges) {
@@ -368,7 +368,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined.
+    /// Panics if the buffer is not joined.
     pub fn hold(&mut self, buffer: &Buffer) {
         self.buffers.find(buffer).held = true;
     }
@@ -377,7 +377,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined.
+    /// Panics if the buffer is not joined.
     pub fn unhold(&mut self, buffer: &Buffer) {
         self.buffers.find(buffer).held = false;
     }
@@ -387,7 +387,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined.
+    /// Panics if the buffer is not joined.
     #[doc(alias = "xfs_trans_binval")]
     pub fn invalidate(&mut self, buffer: &Buffer) {
         self.buffers.find(buffer).end(BufferItem::invalidate);
@@ -397,7 +397,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined.
+    /// Panics if the buffer is not joined.
     pub fn stale_cluster(&mut self, buffer: &Buffer) {
         self.buffers.find(buffer).end(BufferItem::invalidate_cluster);
     }
@@ -407,7 +407,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined.
+    /// Panics if the buffer is not joined.
     #[doc(alias = "xfs_trans_ordered_buf")]
     pub fn order(&mut self, buffer: &Buffer) {
         let joined = self.buffers.find(buffer);

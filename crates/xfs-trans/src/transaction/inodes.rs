@@ -123,7 +123,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the inode is not joined.
+    /// Panics if the inode is not joined.
     pub fn change_inode<R>(
         &mut self,
         record: &Arc<InodeRecord>,
@@ -151,7 +151,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the inode is not joined.
+    /// Panics if the inode is not joined.
     pub fn leave(&mut self, record: &Arc<InodeRecord>) {
         match self.inodes.find(record) {
             Some(joined) => joined.leaving = true,
