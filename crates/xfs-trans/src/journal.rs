@@ -32,17 +32,17 @@ pub use cluster::InodeCluster;
 pub use recovery::OpenIntent;
 pub use upkeep::Upkeep;
 
-/// Upper layers that may attach an extension to the volume.
+/// The most extensions that upper layers may attach to the volume.
 const EXTENSIONS: usize = 8;
-/// Intent numbers that a slot takes at once.
+/// The number of intent IDs that a slot takes at once.
 const INTENT_BATCH: u64 = 256;
 
-/// Counter of chains that were durable when their commit returned.
+/// Index of the counter of chains that were durable when their commit returned.
 pub(crate) const SYNCHRONOUS: usize = 0;
-/// Counter of chains that had nothing to log.
+/// Index of the counter of chains that had nothing to log.
 pub(crate) const EMPTY: usize = 1;
 
-/// The source of the counts that the superblock gets.
+/// The source of the counts that are written to the superblock.
 type DiskCounts = Box<dyn Fn(&Journal) -> Result<Counts> + Send + Sync>;
 
 struct Extension {
@@ -54,9 +54,9 @@ struct Extension {
 /// durable after their commit has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransactionCounts {
-    /// Durable when their commit returned.
+    /// Chains that were durable when their commit returned.
     pub synchronous: u64,
-    /// Committed with nothing to log.
+    /// Chains that were committed with nothing to log.
     pub empty: u64,
 }
 
@@ -67,9 +67,10 @@ pub struct Journal {
     cache: Arc<BufferCache>,
     superblock: Superblock,
     context: Arc<VolumeContext>,
-    /// Indexed by the position of the kind in [`TransactionKind::ALL`].
+    /// The reservations, indexed by the position of the kind in [`TransactionKind::ALL`].
     reservations: [Reservation; TransactionKind::ALL.len()],
-    /// For removing a name and freeing its inode in one transaction, if the log is large enough.
+    /// The reservation for removing a name and freeing its inode in one transaction. `None` if that
+    /// is larger than the reservation of every other operation.
     removal: Option<Reservation>,
     pub(crate) counters: Counters,
     pub(crate) transactions: SlotCounters<2>,
@@ -161,8 +162,8 @@ impl Journal {
         }
     }
 
-    /// Begins as [`begin`](Self::begin) does, for an operation that must not fail for lack of
-    /// space: it takes blocks from the pool if too few are free.
+    /// Begins a transaction as [`begin`](Self::begin) does, for an operation that must not fail for
+    /// lack of space: it takes blocks from the pool if too few are free.
     ///
     /// # Errors
     ///
