@@ -342,7 +342,8 @@ impl Journal {
         self.counters.counts()
     }
 
-    /// Returns the number of allocated inodes. It may have changed by the time the caller uses it.
+    /// Returns the number of allocated inodes. The number may have changed by the time the caller
+    /// uses it.
     #[must_use]
     pub fn inodes(&self) -> u64 {
         self.counters.inodes()
@@ -393,7 +394,7 @@ impl Journal {
         unreachable!("more extensions than {EXTENSIONS}")
     }
 
-    /// Returns a number for an intent that no other open intent has.
+    /// Returns an ID for an intent that no other open intent has.
     pub(crate) fn next_intent_id(&self) -> u64 {
         let mut mine = self.intent_ids.mine().lock();
         if let Some(id) = mine.next() {
@@ -406,8 +407,8 @@ impl Journal {
         first
     }
 
-    /// Sets the source of the counts that are written to the superblock. Without it they come from
-    /// [`counts`](Self::counts). May be called once.
+    /// Sets the source of the counts that are written to the superblock. Without this source, the
+    /// counts come from [`counts`](Self::counts). May be called once.
     pub fn set_disk_counts(&self, hook: DiskCounts) {
         let set = self.disk_counts.set(hook);
         assert!(set.is_ok(), "the source of the superblock's counts is set once");
@@ -427,7 +428,8 @@ impl core::fmt::Debug for Journal {
     }
 }
 
-/// Returns the reservation for removing a name and its inode together.
+/// Returns the reservation for removing a name and its inode together. Returns `None` if it would
+/// be larger than the reservation of every other operation.
 fn removal(table: &Reservations<'_>) -> Option<Reservation> {
     let total = |reservation: &Reservation| reservation.bytes * u64::from(reservation.steps);
     let (name, inode) = (table.of(TransactionKind::Remove), table.of(TransactionKind::FreeInode));
@@ -437,7 +439,7 @@ fn removal(table: &Reservations<'_>) -> Option<Reservation> {
     largest.is_some_and(|largest| total(&both) <= largest).then_some(both)
 }
 
-/// The error for a value that the format cannot hold.
+/// Returns the error for a value that the format cannot hold.
 pub(crate) const fn unencodable() -> Error {
     Error::Posix(PosixError::OutOfRange)
 }

@@ -27,13 +27,13 @@ use crate::buffer_item::{BufferItem, JoinOutcome};
 struct JoinedBuffer {
     buffer: Buffer,
     item: Arc<BufferItem>,
-    /// Changed in this step.
+    /// Whether the buffer was changed in this step.
     dirty: bool,
-    /// Stays latched over rolls.
+    /// Whether the buffer stays latched over rolls.
     held: bool,
-    /// Claimed, and not logged since.
+    /// Whether the buffer was claimed, and not logged since.
     claimed: bool,
-    /// Its blocks were freed in this chain, and not claimed since.
+    /// Whether the buffer's blocks were freed in this chain, and not claimed since.
     freed: bool,
 }
 
@@ -51,7 +51,7 @@ impl JoinedBuffer {
         self.buffer.unlatch();
     }
 
-    /// Records that the blocks are freed.
+    /// Records that the blocks of the buffer are freed.
     fn end(&mut self, invalidate: impl FnOnce(&BufferItem, &Buffer)) {
         invalidate(&self.item, &self.buffer);
         (self.dirty, self.claimed, self.freed) = (true, false, true);
@@ -62,7 +62,7 @@ impl JoinedBuffer {
     }
 }
 
-/// Initial capacity of the list. Few operations join more buffers.
+/// The initial capacity of the list of buffers. Few operations join more buffers.
 const INITIAL_CAPACITY: usize = 8;
 
 /// The buffers that a transaction holds latched, in the order in which they were joined.
@@ -83,7 +83,7 @@ impl JoinedBuffers {
         }
     }
 
-    /// Adds the items of the buffers that this step has changed.
+    /// Adds the items of the buffers that this step has changed to `items`.
     pub(super) fn collect(&self, items: &mut Vec<Arc<dyn LogItem>>) {
         let dirty = self.0.iter().filter(|joined| joined.dirty);
         items.extend(dirty.map(|joined| Arc::clone(&joined.item) as Arc<dyn LogItem>));
@@ -156,7 +156,7 @@ impl JoinedBuffers {
     }
 }
 
-/// Whether to wait for a buffer that another transaction holds.
+/// Whether a read waits for a buffer that another transaction holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LatchMode {
     Wait,
@@ -238,8 +238,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Joins a buffer that the caller already has, without a lookup. The caller knows that its
-    /// blocks have not been freed since.
+    /// Joins a buffer that the caller already has, without a lookup. The caller ensures that the
+    /// buffer's blocks have not been freed since.
     ///
     /// # Errors
     ///
@@ -373,7 +373,7 @@ impl Transaction<'_> {
         self.buffers.find(buffer).held = true;
     }
 
-    /// Ends [`hold`](Self::hold).
+    /// Stops keeping a buffer latched over rolls, as [`hold`](Self::hold) began to do.
     ///
     /// # Panics
     ///
