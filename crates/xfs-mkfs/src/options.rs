@@ -15,7 +15,7 @@ use xfs_format::superblock::Label;
 
 pub use size::{Size, Unit};
 
-/// The requested options. A `None` was not given, and follows from the rest.
+/// The requested options. An option that is `None` was not given, and follows from the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// `-b size`.
@@ -38,9 +38,9 @@ pub struct Options {
     pub uuid: Option<Uuid>,
     /// `-L`.
     pub label: Label,
-    /// `--unsupported`: allows volumes and logs too small for use, for tests.
+    /// `--unsupported`: allows volumes and logs that are too small for use. For tests.
     pub allow_small: bool,
-    /// The suboptions parsed so far: each may be given once.
+    /// The suboptions parsed so far. Each suboption may be given once.
     seen: Vec<(char, String)>,
 }
 
@@ -61,13 +61,13 @@ pub struct DataOptions {
     pub sunit: Option<Size>,
     /// Stripe width in units of 512 bytes.
     pub swidth: Option<Size>,
-    /// No stripe alignment.
+    /// Whether stripe alignment is off.
     pub noalign: bool,
-    /// The data device is a regular file, created if it is missing.
+    /// Whether the data device is a regular file, created if it is missing.
     pub file: bool,
-    /// The data device.
+    /// The path of the data device.
     pub name: Option<PathBuf>,
-    /// Threads that the allocation groups should serve.
+    /// The number of threads that the allocation groups should serve.
     pub concurrency: Option<u64>,
     /// Settings of the root directory that new files inherit.
     pub inherited: InheritedOptions,
@@ -108,11 +108,11 @@ pub struct LogOptions {
     pub size: Option<Size>,
     /// Whether the log is inside the volume.
     pub internal: Option<bool>,
-    /// The group of the log.
+    /// The group number of the log.
     pub agnum: Option<Size>,
     /// The device of an external log.
     pub device: Option<PathBuf>,
-    /// The log device is a regular file, created if it is missing.
+    /// Whether the log device is a regular file, created if it is missing.
     pub file: bool,
     /// Stripe unit in bytes.
     pub su: Option<Size>,
@@ -152,18 +152,18 @@ pub struct FeatureOptions {
 pub enum Autofsck {
     /// No attribute is set.
     Unset,
-    /// None.
+    /// The attribute allows no action.
     None,
-    /// Check.
+    /// The checker may check.
     Check,
-    /// Check, and optimize valid metadata.
+    /// The checker may check, and optimize valid metadata.
     Optimize,
-    /// Repair.
+    /// The checker may repair.
     Repair,
 }
 
 impl Autofsck {
-    /// Returns the value of the attribute.
+    /// Returns the value of the attribute, or `None` if no attribute is set.
     #[must_use]
     pub const fn value(self) -> Option<&'static str> {
         match self {
