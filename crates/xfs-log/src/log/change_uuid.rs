@@ -1,6 +1,6 @@
 //! Giving the volume another UUID while its log is open.
 //!
-//! Owns: the order of the steps. Does **not** own the other places that hold the UUID.
+//! Owns: the order of the steps. Does **not** own the other structures that hold the UUID.
 //!
 //! # Crash argument
 //!
