@@ -328,8 +328,8 @@ fn prepare_clears_a_torn_record_ahead_of_a_clean_log() {
     }
 }
 
-/// Checks that a transaction that a crash has cut short keeps its number as long as an earlier
-/// intent is open.
+/// Checks that no session reuses the number of a transaction that a crash has cut short, as long as
+/// an earlier intent is open.
 #[test]
 fn sessions_never_reuse_a_transaction_number() {
     let mut bench = Bench::new();
