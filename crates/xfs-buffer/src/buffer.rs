@@ -150,25 +150,25 @@ impl Buffer {
         WeakBuffer(Arc::downgrade(&self.0))
     }
 
-    /// The address of the buffer's first extent on the device.
+    /// Returns the address of the buffer's first extent on the device.
     #[must_use]
     pub fn at(&self) -> DiskAddr {
         self.0.map.at()
     }
 
-    /// The kind that the buffer was verified as, or claimed for.
+    /// Returns the kind that the buffer was verified as, or claimed for.
     #[must_use]
     pub fn kind(&self) -> BlockKind {
         self.0.kind()
     }
 
-    /// The length of all extents together.
+    /// Returns the length of all extents together.
     #[must_use]
     pub fn length_bytes(&self) -> u32 {
         self.0.map.length_bytes()
     }
 
-    /// The extents of the device that the buffer covers, in order.
+    /// Returns the extents of the device that the buffer covers, in order.
     pub fn extents(&self) -> impl Iterator<Item = &BufferExtent> {
         self.0.map.extents()
     }

@@ -87,7 +87,7 @@ pub struct CacheStatistics {
 }
 
 impl CacheStatistics {
-    /// The sums over all shards.
+    /// Returns the sums over all shards.
     #[must_use]
     pub fn total(&self) -> ShardStatistics {
         self.shards.iter().fold(ShardStatistics::default(), |sum, shard| ShardStatistics {
@@ -146,15 +146,15 @@ impl BufferCache {
         }
     }
 
-    /// The current geometry of the volume. A reference obtained before the volume grew stays valid
-    /// and unchanged.
+    /// Returns the current geometry of the volume. A reference obtained before the volume grew
+    /// stays valid and unchanged.
     #[inline]
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         self.geometry.last()
     }
 
-    /// The history of geometries, for a caller that does not keep the cache.
+    /// Returns the history of geometries, for a caller that does not keep the cache.
     #[must_use]
     pub fn shared_geometry(&self) -> Arc<VersionChain<Geometry, Volume>> {
         Arc::clone(&self.geometry)
@@ -166,14 +166,14 @@ impl BufferCache {
         self.geometry.push(geometry);
     }
 
-    /// The context in which structures of this volume are verified.
+    /// Returns the context in which structures of this volume are verified.
     #[must_use]
     pub fn verify_context(&self) -> VerifyContext<'_> {
         let log_head = Lsn(self.log_head.load(Ordering::Acquire));
         VerifyContext { geometry: self.geometry(), log_head: (log_head.0 != 0).then_some(log_head) }
     }
 
-    /// The data device.
+    /// Returns the data device.
     #[must_use]
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
         &self.device

@@ -45,7 +45,7 @@ impl BufferMap {
             .is_some_and(|(first, rest)| *first == self.first && *rest == *self.rest)
     }
 
-    /// The address of the first extent, which is the key of the buffer.
+    /// Returns the address of the first extent, which is the key of the buffer.
     pub(crate) const fn at(&self) -> DiskAddr {
         self.first.at
     }
@@ -54,7 +54,7 @@ impl BufferMap {
         self.length_bytes
     }
 
-    /// The extents, in order.
+    /// Returns the extents, in order.
     pub(crate) fn extents(&self) -> impl Iterator<Item = &BufferExtent> {
         std::iter::once(&self.first).chain(&self.rest)
     }

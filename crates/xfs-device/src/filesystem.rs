@@ -68,7 +68,7 @@ pub enum FindError {
     OffsetPastEnd {
         /// The requested offset.
         offset: u64,
-        /// Length of the device.
+        /// The length of the device in bytes.
         length_bytes: u64,
     },
     /// There is no partition table and no XFS.

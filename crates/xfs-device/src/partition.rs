@@ -46,9 +46,10 @@ pub enum TableKind {
 pub struct Partition {
     /// The partition number, from 1, as the kernel counts.
     pub number: u32,
-    /// First byte on the disk.
+    /// The first byte of the partition on the disk.
     pub start: u64,
-    /// Length according to the table. On a truncated disk some bytes may be missing.
+    /// The length of the partition according to the table. On a truncated disk some bytes may be
+    /// missing.
     pub length_bytes: u64,
     /// The type of the partition according to the table.
     pub purpose: Purpose,

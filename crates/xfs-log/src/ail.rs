@@ -200,13 +200,13 @@ impl Ail {
         list.groups.is_empty()
     }
 
-    /// The oldest LSN that recovery needs.
+    /// Returns the oldest LSN that recovery needs.
     #[must_use]
     pub fn tail(&self) -> Lsn {
         Lsn(self.tail.load(Ordering::Acquire))
     }
 
-    /// The start of the record with the last durable COMMIT.
+    /// Returns the start of the record with the last durable COMMIT.
     #[must_use]
     pub fn head(&self) -> Lsn {
         self.list.lock().head.start
@@ -218,7 +218,7 @@ impl Ail {
         self.list.lock().groups.is_empty()
     }
 
-    /// The number of items that are not in place.
+    /// Returns the number of items that are not in place.
     pub(crate) fn count(&self) -> u64 {
         self.list.lock().groups.values().map(|group| group.present as u64).sum()
     }
@@ -355,7 +355,7 @@ impl Ail {
         report
     }
 
-    /// The sums over all pushes since the log was opened.
+    /// Returns the sums over all pushes since the log was opened.
     pub(crate) fn push_counts(&self) -> PushCounts {
         let [walks, started, pinned, locked, underway] =
             std::array::from_fn(|kind| self.pushes.sum(kind));

@@ -225,7 +225,7 @@ impl Cil {
         self.written.sum(0)
     }
 
-    /// The sequence of the open checkpoint.
+    /// Returns the sequence of the open checkpoint.
     pub(crate) fn current(&self) -> u64 {
         self.current.load(Ordering::Acquire)
     }
@@ -327,7 +327,7 @@ impl Cil {
         if self.durable() >= sequence { Ok(()) } else { self.parts.health.check() }
     }
 
-    /// The sequence up to which all checkpoints are durable.
+    /// Returns the sequence up to which all checkpoints are durable.
     pub(crate) fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
     }

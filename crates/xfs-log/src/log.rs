@@ -94,7 +94,7 @@ struct Inner {
     /// Whether threads write checkpoints, and items in place. Set before the log is used.
     has_threads: AtomicBool<Volume>,
     forces: SlotCounters<2>,
-    /// State of a log whose bytes follow from its commits alone.
+    /// The state of a log that goes by count. `None` for other logs.
     paced: Option<Paced>,
     mutant: ActiveMutant,
 }

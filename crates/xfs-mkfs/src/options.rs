@@ -18,27 +18,28 @@ pub use size::{Size, Unit};
 /// The requested options. An option that is `None` was not given, and follows from the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// `-b size`.
+    /// The block size: `-b size`.
     pub block_size: Option<Size>,
-    /// `-s size`, `-d sectsize`.
+    /// The sector size: `-s size`, `-d sectsize`.
     pub sector_size: Option<Size>,
-    /// `-n size`.
+    /// The directory block size: `-n size`.
     pub directory_block_size: Option<Size>,
-    /// `-d`.
+    /// The options of the data section: `-d`.
     pub data: DataOptions,
-    /// `-i`.
+    /// The options of inodes: `-i`.
     pub inode: InodeOptions,
-    /// `-l`.
+    /// The options of the log: `-l`.
     pub log: LogOptions,
-    /// `-r extsize`: no realtime section is created, but the superblock has the size.
+    /// The extent size of `-r extsize`. No realtime section is created, but the superblock has the
+    /// size.
     pub realtime_extent_size: Option<Size>,
     /// Features, from `-m`, `-i` and `-n`.
     pub features: FeatureOptions,
-    /// `-m uuid`.
+    /// The UUID of the volume: `-m uuid`.
     pub uuid: Option<Uuid>,
-    /// `-L`.
+    /// The label of the volume: `-L`.
     pub label: Label,
-    /// `--unsupported`: allows volumes and logs that are too small for use. For tests.
+    /// Whether volumes and logs too small for use are allowed (`--unsupported`). For tests.
     pub allow_small: bool,
     /// The suboptions parsed so far. Each suboption may be given once.
     seen: Vec<(char, String)>,
@@ -47,7 +48,7 @@ pub struct Options {
 /// Options of the data section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataOptions {
-    /// Allocation groups.
+    /// The number of allocation groups.
     pub agcount: Option<Size>,
     /// Size of an allocation group.
     pub agsize: Option<Size>,
@@ -125,23 +126,23 @@ pub struct LogOptions {
 /// Features that can be switched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeatureOptions {
-    /// Btree of chunks with free inodes.
+    /// Whether the volume has a btree of chunks with free inodes.
     pub finobt: Option<bool>,
-    /// Reverse map.
+    /// Whether the volume has a reverse map.
     pub rmapbt: Option<bool>,
-    /// Shared extents.
+    /// Whether the volume has shared extents.
     pub reflink: Option<bool>,
-    /// Block counts of the inode btrees.
+    /// Whether the volume has block counts of the inode btrees.
     pub inobtcount: Option<bool>,
-    /// 64-bit times.
+    /// Whether the volume has 64-bit times.
     pub bigtime: Option<bool>,
-    /// Partial inode chunks.
+    /// Whether the volume has partial inode chunks.
     pub sparse: Option<bool>,
-    /// 64-bit extent counters.
+    /// Whether the volume has 64-bit extent counters.
     pub nrext64: Option<bool>,
-    /// Exchange of extents between files.
+    /// Whether the volume allows the exchange of extents between files.
     pub exchange: Option<bool>,
-    /// Parent pointers.
+    /// Whether the volume has parent pointers.
     pub parent: Option<bool>,
     /// The setting for background checkers, in an attribute of the root directory.
     pub autofsck: Option<Autofsck>,

@@ -32,7 +32,7 @@ use bytes::HeaderContext;
 pub struct Devices<'a> {
     /// The data device, which may hold an internal log.
     pub data: &'a dyn BlockDevice,
-    /// The device of an external log.
+    /// The device of an external log. `None` for an internal log.
     pub log: Option<&'a dyn BlockDevice>,
 }
 

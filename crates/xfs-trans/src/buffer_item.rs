@@ -91,7 +91,7 @@ pub(crate) struct BufferItem {
 
 /// The part of a buffer that is not in place.
 struct DirtyState {
-    /// The buffer, held while it has bytes to log or to write (I2).
+    /// The buffer. `None` while it has no bytes to log or to write (I2).
     buffer: Option<Buffer>,
     /// The dirty chunks of each extent of the buffer.
     pieces: Box<[BufferFormat]>,

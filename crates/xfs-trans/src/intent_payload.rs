@@ -49,11 +49,11 @@ pub struct AttrPayload {
     pub filter: u32,
     /// The name of the attribute.
     pub name: Vec<u8>,
-    /// The new name, when a parent pointer is replaced.
+    /// The new name if a parent pointer is replaced; else `None`.
     pub new_name: Option<Vec<u8>>,
     /// The value; empty if there is none.
     pub value: Vec<u8>,
-    /// The new value, when a parent pointer is replaced.
+    /// The new value if a parent pointer is replaced; else `None`.
     pub new_value: Option<Vec<u8>>,
 }
 

@@ -224,7 +224,7 @@ impl Transaction<'_> {
         self.items.push(Arc::new(DoneItem::new(intent)));
     }
 
-    /// Before a roll, logs those intents again that hold the tail where it has to pass. Without
+    /// Logs those intents again, before a roll, that hold the tail where it has to pass. Without
     /// this the chain might wait for log space that only its own intents occupy.
     pub(super) fn relog_intents(&mut self) {
         let has_intents = self.deferred.pending.iter().any(|batch| batch.intent.is_some());
