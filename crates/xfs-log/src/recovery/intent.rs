@@ -99,7 +99,6 @@ pub struct FreedInodes {
 /// work that these intents have deferred. Unlinked inodes follow, because an intent may concern
 /// their extents. Blocks set aside for copies come last, because an inode may still have had them.
 /// The log is open for writing, and has adopted the intents.
-/// open for writing, and has adopted the intents.
 ///
 /// # Errors
 ///

@@ -19,7 +19,6 @@ impl Journal {
     /// Covers the log if it is idle: a covered log says that nothing in it needs to be replayed.
     /// Returns whether the log was covered. It is not covered if it needs no cover, or if other
     /// threads have begun to commit.
-    /// begun to commit.
     ///
     /// # Errors
     ///
