@@ -45,7 +45,8 @@ pub(crate) struct BufferCore {
     /// The extents, which never change (I2).
     map: BufferMap,
     kind: KindCell,
-    /// Set once, by the thread that read the bytes, before it releases the lock on them.
+    /// Whether the buffer is loaded. Set once, by the thread that read the bytes, before it
+    /// releases the lock on them.
     loaded: AtomicBool<Object>,
     /// Whether the buffer was requested since the clock hand last passed.
     referenced: AtomicBool<Object>,
@@ -117,7 +118,7 @@ impl BufferCore {
         }
     }
 
-    /// Takes the second chance back. Returns whether there was one.
+    /// Takes the second chance back. Returns whether the buffer had one.
     pub(crate) fn take_reference(&self) -> bool {
         let referenced = self.referenced.load(Ordering::Relaxed);
         if referenced {
@@ -149,42 +150,42 @@ impl Buffer {
         WeakBuffer(Arc::downgrade(&self.0))
     }
 
-    /// The address of the buffer's first extent on the device.
+    /// Returns the address of the buffer's first extent on the device.
     #[must_use]
     pub fn at(&self) -> DiskAddr {
         self.0.map.at()
     }
 
-    /// The kind that the buffer was verified as, or claimed for.
+    /// Returns the kind that the buffer was verified as, or claimed for.
     #[must_use]
     pub fn kind(&self) -> BlockKind {
         self.0.kind()
     }
 
-    /// The length of all extents together.
+    /// Returns the length of all extents together.
     #[must_use]
     pub fn length_bytes(&self) -> u32 {
         self.0.map.length_bytes()
     }
 
-    /// The extents of the device that the buffer covers, in order.
+    /// Returns the extents of the device that the buffer covers, in order.
     pub fn extents(&self) -> impl Iterator<Item = &BufferExtent> {
         self.0.map.extents()
     }
 
     /// Locks the contents for reading until the guard is dropped. A thread may hold several guards
-    /// of one buffer, but must not ask for one while it holds the bytes for writing.
+    /// of one buffer, but must not request one while it holds the bytes for writing.
     #[must_use]
     pub fn bytes(&self) -> BufferBytes<'_> {
         BufferBytes(self.0.content.read())
     }
 
-    /// Locks the contents for writing until the guard is dropped. Hold it for moments only:
-    /// meanwhile no thread can read the buffer, and this thread must not ask for its bytes again.
+    /// Locks the contents for writing until the guard is dropped. Hold the guard for moments only:
+    /// meanwhile no thread can read the buffer, and this thread must not request its bytes again.
     ///
     /// # Panics
     ///
-    /// If the latch is not held (I4).
+    /// Panics if the latch is not held (I4).
     #[must_use]
     pub fn bytes_mut(&self) -> BufferBytesMut<'_> {
         assert!(self.is_latched(), "a buffer changed without its latch (I4)");
@@ -196,7 +197,7 @@ impl Buffer {
         self.0.latch.lock_exclusive();
     }
 
-    /// Takes the latch if it is free.
+    /// Takes the latch if it is free. Returns whether this call took the latch.
     #[must_use]
     pub fn try_latch(&self) -> bool {
         self.0.latch.try_lock_exclusive()
@@ -206,7 +207,7 @@ impl Buffer {
     ///
     /// # Panics
     ///
-    /// If the latch is not held.
+    /// Panics if the latch is not held.
     pub fn unlatch(&self) {
         self.0.latch.unlock_exclusive();
     }
@@ -217,18 +218,19 @@ impl Buffer {
         self.0.latch.is_locked_exclusive()
     }
 
-    /// Returns the attachment, if there is one and it is a `T`.
+    /// Returns the attachment. Returns `None` if the buffer has none, or if the attachment is not a
+    /// `T`.
     #[must_use]
     pub fn attached<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         Arc::clone(self.0.attachment.value()?).downcast().ok()
     }
 
-    /// Returns the attachment; `make` creates it if there is none yet. It stays for as long as the
-    /// buffer does, so it must not own the buffer all the time (I3).
+    /// Returns the attachment. If the buffer has none yet, `make` creates it. The attachment stays
+    /// for as long as the buffer does, so it must not own the buffer all the time (I3).
     ///
     /// # Panics
     ///
-    /// If the attachment has another type: a buffer has one layer above.
+    /// Panics if the attachment has another type: a buffer has one layer above.
     #[expect(clippy::panic, reason = "a second layer that attaches is a bug in this program")]
     pub fn attach_with<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let attachment = self.0.attachment.value_or_init(|| Arc::new(make()));
@@ -244,7 +246,8 @@ impl Buffer {
 pub struct WeakBuffer(Weak<BufferCore>);
 
 impl WeakBuffer {
-    /// Returns the buffer if it is still in memory. This counts as a request for it.
+    /// Returns the buffer, or `None` if it is no longer in memory. The call counts as a request for
+    /// the buffer.
     #[must_use]
     pub fn upgrade(&self) -> Option<Buffer> {
         let core = self.0.upgrade()?;
@@ -298,7 +301,8 @@ impl DerefMut for BufferBytesMut<'_> {
     }
 }
 
-/// All kinds. A buffer stores the index of its kind in this table, so readers need no lock for it.
+/// All block kinds. A buffer stores the index of its kind in this table, so readers need no lock to
+/// read the kind.
 const KINDS: [BlockKind; 18] = [
     BlockKind::Superblock,
     BlockKind::Agf,

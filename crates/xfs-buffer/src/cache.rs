@@ -2,8 +2,8 @@
 //!
 //! A read that finds its buffer writes three things: the buffer's own hold count, its reference bit
 //! if that is clear, and a counter of the thread's slot. Operations on other buffers write none of
-//! these. A read that does not find its buffer loads it. Other threads that want the same buffer
-//! wait for the load, and no others do.
+//! these. A read that does not find its buffer loads it. Other threads that read the same buffer
+//! wait for the load. Threads that read other buffers do not.
 //!
 //! Claiming new blocks and writing in place are in [`write`](mod@write). Reads that leave no buffer
 //! behind are in [`uncached`].
@@ -42,13 +42,14 @@ const SHARD_BYTES: usize = 512 << 10;
 /// The most shards. More save nothing: two concurrent misses rarely meet in one of 64.
 const MAX_SHARDS: usize = 64;
 
-/// How many times a structure of a live volume is read again before its failed check is believed.
+/// The number of times that a structure of a live volume is read again before its failed check is
+/// believed.
 const LIVE_REREADS: usize = 3;
 
 /// Whether another program may write the device while it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Liveness {
-    /// No other program writes: a structure that fails its checks is damaged.
+    /// No other program writes the device: a structure that fails its checks is damaged.
     #[default]
     Quiet,
     /// A kernel has the volume mounted. A structure that fails its checks may be half written, so
@@ -65,7 +66,8 @@ pub struct BufferCache {
     geometry: Arc<VersionChain<Geometry, Volume>>,
     /// The newest LSN that a block may carry; 0 while that is unknown.
     log_head: AtomicU64<Volume>,
-    /// Whether a buffer in memory also receives the seal that is written in place.
+    /// Whether the LSN and checksum that are written in place are also stored in the buffer in
+    /// memory.
     keeps_seals: bool,
     liveness: Liveness,
     hash: AddressHash,
@@ -80,12 +82,12 @@ pub struct BufferCache {
 pub struct CacheStatistics {
     /// Reads that found their buffer in memory.
     pub hits: u64,
-    /// Counters of each shard.
+    /// The counters of each shard.
     pub shards: Vec<ShardStatistics>,
 }
 
 impl CacheStatistics {
-    /// The sums over all shards.
+    /// Returns the sums over all shards.
     #[must_use]
     pub fn total(&self) -> ShardStatistics {
         self.shards.iter().fold(ShardStatistics::default(), |sum, shard| ShardStatistics {
@@ -135,7 +137,7 @@ impl BufferCache {
         self
     }
 
-    /// How many times a structure that fails its checks is read again.
+    /// Returns the number of times that a structure that fails its checks is read again.
     #[must_use]
     pub const fn rereads(&self) -> usize {
         match self.liveness {
@@ -144,15 +146,15 @@ impl BufferCache {
         }
     }
 
-    /// The current geometry of the volume. A reference obtained before the volume grew stays valid
-    /// and unchanged.
+    /// Returns the current geometry of the volume. A reference obtained before the volume grew
+    /// stays valid and unchanged.
     #[inline]
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         self.geometry.last()
     }
 
-    /// The history of geometries, for a caller that does not keep the cache.
+    /// Returns the history of geometries, for a caller that does not keep the cache.
     #[must_use]
     pub fn shared_geometry(&self) -> Arc<VersionChain<Geometry, Volume>> {
         Arc::clone(&self.geometry)
@@ -164,14 +166,14 @@ impl BufferCache {
         self.geometry.push(geometry);
     }
 
-    /// The context in which structures of this volume are verified.
+    /// Returns the context in which structures of this volume are verified.
     #[must_use]
     pub fn verify_context(&self) -> VerifyContext<'_> {
         let log_head = Lsn(self.log_head.load(Ordering::Acquire));
         VerifyContext { geometry: self.geometry(), log_head: (log_head.0 != 0).then_some(log_head) }
     }
 
-    /// The data device.
+    /// Returns the data device.
     #[must_use]
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
         &self.device
@@ -187,7 +189,7 @@ impl BufferCache {
         self
     }
 
-    /// Sets where the log ends. From now on a buffer with a later LSN is corrupt when it is read.
+    /// Sets the end of the log. From now on a buffer with a later LSN is corrupt when it is read.
     /// The value only moves forward, and buffers already in memory are not checked again.
     pub fn set_log_head(&self, head: Lsn) {
         // Load first: most writes in place belong to the checkpoint of the previous one.
@@ -212,7 +214,7 @@ impl BufferCache {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn read_mapped(&self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
         let at = map.first().map_or(DiskAddr::NULL, |extent| extent.at);
         let shard = self.shard(at);
@@ -234,11 +236,12 @@ impl BufferCache {
     }
 
     /// Returns the buffer as it is on the device now, whatever is in memory, and does not cache it.
-    /// The caller uses it after a cached buffer failed a check that only the caller makes.
+    /// The caller uses this function after a cached buffer failed a check that only the caller
+    /// makes.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn read_fresh(&self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
         let core = BufferCore::new(buffer_map(&[BufferExtent { at, length_bytes }])?, kind);
         self.invalidate(core.map());
@@ -247,8 +250,8 @@ impl BufferCache {
         Ok(Buffer::new(Arc::new(core)))
     }
 
-    /// Counters since the cache was created. They are read one after another, so they may disagree
-    /// slightly while other threads run.
+    /// Returns the counters since the cache was created. They are read one after another, so they
+    /// may disagree slightly while other threads run.
     #[must_use]
     pub fn statistics(&self) -> CacheStatistics {
         CacheStatistics {
@@ -264,7 +267,7 @@ impl BufferCache {
         &self.shards[middle & (self.shards.len() - 1)]
     }
 
-    /// Returns a loaded core to a caller, if it has the map and kind that the caller wants.
+    /// Returns a loaded core to a caller, if the core has the map and kind that the caller wants.
     fn share(
         &self,
         core: Arc<BufferCore>,
@@ -282,8 +285,8 @@ impl BufferCache {
 
     /// Enters a new core and loads it, unless another thread entered one first.
     ///
-    /// If the device panics, the core dies unloaded with the last waiter, and the next reader finds
-    /// nothing.
+    /// If the device panics, the core is never loaded and dies with the last waiter. The next
+    /// reader finds no core.
     fn load(&self, shard: &Shard, map: &[BufferExtent], kind: BlockKind) -> Result<Loaded> {
         let core = Arc::new(BufferCore::new(buffer_map(map)?, kind));
         // Locked before any thread can find the core: a thread that finds it waits for this lock.
@@ -351,7 +354,7 @@ enum Loaded {
 }
 
 /// Removes all traces of a load that failed. The core leaves the table before its lock is released,
-/// so the waiters find nothing and try for themselves.
+/// so the waiters find no core and load the buffer themselves.
 fn give_up(shard: &Shard, core: &Arc<BufferCore>, content: Loading<'_>) {
     shard.forget(core);
     drop(content);

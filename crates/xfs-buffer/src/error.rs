@@ -33,7 +33,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Error)]
 #[error("cannot {operation} {length_bytes} bytes at {at}: {source}")]
 pub struct IoError {
-    /// "read", "write" or "flush".
+    /// The failed operation: "read", "write" or "flush".
     pub operation: &'static str,
     /// The address on the device.
     pub at: DiskAddr,

@@ -8,9 +8,9 @@ use xfs_format::{BlockKind, Check, Corruption, DiskAddr, StructureAddress};
 /// A contiguous extent of the device that a buffer covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferExtent {
-    /// The address of its first block.
+    /// The address of the first block of the extent.
     pub at: DiskAddr,
-    /// Its length.
+    /// The length of the extent in bytes.
     pub length_bytes: u32,
 }
 
@@ -27,8 +27,8 @@ impl BufferMap {
     /// The longest buffer: twice an inode chunk of the largest inodes.
     pub(crate) const MAX_BYTES: u32 = 256 << 10;
 
-    /// Creates a map of `extents`. Returns `None` for no extents, an empty extent or too much in
-    /// all.
+    /// Creates a map of `extents`. Returns `None` if there are no extents, if one is empty, or if
+    /// their total length exceeds `MAX_BYTES`.
     pub(crate) fn new(extents: &[BufferExtent]) -> Option<Self> {
         let (first, rest) = extents.split_first()?;
         let length_bytes = extents.iter().try_fold(0_u32, |sum, extent| {
@@ -45,7 +45,7 @@ impl BufferMap {
             .is_some_and(|(first, rest)| *first == self.first && *rest == *self.rest)
     }
 
-    /// The address of the first extent, which is the key of the buffer.
+    /// Returns the address of the first extent, which is the key of the buffer.
     pub(crate) const fn at(&self) -> DiskAddr {
         self.first.at
     }
@@ -54,12 +54,13 @@ impl BufferMap {
         self.length_bytes
     }
 
-    /// The extents, in order.
+    /// Returns the extents, in order.
     pub(crate) fn extents(&self) -> impl Iterator<Item = &BufferExtent> {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
-    /// The corruption when another pointer wants this buffer's address with another shape or kind.
+    /// Returns the corruption that is reported when another pointer claims this buffer's address
+    /// with another shape or kind.
     #[cold]
     pub(crate) fn conflict(&self, kind: BlockKind, other: &Self, wanted: BlockKind) -> Corruption {
         let differs = self.extents().zip(other.extents()).find(|(mine, other)| mine != other);

@@ -59,7 +59,7 @@ pub(crate) struct Shard {
 pub(crate) enum Entered {
     /// The core is in the table now: load it.
     New,
-    /// Another thread was first: use its core.
+    /// Another thread entered a core first: use that core.
     Present(Arc<BufferCore>),
 }
 
@@ -72,7 +72,7 @@ impl Shard {
         }
     }
 
-    /// Returns the core at `at`, loaded or being loaded.
+    /// Returns the core at `at`, which may still be loading. Returns `None` if the table has none.
     pub(crate) fn find(&self, at: DiskAddr) -> Option<Arc<BufferCore>> {
         self.table.pin().get(&at).and_then(Weak::upgrade)
     }
@@ -83,7 +83,7 @@ impl Shard {
         self.table.pin().get(&core.map().at()).is_some_and(entry)
     }
 
-    /// Enters a core into the table, unless there is a live one (I1).
+    /// Enters a core into the table, unless the table has a live core for its address (I1).
     pub(crate) fn enter(&self, core: &Arc<BufferCore>) -> Entered {
         let table = self.table.pin();
         let outcome = table.compute(core.map().at(), |entry| {
@@ -110,7 +110,7 @@ impl Shard {
         !matches!(outcome, Compute::Aborted(()))
     }
 
-    /// Removes a core from the table: it could not be loaded, or its blocks have been freed.
+    /// Removes a core from the table, because it could not be loaded or its blocks have been freed.
     pub(crate) fn forget(&self, core: &Arc<BufferCore>) {
         let same = |_: &DiskAddr, entry: &Weak<BufferCore>| {
             std::ptr::eq(entry.as_ptr(), Arc::as_ptr(core))
@@ -119,7 +119,7 @@ impl Shard {
         let _ = self.table.pin().remove_if(&core.map().at(), same);
     }
 
-    /// Keeps a core that was loaded, and makes room for it.
+    /// Keeps a core that was loaded in memory, and evicts others to make room.
     pub(crate) fn keep(&self, core: Arc<BufferCore>) {
         let victims = {
             let mut clock = self.clock.lock();
@@ -153,9 +153,9 @@ impl Shard {
     }
 }
 
-/// CLOCK with a second chance. A buffer arrives without a second chance. A scan that touches each
-/// buffer once therefore passes through first in, first out, and evicts few buffers that are in
-/// repeated use.
+/// A clock that evicts buffers with a second chance (CLOCK). A buffer arrives without a second
+/// chance. A scan that touches each buffer once therefore passes through first in, first out, and
+/// evicts few buffers that are in repeated use.
 #[derive(Default)]
 struct Clock {
     ring: Vec<Arc<BufferCore>>,

@@ -57,7 +57,7 @@ pub(crate) fn symlink_block(block: u32) -> Vec<u8> {
     bytes
 }
 
-/// The first byte of the target in a symlink block.
+/// Returns the first byte of the target in the symlink block number `block`.
 pub(crate) fn mark(block: u32) -> u8 {
     b'a' + (block % 26) as u8
 }
@@ -70,7 +70,7 @@ pub(crate) struct TestDevice {
     bytes: Vec<u8>,
     reads: AtomicU64<Volume>,
     bad: Mutex<Range<u64>, Volume>,
-    /// The number of next reads that are torn: their last byte is wrong.
+    /// The number of reads from now on that are torn: their last byte is wrong.
     torn_reads: AtomicU64<Volume>,
 }
 

@@ -1,7 +1,7 @@
 //! Volumes inside containers that are not partitions: LVM, software RAID, bcache.
 //!
-//! Owns: naming these volumes, and the hint how to open them. ferroxfs does not open them on its
-//! own: only the kernel knows how a logical volume of several pieces is assembled.
+//! Owns: the names of these volumes, and the hint how to open them. ferroxfs does not open these
+//! volumes on its own: only the kernel knows how a logical volume of several pieces is assembled.
 
 use std::fmt;
 use std::io;
@@ -12,19 +12,21 @@ use crate::partition::PartitionTable;
 use crate::signature::{self, Contents};
 use crate::text::printable;
 
-/// Inner volumes that a message names.
+/// The most inner volumes that a message names.
 const MAX_NAMED: usize = 16;
 
 /// A container of volumes that ferroxfs does not open on its own.
 #[derive(Clone, Debug)]
 pub struct Container {
-    /// LVM, a member of a RAID, or a backing device of bcache.
+    /// The kind of container: LVM, a member of a RAID, or a backing device of bcache.
     pub contents: Contents,
-    /// The volume group of LVM.
+    /// The name of the LVM volume group. `None` if the container is not LVM, or the name is
+    /// unknown.
     pub group: Option<String>,
     /// The volumes in the container, as far as they are known.
     pub volumes: Vec<InnerVolume>,
-    /// The partition table, and the number of the partition that is the container.
+    /// The partition table, and the number of the partition that is the container. `None` if the
+    /// container is not in a partition.
     pub partition: Option<(PartitionTable, u32)>,
     is_described_elsewhere: bool,
 }
@@ -32,16 +34,16 @@ pub struct Container {
 /// A volume in a container.
 #[derive(Clone, Debug)]
 pub struct InnerVolume {
-    /// The name.
+    /// The name of the volume.
     pub name: String,
-    /// Its first byte on the device, if it is one contiguous piece.
+    /// The volume's first byte on the device. `None` if the volume is not one contiguous piece.
     pub start: Option<u64>,
-    /// Its contents, if it is one contiguous piece.
+    /// The kind of data in the volume, if the volume is one contiguous piece.
     pub contents: Contents,
 }
 
 impl Container {
-    /// Reads the container of this kind at byte `start`. Returns `None` if there is none.
+    /// Reads the container of the kind `contents` at byte `start`. Returns `None` if there is none.
     pub(crate) fn read(
         device: &dyn BlockDevice,
         start: u64,
@@ -82,7 +84,7 @@ impl Container {
         is_xfs.filter_map(|volume| Some((volume, volume.start?)))
     }
 
-    /// Returns what the user can do.
+    /// Returns a hint how the user can open a volume of the container.
     #[must_use]
     pub fn hint(&self) -> String {
         let mut readable = self.xfs();
@@ -193,7 +195,8 @@ impl fmt::Display for Container {
     }
 }
 
-/// Returns the first byte of the data of a RAID member that has all of it, or of a backing device.
+/// Returns the offset of the data of a bcache backing device, or of a RAID member that holds all
+/// data of the array. Returns `None` for other containers.
 fn data_of(device: &dyn BlockDevice, start: u64, contents: Contents) -> io::Result<Option<u64>> {
     let place = start.saturating_add(4096);
     let mut block = [0; 256];

@@ -10,9 +10,9 @@ pub type SharedDevice = Arc<dyn BlockDevice>;
 /// The durability of a write when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// None before the next flush.
+    /// The write need not be durable before the next flush.
     Cached,
-    /// These bytes are on stable storage ("FUA"). Earlier writes need not be.
+    /// The written bytes are on stable storage ("FUA"). Earlier writes need not be.
     Durable,
 }
 
@@ -26,7 +26,8 @@ pub enum Durability {
 /// - After a failed flush the device may have lost any write since the flush before it. Callers
 ///   shut the volume down instead of trying again.
 pub trait BlockDevice: Send + Sync {
-    /// Returns the length in bytes. It does not change while the device is open.
+    /// Returns the length of the device in bytes. The length does not change while the device is
+    /// open.
     fn length_bytes(&self) -> u64;
 
     /// Returns the unit in which a write is atomic, in bytes: a power of two, at least 512.
@@ -78,12 +79,13 @@ pub trait BlockDevice: Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at).
+    /// The errors of [`write_at`](Self::write_at).
     fn write_zeros(&self, offset: u64, length: u64) -> io::Result<()> {
         write_zeros_plainly(self, offset, length)
     }
 
-    /// Announces that this range will be read soon. A hint: it never fails and may do nothing.
+    /// Announces that this range will be read soon. This is a hint: the call never fails and may do
+    /// nothing.
     fn prefetch(&self, _offset: u64, _length: u64) {}
 
     /// Splices bytes from `offset` on into a pipe. The pipe refers to the host's cached pages and
@@ -93,17 +95,18 @@ pub trait BlockDevice: Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`read_at`](Self::read_at). Some bytes may be in the pipe by then.
+    /// The errors of [`read_at`](Self::read_at). Some bytes may be in the pipe by then.
     fn splice_at(&self, _offset: u64, _length: usize, _pipe: BorrowedFd<'_>) -> io::Result<usize> {
         Ok(0)
     }
 
     /// Announces that another program may have written this range, so that the next read comes from
-    /// the device and not from a cache of the host. A hint: it never fails and may do nothing.
+    /// the device and not from a cache of the host. This is a hint: the call never fails and may do
+    /// nothing.
     fn invalidate(&self, _offset: u64, _length: u64) {}
 }
 
-/// Zeros that one write writes.
+/// The number of zeros that one write writes.
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
 
 /// Writes zeros as ordinary bytes, for devices without a better way.

@@ -21,7 +21,8 @@ use crate::usage::Usage;
 pub struct DeviceError {
     path: PathBuf,
     failure: DeviceFailure,
-    /// The process that has the device open, if that is the failure and the process can be found.
+    /// The process that has the device open. `None` if the failure has another reason, or the
+    /// process cannot be found.
     holder: Option<Box<LockHolder>>,
 }
 
@@ -29,14 +30,14 @@ pub struct DeviceError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DeviceFailure {
-    /// The host refused to open it.
+    /// The host refused to open the device.
     Open(io::Error),
-    /// It is a write-protected block device.
+    /// The device is a write-protected block device.
     #[doc(alias = "BLKROGET")]
     WriteProtected,
-    /// It is this kind of file, and neither a regular file nor a block device.
+    /// The path leads to this kind of file, and neither to a regular file nor to a block device.
     NotADevice(&'static str),
-    /// Its length or sector size could not be determined.
+    /// The length or the sector size of the device could not be determined.
     Measure(io::Error),
     /// Another program holds a lock that this access conflicts with.
     Locked(Access),
@@ -54,18 +55,18 @@ pub enum DeviceFailure {
         /// The file or disk below both devices.
         common: PathBuf,
     },
-    /// The host could not lock it.
+    /// The host could not lock the device.
     Lock(io::Error),
-    /// It is mounted, or another device is made of it.
+    /// The device is mounted, or another device is made of it.
     InUse(Usage, Access),
     /// The kernel refuses exclusive access, and does not say which user has it.
     Busy,
-    /// It is a disk image in a format that cannot be opened with this access.
+    /// The device is a disk image in a format that cannot be opened with this access.
     ForeignImage(Contents, Access),
-    /// It is a qcow2 image with an unsupported feature.
+    /// The device is a qcow2 image with an unsupported feature.
     #[cfg(feature = "disk-images")]
     Refused(ImageRefusal),
-    /// It is a qcow2 image whose header or tables are damaged.
+    /// The device is a qcow2 image whose header or tables are damaged.
     DamagedImage,
 }
 
@@ -100,8 +101,8 @@ impl DeviceError {
         self.failure
     }
 
-    /// Returns the process that has the device open, if that is the failure and the process can be
-    /// found.
+    /// Returns the process that has the device open. Returns `None` if the failure has another
+    /// reason, or if the process cannot be found.
     #[must_use]
     pub fn holder(&self) -> Option<&LockHolder> {
         self.holder.as_deref()
@@ -124,7 +125,7 @@ impl DeviceError {
         }
     }
 
-    /// Returns what the user can do, if there is anything.
+    /// Returns a hint what the user can do about the failure, or `None` if there is no hint.
     #[must_use]
     pub fn hint(&self) -> Option<Cow<'static, str>> {
         match (&self.holder, &self.failure) {

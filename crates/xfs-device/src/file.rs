@@ -33,7 +33,7 @@ use crate::lock;
 use crate::stack::{self, FileIdentity, Level, Shortened, Span, Twin};
 use crate::usage::{self, Usage};
 
-/// Sector size of an image file. The host gives no guarantee of its own for a file.
+/// Sector size of an image file. The host guarantees no atomic unit of a write to a file.
 const IMAGE_SECTOR_BYTES: u32 = 512;
 
 /// The largest page size of a host, a multiple of all others.
@@ -102,8 +102,8 @@ pub struct FileDevice {
     /// Other devices over the same bytes, claimed so that the kernel gives them to no other
     /// program.
     _claims: Vec<File>,
-    /// It is a block device that another program may be writing. A filesystem writes past the cache
-    /// through which the host serves our reads, so that cache may be stale.
+    /// Whether this is a block device that another program may be writing. A filesystem writes past
+    /// the cache through which the host serves our reads, so that cache may be stale.
     has_stale_cache: bool,
 }
 
@@ -166,8 +166,8 @@ impl FileDevice {
         self.file.try_clone()
     }
 
-    /// Returns the other user of the device, if it was opened nevertheless: the bytes read may be
-    /// stale.
+    /// Returns the other user of the device, if the device was opened although it is in use. The
+    /// bytes read may then be stale.
     #[must_use]
     pub fn usage(&self) -> Option<&Usage> {
         self.usage.as_ref()
@@ -222,7 +222,7 @@ impl BlockDevice for FileDevice {
         self.check_length()
     }
 
-    /// Enforces I4.
+    /// Checks that no file has become shorter, as I4 requires.
     fn check_length(&self) -> io::Result<()> {
         let now = match self.is_block_device {
             true => rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0))?,
@@ -347,7 +347,7 @@ impl FileDevice {
     }
 }
 
-/// Opens the path. `O_NONBLOCK` keeps a FIFO in its place from blocking.
+/// Opens the path. `O_NONBLOCK` keeps the open from blocking if the path leads to a FIFO.
 fn open_host(path: &Path, access: Access, is_block: bool) -> Result<File, DeviceFailure> {
     let write = access == Access::ReadWrite;
     let mut flags = OFlags::NONBLOCK;
@@ -385,7 +385,7 @@ fn lock(file: &File, options: OpenOptions) -> Result<(), DeviceFailure> {
     }
 }
 
-/// The files and devices that a device is made of, and other devices made of the same.
+/// The files and devices that a device is made of, and other devices made of the same files.
 struct Stack {
     levels: Vec<Level>,
     twins: Vec<Twin>,

@@ -18,10 +18,10 @@ const GROUP_MAGICS: [[u8; 4]; 2] = [*b"XAGF", *b"XAGI"];
 /// The part of a device that holds the volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
-    /// The only volume there is: the whole device, or the one partition with XFS.
+    /// The only XFS volume: the whole device, or the one partition with XFS.
     #[default]
     Auto,
-    /// The partition of this number, if it holds XFS.
+    /// The partition with this number, if it holds XFS.
     Partition(u32),
     /// The bytes from this offset to the end, if XFS is there.
     Offset(u64),
@@ -52,7 +52,7 @@ pub enum FindError {
     NoTable {
         /// The requested number.
         number: u32,
-        /// The contents of the device.
+        /// The kind of data on the device.
         found: Contents,
     },
     /// The requested partition is not in the table.
@@ -68,7 +68,7 @@ pub enum FindError {
     OffsetPastEnd {
         /// The requested offset.
         offset: u64,
-        /// Length of the device.
+        /// The length of the device in bytes.
         length_bytes: u64,
     },
     /// There is no partition table and no XFS.
@@ -86,7 +86,7 @@ pub enum FindError {
 }
 
 impl FindError {
-    /// Returns what the user can do, if there is anything.
+    /// Returns a hint what the user can do about the error, or `None` if there is no hint.
     #[must_use]
     pub fn hint(&self) -> Option<Cow<'static, str>> {
         match self {
@@ -114,7 +114,7 @@ impl FindError {
     }
 }
 
-/// Returns what the user can do with other contents.
+/// Returns a hint for a device that holds `contents` and not XFS, or `None` if there is no hint.
 const fn hint_at(contents: Contents) -> Option<&'static str> {
     Some(match contents {
         Contents::Ewf => "convert it to a raw image (ewfexport -f raw)",
@@ -164,7 +164,7 @@ fn list_xfs(table: &PartitionTable) -> String {
 ///
 /// # Errors
 ///
-/// Typed, with the contents found instead: see [`FindError`].
+/// Typed, with the kind of data that was found instead: see [`FindError`].
 pub fn find_filesystem(
     device: SharedDevice,
     selection: Selection,
@@ -197,8 +197,8 @@ pub fn find_filesystem(
     }
 }
 
-/// Refuses contents that are not XFS. A volume whose first sector alone is damaged passes: opening
-/// it reports the damage.
+/// Refuses a volume that does not hold XFS. A volume whose first sector alone is damaged passes:
+/// opening it reports the damage.
 fn refuse_others(found: LocatedVolume) -> Result<LocatedVolume, FindError> {
     let (device, start) = (&found.device, found.start);
     match signature::detect(&**device, 0)? {

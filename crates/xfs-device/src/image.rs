@@ -1,12 +1,13 @@
 //! The disk inside a qcow2 image, read-only.
 //!
-//! Owns: the one device of all images, the map of images that the crate `imago` reads, and naming
-//! the features that keep an image from being read. Does **not** own the format. `imago` owns it,
-//! except for the images that it does not read ([`clusters`]).
+//! Owns: the one device type for all images, the map of images that the crate `imago` reads, and
+//! the names of the features that keep an image from being read. Does **not** own the format.
+//! `imago` owns it, except for the images that it does not read ([`clusters`]).
 //!
-//! Errors of `imago` are not passed on, since their wording is its own. Errors of the host are.
+//! Errors of `imago` are replaced by errors of ours, because their wording is that of `imago`.
+//! Errors of the host are passed on.
 //!
-//! An image may never name other files. One with a backing file or an external data file is
+//! An image may never name other files. An image with a backing file or an external data file is
 //! refused: otherwise its author could make us read any file of the host.
 
 mod clusters;
@@ -30,15 +31,15 @@ const SECTOR_BYTES: u32 = 512;
 
 /// The location of a range of the disk.
 enum ClusterLocation {
-    /// Nowhere: the range reads as zeros.
+    /// The range is nowhere in the file, and reads as zeros.
     Zeros,
-    /// At this byte of the file.
+    /// The range is at this byte of the file.
     Host(u64),
-    /// In an encoded cluster, which the map reads itself. The value belongs to the map.
+    /// The range is in an encoded cluster, which the map reads itself. The map defines the value.
     Encoded(u64),
 }
 
-/// The map from the disk to the file of an image.
+/// The map from the disk of an image to the bytes of the image file.
 trait ClusterMap: Send + Sync {
     /// Returns the length of the disk.
     fn length_bytes(&self) -> u64;
@@ -103,7 +104,7 @@ pub fn open_qcow2(file: FileDevice) -> Result<SharedDevice, DeviceFailure> {
     }
 }
 
-/// Returns whether the error comes from the host: errors of `imago` have no number.
+/// Returns whether the error comes from the host: errors of `imago` have no OS error number.
 fn is_of_host(error: &io::Error) -> bool {
     error.raw_os_error().is_some()
 }
@@ -113,7 +114,7 @@ fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the tables of the qcow2 image are damaged")
 }
 
-/// Replaces an error of `imago` by one of ours.
+/// Replaces an error of `imago` by our own error for damaged tables. Errors of the host stay.
 fn in_our_words(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => error.kind().into(),

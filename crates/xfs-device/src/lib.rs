@@ -1,9 +1,9 @@
 //! Block devices: files, block devices, memory, partitions inside disk images.
 //!
 //! Owns: the [`BlockDevice`] trait and its implementations, locks on the host's files, finding a
-//! filesystem on a partitioned disk. Does **not** own: the meaning of a block.
+//! filesystem on a partitioned disk. Does **not** own: the meaning of the bytes.
 //!
-//! The trait is public on purpose: a caller may bring its own device.
+//! The trait is public on purpose: a caller may implement it for its own device.
 
 mod container;
 mod device;

@@ -15,8 +15,8 @@
 //! Announcements are shared locks, so a read-only descriptor suffices. If two users start at once
 //! both may be refused, but never are both admitted.
 //!
-//! QEMU announces its users in the same way on bytes of its own. These are honoured here for whole
-//! files.
+//! QEMU announces its users in the same way on bytes of its own. QEMU's announcements are honoured
+//! here for whole files.
 
 use std::fs::File;
 use std::path::Path;
@@ -29,7 +29,7 @@ use rustix::fs::FlockOperation;
 use crate::file::Access;
 use crate::stack::{FileIdentity, Level, Span};
 
-/// Bytes of a sector.
+/// The length of a sector in bytes.
 const SECTOR_BYTES: u64 = 512;
 /// More sectors than a file can have.
 const MAX_SECTORS: u64 = 1 << 54;
@@ -43,8 +43,8 @@ const QEMU_READS: Span = Span { start: 100, end: 101 };
 const QEMU_WRITES: Span = Span { start: 101, end: 102 };
 const QEMU_FORBIDS_WRITERS: Span = Span { start: 201, end: 202 };
 
-/// Announces the use of this span of an open file or device. Returns whether no other user
-/// conflicts. Returns `true` if the host has no such locks.
+/// Announces the use of this span of an open file or device. Returns `true` if no other user
+/// conflicts, or if the host has no such locks.
 pub(crate) fn announce(file: &File, span: Span, access: Access) -> bool {
     let (readers, writers) = (sectors(READERS, span), sectors(WRITERS, span));
     let qemu_locks: &[Span] = match (access, span.is_whole()) {
@@ -69,14 +69,14 @@ pub(crate) fn announce(file: &File, span: Span, access: Access) -> bool {
     is_set && is_free
 }
 
-/// Withdraws everything that was announced through this descriptor.
+/// Withdraws all announcements made through this descriptor.
 pub(crate) fn withdraw(file: &File) {
     let lock = lock_of(libc::F_UNLCK, 0, 0);
     // An unlock without a lock fails, and nothing depends on it.
     let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&lock));
 }
 
-/// Locks one level below the device. Returns `false` if another program uses it.
+/// Locks one level below the device. Returns `false` if another program uses the level.
 pub(crate) fn lock_level(level: &Level, access: Access) -> bool {
     let Some(file) = &level.file else { return !is_locked_elsewhere(level.identity, access) };
     // A host without these locks has no conflicting ones.
@@ -93,7 +93,8 @@ fn is_locked_elsewhere(identity: FileIdentity, access: Access) -> bool {
     text.lines().any(|line| conflicts(line, (device, inode), access))
 }
 
-/// Returns whether this line of /proc/locks is a lock on that inode that conflicts with the access.
+/// Returns whether this line of /proc/locks describes a lock on the given inode that conflicts with
+/// the access.
 fn conflicts(line: &str, (device, inode): (u64, u64), access: Access) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [_, class, _, mode, _, place, start, _] = words.as_slice() else { return false };
@@ -109,7 +110,7 @@ fn conflicts(line: &str, (device, inode): (u64, u64), access: Access) -> bool {
     is_writer || access == Access::ReadWrite
 }
 
-/// Returns the bytes that stand for the sectors of a span.
+/// Returns the bytes that stand for the sectors of a span, counted from byte `base`.
 fn sectors(base: u64, span: Span) -> Span {
     let start = (span.start / SECTOR_BYTES).min(MAX_SECTORS);
     let end = span.end.div_ceil(SECTOR_BYTES).clamp(start, MAX_SECTORS);
@@ -123,14 +124,15 @@ fn set(file: &File, span: Span) -> bool {
     !matches!(set, Err(Errno::EAGAIN | Errno::EACCES))
 }
 
-/// Returns whether no other program has a lock there.
+/// Returns whether no other program has a lock on the span.
 fn is_free(file: &File, span: Span) -> bool {
     let Some(mut lock) = lock_over(libc::F_WRLCK, span) else { return true };
     let asked = fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock));
     asked.is_err() || i32::from(lock.l_type) == libc::F_UNLCK
 }
 
-/// Returns a lock over a span, or `None` for an empty one: fcntl(2) takes length 0 as "to the end".
+/// Returns a lock over a span. Returns `None` for an empty span: fcntl(2) takes length 0 as "to the
+/// end".
 fn lock_over(kind: i32, span: Span) -> Option<libc::flock> {
     let length = span.end.checked_sub(span.start).filter(|length| *length > 0)?;
     Some(lock_of(kind, i64::try_from(span.start).ok()?, i64::try_from(length).ok()?))

@@ -1,6 +1,6 @@
 //! The process that has a file or block device open and locked.
 //!
-//! Owns: reading /proc and /sys. The result is used in messages only: no decision depends on it.
+//! Owns: reading /proc and /sys. Only messages use the result: no decision depends on it.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -25,7 +25,7 @@ pub struct LockHolder {
     pub command: String,
     /// The mount point of the volume, if the process serves a mount.
     pub mount_point: Option<PathBuf>,
-    /// The number of other processes that have it open.
+    /// The number of other processes that have the device open.
     pub others: usize,
 }
 
@@ -57,7 +57,7 @@ impl LockHolder {
         Some(Self { process, command, mount_point, others: processes.len().saturating_sub(1) })
     }
 
-    /// Returns what the user can do about it.
+    /// Returns a hint how the user can get access to the device.
     #[must_use]
     pub fn hint(&self, access: Access) -> String {
         let live = match access {
@@ -95,7 +95,8 @@ impl fmt::Display for LockHolder {
     }
 }
 
-/// Returns the kernel's use of a block device: swap, or another device made of it.
+/// Returns the kernel's use of a block device as text for a message: swap space, or another device
+/// made of it. Returns `None` if there is no such use.
 pub(crate) fn user_of_device(path: &Path) -> Option<String> {
     let device = fs::metadata(path).ok().filter(|device| device.rdev() != 0)?;
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
@@ -113,8 +114,9 @@ pub(crate) fn user_of_device(path: &Path) -> Option<String> {
     Some(format!("/dev/{number}{name} is made of it"))
 }
 
-/// Returns the process of a line of /proc/locks that locks this file: `1: FLOCK  ADVISORY  WRITE
-/// 1234 08:01:131 0 EOF`.
+/// Parses a line of /proc/locks, such as `1: FLOCK  ADVISORY  WRITE 1234 08:01:131 0 EOF`. Returns
+/// the process ID if the line is a flock(2) lock on this file. Returns `None` for other lines, and
+/// for a process of another PID namespace.
 fn lock_of(line: &str, file: &fs::Metadata) -> Option<u32> {
     let words: Vec<_> = line.split_whitespace().collect();
     let [_, "FLOCK", _, _, process, place, ..] = words.as_slice() else { return None };
@@ -128,7 +130,8 @@ fn lock_of(line: &str, file: &fs::Metadata) -> Option<u32> {
     process.parse().ok().filter(|process| is_it && *process != 0)
 }
 
-/// A process that has a file open. Of other users' processes only root sees which.
+/// Returns the ID of another process than `own` that has the file open, or `None` if none is
+/// visible. Only root sees the open files of other users' processes.
 fn opener(file: &fs::Metadata, own: u32) -> Option<u32> {
     let is_it = |other: &fs::Metadata| (other.dev(), other.ino()) == (file.dev(), file.ino());
     let processes = fs::read_dir("/proc").ok()?.flatten();
@@ -154,7 +157,8 @@ fn command(process: u32) -> Option<String> {
     Some(printable(&shown) + more)
 }
 
-/// Returns the mount point at which a process sees a FUSE mount of the file at `path`.
+/// Returns the mount point at which a process sees a FUSE mount of the file at `path`. Returns
+/// `None` if there is no such mount.
 fn mount_point(process: u32, path: &Path) -> Option<PathBuf> {
     let path = path.canonicalize().ok()?;
     let table = fs::read(format!("/proc/{process}/mountinfo")).ok()?;

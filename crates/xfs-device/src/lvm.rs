@@ -16,8 +16,8 @@
 //!                          stripes = ["pv0", 0] } } } }
 //! ```
 //!
-//! Nothing in it is trusted: sizes, depth and the number of values are bounded, and impossible
-//! values are left out.
+//! Nothing in a physical volume is trusted: sizes, depth and the number of values are bounded, and
+//! impossible values are left out.
 
 use std::io;
 
@@ -32,13 +32,14 @@ const AREA_MAGIC: &[u8] = b" LVM2 x[5A%r0N*>";
 const RING_START: u64 = 512;
 const MAX_TEXT_BYTES: u64 = 4 << 20;
 const MAX_DEPTH: usize = 8;
-/// Logical volumes that are read.
+/// The most logical volumes that are read.
 const MAX_VOLUMES: usize = 256;
 
 /// A physical volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PhysicalVolume {
-    /// The volume group, if the volume belongs to one whose metadata can be read.
+    /// The volume group. `None` if the physical volume belongs to none, or its metadata cannot be
+    /// read.
     pub(crate) group: Option<VolumeGroup>,
     /// Whether this volume has no copy of the metadata, so that only other physical volumes have
     /// it.
@@ -56,8 +57,8 @@ pub(crate) struct VolumeGroup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogicalVolume {
     pub(crate) name: String,
-    /// Its offset from the start of the physical volume, if it is one contiguous piece of that
-    /// volume.
+    /// The volume's offset from the start of the physical volume. `None` if the logical volume is
+    /// not one contiguous piece of that volume.
     pub(crate) start: Option<u64>,
 }
 
@@ -95,7 +96,7 @@ fn describe(volume: &OffsetReader<'_>, header: &[u8]) -> io::Result<PhysicalVolu
     Ok(PhysicalVolume { group: None, is_described_elsewhere: areas.is_empty() })
 }
 
-/// Reads the text of a metadata area. Returns `None` if there is none.
+/// Reads the text of a metadata area. Returns `None` if there is no text.
 fn read_text(volume: &OffsetReader<'_>, area: u64) -> io::Result<Option<String>> {
     let Some(head) = volume.read(area, SECTOR)? else { return Ok(None) };
     let (size, offset, length) = (number(&head, 32, 8), number(&head, 40, 8), number(&head, 48, 8));
@@ -145,7 +146,8 @@ fn group(text: &str, own_id: &[u8]) -> Option<VolumeGroup> {
     Some(VolumeGroup { name: name.clone(), volumes: volumes.take(MAX_VOLUMES).collect() })
 }
 
-/// Returns the offset of a logical volume that is one piece of the physical volume `own`.
+/// Returns the offset of a logical volume that is one piece of the physical volume `own`. Returns
+/// `None` for other logical volumes.
 fn start_of(
     volume: &[(String, MetadataValue)],
     own: (&str, u64),
@@ -183,7 +185,8 @@ struct Segment {
 }
 
 impl Segment {
-    /// Returns `None` if the segment is not linear, or is on another physical volume.
+    /// Reads a segment. Returns `None` if the segment is not linear, or is on another physical
+    /// volume.
     fn read(segment: &[(String, MetadataValue)], own: &str) -> Option<Self> {
         let is_linear = matches!(find(segment, "type")?.text()?, "striped" | "linear")
             && find(segment, "stripe_count").is_none_or(|count| count.number() == Some(1));
@@ -200,14 +203,14 @@ impl Segment {
     }
 }
 
-/// A value of the metadata.
+/// A value in the text of the metadata.
 #[derive(Clone, Debug)]
 enum MetadataValue {
     Section(Vec<(String, MetadataValue)>),
     List(Vec<MetadataValue>),
     Text(String),
     Number(u64),
-    /// A negative number, or one with a fraction.
+    /// A value of another kind: a negative number, or a number with a fraction.
     Other,
 }
 
@@ -233,13 +236,14 @@ impl MetadataValue {
     }
 }
 
-/// A parser of the text. Each step consumes a character, so the length of the text bounds the work.
+/// A parser of the text of the metadata. Each step consumes a character, so the length of the text
+/// bounds the work.
 struct Parser<'a> {
     rest: &'a str,
 }
 
 impl Parser<'_> {
-    /// Parses to the end of the section, or of the text on the outermost level.
+    /// Parses up to the end of the section. On the outermost level this is the end of the text.
     fn section(&mut self, depth: usize) -> Option<Vec<(String, MetadataValue)>> {
         if depth > MAX_DEPTH {
             return None;
@@ -333,14 +337,15 @@ impl Parser<'_> {
     }
 }
 
-/// A device from some byte on.
+/// A device, read from a start offset on.
 struct OffsetReader<'a> {
     device: &'a dyn BlockDevice,
     start: u64,
 }
 
 impl OffsetReader<'_> {
-    /// Returns `None` past the end.
+    /// Reads `length` bytes at `offset`. Returns `None` if the bytes reach past the end of the
+    /// device.
     fn read(&self, offset: u64, length: u64) -> io::Result<Option<Vec<u8>>> {
         let Some(start) = self.start.checked_add(offset) else { return Ok(None) };
         let is_there =

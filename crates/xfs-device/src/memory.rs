@@ -1,7 +1,7 @@
 //! A device in memory: for tests, benchmarks, and volumes that never touch a disk.
 //!
 //! Owns: a sparse array of chunks. A chunk that was never written takes no memory and reads as
-//! zeros. Each chunk has its own lock, so requests to different chunks share nothing.
+//! zeros. Each chunk has its own lock, so requests to different chunks share no lock.
 
 use std::io;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ use crate::device::{BlockDevice, Durability, check_read, check_write};
 /// Bytes that are allocated, locked and freed together.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Chunks of a table, the unit in which the array grows.
+/// The number of chunks in a table, which is the unit in which the array grows.
 const TABLE_CHUNKS: usize = 512;
 
 const SECTOR_BYTES: u32 = 512;
@@ -35,7 +35,7 @@ impl MemoryDevice {
         Self { tables, length_bytes }
     }
 
-    /// Creates a device with these contents.
+    /// Creates a device that holds `bytes`.
     ///
     /// # Errors
     ///
@@ -46,12 +46,13 @@ impl MemoryDevice {
         Ok(device)
     }
 
-    /// Returns the lock of a chunk, if its table exists.
+    /// Returns the lock of a chunk, or `None` if its table does not exist.
     fn find_chunk(&self, index: usize) -> Option<&Chunk> {
         self.tables.get(index / TABLE_CHUNKS)?.get()?.get(index % TABLE_CHUNKS)
     }
 
-    /// Returns the lock of a chunk, and creates its table if necessary.
+    /// Returns the lock of a chunk, and creates the chunk's table if necessary. Returns `None` past
+    /// the last table.
     fn make_chunk(&self, index: usize) -> Option<&Chunk> {
         let table = self.tables.get(index / TABLE_CHUNKS)?;
         let table = table.get_or_init(|| (0..TABLE_CHUNKS).map(|_| RwLock::new(None)).collect());

@@ -13,7 +13,8 @@ use crate::usage::Usage;
 pub struct OpenedDevice {
     /// The device.
     pub device: SharedDevice,
-    /// The other user of the device, if it was opened nevertheless: the bytes read may be stale.
+    /// The other user of the device, if the device was opened although it is in use. The bytes read
+    /// may then be stale.
     pub usage: Option<Usage>,
 }
 

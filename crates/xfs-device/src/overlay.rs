@@ -5,8 +5,8 @@
 //!
 //! # Memory
 //!
-//! One sector for each written sector, and never more than the bound given at creation: a write
-//! that would exceed it fails.
+//! The overlay keeps one sector in memory for each written sector, and never more than the bound
+//! given at creation. A write that would exceed the bound fails.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,7 +30,8 @@ pub struct OverlayDevice {
     device: SharedDevice,
     sector_bytes: u64,
     max_sectors: usize,
-    /// By sector number. Every read takes the lock, so this device does not suit a busy volume.
+    /// The written sectors, by sector number. Every read takes the lock, so this device does not
+    /// suit a busy volume.
     written: RwLock<Sectors, Volume>,
 }
 

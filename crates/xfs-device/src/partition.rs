@@ -1,7 +1,7 @@
 //! Partition tables: the ranges of a disk that are partitions.
 //!
-//! Owns: choosing the valid table, and its form in memory. Does **not** own the contents of a
-//! partition beyond its [`Contents`], or the choice among partitions
+//! Owns: choosing the valid table, and its form in memory. Does **not** own the data in a
+//! partition, of which only the kind is detected ([`Contents`]), or the choice among partitions
 //! ([`find_filesystem`](crate::find_filesystem)).
 //!
 //! A table is not trusted. The number of entries read is bounded, entries outside the disk are
@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::device::BlockDevice;
 use crate::signature::{self, Contents};
 
-/// Partitions that are read from a table. Later ones are ignored.
+/// The most partitions that are read from a table. Later partitions are ignored.
 pub const MAX_PARTITIONS: usize = 1024;
 
 /// The division of a disk into partitions.
@@ -26,7 +26,7 @@ pub const MAX_PARTITIONS: usize = 1024;
 pub struct PartitionTable {
     /// The kind of table.
     pub kind: TableKind,
-    /// The logical sector size in which the table counts.
+    /// The logical sector size that is the unit of the table's numbers.
     pub sector_size: u32,
     /// The partitions, by number.
     pub partitions: Vec<Partition>,
@@ -44,17 +44,18 @@ pub enum TableKind {
 /// A partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// Its number, from 1, as the kernel counts.
+    /// The partition number, from 1, as the kernel counts.
     pub number: u32,
-    /// First byte on the disk.
+    /// The first byte of the partition on the disk.
     pub start: u64,
-    /// Length according to the table. On a truncated disk some bytes may be missing.
+    /// The length of the partition according to the table. On a truncated disk some bytes may be
+    /// missing.
     pub length_bytes: u64,
-    /// Its type according to the table.
+    /// The type of the partition according to the table.
     pub purpose: Purpose,
-    /// Its name in the table; empty in an MBR.
+    /// The name of the partition in the table; empty in an MBR.
     pub name: String,
-    /// Its contents, by magic number.
+    /// The kind of data in the partition, detected by magic number.
     pub contents: Contents,
 }
 
@@ -93,7 +94,7 @@ impl fmt::Display for Partition {
 }
 
 impl PartitionTable {
-    /// Returns the partition of this number.
+    /// Returns the partition with this number, or `None` if the table has no such partition.
     #[must_use]
     pub fn find(&self, number: u32) -> Option<&Partition> {
         self.partitions.iter().find(|partition| partition.number == number)

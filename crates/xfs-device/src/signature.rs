@@ -8,7 +8,7 @@ use std::io;
 
 use crate::device::BlockDevice;
 
-/// The apparent contents of a range of bytes.
+/// The kind of data that a range of bytes appears to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Contents {
@@ -98,16 +98,16 @@ pub enum Contents {
     Cpio,
     /// A ZIP archive.
     Zip,
-    /// Nothing: there is not a single byte.
+    /// The range is empty: it has not a single byte.
     Empty,
-    /// Only zeros in the probed bytes.
+    /// The probed bytes are all zeros.
     Zeros,
-    /// No known format.
+    /// The data has no known format.
     Unknown,
 }
 
 impl Contents {
-    /// Returns the name, with its article.
+    /// Returns the name of the format, with its article.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -160,7 +160,7 @@ impl Contents {
         }
     }
 
-    /// Returns whether this is a container of a virtual disk, and not the disk itself.
+    /// Returns whether this is an image file of a virtual disk, and not the disk itself.
     #[must_use]
     pub const fn is_disk_image(self) -> bool {
         matches!(
@@ -244,7 +244,7 @@ const SIGNATURES: &[(usize, &[u8], Contents)] = &[
     (65600, b"_BHRfS_M", Contents::Btrfs),
 ];
 
-/// Bytes that cover all signatures.
+/// The number of bytes, from the start of the range, that hold all signatures.
 const PROBE_BYTES: u64 = 66 << 10;
 
 /// Detects the contents of the device from byte `start` on.

@@ -33,7 +33,7 @@ use rustix::fs::OFlags;
 pub(crate) use loops::LoopDevice;
 pub(crate) use sysfs::{device_name, partitions_of, read_line};
 
-/// Levels that are followed. Real stacks have fewer than ten.
+/// The most levels that are followed. Real stacks have fewer than ten.
 const MAX_LEVELS: usize = 64;
 
 /// A range of bytes. The end is exclusive, and `u64::MAX` if there is no bound.
@@ -47,7 +47,8 @@ impl Span {
     /// All bytes.
     pub(crate) const WHOLE: Self = Self { start: 0, end: u64::MAX };
 
-    /// Returns the range of `length` bytes from `start` on, or to the end without a length.
+    /// Returns the range of `length` bytes from `start` on. If `length` is `None`, the range has no
+    /// bound.
     pub(crate) fn new(start: u64, length: Option<u64>) -> Self {
         Self { start, end: length.map_or(u64::MAX, |length| start.saturating_add(length)) }
     }
@@ -88,15 +89,16 @@ impl FileIdentity {
 pub(crate) struct Level {
     pub(crate) path: PathBuf,
     pub(crate) identity: FileIdentity,
-    /// The bytes of it that are used.
+    /// The bytes of this level that the device uses.
     pub(crate) span: Span,
-    /// Open for reading; `None` if this process cannot open it.
+    /// The file or device, open for reading. `None` if this process cannot open it.
     pub(crate) file: Option<File>,
-    /// Several devices use parts of it that are unknown here (logical volumes of one disk).
+    /// Whether several devices use parts of this level that are unknown here, such as logical
+    /// volumes of one disk.
     pub(crate) is_shared: bool,
-    /// It is a block device below a loop device, which does not claim it.
+    /// Whether this level is a block device below a loop device, which does not claim it.
     pub(crate) is_unclaimed: bool,
-    /// Its length when it was opened, if it is a file.
+    /// The length of the file when it was opened. `None` for a block device.
     length_bytes: Option<u64>,
 }
 
@@ -133,7 +135,7 @@ impl Level {
         }
     }
 
-    /// Returns the lengths of the file if it has become shorter.
+    /// Returns the old and the new length if the file has become shorter, and `None` otherwise.
     pub(crate) fn shortened(&self) -> io::Result<Option<Shortened>> {
         let (Some(file), Some(before)) = (&self.file, self.length_bytes) else { return Ok(None) };
         let now = file.metadata()?.len();
@@ -148,7 +150,7 @@ pub(crate) struct Shortened {
     pub(crate) now: u64,
 }
 
-/// Opens a path for locks and queries only. A FIFO in its place does not block.
+/// Opens a path for locks and queries only. The open does not block if the path leads to a FIFO.
 fn open_to_look(path: &Path) -> io::Result<File> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     File::options().read(true).custom_flags(flags).open(path)
@@ -192,8 +194,9 @@ fn parts_of(identity: FileIdentity, file: Option<&File>, span: Span) -> Vec<Leve
     slaves.map(to_level).collect()
 }
 
-/// Whether two paths lead to some of the same bytes: to one file or device, to one that the other
-/// is made of, or to parts of a third one that overlap. A path that leads nowhere shares nothing.
+/// Returns whether two paths lead to some of the same bytes: to one file or device, to one that the
+/// other is made of, or to overlapping parts of a third one. A path that leads to no file shares
+/// nothing.
 #[must_use]
 pub fn share_bytes(one: &Path, other: &Path) -> bool {
     let (one, other) = (parts_at(one), parts_at(other));
@@ -213,7 +216,7 @@ struct Part {
     is_shared: bool,
 }
 
-/// A path, and everything below it.
+/// Returns the parts that a path leads to: its file or device, and every level below.
 fn parts_at(path: &Path) -> Vec<Part> {
     let Ok(metadata) = std::fs::metadata(path) else { return Vec::new() };
     let own = Part { identity: FileIdentity::of(&metadata), span: Span::WHOLE, is_shared: false };
@@ -238,11 +241,11 @@ fn parts_at(path: &Path) -> Vec<Part> {
 pub(crate) struct Twin {
     /// The node to lock or claim.
     pub(crate) node: PathBuf,
-    /// The number of the device.
+    /// The device number.
     pub(crate) number: u64,
-    /// The level that both share.
+    /// The path of the level that both devices share.
     pub(crate) common: PathBuf,
-    /// The common level cannot be opened, so the locks of both have to meet on the twin.
+    /// Whether the common level cannot be opened, so that both devices have to lock the twin.
     pub(crate) is_meeting_place: bool,
 }
 

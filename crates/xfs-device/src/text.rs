@@ -1,4 +1,4 @@
-//! Text from images and from other processes, in messages.
+//! Preparing text from images and from other processes for messages.
 
 /// Escapes each character that could move a cursor or reorder a line.
 pub(crate) fn printable(text: &str) -> String {

@@ -3,8 +3,8 @@
 //! Owns: asking the kernel through procfs and sysfs. Does **not** own using the answer.
 //!
 //! The answer is a best effort, and not a lock. A mount in another mount namespace is not visible,
-//! and another program may mount the device a moment later. For writing to a block device `O_EXCL`
-//! closes both gaps; for image files nothing does.
+//! and another program may mount the device a moment later. For writing to a block device, `O_EXCL`
+//! closes both gaps. For image files, both gaps stay.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -24,7 +24,7 @@ pub enum Usage {
         /// The mount point.
         mount_point: PathBuf,
     },
-    /// A loop device is made of it, and is not mounted.
+    /// A loop device that is not mounted is made of the file or device.
     Loop {
         /// The loop device.
         device: PathBuf,
@@ -111,7 +111,8 @@ impl Mounts {
     }
 }
 
-/// Returns device and mount point of a line of mountinfo (the third and the fifth word).
+/// Parses a line of mountinfo. Returns the device and the mount point, which are its third and its
+/// fifth word.
 fn parse_mount(line: &[u8]) -> Option<(DeviceName, PathBuf)> {
     let mut words = line.split(|byte| *byte == b' ').skip(2);
     let name = String::from_utf8(words.next()?.to_vec()).ok()?;

@@ -1,4 +1,4 @@
-//! A byte range of another device, as a device: a partition.
+//! A byte range of another device, used as a device: a partition.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -17,7 +17,7 @@ pub struct WindowDevice {
 
 impl WindowDevice {
     /// Creates a window of `length_bytes` from byte `start` on, cut off at the end of the device.
-    /// So a truncated image is readable as far as it goes.
+    /// The cut makes the present part of a truncated image readable.
     #[must_use]
     pub fn new(device: SharedDevice, start: u64, length_bytes: u64) -> Self {
         let whole = device.length_bytes();

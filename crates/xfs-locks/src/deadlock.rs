@@ -19,9 +19,9 @@ use xfs_sync::{Mutex, SlotCounters, Volume};
 use crate::LockError;
 use crate::waiter::Waiter;
 
-/// Counter of locks taken.
+/// Index of the counter of locks taken.
 const TAKEN: usize = 0;
-/// Counter of locks released.
+/// Index of the counter of locks released.
 const RELEASED: usize = 1;
 
 /// The waits of all processes of a volume, and the number of locks held. Only a process that has to

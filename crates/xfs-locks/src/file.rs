@@ -25,9 +25,10 @@ use crate::range::LockRange;
 use crate::records::{HeldLock, LockMode, Owner, RecordLocks};
 use crate::waiter::Waiter;
 
-/// Opens of a file by another thread than the last one, until its opens are counted per slot.
+/// The number of opens of a file by another thread than the last opener, after which the file's
+/// opens are counted per slot.
 const SHARD_AFTER: u32 = 16;
-/// The bits of [`LockState::opener`] for the slot. The other bits count.
+/// The bits of [`LockState::opener`] for the slot. The other bits hold the count.
 const SLOT_BITS: u32 = 0xff;
 
 /// The opens of a file that are counted in one slot.
@@ -36,9 +37,10 @@ pub type SlotTally = CachePadded<OpenTally>;
 /// The behaviour of a request that another owner blocks.
 #[derive(Clone, Copy, Debug)]
 pub enum Wait<'a> {
-    /// Fail with [`LockError::WouldBlock`].
+    /// The request fails with [`LockError::WouldBlock`].
     No,
-    /// Wait until the request is granted, the waiter is cancelled, or its time is over.
+    /// The request waits until it is granted, the waiter is cancelled, or the waiter's time is
+    /// over.
     For(&'a Arc<Waiter>),
 }
 
@@ -47,7 +49,7 @@ pub enum Wait<'a> {
 pub struct LockState {
     /// Opens that are not counted in a slot.
     tally: OpenTally,
-    /// The slot of the last opener, and how often the opener changed.
+    /// The slot of the last opener, and the number of times that the opener changed.
     opener: AtomicU32<Object>,
     context: SetOnce<Box<LockContext>, Object>,
 }
@@ -65,7 +67,7 @@ impl LockState {
 #[derive(Debug, Default)]
 struct LockContext {
     records: Mutex<LockSpace, Object>,
-    /// The `flock` locks: the same with one range, the whole file.
+    /// The `flock` locks, as locks with one range: the whole file.
     whole: Mutex<LockSpace, Object>,
     leases: Mutex<Leases, Object>,
     slots: Mutex<Vec<Weak<SlotTally>>, Object>,
@@ -88,7 +90,7 @@ struct Leases {
 }
 
 impl Leases {
-    /// Wakes all waiters, so that they check again.
+    /// Wakes all waiters, so that they check the leases again.
     fn changed(&mut self, word: &LockWord) {
         if self.table.is_empty() {
             word.clear(LockWord::LEASED);
@@ -98,7 +100,7 @@ impl Leases {
 }
 
 impl LockSpace {
-    /// Takes a lock that nothing blocks.
+    /// Takes a lock that no other lock blocks.
     fn lock(&mut self, wanted: HeldLock, graph: &WaitGraph) {
         let before = self.locks.held().len();
         self.locks.lock(wanted);
@@ -144,7 +146,7 @@ impl LockSpace {
         }
     }
 
-    /// Adds a waiter to the list, unless it would wait for ever.
+    /// Adds a waiter to the list, unless the wait would never end.
     fn enqueue(
         &mut self,
         wanted: HeldLock,
@@ -199,7 +201,7 @@ impl<'a> FileLocks<'a> {
         self.state.context.value_or_init(Box::default)
     }
 
-    /// Returns whether the file has a context. For a benchmark that measures the time the word
+    /// Returns whether the file has a context. For a benchmark that measures the time that the word
     /// saves.
     #[must_use]
     pub fn has_context(self) -> bool {
@@ -270,7 +272,7 @@ impl<'a> FileLocks<'a> {
         context.whole.lock().unlock(owner, LockRange::WHOLE, graph);
     }
 
-    /// Returns the context, if a lock was ever taken.
+    /// Returns the context if a lock was ever taken, and `None` otherwise.
     fn locked(self) -> Option<&'a LockContext> {
         if !self.word.has(LockWord::LOCKED) {
             return None;
@@ -278,9 +280,10 @@ impl<'a> FileLocks<'a> {
         self.state.context.value().map(|context| &**context)
     }
 
-    /// Returns whether the caller has to keep the file in memory from now on: a process holds a
-    /// lock on it, and no other caller keeps it for that reason. Each `true` is matched by one from
-    /// [`end_keeping`](Self::end_keeping) or [`release_processes`](Self::release_processes).
+    /// Returns whether the caller has to keep the file in memory from now on. That is so if a
+    /// process holds a lock on the file, and no other caller keeps the file for that reason. Each
+    /// `true` is matched by one from [`end_keeping`](Self::end_keeping) or
+    /// [`release_processes`](Self::release_processes).
     #[must_use]
     pub fn begin_keeping(self) -> bool {
         let Some(context) = self.locked() else { return false };
@@ -290,7 +293,7 @@ impl<'a> FileLocks<'a> {
         begins
     }
 
-    /// Returns whether the file need not be kept for that reason any more.
+    /// Returns whether the file need no longer be kept in memory for its locks.
     #[must_use]
     pub fn end_keeping(self) -> bool {
         let Some(context) = self.locked() else { return false };
@@ -301,7 +304,7 @@ impl<'a> FileLocks<'a> {
     }
 
     /// Releases the record locks of all processes, on a file that can no longer be opened. Returns
-    /// whether the file was kept in memory for them.
+    /// whether the file was kept in memory for these locks.
     #[must_use]
     pub fn release_processes(self, graph: &WaitGraph) -> bool {
         let Some(context) = self.locked() else { return false };
@@ -319,7 +322,7 @@ impl<'a> FileLocks<'a> {
     }
 }
 
-/// Opens and leases.
+/// Opens and leases of a file.
 impl<'a> FileLocks<'a> {
     /// Counts an open, in the given slot's tally or else in that of the file, and then breaks
     /// conflicting leases. The slot's tally was [added](Self::add_slot) before.
@@ -371,7 +374,7 @@ impl<'a> FileLocks<'a> {
         slots.push(Arc::downgrade(tally));
     }
 
-    /// Returns how often the file is open.
+    /// Returns the number of opens of the file, by mode.
     #[must_use]
     pub fn opens(self) -> Opens {
         let mut opens = self.state.tally.opens();
@@ -385,7 +388,7 @@ impl<'a> FileLocks<'a> {
         opens
     }
 
-    /// Locks the leases, if there may be any.
+    /// Locks the leases. Returns `None` if there can be none.
     fn leased(self) -> Option<MutexGuard<'a, Leases>> {
         if !self.word.has(LockWord::LEASED) {
             return None;
@@ -406,8 +409,8 @@ impl<'a> FileLocks<'a> {
         set
     }
 
-    /// Returns the holder's lease of this kind. While the lease is being broken, returns the mode
-    /// that will be left.
+    /// Returns the mode of the holder's lease of this kind, or `None` if there is no such lease.
+    /// While the lease is being broken, returns the mode that will be left.
     #[must_use]
     pub fn lease(self, holder: u64, kind: LeaseKind) -> Option<LeaseMode> {
         self.leased()?.table.mode(holder, kind)
@@ -433,7 +436,7 @@ impl<'a> FileLocks<'a> {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn break_leases(
         self,
         breaker: Breaker,
@@ -467,7 +470,7 @@ impl<'a> FileLocks<'a> {
 /// Counting the users of a file per slot.
 impl FileLocks<'_> {
     /// Records that a thread of this slot opens a file whose users are not counted per slot. Once
-    /// the slot has changed often enough from one open to the next, they are.
+    /// the slot has changed often enough from one open to the next, users are counted per slot.
     pub fn note_opener(self, slot: usize) {
         let slot = slot as u32 & SLOT_BITS;
         let before = self.state.opener.load(Ordering::Relaxed);
@@ -482,7 +485,8 @@ impl FileLocks<'_> {
         }
     }
 
-    /// Returns whether new users are counted per slot: the file is not being drained.
+    /// Returns whether new users are counted per slot. They are not while the file is being
+    /// drained.
     #[must_use]
     pub fn is_sharded(self) -> bool {
         self.word.has(LockWord::SHARDED) && !self.word.has(LockWord::DRAINING)

@@ -23,10 +23,10 @@ use crate::opens::{OpenMode, Opens};
 pub enum LeaseKind {
     /// The lease of a program: `F_SETLEASE`.
     Lease,
-    /// The lease of a file server for its client. Changes of names and attributes break it too.
+    /// A lease of a file server for its client. Changes of names and attributes also break it.
     Delegation,
-    /// The location of the data was given away. Only operations that use or move the blocks break
-    /// it.
+    /// A lease on the location of the data, which was given away. Only operations that use or move
+    /// the blocks break this lease.
     Layout,
 }
 
@@ -42,16 +42,17 @@ pub enum LeaseMode {
 /// The operation that may break a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Breaker {
-    /// Opens the file. Truncating by path counts as an open for writing.
+    /// The operation opens the file. Truncating by path counts as an open for writing.
     Open(OpenMode),
-    /// Changes its names, owner, mode or attributes.
+    /// The operation changes the names, owner, mode or attributes of the file.
     Change,
-    /// Reads or changes blocks whose location was given away.
+    /// The operation reads or changes blocks whose location was given away.
     Layout(OpenMode),
 }
 
 impl Breaker {
-    /// Returns what a lease is downgraded to, or `None` if the operation does not break the lease.
+    /// Returns the downgrade of a lease of this kind and mode. Returns `None` if the operation does
+    /// not break the lease.
     fn leaves(self, kind: LeaseKind, mode: LeaseMode) -> Option<Downgrade> {
         let access = match (self, kind) {
             (Self::Open(access), LeaseKind::Lease | LeaseKind::Delegation)
@@ -83,11 +84,12 @@ impl Downgrade {
     }
 }
 
-/// Notifies the holder of a lease that is being broken of the mode that it can keep. Called without
-/// locks held. The callee may call back, but must not wait.
+/// A call that notifies the holder of a lease that is being broken. The argument is the mode that
+/// the holder can keep, or `None` if it can keep no lease. The call is made without locks held. The
+/// callee may call back, but must not wait.
 pub type Notify = Arc<dyn Fn(Option<LeaseMode>) + Send + Sync>;
 
-/// The downgrade, and the time at which the lease expires if it is not released.
+/// The downgrade of a lease, and the time at which the lease expires if it is not released.
 type Breaking = (Downgrade, Instant);
 
 struct Lease {
@@ -104,9 +106,9 @@ pub struct LeaseRequest {
     pub holder: u64,
     /// The mode in which the holder has the file open.
     pub own: OpenMode,
-    /// The kind.
+    /// The kind of the lease.
     pub kind: LeaseKind,
-    /// The mode.
+    /// The requested mode.
     pub mode: LeaseMode,
     /// The call that notifies the holder.
     pub notify: Notify,
@@ -115,9 +117,9 @@ pub struct LeaseRequest {
 /// The actions and the wait that a break needs.
 #[derive(Default)]
 pub struct Break {
-    /// The earliest deadline of the holders; `None` if nothing conflicts.
+    /// The earliest deadline of the holders; `None` if no lease conflicts.
     pub until: Option<Instant>,
-    /// The holders to notify, each with the mode that it can keep.
+    /// The holders to notify, each with the mode that the holder can keep.
     pub notices: Vec<(Notify, Option<LeaseMode>)>,
 }
 
@@ -145,7 +147,7 @@ impl LeaseTable {
     ///
     /// # Errors
     ///
-    /// [`LockError::WouldBlock`] if an open or another lease conflicts with it.
+    /// [`LockError::WouldBlock`] if an open or another lease conflicts with the request.
     pub fn set(&mut self, request: LeaseRequest, opens: Opens) -> Result<(), LockError> {
         let LeaseRequest { holder, own, kind, mode, notify } = request;
         let others = match own {
@@ -180,16 +182,16 @@ impl LeaseTable {
         Ok(())
     }
 
-    /// Returns the holder's lease of this kind. While the lease is being broken, returns the mode
-    /// that will be left.
+    /// Returns the mode of the holder's lease of this kind, or `None` if there is no such lease.
+    /// While the lease is being broken, returns the mode that will be left.
     #[must_use]
     pub fn mode(&self, holder: u64, kind: LeaseKind) -> Option<LeaseMode> {
         let mine = self.leases.iter().find(|lease| lease.holder == holder && lease.kind == kind)?;
         mine.breaking.map_or(Some(mine.mode), |(left, _)| left.mode())
     }
 
-    /// Releases the leases of a holder, of one kind or of all kinds. Returns whether there were
-    /// any.
+    /// Releases the leases of a holder, of one kind or, if `kind` is `None`, of all kinds. Returns
+    /// whether there were any.
     pub fn release(&mut self, holder: u64, kind: Option<LeaseKind>) -> bool {
         let before = self.leases.len();
         let goes = |lease: &Lease| lease.holder == holder && kind.is_none_or(|k| k == lease.kind);
@@ -197,8 +199,8 @@ impl LeaseTable {
         self.leases.len() < before
     }
 
-    /// Returns whether a lease may conflict with the operation. An expired lease still does, until
-    /// [`break_for`](Self::break_for) removes it.
+    /// Returns whether a lease may conflict with the operation. An expired lease still conflicts
+    /// until [`break_for`](Self::break_for) removes it.
     #[must_use]
     pub fn stands_against(&self, breaker: Breaker) -> bool {
         self.leases.iter().any(|lease| breaker.leaves(lease.kind, lease.mode).is_some())

@@ -3,7 +3,7 @@
 //!
 //! Owns: which locks may be held together, waiting and cancelling, deadlocks between processes,
 //! breaking of leases, and counting opens so that no lease misses an open. Does **not** own:
-//! inodes, permissions, errno, or which operation breaks which lease. It does no I/O.
+//! inodes, permissions, errno, or which operation breaks which lease. This crate does no I/O.
 //!
 //! # Parts
 //!
@@ -37,7 +37,7 @@ pub use range::LockRange;
 pub use records::{HeldLock, LockMode, Owner, RecordLocks};
 pub use waiter::Waiter;
 
-/// The model of the open counts in `tests/weak` replaces this module with atomics of its own.
+/// The atomics. The model of the open counts in `tests/weak` replaces this module by its own.
 mod sync {
     pub(crate) use xfs_sync::{AtomicU32, AtomicU64, Object, Ordering, fence};
 }

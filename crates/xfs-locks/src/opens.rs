@@ -28,14 +28,14 @@ use crate::sync::{AtomicU32, AtomicU64, Object, Ordering, fence};
 /// The mode in which a file is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpenMode {
-    /// Reading.
+    /// Open for reading.
     Read,
-    /// Writing, and perhaps reading.
+    /// Open for writing, and perhaps for reading.
     Write,
 }
 
 impl OpenMode {
-    /// Returns one open of this mode in the word of a tally.
+    /// Returns the value by which one open of this mode changes the word of a tally.
     const fn unit(self) -> u64 {
         match self {
             Self::Read => 1,
@@ -47,16 +47,16 @@ impl OpenMode {
 /// The number of opens of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opens {
-    /// For reading only.
+    /// The number of opens for reading only.
     pub reads: u64,
-    /// For writing.
+    /// The number of opens for writing.
     pub writes: u64,
 }
 
 /// A part of the opens of a file: those of one slot, or those of no slot.
 #[derive(Debug, Default)]
 pub struct OpenTally {
-    /// Opens for writing in the upper half, others in the lower.
+    /// The number of opens for writing in the upper half, and of other opens in the lower half.
     word: AtomicU64<Object>,
 }
 
@@ -73,7 +73,7 @@ impl OpenTally {
         debug_assert!(before >= mode.unit(), "a tally counts every open that leaves it (I2)");
     }
 
-    /// Returns the counts. A concurrent open may be missing (I1).
+    /// Returns the number of opens, by mode. A concurrent open may be missing (I1).
     #[must_use]
     pub fn opens(&self) -> Opens {
         let word = self.word.load(Ordering::Acquire);
@@ -89,13 +89,14 @@ pub struct LockWord {
 }
 
 impl LockWord {
-    /// A record lock or a `flock` was set: a thread that closes the file must release its own.
+    /// Flag: a record lock or a `flock` was set. A thread that closes the file must release its own
+    /// locks.
     pub(crate) const LOCKED: u32 = 1;
-    /// There may be leases: a thread that opens the file must check.
+    /// Flag: there may be leases. A thread that opens the file must check them.
     pub(crate) const LEASED: u32 = 1 << 1;
-    /// Its users are counted per slot.
+    /// Flag: the users of the file are counted per slot.
     pub(crate) const SHARDED: u32 = 1 << 2;
-    /// The file is about to be freed: new users are not counted per slot.
+    /// Flag: the file is about to be freed. New users are not counted per slot.
     pub(crate) const DRAINING: u32 = 1 << 3;
 
     /// Creates a word without bits.
@@ -122,8 +123,8 @@ impl LockWord {
     }
 }
 
-/// The barrier between the write and the read on either side. It is [`full_fence`] except in a
-/// model that shows the failure without it.
+/// Performs the barrier between the write and the read on either side: [`full_fence`], except in a
+/// model that shows the failure without the fence.
 pub(crate) fn full_fence() {
     fence(Ordering::SeqCst);
 }
@@ -141,7 +142,7 @@ pub(crate) fn count_then_look(
 }
 
 /// Subtracts an open of this mode. After an open for writing, the caller may then check whether it
-/// was the last (I3).
+/// was the last writer (I3).
 pub(crate) fn leave_before_look(tally: &OpenTally, mode: OpenMode, barrier: impl Fn()) {
     tally.leave(mode);
     if mode == OpenMode::Write {
@@ -149,7 +150,7 @@ pub(crate) fn leave_before_look(tally: &OpenTally, mode: OpenMode, barrier: impl
     }
 }
 
-/// Announces a lease. Returns the result of `sum`, which reads the tallies after that.
+/// Announces a lease, and then calls `sum`, which reads the tallies. Returns the result of `sum`.
 pub(crate) fn announce_then_sum<T>(
     word: &LockWord,
     barrier: impl Fn(),

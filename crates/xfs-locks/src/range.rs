@@ -3,7 +3,7 @@
 /// The highest byte offset of a file.
 const LAST_BYTE: u64 = i64::MAX as u64;
 
-/// Bytes of a file, including the first and the last one. A range is never empty.
+/// A range of bytes of a file, including its first and its last byte. A range is never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockRange {
     start: u64,
@@ -11,11 +11,11 @@ pub struct LockRange {
 }
 
 impl LockRange {
-    /// The whole file, however large it becomes.
+    /// The range of the whole file, however large the file becomes.
     pub const WHOLE: Self = Self { start: 0, last: LAST_BYTE };
 
-    /// Returns `length_bytes` bytes from `start` on; 0 means up to the end of the file, wherever
-    /// that will be. Returns `None` if a byte of it lies after 2^63 - 1.
+    /// Returns the range of `length_bytes` bytes from `start` on; 0 means up to the end of the
+    /// file, wherever that will be. Returns `None` if a byte of the range lies after 2^63 - 1.
     #[must_use]
     pub const fn new(start: u64, length_bytes: u64) -> Option<Self> {
         let last = match length_bytes {
@@ -28,7 +28,7 @@ impl LockRange {
         }
     }
 
-    /// Returns the bytes from `start` to `last`, both included. Returns `None` if `last` is lower
+    /// Returns the range from `start` to `last`, both included. Returns `None` if `last` is lower
     /// than `start` or lies after 2^63 - 1.
     #[must_use]
     pub const fn between(start: u64, last: u64) -> Option<Self> {

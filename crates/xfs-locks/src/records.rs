@@ -12,30 +12,30 @@ use crate::range::LockRange;
 /// The owner of a lock. Locks of one owner never conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
-    /// A process, or what the caller treats as one: POSIX record locks, `F_SETLK`. Its locks on a
-    /// file end when it closes any descriptor of that file.
+    /// A process, or a caller's equivalent of a process: POSIX record locks, `F_SETLK`. The
+    /// process's locks on a file end when it closes any descriptor of that file.
     Process(u64),
-    /// An open file description: `F_OFD_SETLK`, `flock`. Its locks end with it.
+    /// An open file description: `F_OFD_SETLK`, `flock`. The locks end with the description.
     Description(u64),
 }
 
 /// The mode of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockMode {
-    /// Held together with other shared locks.
+    /// The lock can be held together with other shared locks.
     Shared,
-    /// Held alone.
+    /// The lock excludes all other locks on its range.
     Exclusive,
 }
 
 /// A lock that is held or requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldLock {
-    /// The owner.
+    /// The owner of the lock.
     pub owner: Owner,
-    /// The range.
+    /// The range of the lock.
     pub range: LockRange,
-    /// The mode.
+    /// The mode of the lock.
     pub mode: LockMode,
 }
 
@@ -49,7 +49,7 @@ impl HeldLock {
     }
 }
 
-/// The locks of one file. The time of each call, and the memory, grow with their number.
+/// The locks of one file. The time of each call, and the memory, grow with the number of locks.
 #[derive(Clone, Debug, Default)]
 pub struct RecordLocks {
     held: Vec<HeldLock>,
@@ -67,7 +67,7 @@ impl RecordLocks {
         self.held.iter().filter(move |held| held.conflicts(&wanted))
     }
 
-    /// Returns the conflicting lock that is first in the file.
+    /// Returns the conflicting lock that is first in the file, or `None` if no lock conflicts.
     #[must_use]
     pub fn conflict(&self, wanted: HeldLock) -> Option<HeldLock> {
         self.conflicts(wanted).min_by_key(|held| held.range).copied()

@@ -13,8 +13,9 @@ use xfs_sync::{Condvar, Mutex, Object};
 
 use crate::LockError;
 
-/// A wait for a lock, or for the break of a lease. The waiting call gets it, and a thread that may
-/// have to end the wait keeps it. It serves one wait after another, but not two at once.
+/// A wait for a lock, or for the break of a lease. The waiting call gets the waiter, and a thread
+/// that may have to end the wait keeps it. A waiter serves one wait after another, but not two at
+/// once.
 #[derive(Debug)]
 pub struct Waiter {
     state: Mutex<WakeState, Object>,

@@ -5,8 +5,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The tail is the LSN of the oldest item, or that of the last COMMIT if there is none. It
-//!   never moves back.
+//! - - **I1** The tail is the LSN of the oldest item, or that of the last COMMIT if there is no
+//!   item. The tail never moves back.
 //! - **I2** When a checkpoint completes, the head moves and its grant is given back in one step of
 //!   [`Space`].
 //! - **I3** A checkpoint gives back as much grant as the head has moved, and the rest of its own
@@ -39,11 +39,11 @@ use crate::item::{ItemState, LogItem, Pushed};
 use crate::space::Space;
 use crate::state::LogState;
 
-/// Items that a walk takes from the list at once.
+/// The most items that a walk takes from the list at once.
 const BATCH_ITEMS: usize = 1024;
 
 /// A push frees this share of the log beyond the target: a walk for a few items locks the list as
-/// often as one for many.
+/// often as a walk for many.
 const AHEAD_SHARE: u64 = 16;
 
 /// The position of an item: its LSN, and the order of arrival at that LSN.
@@ -68,14 +68,14 @@ pub(crate) struct DurableCheckpoint {
     pub(crate) sequence: u64,
     /// The record with its COMMIT.
     pub(crate) record: CommitRecord,
-    /// The log space that it had been granted.
+    /// The log space that the checkpoint had been granted.
     pub(crate) granted: u64,
 }
 
-/// ItemGroup of a durable checkpoint.
+/// The items of a durable checkpoint.
 #[derive(Default)]
 pub(crate) struct DurableItems {
-    /// Items that are in the list from now on, with their LSNs.
+    /// Items that the list holds from now on, with their LSNs.
     pub(crate) placed: Vec<(Arc<dyn LogItem>, Lsn)>,
     /// Items that leave the list.
     pub(crate) leaving: Vec<Arc<dyn LogItem>>,
@@ -107,7 +107,8 @@ impl PushReport {
         }
     }
 
-    /// Items that are locked or being written: another push later helps.
+    /// Returns the number of items that are locked or being written. For these, another push later
+    /// helps.
     #[must_use]
     pub const fn busy(&self) -> usize {
         self.locked + self.underway
@@ -117,19 +118,19 @@ impl PushReport {
 /// The sums over all walks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushCounts {
-    /// Walks.
+    /// The number of walks.
     #[doc(alias = "xs_push_ail")]
     pub walks: u64,
-    /// As in [`PushReport`].
+    /// The sum of `started` in [`PushReport`].
     #[doc(alias = "xs_push_ail_success")]
     pub started: u64,
-    /// As in [`PushReport`].
+    /// The sum of `pinned` in [`PushReport`].
     #[doc(alias = "xs_push_ail_pinned")]
     pub pinned: u64,
-    /// As in [`PushReport`].
+    /// The sum of `locked` in [`PushReport`].
     #[doc(alias = "xs_push_ail_locked")]
     pub locked: u64,
-    /// As in [`PushReport`].
+    /// The sum of `underway` in [`PushReport`].
     #[doc(alias = "xs_push_ail_flushing")]
     pub underway: u64,
 }
@@ -138,11 +139,11 @@ pub struct PushCounts {
 pub struct Ail {
     space: Arc<Space>,
     log_blocks: u32,
-    /// How much of the log is to be kept free.
+    /// The number of bytes of the log that are to be kept free.
     free_bytes: u64,
     tail: AtomicU64<Volume>,
     list: Mutex<AilList, Volume>,
-    /// Signalled when the list becomes empty.
+    /// The condition variable that is signalled when the list becomes empty.
     removed: Condvar<Volume>,
     /// The fields of [`PushCounts`], in their order.
     pushes: SlotCounters<5>,
@@ -152,10 +153,11 @@ struct AilList {
     /// The items at each LSN.
     groups: BTreeMap<Lsn, ItemGroup>,
     head: CommitRecord,
-    /// START of each checkpoint that is being written, by sequence.
+    /// The START of each checkpoint that is being written, by sequence.
     starts: BTreeMap<u64, Lsn>,
     balance: i64,
-    /// The log is shut down: a checkpoint that became durable before adds no items any more.
+    /// Whether the log is shut down. A checkpoint that became durable before then adds no items any
+    /// more.
     closed: bool,
 }
 
@@ -188,7 +190,8 @@ impl Ail {
         ail
     }
 
-    /// Waits until the list is empty, but no longer than `limit`. Returns whether it is.
+    /// Waits until the list is empty, but no longer than `limit`. Returns whether the list is
+    /// empty.
     pub(crate) fn await_empty(&self, limit: Duration) -> bool {
         let mut list = self.list.lock();
         if !list.groups.is_empty() {
@@ -197,30 +200,30 @@ impl Ail {
         list.groups.is_empty()
     }
 
-    /// The oldest LSN that recovery needs.
+    /// Returns the oldest LSN that recovery needs.
     #[must_use]
     pub fn tail(&self) -> Lsn {
         Lsn(self.tail.load(Ordering::Acquire))
     }
 
-    /// The start of the record with the last durable COMMIT.
+    /// Returns the start of the record with the last durable COMMIT.
     #[must_use]
     pub fn head(&self) -> Lsn {
         self.list.lock().head.start
     }
 
-    /// Returns whether everything is in place.
+    /// Returns whether all items are in place.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.lock().groups.is_empty()
     }
 
-    /// The number of items that are not in place.
+    /// Returns the number of items that are not in place.
     pub(crate) fn count(&self) -> u64 {
         self.list.lock().groups.values().map(|group| group.present as u64).sum()
     }
 
-    /// Adds the items that recovery has left open. Everything else up to the head is in place.
+    /// Adds the items that recovery has left open. All other items up to the head are in place.
     pub(crate) fn adopt(&self, items: impl IntoIterator<Item = (Arc<dyn LogItem>, Lsn)>) {
         let mut list = self.list.lock();
         for (item, lsn) in items {
@@ -285,7 +288,7 @@ impl Ail {
     ///
     /// # Panics
     ///
-    /// If an item is not in place.
+    /// Panics if an item is not in place.
     pub(crate) fn restart(&self, end: Lsn) {
         let mut list = self.list.lock();
         assert!(list.groups.is_empty() && list.starts.is_empty(), "a log in use was restarted");
@@ -305,7 +308,7 @@ impl Ail {
         }
     }
 
-    /// Empties the list after a shutdown: nothing is written in place any more.
+    /// Empties the list after a shutdown: no item is written in place any more.
     pub(crate) fn abandon(&self) {
         let mut list = self.list.lock();
         list.closed = true;
@@ -318,8 +321,8 @@ impl Ail {
         waiting.for_each(|(_, item)| item.abandon());
     }
 
-    /// Returns the LSN up to which items are to be written in place, if too little of the log is
-    /// free.
+    /// Returns the LSN up to which items are to be written in place. Returns `None` if enough of
+    /// the log is free.
     #[doc(alias = "xfs_ail_push_target")]
     #[must_use]
     pub fn target(&self) -> Option<Lsn> {
@@ -340,7 +343,7 @@ impl Ail {
         })
     }
 
-    /// Asks every item up to `target` to be written in place, oldest first.
+    /// Requests that every item up to `target` be written in place, oldest first.
     ///
     /// Between two batches the walk holds no reference into the list. It continues from the
     /// position of the last item, even if that item has left.
@@ -352,7 +355,7 @@ impl Ail {
         report
     }
 
-    /// The sums over all pushes since the log was opened.
+    /// Returns the sums over all pushes since the log was opened.
     pub(crate) fn push_counts(&self) -> PushCounts {
         let [walks, started, pinned, locked, underway] =
             std::array::from_fn(|kind| self.pushes.sum(kind));
@@ -426,9 +429,9 @@ impl Ail {
 /// The items at one LSN, in the order of their arrival.
 #[derive(Default)]
 struct ItemGroup {
-    /// An item that has left leaves `None`.
+    /// The items, in the order of arrival. An item that has left the list is `None`.
     items: Vec<Option<Arc<dyn LogItem>>>,
-    /// The number of items present. A group without any is not in the list.
+    /// The number of items present. The list holds no group without items.
     present: usize,
 }
 
@@ -453,7 +456,7 @@ impl AilList {
         group.present += 1;
     }
 
-    /// Removes an item, whatever its position.
+    /// Removes an item from the list, whatever its position.
     fn leave(&mut self, item: &ItemState) -> Option<Arc<dyn LogItem>> {
         let position = item.leave()?;
         self.remove(position)

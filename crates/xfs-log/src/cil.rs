@@ -63,10 +63,11 @@ pub(crate) use push::WrittenCheckpoint;
 /// The checkpoint that takes commits.
 struct OpenCheckpoint {
     sequence: u64,
-    /// Whether there was no commit yet. The first commit grants the checkpoint its own overhead.
+    /// Whether the checkpoint has had no commit yet. The first commit grants the checkpoint its own
+    /// overhead.
     empty: AtomicBool<Volume>,
-    /// Bytes of its items that slots have folded in. Relogging can shrink an item, so a slot may
-    /// fold a negative amount: the sum is a signed number.
+    /// Bytes of the checkpoint's items that slots have folded in. Relogging can shrink an item, so
+    /// a slot may fold a negative amount: the sum is a signed number.
     folded: AtomicU64<Volume>,
 }
 
@@ -81,7 +82,7 @@ impl OpenCheckpoint {
     }
 }
 
-/// How far the writing of a checkpoint has come.
+/// The progress of writing a checkpoint.
 #[derive(Clone, Copy, Default)]
 struct WriteProgress {
     start: Option<Lsn>,
@@ -116,14 +117,14 @@ impl CilCondvars {
     }
 }
 
-/// Counts of what was committed.
+/// Counts of the commits and of the open checkpoint.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct CilContents {
-    /// Commits since the log was opened.
+    /// The number of commits since the log was opened.
     pub(crate) commits: u64,
-    /// Items of the open checkpoint that will be written.
+    /// The number of items of the open checkpoint that will be written.
     pub(crate) items: u64,
-    /// Bytes of these items.
+    /// The length of these items in bytes.
     pub(crate) bytes: u64,
 }
 
@@ -147,7 +148,8 @@ pub(crate) struct CilParts {
 pub(crate) struct Cil {
     parts: CilParts,
     slots: Slots<Mutex<CilMembership, Slot>>,
-    /// Held while a checkpoint is switched: the sequence cannot change meanwhile.
+    /// Held while a checkpoint is switched: the sequence of the open checkpoint cannot change
+    /// meanwhile.
     switching: Mutex<(), Volume>,
     /// The sequence of the open checkpoint.
     current: AtomicU64<Volume>,
@@ -163,12 +165,12 @@ pub(crate) struct Cil {
     /// Memory of written checkpoints, for reuse: chunks of vectors, and chunks of member lists.
     pool: ArenaPool,
     lists: MemberListPool,
-    /// Bytes of the vectors of all checkpoints.
+    /// The number of bytes of the vectors of all checkpoints.
     written: SlotCounters<1>,
 }
 
-/// The size of a checkpoint at which commits wait, where `soft_bytes` is the size at which it is
-/// pushed.
+/// Returns the size of a checkpoint at which commits wait. `soft_bytes` is the size at which the
+/// checkpoint is pushed.
 pub(crate) const fn hard_bytes(soft_bytes: u64) -> u64 {
     2 * soft_bytes
 }
@@ -202,7 +204,7 @@ impl Cil {
         }
     }
 
-    /// Counts what was committed.
+    /// Returns the counts of the commits and of the open checkpoint.
     pub(crate) fn contents(&self) -> CilContents {
         let (mut contents, mut not_written, mut unfolded) = (CilContents::default(), 0, 0);
         for slot in self.slots.iter() {
@@ -218,12 +220,12 @@ impl Cil {
         contents
     }
 
-    /// Bytes of all checkpoints that have been written or are being written.
+    /// Returns the number of bytes of all checkpoints that have been written or are being written.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.written.sum(0)
     }
 
-    /// The sequence of the open checkpoint.
+    /// Returns the sequence of the open checkpoint.
     pub(crate) fn current(&self) -> u64 {
         self.current.load(Ordering::Acquire)
     }
@@ -232,14 +234,14 @@ impl Cil {
         hard_bytes(self.parts.soft_bytes)
     }
 
-    /// Returns whether everything that was committed is durable.
+    /// Returns whether all commits are durable.
     pub(crate) fn is_idle(&self) -> bool {
         let empty = self.slots.mine().lock().checkpoint.empty.load(Ordering::Acquire);
         empty && self.committing.lock().checkpoints.is_empty()
     }
 
-    /// Requests that the pushing threads write everything up to this checkpoint. A request for a
-    /// checkpoint without commits stands until it has one.
+    /// Requests that the pushing threads write all checkpoints up to this one. A request for a
+    /// checkpoint without commits stands until the checkpoint has a commit.
     pub(crate) fn request_push(&self, sequence: u64) {
         if self.requested.load(Ordering::Acquire) < sequence {
             let _committing = self.committing.lock();
@@ -258,7 +260,8 @@ impl Cil {
         }
     }
 
-    /// Returns the sequence up to which a push has been requested, if there is something to write.
+    /// Returns the sequence up to which a push has been requested. Returns `None` if there is
+    /// nothing to write.
     pub(crate) fn due(&self) -> Option<u64> {
         let (requested, current) = (self.requested.load(Ordering::SeqCst), self.current());
         let is_due = requested >= current && self.begun.load(Ordering::SeqCst) >= current;
@@ -271,7 +274,8 @@ impl Cil {
         self.requested.load(Ordering::Acquire) >= self.current()
     }
 
-    /// Waits until a push is due, or the log is shut down or closed. Returns the sequence.
+    /// Waits until a push is due, and returns its sequence. Returns `None` if the log is shut down
+    /// or closed.
     pub(crate) fn await_request(&self, closing: &AtomicBool<Volume>) -> Option<u64> {
         let mut committing = self.committing.lock();
         loop {
@@ -323,7 +327,7 @@ impl Cil {
         if self.durable() >= sequence { Ok(()) } else { self.parts.health.check() }
     }
 
-    /// The sequence up to which all checkpoints are durable.
+    /// Returns the sequence up to which all checkpoints are durable.
     pub(crate) fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
     }

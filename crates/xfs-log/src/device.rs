@@ -12,18 +12,18 @@ use xfs_format::{
 pub struct LogGeometry {
     /// The first block on the device.
     pub start: DiskAddr,
-    /// Blocks of the log: at least 1, and at most 2 GiB of them.
+    /// The number of blocks of the log: at least 1, and at most 2 GiB of them.
     pub length_blocks: u32,
-    /// Bytes that the writer aligns to.
+    /// The sector size in bytes, to which the writer aligns.
     pub sector_bytes: u32,
-    /// Bytes to whose multiples the writer pads records; 1 for none.
+    /// The number of bytes to whose multiples the writer pads records; 1 for no padding.
     pub stripe_unit_bytes: u32,
-    /// The UUID that records carry: the volume's current one.
+    /// The UUID that records carry, which is the volume's current UUID.
     pub uuid: Uuid,
 }
 
 impl LogGeometry {
-    /// The log of the volume with this superblock.
+    /// Returns the location of the log of the volume with this superblock.
     #[must_use]
     pub fn new(superblock: &Superblock) -> Self {
         let geometry = &superblock.geometry;
@@ -51,8 +51,8 @@ pub struct LogDevice {
 }
 
 impl LogDevice {
-    /// The log of the volume with this superblock. `device` is the data device, or the log's own if
-    /// [`Superblock::has_external_log`].
+    /// Creates the log of the volume with this superblock. `device` is the data device, or the
+    /// log's own device if [`Superblock::has_external_log`].
     ///
     /// # Errors
     ///
@@ -61,11 +61,11 @@ impl LogDevice {
         Self::with_geometry(device, LogGeometry::new(superblock))
     }
 
-    /// A log with this geometry on its device.
+    /// Creates a log with this geometry on its device.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn with_geometry(device: SharedDevice, geometry: LogGeometry) -> Result<Self> {
         let (log_bytes, device_bytes) = (geometry.length_bytes(), device.length_bytes());
         let start = geometry.start.byte_offset().unwrap_or(u64::MAX);
@@ -85,26 +85,27 @@ impl LogDevice {
         self
     }
 
-    /// The location of the log.
+    /// Returns the location of the log.
     #[must_use]
     pub const fn geometry(&self) -> &LogGeometry {
         &self.geometry
     }
 
-    /// Blocks of the log.
+    /// Returns the number of blocks of the log.
     #[must_use]
     pub const fn length_blocks(&self) -> u32 {
         self.geometry.length_blocks
     }
 
-    /// The block `count` blocks after `block`, around the end.
+    /// Returns the block `count` blocks after `block`, around the end of the log.
     #[must_use]
     pub fn advance(&self, block: u32, count: u32) -> u32 {
         let sum = u64::from(block) + u64::from(count);
         (sum % u64::from(self.length_blocks())) as u32
     }
 
-    /// The number of blocks from `start` up to `end`, around the end; 0 if they are equal.
+    /// Returns the number of blocks from `start` up to `end`, around the end of the log; 0 if they
+    /// are equal.
     #[must_use]
     pub fn distance(&self, start: u32, end: u32) -> u32 {
         if end >= start { end - start } else { self.length_blocks() - start + end }
@@ -169,7 +170,7 @@ impl LogDevice {
         self.device.flush()
     }
 
-    /// The cycle in which a block was written.
+    /// Returns the cycle in which a block was written.
     pub(crate) fn read_cycle(&self, block: u32) -> Result<u32> {
         Ok(block_cycle(&self.read_blocks(block, 1)?))
     }
@@ -186,9 +187,9 @@ impl LogDevice {
         Ok(header)
     }
 
-    /// Reads a whole record as it lies on disk, and checks it. At most 260 KiB.
+    /// Reads a whole record as it lies on disk, and checks it. A record has at most 260 KiB.
     ///
-    /// The checksum is checked first: where it fails, nothing else in the header is reliable. Any
+    /// The checksum is checked first: if it fails, nothing else in the header is reliable. Any
     /// other error is about bytes that a writer meant to write.
     ///
     /// # Errors

@@ -15,13 +15,13 @@ use xfs_format::{BASIC_BLOCK_BYTES, Corruption, Structure, StructureAddress};
 
 use crate::device::LogDevice;
 
-/// Blocks among which holes may be.
+/// The number of blocks among which holes may be.
 const MAX_BLOCKS_IN_FLIGHT: u32 = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BLOCKS;
 
-/// Blocks of the longest payload.
+/// The number of blocks of the longest payload.
 const MAX_RECORD_BLOCKS: u32 = MAX_RECORD_BYTES / BASIC_BLOCK_BYTES;
 
-/// Blocks that a scan reads at once.
+/// The number of blocks that a scan reads at once.
 const SCAN_BLOCKS: u32 = 512;
 
 pub(crate) fn corrupt(block: u32, check: LogRecordCheck) -> Error {
@@ -51,8 +51,8 @@ pub(crate) fn find(log: &LogDevice) -> Result<u32> {
     Ok(if head == length { 0 } else { head })
 }
 
-/// Returns the first block whose cycle is past the boundary. Block 0 is not past it; the last block
-/// is.
+/// Returns the first block whose cycle is past the boundary. Block 0 is not past the boundary, and
+/// the last block is.
 fn bisect(log: &LogDevice, is_past: impl Fn(u32) -> bool) -> Result<u32> {
     let (mut before, mut past) = (0, log.length_blocks() - 1);
     while past - before > 1 {
@@ -89,8 +89,8 @@ fn find_cycle(log: &LogDevice, start: u32, end: u32, cycle: u32) -> Result<Optio
     find_block(log, (start, end), |bytes| block_cycle(bytes) == cycle)
 }
 
-/// Returns the first block from `start` up to `end` that is not zero as after a tool cleared the
-/// log.
+/// Returns the first block from `start` up to `end` whose cycle is not 0. A tool that clears the
+/// log leaves zeros.
 pub(crate) fn find_written(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
     find_block(log, (start, end), |bytes| block_cycle(bytes) != 0)
 }
@@ -152,10 +152,10 @@ fn end_of_records(log: &LogDevice, head: u32, scan: u32) -> Result<u32> {
     }
 }
 
-/// Returns the head if the record at `block` fills the `present` blocks up to it. A longer record
-/// did not get all its blocks: its start is the head. A shorter one leaves blocks that belong to no
-/// record. No crash does that, so it is damage if those blocks have the log's cycle. Tools that
-/// clear a log leave them zero, and then the record before decides.
+/// Returns the head if the record at `block` fills the `present` blocks up to the head. A longer
+/// record did not get all its blocks: its start is the head. A shorter one leaves blocks that
+/// belong to no record. No crash leaves such blocks, so they are damage if they have the log's
+/// cycle. Tools that clear a log leave them zero, and then the record before decides.
 fn record_end(log: &LogDevice, block: u32, head: u32, present: u32) -> Result<u32> {
     let header = log.read_header(block)?;
     let recorded = header.total_blocks();

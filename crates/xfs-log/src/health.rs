@@ -23,7 +23,7 @@ impl Health {
         if self.is_down() { Err(Error::Shutdown) } else { Ok(()) }
     }
 
-    /// Shuts the log down. Returns whether this call did it.
+    /// Shuts the log down. Returns whether this call did so, and no earlier one.
     pub(crate) fn set_down(&self) -> bool {
         !self.down.swap(true, Ordering::SeqCst)
     }

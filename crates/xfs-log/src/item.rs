@@ -24,10 +24,10 @@ use crate::ail::{InPlace, Position};
 use crate::mutant::{ActiveMutant, mutate};
 use crate::vector::RegionWriter;
 
-/// How a checkpoint ended for an item that it had pinned.
+/// The end of a checkpoint, as an item that the checkpoint had pinned sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointEnd {
-    /// It is durable; the item is in the AIL if it has to be there.
+    /// The checkpoint is durable. The item is in the AIL if it has to be there.
     Durable,
     /// The item is an intent that was finished in the checkpoint that would have logged it: neither
     /// reached the log.
@@ -39,17 +39,17 @@ pub enum CheckpointEnd {
 /// The outcome of a request to write an item in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// It is in place: the AIL removes it.
+    /// The item is in place: the AIL removes it.
     Done,
-    /// A write has started; the item leaves the AIL when it is done.
+    /// A write has started. The item leaves the AIL when the write is done.
     Started,
-    /// An earlier write is still running.
+    /// An earlier write of the item is still running.
     Underway,
-    /// A checkpoint that is not durable holds it: the log has to be forced.
+    /// A checkpoint that is not durable holds the item: the log has to be forced.
     Pinned,
-    /// Another thread has it locked.
+    /// Another thread has the item locked.
     Locked,
-    /// It could not be written: the log is shut down.
+    /// The item could not be written: the log is shut down.
     Failed,
 }
 
@@ -58,15 +58,15 @@ pub enum Pushed {
 /// The log calls these methods without holding a lock of its own that they could wait for, except
 /// where a method says so.
 pub trait LogItem: Send + Sync + 'static {
-    /// The log's part of the item.
+    /// Returns the log's part of the item.
     fn state(&self) -> &ItemState;
 
-    /// Writes the parts of the item that are dirty since it was last in place. An item of no
-    /// regions is tracked and logs no bytes: an *ordered* item. The caller of commit has locked the
-    /// item.
+    /// Writes the parts of the item that are dirty since it was last in place. An item without
+    /// regions is tracked and logs no bytes: an *ordered* item. The thread that commits has locked
+    /// the item.
     fn format(&self, regions: &mut RegionWriter<'_>);
 
-    /// The intent that this item completes.
+    /// Returns the intent that this item completes, or `None` if it is not a completion.
     fn finishes(&self) -> Option<&dyn LogItem> {
         None
     }
@@ -76,14 +76,13 @@ pub trait LogItem: Send + Sync + 'static {
     /// count.
     fn pin(&self);
 
-    /// Unpins the item: a checkpoint that held it has ended.
+    /// Unpins the item, because a checkpoint that held it has ended.
     fn unpin(&self, end: CheckpointEnd);
 
     /// Reports that the checkpoint with the item is durable, and starts at `start`. Returns the
-    /// item's position in the AIL from now on. That is `start`, or an older LSN if this checkpoint
-    /// holds only part of its changes. `None` is for an item that waits for nothing and leaves the
-    /// AIL if it is there. Items that leave with it go into `leaving`: a completion puts its intent
-    /// there.
+    /// item's position in the AIL from now on: `start`, or an older LSN if this checkpoint holds
+    /// only part of the item's changes. Returns `None` if the item waits for nothing and leaves the
+    /// AIL. Items that leave with it are added to `leaving`: a completion adds its intent.
     fn committed(&self, start: Lsn, _leaving: &mut Vec<Arc<dyn LogItem>>) -> Option<Lsn> {
         Some(start)
     }
@@ -110,26 +109,26 @@ pub struct ItemState {
     sequence: AtomicU64<Object>,
     /// The order number of the last commit that held the item.
     order: AtomicU64<Object>,
-    /// Its member in that checkpoint.
+    /// The item's member in that checkpoint.
     member_ref: AtomicU64<Object>,
-    /// The bytes that it takes there.
+    /// The number of bytes that the item takes in that checkpoint.
     length_bytes: AtomicU64<Object>,
-    /// Its vector in that checkpoint, if several slots have committed it.
+    /// The item's vector in that checkpoint, if several slots have committed the item.
     shared: Mutex<Option<Arc<SharedVector>>, Object>,
-    /// Its LSN in the AIL; 0 if it is not there.
+    /// The item's LSN in the AIL; 0 if the item is not in the AIL.
     lsn: AtomicU64<Object>,
-    /// Its number among the items at that LSN.
+    /// The item's index among the items at that LSN.
     number: AtomicU64<Object>,
 }
 
 /// A reference to an item's member in a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemberRef {
-    /// The slot.
+    /// The index of the slot.
     pub(crate) slot: u32,
     /// The member's index in the slot's list.
     pub(crate) index: u32,
-    /// Whether other slots have committed the item since.
+    /// Whether other slots have committed the item since then.
     pub(crate) is_shared: bool,
 }
 
@@ -167,15 +166,16 @@ impl ItemState {
         Self::default()
     }
 
-    /// The last checkpoint to which the item was committed; 0 before the first commit. Forcing the
-    /// log up to it makes the item's changes durable.
+    /// Returns the last checkpoint to which the item was committed; 0 before the first commit.
+    /// Forcing the log up to that checkpoint makes the item's changes durable.
     #[doc(alias = "li_seq")]
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.sequence.load(Ordering::Acquire)
     }
 
-    /// The item's LSN in the AIL: that of its checkpoint's START.
+    /// Returns the item's LSN in the AIL, which is that of its checkpoint's START. Returns `None`
+    /// if the item is not in the AIL.
     #[doc(alias = "li_lsn")]
     #[must_use]
     pub fn lsn(&self) -> Option<Lsn> {
@@ -191,7 +191,7 @@ impl ItemState {
         self.order.store(order, Ordering::Relaxed);
     }
 
-    /// The item's member in its last checkpoint.
+    /// Returns the reference to the item's member in its last checkpoint.
     pub(crate) fn member_ref(&self) -> MemberRef {
         MemberRef::unpack(self.member_ref.load(Ordering::Relaxed))
     }
@@ -214,8 +214,8 @@ impl ItemState {
         self.length_bytes.store(length, Ordering::Relaxed);
     }
 
-    /// The item's position in the AIL. Without the lock of the AIL, LSN and number may belong to
-    /// different moments.
+    /// Returns the item's position in the AIL, or `None` if it has none. Without the lock of the
+    /// AIL, LSN and number may belong to different moments.
     pub(crate) fn position(&self) -> Option<Position> {
         let number = self.number.load(Ordering::Relaxed);
         self.lsn().map(|lsn| Position { lsn, number })
@@ -227,15 +227,16 @@ impl ItemState {
         self.lsn.store(position.lsn.0, Ordering::Release);
     }
 
-    /// Removes the item, whatever its position, and returns that. Called with the AIL locked.
+    /// Removes the item, whatever its position, and returns that position. Called with the AIL
+    /// locked.
     pub(crate) fn leave(&self) -> Option<Position> {
         let number = self.number.load(Ordering::Relaxed);
         let lsn = self.lsn.swap(0, Ordering::AcqRel);
         (lsn != 0).then_some(Position { lsn: Lsn(lsn), number })
     }
 
-    /// Removes the item if it is still at `lsn`, where the caller has seen it. The AIL need not be
-    /// locked. Returns the position to be swept.
+    /// Removes the item if it is still at `lsn`, the LSN that the caller has seen. The AIL need not
+    /// be locked. Returns the position to be swept, or `None` if the item was moved.
     ///
     /// The number is read first: as soon as the item has left, another thread may give it a new
     /// position with another number. A thread that moves the item meanwhile has seen the old

@@ -54,18 +54,18 @@ use threads::{AilWakeup, Threads};
 pub use config::{LogConfig, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES};
 pub use counts::LogCounts;
 
-/// Bytes that the unmount record logs.
+/// The number of bytes that the unmount record logs.
 const UNMOUNT_BYTES: u64 = 64;
 
-/// How long to wait before items that were locked or pinned are pushed again.
+/// The time to wait before items that were locked or pinned are pushed again.
 const BACKOFF: Duration = Duration::from_millis(10);
 
-/// How the log is shut down.
+/// The way in which the log is shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// Committed changes are written first.
+    /// Committed changes are written before the shutdown.
     Flush,
-    /// At once: changes that are not durable are lost.
+    /// The log is shut down at once: changes that are not durable are lost.
     Now,
 }
 
@@ -89,12 +89,12 @@ struct Inner {
     health: Arc<Health>,
     ail_wakeup: AilWakeup,
     closing: AtomicBool<Volume>,
-    /// The checkpoint up to which the log is covered.
+    /// The sequence of the checkpoint up to which the log is covered.
     covered: AtomicU64<Volume>,
     /// Whether threads write checkpoints, and items in place. Set before the log is used.
     has_threads: AtomicBool<Volume>,
     forces: SlotCounters<2>,
-    /// State of a log whose bytes follow from its commits alone.
+    /// The state of a log that goes by count. `None` for other logs.
     paced: Option<Paced>,
     mutant: ActiveMutant,
 }
@@ -106,7 +106,7 @@ impl Log {
     ///
     /// # Panics
     ///
-    /// If the configuration is outside the limits that it names.
+    /// Panics if the configuration is outside the limits that it names.
     #[must_use]
     pub fn open(
         log: LogDevice,
@@ -135,7 +135,7 @@ impl Log {
     ///
     /// # Panics
     ///
-    /// If an item does not lie between tail and head.
+    /// Panics if an item does not lie between tail and head.
     pub fn adopt(&self, items: impl IntoIterator<Item = (Arc<dyn LogItem>, Lsn)>) {
         assert!(
             self.inner.cil.current() == 1 && self.inner.cil.is_idle(),
@@ -160,8 +160,8 @@ impl Log {
         Ok(committed)
     }
 
-    /// Does what a commit has made necessary, after its items have been unlocked: has a large
-    /// checkpoint written, and waits while the checkpoint is too large.
+    /// Performs the action that a commit has made necessary, after its items have been unlocked:
+    /// has a large checkpoint written, and waits while the checkpoint is too large.
     ///
     /// # Errors
     ///
@@ -184,7 +184,7 @@ impl Log {
         self.inner.health.check()
     }
 
-    /// Begins the next transaction of a chain. It may wait for log space, unless the step was
+    /// Begins the next transaction of a chain. The call may wait for log space, unless the step was
     /// [secured](Self::relog_before).
     ///
     /// # Errors
@@ -204,10 +204,10 @@ impl Log {
     /// Secures the next step of a chain, and returns the LSN up to which the chain must log its
     /// open intents again in the step that it is about to commit.
     ///
-    /// If the next step can have its space now, it is taken, and only intents where the tail will
-    /// soon have to move are logged again. Otherwise the chain will wait for a tail that it holds
-    /// itself, so all its intents are logged again. This must be decided before the step is
-    /// committed: other threads may use up the log in between.
+    /// If the next step can have its space now, that space is taken, and only intents where the
+    /// tail will soon have to move are logged again. Otherwise the chain will wait for a tail that
+    /// it holds itself, so all its intents are logged again. This must be decided before the step
+    /// is committed: other threads may use up the log in between.
     pub fn relog_before(&self, ticket: &mut Ticket) -> Option<Lsn> {
         let Inner { space, ail, .. } = &*self.inner;
         let is_secure = ticket.secure(space);
@@ -236,7 +236,8 @@ impl Log {
         self.inner.paced.is_some()
     }
 
-    /// The sequence up to which every checkpoint is durable. It may have grown already.
+    /// Returns the sequence up to which every checkpoint is durable. The sequence may have grown by
+    /// the time the caller uses it.
     #[must_use]
     pub fn durable_sequence(&self) -> u64 {
         self.inner.cil.durable()
@@ -255,8 +256,8 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// The error of the flush. It may have lost items that were written in place, which then exist
-    /// only in the log: the log is shut down.
+    /// The error of the flush. The flush may have lost items that were written in place, which then
+    /// exist only in the log. So the log is shut down.
     pub fn flush_device(&self) -> Result<()> {
         self.inner.health.check()?;
         self.inner.writer.flush_device().inspect_err(|_| self.inner.shut_down())?;
@@ -264,13 +265,13 @@ impl Log {
         self.inner.health.check()
     }
 
-    /// The items that are not in place.
+    /// Returns the list of the items that are not in place.
     #[must_use]
     pub fn ail(&self) -> &Ail {
         &self.inner.ail
     }
 
-    /// Used and granted bytes. The caches of slots count as granted.
+    /// Returns the used and granted bytes. The caches of slots count as granted.
     #[must_use]
     pub fn space(&self) -> SpaceUse {
         self.inner.space.in_use()
@@ -310,7 +311,7 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// The error that stopped the log; it has to be recovered then.
+    /// The error that stopped the log. The log then has to be recovered.
     pub fn unmount(mut self) -> Result<()> {
         self.quiesce()?;
         let ticket = self.reserve(UNMOUNT_BYTES, 1)?;
@@ -328,13 +329,14 @@ impl Log {
     }
 }
 
-/// More than the checkpoints that can begin in one block of the log.
+/// Checkpoint numbers for each block of the log: more than the checkpoints that can begin in one
+/// block.
 const NUMBERS_PER_BLOCK: u32 = 64;
 
-/// The number from which a session that begins at this head counts its checkpoints. Checkpoints
-/// that an earlier session left in the log have other numbers. That session began as many blocks
-/// earlier as it has written, and has not used up the numbers of these blocks. The whole log has
-/// fewer checkpoints than there are numbers.
+/// Returns the number from which a session that begins at this head counts its checkpoints.
+/// Checkpoints that an earlier session left in the log have other numbers. That session began as
+/// many blocks earlier as it has written, and has not used up the numbers of these blocks. The
+/// whole log has fewer checkpoints than there are numbers.
 pub(crate) const fn first_number(head: Lsn, log_blocks: u32) -> u32 {
     head.cycle().wrapping_mul(log_blocks).wrapping_add(head.block()).wrapping_mul(NUMBERS_PER_BLOCK)
 }
@@ -404,7 +406,7 @@ impl Inner {
         self.has_threads.load(Ordering::Acquire)
     }
 
-    /// Tells the threads to end.
+    /// Requests that the threads end.
     fn stop(&self) {
         self.closing.store(true, Ordering::Release);
         self.cil.wake_all();
@@ -412,7 +414,7 @@ impl Inner {
         self.paced.iter().for_each(Paced::wake);
     }
 
-    /// Writes checkpoints up to this one. An error shuts the log down.
+    /// Writes all checkpoints up to this one. An error shuts the log down.
     fn push(&self, sequence: u64) -> Result<()> {
         self.cil.push(sequence).inspect_err(|_| self.shut_down())?;
         if self.ail.target().is_some() {
@@ -439,8 +441,8 @@ impl Inner {
     }
 
     /// Makes log space for a waiter: committed items have to reach the AIL, and items in the AIL
-    /// have to be written in place. That does not help a waiter that only waits for the log to be
-    /// resumed.
+    /// have to be written in place. More space does not help a waiter that only waits for the log
+    /// to be resumed.
     fn make_space(&self) {
         if !self.space.has_waiters() {
             return;
@@ -453,7 +455,7 @@ impl Inner {
         }
     }
 
-    /// Has items written in place. If that fails, shuts the log down.
+    /// Has items up to `target` written in place. A failed write shuts the log down.
     fn push_items(&self, target: Lsn) -> PushReport {
         let report = self.ail.push(target);
         if report.failed > 0 {

@@ -70,7 +70,7 @@ macro_rules! mutate {
     };
 }
 
-/// Evaluates the right expression. The wrong one is not compiled.
+/// Evaluates the right expression. The wrong expression is not compiled.
 #[cfg(not(test))]
 macro_rules! mutate {
     ($active:expr, Mutant::$mutant:ident, $right:expr, $wrong:expr $(,)?) => {{

@@ -33,7 +33,7 @@ use xfs_format::{Check, Corruption, Lsn, Structure, StructureAddress};
 use crate::device::LogDevice;
 use crate::state::LogState;
 
-/// Bytes of an operation's header.
+/// The length of an operation's header in bytes.
 const OPERATION_BYTES: usize = 12;
 
 /// An entry of the log.
@@ -48,9 +48,9 @@ pub enum LogEntry {
 /// Reads a log from its tail to its head.
 pub struct LogReader<'a> {
     log: &'a LogDevice,
-    /// The start of the next record.
+    /// The block at which the next record starts.
     block: u32,
-    /// Blocks from there to the head.
+    /// The number of blocks from there to the head.
     left: u32,
     record: Option<Record>,
     open: BTreeMap<u32, Transaction>,
@@ -69,9 +69,9 @@ struct Record {
     source: RecordOrigin,
     /// Headers and payload, with the payload's cycle words restored.
     bytes: Vec<u8>,
-    /// The start of the next operation.
+    /// The offset of the next operation.
     at: usize,
-    /// The end of the payload.
+    /// The offset of the end of the payload.
     end: usize,
     operations_left: u32,
 }
@@ -85,7 +85,7 @@ impl<'a> LogReader<'a> {
         Self { log, block: state.tail.block(), left, record: None, open: BTreeMap::new() }
     }
 
-    /// Returns the next record or transaction; `None` at the head.
+    /// Returns the next record or transaction, or `None` at the head.
     ///
     /// # Errors
     ///
@@ -109,11 +109,11 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// Returns the next complete transaction; `None` at the head.
+    /// Returns the next complete transaction, or `None` at the head.
     ///
     /// # Errors
     ///
-    /// As [`next_entry`](Self::next_entry).
+    /// The errors of [`next_entry`](Self::next_entry).
     pub fn next_transaction(&mut self) -> Result<Option<Transaction>> {
         loop {
             match self.next_entry()? {
@@ -124,8 +124,8 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// The transactions that were started and not committed so far. At the head, these never
-    /// happened.
+    /// Returns the transactions that were started and not committed so far. At the head, these
+    /// transactions never happened.
     pub fn open_transactions(&self) -> impl Iterator<Item = &Transaction> {
         self.open.values()
     }
@@ -170,7 +170,8 @@ impl Record {
     }
 }
 
-/// Applies an operation to its transaction. Returns the transaction if that completes it.
+/// Applies an operation to its transaction. Returns the transaction if the operation completes it,
+/// and `None` otherwise.
 #[doc(alias = "xlog_recover_process_ophdr")]
 fn apply(
     open: &mut BTreeMap<u32, Transaction>,

@@ -99,7 +99,7 @@ pub struct Replayed {
     superblock: Superblock,
     state: LogState,
     summary: Summary,
-    /// Ranges of bytes that are atomic: the metadata buffers that were changed.
+    /// The ranges of bytes that are atomic: the metadata buffers that were changed.
     buffers: Vec<Range<u64>>,
     /// Intents without a completion, in the order of the log.
     intents: Vec<Intent>,
@@ -109,65 +109,66 @@ pub struct Replayed {
 /// The treatment of work that takes transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leftovers {
-    /// It is refused by name, so that there is none.
+    /// The work is refused by name, so that none is left.
     Refused,
-    /// It stays for a layer that has transactions.
+    /// The work stays for a layer that has transactions.
     Kept,
 }
 
 /// Counts of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Transactions that were committed.
+    /// The number of transactions that were committed.
     pub transactions: u64,
-    /// Items in them.
+    /// The number of items in these transactions.
     pub items: u64,
-    /// Items whose object was newer already, or cancelled later.
+    /// The number of items whose object was newer already, or cancelled later.
     pub skipped: u64,
-    /// Intents that were finished.
+    /// The number of intents that were finished.
     pub intents: u64,
-    /// Unlinked inodes that were freed.
+    /// The number of unlinked inodes that were freed.
     pub unlinked: u64,
-    /// Unlinked inodes that are damaged and were therefore not freed.
+    /// The number of unlinked inodes that are damaged and were therefore not freed.
     pub unlinked_damaged: u64,
 }
 
-/// The length of the free range of ids that new intents get, apart from those of open intents.
+/// The length of the free range of IDs that new intents get, apart from the IDs of open intents.
 const INTENT_IDS: u64 = 1 << 40;
 
 impl Replayed {
-    /// The volume after recovery. Writes to this device stay in memory.
+    /// Returns the volume after recovery. Writes to this device stay in memory.
     #[must_use]
     pub fn device(&self) -> SharedDevice {
         self.device.clone()
     }
 
-    /// The superblock after recovery.
+    /// Returns the superblock after recovery.
     #[must_use]
     pub const fn superblock(&self) -> &Superblock {
         &self.superblock
     }
 
-    /// The state of the log that was replayed.
+    /// Returns the state of the log that was replayed.
     #[must_use]
     pub const fn log_state(&self) -> &LogState {
         &self.state
     }
 
-    /// The counts of the replay.
+    /// Returns the counts of the replay.
     #[must_use]
     pub const fn summary(&self) -> &Summary {
         &self.summary
     }
 
-    /// Intents without a completion, in the order of the log: none after [`replay`].
+    /// Returns the intents without a completion, in the order of the log. There are none after
+    /// [`replay`].
     #[must_use]
     pub fn intents(&self) -> &[Intent] {
         &self.intents
     }
 
-    /// The first of a long range of ids that no open intent has. New intents are numbered from
-    /// here; otherwise a completion could be taken for that of another intent.
+    /// Returns the first of a long range of IDs that no open intent has. New intents are numbered
+    /// from this ID on; otherwise a completion could be taken for that of another intent.
     #[must_use]
     pub fn first_intent_id(&self) -> u64 {
         let mut ids: Vec<_> = self.intents.iter().map(Intent::id).collect();
@@ -191,7 +192,7 @@ impl Replayed {
     ///
     /// # Panics
     ///
-    /// After [`replay_all`]: promised work would be lost.
+    /// Panics after [`replay_all`]: promised work would be lost.
     pub fn write_back(&self, log: &LogDevice) -> Result<()> {
         assert_eq!(
             self.leftovers,
@@ -206,11 +207,11 @@ impl Replayed {
     }
 
     /// Writes the replayed changes in place, and prepares the log to be written on from its head.
-    /// It stays dirty. A clean log is written only where a torn record lies ahead of its head.
+    /// The log stays dirty. A clean log is written only where a torn record lies ahead of its head.
     ///
     /// # Errors
     ///
-    /// As [`write_back`](Self::write_back).
+    /// The errors of [`write_back`](Self::write_back).
     pub fn write_in_place(&self, log: &LogDevice) -> Result<()> {
         if !self.state.clean {
             self.write_replayed()?;
@@ -223,7 +224,7 @@ impl Replayed {
     ///
     /// # Errors
     ///
-    /// As [`write_back`](Self::write_back).
+    /// The errors of [`write_back`](Self::write_back).
     pub fn prepare_log(&self, log: &LogDevice) -> Result<()> {
         if self.state.is_blank {
             return clean::begin(log);
@@ -332,7 +333,7 @@ fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents,
     Ok(intents)
 }
 
-/// The second pass.
+/// The second pass over the log, which replays the items.
 struct SecondPass {
     store: Store,
     cancelled: CancelTable,
@@ -343,14 +344,15 @@ struct SecondPass {
 /// The order in which the items of one transaction are replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ReplayPhase {
-    /// A new inode cluster must be there before an inode in it.
+    /// Buffers and inode creations. A new inode cluster must exist before an inode in it.
     Buffers,
     /// All other items.
     Items,
-    /// Links of unlinked lists lie in inodes, whose cores an inode item has just rewritten.
+    /// Buffers with links of unlinked lists. The links lie in inodes, whose cores an inode item has
+    /// just rewritten.
     InodeBuffers,
-    /// Last, because a buffer that this transaction cancels counts as cancelled for its other items
-    /// too.
+    /// Cancellations come last, because a buffer that this transaction cancels also counts as
+    /// cancelled for its other items.
     Cancellations,
 }
 
@@ -385,7 +387,7 @@ impl SecondPass {
         Ok(())
     }
 
-    /// Replays one item. Returns whether there was anything to do.
+    /// Replays one item. Returns whether the item had anything to replay.
     fn replay_item(
         &mut self,
         item: &LogItem<'_>,

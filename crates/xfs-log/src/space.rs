@@ -51,18 +51,18 @@ const MAX_LOG_BYTES: u64 = u32::MAX as u64;
 /// are whole basic blocks.
 const CLOSED: u64 = 1 << 32;
 
-/// Whether a request goes before those of new transactions.
+/// Whether a request comes before the requests of new transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
-    /// A new transaction.
+    /// The request of a new transaction.
     Begin,
-    /// A link of a chain of transactions that has used up its promised units. It holds items, so
-    /// other transactions cannot continue before it does.
+    /// The request of a chain of transactions that has used up its promised units. The chain holds
+    /// items, so other transactions cannot continue before it does.
     Roll,
 }
 
 impl Urgency {
-    /// Bytes that such a request must leave free (I4).
+    /// Returns the number of bytes that such a request must leave free (I4).
     pub(crate) const fn kept_back(self, size_bytes: u64) -> u64 {
         match self {
             Self::Begin => size_bytes / 8,
@@ -76,7 +76,7 @@ impl Urgency {
 pub struct SpaceUse {
     /// Bytes between tail and head.
     pub used: u64,
-    /// Promised to tickets, caches and checkpoints.
+    /// Bytes that are promised to tickets, caches and checkpoints.
     pub granted: u64,
 }
 
@@ -94,17 +94,18 @@ impl SpaceUse {
 pub(crate) struct Space {
     size_bytes: u64,
     word: AtomicU64<Volume>,
-    /// Bytes that a slot may cache; 0 if the log is too small for that.
+    /// The number of bytes that a slot may cache; 0 if the log is too small for that.
     cache_bytes: u64,
     caches: Slots<AtomicU64<Slot>>,
     contended: AtomicBool<Volume>,
     queue: Mutex<WaitQueue, Volume>,
-    /// Signalled for the thread that waits until nothing is granted.
+    /// The condition variable of the thread that waits until nothing is granted.
     freed: Condvar<Volume>,
-    /// How many times a thread has waited.
+    /// The number of times that a thread has waited for space.
     waits: SlotCounters<1>,
-    /// Whether a waiter pushes the tail itself, because no thread of the log does. Then a commit or
-    /// a release is a reason to push again: no other thread may be left to do it.
+    /// Whether a waiter pushes the tail itself, because no thread of the log does. Then every
+    /// commit and every release lets the head waiter push again: no other thread may be left to do
+    /// it.
     inline_tail_push: AtomicBool<Volume>,
     mutant: ActiveMutant,
 }
@@ -149,7 +150,7 @@ impl Space {
         SpaceUse::unpack(self.word.load(Ordering::Acquire))
     }
 
-    /// How many times a thread has waited for space since the log was opened.
+    /// Returns the number of times that a thread has waited for space since the log was opened.
     pub(crate) fn waits(&self) -> u64 {
         self.waits.sum(0)
     }
@@ -159,13 +160,13 @@ impl Space {
         self.contended.load(Ordering::SeqCst)
     }
 
-    /// The number of new transactions that wait.
+    /// Returns the number of new transactions that wait.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.queue.lock().waiting()
     }
 
-    /// The numbers of the waiters that have been served, in the order of service.
+    /// Returns the arrival numbers of the waiters that have been served, in the order of service.
     #[cfg(all(test, shuttle))]
     pub(crate) fn served(&self) -> Vec<u64> {
         self.queue.lock().served.clone()
@@ -225,7 +226,7 @@ impl Space {
         self.wait(bytes, urgency, health, on_wait)
     }
 
-    /// The mutant that is switched on, if any.
+    /// Returns the mutant that is switched on, if any.
     pub(crate) const fn mutant(&self) -> ActiveMutant {
         self.mutant
     }
@@ -246,7 +247,7 @@ impl Space {
         self.take_free(bytes, urgency)
     }
 
-    /// Gives back bytes that a ticket has not used.
+    /// Returns bytes that a ticket has not used to the cache of this slot or to the free space.
     pub(crate) fn give_back(&self, bytes: u64) {
         let is_contended = self.is_contended();
         if bytes == 0 && !is_contended {
@@ -278,8 +279,8 @@ impl Space {
         self.changed(true);
     }
 
-    /// Records that the head has moved: `used` bytes lie behind it, and `returned` bytes are
-    /// granted no more.
+    /// Records that the head has moved: `used` bytes lie between the tail and the head, and
+    /// `returned` bytes are granted no more.
     pub(crate) fn move_head(&self, used: u64, returned: u64) {
         mutate!(
             self.mutant,
@@ -299,8 +300,8 @@ impl Space {
         self.freed.notify_all();
     }
 
-    /// Serves the queue after bytes have come free, or may have. `may_ask` says that another tail
-    /// push may help.
+    /// Grants freed bytes to the waiters, if there are any. If `may_ask`, the head waiter requests
+    /// another tail push if the bytes do not suffice.
     fn changed(&self, may_ask: bool) {
         if self.is_contended() {
             let mut queue = self.queue.lock();
@@ -441,7 +442,7 @@ fn take_exactly(cache: &AtomicU64<Slot>, bytes: u64) -> bool {
     false
 }
 
-/// Takes up to `bytes` from a cache. Returns how many.
+/// Takes up to `bytes` from a cache. Returns the number of bytes taken.
 fn take_from(cache: &AtomicU64<Slot>, bytes: u64) -> u64 {
     let mut cached = cache.load(Ordering::Relaxed);
     loop {

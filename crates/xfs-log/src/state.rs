@@ -49,28 +49,28 @@ use crate::device::LogDevice;
 use crate::head::{self, corrupt, find_first_header, find_last_header};
 pub(crate) use blank::START;
 
-/// Head and tail of a log, and whether it must be replayed.
+/// The head and the tail of a log, and whether it must be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogState {
-    /// The LSN of the next record: nothing on the volume can have been logged at or after it.
+    /// The LSN of the next record: no change on the volume can have been logged at or after it.
     pub head: Lsn,
-    /// The LSN at which replay starts; the head itself in a clean log.
+    /// The LSN at which replay starts. In a clean log this is the head itself.
     pub tail: Lsn,
-    /// Whether the volume was unmounted and nothing waits to be replayed.
+    /// Whether the volume was unmounted and no change waits to be replayed.
     pub clean: bool,
     /// The block of the last good record.
     pub last_record: u32,
     /// The buffer size of the writer of the record at the tail.
     pub buffer_bytes: u32,
-    /// The end of the log by its cycles, if the records there turned out to be torn.
+    /// The end of the log by its cycles, if the records there turned out to be torn; else `None`.
     pub torn: Option<u32>,
-    /// Whether the log was never written: it is zero. Its first writer begins it as mkfs does, with
-    /// an unmount record, after which the head lies.
+    /// Whether the log was never written: it is zero. The first writer of the log begins it as mkfs
+    /// does, with an unmount record. The head lies after that record.
     pub is_blank: bool,
 }
 
 impl LogState {
-    /// The cycle in which the next record is written.
+    /// Returns the cycle in which the next record is written.
     #[must_use]
     pub const fn cycle(&self) -> u32 {
         self.head.cycle()
@@ -89,8 +89,8 @@ impl Record {
         log.advance(self.block, self.header.total_blocks())
     }
 
-    /// The head as an LSN, if this is the last record before it. The cycle is one higher if the end
-    /// of the log lies between them.
+    /// Returns the head as an LSN, if this record is the last one before it. The cycle is one
+    /// higher if the end of the log lies between record and head.
     fn head_after(&self, head: u32) -> Lsn {
         Lsn::new(self.header.cycle.wrapping_add(u32::from(head <= self.block)), head)
     }
@@ -141,6 +141,7 @@ fn clean_state(last: &Record, head: u32, torn: Option<u32>) -> LogState {
 }
 
 /// Returns the last block before this one, around the end of the log, in which a record starts.
+/// Returns `None` if there is none.
 fn find_header_before(log: &LogDevice, block: u32) -> Result<Option<u32>> {
     match find_last_header(log, 0, block)? {
         Some(found) => Ok(Some(found)),
@@ -161,7 +162,7 @@ fn is_unmount(log: &LogDevice, record: &Record, head: u32) -> Result<bool> {
 }
 
 /// Checks the records that may have been in flight when the log was last written. Returns the last
-/// good one and the head after it.
+/// good record and the head after it.
 #[doc(alias = "xlog_verify_head")]
 fn verify_head(log: &LogDevice, last: Record, head: u32) -> Result<(Record, u32)> {
     let tail = last.header.tail.block();
@@ -217,7 +218,8 @@ fn verify_tail(log: &LogDevice, last: &Record, head: u32) -> Result<LogRecordHea
     log.read_header(tail)
 }
 
-/// Returns the first record that starts from `block` up to `head`, around the end of the log.
+/// Returns the first block from `block` up to `head`, around the end of the log, in which a record
+/// starts. Returns `None` if there is none.
 fn next_record(log: &LogDevice, block: u32, head: u32) -> Result<Option<u32>> {
     if block <= head {
         return find_first_header(log, block, head);
@@ -239,7 +241,7 @@ struct BadRecord {
 enum Tear {
     /// The record was being written.
     Writing,
-    /// Records that were being written lie over it.
+    /// Records that were being written lie over this record.
     Overwriting,
 }
 
@@ -254,9 +256,9 @@ impl Tear {
     }
 }
 
-/// Checks the records from the one at `start` to the head, and returns the first torn one. Each
-/// check continues at the end of the record before, so the walk reads every block at most once. A
-/// damaged record is an error.
+/// Checks the records from the one at `start` to the head, and returns the first torn one, or
+/// `None` if all are good. Each check continues at the end of the record before, so the walk reads
+/// every block at most once. A damaged record is an error.
 fn find_torn_record(
     log: &LogDevice,
     start: u32,

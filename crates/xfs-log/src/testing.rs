@@ -65,7 +65,7 @@ impl LogImage {
         &mut self.bytes[block * BLOCK..][..BLOCK]
     }
 
-    /// Appends a record with this much payload; returns its block.
+    /// Appends a record with this much payload, and returns the record's block.
     pub(crate) fn append(&mut self, payload_blocks: u32) -> u32 {
         let payload = (0..payload_blocks as usize * BLOCK).map(|at| (at % 253) as u8).collect();
         self.append_payload(payload, 2)
@@ -84,12 +84,12 @@ impl LogImage {
         self.append_payload(payload, operations.len() as u32)
     }
 
-    /// Appends a whole transaction in a record of its own; returns its LSN.
+    /// Appends a whole transaction in a record of its own, and returns its LSN.
     pub(crate) fn append_transaction(&mut self, id: u32, items: &[LogItem<'_>]) -> Lsn {
         self.append_operations_of(transaction(id, items))
     }
 
-    /// Appends a transaction for each item, all in one record; returns their LSN.
+    /// Appends a transaction for each item, all in one record, and returns their LSN.
     pub(crate) fn append_together(&mut self, items: &[LogItem<'_>]) -> Lsn {
         let items = (1..).zip(items.chunks(1));
         self.append_operations_of(items.flat_map(|(id, item)| transaction(id, item)).collect())
@@ -110,7 +110,7 @@ impl LogImage {
         lsn
     }
 
-    /// Appends an unmount record, with nothing left before it.
+    /// Appends an unmount record, with nothing left to replay before it.
     pub(crate) fn append_unmount(&mut self) -> u32 {
         self.append_padded_unmount(1)
     }
@@ -192,10 +192,10 @@ impl LogImage {
     }
 }
 
-/// Transaction, flags, bytes.
+/// An operation of a record: transaction, flags, bytes.
 type Operation = (u32, OperationFlags, Vec<u8>);
 
-/// The operations of a transaction.
+/// Returns the operations of a transaction.
 fn transaction(id: u32, items: &[LogItem<'_>]) -> Vec<Operation> {
     let order = HostOrder::Little;
     let regions: Vec<_> = items.iter().flat_map(|item| item.encode(order)).collect();
@@ -208,7 +208,7 @@ fn transaction(id: u32, items: &[LogItem<'_>]) -> Vec<Operation> {
     operations
 }
 
-/// Stores the checksum of a writer with headers of 328 bytes.
+/// Stores the checksum in the headers, as a writer with headers of 328 bytes computes it.
 fn seal(headers: &mut [u8], payload: &[u8]) {
     let mut covered = headers[..328].to_vec();
     let used = payload.len().div_ceil(32 << 10);

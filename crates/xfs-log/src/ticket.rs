@@ -7,24 +7,25 @@ use crate::space::{Space, Urgency};
 
 /// Log space of one transaction, or of a chain of them that is rolled.
 ///
-/// `Log::release` gives it back. A ticket that is dropped keeps its space until the log is closed.
+/// `Log::release` gives the space back. A ticket that is dropped keeps its space until the log is
+/// closed.
 #[derive(Debug)]
 #[must_use = "the space stays reserved until the ticket is released"]
 pub struct Ticket {
     unit_bytes: u64,
-    /// The part of the current unit that has not been granted to a checkpoint.
+    /// The number of bytes of the current unit that have not been granted to a checkpoint.
     left_bytes: u64,
-    /// Units promised for later transactions of the chain.
+    /// The number of units promised for later transactions of the chain.
     later: u32,
     /// The largest order number of the chain's commits: the next one comes after it.
     floor: u64,
-    /// Whether it belongs to a recovery: see
+    /// Whether the ticket belongs to a recovery: see
     /// [`Log::reserve_for_recovery`](crate::Log::reserve_for_recovery).
     is_recovery: bool,
 }
 
 impl Ticket {
-    /// Takes `steps` units.
+    /// Takes `steps` units of log space, and creates their ticket.
     pub(crate) fn take(
         space: &Space,
         (unit_bytes, steps): (u64, u32),
@@ -44,6 +45,7 @@ impl Ticket {
     }
 
     /// Secures a whole unit for the next transaction of the chain, if that needs no waiting.
+    /// Returns whether the unit is secured.
     pub(crate) fn secure(&mut self, space: &Space) -> bool {
         if self.later == 0 && space.take_at_once(self.unit_bytes, Urgency::Roll) {
             self.later = 1;
@@ -72,12 +74,12 @@ impl Ticket {
         self.is_recovery
     }
 
-    /// Gives everything back.
+    /// Gives all space of the ticket back.
     pub(crate) fn release(self, space: &Space) {
         space.give_back(self.left_bytes + u64::from(self.later) * self.unit_bytes);
     }
 
-    /// Bytes that the current transaction may still log.
+    /// Returns the number of bytes that the current transaction may still log.
     #[must_use]
     pub const fn left_bytes(&self) -> u64 {
         self.left_bytes

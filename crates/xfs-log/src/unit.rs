@@ -1,7 +1,8 @@
-//! How much log a transaction must reserve.
+//! The amount of log that a transaction must reserve.
 //!
-//! Owns: the arithmetic from bytes of items to bytes of log. Does **not** own how many bytes the
-//! items of an operation take (a layer above), or the space itself ([`space`](crate::space)).
+//! Owns: the arithmetic from bytes of items to bytes of log. Does **not** own the number of bytes
+//! that the items of an operation take (a layer above), or the space itself
+//! ([`space`](crate::space)).
 //!
 //! ```text
 //! unit(bytes) = bytes                           the items with their operation headers
@@ -15,17 +16,17 @@ use xfs_format::BASIC_BLOCK_BYTES;
 use xfs_format::log_item::TransactionHeader;
 use xfs_format::log_record::OPERATION_BYTES;
 
-/// Payload that one header can describe.
+/// The bytes of payload that one header can describe.
 const BYTES_PER_HEADER: u32 = 32 << 10;
 
 /// The least bytes of a region in its first record. A shorter region is in one record. So the part
-/// that says what follows is never split, and `xfs_logprint`, which keeps no part of it, reads on.
+/// that says what follows is never split. `xfs_logprint`, which keeps no part of it, then reads on.
 const MIN_PIECE_BYTES: u32 = 128;
 
-/// Bytes at the end of a record that stay empty because no operation fits them any more.
+/// The bytes at the end of a record that stay empty because no operation fits them any more.
 const LOST_BYTES: u32 = OPERATION_BYTES + MIN_PIECE_BYTES;
 
-/// START, the header of the transaction, COMMIT.
+/// The bytes of a checkpoint's own operations: START, the header of the transaction, COMMIT.
 const CHECKPOINT_BYTES: u32 = 3 * OPERATION_BYTES + TransactionHeader::BYTES as u32;
 
 /// Returns whether a region of this many bytes may begin in a record with this much room: its
@@ -39,51 +40,53 @@ pub(crate) const fn piece_fits(bytes: usize, room: usize) -> bool {
 /// The layout of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordLayout {
-    /// Bytes of an in-core log buffer: the longest record, headers included.
+    /// The length of an in-core log buffer in bytes, which is the longest record, headers included.
     pub buffer_bytes: u32,
-    /// Bytes to whose multiples records are padded: the log's stripe unit, or a sector.
+    /// The number of bytes to whose multiples records are padded: the log's stripe unit, or a
+    /// sector.
     pub roundoff_bytes: u32,
 }
 
 impl RecordLayout {
-    /// Basic blocks of the headers of a record.
+    /// Returns the length of a record's headers in basic blocks.
     #[must_use]
     pub const fn header_blocks(&self) -> u32 {
         self.buffer_bytes.div_ceil(BYTES_PER_HEADER)
     }
 
-    /// Bytes of the headers of a record.
+    /// Returns the length of a record's headers in bytes.
     #[must_use]
     pub const fn header_bytes(&self) -> u32 {
         self.header_blocks() * BASIC_BLOCK_BYTES
     }
 
-    /// Bytes of payload that fit a record. The payload ends where padding would be needed.
+    /// Returns the bytes of payload that fit a record. The payload ends where padding would be
+    /// needed.
     #[must_use]
     pub const fn payload_bytes(&self) -> u32 {
         self.buffer_bytes / self.roundoff_bytes * self.roundoff_bytes - self.header_bytes()
     }
 
-    /// Payload that a record has for items in any case: without the header of an operation that
-    /// continues from the record before, and without the bytes lost at the end.
+    /// Returns the bytes of payload that a record has for items in any case: without the header of
+    /// an operation that continues from the record before, and without the bytes lost at the end.
     #[must_use]
     pub const fn item_bytes(&self) -> u32 {
         self.payload_bytes() - OPERATION_BYTES - LOST_BYTES
     }
 
-    /// The bytes of a record that are not items.
+    /// Returns the number of bytes of a record that are not items.
     #[must_use]
     pub const fn overhead_bytes(&self) -> u32 {
         self.header_bytes() + OPERATION_BYTES + LOST_BYTES
     }
 
-    /// Records that this many bytes of items fill.
+    /// Returns the number of records that this many bytes of items fill.
     #[must_use]
     pub const fn records(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.item_bytes() as u64)
     }
 
-    /// Log to reserve for a transaction with this many bytes of items.
+    /// Returns the bytes of log to reserve for a transaction with this many bytes of items.
     #[doc(alias = "xfs_log_calc_unit_res")]
     #[must_use]
     pub const fn unit_bytes(&self, bytes: u64) -> u64 {
@@ -91,10 +94,9 @@ impl RecordLayout {
         bytes + self.records(bytes) * overhead + self.checkpoint_bytes()
     }
 
-    /// Log that a checkpoint takes in addition to its items and the records that they fill. It
-    /// takes its own operations, which may reach into one record more. It takes a header for the
-    /// checkpoint that continues after the record that COMMIT has ended early, and it takes
-    /// padding.
+    /// Returns the bytes of log that a checkpoint takes in addition to its items and the records
+    /// that they fill. These are its own operations, which may reach into one record more, a header
+    /// for the checkpoint that continues after the record that COMMIT has ended early, and padding.
     #[must_use]
     pub const fn checkpoint_bytes(&self) -> u64 {
         (CHECKPOINT_BYTES + 2 * self.overhead_bytes() + 2 * self.roundoff_bytes) as u64

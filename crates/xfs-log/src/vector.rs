@@ -1,8 +1,8 @@
 //! Log vectors: the bytes of an item as a checkpoint will write them.
 //!
-//! Owns: how the regions of an item are encoded, and the memory in which a commit does that. Does
-//! **not** own where the bytes stay until they are written ([`cil`](crate::cil)), or how they are
-//! split over records ([`writer`](crate::writer)).
+//! Owns: the encoding of an item's regions, and the memory in which a commit encodes them. Does
+//! **not** own the memory in which the bytes stay until they are written ([`cil`](crate::cil)), or
+//! their split over records ([`writer`](crate::writer)).
 //!
 //! ```text
 //!  | operation header | region 0 | operation header | region 1 | ...
@@ -19,10 +19,10 @@ use xfs_format::log_record::{CLIENT_TRANSACTION, LogOperation, OPERATION_BYTES, 
 
 use crate::item::LogItem;
 
-/// Bytes of an operation's header.
+/// The length of an operation's header in bytes.
 const HEADER: usize = OPERATION_BYTES as usize;
 
-/// Offset of the length in it.
+/// The offset of the length in an operation's header.
 const LENGTH_AT: usize = 4;
 
 /// The most memory that a thread keeps from one commit to the next.
@@ -73,7 +73,7 @@ impl<'a> RegionWriter<'a> {
     }
 }
 
-/// The header of a region of this many bytes.
+/// Returns the header of a region of this many bytes.
 #[inline]
 const fn operation(length: usize) -> LogOperation {
     let (flags, client) = (OperationFlags::empty(), CLIENT_TRANSACTION);
@@ -94,7 +94,7 @@ pub fn regions_of(item: &dyn LogItem) -> Vec<Vec<u8>> {
     regions
 }
 
-/// Returns the first region of a vector, and the offset of the next one. `None` at the end.
+/// Returns the first region of a vector, and the offset of the next one. Returns `None` at the end.
 pub(crate) fn first_region(vector: &[u8]) -> Option<(&[u8], usize)> {
     let Some(header) = vector.first_chunk::<HEADER>() else {
         assert!(vector.is_empty(), "a vector ends in a header");
@@ -117,7 +117,7 @@ pub(crate) struct Vector<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     bytes: Vec<u8>,
-    /// The end of each vector, and its number of regions.
+    /// The offset of the end of each vector, and the number of its regions.
     ends: Vec<(usize, u32)>,
 }
 
@@ -141,7 +141,7 @@ impl Scratch {
         }
     }
 
-    /// Formats an item. The caller of commit has locked it.
+    /// Formats an item. The thread that commits has locked the item.
     pub(crate) fn format(&mut self, item: &dyn LogItem) {
         let mut writer = RegionWriter::new(&mut self.bytes);
         item.format(&mut writer);
@@ -149,17 +149,17 @@ impl Scratch {
         self.ends.push((self.bytes.len(), regions));
     }
 
-    /// Bytes of all vectors.
+    /// Returns the length of all vectors together in bytes.
     pub(crate) const fn length_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The number of vectors.
+    /// Returns the number of vectors.
     pub(crate) const fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// The vectors, in the order of the items.
+    /// Returns the vectors, in the order of the items.
     pub(crate) fn vectors(&self) -> impl Iterator<Item = Vector<'_>> {
         let mut start = 0;
         self.ends.iter().map(move |(end, regions)| {

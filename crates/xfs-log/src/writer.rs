@@ -57,13 +57,13 @@ use crate::vector::first_region;
 use record::{Record, operation};
 use stream::VectorStream;
 
-/// Writes the records of one log.
+/// The writer of one log's records.
 pub(crate) struct Writer {
     log: LogDevice,
-    /// The device of metadata and data, if the log has one of its own.
+    /// The device of metadata and data. `None` if the log is on the same device.
     data: Option<xfs_device::SharedDevice>,
     layout: RecordLayout,
-    /// Records that may be active or closed at once.
+    /// The number of records that may be active or closed at once.
     buffers: usize,
     health: Arc<Health>,
     ail: Arc<Ail>,
@@ -74,8 +74,8 @@ pub(crate) struct Writer {
 
 struct WriterState {
     active: Option<Record>,
-    /// The next record begins with the rest of a region: only the thread that has it may append
-    /// (I5).
+    /// Whether the next record begins with the rest of a region. Then only the thread that has that
+    /// rest may append (I5).
     in_pieces: bool,
     /// The position of the next record.
     next: Lsn,
@@ -83,7 +83,7 @@ struct WriterState {
     previous_block: u32,
     /// The number of the next record to be closed.
     number: u64,
-    /// Closed records that are not written yet, with their positions.
+    /// The closed records that are not written yet, with their positions.
     closed: BTreeMap<u64, Lsn>,
     /// The newest tail after which a flush has begun (I2).
     flushed_tail: Lsn,
@@ -97,9 +97,9 @@ struct WriterState {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct WriterCounts {
     pub(crate) records: u64,
-    /// Headers and padding included.
+    /// The bytes of the records, headers and padding included.
     pub(crate) bytes: u64,
-    /// How many times a thread waited to open a record.
+    /// The number of times that a thread waited to open a record.
     pub(crate) waits: u64,
 }
 
@@ -113,13 +113,13 @@ pub(crate) struct ClosedRecord {
     previous_block: u32,
     uuid: Uuid,
     durable: bool,
-    /// Whether a flush must precede it: of the records before a COMMIT, or of the items that the
-    /// tail has passed.
+    /// Whether a flush must precede the record: a flush of the records before a COMMIT, or of the
+    /// items that the tail has passed.
     must_flush: bool,
 }
 
 impl ClosedRecord {
-    /// The position of the record.
+    /// Returns the position of the record.
     pub(crate) const fn span(&self) -> CommitRecord {
         CommitRecord { start: self.record.lsn, end: self.end }
     }
@@ -145,7 +145,8 @@ pub(crate) struct WriterParts {
 }
 
 impl Writer {
-    /// Creates a writer whose first record goes to `head`; the last one is at `previous_block`.
+    /// Creates a writer whose first record goes to `head`. The last record of the log is at
+    /// `previous_block`.
     pub(crate) fn new(parts: WriterParts, head: Lsn, previous_block: u32) -> Self {
         let state = WriterState {
             active: None,
@@ -164,7 +165,7 @@ impl Writer {
         Self { log, data, layout, buffers, health, ail, mutant, state, changed }
     }
 
-    /// The counters of the writer.
+    /// Returns the counters of the writer.
     pub(crate) fn written(&self) -> WriterCounts {
         self.state.lock().written
     }
@@ -173,12 +174,12 @@ impl Writer {
         &self.layout
     }
 
-    /// Appends START of a checkpoint, and returns the LSN of its record. The tail waits there from
-    /// now on: no thread can close that record before the tail knows it.
+    /// Appends START of a checkpoint, and returns the LSN of its record. The tail waits at that LSN
+    /// from now on: no thread can close the record before the tail has been informed.
     ///
     /// # Errors
     ///
-    /// As [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     pub(crate) fn append_start(&self, transaction: u32, sequence: u64) -> Result<Lsn> {
         let start = operation(transaction, OperationFlags::START);
         let mut state = self.make_room(self.state.lock(), 0)?;
@@ -221,7 +222,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends the rest of a region at the start of the next record (I5): no other thread appends
+    /// Appends the rest of a region at the start of the next record (I5). No other thread appends
     /// meanwhile.
     fn continue_region<'s, 'a>(
         &'s self,
@@ -264,9 +265,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Fills and writes these records. After one has failed, drops the rest: no record may stay
-    /// closed. Returns the state locked, as after the last write: the whole volume shares that
-    /// lock, so it is not taken again for the next record.
+    /// Fills and writes these records. If one fails, drops the others: no record may stay closed.
+    /// Returns the state locked, as after the last write: the whole volume shares that lock, so it
+    /// is not taken again for the next record.
     fn write_all<'s, 'a>(
         &'s self,
         filled: &mut FilledRecords<'a, impl Iterator<Item = &'a [u8]>>,
@@ -290,7 +291,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// As [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     pub(crate) fn append_commit(&self, transaction: u32) -> Result<ClosedRecord> {
         self.append_last(operation(transaction, OperationFlags::COMMIT), &[])
     }
@@ -299,7 +300,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// As [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     pub(crate) fn write_unmount(&self) -> Result<CommitRecord> {
         let (operation, payload) = unmount_operation();
         let record = self.append_last(operation, &payload)?;
@@ -319,7 +320,7 @@ impl Writer {
         Ok(self.close(&mut state, record, 0, true))
     }
 
-    /// Makes sure that there is an active record with room for an operation and its least bytes.
+    /// Ensures that there is an active record with room for an operation and its least bytes.
     fn make_room<'a>(
         &'a self,
         mut state: MutexGuard<'a, WriterState>,
@@ -360,8 +361,8 @@ impl Writer {
         state.active = Some(Record::open(bytes, &self.layout, state.next));
     }
 
-    /// Fixes a record's length, and with it the position of the next one. The thread that closes it
-    /// with `more` bytes missing must fill them in.
+    /// Fixes a record's length, and with it the position of the next record. A thread that closes a
+    /// record with `more` bytes missing must fill them in.
     fn close(
         &self,
         state: &mut WriterState,
@@ -386,12 +387,12 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// As [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     pub(crate) fn write(&self, closed: ClosedRecord) -> Result<()> {
         self.write_and_lock(closed).1
     }
 
-    /// As [`write`](Self::write), and returns the state locked.
+    /// Writes a closed record as [`write`](Self::write) does, and returns the state locked.
     fn write_and_lock(
         &self,
         mut closed: ClosedRecord,

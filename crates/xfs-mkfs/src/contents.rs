@@ -5,10 +5,10 @@ use std::io;
 
 use xfs_device::{BlockDevice, Contents, PartitionError};
 
-/// Contents of a device that a new volume would overwrite.
+/// The kind of data on a device that a new volume would overwrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occupied {
-    /// A filesystem, or other contents with a known magic number.
+    /// A filesystem, or another format with a known magic number.
     Contents(Contents),
     /// An XFS volume whose first sector is damaged, which can be repaired.
     DamagedXfs,
@@ -26,7 +26,7 @@ impl fmt::Display for Occupied {
     }
 }
 
-/// Checks the device for contents that may be worth keeping.
+/// Checks the device for data that may be worth keeping. Returns `None` if none is found.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The identity of a new volume: what makes it differ from another with the same options.
+//! The identity of a new volume, which makes it differ from another volume with the same options.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,9 +10,9 @@ use xfs_format::timestamp::Timestamp;
 pub struct Identity {
     /// The UUID.
     pub uuid: Uuid,
-    /// The birth time of its first inodes.
+    /// The birth time of the volume's first inodes.
     pub time: Timestamp,
-    /// The generations of its first inodes.
+    /// The generations of the volume's first inodes.
     pub generations: Generations,
 }
 
@@ -20,9 +20,10 @@ pub struct Identity {
 /// inode number, so volumes made one after the other should have different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generations {
-    /// Drawn from a generator with this seed.
+    /// The generations are drawn from a generator with this seed.
     Seed(u64),
-    /// One number for all, as mkfs.xfs gives them with DETERMINISTIC_SEED in its environment.
+    /// All inodes have this generation, as mkfs.xfs gives them with DETERMINISTIC_SEED in its
+    /// environment.
     Fixed(u32),
 }
 

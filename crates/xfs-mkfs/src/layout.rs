@@ -1,7 +1,7 @@
 //! The layout of each allocation group of a new volume.
 //!
 //! Owns: the locations of headers, roots, log, free list and first inodes, and the records that
-//! follow from them: free space, reverse map. Does **not** own bytes.
+//! follow from them: free space, reverse map. Does **not** own the bytes that are written there.
 //!
 //! ```text
 //! headers | by block | by size | inodes | free inodes | reverse map | refcounts | (log) |
@@ -17,14 +17,14 @@ use xfs_format::reservation::BtreeHeights;
 use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
 use xfs_format::{AgBlock, AgNumber, FileBlock, Geometry, RoCompatFeatures};
 
-/// Blocks with an owner.
+/// A range of blocks with an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnedExtent {
     /// The first block.
     pub start: AgBlock,
     /// The number of blocks.
     pub count: u32,
-    /// The owner.
+    /// The owner of the blocks.
     pub owner: RmapOwner,
 }
 
@@ -76,28 +76,28 @@ pub(crate) fn first_free_block(geometry: &Geometry) -> AgBlock {
 pub struct VolumeLayout {
     /// Roots of the btrees, in every group.
     pub roots: BtreeRoots,
-    /// The log: group, first block, number of blocks.
+    /// The log: group, first block, number of blocks. `None` if the log is external.
     pub log: Option<(AgNumber, AgBlock, u32)>,
-    /// Blocks of each free list.
+    /// The number of blocks of each free list.
     pub free_list_blocks: u32,
-    /// Alignment of the first inode chunk.
+    /// The alignment of the first inode chunk in blocks.
     pub inode_alignment: u32,
 }
 
 /// The layout of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupLayout {
-    /// The group.
+    /// The group number.
     pub number: AgNumber,
-    /// Its length.
+    /// The length of the group in blocks.
     pub length_blocks: u32,
-    /// Free extents by block.
+    /// The free extents, by block.
     pub free: Vec<FreeSpace>,
-    /// The free list, in order.
+    /// The blocks of the free list, in order.
     pub free_list: Vec<AgBlock>,
     /// All used extents, by block.
     pub owned: Vec<OwnedExtent>,
-    /// The first block of the inodes, in group 0.
+    /// The first block of the inodes. `None` in groups other than group 0.
     pub inodes: Option<AgBlock>,
 }
 
@@ -205,7 +205,7 @@ impl GroupLayout {
         self.owned.iter().map(record).collect()
     }
 
-    /// Takes blocks out of the free space. Returns `None` if they are not all free.
+    /// Takes blocks out of the free space. Returns `None` if not all of the blocks are free.
     fn take(&mut self, owned: OwnedExtent) -> Option<()> {
         let end = owned.start.checked_add(owned.count)?;
         let holds = |extent: &FreeSpace| extent.start <= owned.start && end <= extent.end();

@@ -15,39 +15,40 @@ use xfs_format::superblock::Label;
 
 pub use size::{Size, Unit};
 
-/// The requested options. A `None` was not given, and follows from the rest.
+/// The requested options. An option that is `None` was not given, and follows from the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// `-b size`.
+    /// The block size: `-b size`.
     pub block_size: Option<Size>,
-    /// `-s size`, `-d sectsize`.
+    /// The sector size: `-s size`, `-d sectsize`.
     pub sector_size: Option<Size>,
-    /// `-n size`.
+    /// The directory block size: `-n size`.
     pub directory_block_size: Option<Size>,
-    /// `-d`.
+    /// The options of the data section: `-d`.
     pub data: DataOptions,
-    /// `-i`.
+    /// The options of inodes: `-i`.
     pub inode: InodeOptions,
-    /// `-l`.
+    /// The options of the log: `-l`.
     pub log: LogOptions,
-    /// `-r extsize`: no realtime section is created, but the superblock has the size.
+    /// The extent size of `-r extsize`. No realtime section is created, but the superblock has the
+    /// size.
     pub realtime_extent_size: Option<Size>,
     /// Features, from `-m`, `-i` and `-n`.
     pub features: FeatureOptions,
-    /// `-m uuid`.
+    /// The UUID of the volume: `-m uuid`.
     pub uuid: Option<Uuid>,
-    /// `-L`.
+    /// The label of the volume: `-L`.
     pub label: Label,
-    /// `--unsupported`: allows volumes and logs too small for use, for tests.
+    /// Whether volumes and logs too small for use are allowed (`--unsupported`). For tests.
     pub allow_small: bool,
-    /// The suboptions parsed so far: each may be given once.
+    /// The suboptions parsed so far. Each suboption may be given once.
     seen: Vec<(char, String)>,
 }
 
 /// Options of the data section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataOptions {
-    /// Allocation groups.
+    /// The number of allocation groups.
     pub agcount: Option<Size>,
     /// Size of an allocation group.
     pub agsize: Option<Size>,
@@ -61,13 +62,13 @@ pub struct DataOptions {
     pub sunit: Option<Size>,
     /// Stripe width in units of 512 bytes.
     pub swidth: Option<Size>,
-    /// No stripe alignment.
+    /// Whether stripe alignment is off.
     pub noalign: bool,
-    /// The data device is a regular file, created if it is missing.
+    /// Whether the data device is a regular file, created if it is missing.
     pub file: bool,
-    /// The data device.
+    /// The path of the data device.
     pub name: Option<PathBuf>,
-    /// Threads that the allocation groups should serve.
+    /// The number of threads that the allocation groups should serve.
     pub concurrency: Option<u64>,
     /// Settings of the root directory that new files inherit.
     pub inherited: InheritedOptions,
@@ -108,11 +109,11 @@ pub struct LogOptions {
     pub size: Option<Size>,
     /// Whether the log is inside the volume.
     pub internal: Option<bool>,
-    /// The group of the log.
+    /// The group number of the log.
     pub agnum: Option<Size>,
     /// The device of an external log.
     pub device: Option<PathBuf>,
-    /// The log device is a regular file, created if it is missing.
+    /// Whether the log device is a regular file, created if it is missing.
     pub file: bool,
     /// Stripe unit in bytes.
     pub su: Option<Size>,
@@ -125,23 +126,23 @@ pub struct LogOptions {
 /// Features that can be switched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeatureOptions {
-    /// Btree of chunks with free inodes.
+    /// Whether the volume has a btree of chunks with free inodes.
     pub finobt: Option<bool>,
-    /// Reverse map.
+    /// Whether the volume has a reverse map.
     pub rmapbt: Option<bool>,
-    /// Shared extents.
+    /// Whether the volume has shared extents.
     pub reflink: Option<bool>,
-    /// Block counts of the inode btrees.
+    /// Whether the volume has block counts of the inode btrees.
     pub inobtcount: Option<bool>,
-    /// 64-bit times.
+    /// Whether the volume has 64-bit times.
     pub bigtime: Option<bool>,
-    /// Partial inode chunks.
+    /// Whether the volume has partial inode chunks.
     pub sparse: Option<bool>,
-    /// 64-bit extent counters.
+    /// Whether the volume has 64-bit extent counters.
     pub nrext64: Option<bool>,
-    /// Exchange of extents between files.
+    /// Whether the volume allows the exchange of extents between files.
     pub exchange: Option<bool>,
-    /// Parent pointers.
+    /// Whether the volume has parent pointers.
     pub parent: Option<bool>,
     /// The setting for background checkers, in an attribute of the root directory.
     pub autofsck: Option<Autofsck>,
@@ -152,18 +153,18 @@ pub struct FeatureOptions {
 pub enum Autofsck {
     /// No attribute is set.
     Unset,
-    /// None.
+    /// The attribute allows no action.
     None,
-    /// Check.
+    /// The checker may check.
     Check,
-    /// Check, and optimize valid metadata.
+    /// The checker may check, and optimize valid metadata.
     Optimize,
-    /// Repair.
+    /// The checker may repair.
     Repair,
 }
 
 impl Autofsck {
-    /// Returns the value of the attribute.
+    /// Returns the value of the attribute, or `None` if no attribute is set.
     #[must_use]
     pub const fn value(self) -> Option<&'static str> {
         match self {

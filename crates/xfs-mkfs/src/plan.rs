@@ -35,11 +35,11 @@ use sizes::Sizes;
 /// The devices, as far as the geometry depends on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetDevice {
-    /// Bytes of the data device.
+    /// The length of the data device in bytes.
     pub data_bytes: u64,
-    /// Its sector size.
+    /// The sector size of the data device.
     pub sector_size: u32,
-    /// Bytes of the device of an external log.
+    /// The length of the device of an external log in bytes. `None` without such a device.
     pub log_bytes: Option<u64>,
 }
 
@@ -100,7 +100,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// The reason why there is no such volume.
+    /// The reason why there is no volume with these options on this device.
     pub fn new(
         options: &Options,
         target: &TargetDevice,
@@ -133,7 +133,7 @@ impl Plan {
         plan.with_counters()
     }
 
-    /// Returns the primary superblock, as it will be when everything is written.
+    /// Returns the primary superblock as it will be when the whole volume is written.
     #[must_use]
     pub const fn superblock(&self) -> &Superblock {
         &self.superblock
@@ -151,7 +151,7 @@ impl Plan {
         self.layout.group(&self.superblock.geometry, number)
     }
 
-    /// Sets the root directory and the counters, which follow from the layout.
+    /// Sets the root directory and the counters, which follow from the layout of the groups.
     fn with_counters(mut self) -> Result<Self, GeometryError> {
         let time = self.identity.time;
         let is_bigtime = self.superblock.has_incompat(IncompatFeatures::BIGTIME);
@@ -181,7 +181,7 @@ impl Plan {
     }
 }
 
-/// Root directory, realtime bitmap and realtime summary.
+/// The number of inodes in use: root directory, realtime bitmap and realtime summary.
 pub(crate) const USED_INODES: u64 = 3;
 
 fn geometry(sizes: &Sizes, features: &Features, groups: &Groups, identity: &Identity) -> Geometry {

@@ -30,22 +30,22 @@ use bytes::HeaderContext;
 /// The devices of a volume.
 #[derive(Clone, Copy)]
 pub struct Devices<'a> {
-    /// Data, and an internal log.
+    /// The data device, which may hold an internal log.
     pub data: &'a dyn BlockDevice,
-    /// An external log.
+    /// The device of an external log. `None` for an internal log.
     pub log: Option<&'a dyn BlockDevice>,
 }
 
-/// Whether to discard the old contents of the device.
+/// Whether to discard the blocks of the device before the volume is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discard {
-    /// Discard them.
+    /// Discard the blocks.
     Yes,
-    /// Do not discard them: `-K`.
+    /// Keep the blocks: `-K`.
     No,
 }
 
-/// Writes the volume.
+/// Writes the planned volume.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 //! Blocks reserved now for work that is done later.
 //!
-//! Owns: the number of blocks left. Does **not** own the counters that the blocks come from, nor
-//! returning them. A reservation that is dropped loses its blocks until the volume is opened again,
-//! so it goes to [`Journal::release_blocks`](crate::Journal::release_blocks).
+//! Owns: the number of blocks left. Does **not** own the counters that the blocks come from, or
+//! returning the blocks. A reservation that is dropped loses its blocks until the volume is opened
+//! again, so callers pass it to [`Journal::release_blocks`](crate::Journal::release_blocks).
 
 /// Blocks taken from the counters of the volume for later work.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl BlockReservation {
         self.blocks += other.blocks;
     }
 
-    /// Takes at most `most` blocks, and returns how many it took.
+    /// Takes at most `most` blocks, and returns the number of blocks taken.
     pub(crate) fn draw(&mut self, most: u64) -> u64 {
         let drawn = self.blocks.min(most);
         self.blocks -= drawn;

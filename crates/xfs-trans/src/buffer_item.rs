@@ -65,7 +65,7 @@ enum BlockState {
     Freed,
     /// The cancellation is in the log.
     FreedInLog,
-    /// The cancellation is durable: the buffer has left the cache.
+    /// The cancellation is durable, and the buffer has left the cache.
     Gone,
 }
 
@@ -76,7 +76,7 @@ pub(crate) enum JoinOutcome {
     Used,
     /// The buffer is joined, and its blocks are freed.
     Freed,
-    /// The buffer has left the cache: the caller looks the address up again.
+    /// The buffer has left the cache, so the caller must look up the address again.
     Gone,
 }
 
@@ -91,20 +91,21 @@ pub(crate) struct BufferItem {
 
 /// The part of a buffer that is not in place.
 struct DirtyState {
-    /// Held while there is something to log or to write (I2).
+    /// The buffer. `None` while it has no bytes to log or to write (I2).
     buffer: Option<Buffer>,
     /// The dirty chunks of each extent of the buffer.
     pieces: Box<[BufferFormat]>,
-    /// Tracked without being logged (I5).
+    /// Whether the buffer is tracked without being logged (I5).
     ordered: bool,
     blocks: BlockState,
-    /// Freed with inodes in it: see [`BufferItem::ends_inodes`].
+    /// Whether the buffer was freed with inodes in it: see [`BufferItem::ends_inodes`].
     ends_inodes: bool,
-    /// A transaction holds it.
+    /// Whether a transaction holds the buffer.
     joined: bool,
-    /// Checkpoints that hold it and have not ended.
+    /// The number of checkpoints that hold the buffer and have not ended.
     pins: u32,
-    /// A checkpoint that held it was lost, so the buffer must never be written.
+    /// Whether a checkpoint that held the buffer was lost, so that the buffer must never be
+    /// written.
     lost: bool,
 }
 
@@ -192,7 +193,7 @@ impl BufferItem {
     }
 
     /// Releases a buffer that the transaction has claimed and not changed. Its bytes are not those
-    /// of any block, so no lookup may find it.
+    /// of any block, so no lookup may find the buffer.
     pub(crate) fn unclaim(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
         if changes.blocks == BlockState::Used {
@@ -255,10 +256,10 @@ impl BufferItem {
         self.records.set_freed();
     }
 
-    /// Returns the checkpoint that must be durable before the blocks can be used for anything else,
-    /// if there is one: the cancellation of blocks that held inodes. Inodes are in the log as items
-    /// of their own, and only the cancellation keeps them from being replayed. Logging the buffer
-    /// again would replace the cancellation (I4).
+    /// Returns the checkpoint that must be durable before the blocks can be used for anything else:
+    /// the cancellation of blocks that held inodes. Returns `None` for other blocks. Inodes are in
+    /// the log as items of their own, and only the cancellation keeps them from being replayed.
+    /// Logging the buffer again would replace the cancellation (I4).
     pub(crate) fn ends_inodes(&self) -> Option<u64> {
         let changes = self.changes.lock();
         let is_cancelled = changes.blocks == BlockState::FreedInLog && changes.ends_inodes;
@@ -283,7 +284,8 @@ impl BufferItem {
     }
 
     /// Marks the buffer as clean after it was written in place with its latch held throughout.
-    /// Returns the LSN at which it has to leave the AIL.
+    /// Returns the LSN at which the buffer has to leave the AIL, or `None` if it has nothing to
+    /// leave.
     pub(crate) fn note_written(&self) -> Option<Lsn> {
         let lsn = self.state.lsn();
         let mut changes = self.changes.lock();
@@ -337,7 +339,7 @@ impl BufferItem {
 }
 
 impl DirtyState {
-    /// Marks bytes of the buffer, in each of its extents that they touch.
+    /// Marks bytes of the buffer as dirty, in each of its extents that they touch.
     fn mark(&mut self, range: &Range<usize>) {
         let mut start = 0;
         for piece in &mut self.pieces {
@@ -350,7 +352,7 @@ impl DirtyState {
         }
     }
 
-    /// Marks the blocks as used before something is logged: a freed buffer was claimed again.
+    /// Marks the blocks as used before a change is logged: a freed buffer was claimed again.
     fn revive(&mut self, buffer: &Buffer) {
         (self.blocks, self.ends_inodes) = (BlockState::Used, false);
         if self.buffer.is_none() {

@@ -25,7 +25,7 @@ use crate::buffer_item::BufferItem;
 use crate::context::VolumeContext;
 use crate::inode_item::{FlushedInode, InodeImage, InodeRecord};
 
-/// The least number of new records between two sweeps for records that are gone.
+/// The least number of new records between two sweeps of dropped records.
 const SWEEP_RECORDS: usize = 8;
 
 /// The records of a cluster that are in memory. The records hold the buffer; the buffer does not
@@ -37,14 +37,14 @@ pub(crate) struct ClusterRecords(Mutex<RecordList, Object>);
 struct RecordList {
     /// The newest record of each inode, by its index in the cluster.
     newest: Vec<Weak<InodeRecord>>,
-    /// Records of freed inodes whose index has a newer record.
+    /// Records of freed inodes at whose index there is a newer record.
     older: Vec<Weak<InodeRecord>>,
-    /// New records that may be added before the next sweep.
+    /// The number of new records that may be added before the next sweep.
     until_sweep: usize,
 }
 
 impl ClusterRecords {
-    /// Returns the record of the inode at this index: the one in memory, or a new one.
+    /// Returns the record of the inode at this index. If none is in memory, creates a new record.
     pub(crate) fn find_or_add(
         &self,
         index: u32,
@@ -61,9 +61,9 @@ impl ClusterRecords {
         Ok(record)
     }
 
-    /// Shows the records of the inodes at these indexes, under one lock. A record in memory is
-    /// shown if its latch can be shared at once, and then with its latch shared. For any other
-    /// inode `make` returns a new record with its latch shared, and the image.
+    /// Calls `show` with the records of the inodes at these indexes, all under one lock. A record
+    /// in memory is passed if its latch can be shared at once, and then with its latch shared. For
+    /// any other inode `make` returns a new record with its latch shared, and the image.
     pub(crate) fn share_each(
         &self,
         indexes: impl Iterator<Item = u32>,
@@ -110,7 +110,8 @@ impl ClusterRecords {
         live.iter().filter(|record| record.is_live()).for_each(|record| record.set_freed());
     }
 
-    /// Records that the free is durable. Returns the inodes, which have to leave the AIL.
+    /// Records that the free of the cluster is durable. Returns the inodes, which have to leave the
+    /// AIL.
     pub(crate) fn set_gone(&self) -> Vec<Arc<dyn LogItem>> {
         let gone = self.live().into_iter().filter(|record| !record.is_live());
         gone.inspect(|record| record.set_gone()).map(|record| record as Arc<dyn LogItem>).collect()
@@ -133,7 +134,7 @@ impl RecordList {
         }
     }
 
-    /// Releases the memory of records that are gone, which weak references keep.
+    /// Releases the memory of dropped records, which weak references keep.
     fn sweep(&mut self) {
         self.older.retain(|record| record.strong_count() > 0);
         let mut left = self.older.len();

@@ -18,19 +18,19 @@
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_sync::{AtomicBool, AtomicU64, Mutex, Ordering, Slot, Slots, Volume};
 
-/// Blocks that a slot keeps.
+/// The number of blocks that a slot keeps.
 const BATCH_BLOCKS: u64 = 1024;
 
 /// The counts of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Blocks that can be taken.
+    /// The number of blocks that can be taken.
     #[doc(alias = "fdblocks")]
     pub free_blocks: u64,
-    /// Allocated inodes.
+    /// The number of allocated inodes.
     #[doc(alias = "icount")]
     pub inodes: u64,
-    /// Allocated inodes that no file uses.
+    /// The number of allocated inodes that no file uses.
     #[doc(alias = "ifree")]
     pub free_inodes: u64,
 }
@@ -38,12 +38,13 @@ pub struct Counts {
 #[derive(Debug, Default)]
 struct SlotCounts {
     blocks: Mutex<u64, Slot>,
-    /// Signed numbers: only the sums over all slots have a meaning.
+    /// The slot's change of the number of inodes, as a signed number. Only the sum over all slots
+    /// has a meaning.
     inodes: AtomicU64<Slot>,
     free_inodes: AtomicU64<Slot>,
 }
 
-/// Blocks for operations that must not fail.
+/// The pool of blocks for operations that must not fail.
 #[derive(Debug, Default)]
 struct ReservePool {
     size: u64,
@@ -55,7 +56,7 @@ struct ReservePool {
 pub(crate) struct Counters {
     blocks: Mutex<u64, Volume>,
     pool: Mutex<ReservePool, Volume>,
-    /// The pool is not full.
+    /// Whether the pool is not full.
     is_pool_short: AtomicBool<Volume>,
     opened: Counts,
     slots: Slots<SlotCounts>,
@@ -72,7 +73,7 @@ impl Counters {
         }
     }
 
-    /// Sets up the pool, full. Its blocks are not among those counted as free.
+    /// Sets up the pool and fills it. The pool's blocks are not among those counted as free.
     pub(crate) fn set_pool(&self, size: u64) {
         *self.pool.lock() = ReservePool { size, left: size };
         self.is_pool_short.store(false, Ordering::Release);
@@ -170,7 +171,7 @@ impl Counters {
         }
     }
 
-    /// Adds or takes blocks.
+    /// Adds or takes blocks: `delta` is positive to add blocks.
     ///
     /// # Errors
     ///
@@ -195,7 +196,8 @@ impl Counters {
         }
     }
 
-    /// Returns the sums. Blocks that transactions in progress have taken count as used.
+    /// Returns the sums over all slots. Blocks that transactions in progress have taken count as
+    /// used.
     pub(crate) fn counts(&self) -> Counts {
         let mut shared = self.blocks.lock();
         self.drain(&mut shared);
@@ -206,7 +208,8 @@ impl Counters {
         Counts { free_blocks, inodes: self.inodes(), free_inodes }
     }
 
-    /// Returns the sum of inodes. Unlike [`counts`](Self::counts) this writes nothing.
+    /// Returns the sum of inodes over all slots. Unlike [`counts`](Self::counts) this writes
+    /// nothing.
     pub(crate) fn inodes(&self) -> u64 {
         let changes = self.slots.iter().map(|slot| slot.inodes.load(Ordering::Relaxed));
         changes.fold(self.opened.inodes, u64::wrapping_add)

@@ -76,9 +76,9 @@ impl CachedImage {
 
 /// The parts of an inode that are not known to be in place.
 struct PendingFields {
-    /// Changed since they were last written.
+    /// The fields that were changed since they were last written.
     dirty: LoggedFields,
-    /// Being written.
+    /// The fields that are being written.
     #[doc(alias = "ili_last_fields")]
     flushing: LoggedFields,
 }
@@ -87,9 +87,9 @@ struct PendingFields {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ClusterState {
     InUse = 0,
-    /// A transaction frees its blocks.
+    /// A transaction frees the blocks of the cluster.
     Freed = 1,
-    /// That free is durable.
+    /// The free of the cluster is durable.
     Gone = 2,
 }
 
@@ -102,13 +102,13 @@ pub struct InodeRecord {
     cluster: Buffer,
     cluster_item: Arc<BufferItem>,
     latch: Latch<Object>,
-    /// `None`: the inode is in place (I5).
+    /// The image, or `None` if the inode is in place (I5).
     contents: RecursiveRwLock<Option<Box<CachedImage>>, Object>,
     logged: Mutex<PendingFields, Object>,
     pins: AtomicU32<Object>,
     cluster_state: AtomicU32<Object>,
-    /// A checkpoint that held the inode was lost, or a transaction that changed it was cancelled.
-    /// The image stays ahead of the log for ever.
+    /// Whether a checkpoint that held the inode was lost, or a transaction that changed it was
+    /// cancelled. The image then stays ahead of the log for ever.
     lost: AtomicBool<Object>,
     state: ItemState,
 }
@@ -118,20 +118,21 @@ pub struct InodeRecord {
 const _: () = assert!(size_of::<InodeRecord>() <= 176);
 
 impl PendingFields {
-    /// Returns whether everything is in place.
+    /// Returns whether no field of the inode is pending.
     fn is_in_place(&self) -> bool {
         self.dirty.is_empty() && self.flushing.is_empty()
     }
 }
 
-/// An inode whose bytes were copied into its cluster to be written, and their LSN.
+/// An inode whose bytes were copied into its cluster to be written, and the LSN of these bytes.
 pub(crate) struct FlushedInode {
     pub(crate) record: Arc<InodeRecord>,
     pub(crate) lsn: Lsn,
 }
 
 impl Drop for InodeRecord {
-    /// Removes the entry in the list of the cluster, which finds the one record of an inode (I1).
+    /// Removes the entry in the record list of the cluster, which finds the one record of an inode
+    /// (I1).
     fn drop(&mut self) {
         let index = self.place.offset_bytes >> self.cluster_item.context().geometry().inode_log;
         self.cluster_item.records().forget(index, self);
@@ -158,9 +159,9 @@ impl InodeRecord {
         )))
     }
 
-    /// Reads as [`read`](Self::read) does, and shares the latch before any other thread knows the
-    /// record. The record keeps no image (I5): the returned image is that of the inode until the
-    /// caller releases the latch.
+    /// Reads an inode as [`read`](Self::read) does, and shares the latch before any other thread
+    /// knows the record. The record keeps no image (I5): the returned image is that of the inode
+    /// until the caller releases the latch.
     pub(crate) fn read_shared(
         (number, place): (InodeNumber, InodeLocation),
         cluster: &Buffer,
@@ -204,7 +205,7 @@ impl InodeRecord {
         self.cluster_item.context()
     }
 
-    /// Returns the number of the inode.
+    /// Returns the inode number.
     #[must_use]
     pub const fn number(&self) -> InodeNumber {
         self.number
@@ -222,7 +223,7 @@ impl InodeRecord {
         self.reread()
     }
 
-    /// Returns the core if the record has an image, and not only the cluster.
+    /// Returns the core of the record's image. Returns `None` if the image is only in the cluster.
     pub(crate) fn known_core(&self) -> Option<InodeCore> {
         self.contents.read().as_ref().map(|contents| contents.image.core.clone())
     }
@@ -231,7 +232,7 @@ impl InodeRecord {
     ///
     /// # Errors
     ///
-    /// As [`image`](Self::image).
+    /// The errors of [`image`](Self::image).
     pub fn core(&self) -> Result<InodeCore> {
         self.known_core().map_or_else(|| self.reread().map(|image| image.core), Ok)
     }
@@ -241,14 +242,14 @@ impl InodeRecord {
     ///
     /// # Errors
     ///
-    /// As [`image`](Self::image).
+    /// The errors of [`image`](Self::image).
     pub fn take_image(&self) -> Result<InodeImage> {
         let is_in_place = self.logged.lock().is_in_place();
         let taken = if is_in_place { self.contents.write().take() } else { None };
         taken.map_or_else(|| self.image(), |contents| Ok(contents.image))
     }
 
-    /// Decodes the image from the cluster. The thread that has written it there released the
+    /// Decodes the image from the cluster. The thread that has written the image there released the
     /// record's image under `contents`.
     fn reread(&self) -> Result<InodeImage> {
         let context = self.context();
@@ -265,7 +266,8 @@ impl InodeRecord {
         &self.latch
     }
 
-    /// Returns the checkpoint of the last change. Forcing the log up to it makes the inode durable.
+    /// Returns the checkpoint of the last change. Forcing the log up to that checkpoint makes the
+    /// inode durable.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.state.sequence()
@@ -276,8 +278,8 @@ impl InodeRecord {
         &self.state
     }
 
-    /// Changes the image. If the record has none, `view` provides it. The caller holds the latch
-    /// exclusively.
+    /// Changes the image. If the record has no image, `view` provides it. The caller holds the
+    /// latch exclusively.
     pub(crate) fn change<R>(
         &self,
         fields: LoggedFields,
@@ -295,8 +297,8 @@ impl InodeRecord {
         result
     }
 
-    /// Marks the inode as not in place if the log holds changes of it that are not. The caller
-    /// holds the latch exclusively.
+    /// Marks the inode as not in place if the log holds changes of it that are not in place.
+    /// Returns whether it does. The caller holds the latch exclusively.
     pub(crate) fn mark_again(&self) -> bool {
         let contents = self.contents.read();
         // An inode without an image is in place, and about to leave the AIL.
@@ -335,7 +337,8 @@ impl InodeRecord {
         self.cluster_state.store(ClusterState::Freed as u32, Ordering::Release);
     }
 
-    /// Records that the free is durable. The inode leaves the AIL, now or when it is pushed.
+    /// Records that the free of the cluster is durable. The inode leaves the AIL, now or when it is
+    /// pushed.
     pub(crate) fn set_gone(&self) {
         self.cluster_state.store(ClusterState::Gone as u32, Ordering::Release);
     }
@@ -355,8 +358,9 @@ impl InodeRecord {
         self.cluster_state.load(Ordering::Acquire) == ClusterState::Gone as u32
     }
 
-    /// Copies the inode into the bytes of its cluster, if all of its changes are durable in the log
-    /// and no other thread holds it. The caller holds the latch of the buffer that has these bytes.
+    /// Copies the inode into the bytes of its cluster. Returns `None` if not all of its changes are
+    /// durable in the log, or another thread holds the inode. The caller holds the latch of the
+    /// buffer that has these bytes.
     pub(crate) fn flush_into(self: &Arc<Self>, cluster: &mut [u8]) -> Option<FlushedInode> {
         if !self.is_live() || !self.latch.try_lock_shared() {
             return None;

@@ -1,6 +1,6 @@
 //! Intents, and the completions that end them.
 //!
-//! Owns: both as items of the log. Does **not** own when they are logged
+//! Owns: intents and completions as items of the log. Does **not** own when they are logged
 //! ([`deferred`](crate::transaction)) or the work that they announce
 //! ([`intent_payload`](crate::intent_payload)).
 //!
@@ -34,7 +34,7 @@ impl IntentItem {
         Self { state: ItemState::new(), id, payloads, regions }
     }
 
-    /// Returns the number by which the completion names the intent.
+    /// Returns the ID by which the completion names the intent.
     pub(crate) const fn id(&self) -> u64 {
         self.id
     }

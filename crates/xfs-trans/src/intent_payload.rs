@@ -9,7 +9,7 @@ use xfs_format::log_item::{
 };
 use xfs_format::{FsBlock, InodeNumber};
 
-/// Extents that one intent may list; the kernel's limit.
+/// The most extents that one intent may list; the kernel's limit.
 #[doc(alias = "XFS_EFI_MAX_FAST_EXTENTS")]
 const MAX_EXTENTS: usize = 16;
 
@@ -31,7 +31,7 @@ pub enum IntentPayload {
     /// Changes an extended attribute.
     #[doc(alias = "ATTRI")]
     Attr(Box<AttrPayload>),
-    /// Exchanges extents of two files. The intent gets its number when it is logged.
+    /// Exchanges extents of two files. The intent gets its ID when it is logged.
     #[doc(alias = "XMI")]
     Exchange(ExchangeIntent),
 }
@@ -49,11 +49,11 @@ pub struct AttrPayload {
     pub filter: u32,
     /// The name of the attribute.
     pub name: Vec<u8>,
-    /// The new name, when a parent pointer is replaced.
+    /// The new name if a parent pointer is replaced; else `None`.
     pub new_name: Option<Vec<u8>>,
     /// The value; empty if there is none.
     pub value: Vec<u8>,
-    /// The new value, when a parent pointer is replaced.
+    /// The new value if a parent pointer is replaced; else `None`.
     pub new_value: Option<Vec<u8>>,
 }
 
@@ -70,7 +70,7 @@ impl IntentPayload {
         }
     }
 
-    /// Returns how many payloads of this kind one intent may carry.
+    /// Returns the number of payloads of this kind that one intent may carry.
     pub(crate) const fn max_per_intent(&self) -> usize {
         match self {
             Self::ExtentFree(_) | Self::Rmap(_) | Self::Refcount(_) => MAX_EXTENTS,
@@ -78,7 +78,8 @@ impl IntentPayload {
         }
     }
 
-    /// Returns the first block, for the kinds that share an intent.
+    /// Returns the first block. Returns `None` for the kinds of which each payload has its own
+    /// intent.
     pub(crate) const fn start(&self) -> Option<FsBlock> {
         match self {
             Self::ExtentFree(extent) => Some(extent.start),

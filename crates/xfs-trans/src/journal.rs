@@ -32,17 +32,17 @@ pub use cluster::InodeCluster;
 pub use recovery::OpenIntent;
 pub use upkeep::Upkeep;
 
-/// Upper layers that may attach an extension to the volume.
+/// The most extensions that upper layers may attach to the volume.
 const EXTENSIONS: usize = 8;
-/// Intent numbers that a slot takes at once.
+/// The number of intent IDs that a slot takes at once.
 const INTENT_BATCH: u64 = 256;
 
-/// Counter of chains that were durable when their commit returned.
+/// Index of the counter of chains that were durable when their commit returned.
 pub(crate) const SYNCHRONOUS: usize = 0;
-/// Counter of chains that had nothing to log.
+/// Index of the counter of chains that had nothing to log.
 pub(crate) const EMPTY: usize = 1;
 
-/// The source of the counts that the superblock gets.
+/// The source of the counts that are written to the superblock.
 type DiskCounts = Box<dyn Fn(&Journal) -> Result<Counts> + Send + Sync>;
 
 struct Extension {
@@ -54,9 +54,9 @@ struct Extension {
 /// durable after their commit has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransactionCounts {
-    /// Durable when their commit returned.
+    /// Chains that were durable when their commit returned.
     pub synchronous: u64,
-    /// Committed with nothing to log.
+    /// Chains that were committed with nothing to log.
     pub empty: u64,
 }
 
@@ -67,9 +67,10 @@ pub struct Journal {
     cache: Arc<BufferCache>,
     superblock: Superblock,
     context: Arc<VolumeContext>,
-    /// Indexed by the position of the kind in [`TransactionKind::ALL`].
+    /// The reservations, indexed by the position of the kind in [`TransactionKind::ALL`].
     reservations: [Reservation; TransactionKind::ALL.len()],
-    /// For removing a name and freeing its inode in one transaction, if the log is large enough.
+    /// The reservation for removing a name and freeing its inode in one transaction. `None` if that
+    /// is larger than the reservation of every other operation.
     removal: Option<Reservation>,
     pub(crate) counters: Counters,
     pub(crate) transactions: SlotCounters<2>,
@@ -161,12 +162,13 @@ impl Journal {
         }
     }
 
-    /// Begins as [`begin`](Self::begin) does, for an operation that must not fail for lack of
-    /// space: it takes blocks from the pool if too few are free.
+    /// Begins a transaction as [`begin`](Self::begin) does, for an operation that must not fail for
+    /// lack of space: it takes blocks from the pool if too few are free.
     ///
     /// # Errors
     ///
-    /// As [`begin`](Self::begin), when the pool is empty too.
+    /// The errors of [`begin`](Self::begin). [`PosixError::NoSpace`] means that the pool is empty
+    /// too.
     #[doc(alias = "XFS_TRANS_RESERVE")]
     pub fn begin_from_pool(
         self: &Arc<Self>,
@@ -197,7 +199,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// As [`begin`](Self::begin).
+    /// The errors of [`begin`](Self::begin).
     pub fn begin_reserved(
         self: &Arc<Self>,
         kind: TransactionKind,
@@ -233,7 +235,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// As [`begin`](Self::begin).
+    /// The errors of [`begin`](Self::begin).
     pub fn begin_removal(self: &Arc<Self>, blocks: u64) -> Result<Option<Transaction<'_>>> {
         let begin = |reservation| Transaction::begin_from_pool(self, reservation, blocks);
         self.removal.map(begin).transpose()
@@ -244,7 +246,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// As [`begin`](Self::begin).
+    /// The errors of [`begin`](Self::begin).
     pub fn begin_with_attributes(
         self: &Arc<Self>,
         kind: TransactionKind,
@@ -340,7 +342,8 @@ impl Journal {
         self.counters.counts()
     }
 
-    /// Returns the number of allocated inodes. It may have changed by the time the caller uses it.
+    /// Returns the number of allocated inodes. The number may have changed by the time the caller
+    /// uses it.
     #[must_use]
     pub fn inodes(&self) -> u64 {
         self.counters.inodes()
@@ -367,7 +370,7 @@ impl Journal {
     ///
     /// # Panics
     ///
-    /// If there are more extensions than slots.
+    /// Panics if there are more extensions than slots.
     pub fn extension<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> &Arc<T> {
         let kind = TypeId::of::<T>();
         let mut made = None;
@@ -391,7 +394,7 @@ impl Journal {
         unreachable!("more extensions than {EXTENSIONS}")
     }
 
-    /// Returns a number for an intent that no other open intent has.
+    /// Returns an ID for an intent that no other open intent has.
     pub(crate) fn next_intent_id(&self) -> u64 {
         let mut mine = self.intent_ids.mine().lock();
         if let Some(id) = mine.next() {
@@ -404,8 +407,8 @@ impl Journal {
         first
     }
 
-    /// Sets the source of the counts that are written to the superblock. Without it they come from
-    /// [`counts`](Self::counts). May be called once.
+    /// Sets the source of the counts that are written to the superblock. Without this source, the
+    /// counts come from [`counts`](Self::counts). May be called once.
     pub fn set_disk_counts(&self, hook: DiskCounts) {
         let set = self.disk_counts.set(hook);
         assert!(set.is_ok(), "the source of the superblock's counts is set once");
@@ -425,7 +428,8 @@ impl core::fmt::Debug for Journal {
     }
 }
 
-/// Returns the reservation for removing a name and its inode together.
+/// Returns the reservation for removing a name and its inode together. Returns `None` if it would
+/// be larger than the reservation of every other operation.
 fn removal(table: &Reservations<'_>) -> Option<Reservation> {
     let total = |reservation: &Reservation| reservation.bytes * u64::from(reservation.steps);
     let (name, inode) = (table.of(TransactionKind::Remove), table.of(TransactionKind::FreeInode));
@@ -435,7 +439,7 @@ fn removal(table: &Reservations<'_>) -> Option<Reservation> {
     largest.is_some_and(|largest| total(&both) <= largest).then_some(both)
 }
 
-/// The error for a value that the format cannot hold.
+/// Returns the error for a value that the format cannot hold.
 pub(crate) const fn unencodable() -> Error {
     Error::Posix(PosixError::OutOfRange)
 }

@@ -1,4 +1,5 @@
-//! Volumes in memory for tests of this and upper layers: creating, opening, crashing, recovering.
+//! Volumes in memory, for the tests of this crate and of the crates above: creating, opening,
+//! crashing and recovering them.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![allow(clippy::missing_panics_doc, reason = "what fails here fails the test")]
 
@@ -17,7 +18,7 @@ use crate::{Counts, InodeRecord, Journal, OpenIntent, Transaction};
 
 const VOLUME_BYTES: u64 = 300 << 20;
 const CACHE_BYTES: usize = 8 << 20;
-/// More than any test writes.
+/// The memory limit of an overlay: more than any test writes.
 const OVERLAY_BYTES: u64 = 256 << 20;
 
 /// Creates a volume of 300 MiB in four groups, with the defaults of mkfs and a log of 16 MiB.
@@ -26,13 +27,13 @@ pub fn make() -> SharedDevice {
     make_with("-l size=16m")
 }
 
-/// Creates a volume with these options of mkfs: letters and their arguments.
+/// Creates a volume with the options of mkfs in `text`: letters and their arguments.
 #[must_use]
 pub fn make_with(text: &str) -> SharedDevice {
     make_sized(VOLUME_BYTES, text)
 }
 
-/// Creates a volume of this size.
+/// Creates a volume of `data_bytes`, with the options of mkfs in `text`.
 #[must_use]
 pub fn make_sized(data_bytes: u64, text: &str) -> SharedDevice {
     let device = MemoryDevice::new(data_bytes);
@@ -98,8 +99,8 @@ impl JournalParts {
     }
 }
 
-/// Configures a log with this number of threads that write checkpoints. With none, the calling
-/// thread does the work.
+/// Configures a log with `threads` threads that write checkpoints. With 0, the calling thread does
+/// the work.
 fn config(superblock: &Superblock, threads: usize) -> LogConfig {
     LogConfig { threads, ..LogConfig::new(&LogGeometry::new(superblock)) }
 }
@@ -139,7 +140,7 @@ pub fn recovered_parts(device: &SharedDevice) -> (JournalParts, Replayed) {
     (JournalParts::new(device, superblock, log), replayed)
 }
 
-/// Recovers a volume and opens it. Returns the intents that were left open, too.
+/// Recovers a volume and opens it. Also returns the intents that the crash left open.
 #[must_use]
 pub fn recover(device: &SharedDevice) -> (Arc<Journal>, Vec<OpenIntent>) {
     let (parts, replayed) = recovered_parts(device);

@@ -57,16 +57,16 @@ pub struct CommittedChain {
     pub sequence: u64,
 }
 
-/// A transaction, or a chain of them: see the module.
+/// A transaction, or a chain of transactions: see the module.
 #[doc(alias = "xfs_trans")]
 #[must_use = "a transaction is committed or cancelled"]
 pub struct Transaction<'journal> {
     journal: &'journal Arc<Journal>,
-    /// `None` once the transaction has ended or failed.
+    /// The log space of the transaction. `None` once the transaction has ended or failed.
     ticket: Option<Ticket>,
     buffers: JoinedBuffers,
     inodes: JoinedInodes,
-    /// Items of this step other than buffers and inodes.
+    /// The items of this step other than buffers and inodes.
     items: Vec<Arc<dyn LogItem>>,
     space: CounterChanges,
     deferred: DeferredWork,
@@ -74,9 +74,9 @@ pub struct Transaction<'journal> {
     group_mark: Option<AgNumber>,
     /// The number of rolls so far.
     step: u64,
-    /// The commit forces the log before it returns.
+    /// Whether the commit forces the log before it returns.
     synchronous: bool,
-    /// The last step that was logged.
+    /// The result of the last step that was logged.
     committed: CommittedChain,
 }
 
@@ -99,7 +99,8 @@ impl<'journal> Transaction<'journal> {
         Self::start(journal, reservation, blocks)
     }
 
-    /// Begins as [`begin`](Self::begin) does, and takes blocks from the pool if too few are free.
+    /// Begins a transaction as [`begin`](Self::begin) does, and takes blocks from the pool if too
+    /// few are free.
     pub(crate) fn begin_from_pool(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -133,7 +134,7 @@ impl<'journal> Transaction<'journal> {
         Ok(Self::new(journal, ticket, 0))
     }
 
-    /// Begins with blocks that were already taken.
+    /// Begins a transaction with blocks that were already taken.
     pub(crate) fn start(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -184,7 +185,7 @@ impl<'journal> Transaction<'journal> {
         self.journal.geometry()
     }
 
-    /// Returns whether this step has changed anything, or deferred work is left.
+    /// Returns whether this step has changed anything, or whether deferred work is left.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.is_step_dirty() || !self.deferred.is_empty()
@@ -261,8 +262,9 @@ impl<'journal> Transaction<'journal> {
         }
     }
 
-    /// Does `work` in the transaction, and commits the transaction if the work succeeds. Otherwise
-    /// cancels it, which shuts the volume down if the transaction is dirty.
+    /// Does `work` in the transaction, and commits the transaction if the work succeeds. If the
+    /// work fails, cancels the transaction, which shuts the volume down if the transaction is
+    /// dirty.
     ///
     /// # Errors
     ///

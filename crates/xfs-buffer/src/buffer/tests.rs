@@ -14,7 +14,7 @@ fn buffer(kind: BlockKind) -> Buffer {
     Buffer::new(Arc::new(core))
 }
 
-/// Returns whether a kind is in the table. A new variant of either enum fails to compile here.
+/// Returns whether a kind is in `KINDS`. A new variant of either enum fails to compile here.
 fn is_listed(kind: BlockKind) -> bool {
     match kind {
         BlockKind::Superblock
@@ -85,8 +85,8 @@ fn second_attachment_of_the_same_type_returns_the_first() {
     assert!(buffer.attached::<AtomicBool<Object>>().is_none());
 }
 
-/// One thread reads a buffer that it is already reading, while another one waits to change it.
-/// Neither waits forever.
+/// Checks a thread that reads a buffer which it is already reading, while another thread waits to
+/// change the buffer. Neither thread waits forever.
 #[test]
 fn nested_read_succeeds_while_a_writer_waits() {
     let buffer = buffer(BlockKind::Attr);

@@ -13,7 +13,8 @@ impl BufferCache {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), if the buffer is in memory with another kind or length.
+    /// The corruption that [`read`](Self::read) also reports, if the buffer is in memory with
+    /// another kind or length.
     pub fn find(&self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Option<Buffer>> {
         match self.shard(at).find(at) {
             Some(core) if core.wait_until_loaded() => {

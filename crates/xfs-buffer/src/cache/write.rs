@@ -2,7 +2,7 @@
 //!
 //! Owns: that there is at most one buffer for an address, also when its blocks are freed and used
 //! again; the last check before a block is written. Does **not** own when a buffer is written, or
-//! the log's state of it: the layer that changes buffers decides both.
+//! its state in the log: the layer that changes buffers decides both.
 //!
 //! # Blocks that are freed and used again
 //!
@@ -13,9 +13,9 @@
 //!
 //! # Crash argument
 //!
-//! A buffer is written in place only after its changes are durable in the log, which its caller
-//! knows. It carries the LSN of the last of them. A write that a crash tears is replayed from the
-//! log, whose tail does not pass these changes before the write is flushed.
+//! A buffer is written in place only after its changes are durable in the log, which the caller
+//! ensures. The buffer carries the LSN of the last of these changes. A write that a crash tears is
+//! replayed from the log, whose tail does not pass these changes before the write is flushed.
 
 use std::io;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl BufferCache {
     ///
     /// # Panics
     ///
-    /// If the latch is not held.
+    /// Panics if the latch is not held.
     pub fn renew(&self, buffer: &Buffer, kind: BlockKind) {
         buffer.core().renew(kind);
     }
@@ -95,7 +95,7 @@ impl BufferCache {
     ///
     /// # Panics
     ///
-    /// If the latch is not held.
+    /// Panics if the latch is not held.
     pub fn write(&self, buffer: &Buffer, lsn: Lsn) -> Result<()> {
         assert!(buffer.is_latched(), "a buffer written without its latch");
         let mut bytes = buffer.bytes().to_vec();
@@ -119,8 +119,8 @@ impl BufferCache {
         Ok(())
     }
 
-    /// Removes a buffer from the table: its blocks are freed, and that is durable. Holders keep a
-    /// buffer that no lookup finds any more.
+    /// Removes a buffer from the table, because its blocks are freed and the free is durable. A
+    /// caller may keep the buffer, but no lookup finds it any more.
     pub fn forget(&self, buffer: &Buffer) {
         self.shard(buffer.at()).forget(buffer.core());
     }

@@ -211,7 +211,7 @@ fn open_of_a_non_device_is_refused() {
     }
 }
 
-/// Returns the contents of a pipe into which this many bytes were put.
+/// Reads `length` bytes from a pipe that holds that many, and returns the bytes.
 fn emptied(reader: std::os::fd::OwnedFd, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     std::fs::File::from(reader).read_exact(&mut bytes).unwrap();

@@ -97,7 +97,8 @@ fn offset_is_used_as_given() {
     }
 }
 
-/// Opening the volume then reports the damaged superblock, which says more than "no volume".
+/// Checks that such a volume is found. Opening it then reports the damaged superblock, which says
+/// more than "no volume".
 #[test]
 fn volume_with_a_damaged_first_sector_is_found() {
     let start = 100 * 512;

@@ -1,6 +1,6 @@
 //! The disk inside a qcow2 image with extended L2 entries, or one that was not closed, read-only.
 //!
-//! Owns: the images that the crate `imago` does not read. `imago` reads all others.
+//! Owns: reading these images, which the crate `imago` does not read. `imago` reads all others.
 //!
 //! ```text
 //! L1 entry  8 bytes: bits 9-55 offset of an L2 table, 0 for none
@@ -11,8 +11,8 @@
 //!           x = 62 - (log2 of the cluster size - 8); raw deflate
 //! ```
 //!
-//! Nothing in an image is trusted. An entry is read when it is needed, so a table costs no memory.
-//! An offset past the end of the file is a read error.
+//! Nothing in an image is trusted. A table entry is read when it is needed, so a table costs no
+//! memory. An offset past the end of the file is a read error.
 
 use std::io;
 
@@ -38,7 +38,7 @@ const MIN_EXTENDED_LOG: u32 = 14;
 /// The map of an image by its own L1 and L2 tables.
 pub(super) struct ClusterTables {
     header: ImageHeader,
-    /// The number and the bytes of the cluster that was decompressed last.
+    /// The index and the bytes of the cluster that was decompressed last.
     decompressed: Mutex<Option<(u64, Vec<u8>)>, Volume>,
 }
 
@@ -60,7 +60,7 @@ impl ClusterTables {
         self.header.cluster_log - if self.header.has_extended_l2 { 4 } else { 3 }
     }
 
-    /// As [`ClusterMap::find`], up to the end of the cluster or subcluster.
+    /// Locates an offset as [`ClusterMap::find`] does, up to the end of the cluster or subcluster.
     fn locate(&self, file: &FileDevice, offset: u64) -> io::Result<(ClusterLocation, u64)> {
         let cluster_bytes = 1_u64 << self.header.cluster_log;
         let (cluster, within) = (offset >> self.header.cluster_log, offset % cluster_bytes);

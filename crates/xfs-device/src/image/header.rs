@@ -1,4 +1,4 @@
-//! The header of a qcow2 image: its features, and those that keep it from being read.
+//! The header of a qcow2 image: its features, and the features that keep the image from being read.
 //!
 //! ```text
 //!  0 "QFI\xfb"   4 version      8 backing file: offset, 16 its length
@@ -30,9 +30,9 @@ const EXTENDED_L2: u64 = 1 << 4;
 pub enum ImageRefusal {
     /// The version of the format is unknown.
     Version(u32),
-    /// Clusters that the image lacks are in another file.
+    /// The image has a backing file, which holds the clusters that the image lacks.
     BackingFile(String),
-    /// The clusters are in another file.
+    /// The clusters are in an external data file.
     ExternalData,
     /// The clusters are encrypted.
     Encrypted,
@@ -62,7 +62,7 @@ impl fmt::Display for ImageRefusal {
 }
 
 impl ImageRefusal {
-    /// Returns what the user can do.
+    /// Returns a hint what the user can do about the refusal.
     pub(crate) const fn hint(&self) -> &'static str {
         match self {
             Self::BackingFile(_) => {
@@ -89,8 +89,8 @@ pub(super) struct ImageHeader {
     pub(super) l1_entries: u32,
     pub(super) l1_offset: u64,
     pub(super) has_extended_l2: bool,
-    /// The image was not closed, so its reference counts may be wrong. Reading does not depend on
-    /// them.
+    /// Whether the image was not closed, so that its reference counts may be wrong. Reading does
+    /// not depend on them.
     pub(super) is_dirty: bool,
 }
 

@@ -10,7 +10,7 @@ const FIRST: Span = Span { start: 1 << 20, end: 2 << 20 };
 const SECOND: Span = Span { start: 2 << 20, end: 3 << 20 };
 const ACROSS: Span = Span { start: (2 << 20) - 1, end: (2 << 20) + 1 };
 
-/// Checks whether the second user is admitted beside the first.
+/// Checks whether the second user may use its span while the first uses its own.
 fn check_beside(first: (Span, Access), second: (Span, Access), expected: bool) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let open = || File::open(file.path()).unwrap();

@@ -1,4 +1,4 @@
-//! The process of a lock, by the lock of this process.
+//! Tests that find the process that holds a lock, with a lock of this process.
 
 use std::os::unix::fs::MetadataExt;
 

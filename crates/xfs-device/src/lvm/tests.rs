@@ -19,8 +19,8 @@ const FIRST: u64 = 1 << 20;
 const EXTENT: u64 = 4 << 20;
 const ID: &str = "0aAbBc-CdDe-EfFg-GhHi-IjJk-KlLm-MnNoO1";
 
-/// A logical volume of linear segments. Each has a physical volume, its first extent there, and its
-/// number of extents.
+/// Returns the text of a logical volume of linear segments. Each segment has a physical volume, its
+/// first extent there, and its number of extents.
 fn volume(name: &str, segments: &[(&str, u64, u64)]) -> String {
     let mut text = format!(
         "{name} {{\nid = \"x\"\nstatus = [\"READ\", \"WRITE\", \"VISIBLE\"]\nsegment_count = {}\n",

@@ -60,7 +60,7 @@ mod qcow2 {
     use crate::file::OpenOptions;
     use crate::image::ImageRefusal;
 
-    /// Runs qemu-img. Returns `false`, with a message, if it is not installed.
+    /// Runs qemu-img. Returns `false` and prints a message if qemu-img is not installed.
     fn qemu_img(directory: &Path, arguments: &[&str]) -> bool {
         let mut command = Command::new("qemu-img");
         match command.current_dir(directory).args(arguments).output() {
@@ -75,7 +75,8 @@ mod qcow2 {
         }
     }
 
-    /// Returns runs of zeros and of noise. Their length is no multiple of any cluster size.
+    /// Returns bytes that alternate between runs of zeros and runs of noise. The length of a run is
+    /// no multiple of any cluster size.
     fn sample() -> Vec<u8> {
         let mut bytes = vec![0; (3 << 20) + 512];
         let mut state = 1_u32;
@@ -188,7 +189,8 @@ mod qcow2 {
         }
     }
 
-    /// These images are refused by their header, so qemu-img is not needed.
+    /// Checks that an image with an unsupported feature is refused with the name of the feature.
+    /// The header decides, so qemu-img is not needed.
     #[test]
     fn unsupported_features_are_named() {
         let refusal = |change: &dyn Fn(&mut Vec<u8>)| {

@@ -1,4 +1,4 @@
-//! Writes are read back, and reach the device below only when asked.
+//! Tests of the overlay: writes are read back, and reach the device below only in a write-back.
 
 use std::io;
 use std::sync::{Arc, Mutex};

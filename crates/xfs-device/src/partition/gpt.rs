@@ -21,7 +21,7 @@ const HEADER_CRC_OFFSET: usize = 16;
 const ENTRY_BYTES: usize = 128;
 const NAME_UNITS: usize = 36;
 
-/// Most bytes of entries that are read. The standard asks for 16 KiB.
+/// The most bytes of entries that are read. The standard asks for 16 KiB.
 const MAX_TABLE_BYTES: usize = MAX_PARTITIONS * ENTRY_BYTES;
 
 /// Reads the first copy of the table, or the second if the first is not valid. Returns `None` if
@@ -109,7 +109,7 @@ fn decode_entries(table: &[u8], entry_bytes: usize) -> Vec<TableEntry> {
     numbered.filter_map(|(number, bytes)| decode_entry(number, bytes)).collect()
 }
 
-/// Decodes an entry. Returns `None` for an unused or impossible one.
+/// Decodes an entry. Returns `None` if the entry is unused or impossible.
 fn decode_entry(number: u32, bytes: &[u8]) -> Option<TableEntry> {
     let purpose = Uuid::from_bytes_le(*bytes.first_chunk()?);
     let first_sector = read_u64(bytes, 32)?;

@@ -53,7 +53,7 @@ impl RecordEntry {
     }
 }
 
-/// Reads the table. Returns `None` if there is none.
+/// Reads the table. Returns `None` if there is no table.
 pub(super) fn read(
     device: &dyn BlockDevice,
     sector_size: u32,

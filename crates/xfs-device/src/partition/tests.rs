@@ -15,7 +15,7 @@ pub(crate) struct Gpt {
     pub(crate) sector_size: u64,
     pub(crate) entry_bytes: u32,
     pub(crate) entry_count: u32,
-    /// Number, first sector, last sector.
+    /// The entries: index, first sector, last sector.
     pub(crate) entries: Vec<(usize, u64, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! Recognising magic numbers.
+//! Tests that formats are recognised by their magic numbers.
 
 use super::{Contents, SIGNATURES, detect, recognise};
 use crate::memory::MemoryDevice;

@@ -1,8 +1,8 @@
 //! Loop devices: the files that they are made of.
 //!
-//! sysfs shows the present path of the file in this mount namespace. It ends in ` (deleted)` if the
-//! file has no name, and means another file in another mount namespace. The kernel gives the inode
-//! to a process that may open the device.
+//! sysfs shows the present path of the backing file in this mount namespace. The path ends in `
+//! (deleted)` if the file has no name, and means another file in another mount namespace. The
+//! kernel reports the inode to a process that may open the device.
 
 #![allow(unsafe_code, reason = "LOOP_GET_STATUS64, which no library wraps")]
 
@@ -34,19 +34,20 @@ const LOOP_GET_STATUS64: rustix::ioctl::Opcode = 0x4c05;
 /// A loop device that is attached to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoopDevice {
-    /// The number of the device.
+    /// The device number.
     pub(crate) number: u64,
-    /// The path of its file, as sysfs shows it here.
+    /// The path of the backing file, as sysfs shows it in this mount namespace.
     pub(crate) backing: PathBuf,
     /// The device and inode of the file (of the node, for a block device). `None` if this process
     /// may not ask.
     pub(crate) inode: Option<(u64, u64)>,
-    /// The bytes of the file that it shows.
+    /// The bytes of the file that the loop device shows.
     pub(crate) window: Span,
 }
 
 impl LoopDevice {
-    /// Returns the loop device of this number, if it is one and attached.
+    /// Returns the loop device with this device number. Returns `None` if it is not an attached
+    /// loop device.
     pub(super) fn of(number: u64) -> Option<Self> {
         Self::read(&sysfs::directory_of(number))
     }
@@ -67,7 +68,7 @@ impl LoopDevice {
         Some(Self { number, backing, inode, window: Span::new(offset, limit) })
     }
 
-    /// Returns the identity of its file.
+    /// Returns the identity of the backing file, or `None` if it is unknown.
     pub(crate) fn identity(&self) -> Option<FileIdentity> {
         let found = fs::metadata(&self.backing).ok();
         match (found, self.inode) {
@@ -80,7 +81,7 @@ impl LoopDevice {
         }
     }
 
-    /// Returns the node in /dev, for messages.
+    /// Returns the path of the device node in /dev, for messages.
     pub(crate) fn shown(&self) -> PathBuf {
         let name = || PathBuf::from(sysfs::device_name(self.number));
         sysfs::node_of(self.number).unwrap_or_else(name)

@@ -16,7 +16,7 @@ pub(crate) fn device_name(number: u64) -> String {
     format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
 }
 
-/// Parses a device number in this form.
+/// Parses a device number of the form `major:minor`.
 pub(super) fn parse_device_name(name: &str) -> Option<u64> {
     let (major, minor) = name.split_once(':')?;
     Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
@@ -32,17 +32,17 @@ pub(super) fn read_number(path: &Path) -> Option<u64> {
     read_line(path)?.parse().ok()
 }
 
-/// Returns the directory of a block device.
+/// Returns the directory of a block device in sysfs.
 pub(super) fn directory_of(number: u64) -> PathBuf {
     Path::new("/sys/dev/block").join(device_name(number))
 }
 
-/// Returns the number of the device with this directory.
+/// Returns the number of the block device whose sysfs directory is `directory`.
 pub(super) fn number_in(directory: &Path) -> Option<u64> {
     parse_device_name(&read_line(&directory.join("dev"))?)
 }
 
-/// Returns the node of a device in /dev, if that node is the device.
+/// Returns the path of the device's node in /dev. Returns `None` if that node is another device.
 pub(super) fn node_of(number: u64) -> Option<PathBuf> {
     let facts = fs::read_to_string(directory_of(number).join("uevent")).ok()?;
     let name = facts.lines().find_map(|line| line.strip_prefix("DEVNAME="))?;
@@ -51,7 +51,8 @@ pub(super) fn node_of(number: u64) -> Option<PathBuf> {
     (found.file_type().is_block_device() && found.rdev() == number).then_some(node)
 }
 
-/// Returns the disk of a partition, and the partition's span on it.
+/// Returns the disk of a partition, and the partition's span on it. Returns `None` if the device is
+/// not a partition.
 pub(super) fn disk_of_partition(number: u64) -> Option<(u64, Span)> {
     let directory = directory_of(number);
     if !directory.join("partition").exists() {
@@ -63,7 +64,7 @@ pub(super) fn disk_of_partition(number: u64) -> Option<(u64, Span)> {
     Some((number_in(disk.parent()?)?, Span::new(start, Some(length))))
 }
 
-/// Returns the partitions of a block device.
+/// Returns the device numbers of a block device's partitions.
 pub(crate) fn partitions_of(number: u64) -> Vec<u64> {
     let Ok(entries) = fs::read_dir(directory_of(number)) else { return Vec::new() };
     let below = entries.filter_map(Result::ok).map(|entry| entry.path());
@@ -73,8 +74,8 @@ pub(crate) fn partitions_of(number: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Returns the devices that a mapped or RAID device is made of, and whether other devices use them
-/// too.
+/// Returns the device numbers of the devices that a mapped or RAID device is made of, each with
+/// whether other devices also use it.
 pub(super) fn slaves_of(number: u64) -> Vec<(u64, bool)> {
     let Ok(entries) = fs::read_dir(directory_of(number).join("slaves")) else { return Vec::new() };
     let slaves = entries.filter_map(Result::ok).map(|entry| entry.path());

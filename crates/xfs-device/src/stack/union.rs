@@ -66,7 +66,7 @@ impl Layers {
         Some(Self { root, mount_point, directories: upper })
     }
 
-    /// Returns the file at this path in the first layer that has it.
+    /// Returns the path of the file `path` in the first layer that has it.
     fn find(&self, path: &Path, length: u64) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.mount_point).ok()?;
         let root = self.root.strip_prefix("/").unwrap_or(&self.root);

@@ -1,4 +1,4 @@
-//! Parsing of procfs; real mounts need privilege.
+//! Tests of parsing procfs. Real mounts need privilege.
 
 use std::path::{Path, PathBuf};
 

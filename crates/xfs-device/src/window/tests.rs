@@ -1,4 +1,4 @@
-//! A range of another device.
+//! Tests of a device that is a range of another device.
 
 use std::io::ErrorKind;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Counting opens on a machine where writes become visible late.
+//! Tests of counting opens on a machine where writes become visible late.
 //!
 //! The real source is compiled here against the atomics of loom. Loom explores everything that the
 //! memory model allows, not only what this processor does. With the full fences an open and a lease
@@ -12,7 +12,7 @@
 )]
 mod opens;
 
-/// Loom's atomics in the form of those of `xfs-sync`.
+/// The atomics of loom in the form of those of `xfs-sync`.
 mod sync {
     use core::marker::PhantomData;
 
@@ -69,7 +69,7 @@ use opens::{
     leave_before_look,
 };
 
-/// Two slots; one is opened while a lease is set.
+/// Checks an open through one of two slots while a lease is set: at least one sees the other.
 fn open_against_lease(barrier: fn()) {
     loom::model(move || {
         let parts = Arc::new((OpenTally::new(), OpenTally::new(), LockWord::new()));
@@ -96,8 +96,8 @@ fn open_and_lease_without_fences_can_miss_each_other() {
     open_against_lease(|| ());
 }
 
-/// Two slots with an open for writing each are closed at once. The thread that finds no writer left
-/// returns the speculative preallocation.
+/// Checks two slots with an open for writing each that are closed at once. The thread that finds no
+/// writer left returns the speculative preallocation.
 fn close_against_close(barrier: fn()) {
     loom::model(move || {
         let parts = Arc::new((OpenTally::new(), OpenTally::new()));

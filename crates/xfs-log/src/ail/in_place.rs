@@ -1,7 +1,7 @@
 //! Removal of items that have been written in place.
 //!
 //! Owns: how an item leaves without a lock on the list, and when its position is swept. Does
-//! **not** own who writes the item, or what moves the tail.
+//! **not** own writing the item, or the reasons for which the tail moves.
 //!
 //! An item has left as soon as its [`ItemState`] says so. The thread that has written it sets that
 //! state before it unlatches the buffer: from then on the item is clean, and may be logged and
@@ -32,14 +32,14 @@ use crate::mutant::ActiveMutant;
 /// write of as many as 65 items.
 const SWEEP_WRITES: usize = 32;
 
-/// The items that a walk has had written in place since its last sweep.
+/// The items that a walk has had written in place since the last sweep.
 #[derive(Default)]
 pub struct InPlace {
     /// Positions of items that have left.
     positions: Vec<Position>,
-    /// The number of positions when the last item had been pushed.
+    /// The number of positions when the push of the last item had ended.
     seen: usize,
-    /// Pushes by which an item has left.
+    /// The number of pushes by which an item has left.
     writes: usize,
     mutant: ActiveMutant,
 }
@@ -49,7 +49,7 @@ impl InPlace {
         Self { mutant, ..Self::default() }
     }
 
-    /// Notes that an item is in place as it was at `lsn`, where the caller has seen it. An item
+    /// Notes that an item is in place as it was at `lsn`, the LSN that the caller has seen. An item
     /// that has been logged again and moved stays in the list.
     pub fn note(&mut self, item: &ItemState, lsn: Lsn) {
         self.positions.extend(item.leave_from(lsn, self.mutant));

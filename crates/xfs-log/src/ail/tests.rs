@@ -43,7 +43,7 @@ fn place(ail: &Ail, placed: &Arc<TestItem>, lsn: Lsn) {
     });
 }
 
-/// Completes a checkpoint from one LSN to another, with these items.
+/// Completes a checkpoint from one LSN to another that holds `items`.
 fn complete(ail: &Ail, start: Lsn, end: Lsn, granted_blocks: u64, items: &[&Arc<TestItem>]) {
     items.iter().for_each(|item| place(ail, item, start));
     let (record, granted) = (CommitRecord { start, end }, granted_blocks * BLOCK);
@@ -77,7 +77,8 @@ fn tail_follows_the_oldest_item_around_the_end_of_the_log() {
     assert_eq!((ail.tail(), ail.is_empty()), (Lsn::new(3, 900), true));
 }
 
-/// The head moves in the same step (I2), and the later checkpoint gives back the difference (I3).
+/// Checks that the head moves in the same step (I2), and that the later checkpoint gives back the
+/// difference (I3).
 #[test]
 fn checkpoint_gives_back_as_much_grant_as_the_head_moves() {
     let ail = empty();

@@ -1,7 +1,8 @@
 //! Memory for the vectors of a checkpoint until it is written.
 //!
 //! Owns: chunks of memory that are filled from front to back and reused by later checkpoints. Does
-//! **not** own who may write where: each slot has an arena of its own, under the slot's lock.
+//! **not** own the right to write to them: each slot has an arena of its own, under the slot's
+//! lock.
 //!
 //! The memory of a checkpoint is bounded by the bytes that it logs. A vector that is replaced by a
 //! longer one leaves a hole. Its new location then has room for twice its length, so the holes are
@@ -23,9 +24,9 @@ pub(super) struct VectorLocation {
     chunk: u32,
     offset: u32,
     length: u32,
-    /// Bytes to which the vector may grow without moving.
+    /// The number of bytes to which the vector may grow without moving.
     capacity: u32,
-    /// Regions of the vector.
+    /// The number of regions of the vector.
     pub(super) regions: u32,
 }
 
@@ -61,8 +62,8 @@ impl Arena {
         VectorLocation { chunk, offset, length, capacity: length, regions: vector.regions }
     }
 
-    /// Replaces a vector: in place if the new one fits, else at a new location, with room to grow
-    /// where the chunk has it.
+    /// Replaces a vector. A new vector that fits stays in place. Otherwise it gets a new location,
+    /// with room to grow where the chunk has it.
     pub(super) fn replace(
         &mut self,
         location: VectorLocation,
@@ -81,7 +82,8 @@ impl Arena {
         VectorLocation { length, regions: vector.regions, ..location }
     }
 
-    /// Doubles the capacity of the vector that was stored last, as far as the chunk goes.
+    /// Doubles the capacity of the vector that was stored last, as far as the chunk has room.
+    /// Returns the new capacity.
     fn extend(&mut self, location: VectorLocation) -> u32 {
         let chunk = self.chunks.last_mut().expect("the vector was stored in the last chunk");
         let more = (chunk.capacity() - chunk.len()).min(location.length as usize);
@@ -96,7 +98,7 @@ impl Arena {
         VectorLocation { chunk, offset: 0, length, capacity: length, regions }
     }
 
-    /// Returns the bytes of a stored vector, which has regions.
+    /// Returns the bytes of a stored vector, which has at least one region.
     pub(super) fn bytes(&self, location: VectorLocation) -> &[u8] {
         let chunk = self.chunks.get(location.chunk as usize);
         let start = location.offset as usize;
@@ -114,8 +116,8 @@ pub(super) struct ArenaPool {
 }
 
 impl ArenaPool {
-    /// Creates a pool for checkpoints of at most `kept_bytes` together, in this many slots. It
-    /// keeps no more than these take.
+    /// Creates a pool for checkpoints of at most `kept_bytes` together, in this many slots. The
+    /// pool keeps no more chunks than these checkpoints take.
     pub(super) fn new(kept_bytes: u64, slots: usize) -> Self {
         let share = kept_bytes / slots.max(1) as u64;
         let chunk_bytes = share.clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES);

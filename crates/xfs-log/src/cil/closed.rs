@@ -1,6 +1,7 @@
 //! A checkpoint that takes no more commits.
 //!
-//! Owns: which of its members are written, and in which order. Does **not** own writing them.
+//! Owns: which of the checkpoint's members are written, and in which order. Does **not** own
+//! writing them.
 
 use std::sync::Arc;
 
@@ -9,12 +10,12 @@ use super::membership::{CilMembership, Disposition, Member, Members};
 use crate::item::CheckpointEnd;
 use crate::mutant::{ActiveMutant, mutate};
 
-/// A checkpoint that takes no more commits: the members that all slots had of it.
+/// A checkpoint that takes no more commits, with the members that all slots had of it.
 pub(crate) struct ClosedCheckpoint {
     pub(super) sequence: u64,
     /// The members of each slot.
     pub(super) members_by_slot: Vec<Members>,
-    /// Log space that commits have granted to it.
+    /// Log space that commits have granted to the checkpoint.
     pub(super) granted: u64,
 }
 
@@ -87,7 +88,7 @@ impl ClosedCheckpoint {
 }
 
 impl Member {
-    /// Unpins the item, if this member has it pinned.
+    /// Unpins the item, if this member has pinned it.
     pub(super) fn unpin(&self, end: CheckpointEnd) {
         match (self.disposition, end) {
             (Disposition::Superseded, _) => {}

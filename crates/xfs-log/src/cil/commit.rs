@@ -1,4 +1,4 @@
-//! Commits.
+//! Commits: adding the changes of a transaction to the open checkpoint.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::vector::Scratch;
 /// The action that a commit makes necessary, to be taken after its items are unlocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pressure {
-    /// No action.
+    /// No action is necessary.
     None,
     /// The checkpoint is large enough to be written.
     Push,
@@ -26,7 +26,7 @@ pub(crate) enum Pressure {
 /// A commit that is part of the open checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Committed {
-    /// The checkpoint. Forcing the log up to it makes the commit durable.
+    /// The sequence of the checkpoint. Forcing the log up to it makes the commit durable.
     pub sequence: u64,
     pub(crate) pressure: Pressure,
 }
@@ -74,7 +74,7 @@ impl Cil {
     }
 
     /// Locks this thread's slot, with memory for the vectors to be inserted. Memory is allocated
-    /// while nothing is locked: an allocator that blocks would delay the switch.
+    /// while no lock is held: an allocator that blocks would delay the switch.
     fn lock_with_room(&self, scratch: &Scratch) -> MutexGuard<'_, CilMembership> {
         let slot = self.slots.mine();
         // A vector that grows takes twice its length, so that it has room the next time.
@@ -132,7 +132,7 @@ impl Cil {
     }
 
     /// Counts the bytes in the slot, until the sum is worth a write to the word that all slots
-    /// share.
+    /// share. Returns the action that the size of the checkpoint makes necessary.
     fn fold_size(&self, membership: &mut CilMembership, growth: i64) -> Pressure {
         membership.unfolded += growth;
         let batch = (self.parts.soft_bytes / self.slots.iter().len() as u64).cast_signed();

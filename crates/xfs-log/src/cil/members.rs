@@ -11,14 +11,14 @@ use xfs_sync::{Mutex, Slot, Slots, Volume};
 
 use super::membership::Member;
 
-/// Members of a chunk. Durable members are completed chunk by chunk too, each under one lock of the
-/// volume.
+/// The number of members of a chunk. Durable members are also completed chunk by chunk, each chunk
+/// under one lock of the volume.
 pub(super) const CHUNK_MEMBERS: usize = 1024;
 
-/// Chunks that a slot takes or returns at a time. Both take a lock of the volume.
+/// The number of chunks that a slot takes or returns at a time. Both take a lock of the volume.
 const MOVED_CHUNKS: usize = 4;
 
-/// Bytes of log that a member takes, by a low estimate.
+/// The number of log bytes that a member takes, by a low estimate.
 const BYTES_PER_MEMBER: u64 = 256;
 
 /// A list of members.
@@ -65,7 +65,7 @@ impl MemberList {
         self.chunks.iter_mut().flatten()
     }
 
-    /// The chunks, in order.
+    /// Returns the chunks, in order.
     pub(super) fn into_chunks(self) -> impl Iterator<Item = Vec<Member>> {
         self.chunks.into_iter()
     }

@@ -29,11 +29,12 @@ use crate::vector::Vector;
 /// The way in which a push treats a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Disposition {
-    /// It is written.
+    /// The member is written.
     Written,
-    /// Another member is written in its place.
+    /// Another member of the same item is written instead.
     Superseded,
-    /// It is an intent that has been finished: neither it nor its completion is written.
+    /// The member is an intent that has been finished: neither the intent nor its completion is
+    /// written.
     Cancelled,
 }
 
@@ -44,7 +45,8 @@ pub(super) struct Member {
     pub(super) order: u64,
     pub(super) location: VectorLocation,
     pub(super) disposition: Disposition,
-    /// The vector, if several slots have committed the item. It holds order number and location.
+    /// The vector, if several slots have committed the item. It holds the order number and the
+    /// location.
     shared: Option<Arc<SharedVector>>,
 }
 
@@ -57,23 +59,23 @@ pub(super) struct DispositionNote {
 
 /// A slot's part of the open checkpoint.
 pub(super) struct CilMembership {
-    /// The number of the slot.
+    /// The index of the slot.
     number: u32,
     pub(super) checkpoint: Arc<OpenCheckpoint>,
     pub(super) members: Members,
-    /// Bytes that are not folded into the checkpoint yet.
+    /// The number of bytes that are not folded into the checkpoint yet.
     pub(super) unfolded: i64,
-    /// Bytes that commits through this slot have added to the checkpoint.
+    /// The number of bytes that commits through this slot have added to the checkpoint.
     pub(super) grown: u64,
-    /// Records whose overhead these commits have granted to the checkpoint.
+    /// The number of records whose overhead these commits have granted to the checkpoint.
     pub(super) records: u64,
     /// All log space that these commits have granted to the checkpoint.
     pub(super) granted: u64,
-    /// Commits through this slot since the log was opened.
+    /// The number of commits through this slot since the log was opened.
     pub(super) commits: u64,
     /// The largest order number of a commit through this slot.
     pub(super) clock: u64,
-    /// The log is shut down: a new member would never be taken out again.
+    /// Whether the log is shut down: a new member would never be taken out again.
     pub(super) closed: bool,
     mutant: ActiveMutant,
 }
@@ -110,15 +112,15 @@ impl CilMembership {
         }
     }
 
-    /// Takes the members of the slot's checkpoint, and starts the next one.
+    /// Takes the members of the slot's checkpoint, and starts the next checkpoint in the slot.
     pub(super) fn switch(&mut self, next: &Arc<OpenCheckpoint>) -> Members {
         self.checkpoint = Arc::clone(next);
         (self.unfolded, self.grown, self.records) = (0, 0, 0);
         std::mem::take(&mut self.members)
     }
 
-    /// Adds an item to the checkpoint, or replaces its vector if it is a member already. Returns
-    /// the number of bytes by which the checkpoint has grown.
+    /// Adds an item to the checkpoint, or replaces the item's vector if the item is a member
+    /// already. Returns the number of bytes by which the checkpoint has grown.
     pub(super) fn insert(
         &mut self,
         item: &Arc<dyn LogItem>,
@@ -191,8 +193,8 @@ impl CilMembership {
         self.members.list.push(Member { item, order, location, disposition, shared });
     }
 
-    /// Cancels an intent of this checkpoint, so that neither it nor its completion is written.
-    /// Returns the bytes that it would have taken, as a negative growth.
+    /// Cancels an intent of this checkpoint, so that neither the intent nor its completion is
+    /// written. Returns the bytes that the intent would have taken, as a negative growth.
     fn cancel(&mut self, intent: &dyn LogItem) -> i64 {
         let state = intent.state();
         self.note(state.member_ref(), Disposition::Cancelled);

@@ -1,4 +1,4 @@
-//! Pushes: from the switch to the durable COMMIT.
+//! Pushes of a checkpoint: from the switch to the durable COMMIT.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl Cil {
     ///
     /// # Errors
     ///
-    /// As [`push`](Self::push). The checkpoint's items have been aborted then.
+    /// The errors of [`push`](Self::push). The checkpoint's items have been aborted then.
     pub(crate) fn write_closed(&self, mut closed: ClosedCheckpoint) -> Result<WrittenCheckpoint> {
         closed.resolve_members();
         match self.write(&closed) {
@@ -73,7 +73,7 @@ impl Cil {
     }
 
     /// Closes the open checkpoint and opens the next one. All slots are locked at one moment:
-    /// commits before it are in the old checkpoint, commits after it in the new one.
+    /// commits before that moment are in the old checkpoint, commits after it in the new one.
     fn switch(&self, through: u64) -> Option<ClosedCheckpoint> {
         let _switching = self.switching.lock();
         let sequence = self.current();
@@ -102,7 +102,7 @@ impl Cil {
         Some(closed)
     }
 
-    /// The wrong switch of the mutant `SlotsOneByOne`: it locks one slot after another.
+    /// Performs the wrong switch of the mutant `SlotsOneByOne`: it locks one slot after another.
     #[cfg(test)]
     fn switch_one_by_one(&self, closed: &mut ClosedCheckpoint, next: &Arc<OpenCheckpoint>) {
         self.committing.lock().checkpoints.insert(closed.sequence, WriteProgress::default());
@@ -112,8 +112,8 @@ impl Cil {
         self.announce(closed.sequence);
     }
 
-    /// Makes the switch known. The checkpoint enters `committing` before any thread can see that it
-    /// is no longer open (I1).
+    /// Makes the switch visible. The checkpoint enters `committing` before any thread can see that
+    /// it is no longer open (I1).
     fn announce(&self, sequence: u64) {
         let mut committing = self.committing.lock();
         committing.checkpoints.entry(sequence).or_default();

@@ -1,4 +1,4 @@
-//! Reading around the end of the log, and logs that do not fit their device.
+//! Tests of reading around the end of the log, and of logs that do not fit their device.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Finding blocks by their cycle and by their header.
+//! Tests of finding blocks by their cycle and by their header.
 
 use super::{find, find_cycle, find_first_header, find_last_header};
 use crate::testing::LogImage;

@@ -1,6 +1,6 @@
 //! Giving the volume another UUID while its log is open.
 //!
-//! Owns: the order of the steps. Does **not** own the other places that hold the UUID.
+//! Owns: the order of the steps. Does **not** own the other structures that hold the UUID.
 //!
 //! # Crash argument
 //!
@@ -28,7 +28,7 @@ impl Log {
     ///
     /// # Panics
     ///
-    /// If an item is not in place.
+    /// Panics if an item is not in place.
     pub fn change_uuid(&self, uuid: Uuid, change: impl FnOnce() -> Result<()>) -> Result<()> {
         let ended = self.end_with(Uuid::nil());
         let changed = ended.and_then(|()| change()).and_then(|()| self.end_with(uuid));

@@ -8,20 +8,21 @@ use crate::space::Urgency;
 use crate::state::LogState;
 use crate::unit::RecordLayout;
 
-/// The smallest in-core log buffer; the default of a small log.
+/// The smallest in-core log buffer, which is the default of a small log.
 pub const MIN_BUFFER_BYTES: u32 = 32 << 10;
 
 /// The largest in-core log buffer.
 pub const MAX_BUFFER_BYTES: u32 = xfs_format::log_record::MAX_RECORD_BYTES;
 
-/// The default of other logs. Filling a record takes a lock of the volume, which favours large
-/// records; but a small force writes headers for the whole buffer, which favours small ones.
+/// The default buffer of logs that are not small. Filling a record takes a lock of the volume,
+/// which favours large records. A small force writes headers for the whole buffer, which favours
+/// small ones.
 const DEFAULT_BUFFER_BYTES: u32 = 128 << 10;
 
 /// The smallest buffer that another writer of the log may have used.
 const MIN_FOUND_BUFFER_BYTES: u32 = 16 << 10;
 
-/// Bytes of a small log.
+/// The size below which a log is small.
 const SMALL_LOG_BYTES: u64 = 32 << 20;
 
 /// The largest soft limit of a checkpoint, however large the log is.
@@ -30,21 +31,22 @@ const MAX_CHECKPOINT_BYTES: u64 = 32 << 20;
 /// The configuration of a log.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
-    /// Bytes of an in-core log buffer, from [`MIN_BUFFER_BYTES`] to [`MAX_BUFFER_BYTES`]. A log
-    /// that is dirty when it is opened keeps the buffer size that it was written with.
+    /// The length of an in-core log buffer in bytes, from [`MIN_BUFFER_BYTES`] to
+    /// [`MAX_BUFFER_BYTES`]. A log that is dirty when it is opened keeps the buffer size that it
+    /// was written with.
     pub buffer_bytes: u32,
     /// The number of buffers, at least 2 and at most 8: recovery looks for holes no further back.
     pub buffers: usize,
-    /// Slots of the committed item list; 1 is a single list that all threads share.
+    /// The number of slots of the committed item list; 1 is a single list that all threads share.
     pub slots: usize,
     /// The largest number of bytes that a transaction reserves at once, all steps together. If the
-    /// log is small in relation to it, slots cache no grant.
+    /// log is small in relation to this number, slots cache no grant.
     pub largest_bytes: u64,
-    /// Bytes at which a checkpoint is written without being forced. The limit is also an eighth of
-    /// the log and 32 MiB, whichever is less.
+    /// The size in bytes at which a checkpoint is written without being forced. The limit is also
+    /// an eighth of the log and 32 MiB, whichever is less.
     pub checkpoint_bytes: u64,
-    /// Threads that write checkpoints. Without any, commits and waiters write them, and no thread
-    /// writes items in place.
+    /// The number of threads that write checkpoints. With 0, commits and waiters write them, and no
+    /// thread writes items in place.
     pub threads: usize,
     /// Whether the bytes of the log, and of items written in place, follow from the commits and
     /// their order alone, and not from thread scheduling. Then at most one thread writes
@@ -54,7 +56,7 @@ pub struct LogConfig {
 }
 
 impl LogConfig {
-    /// The default configuration of a log with this geometry.
+    /// Returns the default configuration of a log with this geometry.
     #[must_use]
     pub fn new(geometry: &LogGeometry) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -72,32 +74,34 @@ impl LogConfig {
         }
     }
 
-    /// The default configuration where the same commits must give the same bytes on any machine.
+    /// Returns the default configuration where the same commits must give the same bytes on any
+    /// machine.
     #[must_use]
     pub fn by_count(geometry: &LogGeometry) -> Self {
         Self { slots: 1, threads: 1, by_count: true, ..Self::new(geometry) }
     }
 
-    /// The size at which a checkpoint is written without a request, in a log of this many bytes.
+    /// Returns the size at which a checkpoint is written without a request, in a log of this many
+    /// bytes.
     pub(super) fn soft_bytes(&self, log_bytes: u64) -> u64 {
         self.checkpoint_bytes.min(log_bytes / 8).min(MAX_CHECKPOINT_BYTES)
     }
 
-    /// How much of a log of this many bytes is kept free by writing items in place. It is at least
-    /// a checkpoint at its hard limit and the bytes that new transactions leave. With less, new
-    /// transactions would wait for space all the time in a log that has filled once, however fast
-    /// items get in place.
+    /// Returns how much of a log of this many bytes is kept free by writing items in place. The
+    /// result is at least a checkpoint at its hard limit and the bytes that new transactions leave.
+    /// With less, new transactions would wait for space all the time in a log that has filled once,
+    /// however fast items get in place.
     pub(super) fn free_bytes(&self, log_bytes: u64) -> u64 {
         let checkpoint = hard_bytes(self.soft_bytes(log_bytes));
         (checkpoint + Urgency::Begin.kept_back(log_bytes)).max(log_bytes / 4)
     }
 
-    /// The layout of records. A dirty log keeps the buffer size it has, because recovery takes the
+    /// Returns the layout of records. A dirty log keeps its buffer size, because recovery takes the
     /// length of all record headers from the first one.
     ///
     /// # Panics
     ///
-    /// If the configuration is outside its limits.
+    /// Panics if the configuration is outside its limits.
     pub(super) fn layout(&self, geometry: &LogGeometry, state: &LogState) -> RecordLayout {
         let buffer_range = MIN_BUFFER_BYTES..=MAX_BUFFER_BYTES;
         assert!(buffer_range.contains(&self.buffer_bytes), "buffer_bytes is outside its limits");

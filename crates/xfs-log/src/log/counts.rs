@@ -6,31 +6,31 @@ use crate::ail::PushCounts;
 /// Counters of a log since it was opened, and of items in memory now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounts {
-    /// Transactions; each step of a chain is one.
+    /// The number of transactions; each step of a chain is one.
     pub commits: u64,
-    /// Checkpoints that were written, or are being written.
+    /// The number of checkpoints that were written, or are being written.
     pub checkpoints: u64,
-    /// Bytes of these, without the headers of records.
+    /// The bytes of these checkpoints, without the headers of records.
     pub checkpoint_bytes: u64,
-    /// Items of the open checkpoint.
+    /// The number of items of the open checkpoint.
     pub gathered_items: u64,
-    /// Bytes of these.
+    /// The bytes of these items.
     pub gathered_bytes: u64,
-    /// Records.
+    /// The number of records that were written.
     pub records: u64,
-    /// Bytes of records, headers and padding included.
+    /// The bytes of these records, headers and padding included.
     pub written_bytes: u64,
-    /// How many times a record waited for an in-core buffer.
+    /// The number of times that a record waited for an in-core buffer.
     pub buffer_waits: u64,
-    /// How many times commits were forced to be durable.
+    /// The number of times that commits were forced to be durable.
     pub forces: u64,
-    /// Forces that had to wait.
+    /// The number of forces that had to wait.
     pub forces_waited: u64,
-    /// How many times a transaction waited for log space.
+    /// The number of times that a transaction waited for log space.
     pub space_waits: u64,
-    /// Pushes of items to be written in place.
+    /// Counts of the pushes of items to be written in place.
     pub pushes: PushCounts,
-    /// Items that are not in place now.
+    /// The number of items that are not in place now.
     pub unplaced_items: u64,
 }
 

@@ -12,13 +12,13 @@ use xfs_sync::Ordering;
 use super::{BACKOFF, Inner, Log};
 use crate::item::LogItem;
 
-/// How many times covering tries to get a checkpoint in place, [`BACKOFF`] apart. A commit in the
-/// meantime has made the log busy again, and the log is covered another time.
+/// The number of times that covering tries to get a checkpoint in place, [`BACKOFF`] apart. A
+/// commit in the meantime has made the log busy again, and the log is covered another time.
 const COVER_ROUNDS: usize = 20;
 
 impl Log {
-    /// Makes everything durable and asks once for all of it to be written in place. Returns whether
-    /// nothing is left to do.
+    /// Makes all commits durable and requests once that all items be written in place. Returns
+    /// whether all commits are durable and all items are in place.
     ///
     /// # Errors
     ///
@@ -31,7 +31,7 @@ impl Log {
         Ok(ail.is_empty() && cil.is_idle())
     }
 
-    /// Makes everything durable and writes it in place, until nothing is left to do.
+    /// Makes all commits durable and writes all items in place, until nothing is left to do.
     ///
     /// # Errors
     ///
@@ -43,8 +43,8 @@ impl Log {
         Ok(())
     }
 
-    /// As [`quiesce`](Self::quiesce), for at most this many rounds. Returns whether nothing is
-    /// left.
+    /// Works as [`quiesce`](Self::quiesce) does, for at most this many rounds. Returns whether
+    /// nothing is left to do.
     fn quiesce_within(&self, rounds: usize) -> Result<bool> {
         for _ in 0..rounds {
             if self.write_back()? {
@@ -65,10 +65,10 @@ impl Log {
     }
 
     /// Covers an idle log: logs `item`, which is harmless to replay (the superblock), twice. The
-    /// first checkpoint records that everything before it is in place. The second one records that
-    /// the first is, so that recovery replays `item` alone. `bytes` is the item's reservation; the
-    /// caller has locked it. Returns whether the log is covered: it is not if other threads commit
-    /// meanwhile.
+    /// first checkpoint records that everything before it is in place. The second checkpoint
+    /// records that the first one is in place, so that recovery replays `item` alone. `bytes` is
+    /// the item's reservation; the caller has locked the item. Returns whether the log is covered,
+    /// which it is not if other threads commit meanwhile.
     ///
     /// # Errors
     ///
@@ -82,8 +82,9 @@ impl Log {
         })
     }
 
-    /// As [`cover`](Self::cover), with the item logged by `log_item`, which unlocks it afterwards:
-    /// the item has to be written in place between the two checkpoints.
+    /// Covers an idle log as [`cover`](Self::cover) does, with the item logged by `log_item`.
+    /// `log_item` unlocks the item afterwards: the item has to be written in place between the two
+    /// checkpoints.
     ///
     /// # Errors
     ///

@@ -60,12 +60,13 @@ pub(super) struct Paced {
 enum Handoff {
     #[default]
     Idle,
-    /// Closed, for the writer thread to write.
+    /// The checkpoint is closed, and the writer thread has to write it.
     Closed(ClosedCheckpoint),
     Writing,
-    /// Durable, to be collected.
+    /// The checkpoint is durable, and has to be collected.
     Written(WrittenCheckpoint),
-    /// Lost, with its items aborted: the thread that collects it returns the error.
+    /// The checkpoint is lost, with its items aborted. The thread that collects it returns the
+    /// error.
     Failed(Error),
 }
 
@@ -87,7 +88,7 @@ impl Paced {
         self.changed.notify_all();
     }
 
-    /// Waits until no checkpoint is being written, and takes the one that was.
+    /// Waits until no checkpoint is being written, and takes the checkpoint that was written last.
     fn take_written(&self) -> Handoff {
         let mut handoff = self.handoff.lock();
         while matches!(*handoff, Handoff::Closed(_) | Handoff::Writing) {
@@ -98,8 +99,8 @@ impl Paced {
 }
 
 impl Inner {
-    /// Closes a checkpoint that has reached its soft limit, unless another thread has, and has it
-    /// written.
+    /// Closes a checkpoint that has reached its soft limit, and has it written. Does nothing if
+    /// another thread has closed it.
     pub(super) fn pace(&self, paced: &Paced, sequence: u64) -> Result<()> {
         let _decision = paced.decision.lock();
         if self.cil.current() <= sequence {
@@ -116,7 +117,7 @@ impl Inner {
         self.health.check()
     }
 
-    /// As [`Cil::force`](crate::cil::Cil::force).
+    /// Forces the log as [`Cil::force`](crate::cil::Cil::force) does.
     pub(super) fn force_paced(&self, paced: &Paced, sequence: u64) -> Result<()> {
         if self.cil.durable() >= sequence {
             return Ok(());
@@ -143,8 +144,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Has a checkpoint written. Without a writer thread this thread writes it; it is collected at
-    /// the same point as with one.
+    /// Has a checkpoint written. Without a writer thread this thread writes the checkpoint, which
+    /// is collected at the same point as with a writer thread.
     fn hand_over(&self, paced: &Paced, closed: ClosedCheckpoint) {
         match paced.has_writer.load(Ordering::Acquire) {
             true => paced.put(Handoff::Closed(closed)),
@@ -156,8 +157,7 @@ impl Inner {
         self.cil.write_closed(closed).map_or_else(Handoff::Failed, Handoff::Written)
     }
 
-    /// The work of the writer thread: writes checkpoints that are handed over, until the log is
-    /// closed.
+    /// Runs the writer thread: writes checkpoints that are handed over, until the log is closed.
     pub(super) fn run_writer(&self) {
         let Some(paced) = &self.paced else { return };
         let mut handoff = paced.handoff.lock();

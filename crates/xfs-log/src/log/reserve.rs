@@ -14,13 +14,13 @@ use super::{BACKOFF, Inner, Log};
 use crate::space::Urgency;
 use crate::ticket::Ticket;
 
-/// A log holds this many of the largest new transactions: one can run while another is written and
-/// a third is not in place yet.
+/// The number of the largest new transactions that fit the log: one can run while another is
+/// written and a third is not in place yet.
 #[doc(alias = "XFS_MIN_LOG_FACTOR")]
 const LARGEST_SHARE: u64 = 3;
 
-/// How many times a recovery has items written in place for log space, [`BACKOFF`] apart. Recovery
-/// is alone: an item that is still held after that long is held by recovery itself.
+/// The number of times that a recovery has items written in place for log space, [`BACKOFF`] apart.
+/// Recovery is alone: an item that is still held after that time is held by recovery itself.
 const RECOVERY_ROUNDS: usize = 100;
 
 impl Log {
@@ -42,8 +42,9 @@ impl Log {
         })
     }
 
-    /// Returns the log that a transaction with up to `bytes` of items takes, if this log can hold
-    /// it. A checkpoint may hold more than one transaction, but never passes half of the log.
+    /// Returns the bytes of log that a transaction with up to `bytes` of items takes, if this log
+    /// can hold it. A checkpoint may hold more than one transaction, but never passes half of the
+    /// log.
     pub(super) fn unit_bytes(&self, bytes: u64) -> Result<u64> {
         let log_bytes = self.inner.space.size_bytes();
         let bytes = self.inner.writer.layout().unit_bytes(bytes);
@@ -53,9 +54,10 @@ impl Log {
         }
     }
 
-    /// As [`reserve`](Self::reserve), for one transaction of a recovery. Everything else waits for
-    /// recovery, so it may use the eighth of the log that new transactions leave to others. A log
-    /// may have been used up to that eighth after an intent that only recovery finishes.
+    /// Reserves space as [`reserve`](Self::reserve) does, for one transaction of a recovery.
+    /// Everything else waits for recovery, so recovery may use the eighth of the log that new
+    /// transactions leave to others. A log may have been used up to that eighth after an intent
+    /// that only recovery finishes.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Holding new transactions back until none is running.
 //!
-//! Every new transaction asks for log space, so this is where it waits. Every running transaction
-//! has been granted some. A log that is not suspended pays nothing for this: see
+//! Every new transaction requests log space, so this is where it waits. Every running transaction
+//! has been granted log space. A log that is not suspended pays nothing for this: see
 //! [`space`](crate::space).
 
 use xfs_buffer::Result;
@@ -12,7 +12,7 @@ use crate::ticket::Ticket;
 
 impl Log {
     /// Stops new transactions, waits until the running ones have ended, and makes them durable.
-    /// Only one caller may do this, until [`resume`](Self::resume).
+    /// Only one caller may suspend the log, until [`resume`](Self::resume).
     ///
     /// # Errors
     ///
@@ -33,11 +33,12 @@ impl Log {
         self.inner.space.open();
     }
 
-    /// As [`reserve`](Self::reserve), for one transaction of the caller that has suspended the log.
+    /// Reserves space as [`reserve`](Self::reserve) does, for one transaction of the caller that
+    /// has suspended the log.
     ///
     /// # Errors
     ///
-    /// As [`reserve`](Self::reserve).
+    /// The errors of [`reserve`](Self::reserve).
     pub fn reserve_while_suspended(&self, bytes: u64) -> Result<Ticket> {
         let Inner { space, health, .. } = &*self.inner;
         let unit_bytes = self.unit_bytes(bytes)?;

@@ -1,6 +1,6 @@
 //! The log's threads: some write checkpoints, one has items written in place.
 //!
-//! They end with the log that started them.
+//! The threads end with the log that started them.
 
 use std::io;
 use std::sync::Arc;
@@ -51,9 +51,10 @@ pub(super) struct Threads(Vec<JoinHandle<()>>);
 
 impl Threads {
     /// Starts the thread of the AIL and up to `pushers` threads that write checkpoints. The system
-    /// may refuse to start any if a process or a user has too many. Then the log runs with fewer.
-    /// If it cannot have both kinds it runs with none, and its callers do the work. A log that goes
-    /// [by count](super::LogConfig::by_count) has at most one thread, which makes no decisions.
+    /// may refuse to start a thread if a process or a user has too many. Then the log runs with
+    /// fewer threads. If it cannot have both kinds it runs with none, and its callers do the work.
+    /// A log that goes [by count](super::LogConfig::by_count) has at most one thread, which makes
+    /// no decisions.
     pub(super) fn start(inner: &Arc<Inner>, pushers: usize, spawn: &Spawn) -> Self {
         let mut threads = Self::default();
         if let Some(paced) = &inner.paced {
@@ -82,7 +83,7 @@ impl Threads {
         threads
     }
 
-    /// Starts one more thread, unless the system refuses to.
+    /// Starts one more thread. Returns `false` if the system refuses to.
     fn add(&mut self, inner: &Arc<Inner>, name: String, work: fn(&Inner), spawn: &Spawn) -> bool {
         let inner = Arc::clone(inner);
         let started = spawn(name, Box::new(move || work(&inner)));

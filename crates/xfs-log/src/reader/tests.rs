@@ -1,4 +1,4 @@
-//! Transactions composed by hand, and invalid operations.
+//! Tests of reading transactions composed by hand, and invalid operations.
 
 use xfs_buffer::Error;
 use xfs_format::log_item::{CHECKPOINT, HostOrder, IntentDone, ItemKind, LogItem, LogItemCheck};

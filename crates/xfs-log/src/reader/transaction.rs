@@ -35,64 +35,65 @@ impl Transaction {
         self.regions.push(Region { start, end: self.bytes.len() });
     }
 
-    /// Extends the last region; `false` if there is none.
+    /// Extends the last region. Returns `false` if there is none.
     pub(super) fn extend(&mut self, bytes: &[u8]) -> bool {
         self.bytes.extend_from_slice(bytes);
         let end = self.bytes.len();
         self.regions.last_mut().map(|region| region.end = end).is_some()
     }
 
-    /// The number of the transaction.
+    /// Returns the ID of the transaction.
     #[must_use]
     pub const fn id(&self) -> u32 {
         self.id
     }
 
-    /// The LSN of the record in which it starts. Replay compares it with the LSN on disk.
+    /// Returns the LSN of the record in which the transaction starts. Replay compares this LSN with
+    /// the LSN on disk.
     #[must_use]
     pub const fn lsn(&self) -> Lsn {
         self.lsn
     }
 
-    /// The byte order of its items.
+    /// Returns the byte order of the transaction's items.
     #[must_use]
     pub const fn order(&self) -> HostOrder {
         self.order
     }
 
-    /// The place in the log where it starts, for messages.
+    /// Returns the address in the log at which the transaction starts, for messages.
     #[must_use]
     pub const fn place(&self) -> StructureAddress {
         StructureAddress::Log(self.lsn.block())
     }
 
-    /// Returns whether it has no regions at all, not even a header.
+    /// Returns whether the transaction has no regions at all, not even a header.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.regions.is_empty()
     }
 
-    /// The number of regions, the header included.
+    /// Returns the number of regions, the header included.
     #[must_use]
     pub const fn region_count(&self) -> usize {
         self.regions.len()
     }
 
-    /// Decodes its header.
+    /// Decodes the header of the transaction.
     ///
     /// # Errors
     ///
-    /// The first region is not a valid header.
+    /// An error if the first region is not a valid header.
     pub fn header(&self) -> Result<TransactionHeader, Corruption> {
         let region = self.region(0).unwrap_or_default();
         TransactionHeader::decode(region, self.order, self.place())
     }
 
-    /// Its items, in the order in which they were logged.
+    /// Returns the items of the transaction, in the order in which they were logged.
     ///
     /// # Errors
     ///
-    /// As [`header`](Self::header).
+    /// The errors of [`header`](Self::header).
     pub fn items(&self) -> Result<Items<'_>, Corruption> {
         if !self.is_empty() {
             self.header()?;

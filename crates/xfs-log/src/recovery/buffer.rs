@@ -73,7 +73,8 @@ pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, R
     Ok(true)
 }
 
-/// The kind of the buffer after the change. Only btrees are distinguished by their magic number.
+/// Returns the kind of the buffer after the change. Only btrees are distinguished by their magic
+/// number.
 #[doc(alias = "xlog_recover_validate_buf_type")]
 fn kind_of(buffer_type: BufferType, bytes: &[u8], geometry: &Geometry) -> Option<BlockKind> {
     Some(match buffer_type {
@@ -122,8 +123,8 @@ fn is_part(buffer_type: BufferType, (bytes, at): (&[u8], DiskAddr), geometry: &G
 }
 
 /// Returns whether the first child of a node lies where only directories have index blocks. Nodes
-/// of attributes are blocks, those of directories are directory blocks, and nothing else
-/// distinguishes them.
+/// of attributes are blocks, and nodes of directories are directory blocks. Nothing else
+/// distinguishes the two.
 fn points_into_directory(node: &[u8], geometry: &Geometry) -> bool {
     const FIRST_CHILD: usize = 68;
     let child = node.get(FIRST_CHILD..).and_then(<[u8]>::first_chunk::<4>);
@@ -165,8 +166,8 @@ fn read_geometry(store: &mut Store, mut bytes: Vec<u8>) -> Result<(), RecoveryEr
     Ok(())
 }
 
-/// Replays the links of unlinked lists from a logged inode buffer. Everything else of an inode has
-/// an item of its own, or comes with the creation of the cluster.
+/// Replays the links of unlinked lists from a logged inode buffer. All other fields of an inode
+/// have an item of their own, or come with the creation of the cluster.
 #[doc(alias = "xlog_recover_do_inode_buffer")]
 fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
     let inode_size = store.geometry().inode_size as usize;
@@ -194,7 +195,7 @@ fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns four bytes of a buffer, if they were logged.
+/// Returns four bytes of a buffer, or `None` if they were not logged.
 fn find_bytes(pieces: &[BufferRegion<'_>], offset: usize) -> Option<[u8; 4]> {
     let mut found = pieces.iter().filter_map(|piece| {
         let inside = offset.checked_sub(piece.offset_bytes)?;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use xfs_format::DiskAddr;
 use xfs_format::log_item::BufferItem;
 
-/// The number of cancellations of each buffer that are still to come.
+/// For each buffer, the number of its cancellations that are still to come.
 #[doc(alias = "xlog_recover_cancel_table")]
 #[derive(Debug, Default)]
 pub(super) struct CancelTable {
@@ -17,7 +17,7 @@ pub(super) struct CancelTable {
 }
 
 impl CancelTable {
-    /// Counts a cancellation, in the first pass.
+    /// Counts a cancellation. Called in the first pass.
     pub(super) fn note(&mut self, item: &BufferItem<'_>) {
         if item.is_cancel() {
             let key = (item.format.at, item.format.blocks.into());

@@ -49,7 +49,7 @@ fn write_unmount(log: &LogDevice, at: Lsn) -> Result<()> {
 ///
 /// # Panics
 ///
-/// If the log is not clean.
+/// Panics if the log is not clean.
 pub fn end_clean_log(log: LogDevice, uuid: Uuid) -> Result<()> {
     let state = find_head_and_tail(&log)?;
     assert!(state.clean, "end_clean_log on a dirty log would lose its changes");
@@ -93,8 +93,8 @@ fn clear_stale_blocks(log: &LogDevice, state: &LogState) -> Result<()> {
     log.write_blocks(state.head.block(), &bytes, Durability::Cached)
 }
 
-/// The number of blocks ahead of the head that a torn write may have left, up to the end of the log
-/// and from its start on, and the cycles that they should have.
+/// Returns the number of blocks ahead of the head that a torn write may have left, and the cycle
+/// that they should have: first up to the end of the log, then from its start on.
 fn cycles_ahead(log: &LogDevice, state: &LogState) -> [(u32, u32); 2] {
     let (head, cycle) = (state.head.block(), state.head.cycle());
     let in_flight = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BYTES / BASIC_BLOCK_BYTES;
@@ -106,7 +106,7 @@ fn cycles_ahead(log: &LogDevice, state: &LogState) -> [(u32, u32); 2] {
     [(until_end, cycle.wrapping_sub(1)), (count - until_end, cycle)]
 }
 
-/// An unmount record.
+/// An unmount record of a log.
 pub(crate) struct UnmountRecord(LogRecordHeader);
 
 impl UnmountRecord {
@@ -114,7 +114,7 @@ impl UnmountRecord {
         &self.0
     }
 
-    /// Blocks that it takes.
+    /// Returns the number of blocks that the record takes.
     pub(crate) fn blocks(&self) -> u32 {
         self.0.total_blocks()
     }
@@ -133,7 +133,7 @@ impl UnmountRecord {
     }
 }
 
-/// The unmount record at `head`.
+/// Creates the unmount record at `head`.
 pub(crate) fn unmount_record(log: &LogGeometry, head: Lsn) -> UnmountRecord {
     // A record takes whole stripe units and whole sectors.
     let unit = log.stripe_unit_bytes.max(log.sector_bytes);

@@ -60,7 +60,7 @@ fn check(store: &Store, create: &InodeCreate) -> Result<()> {
     store.check_range(at, blocks)
 }
 
-/// A block of free inodes.
+/// Returns the bytes of a block of free inodes.
 fn free_inodes(store: &Store, create: &InodeCreate, block: AgBlock) -> Vec<u8> {
     let geometry = store.geometry();
     let mut bytes = vec![0; geometry.block_size as usize];

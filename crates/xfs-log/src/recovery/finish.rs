@@ -72,8 +72,8 @@ fn refuse_copies(replayed: &Replayed) -> Result<(), RecoveryError> {
     Ok(())
 }
 
-/// Computes the counters of the superblock. They are not logged with each change: they are the sums
-/// over the groups.
+/// Computes the counters of the superblock. The counters are not logged with each change: they are
+/// the sums over the groups.
 #[doc(alias = "xfs_initialize_perag_data")]
 pub(super) fn recount(replayed: &mut Replayed) -> Result<()> {
     let geometry = &replayed.superblock.geometry;

@@ -9,16 +9,16 @@ use zerocopy::FromBytes;
 use super::refusal::{RecoveryError, Refusal};
 use super::store::Store;
 
-/// Where the core has the offset of the attribute fork.
+/// The offset in the core at which the offset of the attribute fork is.
 const FORK_OFFSET_AT: usize = 82;
-/// Header bytes of a btree root in memory, and so in the log.
+/// The length of the header of a btree root in memory, and so in the log, in bytes.
 const MEMORY_ROOT_BYTES: usize = 72;
-/// Header bytes of a btree root in a fork: level and number of records.
+/// The length of the header of a btree root in a fork: level and number of records.
 const DISK_ROOT_BYTES: usize = 4;
-/// Bytes of a key, and of a pointer.
+/// The length of a key, and of a pointer, in bytes.
 const ENTRY_BYTES: usize = 8;
 
-/// Replays an inode. Returns whether it was no newer than the log.
+/// Replays an inode. Returns whether the inode on disk was no newer than the log.
 #[doc(alias = "xlog_recover_inode_commit_pass2")]
 pub(super) fn replay(
     store: &mut Store,
@@ -108,8 +108,8 @@ fn replay_fork(region: &[u8], fork: &mut [u8], is_root: bool) -> Result<(), LogI
     Ok(())
 }
 
-/// Replays the root of a btree. Keys and pointers move, because their offsets depend on how many
-/// would fit.
+/// Replays the root of a btree. Keys and pointers move, because their offsets depend on the number
+/// of entries that would fit.
 #[doc(alias = "xfs_bmbt_to_bmdr")]
 fn replay_root(region: &[u8], fork: &mut [u8]) -> Result<(), LogItemCheck> {
     let (bytes, room) = (region.len(), fork.len());

@@ -23,40 +23,40 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// The kind of work to be done.
+    /// Returns the kind of work to be done.
     #[must_use]
     pub const fn kind(&self) -> ItemKind {
         self.kind
     }
 
-    /// The id that its completion must name.
+    /// Returns the ID that the completion must name.
     #[must_use]
     pub const fn id(&self) -> u64 {
         self.id
     }
 
-    /// The LSN at which its transaction starts.
+    /// Returns the LSN at which the intent's transaction starts.
     #[must_use]
     pub const fn lsn(&self) -> Lsn {
         self.lsn
     }
 
-    /// Decodes the item.
+    /// Decodes the intent.
     ///
     /// # Errors
     ///
-    /// Never: it was decoded before.
+    /// None: the intent was decoded before.
     pub fn item(&self) -> Result<LogItem<'_>, Corruption> {
         let regions: Vec<&[u8]> = self.regions.iter().map(Vec::as_slice).collect();
         LogItem::decode(&regions, self.order, StructureAddress::Log(self.lsn.block()))
     }
 }
 
-/// Finishes the work that a crash has left open, by transactions. This layer owns the trait, a
-/// layer with transactions implements it, and [`finish_intents`] calls it.
+/// The layer that finishes, by transactions, the work that a crash has left open. This crate owns
+/// the trait, a layer with transactions implements it, and [`finish_intents`] calls it.
 pub trait IntentRecovery {
-    /// Does the first step of an intent, and captures the work that it defers. That work waits
-    /// until all intents have begun: one of them might free blocks that another still needs.
+    /// Does the first step of an intent, and captures the work that this step defers. That work
+    /// waits until all intents have begun: one of them might free blocks that another still needs.
     ///
     /// # Errors
     ///
@@ -67,38 +67,38 @@ pub trait IntentRecovery {
     ///
     /// # Errors
     ///
-    /// As above.
+    /// The recovery ends here, as after an error of `recover`.
     fn finish(&mut self) -> Result<()>;
 
-    /// Frees the unlinked inodes that no process has open any more. A damaged one does not stop the
-    /// others.
+    /// Frees the unlinked inodes that no process has open any more. A damaged inode does not stop
+    /// the freeing of others.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// The recovery ends here, as after an error of `recover`.
     fn free_unlinked(&mut self) -> Result<FreedInodes>;
 
     /// Frees the blocks that were set aside for copies which were never made.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// The recovery ends here, as after an error of `recover`.
     fn free_copies(&mut self) -> Result<()>;
 }
 
 /// Counts of the unlinked inodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreedInodes {
-    /// Inodes that were freed.
+    /// The number of inodes that were freed.
     pub freed: u64,
-    /// Inodes that could not be freed, and stay until the volume is repaired.
+    /// The number of inodes that could not be freed, and stay until the volume is repaired.
     pub damaged: u64,
 }
 
-/// Finishes everything that a crash has left open: every intent in the order of the log, and then
-/// the work that they have deferred. Unlinked inodes follow, whose extents an intent may still have
-/// concerned. Blocks set aside for copies come last, which an inode may still have had. The log is
-/// open for writing, and has adopted the intents.
+/// Finishes all work that a crash has left open: every intent in the order of the log, and then the
+/// work that these intents have deferred. Unlinked inodes follow, because an intent may concern
+/// their extents. Blocks set aside for copies come last, because an inode may still have had them.
+/// The log is open for writing, and has adopted the intents.
 ///
 /// # Errors
 ///
@@ -118,9 +118,9 @@ pub fn finish_intents(replayed: &Replayed, recovery: &mut dyn IntentRecovery) ->
 /// Intents that have not met their completions.
 #[derive(Debug, Default)]
 pub(super) struct OpenIntents {
-    /// By the kind and id of the completion. A log can hold as many completions that meet nothing
-    /// as intents, so one must not cost a search through all intents. Each intent has its number in
-    /// the order of the log.
+    /// The intents, by the kind and ID of the completion. A log can hold as many completions
+    /// without an intent as intents, so one such completion must not cost a search through all
+    /// intents. Each intent has its index in the order of the log.
     open: BTreeMap<(ItemKind, u64), (u64, Intent)>,
     count: u64,
 }

@@ -44,9 +44,9 @@ const OWNER_OFFSET: usize = 40;
 #[derive(Debug, Default)]
 pub(super) struct DirectoryPieces {
     found: BTreeMap<DiskAddr, ReplayedPiece>,
-    /// Inodes that may be the directories of these pieces.
+    /// The inodes that may be the directories of these pieces.
     owners: BTreeSet<InodeNumber>,
-    /// Inodes of the transaction that is being replayed.
+    /// The inodes of the transaction that is being replayed.
     inodes: Vec<InodeNumber>,
     /// Whether the transaction that is being replayed has pieces.
     is_current: bool,
@@ -55,7 +55,7 @@ pub(super) struct DirectoryPieces {
 #[derive(Clone, Copy, Debug)]
 struct ReplayedPiece {
     length: usize,
-    /// The LSN of the last change.
+    /// The LSN of the last change of the piece.
     lsn: Lsn,
 }
 
@@ -69,7 +69,7 @@ impl DirectoryPieces {
         self.is_current = false;
     }
 
-    /// Ends a transaction: its pieces, if any, belong to one of its inodes.
+    /// Ends a transaction. If it has pieces, they belong to one of its inodes.
     pub(super) fn end(&mut self) {
         if self.is_current {
             self.owners.extend(self.inodes.drain(..));
@@ -120,8 +120,8 @@ impl Store {
         }
     }
 
-    /// Returns whether a block names this directory as its owner. Once stamped, a block of another
-    /// file would pass for a block of this one.
+    /// Returns whether a block names the directory `owner` as its owner. Once stamped, a block of
+    /// another file would pass for a block of this directory.
     fn is_block_of(&self, owner: InodeNumber, map: &[(DiskAddr, usize)]) -> Result<bool> {
         let Some((at, length)) = map.first() else { return Ok(false) };
         let bytes = self.read(*at, *length)?;
@@ -232,10 +232,11 @@ impl Store {
 struct BlockMaps<'a> {
     geometry: &'a Geometry,
     found: &'a BTreeMap<DiskAddr, ReplayedPiece>,
-    /// Those of `found` that are in a map.
+    /// The pieces in `found` that are in a map.
     taken: BTreeSet<DiskAddr>,
     maps: Vec<BlockMap>,
-    /// The current directory block: its number, how many blocks its extents cover, and its pieces.
+    /// The current directory block: its index, the number of blocks that its extents cover, and its
+    /// pieces.
     open: (u64, u64, BlockMap),
 }
 
@@ -244,7 +245,7 @@ impl<'a> BlockMaps<'a> {
         Self { geometry, found, taken: BTreeSet::new(), maps: Vec::new(), open: (0, 0, Vec::new()) }
     }
 
-    /// Filesystem blocks of a directory block.
+    /// Returns the number of filesystem blocks of a directory block.
     fn blocks(&self) -> u64 {
         u64::from(self.geometry.directory_block_size() >> self.geometry.block_log)
     }
@@ -284,7 +285,8 @@ impl<'a> BlockMaps<'a> {
     }
 }
 
-/// The parts of an extent that are less than a directory block, with the number of that block.
+/// Returns the parts of an extent that are less than a directory block, with the index of that
+/// block.
 fn partial_blocks(extent: &Extent, blocks: u64) -> Vec<(u64, Extent)> {
     let (start, end) = (extent.file_block.0, extent.end().0);
     let (first, last) = (start / blocks, end.saturating_sub(1) / blocks);
@@ -308,8 +310,8 @@ fn partial_blocks(extent: &Extent, blocks: u64) -> Vec<(u64, Extent)> {
     parts
 }
 
-/// The owner that a directory block names. Blocks of entries and of free space have the same
-/// header.
+/// Returns the owner that a directory block names. Blocks of entries and of free space have the
+/// same header. Returns `None` for other blocks.
 fn owner_of(kind: BlockKind, bytes: &[u8]) -> Option<u64> {
     match kind {
         BlockKind::DirectoryIndex => dabtree::owner(bytes).map(|owner| owner.0),
@@ -317,7 +319,8 @@ fn owner_of(kind: BlockKind, bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// The kind of a directory block, by its magic number. A block of no kind fails its verifier.
+/// Returns the kind of a directory block, by its magic number. A block of no kind fails its
+/// verifier.
 fn kind_of(bytes: &[u8]) -> BlockKind {
     match bytes.first_chunk().map_or(0, |magic| u32::from_be_bytes(*magic)) {
         directory::free::FREE_MAGIC => BlockKind::DirectoryFree,

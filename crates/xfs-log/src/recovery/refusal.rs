@@ -10,41 +10,41 @@ use xfs_format::{AgNumber, Corruption, DiskAddr, InodeNumber, Lsn};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Work was promised and not done.
+    /// The log holds intents: work that was promised and not done.
     #[error("{count} unfinished intents in the log, the first ({}) at {lsn}", kind.name())]
     UnfinishedIntents {
         /// The number of intents.
         count: usize,
-        /// The kind of the first one.
+        /// The kind of the first intent.
         kind: ItemKind,
-        /// The LSN at which it was logged.
+        /// The LSN at which the first intent was logged.
         lsn: Lsn,
     },
-    /// A file without a name was open.
+    /// A file without a name was open, so its inode is in an unlinked list.
     #[error("{inode}, in {group}, was deleted while it was open and waits to be freed")]
     UnlinkedInode {
-        /// The group whose unlinked list holds it.
+        /// The group number of the unlinked list that holds the inode.
         group: AgNumber,
         /// The first inode of the list.
         inode: InodeNumber,
     },
-    /// Blocks of a btree change their owner, as old defragmentation programs logged it.
+    /// The log changes the owner of blocks of a btree, as old defragmentation programs logged it.
     #[error("the blocks of {inode} change their owner")]
     BlockOwner {
-        /// The new owner.
+        /// The inode number of the new owner.
         inode: InodeNumber,
     },
-    /// A directory block in several pieces. The log has some of them, and no inode in the log says
-    /// where the others are, so its checksum cannot be computed.
+    /// A directory block lies in several pieces, of which the log has some. No inode in the log
+    /// says where the others are, so the block's checksum cannot be computed.
     #[error("a directory block in several pieces, one at {at}, whose directory is not found")]
     DirectoryBlockInPieces {
-        /// The piece.
+        /// The address of a piece that the log has.
         at: DiskAddr,
     },
     /// Blocks were set aside for copies of shared blocks that were never made.
     #[error("blocks in {group} are set aside for copies on write that were never finished")]
     CopyOnWriteLeftovers {
-        /// The group.
+        /// The group number of the blocks.
         group: AgNumber,
     },
 }

@@ -17,7 +17,7 @@ use super::pieces::DirectoryPieces;
 use crate::device::LogGeometry;
 use crate::reader::Transaction;
 
-/// Bytes at the start of a block that hold its checksum and LSN.
+/// The number of bytes at the start of a block that hold its checksum and LSN.
 pub(super) const STAMP_BYTES: usize = 512;
 
 /// A buffer that was replayed.
@@ -31,7 +31,8 @@ struct TouchedBuffer {
 pub(super) struct Store {
     device: Arc<OverlayDevice>,
     superblock: Superblock,
-    /// Basic blocks of the data device that the log takes; empty if it has a device of its own.
+    /// The basic blocks of the data device that the log takes; empty if the log has a device of its
+    /// own.
     log: Range<u64>,
     /// The LSN of the transaction that is being replayed.
     lsn: Lsn,
@@ -43,7 +44,7 @@ pub(super) struct Store {
     inodes: BTreeSet<InodeNumber>,
     /// Parts of directory blocks.
     pub(super) pieces: DirectoryPieces,
-    /// Further ranges of bytes that are written as a whole.
+    /// Further ranges of bytes that are each written as a whole.
     atomic: Vec<Range<u64>>,
 }
 
@@ -131,12 +132,12 @@ impl Store {
         self.atomic.push(byte_range(at, length));
     }
 
-    /// The LSN of the transaction that is being replayed.
+    /// Returns the LSN of the transaction that is being replayed.
     pub(super) const fn lsn(&self) -> Lsn {
         self.lsn
     }
 
-    /// A corruption in the transaction that is being replayed.
+    /// Returns a corruption error for the transaction that is being replayed.
     pub(super) fn corrupt(&self, check: impl Into<Check>) -> Corruption {
         Corruption::new(Structure::LogItem, self.place, check)
     }
@@ -192,7 +193,7 @@ impl Store {
         self.inodes.insert(number);
     }
 
-    /// The address of an inode of this volume: its cluster and the offset in it.
+    /// Returns the address of an inode of this volume: its cluster and the offset in the cluster.
     pub(super) fn inode_address(&self, number: InodeNumber) -> Result<(DiskAddr, usize)> {
         let place = self.geometry().inode_location(number).ok_or_else(|| {
             self.corrupt(LogItemCheck::OutOfRange { field: "inode", value: number.0 })
@@ -220,7 +221,7 @@ impl Store {
     }
 }
 
-/// The bytes of a range that was checked.
+/// Returns the bytes of a range that was checked.
 fn byte_range(at: DiskAddr, length: usize) -> Range<u64> {
     let start = at.0 * u64::from(BASIC_BLOCK_BYTES);
     start..start + length as u64

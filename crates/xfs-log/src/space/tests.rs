@@ -1,4 +1,4 @@
-//! A waiter wakes when it is served, and in turn.
+//! Tests of the queue for log space: a waiter wakes when it is served, and in turn.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,7 +11,7 @@ use crate::mutant::ActiveMutant;
 
 const THREADS: u64 = 32;
 
-/// Bytes for which each thread waits.
+/// The number of bytes for which each thread waits.
 const BYTES: u64 = 64;
 
 /// Returns a full space, and a log that is not shut down.
@@ -34,7 +34,8 @@ fn wakeups(space: &Space) -> u64 {
     space.queue.lock().wakeups
 }
 
-/// A waiter wakes only when it is served (I5), and no byte stays in a cache meanwhile (I3).
+/// Checks that a waiter wakes only when it is served (I5), and that no byte stays in a cache
+/// meanwhile (I3).
 #[test]
 fn waiter_wakes_once_however_often_bytes_come_free() {
     let (space, health) = full();
@@ -52,7 +53,7 @@ fn waiter_wakes_once_however_often_bytes_come_free() {
     assert!(wakeups(&space) <= THREADS, "{} of {THREADS}", wakeups(&space));
 }
 
-/// The head waiter requests one push for each move of the tail (I6).
+/// Checks that the head waiter requests one push for each move of the tail (I6).
 #[test]
 fn only_the_head_waiter_requests_a_tail_push() {
     let (space, health) = full();
@@ -94,7 +95,8 @@ fn cached_bytes_count_as_granted_until_they_are_drained() {
     assert_eq!(space.in_use().granted, 0);
 }
 
-/// The task passes to the next waiter when the head waiter is served before it has taken the task.
+/// Checks that the task passes to the next waiter when the head waiter is served before it has
+/// taken the task.
 #[test]
 fn push_request_passes_to_the_next_waiter_when_the_first_is_served() {
     let (space, health) = full();

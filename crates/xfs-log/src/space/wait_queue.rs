@@ -25,10 +25,11 @@ use super::Urgency;
 pub(super) struct Waiter {
     pub(super) bytes: u64,
     pub(super) urgency: Urgency,
-    /// It has its bytes and has left the queue. Written under the lock of the queue.
+    /// Whether the waiter has its bytes and has left the queue. Written under the lock of the
+    /// queue.
     served: AtomicBool<Volume>,
     wake: Condvar<Volume>,
-    /// The order of its arrival.
+    /// The position of the waiter in the order of arrival.
     #[cfg(test)]
     number: AtomicU64<Volume>,
 }
@@ -65,17 +66,17 @@ impl Waiter {
 pub(super) struct WaitQueue {
     rolls: VecDeque<Arc<Waiter>>,
     begins: VecDeque<Arc<Waiter>>,
-    /// The head waiter has to request a tail push.
+    /// Whether the head waiter has to request a tail push.
     must_request_push: bool,
-    /// See [`Space::close`](super::Space::close).
+    /// Whether new transactions get no bytes: see [`Space::close`](super::Space::close).
     pub(super) is_closed: bool,
-    /// How many times a waiter has been woken.
+    /// The number of times that a waiter has been woken.
     #[cfg(test)]
     pub(super) wakeups: u64,
-    /// How many waiters have joined.
+    /// The number of waiters that have joined.
     #[cfg(test)]
     joined: u64,
-    /// The numbers of the waiters that have been served, in the order of service.
+    /// The arrival numbers of the waiters that have been served, in the order of service.
     #[cfg(test)]
     pub(super) served: Vec<u64>,
 }
@@ -92,7 +93,7 @@ impl WaitQueue {
         self.rolls.front().or_else(|| self.begins.front())
     }
 
-    /// Returns whether requests have to look at the queue.
+    /// Returns whether requests have to take the lock of the queue.
     pub(super) fn is_contended(&self) -> bool {
         self.is_closed || self.first().is_some()
     }
@@ -107,8 +108,8 @@ impl WaitQueue {
         self.begins.len()
     }
 
-    /// Appends a waiter to its queue. If it is the head waiter it requests a tail push; the others
-    /// need not do that again.
+    /// Appends a waiter to its queue. If the waiter is now the head waiter, it requests a tail
+    /// push. Other waiters need not request a push.
     pub(super) fn join(&mut self, waiter: &Arc<Waiter>) {
         #[cfg(test)]
         {
@@ -133,7 +134,7 @@ impl WaitQueue {
         self.first().is_some_and(|first| Arc::ptr_eq(first, waiter))
     }
 
-    /// Serves the waiters in order while `take` gets their bytes, and wakes them.
+    /// Serves the waiters in order for as long as `take` gets their bytes, and wakes them.
     pub(super) fn serve(&mut self, take: impl Fn(u64, Urgency) -> bool) {
         while let Some(first) = self.first().filter(|first| take(first.bytes, first.urgency)) {
             let urgency = first.urgency;
@@ -150,14 +151,15 @@ impl WaitQueue {
         self.must_request_push = true;
     }
 
-    /// Wakes the head waiter if it has a push to request.
+    /// Wakes the head waiter if it has to request a tail push.
     pub(super) fn wake_first(&self) {
         if let Some(first) = self.first().filter(|_| self.must_request_push) {
             first.wake.notify_one();
         }
     }
 
-    /// The wrong order of the mutant `SmallestFirst`: the smallest requests come first.
+    /// Sorts the queue in the wrong order of the mutant `SmallestFirst`: the smallest requests come
+    /// first.
     #[cfg(test)]
     pub(super) fn sort_by_size(&mut self) {
         self.begins.make_contiguous().sort_by_key(|waiter| waiter.bytes);

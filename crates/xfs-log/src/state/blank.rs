@@ -33,7 +33,7 @@ fn is_torn(log: &LogDevice) -> Result<bool> {
     }
 }
 
-/// Returns the state of a blank log, or `None` for another.
+/// Returns the state of a blank log, or `None` if the log is not blank.
 #[doc(alias = "xlog_find_zeroed")]
 pub(super) fn find(log: &LogDevice) -> Result<Option<LogState>> {
     let record = unmount_record(log.geometry(), START);

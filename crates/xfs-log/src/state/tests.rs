@@ -1,4 +1,4 @@
-//! The state of logs written here, and of logs that mkfs.xfs and the kernel wrote.
+//! Tests of the state of logs written here, and of logs that mkfs.xfs and the kernel wrote.
 //!
 //! The files in testdata are the leading blocks of real logs; zeros follow them. `mkfs` is the log
 //! after `mkfs.xfs`. `unmounted` is the log after two files were made and the volume unmounted.
@@ -228,7 +228,7 @@ fn impossible_logs_are_refused() {
     assert!(matches!(check(&log), Check::ForeignUuid { .. }));
 }
 
-/// A change of a header, and the check that it fails.
+/// A change of a header, and a predicate for the check that the header then fails.
 type HeaderChange = (fn(&mut [u8]), fn(&Check) -> bool);
 
 /// Changes of a header that no crash makes.
@@ -315,7 +315,7 @@ fn zero_log_is_clean_and_begins_as_after_mkfs() {
     assert_eq!(LogState { is_blank: false, ..found }, LogState { buffer_bytes: 32 << 10, ..fresh });
 }
 
-/// The record that begins a zero log was not written completely, and nothing was written after it.
+/// Checks a zero log whose first record was not written completely, with nothing written after it.
 #[test]
 fn torn_first_record_leaves_a_blank_log() {
     let whole = LogImage::fresh(BLOCKS);
@@ -331,7 +331,7 @@ fn torn_first_record_leaves_a_blank_log() {
     }
 }
 
-/// A stream of numbers that follows from a seed.
+/// Returns a stream of numbers that follows from a seed.
 fn numbers(seed: u32) -> impl FnMut(u32) -> u32 {
     let mut state = seed;
     move |limit| {

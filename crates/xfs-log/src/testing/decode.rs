@@ -1,5 +1,5 @@
-//! A reader of logs that checks the writer. It shares nothing with the crate's reader except
-//! finding head and tail.
+//! A reader of logs that checks the writer. This reader shares nothing with the crate's reader
+//! except finding head and tail.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ use crate::state::{LogState, find_head_and_tail};
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     pub(crate) number: u32,
-    /// The number of transactions that started before.
+    /// The number of transactions that started before this one.
     pub(crate) started: usize,
-    /// The LSN of the record that holds START.
+    /// The LSN of the record that holds the transaction's START.
     pub(crate) start: Lsn,
     pub(crate) regions: Vec<Vec<u8>>,
 }
 
 impl Transaction {
-    /// The addresses of the transaction's buffers, with their logged bytes.
+    /// Returns the addresses of the transaction's buffers, with their logged bytes.
     pub(crate) fn buffers(&self) -> Vec<(u64, Vec<u8>)> {
         let header = TransactionHeader::decode(
             &self.regions[0],
@@ -44,13 +44,13 @@ impl Transaction {
         buffers
     }
 
-    /// The addresses of the buffers, each with its first number.
+    /// Returns the addresses of the transaction's buffers, each with its first number.
     pub(crate) fn numbers(&self) -> Vec<(u64, u64)> {
         self.buffers().iter().map(|(at, bytes)| (*at, number_at(bytes, 0))).collect()
     }
 }
 
-/// The complete transactions between tail and head, in the order of their COMMITs.
+/// Returns the complete transactions between tail and head, in the order of their COMMITs.
 pub(crate) fn transactions(log: &LogDevice) -> Vec<Transaction> {
     let state = find_head_and_tail(log).unwrap();
     transactions_of(log, &state)
@@ -78,7 +78,7 @@ pub(crate) fn transactions_of(log: &LogDevice, state: &LogState) -> Vec<Transact
 }
 
 /// Checks that no tail has passed the START of a checkpoint before its COMMIT: recovery could not
-/// have replayed it. All remaining records are checked, those before the tail too.
+/// have replayed it. All remaining records are checked, including those before the tail.
 pub(crate) fn check_tails(log: &LogDevice) {
     let state = find_head_and_tail(log).unwrap();
     let (head, length) = (state.head.block(), log.length_blocks());
@@ -100,7 +100,7 @@ pub(crate) fn check_tails(log: &LogDevice) {
     }
 }
 
-/// The operations of a record, with their bytes.
+/// Returns the operations of a record, with their bytes.
 fn operations(header: &LogRecordHeader, payload: &[u8]) -> Vec<(LogOperation, Vec<u8>)> {
     let mut rest = payload;
     let mut found = Vec::new();
@@ -146,7 +146,7 @@ fn apply(
     }
 }
 
-/// The records from tail to head, with their payload unpacked.
+/// Returns the records from tail to head, with their payload unpacked.
 pub(crate) fn records(log: &LogDevice, state: &LogState) -> Vec<(LogRecordHeader, Vec<u8>)> {
     let mut records = Vec::new();
     let (mut block, end) = (state.tail.block(), state.head.block());

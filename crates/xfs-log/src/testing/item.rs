@@ -1,4 +1,4 @@
-//! Items for the tests: small buffers with a number in them, logged as buffer items.
+//! Items for the tests: small buffers that contain a number, logged as buffer items.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::vector::RegionWriter;
 pub(crate) struct TestItem {
     state: ItemState,
     at: DiskAddr,
-    /// The device on which it is written in place.
+    /// The device on which the item is written in place. `None` if it is never written.
     device: Option<SharedDevice>,
     /// The lock that a transaction holds.
     lock: Mutex<(), Object>,
@@ -26,7 +26,7 @@ pub(crate) struct TestItem {
     aborted: AtomicBool<Object>,
     intent: Option<Arc<TestItem>>,
     ordered: bool,
-    /// Whether it never gets in place.
+    /// Whether the item is never written in place.
     open: bool,
 }
 

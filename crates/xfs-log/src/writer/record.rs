@@ -22,7 +22,7 @@ use crate::vector::first_region;
 const NATIVE: ByteOrder =
     if cfg!(target_endian = "big") { ByteOrder::BigEndian } else { ByteOrder::LittleEndian };
 
-/// An operation of a transaction, without bytes yet.
+/// Returns the header of an operation of a transaction, without bytes yet.
 pub(super) const fn operation(transaction: u32, flags: OperationFlags) -> LogOperation {
     LogOperation { transaction, length: 0, client: CLIENT_TRANSACTION, flags }
 }
@@ -38,7 +38,7 @@ pub(super) struct Record {
     limit: usize,
     operations: u32,
     buffer_bytes: u32,
-    /// Its length once it is closed, padding included.
+    /// The length of the record once it is closed, padding included.
     length: usize,
 }
 
@@ -54,12 +54,12 @@ impl Record {
         Self { lsn, bytes, header_bytes, limit, operations: 0, buffer_bytes, length: 0 }
     }
 
-    /// Returns whether another operation fits, with its least bytes.
+    /// Returns whether another operation of `bytes` bytes fits, at least with its least bytes.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         piece_fits(bytes, self.room())
     }
 
-    /// Bytes that still fit.
+    /// Returns the number of bytes that still fit.
     pub(super) const fn room(&self) -> usize {
         self.limit - self.bytes.len()
     }
@@ -109,7 +109,7 @@ impl Record {
     }
 
     /// Appends an operation with as many of the bytes as fit. Returns the rest for the next record,
-    /// or `None` if there is none. `continued` says that the region began in an earlier record.
+    /// or `None` if all bytes fit. `continued` says that the region began in an earlier record.
     pub(super) fn append<'a>(
         &mut self,
         operation: LogOperation,
@@ -130,8 +130,8 @@ impl Record {
         (!left.is_empty()).then_some(left)
     }
 
-    /// Fixes the length, and returns the LSN of the next record. `more` bytes are still to be
-    /// [filled](Self::fill) in.
+    /// Fixes the record's length, and returns the LSN of the next record. `more` bytes are still to
+    /// be [filled](Self::fill) in.
     pub(super) fn close(&mut self, more: usize, layout: &RecordLayout, log_blocks: u32) -> Lsn {
         let length = self.bytes.len() + more;
         self.length = length.next_multiple_of(layout.roundoff_bytes as usize);
@@ -142,14 +142,14 @@ impl Record {
     ///
     /// # Panics
     ///
-    /// If bytes are missing: the next record would not begin at its end.
+    /// Panics if bytes are missing: the next record would not begin at its end.
     pub(super) fn pad(&mut self, layout: &RecordLayout) {
         let length = self.bytes.len().next_multiple_of(layout.roundoff_bytes as usize);
         assert_eq!(length, self.length, "the record at {} has not been filled", self.lsn);
         self.bytes.resize(length, 0);
     }
 
-    /// The header of the closed record.
+    /// Returns the header of the closed record.
     pub(super) fn header(&self, uuid: Uuid, tail: Lsn, previous_block: u32) -> LogRecordHeader {
         let length = self.length as u32 - self.header_bytes;
         debug_assert_eq!(length % BASIC_BLOCK_BYTES, 0, "a closed record");

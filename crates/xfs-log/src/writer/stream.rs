@@ -12,7 +12,7 @@ use xfs_format::log_record::OPERATION_BYTES;
 /// The rest of a checkpoint's vectors.
 #[derive(Clone)]
 pub(super) struct VectorStream<'a, I> {
-    /// The rest of the current vector.
+    /// The unwritten rest of the current vector.
     rest: &'a [u8],
     vectors: I,
 }
@@ -20,7 +20,7 @@ pub(super) struct VectorStream<'a, I> {
 /// The part of a stream that fills a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StreamCut<'a> {
-    /// Bytes in the record, headers of operations included.
+    /// The number of bytes that go into the record, headers of operations included.
     pub(super) bytes: usize,
     /// The rest of a region that was cut: the next record has to begin with it.
     pub(super) left: &'a [u8],
@@ -31,7 +31,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> VectorStream<'a, I> {
         Self { rest: &[], vectors }
     }
 
-    /// Returns the rest of the current vector, or the next vector. `None` at the end.
+    /// Returns the rest of the current vector, or the next vector. Returns `None` at the end.
     pub(super) fn rest(&mut self) -> Option<&'a [u8]> {
         while self.rest.is_empty() {
             self.rest = self.vectors.next()?;
@@ -44,7 +44,8 @@ impl<'a, I: Iterator<Item = &'a [u8]>> VectorStream<'a, I> {
         self.rest = self.rest.get(bytes..).expect("a vector ends after its regions");
     }
 
-    /// Skips as much as fits this much room. `None` if that is everything.
+    /// Skips as many bytes as fit this much room, and returns the cut. Returns `None` if all bytes
+    /// fit.
     pub(super) fn cut(&mut self, room: usize) -> Option<StreamCut<'a>> {
         let mut bytes = 0;
         while let Some(vector) = self.rest() {

@@ -1,5 +1,5 @@
-//! The log that we write, as others see it: the newest `xfs_logprint` reads it without a complaint,
-//! and the kernel replays it.
+//! Tests that other programs can read the log that we write: the newest `xfs_logprint` reads it
+//! without a complaint, and the kernel replays it.
 //!
 //! `xfs_logprint` fails where three records hold the pieces of one region and those of another
 //! checkpoint lie between. So some regions are as long as possible, and several threads write.
@@ -20,24 +20,26 @@ use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, Xfsprogs, ready};
 use xfs_sync::{AtomicU64, Mutex, Object, Ordering};
 
-/// Bytes of most items. Their contents have no magic number that the kernel would know.
+/// The length of most items in bytes. Their contents have no magic number that the kernel would
+/// know.
 const ITEM_BYTES: usize = 4096;
 
-/// Bytes of the long items: the most that a buffer has, more than two small records hold.
+/// The length of the long items in bytes: the most that a buffer has, more than two small records
+/// hold.
 const LONG_BYTES: usize = 64 << 10;
 
-/// One in this many items is long.
+/// One of this many items is long.
 const LONG_EVERY: u64 = 8;
 
 /// Items are written to free space, this far before the end of the volume.
 const ROOM_BYTES: u64 = 4 << 20;
 
 const ITEMS: u64 = 64;
-/// Threads of a run with several concurrent checkpoints.
+/// The number of threads of a run with several concurrent checkpoints.
 const THREADS: u64 = 3;
-/// Bytes of a checkpoint in such a run.
+/// The size of a checkpoint in such a run, in bytes.
 const CHECKPOINT_BYTES: u64 = 200 << 10;
-/// Commits of all threads together.
+/// The number of commits of all threads together.
 const COMMITS: u64 = 1500;
 
 fn main() -> ExitCode {
@@ -94,7 +96,7 @@ impl LogItem for Page {
 
     fn unpin(&self, _end: CheckpointEnd) {}
 
-    /// Writes nothing in place, so that the kernel has to replay everything.
+    /// Writes no item in place, so that the kernel has to replay everything.
     fn push(&self, _in_place: &mut InPlace) -> Pushed {
         Pushed::Underway
     }
@@ -134,7 +136,7 @@ fn check_replayed(geometry: &Geometry, buffer_bytes: u32, threads: u64) -> Resul
 
 /// Commits to the image's log from this many threads, and leaves the log as a crash would. The last
 /// numbers have been forced. One thread alone has one checkpoint at a time, because a force waits
-/// for its end. With several, as many threads write checkpoints, and checkpoints are small.
+/// for its end. With several threads, as many write checkpoints, and checkpoints are small.
 fn write_log(image: &Image, buffer_bytes: u32, threads: u64) -> Result<Vec<Arc<Page>>, TrialError> {
     let data = open(&image.data)?;
     let mut sector = vec![0; 4096];
@@ -196,7 +198,7 @@ fn commit_pages(
     Ok(())
 }
 
-/// Checks that the program reads the log to its end without a complaint.
+/// Checks that xfs_logprint reads the log to its end without a complaint.
 fn check_logprint(image: &Image) -> Result<(), TrialError> {
     for options in [["-t"].as_slice(), &[], &["-d"]] {
         let printed = image.printed_log(options)?;
@@ -207,7 +209,7 @@ fn check_logprint(image: &Image) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Returns the output of a program on both streams; an error if the program fails.
+/// Returns the output of a program on both streams. Fails if the program fails.
 fn output(command: &mut Command) -> Result<String, TrialError> {
     let output = command.output().map_err(failed)?;
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();

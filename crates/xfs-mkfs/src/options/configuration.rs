@@ -5,7 +5,7 @@
 
 use super::{OptionError, Options};
 
-/// The sections, and the letters of their options.
+/// The names of the sections, and the letters of their options.
 const SECTIONS: [(&str, char); 8] = [
     ("block", 'b'),
     ("data", 'd'),

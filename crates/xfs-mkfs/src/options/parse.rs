@@ -7,7 +7,7 @@ use xfs_format::superblock::Label;
 
 use super::{Autofsck, NotSupported, OptionError, Options, Size, Unit};
 
-/// One `name=value`.
+/// A suboption of the form `name=value`.
 struct Suboption<'a> {
     letter: char,
     name: &'a str,
@@ -194,8 +194,8 @@ impl Options {
 }
 
 impl Options {
-    /// Parses the options of a realtime section. None is created, so options that only describe one
-    /// have no effect.
+    /// Parses the options of a realtime section. No realtime section is created, so options that
+    /// only describe one have no effect.
     fn parse_realtime(&mut self, option: &Suboption<'_>) -> Result<(), OptionError> {
         match option.name {
             "extsize" => self.realtime_extent_size = Some(option.size()?),
@@ -247,8 +247,9 @@ impl Suboption<'_> {
         Ok(size.number)
     }
 
-    /// Parses a number of threads. No value, 1 and `nr_cpus` mean the number of the machine's
-    /// processors. They are refused: a volume does not depend on the machine that makes it.
+    /// Parses a number of threads. Without a value, and for 1 and `nr_cpus`, mkfs.xfs takes the
+    /// number of the machine's processors. These are refused: a volume does not depend on the
+    /// machine that makes it.
     fn concurrency(&self, what: &'static str) -> Result<u64, OptionError> {
         match self.value {
             None | Some("1" | "nr_cpus") => Err(self.not_supported(what)),
@@ -256,7 +257,7 @@ impl Suboption<'_> {
         }
     }
 
-    /// Parses a flag; without a value it is on.
+    /// Parses a flag. A flag without a value is on.
     fn flag(&self) -> Result<bool, OptionError> {
         match self.value {
             None | Some("1") => Ok(true),
@@ -292,7 +293,7 @@ impl Suboption<'_> {
         }
     }
 
-    /// Accepts the only value that version 5 allows, and refuses others by name.
+    /// Accepts the only value that version 5 allows, and refuses other values by name.
     fn must_be(&self, expected: &str, otherwise: &'static str) -> Result<(), OptionError> {
         if self.value()? == expected { Ok(()) } else { Err(self.not_supported(otherwise)) }
     }

@@ -1,9 +1,9 @@
 //! Numbers with a unit.
 
-/// A number as written, with its unit. Other options may determine how many bytes it is.
+/// A number as written, with its unit. Other options may determine the number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// The number, multiplied by the suffix if that is a power of 1024.
+    /// The number, multiplied by its suffix if the suffix is a power of 1024.
     pub number: u64,
     /// The unit.
     pub unit: Unit,
@@ -28,7 +28,7 @@ impl Size {
     }
 
     /// Parses a number with at most one suffix: decimal, or hexadecimal after `0x`. A suffix may be
-    /// upper or lower case. In hexadecimal, b and e are digits.
+    /// upper or lower case. In hexadecimal, b and e are digits. Returns `None` for other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (digits, radix) = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {

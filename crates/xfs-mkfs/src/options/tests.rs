@@ -1,4 +1,4 @@
-//! Suboptions as text.
+//! Tests of parsing suboptions.
 
 use super::{Autofsck, InheritedOptions, OptionError, Options, Size, Unit};
 

@@ -69,7 +69,8 @@ pub enum GeometryError {
     Time,
 }
 
-/// A number of bytes for people. The exact number is added unless it is a multiple of the unit.
+/// A number of bytes in readable form. The exact number is added unless it is a multiple of the
+/// unit.
 struct ByteCount(u64);
 
 impl fmt::Display for ByteCount {

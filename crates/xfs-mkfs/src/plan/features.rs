@@ -42,7 +42,7 @@ impl Features {
         Ok(Self { incompat, ro_compat, autofsck })
     }
 
-    /// Returns whether an inode has attributes, or any new inode will.
+    /// Returns whether an inode of the new volume has attributes, or every later inode will.
     pub(super) fn has_attributes(&self) -> bool {
         self.incompat.contains(IncompatFeatures::PARENT) || self.autofsck != Autofsck::Unset
     }

@@ -4,14 +4,14 @@ use super::sizes::Sizes;
 use super::{GeometryError, TargetDevice, Warning};
 use crate::options::{Options, Size};
 
-/// Stripe unit and width in blocks; both 0 for none.
+/// Stripe unit and width in blocks. Both are 0 if there is no stripe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stripe {
     pub(super) unit: u64,
     pub(super) width: u64,
 }
 
-/// The data and its division, in blocks.
+/// The size of the data section and its division into groups, in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Groups {
     pub(super) data_blocks: u64,
@@ -165,7 +165,7 @@ impl Groups {
         Ok(groups)
     }
 
-    /// Drops a last group that is too short to be one.
+    /// Drops the last group if it is too short for a group.
     fn drop_short_last(&mut self, min: u64) {
         let last = self.data_blocks % self.blocks;
         if last != 0 && last < min && self.count > 1 {
@@ -227,8 +227,8 @@ fn data_blocks(
     Ok(bytes / block)
 }
 
-/// Returns the group size for the requested number of threads: at least as many groups as by
-/// default, and none below 4 GiB.
+/// Returns the group size for the requested number of threads. There are at least as many groups as
+/// by default, and none is smaller than 4 GiB.
 fn concurrent_blocks(threads: Option<u64>, data_blocks: u64, block: u64, default: u64) -> u64 {
     let Some(threads) = threads else { return default };
     let count = threads.min(data_blocks * block / (4 * GIB));

@@ -5,7 +5,7 @@ use xfs_format::{Geometry, RoCompatFeatures};
 use super::GeometryError;
 use crate::options::InheritedOptions;
 
-/// The settings. Hints are in blocks; 0 means no hint.
+/// The inherited settings. Hints are in blocks; 0 means no hint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Inherited {
     pub(crate) project: Option<u32>,
@@ -14,7 +14,7 @@ pub(crate) struct Inherited {
     pub(crate) dax: bool,
 }
 
-/// An extent has fewer than 2^21 blocks.
+/// The most blocks of an extent: an extent has fewer than 2^21 blocks.
 const MAX_EXTENT_BLOCKS: u64 = (1 << 21) - 1;
 
 impl Inherited {
@@ -36,7 +36,8 @@ impl Inherited {
     }
 }
 
-/// Checks a hint. It is at most half a group: the kernel's inode verifier refuses longer ones.
+/// Checks an extent size hint. It is at most half a group: the kernel's inode verifier refuses
+/// longer hints.
 fn hint(option: &'static str, value: u64, geometry: &Geometry) -> Result<u32, GeometryError> {
     let max = u64::from(geometry.ag_blocks / 2).min(MAX_EXTENT_BLOCKS);
     match u32::try_from(value) {

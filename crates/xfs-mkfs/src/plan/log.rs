@@ -12,11 +12,11 @@ use crate::options::Options;
 /// The log in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LogPlan {
-    /// The start inside the volume, or `None` for an external log.
+    /// The start of the log inside the volume, or `None` for an external log.
     pub(super) start: Option<(AgNumber, AgBlock)>,
     pub(super) blocks: u64,
     pub(super) sector: u32,
-    /// Stripe unit; 0 for none.
+    /// The stripe unit of the log; 0 if there is none.
     pub(super) unit: u64,
 }
 
@@ -25,16 +25,16 @@ const MAX_BLOCKS: u64 = 1 << 20;
 const MAX_BYTES: u64 = (2 << 30) - (10 << 20);
 /// From this volume size on, the log is larger than the smallest possible.
 const MIN_VOLUME_BYTES: u64 = 300 << 20;
-/// The smallest default log of such a volume.
+/// The smallest default log of a volume of at least `MIN_VOLUME_BYTES`.
 const MIN_USEFUL_BYTES: u64 = 64 << 20;
 /// The smallest external log of a volume of 1 GiB or more.
 const MIN_EXTERNAL_BYTES: u64 = 10 << 20;
 /// Ratio of the volume size to the default log size.
 const VOLUME_PER_LOG: u64 = 2048;
 const MAX_UNIT_BYTES: u64 = 256 << 10;
-/// Replaces a stripe unit that is too large for the log.
+/// The stripe unit that replaces one that is too large for the log.
 const DEFAULT_UNIT_BYTES: u64 = 32 << 10;
-/// Blocks of the free list that each group reserves.
+/// The number of blocks of the free list that each group reserves.
 #[doc(alias = "XFS_ALLOC_AGFL_RESERVE")]
 const RESERVED_BLOCKS: u64 = 4;
 
@@ -88,7 +88,7 @@ fn unit_bytes(unit: u64, block: u32) -> u32 {
     if unit == 0 { 1 } else { (unit * u64::from(block)) as u32 }
 }
 
-/// Returns whether the size of groups was requested.
+/// Returns whether the number or the size of groups was requested.
 fn has_groups(options: &Options) -> bool {
     options.data.agcount.is_some() || options.data.agsize.is_some()
 }
@@ -124,7 +124,7 @@ fn sector_size(options: &Options, sizes: &Sizes, is_external: bool) -> Result<u3
 }
 
 /// Returns the stripe unit of the log in blocks: the requested one, or that of the data. With large
-/// sectors it is one block, since a record must fill whole sectors.
+/// sectors the stripe unit is one block, since a record must fill whole sectors.
 fn unit(
     options: &Options,
     sizes: &Sizes,
@@ -179,7 +179,7 @@ fn log_group(options: &Options, geometry: &Geometry) -> Result<AgNumber, Geometr
     }
 }
 
-/// Bounds of the log.
+/// The bounds of the log size.
 struct LogBounds<'a> {
     geometry: &'a Geometry,
     unit: u64,

@@ -73,7 +73,7 @@ impl Sizes {
         }
     }
 
-    /// Returns the bytes that an option requests.
+    /// Returns the number of bytes that an option requests.
     pub(super) fn bytes(&self, option: &'static str, size: Size) -> Result<u64, GeometryError> {
         size.to_bytes(self.block, self.sector).ok_or(GeometryError::Overflow { option })
     }
@@ -93,7 +93,7 @@ fn inode_size(options: &Options, block: u32) -> Result<u32, GeometryError> {
     }
 }
 
-/// Parses a size that is itself a unit, so it cannot be given in sectors or blocks.
+/// Parses a size that is itself a unit, so that it cannot be given in sectors or blocks.
 fn power_of_two(
     option: &'static str,
     size: Size,

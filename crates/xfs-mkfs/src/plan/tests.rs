@@ -1,4 +1,4 @@
-//! Geometries; the expected numbers come from mkfs.xfs 7.2.
+//! Tests of geometries. The expected numbers come from mkfs.xfs 7.2.
 
 use super::{GeometryError, Plan, TargetDevice, Warning};
 use crate::identity::Identity;
@@ -21,7 +21,8 @@ pub(crate) fn plan(data_bytes: u64, text: &str) -> Result<Plan, GeometryError> {
     Plan::new(&options, &target, &Identity::reproducible(Timestamp::default(), b""))
 }
 
-/// Groups, blocks of a group, data blocks, log blocks.
+/// Checks the plan for `data_bytes` and the options in `text`: groups, blocks of a group, data
+/// blocks and log blocks.
 #[track_caller]
 fn check(data_bytes: u64, text: &str, expected: (u32, u32, u64, u32)) {
     let plan = plan(data_bytes, text).unwrap();

@@ -21,7 +21,7 @@ use zerocopy::{Immutable, IntoBytes};
 use crate::layout::{GroupLayout, VolumeLayout};
 use crate::plan::{Plan, USED_INODES};
 
-/// Nothing of a new volume has been logged.
+/// The LSN of all blocks: no change of a new volume has been logged.
 const LSN: Lsn = Lsn(0);
 
 /// The properties of the volume that the headers of a group contain.
@@ -59,7 +59,7 @@ pub(super) fn encode_group(context: HeaderContext<'_>, group: &GroupLayout, byte
     }
 }
 
-/// Bytes of a reference count record; there are none yet.
+/// The length of a reference count record in bytes. A new volume has no such records.
 const REFCOUNT_BYTES: usize = 12;
 
 struct LeafEncoder<'a> {
@@ -121,8 +121,8 @@ fn encode_headers(context: HeaderContext<'_>, group: &GroupLayout, bytes: &mut [
     BlockKind::Agfl.seal(sector, LSN);
 }
 
-/// Returns whether a superblock copy has the root directory. mkfs.xfs writes it to the last copy
-/// and to one in the middle, for recovery if the first superblock is lost.
+/// Returns whether a superblock copy has the root directory. mkfs.xfs writes the root directory to
+/// the last copy and to one in the middle, for recovery if the first superblock is lost.
 const fn knows_root(geometry: &Geometry, group: AgNumber) -> bool {
     let last = geometry.ag_count - 1;
     group.0 == last || (geometry.ag_count > 2 && group.0 == last / 2)
@@ -137,7 +137,7 @@ pub(super) fn encode_superblock(plan: &Plan, group: AgNumber) -> Vec<u8> {
     sector
 }
 
-/// The slot of the ring that is filled first: an empty list goes from 1 to 0.
+/// The first slot of the ring that is filled: an empty list goes from slot 1 to slot 0.
 const FREE_LIST_FIRST: u32 = 1;
 
 fn agf(context: HeaderContext<'_>, group: &GroupLayout) -> Agf {
@@ -181,7 +181,7 @@ fn agi(context: HeaderContext<'_>, group: &GroupLayout) -> Agi {
     }
 }
 
-/// Returns the chunks of the first inodes: one, or as many as fill a block that holds more.
+/// Returns the chunks of the first inodes: one chunk, or all chunks of a block that holds more.
 fn first_chunks(geometry: &Geometry, group: &GroupLayout) -> Vec<InodeChunk> {
     let Some(block) = group.inodes else { return Vec::new() };
     let first = block.0 << geometry.inodes_per_block_log;
@@ -199,7 +199,7 @@ fn first_chunks(geometry: &Geometry, group: &GroupLayout) -> Vec<InodeChunk> {
     (0..inodes / 64).map(chunk).collect()
 }
 
-/// Encodes the first inodes. Returns their address, too.
+/// Encodes the first inodes. Also returns their address on the device.
 pub(super) fn encode_inodes(plan: &Plan) -> Option<(DiskAddr, Vec<u8>)> {
     let geometry = &plan.superblock.geometry;
     let block = plan.group(AgNumber(0))?.inodes?;
@@ -236,7 +236,7 @@ fn encode_inode(plan: &Plan, core: &InodeCore, bytes: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// Encodes the attribute fork of the root directory.
+/// Encodes the attribute fork of the root directory. Returns `None` if there are no attributes.
 fn root_attributes(plan: &Plan) -> Option<Vec<u8>> {
     let value = plan.autofsck.value()?;
     attr_short_form::encode(&[AttrEntry {

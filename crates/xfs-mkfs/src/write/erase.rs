@@ -7,9 +7,9 @@ use xfs_format::{DiskAddr, StructureAddress, Superblock};
 
 use super::Discard;
 
-/// Bytes at both ends in which other programs look for signatures.
+/// The number of bytes at both ends in which other programs look for signatures.
 const SIGNATURE_BYTES: u64 = 128 << 10;
-/// The largest sector.
+/// The largest sector size.
 const SECTOR_BYTES: usize = 32 << 10;
 
 /// Erases everything on the device that a program could recognise.
@@ -38,8 +38,8 @@ pub(super) fn erase(device: &dyn BlockDevice, discard: Discard) -> io::Result<()
     Ok(())
 }
 
-/// Returns the superblock of the volume that is being overwritten. Its checks bound the number of
-/// groups: each needs 16 MiB of the device.
+/// Returns the superblock of the volume that is being overwritten, or `None` if there is none. The
+/// superblock's checks bound the number of groups: each needs 16 MiB of the device.
 fn old_volume(device: &dyn BlockDevice) -> io::Result<Option<Superblock>> {
     let length = usize::try_from(device.length_bytes()).unwrap_or(SECTOR_BYTES);
     let mut sector = vec![0; SECTOR_BYTES.min(length)];

@@ -16,11 +16,11 @@ use crate::plan::Plan;
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 /// The first cycle of the log.
 const CYCLE: u32 = 1;
-/// The number of the unmount operation's transaction; mkfs.xfs uses the same.
+/// The ID of the unmount operation's transaction; mkfs.xfs uses the same ID.
 const TRANSACTION: u32 = 0xb0c0_d0d0;
 /// Little-endian, the byte order of the operation's payload.
 const LITTLE_ENDIAN: u32 = 1;
-/// The unmount operation: a magic number, in that byte order.
+/// The payload of the unmount operation: a magic number, in that byte order.
 const UNMOUNT: [u8; 8] = [b'n', b'U', 0, 0, 0, 0, 0, 0];
 
 /// Encodes the whole record, from the first byte of the log on.

@@ -1,4 +1,4 @@
-//! The guarantees of the order of writes. The oracle tests check the bytes.
+//! Tests of the guarantees of the order of writes. The oracle tests check the bytes.
 
 use std::io;
 use std::sync::Mutex;

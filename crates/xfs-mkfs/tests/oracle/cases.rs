@@ -1,4 +1,4 @@
-//! Options, and sizes of devices.
+//! Test cases: options of mkfs.xfs, and sizes of devices.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use xfs_oracle::Random;
 pub(crate) struct Case {
     pub(crate) options: Cow<'static, str>,
     pub(crate) size_bytes: u64,
-    /// The size of an external log.
+    /// The size of an external log. `None` for an internal log.
     pub(crate) log_bytes: Option<u64>,
 }
 
@@ -24,14 +24,14 @@ const fn with_log(log_bytes: u64, options: &'static str) -> Case {
 }
 
 impl Case {
-    /// Returns a name for reports.
+    /// Returns the name of the case for reports.
     pub(crate) fn name(&self) -> String {
         let log = if self.log_bytes.is_some() { " external log" } else { "" };
         format!("{} MiB{log} {}", self.size_bytes / MIB, self.options).trim().replace(' ', "_")
     }
 
-    /// Returns whether an older kernel may be unable to mount it: large blocks and sectors need a
-    /// new kernel, or large memory pages.
+    /// Returns whether an older kernel may be unable to mount the volume: large blocks and sectors
+    /// need a new kernel, or large memory pages.
     pub(crate) fn kernel_may_refuse(&self) -> bool {
         let large = ["size=8", "size=16", "size=32", "size=64"];
         let block = self.options.contains("-b ") || self.options.contains("-s ");
@@ -41,7 +41,7 @@ impl Case {
     }
 }
 
-/// Both programs make the same volume from these.
+/// Cases in which both programs make the same volume.
 pub(crate) static SAME: [Case; 85] = [
     case(300 * MIB, ""),
     case(GIB, ""),
@@ -136,10 +136,10 @@ pub(crate) static SAME: [Case; 85] = [
     with_log(200 * MIB, "-l sectsize=4k"),
 ];
 
-/// mkfs.xfs refuses these groups, since they cannot hold a log of 64 MiB.
+/// A case that mkfs.xfs refuses, because its groups cannot hold a log of 64 MiB.
 pub(crate) static SHORT_LOG: Case = case(GIB, "-d agcount=16");
 
-/// Both programs refuse these.
+/// Cases that both programs refuse.
 pub(crate) static REFUSED: [Case; 49] = [
     case(15 * MIB, "--unsupported"),
     case(299 * MIB, ""),
@@ -196,7 +196,7 @@ pub(crate) static REFUSED: [Case; 49] = [
 pub(crate) const RANDOM_BATCHES: u64 = 4;
 const BATCH: usize = 25;
 
-/// Returns random options. The same batch number gives the same options.
+/// Returns random cases. The same batch number gives the same cases.
 pub(crate) fn random(batch: u64) -> Vec<Case> {
     let mut random = Random::new(0x6d6b_6673 + batch);
     (0..BATCH).map(|_| random_case(&mut random)).collect()

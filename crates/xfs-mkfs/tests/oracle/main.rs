@@ -1,4 +1,4 @@
-//! The same volumes as mkfs.xfs: byte for byte, over all geometries.
+//! Tests that compare our volumes with those of mkfs.xfs, byte for byte, over all geometries.
 //!
 //! mkfs.xfs takes its time from SOURCE_DATE_EPOCH and its inode generations from
 //! DETERMINISTIC_SEED. With a given UUID, two programs then have nothing left to differ in. Our
@@ -21,7 +21,7 @@ use xfs_oracle::{Mount, OracleError, Xfsprogs, ready};
 use crate::cases::{Case, REFUSED, SAME};
 
 const UUID: &str = "7b8c2f0e-5a4d-4c3b-9a1f-0123456789ab";
-/// 2023-11-14.
+/// The time that mkfs.xfs gets: 2023-11-14.
 const EPOCH: i64 = 1_700_000_000;
 /// "SEED": the generation of every inode that mkfs.xfs makes with DETERMINISTIC_SEED.
 const GENERATION: u32 = 0x5345_4544;
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     run(same.chain(random).chain(refused).chain(short).collect())
 }
 
-/// The files of a volume: data, and an external log.
+/// The files of a volume: the data, and an external log.
 struct Image {
     data: PathBuf,
     log: Option<PathBuf>,
@@ -75,7 +75,7 @@ fn failed(error: impl std::fmt::Display) -> TrialError {
     TrialError::Failed(error.to_string())
 }
 
-/// Creates a folder for sparse files, not in memory.
+/// Creates a folder for sparse files that is not in memory.
 fn folder() -> Result<tempfile::TempDir, TrialError> {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)
 }
@@ -93,7 +93,7 @@ fn check_same(case: &Case) -> Result<(), TrialError> {
     check_mount(case, &ours)
 }
 
-/// Checks random options: both programs make the same volume, or both refuse.
+/// Checks random options: both programs make the same volume, or both refuse the options.
 fn check_either(case: &Case) -> Result<(), TrialError> {
     let folder = folder()?;
     let theirs = Image::new(folder.path(), "theirs", case)?;
@@ -138,7 +138,7 @@ fn compare(case: &Case, ours: &Image, theirs: &Image) -> Result<(), TrialError> 
     }
 }
 
-/// Makes the volume with mkfs.xfs. Returns its message if it refused.
+/// Makes the volume with mkfs.xfs. Returns the message of mkfs.xfs if it refused.
 fn make_theirs(case: &Case, image: &Image) -> Result<Result<(), String>, TrialError> {
     let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
     mkfs.env("SOURCE_DATE_EPOCH", EPOCH.to_string()).env("DETERMINISTIC_SEED", "1");

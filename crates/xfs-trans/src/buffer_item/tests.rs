@@ -13,7 +13,7 @@ use crate::testing;
 
 const BLOCK: usize = 4096;
 
-/// A cache over a new volume, and the context of its items.
+/// Creates a cache over a new volume, and the context of its items.
 fn cache() -> (Arc<BufferCache>, Arc<VolumeContext>) {
     let device: SharedDevice = Arc::new(MemoryDevice::new(16 << 20));
     let geometry = Arc::new(testing::superblock(&testing::make()).geometry);
@@ -111,8 +111,8 @@ fn log_of_a_range_past_the_buffer_panics() {
     item.log(&buffer, 0..BLOCK + 1);
 }
 
-/// Replay knows extents of the device only: each extent is logged as if it were a buffer of its
-/// own.
+/// Checks that each extent is logged as if it were a buffer of its own. Replay knows only extents
+/// of the device.
 #[test]
 fn buffer_of_several_extents_is_logged_extent_by_extent() {
     let (cache, context) = cache();
@@ -162,7 +162,8 @@ fn ordered_buffer_has_no_regions() {
     assert_eq!(logged(&item), [(flags, DiskAddr(160), 8, vec![])]);
 }
 
-/// Checks the type that the flags give for a block of this kind that starts with these bytes.
+/// Checks the buffer type that the flags give for a block of this kind that starts with these
+/// bytes.
 fn check_type(kind: BlockKind, at: usize, magic: &[u8], expected: BufferType) {
     let mut bytes = [0; 64];
     bytes[at..at + magic.len()].copy_from_slice(magic);
@@ -190,8 +191,8 @@ fn every_block_kind_is_logged_with_its_type() {
     check_type(BlockKind::Symlink, 0, b"XSLM", BufferType::Symlink);
 }
 
-/// A freed buffer can end in two orders: its checkpoint may end before the transaction releases the
-/// buffer, or after.
+/// Checks both orders in which a freed buffer can end: its checkpoint may end before the
+/// transaction releases the buffer, or after.
 #[test]
 fn freed_buffer_is_gone_when_durable_and_released() {
     for durable_first in [false, true] {
@@ -223,8 +224,8 @@ fn freed_buffer_is_gone_when_durable_and_released() {
     }
 }
 
-/// A checkpoint that held the buffer before the free must not end the buffer: the transaction that
-/// frees it may not even be committed.
+/// Checks that a checkpoint that held the buffer before the free does not end the buffer: the
+/// transaction that frees it may not even be committed.
 #[test]
 fn older_checkpoint_does_not_end_a_freed_buffer() {
     let (cache, context) = cache();
@@ -255,7 +256,8 @@ fn unused_claim_leaves_no_trace() {
     assert!(read.bytes().iter().all(|byte| *byte == 0), "the bytes are those of the device");
 }
 
-/// A buffer and its item hold each other only while there is something to log or to write.
+/// Checks that a buffer and its item hold each other only while there is something to log or to
+/// write.
 #[test]
 fn lost_buffer_is_released_by_its_item() {
     for pins in [0, 1] {

@@ -91,8 +91,8 @@ fn one_push_writes_all_unlatched_unpinned_inodes_of_a_cluster() {
     assert_eq!(records.each_owner(&journal), [7, 7, 8, 7]);
 }
 
-/// The first push writes all inodes of the cluster, so the others have left the list before the
-/// walk reaches them.
+/// Checks that the first push writes all inodes of the cluster, so that the others have left the
+/// list before the walk reaches them.
 #[test]
 fn push_of_the_ail_writes_a_cluster_once() {
     let journal = open(&make(), 0);
@@ -178,7 +178,8 @@ fn inode_changed_during_its_write_keeps_its_image() {
     assert_eq!((record.known_core().is_some(), record.core().unwrap().uid), (true, 2));
 }
 
-/// The AIL may be pushing an older change of the inode while the transaction is cancelled.
+/// Checks that the inode is not copied into its cluster. The AIL may be pushing an older change of
+/// the inode while the transaction is cancelled.
 #[test]
 fn inode_of_a_cancelled_dirty_transaction_is_not_written() {
     let journal = open(&make(), 0);
@@ -195,7 +196,8 @@ fn inode_of_a_cancelled_dirty_transaction_is_not_written() {
     assert!(record.flush_into(&mut cluster).is_none(), "the image is ahead of the log (I4)");
 }
 
-/// The inode is in place before the roll and leaves the AIL after it: there is nothing to relog.
+/// Checks an inode that is in place before the roll and leaves the AIL after it: there is nothing
+/// to relog.
 #[test]
 fn inode_written_in_place_before_a_roll_is_not_relogged() {
     let device = make();
@@ -216,7 +218,8 @@ fn inode_written_in_place_before_a_roll_is_not_relogged() {
     assert!(!journal.is_shut_down());
 }
 
-/// Frees the cluster of the inodes that a new volume does not use.
+/// Frees the cluster that holds the inode `of`. A new volume does not use the inodes of this
+/// cluster.
 fn free_cluster(journal: &Arc<Journal>, of: &InodeRecord) {
     let place = journal.geometry().inode_location(of.number()).unwrap();
     let mut tx = journal.begin(TransactionKind::FreeInode, 0).unwrap();
@@ -259,12 +262,13 @@ fn inodes_of_a_freed_cluster_are_not_replayed() {
     assert_eq!(owner_on_disk(&recovered, &record), 0);
 }
 
-/// Counts the writes of a transaction to memory that operations on other objects write too.
+/// Counts the writes of a transaction to memory that operations on other objects also write.
 #[cfg(feature = "count")]
 #[test]
 fn inode_change_rarely_writes_volume_shared_memory() {
     const COMMITS: u32 = 4096;
-    /// Latching, joining, changing, logging, pinning, releasing.
+    /// The most writes of one commit to the memory of the inode: latching, joining, changing,
+    /// logging, pinning and releasing.
     const OBJECT_WRITES: u64 = 16;
     // On a smaller log the slots keep no log space of their own.
     let device = crate::testing::make_sized(1 << 30, "-l size=128m");

@@ -9,14 +9,14 @@ use std::sync::Arc;
 /// replaces these bytes instead of changing them.
 #[derive(Clone, Debug)]
 pub enum ForkBytes {
-    /// Encoded for the log: extent records, the root of a btree, or nothing.
+    /// Bytes in the form in which they are logged: extent records, the root of a btree, or nothing.
     Own(Vec<u8>),
-    /// Inline contents.
+    /// Inline contents, shared with the readers' view.
     Shared(Arc<[u8]>),
 }
 
 impl ForkBytes {
-    /// No bytes.
+    /// A fork without bytes.
     pub const NONE: Self = Self::Own(Vec::new());
 
     /// Returns the bytes in a form that can be shared.

@@ -1,4 +1,5 @@
-//! The forks of an inode: reading them from its bytes, writing them there, and logging them.
+//! The forks of an inode: reading them from the inode's bytes, writing them there, and logging
+//! them.
 
 use xfs_format::inode::{
     self, DeviceNumber, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore, InodeDisk,
@@ -9,15 +10,15 @@ use zerocopy::FromBytes;
 
 use super::{ForkBytes, InodeImage};
 
-/// Bytes of an extent record.
+/// The length of an extent record in bytes.
 const EXTENT_BYTES: usize = 16;
-/// Header of a btree root in a fork: level and number of records.
+/// The length of the header of a btree root in a fork: level and number of records.
 const DISK_ROOT_BYTES: usize = 4;
-/// Header of a btree root as it is logged: that of a block.
+/// The length of the header of a btree root as it is logged, which is the header of a block.
 const LOGGED_ROOT_BYTES: usize = 72;
-/// The first bytes of that header.
+/// The first bytes of the header of a logged root.
 const ROOT_MAGIC: &[u8] = b"BMA3";
-/// Bytes of a key, and of a pointer.
+/// The length of a key, and of a pointer, in bytes.
 const ENTRY_BYTES: usize = 8;
 
 /// Returns the used bytes of both forks of the inode in `bytes`.
@@ -71,7 +72,7 @@ pub(super) fn write(slot: &mut [u8], core: &InodeDisk, image: &InodeImage) {
     fill(attr, &image.attr);
 }
 
-/// Encodes a device number. Creation refuses one that does not fit, and so does reading.
+/// Encodes a device number. Both creation and reading refuse a number that does not fit.
 pub(super) fn encode_device(device: DeviceNumber) -> u32 {
     device.encode().expect("the device number of an inode fits its 32 bits")
 }
@@ -93,7 +94,7 @@ pub(super) struct LoggedForks<'a> {
 
 /// The bytes of a fork as they are logged.
 pub(super) enum ForkRegion<'a> {
-    /// As they lie in the inode.
+    /// The bytes as they lie in the inode.
     Same(&'a [u8]),
     /// The root of a btree.
     Root(LoggedRoot<'a>),
@@ -151,7 +152,7 @@ impl<'a> ForkRegion<'a> {
         }
     }
 
-    /// Returns the length.
+    /// Returns the length of the region.
     pub(super) fn length_bytes(&self) -> usize {
         match self {
             Self::Same(bytes) => bytes.len(),
@@ -159,7 +160,7 @@ impl<'a> ForkRegion<'a> {
         }
     }
 
-    /// Adds the bytes to the regions of the item.
+    /// Adds the bytes of the region to the regions of the item.
     pub(super) fn put(&self, regions: &mut RegionWriter<'_>) {
         match self {
             Self::Same(bytes) => regions.region(bytes),

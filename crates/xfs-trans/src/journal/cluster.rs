@@ -57,7 +57,8 @@ impl InodeCluster {
     ///
     /// # Errors
     ///
-    /// As [`Journal::inode`], and [`PosixError::NotFound`] for an inode of another cluster.
+    /// The errors of [`Journal::inode`], and [`PosixError::NotFound`] for an inode of another
+    /// cluster.
     pub fn inode(&self, journal: &Journal, number: InodeNumber) -> Result<Arc<InodeRecord>> {
         let (index, place) = self.place(journal, number).ok_or(PosixError::NotFound)?;
         let make = || {

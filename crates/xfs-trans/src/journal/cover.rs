@@ -2,7 +2,7 @@
 //!
 //! The counts are not logged with each change. They are written when the log is covered or ended.
 //! Covering makes an idle log say that nothing in it needs to be replayed.
-//! [`upkeep`](super::upkeep) checks from time to time whether the log is idle.
+//! [`upkeep`](super::upkeep) checks periodically whether the log is idle.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::transaction::Transaction;
 
 impl Journal {
     /// Covers the log if it is idle: a covered log says that nothing in it needs to be replayed.
-    /// Returns whether it was covered. It is not if it needs no cover, or if other threads have
-    /// begun to commit.
+    /// Returns whether the log was covered. It is not covered if it needs no cover, or if other
+    /// threads have begun to commit.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ impl Journal {
     ///
     /// # Panics
     ///
-    /// If the volume is still in use.
+    /// Panics if the volume is still in use.
     pub fn unmount(self: Arc<Self>) -> Result<()> {
         self.stop_upkeep();
         self.log.quiesce()?;

@@ -88,7 +88,7 @@ impl Journal {
         self.cache().read(place.cluster, place.cluster_bytes, kind).map(ClusterSource::of)
     }
 
-    /// Returns the core of an inode of a cluster in the cache.
+    /// Returns the core of an inode of a cluster whose buffer is in the cache.
     fn peek_in(
         &self,
         cluster: &ClusterSource,
@@ -131,12 +131,12 @@ impl Journal {
     }
 }
 
-/// The place where the bytes of a cluster are.
+/// The location of the bytes of a cluster.
 enum ClusterSource {
-    /// In the scratch memory: they were read from the device.
+    /// The bytes are in the scratch memory: they were read from the device.
     OnDevice,
-    /// In its buffer, with those of its inodes that were in memory. An inode that came into memory
-    /// later had not been changed before.
+    /// The bytes are in this buffer. The inodes of the cluster that were in memory follow. An inode
+    /// that came into memory later had not been changed before.
     InMemory(Buffer, Vec<Arc<InodeRecord>>),
 }
 
@@ -147,7 +147,7 @@ impl ClusterSource {
     }
 }
 
-/// Returns the inodes of a cluster that are in memory.
+/// Returns the records of a cluster's inodes that are in memory.
 fn in_memory(buffer: &Buffer) -> Vec<Arc<InodeRecord>> {
     buffer.attached::<BufferItem>().map_or_else(Vec::new, |item| item.records().live())
 }

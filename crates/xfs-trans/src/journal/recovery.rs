@@ -31,7 +31,7 @@ use crate::transaction::{Captured, Deferred, Transaction};
 pub struct OpenIntent(Arc<IntentItem>);
 
 impl OpenIntent {
-    /// Returns the number that the completion names.
+    /// Returns the ID by which the completion names the intent.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.0.id()
@@ -45,8 +45,9 @@ impl OpenIntent {
 }
 
 impl Journal {
-    /// Takes over the intents that a crash has left open, in the order of the log. Must be called
-    /// once, before the first transaction. Each returned intent has to be [resumed](Self::resume).
+    /// Takes over the intents that a crash has left open, in the order of the log. The caller must
+    /// call this once, before the first transaction. Each returned intent has to be
+    /// [resumed](Self::resume).
     ///
     /// # Errors
     ///

@@ -46,7 +46,8 @@ impl Upkeep {
         self.durable_within
     }
 
-    /// Returns the interval between two forces: shorter, because a force takes time too.
+    /// Returns the interval between two forces. It is shorter than `durable_within`, because a
+    /// force takes time too.
     fn force_every(&self) -> Duration {
         self.durable_within * 4 / 5
     }
@@ -68,7 +69,7 @@ struct StopSignal {
 }
 
 impl StopSignal {
-    /// Waits for this time at most, and returns whether the thread has to end.
+    /// Waits until the signal or until `time` has passed. Returns whether the thread has to end.
     fn within(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut asked = self.asked.lock();
@@ -146,14 +147,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Ends the thread and waits for it.
+    /// Ends the upkeep thread and waits for it.
     pub fn stop_upkeep(&self) {
         let upkeep_thread = self.upkeep_thread.lock().take();
         drop(upkeep_thread);
     }
 
-    /// Covers an idle log. Any other log is forced, and everything in it is asked to be written in
-    /// place once, so that the log can become idle.
+    /// Covers an idle log. Any other log is forced, and one write in place of everything in it is
+    /// requested, so that the log can become idle.
     fn cover_or_write_back(self: &Arc<Self>) -> Result<()> {
         if !self.cover_if_idle()? {
             self.log.write_back()?;

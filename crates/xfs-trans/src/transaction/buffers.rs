@@ -27,13 +27,13 @@ use crate::buffer_item::{BufferItem, JoinOutcome};
 struct JoinedBuffer {
     buffer: Buffer,
     item: Arc<BufferItem>,
-    /// Changed in this step.
+    /// Whether the buffer was changed in this step.
     dirty: bool,
-    /// Stays latched over rolls.
+    /// Whether the buffer stays latched over rolls.
     held: bool,
-    /// Claimed, and not logged since.
+    /// Whether the buffer was claimed, and not logged since.
     claimed: bool,
-    /// Its blocks were freed in this chain, and not claimed since.
+    /// Whether the buffer's blocks were freed in this chain, and not claimed since.
     freed: bool,
 }
 
@@ -51,7 +51,7 @@ impl JoinedBuffer {
         self.buffer.unlatch();
     }
 
-    /// Records that the blocks are freed.
+    /// Records that the blocks of the buffer are freed.
     fn end(&mut self, invalidate: impl FnOnce(&BufferItem, &Buffer)) {
         invalidate(&self.item, &self.buffer);
         (self.dirty, self.claimed, self.freed) = (true, false, true);
@@ -62,7 +62,7 @@ impl JoinedBuffer {
     }
 }
 
-/// Initial capacity of the list. Few operations join more buffers.
+/// The initial capacity of the list of buffers. Few operations join more buffers.
 const INITIAL_CAPACITY: usize = 8;
 
 /// The buffers that a transaction holds latched, in the order in which they were joined.
@@ -83,7 +83,7 @@ impl JoinedBuffers {
         }
     }
 
-    /// Adds the items of the buffers that this step has changed.
+    /// Adds the items of the buffers that this step has changed to `items`.
     pub(super) fn collect(&self, items: &mut Vec<Arc<dyn LogItem>>) {
         let dirty = self.0.iter().filter(|joined| joined.dirty);
         items.extend(dirty.map(|joined| Arc::clone(&joined.item) as Arc<dyn LogItem>));
@@ -148,7 +148,7 @@ impl JoinedBuffers {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined.
+    /// Panics if the buffer is not joined.
     fn find(&mut self, buffer: &Buffer) -> &mut JoinedBuffer {
         // Most calls use the buffer that was joined last.
         let joined = self.0.iter_mut().rev().find(|joined| joined.buffer == *buffer);
@@ -156,7 +156,7 @@ impl JoinedBuffers {
     }
 }
 
-/// Whether to wait for a buffer that another transaction holds.
+/// Whether a read waits for a buffer that another transaction holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LatchMode {
     Wait,
@@ -177,7 +177,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn read_mapped(&mut self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
         let read = self.join_read(map, kind, LatchMode::Wait)?;
         Ok(read.expect("a read that waits for the latch returns a buffer"))
@@ -188,7 +188,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn try_read(
         &mut self,
         at: DiskAddr,
@@ -238,8 +238,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Joins a buffer that the caller already has, without a lookup. The caller knows that its
-    /// blocks have not been freed since.
+    /// Joins a buffer that the caller already has, without a lookup. The caller ensures that the
+    /// buffer's blocks have not been freed since.
     ///
     /// # Errors
     ///
@@ -276,7 +276,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     ///
-    /// As [`claim`](Self::claim).
+    /// The errors of [`claim`](Self::claim).
     pub fn claim_mapped(&mut self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
         let cache = self.cache();
         if let Some(joined) = self.buffers.find_at(map) {
@@ -312,7 +312,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined, or ends before the range does.
+    /// Panics if the buffer is not joined, or ends before the range does.
     pub fn change<R>(
         &mut self,
         buffer: &Buffer,
@@ -331,7 +331,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined, or ends before the range does.
+    /// Panics if the buffer is not joined, or ends before the range does.
     pub fn log(&mut self, buffer: &Buffer, range: Range<usize>) {
         let joined = self.buffers.find(buffer);
         if range.is_empty() {
@@ -345,7 +345,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined, or ends before one of the ranges does.
+    /// Panics if the buffer is not joined, or ends before one of the ranges does.
     pub fn log_all(&mut self, buffer: &Buffer, ranges: impl Iterator<Item = Range<usize>>) {
         let joined = self.buffers.find(buffer);
         if joined.item.log_all(buffer, ranges) {
@@ -368,16 +368,16 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined.
+    /// Panics if the buffer is not joined.
     pub fn hold(&mut self, buffer: &Buffer) {
         self.buffers.find(buffer).held = true;
     }
 
-    /// Ends [`hold`](Self::hold).
+    /// Stops keeping a buffer latched over rolls, as [`hold`](Self::hold) began to do.
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined.
+    /// Panics if the buffer is not joined.
     pub fn unhold(&mut self, buffer: &Buffer) {
         self.buffers.find(buffer).held = false;
     }
@@ -387,7 +387,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined.
+    /// Panics if the buffer is not joined.
     #[doc(alias = "xfs_trans_binval")]
     pub fn invalidate(&mut self, buffer: &Buffer) {
         self.buffers.find(buffer).end(BufferItem::invalidate);
@@ -397,7 +397,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined.
+    /// Panics if the buffer is not joined.
     pub fn stale_cluster(&mut self, buffer: &Buffer) {
         self.buffers.find(buffer).end(BufferItem::invalidate_cluster);
     }
@@ -407,7 +407,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the buffer is not joined.
+    /// Panics if the buffer is not joined.
     #[doc(alias = "xfs_trans_ordered_buf")]
     pub fn order(&mut self, buffer: &Buffer) {
         let joined = self.buffers.find(buffer);

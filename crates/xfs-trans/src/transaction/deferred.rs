@@ -71,9 +71,9 @@ struct IntentBatch {
 /// The deferred work of a transaction.
 #[derive(Default)]
 pub(super) struct DeferredWork {
-    /// Deferred in this step; its intents are not logged yet.
+    /// Work deferred in this step. The intents of this work are not logged yet.
     new: Vec<Work>,
-    /// Its intents are logged. In the order in which it will be done.
+    /// Work whose intents are logged, in the order in which it will be done.
     pending: VecDeque<IntentBatch>,
 }
 
@@ -115,8 +115,8 @@ fn batches(works: Vec<Work>, geometry: &Geometry) -> Vec<Vec<(Work, Option<Inten
     batches
 }
 
-/// Work that recovery has deferred in the first step of an intent. Its intents are in the log. It
-/// waits until every open intent has been taken up.
+/// Work that recovery has deferred in the first step of an intent. The intents of this work are in
+/// the log. The work waits until every open intent has been taken up.
 #[doc(alias = "xfs_defer_capture")]
 #[must_use = "the work that the intents announce has to be done"]
 pub struct Captured {
@@ -127,7 +127,7 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// Does the work.
+    /// Does the captured work.
     ///
     /// # Errors
     ///
@@ -208,7 +208,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Logs the intent of this work, if it has payloads.
+    /// Logs the intent of this work. Work without payloads has no intent.
     fn log_batch(&mut self, works: VecDeque<Work>, payloads: Vec<IntentPayload>) -> IntentBatch {
         let intent = (!payloads.is_empty()).then(|| self.log_intent(payloads));
         IntentBatch { intent, works }
@@ -224,7 +224,7 @@ impl Transaction<'_> {
         self.items.push(Arc::new(DoneItem::new(intent)));
     }
 
-    /// Before a roll, logs those intents again that hold the tail where it has to pass. Without
+    /// Logs those intents again, before a roll, that hold the tail where it has to pass. Without
     /// this the chain might wait for log space that only its own intents occupy.
     pub(super) fn relog_intents(&mut self) {
         let has_intents = self.deferred.pending.iter().any(|batch| batch.intent.is_some());

@@ -12,9 +12,9 @@ use crate::inode_item::{InodeImage, InodeRecord};
 /// An inode that a transaction holds latched.
 struct JoinedInode {
     record: Arc<InodeRecord>,
-    /// Changed in this step.
+    /// Whether the inode was changed in this step.
     dirty: bool,
-    /// Unlatched after this step.
+    /// Whether the inode is unlatched after this step.
     leaving: bool,
 }
 
@@ -60,7 +60,7 @@ impl JoinedInodes {
         items.extend(dirty.map(|joined| Arc::clone(&joined.record) as Arc<dyn LogItem>));
     }
 
-    /// Ends a committed step.
+    /// Ends a committed step: leaving inodes are unlatched, and the others become clean.
     pub(super) fn end_step(&mut self) {
         self.0.retain_mut(|joined| {
             joined.dirty = false;
@@ -94,7 +94,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Latches an inode unless it is latched. Returns whether this transaction now holds it.
+    /// Latches an inode if its latch is free. Returns whether this transaction now holds the latch.
     #[must_use]
     pub fn try_join(&mut self, record: &Arc<InodeRecord>) -> bool {
         if self.is_joined(record) {
@@ -119,11 +119,11 @@ impl Transaction<'_> {
     }
 
     /// Changes a joined inode. `fields` names the changed parts other than the core. `view` returns
-    /// the present image; it is called only if the record has none.
+    /// the present image; it is called only if the record has no image.
     ///
     /// # Panics
     ///
-    /// If the inode is not joined.
+    /// Panics if the inode is not joined.
     pub fn change_inode<R>(
         &mut self,
         record: &Arc<InodeRecord>,
@@ -151,7 +151,7 @@ impl Transaction<'_> {
     ///
     /// # Panics
     ///
-    /// If the inode is not joined.
+    /// Panics if the inode is not joined.
     pub fn leave(&mut self, record: &Arc<InodeRecord>) {
         match self.inodes.find(record) {
             Some(joined) => joined.leaving = true,
@@ -159,7 +159,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Logs that the blocks of a chunk became inodes.
+    /// Logs that the blocks of an inode chunk became inodes.
     pub fn log_inode_create(&mut self, create: &InodeCreate) {
         self.items.push(Arc::new(CreateItem::new(create)));
     }

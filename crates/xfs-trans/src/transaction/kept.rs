@@ -10,7 +10,7 @@ use xfs_log::LogItem;
 use super::buffers::JoinedBuffers;
 use super::inodes::JoinedInodes;
 
-/// Longest list that is kept. Few operations need more, and every thread keeps its own lists.
+/// The longest list that is kept. Few operations need more, and every thread keeps its own lists.
 const MAX_KEPT: usize = 64;
 
 /// The lists of a transaction.

@@ -11,11 +11,11 @@ use crate::counters::Counters;
 /// operation may take the freed blocks.
 #[derive(Debug)]
 pub(super) struct CounterChanges {
-    /// Blocks reserved and not used.
+    /// The number of blocks that are reserved and not used.
     left: u64,
     /// The part of `left` that returns to a block reservation if it is not used.
     returnable: u64,
-    /// The transaction used more blocks than it had reserved.
+    /// Whether the transaction used more blocks than it had reserved.
     overdrawn: bool,
     freed: u64,
     inodes: i64,
@@ -46,7 +46,7 @@ impl CounterChanges {
         counters.count_inodes(all, free);
     }
 
-    /// Takes the blocks that were reserved and not used, for another chain.
+    /// Takes the blocks that were reserved and not used, so that another chain can use them.
     pub(super) const fn take_reserved(&mut self) -> u64 {
         std::mem::replace(&mut self.left, 0)
     }

@@ -1,4 +1,4 @@
-//! Transactions on a volume in memory.
+//! Tests of transactions on a volume in memory.
 
 mod chains;
 mod crashes;

@@ -200,8 +200,8 @@ fn write_without_the_latch_panics() {
     let _ = cache.write(&read(&cache, 5), Lsn::new(1, 1));
 }
 
-/// Threads claim, change, write, forget and read the same few blocks. Each block counts its
-/// changes; a second object of one block would lose some of them (I1 of the shard).
+/// Checks threads that claim, change, write, forget and read the same few blocks. Each block counts
+/// its changes; a second object of one block would lose some of them (I1 of the shard).
 #[test]
 fn threads_that_claim_and_read_share_one_buffer() {
     const ROUNDS: u64 = 4000;

@@ -1,5 +1,5 @@
-//! Record locks are linearizable: some order of the calls explains all results, and in that order
-//! each call lies between its start and its end.
+//! Tests that record locks are linearizable: some order of the calls explains all results, and in
+//! that order each call lies between its start and its end.
 //!
 //! Threads try locks on one file, each as a process of its own, and record with one clock when each
 //! call began and ended. A search (Wing and Gong's) then looks for an order of the calls in which a
@@ -22,7 +22,7 @@ const BYTES: u64 = 3;
 #[derive(Clone, Copy, Debug)]
 struct Call {
     thread: u64,
-    /// `None` unlocks.
+    /// The mode of the lock. `None` unlocks.
     mode: Option<LockMode>,
     range: LockRange,
     succeeded: bool,
@@ -33,7 +33,7 @@ struct Call {
 /// The lock level of each thread on each byte: none, shared, exclusive.
 type Table = [[u8; BYTES as usize]; THREADS as usize];
 
-/// Applies a call to the table. Returns the next table if the result of the call was right.
+/// Applies a call to the table. Returns the next table, or `None` if the call had the wrong result.
 fn apply(table: &Table, call: &Call) -> Option<Table> {
     let bytes = call.range.start() as usize..=call.range.last() as usize;
     let level = match call.mode {
@@ -125,7 +125,7 @@ fn results_of_concurrent_locks_are_linearizable() {
     assert!(refused > 0, "some calls conflict");
 }
 
-/// The search detects a wrong result: a flipped one is not explained.
+/// Checks that the search detects a wrong result: a flipped result is not explained.
 #[test]
 fn flipped_result_is_not_linearizable() {
     let (word, state) = (LockWord::new(), LockState::new());

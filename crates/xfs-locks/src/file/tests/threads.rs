@@ -115,7 +115,7 @@ fn one_of_two_processes_in_a_cycle_is_refused() {
     });
 }
 
-/// 1 waits for 2 and 3, and 2 releases its lock. Then 2 may wait for 1.
+/// Checks that process 2 may wait for process 1, once 2 has released the lock that 1 waits for.
 #[test]
 fn released_lock_removes_its_edge_from_the_graph() {
     let file = File::default();
@@ -141,7 +141,7 @@ fn released_lock_removes_its_edge_from_the_graph() {
     });
 }
 
-/// flock(2): a conversion releases the old lock first, even if the new one fails.
+/// Checks that a conversion releases the old lock first, even if the new one fails: see flock(2).
 #[test]
 fn flock_conversion_releases_the_old_lock_first() {
     let file = File::default();
@@ -227,7 +227,7 @@ fn file_opened_by_many_threads_is_counted_per_slot() {
     assert!(file.locks().was_sharded());
 }
 
-/// Many threads lock random ranges, and no two hold the same byte exclusively at once.
+/// Checks that many threads that lock random ranges never hold the same byte exclusively at once.
 #[test]
 fn exclusive_locks_exclude_other_threads() {
     const BYTES: usize = 8;

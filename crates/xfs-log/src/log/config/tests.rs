@@ -2,7 +2,8 @@ use super::{LogConfig, MIN_BUFFER_BYTES};
 
 const MIB: u64 = 1 << 20;
 
-/// Checks how much of a log is kept free if its checkpoints are written at this size.
+/// Checks the number of bytes of a log that are kept free if its checkpoints are written at this
+/// size.
 fn check_free(checkpoint_bytes: u64, log_bytes: u64, expected: u64) {
     let config = LogConfig {
         buffer_bytes: MIN_BUFFER_BYTES,

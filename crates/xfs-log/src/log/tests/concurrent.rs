@@ -89,7 +89,7 @@ fn smallest_log_wraps_twenty_times() {
     assert!(rig.state().clean);
 }
 
-/// Checkpoints written at once, each with regions that take several records.
+/// Checks checkpoints that are written at once, each with regions that take several records.
 #[test]
 fn pieces_of_a_region_lie_in_consecutive_records() {
     let rig = Rig::new(32 << 10);

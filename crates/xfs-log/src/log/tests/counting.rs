@@ -1,4 +1,5 @@
-//! How often a commit writes a word that the whole volume shares, with all the work that it causes.
+//! Counts how often a commit, with all the work that it causes, writes a word that the whole volume
+//! shares.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use crate::item::LogItem;
 use crate::log::LogConfig;
 use crate::testing::item::TestItem;
 
-/// Commits for each such write.
+/// The number of commits for each such write.
 const BUDGET: u64 = 64;
 
-/// As many as an inode logs, and a little more.
+/// The bytes of an item: as many as an inode logs, and a little more.
 const ITEM_BYTES: usize = 256;
 
 #[test]

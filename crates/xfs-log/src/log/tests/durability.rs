@@ -1,4 +1,4 @@
-//! Promised commits survive a power cut, whatever else is lost.
+//! Tests that promised commits survive a power cut, whatever else is lost.
 
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ const SHARED: u64 = 8;
 /// The first address of new items: number times this, and an index.
 const NEW: u64 = 1 << 20;
 
-/// New items of one transaction.
+/// The number of new items of one transaction.
 const FAN: u64 = 3;
 
 /// The items that the threads of a workload share.
@@ -41,7 +41,7 @@ impl History {
         Self { shared: TestItem::new(SHARED), own }
     }
 
-    /// Takes the next number.
+    /// Takes the next number of the shared item, and logs new items that carry it.
     pub(super) fn advance(&self, log: &Log) -> Result<Committed> {
         let lock = self.shared.lock();
         let number = self.shared.number(0) + 1;

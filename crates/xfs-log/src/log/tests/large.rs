@@ -1,4 +1,4 @@
-//! Transactions that are large in relation to the log.
+//! Tests of transactions that are large in relation to the log.
 
 use xfs_buffer::Error;
 use xfs_format::superblock::Unsupported;
@@ -37,7 +37,8 @@ fn reservation_that_the_log_cannot_hold_is_refused() {
     check_settled(&log);
 }
 
-/// A padding of half a log alone is more than a transaction may take.
+/// Checks that such a log is refused. A padding of half a log alone is more than a transaction may
+/// take.
 #[test]
 fn stripe_unit_as_large_as_the_log_is_refused_without_waiting() {
     let log = Rig::with_stripe_unit(1024, 256 << 10);
@@ -49,8 +50,8 @@ fn stripe_unit_as_large_as_the_log_is_refused_without_waiting() {
     log.resume();
 }
 
-/// A long chain is promised as many steps as a third of the log holds, and waits at each further
-/// step.
+/// Checks that a long chain is promised as many steps as a third of the log holds, and waits at
+/// each further step.
 #[test]
 fn chain_is_promised_at_most_a_third_of_the_log() {
     let log = open(&Rig::new(LOG_BLOCKS));

@@ -27,13 +27,13 @@ use crate::space::{Space, Urgency};
 use crate::testing::decode;
 use crate::testing::item::TestItem;
 
-/// Schedules of each kind.
+/// The number of schedules of each kind.
 const SCHEDULES: usize = 2000;
 
-/// Schedules among which one must expose a mutant.
+/// The number of schedules among which one must expose a mutant.
 const MUTANT_SCHEDULES: usize = 3000;
 
-/// Preemptions in a schedule of few.
+/// The number of preemptions in a schedule with few.
 const DEPTH: usize = 3;
 
 fn config() -> Config {
@@ -62,7 +62,7 @@ fn open(mutant: ActiveMutant) -> (Rig, Log) {
     (rig, log)
 }
 
-/// Runs each of these as a thread, and waits for all.
+/// Runs each of these functions as a thread, and waits for all threads.
 fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
     let handles: Vec<_> = threads.into_iter().map(thread::spawn).collect();
     for handle in handles {
@@ -70,8 +70,8 @@ fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
     }
 }
 
-/// Writes the checkpoint at once, as a thread of the log does. A force would let it take more
-/// commits while another one is written.
+/// Writes the checkpoint at once, as a thread of the log does. A force would let the checkpoint
+/// take more commits while another one is written.
 fn push(log: &Log, sequence: u64) -> xfs_buffer::Result<()> {
     log.inner.push(sequence)?;
     log.force(sequence)
@@ -356,7 +356,7 @@ fn chain(log: &Log, number: u64, device: &SharedDevice) {
     log.release(ticket);
 }
 
-/// Runs chains that go on for longer than was promised to them, and use up the log together.
+/// Runs chains that continue for longer than was promised to them, and use up the log together.
 fn roll(mutant: ActiveMutant) {
     let (_, log) = open(mutant);
     let log = Arc::new(log);

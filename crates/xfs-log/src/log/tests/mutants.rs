@@ -1,4 +1,4 @@
-//! Mutants that need no particular schedule.
+//! Tests of mutants that need no particular schedule.
 
 use std::thread;
 

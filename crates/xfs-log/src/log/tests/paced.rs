@@ -1,4 +1,4 @@
-//! A log that goes by count holds the same bytes whenever its thread runs.
+//! Tests that a log that goes by count holds the same bytes whenever its thread runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,9 +16,9 @@ use crate::testing::item::TestItem;
 const LOG_BLOCKS: u32 = 1024;
 /// The address at which items are written in place: after the log.
 const PLACE: u64 = LOG_BLOCKS as u64;
-/// Enough items that some are in place and some are not when they are logged again.
+/// The number of items: enough that some are in place and some are not when they are logged again.
 const ITEMS: u64 = 400;
-/// Several times as many as the log holds.
+/// The number of commits: several times as many as the log holds.
 const COMMITS: u64 = 6000;
 
 fn by_count(rig: &Rig, threads: usize) -> LogConfig {
@@ -83,7 +83,7 @@ fn release_requests(mut scheduler: Scheduler, done: &AtomicBool) {
     }
 }
 
-/// Every decision is made by the committing thread (I3).
+/// Checks that every decision is made by the committing thread (I3).
 #[test]
 fn same_commits_give_the_same_bytes_whenever_records_are_written() {
     let alone = bytes_after(0, None);
@@ -94,8 +94,8 @@ fn same_commits_give_the_same_bytes_whenever_records_are_written() {
     }
 }
 
-/// The items of a checkpoint that could not be written are aborted, and a later commit returns the
-/// error.
+/// Checks that the items of a checkpoint that could not be written are aborted, and that a later
+/// commit returns the error.
 #[test]
 fn checkpoint_that_the_thread_cannot_write_shuts_the_log_down() {
     let rig = Rig::new(LOG_BLOCKS);
@@ -112,7 +112,7 @@ fn checkpoint_that_the_thread_cannot_write_shuts_the_log_down() {
     assert!(items.iter().any(|item| item.was_aborted()));
 }
 
-/// A log that is dropped while a checkpoint is being written leaves no item pinned.
+/// Checks that a log that is dropped while a checkpoint is being written leaves no item pinned.
 #[test]
 fn dropped_log_leaves_no_item_pinned() {
     let rig = Rig::new(LOG_BLOCKS);

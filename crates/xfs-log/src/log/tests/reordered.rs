@@ -1,5 +1,5 @@
-//! Forced commits survive a power cut on a device that reorders requests, with several threads that
-//! force.
+//! Tests that forced commits survive a power cut on a device that reorders requests, with several
+//! threads that force.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const LOG_BLOCKS: u32 = 2048;
 /// The address at which items are written in place: after the log.
 const PLACE: u64 = LOG_BLOCKS as u64;
 
-/// Bytes of an item: with one of each thread, a checkpoint fills more than one record.
+/// The bytes of an item: with one item of each thread, a checkpoint fills more than one record.
 const ITEM_BYTES: usize = 16 << 10;
 
 const THREADS: u64 = 4;
@@ -36,7 +36,7 @@ struct ForcedCommit {
     number: u64,
 }
 
-/// The addresses of the threads' items.
+/// Returns the addresses of the threads' items.
 fn places() -> impl Iterator<Item = u64> {
     (0..THREADS).map(|thread| PLACE + 64 * thread)
 }
@@ -52,7 +52,7 @@ fn reorder(mut scheduler: Scheduler, done: &AtomicBool) {
     }
 }
 
-/// The durable number of each item after a cut, in the log or in place.
+/// Returns the durable number of each item after a cut, in the log or in place.
 fn numbers_after(rig: &Rig) -> Result<BTreeMap<u64, u64>, String> {
     let log = rig.log_device();
     let state = find_head_and_tail(&log).map_err(|error| error.to_string())?;
@@ -98,7 +98,7 @@ fn change_and_force(
     promises
 }
 
-/// The commits that four threads have forced while the device reorders their requests.
+/// Returns the commits that four threads have forced while the device reorders their requests.
 fn promises(
     rig: &Rig,
     recorder: &Arc<RecordingDevice>,
@@ -136,7 +136,7 @@ fn power_cuts(seed: u64, mutant: ActiveMutant) -> Result<(), String> {
     power_cuts_with(seed, mutant, |usual| usual)
 }
 
-/// As `power_cuts`, with another configuration of the log.
+/// Cuts the power as `power_cuts` does, with another configuration of the log.
 fn power_cuts_with(
     seed: u64,
     mutant: ActiveMutant,

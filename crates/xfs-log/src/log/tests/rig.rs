@@ -48,13 +48,13 @@ impl Rig {
         Self { device, geometry }
     }
 
-    /// The same log on another device.
+    /// Returns the same log on another device.
     pub(crate) fn on(&self, device: SharedDevice) -> Self {
         Self { device, geometry: self.geometry }
     }
 
-    /// A copy of the log as it is now, while other threads write to it. It may have holes, as after
-    /// a crash.
+    /// Returns a copy of the log as it is now, while other threads write to the log. The copy may
+    /// have holes, as after a crash.
     #[cfg(shuttle)]
     pub(crate) fn snapshot(&self) -> Self {
         let mut bytes = vec![0; self.geometry.length_blocks as usize * 512];
@@ -68,7 +68,7 @@ impl Rig {
         LogDevice::with_geometry(Arc::clone(&self.device), self.geometry).unwrap()
     }
 
-    /// A configuration without threads: everything happens in the order of the test.
+    /// Returns a configuration without threads: everything happens in the order of the test.
     pub(crate) fn config(&self) -> LogConfig {
         LogConfig { threads: 0, slots: 4, largest_bytes: 8 << 10, ..LogConfig::new(&self.geometry) }
     }
@@ -85,7 +85,8 @@ impl Rig {
         Log::open_with(self.log_device(), None, &self.state(), config, mutant)
     }
 
-    /// The transactions that recovery would replay, after a check that no tail excludes one.
+    /// Returns the transactions that recovery would replay, after a check that no tail excludes
+    /// one.
     pub(crate) fn transactions(&self) -> Vec<Transaction> {
         decode::check_tails(&self.log_device());
         decode::transactions(&self.log_device())

@@ -1,4 +1,5 @@
-//! A log that is shut down fails every call, loses no forced commit, and leaves no item pinned.
+//! Tests that a log that is shut down fails every call, loses no forced commit, and leaves no item
+//! pinned.
 
 use std::sync::Arc;
 
@@ -66,7 +67,8 @@ fn waiter_for_space_fails_on_shutdown() {
     log.release(second);
 }
 
-/// A push request would make the threads that write checkpoints spin: there is nothing to write.
+/// Checks that the waiter requests no push. A request would make the threads that write checkpoints
+/// spin: there is nothing to write.
 #[test]
 fn waiter_for_a_suspended_log_requests_no_push() {
     let rig = Rig::new(2048);
@@ -97,8 +99,8 @@ fn commit_beyond_its_reservation_shuts_the_log_down() {
     check_dead(&log, &item);
 }
 
-/// Fails the n-th request of a kind, for every n that the work makes. Nothing is written after it
-/// (I4 of the writer).
+/// Fails the n-th request of a kind, for every n that the work makes. Checks that nothing is
+/// written after the failed request (I4 of the writer).
 fn check_failures(kind: RequestKind) {
     let mut failed = true;
     let mut nth = 0;

@@ -1,4 +1,5 @@
-//! One thread: each commit is in the log, once and in order, and the space is accounted correctly.
+//! Tests with one thread: each commit is in the log, once and in order, and the space is accounted
+//! correctly.
 
 use std::sync::Arc;
 
@@ -169,7 +170,8 @@ fn chain_may_roll_beyond_its_reservation() {
     check_settled(&log);
 }
 
-/// Transactions that wait for the item of the chain keep their grants (I4 of log space).
+/// Checks a chain that rolls while transactions that wait for its item keep their grants (I4 of log
+/// space).
 #[test]
 fn chain_rolls_while_other_tickets_hold_all_they_can_get() {
     const BYTES: u64 = 90 << 10;
@@ -195,7 +197,7 @@ fn chain_rolls_while_other_tickets_hold_all_they_can_get() {
     check_settled(&log);
 }
 
-/// The log is used to its end after an intent that only recovery finishes.
+/// Checks that recovery can use a log that is used up after an intent that only recovery finishes.
 #[test]
 fn recovery_may_use_the_space_that_new_transactions_leave() {
     let rig = Rig::new(2048);
@@ -247,7 +249,8 @@ fn recovery_may_use_the_space_that_new_transactions_leave() {
     tickets.into_iter().for_each(|ticket| log.release(ticket));
 }
 
-/// The space that a chain secured when it decided what to log again is still there when it rolls.
+/// Checks that the space that a chain secured when it decided which intents to log again is still
+/// there when it rolls.
 #[test]
 fn chain_with_a_secured_step_rolls_without_waiting() {
     let rig = Rig::new(2048);
@@ -301,7 +304,7 @@ fn covered_log_replays_only_the_covering_item() {
     assert!(log.needs_cover());
 }
 
-/// A concurrent commit may stay out of place for long: covering gives up.
+/// Checks that covering gives up: a concurrent commit may stay out of place for long.
 #[test]
 fn covering_a_log_that_has_become_busy_gives_up() {
     let rig = Rig::new(4096);
@@ -333,7 +336,7 @@ fn commit_after_the_cover_is_not_covered() {
     assert!(log.needs_cover());
 }
 
-/// Commits the same item from threads with slots of their own, one after another.
+/// Checks an item that threads with slots of their own commit one after another.
 #[test]
 fn item_committed_through_several_slots_is_written_once() {
     let rig = Rig::new(4000);

@@ -1,4 +1,4 @@
-//! The log's own threads: the log runs with fewer if the system starts no more.
+//! Tests of the log's own threads: the log runs with fewer threads if the system starts no more.
 
 use std::cell::Cell;
 use std::io;

@@ -94,8 +94,8 @@ fn forget_removes_the_pieces_of_the_range() {
     assert_eq!(left, [0, 8, 40, 48, 56, 64, 72]);
 }
 
-/// A log has room for as many pieces as for inode creations elsewhere: a search through all of them
-/// each time would take minutes.
+/// Checks that `forget` does not search all pieces. A log has room for as many pieces as for inode
+/// creations elsewhere: searching all of them each time would take minutes.
 #[test]
 fn forget_costs_no_search_through_other_pieces() {
     const COUNT: u64 = 200_000;

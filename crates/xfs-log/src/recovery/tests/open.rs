@@ -1,4 +1,4 @@
-//! Logs with open work, which are written on until it is done.
+//! Tests of logs with open work, which are written on until the work is done.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
 struct TestIntent {
     state: ItemState,
     regions: Vec<Vec<u8>>,
-    /// The intent that it completes.
+    /// The intent that this completion completes. `None` for an intent.
     intent: Option<Arc<TestIntent>>,
 }
 
@@ -103,12 +103,12 @@ impl TestVolume {
     }
 }
 
-/// Completes intents, each by a commit of its own that is forced.
+/// A recovery that completes intents, each by a commit of its own that is forced.
 struct Completer<'a> {
     log: &'a Log,
     open: Vec<Arc<TestIntent>>,
     calls: Vec<String>,
-    /// The number of intents after which nothing more is done, as in a crash.
+    /// The number of intents after which the recovery does nothing more, as in a crash.
     patience: usize,
 }
 
@@ -280,12 +280,13 @@ fn first_intent_id_avoids_the_ids_of_open_intents() {
     assert_eq!(first(&[u64::MAX, 0]), 1);
 }
 
-/// An id of the kernel, which uses the addresses of its objects.
+/// Returns an ID as the kernel gives it: the kernel uses the addresses of its objects.
 const fn intent_id_of_a_kernel() -> u64 {
     0xffff_8881_0a2b_3c40
 }
 
-/// The kernel takes the length of the headers of all records from the first one.
+/// Checks that a dirty log keeps its buffer size. The kernel takes the length of the headers of all
+/// records from the first one.
 #[test]
 fn dirty_log_keeps_its_buffer_size() {
     for buffer_bytes in [16 << 10, 32 << 10, 256 << 10] {
@@ -304,7 +305,7 @@ fn dirty_log_keeps_its_buffer_size() {
     }
 }
 
-/// Power failed while the first record after an unmount was written.
+/// Checks the state after power failed while the first record after an unmount was written.
 #[test]
 fn prepare_clears_a_torn_record_ahead_of_a_clean_log() {
     let bench = Bench::new();
@@ -327,7 +328,8 @@ fn prepare_clears_a_torn_record_ahead_of_a_clean_log() {
     }
 }
 
-/// A transaction that a crash has cut short keeps its number as long as an earlier intent is open.
+/// Checks that no session reuses the number of a transaction that a crash has cut short, as long as
+/// an earlier intent is open.
 #[test]
 fn sessions_never_reuse_a_transaction_number() {
     let mut bench = Bench::new();

@@ -10,10 +10,10 @@ use xfs_log::Shutdown;
 use crate::Journal;
 use crate::testing::{change_core, crashed, make, make_with, open, recovered_parts};
 
-/// Long enough for a thread that does not wait to finish.
+/// A time that is long enough for a thread that does not wait to finish.
 const A_WHILE: Duration = Duration::from_millis(30);
 
-/// Changes the root directory, and returns the checkpoint.
+/// Changes the root directory, and returns the checkpoint of the change.
 fn change(journal: &Arc<Journal>, uid: u32) -> xfs_buffer::Result<u64> {
     let record = journal.inode(journal.superblock().root_inode)?;
     let mut tx = journal.begin(TransactionKind::Write, 0)?;
@@ -38,7 +38,7 @@ fn copy_of_a_frozen_volume_has_everything_in_place() {
     }
 }
 
-/// Nothing has happened since the volume was opened, so the log stays as it was.
+/// Checks that the log stays as it was, because nothing has changed since the volume was opened.
 #[test]
 fn freeze_of_an_idle_volume_writes_nothing() {
     let device = make();
@@ -49,7 +49,7 @@ fn freeze_of_an_idle_volume_writes_nothing() {
     journal.unmount().unwrap();
 }
 
-/// Runs once with a log so small that slots keep no log space, and once with one in which they do.
+/// Checks a log so small that slots keep no log space, and then a log in which they do.
 #[test]
 fn begin_on_a_frozen_volume_waits_for_thaw() {
     for options in ["-l size=16m", "-l size=64m"] {

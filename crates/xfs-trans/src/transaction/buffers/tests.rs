@@ -13,7 +13,7 @@ use crate::{Journal, Transaction, testing};
 const BLOCK: u32 = 4096;
 /// Offset of the target in a block of a symbolic link.
 const TARGET: usize = 56;
-/// Bytes of the target that are used.
+/// The number of bytes of the target that are used.
 const TARGET_BYTES: usize = 1000;
 
 /// Returns a block that the new volume does not use.
@@ -25,7 +25,7 @@ fn begin(journal: &Arc<Journal>) -> Transaction<'_> {
     journal.begin(TransactionKind::Write, 0).unwrap()
 }
 
-/// Claims a free block and makes it a symbolic link block, with a target of this byte.
+/// Claims a free block and makes it a symbolic link block, with a target that consists of `byte`.
 fn add_block(tx: &mut Transaction<'_>, index: u64, byte: u8) -> Buffer {
     let uuid = tx.geometry().meta_uuid;
     let buffer = tx.claim(free_block(index), BLOCK, BlockKind::Symlink).unwrap();
@@ -117,7 +117,7 @@ fn latched_buffer_is_not_pushed() {
     assert_eq!(journal.log().ail().push(Lsn(u64::MAX)).busy(), 0);
 }
 
-/// A dirty buffer is found in memory however small the cache is.
+/// Checks that a dirty buffer is found in memory however small the cache is.
 #[test]
 fn dirty_buffer_is_not_evicted() {
     let device = testing::make();
@@ -147,8 +147,8 @@ fn recovery_returns_forced_changes_only() {
     assert_eq!(read_target(&recovered, 1), [b'b'; TARGET_BYTES], "the last change was not forced");
 }
 
-/// Changes accumulate until the buffer is in place, in whatever checkpoints they are. After that
-/// the buffer starts clean. Recovery at any time returns all of them.
+/// Checks that changes accumulate until the buffer is in place, in whatever checkpoints they are.
+/// After that the buffer starts clean. Recovery at any time returns all changes.
 #[test]
 fn changes_accumulate_until_they_are_in_place() {
     let device = testing::make();
@@ -220,8 +220,8 @@ fn read_of_a_freed_block_is_corruption() {
     assert_eq!(on_device(&device, 0), before, "a freed block is not written");
 }
 
-/// A block that is freed, and used again before the free is durable, keeps its buffer. So the
-/// checkpoint holds one item for it.
+/// Checks that a block that is freed, and used again before the free is durable, keeps its buffer.
+/// So the checkpoint holds one item for the block.
 #[test]
 fn block_reused_before_its_free_is_durable_keeps_its_buffer() {
     let device = testing::make();
@@ -238,8 +238,8 @@ fn block_reused_before_its_free_is_durable_keeps_its_buffer() {
     assert_eq!(target(&on_device(&device, 0)), [b'b'; TARGET_BYTES]);
 }
 
-/// The cancellation of an inode cluster must stay in the log, whatever the block is used for.
-/// Inodes are items of their own, which recovery would otherwise write into the block.
+/// Checks that the cancellation of an inode cluster stays in the log, whatever the block is used
+/// for. Inodes are items of their own, which recovery would otherwise write into the block.
 #[test]
 fn claim_of_a_freed_inode_cluster_waits_until_the_free_is_durable() {
     let device = testing::make();
@@ -292,7 +292,8 @@ fn durably_freed_buffer_leaves_the_cache() {
     assert_eq!(read_target(&recovered, 0), [b'b'; TARGET_BYTES]);
 }
 
-/// Log entries of a freed block are not replayed: the block may be used for anything by then.
+/// Checks that log entries of a freed block are not replayed: the block may be used for anything by
+/// then.
 #[test]
 fn freed_block_is_not_replayed() {
     let device = testing::make();
@@ -378,7 +379,7 @@ fn held_buffer_stays_latched_over_rolls() {
     assert_eq!(read_target(&recovered, 0)[..2], *b"!a");
 }
 
-/// A held buffer moves to the newest step of the chain, so that the tail can pass.
+/// Checks that a held buffer moves to the newest step of the chain, so that the tail can pass.
 #[test]
 fn held_buffer_is_relogged_by_each_roll() {
     let device = testing::make();
@@ -398,7 +399,8 @@ fn held_buffer_is_relogged_by_each_roll() {
     tx.commit().unwrap();
 }
 
-/// An ordered buffer stays at the checkpoint that created it, even if it is logged later.
+/// Checks that an ordered buffer stays at the checkpoint that created it, even if it is logged
+/// later.
 #[test]
 fn ordered_buffer_holds_the_tail() {
     let device = testing::make();
@@ -455,7 +457,8 @@ fn failed_write_in_place_shuts_down_and_loses_nothing() {
     assert_eq!(read_target(&recovered, 0), expected);
 }
 
-/// Blocks are verified before they are written: an error of ours does not damage the volume.
+/// Checks that blocks are verified before they are written: an error of ours does not damage the
+/// volume.
 #[test]
 fn buffer_that_fails_verification_is_not_written() {
     let device = testing::make();
@@ -472,7 +475,8 @@ fn buffer_that_fails_verification_is_not_written() {
     assert_eq!(on_device(&device, 0), before);
 }
 
-/// All items of a volume that is shut down are freed, whether they were in the log or in the AIL.
+/// Checks that all items of a volume that is shut down are freed, whether they were in the log or
+/// in the AIL.
 #[test]
 fn no_item_outlives_a_volume_that_is_shut_down() {
     let device = testing::make();
@@ -491,7 +495,7 @@ fn no_item_outlives_a_volume_that_is_shut_down() {
     assert!(items.iter().all(|item| item.upgrade().is_none()));
 }
 
-/// The same for a journal that is dropped.
+/// Checks that all items of a journal that is dropped are freed.
 #[test]
 fn no_item_outlives_a_volume_that_is_dropped() {
     let device = testing::make();
@@ -508,8 +512,9 @@ fn no_item_outlives_a_volume_that_is_dropped() {
     assert!(items.iter().all(|item| item.upgrade().is_none()));
 }
 
-/// Threads change, free and reuse the same few blocks while the log's thread writes them in place.
-/// Each block counts its changes. A lost change shows in memory, in place or after a crash.
+/// Checks threads that change, free and reuse the same few blocks while the log's thread writes
+/// them in place. Each block counts its changes. A lost change shows in memory, in place or after a
+/// crash.
 #[test]
 fn threads_lose_no_change() {
     const BLOCKS: u64 = 6;
@@ -559,13 +564,14 @@ fn threads_lose_no_change() {
     assert_eq!(in_place % 256, THREADS * ROUNDS % 256);
 }
 
-/// Counts the writes of a transaction, with everything that it causes: to memory that operations on
-/// other objects write too, and to the memory of its buffer.
+/// Counts the writes of a transaction, with everything that it causes: writes to memory that
+/// operations on other objects also write, and to the memory of its buffer.
 #[cfg(feature = "count")]
 #[test]
 fn buffer_change_rarely_writes_volume_shared_memory() {
     const COMMITS: u64 = 4096;
-    /// Reading, latching, joining, changing, logging, pinning, releasing.
+    /// The most writes of one commit to the memory of the buffer: reading, latching, joining,
+    /// changing, logging, pinning and releasing.
     const OBJECT_WRITES: u64 = 12;
     // On a smaller log the slots keep no log space of their own.
     let device = testing::make_sized(1 << 30, "-l size=128m");

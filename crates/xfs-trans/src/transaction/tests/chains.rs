@@ -1,4 +1,4 @@
-//! Chains: rolling, deferred work, its order, its intents.
+//! Tests of chains: rolling, deferred work, its order, and its intents.
 
 use std::sync::{Arc, Mutex};
 
@@ -116,7 +116,7 @@ fn intent_completed_in_its_checkpoint_is_not_written() {
     assert!(logged(&journal).concat().is_empty());
 }
 
-/// Work that forces the log before it is done.
+/// A unit of work that forces the log before it does the work of its task.
 struct Forced(Task);
 
 impl Deferred for Forced {

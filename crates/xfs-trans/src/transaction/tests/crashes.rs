@@ -15,7 +15,7 @@ const CUTS: u64 = 8;
 const COMMITS: u32 = 80;
 const INODES: u64 = 12;
 
-/// The number of the last commit to each inode, and to the buffer.
+/// The index of the last commit to each inode, and to the buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
     inodes: Vec<u32>,

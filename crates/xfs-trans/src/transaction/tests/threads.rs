@@ -1,4 +1,4 @@
-//! Several threads on the smallest log: no thread waits for ever, and no change is lost.
+//! Tests of several threads on the smallest log: no thread waits for ever, and no change is lost.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,9 +11,9 @@ use crate::testing::{change_core, is_clean, make_with, open, superblock};
 
 const THREADS: u64 = 4;
 const INODES: u64 = 16;
-/// Commits of a thread between two forces.
+/// The number of commits of a thread between two forces.
 const COMMITS: u32 = 3;
-/// Times that the threads fill the log.
+/// The number of times that the threads fill the log.
 const WRAPS: u32 = 20;
 
 /// Returns the options for the smallest log of any volume: without the btrees that make

@@ -11,8 +11,8 @@ use crate::log::Log;
 use crate::mutant::{ActiveMutant, Mutant};
 use crate::testing::item::TestItem;
 
-/// Two walks write logged items, while another thread moves the items forward, and changes their
-/// order. In the end the list is empty.
+/// Checks two walks that write logged items, while another thread moves the items forward, and
+/// changes their order. In the end the list is empty.
 fn walks_against_moves(mutant: ActiveMutant) {
     let (_, log) = open(mutant);
     let log = Arc::new(log);

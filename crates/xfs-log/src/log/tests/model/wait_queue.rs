@@ -12,11 +12,11 @@ use crate::space::{Space, Urgency};
 
 const SIZE: u64 = 800;
 
-/// All bytes that new transactions may have.
+/// The number of bytes that new transactions may have together.
 const TAKEN: u64 = 700;
 
-/// Threads request different sizes. For each there is room once enough has come back, little by
-/// little. With `shuts_down` they all give up, because the log is shut down.
+/// Checks threads that request different sizes. Each request fits once enough bytes have come back,
+/// little by little. With `shuts_down` all threads give up, because the log is shut down.
 fn wait(mutant: ActiveMutant, shuts_down: bool) {
     let space = Arc::new(Space::new(SIZE, 2, u64::MAX, mutant));
     space.leave_tail_pushes_to_threads();
