@@ -10,7 +10,7 @@ use crate::view::{self, Time, Tree};
 /// A flag that the kernel shows for any inode with an attribute fork.
 const HAS_ATTRIBUTES: FileFlags = FileFlags::from_bits_retain(0x8000_0000);
 
-/// The compared part of a volume.
+/// The part of a volume that is compared.
 #[derive(Clone, Copy)]
 enum ComparedPart {
     Everything {
@@ -29,7 +29,7 @@ impl Model {
         self.compare(tree, folder, ComparedPart::Everything { since })
     }
 
-    /// The same without contents and times.
+    /// Returns the differences between a volume and this model, except in contents and times.
     pub fn differences_of_names(&self, tree: &Tree) -> Differences {
         self.compare(tree, "", ComparedPart::Names)
     }
@@ -71,7 +71,7 @@ impl Model {
     }
 }
 
-/// Returns a path relative to a folder.
+/// Returns a path relative to a folder, or `None` if the path is outside the folder.
 fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
     let rest = path.strip_prefix(folder)?;
     match rest.first() {
