@@ -1,8 +1,7 @@
 //! Transactions in a log without a volume: how fast they commit, and how long a force takes.
 //!
-//! A transaction logs an inode and a part of a buffer, both of its own thread. If
-//! [`CommitLoad::shares`] is set, every eighth transaction also logs an object that all threads
-//! share. The log is in memory.
+//! A transaction logs an inode and a part of a buffer, both of its own thread. If `shares` is set,
+//! every eighth transaction also logs an object that all threads share. The log is in memory.
 
 mod object;
 

@@ -17,7 +17,8 @@ enum ComparedPart {
         /// The earliest time that the clock may have given.
         since: Time,
     },
-    /// Everything except contents and times, which a crash may leave older than names.
+    /// All attributes and names, but no contents and times, which a crash may leave older than
+    /// names.
     Names,
 }
 

@@ -66,13 +66,13 @@ pub enum SetMode {
 /// The scope of a sync.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Durable {
-    /// One file: fsync.
+    /// All changes of one file: fsync.
     File(FileTarget),
     /// Contents and size of one file: fdatasync.
     Contents(FileTarget),
-    /// A directory: fsync.
+    /// All changes of a directory: fsync.
     Directory(Path),
-    /// Everything: syncfs.
+    /// All changes of the volume: syncfs.
     Volume,
 }
 
